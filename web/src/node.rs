@@ -300,5 +300,5 @@ fn decode<T: DeserializeOwned>(response: &RawValue) -> Result<T, ClientError> {
 }
 
 fn invalid_response(method: &str, problem: &str) -> ClientError {
-    ClientError::Nonsense { method: method.into(), problem: problem.into() }
+    ClientError::InvalidResponse { method: method.into(), problem: problem.into() }
 }

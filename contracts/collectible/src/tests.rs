@@ -23,7 +23,7 @@ fn collectible(vm: &TestVM) -> Collectible {
 }
 
 #[test]
-fn a_token_has_an_owner_and_an_address_on_the_web() {
+fn token_has_owner_and_uri() {
     let vm = TestVM::default();
     let mut tokens = collectible(&vm);
     assert_eq!(tokens.mint(BOB), Ok(number(0)));
@@ -36,7 +36,7 @@ fn a_token_has_an_owner_and_an_address_on_the_web() {
 }
 
 #[test]
-fn an_approval_ends_when_the_token_moves_and_trust_does_not() {
+fn transfer_clears_approval_not_operator() {
     let vm = TestVM::default();
     let mut tokens = collectible(&vm);
     assert_eq!(tokens.mint(ALICE), Ok(number(0)));
@@ -56,7 +56,7 @@ fn an_approval_ends_when_the_token_moves_and_trust_does_not() {
 }
 
 #[test]
-fn the_interfaces_are_the_exclusive_or_of_their_selectors() {
+fn interface_ids_match_selectors() {
     let selectors = |signatures: &[&str]| {
         signatures.iter().fold([0; 4], |id: [u8; 4], signature| {
             let hash = alloy_primitives::keccak256(signature);
@@ -106,7 +106,7 @@ proptest! {
 
     /// Compares with a ledger of owners and approvals: both allow the same actions, with equal results.
     #[test]
-    fn it_does_what_a_ledger_would(deeds in deeds()) {
+    fn matches_ledger_model(deeds in deeds()) {
         let vm = TestVM::default();
         let mut tokens = collectible(&vm);
         let (mut owners, mut approved) = (BTreeMap::new(), BTreeMap::new());

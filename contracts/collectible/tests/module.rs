@@ -101,7 +101,7 @@ impl Scene {
 }
 
 #[test]
-fn tokens_are_minted_moved_and_burned_and_it_is_told() {
+fn mint_transfer_burn_emit_events() {
     let Scene { mut chain, tokens, receiver, alice, bob } = scene();
     let sent = chain.by(alice).send(tokens, transferFromCall { from: alice, to: bob, tokenId: number(1) }).unwrap();
     let [told] = &sent.events::<Transfer>()[..] else { panic!("{:?}", sent.logs) };
@@ -116,11 +116,11 @@ fn tokens_are_minted_moved_and_burned_and_it_is_told() {
     let gone: ERC721NonexistentToken =
         chain.by(bob).call(tokens, ownerOfCall { tokenId: number(0) }).unwrap_err().error().unwrap();
     assert_eq!(gone.tokenId, number(0));
-    chain.gas().assert_as_in("gas.txt");
+    chain.gas().assert_matches_file("gas.txt");
 }
 
 #[test]
-fn only_who_may_moves_or_mints() {
+fn unauthorized_transfer_and_mint_revert() {
     let Scene { mut chain, tokens, alice, bob, .. } = scene();
     let take = transferFromCall { from: alice, to: bob, tokenId: number(0) };
     let refused: ERC721InsufficientApproval = chain.by(bob).send(tokens, take.clone()).unwrap_err().error().unwrap();
@@ -136,7 +136,7 @@ fn only_who_may_moves_or_mints() {
 }
 
 #[test]
-fn it_says_what_it_is() {
+fn supports_interface() {
     let Scene { chain, tokens, .. } = scene();
     assert_eq!(chain.view(tokens, nameCall {}), "Arches");
     assert_eq!(chain.view(tokens, tokenURICall { tokenId: number(2) }), "https://example.org/arch/2");
@@ -149,7 +149,7 @@ fn it_says_what_it_is() {
 }
 
 #[test]
-fn a_contract_is_asked_and_its_no_undoes_the_transfer() {
+fn receiver_rejection_reverts_transfer() {
     let mut scene = scene();
     let wrong: ERC721InvalidReceiver = scene.give(0, &[2]).unwrap_err().error().unwrap();
     assert_eq!(wrong.receiver, scene.receiver);
@@ -177,7 +177,7 @@ fn a_contract_is_asked_and_its_no_undoes_the_transfer() {
 /// The receiver calls back during the transfer, in the most favourable ways. The SDK refuses a second call into a contract during
 /// its outgoing calls. The transfer itself succeeds as usual.
 #[test]
-fn calling_back_in_the_middle_gains_nothing() {
+fn reentrancy_gains_nothing() {
     let attempts = |scene: &Scene| {
         let Scene { receiver, alice, bob, .. } = *scene;
         [

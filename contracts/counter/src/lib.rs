@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_increment_is_logged_with_who_did_it() {
+    fn increment_emits_caller() {
         let vm = TestVM::default();
         let caller = Address::repeat_byte(7);
         vm.set_sender(caller);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_is_refused_and_changes_nothing() {
+    fn overflow_reverts() {
         let vm = TestVM::default();
         let mut counter = Counter::from(&vm);
         assert!(counter.add(U256::MAX).is_ok());

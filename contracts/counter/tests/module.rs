@@ -13,7 +13,7 @@ sol! {
 }
 
 #[test]
-fn it_counts_and_tells_who_counted() {
+fn counts_and_emits_caller() {
     let mut chain = Chain::new();
     let [alice, bob] = ["alice", "bob"].map(|name| chain.account(name));
     let counter = chain.by(alice).deploy(&Contract::in_this_crate(), ()).unwrap();
@@ -25,11 +25,11 @@ fn it_counts_and_tells_who_counted() {
     assert_eq!((told.by, told.number), (bob, U256::from(42)));
     assert_eq!(chain.view(counter, numberCall {}), U256::from(42));
 
-    chain.gas().assert_as_in("gas.txt");
+    chain.gas().assert_matches_file("gas.txt");
 }
 
 #[test]
-fn what_would_pass_the_end_is_refused_by_name_and_changes_nothing() {
+fn overflow_reverts_with_named_error() {
     let mut chain = Chain::new();
     let alice = chain.account("alice");
     let counter = chain.by(alice).deploy(&Contract::in_this_crate(), ()).unwrap();
@@ -41,7 +41,7 @@ fn what_would_pass_the_end_is_refused_by_name_and_changes_nothing() {
 }
 
 #[test]
-fn the_module_carries_its_interface() {
+fn module_embeds_abi() {
     let contract = Contract::in_this_crate();
     assert_eq!(contract.interface(), Some(&include_bytes!("../abi.json")[..]));
 }
@@ -51,7 +51,7 @@ proptest! {
 
     /// For any additions in any order, the number is the sum of those that did not revert.
     #[test]
-    fn the_number_is_the_sum_of_what_was_added(added in prop::collection::vec(prop_oneof![
+    fn number_is_sum_of_additions(added in prop::collection::vec(prop_oneof![
         any::<u64>().prop_map(U256::from),
         any::<[u64; 4]>().prop_map(U256::from_limbs),
         Just(U256::MAX),

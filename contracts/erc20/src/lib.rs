@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_creator_owns_the_supply() {
+    fn creator_owns_supply() {
         let vm = TestVM::default();
         let token = token(&vm);
         assert_eq!(token.name(), "Cornice");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_moves_tokens() {
+    fn transfer_moves_tokens() {
         let vm = TestVM::default();
         let mut token = token(&vm);
         assert!(matches!(token.transfer(ALICE, U256::from(10)), Ok(true)));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_to_oneself_changes_nothing() {
+    fn self_transfer_changes_nothing() {
         let vm = TestVM::default();
         let mut token = token(&vm);
         assert!(token.transfer(CREATOR, U256::from(10)).is_ok());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_balance_or_to_nobody_is_refused() {
+    fn rejects_overdraft_and_zero_receiver() {
         let vm = TestVM::default();
         let mut token = token(&vm);
         match token.transfer(ALICE, U256::from(1_001)) {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowance_is_spent_unless_it_is_infinite() {
+    fn infinite_allowance_is_not_spent() {
         let vm = TestVM::default();
         let mut token = token(&vm);
         assert!(token.approve(ALICE, U256::from(100)).is_ok());

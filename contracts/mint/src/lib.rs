@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_mint_the_same_tokens() {
+    fn both_variants_mint_same_tokens() {
         let minted = [Mint::mint, Mint::mint_plain].map(|way| {
             let vm = TestVM::default();
             let mut mint = contract(&vm, 10);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_supply_has_an_end_that_both_ways_meet() {
+    fn both_variants_enforce_supply_limit() {
         let vm = TestVM::default();
         let mut mint = contract(&vm, 2);
         assert!(mint.mint().is_ok() && mint.mint_plain().is_ok());
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_burned_by_its_owner_and_makes_room() {
+    fn owner_burn_frees_supply() {
         let vm = TestVM::default();
         let mut mint = contract(&vm, 1);
         let id = mint.mint().unwrap_or_default();

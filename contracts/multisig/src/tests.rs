@@ -34,7 +34,7 @@ fn topics(vm: &TestVM) -> Vec<B256> {
 }
 
 #[test]
-fn two_of_three_confirm_and_a_call_is_made() {
+fn call_executes_after_two_of_three() {
     let (vm, mut multisig) = multisig(3, 2);
     vm.mock_call(TARGET, vec![1, 2], n(5), Ok(vec![9]));
     vm.set_sender(person(0));
@@ -58,7 +58,7 @@ fn two_of_three_confirm_and_a_call_is_made() {
 }
 
 #[test]
-fn owners_are_somebody_once_and_a_threshold_can_be_met() {
+fn rejects_invalid_owners_and_threshold() {
     let bad = |owners: &[Address], threshold: u64| {
         Multisig::from(&TestVM::default()).constructor(owners.to_vec(), n(threshold)).err()
     };
@@ -75,7 +75,7 @@ fn owners_are_somebody_once_and_a_threshold_can_be_met() {
 }
 
 #[test]
-fn strangers_may_nothing_and_owners_may_not_choose_owners() {
+fn rejects_strangers_and_direct_owner_changes() {
     let (vm, mut multisig) = multisig(2, 1);
     for who in [person(0), person(9)] {
         vm.set_sender(who);
@@ -93,7 +93,7 @@ fn strangers_may_nothing_and_owners_may_not_choose_owners() {
 }
 
 #[test]
-fn who_left_counts_no_more_and_who_comes_back_begins_anew() {
+fn removed_owner_loses_confirmations() {
     let (vm, mut multisig) = multisig(3, 2);
     vm.set_sender(person(1));
     let id = multisig.propose(TARGET, n(0), Vec::new().into()).ok().unwrap();
@@ -227,7 +227,7 @@ proptest! {
 
     /// Main invariant: a proposal is executed only with `threshold` confirmations of current owners, and once only.
     #[test]
-    fn it_does_what_sets_of_people_would(owners in 1..5_u8, threshold in 1..5_u64, deeds in prop::collection::vec(deed(), 1..60)) {
+    fn matches_set_model(owners in 1..5_u8, threshold in 1..5_u64, deeds in prop::collection::vec(deed(), 1..60)) {
         prop_assume!(threshold <= u64::from(owners));
         let (vm, mut multisig) = multisig(owners, threshold);
         let mut model = Model { owners: (0..owners).collect(), threshold, ..Model::default() };

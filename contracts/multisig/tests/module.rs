@@ -115,7 +115,7 @@ impl Place {
 }
 
 #[test]
-fn coins_go_where_two_of_three_want() {
+fn payment_executes_after_two_of_three() {
     let mut place = Place::new();
     let ([alice, bob, carol, dave, _], multisig) = (place.people, place.multisig);
     let before = place.chain.balance(dave);
@@ -137,11 +137,11 @@ fn coins_go_where_two_of_three_want() {
     let sent = place.chain.by(bob).value(n(50)).send_raw(multisig, []).unwrap();
     let [told] = &sent.events::<Multisig::Received>()[..] else { panic!("{:?}", sent.logs) };
     assert_eq!((told.from, told.value, place.chain.balance(multisig)), (bob, n(50), n(750)));
-    place.chain.gas().assert_as_in("gas.txt");
+    place.chain.gas().assert_matches_file("gas.txt");
 }
 
 #[test]
-fn it_calls_contracts_and_hands_on_what_they_say() {
+fn call_forwards_return_and_revert_data() {
     let mut place = Place::new();
     let dave = place.people[3];
     let arguments = ("Gold".to_owned(), "GLD".to_owned(), n(100));
@@ -161,7 +161,7 @@ fn it_calls_contracts_and_hands_on_what_they_say() {
 }
 
 #[test]
-fn owners_change_by_what_owners_agree_on_and_by_nothing_else() {
+fn owner_changes_need_confirmations() {
     let mut place = Place::new();
     let ([alice, bob, carol, dave, erin], multisig) = (place.people, place.multisig);
     let add = Multisig::addOwnerCall { owner: dave, threshold: n(3) };
@@ -182,7 +182,7 @@ fn owners_change_by_what_owners_agree_on_and_by_nothing_else() {
 }
 
 #[test]
-fn a_change_that_would_lock_everybody_out_fails_whole() {
+fn lockout_change_reverts() {
     let mut place = Place::new();
     let owners = place.owners();
     let alice = owners[0];
@@ -200,7 +200,7 @@ fn a_change_that_would_lock_everybody_out_fails_whole() {
 }
 
 #[test]
-fn what_people_who_left_confirmed_is_not_confirmed() {
+fn confirmations_of_removed_owner_expire() {
     let mut place = Place::new();
     let (bob, carol, multisig) = (place.people[1], place.people[2], place.multisig);
     let id = place.propose(2, bob, 1_000, []).unwrap();
@@ -217,7 +217,7 @@ fn what_people_who_left_confirmed_is_not_confirmed() {
 
 /// A called contract may send coins back, and nothing else meanwhile, even if it is an owner.
 #[test]
-fn who_is_called_can_send_coins_back_and_nothing_else() {
+fn callee_may_only_refund() {
     let mut place = Place::new();
     let multisig = place.multisig;
     let rogue = place.chain.by(place.people[3]).deploy(&contract("../exchange/rogue"), ()).unwrap();
@@ -245,7 +245,7 @@ fn who_is_called_can_send_coins_back_and_nothing_else() {
 }
 
 #[test]
-fn the_module_carries_its_interface_and_it_is_the_one_tried_here() {
+fn module_embeds_tested_abi() {
     let contract = Contract::in_this_crate();
     assert_eq!(contract.interface(), Some(&include_bytes!("../abi.json")[..]));
     let set = |selectors: &[[u8; 4]]| selectors.iter().copied().collect::<BTreeSet<_>>();
@@ -266,7 +266,7 @@ proptest! {
 
     /// Coins leave only with current confirmations of two of the three owners, and once.
     #[test]
-    fn coins_leave_by_agreement_only(deeds in prop::collection::vec((0..4_usize, 0..5_usize, 0..3_u64), 1..30)) {
+    fn value_leaves_only_with_confirmations(deeds in prop::collection::vec((0..4_usize, 0..5_usize, 0..3_u64), 1..30)) {
         let mut place = Place::new();
         let dave = place.people[3];
         let mut confirmed: Vec<Option<BTreeSet<usize>>> = Vec::new();

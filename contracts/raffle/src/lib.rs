@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_randomness_of_the_block_decides_and_every_ticket_can_win() {
+    fn block_randomness_picks_any_ticket() {
         let mut won = [0; 3];
         for seed in 0..60 {
             let vm = TestVM::default();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_have_a_price_and_an_end() {
+    fn tickets_have_price_and_deadline() {
         let vm = TestVM::default();
         let mut raffle = raffle(&vm);
         assert_eq!(raffle.buy(), Err(WrongPrice { paid: U256::ZERO, price: U256::from(5) }.into()));

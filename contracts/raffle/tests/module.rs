@@ -31,7 +31,7 @@ fn raffle() -> (Chain, Address, [Address; 3]) {
 }
 
 #[test]
-fn tickets_first_then_a_draw_by_what_nobody_knew() {
+fn draw_uses_unknown_randomness() {
     let (mut chain, raffle, people) = raffle();
     for who in people {
         chain.by(who).value(U256::from(PRICE)).send(raffle, buyCall {}).unwrap();
@@ -53,12 +53,12 @@ fn tickets_first_then_a_draw_by_what_nobody_knew() {
     chain.by(people[0]).send(raffle, payCall {}).unwrap();
     assert_eq!(chain.balance(drawn.winner) - before, U256::from(3 * PRICE), "all, and nothing the second time");
     assert_eq!(chain.balance(raffle), U256::ZERO);
-    chain.gas().assert_as_in("gas.txt");
+    chain.gas().assert_matches_file("gas.txt");
 }
 
 /// For one history, other randomness draws another ticket, and equal randomness an equal ticket.
 #[test]
-fn only_the_block_decides() {
+fn draw_depends_only_on_block() {
     let (mut chain, raffle, people) = raffle();
     for who in people.into_iter().cycle().take(8) {
         chain.by(who).value(U256::from(PRICE)).send(raffle, buyCall {}).unwrap();
@@ -75,7 +75,7 @@ fn only_the_block_decides() {
 }
 
 #[test]
-fn what_is_not_the_price_is_refused_and_an_empty_raffle_draws_nobody() {
+fn rejects_wrong_price_and_empty_draw() {
     let (mut chain, raffle, [alice, ..]) = raffle();
     for paid in [0, PRICE - 1, PRICE + 1] {
         let refused: WrongPrice =

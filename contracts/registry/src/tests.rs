@@ -38,7 +38,7 @@ fn itself(vm: &TestVM) -> Address {
 }
 
 #[test]
-fn a_name_has_one_spelling() {
+fn names_have_one_spelling() {
     let character =
         |position: u64, one: char| BadCharacter { position: n(position), character: one.into(), codePoint: one.into() }.into();
     let length = |length: u64| BadLength { length: n(length), least: n(3), most: n(32) }.into();
@@ -70,7 +70,7 @@ fn a_name_has_one_spelling() {
 }
 
 #[test]
-fn short_names_cost_more_and_nobody_may_be_nobody() {
+fn short_names_cost_more() {
     let (_, registry) = registry();
     let price = |name: &str, term| registry.price(name.into(), term).unwrap();
     assert_eq!((price("abc", 30), price("abcd", 30), price("abcde", 30)), (n(21_000), n(2_100), n(210)));
@@ -86,7 +86,7 @@ fn short_names_cost_more_and_nobody_may_be_nobody() {
 
 /// Changes each of the six values of a commitment separately.
 #[test]
-fn a_commitment_is_for_one_registration_here() {
+fn commitment_binds_one_registration() {
     let (vm, mut registry) = registry();
     let hash = |registry: &Registry| registry.commitment("alice".into(), person(0), 30, secret(1)).unwrap();
     let here = hash(&registry);
@@ -115,7 +115,7 @@ fn a_commitment_is_for_one_registration_here() {
 }
 
 #[test]
-fn a_commitment_counts_from_a_minute_to_a_day_and_nobody_makes_it_younger() {
+fn commitment_age_limits_hold() {
     let (vm, mut registry) = registry();
     vm.set_value(n(30 * PRICE));
     let commitment = registry.commitment("alice".into(), person(0), 30, secret(1)).unwrap();
@@ -556,7 +556,7 @@ proptest! {
 
     /// Checks the rule again, in another form.
     #[test]
-    fn names_are_words_of_letters_and_digits_joined_by_hyphens(
+    fn name_grammar(
         name in prop_oneof!["[a-c0-4\\-]{0,35}", "[a-c0-4\\-A\u{430}]{0,35}"]
     ) {
         let proper = |word: &str| !word.is_empty() && word.bytes().all(|one| one.is_ascii_lowercase() || one.is_ascii_digit());
@@ -568,7 +568,7 @@ proptest! {
     }
 
     #[test]
-    fn it_does_what_maps_would_and_its_events_tell_all_of_it(deeds in deeds()) {
+    fn matches_model_and_events_are_complete(deeds in deeds()) {
         let (vm, mut registry) = registry();
         let mut model = Model { now: START, book: Book::default(), promises: Vec::new() };
         let (mut told, mut entries) = (Book::default(), NAMES.map(|name| registry.entry(name.into()).unwrap()));

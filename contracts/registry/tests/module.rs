@@ -187,7 +187,7 @@ fn renew(name: &str, term: u64) -> Registry::renewCall {
 }
 
 #[test]
-fn a_name_is_promised_then_registered_then_it_is_what_an_account_is_called() {
+fn commit_register_and_reverse_resolve() {
     let mut place = Place::new();
     let ([alice, bob, carol], registry, treasury) = (place.people, place.registry, place.treasury);
     place.commit(alice, "alice", alice, 365).unwrap();
@@ -220,11 +220,11 @@ fn a_name_is_promised_then_registered_then_it_is_what_an_account_is_called() {
     assert_eq!((sent.output, place.fees()), (n(395 * PRICE), U256::ZERO));
     assert_eq!(place.chain.balance(treasury) - before, n(395 * PRICE), "whoever asks for it");
     assert_eq!(sent.events_of::<Registry::Withdrawn>(registry)[0].value, n(395 * PRICE));
-    place.chain.gas().assert_as_in("gas.txt");
+    place.chain.gas().assert_matches_file("gas.txt");
 }
 
 #[test]
-fn who_sees_a_registration_on_its_way_comes_too_late() {
+fn front_running_fails() {
     let mut place = Place::new();
     let [alice, mallory, _] = place.people;
     place.commit(alice, "alice", alice, 30).unwrap();
@@ -248,7 +248,7 @@ fn who_sees_a_registration_on_its_way_comes_too_late() {
 
 /// Computes a commitment without a node, as any program can.
 #[test]
-fn a_commitment_is_a_hash_of_six_words_and_works_once() {
+fn commitment_hash_is_single_use() {
     let mut place = Place::new();
     let alice = place.people[0];
     let label = B256::right_padding_from(b"alice");
@@ -278,7 +278,7 @@ fn a_commitment_is_a_hash_of_six_words_and_works_once() {
 }
 
 #[test]
-fn what_is_no_name_is_told_where() {
+fn invalid_name_reports_position() {
     let mut place = Place::new();
     let refused = place.resolve("p\u{430}ypal").unwrap_err(); // Cyrillic a
     let error: Registry::BadCharacter = refused.error().unwrap();
@@ -304,7 +304,7 @@ fn what_is_no_name_is_told_where() {
 }
 
 #[test]
-fn a_name_that_expired_waits_for_its_owner_and_then_forgets() {
+fn expired_name_has_grace_period() {
     let mut place = Place::new();
     let [alice, bob, carol] = place.people;
     place.take("alice", alice).unwrap();
@@ -339,7 +339,7 @@ fn a_name_that_expired_waits_for_its_owner_and_then_forgets() {
 }
 
 #[test]
-fn a_name_changes_hands_when_both_say_so() {
+fn transfer_needs_both_parties() {
     let mut place = Place::new();
     let [alice, bob, carol] = place.people;
     place.take("alice", alice).unwrap();
@@ -368,7 +368,7 @@ fn a_name_changes_hands_when_both_say_so() {
 }
 
 #[test]
-fn an_account_is_called_by_what_resolves_to_it() {
+fn reverse_name_must_resolve_back() {
     let mut place = Place::new();
     let [alice, bob, carol] = place.people;
     place.take("alice", alice).unwrap();
@@ -393,7 +393,7 @@ fn an_account_is_called_by_what_resolves_to_it() {
 
 /// A caller who pays through a contract that accepts no coins has to pay exactly; otherwise it gets an error.
 #[test]
-fn who_takes_nothing_back_pays_exactly_and_locks_nobody() {
+fn payer_without_receive_pays_exactly() {
     let mut place = Place::new();
     let ([alice, bob, _], registry) = (place.people, place.registry);
     let multicall = place.chain.by(alice).deploy(&contract("../multicall3"), ()).unwrap();
@@ -422,7 +422,7 @@ fn who_takes_nothing_back_pays_exactly_and_locks_nobody() {
 }
 
 #[test]
-fn a_treasury_that_refuses_coins_keeps_nobody_from_a_name() {
+fn rejecting_treasury_does_not_block() {
     let token = |chain: &mut Chain| {
         let arguments = ("Gold".to_owned(), "GLD".to_owned(), n(100));
         let alice = chain.account("alice");
@@ -440,7 +440,7 @@ fn a_treasury_that_refuses_coins_keeps_nobody_from_a_name() {
 }
 
 #[test]
-fn a_treasury_that_calls_back_is_paid_once() {
+fn reentrant_treasury_is_paid_once() {
     let rogue = |chain: &mut Chain| {
         let alice = chain.account("alice");
         chain.by(alice).deploy(&contract("../exchange/rogue"), ()).unwrap()
@@ -467,7 +467,7 @@ fn a_treasury_that_calls_back_is_paid_once() {
 }
 
 #[test]
-fn coins_come_with_a_registration_or_a_renewal_only() {
+fn rejects_unexpected_value() {
     let mut place = Place::new();
     let (alice, registry) = (place.people[0], place.registry);
     assert!(place.chain.by(alice).value(n(1)).send_raw(registry, []).is_err());
@@ -487,7 +487,7 @@ fn coins_come_with_a_registration_or_a_renewal_only() {
 }
 
 #[test]
-fn the_module_carries_its_interface_and_it_is_the_one_tried_here() {
+fn module_embeds_tested_abi() {
     let contract = Contract::in_this_crate();
     assert_eq!(contract.interface(), Some(&include_bytes!("../abi.json")[..]));
     let set = |selectors: &[[u8; 4]]| selectors.iter().copied().collect::<BTreeSet<_>>();
@@ -511,7 +511,7 @@ proptest! {
     /// Invariants: the balance is the amount paid and not withdrawn; names change owners by their owners or after a month of
     /// grace; a primary name resolves to its account.
     #[test]
-    fn coins_and_names_are_where_they_belong(
+    fn balances_and_owners_match_model(
         deeds in prop::collection::vec((0..10_usize, 0..3_usize, 0..3_usize, 0..3_usize), 1..40),
     ) {
         let mut place = Place::new();

@@ -26,7 +26,7 @@ fn token(vm: &TestVM) -> Token {
 }
 
 #[test]
-fn the_creator_owns_the_supply() {
+fn creator_owns_supply() {
     let vm = TestVM::default();
     let token = token(&vm);
     assert_eq!((token.name(), token.symbol(), token.decimals()), ("Cornice".into(), "CRN".into(), 18));
@@ -35,7 +35,7 @@ fn the_creator_owns_the_supply() {
 }
 
 #[test]
-fn tokens_move_also_to_oneself_and_not_to_nobody() {
+fn transfers_to_self_and_zero_address() {
     let vm = TestVM::default();
     let mut token = token(&vm);
     assert_eq!(token.transfer(ALICE, number(10)), Ok(true));
@@ -48,7 +48,7 @@ fn tokens_move_also_to_oneself_and_not_to_nobody() {
 }
 
 #[test]
-fn an_allowance_is_spent_unless_it_is_endless() {
+fn infinite_allowance_is_not_spent() {
     let vm = TestVM::default();
     let mut token = token(&vm);
     assert_eq!(token.approve(ALICE, number(100)), Ok(true));
@@ -67,7 +67,7 @@ fn an_allowance_is_spent_unless_it_is_endless() {
 }
 
 #[test]
-fn what_is_burned_is_gone() {
+fn burn_reduces_supply() {
     let vm = TestVM::default();
     let mut token = token(&vm);
     assert_eq!(token.burn(number(400)), Ok(()));
@@ -77,7 +77,7 @@ fn what_is_burned_is_gone() {
 
 /// The precompile is mocked. `tests/module.rs` tests recovery on the real module.
 #[test]
-fn a_permit_counts_for_the_signer_until_its_deadline_and_once() {
+fn permit_is_single_use_until_deadline() {
     let vm = TestVM::default();
     let mut token = token(&vm);
     let [deadline, value] = [vm.block_timestamp() + 10, 77].map(number);
@@ -104,7 +104,7 @@ fn a_permit_counts_for_the_signer_until_its_deadline_and_once() {
 }
 
 #[test]
-fn the_types_are_hashed_as_wallets_hash_them() {
+fn type_hashes_match_wallets() {
     // Computed by hand from EIP-712: the hash of the type string, then each field in 32 bytes.
     let word = |number: u64| number_word(number);
     let domain = keccak256(
@@ -155,7 +155,7 @@ proptest! {
     /// Invariants for any actions: balances add up to the supply, an allowance shrinks by exactly the spent amount, and refused
     /// calls change nothing.
     #[test]
-    fn nothing_is_made_or_lost(deeds in deeds()) {
+    fn supply_is_conserved(deeds in deeds()) {
         let vm = TestVM::default();
         let mut token = token(&vm);
         for (who, deed) in deeds {

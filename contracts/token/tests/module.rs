@@ -90,7 +90,7 @@ impl Bench {
 }
 
 #[test]
-fn tokens_move_and_it_is_told() {
+fn transfer_emits_event() {
     let Bench { mut chain, token, alice, bob, .. } = bench();
     let sent = chain.by(alice).send(token, transferCall { to: bob, value: number(10) }).unwrap();
     assert!(sent.output);
@@ -104,11 +104,11 @@ fn tokens_move_and_it_is_told() {
     assert_eq!(chain.view(token, allowanceCall { owner: bob, spender: alice }), number(2));
     chain.by(alice).send(token, burnCall { value: number(94) }).unwrap();
     assert_eq!(chain.view(token, totalSupplyCall {}), number(906));
-    chain.gas().assert_as_in("gas.txt");
+    chain.gas().assert_matches_file("gas.txt");
 }
 
 #[test]
-fn what_is_refused_says_what_was_missing_and_changes_nothing() {
+fn failed_transfer_reverts_with_details() {
     let Bench { mut chain, token, alice, bob, .. } = bench();
     let refused = chain.by(bob).send(token, transferCall { to: alice, value: number(1) }).unwrap_err();
     let error: ERC20InsufficientBalance = refused.error().unwrap();
@@ -124,7 +124,7 @@ fn what_is_refused_says_what_was_missing_and_changes_nothing() {
 }
 
 #[test]
-fn whoever_brings_a_permit_spends_what_the_owner_signed_for() {
+fn anyone_can_submit_permit() {
     let mut bench = bench();
     let deadline = bench.chain.time() + 3_600;
     let permit = bench.permit(number(300), 0, deadline);
@@ -134,12 +134,12 @@ fn whoever_brings_a_permit_spends_what_the_owner_signed_for() {
     assert_eq!((told.owner, told.spender, told.value), (*alice, *bob, number(300)));
     assert_eq!(chain.view(*token, noncesCall { owner: *alice }), number(1));
     chain.by(*bob).send(*token, transferFromCall { from: *alice, to: *bob, value: number(300) }).unwrap();
-    bench.chain.gas().assert_as_in("gas-permit.txt");
+    bench.chain.gas().assert_matches_file("gas-permit.txt");
     assert_eq!(bench.balances(), [number(700), number(300)]);
 }
 
 #[test]
-fn a_permit_is_good_once_and_until_its_deadline() {
+fn permit_is_single_use_and_expires() {
     let mut bench = bench();
     let deadline = bench.chain.time() + 3_600;
     let [first, second] = [0, 1].map(|nonce| bench.permit(number(300), nonce, deadline));
@@ -156,7 +156,7 @@ fn a_permit_is_good_once_and_until_its_deadline() {
 }
 
 #[test]
-fn a_permit_for_another_contract_counts_for_nothing() {
+fn permit_is_bound_to_contract() {
     let mut bench = bench();
     let arguments = ("Cornice".to_owned(), "CRN".to_owned(), number(1_000));
     let other = bench.chain.by(bench.alice).deploy(&Contract::in_this_crate(), arguments).unwrap();
@@ -168,7 +168,7 @@ fn a_permit_for_another_contract_counts_for_nothing() {
 }
 
 #[test]
-fn what_is_no_signature_is_refused() {
+fn rejects_invalid_signature() {
     let mut bench = bench();
     let permit = bench.permit(number(300), 0, bench.chain.time() + 3_600);
     // With n the curve's order, s and n - s are equivalent. Only the lower one is accepted: transactions are not malleable.
@@ -184,7 +184,7 @@ fn what_is_no_signature_is_refused() {
 }
 
 #[test]
-fn all_there_can_be_can_be_owned_by_one() {
+fn one_account_can_own_max_supply() {
     let mut chain = Chain::new();
     let [alice, bob] = ["alice", "bob"].map(|name| chain.account(name));
     let arguments = ("Much".to_owned(), "MCH".to_owned(), U256::MAX);
@@ -198,7 +198,7 @@ fn all_there_can_be_can_be_owned_by_one() {
 }
 
 #[test]
-fn the_module_carries_its_interface() {
+fn module_embeds_abi() {
     let contract = Contract::in_this_crate();
     assert_eq!(contract.interface(), Some(&include_bytes!("../abi.json")[..]));
 }
@@ -208,7 +208,7 @@ proptest! {
 
     /// Submits permits with any field changed: only the signed values count, and they count once.
     #[test]
-    fn only_the_signed_words_count(value in any::<u64>(), later in 0u64..1_000_000, changed in 0usize..8, by in 1u64..255) {
+    fn permit_covers_every_field(value in any::<u64>(), later in 0u64..1_000_000, changed in 0usize..8, by in 1u64..255) {
         let mut bench = bench();
         let deadline = bench.chain.time() + 1 + later;
         let signed = bench.permit(number(value), 0, deadline);
@@ -233,7 +233,7 @@ proptest! {
 
     /// On the SDK's host the contract counts by reads and writes, as a module by the chain's calls. Both must behave alike.
     #[test]
-    fn natively_and_as_a_module_it_does_the_same(
+    fn native_and_wasm_agree(
         deeds in prop::collection::vec((0usize..3, 0usize..3, prop_oneof![0u64..600, 990u64..1_010], any::<bool>()), 1..24)
     ) {
         let Bench { mut chain, token, alice, bob, .. } = bench();

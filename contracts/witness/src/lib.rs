@@ -54,7 +54,7 @@ impl From<HeaderError> for WitnessError {
         match error {
             HeaderError::Malformed => Malformed {}.into(),
             HeaderError::OutOfReach { number } => OutOfReach { number: U256::from(number) }.into(),
-            HeaderError::Another { number } => Another { number: U256::from(number) }.into(),
+            HeaderError::Mismatch { number } => Another { number: U256::from(number) }.into(),
         }
     }
 }
@@ -87,7 +87,7 @@ mod tests {
     use stylus_sdk::testing::*;
 
     #[test]
-    fn what_the_chain_does_not_know_is_not_remembered() {
+    fn rejects_uncertified_header() {
         let vm = TestVM::default();
         let mut witness = Witness::from(&vm);
         for junk in [&b""[..], b"anything", &[0xc0]] {

@@ -25,7 +25,7 @@ fn call(header: &Bytes) -> witnessCall {
 }
 
 #[test]
-fn a_certified_header_is_remembered_as_it_is() {
+fn stores_certified_header() {
     let (mut chain, alice, witness) = witness();
     let (number, time, randomness) = (chain.height(), chain.time(), chain.randomness());
     chain.mine(1);
@@ -45,11 +45,11 @@ fn a_certified_header_is_remembered_as_it_is() {
     let kept = chain.view(witness, headerCall { number: U256::from(number) });
     assert_eq!((kept.hash, kept.timestamp, kept.randomness), (keccak256(&header), U256::from(time), randomness));
     assert_eq!(chain.view(witness, headerCall { number: U256::from(number + 1) }).hash, B256::ZERO);
-    chain.gas().assert_as_in("gas.txt");
+    chain.gas().assert_matches_file("gas.txt");
 }
 
 #[test]
-fn a_header_that_differs_in_a_byte_is_another() {
+fn rejects_header_with_changed_byte() {
     let (mut chain, alice, witness) = witness();
     chain.mine(100);
     let header = chain.header(5).unwrap();

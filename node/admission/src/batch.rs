@@ -19,8 +19,8 @@ const VERSION: u8 = 1;
 
 /// Transaction that a batch cannot contain, because it would be decoded differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("transaction {index} of the batch has {bytes} bytes, fewer than {MIN_TRANSACTION_BYTES} or more than a length can say")]
-pub struct Unfit {
+#[error("transaction {index} of the batch has {bytes} bytes, fewer than {MIN_TRANSACTION_BYTES} or too many")]
+pub struct InvalidEntry {
     pub index: usize,
     pub bytes: usize,
 }
@@ -30,7 +30,7 @@ pub struct Unfit {
 /// # Errors
 ///
 /// A transaction is shorter than [`MIN_TRANSACTION_BYTES`].
-pub fn encode(transactions: &[Bytes]) -> Result<Bytes, Unfit> {
+pub fn encode(transactions: &[Bytes]) -> Result<Bytes, InvalidEntry> {
     if transactions.is_empty() {
         return Ok(Bytes::new());
     }
@@ -39,7 +39,7 @@ pub fn encode(transactions: &[Bytes]) -> Result<Bytes, Unfit> {
     out.push(VERSION);
     for (index, raw) in transactions.iter().enumerate() {
         let length = u32::try_from(raw.len()).ok().filter(|_| raw.len() >= MIN_TRANSACTION_BYTES);
-        out.extend_from_slice(&length.ok_or(Unfit { index, bytes: raw.len() })?.to_le_bytes());
+        out.extend_from_slice(&length.ok_or(InvalidEntry { index, bytes: raw.len() })?.to_le_bytes());
         out.extend_from_slice(raw);
     }
     Ok(out.into())

@@ -35,8 +35,8 @@ pub enum DropReason {
     Expired,
     #[error("proposed several times without being ordered")]
     Lost,
-    #[error("dropped as somebody asked")]
-    Asked,
+    #[error("dropped on request")]
+    Requested,
     /// A block returned it, and the pool refused it.
     #[error(transparent)]
     Refused(Refusal),

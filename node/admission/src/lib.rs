@@ -12,7 +12,7 @@
 //! - [`Pool::cut`] fills a [`batch`] by tip, then arrival, and in nonce order per sender. Cut transactions
 //!   are *in flight* until a block executes or returns them, or [`Pool::requeue`] gives them back. They are
 //!   not cut again meanwhile.
-//! - The pool proposes a transaction only if its [`Standing`] allows it: each sender has an owner
+//! - The pool proposes a transaction only if its [`Responsibility`] allows it: each sender has an owner
 //!   ([`Rotation`]), and the other validators keep copies in case the owner fails.
 //!
 //! Invariants: the pool is a function of the calls to it (no clock, no hash order). Its size is bounded:
@@ -20,19 +20,19 @@
 //! without being executed has an [`Event`].
 
 pub mod batch;
-mod buckets;
 mod event;
 mod order;
 mod pool;
 mod refusal;
+mod rotation;
 mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use buckets::{EDGE_MS, MIN_TURN_MS, ROTATION_LEAD_MS, ROTATION_SECONDS, Rotation, Standing, TURN_MS};
 pub use event::{DropReason, Event};
-pub use pool::{Pool, PoolConfig, Waited};
+pub use pool::{Pool, PoolConfig, WaitingTime};
 pub use refusal::Refusal;
+pub use rotation::{MIN_TURN_MS, ROTATION_LEAD_MS, ROTATION_OVERLAP_MS, ROTATION_SECONDS, Responsibility, Rotation, TURN_MS};
 
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{B256, Bytes, Transaction};
@@ -42,11 +42,11 @@ pub fn check(raw: Bytes, chain_id: u64) -> Result<VerifiedTransaction, Refusal> 
     check_once(raw, chain_id, |_| None)
 }
 
-/// Like [`check`], but reuses earlier verifications; see [`VerifiedTransaction::verify_once`].
+/// Like [`check`], but reuses earlier verifications; see [`VerifiedTransaction::verify_cached`].
 pub fn check_once(
     raw: Bytes,
     chain_id: u64,
     known: impl FnOnce(&B256) -> Option<VerifiedTransaction>,
 ) -> Result<VerifiedTransaction, Refusal> {
-    Ok(VerifiedTransaction::verify_once(Transaction::decode(raw)?, chain_id, known)?)
+    Ok(VerifiedTransaction::verify_cached(Transaction::decode(raw)?, chain_id, known)?)
 }

@@ -22,14 +22,14 @@ impl CutKey {
     /// `None` if the transaction does not pay the base fee.
     pub fn of(sender: Address, entry: &Entry, base_fee: u64) -> Option<Self> {
         let tip = Reverse(entry.tip(base_fee)?);
-        let taken_over = entry.standing.place != Some(0);
+        let taken_over = entry.responsibility.position != Some(0);
         Some(Self { taken_over, tip, arrival: entry.arrival, sender, nonce: entry.transaction.nonce() })
     }
 }
 
 /// Value of a transaction to the pool, lowest first: queued, then underpriced, then by tip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Worth {
+pub(crate) struct EvictionValue {
     pub ready: bool,
     pub tip: Option<u128>,
 }
@@ -37,13 +37,13 @@ pub(crate) struct Worth {
 /// Order of eviction: lowest value, then latest arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EvictKey {
-    pub worth: Worth,
+    pub value: EvictionValue,
     pub arrival: Reverse<u64>,
     pub sender: Address,
 }
 
 /// Batch being filled.
-pub(crate) struct Cutting {
+pub(crate) struct BatchBuilder {
     /// Bytes that an empty batch has room for.
     pub bytes: usize,
     pub gas: u64,
@@ -54,10 +54,10 @@ pub(crate) struct Cutting {
     pub spendable: BTreeMap<Address, U256>,
     /// Next transactions of senders that are in the batch already.
     pub followers: BTreeSet<CutKey>,
-    pub misfits: usize,
+    pub skipped: usize,
 }
 
-impl Cutting {
+impl BatchBuilder {
     pub fn new(bytes: u32, gas: u64) -> Self {
         let bytes = (bytes as usize).saturating_sub(batch::BATCH_OVERHEAD);
         Self {
@@ -68,7 +68,7 @@ impl Cutting {
             raw: Vec::new(),
             spendable: BTreeMap::new(),
             followers: BTreeSet::new(),
-            misfits: 0,
+            skipped: 0,
         }
     }
 }

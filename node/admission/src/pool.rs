@@ -2,15 +2,15 @@
 //! transactions, cutting batches and following the state are in the submodules.
 
 mod cutting;
-mod keeping;
-mod taking;
-mod telling;
+mod insertion;
+mod maintenance;
+mod turns;
 
-pub use telling::Waited;
+pub use turns::WaitingTime;
 
 use crate::{
-    Event, Refusal, Standing, TURN_MS, batch,
-    order::{CutKey, Cutting, EvictKey},
+    Event, Refusal, Responsibility, TURN_MS, batch,
+    order::{BatchBuilder, CutKey, EvictKey},
     sender::{Entry, SenderQueue},
 };
 use corniche_crypto::VerifiedTransaction;
@@ -127,7 +127,7 @@ impl Pool {
         base_fee: u64,
         now: TimestampMs,
     ) -> Result<(), Refusal> {
-        self.admit_as(transaction, Standing::ALONE, view, base_fee, now)
+        self.admit_as(transaction, Responsibility::ALONE, view, base_fee, now)
     }
 
     /// Adds a transaction with this standing. If it is already pooled, updates its standing and returns
@@ -135,7 +135,7 @@ impl Pool {
     pub fn admit_as(
         &mut self,
         transaction: VerifiedTransaction,
-        standing: Standing,
+        responsibility: Responsibility,
         view: &dyn StateView,
         base_fee: u64,
         now: TimestampMs,
@@ -145,23 +145,23 @@ impl Pool {
         self.sweep(usize::from(self.next_arrival.is_multiple_of(ADMISSIONS_PER_SWEEP)), view);
         let hash = transaction.hash();
         if let Some((sender, nonce)) = self.by_hash.get(&hash).copied() {
-            self.learn(sender, nonce, standing);
+            self.add_responsibility(sender, nonce, responsibility);
             return Err(Refusal::AlreadyKnown { hash });
         }
-        self.check_itself(&transaction)?;
+        self.check_stateless(&transaction)?;
         let max_fee = transaction.max_fee_per_gas();
         if max_fee < u128::from(base_fee) {
             return Err(Refusal::FeeTooLow { sender: transaction.sender(), max_fee, base_fee });
         }
-        self.insert(transaction, standing, view)
+        self.insert(transaction, responsibility, view)
     }
 
     /// Fills a batch with at most this many bytes and this much declared gas; `None` if nothing is ready.
     pub fn cut(&mut self, bytes: u32, gas: u64, view: &dyn StateView, base_fee: u64) -> Option<Batch> {
         self.set_base_fee(base_fee);
-        let mut cutting = Cutting::new(bytes, gas);
-        while let Some(key) = self.next_to_cut(&mut cutting) {
-            let is_current = cutting.spendable.contains_key(&key.sender);
+        let mut builder = BatchBuilder::new(bytes, gas);
+        while let Some(key) = self.next_to_cut(&mut builder) {
+            let is_current = builder.spendable.contains_key(&key.sender);
             if !is_current {
                 // The queue may be older than the state: update it, which puts the sender back into the
                 // order.
@@ -169,23 +169,23 @@ impl Pool {
                 self.refresh(key.sender, &account);
                 self.reindex(key.sender);
                 let in_flight = self.senders.get(&key.sender).map(SenderQueue::cost_in_flight).unwrap_or_default();
-                cutting.spendable.insert(key.sender, account.balance.saturating_sub(in_flight));
-            } else if !self.cut_one(key, &mut cutting) {
+                builder.spendable.insert(key.sender, account.balance.saturating_sub(in_flight));
+            } else if !self.cut_one(key, &mut builder) {
                 break;
             }
         }
-        for sender in cutting.spendable.into_keys() {
+        for sender in builder.spendable.into_keys() {
             self.reindex(sender);
         }
-        let bytes = batch::encode(&cutting.raw).expect("invariant: what no batch can carry is not admitted");
-        (!cutting.raw.is_empty()).then_some(Batch { bytes })
+        let bytes = batch::encode(&builder.raw).expect("invariant: what no batch can carry is not admitted");
+        (!builder.raw.is_empty()).then_some(Batch { bytes })
     }
 
     /// Returns the transactions of a batch that will never be ordered to their place in the pool.
     pub fn requeue(&mut self, batch: Batch) {
         for raw in batch::decode(&batch.bytes) {
             if let Some((sender, nonce)) = self.by_hash.get(&keccak256(&raw)).copied() {
-                self.wait_again(sender, nonce);
+                self.requeue_entry(sender, nonce);
                 self.reindex(sender);
             }
         }
@@ -196,7 +196,7 @@ impl Pool {
         let senders: Vec<Address> = self.senders.keys().copied().collect();
         for sender in senders {
             let queue = self.senders.get_mut(&sender).expect("listed above");
-            queue.all_wait_again();
+            queue.requeue_entries();
             self.parked.remove(&sender);
             self.reindex(sender);
         }
@@ -227,10 +227,10 @@ impl Pool {
         for transaction in returned {
             match self.by_hash.get(&transaction.hash()).copied() {
                 Some((sender, nonce)) => {
-                    self.wait_again(sender, nonce);
+                    self.requeue_entry(sender, nonce);
                     touched.insert(sender);
                 }
-                None => self.take_back(transaction.clone(), view),
+                None => self.readmit(transaction.clone(), view),
             }
         }
         for sender in touched {
@@ -311,6 +311,6 @@ impl Pool {
     /// Transactions in flight.
     pub(crate) fn in_flight(&self) -> Vec<&VerifiedTransaction> {
         let entries = self.senders.values().flat_map(|queue| queue.entries().values());
-        entries.filter(|entry| !entry.waits()).map(|entry| &entry.transaction).collect()
+        entries.filter(|entry| !entry.is_waiting()).map(|entry| &entry.transaction).collect()
     }
 }

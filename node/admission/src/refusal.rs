@@ -15,8 +15,8 @@ pub enum Refusal {
     /// Shorter than any signature made with a key: such a transaction is made by choosing `r` and `s`, and
     /// the sender follows from them. In a batch it would look like damage, and all other transactions of the
     /// batch would be lost.
-    #[error("transaction too short: {bytes} bytes, at least {least}")]
-    TooShort { bytes: usize, least: usize },
+    #[error("transaction too short: {bytes} bytes, at least {min}")]
+    TooShort { bytes: usize, min: usize },
     #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
     IntrinsicGas { gas: u64, needed: u64 },
     /// Above the gas limit of a proposer's batch, which is at most a block's.

@@ -1,8 +1,8 @@
 //! One sender's transactions by nonce.
 
 use crate::{
-    Standing,
-    buckets::{MOST_TURNS, TURN_MS},
+    Responsibility,
+    rotation::{MAX_TURNS, TURN_MS},
 };
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::Account;
@@ -16,9 +16,9 @@ pub(crate) struct Entry {
     pub arrival: u64,
     pub arrived_at: TimestampMs,
     /// Responsibility of this node for it.
-    pub standing: Standing,
+    pub responsibility: Responsibility,
     /// Validators to which this node sent it on arrival.
-    pub asked: Vec<ValidatorIndex>,
+    pub recipients: Vec<ValidatorIndex>,
     /// If it was cut: the time since when it was proposable.
     pub cut_after: Option<TimestampMs>,
     /// Gas limit × max fee + value.
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub fn waits(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.in_flight_since.is_none()
     }
 
@@ -49,16 +49,16 @@ pub(crate) fn tip(transaction: &VerifiedTransaction, base_fee: u64) -> Option<u1
 /// queued.
 ///
 /// A sender may have a thousand entries and add them one by one. So the sums that admission needs are kept up
-/// to date ([`Tally`]) instead of being computed each time.
+/// to date ([`Totals`]) instead of being computed each time.
 #[derive(Debug, Default)]
 pub(crate) struct SenderQueue {
     /// Nonce of the account at the last check; all entries have at least this nonce.
     nonce: u64,
     entries: BTreeMap<u64, Entry>,
-    tally: Tally,
+    totals: Totals,
     /// Account and number of blocks at the last check of all entries; later entries are checked when they are
     /// added.
-    pub fresh: Option<(u64, Account)>,
+    pub last_check: Option<(u64, Account)>,
     /// Time since when its first waiting transaction is proposable; restarts when a transaction of this
     /// sender is executed.
     pub proposable_since: Option<TimestampMs>,
@@ -68,12 +68,12 @@ pub(crate) struct SenderQueue {
     /// Number of turns that ended since then; after each, another validator got the transactions.
     pub turns: u32,
     /// True if this node is, or was, responsible for some of these.
-    pub ours: bool,
+    pub is_responsible: bool,
 }
 
 /// Sums over the entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct Totals {
     /// First nonce, from the account's on, without an entry.
     ready_end: u64,
     /// No entry below it waits, and the entries below it have no gap.
@@ -99,69 +99,70 @@ impl SenderQueue {
         if changed {
             self.nonce = nonce;
             self.proposable_since = None;
-            self.count_again();
+            self.recount();
         }
         changed
     }
 
     /// Adds a waiting entry at a free nonce.
     pub fn insert(&mut self, nonce: u64, entry: Entry) {
-        self.ours |= entry.standing.ours;
-        let tally = &mut self.tally;
-        tally.cost = tally.cost.saturating_add(entry.cost);
-        tally.waiting += 1;
-        tally.waiting_from = tally.waiting_from.min(nonce);
-        tally.add_tip(&entry);
+        self.is_responsible |= entry.responsibility.is_responsible;
+        let totals = &mut self.totals;
+        totals.cost = totals.cost.saturating_add(entry.cost);
+        totals.waiting += 1;
+        totals.waiting_from = totals.waiting_from.min(nonce);
+        totals.add_tip(&entry);
         self.entries.insert(nonce, entry);
-        while self.entries.contains_key(&self.tally.ready_end) {
-            self.tally.ready_end += 1;
+        while self.entries.contains_key(&self.totals.ready_end) {
+            self.totals.ready_end += 1;
         }
     }
 
     pub fn remove(&mut self, nonce: u64) -> Option<Entry> {
         let entry = self.entries.remove(&nonce)?;
-        let tally = &mut self.tally;
+        let totals = &mut self.totals;
         if nonce >= self.nonce {
-            tally.ready_end = tally.ready_end.min(nonce);
+            totals.ready_end = totals.ready_end.min(nonce);
         }
-        if entry.waits() {
-            tally.waiting -= 1;
-            tally.take_tip(&entry);
+        if entry.is_waiting() {
+            totals.waiting -= 1;
+            totals.remove_tip(&entry);
         }
-        if tally.cost == U256::MAX {
-            self.count_again();
+        if totals.cost == U256::MAX {
+            self.recount();
         } else {
-            tally.cost -= entry.cost;
+            totals.cost -= entry.cost;
         }
         Some(entry)
     }
 
     /// Adds a responsibility for an entry.
-    pub fn learn(&mut self, nonce: u64, standing: Standing) {
+    pub fn add_responsibility(&mut self, nonce: u64, responsibility: Responsibility) {
         if let Some(entry) = self.entries.get_mut(&nonce) {
-            entry.standing = entry.standing.and(standing);
-            self.ours |= standing.ours;
+            entry.responsibility = entry.responsibility.and(responsibility);
+            self.is_responsible |= responsibility.is_responsible;
         }
     }
 
     /// Takes ownership of transactions that were forwarded since then, if this node was neither first nor
     /// second for them in the old order. Their sender knew the new order, in which this node is the owner.
-    pub fn own_since(&mut self, since: TimestampMs) {
-        let recent = self.entries.values_mut().filter(|entry| entry.arrived_at >= since && !entry.standing.ours);
-        let meant = recent.filter(|entry| entry.standing.passed_on && entry.standing.place > Some(1));
-        meant.for_each(|entry| entry.standing.place = Some(0));
+    pub fn take_ownership_since(&mut self, since: TimestampMs) {
+        let recent =
+            self.entries.values_mut().filter(|entry| entry.arrived_at >= since && !entry.responsibility.is_responsible);
+        let matching = recent.filter(|entry| entry.responsibility.forwarded && entry.responsibility.position > Some(1));
+        matching.for_each(|entry| entry.responsibility.position = Some(0));
     }
 
     /// Time at which this entry may be proposed here; `None` if it is not proposable, or not here.
     pub fn due(&self, entry: &Entry, turn: u64) -> Option<TimestampMs> {
-        let due = entry.standing.due(self.proposable_since?.max(entry.arrived_at), turn)?;
+        let due = entry.responsibility.due(self.proposable_since?.max(entry.arrived_at), turn)?;
         let waiting_since = self.waiting_since?.max(entry.arrived_at);
-        Some(due.min(TimestampMs(waiting_since.0.saturating_add(MOST_TURNS * TURN_MS))))
+        Some(due.min(TimestampMs(waiting_since.0.saturating_add(MAX_TURNS * TURN_MS))))
     }
 
     /// End of the current turn; `None` if no further validator needs the transactions.
     pub fn turn_ends(&self, turn: u64) -> Option<TimestampMs> {
-        let since = self.turns_since().filter(|_| self.ours)?;
+        let since = self.turns_since().filter(|_| self.is_responsible)?;
         Some(TimestampMs(since.0.saturating_add(u64::from(self.turns + 1) * turn)))
     }
 
@@ -176,10 +177,10 @@ impl SenderQueue {
         }
     }
 
-    /// A step of the nonce restarts the turns, but only up to [`MOST_TURNS`].
+    /// A step of the nonce restarts the turns, but only up to [`MAX_TURNS`].
     fn turns_since(&self) -> Option<TimestampMs> {
         let (since, waiting_since) = (self.proposable_since?, self.waiting_since?);
-        Some(if since.0 - waiting_since.0 < MOST_TURNS * TURN_MS { since } else { waiting_since })
+        Some(if since.0 - waiting_since.0 < MAX_TURNS * TURN_MS { since } else { waiting_since })
     }
 
     /// Number of turns that ended by now; see [`Self::turns`].
@@ -190,21 +191,23 @@ impl SenderQueue {
     }
 
     /// Waiting entries for which this node is responsible, and that arrived at least a turn ago. After
-    /// [`MOST_TURNS`] without a pause: at least that many turns ago.
+    /// [`MAX_TURNS`] without a pause: at least that many turns ago.
     pub fn overdue(&self, now: TimestampMs, turn: u64) -> impl Iterator<Item = &Entry> {
-        let waits = if self.turns_since() == self.proposable_since { turn } else { MOST_TURNS * TURN_MS };
+        let waits = if self.turns_since() == self.proposable_since { turn } else { MAX_TURNS * TURN_MS };
         let before = TimestampMs(now.0.saturating_sub(waits));
-        self.entries.values().filter(move |entry| entry.waits() && entry.standing.ours && entry.arrived_at <= before)
+        self.entries
+            .values()
+            .filter(move |entry| entry.is_waiting() && entry.responsibility.is_responsible && entry.arrived_at <= before)
     }
 
     /// Marks an entry as cut into a batch after this number of blocks.
-    pub fn depart(&mut self, nonce: u64, blocks: u64) {
+    pub fn mark_in_flight(&mut self, nonce: u64, blocks: u64) {
         let since = self.proposable_since;
-        let Some(entry) = self.entries.get_mut(&nonce).filter(|entry| entry.waits()) else { return };
-        self.tally.waiting -= 1;
-        self.tally.take_tip(entry);
-        if self.tally.waiting_from == nonce {
-            self.tally.waiting_from += 1;
+        let Some(entry) = self.entries.get_mut(&nonce).filter(|entry| entry.is_waiting()) else { return };
+        self.totals.waiting -= 1;
+        self.totals.remove_tip(entry);
+        if self.totals.waiting_from == nonce {
+            self.totals.waiting_from += 1;
         }
         entry.in_flight_since = Some(blocks);
         entry.cut_after = since.map(|since| since.max(entry.arrived_at));
@@ -214,35 +217,35 @@ impl SenderQueue {
     pub fn first_since(&self) -> Option<(&Entry, TimestampMs)> {
         let first = self.entries.get(&self.nonce)?;
         let waits_since = || self.proposable_since.map(|since| since.max(first.arrived_at));
-        let since = if first.waits() { waits_since() } else { first.cut_after };
+        let since = if first.is_waiting() { waits_since() } else { first.cut_after };
         Some((first, since?))
     }
 
-    pub fn set_asked(&mut self, nonce: u64, asked: Vec<ValidatorIndex>) {
+    pub fn set_recipients(&mut self, nonce: u64, recipients: Vec<ValidatorIndex>) {
         if let Some(entry) = self.entries.get_mut(&nonce) {
-            entry.asked = asked;
+            entry.recipients = recipients;
         }
     }
 
     /// Marks an entry as waiting again: its batch came back.
-    pub fn wait_again(&mut self, nonce: u64) {
-        let Some(entry) = self.entries.get_mut(&nonce).filter(|entry| !entry.waits()) else { return };
+    pub fn requeue_entry(&mut self, nonce: u64) {
+        let Some(entry) = self.entries.get_mut(&nonce).filter(|entry| !entry.is_waiting()) else { return };
         entry.in_flight_since = None;
-        self.fresh = None;
-        self.tally.waiting += 1;
-        self.tally.waiting_from = self.tally.waiting_from.min(nonce);
-        self.tally.add_tip(entry);
+        self.last_check = None;
+        self.totals.waiting += 1;
+        self.totals.waiting_from = self.totals.waiting_from.min(nonce);
+        self.totals.add_tip(entry);
     }
 
-    pub fn all_wait_again(&mut self) {
+    pub fn requeue_entries(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.in_flight_since = None);
-        self.fresh = None;
-        self.count_again();
+        self.last_check = None;
+        self.recount();
     }
 
     /// Marks entries that were cut after at most this number of blocks as lost; returns true if there are
     /// any.
-    pub fn give_up(&mut self, cut_by: u64) -> bool {
+    pub fn mark_lost(&mut self, cut_by: u64) -> bool {
         let mut any = false;
         for entry in self.entries.values_mut().filter(|entry| entry.in_flight_since.is_some_and(|since| since <= cut_by)) {
             entry.in_flight_since = None;
@@ -250,24 +253,24 @@ impl SenderQueue {
             any = true;
         }
         if any {
-            self.count_again();
+            self.recount();
         }
         any
     }
 
-    fn count_again(&mut self) {
-        self.tally = self.count();
+    fn recount(&mut self) {
+        self.totals = self.count();
     }
 
     /// Computes the tally from the entries.
-    fn count(&self) -> Tally {
+    fn count(&self) -> Totals {
         let run = (self.nonce..=u64::MAX).zip(self.entries.range(self.nonce..));
         let run = run.take_while(|(expected, (nonce, _))| expected == *nonce);
-        let in_flight = run.clone().take_while(|(_, (_, entry))| !entry.waits()).count();
-        Tally {
+        let in_flight = run.clone().take_while(|(_, (_, entry))| !entry.is_waiting()).count();
+        Totals {
             ready_end: self.nonce + run.count() as u64,
             waiting_from: self.nonce + in_flight as u64,
-            waiting: self.entries.values().filter(|entry| entry.waits()).count(),
+            waiting: self.entries.values().filter(|entry| entry.is_waiting()).count(),
             cost: self.entries.values().fold(U256::ZERO, |sum, entry| sum.saturating_add(entry.cost)),
             lowest_tip: Cell::new(None),
         }
@@ -277,77 +280,78 @@ impl SenderQueue {
         usize::try_from(self.next_nonce() - self.nonce).expect("a queue is bounded")
     }
 
-    pub fn any_waits(&self) -> bool {
-        self.tally.waiting > 0
+    pub fn any_waiting(&self) -> bool {
+        self.totals.waiting > 0
     }
 
     /// First waiting entry from this nonce on, before any gap.
     pub fn next_waiting(&self, from: u64) -> Option<&Entry> {
-        let tally = &self.tally;
-        let skips = (self.nonce..tally.waiting_from).contains(&from) && tally.waiting_from <= tally.ready_end;
-        let from = if skips { tally.waiting_from } else { from };
+        let totals = &self.totals;
+        let skips = (self.nonce..totals.waiting_from).contains(&from) && totals.waiting_from <= totals.ready_end;
+        let from = if skips { totals.waiting_from } else { from };
         let run = (from..=u64::MAX).zip(self.entries.range(from..));
         let mut entries = run.take_while(|(expected, (nonce, _))| expected == *nonce).map(|(_, (_, entry))| entry);
-        entries.find(|entry| entry.waits())
+        entries.find(|entry| entry.is_waiting())
     }
 
     /// Nonce after the ready entries.
     pub fn next_nonce(&self) -> u64 {
-        self.tally.ready_end.max(self.nonce)
+        self.totals.ready_end.max(self.nonce)
     }
 
     /// Maximum cost of all entries except the one at `nonce`.
     pub fn cost_without(&self, nonce: u64) -> U256 {
-        if self.tally.cost == U256::MAX {
+        if self.totals.cost == U256::MAX {
             let others = self.entries.iter().filter(|(other, _)| **other != nonce);
             return others.fold(U256::ZERO, |sum, (_, entry)| sum.saturating_add(entry.cost));
         }
-        self.tally.cost - self.entries.get(&nonce).map_or(U256::ZERO, |entry| entry.cost)
+        self.totals.cost - self.entries.get(&nonce).map_or(U256::ZERO, |entry| entry.cost)
     }
 
     pub fn cost_in_flight(&self) -> U256 {
-        let in_flight = self.entries.values().filter(|entry| !entry.waits());
+        let in_flight = self.entries.values().filter(|entry| !entry.is_waiting());
         in_flight.fold(U256::ZERO, |sum, entry| sum.saturating_add(entry.cost))
     }
 
     /// Last entry, whose removal leaves no gap, unless it is in flight.
     pub fn tail(&self) -> Option<&Entry> {
-        self.entries.values().next_back().filter(|entry| entry.waits())
+        self.entries.values().next_back().filter(|entry| entry.is_waiting())
     }
 
     /// Lowest tip of the waiting entries. A later entry is worth no more to a proposer than the entries
     /// before it.
     pub fn lowest_tip(&self, base_fee: u64) -> Option<u128> {
-        if let Some((_, lowest, _)) = self.tally.lowest_tip.get().filter(|(at, _, _)| *at == base_fee) {
+        if let Some((_, lowest, _)) = self.totals.lowest_tip.get().filter(|(at, _, _)| *at == base_fee) {
             return lowest;
         }
-        let tips = || self.entries.values().filter(|entry| entry.waits()).map(|entry| entry.tip(base_fee));
+        let tips = || self.entries.values().filter(|entry| entry.is_waiting()).map(|entry| entry.tip(base_fee));
         let lowest = tips().min()?;
         let count = tips().filter(|tip| *tip == lowest).count();
-        self.tally.lowest_tip.set(Some((base_fee, lowest, count)));
+        self.totals.lowest_tip.set(Some((base_fee, lowest, count)));
         lowest
     }
 
     /// Checks the tally against a new count.
     #[cfg(test)]
     pub fn assert_consistent(&self) {
-        let (kept, counted) = (&self.tally, self.count());
+        let (kept, counted) = (&self.totals, self.count());
         assert_eq!(
             (self.next_nonce(), kept.waiting, kept.cost),
             (counted.ready_end, counted.waiting, counted.cost),
             "a tally was stale"
         );
         let below = self.entries.range(..kept.waiting_from);
-        assert!(below.clone().all(|(_, entry)| !entry.waits()), "one that waits would be passed over");
+        assert!(below.clone().all(|(_, entry)| !entry.is_waiting()), "one that waits would be passed over");
         if let Some((base_fee, lowest, count)) = kept.lowest_tip.get() {
-            let tips: Vec<_> = self.entries.values().filter(|entry| entry.waits()).map(|entry| entry.tip(base_fee)).collect();
+            let tips: Vec<_> =
+                self.entries.values().filter(|entry| entry.is_waiting()).map(|entry| entry.tip(base_fee)).collect();
             assert_eq!(tips.iter().min(), Some(&lowest), "a lowest tip was stale");
             assert_eq!(tips.iter().filter(|tip| **tip == lowest).count(), count);
         }
     }
 }
 
-impl Tally {
+impl Totals {
     /// Updates the lowest tip for a new waiting entry.
     fn add_tip(&mut self, entry: &Entry) {
         let Some((base_fee, lowest, count)) = self.lowest_tip.get() else { return };
@@ -360,7 +364,7 @@ impl Tally {
     }
 
     /// Updates the lowest tip for a removed entry; the second-lowest tip is unknown.
-    fn take_tip(&mut self, entry: &Entry) {
+    fn remove_tip(&mut self, entry: &Entry) {
         let Some((base_fee, lowest, count)) = self.lowest_tip.get() else { return };
         if entry.tip(base_fee) == lowest {
             self.lowest_tip.set((count > 1).then_some((base_fee, lowest, count - 1)));

@@ -2,7 +2,7 @@
 
 mod batches;
 mod operations;
+mod pool;
 mod refusals;
-mod stories;
 mod turns;
 mod world;

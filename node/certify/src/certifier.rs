@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Shares and certificates more than this many heights above the newest executed or certified block are
 /// dropped.
-pub const SHARES_AHEAD: u64 = 64;
+pub const MAX_SHARES_AHEAD: u64 = 64;
 /// Maximum number of executed headers that wait for a certificate. Only a follower that executes a long run
 /// of blocks under one certificate reaches it. The oldest are removed first, because a later certificate
 /// covers them.
-const EXECUTED_KEPT: usize = 1024;
+const MAX_EXECUTED: usize = 1024;
 /// Number of false shares after which a sender is on probation: its shares are checked only when they are
 /// needed.
-const PROBATION_LIES: u32 = 3;
+const PROBATION_FALSE_SHARES: u32 = 3;
 /// Certification lag in blocks from which shares of senders on probation are needed. It is above the usual
 /// lag, and well below the distance that execution may run ahead, so that a chain that needs such a share
 /// continues.
@@ -51,9 +51,9 @@ pub struct Certifier {
     shares: BTreeMap<Height, BTreeMap<ValidatorIndex, Option<Received>>>,
     /// Certificates for heights that are not executed yet.
     waiting: BTreeMap<Height, VerifiedCertificate>,
-    /// Number of false shares by sender, up to [`PROBATION_LIES`]. Later shares of these senders are checked
+    /// Number of false shares by sender, up to [`PROBATION_FALSE_SHARES`]. Later shares of these senders are checked
     /// before they are used.
-    lies: BTreeMap<ValidatorIndex, u32>,
+    false_shares: BTreeMap<ValidatorIndex, u32>,
     diverged: bool,
     out: VecDeque<Output>,
 }
@@ -82,7 +82,7 @@ impl Certifier {
             certified: Height(0),
             shares: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            lies: BTreeMap::new(),
+            false_shares: BTreeMap::new(),
             diverged: false,
             out: VecDeque::new(),
         }
@@ -107,7 +107,7 @@ impl Certifier {
         let message = self.signed_bytes(height, header_hash);
         let signature = self.keys.own.as_ref().map(|key| key.sign(&message));
         self.executed.insert(height, OwnHeader { hash: header_hash, signature });
-        if self.executed.len() > EXECUTED_KEPT {
+        if self.executed.len() > MAX_EXECUTED {
             self.executed.pop_first();
         }
         if let Some(certificate) = self.waiting.remove(&height) {
@@ -115,7 +115,7 @@ impl Certifier {
         }
         if self.executed.contains_key(&height) && !self.diverged {
             self.out.extend(self.own_share(height).map(Output::Broadcast));
-            self.check_waiting(height);
+            self.check_waiting_shares(height);
             self.try_certify(height);
         }
     }
@@ -131,13 +131,13 @@ impl Certifier {
         let height = share.height;
         let known = self.shares.get(&height).is_some_and(|signers| signers.contains_key(&from));
         // Only the first share counts: a second, different one benefits only its sender.
-        if known || height <= self.certified || !self.is_near(height) {
+        if known || height <= self.certified || !self.is_in_range(height) {
             return;
         }
         let (header_hash, signature) = (share.header_hash, share.signature);
         let received = Received { header_hash, signature, verified: false, bytes };
         self.shares.entry(height).or_default().insert(from, Some(received));
-        let must_check = self.lies.contains_key(&from);
+        let must_check = self.false_shares.contains_key(&from);
         if self.is_on_probation(from) && !self.lags() || must_check && !self.check(from, height) {
             return;
         }
@@ -152,9 +152,9 @@ impl Certifier {
         }
         match self.newest_executed {
             // Nothing is executed yet: this is the store's position.
-            None => self.forget_through(height),
+            None => self.mark_certified(height),
             Some(newest) if height > newest => {
-                if self.is_near(height) {
+                if self.is_in_range(height) {
                     self.waiting.insert(height, certificate);
                 }
             }
@@ -172,7 +172,7 @@ impl Certifier {
         let heights: Vec<Height> = self.shares.range(above..).map(|(height, _)| *height).filter(|at| *at <= through).collect();
         heights.into_iter().rev().find_map(|height| {
             let candidates: BTreeSet<B256> = self.received(height).map(|(_, received)| received.header_hash).collect();
-            let validity = self.committee.validity();
+            let validity = self.committee.validity_threshold();
             candidates.into_iter().find_map(|header_hash| self.aggregate(height, header_hash, validity)).map(WeakCertificate)
         })
     }
@@ -182,10 +182,10 @@ impl Certifier {
         self.shares.last_key_value().map(|(height, _)| *height).filter(|height| *height > self.newest())
     }
 
-    /// Our shares of the newest [`SHARES_AHEAD`] blocks without a certificate, for a validator that may have
+    /// Our shares of the newest [`MAX_SHARES_AHEAD`] blocks without a certificate, for a validator that may have
     /// missed them.
     pub fn own_shares(&self) -> Vec<Bytes> {
-        let newest = self.executed.keys().rev().take(SHARES_AHEAD as usize);
+        let newest = self.executed.keys().rev().take(MAX_SHARES_AHEAD as usize);
         let mut heights: Vec<Height> = newest.copied().collect();
         heights.reverse();
         heights.into_iter().filter_map(|height| self.own_share(height)).collect()
@@ -197,8 +197,8 @@ impl Certifier {
         Some(Share { epoch: self.committee.epoch(), height, header_hash: header.hash, signature }.encode())
     }
 
-    fn is_near(&self, height: Height) -> bool {
-        height.0 <= self.newest().0.saturating_add(SHARES_AHEAD)
+    fn is_in_range(&self, height: Height) -> bool {
+        height.0 <= self.newest().0.saturating_add(MAX_SHARES_AHEAD)
     }
 
     /// Newest block that we executed or have a certificate for.
@@ -253,7 +253,7 @@ impl Certifier {
     fn received(&self, height: Height) -> impl Iterator<Item = (ValidatorIndex, &Received)> {
         let signers = self.shares.get(&height).into_iter().flatten();
         let known = signers.filter_map(|(from, received)| Some((*from, received.as_ref()?)));
-        known.filter(|(from, received)| received.verified || !self.lies.contains_key(from))
+        known.filter(|(from, received)| received.verified || !self.false_shares.contains_key(from))
     }
 
     /// All signers of this header, including us.
@@ -269,25 +269,25 @@ impl Certifier {
 
     /// Verifies the unverified shares of this header individually; returns true if any was false.
     fn remove_false_shares(&mut self, height: Height, header_hash: B256) -> bool {
-        let mut false_shares = Vec::new();
+        let mut rejected = Vec::new();
         let mut signers = self.shares.remove(&height).unwrap_or_default();
         for (from, entry) in &mut signers {
             let Some(received) = entry.as_mut().filter(|received| received.header_hash == header_hash) else { continue };
-            received.verified = received.verified || self.verify_singly(*from, height, received);
+            received.verified = received.verified || self.verify_share_of(*from, height, received);
             if !received.verified {
-                false_shares.extend(entry.take().map(|received| (*from, received.bytes)));
+                rejected.extend(entry.take().map(|received| (*from, received.bytes)));
             }
         }
         self.shares.insert(height, signers);
-        let any = !false_shares.is_empty();
-        for (from, bytes) in false_shares {
+        let any = !rejected.is_empty();
+        for (from, bytes) in rejected {
             self.accuse(from, bytes);
         }
         any
     }
 
     fn is_on_probation(&self, from: ValidatorIndex) -> bool {
-        self.lies.get(&from).is_some_and(|lies| *lies >= PROBATION_LIES)
+        self.false_shares.get(&from).is_some_and(|false_shares| *false_shares >= PROBATION_FALSE_SHARES)
     }
 
     fn lags(&self) -> bool {
@@ -296,12 +296,13 @@ impl Certifier {
 
     /// When certification lags, verifies the waiting shares for this height of senders with false shares.
     /// Lower heights need no check: this height's certificate covers them.
-    fn check_waiting(&mut self, height: Height) {
+    fn check_waiting_shares(&mut self, height: Height) {
         if !self.lags() {
             return;
         }
         let unchecked = |(from, received): (&ValidatorIndex, &Option<Received>)| {
-            (self.lies.contains_key(from) && received.as_ref().is_some_and(|received| !received.verified)).then_some(*from)
+            (self.false_shares.contains_key(from) && received.as_ref().is_some_and(|received| !received.verified))
+                .then_some(*from)
         };
         let waiting: Vec<_> = self.shares.get(&height).into_iter().flatten().filter_map(unchecked).collect();
         waiting.into_iter().for_each(|from| _ = self.check(from, height));
@@ -312,25 +313,27 @@ impl Certifier {
         let Some(mut received) = self.shares.get_mut(&height).and_then(|signers| signers.get_mut(&from)?.take()) else {
             return false;
         };
-        received.verified = self.verify_singly(from, height, &received);
+        received.verified = self.verify_share_of(from, height, &received);
         if !received.verified {
             self.accuse(from, received.bytes);
             return false;
         }
         // The chain needs it: probation ends, and begins again with the next false share.
-        self.lies.entry(from).and_modify(|lies| *lies = (*lies).min(PROBATION_LIES - 1));
+        self.false_shares
+            .entry(from)
+            .and_modify(|false_shares| *false_shares = (*false_shares).min(PROBATION_FALSE_SHARES - 1));
         self.shares.entry(height).or_default().insert(from, Some(received));
         true
     }
 
-    fn verify_singly(&self, from: ValidatorIndex, height: Height, received: &Received) -> bool {
+    fn verify_share_of(&self, from: ValidatorIndex, height: Height, received: &Received) -> bool {
         let message = self.signed_bytes(height, received.header_hash);
         self.keys.committee.verify_share(from, &message, &received.signature)
     }
 
     fn accuse(&mut self, validator: ValidatorIndex, evidence: Bytes) {
-        let lies = self.lies.entry(validator).or_default();
-        *lies = (*lies + 1).min(PROBATION_LIES);
+        let false_shares = self.false_shares.entry(validator).or_default();
+        *false_shares = (*false_shares + 1).min(PROBATION_FALSE_SHARES);
         self.out.push_back(Output::Accuse { validator, evidence });
     }
 
@@ -345,12 +348,12 @@ impl Certifier {
             self.out.push_back(Output::Diverged { ours, certificate });
             return;
         }
-        self.forget_through(height);
+        self.mark_certified(height);
         self.out.push_back(Output::Certified(certificate));
     }
 
     /// Marks `height` as certified, and thereby all its ancestors.
-    fn forget_through(&mut self, height: Height) {
+    fn mark_certified(&mut self, height: Height) {
         self.certified = height;
         let after = height.next();
         self.executed = self.executed.split_off(&after);

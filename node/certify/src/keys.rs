@@ -69,7 +69,7 @@ struct BlsSignatures {
 }
 
 impl BlsSignatures {
-    fn verify_sum(&self, message: &[u8], signers: impl Iterator<Item = ValidatorIndex>, sum: &BlsSignature) -> bool {
+    fn verify_aggregate(&self, message: &[u8], signers: impl Iterator<Item = ValidatorIndex>, sum: &BlsSignature) -> bool {
         let keys: Vec<&BlsPublicKey> = signers.map(|signer| &self.keys[signer.as_usize()]).collect();
         bls_verify_aggregate(&keys, message, sum)
     }
@@ -82,11 +82,11 @@ impl Signatures for BlsSignatures {
 
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature> {
         let sum = bls_combine(&shares.iter().map(|(_, share)| *share).collect::<Vec<_>>())?;
-        self.verify_sum(message, shares.iter().map(|(signer, _)| *signer), &sum).then(|| sum.to_bytes())
+        self.verify_aggregate(message, shares.iter().map(|(signer, _)| *signer), &sum).then(|| sum.to_bytes())
     }
 
     fn verify(&self, message: &[u8], signers: &[ValidatorIndex], combined: &Signature) -> bool {
         let sum = BlsSignature::from_bytes(combined);
-        sum.is_some_and(|sum| self.verify_sum(message, signers.iter().copied(), &sum))
+        sum.is_some_and(|sum| self.verify_aggregate(message, signers.iter().copied(), &sum))
     }
 }

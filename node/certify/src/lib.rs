@@ -20,7 +20,7 @@
 //!   dropped.
 //! - A [`WeakCertificate`] (f + 1 shares) tells a lagging validator which block is correct. It certifies
 //!   nothing: it changes no state here and leads to no `Certified` (decision 0019).
-//! - Memory is bounded: one share per validator and height, up to [`SHARES_AHEAD`] heights ahead.
+//! - Memory is bounded: one share per validator and height, up to [`MAX_SHARES_AHEAD`] heights ahead.
 //! - Verification is bounded: shares are verified only once a quorum agrees or a lagging validator asks.
 //!   After a validator's first false share, its later shares are verified before they are used, one per
 //!   height, so it can spoil only one aggregate. After three false shares they are verified only while
@@ -35,7 +35,7 @@ mod keys;
 mod share;
 mod verified;
 
-pub use certifier::{Certifier, Output, SHARES_AHEAD};
+pub use certifier::{Certifier, MAX_SHARES_AHEAD, Output};
 pub use keys::{Keys, Signature, Signatures, Signer};
 pub use share::Share;
 pub use verified::{CertificateVerifier, VerifiedCertificate, WeakCertificate};

@@ -44,7 +44,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_order_of_events_ends_with_the_newest_certificate(fault in any_fault(), order in proptest::collection::vec(any::<u32>(), 200)) {
+    fn any_event_order_certifies_newest(fault in any_fault(), order in proptest::collection::vec(any::<u32>(), 200)) {
         let mut nodes: Vec<Certifier> = (0..4).map(|index| validator(4, index)).collect();
         let mut executed = [0u64; 4];
         let mut mail: Vec<(usize, usize, Bytes)> = Vec::new();

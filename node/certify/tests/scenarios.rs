@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use corniche_certify::{Certifier, Keys, Output, SHARES_AHEAD, Signature, Signatures};
+use corniche_certify::{Certifier, Keys, MAX_SHARES_AHEAD, Output, Signature, Signatures};
 use corniche_engine::Committee;
 use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, ValidatorIndex};
 use std::sync::{
@@ -35,7 +35,7 @@ fn diverged(outputs: &[Output]) -> Option<(Height, B256, B256)> {
 }
 
 #[test]
-fn a_quorum_of_shares_becomes_a_certificate() {
+fn quorum_of_shares_makes_certificate() {
     let mut certifier = validator(4, 0);
     certifier.executed(Height(1), header(1));
     assert_eq!(drain(&mut certifier), [Output::Broadcast(share(4, 0, 1, header(1)))]);
@@ -51,7 +51,7 @@ fn a_quorum_of_shares_becomes_a_certificate() {
 }
 
 #[test]
-fn shares_that_come_before_the_block_is_executed_count() {
+fn early_shares_count() {
     let mut certifier = validator(4, 0);
     for (from, signer) in [(V1, 1), (V2, 2), (V3, 3)] {
         certifier.share(from, share(4, signer, 1, header(1)));
@@ -62,14 +62,14 @@ fn shares_that_come_before_the_block_is_executed_count() {
 }
 
 #[test]
-fn a_single_validator_certifies_alone() {
+fn single_validator_certifies_alone() {
     let mut certifier = validator(1, 0);
     certifier.executed(Height(1), header(1));
     assert_eq!(certified(1, &drain(&mut certifier)).len(), 1);
 }
 
 #[test]
-fn a_later_certificate_covers_the_ones_before() {
+fn later_certificate_covers_ancestors() {
     let mut certifier = validator(4, 0);
     for height in 1..=3 {
         certifier.executed(Height(height), header(height));
@@ -87,7 +87,7 @@ fn a_later_certificate_covers_the_ones_before() {
 }
 
 #[test]
-fn a_false_share_is_found_its_sender_named_and_the_rest_still_counts() {
+fn false_share_is_accused_and_excluded() {
     let no_point = [0xab; 48];
     // On the curve, but not in the signature group: shares are summed up before the sum is verified.
     let mut outside = [0; 48];
@@ -112,7 +112,7 @@ fn a_false_share_is_found_its_sender_named_and_the_rest_still_counts() {
 }
 
 #[test]
-fn who_lied_once_is_checked_on_arrival() {
+fn sender_of_false_share_is_checked_on_arrival() {
     let mut certifier = validator(4, 0);
     for height in 1..=3 {
         certifier.executed(Height(height), header(height));
@@ -154,7 +154,7 @@ impl Signatures for Counting {
 }
 
 #[test]
-fn lies_at_every_height_cost_few_checks() {
+fn false_shares_cost_few_checks() {
     let committee = Committee::from_genesis(&genesis(4));
     let keys = Keys::bls(&committee, Some((ValidatorIndex(0), key(0))));
     let counting = Arc::new(Counting(keys.committee.clone(), AtomicUsize::new(0)));
@@ -171,28 +171,28 @@ fn lies_at_every_height_cost_few_checks() {
 }
 
 #[test]
-fn one_that_stopped_lying_makes_a_quorum_again() {
+fn reformed_validator_completes_quorum() {
     // Validator 3 is offline, so nothing is certified while validator 1 lies, and execution stops 64 blocks
     // later.
-    for lies in [1, 3, 10, 60] {
+    for false_shares in [1, 3, 10, 60] {
         let mut certifier = validator(4, 0);
         for height in 1..=64 {
             certifier.executed(Height(height), header(height));
             certifier.share(V2, share(4, 2, height, header(height)));
-            if height <= lies {
+            if height <= false_shares {
                 certifier.share(V1, false_share(4, 1, height, header(height)));
             }
         }
         assert_eq!(certifier.certified(), Height(0));
-        for height in lies + 1..=64 {
+        for height in false_shares + 1..=64 {
             certifier.share(V1, share(4, 1, height, header(height)));
         }
-        assert_eq!(certifier.certified(), Height(64), "after {lies} lies");
+        assert_eq!(certifier.certified(), Height(64), "after {false_shares} lies");
     }
 }
 
 #[test]
-fn a_share_that_waited_is_used_once_certification_lags() {
+fn waiting_share_is_used_on_lag() {
     let mut certifier = validator(4, 0);
     for height in 1..=100 {
         certifier.executed(Height(height), header(height));
@@ -211,7 +211,7 @@ fn a_share_that_waited_is_used_once_certification_lags() {
 }
 
 #[test]
-fn the_first_share_of_a_height_is_the_one_that_counts() {
+fn first_share_per_height_counts() {
     let mut certifier = validator(4, 0);
     certifier.executed(Height(1), header(1));
     drain(&mut certifier);
@@ -223,7 +223,7 @@ fn the_first_share_of_a_height_is_the_one_that_counts() {
 }
 
 #[test]
-fn one_validator_cannot_count_twice() {
+fn validator_counts_once() {
     let mut certifier = validator(4, 0);
     certifier.executed(Height(1), header(1));
     drain(&mut certifier);
@@ -240,7 +240,7 @@ fn one_validator_cannot_count_twice() {
 }
 
 #[test]
-fn a_minority_that_signs_another_header_is_outvoted() {
+fn minority_header_is_outvoted() {
     let mut certifier = validator(4, 0);
     certifier.executed(Height(1), header(1));
     certifier.share(V1, share(4, 1, 1, OTHER));
@@ -251,7 +251,7 @@ fn a_minority_that_signs_another_header_is_outvoted() {
 }
 
 #[test]
-fn a_quorum_for_another_header_stops_us() {
+fn quorum_for_other_header_diverges() {
     let mut certifier = validator(4, 0);
     certifier.executed(Height(1), header(1));
     drain(&mut certifier);
@@ -268,7 +268,7 @@ fn a_quorum_for_another_header_stops_us() {
 }
 
 #[test]
-fn a_learned_certificate_is_compared_with_what_we_executed() {
+fn received_certificate_is_compared() {
     for (hash, agrees) in [(header(1), true), (OTHER, false)] {
         let mut certifier = full_node(4);
         certifier.executed(Height(1), header(1));
@@ -282,7 +282,7 @@ fn a_learned_certificate_is_compared_with_what_we_executed() {
 }
 
 #[test]
-fn a_certificate_for_a_block_to_come_waits_for_it() {
+fn early_certificate_waits() {
     for (hash, agrees) in [(header(2), true), (OTHER, false)] {
         let mut certifier = full_node(4);
         certifier.executed(Height(1), header(1));
@@ -297,7 +297,7 @@ fn a_certificate_for_a_block_to_come_waits_for_it() {
 }
 
 #[test]
-fn a_certificate_is_verified_only_as_it_was_signed() {
+fn altered_certificate_does_not_verify() {
     let good = certificate(1, header(1));
     for bad in [
         Certificate { header_hash: OTHER, ..good.clone() },
@@ -312,7 +312,7 @@ fn a_certificate_is_verified_only_as_it_was_signed() {
 }
 
 #[test]
-fn garbage_is_accused() {
+fn garbage_share_is_accused() {
     let mut certifier = validator(4, 0);
     certifier.executed(Height(1), header(1));
     drain(&mut certifier);
@@ -330,11 +330,11 @@ fn garbage_is_accused() {
 }
 
 #[test]
-fn shares_far_ahead_and_long_past_are_dropped_unread() {
+fn shares_out_of_range_are_dropped() {
     let mut certifier = validator(4, 0);
     certifier.executed(Height(1), header(1));
     drain(&mut certifier);
-    let far = 1 + SHARES_AHEAD + 1;
+    let far = 1 + MAX_SHARES_AHEAD + 1;
     for (from, signer) in [(V1, 1), (V2, 2), (V3, 3)] {
         certifier.share(from, share(4, signer, far, header(far)));
         certifier.share(from, share(4, signer, far - 1, header(far - 1)));
@@ -349,7 +349,7 @@ fn shares_far_ahead_and_long_past_are_dropped_unread() {
 }
 
 #[test]
-fn after_a_restart_the_uncertified_blocks_are_signed_again() {
+fn uncertified_blocks_are_signed_after_restart() {
     let mut certifier = validator(4, 0);
     certifier.certificate(verified(certificate(5, header(5))));
     assert_eq!(drain(&mut certifier), [], "the store's own certificate is not news");
@@ -370,7 +370,7 @@ fn lagging() -> Certifier {
 }
 
 #[test]
-fn shares_of_one_more_than_may_be_faulty_vouch_for_a_block_and_certify_nothing() {
+fn weak_certificate_certifies_nothing() {
     let mut certifier = lagging();
     certifier.share(V1, share(4, 1, 3, header(3)));
     certifier.share(V2, share(4, 2, 4, header(4)));
@@ -389,7 +389,7 @@ fn shares_of_one_more_than_may_be_faulty_vouch_for_a_block_and_certify_nothing()
 }
 
 #[test]
-fn shares_on_different_headers_vouch_for_nothing() {
+fn split_shares_make_no_weak_certificate() {
     let mut certifier = lagging();
     certifier.share(V1, share(4, 1, 2, header(2)));
     certifier.share(V2, share(4, 2, 2, OTHER));
@@ -400,7 +400,7 @@ fn shares_on_different_headers_vouch_for_nothing() {
 }
 
 #[test]
-fn a_quorum_on_a_block_that_was_not_executed_is_no_more_than_a_weak_certificate() {
+fn quorum_without_execution_is_weak() {
     let mut certifier = lagging();
     for (from, signer) in [(V1, 1), (V2, 2), (V3, 3)] {
         certifier.share(from, share(4, signer, 2, header(2)));
@@ -410,7 +410,7 @@ fn a_quorum_on_a_block_that_was_not_executed_is_no_more_than_a_weak_certificate(
 }
 
 #[test]
-fn false_shares_vouch_for_nothing_and_spoil_one_aggregate() {
+fn false_shares_spoil_one_aggregate() {
     let mut certifier = lagging();
     let lie = |height| false_share(4, 1, height, header(height));
     (2..=60).for_each(|height| certifier.share(V1, lie(height)));
@@ -425,7 +425,7 @@ fn false_shares_vouch_for_nothing_and_spoil_one_aggregate() {
 }
 
 #[test]
-fn a_full_node_signs_nothing() {
+fn full_node_signs_nothing() {
     let mut certifier = full_node(4);
     certifier.executed(Height(1), header(1));
     assert_eq!(drain(&mut certifier), []);
@@ -433,7 +433,7 @@ fn a_full_node_signs_nothing() {
 }
 
 #[test]
-fn a_height_executed_twice_is_signed_once() {
+fn repeated_height_is_signed_once() {
     let mut certifier = validator(4, 0);
     certifier.executed(Height(1), header(1));
     drain(&mut certifier);

@@ -65,8 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
                 Some(path) => secret::read(&path, EthereumKey::from_hex)?,
                 None => {
                     let asked = rpassword::prompt_password("private key, as hexadecimal: ");
-                    let text =
-                        zeroize::Zeroizing::new(asked.context("there is no terminal to ask for the key at: give --key-file")?);
+                    let text = zeroize::Zeroizing::new(asked.context("no terminal to enter the key; use --key-file")?);
                     EthereumKey::from_hex(text.trim()).ok().context("this is not a private key: 64 hexadecimal digits")?
                 }
             };
@@ -108,7 +107,7 @@ fn save(key: &EthereumKey, name: &Path, password_file: Option<&Path>) -> anyhow:
     let password = keystore::password(password_file, "new password: ")?;
     if password_file.is_none() && std::env::var_os("CORNICHE_PASSWORD").is_none() {
         let again = keystore::password(None, "the same again: ")?;
-        ensure!(*password == *again, "these were two different passwords; nothing was written");
+        ensure!(*password == *again, "the passwords differ; nothing was written");
     }
     keystore::Keystore::lock(key, &password, keystore::STANDARD)?.save(&path)?;
     exit::note(format_args!("the key is in {}; without the file and its password it is lost", path.display()));
@@ -128,8 +127,7 @@ fn list() -> anyhow::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         match keystore::Keystore::open(&path) {
             Ok(keystore) => {
-                let address =
-                    keystore.address().map_or_else(|| "(says no address)".into(), |address| address.to_checksum(None));
+                let address = keystore.address().map_or_else(|| "(no address)".into(), |address| address.to_checksum(None));
                 exit::result(format_args!("{name}\t{address}"));
             }
             Err(error) => exit::note(format_args!("{name}: {error:#}")),

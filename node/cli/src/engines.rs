@@ -13,43 +13,43 @@ use corniche_types::{B256, EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// Name of an engine, and its functions for the binary.
-struct Named {
-    word: &'static str,
+struct EngineEntry {
+    name: &'static str,
     /// Checks the engine's parameters.
     check: fn(&Genesis) -> Result<(), String>,
     /// Size in bytes of the largest message: with a full batch of the genesis, or a response of the maximum
     /// size that the parameters allow.
-    largest: fn(&Genesis) -> Result<usize, String>,
+    max_message_bytes: fn(&Genesis) -> Result<usize, String>,
     build: fn(&Genesis, ValidatorKeys, &Path) -> anyhow::Result<Built>,
     /// Parameters for a chain with a single node.
-    alone: &'static [(&'static str, u64)],
+    single_node: &'static [(&'static str, u64)],
 }
 
 /// Verifier of peers' messages, and factory of the engine from the store's state.
 pub type Built = (Arc<dyn Verifier>, EngineFactory);
 
-const ENGINES: &[Named] = &[
-    Named {
-        word: "mahi-mahi",
+const ENGINES: &[EngineEntry] = &[
+    EngineEntry {
+        name: "mahi-mahi",
         check: |genesis| corniche_mahi_mahi::Config::from_genesis(genesis).map(drop),
-        largest: |genesis| {
+        max_message_bytes: |genesis| {
             let config = corniche_mahi_mahi::Config::from_genesis(genesis)?;
             Ok(config.max_message_bytes(genesis.validators.len()))
         },
         build: mahi_mahi,
-        alone: &[("min_round_ms", 0), ("parent_grace_ms", 0)],
+        single_node: &[("min_round_ms", 0), ("parent_grace_ms", 0)],
     },
-    Named {
-        word: "autobahn",
+    EngineEntry {
+        name: "autobahn",
         check: |genesis| corniche_autobahn::Config::from_genesis(genesis).map(drop),
-        largest: |genesis| {
+        max_message_bytes: |genesis| {
             let config = corniche_autobahn::Config::from_genesis(genesis)?;
             // Besides the batch, a car has a proof: 66 bytes per signer.
             let car = 66 * genesis.validators.len() + 4_096;
             Ok((config.fetch_bytes as usize).max(config.batch_bytes as usize) + car)
         },
         build: autobahn,
-        alone: &[("car_interval_ms", 0)],
+        single_node: &[("car_interval_ms", 0)],
     },
 ];
 
@@ -57,21 +57,21 @@ const ENGINES: &[Named] = &[
 pub const DEFAULT: &str = "mahi-mahi";
 
 /// Possible values of `--engine`; the parser lists them in its error.
-pub fn words() -> PossibleValuesParser {
-    ENGINES.iter().map(|engine| engine.word).collect::<Vec<_>>().into()
+pub fn names() -> PossibleValuesParser {
+    ENGINES.iter().map(|engine| engine.name).collect::<Vec<_>>().into()
 }
 
-fn named(word: &str) -> anyhow::Result<&'static Named> {
-    let words: Vec<_> = ENGINES.iter().map(|engine| engine.word).collect();
-    let engine = ENGINES.iter().find(|engine| engine.word == word);
-    engine.with_context(|| format!("this build has no engine named {word}; there are {}", words.join(", ")))
+fn find(name: &str) -> anyhow::Result<&'static EngineEntry> {
+    let known: Vec<_> = ENGINES.iter().map(|engine| engine.name).collect();
+    let engine = ENGINES.iter().find(|engine| engine.name == name);
+    engine.with_context(|| format!("this build has no engine named {name}; there are {}", known.join(", ")))
 }
 
 /// Checks that this build has the genesis' engine, and that the engine accepts its parameters.
 pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
-    let engine = named(&genesis.engine.name)?;
-    if let Err(refusal) = (engine.check)(genesis) {
-        bail!("{refusal}");
+    let engine = find(&genesis.engine.name)?;
+    if let Err(error) = (engine.check)(genesis) {
+        bail!("{error}");
     }
     check_frames(engine, genesis)
 }
@@ -80,27 +80,28 @@ pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
 const ENVELOPE_BYTES: usize = 6;
 
 /// Refuses a chain whose validators could make messages too large to send. A single validator sends none.
-fn check_frames(engine: &Named, genesis: &Genesis) -> anyhow::Result<()> {
-    let most = Limits::default().frame_bytes(Channel::Bulk, true);
-    let largest = (engine.largest)(genesis).map_err(anyhow::Error::msg)? + ENVELOPE_BYTES;
-    if genesis.validators.len() == 1 || largest <= most {
+fn check_frames(engine: &EngineEntry, genesis: &Genesis) -> anyhow::Result<()> {
+    let max_frame = Limits::default().frame_bytes(Channel::Bulk, true);
+    let largest = (engine.max_message_bytes)(genesis).map_err(anyhow::Error::msg)? + ENVELOPE_BYTES;
+    if genesis.validators.len() == 1 || largest <= max_frame {
         return Ok(());
     }
     bail!(
-        "genesis: expected messages of at most {most} bytes, which is what a frame of the network carries, got {largest} with a \
+        "genesis: expected messages of at most {max_frame} bytes, which is what a frame of the network carries, got {largest} with a \
          batch_bytes of {}; lower batch_bytes, or the engine's fetch_bytes, by {}",
         genesis.batch_bytes,
-        largest - most
+        largest - max_frame
     )
 }
 
-/// Refuses to continue with the data in `place` if another engine was requested.
-pub fn expect(genesis: &Genesis, asked: Option<&str>, place: &Path) -> anyhow::Result<()> {
+/// Refuses to continue with the data in `directory` if another engine was requested.
+pub fn check_matches(genesis: &Genesis, requested: Option<&str>, directory: &Path) -> anyhow::Result<()> {
     let own = &genesis.engine.name;
-    if let Some(asked) = asked.filter(|asked| asked != own) {
-        let place = place.display();
-        let message =
-            format!("{place} holds a chain on {own}, not on {asked}; a genesis chooses once, so take another directory");
+    if let Some(requested) = requested.filter(|requested| requested != own) {
+        let directory = directory.display();
+        let message = format!(
+            "{directory} holds a chain on {own}, not on {requested}; a genesis chooses once, so take another directory"
+        );
         return Err(Failed::new(Exit::Usage, message).into());
     }
     Ok(())
@@ -108,14 +109,14 @@ pub fn expect(genesis: &Genesis, asked: Option<&str>, place: &Path) -> anyhow::R
 
 /// Verifier and factory of the engine of the validator that runs in `data`.
 pub fn build(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<Built> {
-    (named(&genesis.engine.name)?.build)(genesis, keys, data)
+    (find(&genesis.engine.name)?.build)(genesis, keys, data)
 }
 
 /// Configuration of an engine for a chain with a single node.
-pub fn alone(word: &str) -> anyhow::Result<EngineConfig> {
-    let engine = named(word)?;
-    let parameters = engine.alone.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<BTreeMap<_, _>>();
-    Ok(EngineConfig { name: engine.word.to_owned(), parameters })
+pub fn single_node(name: &str) -> anyhow::Result<EngineConfig> {
+    let engine = find(name)?;
+    let parameters = engine.single_node.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<BTreeMap<_, _>>();
+    Ok(EngineConfig { name: engine.name.to_owned(), parameters })
 }
 
 /// Different at every start: old responses to "what did I sign last?" must not count as new ones.
@@ -125,16 +126,16 @@ fn fresh_seed() -> u64 {
 }
 
 fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<Built> {
-    use corniche_mahi_mahi::{Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer, real};
+    use corniche_mahi_mahi::{Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer, crypto};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
-    let coin_share = keys.coin.context("coin.key is missing; whoever made the genesis dealt it to this validator")?;
-    let signer = real::ValidatorKeys::new(&committee, keys.consensus, coin_share);
+    let coin_share = keys.coin.context("coin.key is missing; the creator of the genesis has it")?;
+    let signer = crypto::ValidatorKeys::new(&committee, keys.consensus, coin_share);
     let signer: Arc<dyn Signer> = Arc::new(signer.context("coin.key is the share of another validator")?);
     let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
-    let coin: Arc<dyn Coin> = Arc::new(real::ThresholdCoin::new(&committee, public_coin));
-    let signatures = real::CommitteeSignatures::new(&committee).context("the genesis' consensus keys are damaged")?;
+    let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, public_coin));
+    let signatures = crypto::CommitteeSignatures::new(&committee).context("the genesis' consensus keys are damaged")?;
     let signatures: Arc<dyn Signatures> = Arc::new(signatures);
     let verifier = MahiVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let unsigned = DataDirectory::new(data).unsigned();
@@ -150,16 +151,16 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Res
 }
 
 fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _data: &Path) -> anyhow::Result<Built> {
-    use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer, real};
+    use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer, crypto};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
-    let signer = real::ValidatorKeys::new(&committee, keys.consensus, config.bls.then_some(keys.bls));
+    let signer = crypto::ValidatorKeys::new(&committee, keys.consensus, config.bls.then_some(keys.bls));
     let signer: Arc<dyn Signer> = Arc::new(signer.context("bls.key is another validator's")?);
     let signatures: Arc<dyn Signatures> = if config.bls {
-        Arc::new(real::Sums::new(&committee).context("the genesis' BLS keys are damaged")?)
+        Arc::new(crypto::BlsCertificates::new(&committee).context("the genesis' BLS keys are damaged")?)
     } else {
-        Arc::new(real::Lists::new(&committee).context("the genesis' consensus keys are damaged")?)
+        Arc::new(crypto::Ed25519Certificates::new(&committee).context("the genesis' consensus keys are damaged")?)
     };
     let verifier = AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let factory: EngineFactory = Box::new(move |records, resume, now| {
@@ -178,31 +179,31 @@ mod tests {
     use corniche_pipeline::PeerMessage;
     use corniche_types::Bytes;
 
-    fn check_with(word: &str, validators: usize, batch_bytes: u32, parameters: &[(&str, u64)]) -> Result<(), String> {
+    fn check_with(name: &str, validators: usize, batch_bytes: u32, parameters: &[(&str, u64)]) -> Result<(), String> {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let engine = EngineConfig { name: word.into(), parameters };
+        let engine = EngineConfig { name: name.into(), parameters };
         let spec = NetworkSpec { validators, batch_bytes, engine, ..NetworkSpec::default() };
         make_network(&spec).map(drop).map_err(|error| format!("{error:#}"))
     }
 
     #[test]
-    fn a_batch_that_no_frame_carries_is_refused() {
-        for word in ["mahi-mahi", "autobahn"] {
-            let error = check_with(word, 4, 8 << 20, &[]).unwrap_err();
+    fn batch_larger_than_frame_is_refused() {
+        for name in ["mahi-mahi", "autobahn"] {
+            let error = check_with(name, 4, 8 << 20, &[]).unwrap_err();
             assert!(error.contains("expected messages of at most 8388608 bytes"), "{error}");
             // The suggestion in the error is sufficient and minimal.
             let by: u32 = error.rsplit(' ').next().unwrap().parse().unwrap();
-            assert_eq!(check_with(word, 4, (8 << 20) - by, &[]), Ok(()));
-            assert!(check_with(word, 4, (8 << 20) - by + 1, &[]).is_err());
+            assert_eq!(check_with(name, 4, (8 << 20) - by, &[]), Ok(()));
+            assert!(check_with(name, 4, (8 << 20) - by + 1, &[]).is_err());
             assert!(by < 16 << 10, "chains with batches that fit are accepted: {by}");
-            assert!(check_with(word, 4, 1 << 20, &[("fetch_bytes", 9 << 20)]).is_err());
-            assert_eq!(check_with(word, 100, 7 << 20, &[]), Ok(()));
-            assert_eq!(check_with(word, 1, 16 << 20, &[]), Ok(()), "nobody is there to be sent anything");
+            assert!(check_with(name, 4, 1 << 20, &[("fetch_bytes", 9 << 20)]).is_err());
+            assert_eq!(check_with(name, 100, 7 << 20, &[]), Ok(()));
+            assert_eq!(check_with(name, 1, 16 << 20, &[]), Ok(()), "nobody is there to be sent anything");
         }
     }
 
     #[test]
-    fn the_envelope_is_as_large_as_it_is_taken_to_be() {
+    fn envelope_size_is_exact() {
         assert_eq!(PeerMessage::Engine(Bytes::from(vec![0; 1_000])).encode().len(), 1_000 + ENVELOPE_BYTES);
     }
 }

@@ -80,7 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             true => exit::result(serde_json::json!({"explorer": url, "node": config.node})),
             false => exit::result(format_args!("Corniche explorer of {}\n\n  {url}\n\nStop with Ctrl-C", config.node)),
         }
-        explorer.run(asked_to_stop()).await?;
+        explorer.run(stop_signal()).await?;
         anyhow::Ok(())
     });
     // Pending requests to a node end with the process.
@@ -109,7 +109,7 @@ fn in_directory(directory: &Path) -> anyhow::Result<String> {
     Ok(format!("sqlite://{}?mode=rwc", directory.join(FILE).display()))
 }
 
-async fn asked_to_stop() {
+async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
     tokio::select! {

@@ -199,7 +199,7 @@ struct New {
     #[arg(long, value_name = "MS", default_value_t = 50)]
     block_ms: u64,
     /// Ordering engine
-    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT, value_parser = engines::words())]
+    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT, value_parser = engines::names())]
     engine: String,
     /// Parameter of the engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_spec_makes_the_same_network() {
+    fn genesis_is_deterministic() {
         let [one, two] = [spec(), spec()].map(|spec| make_network(&spec).unwrap());
         assert_eq!(one.genesis.hash(), two.genesis.hash());
         let other = make_network(&NetworkSpec { seed: [4; 32], ..spec() }).unwrap();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_genesis_name_each_other() {
+    fn keys_match_genesis() {
         let network = make_network(&spec()).unwrap();
         for (index, keys) in network.validators.iter().enumerate() {
             assert_eq!(keys.index_in(&network.genesis).unwrap().unwrap().as_usize(), index);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn another_validators_coin_share_is_refused() {
+    fn foreign_coin_share_is_refused() {
         let network = make_network(&spec()).unwrap();
         let mut keys = network.validators[0].clone();
         keys.coin = network.validators[1].coin.clone();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_genesis_survives_its_file() {
+    fn genesis_round_trips() {
         let network = make_network(&spec()).unwrap();
         let read = Genesis::from_json(&network.genesis.to_json()).unwrap();
         assert_eq!(read.hash(), network.genesis.hash());
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn wallets_and_tools_find_contracts_where_they_look_for_them() {
+    fn predeployed_contract_addresses() {
         let genesis = make_network(&spec()).unwrap().genesis;
         let address: Address = "0xcA11bde05977b3631167028862bE2a173976CA11".parse().unwrap();
         let account = &genesis.accounts[&address];
@@ -401,12 +401,12 @@ mod tests {
     }
 
     #[test]
-    fn a_network_without_validators_is_refused() {
+    fn empty_committee_is_refused() {
         assert!(make_network(&NetworkSpec { validators: 0, ..spec() }).is_err());
     }
 
     #[test]
-    fn a_stolen_public_key_is_refused() {
+    fn stolen_public_key_is_refused() {
         let mut validators: Vec<_> = (0..4u8).map(|index| ValidatorKeys::from_seed([index; 32]).public()).collect();
         make_genesis(&spec(), validators.clone()).unwrap();
         validators[0].bls_key = validators[1].bls_key.clone();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn development_accounts_are_the_ones_wallets_know() {
+    fn development_accounts_are_the_usual_ones() {
         let addresses: Vec<_> = dev_accounts().iter().map(|account| account.address.to_checksum(None)).collect();
         assert_eq!(addresses[0], "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
         assert_eq!(addresses[1], "0x70997970C51812dc3A010C7d01b50e0d17dc79C8");

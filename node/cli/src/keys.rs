@@ -162,12 +162,12 @@ impl ValidatorKeys {
             "the genesis lists other keys beside the consensus key of validator {index}"
         );
         let Some(coin) = &self.coin else {
-            bail!("there is no coin.key; whoever made the genesis dealt one for validator {index}")
+            bail!("there is no coin.key; the creator of the genesis has it for validator {index}")
         };
         let probe = b"corniche coin.key check";
         let dealt = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
         let fits = coin.index() == index && dealt.verify_share(index, probe, &coin.sign(probe));
-        ensure!(fits, "coin.key was not dealt to validator {index} of this genesis");
+        ensure!(fits, "coin.key is not the key of validator {index} in this genesis");
         Ok(Some(index))
     }
 
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_is_loaded() {
+    fn keys_round_trip() {
         let (_parent, directory, keys) = saved();
         let loaded = ValidatorKeys::load(&directory).unwrap();
         assert_eq!(loaded.public(), keys.public());
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_can_read_the_files() {
+    fn key_files_are_private() {
         let (_parent, directory, _) = saved();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&directory), 0o700);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_keys_are_never_overwritten() {
+    fn existing_keys_are_not_overwritten() {
         let (_parent, directory, keys) = saved();
         let error = ValidatorKeys::from_seed([8; 32]).save(&directory).unwrap_err();
         assert!(error.to_string().contains("never overwritten"), "{error:#}");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_others_can_read_is_refused() {
+    fn world_readable_key_is_refused() {
         let (_parent, directory, _) = saved();
         let path = directory.join("bls.key");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_were_mixed_up_are_refused() {
+    fn mixed_up_keys_are_refused() {
         let (_parent, directory, _) = saved();
         let other = ValidatorKeys::from_seed([9; 32]);
         fs::remove_file(directory.join("network.key")).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_errors_nor_debug_output_show_a_secret() {
+    fn errors_and_debug_output_hide_secrets() {
         let (_parent, directory, keys) = saved();
         let secret = keys.consensus.to_hex();
         fs::remove_file(directory.join("consensus.key")).unwrap();

@@ -152,7 +152,7 @@ fn contract(file: &Path, scenario: &Scenario) -> anyhow::Result<Option<Vec<u8>>>
 
 /// Succeeds only if the run passed; otherwise prints the violations and how to reproduce them.
 fn judge(report: &Report) -> anyhow::Result<()> {
-    let failed = |exit, what: &str| Err(Failed::new(exit, format!("{what}; seed {} shows it again", report.seed)).into());
+    let failed = |exit, what: &str| Err(Failed::new(exit, format!("{what}; reproduce it with seed {}", report.seed)).into());
     for violation in &report.violations {
         exit::note(format_args!("violation: {violation}"));
     }

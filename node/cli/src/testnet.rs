@@ -34,7 +34,7 @@ use std::{
 };
 
 /// Timeout of `up` for all nodes to start, and of `down` for each to stop.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Run a network of several validators on this machine
 #[derive(clap::Args, Debug)]
@@ -50,7 +50,7 @@ enum Action {
     /// Stop the network; its data is kept unless --wipe is given
     Down {
         #[command(flatten)]
-        place: Place,
+        directory: DirectoryArgs,
         /// Delete the network's directory afterwards
         #[arg(long)]
         wipe: bool,
@@ -58,14 +58,14 @@ enum Action {
     /// Print the status and height of all nodes
     Status {
         #[command(flatten)]
-        place: Place,
+        directory: DirectoryArgs,
         #[arg(long)]
         json: bool,
     },
 }
 
 #[derive(clap::Args, Debug)]
-struct Place {
+struct DirectoryArgs {
     /// Directory of the network
     #[arg(long, value_name = "DIR", default_value = ".testnet")]
     dir: PathBuf,
@@ -74,7 +74,7 @@ struct Place {
 #[derive(clap::Args, Debug)]
 struct Up {
     #[command(flatten)]
-    place: Place,
+    directory: DirectoryArgs,
     /// Number of validators of a new network
     #[arg(long, default_value_t = 4)]
     validators: usize,
@@ -82,7 +82,7 @@ struct Up {
     #[arg(long, default_value_t = 0)]
     full_nodes: usize,
     /// Ordering engine of a new network; default: mahi-mahi
-    #[arg(long, value_name = "NAME", value_parser = engines::words())]
+    #[arg(long, value_name = "NAME", value_parser = engines::names())]
     engine: Option<String>,
     /// Parameter of a new network's engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = genesis::parameter)]
@@ -112,15 +112,15 @@ struct Up {
 #[serde(rename_all = "camelCase")]
 struct Testnet {
     chain_id: u64,
-    nodes: Vec<Member>,
+    nodes: Vec<NodeProcess>,
     /// Follows the first node, and queries all nodes for their peers.
     #[serde(default)]
-    explorer: Option<Member>,
+    explorer: Option<NodeProcess>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Member {
+struct NodeProcess {
     name: String,
     /// `validator`, `full` or `explorer`.
     role: String,
@@ -141,17 +141,17 @@ struct Member {
 pub fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Action::Up(up) => start(&up),
-        Action::Down { place, wipe } => stop(&place.dir, wipe),
-        Action::Status { place, json } => status(&place.dir, json),
+        Action::Down { directory, wipe } => stop(&directory.dir, wipe),
+        Action::Status { directory, json } => status(&directory.dir, json),
     }
 }
 
 fn start(up: &Up) -> anyhow::Result<()> {
-    fs::create_dir_all(&up.place.dir).with_context(|| format!("cannot create {}", up.place.dir.display()))?;
-    let dir = up.place.dir.canonicalize()?;
+    fs::create_dir_all(&up.directory.dir).with_context(|| format!("cannot create {}", up.directory.dir.display()))?;
+    let dir = up.directory.dir.canonicalize()?;
     let mut testnet = if dir.join("testnet.json").exists() { Testnet::load(&dir)? } else { make(&dir, up)? };
     let genesis = genesis::load(&dir.join("genesis.json"))?;
-    engines::expect(&genesis, up.engine.as_deref(), &dir)?;
+    engines::check_matches(&genesis, up.engine.as_deref(), &dir)?;
     for member in testnet.nodes.iter_mut().filter(|member| !member.is_running()) {
         member.pid = Some(member.spawn(&member.as_node())?);
     }
@@ -160,7 +160,7 @@ fn start(up: &Up) -> anyhow::Result<()> {
     }
     testnet.save(&dir)?;
     for member in &testnet.nodes {
-        member.wait_until(|| member.ask().is_some())?;
+        member.wait_until(|| member.query_status().is_some())?;
     }
     if let Some(explorer) = &testnet.explorer {
         explorer.wait_until(|| TcpStream::connect(explorer.address()).is_ok())?;
@@ -197,12 +197,12 @@ fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
     for account in &accounts {
         exit::result(format_args!("  {}  {}", account.address, account.secret));
     }
-    let place = dir.display();
-    exit::result(format_args!("\nData   {place}/NODE/data\nLogs   {place}/NODE/node.log"));
+    let directory = dir.display();
+    exit::result(format_args!("\nData   {directory}/NODE/data\nLogs   {directory}/NODE/node.log"));
     // Program path as it was called, so that the lines can be copied even if it is not on the PATH.
     let program = std::env::args().next().unwrap_or_else(|| "corniche".into());
-    exit::result(format_args!("Status {program} testnet status --dir {place}"));
-    exit::result(format_args!("Stop   {program} testnet down --dir {place}          (--wipe deletes the data)"));
+    exit::result(format_args!("Status {program} testnet status --dir {directory}"));
+    exit::result(format_args!("Stop   {program} testnet down --dir {directory}          (--wipe deletes the data)"));
 }
 
 /// Creates keys, genesis and configuration files of a new network.
@@ -269,7 +269,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
         };
         let config_path = folder.join("node.toml");
         fs::write(&config_path, toml::to_string(&config)?)?;
-        nodes.push(Member {
+        nodes.push(NodeProcess {
             rpc: format!("http://{}", config.rpc),
             metrics: Some(format!("http://127.0.0.1:{}/metrics", ports.metrics[index])),
             role: if validator.is_some() { "validator" } else { "full" }.into(),
@@ -293,7 +293,7 @@ fn namespaces(up: &Up, index: usize) -> anyhow::Result<Namespaces> {
     })
 }
 
-fn explorer_of(dir: &Path, up: &Up) -> anyhow::Result<Member> {
+fn explorer_of(dir: &Path, up: &Up) -> anyhow::Result<NodeProcess> {
     let folder = dir.join("explorer");
     fs::create_dir_all(&folder)?;
     let free = |port: u16| -> anyhow::Result<SocketAddr> { Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, port))?.local_addr()?) };
@@ -302,7 +302,7 @@ fn explorer_of(dir: &Path, up: &Up) -> anyhow::Result<Member> {
         Some(port) => free(port).with_context(|| format!("port {port} is taken; choose another --explorer-port"))?,
         None => free(usual).or_else(|_| free(0))?,
     };
-    Ok(Member {
+    Ok(NodeProcess {
         name: "explorer".into(),
         role: "explorer".into(),
         rpc: format!("http://{address}"),
@@ -355,7 +355,7 @@ fn stop(dir: &Path, wipe: bool) -> anyhow::Result<()> {
     let mut testnet = Testnet::load(dir)?;
     let members = || testnet.nodes.iter().chain(&testnet.explorer);
     members().filter(|member| member.is_running()).for_each(|member| member.signal(libc::SIGTERM));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + START_TIMEOUT;
     for member in testnet.nodes.iter_mut().chain(&mut testnet.explorer) {
         while member.is_running() {
             if Instant::now() >= deadline {
@@ -377,13 +377,13 @@ fn stop(dir: &Path, wipe: bool) -> anyhow::Result<()> {
 
 fn status(dir: &Path, as_json: bool) -> anyhow::Result<()> {
     let testnet = Testnet::load(dir)?;
-    let rows: Vec<_> = testnet.nodes.iter().map(|member| (member, member.ask())).collect();
+    let rows: Vec<_> = testnet.nodes.iter().map(|member| (member, member.query_status())).collect();
     if as_json {
         let nodes: Vec<_> = rows
             .iter()
-            .map(|(member, answer)| {
+            .map(|(member, status)| {
                 let (height, finalized, peers) =
-                    answer.as_ref().map_or((None, None, None), |a| (Some(a.height), Some(a.finalized), Some(a.peers)));
+                    status.as_ref().map_or((None, None, None), |a| (Some(a.height), Some(a.finalized), Some(a.peers)));
                 json!({
                     "name": member.name, "role": member.role, "rpc": member.rpc, "pid": member.pid,
                     "running": member.is_running(), "height": height, "finalized": finalized, "peers": peers,
@@ -393,17 +393,17 @@ fn status(dir: &Path, as_json: bool) -> anyhow::Result<()> {
         exit::result(json!({"chainId": testnet.chain_id, "nodes": nodes}));
         return Ok(());
     }
-    for (member, answer) in &rows {
-        let words = match answer {
-            Some(answer) => format!("height {}, finalized {}, {} peers", answer.height, answer.finalized, answer.peers),
-            None if member.is_running() => format!("runs but does not answer; see {}", member.log.display()),
+    for (member, status) in &rows {
+        let text = match status {
+            Some(status) => format!("height {}, finalized {}, {} peers", status.height, status.finalized, status.peers),
+            None if member.is_running() => format!("is running but does not respond; see {}", member.log.display()),
             None => "stopped".into(),
         };
-        exit::result(format_args!("{:<12} {}  {words}", member.name, member.rpc));
+        exit::result(format_args!("{:<12} {}  {text}", member.name, member.rpc));
     }
     if let Some(explorer) = &testnet.explorer {
-        let words = if explorer.is_running() { "runs" } else { "stopped" };
-        exit::result(format_args!("{:<12} {}  {words}", explorer.name, explorer.rpc));
+        let text = if explorer.is_running() { "runs" } else { "stopped" };
+        exit::result(format_args!("{:<12} {}  {text}", explorer.name, explorer.rpc));
     }
     Ok(())
 }
@@ -421,13 +421,13 @@ impl Testnet {
     }
 }
 
-struct Answer {
+struct NodeStatus {
     height: u64,
     finalized: u64,
     peers: u64,
 }
 
-impl Member {
+impl NodeProcess {
     fn as_node(&self) -> Vec<OsString> {
         ["node", "--config"]
             .into_iter()
@@ -437,12 +437,12 @@ impl Member {
     }
 
     /// Arguments of the explorer: it follows the first node, and queries the others for their peers.
-    fn as_explorer(&self, nodes: &[Member], currency: &str, dag_rounds: u64) -> Vec<OsString> {
+    fn as_explorer(&self, nodes: &[NodeProcess], currency: &str, dag_rounds: u64) -> Vec<OsString> {
         let dag_rounds = dag_rounds.to_string();
         let options = std::iter::once("--node").chain(std::iter::repeat("--also-ask"));
-        let asked = options.zip(nodes).flat_map(|(option, node)| [option, node.rpc.as_str()]);
+        let node_options = options.zip(nodes).flat_map(|(option, node)| [option, node.rpc.as_str()]);
         let own = ["--currency", currency, "--dag-rounds", &dag_rounds, "--listen", self.address(), "--data"];
-        let arguments = std::iter::once("explorer").chain(asked).chain(own);
+        let arguments = std::iter::once("explorer").chain(node_options).chain(own);
         arguments.map(Into::into).chain([self.config.clone().into()]).collect()
     }
 
@@ -475,7 +475,7 @@ impl Member {
         }
     }
 
-    fn ask(&self) -> Option<Answer> {
+    fn query_status(&self) -> Option<NodeStatus> {
         let client = Client::new(&self.rpc);
         let number = |text: String| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
         let height = number(client.transport().request("eth_blockNumber", json!([])).ok()?)?;
@@ -483,7 +483,7 @@ impl Member {
             client.transport().request("eth_getBlockByNumber", json!(["finalized", false])).ok()?;
         let finalized = number(finalized["number"].as_str()?.to_owned())?;
         let peers = number(client.transport().request("net_peerCount", json!([])).ok()?)?;
-        Some(Answer { height, finalized, peers })
+        Some(NodeStatus { height, finalized, peers })
     }
 
     /// Host and port.
@@ -491,17 +491,17 @@ impl Member {
         self.rpc.trim_start_matches("http://")
     }
 
-    fn wait_until(&self, answers: impl Fn() -> bool) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while !answers() {
+    fn wait_until(&self, is_ready: impl Fn() -> bool) -> anyhow::Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !is_ready() {
             if !self.is_running() {
                 let log = fs::read_to_string(&self.log).unwrap_or_default();
                 let last = log.lines().rev().take(5).collect::<Vec<_>>();
                 let last = last.into_iter().rev().collect::<Vec<_>>().join("\n");
-                bail!("{} stopped at once; the end of {}:\n{last}", self.name, self.log.display());
+                bail!("{} stopped immediately; end of {}:\n{last}", self.name, self.log.display());
             }
             if Instant::now() >= deadline {
-                let message = format!("{} does not answer; see {}", self.name, self.log.display());
+                let message = format!("{} does not respond; see {}", self.name, self.log.display());
                 return Err(Failed::new(Exit::Deadline, message).into());
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -514,8 +514,8 @@ impl Member {
 mod tests {
     use super::*;
 
-    fn member(name: &str, port: u16) -> Member {
-        Member {
+    fn member(name: &str, port: u16) -> NodeProcess {
+        NodeProcess {
             name: name.into(),
             role: name.into(),
             rpc: format!("http://127.0.0.1:{port}"),
@@ -528,10 +528,10 @@ mod tests {
     }
 
     #[test]
-    fn the_explorer_is_told_what_up_was_told() {
+    fn explorer_gets_arguments_of_up() {
         let nodes = [member("validator", 1), member("validator", 2)];
         let arguments = member("explorer", 3).as_explorer(&nodes, "CRN", 0);
-        let said = |option: &str, value: &str| arguments.windows(2).any(|pair| *pair == [option, value]);
+        let has_option = |option: &str, value: &str| arguments.windows(2).any(|pair| *pair == [option, value]);
         for (option, value) in [
             ("--node", "http://127.0.0.1:1"),
             ("--also-ask", "http://127.0.0.1:2"),
@@ -540,7 +540,7 @@ mod tests {
             ("--listen", "127.0.0.1:3"),
             ("--data", "there"),
         ] {
-            assert!(said(option, value), "{option} {value} in {arguments:?}");
+            assert!(has_option(option, value), "{option} {value} in {arguments:?}");
         }
     }
 }

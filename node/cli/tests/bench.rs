@@ -38,7 +38,7 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn every_workload_runs_and_parallel_is_what_serial_is() {
+fn parallel_workloads_match_serial() {
     let report = report(&format!("{SMALL} --json"));
     assert_eq!(keys(&report), ["cores", "parameters", "workloads"]);
     assert_eq!(keys(&report["parameters"]), ["blockTransactions", "blocks", "repeats", "seed", "sizes"]);
@@ -91,7 +91,7 @@ fn every_workload_runs_and_parallel_is_what_serial_is() {
 }
 
 #[test]
-fn every_contract_runs_without_a_state_and_on_bare_wasmtime() {
+fn contracts_run_on_bare_wasmtime() {
     let report = report("--vm-only --rounds 1 --calls 2 --json");
     assert_eq!(keys(&report), ["cores", "parameters", "workloads"]);
     assert_eq!(keys(&report["parameters"]), ["calls", "rounds", "seed"]);
@@ -124,7 +124,7 @@ fn every_contract_runs_without_a_state_and_on_bare_wasmtime() {
 }
 
 #[test]
-fn the_seed_decides_what_is_drawn() {
+fn seed_determines_workload() {
     let root =
         |seed: u64| report(&format!("{SMALL} --json --workload ycsb-zipf --seed {seed}"))["workloads"][0]["root"].clone();
     let one = root(1);
@@ -134,7 +134,7 @@ fn the_seed_decides_what_is_drawn() {
 }
 
 #[test]
-fn people_get_a_table_and_hear_what_is_missing() {
+fn text_output_is_a_table() {
     let output = bench(&format!("{SMALL} --workload native"));
     let text = String::from_utf8(output.stdout).unwrap();
     let row = text.lines().find(|line| line.starts_with("native ")).unwrap();

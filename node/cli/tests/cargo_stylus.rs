@@ -123,7 +123,7 @@ fn selector(error: &str) -> Value {
 }
 
 #[test]
-fn code_is_checked_deployed_and_activated() {
+fn deploy_checks_and_activates() {
     let node = Node::start(&[]);
     let user = User::of(&node);
     // The tool first asks if it is already activated, and recognises the error.
@@ -149,7 +149,7 @@ fn code_is_checked_deployed_and_activated() {
 }
 
 #[test]
-fn code_with_a_constructor_goes_through_the_deployer() {
+fn constructor_uses_deployer() {
     let node = Node::start(&[]);
     let user = User::of(&node);
     let deployed = keccak256("ContractDeployed(address)");

@@ -38,7 +38,7 @@ impl Terminal {
 }
 
 #[test]
-fn functions_are_called_by_their_names() {
+fn functions_are_called_by_name() {
     let terminal = Terminal::new();
     let counter = terminal.deploy("counter", &[]);
     assert_eq!(terminal.says(&["contract", "call", &counter, "number"]), "0");
@@ -63,7 +63,7 @@ fn functions_are_called_by_their_names() {
 }
 
 #[test]
-fn an_interface_is_printed_for_every_tool() {
+fn interface_formats() {
     let terminal = Terminal::new();
     let module = terminal.module("counter");
     let counter = terminal.deploy("counter", &[]);
@@ -91,7 +91,7 @@ fn an_interface_is_printed_for_every_tool() {
 }
 
 #[test]
-fn events_are_told_in_the_contracts_words() {
+fn events_are_decoded() {
     let terminal = Terminal::new();
     let token = terminal.deploy("erc20", &["Gold", "GLD", "1000"]);
     let sent = terminal.says(&["contract", "send", &token, "transfer", BOB, "10", "--dev-account"]);
@@ -116,7 +116,7 @@ fn events_are_told_in_the_contracts_words() {
 }
 
 #[test]
-fn events_are_followed_as_they_come() {
+fn events_are_followed() {
     let terminal = Terminal::new();
     let counter = terminal.deploy("counter", &[]);
     let mut following =
@@ -132,7 +132,7 @@ fn events_are_followed_as_they_come() {
 }
 
 #[test]
-fn a_transaction_is_told_as_a_tree_of_calls() {
+fn trace_prints_call_tree() {
     let terminal = Terminal::new();
     let token = terminal.deploy("erc20", &["Gold", "GLD", "1000"]);
     // An account without tokens sends some, through two other calls.
@@ -170,14 +170,14 @@ fn calls(to: &str, input: &str) -> String {
 }
 
 #[test]
-fn a_node_that_traces_nothing_is_told_so() {
+fn missing_trace_namespace_is_explained() {
     let terminal = Terminal::beside(Node::start(&["--namespaces", "eth,net,web3"]));
     let (code, told) = terminal.refuses(&["contract", "trace", &format!("0x{:064x}", 7)]);
     assert!(code == 4 && told.contains("does not serve the namespace debug"), "{told}");
 }
 
 #[test]
-fn a_salt_decides_the_address_and_the_constructor_runs() {
+fn salt_determines_address() {
     let terminal = Terminal::new();
     let token = terminal.deploy("erc20", &["Gold", "GLD", "1000", "--salt", "7"]);
     assert_eq!(terminal.says(&["contract", "call", &token, "name"]), "Gold");
@@ -194,7 +194,7 @@ fn a_salt_decides_the_address_and_the_constructor_runs() {
 }
 
 #[test]
-fn a_constructor_that_is_not_run_is_said() {
+fn skipped_constructor_is_reported() {
     let terminal = Terminal::new();
     let module = terminal.module("erc20");
     let module = module.to_str().unwrap();
@@ -210,7 +210,7 @@ fn a_constructor_that_is_not_run_is_said() {
 }
 
 #[test]
-fn code_at_an_address_is_compared_with_a_module() {
+fn verify_compares_code() {
     let terminal = Terminal::new();
     let module = terminal.module("counter");
     let (module, wasm) = (module.to_str().unwrap(), std::fs::read(&module).unwrap());
@@ -250,7 +250,7 @@ fn code_at_an_address_is_compared_with_a_module() {
 }
 
 #[test]
-fn a_keystore_signs_with_its_password() {
+fn keystore_signs_with_password() {
     let terminal = Terminal::new();
     std::fs::write(terminal.folder.path().join("password"), "correct horse\n").unwrap();
     let password = ["--password-file", "password"];

@@ -181,7 +181,7 @@ fn hashed(key: &[u8], slot: U256) -> U256 {
 }
 
 #[test]
-fn every_field_lies_where_the_layout_says() {
+fn layout_matches_storage() {
     let (chain, cabinet) = cabinet();
     let told: Value =
         serde_json::from_str(&says(&["--json", &repository().join("node/cli/tests/cabinet").display().to_string()])).unwrap();
@@ -201,7 +201,7 @@ fn every_field_lies_where_the_layout_says() {
 }
 
 #[test]
-fn a_layout_is_kept_and_a_version_that_clashes_with_it_is_refused() {
+fn layout_conflicts_are_refused() {
     let [v1, v2, clash] = ["savings-v1", "savings-v2", "savings-clash"].map(|name| folder(&format!("proxy/{name}")));
     for version in [&v1, &v2] {
         let kept: Value = serde_json::from_str(&fs::read_to_string(Path::new(version).join("layout.json")).unwrap()).unwrap();
@@ -228,7 +228,7 @@ fn a_layout_is_kept_and_a_version_that_clashes_with_it_is_refused() {
 }
 
 #[test]
-fn contracts_of_other_generations_and_over_libraries_are_read() {
+fn layouts_of_other_versions_and_libraries() {
     let table = says(&[&folder("generations/sdk-0.9/oz-erc20")]);
     for row in [
         "1     0       32     mapping(address => mapping(address => uint256))  erc20.allowances",

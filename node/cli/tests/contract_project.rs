@@ -29,7 +29,7 @@ impl Terminal {
 }
 
 #[test]
-fn a_counter_from_an_empty_folder_to_a_chain_and_back() {
+fn counter_project_end_to_end() {
     let terminal = Terminal::new();
     assert_eq!(terminal.says(&["contract", "new", "my-counter"]), "my-counter");
     terminal.cargo_test("my-counter");
@@ -91,7 +91,7 @@ fn a_counter_from_an_empty_folder_to_a_chain_and_back() {
 }
 
 #[test]
-fn a_token_is_built_tested_and_deployed_with_its_constructor() {
+fn token_project_end_to_end() {
     let terminal = Terminal::new();
     terminal.says(&["contract", "new", "gold", "--template", "token"]);
     terminal.cargo_test("gold");
@@ -109,7 +109,7 @@ fn a_token_is_built_tested_and_deployed_with_its_constructor() {
 }
 
 #[test]
-fn what_cannot_be_built_says_what_to_do() {
+fn build_errors_give_advice() {
     let terminal = Terminal::new();
     for (name, says) in [("2fast", "a letter first"), ("test", "Rust or cargo")] {
         let (_, told) = terminal.refuses(&["contract", "new", name]);

@@ -37,7 +37,7 @@ fn module(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_contract_is_upgraded_behind_a_proxy_that_nobody_notices() {
+fn proxy_upgrade_is_transparent() {
     let terminal = Terminal::new();
     let v1 = terminal.deploy("savings_v1", &[]);
     let initialize = terminal.says(&["contract", "encode", "initialize(address)", ALICE]);
@@ -84,7 +84,7 @@ fn a_contract_is_upgraded_behind_a_proxy_that_nobody_notices() {
 }
 
 #[test]
-fn a_call_is_encoded_for_those_who_are_given_calls() {
+fn calldata_is_encoded() {
     let terminal = Terminal::new();
     let told = terminal.says(&["contract", "encode", "migrate(uint64)", "60"]);
     let selector = hex::encode(&keccak256("migrate(uint64)")[..4]);

@@ -120,7 +120,7 @@ struct Package {
 }
 
 #[test]
-fn every_crate_has_its_place() {
+fn every_crate_has_a_layer() {
     let expected: BTreeSet<_> = CRATES.iter().map(|&(name, folder, _)| (name.to_owned(), folder.to_owned())).collect();
     let found: BTreeSet<_> = workspace().into_iter().map(|package| (package.name, package.folder)).collect();
     assert_eq!(found, expected, "a crate was added, moved or removed: adapt the table");
@@ -148,7 +148,7 @@ fn imports_follow_the_layers() {
 }
 
 #[test]
-fn only_the_rim_touches_the_world() {
+fn only_outer_crates_do_io() {
     let layers: BTreeMap<_, _> = CRATES.iter().map(|&(name, _, layer)| (name, layer)).collect();
     let mut broken = Vec::new();
     for package in workspace() {
@@ -168,7 +168,7 @@ fn only_the_rim_touches_the_world() {
 
 /// The explorer sees a node as anybody does: through its RPC.
 #[test]
-fn the_explorer_knows_only_the_sdk() {
+fn explorer_depends_only_on_sdk() {
     let folders: BTreeMap<_, _> = CRATES.iter().map(|&(name, folder, _)| (name, folder)).collect();
     let is_user = |package: &Package| CRATES.iter().any(|&(name, _, layer)| name == package.name && layer == Users);
     let users: Vec<_> = workspace().into_iter().filter(is_user).collect();
@@ -184,7 +184,7 @@ fn the_explorer_knows_only_the_sdk() {
 /// Contracts are a workspace of their own. Of ours, what is compiled into a module may be `sdk/contract` and the words; tests run it in the
 /// harness.
 #[test]
-fn contracts_know_nothing_of_the_node() {
+fn contracts_do_not_depend_on_node() {
     let layers: BTreeMap<_, _> = CRATES.iter().map(|&(name, _, layer)| (name, layer)).collect();
     let packages = packages(&root().join("contracts"));
     assert!(packages.iter().any(|package| package.folder == "sdk/contract"));
@@ -202,7 +202,7 @@ fn contracts_know_nothing_of_the_node() {
 
 /// Features are unified over what is built together: one contract that asks for it would take the SDK's guard against reentrancy from all.
 #[test]
-fn no_contract_takes_the_guard_from_the_others() {
+fn contracts_keep_reentrancy_guard() {
     for package in packages(&root().join("contracts")) {
         let manifest = std::fs::read_to_string(root().join(&package.folder).join("Cargo.toml")).unwrap();
         assert!(
@@ -214,14 +214,14 @@ fn no_contract_takes_the_guard_from_the_others() {
 }
 
 #[test]
-fn the_stricter_lints_are_the_same_on_both_sides() {
+fn strict_lints_are_the_same() {
     let [consensus, runtime] =
         ["node/consensus", "runtime"].map(|folder| std::fs::read_to_string(root().join(folder).join(".clippy.toml")).unwrap());
     assert_eq!(consensus, runtime);
 }
 
 #[test]
-fn the_rules_refuse_what_they_should() {
+fn rules_reject_violations() {
     for (importer, imported, engine, dev) in [
         (Words, Words, false, false),
         (Tools, Tools, false, false),

@@ -60,7 +60,7 @@ const NOBODY: &str = "0x00000000000000000000000000000000000000aa";
 const STRANGER: &str = "0x1111111111111111111111111111111111111111";
 
 #[test]
-fn blocks_come_when_they_are_asked_for_at_the_time_they_are_asked_for() {
+fn blocks_are_mined_on_request() {
     let node = Node::start(&[]);
     let before = node.height();
     assert_eq!(node.call("evm_mine", json!([])), json!("0x0"));
@@ -77,7 +77,7 @@ fn blocks_come_when_they_are_asked_for_at_the_time_they_are_asked_for() {
     node.call("hardhat_mine", json!(["0x4e2"]));
     assert_eq!(node.height(), before + 11 + 1_250);
     let (code, message) = node.error("hardhat_mine", json!(["0x2711"]));
-    assert_eq!((code, message.as_str()), (-32000, "cannot do that: at most 10000 blocks at once, not 10001"));
+    assert_eq!((code, message.as_str()), (-32000, "cannot do that: at most 10000 blocks at once, got 10001"));
 
     let time = node.time(node.height());
     node.call("evm_setNextBlockTimestamp", json!([time + 1_000]));
@@ -91,7 +91,7 @@ fn blocks_come_when_they_are_asked_for_at_the_time_they_are_asked_for() {
     assert_eq!(node.time(node.height()), time + 9_000);
     let (code, message) = node.error("evm_setNextBlockTimestamp", json!([time]));
     assert_eq!(code, -32000);
-    assert!(message.ends_with("a block cannot be earlier than the one before"), "{message}");
+    assert!(message.ends_with("the timestamp is before that of the previous block"), "{message}");
 }
 
 /// Head and body of a page.
@@ -104,7 +104,7 @@ fn get(host: &str, path: &str) -> String {
 }
 
 #[test]
-fn metrics_are_served_on_a_port_of_their_own() {
+fn metrics_have_their_own_port() {
     let node = Node::start(&[]);
     let [rpc, metrics] = ["rpc", "metrics"].map(|name| node.says[name].as_str().unwrap().trim_start_matches("http://"));
     let text = get(metrics.trim_end_matches("/metrics"), "/metrics");
@@ -115,7 +115,7 @@ fn metrics_are_served_on_a_port_of_their_own() {
 }
 
 #[test]
-fn a_chain_of_one_knows_itself_and_nobody_else() {
+fn single_node_has_no_peers() {
     let node = Node::start(&[]);
     let told = node.call("corniche_getPeers", json!([]));
     let own = &node.call("corniche_getValidators", json!([]))["validators"][0];
@@ -128,7 +128,7 @@ fn a_chain_of_one_knows_itself_and_nobody_else() {
 }
 
 #[test]
-fn without_automine_transactions_wait_for_a_block() {
+fn manual_mining_keeps_transactions_pending() {
     let node = Node::start(&[]);
     node.call("evm_setAutomine", json!([false]));
     assert_eq!(node.call("hardhat_getAutomine", json!([])), json!(false));
@@ -149,7 +149,7 @@ fn without_automine_transactions_wait_for_a_block() {
 }
 
 #[test]
-fn accounts_are_as_they_were_set_also_after_a_restart() {
+fn set_accounts_survive_restart() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
     let slot = format!("0x{:064x}", 5);
@@ -190,7 +190,7 @@ fn accounts_are_as_they_were_set_also_after_a_restart() {
 }
 
 #[test]
-fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
+fn revert_to_snapshot_continues() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
     let accounts = node.accounts();
@@ -255,7 +255,7 @@ fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
 }
 
 #[test]
-fn when_a_transaction_came_is_told_of_executed_ones_also_after_going_back() {
+fn arrival_times_after_revert() {
     let node = Node::start(&[]);
     let accounts = node.accounts();
     let receipt = node.pay(&accounts[0], NOBODY);
@@ -272,7 +272,7 @@ fn when_a_transaction_came_is_told_of_executed_ones_also_after_going_back() {
 
 /// `evm_revert` also restores the clock, its settings and the pool, as in hardhat.
 #[test]
-fn a_snapshot_holds_the_clock_and_what_waits_in_the_pool() {
+fn snapshot_restores_clock_and_pool() {
     let node = Node::start(&[]);
     let accounts = node.accounts();
     let mine = |node: &Node| {
@@ -331,7 +331,7 @@ fn a_snapshot_holds_the_clock_and_what_waits_in_the_pool() {
 /// A snapshot taken while blocks are in progress includes them; old states are available after a revert as
 /// before.
 #[test]
-fn a_snapshot_comes_after_what_was_sent_and_old_states_stay() {
+fn snapshot_follows_sent_transactions() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
     let accounts = node.accounts();
@@ -364,7 +364,7 @@ fn a_snapshot_comes_after_what_was_sent_and_old_states_stay() {
 
 /// On such a chain there is always something in progress, but there are quiet moments.
 #[test]
-fn a_snapshot_waits_neither_for_what_comes_by_itself_nor_for_what_is_sent_meanwhile() {
+fn snapshot_does_not_wait_for_new_transactions() {
     let node = Node::start(&[]);
     let accounts = node.accounts();
     node.call("evm_setIntervalMining", json!([1]));
@@ -400,7 +400,7 @@ fn a_snapshot_waits_neither_for_what_comes_by_itself_nor_for_what_is_sent_meanwh
 }
 
 #[test]
-fn whoever_asked_to_go_back_may_go_away_meanwhile() {
+fn client_may_disconnect_during_revert() {
     let node = Node::start(&[]);
     let accounts = node.accounts();
     for round in 0..4 {
@@ -422,7 +422,7 @@ fn whoever_asked_to_go_back_may_go_away_meanwhile() {
 }
 
 #[test]
-fn proofs_are_of_the_chain_that_there_is() {
+fn proofs_follow_reverts() {
     let node = Node::start(&[]);
     let accounts = node.accounts();
     let proof = |account: &str| node.call("eth_getProof", json!([account, [], "latest"]));
@@ -441,7 +441,7 @@ fn proofs_are_of_the_chain_that_there_is() {
 }
 
 #[test]
-fn a_reset_begins_again_at_the_genesis() {
+fn reset_restarts_at_genesis() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
     let accounts = node.accounts();
@@ -486,7 +486,7 @@ fn a_reset_begins_again_at_the_genesis() {
 /// A thread that outlives its chain would hold deleted files open, and its losses would be reported for the
 /// new chain.
 #[test]
-fn a_reset_ends_the_thread_that_traced_the_ordering_before() {
+fn reset_ends_old_trace_thread() {
     let node = Node::start(&[]);
     let tracing = || node.threads().iter().filter(|name| *name == "store-trace").count();
     // A thread sets its name a moment after its start, and is listed until a moment after its end. Each poll
@@ -501,7 +501,7 @@ fn a_reset_ends_the_thread_that_traced_the_ordering_before() {
 }
 
 #[test]
-fn anybody_can_be_impersonated_and_the_node_signs_for_its_accounts() {
+fn impersonation_and_node_accounts() {
     let node = Node::start(&[]);
     let accounts = node.accounts();
     assert_eq!(accounts.len(), 10);
@@ -525,7 +525,7 @@ fn anybody_can_be_impersonated_and_the_node_signs_for_its_accounts() {
 }
 
 #[test]
-fn the_next_block_is_as_it_was_said_to_be() {
+fn next_block_settings_apply() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
     let accounts = node.accounts();
@@ -584,7 +584,7 @@ fn what_waits_is_dropped() {
     assert_eq!(pool(), (2, 2), "what follows it waits for another");
     assert!(node.call("eth_getTransactionByHash", json!([sent[1]])).is_null());
     let status = node.call("corniche_getTransactionStatus", json!([sent[1]]));
-    assert!(status.to_string().contains("as somebody asked"), "{status}");
+    assert!(status.to_string().contains("dropped on request"), "{status}");
     assert_eq!(node.call("hardhat_dropTransaction", json!([sent[1]])), json!(false), "again");
     assert_eq!(node.call("anvil_dropTransaction", json!([sent[1]])), Value::Null);
     assert_eq!(node.call("anvil_dropTransaction", json!([sent[3]])), sent[3]);
@@ -621,7 +621,7 @@ fn what_waits_is_dropped() {
 }
 
 #[test]
-fn a_chain_says_what_it_is() {
+fn client_version_and_metadata() {
     let node = Node::start(&["--chain-id", "31337"]);
     node.call("hardhat_mine", json!(["0x3"]));
     let newest = node.call("eth_getBlockByNumber", json!(["latest", false]));
@@ -640,7 +640,7 @@ fn a_chain_says_what_it_is() {
 }
 
 #[test]
-fn what_a_contract_says_is_printed_beside_what_it_is_asked_by() {
+fn console_output_is_logged_with_request() {
     let (node, mut lines) = Node::overheard();
     let from = &node.accounts()[0];
     let module = wat::parse_str(
@@ -667,7 +667,7 @@ fn what_a_contract_says_is_printed_beside_what_it_is_asked_by() {
 
 /// As in hardhat and anvil. It needs an unsigned transaction; other chains accept none, so they have nothing to refuse.
 #[test]
-fn a_contract_sends_when_it_is_impersonated() {
+fn impersonated_contract_sends() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
     // Contract in every genesis.
@@ -710,7 +710,7 @@ fn a_contract_sends_when_it_is_impersonated() {
 }
 
 #[test]
-fn a_chain_that_serves_them_not_says_how_to_switch_them_on() {
+fn missing_namespace_is_explained() {
     let node = Node::start(&["--namespaces", "eth,net,web3"]);
     for method in ["evm_mine", "hardhat_setBalance", "anvil_mine", "eth_sendTransaction"] {
         let (code, message) = node.error(method, json!([]));
@@ -742,7 +742,7 @@ impl Node {
     }
 
     /// Result in a transaction of the next block, compared with its replay.
-    fn told(&self, contract: &Value, number: u64) -> Value {
+    fn witnessed_hash(&self, contract: &Value, number: u64) -> Value {
         let from = &self.accounts()[0];
         let data = Bytes::from(number.to_le_bytes());
         let sent = self.call("eth_sendTransaction", json!([{"from": from, "to": contract, "data": data, "gas": "0x186a0"}]));
@@ -767,7 +767,7 @@ impl Node {
 }
 
 #[test]
-fn a_contract_is_told_hashes_of_certified_headers() {
+fn contracts_see_certified_header_hashes() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
     let code = Bytes::from(wat::parse_str(CERTIFIED).unwrap());
@@ -775,18 +775,18 @@ fn a_contract_is_told_hashes_of_certified_headers() {
     let contract = node.receipt(&created)["contractAddress"].clone();
     // Block 65 is the first that can read the genesis' hash; earlier blocks can read none.
     node.call("hardhat_mine", json!([format!("{:#x}", 63 - node.height())]));
-    assert_eq!((node.told(&contract, 0), node.height()), (json!("0x"), 64));
-    assert_eq!((node.told(&contract, 0), node.height()), (node.hash(0), 65));
+    assert_eq!((node.witnessed_hash(&contract, 0), node.height()), (json!("0x"), 64));
+    assert_eq!((node.witnessed_hash(&contract, 0), node.height()), (node.hash(0), 65));
     node.call("evm_mine", json!([{"blocks": 6}]));
     // Both bounds, each requested in its own block.
     for below in [65, 66] {
         let number = node.height() + 1 - below;
-        assert_eq!(node.told(&contract, number), node.hash(number), "{below} below");
+        assert_eq!(node.witnessed_hash(&contract, number), node.hash(number), "{below} below");
     }
     for number in [node.height() + 1 - 64, node.height(), u64::MAX] {
-        assert_eq!(node.told(&contract, number), json!("0x"), "{number}");
+        assert_eq!(node.witnessed_hash(&contract, number), json!("0x"), "{number}");
     }
-    assert_eq!(node.told(&contract, 3), node.hash(3));
+    assert_eq!(node.witnessed_hash(&contract, 3), node.hash(3));
     node.assert_certified();
 
     // A call runs in the newest block, not in the next one.
@@ -827,13 +827,13 @@ fn a_contract_is_told_hashes_of_certified_headers() {
     let kept = node.height();
     node.call("hardhat_mine", json!(["0x50"]));
     let gone = node.hash(kept + 3);
-    assert_eq!(node.told(&contract, kept + 3), gone);
+    assert_eq!(node.witnessed_hash(&contract, kept + 3), gone);
     assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
     node.assert_certified();
-    assert_eq!(node.told(&contract, kept - 64), node.hash(kept - 64));
+    assert_eq!(node.witnessed_hash(&contract, kept - 64), node.hash(kept - 64));
     node.call("evm_increaseTime", json!(["0xe10"]));
     node.call("hardhat_mine", json!(["0x50"]));
-    assert_eq!(node.told(&contract, kept + 3), node.hash(kept + 3));
+    assert_eq!(node.witnessed_hash(&contract, kept + 3), node.hash(kept + 3));
     assert_ne!(node.hash(kept + 3), gone);
     node.assert_certified();
 
@@ -844,7 +844,7 @@ fn a_contract_is_told_hashes_of_certified_headers() {
     let head = node.height();
     node.call("hardhat_mine", json!(["0x46"]));
     for number in [head - 64, head - 63, head, head + 1] {
-        assert_eq!(node.told(&contract, number), node.hash(number), "{number}, after a restart at {head}");
+        assert_eq!(node.witnessed_hash(&contract, number), node.hash(number), "{number}, after a restart at {head}");
     }
     node.assert_certified();
 }

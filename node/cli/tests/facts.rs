@@ -23,7 +23,7 @@ fn block(node: &Node) -> Value {
 }
 
 #[test]
-fn a_block_is_found_in_the_ordering_and_its_batches_are() {
+fn block_is_found_in_dag() {
     let node = Node::start(&[]);
     let number = block(&node);
     let ordering = node.call("corniche_getOrdering", json!([number]));
@@ -79,7 +79,7 @@ fn round(newest: &Value) -> u64 {
 }
 
 #[test]
-fn who_follows_the_dag_hears_of_it_when_it_can_be_read() {
+fn dag_subscription_notifies() {
     let node = Node::start(&[]);
     let mut told = subscribe(&node, "corniche_dag");
     let answer = told.next().unwrap();
@@ -93,7 +93,7 @@ fn who_follows_the_dag_hears_of_it_when_it_can_be_read() {
 }
 
 #[test]
-fn how_a_block_was_run_is_told_while_the_node_lives() {
+fn execution_statistics_are_served() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
     let number = block(&node);

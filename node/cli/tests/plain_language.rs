@@ -25,7 +25,7 @@ const SUBJECTS_SINCE: &str = "2026-11-25T22:30:00Z";
 const MAX_SUBJECT: usize = 72;
 
 #[test]
-fn comments_and_documents_are_plain() {
+fn comments_and_documents_use_plain_language() {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let files = lines_of(&["ls-files"]);
     if files.is_empty() {
@@ -61,7 +61,7 @@ fn comments_and_documents_are_plain() {
 }
 
 #[test]
-fn subjects_of_commits_name_an_area_and_are_short() {
+fn commit_subjects_have_area_and_length() {
     let subjects = lines_of(&["log", "--no-merges", "--format=%s", &format!("--since={SUBJECTS_SINCE}")]);
     let is_right = |subject: &str| {
         let area = subject.split_once(": ").map_or("", |(area, _)| area);
@@ -72,7 +72,7 @@ fn subjects_of_commits_name_an_area_and_are_short() {
 }
 
 #[test]
-fn findings_are_openings_and_paraphrases() {
+fn findings_are_precise() {
     for (text, is_first, expected) in [
         ("What the pool keeps.", true, true),
         ("What the pool keeps.", false, false),

@@ -37,7 +37,7 @@ impl Node {
 }
 
 #[test]
-fn what_users_gave_to_a_node_that_was_killed_is_executed_after_it_starts_again() {
+fn transactions_survive_crash() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
     // Not executable behind a nonce gap; the process is killed right after its responses.

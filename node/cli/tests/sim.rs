@@ -22,7 +22,7 @@ const SMALL: &str =
     "engine = \"mahi-mahi\"\nnodes = 4\nduration = \"2s\"\n[network]\ndelay_ms = 10\n[load]\nrate = 50\nstop = \"1s\"\n";
 
 #[test]
-fn a_pass_is_one_json_object_and_exit_code_0() {
+fn pass_is_json_with_exit_code_0() {
     let ran = sim(SMALL, &["--json", "--seed", "5"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
@@ -33,7 +33,7 @@ fn a_pass_is_one_json_object_and_exit_code_0() {
 }
 
 #[test]
-fn a_trace_shows_proposals_of_all_and_committed_leaders() {
+fn trace_shows_proposals_and_leaders() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.jsonl");
     let ran = sim(SMALL, &["--trace", file.to_str().unwrap()]);
@@ -48,7 +48,7 @@ fn a_trace_shows_proposals_of_all_and_committed_leaders() {
 }
 
 #[test]
-fn people_get_a_table_of_the_file_s_own_seed() {
+fn text_report_of_file_seed() {
     let ran = sim(&format!("seed = 9\n{SMALL}"), &[]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.starts_with("verdict         pass, 0 safety violations\n"), "{}", ran.out);
@@ -56,7 +56,7 @@ fn people_get_a_table_of_the_file_s_own_seed() {
 }
 
 #[test]
-fn without_a_quorum_there_is_no_progress_and_exit_code_8() {
+fn no_quorum_exits_with_8() {
     let ran = sim(&format!("{SMALL}[[fault]]\nkind = \"crash\"\nat = \"0s\"\nnodes = [2, 3]\n"), &["--json"]);
     assert_eq!(ran.code, Some(8), "{}", ran.err);
     let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
@@ -65,7 +65,7 @@ fn without_a_quorum_there_is_no_progress_and_exit_code_8() {
 }
 
 #[test]
-fn a_refused_file_names_its_line_and_exits_with_2() {
+fn invalid_file_names_line_and_exits_with_2() {
     let ran = sim(&format!("{SMALL}\n[disk]\nlatencyy = 1\n"), &["--json"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
     assert!(ran.err.contains("scenario.toml:11: unknown key \"latencyy\" in [disk]; known: latency_ms"), "{}", ran.err);

@@ -6,7 +6,7 @@ use std::{
 };
 
 #[test]
-fn a_node_that_may_not_reserve_stacks_names_the_limit_when_it_starts() {
+fn insufficient_stack_limit_is_reported() {
     // 64 GiB of writable memory: enough for everything but the stacks of contracts with large frames.
     let script = r#"ulimit -d 67108864 && exec "$0" dev --port 0 --json --no-explorer"#;
     let mut node = Command::new("sh")

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_up_to_the_limit_and_a_link_resets_them() {
+    fn pauses_double_and_reset() {
         let (mut dialer, mut now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
         dialer.add(now, peer(), tcp());
         for pause in [1, 2, 4, 8, 8, 8].map(Duration::from_secs) {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_connects_but_never_links_is_left_alone_ever_longer() {
+    fn unlinked_peer_is_dialled_less() {
         let (mut dialer, mut now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
         dialer.add(now, peer(), tcp());
         for pause in [1, 2, 4, 8, 8].map(Duration::from_secs) {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_transport_is_tried_at_once() {
+    fn other_transport_is_tried_at_once() {
         for (preferred, first, second) in [(Transport::Tcp, tcp(), quic()), (Transport::Quic, quic(), tcp())] {
             let (mut dialer, now) = (Dialer::new(preferred, MIN, MAX), Instant::now());
             dialer.add(now, peer(), tcp());
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_banned_target_waits_for_the_end_of_the_ban() {
+    fn banned_target_waits() {
         let (mut dialer, now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
         dialer.add(now, peer(), tcp());
         dialer.banned(&peer(), now + MAX);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_says_replaces_what_it_said_but_not_what_is_configured() {
+    fn learned_addresses_keep_configured_ones() {
         let (mut dialer, now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
         let elsewhere = |port: u16| format!("/ip4/5.6.7.8/tcp/{port}").parse::<Multiaddr>().expect("valid");
         dialer.add(now, peer(), tcp());
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_nobodys_business() {
+    fn unknown_peers_are_ignored() {
         let (mut dialer, now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
         dialer.failed(now, &peer());
         dialer.disconnected(now, &peer());

@@ -29,7 +29,7 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use links::{Connection, Live, Report};
+use links::{ActiveLink, Connection, Report};
 
 /// Behaviours of every connection.
 #[derive(NetworkBehaviour)]
@@ -56,7 +56,7 @@ pub(crate) struct Driver {
     reports: mpsc::UnboundedReceiver<Report>,
     reporter: mpsc::UnboundedSender<Report>,
     connections: BTreeMap<ConnectionId, Connection>,
-    links: BTreeMap<PeerKey, Live>,
+    links: BTreeMap<PeerKey, ActiveLink>,
     /// At the chooser: connections that are chosen and not yet ready, with the peer's instance.
     chosen: BTreeMap<PeerKey, (ConnectionId, u64)>,
     instance: u64,
@@ -169,7 +169,7 @@ impl Driver {
     /// Takes down all links and closes all sockets.
     async fn stop(mut self) {
         for peer in self.links.keys().copied().collect::<Vec<_>>() {
-            self.take_down(&peer);
+            self.remove_link(&peer);
         }
         for connection in std::mem::take(&mut self.connections).into_keys() {
             self.swarm.close_connection(connection);
@@ -192,7 +192,7 @@ impl Driver {
                 self.dialer.banned(&peer, until);
                 continue;
             }
-            self.shared.counters.general.dials.one();
+            self.shared.counters.general.dials.increment();
             // With this condition, a connection that is still closing does not prevent the dial. A new port for each dial:
             // with the listening port, two nodes that dial each other at the same time would collide in TCP.
             let options = DialOpts::peer_id(peer.to_peer_id())
@@ -208,7 +208,7 @@ impl Driver {
     }
 
     fn dial_failed(&mut self, peer: &PeerKey) {
-        self.shared.counters.general.dials_failed.one();
+        self.shared.counters.general.dials_failed.increment();
         if self.has_connection(peer) {
             self.dialer.connected(peer);
         } else {
@@ -254,12 +254,12 @@ impl Driver {
             }
             SwarmEvent::Behaviour(BehaviourEvent::Ping(ping::Event { connection, result: Ok(round_trip), .. })) => {
                 if let Some(entry) = self.connections.get(&connection) {
-                    entry.observed.answered(round_trip);
+                    entry.observed.set_round_trip(round_trip);
                 }
             }
             SwarmEvent::Behaviour(BehaviourEvent::Identify(identify::Event::Received { connection_id, peer_id, info })) => {
                 if let Some(entry) = self.connections.get(&connection_id) {
-                    entry.observed.introduced(&info.agent_version);
+                    entry.observed.set_agent_version(&info.agent_version);
                 }
                 if let Some(peer) = PeerKey::from_peer_id(&peer_id) {
                     self.learn(peer, info.listen_addrs);

@@ -120,7 +120,7 @@ impl Scores {
     }
 
     /// Returns true once per peer (while its record is kept): then the log should mention it.
-    pub fn first_mention(&mut self, now: Instant, peer: PeerKey) -> bool {
+    pub fn is_first_report(&mut self, now: Instant, peer: PeerKey) -> bool {
         !std::mem::replace(&mut self.record(now, peer).mentioned, true)
     }
 
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fifth_invalid_message_in_a_row_bans_and_the_ban_ends() {
+    fn fifth_invalid_message_bans() {
         let (mut scores, start) = (Scores::default(), Instant::now());
         for _ in 0..4 {
             assert_eq!(scores.penalise(start, peer(1), Fault::NeverValid, BAN), Verdict::Noted);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn draining_in_small_steps_forgives_as_much_as_in_one() {
+    fn drain_is_independent_of_steps() {
         let start = Instant::now();
         let mut record = Record { points: 50, updated: start, banned_until: None, mentioned: false };
         for step in 1..=100u32 {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_forgets_the_harmless_first() {
+    fn score_table_is_bounded() {
         let (mut scores, now) = (Scores::default(), Instant::now());
         while scores.penalise(now, peer(0), Fault::Garbage, BAN) != Verdict::Banned {}
         for number in 1..2 * RECORDS_LIMIT as u64 {
@@ -204,10 +204,10 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_mentioned_once() {
+    fn peer_is_reported_once() {
         let (mut scores, now) = (Scores::default(), Instant::now());
-        assert!(scores.first_mention(now, peer(1)));
-        assert!(!scores.first_mention(now, peer(1)));
-        assert!(scores.first_mention(now, peer(2)));
+        assert!(scores.is_first_report(now, peer(1)));
+        assert!(!scores.is_first_report(now, peer(1)));
+        assert!(scores.is_first_report(now, peer(2)));
     }
 }

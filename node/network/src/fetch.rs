@@ -29,12 +29,12 @@ pub enum RequestError {
     #[error("the request has {length} bytes, the limit is {limit}")]
     RequestTooLarge { length: usize, limit: usize },
     /// A fault is counted against the peer.
-    #[error("the answer has {length} bytes, the limit is {limit}")]
+    #[error("the response has {length} bytes, the limit is {limit}")]
     AnswerTooLarge { length: usize, limit: usize },
     /// The peer does not have the data, is too busy, or shuts down.
-    #[error("the peer declined to answer")]
+    #[error("the peer refused the request")]
     Refused,
-    #[error("no answer in time")]
+    #[error("timeout")]
     TimedOut,
     #[error("the connection failed: {0}")]
     Failed(String),
@@ -61,14 +61,14 @@ pub(crate) async fn ask(shared: &Shared, link: &Link, request: Bytes) -> Result<
     if request.len() > limit {
         return Err(RequestError::RequestTooLarge { length: request.len(), limit });
     }
-    let _in_flight = link.asking.clone().try_acquire_owned().map_err(|_| RequestError::Busy)?;
-    shared.counters.general.requests_sent.one();
-    let answer = timeout(shared.config.timing.request, exchange(shared, link, &request)).await;
-    let answer = answer.unwrap_or(Err(RequestError::TimedOut));
-    if answer.is_err() {
-        shared.counters.general.requests_failed.one();
+    let _in_flight = link.outgoing_requests.clone().try_acquire_owned().map_err(|_| RequestError::Busy)?;
+    shared.counters.general.requests_sent.increment();
+    let response = timeout(shared.config.timing.request, exchange(shared, link, &request)).await;
+    let response = response.unwrap_or(Err(RequestError::TimedOut));
+    if response.is_err() {
+        shared.counters.general.requests_failed.increment();
     }
-    answer
+    response
 }
 
 async fn exchange(shared: &Shared, link: &Link, request: &Bytes) -> Result<Bytes, RequestError> {
@@ -76,9 +76,9 @@ async fn exchange(shared: &Shared, link: &Link, request: &Bytes) -> Result<Bytes
     write(&mut stream, request).await?;
     shared.counters.general.request_bytes_sent.add(request.len());
     match frame::read(&mut stream, shared.config.limits.response_bytes).await {
-        Ok(answer) => {
-            shared.counters.general.request_bytes_received.add(answer.len());
-            Ok(answer.into())
+        Ok(response) => {
+            shared.counters.general.request_bytes_received.add(response.len());
+            Ok(response.into())
         }
         Err(FrameError::Closed) => Err(RequestError::Refused),
         Err(FrameError::Oversized { length, limit }) => Err(RequestError::AnswerTooLarge { length, limit }),
@@ -87,15 +87,15 @@ async fn exchange(shared: &Shared, link: &Link, request: &Bytes) -> Result<Bytes
 }
 
 /// Fault of a requesting peer, if any.
-pub(crate) type AskerFault = Option<(Fault, String)>;
+pub(crate) type RequesterFault = Option<(Fault, String)>;
 
 /// Answers one request of a peer: reads it, passes it to the node, writes the node's response.
-pub(crate) async fn answer(
+pub(crate) async fn respond(
     shared: Arc<Shared>,
     link: Arc<Link>,
     mut stream: Stream,
     _in_progress: OwnedSemaphorePermit,
-) -> AskerFault {
+) -> RequesterFault {
     let general = &shared.counters.general;
     let time = shared.config.timing.request;
     let request = match timeout(time, frame::read(&mut stream, shared.config.limits.request_bytes)).await {
@@ -105,7 +105,7 @@ pub(crate) async fn answer(
     };
     general.request_bytes_received.add(request.len());
     if link.throttle.wait(request.len()).await {
-        general.throttled.one();
+        general.throttled.increment();
     }
     let Ok(_turn) = timeout(time, turn(&shared, &link)).await else {
         refuse(&shared, &mut stream).await;
@@ -119,26 +119,26 @@ pub(crate) async fn answer(
     } else {
         drop(reply);
     }
-    let answer = match timeout(time, replied).await {
-        Ok(Ok(answer)) if answer.len() <= shared.config.limits.response_bytes => answer,
+    let response = match timeout(time, replied).await {
+        Ok(Ok(response)) if response.len() <= shared.config.limits.response_bytes => response,
         _ => {
             refuse(&shared, &mut stream).await;
             return None;
         }
     };
-    link.answer_meter.charge(answer.len());
+    link.response_meter.charge(response.len());
     if link.peer.validator.is_none() {
-        shared.guest_answer_meter.charge(answer.len());
+        shared.guest_response_meter.charge(response.len());
     }
     let written = timeout(time, async {
-        write(&mut stream, &answer).await?;
+        write(&mut stream, &response).await?;
         stream.close().await
     });
     if let Ok(Ok(())) = written.await {
-        general.requests_served.one();
-        general.request_bytes_sent.add(answer.len());
+        general.requests_served.increment();
+        general.request_bytes_sent.add(response.len());
     } else {
-        general.requests_refused.one();
+        general.requests_refused.increment();
     }
     None
 }
@@ -147,17 +147,17 @@ pub(crate) async fn answer(
 /// among all guests.
 async fn turn<'a>(shared: &'a Shared, link: &'a Link) -> (SemaphorePermit<'a>, Option<SemaphorePermit<'a>>) {
     const OPEN: &str = "turns are never closed";
-    let turn = link.answer_turns.acquire().await.expect(OPEN);
-    link.answer_meter.paid().await;
+    let turn = link.response_turns.acquire().await.expect(OPEN);
+    link.response_meter.paid().await;
     if link.peer.validator.is_some() {
         return (turn, None);
     }
-    shared.guest_answer_meter.paid().await;
+    shared.guest_response_meter.paid().await;
     (turn, Some(shared.guest_answers.acquire().await.expect(OPEN)))
 }
 
 async fn refuse(shared: &Shared, stream: &mut Stream) {
-    shared.counters.general.requests_refused.one();
+    shared.counters.general.requests_refused.increment();
     // A proper close distinguishes a refusal from a failure.
     let _ = timeout(shared.config.timing.request, stream.close()).await;
 }

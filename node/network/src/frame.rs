@@ -8,7 +8,7 @@ use tokio::time::timeout;
 pub(crate) const HEADER_BYTES: usize = 4;
 
 /// Memory for a long message is allocated in steps of this size, as its bytes arrive.
-const TRUST_BYTES: usize = 256 * 1024;
+const MAX_INITIAL_ALLOCATION: usize = 256 * 1024;
 
 /// Reason why a message could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -43,12 +43,12 @@ pub(crate) async fn read_length(reader: &mut (impl AsyncRead + Unpin), limit: us
 }
 
 /// Reads a body into its own memory, so that it does not pin the reader's buffer. Each step of
-/// [`TRUST_BYTES`] must arrive within `stall`.
+/// [`MAX_INITIAL_ALLOCATION`] must arrive within `stall`.
 pub(crate) async fn read_body(reader: &mut (impl AsyncRead + Unpin), length: usize, stall: Duration) -> io::Result<Vec<u8>> {
-    let mut body = Vec::with_capacity(length.min(TRUST_BYTES));
+    let mut body = Vec::with_capacity(length.min(MAX_INITIAL_ALLOCATION));
     while body.len() < length {
         let start = body.len();
-        body.resize(length.min(start + TRUST_BYTES), 0);
+        body.resize(length.min(start + MAX_INITIAL_ALLOCATION), 0);
         timeout(stall, reader.read_exact(&mut body[start..])).await??;
     }
     Ok(body)
@@ -70,8 +70,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_comes_back() {
-        for length in [0, 1, TRUST_BYTES, TRUST_BYTES + 1, 3 * TRUST_BYTES] {
+    async fn messages_round_trip() {
+        for length in [0, 1, MAX_INITIAL_ALLOCATION, MAX_INITIAL_ALLOCATION + 1, 3 * MAX_INITIAL_ALLOCATION] {
             let body: Vec<u8> = (0..length).map(|position| position as u8).collect();
             let bytes = [header(length).as_slice(), &body].concat();
             assert_eq!(read_from(&bytes, length).await.expect("whole"), body);
@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_the_stream_is_told_from_a_torn_message() {
+    async fn end_of_stream_differs_from_torn_message() {
         assert!(matches!(read_from(&[], 10).await, Err(FrameError::Closed)));
         assert!(matches!(read_from(&[1, 0], 10).await, Err(FrameError::Io(_))));
         assert!(matches!(read_from(&[2, 0, 0, 0, 7], 10).await, Err(FrameError::Io(_))));
     }
 
     #[tokio::test]
-    async fn a_length_above_the_limit_is_refused_before_anything_is_allocated() {
+    async fn oversized_length_is_refused_without_allocation() {
         let refused = read_from(&[0xff; 4], 10).await;
         assert!(matches!(refused, Err(FrameError::Oversized { length: 0xffff_ffff, limit: 10 })));
     }

@@ -26,7 +26,7 @@ use std::{
 };
 
 /// Maximum number of connections with one peer: one in use, one being replaced, and both sides' dials.
-const CONNECTIONS_PER_PEER: usize = 4;
+const MAX_CONNECTIONS_PER_PEER: usize = 4;
 
 /// Reason why a connection is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -61,7 +61,7 @@ struct Guest {
 }
 
 impl<Id: Ord + Copy> GuestSlots<Id> {
-    /// Gives a guest from `origin` a slot, if possible; returns the guest that loses its slot. `heard` is the
+    /// Gives a guest from `origin` a slot, if possible; returns the guest that loses its slot. `last_received` is the
     /// time when a guest last sent something, if ever.
     ///
     /// If no slot is free, the guest that was idle longest loses its slot. Candidates are guests that are idle long
@@ -72,7 +72,7 @@ impl<Id: Ord + Copy> GuestSlots<Id> {
         &self,
         now: Instant,
         origin: Origin,
-        heard: impl Fn(&Id, &PeerKey) -> Option<Instant>,
+        last_received: impl Fn(&Id, &PeerKey) -> Option<Instant>,
     ) -> Result<Option<Id>, Refused> {
         let at = |origin: Origin| self.guests.values().filter(|guest| guest.origin == origin).count();
         let at_site = |site: Site| self.guests.values().filter(|guest| guest.origin.site() == site).count();
@@ -81,19 +81,19 @@ impl<Id: Ord + Copy> GuestSlots<Id> {
             site if site == origin.site() => at(guest.origin) >= own + 2,
             site => at_site(site) >= own_at_site + 2,
         };
-        let idle_since = |(id, guest): &(&Id, &Guest)| heard(id, &guest.peer).unwrap_or(guest.since).max(guest.since);
+        let idle_since = |(id, guest): &(&Id, &Guest)| last_received(id, &guest.peer).unwrap_or(guest.since).max(guest.since);
         let is_idle = |entry: &(&Id, &Guest)| now.saturating_duration_since(idle_since(entry)) >= self.idle;
         if own >= self.per_address {
             let candidates = self.guests.iter().filter(|entry| entry.1.origin == origin && is_idle(entry));
-            let victim = candidates.min_by_key(idle_since).map(|(id, _)| *id);
-            return victim.map(Some).ok_or(Refused::PerAddress);
+            let evicted = candidates.min_by_key(idle_since).map(|(id, _)| *id);
+            return evicted.map(Some).ok_or(Refused::PerAddress);
         }
         if self.guests.len() < self.all {
             return Ok(None);
         }
         let candidates = self.guests.iter().filter(|entry| is_idle(entry) || has_more(entry.1));
-        let victim = candidates.min_by_key(idle_since).map(|(id, _)| *id);
-        victim.map(Some).ok_or(Refused::Full)
+        let evicted = candidates.min_by_key(idle_since).map(|(id, _)| *id);
+        evicted.map(Some).ok_or(Refused::Full)
     }
 }
 
@@ -122,7 +122,7 @@ impl Gate {
         if self.shared.banned_until(Instant::now(), &key).is_some() {
             return Err(Refused::Banned);
         }
-        if self.established.values().filter(|other| **other == key).count() >= CONNECTIONS_PER_PEER {
+        if self.established.values().filter(|other| **other == key).count() >= MAX_CONNECTIONS_PER_PEER {
             return Err(Refused::PerPeer);
         }
         Ok(key)
@@ -133,22 +133,22 @@ impl Gate {
         if self.shared.validator(&key).is_some() {
             return Ok(());
         }
-        let heard = |connection: &ConnectionId, peer: &PeerKey| {
+        let last_received = |connection: &ConnectionId, peer: &PeerKey| {
             let link = self.shared.link(peer).filter(|link| link.connection == *connection)?;
-            Some(link.heard())
+            Some(link.last_received())
         };
-        if let Some(victim) = self.guests.admit(Instant::now(), origin, heard)?
-            && let Some(guest) = self.guests.guests.remove(&victim)
+        if let Some(evicted) = self.guests.admit(Instant::now(), origin, last_received)?
+            && let Some(guest) = self.guests.guests.remove(&evicted)
         {
-            self.shared.counters.general.connections_evicted.one();
-            self.evicted.push_back((guest.peer.to_peer_id(), victim));
+            self.shared.counters.general.connections_evicted.increment();
+            self.evicted.push_back((guest.peer.to_peer_id(), evicted));
         }
         Ok(())
     }
 
-    fn counted<T>(&self, verdict: Result<T, Refused>) -> Result<T, ConnectionDenied> {
+    fn count_refusal<T>(&self, verdict: Result<T, Refused>) -> Result<T, ConnectionDenied> {
         verdict.map_err(|refused| {
-            self.shared.counters.general.connections_refused.one();
+            self.shared.counters.general.connections_refused.increment();
             ConnectionDenied::new(refused)
         })
     }
@@ -180,7 +180,7 @@ impl NetworkBehaviour for Gate {
         remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
         let verdict = self.admit_inbound(&peer, inbound_origin(remote));
-        self.counted(verdict)?;
+        self.count_refusal(verdict)?;
         Ok(dummy::ConnectionHandler)
     }
 
@@ -194,7 +194,7 @@ impl NetworkBehaviour for Gate {
     ) -> Result<THandler<Self>, ConnectionDenied> {
         // Outbound connections are our own choice, so the limit for guests does not apply. But the peer may
         // have been banned meanwhile.
-        self.counted(self.admit(&peer))?;
+        self.count_refusal(self.admit(&peer))?;
         Ok(dummy::ConnectionHandler)
     }
 
@@ -256,32 +256,32 @@ mod tests {
     }
 
     #[test]
-    fn while_there_is_room_nobody_loses_a_slot() {
+    fn free_slots_evict_nobody() {
         let start = Instant::now();
         let slots = slots(start, 4, 2, &[1, 1, 2]);
         assert_eq!(slots.admit(start + 2 * IDLE, origin(3), |_, _| None), Ok(None));
     }
 
     #[test]
-    fn the_guest_that_was_idle_longest_makes_room() {
+    fn longest_idle_guest_is_evicted() {
         let start = Instant::now();
         let slots = slots(start, 3, 2, &[1, 2, 3]);
-        let heard = |number: &usize, _: &PeerKey| [Some(start + IDLE), None, Some(start + IDLE / 2)][*number];
-        assert_eq!(slots.admit(start + IDLE / 2, origin(4), heard), Err(Refused::Full), "nobody is idle");
-        assert_eq!(slots.admit(start + IDLE, origin(4), heard), Ok(Some(1)), "it never said anything");
+        let last_received = |number: &usize, _: &PeerKey| [Some(start + IDLE), None, Some(start + IDLE / 2)][*number];
+        assert_eq!(slots.admit(start + IDLE / 2, origin(4), last_received), Err(Refused::Full), "nobody is idle");
+        assert_eq!(slots.admit(start + IDLE, origin(4), last_received), Ok(Some(1)), "it never said anything");
     }
 
     #[test]
-    fn an_address_at_its_limit_pays_with_its_own_idle_guests() {
+    fn address_at_limit_evicts_its_own_guests() {
         let start = Instant::now();
         let slots = slots(start, 9, 2, &[1, 1, 2]);
         assert_eq!(slots.admit(start, origin(1), |_, _| None), Err(Refused::PerAddress));
-        let heard = |number: &usize, _: &PeerKey| (*number == 0).then_some(start + IDLE);
-        assert_eq!(slots.admit(start + IDLE, origin(1), heard), Ok(Some(1)), "not guest 2 of another address");
+        let last_received = |number: &usize, _: &PeerKey| (*number == 0).then_some(start + IDLE);
+        assert_eq!(slots.admit(start + IDLE, origin(1), last_received), Ok(Some(1)), "not guest 2 of another address");
     }
 
     #[test]
-    fn busy_guests_make_room_for_addresses_with_fewer() {
+    fn busy_guests_yield_to_smaller_addresses() {
         let start = Instant::now();
         let slots = slots(start, 4, 4, &[1, 1, 1, 2]);
         let busy = |_: &usize, _: &PeerKey| Some(start);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_guests_of_one_site_make_room_for_other_sites() {
+    fn busy_site_yields_to_other_sites() {
         let start = Instant::now();
         let busy = |_: &usize, _: &PeerKey| Some(start);
         let from = [origin(1), origin(1)].into_iter().chain((0..6).map(of_one_site));

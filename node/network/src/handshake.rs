@@ -46,7 +46,7 @@ pub(crate) enum HandshakeError {
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
     /// Not a hello.
-    #[error("it introduced itself with garbage: {0}")]
+    #[error("invalid hello: {0}")]
     Garbage(String),
     /// The connection or the stream failed.
     #[error("{0}")]
@@ -97,7 +97,7 @@ pub(crate) async fn greet(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), ou
 }
 
 /// Answers.
-pub(crate) async fn answer(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), ours: &Hello) -> Result<Hello, HandshakeError> {
+pub(crate) async fn respond(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), ours: &Hello) -> Result<Hello, HandshakeError> {
     let theirs = read(stream).await?;
     write(stream, ours).await?;
     ours.check(&theirs)?;
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_of_a_hello_is_frozen() {
+    fn hello_format_is_frozen() {
         let chain = ChainIdentity { chain_id: 0x0102, genesis_hash: B256::repeat_byte(0xab) };
         let bytes = wire::encode(&Hello::new(chain, 7, true));
         let expected = [&[1][..], &[1, 0, 0, 0], &[2, 1, 0, 0, 0, 0, 0, 0], &[0xab; 32], &[7, 0, 0, 0, 0, 0, 0, 0], &[1]];
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn each_difference_is_named() {
+    fn mismatches_are_named() {
         let chain = ChainIdentity { chain_id: 1, genesis_hash: B256::repeat_byte(1) };
         let ours = Hello::new(chain, 1, false);
         assert_eq!(ours.check(&Hello { instance: 2, linked: true, ..ours }), Ok(()));

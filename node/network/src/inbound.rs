@@ -33,7 +33,7 @@ type Connection = (PeerId, StreamMuxerBox);
 
 /// Limits of [`Pending`].
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+struct PendingLimits {
     all: usize,
     per_address: usize,
     grace: Duration,
@@ -42,7 +42,7 @@ struct Bounds {
 /// Connections of one transport without a proven key. Dropping the `T` of one ends it.
 #[derive(Debug)]
 struct Pending<T> {
-    bounds: Bounds,
+    limits: PendingLimits,
     /// In order of arrival.
     entries: BTreeMap<u64, Entry<T>>,
     next: u64,
@@ -65,8 +65,8 @@ enum Admitted {
 }
 
 impl<T> Pending<T> {
-    fn new(bounds: Bounds) -> Self {
-        Self { bounds, entries: BTreeMap::new(), next: 0 }
+    fn new(limits: PendingLimits) -> Self {
+        Self { limits, entries: BTreeMap::new(), next: 0 }
     }
 
     /// Gives a connection from `origin`, the address of `validators` known validators, a slot. If its address
@@ -74,27 +74,27 @@ impl<T> Pending<T> {
     /// oldest connection of the sites with the most slots does. `None` if that connection is still within
     /// its grace period.
     fn admit(&mut self, now: Instant, origin: Origin, validators: usize, end: T) -> Option<Admitted> {
-        let per_address = self.bounds.per_address + 2 * validators;
+        let per_address = self.limits.per_address + 2 * validators;
         let of_origin = self.entries.values().filter(|entry| entry.origin == origin).count();
         let shared = self.entries.values().filter(|entry| !entry.reserved).count();
         let reserved = validators > 0;
-        let victim = if of_origin >= per_address {
+        let evicted = if of_origin >= per_address {
             Some(self.oldest(|entry| entry.origin == origin))
-        } else if !reserved && shared >= self.bounds.all {
+        } else if !reserved && shared >= self.limits.all {
             let counts = self.shared_by_site();
             let most = counts.values().max().copied().unwrap_or_default();
             Some(self.oldest(|entry| !entry.reserved && counts.get(&entry.origin.site()) == Some(&most)))
         } else {
             None
         };
-        if let Some(victim) = victim {
-            let victim = victim.filter(|id| now.saturating_duration_since(self.entries[id].since) >= self.bounds.grace)?;
-            self.entries.remove(&victim);
+        if let Some(evicted) = evicted {
+            let evicted = evicted.filter(|id| now.saturating_duration_since(self.entries[id].since) >= self.limits.grace)?;
+            self.entries.remove(&evicted);
         }
         let id = self.next;
         self.next += 1;
         self.entries.insert(id, Entry { origin, since: now, reserved, _end: end });
-        Some(if victim.is_some() { Admitted::Evicting(id) } else { Admitted::Free(id) })
+        Some(if evicted.is_some() { Admitted::Evicting(id) } else { Admitted::Free(id) })
     }
 
     fn oldest(&self, which: impl Fn(&Entry<T>) -> bool) -> Option<u64> {
@@ -135,19 +135,19 @@ impl Drop for Slot {
 }
 
 /// Transport with slots for inbound connections.
-pub(crate) struct Bounded {
+pub(crate) struct LimitedTransport {
     inner: Boxed<Connection>,
     shared: Arc<Shared>,
     tcp: Slots,
     quic: Slots,
 }
 
-impl Bounded {
+impl LimitedTransport {
     pub fn new(inner: Boxed<Connection>, shared: Arc<Shared>) -> Self {
-        let (limits, timing) = (&shared.config.limits, &shared.config.timing);
-        let bounds =
-            Bounds { all: limits.pending_inbound, per_address: limits.pending_per_address, grace: timing.pending_grace };
-        let slots = || Arc::new(Mutex::new(Pending::new(bounds)));
+        let (config, timing) = (&shared.config.limits, &shared.config.timing);
+        let limits =
+            PendingLimits { all: config.pending_inbound, per_address: config.pending_per_address, grace: timing.pending_grace };
+        let slots = || Arc::new(Mutex::new(Pending::new(limits)));
         let (tcp, quic) = (slots(), slots());
         Self { inner, shared, tcp, quic }
     }
@@ -165,11 +165,11 @@ impl Bounded {
         let id = match admitted {
             Some(Admitted::Free(id)) => id,
             Some(Admitted::Evicting(id)) => {
-                counters.connections_evicted.one();
+                counters.connections_evicted.increment();
                 id
             }
             None => {
-                counters.connections_refused.one();
+                counters.connections_refused.increment();
                 return None;
             }
         };
@@ -188,7 +188,7 @@ impl Bounded {
 
 type Upgrade = BoxFuture<'static, io::Result<Connection>>;
 
-impl Transport for Bounded {
+impl Transport for LimitedTransport {
     type Output = Connection;
     type Error = io::Error;
     type ListenerUpgrade = Upgrade;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn pending(all: usize, per_address: usize) -> Pending<()> {
-        Pending::new(Bounds { all, per_address, grace: GRACE })
+        Pending::new(PendingLimits { all, per_address, grace: GRACE })
     }
 
     fn from(pending: &Pending<()>, last: u8) -> usize {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_has_its_share_replaces_its_own_oldest_after_the_grace() {
+    fn address_at_limit_replaces_its_oldest() {
         let (mut pending, start) = (pending(8, 2), Instant::now());
         assert_eq!(pending.admit(start, origin(1), 0, ()), Some(Admitted::Free(0)));
         assert_eq!(pending.admit(start + GRACE / 2, origin(1), 0, ()), Some(Admitted::Free(1)));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn without_free_slots_the_address_with_most_makes_room() {
+    fn largest_address_is_evicted() {
         let (mut pending, start) = (pending(4, 3), Instant::now());
         for last in [1, 2, 2, 2] {
             assert!(matches!(pending.admit(start, origin(last), 0, ()), Some(Admitted::Free(_))));
@@ -266,7 +266,7 @@ mod tests {
 
     /// Each of its /64s has one slot, as many as any honest address.
     #[test]
-    fn a_stranger_with_a_whole_site_makes_room_for_others() {
+    fn largest_site_is_evicted() {
         let (mut pending, start) = (pending(8, 2), Instant::now());
         assert!(pending.admit(start, origin(1), 0, ()).is_some());
         for number in 0..7 {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn among_addresses_with_as_many_the_oldest_makes_room() {
+    fn oldest_of_equal_addresses_is_evicted() {
         let (mut pending, start) = (pending(3, 3), Instant::now());
         for (number, last) in [2, 9, 5].into_iter().enumerate() {
             assert!(pending.admit(start + GRACE * number as u32, origin(last), 0, ()).is_some());
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn validators_have_slots_that_strangers_do_not_take() {
+    fn validator_slots_are_reserved() {
         let (mut pending, start) = (pending(4, 4), Instant::now());
         for last in 1..=4 {
             assert!(pending.admit(start, origin(last), 0, ()).is_some());
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_come_the_table_is_bounded() {
+    fn pending_table_is_bounded() {
         let (mut pending, start) = (pending(16, 4), Instant::now());
         for number in 0..10_000u32 {
             let last = (number % 250) as u8;

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_and_its_peer_id_are_the_same_thing() {
+    fn peer_key_and_peer_id_convert() {
         let identity = NetworkIdentity::from_seed([7; 32]);
         assert_eq!(identity.key().to_peer_id(), identity.keypair().public().to_peer_id());
         assert_eq!(identity.key().to_string().parse(), Ok(identity.key()));
@@ -152,12 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_not_shown() {
+    fn debug_output_hides_secret() {
         assert!(!format!("{:?}", NetworkIdentity::from_seed([7; 32])).contains("07070707"));
     }
 
     #[test]
-    fn an_address_names_place_and_peer() {
+    fn address_has_location_and_peer() {
         let key = NetworkIdentity::from_seed([7; 32]).key();
         let text = format!("/ip4/127.0.0.1/tcp/9000/p2p/{key}");
         let parsed: PeerAddress = text.parse().expect("valid");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_addresses_say_what_is_wrong() {
+    fn invalid_addresses_are_explained() {
         let parse = |text: &str| text.parse::<PeerAddress>().expect_err("invalid");
         assert!(matches!(parse("/ip4/127.0.0.1/tcp/9000"), AddressError::MissingPeerId { .. }));
         assert!(matches!(parse("nonsense"), AddressError::Multiaddr { .. }));

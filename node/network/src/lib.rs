@@ -30,6 +30,7 @@
 //!                         Driver: connections, links, dialling, bans
 //! ```
 
+mod bounded_close;
 mod config;
 mod dial;
 mod driver;
@@ -40,7 +41,6 @@ mod frame;
 mod gate;
 mod handle;
 mod handshake;
-mod hangup;
 mod inbound;
 mod key;
 mod link;

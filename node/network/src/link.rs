@@ -69,16 +69,16 @@ pub(crate) struct Link {
     since: SystemTime,
     observed: Observed,
     /// Requests of ours in flight.
-    pub asking: Arc<Semaphore>,
+    pub outgoing_requests: Arc<Semaphore>,
     /// Requests of the peer in progress.
-    pub answering: Arc<Semaphore>,
+    pub incoming_requests: Arc<Semaphore>,
     pub throttle: Throttle,
     /// Turns to be answered.
-    pub answer_turns: Semaphore,
-    pub answer_meter: Throttle,
+    pub response_turns: Semaphore,
+    pub response_meter: Throttle,
     queues: [Queue; 2],
     /// When the peer last sent a message or a request.
-    heard: Mutex<std::time::Instant>,
+    last_received: Mutex<std::time::Instant>,
     /// Guards the order of events: nothing of this link is reported after its `PeerDown`.
     up: Mutex<bool>,
     shared: Arc<Shared>,
@@ -114,24 +114,24 @@ impl Link {
         });
         let rate = if peer.validator.is_some() { limits.validator_rate } else { limits.guest_rate };
         let in_flight = || Arc::new(Semaphore::new(limits.requests_in_flight));
-        let (asking, answering) = (in_flight(), in_flight());
+        let (outgoing_requests, incoming_requests) = (in_flight(), in_flight());
         let answer_bytes = match peer.validator {
             Some(_) => limits.validator_answer_bytes_per_second,
             None => limits.guest_answer_bytes_per_second,
         };
         let link = Self {
-            answer_turns: Semaphore::new(limits.answers_per_peer),
-            answer_meter: Throttle::of_bytes(answer_bytes),
+            response_turns: Semaphore::new(limits.answers_per_peer),
+            response_meter: Throttle::of_bytes(answer_bytes),
             peer,
             connection,
             opener,
             since: SystemTime::now(),
             observed,
-            asking,
-            answering,
+            outgoing_requests,
+            incoming_requests,
             throttle: Throttle::new(rate.frames_per_second, rate.bytes_per_second),
             queues,
-            heard: Mutex::new(std::time::Instant::now()),
+            last_received: Mutex::new(std::time::Instant::now()),
             up: Mutex::new(false),
             shared,
         };
@@ -139,7 +139,7 @@ impl Link {
     }
 
     pub fn info(&self) -> PeerInfo {
-        let (agent_version, round_trip) = self.observed.now();
+        let (agent_version, round_trip) = self.observed.get();
         PeerInfo { peer: self.peer, connected: self.since, agent_version, round_trip }
     }
 
@@ -158,14 +158,14 @@ impl Link {
             return Sent::Queued;
         }
         queue.bytes.fetch_sub(cost, Ordering::Relaxed);
-        self.shared.counters.channel(channel).frames_dropped.one();
+        self.shared.counters.channel(channel).frames_dropped.increment();
         Sent::QueueFull
     }
 
     /// Reports `PeerUp`.
     pub fn open(&self) {
         *self.up() = true;
-        self.shared.counters.general.links_opened.one();
+        self.shared.counters.general.links_opened.increment();
         self.shared.events.send(Event::PeerUp(self.peer), None);
     }
 
@@ -173,19 +173,19 @@ impl Link {
     pub fn close(&self) {
         let mut up = self.up();
         if std::mem::replace(&mut *up, false) {
-            self.shared.counters.general.links_closed.one();
+            self.shared.counters.general.links_closed.increment();
             self.shared.events.send(Event::PeerDown(self.peer), None);
         }
     }
 
     /// When the peer last sent a message or a request, or when the link came up.
-    pub fn heard(&self) -> std::time::Instant {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn last_received(&self) -> std::time::Instant {
+        *self.last_received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reports something that came over this link, unless it has ended.
     pub fn report(&self, event: Event, inbox: Option<OwnedSemaphorePermit>) {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = std::time::Instant::now();
+        *self.last_received.lock().unwrap_or_else(PoisonError::into_inner) = std::time::Instant::now();
         let up = self.up();
         if *up {
             self.shared.events.send(event, inbox);
@@ -232,7 +232,7 @@ async fn read_messages(link: &Link, channel: Channel, reader: impl AsyncRead + U
             Err(FrameError::Io(error)) => return LinkEnd::Failed(channel, error),
         };
         if link.throttle.wait(length).await {
-            link.shared.counters.general.throttled.one();
+            link.shared.counters.general.throttled.increment();
         }
         let bytes = match frame::read_body(&mut reader, length, stall).await {
             Ok(body) => Bytes::from(body),
@@ -241,7 +241,7 @@ async fn read_messages(link: &Link, channel: Channel, reader: impl AsyncRead + U
         };
         // Only a whole message takes room in the inbox, or slow guests could occupy the one they share.
         let share = link.inbox_share(channel, length).await;
-        counters.frames_received.one();
+        counters.frames_received.increment();
         counters.bytes_received.add(length + HEADER_BYTES);
         link.report(Event::Message { from: link.peer, channel, bytes }, Some(share));
     }
@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_burst_passes_then_the_average_rules() {
+    async fn burst_then_average_rate() {
         let throttle = Throttle::new(100, 1024 * 1024);
         let start = Instant::now();
         *throttle.earned.lock().unwrap() = start;
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_count_when_they_are_the_scarcer() {
+    async fn scarcer_limit_counts() {
         let throttle = Throttle::new(1000, 1024);
         let start = Instant::now();
         *throttle.earned.lock().unwrap() = start;

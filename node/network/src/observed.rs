@@ -30,16 +30,16 @@ pub struct PeerInfo {
 pub(crate) struct Observed(Arc<Mutex<(Option<String>, Option<Duration>)>>);
 
 impl Observed {
-    pub fn introduced(&self, agent_version: &str) {
+    pub fn set_agent_version(&self, agent_version: &str) {
         self.lock().0 = printable(agent_version);
     }
 
-    pub fn answered(&self, round_trip: Duration) {
+    pub fn set_round_trip(&self, round_trip: Duration) {
         self.lock().1 = Some(round_trip);
     }
 
     /// Agent version of the peer, and last round-trip time.
-    pub fn now(&self) -> (Option<String>, Option<Duration>) {
+    pub fn get(&self) -> (Option<String>, Option<Duration>) {
         self.lock().clone()
     }
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_peer_calls_itself_is_short_and_plain() {
+    fn agent_version_is_sanitised() {
         assert_eq!(printable(AGENT_VERSION).as_deref(), Some(AGENT_VERSION));
         assert_eq!(printable("\u{1b}[31m red\r\n\u{202e}\0").as_deref(), Some("[31m red"));
         assert_eq!(printable(&"v".repeat(4_096)), Some("v".repeat(64)));
@@ -69,13 +69,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_counts() {
+    fn last_value_counts() {
         let observed = Observed::default();
-        assert_eq!(observed.now(), (None, None));
+        assert_eq!(observed.get(), (None, None));
         for (version, ms) in [("corniche/1", 7), ("corniche/2", 9)] {
-            observed.introduced(version);
-            observed.answered(Duration::from_millis(ms));
-            assert_eq!(observed.now(), (Some(version.into()), Some(Duration::from_millis(ms))));
+            observed.set_agent_version(version);
+            observed.set_round_trip(Duration::from_millis(ms));
+            assert_eq!(observed.get(), (Some(version.into()), Some(Duration::from_millis(ms))));
         }
     }
 }

@@ -43,7 +43,7 @@ impl ValidatorOrigins {
     }
 
     /// Records that this validator proved its key on a connection with this address.
-    pub fn proven(&mut self, validator: PeerKey, origin: Origin) {
+    pub fn record(&mut self, validator: PeerKey, origin: Origin) {
         self.last.insert(validator, origin);
     }
 
@@ -62,7 +62,7 @@ mod tests {
     use corniche_types::B256;
 
     #[test]
-    fn a_multiaddress_has_the_origin_of_its_ip_address() {
+    fn multiaddress_has_origin_of_ip() {
         let origin = |text: &str| origin(&text.parse().expect("a multiaddress"));
         let of = |text: &str| Some(Origin::of(text.parse().expect("an address")));
         assert_eq!(origin("/ip6/2001:db8:0:1:ffff::2/udp/2/quic-v1"), of("2001:db8:0:1::1"));
@@ -72,16 +72,16 @@ mod tests {
     }
 
     #[test]
-    fn a_validator_counts_once_at_each_address_it_is_known_at() {
+    fn validator_counts_once_per_address() {
         let [one, other] = [1, 2].map(|number| PeerKey(B256::repeat_byte(number)));
         let [here, there] = ["/ip4/192.0.2.1/tcp/1", "/ip4/192.0.2.2/tcp/1"].map(|text| text.parse::<Multiaddr>().unwrap());
         let [at, elsewhere] = [&here, &there].map(inbound_origin);
         let mut origins = ValidatorOrigins::new([(one, &here), (one, &here)].into_iter());
         assert_eq!((origins.count(at), origins.count(elsewhere)), (1, 0));
-        origins.proven(one, at);
-        origins.proven(other, at);
+        origins.record(one, at);
+        origins.record(other, at);
         assert_eq!((origins.count(at), origins.count(elsewhere)), (2, 0));
-        origins.proven(other, elsewhere);
+        origins.record(other, elsewhere);
         assert_eq!((origins.count(at), origins.count(elsewhere)), (1, 1), "the last place only");
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub listening: Mutex<Vec<Multiaddr>>,
     /// For all guests together.
     pub guest_answers: Semaphore,
-    pub guest_answer_meter: Throttle,
+    pub guest_response_meter: Throttle,
     validators: BTreeMap<PeerKey, ValidatorIndex>,
     validator_origins: Mutex<ValidatorOrigins>,
     scores: Mutex<Scores>,
@@ -47,7 +47,7 @@ impl Shared {
         });
         Self {
             guest_answers: Semaphore::new(config.limits.guest_answers),
-            guest_answer_meter: Throttle::of_bytes(config.limits.guests_answer_bytes_per_second),
+            guest_response_meter: Throttle::of_bytes(config.limits.guests_answer_bytes_per_second),
             config,
             events,
             counters: Counters::default(),
@@ -71,7 +71,7 @@ impl Shared {
 
     /// Records that a validator proved its key at this address.
     pub fn validator_at(&self, validator: PeerKey, origin: Origin) {
-        self.validator_origins().proven(validator, origin);
+        self.validator_origins().record(validator, origin);
     }
 
     fn validator_origins(&self) -> MutexGuard<'_, ValidatorOrigins> {
@@ -108,15 +108,15 @@ impl Shared {
         let ban = if peer.validator.is_some() { limits.validator_ban } else { limits.ban };
         let (verdict, first) = {
             let mut scores = self.scores();
-            (scores.penalise(now, peer.id, fault, ban), scores.first_mention(now, peer.id))
+            (scores.penalise(now, peer.id, fault, ban), scores.is_first_report(now, peer.id))
         };
-        self.counters.general.faults.one();
+        self.counters.general.faults.increment();
         if first {
             tracing::warn!(%peer, ?fault, detail, "a peer broke the rules; further faults of it are only counted");
         }
         match verdict {
             Verdict::Banned => {
-                self.counters.general.bans.one();
+                self.counters.general.bans.increment();
                 tracing::warn!(%peer, ?fault, seconds = ban.as_secs(), "a peer is banned");
                 true
             }
@@ -126,8 +126,8 @@ impl Shared {
     }
 
     /// Returns true once per peer.
-    pub fn first_mention(&self, now: Instant, peer: &PeerKey) -> bool {
-        self.scores().first_mention(now, *peer)
+    pub fn is_first_report(&self, now: Instant, peer: &PeerKey) -> bool {
+        self.scores().is_first_report(now, *peer)
     }
 
     fn scores(&self) -> MutexGuard<'_, Scores> {

@@ -105,7 +105,7 @@ impl Counters {
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    pub fn one(&self) {
+    pub fn increment(&self) {
         self.add(1);
     }
 

@@ -1,6 +1,6 @@
 //! Transports: TCP with noise and yamux, QUIC, and DNS if addresses need it.
 
-use crate::{NetworkError, hangup::BoundedClose, inbound::Bounded, shared::Shared};
+use crate::{NetworkError, bounded_close::BoundedClose, inbound::LimitedTransport, shared::Shared};
 use libp2p::{
     Multiaddr, PeerId, Transport,
     core::{muxing::StreamMuxerBox, transport::Boxed, upgrade::Version},
@@ -39,7 +39,7 @@ pub(crate) fn build(shared: &Arc<Shared>) -> Result<Boxed<(PeerId, StreamMuxerBo
         quic::tokio::Transport::new(quic_config).map(|(peer, muxer), _| (peer, StreamMuxerBox::new(BoundedClose::new(muxer))));
 
     let both = tcp.or_transport(quic).map(|either, _| either.into_inner());
-    let both = Bounded::new(both.boxed(), shared.clone());
+    let both = LimitedTransport::new(both.boxed(), shared.clone());
     // Reading the system's resolver configuration can fail, so it is read only if needed.
     let is_name = |part| matches!(part, Protocol::Dns(_) | Protocol::Dns4(_) | Protocol::Dns6(_) | Protocol::Dnsaddr(_));
     if !config.bootstrap.iter().any(|target| target.address.iter().any(is_name)) {

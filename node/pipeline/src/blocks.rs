@@ -22,7 +22,7 @@
 //! Blocks are cut only on request ([`BlockBuilder::poll`]). Until then a commit costs only the bytes of its
 //! batches, however many blocks it will make.
 
-use crate::dev::{self, Word};
+use crate::dev::{self, ControlRecord};
 use corniche_admission::batch;
 use corniche_engine::{Batch, Ordered, Resume};
 use corniche_types::{
@@ -52,7 +52,7 @@ pub struct BlockPlan {
 
 impl BlockPlan {
     /// Plan from which a stored or followed block was made.
-    pub fn of_block(block: &Block, resume: Resume) -> Self {
+    pub fn from_block(block: &Block, resume: Resume) -> Self {
         let ordering = &block.ordering;
         Self {
             ordered: block.ordered.clone(),
@@ -70,9 +70,9 @@ impl BlockPlan {
 
 /// Converts commits to block plans.
 pub struct BlockBuilder {
-    /// True on a development chain: [`Word`]s set the end and time of blocks, and an idle chain makes no
+    /// True on a development chain: [`ControlRecord`]s set the end and time of blocks, and an idle chain makes no
     /// blocks.
-    obeys_words: bool,
+    dev_mode: bool,
     genesis: Arc<Genesis>,
     /// Height of the next block to close.
     height: Height,
@@ -81,7 +81,7 @@ pub struct BlockBuilder {
     /// Commits that are not processed yet, oldest first.
     waiting: VecDeque<Ordered>,
     /// Commit from which blocks are being cut.
-    cutting: Option<Cutting>,
+    current: Option<PartialCommit>,
     /// Index of the newest commit that was pushed.
     delivered: CommitIndex,
     /// Last commit processed completely.
@@ -94,7 +94,7 @@ pub struct BlockBuilder {
 }
 
 /// Commit that is partly in blocks.
-struct Cutting {
+struct PartialCommit {
     /// The commit without its batches.
     commit: Ordered,
     batches: vec::IntoIter<(ValidatorIndex, Batch)>,
@@ -133,7 +133,7 @@ impl Entry {
     }
 }
 
-impl Cutting {
+impl PartialCommit {
     fn new(mut commit: Ordered) -> Self {
         let batches = std::mem::take(&mut commit.batches).into_iter();
         Self { commit, batches, entries: Entries::default(), position: 0, ended: false }
@@ -187,13 +187,13 @@ impl BlockBuilder {
         let partial = head.filter(|ordering| ordering.last_commit > resume.index);
         let skip = partial.map_or(0, |ordering| ordering.last_commit_consumed);
         Self {
-            obeys_words: false,
+            dev_mode: false,
             rules: genesis.rules_at(height.next()),
             genesis: genesis.clone(),
             height: height.next(),
             last_block_time: head.map_or(TimestampMs(0), |ordering| ordering.time),
             waiting: VecDeque::new(),
-            cutting: None,
+            current: None,
             delivered: resume.index,
             complete: resume,
             skip,
@@ -203,8 +203,8 @@ impl BlockBuilder {
     }
 
     #[must_use]
-    pub fn obeying_words(self, obeys_words: bool) -> Self {
-        Self { obeys_words, ..self }
+    pub fn with_dev_mode(self, dev_mode: bool) -> Self {
+        Self { dev_mode, ..self }
     }
 
     /// Returns the next closed block.
@@ -215,7 +215,7 @@ impl BlockBuilder {
 
     /// True if there are commits that [`Self::poll`] has not processed completely.
     pub fn has_waiting(&self) -> bool {
-        self.cutting.is_some() || !self.waiting.is_empty()
+        self.current.is_some() || !self.waiting.is_empty()
     }
 
     /// True if ordered transactions wait for a block, or for a later commit that closes their block.
@@ -246,49 +246,49 @@ impl BlockBuilder {
 
     /// Processes one entry, or the end of a commit; returns false if there is none.
     fn advance(&mut self) -> bool {
-        let Some(mut cutting) = self.cutting.take().or_else(|| self.next_commit()) else { return false };
-        match cutting.next(self.genesis.block_gas_limit) {
+        let Some(mut current) = self.current.take().or_else(|| self.next_commit()) else { return false };
+        match current.next(self.genesis.block_gas_limit) {
             Some(entry) => {
-                self.take(&mut cutting, entry);
-                self.cutting = Some(cutting);
+                self.process_entry(&mut current, entry);
+                self.current = Some(current);
             }
-            None => self.end_commit(cutting),
+            None => self.end_commit(current),
         }
         true
     }
 
-    fn next_commit(&mut self) -> Option<Cutting> {
+    fn next_commit(&mut self) -> Option<PartialCommit> {
         let mut commit = self.waiting.pop_front()?;
-        if self.obeys_words {
+        if self.dev_mode {
             // A development chain's clock may be ahead of the engine's.
             commit.time = commit.time.max(self.last_block_time);
         }
-        Some(Cutting::new(commit))
+        Some(PartialCommit::new(commit))
     }
 
-    fn take(&mut self, cutting: &mut Cutting, entry: Entry) {
-        if cutting.position <= self.skip {
+    fn process_entry(&mut self, current: &mut PartialCommit, entry: Entry) {
+        if current.position <= self.skip {
             return;
         }
-        if std::mem::take(&mut cutting.ended) {
+        if std::mem::take(&mut current.ended) {
             self.close();
         }
-        let word = self.obeys_words.then(|| Word::decode(&entry.raw)).flatten();
-        match &word {
-            Some(Word::Time(time)) => cutting.commit.time = (*time).max(self.last_block_time),
-            Some(Word::End(_)) => cutting.ended = true,
+        let record = self.dev_mode.then(|| ControlRecord::decode(&entry.raw)).flatten();
+        match &record {
+            Some(ControlRecord::Time(time)) => current.commit.time = (*time).max(self.last_block_time),
+            Some(ControlRecord::End(_)) => current.ended = true,
             _ => {}
         }
         // Control records of a development chain do not count towards the limits.
-        let counts = word.is_none();
+        let counts = record.is_none();
         if counts && !self.is_excess(&entry) && !self.has_room(&entry) {
             self.close();
         }
         // Checked again: the next block may have other rules.
         if counts && self.is_excess(&entry) {
-            self.leave_out(cutting);
+            self.skip_entry(current);
         } else {
-            self.add(cutting, entry, counts);
+            self.add(current, entry, counts);
         }
     }
 
@@ -310,17 +310,17 @@ impl BlockBuilder {
 
     /// Skips an entry: the open block consumes it without containing it. From version 3 on it also opens a block: only
     /// a certificate shows that a quorum executed a commit, and until then engines keep its data.
-    fn leave_out(&mut self, cutting: &Cutting) {
+    fn skip_entry(&mut self, current: &PartialCommit) {
         if self.rules.drops_malformed && self.open.is_none() {
-            self.open = Some(OpenBlock::new(&cutting.commit, &self.complete));
+            self.open = Some(OpenBlock::new(&current.commit, &self.complete));
         }
         if let Some(open) = &mut self.open {
-            open.plan.last_commit = cutting.commit.index;
-            open.plan.last_commit_consumed = cutting.position;
+            open.plan.last_commit = current.commit.index;
+            open.plan.last_commit_consumed = current.position;
         }
     }
 
-    fn end_commit(&mut self, Cutting { commit, position, .. }: Cutting) {
+    fn end_commit(&mut self, PartialCommit { commit, position, .. }: PartialCommit) {
         self.skip = 0;
         self.complete = Resume { index: commit.index, checkpoint: commit.checkpoint.clone() };
         if self.open.is_none() && self.idle_block_is_due(commit.time) {
@@ -340,10 +340,10 @@ impl BlockBuilder {
     }
 
     fn idle_block_is_due(&self, now: TimestampMs) -> bool {
-        !self.obeys_words && self.last_block_time != TimestampMs(0) && now.0 >= self.last_block_time.0 + IDLE_BLOCK_MS
+        !self.dev_mode && self.last_block_time != TimestampMs(0) && now.0 >= self.last_block_time.0 + IDLE_BLOCK_MS
     }
 
-    fn add(&mut self, Cutting { commit, position, .. }: &Cutting, entry: Entry, counts: bool) {
+    fn add(&mut self, PartialCommit { commit, position, .. }: &PartialCommit, entry: Entry, counts: bool) {
         let gas = self.gas(&entry);
         let Entry { source, raw, .. } = entry;
         let raw = owned(&raw);
@@ -376,7 +376,7 @@ impl BlockBuilder {
             self.last_block_time = open.plan.time;
             self.height = self.height.next();
             self.rules = self.genesis.rules_at(self.height);
-            if self.obeys_words {
+            if self.dev_mode {
                 open.plan.randomness = dev::randomness(&open.plan.ordered).unwrap_or(open.plan.randomness);
             }
             self.closed.push_back(open.plan);

@@ -1,7 +1,7 @@
 //! Execution stage: turns block plans into blocks with their results. Deterministic and without I/O.
 //!
 //! ```text
-//! plan ─▶ Runner ─────────────────────▶ Ran ─▶ Sealer ─▶ Executed
+//! plan ─▶ Runner ─────────────────────▶ UnsealedBlock ─▶ Sealer ─▶ Executed
 //!         runs the transactions,               tree, roots, header,
 //!         writes their changes to the state    hash
 //! ```
@@ -19,7 +19,7 @@ mod runner;
 mod sealer;
 
 use crate::BlockPlan;
-use ancestors::Ancestors;
+use ancestors::AncestorHashes;
 use corniche_executor::{BlockOutput, Candidate, verify_ordered};
 use corniche_state::{CommittedBlock, State, StateView, Tree};
 use corniche_types::{Address, B256, Genesis, Header, OrderedTransaction, SkipReason, ValidatorIndex};
@@ -27,7 +27,7 @@ use corniche_vm::{BlockEnv, Vm};
 use std::sync::Arc;
 
 pub use corniche_crypto::VerifiedTransaction;
-pub use runner::{Ran, Runner};
+pub use runner::{Runner, UnsealedBlock};
 pub use sealer::Sealer;
 
 /// Executes blocks one after the other on top of a head: both halves in sequence.
@@ -59,7 +59,7 @@ pub struct ExecutionStart {
 
 impl ExecutionStage {
     pub fn new(genesis: Arc<Genesis>, vm: Vm, start: ExecutionStart) -> Self {
-        let (ancestors, sealed) = Ancestors::new(start.head.number, &start.hashes);
+        let (ancestors, sealed) = AncestorHashes::new(start.head.number, &start.hashes);
         Self { runner: Runner::new(genesis.clone(), vm, &start, ancestors), sealer: Sealer::new(&genesis, start, sealed) }
     }
 
@@ -80,20 +80,20 @@ impl ExecutionStage {
         plan: BlockPlan,
         verify: impl FnOnce(&[OrderedTransaction], u64) -> Vec<Result<VerifiedTransaction, SkipReason>>,
     ) -> Executed {
-        let ran = self.runner.run(plan, verify);
-        self.sealer.seal(ran)
+        let unsealed = self.runner.run(plan, verify);
+        self.sealer.seal(unsealed)
     }
 
     /// Like [`Self::execute`], but runs the candidates with `run`. Roots, header and ordering record are
     /// computed as there.
-    pub fn execute_by(
+    pub fn execute_with(
         &mut self,
         plan: BlockPlan,
         verify: impl FnOnce(&[OrderedTransaction], u64) -> Vec<Result<VerifiedTransaction, SkipReason>>,
         run: impl FnOnce(&dyn StateView, &BlockEnv, &[Candidate], &[Address]) -> BlockOutput,
     ) -> Executed {
-        let ran = self.runner.run_by(plan, verify, run);
-        self.sealer.seal(ran)
+        let unsealed = self.runner.run_with(plan, verify, run);
+        self.sealer.seal(unsealed)
     }
 }
 

@@ -1,38 +1,38 @@
 //! Follows blocks that others certified: full nodes always, validators when they have fallen behind.
 //! Validators also follow blocks with a [`WeakCertificate`].
 
+use crate::io::NodeKey;
 use crate::message::{FollowedBlock, PART_BYTES, Part, Request, Response};
-use crate::words::NodeKey;
 use corniche_certify::{VerifiedCertificate, WeakCertificate};
 use corniche_types::{B256, Block, Certificate, Header, Height, ProtocolRules, TimestampMs, header_hash, wire};
 use std::collections::BTreeMap;
 
 /// Timeout of a request.
-const REQUEST_MS: u64 = 5_000;
+const REQUEST_TIMEOUT_MS: u64 = 5_000;
 /// Time after which an unanswered request for blocks is sent to another peer as well.
-const HEDGE_MS: u64 = 1_000;
+const HEDGE_DELAY_MS: u64 = 1_000;
 /// Maximum number of peers asked for the same blocks at once.
-const PARALLEL: usize = 3;
+const MAX_PARALLEL_REQUESTS: usize = 3;
 /// Pause before a peer with a failed request is asked again; each further consecutive failure doubles it.
-const RETRY_MS: u64 = 500;
+const RETRY_DELAY_MS: u64 = 500;
 /// Longest such pause, for validators and for other peers. A quorum of validators is correct, so a validator
 /// that fails is probably only unreachable.
-const VALIDATOR_PAUSE_MS: u64 = 4_000;
-const GUEST_PAUSE_MS: u64 = 60_000;
-/// A block in parts must arrive within [`REQUEST_MS`] plus this per part.
-const PART_MS: u64 = 1_000;
+const MAX_VALIDATOR_PAUSE_MS: u64 = 4_000;
+const MAX_GUEST_PAUSE_MS: u64 = 60_000;
+/// A block in parts must arrive within [`REQUEST_TIMEOUT_MS`] plus this per part.
+const PART_TIMEOUT_MS: u64 = 1_000;
 /// Maximum size of a block under rules that do not bound it, in bytes.
 const MAX_BLOCK_BYTES: u64 = 256 << 20;
 /// Upper bound of the encoded size of a block, as a multiple of the bytes that the rules allow its
 /// transactions. The shortest entries have 64 bytes and need up to 90 bytes in the ordering record.
-const ENCODED_RATIO: u64 = 4;
+const MAX_ENCODED_RATIO: u64 = 4;
 
 /// Chooses peers to request blocks from. Validators come first, because other identities are free.
 #[derive(Default)]
 pub struct Follower {
-    claims: BTreeMap<NodeKey, Claim>,
+    peers: BTreeMap<NodeKey, PeerState>,
     /// At most one per peer.
-    requests: BTreeMap<NodeKey, Pending>,
+    requests: BTreeMap<NodeKey, PendingRequest>,
     /// Parts of the next block received from each peer, if the block is too large for one response.
     large: BTreeMap<NodeKey, LargeBlock>,
 }
@@ -40,7 +40,7 @@ pub struct Follower {
 /// Block that arrives in parts from one peer.
 struct LargeBlock {
     /// Time of the request for its first part.
-    begun: TimestampMs,
+    started: TimestampMs,
     /// Header, already proven.
     header: Header,
     proof: Proof,
@@ -50,21 +50,21 @@ struct LargeBlock {
 
 /// Reason why a response is unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum ResponseError {
     /// Another peer was faster.
     Late,
     /// The peer has no such blocks, or responded after the timeout: no fault.
-    Nothing,
+    Unavailable,
     Fault(String),
 }
 
-impl From<String> for Problem {
+impl From<String> for ResponseError {
     fn from(fault: String) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<&str> for Problem {
+impl From<&str> for ResponseError {
     fn from(fault: &str) -> Self {
         Self::Fault(fault.into())
     }
@@ -72,7 +72,7 @@ impl From<&str> for Problem {
 
 /// Missing blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingBlocks {
     pub from: Height,
     /// Height of the weak certificate that covers them; `None`: a peer knows a certificate.
     pub through: Option<Height>,
@@ -81,17 +81,17 @@ pub struct Missing {
 /// Requirements for followed blocks: the chain that they must continue, and a weak certificate, if there is
 /// one.
 #[derive(Clone, Copy)]
-pub struct Next<'a> {
+pub struct ExpectedBlock<'a> {
     pub height: Height,
     pub parent: B256,
     pub weak: Option<&'a WeakCertificate>,
     pub rules: &'static ProtocolRules,
 }
 
-impl Next<'_> {
+impl ExpectedBlock<'_> {
     /// Maximum size of the encoded block, in bytes.
     fn max_bytes(&self) -> u64 {
-        self.rules.max_block_bytes.saturating_mul(ENCODED_RATIO).min(MAX_BLOCK_BYTES)
+        self.rules.max_block_bytes.saturating_mul(MAX_ENCODED_RATIO).min(MAX_BLOCK_BYTES)
     }
 }
 
@@ -99,7 +99,7 @@ impl Next<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     Certificate(VerifiedCertificate),
-    /// The weak certificate of [`Next`].
+    /// The weak certificate of [`ExpectedBlock`].
     Weak,
 }
 
@@ -108,7 +108,7 @@ type Proven = (Vec<FollowedBlock>, Proof);
 
 /// Connected peer.
 #[derive(Default)]
-struct Claim {
+struct PeerState {
     validator: bool,
     /// Highest height that it claims to be certified.
     height: Height,
@@ -117,83 +117,83 @@ struct Claim {
     /// Number of failed requests since the last useful response; 1 if that response was slow.
     failures: u32,
     not_before: TimestampMs,
-    asked: TimestampMs,
+    requested: TimestampMs,
 }
 
 /// Pending request.
-struct Pending {
+struct PendingRequest {
     from: Height,
     at: TimestampMs,
 }
 
 /// Time at which a request fails: no response, or too few parts of a block in parts.
-fn until(large: Option<&LargeBlock>, request: &Pending) -> TimestampMs {
-    let answer = TimestampMs(request.at.0 + REQUEST_MS);
-    large.map_or(answer, |large| large.until().min(answer))
+fn request_deadline(large: Option<&LargeBlock>, request: &PendingRequest) -> TimestampMs {
+    let answer = TimestampMs(request.at.0 + REQUEST_TIMEOUT_MS);
+    large.map_or(answer, |large| large.deadline().min(answer))
 }
 
-impl Claim {
+impl PeerState {
     /// Pauses requests to this peer, counted from `since`.
-    fn failed(&mut self, since: TimestampMs) {
-        let longest = if self.validator { VALIDATOR_PAUSE_MS } else { GUEST_PAUSE_MS };
-        self.not_before = TimestampMs(since.0 + (RETRY_MS << self.failures.min(16)).min(longest));
+    fn record_failure(&mut self, since: TimestampMs) {
+        let longest = if self.validator { MAX_VALIDATOR_PAUSE_MS } else { MAX_GUEST_PAUSE_MS };
+        self.not_before = TimestampMs(since.0 + (RETRY_DELAY_MS << self.failures.min(16)).min(longest));
         self.failures = self.failures.saturating_add(1);
     }
 }
 
 impl Follower {
     pub fn peer_up(&mut self, peer: NodeKey, validator: bool) {
-        self.claims.entry(peer).or_default().validator = validator;
+        self.peers.entry(peer).or_default().validator = validator;
     }
 
     pub fn peer_down(&mut self, peer: &NodeKey) {
-        self.claims.remove(peer);
-        self.give_up(peer);
+        self.peers.remove(peer);
+        self.cancel(peer);
     }
 
     /// Drops everything expected from this peer; returns its request.
-    fn give_up(&mut self, peer: &NodeKey) -> Option<Pending> {
+    fn cancel(&mut self, peer: &NodeKey) -> Option<PendingRequest> {
         self.large.remove(peer);
         self.requests.remove(peer)
     }
 
     /// Records that `peer` has certified blocks up to `height`.
-    pub fn claim(&mut self, peer: NodeKey, height: Height) {
-        if let Some(claim) = self.claims.get_mut(&peer) {
-            claim.height = claim.height.max(height);
+    pub fn record_height(&mut self, peer: NodeKey, height: Height) {
+        if let Some(peer_state) = self.peers.get_mut(&peer) {
+            peer_state.height = peer_state.height.max(height);
         }
     }
 
     /// Records that `peer` signed the weak certificate for `height`.
-    pub fn signed(&mut self, peer: &NodeKey, height: Height) {
-        if let Some(claim) = self.claims.get_mut(peer) {
-            claim.executed = claim.executed.max(height);
+    pub fn record_signer(&mut self, peer: &NodeKey, height: Height) {
+        if let Some(peer_state) = self.peers.get_mut(peer) {
+            peer_state.executed = peer_state.executed.max(height);
         }
     }
 
     /// True if a connected peer claims to have executed this block.
     pub fn has_signer(&self, height: Height) -> bool {
-        self.claims.values().any(|claim| claim.executed >= height)
+        self.peers.values().any(|peer_state| peer_state.executed >= height)
     }
 
     /// Highest claimed height.
     pub fn target(&self) -> Height {
-        self.claims.values().map(|claim| claim.height).max().unwrap_or_default()
+        self.peers.values().map(|peer_state| peer_state.height).max().unwrap_or_default()
     }
 
     /// Chooses a peer to request the missing blocks from; `None` while enough requests are pending or no peer
     /// can help.
-    pub fn ask(&mut self, now: TimestampMs, missing: Missing) -> Option<(NodeKey, Request)> {
-        let Missing { from, through } = missing;
+    pub fn next_request(&mut self, now: TimestampMs, missing: MissingBlocks) -> Option<(NodeKey, Request)> {
+        let MissingBlocks { from, through } = missing;
         self.expire(now);
         self.large.retain(|_, large| large.header.number == from.0);
         let next_part = self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer));
         let (peer, offset) = match next_part {
             Some((peer, large)) => (*peer, large.received.len() as u64),
-            None => (self.choose(now, missing)?, 0),
+            None => (self.choose_peer(now, missing)?, 0),
         };
-        self.claims.get_mut(&peer)?.asked = now;
-        self.requests.insert(peer, Pending { from, at: now });
+        self.peers.get_mut(&peer)?.requested = now;
+        self.requests.insert(peer, PendingRequest { from, at: now });
         let request = match through {
             None => Request::Blocks { from, offset },
             Some(through) => Request::Executed { from, through, offset },
@@ -202,74 +202,76 @@ impl Follower {
     }
 
     /// Prefers validators, then peers with fewer failures, then round robin.
-    fn choose(&self, now: TimestampMs, missing: Missing) -> Option<NodeKey> {
-        if self.may_ask_at(missing.from).is_none_or(|at| now < at) {
+    fn choose_peer(&self, now: TimestampMs, missing: MissingBlocks) -> Option<NodeKey> {
+        if self.next_request_at(missing.from).is_none_or(|at| now < at) {
             return None;
         }
-        let ready = self.able(missing).filter(|(_, claim)| claim.not_before <= now);
-        ready.min_by_key(|(_, claim)| (!claim.validator, claim.failures, claim.asked)).map(|(peer, _)| *peer)
+        let ready = self.available_peers(missing).filter(|(_, peer_state)| peer_state.not_before <= now);
+        ready
+            .min_by_key(|(_, peer_state)| (!peer_state.validator, peer_state.failures, peer_state.requested))
+            .map(|(peer, _)| *peer)
     }
 
     /// Peers that have the missing blocks and no pending request.
-    fn able(&self, missing: Missing) -> impl Iterator<Item = (&NodeKey, &Claim)> {
-        let has_it = move |claim: &Claim| match missing.through {
-            None => claim.height >= missing.from,
-            Some(through) => claim.executed >= through,
+    fn available_peers(&self, missing: MissingBlocks) -> impl Iterator<Item = (&NodeKey, &PeerState)> {
+        let has_blocks = move |peer_state: &PeerState| match missing.through {
+            None => peer_state.height >= missing.from,
+            Some(through) => peer_state.executed >= through,
         };
-        self.claims.iter().filter(move |(peer, claim)| has_it(claim) && !self.requests.contains_key(*peer))
+        self.peers.iter().filter(move |(peer, peer_state)| has_blocks(peer_state) && !self.requests.contains_key(*peer))
     }
 
     /// Time at which one more peer may be asked for these blocks: when all pending requests for them are
     /// slow. `None`: only after a request ends.
-    fn may_ask_at(&self, from: Height) -> Option<TimestampMs> {
-        let of_these = self.requests.iter().filter(|(_, request)| request.from == from);
-        if of_these.clone().count() >= PARALLEL {
+    fn next_request_at(&self, from: Height) -> Option<TimestampMs> {
+        let for_same_blocks = self.requests.iter().filter(|(_, request)| request.from == from);
+        if for_same_blocks.clone().count() >= MAX_PARALLEL_REQUESTS {
             return None;
         }
-        let slow_at = |(peer, request): (&NodeKey, &Pending)| {
-            let whole = self.large.get(peer).map(|large| large.begun.0 + REQUEST_MS);
-            TimestampMs(whole.unwrap_or(u64::MAX).min(request.at.0 + HEDGE_MS))
+        let slow_at = |(peer, request): (&NodeKey, &PendingRequest)| {
+            let whole = self.large.get(peer).map(|large| large.started.0 + REQUEST_TIMEOUT_MS);
+            TimestampMs(whole.unwrap_or(u64::MAX).min(request.at.0 + HEDGE_DELAY_MS))
         };
-        Some(of_these.map(slow_at).max().unwrap_or_default())
+        Some(for_same_blocks.map(slow_at).max().unwrap_or_default())
     }
 
     fn expire(&mut self, now: TimestampMs) {
         let expired: Vec<_> =
-            self.requests.extract_if(.., |peer, request| until(self.large.get(peer), request) <= now).collect();
+            self.requests.extract_if(.., |peer, request| request_deadline(self.large.get(peer), request) <= now).collect();
         for (peer, request) in expired {
-            self.give_up(&peer);
-            if let Some(claim) = self.claims.get_mut(&peer) {
-                claim.failed(request.at);
+            self.cancel(&peer);
+            if let Some(peer_state) = self.peers.get_mut(&peer) {
+                peer_state.record_failure(request.at);
             }
         }
     }
 
     /// Records that `peer` sent the requested blocks.
-    fn served(&mut self, now: TimestampMs, peer: &NodeKey, asked: &Pending) {
-        if let Some(claim) = self.claims.get_mut(peer) {
+    fn record_success(&mut self, now: TimestampMs, peer: &NodeKey, requested: &PendingRequest) {
+        if let Some(peer_state) = self.peers.get_mut(peer) {
             // A slow peer loses its priority: otherwise a faulty one could slow down everything without ever
             // failing.
-            claim.failures = u32::from(now.0 >= asked.at.0 + HEDGE_MS);
+            peer_state.failures = u32::from(now.0 >= requested.at.0 + HEDGE_DELAY_MS);
         }
     }
 
     /// Records that the request to `peer` ended without a useful response.
-    pub fn failed(&mut self, now: TimestampMs, peer: &NodeKey) {
+    pub fn record_failure(&mut self, now: TimestampMs, peer: &NodeKey) {
         // An expired request was counted as failed already.
-        let pending = self.give_up(peer).is_some();
-        if let Some(claim) = self.claims.get_mut(peer).filter(|claim| pending || claim.not_before <= now) {
-            claim.failed(now);
+        let pending = self.cancel(peer).is_some();
+        if let Some(peer_state) = self.peers.get_mut(peer).filter(|peer_state| pending || peer_state.not_before <= now) {
+            peer_state.record_failure(now);
         }
     }
 
     /// Handles blocks from `peer` that are no longer needed. If they were requested, another peer was faster.
-    pub fn late(&mut self, now: TimestampMs, peer: &NodeKey, response: &Response) {
+    pub fn record_late(&mut self, now: TimestampMs, peer: &NodeKey, response: &Response) {
         let first = response.first();
-        match self.give_up(peer) {
-            Some(asked) if first == Some(asked.from) || (first.is_none() && response.part.is_some()) => {
-                self.served(now, peer, &asked);
+        match self.cancel(peer) {
+            Some(requested) if first == Some(requested.from) || (first.is_none() && response.part.is_some()) => {
+                self.record_success(now, peer, &requested);
             }
-            _ => self.failed(now, peer),
+            _ => self.record_failure(now, peer),
         }
     }
 
@@ -280,51 +282,51 @@ impl Follower {
         now: TimestampMs,
         peer: NodeKey,
         mut response: Response,
-        next: Next<'_>,
+        next: ExpectedBlock<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-    ) -> Result<Option<Proven>, Problem> {
+    ) -> Result<Option<Proven>, ResponseError> {
         let first = response.first();
-        let others_are_ahead = !self.large.is_empty() && !self.large.contains_key(&peer);
-        let is_late_part = first.is_none() && response.part.is_some() && others_are_ahead;
+        let others_have_parts = !self.large.is_empty() && !self.large.contains_key(&peer);
+        let is_late_part = first.is_none() && response.part.is_some() && others_have_parts;
         if is_late_part || first.is_some_and(|first| first != next.height) {
-            self.late(now, &peer, &response);
-            return Err(Problem::Late);
+            self.record_late(now, &peer, &response);
+            return Err(ResponseError::Late);
         }
         if response == Response::default() {
-            return Err(Problem::Nothing);
+            return Err(ResponseError::Unavailable);
         }
-        let asked = self.requests.remove(&peer);
-        let problem = |problem| if asked.is_some() { problem } else { Problem::Nothing };
+        let requested = self.requests.remove(&peer);
+        let problem = |problem| if requested.is_some() { problem } else { ResponseError::Unavailable };
         let received = match response.part.take() {
             None => check_blocks(&response, next, verify).map(|proof| Some((response.blocks, proof))),
             Some(part) => {
                 let expected = self.large.get(&peer).map_or(0, |large| large.received.len() as u64);
-                match &asked {
-                    Some(asked) if part.offset == expected => {
-                        self.receive_part((peer, asked.at), &response, &part, next, verify)
+                match &requested {
+                    Some(requested) if part.offset == expected => {
+                        self.receive_part((peer, requested.at), &response, &part, next, verify)
                     }
-                    _ => return Err(Problem::Nothing),
+                    _ => return Err(ResponseError::Unavailable),
                 }
             }
         };
         let received = received.map_err(problem)?;
-        if let Some(asked) = asked {
-            self.served(now, &peer, &asked);
+        if let Some(requested) = requested {
+            self.record_success(now, &peer, &requested);
         }
         Ok(received)
     }
 
     fn receive_part(
         &mut self,
-        (peer, asked): (NodeKey, TimestampMs),
+        (peer, requested): (NodeKey, TimestampMs),
         response: &Response,
         part: &Part,
-        next: Next<'_>,
+        next: ExpectedBlock<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-    ) -> Result<Option<Proven>, Problem> {
+    ) -> Result<Option<Proven>, ResponseError> {
         let mut large = match self.large.remove(&peer) {
             Some(large) => large,
-            None => LargeBlock::begin(asked, response, part.length, next, verify)?,
+            None => LargeBlock::begin(requested, response, part.length, next, verify)?,
         };
         large.add(part)?;
         if large.received.len() as u64 == large.length {
@@ -336,12 +338,12 @@ impl Follower {
         Ok(None)
     }
 
-    /// Time at which [`Self::ask`] may succeed or a request expires, if nothing else happens.
-    pub fn deadline(&self, missing: Missing) -> Option<TimestampMs> {
-        let expiry = self.requests.iter().map(|(peer, request)| until(self.large.get(peer), request)).min();
-        let next_part = self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer)).map(|(_, large)| large.begun);
-        let ready = self.able(missing).map(|(_, claim)| claim.not_before).min();
-        let ask = self.may_ask_at(missing.from).zip(ready).map(|(may, ready)| may.max(ready));
+    /// Time at which [`Self::next_request`] may succeed or a request expires, if nothing else happens.
+    pub fn deadline(&self, missing: MissingBlocks) -> Option<TimestampMs> {
+        let expiry = self.requests.iter().map(|(peer, request)| request_deadline(self.large.get(peer), request)).min();
+        let next_part = self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer)).map(|(_, large)| large.started);
+        let ready = self.available_peers(missing).map(|(_, peer_state)| peer_state.not_before).min();
+        let ask = self.next_request_at(missing.from).zip(ready).map(|(earliest, ready)| earliest.max(ready));
         [expiry, next_part, ask].into_iter().flatten().min()
     }
 }
@@ -349,27 +351,27 @@ impl Follower {
 impl LargeBlock {
     /// Starts with the response that contains the first part.
     fn begin(
-        begun: TimestampMs,
+        started: TimestampMs,
         response: &Response,
         length: u64,
-        next: Next<'_>,
+        next: ExpectedBlock<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, ResponseError> {
         if !response.blocks.is_empty() {
-            return Err("blocks beside a part of one".into());
+            return Err("response with both blocks and a part".into());
         }
-        let most = next.max_bytes();
-        if length > most {
-            return Err(format!("block {} has {length} bytes, at most {most} are possible", next.height).into());
+        let limit = next.max_bytes();
+        if length > limit {
+            return Err(format!("block {} has {length} bytes, the limit is {limit}", next.height).into());
         }
         let proof = check_chain(response, next, verify)?;
-        let header = response.headers.first().ok_or("a part without its header")?.0.clone();
-        Ok(Self { begun, header, proof, length, received: Vec::new() })
+        let header = response.headers.first().ok_or("block part without header")?.0.clone();
+        Ok(Self { started, header, proof, length, received: Vec::new() })
     }
 
     /// Time by which it must be complete.
-    fn until(&self) -> TimestampMs {
-        TimestampMs(self.begun.0 + REQUEST_MS + PART_MS * self.length.div_ceil(PART_BYTES as u64))
+    fn deadline(&self) -> TimestampMs {
+        TimestampMs(self.started.0 + REQUEST_TIMEOUT_MS + PART_TIMEOUT_MS * self.length.div_ceil(PART_BYTES as u64))
     }
 
     fn add(&mut self, part: &Part) -> Result<(), String> {
@@ -385,7 +387,7 @@ impl LargeBlock {
     fn finish(self) -> Result<Proven, String> {
         let followed: FollowedBlock = wire::decode(&self.received).map_err(|error| error.to_string())?;
         if followed.block.header != self.header {
-            return Err("another block than the certified one".into());
+            return Err("the block is not the certified one".into());
         }
         check_body(&followed)?;
         Ok((vec![followed], self.proof))
@@ -398,9 +400,9 @@ impl LargeBlock {
 /// peer.
 fn check_chain(
     response: &Response,
-    next: Next<'_>,
+    next: ExpectedBlock<'_>,
     verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-) -> Result<Proof, Problem> {
+) -> Result<Proof, ResponseError> {
     let blocks = response.blocks.iter().map(|followed| &followed.block.header);
     let (mut height, mut hash) = (next.height, next.parent);
     for header in blocks.chain(response.headers.iter().map(|header| &header.0)) {
@@ -422,14 +424,14 @@ fn check_chain(
 }
 
 /// Accepts a header that is covered by the weak certificate.
-fn check_weak(weak: Option<&WeakCertificate>, height: Height, hash: B256) -> Result<Proof, Problem> {
+fn check_weak(weak: Option<&WeakCertificate>, height: Height, hash: B256) -> Result<Proof, ResponseError> {
     let weak = weak.ok_or("no certificate")?;
     // A response to an earlier request is no fault.
     if weak.height() != height {
-        return Err(Problem::Nothing);
+        return Err(ResponseError::Unavailable);
     }
     if weak.header_hash() != hash {
-        return Err(format!("another header at {height} than the weak certificate's").into());
+        return Err(format!("the header at {height} is not the one of the weak certificate").into());
     }
     Ok(Proof::Weak)
 }
@@ -437,11 +439,11 @@ fn check_weak(weak: Option<&WeakCertificate>, height: Height, hash: B256) -> Res
 /// Like [`check_chain`], for whole blocks including their bodies.
 fn check_blocks(
     response: &Response,
-    next: Next<'_>,
+    next: ExpectedBlock<'_>,
     verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-) -> Result<Proof, Problem> {
+) -> Result<Proof, ResponseError> {
     if response.blocks.is_empty() {
-        return Err("headers without blocks".into());
+        return Err("response with headers but no blocks".into());
     }
     let proof = check_chain(response, next, verify)?;
     for followed in &response.blocks {
@@ -456,17 +458,17 @@ fn check_body(followed: &FollowedBlock) -> Result<(), &'static str> {
     let FollowedBlock { block, resume } = followed;
     let ordering = &block.ordering;
     if ordering.extra_data() != block.header.extra_data {
-        return Err("another ordering record than the header names");
+        return Err("the ordering record does not match the header");
     }
     if Block::transactions_hash(&block.ordered) != ordering.transactions_hash {
-        return Err("other transactions than were ordered");
+        return Err("the transactions are not the ordered ones");
     }
     let authors = ordering.batches.iter().flat_map(|batch| (0..batch.count).map(|_| batch.author));
     if !authors.eq(block.ordered.iter().map(|transaction| transaction.author)) {
-        return Err("transactions of other authors than were ordered");
+        return Err("the authors are not the ordered ones");
     }
     if resume.hash() != ordering.resume_hash {
-        return Err("another resume point than the header names");
+        return Err("the resume point does not match the header");
     }
     Ok(())
 }
@@ -488,35 +490,35 @@ mod tests {
         // Guests have the smaller keys, so only the rule prefers validators.
         for number in 0..guests + validators {
             follower.peer_up(key(number), number >= guests);
-            follower.claim(key(number), Height(1_000));
+            follower.record_height(key(number), Height(1_000));
         }
         follower
     }
 
-    fn certified(from: Height) -> Missing {
-        Missing { from, through: None }
+    fn certified(from: Height) -> MissingBlocks {
+        MissingBlocks { from, through: None }
     }
 
     fn ask(follower: &mut Follower, now: TimestampMs, from: Height) -> Option<NodeKey> {
-        follower.ask(now, certified(from)).map(|(peer, _)| peer)
+        follower.next_request(now, certified(from)).map(|(peer, _)| peer)
     }
 
-    fn serve(follower: &mut Follower, now: TimestampMs, peer: &NodeKey) {
-        let asked = follower.requests.remove(peer).expect("it was asked");
-        follower.served(now, peer, &asked);
+    fn respond(follower: &mut Follower, now: TimestampMs, peer: &NodeKey) {
+        let requested = follower.requests.remove(peer).expect("it was asked");
+        follower.record_success(now, peer, &requested);
     }
 
-    /// Requests these ranges one after the other from `start` on; `answers` decides which peers respond,
+    /// Requests these ranges one after the other from `start` on; `responds` decides which peers respond,
     /// immediately. Returns the time it took.
-    fn fetch(follower: &mut Follower, start: TimestampMs, ranges: RangeInclusive<u64>, answers: impl Fn(u8) -> bool) -> u64 {
+    fn fetch(follower: &mut Follower, start: TimestampMs, ranges: RangeInclusive<u64>, responds: impl Fn(u8) -> bool) -> u64 {
         let mut now = start;
         for round in ranges {
             let from = Height(round);
             let mut steps = 0;
             loop {
                 match ask(follower, now, from) {
-                    Some(peer) if answers(peer[0]) => {
-                        serve(follower, now, &peer);
+                    Some(peer) if responds(peer[0]) => {
+                        respond(follower, now, &peer);
                         break;
                     }
                     Some(_) => {}
@@ -530,36 +532,36 @@ mod tests {
     }
 
     #[test]
-    fn silent_guests_do_not_delay_who_has_a_validator() {
+    fn silent_guests_do_not_delay_with_validator() {
         assert_eq!(fetch(&mut follower(1, 60), START, 1..=100, |peer| peer == 60), 0);
     }
 
     #[test]
-    fn silent_guests_delay_who_has_none_once() {
+    fn silent_guests_delay_once_without_validator() {
         let mut follower = follower(0, 60);
         // Three are asked per five seconds, until the last one is reached.
-        let took = fetch(&mut follower, START, 1..=1, |peer| peer == 59);
-        assert!(took <= 60 * REQUEST_MS / 2, "{took}");
-        let later = TimestampMs(START.0 + took);
+        let elapsed = fetch(&mut follower, START, 1..=1, |peer| peer == 59);
+        assert!(elapsed <= 60 * REQUEST_TIMEOUT_MS / 2, "{elapsed}");
+        let later = TimestampMs(START.0 + elapsed);
         assert_eq!(fetch(&mut follower, later, 2..=100, |peer| peer == 59), 0, "it is known by then");
     }
 
     #[test]
-    fn silent_validators_cost_a_hedge_each_and_no_timeout() {
+    fn silent_validators_cost_one_hedge_each() {
         let mut follower = follower(10, 60);
         // 60 to 62 are silent: together they use up the requests for the first range.
-        assert!(fetch(&mut follower, START, 1..=100, |peer| peer >= 63) <= REQUEST_MS + 3 * HEDGE_MS);
+        assert!(fetch(&mut follower, START, 1..=100, |peer| peer >= 63) <= REQUEST_TIMEOUT_MS + 3 * HEDGE_DELAY_MS);
     }
 
     #[test]
-    fn a_peer_that_fails_is_asked_ever_more_rarely_and_forgiven_when_it_serves() {
-        for (validators, guests, longest) in [(1, 0, VALIDATOR_PAUSE_MS), (0, 1, GUEST_PAUSE_MS)] {
+    fn failing_peer_is_asked_less_often() {
+        for (validators, guests, longest) in [(1, 0, MAX_VALIDATOR_PAUSE_MS), (0, 1, MAX_GUEST_PAUSE_MS)] {
             let mut follower = follower(validators, guests);
             let mut now = START;
             let mut pauses = Vec::new();
             for _ in 0..20 {
                 assert_eq!(ask(&mut follower, now, Height(1)), Some(key(0)));
-                follower.failed(now, &key(0));
+                follower.record_failure(now, &key(0));
                 let next = follower.deadline(certified(Height(1))).expect("it is asked again");
                 assert_eq!(ask(&mut follower, TimestampMs(next.0 - 1), Height(1)), None);
                 pauses.push(next.0 - now.0);
@@ -568,28 +570,28 @@ mod tests {
             assert_eq!(pauses[..3], [500, 1_000, 2_000]);
             assert_eq!(pauses[19], longest);
             assert_eq!(ask(&mut follower, now, Height(1)), Some(key(0)));
-            serve(&mut follower, now, &key(0));
+            respond(&mut follower, now, &key(0));
             assert_eq!(ask(&mut follower, now, Height(2)), Some(key(0)));
-            follower.failed(now, &key(0));
-            assert_eq!(follower.deadline(certified(Height(2))), Some(TimestampMs(now.0 + RETRY_MS)));
+            follower.record_failure(now, &key(0));
+            assert_eq!(follower.deadline(certified(Height(2))), Some(TimestampMs(now.0 + RETRY_DELAY_MS)));
         }
     }
 
     #[test]
-    fn several_are_asked_at_once_when_the_first_takes_its_time() {
+    fn slow_peer_triggers_parallel_requests() {
         let mut follower = follower(10, 0);
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         for step in 0..10 {
-            let now = TimestampMs(START.0 + step * HEDGE_MS / 2);
-            asked.extend(ask(&mut follower, now, Height(1)).map(|peer| (step, peer[0])));
+            let now = TimestampMs(START.0 + step * HEDGE_DELAY_MS / 2);
+            requested.extend(ask(&mut follower, now, Height(1)).map(|peer| (step, peer[0])));
         }
-        assert_eq!(asked, [(0, 0), (2, 1), (4, 2)]);
+        assert_eq!(requested, [(0, 0), (2, 1), (4, 2)]);
         // Requests for blocks that arrived meanwhile do not block others.
-        let now = TimestampMs(START.0 + 4 * HEDGE_MS);
-        serve(&mut follower, now, &key(1));
-        assert_eq!(follower.claims[&key(1)].failures, 1, "slow");
+        let now = TimestampMs(START.0 + 4 * HEDGE_DELAY_MS);
+        respond(&mut follower, now, &key(1));
+        assert_eq!(follower.peers[&key(1)].failures, 1, "slow");
         assert_eq!(ask(&mut follower, now, Height(600)), Some(key(3)));
-        serve(&mut follower, now, &key(3));
-        assert_eq!(follower.claims[&key(3)].failures, 0);
+        respond(&mut follower, now, &key(3));
+        assert_eq!(follower.peers[&key(3)].failures, 0);
     }
 }

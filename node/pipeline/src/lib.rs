@@ -30,16 +30,16 @@ mod blocks;
 pub mod dev;
 mod execution;
 mod follow;
+mod io;
 mod message;
 mod pipeline;
-mod words;
 
 pub use blocks::{BlockBuilder, BlockPlan};
 pub use corniche_certify::{
     CertificateVerifier, Keys as CertificateKeys, Signature as CertificateSignature, Signatures as CertificateSignatures,
     VerifiedCertificate,
 };
-pub use execution::{Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
-pub use message::{BlockSource, FORWARDED_TRANSACTIONS, FollowedBlock, Part, PeerMessage, Request, Response, answer};
+pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
+pub use io::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
+pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
-pub use words::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};

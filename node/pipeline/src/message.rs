@@ -6,19 +6,19 @@ use corniche_certify::Share;
 use corniche_types::{Block, Bytes, Certificate, EncodedHeader, Header, Height, Resume, wire};
 
 /// Maximum bytes of blocks in one [`Response`]. A larger block is sent in parts.
-pub const RESPONSE_BYTES: usize = 4 << 20;
+pub const MAX_RESPONSE_BYTES: usize = 4 << 20;
 /// Size of one [`Part`]. Less than a response, so that slow links deliver one in time.
 pub const PART_BYTES: usize = 1 << 20;
 /// Maximum number of blocks in one [`Response`].
-pub const RESPONSE_BLOCKS: usize = 512;
+pub const MAX_RESPONSE_BLOCKS: usize = 512;
 /// Maximum number of headers in one [`Response`], of 600 bytes each. The distance between certificates is
 /// smaller.
-pub const RESPONSE_HEADERS: usize = 1_024;
+pub const MAX_RESPONSE_HEADERS: usize = 1_024;
 /// Maximum number of transactions in one [`PeerMessage::Transactions`].
-pub const FORWARDED_TRANSACTIONS: usize = 256;
+pub const MAX_FORWARDED_TRANSACTIONS: usize = 256;
 
 /// Maximum bytes of transactions in one [`PeerMessage::Transactions`], unless a single one is larger.
-pub const FORWARDED_BYTES: usize = 512 << 10;
+pub const MAX_FORWARDED_BYTES: usize = 512 << 10;
 
 /// One-way messages.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -45,7 +45,7 @@ pub enum Request {
 
 /// Consecutive blocks from the requested height, with a proof: the headers from the last block up to the
 /// certified one. For [`Request::Executed`]: up to the last requested height, without a certificate. A block
-/// larger than [`RESPONSE_BYTES`] is sent in parts. Empty if the responder lacks the blocks, or a certificate
+/// larger than [`MAX_RESPONSE_BYTES`] is sent in parts. Empty if the responder lacks the blocks, or a certificate
 /// at or above the requested height.
 #[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Response {
@@ -105,15 +105,15 @@ impl PeerMessage {
     /// Bytes of the engine's message in an encoded [`Self::Engine`], without decoding.
     pub fn engine_bytes(bytes: &[u8]) -> Option<&[u8]> {
         /// Version, tag and length.
-        const BEFORE: usize = 6;
+        const PREFIX_BYTES: usize = 6;
         const ENGINE: u8 = 0;
-        bytes.get(BEFORE..).filter(|_| bytes.starts_with(&[wire::VERSION, ENGINE]))
+        bytes.get(PREFIX_BYTES..).filter(|_| bytes.starts_with(&[wire::VERSION, ENGINE]))
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, wire::WireError> {
         let message = wire::decode(bytes)?;
         match &message {
-            Self::Transactions(raw) if raw.len() > FORWARDED_TRANSACTIONS => {
+            Self::Transactions(raw) if raw.len() > MAX_FORWARDED_TRANSACTIONS => {
                 Err(wire::WireError::Malformed(format!("{} transactions in one message", raw.len())))
             }
             // Refused here, where the sender is penalised.
@@ -125,7 +125,7 @@ impl PeerMessage {
 
 impl Part {
     /// Part of an encoded block that begins at `offset`.
-    fn of(encoded: &[u8], offset: u64) -> Option<Self> {
+    fn at(encoded: &[u8], offset: u64) -> Option<Self> {
         let start = usize::try_from(offset).ok().filter(|start| *start < encoded.len())?;
         let end = encoded.len().min(start.saturating_add(PART_BYTES));
         let bytes = Bytes::copy_from_slice(&encoded[start..end]);
@@ -133,7 +133,7 @@ impl Part {
     }
 }
 
-/// Stored blocks for [`answer_blocks`].
+/// Stored blocks for [`serve_blocks`].
 pub trait BlockSource {
     fn block(&self, height: Height) -> Option<FollowedBlock>;
     fn header(&self, height: Height) -> Option<Header>;
@@ -142,12 +142,12 @@ pub trait BlockSource {
 }
 
 /// Answers a request from stored blocks.
-pub fn answer(request: Request, stored: &impl BlockSource) -> Response {
+pub fn serve_blocks(request: Request, stored: &impl BlockSource) -> Response {
     match request {
-        Request::Blocks { from, offset: 0 } => answer_blocks(from, stored),
-        Request::Executed { from, through, offset: 0 } => answer_executed(from, through, stored),
+        Request::Blocks { from, offset: 0 } => certified_response(from, stored),
+        Request::Executed { from, through, offset: 0 } => executed_response(from, through, stored),
         Request::Blocks { from, offset } | Request::Executed { from, offset, .. } => {
-            let part = stored.block(from).and_then(|block| Part::of(&wire::encode(&block), offset));
+            let part = stored.block(from).and_then(|block| Part::at(&wire::encode(&block), offset));
             Response { part, ..Response::default() }
         }
     }
@@ -155,10 +155,10 @@ pub fn answer(request: Request, stored: &impl BlockSource) -> Response {
 
 /// Answers [`Request::Blocks`] with as many blocks as fit. Ends, if possible, at a block with its own
 /// certificate, so that headers are needed only for large blocks.
-fn answer_blocks(from: Height, stored: &impl BlockSource) -> Response {
+fn certified_response(from: Height, stored: &impl BlockSource) -> Response {
     let Some(mut certificate) = stored.certificate_from(from) else { return Response::default() };
     let (mut blocks, mut bytes, mut certified) = (Vec::new(), 0, None);
-    while blocks.len() < RESPONSE_BLOCKS {
+    while blocks.len() < MAX_RESPONSE_BLOCKS {
         let height = Height(from.0 + blocks.len() as u64);
         if certificate.height < height {
             let Some(next) = stored.certificate_from(height) else { break };
@@ -166,7 +166,7 @@ fn answer_blocks(from: Height, stored: &impl BlockSource) -> Response {
         }
         let Some(block) = stored.block(height) else { break };
         bytes += borsh::object_length(&block).expect("counting cannot fail");
-        if bytes > RESPONSE_BYTES {
+        if bytes > MAX_RESPONSE_BYTES {
             if blocks.is_empty() {
                 return first_part(&block, certificate.height, Some(certificate), stored);
             }
@@ -191,12 +191,12 @@ fn answer_blocks(from: Height, stored: &impl BlockSource) -> Response {
 }
 
 /// Answers [`Request::Executed`] with as many blocks as fit, and headers for the rest.
-fn answer_executed(from: Height, through: Height, stored: &impl BlockSource) -> Response {
+fn executed_response(from: Height, through: Height, stored: &impl BlockSource) -> Response {
     let (mut blocks, mut bytes) = (Vec::new(), 0);
-    while blocks.len() < RESPONSE_BLOCKS && from.0 + blocks.len() as u64 <= through.0 {
+    while blocks.len() < MAX_RESPONSE_BLOCKS && from.0 + blocks.len() as u64 <= through.0 {
         let Some(block) = stored.block(Height(from.0 + blocks.len() as u64)) else { return Response::default() };
         bytes += borsh::object_length(&block).expect("counting cannot fail");
-        if bytes > RESPONSE_BYTES {
+        if bytes > MAX_RESPONSE_BYTES {
             if blocks.is_empty() {
                 return first_part(&block, through, None, stored);
             }
@@ -211,7 +211,7 @@ fn answer_executed(from: Height, through: Height, stored: &impl BlockSource) -> 
 }
 
 fn first_part(block: &FollowedBlock, through: Height, certificate: Option<Certificate>, stored: &impl BlockSource) -> Response {
-    let part = Part::of(&wire::encode(block), 0);
+    let part = Part::at(&wire::encode(block), 0);
     match headers(block.block.height(), through, stored) {
         Some(headers) => Response { blocks: Vec::new(), headers, certificate, part },
         None => Response::default(),
@@ -221,6 +221,6 @@ fn first_part(block: &FollowedBlock, through: Height, certificate: Option<Certif
 /// `None` if there are too many.
 fn headers(from: Height, through: Height, stored: &impl BlockSource) -> Option<Vec<EncodedHeader>> {
     let count = (through.0 + 1).saturating_sub(from.0);
-    let heights = (count <= RESPONSE_HEADERS as u64).then_some(from.0..=through.0)?;
+    let heights = (count <= MAX_RESPONSE_HEADERS as u64).then_some(from.0..=through.0)?;
     heights.map(|height| stored.header(Height(height)).map(EncodedHeader)).collect()
 }

@@ -12,10 +12,10 @@ mod results;
 mod users;
 
 use crate::blocks::BlockBuilder;
-use crate::dev::Dev;
+use crate::dev::DevState;
 use crate::execution::VerifiedTransaction;
 use crate::follow::Follower;
-use crate::words::{EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
+use crate::io::{EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
 use backlog::Backlog;
 use corniche_admission::{Event as PoolEvent, Pool};
 use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate, WeakCertificate};
@@ -81,9 +81,9 @@ pub struct Pipeline {
     weak_certificate: Option<WeakCertificate>,
     /// Time to look for a weak certificate: shares for blocks that this node lacks have arrived, and nothing
     /// has moved.
-    look_at: Option<TimestampMs>,
+    share_check_at: Option<TimestampMs>,
     /// Pending `WantBatch`.
-    wanted: Option<(u32, u64)>,
+    wanted_batch: Option<(u32, u64)>,
     /// `ReleaseBelow`s that wait until the state that makes the records unnecessary is durable.
     releases: VecDeque<(CommitIndex, Ticket)>,
     progress: CommitIndex,
@@ -94,13 +94,13 @@ pub struct Pipeline {
     shares_at: Option<TimestampMs>,
     forwarding: Forwarding,
     /// `None`: not a development chain.
-    dev: Option<Dev>,
+    dev: Option<DevState>,
     /// Requesters that wait for a block.
-    obeying: BTreeSet<u64>,
+    pending_commands: BTreeSet<u64>,
     /// On a development chain: batches that the engine has not delivered yet, and the commands that wait
     /// until there are none.
-    ordering: Vec<B256>,
-    awaiting_quiet: Vec<u64>,
+    undelivered_batches: Vec<B256>,
+    idle_waiters: Vec<u64>,
     out: VecDeque<Output>,
     halted: bool,
 }
@@ -133,9 +133,9 @@ impl Pipeline {
         let engine = engine_factory.map(|build| build(setup.records, setup.resume.clone(), setup.now));
         let head_ordering = setup.head.as_ref().map(|block| &block.ordering);
         let newest = head_ordering.map_or(setup.genesis.timestamp_ms, |head| head.time);
-        let dev = setup.dev.map(|start| Dev::new(newest, setup.now, start));
+        let dev = setup.dev.map(|start| DevState::new(newest, setup.now, start));
         let builder =
-            BlockBuilder::new(&setup.genesis, head_height, head_ordering, setup.resume.clone()).obeying_words(dev.is_some());
+            BlockBuilder::new(&setup.genesis, head_height, head_ordering, setup.resume.clone()).with_dev_mode(dev.is_some());
         let mut pipeline = Self {
             builder,
             own,
@@ -169,22 +169,22 @@ impl Pipeline {
             expected: BTreeMap::new(),
             followed_certificates: BTreeMap::new(),
             weak_certificate: None,
-            look_at: None,
-            wanted: None,
+            share_check_at: None,
+            wanted_batch: None,
             releases: VecDeque::new(),
             stuck_since: None,
             announce_at: None,
             shares_at: None,
             dev,
-            obeying: BTreeSet::new(),
-            ordering: Vec::new(),
-            awaiting_quiet: Vec::new(),
+            pending_commands: BTreeSet::new(),
+            undelivered_batches: Vec::new(),
+            idle_waiters: Vec::new(),
             forwarding: Forwarding::new(own, &committee, setup.rotation, setup.now),
             out: VecDeque::new(),
             halted: false,
             genesis: setup.genesis,
         };
-        pipeline.settle(setup.now);
+        pipeline.run_stages(setup.now);
         pipeline
     }
 
@@ -196,12 +196,12 @@ impl Pipeline {
         self.rotate(now);
         match input {
             Input::Submit { transaction, from, reply } => self.submit(now, transaction, from, reply),
-            Input::Dev { order, reply } => self.obey(now, order, reply),
+            Input::Dev { command, reply } => self.dev_command(now, command, reply),
             Input::PeerUp { peer, validator } => self.peer_up(now, peer, validator),
             Input::PeerDown { peer } => self.peer_down(now, peer),
             Input::Engine { from, message } => self.engine_message(now, from, message),
             Input::CertificateShare { from, bytes } => self.certifier.share(from, bytes),
-            Input::Certificate { from, certificate } => self.learn_certificate(from, certificate),
+            Input::Certificate { from, certificate } => self.receive_certificate(from, certificate),
             Input::Response { from, response } => self.response(now, from, response),
             Input::Durable(ticket) => self.engine_input(now, EngineInput::Durable(ticket)),
             Input::Executed(executed) => self.executed(*executed),
@@ -210,7 +210,7 @@ impl Pipeline {
             Input::MayVote => self.may_vote = true,
             Input::Deadline => self.engine_deadline(now),
         }
-        self.settle(now);
+        self.run_stages(now);
     }
 
     /// Returns the next output.
@@ -221,13 +221,13 @@ impl Pipeline {
     /// Time for the next [`Input::Deadline`].
     pub fn deadline(&self) -> Option<TimestampMs> {
         let engine = self.engine.as_ref().and_then(|engine| engine.deadline());
-        let patience = self.patience_ends();
+        let engine_timeout = self.engine_timeout();
         // While blocks are being executed or appended there are no requests, so no deadline either.
         let follows = self.mode == Mode::Following && self.is_idle();
         let missing = follows.then(|| self.missing()).flatten();
         let follow = missing.and_then(|missing| self.follower.deadline(missing));
-        let dev = self.dev.as_ref().filter(|_| !self.awaits_quiet()).and_then(Dev::deadline);
-        [engine, patience, follow, self.look_at, self.announce_at, self.shares_at, self.forwarding_deadline(), dev]
+        let dev = self.dev.as_ref().filter(|_| !self.awaits_idle()).and_then(DevState::deadline);
+        [engine, engine_timeout, follow, self.share_check_at, self.announce_at, self.shares_at, self.forwarding_deadline(), dev]
             .into_iter()
             .flatten()
             .min()
@@ -274,10 +274,10 @@ impl Pipeline {
     }
 
     /// Runs all stages until nothing changes.
-    fn settle(&mut self, now: TimestampMs) {
+    fn run_stages(&mut self, now: TimestampMs) {
         self.pool.tick(now);
-        let awaits_quiet = self.awaits_quiet();
-        if let Some(dev) = self.dev.as_mut().filter(|_| !awaits_quiet) {
+        let awaits_idle = self.awaits_idle();
+        if let Some(dev) = self.dev.as_mut().filter(|_| !awaits_idle) {
             dev.tick(now);
         }
         while self.drain_engine(now) {}
@@ -286,20 +286,20 @@ impl Pipeline {
         self.follow(now);
         self.dispatch_plans();
         self.store_progress();
-        self.tell_others(now);
-        self.send_gathered(now);
-        self.answer_quiet(now);
-        self.tell_who_left();
+        self.forward_again(now);
+        self.send_queued(now);
+        self.complete_idle_waiters(now);
+        self.report_dropped();
     }
 
     /// Reports transactions that left the pool unexecuted.
-    fn tell_who_left(&mut self) {
-        self.out.extend(self.pool.take_events().into_iter().map(left_the_pool));
+    fn report_dropped(&mut self) {
+        self.out.extend(self.pool.take_events().into_iter().map(dropped_output));
     }
 }
 
 /// Output for a transaction that left the pool unexecuted.
-fn left_the_pool(event: PoolEvent) -> Output {
+fn dropped_output(event: PoolEvent) -> Output {
     match event {
         PoolEvent::Dropped { hash, reason } => Output::Dropped { hash, status: TransactionStatus::Dropped(reason.to_string()) },
         PoolEvent::Replaced { hash, by } => Output::Dropped { hash, status: TransactionStatus::Replaced(by) },

@@ -72,7 +72,7 @@ fn gas_limits(plans: &[BlockPlan]) -> Vec<usize> {
 }
 
 #[test]
-fn a_block_closes_at_the_first_commit_at_least_block_ms_after_the_last() {
+fn block_closes_after_block_interval() {
     let mut builder = BlockBuilder::new(&genesis(50), Height(0), None, Resume::default());
     builder.push(commit(1, 1_000, &[transfer(0, 21_000)]));
     assert_eq!(gas_limits(&drain(&mut builder)), [1], "the first block is long after genesis");
@@ -90,7 +90,7 @@ fn a_block_closes_at_the_first_commit_at_least_block_ms_after_the_last() {
 }
 
 #[test]
-fn an_idle_chain_closes_an_empty_block_a_minute() {
+fn idle_chain_makes_one_block_a_minute() {
     let genesis = genesis(50);
     let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
     builder.push(commit(1, 500_000, &[]));
@@ -115,7 +115,7 @@ fn an_idle_chain_closes_an_empty_block_a_minute() {
 }
 
 #[test]
-fn declared_gas_splits_a_commit_and_a_transaction_above_the_limit_counts_little() {
+fn declared_gas_splits_commit() {
     let transactions =
         [transfer(0, 600_000), transfer(1, 400_000), transfer(2, BLOCK_GAS + 1), transfer(3, 1), transfer(4, BLOCK_GAS)];
     let build = |protocol_version| {
@@ -179,7 +179,7 @@ fn under(genesis: Arc<Genesis>, change: impl FnOnce(&mut Genesis)) -> Arc<Genesi
 }
 
 #[test]
-fn a_restart_after_any_block_makes_the_same_blocks() {
+fn restart_makes_the_same_blocks() {
     let commits = any_commits();
     let rules: [fn(&mut Genesis); 5] = [
         |genesis| genesis.protocol_version = 2,
@@ -214,7 +214,7 @@ fn a_restart_after_any_block_makes_the_same_blocks() {
 
 /// The time of polling makes no difference.
 #[test]
-fn blocks_are_the_same_whether_commits_wait_or_not() {
+fn waiting_commits_make_the_same_blocks() {
     let commits = any_commits();
     let mut eager = BlockBuilder::new(&genesis(50), Height(0), None, Resume::default());
     let mut blocks = Vec::new();
@@ -252,7 +252,7 @@ fn junk_counts_by_its_bytes() {
 }
 
 #[test]
-fn a_block_closes_before_it_has_too_many_bytes() {
+fn block_bytes_are_bounded() {
     let rules = &ProtocolRules::V2;
     let genesis = under(second_rules(), |genesis| genesis.block_gas_limit = 1 << 40);
     let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
@@ -311,7 +311,7 @@ fn a_block_does_not_keep_its_batch_in_memory() {
 
 /// Worst case of a faulty proposer: the ordering record stays near the size of the block.
 #[test]
-fn a_block_of_the_smallest_junk_has_a_small_record() {
+fn junk_block_has_small_record() {
     let genesis = under(second_rules(), |genesis| genesis.block_gas_limit = 1 << 40);
     let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
     builder.push(commit(1, 1_000, &vec![Bytes::from(vec![0; 64]); 200_000]));
@@ -324,7 +324,7 @@ fn a_block_of_the_smallest_junk_has_a_small_record() {
 }
 
 #[test]
-fn what_no_honest_proposer_orders_is_left_out() {
+fn dishonest_batch_entries_are_skipped() {
     let genesis = under(second_rules(), |genesis| genesis.batch_gas = BLOCK_GAS);
     let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
     let excess = [

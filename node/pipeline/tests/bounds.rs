@@ -15,7 +15,7 @@ fn shares(node: &Node) -> usize {
 }
 
 #[test]
-fn a_header_is_signed_and_a_block_visible_only_after_the_append() {
+fn header_is_signed_only_after_append() {
     let genesis = genesis(4);
     let mut node = Node::new(1, &genesis, Some(0));
     let other = Node::new(2, &genesis, Some(1));
@@ -33,7 +33,7 @@ fn a_header_is_signed_and_a_block_visible_only_after_the_append() {
 
 /// A client may see a block and its next base fee before the pipeline knows that it is durable.
 #[test]
-fn what_the_newest_block_costs_is_enough_before_it_is_durable() {
+fn base_fee_is_known_before_durability() {
     let mut node = Node::new(1, &genesis(1), Some(0));
     node.slow_disk = true;
     // The genesis' base fee has fallen since.
@@ -59,7 +59,7 @@ fn execution_waits_for_certificates() {
 
 /// Autobahn keeps ordered data until a quorum has executed it.
 #[test]
-fn the_engine_learns_which_commits_a_quorum_executed() {
+fn engine_learns_certified_commits() {
     let certified = |node: &Node| node.certified_commit.load(Ordering::Relaxed);
     let mut alone = Node::new(1, &genesis(1), Some(0));
     alone.slow_disk = true;
@@ -78,7 +78,7 @@ fn the_engine_learns_which_commits_a_quorum_executed() {
 }
 
 #[test]
-fn states_stay_readable_for_as_many_blocks_as_were_asked_for() {
+fn recent_states_stay_readable() {
     let mut node = Node::new(1, &genesis(1), Some(0));
     for nonce in 0..10 {
         node.submit(transfer(nonce));
@@ -94,7 +94,7 @@ fn states_stay_readable_for_as_many_blocks_as_were_asked_for() {
 }
 
 #[test]
-fn a_malformed_share_is_no_message() {
+fn malformed_share_is_rejected() {
     let mut node = Node::new(1, &genesis(4), Some(0));
     node.connect(&Node::new(2, &genesis(4), Some(1)), Some(1));
     node.submit(transfer(0));
@@ -107,7 +107,7 @@ fn a_malformed_share_is_no_message() {
 }
 
 #[test]
-fn a_transaction_ordered_too_early_returns_to_the_pool_and_is_executed_later() {
+fn early_ordered_transaction_is_retried() {
     let mut node = Node::new(1, &genesis(1), Some(0));
     // A batch contains nonce 1 before nonce 0.
     let early = transfer(1);
@@ -133,7 +133,7 @@ fn blocks(nonces: std::ops::Range<u64>) -> Vec<Bytes> {
 }
 
 #[test]
-fn a_batch_of_many_blocks_is_cut_as_they_are_executed() {
+fn large_batch_is_split_during_execution() {
     let mut node = Node::new(1, &first_rules(genesis(1)), Some(0));
     node.slow_processor = true;
     node.script.lock().unwrap().push_back(blocks(0..1_000));
@@ -148,7 +148,7 @@ fn a_batch_of_many_blocks_is_cut_as_they_are_executed() {
 
 /// From version 2 of the rules on, only the gas limit of a batch is taken from a batch with too much gas.
 #[test]
-fn a_batch_with_too_much_gas_makes_one_block() {
+fn batch_above_gas_limit_makes_one_block() {
     let mut node = Node::new(1, &genesis(1), Some(0));
     node.script.lock().unwrap().push_back(blocks(0..1_000));
     node.wait(1);
@@ -157,7 +157,7 @@ fn a_batch_with_too_much_gas_makes_one_block() {
 }
 
 #[test]
-fn own_proposals_are_empty_while_many_blocks_wait() {
+fn proposals_are_empty_under_backlog() {
     let mut node = Node::new(1, &first_rules(genesis(1)), Some(0));
     node.slow_processor = true;
     let nonces = 0..AHEAD_OF_CERTIFICATION + MAX_WAITING as u64 / 2;
@@ -175,7 +175,7 @@ fn own_proposals_are_empty_while_many_blocks_wait() {
 
 /// Design, section 3: beyond twice the limit the engine gets no input that would make it order more.
 #[test]
-fn the_engine_is_given_no_messages_while_too_many_blocks_wait() {
+fn engine_is_paused_under_backlog() {
     let mut node = Node::new(1, &first_rules(genesis(1)), Some(0));
     node.slow_processor = true;
     let mut nonce = 0;

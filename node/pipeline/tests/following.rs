@@ -20,7 +20,7 @@ fn pair_of(genesis: &Genesis) -> (Node, Node) {
 }
 
 #[test]
-fn a_users_transaction_at_a_full_node_is_executed_by_both_to_the_same_block() {
+fn full_node_forwards_transactions() {
     let (mut validator, mut full) = pair();
     for nonce in 0..5 {
         full.submit(transfer(nonce));
@@ -37,7 +37,7 @@ fn a_users_transaction_at_a_full_node_is_executed_by_both_to_the_same_block() {
 }
 
 #[test]
-fn a_late_follower_gets_everything() {
+fn late_follower_catches_up() {
     let (mut validator, _) = pair();
     for nonce in 0..300 {
         validator.submit(transfer(nonce));
@@ -53,7 +53,7 @@ fn a_late_follower_gets_everything() {
 
 /// Otherwise blocks would wait for its compiler as soon as its vote is needed.
 #[test]
-fn a_validator_without_compiled_code_follows_and_votes_later() {
+fn validator_votes_after_compilation() {
     let (mut validator, _) = pair();
     (0..3).for_each(|nonce| validator.submit(transfer(nonce)));
     let mut compiling = Node::compiling(3, &genesis(1), 0);
@@ -86,7 +86,7 @@ fn among_silent_guests(blocks: u64) -> (Node, Node) {
 }
 
 #[test]
-fn guests_that_never_answer_starve_nobody() {
+fn unresponsive_guests_starve_nobody() {
     let (validator, mut late) = among_silent_guests(600);
     let start = late.now;
     while late.hashes() != validator.hashes() {
@@ -104,7 +104,7 @@ fn guests_that_never_answer_starve_nobody() {
 }
 
 #[test]
-fn who_answers_later_than_another_is_not_to_blame() {
+fn late_response_is_no_fault() {
     let (validator, mut late) = among_silent_guests(3);
     late.wait(1_000);
     late.wait(1_000);
@@ -118,7 +118,7 @@ fn who_answers_later_than_another_is_not_to_blame() {
 }
 
 #[test]
-fn a_follower_sleeps_while_its_disk_is_busy() {
+fn follower_waits_for_busy_disk() {
     let (mut validator, mut full) = pair();
     full.slow_disk = true;
     for nonce in 0..3 {
@@ -138,7 +138,7 @@ fn a_follower_sleeps_while_its_disk_is_busy() {
 }
 
 #[test]
-fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
+fn tampered_responses_are_penalised() {
     let (mut validator, mut full) = pair();
     validator.submit(transfer(0));
     for (_, message) in std::mem::take(&mut validator.sent) {
@@ -177,7 +177,7 @@ fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
 }
 
 #[test]
-fn a_certificate_for_another_header_than_ours_halts_and_appends_nothing() {
+fn diverging_certificate_halts() {
     let genesis = genesis(1);
     let mut wrong = genesis.clone();
     wrong.accounts.values_mut().for_each(|account| account.balance += U256::from(1));
@@ -229,7 +229,7 @@ fn from_height(height: u64) -> Request {
 }
 
 #[test]
-fn a_block_larger_than_an_answer_comes_in_parts() {
+fn large_block_is_transferred_in_parts() {
     for bytes in [4 << 20, (5 << 20) + 1, 20 << 20] {
         let (mut validator, mut full) = with_a_large_block(bytes);
         catch_up(&mut validator, &mut full);
@@ -239,7 +239,7 @@ fn a_block_larger_than_an_answer_comes_in_parts() {
 
 /// The largest responses are those to honest requests; all are far below the size of a frame.
 #[test]
-fn answers_are_small_whatever_is_asked() {
+fn responses_are_bounded() {
     let (mut validator, _) = with_a_large_block(20 << 20);
     for nonce in 2..20 {
         validator.script.lock().unwrap().push_back(vec![Bytes::from(vec![7; 1 << 20])]);
@@ -281,7 +281,7 @@ fn parts_until_penalty(validator: &Node, full: &mut Node, mut spoil: impl FnMut(
 
 /// A body that matches its own header is not enough: executing it would look like our own divergence.
 #[test]
-fn parts_of_another_block_than_the_certified_one_cost_their_sender() {
+fn parts_of_wrong_block_are_penalised() {
     let (validator, mut full) = with_a_large_block(6 << 20);
     let mut forged = validator.disk.block(Height(2)).unwrap();
     forged.block.header.state_root = B256::repeat_byte(1);
@@ -295,7 +295,7 @@ fn parts_of_another_block_than_the_certified_one_cost_their_sender() {
 }
 
 #[test]
-fn a_part_of_a_wrong_size_costs_its_sender_at_once() {
+fn part_of_wrong_size_is_penalised() {
     let spoils: [fn(&mut Part); 4] = [
         |part| part.length = (256 << 20) + 1,
         |part| part.bytes = [&part.bytes[..], &[0]].concat().into(),
@@ -311,7 +311,7 @@ fn a_part_of_a_wrong_size_costs_its_sender_at_once() {
 
 /// A peer that modifies a part is penalised when the block is complete, and another peer sends the block.
 #[test]
-fn a_part_that_is_spoiled_costs_its_sender() {
+fn corrupted_part_is_penalised() {
     let (mut validator, mut full) = with_a_large_block(6 << 20);
     let mut other = Node::new(3, &first_rules(genesis(1)), None);
     validator.connect(&other, None);
@@ -366,7 +366,7 @@ fn drip(honest: &Node, request: Request) -> Response {
 
 /// Nine honest peers beside it deliver the block.
 #[test]
-fn a_peer_that_drips_a_false_block_delays_it_by_one_request() {
+fn slow_false_block_costs_one_request() {
     for pace in [4_900, 990] {
         let (validator, mut full) = with_a_large_block(6 << 20);
         let certificate = |height| validator.disk.certificates[&Height(height)].clone();
@@ -405,7 +405,7 @@ fn a_peer_that_drips_a_false_block_delays_it_by_one_request() {
 
 /// From version 2 of the rules on, blocks are bounded, and longer ones are refused at once.
 #[test]
-fn a_block_that_is_longer_than_the_rules_allow_is_refused() {
+fn oversized_block_is_refused() {
     let (mut validator, mut full) = pair();
     validator.submit(transfer(0));
     full.learn(validator.key, validator.disk.certificates.values().next_back().cloned().unwrap());
@@ -414,5 +414,5 @@ fn a_block_that_is_longer_than_the_rules_allow_is_refused() {
     let part = Some(Part { length: (16 << 20) + 1, offset: 0, bytes: Bytes::from(vec![7; 1 << 20]) });
     let response = Response { blocks: Vec::new(), headers, part, ..honest };
     full.handle(Input::Response { from: validator.key, response: Some(response) });
-    assert_eq!(full.penalties, [(validator.key, "block 1 has 16777217 bytes, at most 16777216 are possible".into())]);
+    assert_eq!(full.penalties, [(validator.key, "block 1 has 16777217 bytes, the limit is 16777216".into())]);
 }

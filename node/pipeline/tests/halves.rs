@@ -6,7 +6,7 @@ use alloy_consensus::TxEip1559;
 use common::{CHAIN, genesis, user, vm};
 use corniche_engine::Resume;
 use corniche_executor::{SpeculationLimits, Statistics, serial, verify_ordered};
-use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
+use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
 use corniche_state::{Changes, CommittedBlock, State, StateView, Tree, genesis_changes};
 use corniche_types::{
     Address, B256, Bytes, CommitIndex, Header, Height, OrderedTransaction, TimestampMs, TxKind, U256, ValidatorIndex,
@@ -104,9 +104,9 @@ fn transfer(nonce: u64, numbers: &mut Numbers) -> Bytes {
 }
 
 /// Executes ahead and seals behind, at distances chosen by the seed.
-fn apart(seed: u64, runner: &mut Runner, sealer: &mut Sealer, plans: Vec<BlockPlan>) -> Vec<Executed> {
+fn interval_seconds(seed: u64, runner: &mut Runner, sealer: &mut Sealer, plans: Vec<BlockPlan>) -> Vec<Executed> {
     let mut numbers = Numbers(!seed);
-    let (mut plans, mut waiting) = (VecDeque::from(plans), VecDeque::<Ran>::new());
+    let (mut plans, mut waiting) = (VecDeque::from(plans), VecDeque::<UnsealedBlock>::new());
     let mut sealed = Vec::new();
     while !plans.is_empty() || !waiting.is_empty() {
         if numbers.below(2) == 0 {
@@ -144,7 +144,7 @@ fn assert_chain(blocks: &[Executed]) {
 }
 
 #[test]
-fn the_halves_apart_make_the_same_blocks() {
+fn separate_stages_make_the_same_blocks() {
     let vm = vm();
     let (mut skipped, mut returned, mut fees) = (0, 0, std::collections::BTreeSet::new());
     for seed in 0..40 {
@@ -152,7 +152,7 @@ fn the_halves_apart_make_the_same_blocks() {
         let judge: Vec<Executed> = plans(seed).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
         assert_chain(&judge);
         let (mut runner, mut sealer) = stage_after(&vm, &[]).split();
-        assert_same(&apart(seed, &mut runner, &mut sealer, plans(seed)), &judge);
+        assert_same(&interval_seconds(seed, &mut runner, &mut sealer, plans(seed)), &judge);
         skipped += judge.iter().map(|block| block.committed.block.ordering.skipped.len()).sum::<usize>();
         returned += judge.iter().map(|block| block.returned.len()).sum::<usize>();
         fees.extend(judge.iter().map(|block| block.committed.block.header.base_fee_per_gas));
@@ -167,19 +167,19 @@ fn the_halves_apart_make_the_same_blocks() {
 /// Rules S1 to S6: with speculative runs in any order, the blocks equal those of serial execution.
 /// Transactions verified early are not verified again.
 #[test]
-fn what_runs_early_makes_the_same_blocks() {
+fn early_execution_makes_the_same_blocks() {
     let vm = vm();
     let (mut taken, mut checked_again) = (Statistics::default(), 0);
     for seed in 300..340 {
         let mut stage = stage_after(&vm, &[]);
         let serially = |plan| {
-            stage.execute_by(plan, verify_all, |view, env, candidates, fee_addresses| {
+            stage.execute_with(plan, verify_all, |view, env, candidates, fee_addresses| {
                 serial::execute_block(&vm, view, env, candidates, fee_addresses)
             })
         };
         let judge: Vec<Executed> = plans(seed).into_iter().map(serially).collect();
         let (runner, mut sealer) = stage_after(&vm, &[]).split();
-        let mut runner = runner.speculating(SpeculationLimits::default());
+        let mut runner = runner.with_speculation(SpeculationLimits::default());
         let mut numbers = Numbers(seed ^ 0xea71);
         let mut sealed = Vec::new();
         for plan in plans(seed) {
@@ -212,7 +212,7 @@ fn what_runs_early_makes_the_same_blocks() {
 
 /// As in a node: one thread each, with a short queue between them.
 #[test]
-fn the_halves_on_two_threads_make_the_same_blocks() {
+fn threaded_stages_make_the_same_blocks() {
     let vm = vm();
     for seed in 100..110 {
         let mut stage = stage_after(&vm, &[]);
@@ -232,7 +232,7 @@ fn the_halves_on_two_threads_make_the_same_blocks() {
 /// A node stops with some blocks executed, some sealed, and only some on disk. Ordering the rest again, from
 /// the disk alone, makes the same blocks: unwritten blocks are not needed, and nothing is lost.
 #[test]
-fn a_crash_between_the_halves_loses_nothing() {
+fn crash_between_stages_loses_nothing() {
     let vm = vm();
     for seed in 200..230 {
         let mut numbers = Numbers(seed ^ 0x5eed);
@@ -242,13 +242,13 @@ fn a_crash_between_the_halves_loses_nothing() {
         let sealed = numbers.below(run as u64 + 1) as usize;
         let appended = numbers.below(sealed as u64 + 1) as usize;
         let (mut runner, mut sealer) = stage_after(&vm, &[]).split();
-        let ran: Vec<Ran> = plans(seed).into_iter().take(run).map(|plan| runner.run(plan, verify_all)).collect();
+        let ran: Vec<UnsealedBlock> = plans(seed).into_iter().take(run).map(|plan| runner.run(plan, verify_all)).collect();
         let before: Vec<Executed> = ran.into_iter().take(sealed).map(|ran| sealer.seal(ran)).collect();
         assert_same(&before, &judge[..sealed]);
         drop((runner, sealer));
         let disk: Vec<Arc<CommittedBlock>> = before[..appended].iter().map(|block| block.committed.clone()).collect();
         let (mut runner, mut sealer) = stage_after(&vm, &disk).split();
-        let after = apart(seed, &mut runner, &mut sealer, plans(seed).split_off(appended));
+        let after = interval_seconds(seed, &mut runner, &mut sealer, plans(seed).split_off(appended));
         assert_same(&after, &judge[appended..]);
     }
 }
@@ -289,7 +289,7 @@ fn certified_in(blocks: &[Executed]) -> Vec<(u64, B256)> {
 /// From the 64th block on, each block ends by writing the hash of the header 64 below it, and writes nothing
 /// else there.
 #[test]
-fn blocks_name_the_headers_below_them_that_are_certified() {
+fn blocks_reference_certified_headers() {
     let vm = vm();
     let mut stage = stage_after(&vm, &[]);
     let blocks: Vec<Executed> = long_plans(150).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
@@ -309,7 +309,7 @@ fn blocks_name_the_headers_below_them_that_are_certified() {
 
 /// The ring wraps around: a hash replaces the one a window below it. The blocks are empty, to save time.
 #[test]
-fn a_hash_makes_room_after_a_window() {
+fn header_hashes_are_kept_for_a_window() {
     let vm = vm();
     let mut stage = stage_after(&vm, &[]);
     let mut hashes = vec![hash_of(0, &[])];
@@ -328,7 +328,7 @@ fn a_hash_makes_room_after_a_window() {
 
 /// For any distance of the halves below the depth, and for any restart point.
 #[test]
-fn the_halves_apart_and_a_chain_taken_up_again_name_the_same_headers() {
+fn restart_references_the_same_headers() {
     let vm = vm();
     let mut stage = stage_after(&vm, &[]);
     let judge: Vec<Executed> = long_plans(200).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
@@ -355,7 +355,7 @@ fn the_halves_apart_and_a_chain_taken_up_again_name_the_same_headers() {
 
 #[test]
 #[should_panic(expected = "less than 64 ahead of what was sealed")]
-fn a_runner_that_is_too_far_ahead_does_not_wait() {
+fn runner_too_far_ahead_does_not_wait() {
     let (mut runner, _sealer) = stage_after(&vm(), &[]).split();
     for plan in long_plans(65) {
         runner.run(plan, verify_all);
@@ -364,7 +364,7 @@ fn a_runner_that_is_too_far_ahead_does_not_wait() {
 
 #[test]
 #[should_panic(expected = "starts with the hashes of the last 64 headers")]
-fn execution_does_not_start_without_the_hashes_it_needs() {
+fn execution_waits_for_header_hashes() {
     let vm = vm();
     let mut stage = stage_after(&vm, &[]);
     let blocks: Vec<_> = long_plans(70).into_iter().map(|plan| stage.execute(plan, verify_all).committed).collect();
@@ -375,8 +375,8 @@ fn execution_does_not_start_without_the_hashes_it_needs() {
 
 #[test]
 #[should_panic(expected = "in the order they were run")]
-fn a_block_out_of_order_is_not_sealed() {
+fn block_out_of_order_is_not_sealed() {
     let (mut runner, mut sealer) = stage_after(&vm(), &[]).split();
-    let mut ran: Vec<Ran> = plans(1).into_iter().take(2).map(|plan| runner.run(plan, verify_all)).collect();
+    let mut ran: Vec<UnsealedBlock> = plans(1).into_iter().take(2).map(|plan| runner.run(plan, verify_all)).collect();
     sealer.seal(ran.remove(1));
 }

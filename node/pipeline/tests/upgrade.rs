@@ -39,13 +39,13 @@ fn restart_full(node: Node, genesis: &Genesis) -> Node {
 }
 
 #[test]
-fn the_genesis_hash_and_committee_do_not_change_with_an_upgrade() {
+fn upgrade_keeps_genesis_hash_and_committee() {
     assert_eq!(first_rules().hash(), upgraded().hash());
     assert_eq!(first_rules().committee_hash(), upgraded().committee_hash());
 }
 
 #[test]
-fn blocks_name_their_rules_and_followers_cross_the_activation() {
+fn followers_cross_the_activation() {
     let mut validator = Node::new(1, &upgraded(), Some(0));
     make_blocks(&mut validator, 0..6);
     assert_eq!(versions(&validator), [1, 1, 1, 2, 2, 2]);
@@ -56,7 +56,7 @@ fn blocks_name_their_rules_and_followers_cross_the_activation() {
 }
 
 #[test]
-fn a_node_without_the_upgrade_halts_before_it_executes_and_continues_once_upgraded() {
+fn node_without_upgrade_halts() {
     let mut validator = Node::new(1, &upgraded(), Some(0));
     make_blocks(&mut validator, 0..ACTIVATION - 1);
     let mut old = Node::new(2, &first_rules(), None);

@@ -11,7 +11,7 @@ use corniche_types::{B256, Bytes, Certificate, Epoch, Genesis, Height, U256, Val
 const PATIENCE_MS: u64 = 1_000;
 
 /// Validator 0 of four executed these blocks, which are not certified; validator 1 executed none.
-fn apart(blocks: u64) -> (Node, Node) {
+fn interval_seconds(blocks: u64) -> (Node, Node) {
     apart_of(&genesis(4), blocks)
 }
 
@@ -68,8 +68,8 @@ fn certificates_sent(node: &Node) -> usize {
 }
 
 #[test]
-fn blocks_that_two_of_four_executed_are_followed_and_never_count_as_certified() {
-    let (ahead, mut behind) = apart(80);
+fn weakly_certified_blocks_are_followed() {
+    let (ahead, mut behind) = interval_seconds(80);
     [0, 2].into_iter().for_each(|validator| meet(&mut behind, validator));
     [0, 2].into_iter().for_each(|validator| give(&mut behind, validator, share(&ahead, 64, validator)));
     let (to, request) = asks(&mut behind).expect("it follows");
@@ -85,8 +85,8 @@ fn blocks_that_two_of_four_executed_are_followed_and_never_count_as_certified() 
 }
 
 #[test]
-fn nothing_is_certified_until_a_quorum_signs() {
-    let (ahead, mut behind) = apart(80);
+fn certification_needs_a_quorum() {
+    let (ahead, mut behind) = interval_seconds(80);
     meet(&mut behind, 0);
     meet(&mut behind, 2);
     behind.slow_processor = true;
@@ -111,7 +111,7 @@ fn nothing_is_certified_until_a_quorum_signs() {
 /// With seven validators f is 2 and a quorum is 5: weak certificates of three, with the follower's own share,
 /// are too few.
 #[test]
-fn a_block_that_was_followed_waits_for_a_quorum_of_its_own() {
+fn followed_block_waits_for_quorum() {
     let genesis = genesis(7);
     let (ahead, mut behind) = apart_of(&genesis, 80);
     let sign = |height, validator| share_on(&genesis, hash(&ahead, height), height, validator);
@@ -135,8 +135,8 @@ fn a_block_that_was_followed_waits_for_a_quorum_of_its_own() {
 }
 
 #[test]
-fn less_than_two_true_shares_of_one_block_make_nobody_follow() {
-    let (ahead, _) = apart(3);
+fn too_few_shares_are_not_followed() {
+    let (ahead, _) = interval_seconds(3);
     let forged = |validator| {
         let share = Share::decode(&share(&ahead, 3, validator)).unwrap();
         Share { signature: [0xc0; 48], ..share }.encode()
@@ -148,7 +148,7 @@ fn less_than_two_true_shares_of_one_block_make_nobody_follow() {
         [share(&ahead, 3, 0), share(&ahead, 3, 3)],
     ];
     for shares in cases {
-        let (_, mut behind) = apart(0);
+        let (_, mut behind) = interval_seconds(0);
         [0, 2].into_iter().for_each(|validator| meet(&mut behind, validator));
         for (validator, bytes) in [0, 2].into_iter().zip(shares) {
             give(&mut behind, validator, bytes.clone());
@@ -162,9 +162,9 @@ fn less_than_two_true_shares_of_one_block_make_nobody_follow() {
 }
 
 #[test]
-fn a_full_node_follows_certificates_alone() {
+fn full_node_follows_certificates_only() {
     let genesis = genesis(4);
-    let (ahead, _) = apart(3);
+    let (ahead, _) = interval_seconds(3);
     let mut full = Node::new(11, &genesis, None);
     [0, 2].into_iter().for_each(|validator| meet(&mut full, validator));
     [0, 2].into_iter().for_each(|validator| give(&mut full, validator, share(&ahead, 3, validator)));
@@ -176,8 +176,8 @@ fn a_full_node_follows_certificates_alone() {
 }
 
 #[test]
-fn another_chain_than_the_signed_one_costs_its_sender_and_is_not_executed() {
-    let (ahead, mut behind) = apart(3);
+fn unsigned_chain_is_penalised() {
+    let (ahead, mut behind) = interval_seconds(3);
     let mut other = Node::new(12, &genesis(4), Some(2));
     (0..3).for_each(|nonce| other.submit(common::transfer_from(&common::user_number(1), nonce, 10)));
     [0, 2].into_iter().for_each(|validator| meet(&mut behind, validator));
@@ -199,11 +199,11 @@ fn another_chain_than_the_signed_one_costs_its_sender_and_is_not_executed() {
 
 /// An honest validator signed another result, so this node's is wrong.
 #[test]
-fn another_result_than_the_signed_one_halts_and_appends_nothing() {
+fn diverging_result_halts() {
     let genesis = genesis(4);
     let mut wrong = genesis.clone();
     wrong.accounts.values_mut().for_each(|account| account.balance += U256::from(1));
-    let (ahead, _) = apart(3);
+    let (ahead, _) = interval_seconds(3);
     let mut broken = Node::with_state_of(11, &genesis, &wrong, Some(1));
     [0, 2].into_iter().for_each(|validator| meet(&mut broken, validator));
     [0, 2].into_iter().for_each(|validator| give(&mut broken, validator, share(&ahead, 3, validator)));
@@ -216,8 +216,8 @@ fn another_result_than_the_signed_one_halts_and_appends_nothing() {
 
 /// The signers disconnect before they respond: the node orders again instead of waiting for them.
 #[test]
-fn without_a_signer_to_ask_the_engine_is_tried_again() {
-    let (ahead, mut behind) = apart(3);
+fn engine_is_retried_without_signer() {
+    let (ahead, mut behind) = interval_seconds(3);
     [0, 2].into_iter().for_each(|validator| meet(&mut behind, validator));
     [0, 2].into_iter().for_each(|validator| give(&mut behind, validator, share(&ahead, 3, validator)));
     asks(&mut behind).expect("it follows");
@@ -226,8 +226,8 @@ fn without_a_signer_to_ask_the_engine_is_tried_again() {
 }
 
 #[test]
-fn answers_are_small_and_end_at_the_requested_block() {
-    let (ahead, _) = apart(10);
+fn bounded_response_ends_at_requested_block() {
+    let (ahead, _) = interval_seconds(10);
     let request = |from, through, offset| Request::Executed { from: Height(from), through: Height(through), offset };
     let whole = ahead.answer(request(3, 7, 0));
     let heights: Vec<u64> = whole.blocks.iter().map(|followed| followed.block.height().0).collect();
@@ -244,8 +244,8 @@ fn answers_are_small_and_end_at_the_requested_block() {
 
 /// Maximum range with large blocks: blocks that do not fit are replaced by their headers.
 #[test]
-fn blocks_that_do_not_fit_come_with_the_next_requests() {
-    let (mut ahead, mut behind) = apart(0);
+fn remaining_blocks_come_with_next_request() {
+    let (mut ahead, mut behind) = interval_seconds(0);
     for _ in 0..12 {
         ahead.script.lock().unwrap().push_back(vec![large(0, 100 << 10); 10]);
         ahead.wait(1);

@@ -1,41 +1,41 @@
 //! `eth_createAccessList`: finds the addresses and slots that a call should declare.
 
-use crate::call::{self, Prepared, Trial};
-use crate::node::{Node, still_there};
+use crate::call::{self, CallRequest, PreparedCall};
+use crate::node::{Node, ensure_available};
 use alloy_eips::eip2930::{AccessList, AccessListItem, AccessListResult};
 use alloy_primitives::{Address, B256, U256};
 use corniche_api::RpcError;
-use corniche_vm::{Call, End, Trace, TraceLimits, is_precompile};
+use corniche_vm::{Call, ExecutionStatus, Trace, TraceLimits, is_precompile};
 use std::collections::{BTreeMap, BTreeSet};
 
-type Reached = BTreeMap<Address, BTreeSet<B256>>;
+type AccessKeys = BTreeMap<Address, BTreeSet<B256>>;
 
 /// Maximum number of runs. A declared key costs less gas, and the gas can change which keys the run reaches.
 /// So the search repeats until one list covers everything that a run with it reaches. The last list is
 /// returned in any case, with the gas it uses.
-const MAX_TRIES: usize = 8;
+const MAX_RUNS: usize = 8;
 
-pub(crate) fn create(node: &Node, trial: Trial) -> Result<AccessListResult, RpcError> {
-    let Prepared { vm, view, env, mut call } = call::prepare(node, trial)?;
+pub(crate) fn create(node: &Node, call_request: CallRequest) -> Result<AccessListResult, RpcError> {
+    let PreparedCall { vm, view, env, mut call } = call::prepare(node, call_request)?;
     // Sender, receiver and precompiles are warm anyway; declaring them only costs gas.
     let contract = || call.from.create(view.account(&call.from).unwrap_or_default().nonce);
     let warm = [call.from, call.to.unwrap_or_else(contract)];
     let is_warm = |address: &Address| warm.contains(address) || is_precompile(address);
 
-    let mut list = Reached::new();
+    let mut list = AccessKeys::new();
     for (address, slots) in std::mem::take(&mut call.access_list) {
         if !slots.is_empty() || !is_warm(&address) {
             list.entry(address).or_default().extend(slots);
         }
     }
-    for tried in 1.. {
+    for runs in 1.. {
         call.access_list = list.iter().map(|(address, slots)| (*address, slots.iter().copied().collect())).collect();
         // The frames are not needed.
         let mut trace = Trace::new(TraceLimits { bytes: 0, top_only: true });
         let outcome = vm.trace_call(&*view, &env, &call, &mut trace);
-        still_there(&*view)?;
-        if matches!(outcome.end, End::Invalid(_) | End::Fault(_)) {
-            return Err(call::failure(outcome, call.gas, false));
+        ensure_available(&*view)?;
+        if matches!(outcome.end, ExecutionStatus::Invalid(_) | ExecutionStatus::Fault(_)) {
+            return Err(call::execution_error(outcome, call.gas, false));
         }
         let mut reached = list.clone();
         for address in trace.touched().reached.iter().filter(|address| !is_warm(address)) {
@@ -44,9 +44,9 @@ pub(crate) fn create(node: &Node, trial: Trial) -> Result<AccessListResult, RpcE
         for (address, slot) in trace.touched().slots.keys() {
             reached.entry(*address).or_default().insert(*slot);
         }
-        if reached == list || tried == MAX_TRIES {
+        if reached == list || runs == MAX_RUNS {
             let gas_used = U256::from(outcome.gas_used);
-            let error = (!outcome.success()).then(|| call::failure(outcome, call.gas, false).message);
+            let error = (!outcome.success()).then(|| call::execution_error(outcome, call.gas, false).message);
             return Ok(AccessListResult { access_list: access_list(&call), gas_used, error });
         }
         list = reached;

@@ -19,12 +19,12 @@ use tokio::sync::{broadcast, watch};
 
 /// Keys written by a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedKeys {
     pub accounts: Vec<Address>,
     pub slots: Vec<(Address, B256)>,
 }
 
-impl From<&Changes> for Changed {
+impl From<&Changes> for ChangedKeys {
     fn from(changes: &Changes) -> Self {
         Self { accounts: changes.accounts.keys().copied().collect(), slots: changes.storage.keys().copied().collect() }
     }
@@ -73,18 +73,18 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Like [`Self::state`], but from disk, for heights where that returns `None`. After reading, the caller
     /// must check whether the view was [`interrupted`](StateView::interrupted).
-    fn old_state(&self, _height: Height) -> Option<Arc<dyn StateView>> {
+    fn historical_state(&self, _height: Height) -> Option<Arc<dyn StateView>> {
         None
     }
 
     /// State tree whose root is in the headers, for proofs. Its height may be above [`Self::head`]. `None`:
-    /// this node makes no proofs.
+    /// this node serves no proofs.
     fn tree(&self) -> Option<SharedTree> {
         None
     }
 
     /// Keys written by the block at `height`. Called only if there is a tree.
-    fn changed(&self, _height: Height) -> Option<Changed> {
+    fn changed_keys(&self, _height: Height) -> Option<ChangedKeys> {
         None
     }
 
@@ -176,7 +176,7 @@ pub trait DevChain: Send + Sync {
     /// Keys of the accounts whose transactions it signs.
     fn keys(&self) -> Vec<EthereumKey>;
 
-    /// Id of this chain in this process. It changes with a restart and with [`DevOrder::Reset`].
+    /// Id of this chain in this process. It changes with a restart and with [`DevCommand::Reset`].
     fn instance(&self) -> B256;
 
     /// True if every transaction produces a block immediately.
@@ -184,37 +184,37 @@ pub trait DevChain: Send + Sync {
 
     /// Prints what contracts logged to the console in a run, with their addresses, in order. The run is a
     /// transaction hash or a method that changes no state. Must not block.
-    fn said(&self, _run: &dyn Display, _lines: &[(Address, &str)]) {}
+    fn print_console(&self, _run: &dyn Display, _lines: &[(Address, &str)]) {}
 
     /// Applies the command; returns once its effect is visible. The number is a snapshot id, seconds or a
     /// time. For commands that look for a snapshot or transaction it is 1 if found, else 0. All others return
     /// 0.
-    fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>>;
+    fn execute(&self, command: DevCommand) -> BoxFuture<'static, Result<u64, RpcError>>;
 }
 
 /// Command for a development chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DevOrder {
+pub enum DevCommand {
     Mine {
         blocks: u64,
-        apart_seconds: Option<u64>,
+        interval_seconds: Option<u64>,
     },
-    Set(Vec<AccountChange>),
-    Skip {
+    SetAccounts(Vec<AccountChange>),
+    IncreaseTime {
         seconds: u64,
     },
-    Next {
+    SetNextTimestamp {
         timestamp: u64,
     },
     /// Base fee of the next block.
-    BaseFee {
+    SetNextBaseFee {
         wei: u64,
     },
     /// Randomness of the next block.
-    Randomness(B256),
-    Drop(DropOrder),
-    Automine(bool),
-    Interval {
+    SetNextRandomness(B256),
+    DropTransactions(DropTarget),
+    SetAutomine(bool),
+    SetInterval {
         ms: u64,
     },
     Snapshot,
@@ -227,9 +227,9 @@ pub enum DevOrder {
 
 /// Transactions to drop from the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropOrder {
-    One(B256),
-    Of(Address),
+pub enum DropTarget {
+    Transaction(B256),
+    Sender(Address),
     All,
 }
 

@@ -2,8 +2,8 @@
 
 use crate::backend::ChainBlock;
 use crate::console;
-use crate::node::{Node, still_there};
-use crate::overrides::{Overridden, suppose_block};
+use crate::node::{Node, ensure_available};
+use crate::overrides::{OverriddenState, override_block};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Bytes, TxKind};
 use alloy_rpc_types_eth::state::StateOverride;
@@ -11,11 +11,11 @@ use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use corniche_api::{ErrorCode, Reason, RpcError};
 use corniche_state::StateView;
 use corniche_types::Height;
-use corniche_vm::{BlockEnv, Call, CallOutcome, End, Vm};
+use corniche_vm::{BlockEnv, Call, CallOutcome, ExecutionStatus, Vm};
 use std::sync::Arc;
 
 /// Call requested by a client, with its overrides.
-pub(crate) struct Trial {
+pub(crate) struct CallRequest {
     pub request: TransactionRequest,
     pub block: BlockId,
     pub overrides: Option<StateOverride>,
@@ -23,31 +23,31 @@ pub(crate) struct Trial {
 }
 
 /// `eth_call`: returns the output of the call.
-pub(crate) fn call(node: &Node, trial: Trial) -> Result<Bytes, RpcError> {
-    let prepared = prepare(node, trial)?;
+pub(crate) fn call(node: &Node, call_request: CallRequest) -> Result<Bytes, RpcError> {
+    let prepared = prepare(node, call_request)?;
     let outcome = prepared.vm.call(&*prepared.view, &prepared.env, &prepared.call);
-    still_there(&*prepared.view)?;
-    console::tell_call(node, "eth_call", &prepared);
+    ensure_available(&*prepared.view)?;
+    console::print_call(node, "eth_call", &prepared);
     match outcome.end {
-        End::Success => Ok(outcome.output),
-        _ => Err(failure(outcome, prepared.call.gas, false)),
+        ExecutionStatus::Success => Ok(outcome.output),
+        _ => Err(execution_error(outcome, prepared.call.gas, false)),
     }
 }
 
 /// `eth_estimateGas`: returns a gas limit with which the call succeeds.
-pub(crate) fn estimate(node: &Node, trial: Trial) -> Result<u64, RpcError> {
-    let prepared = prepare(node, trial)?;
+pub(crate) fn estimate(node: &Node, call_request: CallRequest) -> Result<u64, RpcError> {
+    let prepared = prepare(node, call_request)?;
     let estimated = prepared.vm.estimate_gas(&*prepared.view, &prepared.env, &prepared.call);
-    still_there(&*prepared.view)?;
+    ensure_available(&*prepared.view)?;
     estimated.map_err(|none| {
         // A call that succeeds is sent later, and its console output is printed then.
-        console::tell_call(node, "eth_estimateGas", &prepared);
-        failure(*none.outcome, none.allowance, true)
+        console::print_call(node, "eth_estimateGas", &prepared);
+        execution_error(*none.outcome, none.allowance, true)
     })
 }
 
 /// Call that is ready to run.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedCall {
     /// Contains the overridden code.
     pub vm: Vm,
     pub view: Arc<dyn StateView>,
@@ -55,34 +55,36 @@ pub(crate) struct Prepared {
     pub call: Call,
 }
 
-pub(crate) fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
-    let (height, state) = node.state(trial.block)?;
+pub(crate) fn prepare(node: &Node, call_request: CallRequest) -> Result<PreparedCall, RpcError> {
+    let (height, state) = node.state(call_request.block)?;
     let block = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
-    let mut env = environment(node, &block);
-    if trial.block == BlockId::Number(BlockNumberOrTag::Pending) {
+    let mut env = block_env(node, &block);
+    if call_request.block == BlockId::Number(BlockNumberOrTag::Pending) {
         env.number += 1;
         env.rules = node.backend.rules(Height(env.number));
         env.base_fee = node.backend.next_base_fee();
     }
-    if let Some(supposed) = &trial.block_overrides {
-        suppose_block(&mut env, supposed)?;
+    if let Some(overrides) = &call_request.block_overrides {
+        override_block(&mut env, overrides)?;
     }
-    let mut call = to_call(node, trial.request, env.base_fee)?;
-    if call.max_gas_price == 0 && trial.block_overrides.is_none_or(|supposed| supposed.base_fee.is_none()) {
+    let mut call = to_call(node, call_request.request, env.base_fee)?;
+    if call.max_gas_price == 0 && call_request.block_overrides.is_none_or(|overrides| overrides.base_fee.is_none()) {
         // As in geth: without a gas price the base fee reads as 0, unless the client overrides it.
         env.base_fee = 0;
     }
     let (mut vm, mut gas) = (node.backend.vm().clone(), node.config.call_gas_cap);
-    let view: Arc<dyn StateView> = match trial.overrides {
-        Some(overrides) if !overrides.is_empty() => Arc::new(Overridden::new(state, env.rules, overrides, &mut vm, &mut gas)?),
+    let view: Arc<dyn StateView> = match call_request.overrides {
+        Some(overrides) if !overrides.is_empty() => {
+            Arc::new(OverriddenState::new(state, env.rules, overrides, &mut vm, &mut gas)?)
+        }
         _ => state,
     };
     call.gas = call.gas.min(gas);
-    Ok(Prepared { vm, view, env, call })
+    Ok(PreparedCall { vm, view, env, call })
 }
 
 /// Block environment as the block's transactions saw it.
-pub(crate) fn environment(node: &Node, block: &ChainBlock) -> BlockEnv {
+pub(crate) fn block_env(node: &Node, block: &ChainBlock) -> BlockEnv {
     let header = &block.header;
     BlockEnv {
         rules: node.backend.rules(Height(header.number)),
@@ -109,8 +111,8 @@ pub(crate) fn to_call(node: &Node, request: TransactionRequest, base_fee: u64) -
         return Err(Reason::TypeNotSupported.error());
     }
     let chain_id = node.backend.chain_id();
-    if let Some(named) = request.chain_id.filter(|named| *named != chain_id) {
-        return Err(RpcError::invalid_params(format!("chainId does not match node's (have={named}, want={chain_id})")));
+    if let Some(requested) = request.chain_id.filter(|requested| *requested != chain_id) {
+        return Err(RpcError::invalid_params(format!("chainId does not match node's (have={requested}, want={chain_id})")));
     }
     let (gas_price, max_gas_price) = gas_prices(&request, base_fee)?;
     Ok(Call {
@@ -137,38 +139,38 @@ pub(crate) fn to_call(node: &Node, request: TransactionRequest, base_fee: u64) -
 /// Returns what the sender pays and its maximum fee, in wei per gas. Both are 0 if the request has no price;
 /// then the sender needs no balance. As in geth, a given price must be high enough for the block.
 fn gas_prices(request: &TransactionRequest, base_fee: u64) -> Result<(u128, u128), RpcError> {
-    let (most, tip) = match (request.gas_price, request.max_fee_per_gas, request.max_priority_fee_per_gas) {
-        (None, most, tip) => (most.unwrap_or_default(), tip.unwrap_or_default()),
+    let (fee_cap, tip) = match (request.gas_price, request.max_fee_per_gas, request.max_priority_fee_per_gas) {
+        (None, fee_cap, tip) => (fee_cap.unwrap_or_default(), tip.unwrap_or_default()),
         (Some(price), None, None) => (price, price),
         _ => {
             return Err(RpcError::invalid_params("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
         }
     };
     let from = request.from.unwrap_or_default();
-    if tip > most {
-        let detail = format!("address {from}, maxPriorityFeePerGas: {tip}, maxFeePerGas: {most}");
+    if tip > fee_cap {
+        let detail = format!("address {from}, maxPriorityFeePerGas: {tip}, maxFeePerGas: {fee_cap}");
         return Err(Reason::TipAboveFeeCap.with(detail));
     }
-    if most > 0 && most < u128::from(base_fee) {
-        let detail = format!("address {from}, maxFeePerGas: {most}, baseFee: {base_fee}");
+    if fee_cap > 0 && fee_cap < u128::from(base_fee) {
+        let detail = format!("address {from}, maxFeePerGas: {fee_cap}, baseFee: {base_fee}");
         return Err(Reason::FeeCapBelowBaseFee.with(detail));
     }
-    Ok((tip.saturating_add(base_fee.into()).min(most), most))
+    Ok((tip.saturating_add(base_fee.into()).min(fee_cap), fee_cap))
 }
 
 /// Converts a failed run to an error. Only a revert by the contract itself gets code 3 and data.
-pub(crate) fn failure(outcome: CallOutcome, gas: u64, estimating: bool) -> RpcError {
+pub(crate) fn execution_error(outcome: CallOutcome, gas: u64, estimating: bool) -> RpcError {
     match outcome.end {
-        End::Revert => RpcError::reverted(outcome.output.clone(), revert_reason(&outcome.output).as_deref()),
-        End::OutOfGas if estimating => {
+        ExecutionStatus::Revert => RpcError::reverted(outcome.output.clone(), revert_reason(&outcome.output).as_deref()),
+        ExecutionStatus::OutOfGas if estimating => {
             RpcError::new(ErrorCode::Refused, format!("{} ({gas})", Reason::GasRequiredExceedsAllowance.phrase()))
         }
-        End::OutOfGas => Reason::OutOfGas.with(format!("gas limit {gas}")),
-        End::Invalid(reason) => Reason::from(reason).error(),
+        ExecutionStatus::OutOfGas => Reason::OutOfGas.with(format!("gas limit {gas}")),
+        ExecutionStatus::Invalid(reason) => Reason::from(reason).error(),
         // The request timed out; its handler reports that already.
-        End::Fault(fault) if fault.is_interruption() => Reason::ExecutionAborted.error(),
-        End::Fault(fault) => {
-            tracing::error!(%fault, "a call met a fault of this node");
+        ExecutionStatus::Fault(fault) if fault.is_interruption() => Reason::ExecutionAborted.error(),
+        ExecutionStatus::Fault(fault) => {
+            tracing::error!(%fault, "a call failed because of a fault of this node");
             RpcError::internal("internal error")
         }
         end => Reason::ExecutionFailed.with(end.reason().unwrap_or_default()),
@@ -197,7 +199,7 @@ mod tests {
     use alloy_primitives::hex;
 
     #[test]
-    fn the_text_of_a_revert_is_read_and_nonsense_is_not() {
+    fn revert_reason_is_decoded() {
         let data = hex!(
             "08c379a0"
             "0000000000000000000000000000000000000000000000000000000000000020"

@@ -5,10 +5,10 @@
 //! Calls that change no state are handled the same way.
 
 use crate::backend::{ChainEvent, DevChain};
-use crate::call::Prepared;
+use crate::call::PreparedCall;
 use crate::node::Node;
 use crate::replay::Replay;
-use crate::server::until;
+use crate::server::wait_for_stop;
 use alloy_primitives::Address;
 use corniche_api::RpcError;
 use corniche_types::Height;
@@ -18,16 +18,16 @@ use std::sync::Arc;
 use tokio::sync::{broadcast::error::RecvError, watch};
 
 /// Limits for one transaction. Console output fits into a fraction of it.
-const TRACED: TraceLimits = TraceLimits { bytes: 64 << 20, top_only: false };
+const TRACE_LIMITS: TraceLimits = TraceLimits { bytes: 64 << 20, top_only: false };
 
 /// Runs until the server stops; returns at once on other than development chains.
-pub(crate) async fn listen(node: Arc<Node>, stopped: watch::Receiver<bool>) {
+pub(crate) async fn run(node: Arc<Node>, stopped: watch::Receiver<bool>) {
     if node.backend.dev().is_none() {
         return;
     }
     let mut events = node.backend.subscribe();
     let mut next = node.backend.head().0 + 1;
-    let stopped = until(stopped);
+    let stopped = wait_for_stop(stopped);
     tokio::pin!(stopped);
     loop {
         let event = tokio::select! {
@@ -36,11 +36,12 @@ pub(crate) async fn listen(node: Arc<Node>, stopped: watch::Receiver<bool>) {
         };
         match event {
             Ok(ChainEvent::Head(head)) => {
-                if node.backend.vm().has_spoken() {
+                if node.backend.vm().has_console_output() {
                     let (node, new) = (Arc::clone(&node), next..=head.0);
-                    let told = tokio::task::spawn_blocking(move || new.for_each(|height| tell(&node, Height(height)))).await;
-                    if let Err(error) = told {
-                        tracing::error!(%error, "what contracts said is not told");
+                    let printed =
+                        tokio::task::spawn_blocking(move || new.for_each(|height| print_block(&node, Height(height)))).await;
+                    if let Err(error) = printed {
+                        tracing::error!(%error, "cannot read console output of contracts");
                     }
                 }
                 next = head.0 + 1;
@@ -53,49 +54,49 @@ pub(crate) async fn listen(node: Arc<Node>, stopped: watch::Receiver<bool>) {
     }
 }
 
-fn tell(node: &Node, height: Height) {
+fn print_block(node: &Node, height: Height) {
     // A revert may have removed the block meanwhile.
-    if let Err(error) = said_in(node, height) {
-        tracing::debug!(%height, error = error.message, "what contracts said in a block is not told");
+    if let Err(error) = try_print_block(node, height) {
+        tracing::debug!(%height, error = error.message, "cannot read console output of a block");
     }
 }
 
-fn said_in(node: &Node, height: Height) -> Result<(), RpcError> {
+fn try_print_block(node: &Node, height: Height) -> Result<(), RpcError> {
     let (Some(dev), Some(block)) = (node.backend.dev(), node.backend.block(height)) else { return Ok(()) };
     let mut replay = Replay::new(node, Arc::clone(&block))?;
     for receipt in &block.receipts {
-        let mut trace = Trace::new(TRACED);
+        let mut trace = Trace::new(TRACE_LIMITS);
         replay.run(Some(&mut trace))?;
-        tell_of(dev, &receipt.transaction_hash, &trace);
+        print_trace(dev, &receipt.transaction_hash, &trace);
     }
     Ok(())
 }
 
 /// Prints the console output of a call that changes no state. Runs the call again to record it, if any
 /// contract ever used the console.
-pub(crate) fn tell_call(node: &Node, method: &str, call: &Prepared) {
-    let Some(dev) = node.backend.dev().filter(|_| call.vm.has_spoken()) else { return };
-    let mut trace = Trace::new(TRACED);
+pub(crate) fn print_call(node: &Node, method: &str, call: &PreparedCall) {
+    let Some(dev) = node.backend.dev().filter(|_| call.vm.has_console_output()) else { return };
+    let mut trace = Trace::new(TRACE_LIMITS);
     call.vm.trace_call(&*call.view, &call.env, &call.call, &mut trace);
-    tell_of(dev, &method, &trace);
+    print_trace(dev, &method, &trace);
 }
 
-fn tell_of(dev: &dyn DevChain, run: &dyn Display, trace: &Trace) {
-    let mut said = Vec::new();
-    trace.root().into_iter().for_each(|root| collect(root, &mut said));
-    if !said.is_empty() {
-        dev.said(run, &said);
+fn print_trace(dev: &dyn DevChain, run: &dyn Display, trace: &Trace) {
+    let mut output = Vec::new();
+    trace.root().into_iter().for_each(|root| collect(root, &mut output));
+    if !output.is_empty() {
+        dev.print_console(run, &output);
     }
 }
 
 /// Collects lines with their contracts, in order.
-fn collect<'t>(frame: &'t TraceFrame, said: &mut Vec<(Address, &'t str)>) {
+fn collect<'t>(frame: &'t TraceFrame, output: &mut Vec<(Address, &'t str)>) {
     let mut lines = frame.lines.iter().peekable();
     for (before, call) in frame.calls.iter().enumerate() {
         while let Some(line) = lines.next_if(|line| line.calls <= before) {
-            said.push((frame.to, &line.text));
+            output.push((frame.to, &line.text));
         }
-        collect(call, said);
+        collect(call, output);
     }
-    said.extend(lines.map(|line| (frame.to, line.text.as_str())));
+    output.extend(lines.map(|line| (frame.to, line.text.as_str())));
 }

@@ -15,46 +15,46 @@ const EVENTS_PER_VERTEX: usize = 4;
 
 /// Returns the DAG of the requested rounds. Refuses a range that is too large: a truncated DAG would look
 /// complete.
-pub(crate) fn window(node: &Node, range: DagRange) -> Result<Dag, RpcError> {
+pub(crate) fn section(node: &Node, range: DagRange) -> Result<Dag, RpcError> {
     let newest_round = node.backend.dag_newest_round()?;
     let rounds = rounds(range, newest_round, node.config.max_dag_rounds)?;
-    let most = node.config.max_dag_vertices;
-    let found = node.backend.dag_events(rounds.clone(), most.saturating_mul(EVENTS_PER_VERTEX))?;
-    let too_many = |what: &str| {
+    let limit = node.config.max_dag_vertices;
+    let window_events = node.backend.dag_events(rounds.clone(), limit.saturating_mul(EVENTS_PER_VERTEX))?;
+    let too_many = |amount: &str| {
         let phrase = Reason::TooManyResults.phrase();
-        RpcError::new(Reason::TooManyResults.code(), format!("{phrase} {what}; ask for fewer rounds"))
+        RpcError::new(Reason::TooManyResults.code(), format!("{phrase} {amount}; ask for fewer rounds"))
     };
-    if found.more {
-        return Err(too_many(&format!("{} events", most.saturating_mul(EVENTS_PER_VERTEX))));
+    if window_events.more {
+        return Err(too_many(&format!("{} events", limit.saturating_mul(EVENTS_PER_VERTEX))));
     }
-    let dag = picture(found, &rounds, newest_round);
-    if dag.vertices.len() > most {
-        return Err(too_many(&format!("{most} vertices")));
+    let dag = build_dag(window_events, &rounds, newest_round);
+    if dag.vertices.len() > limit {
+        return Err(too_many(&format!("{limit} vertices")));
     }
     Ok(dag)
 }
 
-/// Newest round of the DAG now. Refused wherever [`window`] is.
+/// Newest round of the DAG now. Refused wherever [`section`] is.
 pub(crate) fn growth(node: &Node) -> Result<DagGrowth, RpcError> {
-    let shown_by = Method::CornicheGetDag;
-    if !node.config.namespaces.serves(shown_by) {
-        return Err(RpcError::not_served(shown_by));
+    let method = Method::CornicheGetDag;
+    if !node.config.namespaces.serves(method) {
+        return Err(RpcError::not_served(method));
     }
     Ok(DagGrowth { newest_round: node.backend.dag_newest_round()? })
 }
 
 /// Resolves the requested rounds, none above the newest.
-fn rounds(range: DagRange, newest: u64, most: u64) -> Result<RangeInclusive<u64>, RpcError> {
+fn rounds(range: DagRange, newest: u64, limit: u64) -> Result<RangeInclusive<u64>, RpcError> {
     let (from, to) = match range {
         DagRange::Rounds { from, to } if from > to => {
             return Err(Reason::InvalidRoundRange.with(format!("the first round, {from}, is after the last, {to}")));
         }
         DagRange::Rounds { from, to } => (from, to),
-        DagRange::Latest { count: 0 } => return Err(Reason::InvalidRoundRange.with("no round is asked for")),
+        DagRange::Latest { count: 0 } => return Err(Reason::InvalidRoundRange.with("the number of rounds is 0")),
         DagRange::Latest { count } => (newest.saturating_add(1).saturating_sub(count), newest),
     };
-    if to - from >= most {
-        return Err(Reason::RoundRangeTooLarge.with(format!("at most {most} rounds")));
+    if to - from >= limit {
+        return Err(Reason::RoundRangeTooLarge.with(format!("at most {limit} rounds")));
     }
     if from > newest {
         return Err(Reason::InvalidRoundRange.with(format!("the newest round is {newest}")));
@@ -63,22 +63,22 @@ fn rounds(range: DagRange, newest: u64, most: u64) -> Result<RangeInclusive<u64>
 }
 
 #[derive(Default)]
-struct Picture {
+struct DagBuilder {
     vertices: BTreeMap<VertexId, DagVertex>,
     /// Keyed by round and rank.
     slots: BTreeMap<(u64, u64), LeaderSlot>,
     /// Holders may be known before the proposal itself.
     holders: BTreeMap<VertexId, Vec<u64>>,
     /// Voters and confirmers of slots; may be all that is known about a slot.
-    agreed: BTreeMap<(u64, u64), (Vec<u64>, Vec<u64>)>,
+    votes: BTreeMap<(u64, u64), (Vec<u64>, Vec<u64>)>,
 }
 
-fn picture(found: DagEvents, rounds: &RangeInclusive<u64>, newest_round: u64) -> Dag {
-    let mut picture = Picture::default();
-    for (time, event) in found.events {
-        picture.add(time, event);
+fn build_dag(window_events: DagEvents, rounds: &RangeInclusive<u64>, newest_round: u64) -> Dag {
+    let mut builder = DagBuilder::default();
+    for (time, event) in window_events.events {
+        builder.add_event(time, event);
     }
-    let Picture { vertices, slots, .. } = picture.signed();
+    let DagBuilder { vertices, slots, .. } = builder.with_signers();
     let slots: Vec<LeaderSlot> = slots.into_values().collect();
     Dag {
         from_round: *rounds.start(),
@@ -87,13 +87,13 @@ fn picture(found: DagEvents, rounds: &RangeInclusive<u64>, newest_round: u64) ->
         vertices: vertices.into_values().collect(),
         order: order(&slots),
         slots,
-        dropped: found.dropped,
+        dropped: window_events.dropped,
     }
 }
 
-impl Picture {
+impl DagBuilder {
     /// The first event of a kind counts: a restarted engine repeats some.
-    fn add(&mut self, time: TimestampMs, event: TraceEvent) {
+    fn add_event(&mut self, time: TimestampMs, event: TraceEvent) {
         match event {
             TraceEvent::Proposed(vertex) => _ = self.vertex(vertex).proposed_ms.get_or_insert(time.0),
             TraceEvent::Accepted(vertex) => _ = self.vertex(vertex).accepted_ms.get_or_insert(time.0),
@@ -118,10 +118,10 @@ impl Picture {
             }
             TraceEvent::Held { vertex, holders } => _ = self.holders.entry(vertex).or_insert_with(|| numbers(holders)),
             TraceEvent::Agreed { round, rank, voters, confirmers } => {
-                let (voted, confirmed) = self.agreed.entry((round, rank.into())).or_default();
-                for (known, told) in [(voted, voters), (confirmed, confirmers)] {
+                let (voted, confirmed) = self.votes.entry((round, rank.into())).or_default();
+                for (known, reported) in [(voted, voters), (confirmed, confirmers)] {
                     if known.is_empty() {
-                        *known = numbers(told);
+                        *known = numbers(reported);
                     }
                 }
             }
@@ -130,14 +130,14 @@ impl Picture {
     }
 
     /// Fills in holders, voters and confirmers.
-    fn signed(mut self) -> Self {
+    fn with_signers(mut self) -> Self {
         for (id, holders) in std::mem::take(&mut self.holders) {
             if let Some(vertex) = self.vertices.get_mut(&id) {
                 vertex.holders = holders;
             }
         }
-        for (place, (voters, confirmers)) in std::mem::take(&mut self.agreed) {
-            if let Some(slot) = self.slots.get_mut(&place) {
+        for (key, (voters, confirmers)) in std::mem::take(&mut self.votes) {
+            if let Some(slot) = self.slots.get_mut(&key) {
                 (slot.voters, slot.confirmers) = (voters, confirmers);
             }
         }

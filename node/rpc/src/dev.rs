@@ -1,8 +1,8 @@
 //! Methods of development chains: mining and time on demand, snapshots, changes of accounts, and transactions
 //! that the node signs or that are sent unsigned (impersonation).
 
-use crate::backend::{AccountChange, ChainBlock, DevChain, DevOrder, DropOrder};
-use crate::call::{self, Trial};
+use crate::backend::{AccountChange, ChainBlock, DevChain, DevCommand, DropTarget};
+use crate::call::{self, CallRequest};
 use crate::fees;
 use crate::jsonrpc::{Json, Params, json};
 use crate::node::Node;
@@ -22,49 +22,52 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 const MAX_IMPERSONATED: usize = 10_000;
 
 /// Handles one method of this module.
-pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
+pub(crate) async fn handle(node: &Arc<Node>, origin: Origin, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
     let Some(dev) = node.backend.dev() else { return Err(Reason::NotDevelopment.with("see `corniche dev`")) };
     if method == Method::EthSendTransaction {
         return send(node, origin, params).await;
     }
     // Success is `true` in hardhat's methods and null in anvil's.
     let done = || if method.namespace() == "anvil" { json(&()) } else { json(&true) };
-    let order = match method {
+    let command = match method {
         Method::EvmMine => return mine(dev, params).await,
         Method::HardhatMine | Method::AnvilMine => {
-            let (blocks, apart) = (params.at_most(2)?.optional::<Count>(0)?, params.optional::<Count>(1)?);
-            DevOrder::Mine { blocks: blocks.map_or(1, |blocks| blocks.0), apart_seconds: apart.map(|apart| apart.0) }
+            let (blocks, interval) = (params.at_most(2)?.optional::<Quantity>(0)?, params.optional::<Quantity>(1)?);
+            DevCommand::Mine {
+                blocks: blocks.map_or(1, |blocks| blocks.0),
+                interval_seconds: interval.map(|interval| interval.0),
+            }
         }
         Method::EvmIncreaseTime => {
-            let seconds = params.at_most(1)?.required::<Count>(0)?.0;
-            return json(&dev.order(DevOrder::Skip { seconds }).await?);
+            let seconds = params.at_most(1)?.required::<Quantity>(0)?.0;
+            return json(&dev.execute(DevCommand::IncreaseTime { seconds }).await?);
         }
         Method::EvmSetNextBlockTimestamp => {
-            let timestamp = params.at_most(1)?.required::<Count>(0)?.0;
-            return json(&dev.order(DevOrder::Next { timestamp }).await?);
+            let timestamp = params.at_most(1)?.required::<Quantity>(0)?.0;
+            return json(&dev.execute(DevCommand::SetNextTimestamp { timestamp }).await?);
         }
         Method::EvmSnapshot => {
             params.at_most(0)?;
-            return json(&U64::from(dev.order(DevOrder::Snapshot).await?));
+            return json(&U64::from(dev.execute(DevCommand::Snapshot).await?));
         }
         Method::EvmRevert => {
-            let id = params.at_most(1)?.required::<Count>(0)?.0;
-            return json(&(dev.order(DevOrder::Revert { id }).await? == 1));
+            let id = params.at_most(1)?.required::<Quantity>(0)?.0;
+            return json(&(dev.execute(DevCommand::Revert { id }).await? == 1));
         }
         Method::HardhatReset | Method::AnvilReset => {
             check_reset(params)?;
-            dev.order(DevOrder::Reset).await?;
+            dev.execute(DevCommand::Reset).await?;
             impersonated(node).clear();
             return done();
         }
-        Method::EvmSetAutomine => DevOrder::Automine(params.at_most(1)?.required(0)?),
-        Method::EvmSetIntervalMining => DevOrder::Interval { ms: params.at_most(1)?.required::<Count>(0)?.0 },
+        Method::EvmSetAutomine => DevCommand::SetAutomine(params.at_most(1)?.required(0)?),
+        Method::EvmSetIntervalMining => DevCommand::SetInterval { ms: params.at_most(1)?.required::<Quantity>(0)?.0 },
         Method::HardhatGetAutomine | Method::AnvilGetAutomine => return params.at_most(0).and_then(|_| json(&dev.automine())),
         Method::HardhatImpersonateAccount | Method::AnvilImpersonateAccount => {
             let account = params.at_most(1)?.required(0)?;
             let mut impersonated = impersonated(node);
             if impersonated.len() >= MAX_IMPERSONATED {
-                return Err(Reason::NotObeyed.with(format!("{MAX_IMPERSONATED} accounts are impersonated already")));
+                return Err(Reason::NotObeyed.with(format!("{MAX_IMPERSONATED} accounts are already impersonated")));
             }
             impersonated.insert(account);
             return done();
@@ -74,22 +77,24 @@ pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, par
             return done();
         }
         Method::HardhatSetNextBlockBaseFeePerGas | Method::AnvilSetNextBlockBaseFeePerGas => {
-            DevOrder::BaseFee { wei: params.at_most(1)?.required::<Count>(0)?.0 }
+            DevCommand::SetNextBaseFee { wei: params.at_most(1)?.required::<Quantity>(0)?.0 }
         }
-        Method::HardhatSetPrevRandao => DevOrder::Randomness(params.at_most(1)?.required::<U256>(0)?.into()),
+        Method::HardhatSetPrevRandao => DevCommand::SetNextRandomness(params.at_most(1)?.required::<U256>(0)?.into()),
         Method::HardhatDropTransaction | Method::AnvilDropTransaction => {
             return drop_transaction(node, dev, method, params).await;
         }
-        Method::AnvilDropAllTransactions => params.at_most(0).map(|_| DevOrder::Drop(DropOrder::All))?,
-        Method::AnvilRemovePoolTransactions => DevOrder::Drop(DropOrder::Of(params.at_most(1)?.required(0)?)),
+        Method::AnvilDropAllTransactions => params.at_most(0).map(|_| DevCommand::DropTransactions(DropTarget::All))?,
+        Method::AnvilRemovePoolTransactions => {
+            DevCommand::DropTransactions(DropTarget::Sender(params.at_most(1)?.required(0)?))
+        }
         Method::HardhatMetadata => return params.at_most(0).and_then(|_| metadata(node, dev)),
         Method::AnvilNodeInfo => {
             params.at_most(0)?;
-            return node.read(origin, info).await;
+            return node.read(origin, node_info).await;
         }
-        setter => DevOrder::Set(vec![change(setter, params)?]),
+        method => DevCommand::SetAccounts(vec![account_change(method, params)?]),
     };
-    dev.order(order).await?;
+    dev.execute(command).await?;
     done()
 }
 
@@ -98,24 +103,24 @@ pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, par
 fn check_reset(params: &Params<'_>) -> Result<(), RpcError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct How {
-        forking: Option<Box<How>>,
+    struct ResetOptions {
+        forking: Option<Box<ResetOptions>>,
         json_rpc_url: Option<serde_json::Value>,
         block_number: Option<serde_json::Value>,
     }
-    let mut next = params.at_most(1)?.optional::<How>(0)?.map(Box::new);
-    while let Some(how) = next {
-        if let Some(said) = how.json_rpc_url.or(how.block_number) {
+    let mut next = params.at_most(1)?.optional::<ResetOptions>(0)?.map(Box::new);
+    while let Some(options) = next {
+        if let Some(given) = options.json_rpc_url.or(options.block_number) {
             return Err(
-                Reason::NotObeyed.with(format!("no chain is forked here, not {said} either; a reset goes back to the genesis"))
+                Reason::NotObeyed.with(format!("forking is not supported, got {given}; a reset returns to the genesis"))
             );
         }
-        next = how.forking;
+        next = options.forking;
     }
     Ok(())
 }
 
-fn change(method: Method, params: &Params<'_>) -> Result<AccountChange, RpcError> {
+fn account_change(method: Method, params: &Params<'_>) -> Result<AccountChange, RpcError> {
     let account: Address = params.required(0)?;
     Ok(match method {
         Method::HardhatSetBalance | Method::AnvilSetBalance => AccountChange::Balance(account, params.at_most(2)?.required(1)?),
@@ -131,7 +136,7 @@ fn change(method: Method, params: &Params<'_>) -> Result<AccountChange, RpcError
             let (slot, value): (U256, U256) = (params.at_most(3)?.required(1)?, params.required(2)?);
             AccountChange::Storage(account, slot.into(), value.into())
         }
-        other => return Err(RpcError::internal(format!("{} sets nothing", other.name()))),
+        other => return Err(RpcError::internal(format!("unexpected method {}", other.name()))),
     })
 }
 
@@ -142,34 +147,34 @@ fn check_code(code: &Bytes) -> Result<(), RpcError> {
     }
     let refused = |why: &dyn std::fmt::Display| RpcError::invalid_params(format!("invalid argument 1: no WebAssembly: {why}"));
     let wasm = wasm::unpack(code).map_err(|error| refused(&error))?;
-    wasm::validate::check_by(Rules::DEVELOPMENT, &wasm).map_err(|error| refused(&error)).map(|_| ())
+    wasm::validate::check_with_rules(Rules::DEVELOPMENT, &wasm).map_err(|error| refused(&error)).map(|_| ())
 }
 
 /// Number in hexadecimal or decimal digits, or a JSON number.
 #[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "Digits")]
-struct Count(u64);
+#[serde(try_from = "QuantityInput")]
+struct Quantity(u64);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Digits {
+enum QuantityInput {
     Number(u64),
     Text(String),
 }
 
-impl TryFrom<Digits> for Count {
+impl TryFrom<QuantityInput> for Quantity {
     type Error = String;
 
-    fn try_from(digits: Digits) -> Result<Self, String> {
+    fn try_from(digits: QuantityInput) -> Result<Self, String> {
         let text = match digits {
-            Digits::Number(number) => return Ok(Self(number)),
-            Digits::Text(text) => text,
+            QuantityInput::Number(number) => return Ok(Self(number)),
+            QuantityInput::Text(text) => text,
         };
         let parsed = match text.strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16),
             None => text.parse(),
         };
-        parsed.map(Self).map_err(|_| format!("{text:?} is no number of 64 bits"))
+        parsed.map(Self).map_err(|_| format!("{text:?} is not a 64-bit number"))
     }
 }
 
@@ -177,32 +182,32 @@ impl TryFrom<Digits> for Count {
 async fn mine(dev: &dyn DevChain, params: &Params<'_>) -> Result<Json, RpcError> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum How {
-        At(Count),
-        Options { timestamp: Option<Count>, blocks: Option<Count> },
+    enum MineOptions {
+        Timestamp(Quantity),
+        Object { timestamp: Option<Quantity>, blocks: Option<Quantity> },
     }
     let (timestamp, blocks) = match params.at_most(1)?.optional(0)? {
         None => (None, None),
-        Some(How::At(timestamp)) => (Some(timestamp), None),
-        Some(How::Options { timestamp, blocks }) => (timestamp, blocks),
+        Some(MineOptions::Timestamp(timestamp)) => (Some(timestamp), None),
+        Some(MineOptions::Object { timestamp, blocks }) => (timestamp, blocks),
     };
-    if let Some(Count(timestamp)) = timestamp {
-        dev.order(DevOrder::Next { timestamp }).await?;
+    if let Some(Quantity(timestamp)) = timestamp {
+        dev.execute(DevCommand::SetNextTimestamp { timestamp }).await?;
     }
-    dev.order(DevOrder::Mine { blocks: blocks.map_or(1, |blocks| blocks.0), apart_seconds: None }).await?;
+    dev.execute(DevCommand::Mine { blocks: blocks.map_or(1, |blocks| blocks.0), interval_seconds: None }).await?;
     json(&U64::ZERO)
 }
 
 /// For a transaction in a block, hardhat returns an error and anvil null.
 async fn drop_transaction(node: &Node, dev: &dyn DevChain, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
     let hash: B256 = params.at_most(1)?.required(0)?;
-    let was_there = dev.order(DevOrder::Drop(DropOrder::One(hash))).await? == 1;
+    let found = dev.execute(DevCommand::DropTransactions(DropTarget::Transaction(hash))).await? == 1;
     if method == Method::AnvilDropTransaction {
-        return json(&was_there.then_some(hash));
+        return json(&found.then_some(hash));
     }
     match node.backend.transaction(&hash) {
-        Some((height, _)) if !was_there => Err(Reason::NotObeyed.with(format!("the transaction is in block {height}"))),
-        _ => json(&was_there),
+        Some((height, _)) if !found => Err(Reason::NotObeyed.with(format!("the transaction is in block {height}"))),
+        _ => json(&found),
     }
 }
 
@@ -223,7 +228,7 @@ fn metadata(node: &Node, dev: &dyn DevChain) -> Result<Json, RpcError> {
 }
 
 /// `anvil_nodeInfo`.
-fn info(node: &Node) -> Result<Json, RpcError> {
+fn node_info(node: &Node) -> Result<Json, RpcError> {
     let head = head(node)?;
     json(&serde_json::json!({
         "currentBlockNumber": U64::from(head.header.number),
@@ -250,7 +255,7 @@ fn impersonated(node: &Node) -> MutexGuard<'_, BTreeSet<Address>> {
 async fn send(node: &Arc<Node>, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let request: TransactionRequest = params.at_most(1)?.required(0)?;
     // One at a time, so that no two transactions take the same nonce.
-    let _turn = node.sending.lock().await;
+    let _guard = node.send_lock.lock().await;
     let raw = node.compute(origin, move |node| fill_and_sign(node, request)).await?;
     let hash = node.backend.submit(raw).await?;
     json::<B256>(&hash)
@@ -299,7 +304,7 @@ fn fill_and_sign(node: &Node, mut request: TransactionRequest) -> Result<Bytes, 
 
 fn estimate(node: &Node, request: TransactionRequest) -> Result<u64, RpcError> {
     let block = BlockId::Number(BlockNumberOrTag::Pending);
-    call::estimate(node, Trial { request, block, overrides: None, block_overrides: None })
+    call::estimate(node, CallRequest { request, block, overrides: None, block_overrides: None })
 }
 
 /// `eth_accounts`: addresses of the development keys.

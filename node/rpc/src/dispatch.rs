@@ -4,18 +4,18 @@
 //! threads of [`Node::read`](crate::node::Node::read) and [`Node::call`](crate::node::Node::call).
 
 use crate::access_list;
-use crate::answer::Caller;
-use crate::call::{self, Trial};
+use crate::call::{self, CallRequest};
 use crate::dag;
 use crate::dev;
 use crate::fees;
-use crate::filters::{self, Kind};
+use crate::filters::{self, FilterKind};
 use crate::jsonrpc::{Json, Params, json};
 use crate::logs;
 use crate::ots::{self, BlockName};
 use crate::proofs;
 use crate::raw;
 use crate::reads;
+use crate::requests::RequestContext;
 use crate::session::Topic;
 use crate::simulate;
 use crate::submit::{submit, submit_and_wait};
@@ -29,9 +29,9 @@ use corniche_state::StateView;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl Caller<'_> {
+impl RequestContext<'_> {
     /// Handles one request of a method that this node serves.
-    pub async fn result(&mut self, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
+    pub async fn dispatch(&mut self, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
         let (node, origin) = (self.node, self.client.origin);
         let backend = &node.backend;
         match method {
@@ -55,14 +55,15 @@ impl Caller<'_> {
 
             Method::EthGetBalance => {
                 let (address, block) = account_at(params)?;
-                node.look(origin, block, move |state| json(&state.account(&address).unwrap_or_default().balance)).await
+                node.read_state(origin, block, move |state| json(&state.account(&address).unwrap_or_default().balance)).await
             }
             Method::EthGetTransactionCount => {
                 let (address, block) = account_at(params)?;
                 if block == BlockId::Number(BlockNumberOrTag::Pending) {
                     return json(&U64::from(backend.pending_nonce(&address)));
                 }
-                node.look(origin, block, move |state| json(&U64::from(state.account(&address).unwrap_or_default().nonce))).await
+                node.read_state(origin, block, move |state| json(&U64::from(state.account(&address).unwrap_or_default().nonce)))
+                    .await
             }
             Method::EthGetCode => {
                 let (address, block) = account_at(params)?;
@@ -70,13 +71,13 @@ impl Caller<'_> {
                     let account = state.account(&address).unwrap_or_default();
                     json(&if account.has_code() { state.code(&account.code_hash).unwrap_or_default() } else { Bytes::new() })
                 };
-                node.look(origin, block, code).await
+                node.read_state(origin, block, code).await
             }
             Method::EthGetStorageAt => {
                 params.at_most(3)?;
                 let (address, slot) = (params.required(0)?, B256::from(params.required::<U256>(1)?));
                 let block = block_or_latest(params, 2)?;
-                node.look(origin, block, move |state| json(&state.storage(&address, &slot))).await
+                node.read_state(origin, block, move |state| json(&state.storage(&address, &slot))).await
             }
             Method::EthGetProof => {
                 let (address, slots) = (params.at_most(3)?.required(0)?, params.required(1)?);
@@ -91,17 +92,17 @@ impl Caller<'_> {
             }
 
             Method::EthCall => {
-                let trial = trial(params)?;
-                node.call(origin, move |node| json(&call::call(node, trial)?)).await
+                let call_request = call_request(params)?;
+                node.call(origin, move |node| json(&call::call(node, call_request)?)).await
             }
             Method::EthEstimateGas => {
-                let trial = trial(params)?;
-                node.call(origin, move |node| json(&U64::from(call::estimate(node, trial)?))).await
+                let call_request = call_request(params)?;
+                node.call(origin, move |node| json(&U64::from(call::estimate(node, call_request)?))).await
             }
 
             Method::EthCreateAccessList => {
-                let trial = trial(params)?;
-                node.call(origin, move |node| json(&access_list::create(node, trial)?)).await
+                let call_request = call_request(params)?;
+                node.call(origin, move |node| json(&access_list::create(node, call_request)?)).await
             }
 
             Method::EthSimulateV1 => {
@@ -159,7 +160,7 @@ impl Caller<'_> {
             | Method::AnvilSetCode
             | Method::AnvilSetStorageAt
             | Method::AnvilImpersonateAccount
-            | Method::AnvilStopImpersonatingAccount => dev::answer(node, origin, method, params).await,
+            | Method::AnvilStopImpersonatingAccount => dev::handle(node, origin, method, params).await,
             Method::EthSendRawTransaction => submit(node, params).await,
             Method::EthSendRawTransactionSync => submit_and_wait(node, origin, params).await,
             Method::EthGetTransactionByHash => {
@@ -235,15 +236,15 @@ impl Caller<'_> {
             Method::EthNewFilter => {
                 let filter: Filter = params.at_most(1)?.required(0)?;
                 logs::check(node, &filter)?;
-                json(&node.add_filter(origin, Kind::Logs(Box::new(filter)))?)
+                json(&node.add_filter(origin, FilterKind::Logs(Box::new(filter)))?)
             }
             Method::EthNewBlockFilter => {
                 params.at_most(0)?;
-                json(&node.add_filter(origin, Kind::Blocks)?)
+                json(&node.add_filter(origin, FilterKind::Blocks)?)
             }
             Method::EthNewPendingTransactionFilter => {
                 let full = params.at_most(1)?.optional(0)?.unwrap_or(false);
-                json(&node.add_filter(origin, Kind::Pending { full })?)
+                json(&node.add_filter(origin, FilterKind::Pending { full })?)
             }
             Method::EthGetFilterChanges => {
                 let id: U128 = params.at_most(1)?.required(0)?;
@@ -325,7 +326,7 @@ impl Caller<'_> {
             }
             Method::CornicheGetDag => {
                 let range = DagRange::new(params.at_most(2)?.required(0)?, params.required::<U64>(1)?.to());
-                node.read(origin, move |node| json(&dag::window(node, range)?)).await
+                node.read(origin, move |node| json(&dag::section(node, range)?)).await
             }
 
             Method::OtsGetApiLevel => params.at_most(0).and_then(|_| json(&ots::API_LEVEL)),
@@ -360,11 +361,11 @@ impl Caller<'_> {
             }
             Method::OtsSearchTransactionsBefore => {
                 let (address, block, size) = ots_page(params)?;
-                node.read(origin, move |node| ots::before(node, address, block, size)).await
+                node.read(origin, move |node| ots::search_before(node, address, block, size)).await
             }
             Method::OtsSearchTransactionsAfter => {
                 let (address, block, size) = ots_page(params)?;
-                node.read(origin, move |node| ots::after(node, address, block, size)).await
+                node.read(origin, move |node| ots::search_after(node, address, block, size)).await
             }
             Method::OtsGetTransactionBySenderAndNonce => {
                 let (sender, nonce): (Address, Index) = (params.at_most(2)?.required(0)?, params.required(1)?);
@@ -372,7 +373,7 @@ impl Caller<'_> {
             }
             Method::OtsGetContractCreator => {
                 let address: Address = params.at_most(1)?.required(0)?;
-                node.call(origin, move |node| json(&ots::creator(node, address)?)).await
+                node.call(origin, move |node| json(&ots::contract_creator(node, address)?)).await
             }
 
             Method::DebugTraceTransaction => {
@@ -404,7 +405,7 @@ impl Caller<'_> {
                 logs::check(self.node, &filter)?;
                 Topic::Logs(Arc::new(filter))
             }
-            "syncing" => Topic::Syncing { told: None },
+            "syncing" => Topic::Syncing { reported: None },
             "newPendingTransactions" => Topic::Pending { full: params.optional(1)?.unwrap_or(false) },
             "corniche_dag" => {
                 dag::growth(self.node)?;
@@ -441,9 +442,9 @@ fn block_by_hash(params: &Params<'_>) -> Result<BlockId, RpcError> {
     params.required::<B256>(0).map(BlockId::from)
 }
 
-fn trial(params: &Params<'_>) -> Result<Trial, RpcError> {
+fn call_request(params: &Params<'_>) -> Result<CallRequest, RpcError> {
     params.at_most(4)?;
-    Ok(Trial {
+    Ok(CallRequest {
         request: params.required(0)?,
         block: block_or_latest(params, 1)?,
         overrides: params.optional(2)?,

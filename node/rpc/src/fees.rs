@@ -14,11 +14,11 @@ const TIP_PERCENTILE: usize = 60;
 
 /// Cached suggestion for one head: wallets ask for it far more often than it changes.
 #[derive(Debug, Default)]
-pub(crate) struct TipMemo(Mutex<Option<(Height, u64)>>);
+pub(crate) struct TipCache(Mutex<Option<(Height, u64)>>);
 
-impl TipMemo {
+impl TipCache {
     /// Call it after a revert: another block may follow at the same height.
-    pub fn forget(&self) {
+    pub fn clear(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
@@ -26,15 +26,15 @@ impl TipMemo {
 /// Tip paid in recent blocks, in wei per gas, at least the configured minimum.
 pub(crate) fn suggested_tip(node: &Node) -> u64 {
     let head = node.backend.head();
-    let known = *node.tip.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, tip)) = known.filter(|(height, _)| *height == head) {
+    let cached = *node.tip.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, tip)) = cached.filter(|(height, _)| *height == head) {
         return tip;
     }
     let blocks = (head.0.saturating_sub(TIP_BLOCKS - 1)..=head.0).filter_map(|height| node.backend.block(Height(height)));
     let mut tips: Vec<u128> = blocks.flat_map(|block| paid_tips(&block).map(|(tip, _)| tip).collect::<Vec<_>>()).collect();
     tips.sort_unstable();
-    let usual = tips.get(tips.len().saturating_sub(1) * TIP_PERCENTILE / 100).copied().unwrap_or(0);
-    let tip = u64::try_from(usual).unwrap_or(u64::MAX).max(node.config.minimum_tip);
+    let percentile_tip = tips.get(tips.len().saturating_sub(1) * TIP_PERCENTILE / 100).copied().unwrap_or(0);
+    let tip = u64::try_from(percentile_tip).unwrap_or(u64::MAX).max(node.config.minimum_tip);
     *node.tip.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, tip));
     tip
 }

@@ -5,7 +5,7 @@
 //! exception, since only the newest are kept. A filter that is not polled expires.
 
 use crate::backend::Reverted;
-use crate::budget::{Budget, Loan};
+use crate::budget::{Budget, Reservation};
 use crate::convert;
 use crate::logs;
 use crate::node::Node;
@@ -22,13 +22,13 @@ use std::time::Duration;
 use crate::jsonrpc::{Json, json};
 
 /// Number of pending transactions kept for filters.
-const PENDING_KEPT: usize = 8192;
+const MAX_PENDING_HASHES: usize = 8192;
 /// Maximum number of block hashes per response.
 const MAX_BLOCK_HASHES: u64 = 1024;
 /// Maximum number of logs from reverted blocks kept per filter. Only development chains revert blocks.
 const MAX_REMOVED_LOGS: usize = 10_000;
 /// Maximum number of attempts when reverts interfere with a poll.
-const TIMES_LOOKED: usize = 8;
+const MAX_POLL_ATTEMPTS: usize = 8;
 
 /// Random, so that no client can guess another's.
 pub(crate) fn random_id() -> U128 {
@@ -38,31 +38,31 @@ pub(crate) fn random_id() -> U128 {
 pub(crate) struct Filters {
     entries: Mutex<BTreeMap<U128, Entry>>,
     pending: Mutex<Pending>,
-    places: Budget,
+    budget: Budget,
     lifetime: Duration,
 }
 
 struct Entry {
-    kind: Kind,
+    kind: FilterKind,
     /// Next height, or number of the next pending transaction, to report.
     next: u64,
-    used: TimestampMs,
+    last_used: TimestampMs,
     /// Number of reverts that removed blocks which this filter had passed.
     reverts: u64,
     /// Logs that were reported and then reverted.
     removed: Vec<Log>,
-    _place: Loan,
+    _reservation: Reservation,
 }
 
 /// Position of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FilterPosition {
     next: u64,
     reverts: u64,
 }
 
 #[derive(Clone)]
-pub(crate) enum Kind {
+pub(crate) enum FilterKind {
     Blocks,
     Pending { full: bool },
     Logs(Box<Filter>),
@@ -83,30 +83,30 @@ impl Pending {
 }
 
 impl Filters {
-    pub fn new(places: Budget, lifetime: Duration) -> Self {
-        Self { entries: Mutex::default(), pending: Mutex::default(), places, lifetime }
+    pub fn new(budget: Budget, lifetime: Duration) -> Self {
+        Self { entries: Mutex::default(), pending: Mutex::default(), budget, lifetime }
     }
 
     /// Records a transaction that entered the pool.
     pub fn pending(&self, hash: B256) {
         let mut pending = self.lock_pending();
-        if pending.hashes.len() == PENDING_KEPT {
+        if pending.hashes.len() == MAX_PENDING_HASHES {
             pending.hashes.pop_front();
             pending.first += 1;
         }
         pending.hashes.push_back(hash);
     }
 
-    pub fn add(&self, client: Origin, kind: Kind, head: Height, now: TimestampMs) -> Result<U128, RpcError> {
+    pub fn add(&self, client: Origin, kind: FilterKind, head: Height, now: TimestampMs) -> Result<U128, RpcError> {
         let next = match kind {
-            Kind::Blocks | Kind::Logs(_) => head.0 + 1,
-            Kind::Pending { .. } => self.lock_pending().next(),
+            FilterKind::Blocks | FilterKind::Logs(_) => head.0 + 1,
+            FilterKind::Pending { .. } => self.lock_pending().next(),
         };
         let mut entries = self.lock();
         self.expire(&mut entries, now);
-        let place = self.places.lend(client, 1)?;
+        let reservation = self.budget.reserve(client, 1)?;
         let id = random_id();
-        entries.insert(id, Entry { kind, next, used: now, reverts: 0, removed: Vec::new(), _place: place });
+        entries.insert(id, Entry { kind, next, last_used: now, reverts: 0, removed: Vec::new(), _reservation: reservation });
         Ok(id)
     }
 
@@ -116,33 +116,33 @@ impl Filters {
     }
 
     /// Returns kind and position of the filter; marks it as used.
-    pub fn get(&self, id: U128, now: TimestampMs) -> Result<(Kind, Place), RpcError> {
+    pub fn get(&self, id: U128, now: TimestampMs) -> Result<(FilterKind, FilterPosition), RpcError> {
         let mut entries = self.lock();
         self.expire(&mut entries, now);
         let entry = entries.get_mut(&id).ok_or_else(|| Reason::FilterNotFound.error())?;
-        entry.used = now;
-        Ok((entry.kind.clone(), Place { next: entry.next, reverts: entry.reverts }))
+        entry.last_used = now;
+        Ok((entry.kind.clone(), FilterPosition { next: entry.next, reverts: entry.reverts }))
     }
 
     /// Handles the removal of blocks from the chain.
     pub fn revert(&self, reverted: &Reverted) {
-        let left = reverted.to.0;
-        for entry in self.lock().values_mut().filter(|entry| entry.next > left + 1) {
+        let new_head = reverted.to.0;
+        for entry in self.lock().values_mut().filter(|entry| entry.next > new_head + 1) {
             match &entry.kind {
-                Kind::Blocks => entry.next = left + 1,
-                Kind::Logs(filter) => {
+                FilterKind::Blocks => entry.next = new_head + 1,
+                FilterKind::Logs(filter) => {
                     let room = MAX_REMOVED_LOGS.saturating_sub(entry.removed.len());
                     entry.removed.extend(logs::removed(reverted, filter, entry.next).take(room));
-                    entry.next = left + 1;
+                    entry.next = new_head + 1;
                 }
-                Kind::Pending { .. } => continue,
+                FilterKind::Pending { .. } => continue,
             }
             entry.reverts += 1;
         }
     }
 
     /// Puts back removed logs that could not be sent to the client.
-    fn keep(&self, id: U128, removed: Vec<Log>) {
+    fn restore_removed(&self, id: U128, removed: Vec<Log>) {
         if let Some(entry) = self.lock().get_mut(&id) {
             entry.removed.splice(0..0, removed);
         }
@@ -150,7 +150,7 @@ impl Filters {
 
     /// Moves the filter on to `next`, and returns the removed logs that the client must get first. `None` if
     /// a revert meanwhile removed blocks that the filter had passed: then the results found may be outdated.
-    fn advance(&self, id: U128, from: Place, next: u64) -> Option<Vec<Log>> {
+    fn advance(&self, id: U128, from: FilterPosition, next: u64) -> Option<Vec<Log>> {
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(&id) else { return Some(Vec::new()) };
         if entry.reverts != from.reverts {
@@ -162,7 +162,7 @@ impl Filters {
 
     fn expire(&self, entries: &mut BTreeMap<U128, Entry>, now: TimestampMs) {
         let lifetime = self.lifetime.as_millis();
-        entries.retain(|_, entry| u128::from(now.0.saturating_sub(entry.used.0)) <= lifetime);
+        entries.retain(|_, entry| u128::from(now.0.saturating_sub(entry.last_used.0)) <= lifetime);
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<U128, Entry>> {
@@ -178,60 +178,60 @@ impl Filters {
 /// `eth_getFilterChanges`.
 pub(crate) fn changes(node: &Node, id: U128) -> Result<Json, RpcError> {
     // Retries if a development chain reverts meanwhile; the number of attempts is bounded.
-    for _ in 0..TIMES_LOOKED {
-        if let Some(told) = changes_unless_reverted(node, id)? {
-            return Ok(told);
+    for _ in 0..MAX_POLL_ATTEMPTS {
+        if let Some(changes_found) = try_changes(node, id)? {
+            return Ok(changes_found);
         }
     }
     json::<[B256; 0]>(&[])
 }
 
-fn changes_unless_reverted(node: &Node, id: U128) -> Result<Option<Json>, RpcError> {
-    let (kind, place) = node.filters.get(id, (node.clock)())?;
-    let from = place.next;
+fn try_changes(node: &Node, id: U128) -> Result<Option<Json>, RpcError> {
+    let (kind, position) = node.filters.get(id, (node.clock)())?;
+    let from = position.next;
     let head = node.backend.head().0;
     match kind {
-        Kind::Blocks => {
+        FilterKind::Blocks => {
             let end = (head + 1).min(from + MAX_BLOCK_HASHES);
             let hashes: Vec<B256> =
                 (from..end).filter_map(|height| node.backend.block(Height(height))).map(|block| block.hash).collect();
-            node.filters.advance(id, place, end).map(|_| json(&hashes)).transpose()
+            node.filters.advance(id, position, end).map(|_| json(&hashes)).transpose()
         }
-        Kind::Logs(filter) => {
-            let followed = logs::follow(node, &filter, from, head);
-            let next = followed.as_ref().map_or_else(|(_, next)| *next, |followed| followed.next);
+        FilterKind::Logs(filter) => {
+            let batch = logs::collect_logs(node, &filter, from, head);
+            let next = batch.as_ref().map_or_else(|(_, next)| *next, |batch| batch.next);
             // If the response fails, the client gets no logs, so the removed ones are kept.
-            let Ok(followed) = followed else {
-                let removed = node.filters.advance(id, place, next);
-                node.filters.keep(id, removed.unwrap_or_default());
-                return followed.map(|_| None).map_err(|(error, _)| error);
+            let Ok(batch) = batch else {
+                let removed = node.filters.advance(id, position, next);
+                node.filters.restore_removed(id, removed.unwrap_or_default());
+                return batch.map(|_| None).map_err(|(error, _)| error);
             };
-            let Some(removed) = node.filters.advance(id, place, next) else { return Ok(None) };
-            json(&[removed, followed.logs].concat()).map(Some)
+            let Some(removed) = node.filters.advance(id, position, next) else { return Ok(None) };
+            json(&[removed, batch.logs].concat()).map(Some)
         }
-        Kind::Pending { full } => {
+        FilterKind::Pending { full } => {
             let (hashes, next) = {
                 let pending = node.filters.lock_pending();
                 let skip = usize::try_from(from.saturating_sub(pending.first)).unwrap_or(usize::MAX);
                 (pending.hashes.iter().skip(skip).copied().collect::<Vec<_>>(), pending.next())
             };
             if !full {
-                node.filters.advance(id, place, next);
+                node.filters.advance(id, position, next);
                 return json(&hashes).map(Some);
             }
-            let (mut told, mut bytes) = (Vec::new(), 0);
+            let (mut changes_found, mut bytes) = (Vec::new(), 0);
             for (number, hash) in (next - hashes.len() as u64..).zip(&hashes) {
                 let Some(waiting) = node.backend.pool_transaction(hash) else { continue };
                 bytes += txpool::json_bytes(&waiting);
-                if bytes > node.config.max_response_bytes && !told.is_empty() {
+                if bytes > node.config.max_response_bytes && !changes_found.is_empty() {
                     // The rest follows with the next poll.
-                    node.filters.advance(id, place, number);
-                    return json(&told).map(Some);
+                    node.filters.advance(id, position, number);
+                    return json(&changes_found).map(Some);
                 }
-                told.push(convert::pending_transaction(waiting.transaction(), waiting.sender()));
+                changes_found.push(convert::pending_transaction(waiting.transaction(), waiting.sender()));
             }
-            node.filters.advance(id, place, next);
-            json(&told).map(Some)
+            node.filters.advance(id, position, next);
+            json(&changes_found).map(Some)
         }
     }
 }
@@ -239,8 +239,8 @@ fn changes_unless_reverted(node: &Node, id: U128) -> Result<Option<Json>, RpcErr
 /// `eth_getFilterLogs`: all logs that match a log filter, like `eth_getLogs`.
 pub(crate) fn all_logs(node: &Node, id: U128) -> Result<Json, RpcError> {
     match node.filters.get(id, (node.clock)())?.0 {
-        Kind::Logs(filter) => json(&logs::search(node, &filter)?),
-        Kind::Blocks | Kind::Pending { .. } => Err(Reason::FilterNotFound.error()),
+        FilterKind::Logs(filter) => json(&logs::search(node, &filter)?),
+        FilterKind::Blocks | FilterKind::Pending { .. } => Err(Reason::FilterNotFound.error()),
     }
 }
 
@@ -249,54 +249,54 @@ mod tests {
     use super::*;
     use crate::budget;
 
-    fn filters(most: usize, lifetime: Duration) -> Filters {
-        let kind = budget::Kind::places(Reason::TooManyFilters, "filters");
-        Filters::new(Budget::new(kind, most, true), lifetime)
+    fn filters(max: usize, lifetime: Duration) -> Filters {
+        let resource = budget::Resource::slots(Reason::TooManyFilters, "filters");
+        Filters::new(Budget::new(resource, max, true), lifetime)
     }
 
     #[test]
-    fn filters_are_bounded_and_forgotten_when_unused() {
+    fn unused_filters_expire() {
         let filters = filters(2, Duration::from_secs(10));
-        let here = Origin::of([127, 0, 0, 1].into());
+        let client = Origin::of([127, 0, 0, 1].into());
         let at = |seconds: u64| TimestampMs(seconds * 1000);
-        let first = filters.add(here, Kind::Blocks, Height(5), at(0)).unwrap();
-        let second = filters.add(here, Kind::Blocks, Height(5), at(6)).unwrap();
+        let first = filters.add(client, FilterKind::Blocks, Height(5), at(0)).unwrap();
+        let second = filters.add(client, FilterKind::Blocks, Height(5), at(6)).unwrap();
         assert_ne!(first, second);
-        assert_eq!(filters.add(here, Kind::Blocks, Height(5), at(6)).unwrap_err().code, -32005);
+        assert_eq!(filters.add(client, FilterKind::Blocks, Height(5), at(6)).unwrap_err().code, -32005);
         // After ten seconds the first filter still exists, and the poll renews it.
         assert!(filters.get(first, at(10)).is_ok());
         // The second was last used 11 s ago; it expires and makes room.
         assert!(filters.get(second, at(17)).is_err());
-        assert!(filters.add(here, Kind::Blocks, Height(5), at(17)).is_ok());
+        assert!(filters.add(client, FilterKind::Blocks, Height(5), at(17)).is_ok());
         assert!(filters.get(first, at(17)).is_ok());
         assert!(filters.remove(first) && !filters.remove(first));
     }
 
     /// Otherwise a poll during a revert would skip the blocks that follow it without reporting them.
     #[test]
-    fn who_looked_before_blocks_were_taken_back_does_not_advance_after() {
+    fn revert_during_poll_does_not_advance() {
         let filters = filters(1, Duration::from_secs(1));
         let now = TimestampMs(0);
-        let id = filters.add(Origin::of([127, 0, 0, 1].into()), Kind::Blocks, Height(5), now).unwrap();
+        let id = filters.add(Origin::of([127, 0, 0, 1].into()), FilterKind::Blocks, Height(5), now).unwrap();
         let (_, before) = filters.get(id, now).unwrap();
         assert!(filters.advance(id, before, 9).is_some());
-        let (_, looking) = filters.get(id, now).unwrap();
+        let (_, during) = filters.get(id, now).unwrap();
         filters.revert(&Reverted { to: Height(6), removed: Vec::new() });
-        assert_eq!(filters.advance(id, looking, 12), None);
+        assert_eq!(filters.advance(id, during, 12), None);
         let (_, after) = filters.get(id, now).unwrap();
-        assert_eq!((looking.next, after.next), (9, 7));
+        assert_eq!((during.next, after.next), (9, 7));
         // A revert of blocks that the filter had not reached changes nothing.
         filters.revert(&Reverted { to: Height(6), removed: Vec::new() });
         assert_eq!(filters.advance(id, after, 8), Some(Vec::new()));
     }
 
     #[test]
-    fn only_the_newest_pending_transactions_are_kept() {
+    fn newest_pending_hashes_are_kept() {
         let filters = filters(1, Duration::from_secs(1));
-        for index in 0..PENDING_KEPT + 10 {
+        for index in 0..MAX_PENDING_HASHES + 10 {
             filters.pending(B256::left_padding_from(&(index as u64).to_be_bytes()));
         }
         let pending = filters.lock_pending();
-        assert_eq!((pending.hashes.len(), pending.first), (PENDING_KEPT, 10));
+        assert_eq!((pending.hashes.len(), pending.first), (MAX_PENDING_HASHES, 10));
     }
 }

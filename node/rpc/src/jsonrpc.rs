@@ -3,7 +3,7 @@
 //! Text that is not JSON gets error -32700, JSON that is not a request -32600. Ids are returned exactly as
 //! received. A request without an id is a notification and gets no response; an id of `null` gets one.
 
-use crate::budget::Loan;
+use crate::budget::Reservation;
 use corniche_api::{ErrorCode, Reason, RpcError};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -13,14 +13,14 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub(crate) struct Json {
     pub text: Box<RawValue>,
-    pub reserved: Loan,
+    pub reserved: Reservation,
 }
 
 /// Serialises a result.
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<Json, RpcError> {
     let text = serde_json::value::to_raw_value(value);
-    let text = text.map_err(|error| RpcError::internal(format!("answer cannot be written: {error}")))?;
-    Ok(Json { text, reserved: Loan::default() })
+    let text = text.map_err(|error| RpcError::internal(format!("cannot encode the response: {error}")))?;
+    Ok(Json { text, reserved: Reservation::default() })
 }
 
 /// Parsed body.
@@ -155,20 +155,20 @@ impl<'a> Params<'a> {
     pub fn optional<T: DeserializeOwned>(&self, position: usize) -> Result<Option<T>, RpcError> {
         let Some(raw) = self.list()?.get(position) else { return Ok(None) };
         serde_json::from_str(raw.get()).map_err(|error| {
-            RpcError::invalid_params(format!("invalid argument {position}: {}", shortened(&error.to_string())))
+            RpcError::invalid_params(format!("invalid argument {position}: {}", truncate_middle(&error.to_string())))
         })
     }
 }
 
 /// Shortens serde's message, which may repeat a large value from the body. The expected type and the position
 /// come after the value, so both ends are kept.
-fn shortened(words: &str) -> String {
-    const EACH_SIDE: usize = 150;
-    let count = words.chars().count();
-    if count <= 2 * EACH_SIDE {
-        return words.into();
+fn truncate_middle(text: &str) -> String {
+    const KEPT_CHARS_PER_SIDE: usize = 150;
+    let count = text.chars().count();
+    if count <= 2 * KEPT_CHARS_PER_SIDE {
+        return text.into();
     }
-    let (head, tail) = (words.chars().take(EACH_SIDE), words.chars().skip(count - EACH_SIDE));
+    let (head, tail) = (text.chars().take(KEPT_CHARS_PER_SIDE), text.chars().skip(count - KEPT_CHARS_PER_SIDE));
     head.chain(['…']).chain(tail).collect()
 }
 
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_kept_as_written() {
+    fn request_ids_are_preserved() {
         for id in ["1", "\"a\\u0041\"", "null", "-3", "18446744073709551616", "1.50"] {
             assert_eq!(id_of(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#)).as_deref(), Some(id));
         }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_differs_from_what_is_not_a_request() {
+    fn invalid_json_and_invalid_request_codes() {
         let code = |text: &[u8]| match Body::parse(text, 2) {
             Body::Refused(error) => error.code,
             Body::Single(Message::Invalid) => Message::invalid().code,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_a_body_deeply_is_refused_and_harmless() {
+    fn deep_nesting_is_rejected() {
         let deep = "[".repeat(500_000);
         assert!(matches!(Body::parse(deep.as_bytes(), 10), Body::Refused(error) if error.code == -32700));
         let deep = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
@@ -252,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_id_wants_no_answer() {
+    fn notification_gets_no_response() {
         let body = Body::parse(br#"{"jsonrpc":"2.0","method":"eth_chainId","params":[]}"#, 1);
         assert!(matches!(body, Body::Single(Message::Notification)));
     }
 
     #[test]
-    fn parameters_are_refused_by_position() {
+    fn parameter_errors_name_position() {
         let text = RawValue::from_string("[\"0x1\", null, true]".into()).unwrap();
         let params = Params::new(Some(&text));
         assert_eq!(params.required::<String>(0).unwrap(), "0x1");

@@ -3,15 +3,15 @@
 //!
 //! ```text
 //!            ┌ POST ───────┐
-//! connection ┤             ├▶ answer ▶ dispatch ▶ handlers ▶ Backend
-//! (listener) └ websocket ──┘ (bodies)   (table)      └▶ work: bounded threads for calls and reads
+//! connection ┤             ├▶ requests ▶ dispatch ▶ handlers ▶ Backend
+//! (listener) └ websocket ──┘ (bodies)     (table)      └▶ fair_executor: bounded threads for calls and reads
 //!                  ▲ session: positions of subscriptions
 //! ```
 //!
 //! - [`backend`]: interface to the node; the server stores no chain data.
 //! - [`server`]: HTTP, CORS, limits on bodies and responses; [`listener`]: limits on connections, clients
-//!   behind proxies; [`budget`], [`rates`], [`work`], [`time`]: each client's share of common resources.
-//! - [`jsonrpc`]: framing; [`answer`]: bodies and batches; [`dispatch`]: the method table.
+//!   behind proxies; [`budget`], [`rate_limit`], [`fair_executor`], [`deadline`]: each client's share of common resources.
+//! - [`jsonrpc`]: framing; [`requests`]: bodies and batches; [`dispatch`]: the method table.
 //! - [`overrides`]: state and block overrides; [`replay`]: re-execution of blocks, for [`trace`].
 //! - [`simulate`]: simulated blocks of calls.
 //! - [`reads`], [`access_list`], [`call`], [`proofs`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`],
@@ -22,7 +22,6 @@
 //! because clients match them.
 
 mod access_list;
-mod answer;
 pub mod backend;
 mod budget;
 mod call;
@@ -30,8 +29,10 @@ mod config;
 mod console;
 mod convert;
 mod dag;
+mod deadline;
 mod dev;
 mod dispatch;
+mod fair_executor;
 mod faucet;
 mod fees;
 mod filters;
@@ -43,22 +44,22 @@ mod node;
 mod ots;
 mod overrides;
 mod proofs;
-mod rates;
+mod rate_limit;
 mod raw;
 mod reads;
 mod replay;
+mod requests;
 mod server;
 mod session;
 mod simulate;
 mod submit;
-mod time;
 mod trace;
 mod txpool;
 mod websocket;
-mod work;
 
 pub use backend::{
-    AccountChange, Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, DropOrder, Reverted, SyncProgress,
+    AccountChange, Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, Reverted,
+    SyncProgress,
 };
 pub use config::RpcConfig;
 pub use faucet::FaucetConfig;

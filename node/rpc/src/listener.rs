@@ -2,7 +2,7 @@
 
 use crate::config::RpcConfig;
 use crate::metrics::Metrics;
-use crate::rates::Bucket;
+use crate::rate_limit::TokenBucket;
 use axum::extract::connect_info::Connected;
 use axum::http::HeaderMap;
 use axum::serve::IncomingStream;
@@ -23,7 +23,7 @@ use tokio::time::{Instant, Sleep};
 /// connections cannot fill the kernel's accept queue.
 pub(crate) struct BoundedListener {
     listener: TcpListener,
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     /// Number of open connections by address, and its limit.
     addresses: Arc<Mutex<BTreeMap<Origin, usize>>>,
     max_per_address: usize,
@@ -37,7 +37,7 @@ impl BoundedListener {
     pub fn new(listener: TcpListener, config: &RpcConfig, metrics: Metrics) -> Self {
         Self {
             listener,
-            room: Arc::new(Semaphore::new(config.max_connections)),
+            slots: Arc::new(Semaphore::new(config.max_connections)),
             addresses: Arc::default(),
             max_per_address: config.max_connections_per_address,
             proxies: config.trusted_proxies.clone(),
@@ -47,16 +47,16 @@ impl BoundedListener {
     }
 
     /// Takes a place of the total limit and one of the address's limit.
-    fn admit(&self, peer: IpAddr) -> Option<Place> {
+    fn admit(&self, peer: IpAddr) -> Option<ConnectionSlot> {
         let origin = Origin::of(peer);
-        let permit = Arc::clone(&self.room).try_acquire_owned().ok()?;
+        let permit = Arc::clone(&self.slots).try_acquire_owned().ok()?;
         let mut addresses = lock(&self.addresses);
         let open = addresses.entry(origin).or_default();
         if *open >= self.max_per_address && !proxy::trusts(&self.proxies, peer) {
             return None;
         }
         *open += 1;
-        Some(Place { addresses: self.addresses.clone(), origin, _permit: permit })
+        Some(ConnectionSlot { addresses: self.addresses.clone(), origin, _permit: permit })
     }
 }
 
@@ -75,14 +75,14 @@ impl axum::serve::Listener for BoundedListener {
                     continue;
                 }
             };
-            let Some(place) = self.admit(address.ip()) else {
+            let Some(slot) = self.admit(address.ip()) else {
                 self.metrics.connections_refused.inc();
                 continue;
             };
             // Responses are written whole; Nagle's algorithm would only delay them.
             let _ = stream.set_nodelay(true);
             self.metrics.connections.inc();
-            return (Connection::new(stream, place, self.idle_timeout, self.metrics.clone()), address);
+            return (Connection::new(stream, slot, self.idle_timeout, self.metrics.clone()), address);
         }
     }
 
@@ -97,13 +97,13 @@ fn lock(addresses: &Mutex<BTreeMap<Origin, usize>>) -> MutexGuard<'_, BTreeMap<O
 }
 
 /// Place in the limits, given back when dropped.
-struct Place {
+struct ConnectionSlot {
     addresses: Arc<Mutex<BTreeMap<Origin, usize>>>,
     origin: Origin,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut addresses = lock(&self.addresses);
         if let Some(open) = addresses.get_mut(&self.origin) {
@@ -121,7 +121,7 @@ pub(crate) struct Client {
     /// Remote address of the connection: the client or a proxy.
     pub peer: IpAddr,
     pub origin: Origin,
-    pub connection: Arc<Mutex<Bucket>>,
+    pub connection: Arc<Mutex<TokenBucket>>,
 }
 
 impl Connected<IncomingStream<'_, BoundedListener>> for Client {
@@ -134,7 +134,7 @@ impl Connected<IncomingStream<'_, BoundedListener>> for Client {
 
 impl Client {
     /// Returns the client behind trusted proxies, or `self` if the peer is not a trusted proxy.
-    pub fn behind(self, proxies: &[Proxy], headers: &HeaderMap) -> Self {
+    pub fn resolve_proxies(self, proxies: &[Proxy], headers: &HeaderMap) -> Self {
         if !proxy::trusts(proxies, self.peer) {
             return self;
         }
@@ -149,16 +149,16 @@ pub(crate) struct Connection {
     idle: Pin<Box<Sleep>>,
     idle_timeout: Duration,
     metrics: Metrics,
-    _place: Place,
+    _slot: ConnectionSlot,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, place: Place, idle_timeout: Duration, metrics: Metrics) -> Self {
+    fn new(stream: TcpStream, slot: ConnectionSlot, idle_timeout: Duration, metrics: Metrics) -> Self {
         let idle = Box::pin(tokio::time::sleep(idle_timeout));
-        Self { stream, idle, idle_timeout, metrics, _place: place }
+        Self { stream, idle, idle_timeout, metrics, _slot: slot }
     }
 
-    fn moved(&mut self) {
+    fn reset_idle_timer(&mut self) {
         let deadline = Instant::now() + self.idle_timeout;
         self.idle.as_mut().reset(deadline);
     }
@@ -169,7 +169,7 @@ impl AsyncRead for Connection {
         let this = self.get_mut();
         match Pin::new(&mut this.stream).poll_read(context, buffer) {
             Poll::Ready(result) => {
-                this.moved();
+                this.reset_idle_timer();
                 Poll::Ready(result)
             }
             Poll::Pending => this.idle.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into())),
@@ -211,7 +211,7 @@ impl Connection {
     fn after_write(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(result) => {
-                self.moved();
+                self.reset_idle_timer();
                 Poll::Ready(result)
             }
             Poll::Pending => self.idle.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into())),

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::time::Instant;
 
 /// Number of blocks between two checks of the deadline.
-const BLOCKS_BETWEEN_LOOKS: u64 = 64;
+const DEADLINE_CHECK_INTERVAL: u64 = 64;
 /// Approximate size of one log as JSON without its data, in bytes.
 const LOG_JSON_BYTES: usize = 700;
 
@@ -20,12 +20,12 @@ const LOG_JSON_BYTES: usize = 700;
 ///
 /// Too many addresses or topics: each is compared with every log.
 pub(crate) fn check(node: &Node, filter: &Filter) -> Result<(), RpcError> {
-    let most = node.config.max_log_criteria;
-    if filter.address.len() > most {
-        return Err(Reason::TooManyAddresses.with(most));
+    let limit = node.config.max_log_criteria;
+    if filter.address.len() > limit {
+        return Err(Reason::TooManyAddresses.with(limit));
     }
-    if filter.topics.iter().any(|alternatives| alternatives.len() > most) {
-        return Err(Reason::TooManyTopics.with(most));
+    if filter.topics.iter().any(|alternatives| alternatives.len() > limit) {
+        return Err(Reason::TooManyTopics.with(limit));
     }
     Ok(())
 }
@@ -33,19 +33,19 @@ pub(crate) fn check(node: &Node, filter: &Filter) -> Result<(), RpcError> {
 /// `eth_getLogs`.
 pub(crate) fn search(node: &Node, filter: &Filter) -> Result<Vec<Log>, RpcError> {
     check(node, filter)?;
-    let mut found = Found::new(node);
+    let mut collector = LogCollector::new(node);
     let heights = heights(node, filter)?;
     let deadline = Instant::now() + node.config.max_log_time;
     for height in heights.clone() {
-        if height % BLOCKS_BETWEEN_LOOKS == 0 && height > *heights.start() && Instant::now() >= deadline {
+        if height % DEADLINE_CHECK_INTERVAL == 0 && height > *heights.start() && Instant::now() >= deadline {
             let searched = format!("blocks {:#x} to {:#x} searched", heights.start(), height - 1);
             return Err(Reason::QueryTooLong.with(format!("{:?}, {searched}; ask for fewer blocks", node.config.max_log_time)));
         }
         if let Some(block) = candidate(node, filter, Height(height)) {
-            found.add(matching(&block, filter))?;
+            collector.add(matching(&block, filter))?;
         }
     }
-    Ok(found.logs)
+    Ok(collector.logs)
 }
 
 /// Heights covered by a filter, clipped to existing blocks. Refuses ranges above the limit.
@@ -68,22 +68,22 @@ fn heights(node: &Node, filter: &Filter) -> Result<RangeInclusive<u64>, RpcError
         return Err(Reason::InvalidBlockRange.error());
     }
     let to = to.min(head);
-    within_span(node, from, to)?;
+    check_span(node, from, to)?;
     Ok(from..=to)
 }
 
 /// Refuses a range that spans too much time; the error contains the largest range from the same block.
-fn within_span(node: &Node, from: u64, to: u64) -> Result<(), RpcError> {
+fn check_span(node: &Node, from: u64, to: u64) -> Result<(), RpcError> {
     let time = |height| node.backend.timestamp(Height(height));
     let (Some(begin), Some(end)) = (time(from), time(to)) else { return Ok(()) };
-    let most = node.config.max_log_span.as_secs();
-    if end.saturating_sub(begin) <= most {
+    let limit = node.config.max_log_span.as_secs();
+    if end.saturating_sub(begin) <= limit {
         return Ok(());
     }
     let (mut within, mut beyond) = (from, to);
     while beyond - within > 1 {
         let middle = within + (beyond - within) / 2;
-        if time(middle).is_some_and(|middle| middle.saturating_sub(begin) <= most) {
+        if time(middle).is_some_and(|middle| middle.saturating_sub(begin) <= limit) {
             within = middle;
         } else {
             beyond = middle;
@@ -91,11 +91,11 @@ fn within_span(node: &Node, from: u64, to: u64) -> Result<(), RpcError> {
     }
     let range = format!("[{from:#x}, {within:#x}]");
     Err(Reason::BlockRangeTooLarge
-        .with(format!("{most} seconds from the first block to the last; this range would do: {range}")))
+        .with(format!("{limit} seconds from the first block to the last; this block range should work: {range}")))
 }
 
 /// Logs for a filter or subscription.
-pub(crate) struct Followed {
+pub(crate) struct LogBatch {
     pub logs: Vec<Log>,
     /// Height at which the next query starts.
     pub next: u64,
@@ -104,29 +104,29 @@ pub(crate) struct Followed {
 /// Finds logs of the blocks `from..=to` for a filter or subscription. Stops early, after a whole block, at
 /// the limits of count, size or time. If the logs of one block alone exceed the size limit, returns an error
 /// and the height after that block.
-pub(crate) fn follow(node: &Node, filter: &Filter, from: u64, to: u64) -> Result<Followed, (RpcError, u64)> {
+pub(crate) fn collect_logs(node: &Node, filter: &Filter, from: u64, to: u64) -> Result<LogBatch, (RpcError, u64)> {
     let last = filter.block_option.get_to_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
     let first = filter.block_option.get_from_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
     let deadline = Instant::now() + node.config.max_log_time;
-    let most = node.config.max_response_bytes;
+    let limit = node.config.max_response_bytes;
     let (mut logs, mut bytes) = (Vec::new(), 0);
     let mut next = from;
     while next <= to && next - from < node.config.max_log_blocks && logs.len() < node.config.max_logs {
-        if next.is_multiple_of(BLOCKS_BETWEEN_LOOKS) && next > from && Instant::now() >= deadline {
+        if next.is_multiple_of(DEADLINE_CHECK_INTERVAL) && next > from && Instant::now() >= deadline {
             break;
         }
-        let wanted = first.is_none_or(|first| next >= first) && last.is_none_or(|last| next <= last);
-        if let Some(block) = wanted.then(|| candidate(node, filter, Height(next))).flatten() {
+        let in_range = first.is_none_or(|first| next >= first) && last.is_none_or(|last| next <= last);
+        if let Some(block) = in_range.then(|| candidate(node, filter, Height(next))).flatten() {
             let more: usize = matching(&block, filter).map(|log| json_bytes(&log)).sum();
-            if more > most {
-                let message = format!("logs of block {next:#x}, about {more} bytes of at most {most}, are passed over");
+            if more > limit {
+                let message = format!("logs of block {next:#x}, about {more} bytes of at most {limit}, are omitted");
                 return if logs.is_empty() {
                     Err((Reason::ResponseTooLarge.with(message), next + 1))
                 } else {
-                    Ok(Followed { logs, next })
+                    Ok(LogBatch { logs, next })
                 };
             }
-            if bytes + more > most {
+            if bytes + more > limit {
                 break;
             }
             bytes += more;
@@ -134,7 +134,7 @@ pub(crate) fn follow(node: &Node, filter: &Filter, from: u64, to: u64) -> Result
         }
         next += 1;
     }
-    Ok(Followed { logs, next })
+    Ok(LogBatch { logs, next })
 }
 
 /// Returns the block if its bloom matches the filter.
@@ -147,9 +147,9 @@ fn candidate(node: &Node, filter: &Filter, height: Height) -> Option<std::sync::
     node.backend.block(height)
 }
 
-/// Logs of reverted blocks, marked as removed, for a client that got all blocks below `told`.
-pub(crate) fn removed<'r>(reverted: &'r Reverted, filter: &'r Filter, told: u64) -> impl Iterator<Item = Log> + 'r {
-    let known = reverted.removed.iter().filter(move |block| block.height().0 < told);
+/// Logs of reverted blocks, marked as removed, for a client that got all blocks below `reported_below`.
+pub(crate) fn removed<'r>(reverted: &'r Reverted, filter: &'r Filter, reported_below: u64) -> impl Iterator<Item = Log> + 'r {
+    let known = reverted.removed.iter().filter(move |block| block.height().0 < reported_below);
     known.flat_map(move |block| matching(block, filter)).map(|log| Log { removed: true, ..log })
 }
 
@@ -165,14 +165,14 @@ pub(crate) fn json_bytes(log: &Log) -> usize {
 }
 
 /// Results so far; enforces the limits on number and size.
-struct Found {
+struct LogCollector {
     logs: Vec<Log>,
     bytes: usize,
     max_logs: usize,
     max_bytes: usize,
 }
 
-impl Found {
+impl LogCollector {
     fn new(node: &Node) -> Self {
         Self { logs: Vec::new(), bytes: 0, max_logs: node.config.max_logs, max_bytes: node.config.max_response_bytes }
     }

@@ -54,10 +54,14 @@ impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         let registry = registry.sub_registry_with_prefix("corniche_rpc");
-        registry.register("requests", "Requests by method and error code (0: answered)", metrics.requests.clone());
-        registry.register("request_seconds", "Time to answer, by method", metrics.seconds.clone());
+        registry.register("requests", "Requests by method and error code (0: success)", metrics.requests.clone());
+        registry.register("request_seconds", "Response time by method", metrics.seconds.clone());
         registry.register("connections", "Open connections", metrics.connections.clone());
-        registry.register("connections_refused", "Connections closed for want of room", metrics.connections_refused.clone());
+        registry.register(
+            "connections_refused",
+            "Connections refused at the connection limit",
+            metrics.connections_refused.clone(),
+        );
         registry.register("websockets", "Open WebSockets", metrics.websockets.clone());
         registry.register("subscriptions", "Open subscriptions", metrics.subscriptions.clone());
         registry.register(
@@ -69,9 +73,9 @@ impl Metrics {
     }
 
     /// Counts one response of a known method.
-    pub(crate) fn answered<T>(&self, method: Method, result: &Result<T, RpcError>, took: Duration) {
+    pub(crate) fn record_response<T>(&self, method: Method, result: &Result<T, RpcError>, elapsed: Duration) {
         self.count(method.name(), result.as_ref().err());
-        self.seconds.get_or_create(&MethodLabel { method: method.name() }).observe(took.as_secs_f64());
+        self.seconds.get_or_create(&MethodLabel { method: method.name() }).observe(elapsed.as_secs_f64());
     }
 
     /// Counts a request for an unknown method.

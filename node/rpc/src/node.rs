@@ -3,15 +3,15 @@
 use crate::backend::{Backend, ChainBlock, Reverted, SyncProgress};
 use crate::budget::{self, Budget};
 use crate::config::RpcConfig;
+use crate::deadline::{DeadlineView, RequestDeadline};
+use crate::fair_executor::FairExecutor;
 use crate::faucet::Faucet;
-use crate::fees::TipMemo;
+use crate::fees::TipCache;
 use crate::filters::{self, Filters};
 use crate::jsonrpc::Json;
 use crate::metrics::Metrics;
 use crate::proofs::Proofs;
-use crate::rates::{Allowed, Rates};
-use crate::time::{Allowance, Timed};
-use crate::work::Work;
+use crate::rate_limit::{RateLimiter, RateLimits};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, U128};
 use corniche_api::{Reason, RpcError};
@@ -31,18 +31,18 @@ pub(crate) const LARGE_RESPONSE_BYTES: usize = 64 << 10;
 
 /// The node as one request sees it. Cheap to create.
 pub(crate) struct Node {
-    common: Arc<Common>,
+    shared: Arc<SharedState>,
     /// Deadline of the request; `None` for requests that are always short.
-    allowance: Option<Arc<Allowance>>,
+    deadline: Option<Arc<RequestDeadline>>,
 }
 
 /// State shared by all requests.
-pub(crate) struct Common {
+pub(crate) struct SharedState {
     pub backend: Arc<dyn Backend>,
     pub config: RpcConfig,
     pub metrics: Metrics,
     pub filters: Filters,
-    pub tip: TipMemo,
+    pub tip: TipCache,
     pub proofs: Proofs,
     pub clock: Clock,
     /// Budget for responses above [`LARGE_RESPONSE_BYTES`], from creation until they are sent.
@@ -53,9 +53,9 @@ pub(crate) struct Common {
     pub syncing: watch::Sender<Option<SyncProgress>>,
     /// Becomes true when the server stops.
     pub stopped: watch::Receiver<bool>,
-    pub rates: Rates,
+    pub rate_limiter: RateLimiter,
     /// Serialises creating the node's own transactions.
-    pub sending: tokio::sync::Mutex<()>,
+    pub send_lock: tokio::sync::Mutex<()>,
     pub faucet: Option<Faucet>,
     /// Sends the blocks that a development chain reverted.
     pub reverts: broadcast::Sender<Arc<Reverted>>,
@@ -63,17 +63,17 @@ pub(crate) struct Common {
     pub impersonated: Mutex<BTreeSet<Address>>,
     /// Budget for requests that wait for a receipt.
     pub awaited_receipts: Budget,
-    calls: Work,
-    reads: Work,
+    calls: FairExecutor,
+    reads: FairExecutor,
     /// One at a time, because proofs share one tree.
-    provers: Work,
+    provers: FairExecutor,
 }
 
 impl Deref for Node {
-    type Target = Common;
+    type Target = SharedState;
 
-    fn deref(&self) -> &Common {
-        &self.common
+    fn deref(&self) -> &SharedState {
+        &self.shared
     }
 }
 
@@ -86,39 +86,39 @@ impl Node {
         stopped: watch::Receiver<bool>,
     ) -> Self {
         let spare_loopback = config.spare_loopback;
-        let budget = |kind, most| Budget::new(kind, most, spare_loopback);
-        let awaited_receipts = budget::Kind::places(Reason::ServerBusy, "awaited receipts");
-        let filters = budget::Kind::places(Reason::TooManyFilters, "filters");
+        let budget = |kind, limit| Budget::new(kind, limit, spare_loopback);
+        let awaited_receipts = budget::Resource::slots(Reason::ServerBusy, "awaited receipts");
+        let filters = budget::Resource::slots(Reason::TooManyFilters, "filters");
         let response_bytes =
-            budget::Kind { reason: Reason::ServerBusy, units: "bytes of answers", largest: config.max_response_bytes };
-        let allowed = Allowed {
+            budget::Resource { reason: Reason::ServerBusy, units: "bytes of responses", largest: config.max_response_bytes };
+        let limits = RateLimits {
             address: config.requests_per_second,
             connection: config.requests_per_second_per_connection,
             spare_loopback,
         };
-        let common = Common {
+        let shared = SharedState {
             heads: watch::Sender::new(backend.head()),
             syncing: watch::Sender::new(backend.syncing()),
             stopped,
             faucet: config.faucet.clone().map(Faucet::new),
             reverts: broadcast::Sender::new(64),
             impersonated: Mutex::default(),
-            sending: tokio::sync::Mutex::default(),
-            rates: Rates::new(allowed),
+            send_lock: tokio::sync::Mutex::default(),
+            rate_limiter: RateLimiter::new(limits),
             awaited_receipts: budget(awaited_receipts, config.max_awaited_receipts),
             filters: Filters::new(budget(filters, config.max_filters), config.filter_lifetime),
-            calls: Work::new(config.max_running_calls, config.max_waiting_calls),
-            reads: Work::new(config.max_running_reads, config.max_waiting_reads),
-            provers: Work::new(1, config.max_waiting_calls),
+            calls: FairExecutor::new(config.max_running_calls, config.max_waiting_calls),
+            reads: FairExecutor::new(config.max_running_reads, config.max_waiting_reads),
+            provers: FairExecutor::new(1, config.max_waiting_calls),
             response_bytes: budget(response_bytes, config.max_response_bytes_in_flight),
-            tip: TipMemo::default(),
+            tip: TipCache::default(),
             proofs: Proofs::default(),
             backend,
             config,
             metrics,
             clock,
         };
-        Self { common: Arc::new(common), allowance: None }
+        Self { shared: Arc::new(shared), deadline: None }
     }
 
     /// Runs a contract call, or similar long work, on a thread outside the async runtime, with the timeout
@@ -128,7 +128,7 @@ impl Node {
         client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
-        self.compute(client, move |node| node.within_limits(client, job(node)?)).await
+        self.compute(client, move |node| node.reserve_response(client, job(node)?)).await
     }
 
     /// Like [`Self::call`], for results that are not a response yet.
@@ -137,7 +137,7 @@ impl Node {
         client: Origin,
         job: impl FnOnce(&Self) -> Result<T, RpcError> + Send + 'static,
     ) -> Result<T, RpcError> {
-        self.timed(&self.calls, client, job).await
+        self.run_with_deadline(&self.calls, client, job).await
     }
 
     /// Makes proofs, with the same timeout. Separate from calls, because a proof may have to wait for the
@@ -147,24 +147,24 @@ impl Node {
         client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
-        self.timed(&self.provers, client, move |node| node.within_limits(client, job(node)?)).await
+        self.run_with_deadline(&self.provers, client, move |node| node.reserve_response(client, job(node)?)).await
     }
 
-    async fn timed<T: Send + 'static>(
+    async fn run_with_deadline<T: Send + 'static>(
         &self,
-        work: &Work,
+        executor: &FairExecutor,
         client: Origin,
         job: impl FnOnce(&Self) -> Result<T, RpcError> + Send + 'static,
     ) -> Result<T, RpcError> {
-        let common = Arc::clone(&self.common);
+        let shared = Arc::clone(&self.shared);
         let job = move || {
-            let allowance = Allowance::from_now(common.config.max_call_time);
-            let node = Self { common, allowance: Some(Arc::clone(&allowance)) };
-            let answer = job(&node);
-            allowance.check()?;
-            answer
+            let deadline = RequestDeadline::from_now(shared.config.max_call_time);
+            let node = Self { shared, deadline: Some(Arc::clone(&deadline)) };
+            let response = job(&node);
+            deadline.check()?;
+            response
         };
-        work.run(client, job).await
+        executor.run(client, job).await
     }
 
     /// Reads blocks, with the same timeout. Has its own threads, so that calls cannot starve reads.
@@ -173,43 +173,43 @@ impl Node {
         client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
-        let node = Self { common: Arc::clone(&self.common), allowance: None };
-        self.reads.run(client, move || node.within_limits(client, job(&node)?)).await
+        let node = Self { shared: Arc::clone(&self.shared), deadline: None };
+        self.reads.run(client, move || node.reserve_response(client, job(&node)?)).await
     }
 
     /// Reads a few keys of a state: at once if the state is in memory, otherwise like [`Self::read`].
-    pub async fn look(
+    pub async fn read_state(
         &self,
         client: Origin,
         id: BlockId,
-        look: impl FnOnce(&dyn StateView) -> Result<Json, RpcError> + Send + 'static,
+        read_state: impl FnOnce(&dyn StateView) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
         if let Some(state) = self.height(id).and_then(|height| self.backend.state(height)) {
-            return look(&*state);
+            return read_state(&*state);
         }
         self.read(client, move |node| {
             let (_, state) = node.state(id)?;
-            let answer = look(&*state)?;
-            still_there(&*state)?;
-            Ok(answer)
+            let response = read_state(&*state)?;
+            ensure_available(&*state)?;
+            Ok(response)
         })
         .await
     }
 
     /// Checks the size limit and reserves memory for a large response, while only one copy exists.
-    fn within_limits(&self, client: Origin, mut answer: Json) -> Result<Json, RpcError> {
-        let bytes = answer.text.get().len();
+    fn reserve_response(&self, client: Origin, mut response: Json) -> Result<Json, RpcError> {
+        let bytes = response.text.get().len();
         if bytes > self.config.max_response_bytes {
             return Err(Reason::ResponseTooLarge.error());
         }
         if bytes > LARGE_RESPONSE_BYTES {
-            answer.reserved = self.response_bytes.lend(client, bytes)?;
+            response.reserved = self.response_bytes.reserve(client, bytes)?;
         }
-        Ok(answer)
+        Ok(response)
     }
 
     /// Creates a filter that starts at the head.
-    pub fn add_filter(&self, client: Origin, kind: filters::Kind) -> Result<U128, RpcError> {
+    pub fn add_filter(&self, client: Origin, kind: filters::FilterKind) -> Result<U128, RpcError> {
         self.filters.add(client, kind, self.backend.head(), (self.clock)())
     }
 
@@ -231,8 +231,8 @@ impl Node {
     }
 
     /// State after a block, from memory or from disk.
-    pub fn kept_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
-        self.backend.state(height).or_else(|| self.backend.old_state(height))
+    pub fn available_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+        self.backend.state(height).or_else(|| self.backend.historical_state(height))
     }
 
     /// State at a block.
@@ -242,11 +242,11 @@ impl Node {
     /// The block does not exist, or its state is pruned. Values are never reported as zero instead.
     pub fn state(&self, id: BlockId) -> Result<(Height, Arc<dyn StateView>), RpcError> {
         let height = self.height(id).ok_or_else(|| Reason::HeaderNotFound.error())?;
-        let state = self.kept_state(height).ok_or_else(|| {
-            Reason::StateNotAvailable.with(format!("this node does not keep the state of block {height} any more"))
-        })?;
-        let state = match &self.allowance {
-            Some(allowance) => Arc::new(Timed { view: state, allowance: Arc::clone(allowance) }),
+        let state = self
+            .available_state(height)
+            .ok_or_else(|| Reason::StateNotAvailable.with(format!("the state of block {height} is pruned")))?;
+        let state = match &self.deadline {
+            Some(deadline) => Arc::new(DeadlineView { view: state, deadline: Arc::clone(deadline) }),
             None => state,
         };
         Ok((height, state))
@@ -254,10 +254,10 @@ impl Node {
 }
 
 /// Call it after reading a state: a state on disk may have been pruned meanwhile.
-pub(crate) fn still_there(state: &dyn StateView) -> Result<(), RpcError> {
-    if state.interrupted() { Err(interrupted()) } else { Ok(()) }
+pub(crate) fn ensure_available(state: &dyn StateView) -> Result<(), RpcError> {
+    if state.interrupted() { Err(state_unavailable()) } else { Ok(()) }
 }
 
-pub(crate) fn interrupted() -> RpcError {
-    Reason::StateNotAvailable.with("it was forgotten, or could not be read, while it was being read")
+pub(crate) fn state_unavailable() -> RpcError {
+    Reason::StateNotAvailable.with("it was pruned or could not be read")
 }

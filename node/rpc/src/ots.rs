@@ -9,7 +9,7 @@ mod search;
 use crate::backend::ChainBlock;
 use crate::convert;
 use crate::jsonrpc::{Json, json};
-use crate::node::{Node, still_there};
+use crate::node::{Node, ensure_available};
 use crate::replay::Replay;
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json as value};
 use std::sync::Arc;
 
-pub(crate) use search::{after, before, by_sender_and_nonce, creator};
+pub(crate) use search::{by_sender_and_nonce, contract_creator, search_after, search_before};
 
 /// Level of Erigon's API that these methods follow.
 pub(crate) const API_LEVEL: u64 = 8;
@@ -45,17 +45,17 @@ impl From<BlockName> for BlockId {
 /// `ots_getBlockDetails` and `ots_getBlockDetailsByHash`.
 pub(crate) fn block_details(node: &Node, block: BlockId) -> Result<Json, RpcError> {
     let Some(block) = node.block(block) else { return json(&()) };
-    let mut told = without_bloom(&block)?;
-    if let Some(members) = told.as_object_mut() {
+    let mut details = without_bloom(&block)?;
+    if let Some(members) = details.as_object_mut() {
         members.remove("transactions");
     }
     let fees: U256 =
         block.receipts.iter().map(|receipt| U256::from(receipt.gas_used) * U256::from(receipt.effective_gas_price)).sum();
     // There is no block reward; proposers receive only fees.
-    let nothing = U256::ZERO;
+    let zero = U256::ZERO;
     json(&value!({
-        "block": told,
-        "issuance": {"blockReward": nothing, "uncleReward": nothing, "issuance": nothing},
+        "block": details,
+        "issuance": {"blockReward": zero, "uncleReward": zero, "issuance": zero},
         "totalFees": fees,
     }))
 }
@@ -64,30 +64,30 @@ pub(crate) fn block_details(node: &Node, block: BlockId) -> Result<Json, RpcErro
 pub(crate) fn block_transactions(node: &Node, block: BlockId, page: usize, size: usize) -> Result<Json, RpcError> {
     let Some(block) = node.block(block) else { return json(&()) };
     let end = block.transactions.len().saturating_sub(page.saturating_mul(size));
-    let shown = end.saturating_sub(size)..end;
-    let mut told = without_bloom(&block)?;
-    let transactions = shown.clone().map(|index| {
-        let mut transaction = in_full(&block, index)?;
+    let range = end.saturating_sub(size)..end;
+    let mut details = without_bloom(&block)?;
+    let transactions = range.clone().map(|index| {
+        let mut transaction = full_transaction(&block, index)?;
         if let Some(Value::String(input)) = transaction.get_mut("input") {
             // Only the function selector remains.
             input.truncate("0x".len() + 8);
         }
         Ok(transaction)
     });
-    told["transactions"] = transactions.collect::<Result<Value, RpcError>>()?;
-    let receipts: Value = shown.map(|index| short_receipt(&block, index)).collect::<Result<_, _>>()?;
-    json(&value!({"fullblock": told, "receipts": receipts}))
+    details["transactions"] = transactions.collect::<Result<Value, RpcError>>()?;
+    let receipts: Value = range.map(|index| short_receipt(&block, index)).collect::<Result<_, _>>()?;
+    json(&value!({"fullblock": details, "receipts": receipts}))
 }
 
 /// Block with its transaction count and without its logs bloom, which Otterscan does not use.
 fn without_bloom(block: &ChainBlock) -> Result<Value, RpcError> {
-    let mut told = to_value(&convert::block(block, false)?)?;
-    told["logsBloom"] = Value::Null;
-    told["transactionCount"] = block.transactions.len().into();
-    Ok(told)
+    let mut details = to_value(&convert::block(block, false)?)?;
+    details["logsBloom"] = Value::Null;
+    details["transactionCount"] = block.transactions.len().into();
+    Ok(details)
 }
 
-fn in_full(block: &ChainBlock, index: usize) -> Result<Value, RpcError> {
+fn full_transaction(block: &ChainBlock, index: usize) -> Result<Value, RpcError> {
     to_value(&convert::transaction(block, index)?)
 }
 
@@ -104,26 +104,26 @@ fn full_receipt(block: &ChainBlock, index: usize) -> Result<Value, RpcError> {
     Ok(receipt)
 }
 
-fn to_value(told: &impl Serialize) -> Result<Value, RpcError> {
-    serde_json::to_value(told).map_err(|error| RpcError::internal(format!("answer cannot be written: {error}")))
+fn to_value(details: &impl Serialize) -> Result<Value, RpcError> {
+    serde_json::to_value(details).map_err(|error| RpcError::internal(format!("cannot encode the response: {error}")))
 }
 
 /// `ots_hasCode`.
 pub(crate) fn has_code(node: &Node, address: &Address, block: BlockId) -> Result<bool, RpcError> {
     let state = node.state(block)?.1;
     let has_code = state.account(address).is_some_and(|account| account.has_code());
-    still_there(&*state)?;
+    ensure_available(&*state)?;
     Ok(has_code)
 }
 
 /// `ots_getTransactionError`: output of a failed transaction; empty if it succeeded.
 pub(crate) fn transaction_error(node: &Node, hash: &B256) -> Result<Bytes, RpcError> {
-    let (block, index) = executed(node, hash)?;
+    let (block, index) = executed_transaction(node, hash)?;
     let receipt = block.receipts.get(index).ok_or_else(|| RpcError::internal("no such receipt"))?;
     Ok(if receipt.success { Bytes::new() } else { receipt.output.clone() })
 }
 
-fn executed(node: &Node, hash: &B256) -> Result<(Arc<ChainBlock>, usize), RpcError> {
+fn executed_transaction(node: &Node, hash: &B256) -> Result<(Arc<ChainBlock>, usize), RpcError> {
     let (height, index) = node.backend.transaction(hash).ok_or_else(|| Reason::TransactionNotFound.error())?;
     let block = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
     Ok((block, index as usize))
@@ -135,14 +135,14 @@ fn recorder(node: &Node) -> Trace {
 }
 
 /// Call trace of the transaction; the outermost frame is the root.
-fn traced(node: &Node, hash: &B256) -> Result<Option<TraceFrame>, RpcError> {
-    let (block, index) = executed(node, hash)?;
+fn call_trace(node: &Node, hash: &B256) -> Result<Option<TraceFrame>, RpcError> {
+    let (block, index) = executed_transaction(node, hash)?;
     let mut replay = Replay::new(node, block)?;
     replay.skip_to(index)?;
     let mut trace = recorder(node);
     replay.run(Some(&mut trace))?;
     if trace.overflowed() {
-        return Err(Reason::TraceTooLarge.with("its calls carry too much data"));
+        return Err(Reason::TraceTooLarge.with("its calls have too much data"));
     }
     Ok(trace.into_parts().0)
 }
@@ -162,21 +162,21 @@ pub(crate) fn trace_transaction(node: &Node, hash: &B256) -> Result<Json, RpcErr
         output: &'t Bytes,
     }
 
-    let root = traced(node, hash)?;
+    let root = call_trace(node, hash)?;
     let mut entries = Vec::new();
-    let mut due: Vec<(u32, &TraceFrame)> = root.iter().map(|root| (0, root)).collect();
-    while let Some((depth, frame)) = due.pop() {
-        let moves = !matches!(frame.kind, FrameKind::StaticCall | FrameKind::DelegateCall);
+    let mut stack: Vec<(u32, &TraceFrame)> = root.iter().map(|root| (0, root)).collect();
+    while let Some((depth, frame)) = stack.pop() {
+        let transfers_value = !matches!(frame.kind, FrameKind::StaticCall | FrameKind::DelegateCall);
         entries.push(Entry {
-            kind: crate::trace::name(frame.kind),
+            kind: crate::trace::opcode_name(frame.kind),
             depth,
             from: frame.from,
             to: frame.to,
-            value: moves.then_some(frame.value),
+            value: transfers_value.then_some(frame.value),
             input: &frame.input,
             output: &frame.output,
         });
-        due.extend(frame.calls.iter().rev().map(|call| (depth + 1, call)));
+        stack.extend(frame.calls.iter().rev().map(|call| (depth + 1, call)));
     }
     json(&entries)
 }
@@ -194,9 +194,9 @@ pub(crate) fn internal_operations(node: &Node, hash: &B256) -> Result<Json, RpcE
         value: U256,
     }
 
-    let root = traced(node, hash)?;
+    let root = call_trace(node, hash)?;
     let mut operations = Vec::new();
-    remaining(root.as_ref(), &mut |depth, frame| {
+    visit_unreverted(root.as_ref(), &mut |depth, frame| {
         let kind = match frame.kind {
             FrameKind::Call if !frame.value.is_zero() => 0,
             FrameKind::Create => 2,
@@ -211,19 +211,19 @@ pub(crate) fn internal_operations(node: &Node, hash: &B256) -> Result<Json, RpcE
 }
 
 /// Frames that were not reverted, in the order in which they began, each with its depth.
-fn remaining<'t>(root: Option<&'t TraceFrame>, look: &mut impl FnMut(u32, &'t TraceFrame)) {
-    let mut due: Vec<(u32, &TraceFrame)> = root.map(|root| (0, root)).into_iter().collect();
-    while let Some((depth, frame)) = due.pop() {
+fn visit_unreverted<'t>(root: Option<&'t TraceFrame>, visit: &mut impl FnMut(u32, &'t TraceFrame)) {
+    let mut stack: Vec<(u32, &TraceFrame)> = root.map(|root| (0, root)).into_iter().collect();
+    while let Some((depth, frame)) = stack.pop() {
         if frame.ending.is_success() {
-            look(depth, frame);
-            due.extend(frame.calls.iter().rev().map(|call| (depth + 1, call)));
+            visit(depth, frame);
+            stack.extend(frame.calls.iter().rev().map(|call| (depth + 1, call)));
         }
     }
 }
 
 /// True if the account is sender, recipient, created contract or emitter of a log. Calls that leave no trace
 /// in the receipt are not seen.
-fn concerns(receipt: &Receipt, address: &Address) -> bool {
+fn involves(receipt: &Receipt, address: &Address) -> bool {
     receipt.sender == *address
         || receipt.to == Some(*address)
         || receipt.contract_address == Some(*address)

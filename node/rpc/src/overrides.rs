@@ -13,42 +13,42 @@ use std::sync::Arc;
 
 /// Applies block overrides. Difficulty, blob price and block hashes are ignored: contracts here cannot read
 /// them.
-pub(crate) fn suppose_block(env: &mut BlockEnv, supposed: &BlockOverrides) -> Result<(), RpcError> {
-    if supposed.beacon_root.is_some() {
+pub(crate) fn override_block(env: &mut BlockEnv, overrides: &BlockOverrides) -> Result<(), RpcError> {
+    if overrides.beacon_root.is_some() {
         return Err(RpcError::invalid_params("block override \"beaconRoot\" is not supported for this RPC method"));
     }
     let number = |name: &str, value: U256| {
         u64::try_from(value).map_err(|_| RpcError::invalid_params(format!("block override \"{name}\" is above 2^64 - 1")))
     };
-    if let Some(value) = supposed.number {
+    if let Some(value) = overrides.number {
         env.number = number("number", value)?;
     }
-    if let Some(value) = supposed.base_fee {
+    if let Some(value) = overrides.base_fee {
         env.base_fee = number("baseFeePerGas", value)?;
     }
-    env.timestamp = supposed.time.unwrap_or(env.timestamp);
-    env.gas_limit = supposed.gas_limit.unwrap_or(env.gas_limit);
-    env.coinbase = supposed.coinbase.unwrap_or(env.coinbase);
-    env.randomness = supposed.random.unwrap_or(env.randomness);
+    env.timestamp = overrides.time.unwrap_or(env.timestamp);
+    env.gas_limit = overrides.gas_limit.unwrap_or(env.gas_limit);
+    env.coinbase = overrides.coinbase.unwrap_or(env.coinbase);
+    env.randomness = overrides.random.unwrap_or(env.randomness);
     Ok(())
 }
 
 /// State with some accounts replaced by the client's overrides.
-pub(crate) struct Overridden {
+pub(crate) struct OverriddenState {
     base: Arc<dyn StateView>,
-    accounts: BTreeMap<Address, Supposed>,
+    accounts: BTreeMap<Address, OverriddenAccount>,
     code: BTreeMap<B256, Bytes>,
     rules: &'static ProtocolRules,
 }
 
-struct Supposed {
+struct OverriddenAccount {
     account: Account,
     /// True if slots without an override read as zero.
     replaces_storage: bool,
     storage: BTreeMap<B256, B256>,
 }
 
-impl Overridden {
+impl OverriddenState {
     /// Adds the overridden code to `vm`. Preparing the code costs gas, which is taken from `gas`, the
     /// request's remaining gas.
     pub fn new(
@@ -59,17 +59,17 @@ impl Overridden {
         gas: &mut u64,
     ) -> Result<Self, RpcError> {
         let mut overridden = Self { base, accounts: BTreeMap::new(), code: BTreeMap::new(), rules };
-        for (address, supposed) in overrides {
-            if let Some(code) = supposed.code.as_ref().filter(|code| !code.is_empty()) {
-                overridden.make_ready(&address, code, vm, gas)?;
+        for (address, account_override) in overrides {
+            if let Some(code) = account_override.code.as_ref().filter(|code| !code.is_empty()) {
+                overridden.prepare_code(&address, code, vm, gas)?;
             }
-            overridden.suppose(address, supposed)?;
+            overridden.override_account(address, account_override)?;
         }
         Ok(overridden)
     }
 
     /// Prepares one override's code. Code used at several addresses is charged once.
-    fn make_ready(&mut self, address: &Address, code: &Bytes, vm: &mut Vm, gas: &mut u64) -> Result<(), RpcError> {
+    fn prepare_code(&mut self, address: &Address, code: &Bytes, vm: &mut Vm, gas: &mut u64) -> Result<(), RpcError> {
         if is_precompile(address) {
             return Err(RpcError::invalid_params(format!(
                 "state override: {address} is a precompile and cannot have other code"
@@ -78,12 +78,12 @@ impl Overridden {
         if self.code.contains_key(&keccak256(code)) {
             return Ok(());
         }
-        *gas -= vm.suppose(self.rules.gas_version, code, *gas).map_err(|error| match error {
+        *gas -= vm.add_override(self.rules.gas_version, code, *gas).map_err(|error| match error {
             CompileError::OutOfGas { needed } => Reason::OutOfGas.with(format!(
                 "checking and compiling the code supposed at {address} takes {needed} gas, {gas} are left of this node's cap"
             )),
             CompileError::Fault(fault) | CompileError::Start(fault) => {
-                tracing::error!(%fault, "supposed code could not be made ready");
+                tracing::error!(%fault, "cannot compile the code of a state override");
                 RpcError::internal("internal error")
             }
             CompileError::Invalid(_) | CompileError::Unpack(_) => {
@@ -93,42 +93,44 @@ impl Overridden {
         Ok(())
     }
 
-    fn suppose(&mut self, address: Address, supposed: AccountOverride) -> Result<(), RpcError> {
-        if supposed.move_precompile_to.is_some() {
+    fn override_account(&mut self, address: Address, account_override: AccountOverride) -> Result<(), RpcError> {
+        if account_override.move_precompile_to.is_some() {
             return Err(RpcError::invalid_params("state override: movePrecompileToAddress is not supported"));
         }
-        if supposed.state.is_some() && supposed.state_diff.is_some() {
+        if account_override.state.is_some() && account_override.state_diff.is_some() {
             return Err(RpcError::invalid_params(format!("account {address} has both 'state' and 'stateDiff'")));
         }
         let mut account = self.base.account(&address).unwrap_or_default();
-        account.nonce = supposed.nonce.unwrap_or(account.nonce);
-        account.balance = supposed.balance.unwrap_or(account.balance);
-        if let Some(code) = supposed.code {
+        account.nonce = account_override.nonce.unwrap_or(account.nonce);
+        account.balance = account_override.balance.unwrap_or(account.balance);
+        if let Some(code) = account_override.code {
             account.code_hash = if code.is_empty() { KECCAK_EMPTY } else { keccak256(&code) };
             (account.abi_version, account.gas_version) =
                 if code.is_empty() { (0, 0) } else { (ABI_VERSION, self.rules.gas_version) };
             self.code.insert(account.code_hash, code);
         }
-        let replaces_storage = supposed.state.is_some();
-        let storage = supposed.state.or(supposed.state_diff).unwrap_or_default().into_iter().collect();
-        self.accounts.insert(address, Supposed { account, replaces_storage, storage });
+        let replaces_storage = account_override.state.is_some();
+        let storage = account_override.state.or(account_override.state_diff).unwrap_or_default().into_iter().collect();
+        self.accounts.insert(address, OverriddenAccount { account, replaces_storage, storage });
         Ok(())
     }
 }
 
-impl StateView for Overridden {
+impl StateView for OverriddenState {
     fn account(&self, address: &Address) -> Option<Account> {
         match self.accounts.get(address) {
-            Some(supposed) => (supposed.account != Account::default()).then(|| supposed.account.clone()),
+            Some(account_override) => {
+                (account_override.account != Account::default()).then(|| account_override.account.clone())
+            }
             None => self.base.account(address),
         }
     }
 
     fn storage(&self, address: &Address, slot: &B256) -> B256 {
-        let Some(supposed) = self.accounts.get(address) else { return self.base.storage(address, slot) };
-        match supposed.storage.get(slot) {
+        let Some(account_override) = self.accounts.get(address) else { return self.base.storage(address, slot) };
+        match account_override.storage.get(slot) {
             Some(value) => *value,
-            None if supposed.replaces_storage => B256::ZERO,
+            None if account_override.replaces_storage => B256::ZERO,
             None => self.base.storage(address, slot),
         }
     }
@@ -151,7 +153,7 @@ mod tests {
     use corniche_vm::wasm::NoCache;
 
     #[test]
-    fn overrides_replace_what_they_name_and_nothing_else() {
+    fn overrides_replace_named_values_only() {
         let address = Address::repeat_byte(1);
         let slot = |byte| B256::repeat_byte(byte);
         let state = State::default();
@@ -160,28 +162,28 @@ mod tests {
         changes.storage.insert((address, slot(2)), slot(8));
         state.apply(Height(0), &changes);
         let mut vm = Vm::new(&VmConfig { executors: 1, callers: 1, ..VmConfig::default() }, Arc::new(NoCache)).unwrap();
-        let mut supposing = |supposed| {
-            let overrides = [(address, supposed)].into_iter().collect();
-            Overridden::new(Arc::new(state.latest()), ProtocolRules::LATEST, overrides, &mut vm, &mut 1_000_000).unwrap()
+        let mut with_override = |account_override| {
+            let overrides = [(address, account_override)].into_iter().collect();
+            OverriddenState::new(Arc::new(state.latest()), ProtocolRules::LATEST, overrides, &mut vm, &mut 1_000_000).unwrap()
         };
         let module =
             r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#;
         let code = Bytes::from(wat::parse_str(module).unwrap());
-        let supposed = AccountOverride::default().with_balance(U256::from(5)).with_code(code.clone());
-        let view = supposing(supposed.clone());
+        let account_override = AccountOverride::default().with_balance(U256::from(5)).with_code(code.clone());
+        let view = with_override(account_override.clone());
         let account = view.account(&address).unwrap();
         assert_eq!((account.nonce, account.balance), (0, U256::from(5)));
         assert_eq!(view.code(&account.code_hash).unwrap(), code);
         assert_eq!(account.code_hash, keccak256(&code));
         assert_eq!(view.account(&Address::repeat_byte(2)), None);
-        let slots = |view: &Overridden| [1, 2].map(|byte| view.storage(&address, &slot(byte)));
+        let slots = |view: &OverriddenState| [1, 2].map(|byte| view.storage(&address, &slot(byte)));
         assert_eq!(slots(&view), [slot(7), slot(8)]);
-        assert_eq!(slots(&supposing(supposed.clone().with_state([(slot(1), slot(9))]))), [slot(9), B256::ZERO]);
-        assert_eq!(slots(&supposing(supposed.with_state_diff([(slot(1), slot(9))]))), [slot(9), slot(8)]);
+        assert_eq!(slots(&with_override(account_override.clone().with_state([(slot(1), slot(9))]))), [slot(9), B256::ZERO]);
+        assert_eq!(slots(&with_override(account_override.with_state_diff([(slot(1), slot(9))]))), [slot(9), slot(8)]);
     }
 
     #[test]
-    fn a_supposed_block_differs_in_what_is_named() {
+    fn block_overrides_replace_named_fields() {
         let env = BlockEnv {
             rules: corniche_types::ProtocolRules::LATEST,
             chain_id: 1,
@@ -192,23 +194,23 @@ mod tests {
             gas_limit: 6,
             randomness: B256::repeat_byte(7),
         };
-        let suppose = |json: &str| {
-            let mut supposed = env.clone();
-            suppose_block(&mut supposed, &serde_json::from_str(json).unwrap()).map(|()| supposed)
+        let apply = |json: &str| {
+            let mut overridden = env.clone();
+            override_block(&mut overridden, &serde_json::from_str(json).unwrap()).map(|()| overridden)
         };
-        assert_eq!(suppose("{}").unwrap(), env);
-        assert_eq!(suppose(r#"{"number": "0x14"}"#).unwrap(), BlockEnv { number: 20, ..env.clone() });
+        assert_eq!(apply("{}").unwrap(), env);
+        assert_eq!(apply(r#"{"number": "0x14"}"#).unwrap(), BlockEnv { number: 20, ..env.clone() });
         assert_eq!(
-            suppose(r#"{"time": "0x1e", "gasLimit": "0x3c"}"#).unwrap(),
+            apply(r#"{"time": "0x1e", "gasLimit": "0x3c"}"#).unwrap(),
             BlockEnv { timestamp: 30, gas_limit: 60, ..env.clone() }
         );
-        assert_eq!(suppose(r#"{"baseFeePerGas": "0x0"}"#).unwrap(), BlockEnv { base_fee: 0, ..env.clone() });
+        assert_eq!(apply(r#"{"baseFeePerGas": "0x0"}"#).unwrap(), BlockEnv { base_fee: 0, ..env.clone() });
         let address = Address::repeat_byte(9);
-        let supposed = suppose(&format!(r#"{{"feeRecipient": "{address}", "prevRandao": "{}"}}"#, B256::ZERO)).unwrap();
-        assert_eq!(supposed, BlockEnv { coinbase: address, randomness: B256::ZERO, ..env.clone() });
+        let overridden = apply(&format!(r#"{{"feeRecipient": "{address}", "prevRandao": "{}"}}"#, B256::ZERO)).unwrap();
+        assert_eq!(overridden, BlockEnv { coinbase: address, randomness: B256::ZERO, ..env.clone() });
         let large = format!(r#"{{"number": "{:#x}"}}"#, U256::MAX);
         for bad in [large, large_fee(), format!(r#"{{"beaconRoot": "{}"}}"#, B256::ZERO)] {
-            assert_eq!(suppose(&bad).unwrap_err().code, -32602, "{bad}");
+            assert_eq!(apply(&bad).unwrap_err().code, -32602, "{bad}");
         }
     }
 

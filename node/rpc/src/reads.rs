@@ -2,7 +2,7 @@
 
 use crate::convert;
 use crate::jsonrpc::{Json, json};
-use crate::node::{Node, still_there};
+use crate::node::{Node, ensure_available};
 use alloy_eips::BlockId;
 use alloy_primitives::{Address, B256, U256};
 use alloy_rpc_types_eth::Index;
@@ -33,7 +33,7 @@ pub(crate) fn storage_values(
         (address, values)
     };
     let answer = wanted.into_iter().map(values).collect();
-    still_there(&*state)?;
+    ensure_available(&*state)?;
     Ok(answer)
 }
 

@@ -3,8 +3,8 @@
 //! trace is then not returned.
 
 use crate::backend::ChainBlock;
-use crate::call::environment;
-use crate::node::{Node, interrupted, still_there};
+use crate::call::block_env;
+use crate::node::{Node, ensure_available, state_unavailable};
 use alloy_eips::BlockId;
 use alloy_primitives::Address;
 use corniche_api::{Reason, RpcError};
@@ -38,7 +38,7 @@ impl<'n> Replay<'n> {
         let parent = block.height().0.checked_sub(1).ok_or_else(|| Reason::GenesisNotTraceable.error())?;
         let (_, base) = node.state(BlockId::from(parent))?;
         let authors = block.ordering.as_ref().map(authors).unwrap_or_default();
-        Ok(Self { node, env: environment(node, &block), block, base, changes: Changes::default(), authors, next: 0 })
+        Ok(Self { node, env: block_env(node, &block), block, base, changes: Changes::default(), authors, next: 0 })
     }
 
     /// Executes the transactions before this position.
@@ -56,14 +56,14 @@ impl<'n> Replay<'n> {
             return self.run(Some(trace));
         }
         let (next, changes) = (self.next, self.changes.clone());
-        let mut first = trace.again();
+        let mut first = trace.empty_copy();
         self.run(Some(&mut first))?;
-        if !first.root().is_some_and(TraceFrame::has_place) {
+        if !first.root().is_some_and(TraceFrame::has_backtrace) {
             *trace = first;
             return Ok(());
         }
         (self.next, self.changes) = (next, changes);
-        *trace = first.again().with_places();
+        *trace = first.empty_copy().with_backtrace();
         self.run(Some(trace))
     }
 
@@ -73,24 +73,24 @@ impl<'n> Replay<'n> {
         let (raw, receipt) = (&self.block.transactions[position], &self.block.receipts[position]);
         let fault = |what: &str| {
             let (number, hash) = (self.block.header.number, receipt.transaction_hash);
-            tracing::error!(number, %hash, "a transaction of the chain, run again: {what}");
+            tracing::error!(number, %hash, "replay of a stored transaction failed: {what}");
             RpcError::internal("internal error")
         };
         let transaction = Transaction::decode(raw.clone())
             .ok()
             .and_then(|transaction| VerifiedTransaction::verify(transaction, self.env.chain_id).ok())
             .ok_or_else(|| fault("it is not valid"))?;
-        still_there(&*self.base)?;
+        ensure_available(&*self.base)?;
         let now = Overlay { base: &*self.base, changes: &self.changes };
-        let executed = match self.node.backend.vm().replay(&now, &self.env, &transaction, self.tip_to(position), trace) {
+        let executed = match self.node.backend.vm().replay(&now, &self.env, &transaction, self.tip_recipient(position), trace) {
             Ok(executed) => executed,
-            Err(NotExecuted::Skipped(reason)) => return Err(fault(&format!("it would be skipped: {reason:?}"))),
-            Err(NotExecuted::Interrupted) => return Err(interrupted()),
+            Err(NotExecuted::Skipped(reason)) => return Err(fault(&format!("it is skipped: {reason:?}"))),
+            Err(NotExecuted::Interrupted) => return Err(state_unavailable()),
             Err(NotExecuted::Fault(error)) => return Err(fault(&error.0)),
         };
         let again = &executed.receipt;
         if (again.success, again.gas_used, &again.logs) != (receipt.success, receipt.gas_used, &receipt.logs) {
-            return Err(fault("it came to something else"));
+            return Err(fault("the result differs"));
         }
         let added = executed.additions.resolve(&now);
         self.changes.merge(executed.changes);
@@ -104,7 +104,7 @@ impl<'n> Replay<'n> {
         Overlay { base: &*self.base, changes: &self.changes }
     }
 
-    fn tip_to(&self, position: usize) -> Address {
+    fn tip_recipient(&self, position: usize) -> Address {
         let author = self.authors.get(position).and_then(|author| self.node.backend.fee_address(*author));
         author.unwrap_or(self.env.coinbase)
     }
@@ -124,7 +124,7 @@ mod tests {
     use corniche_types::{BatchRef, CommitIndex, Epoch, SkipReason, Skipped, TimestampMs};
 
     #[test]
-    fn authors_of_what_was_not_skipped() {
+    fn authors_skip_skipped_transactions() {
         let batch = |author, count| BatchRef { author: ValidatorIndex(author), digest: B256::ZERO, first: 7, count };
         let skipped = |position| Skipped { position, hash: B256::ZERO, reason: SkipReason::NonceTooLow };
         let ordering = OrderingRecord {

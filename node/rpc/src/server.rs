@@ -6,16 +6,16 @@
 //! a request. It replies "internal error" to `eth_subscribe` over HTTP. It runs batch elements past its own
 //! middleware, where requests are counted.
 
-use crate::answer::{Reply, answer};
 use crate::backend::{Backend, ChainEvent};
-use crate::budget::{self, Budget, Gathered};
+use crate::budget::{self, BodyBuffer, Budget};
 use crate::config::RpcConfig;
 use crate::console;
 use crate::jsonrpc::write_response;
 use crate::listener::{BoundedListener, Client};
 use crate::metrics::Metrics;
 use crate::node::{Clock, LARGE_RESPONSE_BYTES, Node};
-use crate::websocket::{self, News, Upgrade};
+use crate::requests::{RpcResponse, handle_body};
+use crate::websocket::{self, EventSources, Upgrade};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
@@ -71,15 +71,15 @@ impl RpcServer {
         let (stopping, stopped) = watch::channel(false);
         let node = Arc::new(Node::new(config, backend, metrics, clock, stopped.clone()));
         let (pending, _) = broadcast::channel(node.config.max_pending_behind);
-        let feeder = tokio::spawn(feed(Arc::clone(&node), pending.clone(), stopped.clone()));
+        let event_task = tokio::spawn(forward_events(Arc::clone(&node), pending.clone(), stopped.clone()));
 
-        let console = tokio::spawn(console::listen(Arc::clone(&node), stopped.clone()));
+        let console = tokio::spawn(console::run(Arc::clone(&node), stopped.clone()));
 
         let config = &node.config;
         let listener = BoundedListener::new(listener, config, node.metrics.clone());
-        let websockets = budget::Kind::places(Reason::ServerBusy, "WebSockets");
+        let websockets = budget::Resource::slots(Reason::ServerBusy, "WebSockets");
         let request_bytes =
-            budget::Kind { reason: Reason::ServerBusy, units: "bytes of requests", largest: config.max_request_bytes };
+            budget::Resource { reason: Reason::ServerBusy, units: "bytes of requests", largest: config.max_request_bytes };
         let server = Arc::new(Server {
             websockets: Budget::new(websockets, config.max_websockets, config.spare_loopback),
             request_bytes: Budget::new(request_bytes, config.max_request_bytes_in_flight, config.spare_loopback),
@@ -88,7 +88,7 @@ impl RpcServer {
             node: Arc::clone(&node),
         });
         let serving = axum::serve(listener, router(server).into_make_service_with_connect_info::<Client>())
-            .with_graceful_shutdown(until(stopped.clone()));
+            .with_graceful_shutdown(wait_for_stop(stopped.clone()));
         let serving = tokio::spawn(async move {
             if let Err(error) = serving.await {
                 tracing::error!(%error, "the RPC server ended");
@@ -96,7 +96,7 @@ impl RpcServer {
         });
         let metrics_address = metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?;
         let metrics = metrics_listener.map(|listener| tokio::spawn(serve_metrics(listener, registry, stopped)));
-        let tasks = [feeder, console, serving].into_iter().chain(metrics).collect();
+        let tasks = [event_task, console, serving].into_iter().chain(metrics).collect();
         Ok(Self { address, metrics_address, stopping, tasks })
     }
 
@@ -120,7 +120,7 @@ impl RpcServer {
     }
 }
 
-pub(crate) async fn until(mut stopped: watch::Receiver<bool>) {
+pub(crate) async fn wait_for_stop(mut stopped: watch::Receiver<bool>) {
     // An error means that the sender was dropped without a stop: keep serving.
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         std::future::pending::<()>().await;
@@ -128,26 +128,26 @@ pub(crate) async fn until(mut stopped: watch::Receiver<bool>) {
 }
 
 /// Forwards the backend's events: new heads to everyone, pending transactions to filters and subscribers.
-async fn feed(node: Arc<Node>, pending: broadcast::Sender<B256>, stopped: watch::Receiver<bool>) {
+async fn forward_events(node: Arc<Node>, pending: broadcast::Sender<B256>, stopped: watch::Receiver<bool>) {
     let mut events = node.backend.subscribe();
     // Reports a head announced before the subscription.
-    tell_head(&node);
-    let stopped = until(stopped);
+    publish_head(&node);
+    let stopped = wait_for_stop(stopped);
     tokio::pin!(stopped);
-    let mut look = tokio::time::interval(SYNC_INTERVAL);
-    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut sync_check = tokio::time::interval(SYNC_INTERVAL);
+    sync_check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let event = tokio::select! {
             () = &mut stopped => return,
             // A node that falls behind gets no head events, so it has to check.
-            _ = look.tick() => {
-                tell_progress(&node);
+            _ = sync_check.tick() => {
+                publish_sync_progress(&node);
                 continue;
             }
             event = events.recv() => event,
         };
         match event {
-            Ok(ChainEvent::Head(_)) | Err(broadcast::error::RecvError::Lagged(_)) => tell_head(&node),
+            Ok(ChainEvent::Head(_)) | Err(broadcast::error::RecvError::Lagged(_)) => publish_head(&node),
             Ok(ChainEvent::Pending(hash)) => {
                 node.filters.pending(hash);
                 // An error means that there are no receivers.
@@ -156,34 +156,34 @@ async fn feed(node: Arc<Node>, pending: broadcast::Sender<B256>, stopped: watch:
             Ok(ChainEvent::Finalized(_)) => {}
             Ok(ChainEvent::Reverted(reverted)) => {
                 node.filters.revert(&reverted);
-                node.tip.forget();
+                node.tip.clear();
                 // Sent before the head, so that receivers of the head know of the revert.
                 let _ = node.reverts.send(reverted);
-                tell_head(&node);
+                publish_head(&node);
             }
             Err(broadcast::error::RecvError::Closed) => return stopped.await,
         }
     }
 }
 
-fn tell_head(node: &Node) {
+fn publish_head(node: &Node) {
     node.heads.send_replace(node.backend.head());
-    tell_progress(node);
+    publish_sync_progress(node);
 }
 
 /// Subscribers are notified when catching up begins or ends, not of each step.
-fn tell_progress(node: &Node) {
+fn publish_sync_progress(node: &Node) {
     let progress = node.backend.syncing();
-    node.syncing.send_if_modified(|told| {
-        let news = told.is_some() != progress.is_some();
-        *told = progress;
-        news
+    node.syncing.send_if_modified(|published| {
+        let changed = published.is_some() != progress.is_some();
+        *published = progress;
+        changed
     });
 }
 
 /// Same text as geth.
-const OTHER_HOST: (StatusCode, &str) = (StatusCode::FORBIDDEN, "invalid host specified\n");
-const NOT_JSON: (StatusCode, &str) =
+const INVALID_HOST: (StatusCode, &str) = (StatusCode::FORBIDDEN, "invalid host specified\n");
+const INVALID_CONTENT_TYPE: (StatusCode, &str) =
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid content type, only application/json is supported\n");
 
 struct Server {
@@ -207,17 +207,17 @@ fn router(server: Arc<Server>) -> Router {
     Router::new()
         .route("/", any(root))
         .route("/health", get(health))
-        .route("/faucet", get(faucet).post(ask_faucet))
+        .route("/faucet", get(faucet).post(request_faucet))
         .layer(cors)
         .with_state(server)
 }
 
 async fn root(State(server): State<Arc<Server>>, ConnectInfo(client): ConnectInfo<Client>, mut request: Request) -> Response {
-    let client = client.behind(&server.node.config.trusted_proxies, request.headers());
-    if !server.admits_host(&request) {
-        return OTHER_HOST.into_response();
+    let client = client.resolve_proxies(&server.node.config.trusted_proxies, request.headers());
+    if !server.is_host_allowed(&request) {
+        return INVALID_HOST.into_response();
     }
-    if let Some(upgrade) = Upgrade::asked_by(&mut request) {
+    if let Some(upgrade) = Upgrade::from_request(&mut request) {
         return server.upgrade(upgrade, client, request.headers());
     }
     match *request.method() {
@@ -232,54 +232,54 @@ impl Server {
     async fn post(self: &Arc<Self>, client: Client, request: Request) -> Response {
         let config = &self.node.config;
         if !is_json(request.headers()) {
-            return match self.node.rates.take(&client, Instant::now()) {
-                Ok(()) => NOT_JSON.into_response(),
-                Err(error) => self.tell(StatusCode::TOO_MANY_REQUESTS, error),
+            return match self.node.rate_limiter.take(&client, Instant::now()) {
+                Ok(()) => INVALID_CONTENT_TYPE.into_response(),
+                Err(error) => self.error_response(StatusCode::TOO_MANY_REQUESTS, error),
             };
         }
         let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if declared.is_some_and(|bytes: usize| bytes > config.max_request_bytes) {
-            return self.refuse(&client, StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error());
+            return self.reject(&client, StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error());
         }
         let body = self.read_body(client.origin, request.into_body());
         let body = match tokio::time::timeout(config.body_timeout, body).await {
-            Ok(Ok(read)) => read,
-            Ok(Err((status, error))) => return self.refuse(&client, status, error),
+            Ok(Ok(body)) => body,
+            Ok(Err((status, error))) => return self.reject(&client, status, error),
             Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
         };
-        let reply = answer(&self.node, None, &client, &body.bytes).await;
-        respond(reply)
+        let response = handle_body(&self.node, None, &client, &body.bytes).await;
+        respond(response)
     }
 
-    async fn read_body(&self, origin: Origin, body: Body) -> Result<Gathered, (StatusCode, RpcError)> {
-        let most = self.node.config.max_request_bytes;
-        let mut pieces = body.into_data_stream();
-        let mut read = Gathered::default();
-        while let Some(piece) = pieces.next().await {
+    async fn read_body(&self, origin: Origin, body: Body) -> Result<BodyBuffer, (StatusCode, RpcError)> {
+        let max_bytes = self.node.config.max_request_bytes;
+        let mut chunks = body.into_data_stream();
+        let mut body_bytes = BodyBuffer::default();
+        while let Some(chunk) = chunks.next().await {
             // Bad framing, or the connection is cut off; then the response is lost too.
-            let piece = piece.map_err(|_| {
+            let chunk = chunk.map_err(|_| {
                 (StatusCode::BAD_REQUEST, RpcError::new(ErrorCode::InvalidRequest, "request body cannot be read"))
             })?;
-            if piece.len() > most - read.bytes.len() {
+            if chunk.len() > max_bytes - body_bytes.bytes.len() {
                 return Err((StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error()));
             }
-            let room = read.make_room(piece.len(), most, &self.request_bytes, origin);
-            room.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error))?;
-            read.bytes.extend_from_slice(&piece);
+            let grown = body_bytes.grow(chunk.len(), max_bytes, &self.request_bytes, origin);
+            grown.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error))?;
+            body_bytes.bytes.extend_from_slice(&chunk);
         }
-        Ok(read)
+        Ok(body_bytes)
     }
 
     /// Refuses a request without parsing it. It still counts as a request.
-    fn refuse(&self, client: &Client, status: StatusCode, error: RpcError) -> Response {
-        match self.node.rates.take(client, Instant::now()) {
-            Ok(()) => self.tell(status, error),
-            Err(error) => self.tell(StatusCode::TOO_MANY_REQUESTS, error),
+    fn reject(&self, client: &Client, status: StatusCode, error: RpcError) -> Response {
+        match self.node.rate_limiter.take(client, Instant::now()) {
+            Ok(()) => self.error_response(status, error),
+            Err(error) => self.error_response(StatusCode::TOO_MANY_REQUESTS, error),
         }
     }
 
     /// Sends a JSON-RPC error for a request that cannot be read as JSON-RPC.
-    fn tell(&self, status: StatusCode, error: RpcError) -> Response {
+    fn error_response(&self, status: StatusCode, error: RpcError) -> Response {
         self.node.metrics.refused(&error);
         let mut text = String::new();
         write_response(&mut text, "null", &Err(error));
@@ -287,14 +287,14 @@ impl Server {
     }
 
     fn upgrade(self: &Arc<Self>, upgrade: Upgrade, client: Client, headers: &HeaderMap) -> Response {
-        if !self.admits_origin(headers) {
+        if !self.is_origin_allowed(headers) {
             return StatusCode::FORBIDDEN.into_response();
         }
-        let place = match self.websockets.lend(client.origin, 1) {
-            Ok(place) => place,
-            Err(error) => return self.refuse(&client, StatusCode::SERVICE_UNAVAILABLE, error),
+        let reservation = match self.websockets.reserve(client.origin, 1) {
+            Ok(reservation) => reservation,
+            Err(error) => return self.reject(&client, StatusCode::SERVICE_UNAVAILABLE, error),
         };
-        let news = News {
+        let sources = EventSources {
             heads: self.node.heads.subscribe(),
             reverts: self.node.reverts.subscribe(),
             syncing: self.node.syncing.subscribe(),
@@ -305,14 +305,14 @@ impl Server {
         };
         let node = Arc::clone(&self.node);
         upgrade.accept(move |socket| async move {
-            let _place = place;
-            websocket::serve(node, client, socket, news).await;
+            let _reservation = reservation;
+            websocket::serve(node, client, socket, sources).await;
         })
     }
 
     /// Checks the Host header, as geth does, against DNS rebinding. Allowed are IP addresses and the
     /// configured names.
-    fn admits_host(&self, request: &Request) -> bool {
+    fn is_host_allowed(&self, request: &Request) -> bool {
         let Some(allowed) = &self.node.config.hosts else { return true };
         let header = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
         let Some(host) = header.or_else(|| request.uri().authority().map(|authority| authority.as_str())) else { return true };
@@ -325,7 +325,7 @@ impl Server {
     }
 
     /// Browsers send no preflight request before they open a WebSocket, only the Origin header.
-    fn admits_origin(&self, headers: &HeaderMap) -> bool {
+    fn is_origin_allowed(&self, headers: &HeaderMap) -> bool {
         let (Some(allowed), Some(origin)) = (&self.node.config.allowed_origins, headers.get(header::ORIGIN)) else {
             return true;
         };
@@ -334,20 +334,20 @@ impl Server {
 }
 
 /// A large response is sent in pieces; its memory is released with the last one.
-fn respond(reply: Reply) -> Response {
-    let Reply { text, reserved, .. } = reply;
+fn respond(response: RpcResponse) -> Response {
+    let RpcResponse { text, reserved, .. } = response;
     if text.len() <= LARGE_RESPONSE_BYTES {
         return ([(header::CONTENT_TYPE, "application/json")], text).into_response();
     }
     let headers = [(header::CONTENT_TYPE, "application/json".to_string()), (header::CONTENT_LENGTH, text.len().to_string())];
-    let pieces = futures::stream::unfold((Bytes::from(text), reserved), |(mut rest, reserved)| async {
+    let chunks = futures::stream::unfold((Bytes::from(text), reserved), |(mut rest, reserved)| async {
         if rest.is_empty() {
             return None;
         }
-        let piece = rest.split_to(rest.len().min(LARGE_RESPONSE_BYTES));
-        Some((Ok::<_, std::convert::Infallible>(piece), (rest, reserved)))
+        let chunk = rest.split_to(rest.len().min(LARGE_RESPONSE_BYTES));
+        Some((Ok::<_, std::convert::Infallible>(chunk), (rest, reserved)))
     });
-    (headers, Body::from_stream(pieces)).into_response()
+    (headers, Body::from_stream(chunks)).into_response()
 }
 
 /// Accepts only content types that browsers send cross-origin after a preflight request.
@@ -370,31 +370,35 @@ async fn faucet(State(server): State<Arc<Server>>) -> Response {
     }
 }
 
-async fn ask_faucet(State(server): State<Arc<Server>>, ConnectInfo(client): ConnectInfo<Client>, request: Request) -> Response {
+async fn request_faucet(
+    State(server): State<Arc<Server>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    request: Request,
+) -> Response {
     if server.node.faucet.is_none() {
         return NO_FAUCET.into_response();
     }
-    let client = client.behind(&server.node.config.trusted_proxies, request.headers());
-    if let Err(error) = server.node.rates.take(&client, Instant::now()) {
-        return server.tell(StatusCode::TOO_MANY_REQUESTS, error);
+    let client = client.resolve_proxies(&server.node.config.trusted_proxies, request.headers());
+    if let Err(error) = server.node.rate_limiter.take(&client, Instant::now()) {
+        return server.error_response(StatusCode::TOO_MANY_REQUESTS, error);
     }
     // Other web pages must not use up their visitors' limit: a cross-origin request that is not JSON needs no
     // preflight.
-    if !server.admits_host(&request) {
-        return OTHER_HOST.into_response();
+    if !server.is_host_allowed(&request) {
+        return INVALID_HOST.into_response();
     }
     if !is_json(request.headers()) {
-        return NOT_JSON.into_response();
+        return INVALID_CONTENT_TYPE.into_response();
     }
     let body = axum::body::to_bytes(request.into_body(), FAUCET_BODY_BYTES);
     match tokio::time::timeout(server.node.config.body_timeout, body).await {
         Ok(Ok(body)) => {
             // Spawned as a task, so that it continues if the client disconnects.
-            let given = tokio::spawn(async move {
+            let granted = tokio::spawn(async move {
                 let faucet = server.node.faucet.as_ref()?;
-                Some(faucet.give(&server.node, client.origin, &body).await)
+                Some(faucet.handle_request(&server.node, client.origin, &body).await)
             });
-            match given.await {
+            match granted.await {
                 Ok(Some((status, answer))) => (status, axum::Json(answer)).into_response(),
                 _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
             }
@@ -420,15 +424,15 @@ async fn health(State(server): State<Arc<Server>>) -> Response {
 }
 
 /// Maximum number of open connections for `/metrics`.
-const METRICS_CONNECTIONS: usize = 16;
+const MAX_METRICS_CONNECTIONS: usize = 16;
 
 /// Serves only `/metrics`.
 async fn serve_metrics(listener: TcpListener, registry: Arc<Registry>, stopped: watch::Receiver<bool>) {
-    let config = RpcConfig { max_connections: METRICS_CONNECTIONS, ..RpcConfig::default() };
+    let config = RpcConfig { max_connections: MAX_METRICS_CONNECTIONS, ..RpcConfig::default() };
     // Operators' connections are not counted in the metrics.
     let listener = BoundedListener::new(listener, &config, Metrics::default());
     let router = Router::new().route("/metrics", get(metrics)).with_state(registry);
-    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until(stopped)).await {
+    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(wait_for_stop(stopped)).await {
         tracing::error!(%error, "the metrics server ended");
     }
 }

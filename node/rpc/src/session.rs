@@ -25,14 +25,14 @@ pub(crate) enum Topic {
     },
     /// Sync status, and the one that the client got last.
     Syncing {
-        told: Option<bool>,
+        reported: Option<bool>,
     },
     /// Newest round of a validator's DAG. Rounds may be skipped: each notification contains the newest.
     Dag,
 }
 
 /// Notification due for a block.
-pub(crate) enum Due {
+pub(crate) enum BlockNotification {
     Header,
     Logs(Arc<Filter>),
 }
@@ -90,81 +90,81 @@ impl Session {
 
     /// True if any subscription follows the chain.
     pub fn follows_heads(&self) -> bool {
-        self.any(Topic::is_of_blocks)
+        self.any_started(Topic::follows_blocks)
     }
 
     pub fn follows_pending(&self) -> bool {
-        self.any(|topic| matches!(topic, Topic::Pending { .. }))
+        self.any_started(|topic| matches!(topic, Topic::Pending { .. }))
     }
 
     pub fn follows_syncing(&self) -> bool {
-        self.any(|topic| matches!(topic, Topic::Syncing { .. }))
+        self.any_started(|topic| matches!(topic, Topic::Syncing { .. }))
     }
 
     pub fn follows_dag(&self) -> bool {
-        self.any(|topic| matches!(topic, Topic::Dag))
+        self.any_started(|topic| matches!(topic, Topic::Dag))
     }
 
-    fn any(&self, wanted: impl Fn(&Topic) -> bool) -> bool {
+    fn any_started(&self, wanted: impl Fn(&Topic) -> bool) -> bool {
         self.lock().values().any(|subscription| subscription.started && wanted(&subscription.topic))
     }
 
     /// Lowest height that some subscription has still to report.
     pub fn next(&self) -> Option<u64> {
         let subscriptions = self.lock();
-        let started = subscriptions.values().filter(|subscription| subscription.started && subscription.topic.is_of_blocks());
+        let started = subscriptions.values().filter(|subscription| subscription.started && subscription.topic.follows_blocks());
         started.map(|subscription| subscription.next).min()
     }
 
     /// Next subscription with something due for the block at `height`. It counts as sent from now on: a
     /// connection that fails to send it ends.
-    pub fn take_due(&self, height: Height) -> Option<(U128, Due)> {
+    pub fn next_notification(&self, height: Height) -> Option<(U128, BlockNotification)> {
         self.lock().iter_mut().find_map(|(id, subscription)| {
             if !subscription.started || subscription.next > height.0 {
                 return None;
             }
-            let due = match &subscription.topic {
-                Topic::NewHeads => Due::Header,
-                Topic::Logs(filter) => Due::Logs(filter.clone()),
+            let notification_kind = match &subscription.topic {
+                Topic::NewHeads => BlockNotification::Header,
+                Topic::Logs(filter) => BlockNotification::Logs(filter.clone()),
                 Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag => return None,
             };
             subscription.next = height.0 + 1;
-            Some((*id, due))
+            Some((*id, notification_kind))
         })
     }
 
     /// Subscriptions to pending transactions, each with its flag for full transactions.
-    pub fn of_pending(&self) -> Vec<(U128, bool)> {
+    pub fn pending_subscriptions(&self) -> Vec<(U128, bool)> {
         let subscriptions = self.lock();
         let started = subscriptions.iter().filter(|(_, subscription)| subscription.started);
-        let of_pending = started.filter_map(|(id, subscription)| match subscription.topic {
+        let pending = started.filter_map(|(id, subscription)| match subscription.topic {
             Topic::Pending { full } => Some((*id, full)),
             Topic::NewHeads | Topic::Logs(_) | Topic::Syncing { .. } | Topic::Dag => None,
         });
-        of_pending.collect()
+        pending.collect()
     }
 
     /// Notifications of the newest DAG round.
-    pub fn tell_dag(&self, growth: DagGrowth) -> Vec<String> {
+    pub fn dag_notifications(&self, growth: DagGrowth) -> Vec<String> {
         let subscriptions = self.lock();
         let started = subscriptions.iter().filter(|(_, subscription)| subscription.started);
-        let of_dag = started.filter(|(_, subscription)| matches!(subscription.topic, Topic::Dag));
-        of_dag.map(|(id, _)| notification(*id, &growth)).collect()
+        let dag_subscriptions = started.filter(|(_, subscription)| matches!(subscription.topic, Topic::Dag));
+        dag_subscriptions.map(|(id, _)| notification(*id, &growth)).collect()
     }
 
     /// Notifications of reverted blocks, for subscriptions that reported them: their logs again, marked as
     /// removed. The newest remaining header and its successors follow like any other.
-    pub fn tell_reverted(&self, reverted: &Reverted) -> Vec<String> {
+    pub fn revert_notifications(&self, reverted: &Reverted) -> Vec<String> {
         let mut messages = Vec::new();
         for (id, subscription) in self.lock().iter_mut().filter(|(_, subscription)| subscription.started) {
-            let (told, left) = (subscription.next, reverted.to.0);
-            if told <= left + 1 {
+            let (reported, left) = (subscription.next, reverted.to.0);
+            if reported <= left + 1 {
                 continue;
             }
             match &subscription.topic {
                 Topic::NewHeads => subscription.next = left,
                 Topic::Logs(filter) => {
-                    messages.extend(logs::removed(reverted, filter, told).map(|log| notification(*id, &log)));
+                    messages.extend(logs::removed(reverted, filter, reported).map(|log| notification(*id, &log)));
                     subscription.next = left + 1;
                 }
                 Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag => {}
@@ -175,12 +175,12 @@ impl Session {
 
     /// Sync notifications for subscriptions whose last reported status differs. The first is sent immediately
     /// after subscribing.
-    pub fn tell_syncing(&self, progress: Option<SyncProgress>) -> Vec<String> {
+    pub fn sync_notifications(&self, progress: Option<SyncProgress>) -> Vec<String> {
         let now = progress.is_some();
         let mut messages = Vec::new();
         for (id, subscription) in self.lock().iter_mut().filter(|(_, subscription)| subscription.started) {
-            let Topic::Syncing { told } = &mut subscription.topic else { continue };
-            if told.replace(now) == Some(now) {
+            let Topic::Syncing { reported } = &mut subscription.topic else { continue };
+            if reported.replace(now) == Some(now) {
                 continue;
             }
             messages.push(match progress {
@@ -200,7 +200,7 @@ impl Session {
 }
 
 impl Topic {
-    fn is_of_blocks(&self) -> bool {
+    fn follows_blocks(&self) -> bool {
         matches!(self, Self::NewHeads | Self::Logs(_))
     }
 }

@@ -5,10 +5,10 @@
 //! root is zero, because computing it would cost as much as executing them.
 
 use crate::backend::ChainBlock;
-use crate::call::{failure, to_call};
+use crate::call::{execution_error, to_call};
 use crate::jsonrpc::{Json, json};
-use crate::node::{Node, still_there};
-use crate::overrides::{Overridden, suppose_block};
+use crate::node::{Node, ensure_available};
+use crate::overrides::{OverriddenState, override_block};
 use alloy_consensus::proofs::calculate_transaction_root;
 use alloy_consensus::transaction::Recovered;
 use alloy_consensus::{SignableTransaction, Transaction as _, TxEnvelope};
@@ -20,20 +20,20 @@ use alloy_rpc_types_eth::{Block, BlockOverrides, BlockTransactions, Transaction,
 use corniche_api::{Reason, RpcError};
 use corniche_state::{Changes, Overlay, StateView};
 use corniche_types::{Header, Height, Log, Receipt, SkipReason, certified, header_hash};
-use corniche_vm::{BlockEnv, Call, End, FrameKind, Trace, TraceFrame, TraceLimits, Vm};
+use corniche_vm::{BlockEnv, Call, ExecutionStatus, FrameKind, Trace, TraceFrame, TraceLimits, Vm};
 use std::sync::Arc;
 
 /// Maximum number of blocks per request, including the empty ones that fill gaps in the numbers.
 const MAX_BLOCKS: u64 = 256;
 /// Seconds between two blocks without an explicit time.
-const SECONDS: u64 = 1;
+const BLOCK_SECONDS: u64 = 1;
 /// Emitter and topic of the logs for wei transfers (`traceTransfers`): ERC-20's
 /// Transfer(address,address,uint256).
-const TRANSFERS: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
-const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
+const TRANSFER_EMITTER: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
+const TRANSFER_TOPIC: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 
 /// Error with a code from the specification of `eth_simulateV1`.
-fn refusal(code: i32, message: String) -> RpcError {
+fn spec_error(code: i32, message: String) -> RpcError {
     RpcError { code, message, data: None }
 }
 
@@ -53,40 +53,40 @@ pub(crate) fn simulate(node: &Node, payload: SimulatePayload, on: BlockId) -> Re
         base: height,
         hashes: Vec::new(),
         gas: node.config.call_gas_cap,
-        room: node.config.max_response_bytes / 2,
+        bytes_left: node.config.max_response_bytes / 2,
     };
     let blocks: Vec<_> = planned.into_iter().map(|block| simulation.block(block)).collect::<Result<_, _>>()?;
     json(&blocks)
 }
 
 /// Returns the blocks in ascending order; fills gaps with empty blocks.
-fn plan(parent: &ChainBlock, named: Vec<SimBlock>) -> Result<Vec<SimBlock>, RpcError> {
-    if named.is_empty() {
+fn plan(parent: &ChainBlock, requested: Vec<SimBlock>) -> Result<Vec<SimBlock>, RpcError> {
+    if requested.is_empty() {
         return Err(RpcError::invalid_params("empty input"));
     }
     let first = parent.header.number;
     let (mut number, mut time) = (first, parent.header.timestamp);
-    let mut blocks = Vec::with_capacity(named.len());
-    for mut block in named {
+    let mut blocks = Vec::with_capacity(requested.len());
+    for mut block in requested {
         let overrides = block.block_overrides.get_or_insert_default();
-        let wanted = overrides.number.unwrap_or(U256::from(number) + U256::from(1));
-        if wanted <= U256::from(number) {
-            return Err(refusal(-38020, format!("block numbers must be in order: {wanted} <= {number}")));
+        let number_requested = overrides.number.unwrap_or(U256::from(number) + U256::from(1));
+        if number_requested <= U256::from(number) {
+            return Err(spec_error(-38020, format!("block numbers must be in order: {number_requested} <= {number}")));
         }
-        if wanted - U256::from(first) > U256::from(MAX_BLOCKS) {
-            return Err(refusal(-38026, "too many blocks".into()));
+        if number_requested - U256::from(first) > U256::from(MAX_BLOCKS) {
+            return Err(spec_error(-38026, "too many blocks".into()));
         }
-        let wanted: u64 = wanted.to();
-        for between in number + 1..wanted {
-            time = time.saturating_add(SECONDS);
+        let number_requested: u64 = number_requested.to();
+        for between in number + 1..number_requested {
+            time = time.saturating_add(BLOCK_SECONDS);
             let block_overrides = BlockOverrides { number: Some(U256::from(between)), time: Some(time), ..Default::default() };
             blocks.push(SimBlock { block_overrides: Some(block_overrides), ..SimBlock::default() });
         }
-        let wanted_time = overrides.time.unwrap_or(time.saturating_add(SECONDS));
-        if wanted_time <= time {
-            return Err(refusal(-38021, format!("block timestamps must be in order: {wanted_time} <= {time}")));
+        let time_requested = overrides.time.unwrap_or(time.saturating_add(BLOCK_SECONDS));
+        if time_requested <= time {
+            return Err(spec_error(-38021, format!("block timestamps must be in order: {time_requested} <= {time}")));
         }
-        (number, time) = (wanted, wanted_time);
+        (number, time) = (number_requested, time_requested);
         (overrides.number, overrides.time) = (Some(U256::from(number)), Some(time));
         blocks.push(block);
     }
@@ -111,11 +111,11 @@ struct Simulation<'n> {
     /// Gas left for all remaining calls.
     gas: u64,
     /// Bytes that calls may still return and log.
-    room: usize,
+    bytes_left: usize,
 }
 
 /// Block being simulated.
-struct Under {
+struct PendingBlock {
     env: BlockEnv,
     gas_used: u64,
     changes: Changes,
@@ -138,11 +138,12 @@ impl Simulation<'_> {
             gas_limit: self.parent.gas_limit,
             randomness: B256::ZERO,
         };
-        suppose_block(&mut env, &overrides)?;
-        if let Some(supposed) = block.state_overrides.filter(|supposed| !supposed.is_empty()) {
-            self.view = Arc::new(Overridden::new(self.view.clone(), env.rules, supposed, &mut self.vm, &mut self.gas)?);
+        override_block(&mut env, &overrides)?;
+        if let Some(state_overrides) = block.state_overrides.filter(|state_overrides| !state_overrides.is_empty()) {
+            self.view =
+                Arc::new(OverriddenState::new(self.view.clone(), env.rules, state_overrides, &mut self.vm, &mut self.gas)?);
         }
-        let mut under = Under {
+        let mut pending = PendingBlock {
             env,
             gas_used: 0,
             changes: Changes::default(),
@@ -151,15 +152,15 @@ impl Simulation<'_> {
             results: Vec::new(),
         };
         for request in block.calls {
-            self.call(&mut under, request)?;
+            self.call(&mut pending, request)?;
         }
-        let finished = self.finish(&mut under);
+        let finished = self.finish(&mut pending);
         // Executing a real block ends with the same write.
-        if let Some((number, hash)) = certified::written_by(under.env.number).and_then(|number| self.hash_of(number)) {
-            under.changes.storage.insert((certified::ADDRESS, certified::slot(number)), hash);
+        if let Some((number, hash)) = certified::written_by(pending.env.number).and_then(|number| self.hash_of(number)) {
+            pending.changes.storage.insert((certified::ADDRESS, certified::slot(number)), hash);
         }
         let base = std::mem::replace(&mut self.view, Arc::new(corniche_state::EmptyState));
-        self.view = Arc::new(After { base, changes: under.changes });
+        self.view = Arc::new(OverlayState { base, changes: pending.changes });
         Ok(finished)
     }
 
@@ -172,55 +173,57 @@ impl Simulation<'_> {
         hash.map(|hash| (number, hash))
     }
 
-    fn call(&mut self, under: &mut Under, mut request: TransactionRequest) -> Result<(), RpcError> {
-        let now = Overlay { base: &*self.view, changes: &under.changes };
+    fn call(&mut self, pending: &mut PendingBlock, mut request: TransactionRequest) -> Result<(), RpcError> {
+        let now = Overlay { base: &*self.view, changes: &pending.changes };
         let from = *request.from.get_or_insert_default();
         let account = now.account(&from).unwrap_or_default();
-        let left = under.env.gas_limit - under.gas_used;
+        let left = pending.env.gas_limit - pending.gas_used;
         let gas = *request.gas.get_or_insert(left.min(self.gas));
         if gas > left {
-            let (used, limit) = (under.gas_used, under.env.gas_limit);
-            return Err(refusal(-38015, format!("block gas limit reached: {used} + {gas} > {limit}")));
+            let (used, limit) = (pending.gas_used, pending.env.gas_limit);
+            return Err(spec_error(-38015, format!("block gas limit reached: {used} + {gas} > {limit}")));
         }
         if gas > self.gas {
-            return Err(refusal(-38026, format!("gas of all calls together exceeds {}", self.node.config.call_gas_cap)));
+            return Err(spec_error(-38026, format!("gas of all calls together exceeds {}", self.node.config.call_gas_cap)));
         }
         let nonce = *request.nonce.get_or_insert(account.nonce);
         if self.validation && nonce != account.nonce {
             let reason = if nonce < account.nonce { SkipReason::NonceTooLow } else { SkipReason::NonceTooHigh };
             return Err(invalid(reason, format!("address {from}, tx: {nonce} state: {}", account.nonce)));
         }
-        let call = to_call(self.node, request.clone(), under.env.base_fee).map_err(underpriced)?;
-        if self.validation && call.max_gas_price < u128::from(under.env.base_fee) {
-            let (price, base_fee) = (call.max_gas_price, under.env.base_fee);
+        let call = to_call(self.node, request.clone(), pending.env.base_fee).map_err(underpriced)?;
+        if self.validation && call.max_gas_price < u128::from(pending.env.base_fee) {
+            let (price, base_fee) = (call.max_gas_price, pending.env.base_fee);
             return Err(invalid(SkipReason::Underpriced, format!("maxFeePerGas: {price}, baseFee: {base_fee}")));
         }
-        let mut trace = self.trace_transfers.then(|| Trace::new(TraceLimits { bytes: self.room, top_only: false }));
-        let (outcome, changes) = self.vm.simulate(&now, &under.env, &call, trace.as_mut());
-        still_there(&*self.view)?;
+        let mut trace = self.trace_transfers.then(|| Trace::new(TraceLimits { bytes: self.bytes_left, top_only: false }));
+        let (outcome, changes) = self.vm.simulate(&now, &pending.env, &call, trace.as_mut());
+        ensure_available(&*self.view)?;
         match outcome.end {
-            End::Invalid(reason) => return Err(invalid(reason, format!("address {from}"))),
-            End::Fault(_) => return Err(failure(outcome, gas, false)),
+            ExecutionStatus::Invalid(reason) => return Err(invalid(reason, format!("address {from}"))),
+            ExecutionStatus::Fault(_) => return Err(execution_error(outcome, gas, false)),
             _ => {}
         }
         let logs = match &trace {
-            Some(trace) if trace.overflowed() => return Err(crate::trace::too_large(self.node)),
+            Some(trace) if trace.overflowed() => return Err(crate::trace::trace_too_large(self.node)),
             Some(trace) => trace.root().map(with_transfers).unwrap_or_default(),
             None => outcome.logs.clone(),
         };
-        let carried = outcome.output.len() + logs.iter().map(|log| 256 + 32 * log.topics.len() + log.data.len()).sum::<usize>();
-        self.room = self.room.checked_sub(carried + 1_024).ok_or_else(|| Reason::ResponseTooLarge.error())?;
+        let response_bytes =
+            outcome.output.len() + logs.iter().map(|log| 256 + 32 * log.topics.len() + log.data.len()).sum::<usize>();
+        self.bytes_left =
+            self.bytes_left.checked_sub(response_bytes + 1_024).ok_or_else(|| Reason::ResponseTooLarge.error())?;
         self.gas -= outcome.gas_used;
-        under.gas_used += outcome.gas_used;
-        under.changes.merge(changes);
+        pending.gas_used += outcome.gas_used;
+        pending.changes.merge(changes);
 
-        let envelope = unsigned(request, &call, under.env.chain_id)?;
-        under.receipts.push(Receipt {
+        let envelope = unsigned(request, &call, pending.env.chain_id)?;
+        pending.receipts.push(Receipt {
             transaction_hash: *envelope.tx_hash(),
             type_byte: envelope.tx_type() as u8,
             success: outcome.success(),
             gas_used: outcome.gas_used,
-            cumulative_gas_used: under.gas_used,
+            cumulative_gas_used: pending.gas_used,
             effective_gas_price: call.gas_price,
             sender: from,
             to: call.to,
@@ -228,11 +231,11 @@ impl Simulation<'_> {
             logs,
             output: Bytes::new(),
         });
-        under.transactions.push((envelope, from));
+        pending.transactions.push((envelope, from));
         let error = (!outcome.success()).then(|| match &outcome.end {
-            End::Revert => {
-                let told = failure(outcome.clone(), gas, false);
-                SimulateError { code: told.code, message: told.message, data: told.data }
+            ExecutionStatus::Revert => {
+                let failure = execution_error(outcome.clone(), gas, false);
+                SimulateError { code: failure.code, message: failure.message, data: failure.data }
             }
             end => SimulateError {
                 code: SimulateError::VM_EXECUTION_ERROR_CODE,
@@ -240,7 +243,7 @@ impl Simulation<'_> {
                 data: None,
             },
         });
-        under.results.push(SimCallResult {
+        pending.results.push(SimCallResult {
             status: outcome.success(),
             gas_used: outcome.gas_used,
             return_data: outcome.output,
@@ -251,27 +254,27 @@ impl Simulation<'_> {
     }
 
     /// Completes the block and moves on to its successor.
-    fn finish(&mut self, under: &mut Under) -> SimulatedBlock {
-        let (envelopes, senders): (Vec<_>, Vec<_>) = std::mem::take(&mut under.transactions).into_iter().unzip();
+    fn finish(&mut self, pending: &mut PendingBlock) -> SimulatedBlock {
+        let (envelopes, senders): (Vec<_>, Vec<_>) = std::mem::take(&mut pending.transactions).into_iter().unzip();
         let header = Header {
             parent_hash: self.parent_hash,
-            number: under.env.number,
-            timestamp: under.env.timestamp,
-            beneficiary: under.env.coinbase,
-            gas_limit: under.env.gas_limit,
-            gas_used: under.gas_used,
-            base_fee_per_gas: Some(under.env.base_fee),
-            mix_hash: under.env.randomness,
+            number: pending.env.number,
+            timestamp: pending.env.timestamp,
+            beneficiary: pending.env.coinbase,
+            gas_limit: pending.env.gas_limit,
+            gas_used: pending.gas_used,
+            base_fee_per_gas: Some(pending.env.base_fee),
+            mix_hash: pending.env.randomness,
             transactions_root: calculate_transaction_root(&envelopes),
-            receipts_root: Receipt::root(&under.receipts),
-            logs_bloom: under.receipts.iter().fold(Default::default(), |bloom, receipt| bloom | receipt.logs_bloom()),
+            receipts_root: Receipt::root(&pending.receipts),
+            logs_bloom: pending.receipts.iter().fold(Default::default(), |bloom, receipt| bloom | receipt.logs_bloom()),
             state_root: B256::ZERO,
             ..Header::default()
         };
         let hash = header_hash(&header);
         let transactions: Vec<Bytes> = envelopes.iter().map(|envelope| envelope.encoded_2718().into()).collect();
-        let block = ChainBlock { header, hash, ordering: None, transactions, receipts: std::mem::take(&mut under.receipts) };
-        let mut calls = std::mem::take(&mut under.results);
+        let block = ChainBlock { header, hash, ordering: None, transactions, receipts: std::mem::take(&mut pending.receipts) };
+        let mut calls = std::mem::take(&mut pending.results);
         for log in crate::convert::logs(&block) {
             if let Some(call) = log.transaction_index.and_then(|index| calls.get_mut(index as usize)) {
                 call.logs.push(log);
@@ -279,12 +282,12 @@ impl Simulation<'_> {
         }
         let transactions = if self.full {
             let all = envelopes.into_iter().zip(senders).zip(0u64..).map(|((envelope, sender), index)| Transaction {
-                effective_gas_price: Some(envelope.effective_gas_price(Some(under.env.base_fee))),
+                effective_gas_price: Some(envelope.effective_gas_price(Some(pending.env.base_fee))),
                 inner: Recovered::new_unchecked(envelope, sender),
                 block_hash: Some(hash),
-                block_number: Some(under.env.number),
+                block_number: Some(pending.env.number),
                 transaction_index: Some(index),
-                block_timestamp: Some(under.env.timestamp),
+                block_timestamp: Some(pending.env.timestamp),
             });
             BlockTransactions::Full(all.collect())
         } else {
@@ -298,18 +301,18 @@ impl Simulation<'_> {
 }
 
 /// View with its own changes on top of a base.
-struct After {
+struct OverlayState {
     base: Arc<dyn StateView>,
     changes: Changes,
 }
 
-impl After {
+impl OverlayState {
     fn overlay(&self) -> Overlay<'_> {
         Overlay { base: &*self.base, changes: &self.changes }
     }
 }
 
-impl StateView for After {
+impl StateView for OverlayState {
     fn account(&self, address: &Address) -> Option<corniche_state::Account> {
         self.overlay().account(address)
     }
@@ -340,12 +343,12 @@ fn invalid(reason: SkipReason, detail: String) -> RpcError {
         SkipReason::InitCodeSize => -38025,
         other => return Reason::from(other).with(detail),
     };
-    refusal(code, Reason::from(reason).with(detail).message)
+    spec_error(code, Reason::from(reason).with(detail).message)
 }
 
 /// Replaces the code of the fee error: `eth_simulateV1` has its own.
 fn underpriced(error: RpcError) -> RpcError {
-    if error.message.starts_with(Reason::FeeCapBelowBaseFee.phrase()) { refusal(-38012, error.message) } else { error }
+    if error.message.starts_with(Reason::FeeCapBelowBaseFee.phrase()) { spec_error(-38012, error.message) } else { error }
 }
 
 /// Transaction for the call, without a signature.
@@ -369,10 +372,10 @@ fn with_transfers(root: &TraceFrame) -> Vec<Log> {
         if !frame.ending.is_success() {
             return;
         }
-        let moves = matches!(frame.kind, FrameKind::Call | FrameKind::Create | FrameKind::Create2);
-        if moves && !frame.value.is_zero() {
-            let topics = vec![TRANSFER, frame.from.into_word(), frame.to.into_word()];
-            logs.push(Log { address: TRANSFERS, topics, data: frame.value.to_be_bytes::<32>().into() });
+        let transfers_value = matches!(frame.kind, FrameKind::Call | FrameKind::Create | FrameKind::Create2);
+        if transfers_value && !frame.value.is_zero() {
+            let topics = vec![TRANSFER_TOPIC, frame.from.into_word(), frame.to.into_word()];
+            logs.push(Log { address: TRANSFER_EMITTER, topics, data: frame.value.to_be_bytes::<32>().into() });
         }
         let mut own = frame.logs.iter().peekable();
         for position in 0..=frame.calls.len() {

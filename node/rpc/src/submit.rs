@@ -17,39 +17,39 @@ pub(crate) async fn submit(node: &Node, params: &Params<'_>) -> Result<Json, Rpc
 
 /// Like [`submit`]; also returns the time it took.
 pub(crate) async fn submit_timed(node: &Node, params: &Params<'_>) -> (Result<Json, RpcError>, Duration) {
-    let begun = Instant::now();
-    (submit(node, params).await, begun.elapsed())
+    let started = Instant::now();
+    (submit(node, params).await, started.elapsed())
 }
 
 /// `eth_sendRawTransactionSync` (EIP-7966): returns the receipt once there is one. There is no polling: a
 /// waiting request costs one lookup per new block.
 pub(crate) async fn submit_and_wait(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let raw: Bytes = params.at_most(2)?.required(0)?;
-    let wished = params.optional::<Index>(1)?.filter(|wished| wished.0 > 0);
-    let patience = wished.map_or(node.config.receipt_timeout, |wished| Duration::from_millis(wished.0 as u64));
-    let patience = patience.min(node.config.max_receipt_timeout);
-    let _place = node.awaited_receipts.lend(origin, 1)?;
+    let requested = params.optional::<Index>(1)?.filter(|requested| requested.0 > 0);
+    let timeout = requested.map_or(node.config.receipt_timeout, |requested| Duration::from_millis(requested.0 as u64));
+    let timeout = timeout.min(node.config.max_receipt_timeout);
+    let _reservation = node.awaited_receipts.reserve(origin, 1)?;
 
     let (mut heads, mut stopped) = (node.heads.subscribe(), node.stopped.clone());
     let hash = node.backend.submit(raw).await?;
-    let patience_ends = tokio::time::sleep(patience);
-    tokio::pin!(patience_ends);
+    let timed_out = tokio::time::sleep(timeout);
+    tokio::pin!(timed_out);
     loop {
         heads.mark_unchanged();
-        if let Some(receipt) = outcome(node, &hash)? {
+        if let Some(receipt) = poll_receipt(node, &hash)? {
             return json(&receipt);
         }
         tokio::select! {
             changed = heads.changed() => changed.map_err(|_| Reason::NotAccepting.with("the node is stopping"))?,
-            _ = stopped.wait_for(|stopped| *stopped) => return Err(RpcError::not_processed_in(patience, hash)),
-            () = &mut patience_ends => return Err(RpcError::not_processed_in(patience, hash)),
+            _ = stopped.wait_for(|stopped| *stopped) => return Err(RpcError::not_processed_in(timeout, hash)),
+            () = &mut timed_out => return Err(RpcError::not_processed_in(timeout, hash)),
         }
     }
 }
 
 /// Returns the receipt of an executed transaction, `None` while it waits, an error if it will never be
 /// executed.
-fn outcome(node: &Node, hash: &B256) -> Result<Option<TransactionReceipt>, RpcError> {
+fn poll_receipt(node: &Node, hash: &B256) -> Result<Option<TransactionReceipt>, RpcError> {
     if let Some((height, index)) = node.backend.transaction(hash) {
         let block = node.backend.block(height).ok_or_else(|| RpcError::internal("no block for a transaction"))?;
         return convert::receipt(&block, index as usize).map(Some);

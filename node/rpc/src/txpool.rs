@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 const TRANSACTION_JSON_BYTES: usize = 700;
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-struct Halves<T> {
+struct PendingAndQueued<T> {
     pending: T,
     queued: T,
 }
@@ -29,42 +29,42 @@ type ByAddress<T> = BTreeMap<String, ByNonce<T>>;
 /// `txpool_status`.
 pub(crate) fn status(node: &Node) -> Result<Json, RpcError> {
     let (mut pending, mut queued) = (0, 0);
-    let state = newest(node)?;
+    let state = head_state(node)?;
     for sender in node.backend.pool(None).chunk_by(|one, next| one.sender() == next.sender()) {
-        let (now, later) = halves(sender, &*state);
+        let (now, later) = split_at_gap(sender, &*state);
         pending += now.len();
         queued += later.len();
     }
-    json(&Halves { pending: U64::from(pending), queued: U64::from(queued) })
+    json(&PendingAndQueued { pending: U64::from(pending), queued: U64::from(queued) })
 }
 
 /// `txpool_content`.
 pub(crate) fn content(node: &Node) -> Result<Json, RpcError> {
     let pool = node.backend.pool(None);
-    within_limits(node, &pool)?;
-    json(&by_address(&pool, &*newest(node)?, in_full))
+    check_size(node, &pool)?;
+    json(&by_address(&pool, &*head_state(node)?, full_transaction))
 }
 
 /// `txpool_contentFrom`.
 pub(crate) fn content_from(node: &Node, sender: &Address) -> Result<Json, RpcError> {
     let pool = node.backend.pool(Some(sender));
-    within_limits(node, &pool)?;
-    let (now, later) = halves(&pool, &*newest(node)?);
-    json(&Halves { pending: by_nonce(now, in_full), queued: by_nonce(later, in_full) })
+    check_size(node, &pool)?;
+    let (now, later) = split_at_gap(&pool, &*head_state(node)?);
+    json(&PendingAndQueued { pending: by_nonce(now, full_transaction), queued: by_nonce(later, full_transaction) })
 }
 
 /// `txpool_inspect`: one line per transaction.
 pub(crate) fn inspect(node: &Node) -> Result<Json, RpcError> {
-    json(&by_address(&node.backend.pool(None), &*newest(node)?, in_a_line))
+    json(&by_address(&node.backend.pool(None), &*head_state(node)?, summary_line))
 }
 
-fn newest(node: &Node) -> Result<std::sync::Arc<dyn StateView>, RpcError> {
+fn head_state(node: &Node) -> Result<std::sync::Arc<dyn StateView>, RpcError> {
     Ok(node.state(Default::default())?.1)
 }
 
 /// Splits one sender's transactions, sorted by nonce: those that follow the account's nonce without a gap,
 /// and the rest.
-fn halves<'p>(
+fn split_at_gap<'p>(
     transactions: &'p [VerifiedTransaction],
     state: &dyn StateView,
 ) -> (&'p [VerifiedTransaction], &'p [VerifiedTransaction]) {
@@ -74,39 +74,39 @@ fn halves<'p>(
     // A block may have been executed between reading the pool and reading the state.
     let executed = transactions.partition_point(|transaction| nonce(transaction) < next);
     let waiting = &transactions[executed..];
-    let run = waiting.iter().zip(next..).take_while(|(transaction, expected)| nonce(transaction) == *expected).count();
-    waiting.split_at(run)
+    let executable = waiting.iter().zip(next..).take_while(|(transaction, expected)| nonce(transaction) == *expected).count();
+    waiting.split_at(executable)
 }
 
 fn by_address<T>(
     pool: &[VerifiedTransaction],
     state: &dyn StateView,
-    show: impl Fn(&VerifiedTransaction) -> T + Copy,
-) -> Halves<ByAddress<T>> {
-    let mut all = Halves { pending: BTreeMap::new(), queued: BTreeMap::new() };
+    render: impl Fn(&VerifiedTransaction) -> T + Copy,
+) -> PendingAndQueued<ByAddress<T>> {
+    let mut all = PendingAndQueued { pending: BTreeMap::new(), queued: BTreeMap::new() };
     for sender in pool.chunk_by(|one, next| one.sender() == next.sender()) {
         let name = sender[0].sender().to_checksum(None);
-        let (now, later) = halves(sender, state);
+        let (now, later) = split_at_gap(sender, state);
         if !now.is_empty() {
-            all.pending.insert(name.clone(), by_nonce(now, show));
+            all.pending.insert(name.clone(), by_nonce(now, render));
         }
         if !later.is_empty() {
-            all.queued.insert(name, by_nonce(later, show));
+            all.queued.insert(name, by_nonce(later, render));
         }
     }
     all
 }
 
-fn by_nonce<T>(transactions: &[VerifiedTransaction], show: impl Fn(&VerifiedTransaction) -> T) -> ByNonce<T> {
-    transactions.iter().map(|transaction| (transaction.transaction().nonce(), show(transaction))).collect()
+fn by_nonce<T>(transactions: &[VerifiedTransaction], render: impl Fn(&VerifiedTransaction) -> T) -> ByNonce<T> {
+    transactions.iter().map(|transaction| (transaction.transaction().nonce(), render(transaction))).collect()
 }
 
-fn in_full(transaction: &VerifiedTransaction) -> Transaction {
+fn full_transaction(transaction: &VerifiedTransaction) -> Transaction {
     convert::pending_transaction(transaction.transaction(), transaction.sender())
 }
 
 /// Same text as geth.
-fn in_a_line(transaction: &VerifiedTransaction) -> String {
+fn summary_line(transaction: &VerifiedTransaction) -> String {
     let transaction = transaction.transaction();
     let to = transaction.to().map_or_else(|| "contract creation".to_string(), |to| to.to_checksum(None));
     let (value, gas, price) = (transaction.value(), transaction.gas_limit(), transaction.max_fee_per_gas());
@@ -119,12 +119,12 @@ pub(crate) fn json_bytes(transaction: &VerifiedTransaction) -> usize {
 }
 
 /// Refuses a response that would be too large, before writing it.
-fn within_limits(node: &Node, pool: &[VerifiedTransaction]) -> Result<(), RpcError> {
+fn check_size(node: &Node, pool: &[VerifiedTransaction]) -> Result<(), RpcError> {
     let bytes = pool.iter().map(json_bytes).sum::<usize>();
-    let most = node.config.max_response_bytes;
-    if bytes > most {
+    let limit = node.config.max_response_bytes;
+    if bytes > limit {
         return Err(Reason::ResponseTooLarge.with(format!(
-            "{} transactions, about {bytes} bytes of at most {most}; ask for one sender's with txpool_contentFrom",
+            "{} transactions, about {bytes} bytes of at most {limit}; ask for one sender's with txpool_contentFrom",
             pool.len()
         )));
     }

@@ -15,7 +15,7 @@ const ERROR_STRING: &str = "0x08c379a0\
     6e6f206e6f210000000000000000000000000000000000000000000000000000";
 
 #[tokio::test]
-async fn a_call_returns_what_the_contract_returns() {
+async fn call_returns_contract_output() {
     let fixture = Fixture::start().await;
     let echoed = fixture.client.result("eth_call", json!([{"to": ECHO, "input": "0x0102ff"}])).await;
     assert_eq!(echoed, "0x0102ff");
@@ -24,7 +24,7 @@ async fn a_call_returns_what_the_contract_returns() {
 }
 
 #[tokio::test]
-async fn a_revert_is_code_3_with_hex_data_and_status_200() {
+async fn revert_is_code_3_with_data() {
     let fixture = Fixture::start().await;
     for method in ["eth_call", "eth_estimateGas"] {
         let error = fixture.client.call(method, json!([{"to": ECHO, "data": ERROR_STRING}])).await["error"].clone();
@@ -35,7 +35,7 @@ async fn a_revert_is_code_3_with_hex_data_and_status_200() {
 }
 
 #[tokio::test]
-async fn a_plain_transfer_is_estimated_at_exactly_21000() {
+async fn transfer_estimate_is_21000() {
     let fixture = Fixture::start().await;
     let call = json!({"from": FUNDED, "to": "0x2222222222222222222222222222222222222222", "value": "0x1"});
     for params in [json!([call]), json!([call, "latest"]), json!([call, "pending", {}]), json!([call, null, null])] {
@@ -44,7 +44,7 @@ async fn a_plain_transfer_is_estimated_at_exactly_21000() {
 }
 
 #[tokio::test]
-async fn data_and_input_are_both_taken_unless_they_differ() {
+async fn data_and_input_must_agree() {
     let fixture = Fixture::start().await;
     for call in [
         json!({"to": ECHO, "data": "0x01"}),
@@ -69,7 +69,7 @@ async fn data_and_input_are_both_taken_unless_they_differ() {
 }
 
 #[tokio::test]
-async fn supposed_state_is_seen_by_the_call_and_by_nobody_else() {
+async fn state_override_affects_one_call() {
     let fixture = Fixture::start().await;
     let poor = "0x00000000000000000000000000000000000000b0";
     let call = json!({"from": poor, "to": ECHO, "value": "0x5", "data": "0x01"});
@@ -97,7 +97,7 @@ async fn supposed_state_is_seen_by_the_call_and_by_nobody_else() {
 }
 
 #[tokio::test]
-async fn calls_that_cannot_be_valid_are_refused_in_known_phrases() {
+async fn invalid_calls_get_geth_errors() {
     let fixture = Fixture::start().await;
     let evm = json!({"from": FUNDED, "data": "0x6080604052348015600e575f5ffd5b50"});
     let below = "max fee per gas less than block base fee: address 0x0000000000000000000000000000000000000000, maxFeePerGas: 999999999, baseFee: 1000000000";
@@ -133,7 +133,7 @@ async fn calls_that_cannot_be_valid_are_refused_in_known_phrases() {
 }
 
 #[tokio::test]
-async fn state_is_read_at_blocks_named_in_every_way_and_never_guessed() {
+async fn state_is_read_at_block_ids() {
     let fixture = Fixture::start().await;
     let block = fixture.chain.mine(&[(transfer(0), vec![])]);
     fixture.chain.mine(&[(transfer(1), vec![])]);
@@ -175,7 +175,7 @@ async fn state_is_read_at_blocks_named_in_every_way_and_never_guessed() {
 }
 
 #[tokio::test]
-async fn a_flood_of_calls_is_told_that_the_server_is_busy_and_other_methods_go_on() {
+async fn call_flood_gets_server_busy() {
     let config = RpcConfig { max_running_calls: 1, max_waiting_calls: 1, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     fixture.chain.mine(&[]);
@@ -207,7 +207,7 @@ async fn a_flood_of_calls_is_told_that_the_server_is_busy_and_other_methods_go_o
 }
 
 #[tokio::test]
-async fn gas_is_capped() {
+async fn call_gas_is_capped() {
     let config = RpcConfig { call_gas_cap: 21_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let (code, message) = fixture.client.error("eth_call", json!([{"to": ECHO, "gas": "0xffffffffff", "data": "0x01"}])).await;
@@ -219,7 +219,7 @@ async fn gas_is_capped() {
 
 /// Covers the methods that run contracts; reads have other limits.
 #[tokio::test]
-async fn a_request_that_runs_contracts_has_so_much_time() {
+async fn call_timeout_is_enforced() {
     let config = RpcConfig { namespaces: Namespaces::all(), max_call_time: Duration::ZERO, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let block = fixture.chain.execute(&[transfer(0), call(1, ECHO, Bytes::from_static(b"x"))]);
@@ -254,7 +254,7 @@ async fn a_request_that_runs_contracts_has_so_much_time() {
 /// `cargo test --workspace --test calls -- --ignored --nocapture figures`
 #[tokio::test]
 #[ignore = "prints figures"]
-async fn figures_of_the_gas_cap() {
+async fn gas_cap_figures() {
     let fixture = Fixture::start().await;
     let module = |imports: &str, body: &str| {
         wat::parse_str(format!(
@@ -307,7 +307,7 @@ fn processor_time() -> Duration {
 
 /// geth's number is the gas that the sender can pay for, if that is the lowest limit.
 #[tokio::test]
-async fn an_estimate_says_how_much_gas_the_sender_can_pay() {
+async fn estimate_error_names_affordable_gas() {
     let fixture = Fixture::start().await;
     let sender = "0x0000000000000000000000000000000000005e4d";
     let estimate = |gas: u64| {

@@ -13,7 +13,7 @@ fn is_quantity(value: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn blocks_have_a_base_fee_of_at_least_1() {
+async fn base_fee_is_at_least_1() {
     let fixture = Fixture::start().await;
     fixture.chain.mine(&[]);
     for tag in ["latest", "earliest", "pending"] {
@@ -23,7 +23,7 @@ async fn blocks_have_a_base_fee_of_at_least_1() {
 }
 
 #[tokio::test]
-async fn blocks_have_the_fields_of_old_that_clients_insist_on() {
+async fn blocks_have_legacy_fields() {
     let fixture = Fixture::start().await;
     let block = fixture.client.result("eth_getBlockByNumber", json!(["latest", false])).await;
     assert_eq!(block["uncles"], json!([]));
@@ -37,7 +37,7 @@ async fn blocks_have_the_fields_of_old_that_clients_insist_on() {
 }
 
 #[tokio::test]
-async fn probes_for_other_nodes_methods_get_method_not_found() {
+async fn foreign_methods_are_not_found() {
     let fixture = Fixture::start().await;
     for probe in ["eth_fillTransaction", "anvil_autoImpersonateAccount", "eth_getAccountInfo", "eth_mining"] {
         let (code, message) = fixture.client.error(probe, json!([])).await;
@@ -55,7 +55,7 @@ async fn probes_for_other_nodes_methods_get_method_not_found() {
 }
 
 #[tokio::test]
-async fn what_is_unknown_is_null_and_not_an_error() {
+async fn unknown_objects_are_null() {
     let fixture = Fixture::start().await;
     let hash = format!("0x{}", "ab".repeat(32));
     for (method, params) in [
@@ -76,7 +76,7 @@ async fn what_is_unknown_is_null_and_not_an_error() {
 }
 
 #[tokio::test]
-async fn receipts_and_logs_have_what_clients_read() {
+async fn receipts_and_logs_have_client_fields() {
     let fixture = Fixture::start().await;
     let block = fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1])])]);
     let receipt = fixture.client.result("eth_getTransactionReceipt", json!([block.receipts[0].transaction_hash])).await;
@@ -91,7 +91,7 @@ async fn receipts_and_logs_have_what_clients_read() {
 }
 
 #[tokio::test]
-async fn a_block_has_one_hash_wherever_it_is_named() {
+async fn block_hash_is_consistent() {
     let fixture = Fixture::start().await;
     let mut socket = fixture.client.websocket().await;
     let heads = socket.subscribe(json!(["newHeads"])).await;
@@ -118,7 +118,7 @@ async fn a_block_has_one_hash_wherever_it_is_named() {
 }
 
 #[tokio::test]
-async fn a_waiting_transaction_is_seen_with_a_null_block_and_counted_as_pending() {
+async fn pending_transaction_has_null_block() {
     let fixture = Fixture::start().await;
     let client = fixture.client;
     let hash = client.result("eth_sendRawTransaction", json!([transfer(0)])).await;
@@ -138,7 +138,7 @@ async fn a_waiting_transaction_is_seen_with_a_null_block_and_counted_as_pending(
 }
 
 #[tokio::test]
-async fn a_signed_transaction_is_given_back_as_it_came_and_an_unknown_one_is_empty() {
+async fn raw_transaction_round_trips() {
     let fixture = Fixture::start().await;
     let client = fixture.client;
     let hash = client.result("eth_sendRawTransaction", json!([transfer(0)])).await;
@@ -160,7 +160,7 @@ async fn a_signed_transaction_is_given_back_as_it_came_and_an_unknown_one_is_emp
 }
 
 #[tokio::test]
-async fn quantities_have_no_leading_zeros_and_data_keeps_its_width() {
+async fn quantity_and_data_encoding() {
     let fixture = Fixture::start().await;
     fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[0])])]);
     let block = fixture.client.result("eth_getBlockByNumber", json!(["0x1", true])).await;

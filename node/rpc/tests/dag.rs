@@ -28,7 +28,7 @@ fn statuses(dag: &Dag) -> Vec<(u64, SlotStatus)> {
 }
 
 #[tokio::test]
-async fn a_window_shows_proposals_leaders_and_their_order() {
+async fn dag_has_proposals_leaders_and_order() {
     let fixture = Fixture::start().await;
     fixture.chain.trace(sample());
     let whole = dag(&fixture, json!(["0x1", "0x4"])).await;
@@ -68,7 +68,7 @@ async fn a_window_shows_proposals_leaders_and_their_order() {
 }
 
 #[tokio::test]
-async fn who_holds_a_proposal_and_who_agreed_on_a_slot_is_told() {
+async fn dag_has_holders_and_voters() {
     let fixture = Fixture::start().await;
     let by = |validators: &[u16]| validators.iter().copied().map(ValidatorIndex).collect::<Vec<_>>();
     let held = |author, holders: &[u16]| TraceEvent::Held { vertex: vertex(1, author).id, holders: by(holders) };
@@ -103,7 +103,7 @@ async fn who_holds_a_proposal_and_who_agreed_on_a_slot_is_told() {
 }
 
 #[tokio::test]
-async fn the_newest_rounds_are_asked_for_by_number() {
+async fn newest_rounds_by_count() {
     let fixture = Fixture::start().await;
     fixture.chain.trace(sample());
     let latest = dag(&fixture, json!(["latest", "0x2"])).await;
@@ -116,7 +116,7 @@ async fn the_newest_rounds_are_asked_for_by_number() {
 }
 
 #[tokio::test]
-async fn what_a_restart_says_again_changes_nothing_and_a_contradiction_shows() {
+async fn repeated_events_change_nothing() {
     let fixture = Fixture::start().await;
     fixture.chain.trace(sample());
     let before = dag(&fixture, json!(["0x1", "0x4"])).await;
@@ -132,7 +132,7 @@ async fn what_a_restart_says_again_changes_nothing_and_a_contradiction_shows() {
 
 /// Round 2's leader is not known yet, so nothing after round 2 is delivered, although round 3 is decided.
 #[tokio::test]
-async fn the_order_ends_where_a_round_has_no_leader_yet() {
+async fn order_ends_at_missing_leader() {
     let fixture = Fixture::start().await;
     let of_round_2 =
         |event: &TraceEvent| matches!(event, TraceEvent::Elected { round: 2, .. } | TraceEvent::Decided { round: 2, .. });
@@ -146,7 +146,7 @@ async fn the_order_ends_where_a_round_has_no_leader_yet() {
 }
 
 #[tokio::test]
-async fn a_round_may_have_several_leaders() {
+async fn round_with_several_leaders() {
     let fixture = Fixture::start().await;
     let leaders = [3, 1].map(ValidatorIndex).to_vec();
     fixture.chain.trace(vec![(TimestampMs(1), TraceEvent::Elected { round: 7, leaders })]);
@@ -156,7 +156,7 @@ async fn a_round_may_have_several_leaders() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_shown_is_refused_with_the_reason() {
+async fn invalid_dag_ranges_are_rejected() {
     let fixture = Fixture::with(RpcConfig { max_dag_rounds: 3, max_dag_vertices: 8, ..RpcConfig::default() }).await;
     let refused = |params: Value| fixture.client.error(METHOD, params);
     let full_node = refused(json!(["latest", "0x1"])).await;
@@ -165,7 +165,7 @@ async fn what_cannot_be_shown_is_refused_with_the_reason() {
     let table = [
         (json!(["0x3", "0x2"]), -32602, "invalid round range: the first round, 3, is after the last, 2"),
         (json!(["0x5", "0x6"]), -32602, "invalid round range: the newest round is 4"),
-        (json!(["latest", "0x0"]), -32602, "invalid round range: no round is asked for"),
+        (json!(["latest", "0x0"]), -32602, "invalid round range: the number of rounds is 0"),
         (json!(["0x1", "0x4"]), -32602, "exceed maximum round range: at most 3 rounds"),
         (json!(["0x0", "0xffffffffffffffff"]), -32602, "exceed maximum round range: at most 3 rounds"),
         (json!(["latest", "0xffffffffffffffff"]), -32602, "exceed maximum round range: at most 3 rounds"),
@@ -206,7 +206,7 @@ async fn follower(fixture: &Fixture) -> (WebSocket, String) {
 }
 
 #[tokio::test]
-async fn who_follows_the_dag_is_told_that_it_grows_ten_times_a_second_at_most() {
+async fn dag_notifications_are_rate_limited() {
     let fixture = Fixture::start().await;
     let began = Instant::now();
     let (mut socket, name) = follower(&fixture).await;
@@ -221,7 +221,7 @@ async fn who_follows_the_dag_is_told_that_it_grows_ten_times_a_second_at_most() 
 }
 
 #[tokio::test]
-async fn who_is_slower_than_the_dag_is_told_what_is_newest_and_nothing_else() {
+async fn slow_subscriber_gets_newest_round() {
     let fixture = Fixture::start().await;
     let (mut socket, name) = follower(&fixture).await;
     // The server does not run between these.
@@ -232,7 +232,7 @@ async fn who_is_slower_than_the_dag_is_told_what_is_newest_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn who_has_unsubscribed_is_told_no_more_of_the_dag() {
+async fn unsubscribe_stops_dag_notifications() {
     let fixture = Fixture::start().await;
     let (mut socket, name) = follower(&fixture).await;
     let heads = socket.subscribe(json!(["newHeads"])).await;
@@ -246,7 +246,7 @@ async fn who_has_unsubscribed_is_told_no_more_of_the_dag() {
 }
 
 #[tokio::test]
-async fn where_no_dag_is_shown_none_can_be_followed() {
+async fn dag_subscription_needs_dag() {
     let fixture = Fixture::start().await;
     let mut socket = fixture.client.websocket().await;
     let follow = json!(["corniche_dag"]);

@@ -18,7 +18,7 @@ async fn ask(fixture: &Fixture, body: &str) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn an_account_gets_something_once_a_day_and_a_client_a_few_times() {
+async fn faucet_limits_account_and_client() {
     let config = FaucetConfig { key: Arc::new(key()), wei: U256::from(5), per_account: 1, per_client: 2, per_day: 1_000 };
     let fixture = Fixture::with(RpcConfig { faucet: Some(config), ..RpcConfig::default() }).await;
     let account = |byte: u8| json!({"address": format!("0x{}", format!("{byte:02x}").repeat(20))}).to_string();
@@ -28,14 +28,14 @@ async fn an_account_gets_something_once_a_day_and_a_client_a_few_times() {
     assert_eq!((&sent["from"], &sent["value"]), (&json!(FUNDED.to_string().to_lowercase()), &json!("0x5")));
     let (status, refused) = ask(&fixture, &account(1)).await;
     assert_eq!(status, 429);
-    assert!(refused["error"].as_str().unwrap().starts_with("this account had its 1 for today"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().starts_with("limit of 1 a day for one account reached"), "{refused}");
 
     // Refused transactions are not counted.
     *fixture.chain.refusal.lock().unwrap() = Some(corniche_api::Reason::PoolFull.error());
     assert_eq!(ask(&fixture, &account(2)).await, (503, json!({"error": "txpool is full"})));
     assert_eq!(ask(&fixture, &account(2)).await.0, 200);
     let (status, refused) = ask(&fixture, &account(3)).await;
-    assert_eq!((status, refused), (429, json!({"error": "2 a day for one client; come back tomorrow"})));
+    assert_eq!((status, refused), (429, json!({"error": "limit of 2 a day for one client reached; try again tomorrow"})));
     fixture.now.store(DAY_MS, Ordering::Relaxed);
     assert_eq!(ask(&fixture, &account(3)).await.0, 200, "tomorrow");
 
@@ -53,7 +53,7 @@ async fn an_account_gets_something_once_a_day_and_a_client_a_few_times() {
 
 /// Otherwise a client that disconnects between the transaction and the response could get more and more.
 #[tokio::test]
-async fn who_goes_away_has_had_its_share() {
+async fn disconnect_still_counts_grant() {
     let config = FaucetConfig { key: Arc::new(key()), wei: U256::from(5), per_account: 1, per_client: 9, per_day: 9 };
     let fixture = Fixture::with(RpcConfig { faucet: Some(config), ..RpcConfig::default() }).await;
     let (answer, late) = tokio::sync::oneshot::channel();
@@ -74,7 +74,7 @@ async fn who_goes_away_has_had_its_share() {
 }
 
 #[tokio::test]
-async fn all_together_get_so_much_a_day() {
+async fn faucet_limits_daily_total() {
     let config = FaucetConfig { key: Arc::new(key()), wei: U256::from(5), per_account: 1, per_client: 9, per_day: 2 };
     let fixture = Fixture::with(RpcConfig { faucet: Some(config), ..RpcConfig::default() }).await;
     // 11 p.m.
@@ -87,7 +87,7 @@ async fn all_together_get_so_much_a_day() {
     };
     assert_eq!((ask_from(1).await.0, ask_from(2).await.0), (200, 200));
     let (status, refused) = ask_from(3).await;
-    let message = "the faucet gives 2 times a day, and has done so today; come back in 60 minutes, at 00:00 UTC";
+    let message = "the faucet's limit of 2 a day is reached; try again in 60 minutes, at 00:00 UTC";
     assert_eq!((status, refused), (429, json!({"error": message})));
     let told: Value = serde_json::from_str(&everyone.http("GET", "/faucet", &[], b"").await.body).unwrap();
     assert_eq!(told["inAllADay"], 2);
@@ -97,7 +97,7 @@ async fn all_together_get_so_much_a_day() {
 }
 
 #[tokio::test]
-async fn a_node_has_none_unless_told_so() {
+async fn faucet_is_off_by_default() {
     let fixture = Fixture::start().await;
     assert_eq!(ask(&fixture, "{}").await.0, 404);
 }

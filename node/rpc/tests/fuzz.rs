@@ -107,7 +107,7 @@ fn judge(answer: &Members, told: impl Fn() -> String) -> bool {
 }
 
 #[tokio::test]
-async fn every_body_is_answered() {
+async fn every_body_gets_response() {
     let fixture = fixture().await;
     let seeds = bodies(&fixture).await;
     let (mut results, mut errors) = (0, 0);
@@ -140,7 +140,7 @@ async fn every_body_is_answered() {
 /// Mutates the whole request, including its head. The server must reply with HTTP or close the connection,
 /// and keep serving other clients.
 #[tokio::test]
-async fn every_request_is_answered_or_its_connection_closed() {
+async fn every_request_ends() {
     let fixture = fixture().await;
     let wrapped = |body: Vec<u8>| {
         let head = format!(
@@ -292,7 +292,7 @@ const RLP: &[&[u8]] = &[
 ];
 
 #[test]
-fn no_two_byte_strings_are_the_same_transaction() {
+fn transaction_encoding_is_unique() {
     let signed = transactions();
     let seeds: Vec<_> = signed.iter().cloned().chain(signed.iter().map(|raw| twin(raw))).collect();
     let sender = key().address();

@@ -12,7 +12,7 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 const CHAIN_ID: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
 
 #[tokio::test]
-async fn requests_by_a_name_that_is_not_the_nodes_are_refused() {
+async fn unknown_host_is_rejected() {
     let fixture = Fixture::start().await;
     let status = async |fixture: &Fixture, host: &str| {
         let post = fixture.client.http("POST", "/", &[JSON, ("host", host)], CHAIN_ID.as_bytes()).await.status;
@@ -46,7 +46,7 @@ async fn requests_by_a_name_that_is_not_the_nodes_are_refused() {
 }
 
 #[tokio::test]
-async fn an_address_may_ask_so_much_and_elements_of_batches_count() {
+async fn batch_elements_count_for_rate() {
     let config = RpcConfig { requests_per_second: Some(1), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "eth_chainId"});
@@ -85,7 +85,7 @@ async fn is_limited(fixture: &Fixture, client: &str) -> bool {
 }
 
 #[tokio::test]
-async fn clients_behind_a_trusted_proxy_have_limits_of_their_own() {
+async fn proxied_clients_have_own_limits() {
     for spare_loopback in [false, true] {
         let config = RpcConfig {
             requests_per_second: Some(1),
@@ -107,7 +107,7 @@ async fn clients_behind_a_trusted_proxy_have_limits_of_their_own() {
 }
 
 #[tokio::test]
-async fn nobody_else_is_believed_whom_it_asks_for() {
+async fn untrusted_forwarded_header_is_ignored() {
     let config = RpcConfig {
         requests_per_second: Some(1),
         trusted_proxies: vec!["192.0.2.0/24".parse().unwrap()],
@@ -122,7 +122,7 @@ async fn nobody_else_is_believed_whom_it_asks_for() {
 }
 
 #[tokio::test]
-async fn metrics_are_not_served_to_the_public() {
+async fn metrics_are_not_public() {
     let fixture = Fixture::start().await;
     assert_eq!(fixture.client.http("GET", "/metrics", &[], b"").await.status, 404);
     let metrics = common::Client::new(fixture.server.metrics_address().unwrap());
@@ -133,7 +133,7 @@ async fn metrics_are_not_served_to_the_public() {
 }
 
 #[tokio::test]
-async fn connections_of_one_address_are_bounded() {
+async fn connections_per_address_are_limited() {
     let fixture = Fixture::with(RpcConfig { max_connections_per_address: 2, ..RpcConfig::default() }).await;
     let mut first = fixture.client.websocket().await;
     let second = fixture.client.websocket().await;
@@ -154,7 +154,7 @@ async fn connections_of_one_address_are_bounded() {
 }
 
 #[tokio::test]
-async fn queries_for_logs_are_bounded_by_time_and_say_what_would_do() {
+async fn log_range_error_suggests_range() {
     let config = RpcConfig { max_log_span: Duration::from_secs(3), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     // One block per second.
@@ -165,7 +165,7 @@ async fn queries_for_logs_are_bounded_by_time_and_say_what_would_do() {
     assert_eq!(fixture.client.result("eth_getLogs", query("0x2", "0x5")).await.as_array().unwrap().len(), 4);
     let (code, message) = fixture.client.error("eth_getLogs", query("0x2", "0x6")).await;
     assert_eq!(code, -32602);
-    let advice = "this range would do: [0x2, 0x5]";
+    let advice = "this block range should work: [0x2, 0x5]";
     assert_eq!(message, format!("exceed maximum block range: 3 seconds from the first block to the last; {advice}"));
     assert_eq!(
         fixture.client.error("eth_getLogs", query("0x1", "0xffffffffff")).await.1.split(": ").last(),
@@ -183,7 +183,7 @@ async fn queries_for_logs_are_bounded_by_time_and_say_what_would_do() {
 }
 
 #[tokio::test]
-async fn a_subscriber_that_does_not_keep_up_is_told_why_it_is_dropped() {
+async fn slow_subscriber_gets_close_reason() {
     let config = RpcConfig { max_blocks_behind: 20, max_pending_behind: 2, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let mut socket = fixture.client.websocket().await;
@@ -200,7 +200,7 @@ async fn a_subscriber_that_does_not_keep_up_is_told_why_it_is_dropped() {
         fixture.chain.add(&[(transfer(nonce), vec![])]);
     }
     fixture.chain.announce_head();
-    assert_eq!(socket.farewell().await, Some((1008, "too slow: 21 blocks behind".into())));
+    assert_eq!(socket.close_reason().await, Some((1008, "too slow: 21 blocks behind".into())));
 
     // Other connections continue.
     let pending = quick.subscribe(json!(["newPendingTransactions"])).await;
@@ -210,14 +210,14 @@ async fn a_subscriber_that_does_not_keep_up_is_told_why_it_is_dropped() {
     for nonce in 42..62 {
         fixture.chain.pend(transfer(nonce));
     }
-    let (code, reason) = quick.farewell().await.unwrap();
+    let (code, reason) = quick.close_reason().await.unwrap();
     assert!(code == 1008 && reason.starts_with("too slow: missed ") && reason.ends_with(" pending transactions"), "{reason}");
     let metrics = fixture.metrics().await;
     assert!(metrics.contains("corniche_rpc_slow_subscribers_total 2\n"), "{metrics}");
 }
 
 #[tokio::test]
-async fn who_does_not_read_at_all_is_dropped_and_harms_nobody() {
+async fn silent_reader_is_disconnected() {
     let config = RpcConfig { idle_timeout: Duration::from_millis(300), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let mut stalled = fixture.client.websocket().await;
@@ -249,7 +249,7 @@ fn large_log(data: usize) -> corniche_types::Log {
 
 /// All notifications of the block at once would need twelve times the memory budget.
 #[tokio::test]
-async fn large_notifications_are_made_one_at_a_time() {
+async fn large_notifications_are_sent_serially() {
     const DATA: usize = 100_000;
     let config = RpcConfig { max_response_bytes_in_flight: log_json(DATA), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
@@ -269,7 +269,7 @@ async fn large_notifications_are_made_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn what_a_slow_reader_is_being_told_counts_and_comes_back() {
+async fn slow_reader_memory_is_released() {
     // Exceeds the kernel's buffers on both sides.
     const DATA: usize = 16_000_000;
     let config = RpcConfig {
@@ -301,7 +301,7 @@ async fn what_a_slow_reader_is_being_told_counts_and_comes_back() {
 
 /// Three messages of 60,000 bytes, with memory for two.
 #[tokio::test]
-async fn messages_that_come_slowly_count_with_the_others() {
+async fn slow_messages_use_shared_budget() {
     let config = RpcConfig {
         max_request_bytes_in_flight: 130_000,
         max_request_bytes: 60_000,
@@ -336,18 +336,18 @@ async fn messages_that_come_slowly_count_with_the_others() {
 }
 
 #[tokio::test]
-async fn a_message_that_does_not_come_to_an_end_ends_the_connection() {
+async fn endless_message_closes_connection() {
     let config =
         RpcConfig { idle_timeout: Duration::from_secs(3), body_timeout: Duration::from_millis(1), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let mut socket = fixture.client.websocket().await;
     let [begun, _] = common::WebSocket::cut(CHAIN_ID, 20);
     socket.send_raw(&begun).await;
-    assert_eq!(socket.farewell().await, Some((1008, "too slow: a message that takes longer than 1ms".into())));
+    assert_eq!(socket.close_reason().await, Some((1008, "too slow: a message that takes longer than 1ms".into())));
 }
 
 #[tokio::test]
-async fn a_socket_is_told_so_much_of_a_block() {
+async fn notified_bytes_per_block_are_limited() {
     const DATA: usize = 10_000;
     let config = RpcConfig { max_notified_bytes: 4 * log_json(DATA), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
@@ -360,15 +360,15 @@ async fn a_socket_is_told_so_much_of_a_block() {
     for nonce in 0..2 {
         fixture.chain.mine(&[(transfer(nonce), vec![large_log(DATA); 2])]);
     }
-    let reason = format!("too much: a block brought more than {} bytes of notifications", 4 * log_json(DATA));
-    assert_eq!(greedy.farewell().await, Some((1008, reason)));
+    let reason = format!("too slow: a block has more than {} bytes of notifications", 4 * log_json(DATA));
+    assert_eq!(greedy.close_reason().await, Some((1008, reason)));
     for block in ["0x1", "0x1", "0x2", "0x2"] {
         assert_eq!(modest.notification(&name).await["blockNumber"], block);
     }
 }
 
 #[tokio::test]
-async fn stopping_answers_what_is_under_way_and_says_goodbye() {
+async fn stop_finishes_requests_and_closes() {
     let fixture = Fixture::start().await;
     let mut socket = fixture.client.websocket().await;
     let held = fixture.chain.hold();
@@ -379,7 +379,7 @@ async fn stopping_answers_what_is_under_way_and_says_goodbye() {
             tokio::task::yield_now().await;
         }
         let stopping = tokio::spawn(fixture.server.stop());
-        assert_eq!(socket.farewell().await, Some((1001, "the node is stopping".into())));
+        assert_eq!(socket.close_reason().await, Some((1001, "the node is stopping".into())));
         drop(held);
         stopping.await.unwrap();
     };

@@ -21,7 +21,7 @@ fn mine(fixture: &Fixture) {
 }
 
 #[tokio::test]
-async fn logs_match_by_address_topics_and_range() {
+async fn logs_match_address_topics_range() {
     let fixture = Fixture::start().await;
     mine(&fixture);
     let all = json!({"fromBlock": "0x0", "toBlock": "latest"});
@@ -73,7 +73,7 @@ async fn logs_match_by_address_topics_and_range() {
 }
 
 #[tokio::test]
-async fn queries_beyond_the_limits_are_refused_in_known_phrases() {
+async fn log_queries_above_limits_fail() {
     let config = RpcConfig { max_log_span: Duration::from_secs(2), max_logs: 3, max_log_criteria: 2, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     mine(&fixture);
@@ -102,7 +102,7 @@ async fn queries_beyond_the_limits_are_refused_in_known_phrases() {
 }
 
 #[tokio::test]
-async fn a_filter_tells_each_thing_once() {
+async fn filter_reports_each_item_once() {
     let fixture = Fixture::start().await;
     let client = fixture.client;
     fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1])])]);
@@ -139,7 +139,7 @@ async fn a_filter_tells_each_thing_once() {
 }
 
 #[tokio::test]
-async fn filters_expire_by_the_clock_and_are_bounded() {
+async fn filters_expire_and_are_limited() {
     let fixture = Fixture::with(RpcConfig { max_filters: 2, spare_loopback: true, ..RpcConfig::default() }).await;
     let client = fixture.client;
     let first = client.result("eth_newBlockFilter", json!([])).await;
@@ -151,7 +151,7 @@ async fn filters_expire_by_the_clock_and_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_filter_that_is_far_behind_catches_up_in_pieces_and_misses_nothing() {
+async fn lagging_filter_catches_up_in_pages() {
     let fixture = Fixture::with(RpcConfig { max_log_blocks: 2, max_logs: 2, ..RpcConfig::default() }).await;
     let filter = fixture.client.result("eth_newFilter", json!([{}])).await;
     for nonce in 0..7 {
@@ -171,7 +171,7 @@ async fn a_filter_that_is_far_behind_catches_up_in_pieces_and_misses_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_new_comes_in_pieces_that_fit_into_an_answer() {
+async fn filter_changes_fit_response_limit() {
     let config = RpcConfig { max_response_bytes: 20_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let filter = fixture.client.result("eth_newFilter", json!([{}])).await;
@@ -189,7 +189,7 @@ async fn what_is_new_comes_in_pieces_that_fit_into_an_answer() {
     assert_eq!(blocks(changes().await), ["0x1", "0x1"]);
     assert_eq!(blocks(changes().await), ["0x2"]);
     let error = changes().await["error"].clone();
-    let message = "response too large: logs of block 0x3, about 21400 bytes of at most 20000, are passed over";
+    let message = "response too large: logs of block 0x3, about 21400 bytes of at most 20000, are omitted";
     assert_eq!((&error["code"], &error["message"]), (&json!(-32003), &json!(message)));
     assert_eq!(blocks(changes().await), ["0x4"]);
     assert_eq!(blocks(changes().await), [""; 0]);

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 #[tokio::test]
-async fn every_method_answers_good_requests() {
+async fn every_method_answers_valid_requests() {
     let fixture = Fixture::start().await;
     let examples = examples(&fixture).await;
     for (method, params) in &examples {
@@ -42,7 +42,7 @@ fn described<'d>(document: &'d Value, method: &str) -> Option<&'d Value> {
 }
 
 #[tokio::test]
-async fn answers_have_the_shapes_of_ethereums_openrpc_document() {
+async fn responses_match_ethereum_openrpc() {
     let Some(document) = ethereums_document() else { return };
     let fixture = Fixture::start().await;
     let mut compared = 0;
@@ -62,7 +62,7 @@ async fn answers_have_the_shapes_of_ethereums_openrpc_document() {
 }
 
 #[test]
-fn what_ethereums_document_has_is_served_or_said_to_be_missing() {
+fn ethereum_methods_served_or_listed_missing() {
     let Some(document) = ethereums_document() else { return };
     for described in document["methods"].as_array().unwrap() {
         let name = described["name"].as_str().unwrap();
@@ -73,7 +73,7 @@ fn what_ethereums_document_has_is_served_or_said_to_be_missing() {
 
 /// Clients generate types and checks from `rpc_discover`, so requests and responses must match it.
 #[tokio::test]
-async fn requests_and_answers_have_the_shapes_of_our_own_document() {
+async fn responses_match_own_openrpc() {
     let fixture = Fixture::start().await;
     let examples = examples(&fixture).await;
     let document = fixture.client.result("rpc_discover", json!([])).await;
@@ -99,7 +99,7 @@ async fn requests_and_answers_have_the_shapes_of_our_own_document() {
 
 /// Requests that are always refused must not match the schema.
 #[tokio::test]
-async fn what_is_never_a_request_has_not_the_shape_of_one() {
+async fn invalid_requests_fail_schema() {
     let fixture = Fixture::start().await;
     let document = fixture.client.result("rpc_discover", json!([])).await;
     let (hash, word) = (B256::repeat_byte(1), B256::repeat_byte(2));
@@ -123,7 +123,7 @@ async fn what_is_never_a_request_has_not_the_shape_of_one() {
 }
 
 #[tokio::test]
-async fn a_node_describes_the_namespaces_that_it_serves() {
+async fn openrpc_lists_served_namespaces() {
     let fixture = Fixture::with(RpcConfig { namespaces: "rpc,net".parse().unwrap(), ..RpcConfig::default() }).await;
     assert_eq!(fixture.client.result("rpc_modules", json!([])).await, json!({"net": "1.0", "rpc": "1.0"}));
     let document = fixture.client.result("rpc_discover", json!([])).await;
@@ -131,7 +131,7 @@ async fn a_node_describes_the_namespaces_that_it_serves() {
 }
 
 #[test]
-fn patterns_are_read_rightly() {
+fn schema_patterns_match() {
     let quantity = "^0x(0|[1-9a-f][0-9a-f]*)$";
     assert!(matches_pattern(quantity, "0x0") && matches_pattern(quantity, "0x10"));
     assert!(!matches_pattern(quantity, "0x01") && !matches_pattern(quantity, "0x") && !matches_pattern(quantity, "0xA"));
@@ -141,7 +141,7 @@ fn patterns_are_read_rightly() {
 }
 
 #[tokio::test]
-async fn plain_answers_are_what_they_should_be() {
+async fn simple_methods_return_expected_values() {
     let fixture = Fixture::start().await;
     examples(&fixture).await;
     let table = [
@@ -182,7 +182,7 @@ async fn plain_answers_are_what_they_should_be() {
 }
 
 #[tokio::test]
-async fn catching_up_is_told() {
+async fn syncing_reports_progress() {
     let fixture = Fixture::start().await;
     let height = corniche_types::Height;
     *fixture.chain.syncing.lock().unwrap() =
@@ -196,7 +196,7 @@ async fn catching_up_is_told() {
 }
 
 #[tokio::test]
-async fn a_header_recomputed_by_alloy_has_the_hash_that_was_served() {
+async fn header_hash_matches_alloy() {
     let fixture = Fixture::start().await;
     fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1])]), (transfer(1), vec![])]);
     fixture.chain.mine(&[]);
@@ -218,7 +218,7 @@ async fn a_header_recomputed_by_alloy_has_the_hash_that_was_served() {
 }
 
 #[tokio::test]
-async fn raw_bytes_hash_to_what_the_header_says() {
+async fn raw_bytes_match_header_roots() {
     let fixture = Fixture::start().await;
     let block = fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1])]), (transfer(1), vec![])]);
     let client = &fixture.client;
@@ -241,7 +241,7 @@ async fn raw_bytes_hash_to_what_the_header_says() {
 }
 
 #[tokio::test]
-async fn fee_history_counts_blocks_and_rewards() {
+async fn fee_history_blocks_and_rewards() {
     let fixture = Fixture::start().await;
     examples(&fixture).await;
     let history = fixture.client.result("eth_feeHistory", json!(["0x2", "0x1", [0, 50, 100]])).await;
@@ -268,7 +268,7 @@ async fn fee_history_counts_blocks_and_rewards() {
 }
 
 #[tokio::test]
-async fn our_own_methods_tell_order_certificate_and_status() {
+async fn corniche_methods_return_expected_values() {
     let fixture = Fixture::start().await;
     examples(&fixture).await;
     let block = fixture.client.result("eth_getBlockByNumber", json!(["0x1", false])).await;

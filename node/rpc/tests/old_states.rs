@@ -37,7 +37,7 @@ fn requests(block: &str, hash: B256) -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn they_are_as_they_were() {
+async fn historical_states_are_unchanged() {
     let (fixture, hashes) = fixture().await;
     *fixture.chain.old_states.lock().unwrap() = Some(Whole::Yes);
     for (block, name) in [(1, "0x1"), (2, "0x2"), (3, "0x3")] {
@@ -56,10 +56,10 @@ async fn they_are_as_they_were() {
 }
 
 #[tokio::test]
-async fn without_them_or_when_they_go_meanwhile_the_answer_is_an_error() {
+async fn missing_historical_state_is_error() {
     let (fixture, hashes) = fixture().await;
     for (whole, message) in [
-        (None, "state not available: this node does not keep the state of block 1 any more"),
+        (None, "state not available: the state of block 1 is pruned"),
         (Some(Whole::No), "state not available: it was forgotten"),
     ] {
         *fixture.chain.old_states.lock().unwrap() = whole;

@@ -37,7 +37,7 @@ async fn hurried() -> Fixture {
 }
 
 #[tokio::test]
-async fn the_level_tells_a_node_that_has_these_methods_from_one_that_has_not() {
+async fn api_level_needs_ots_namespace() {
     let fixture = Fixture::start().await;
     assert_eq!(fixture.client.result("ots_getApiLevel", json!([])).await, json!(8));
     let without = Fixture::with(RpcConfig::default()).await;
@@ -45,7 +45,7 @@ async fn the_level_tells_a_node_that_has_these_methods_from_one_that_has_not() {
 }
 
 #[tokio::test]
-async fn a_block_is_told_in_pages_from_its_end() {
+async fn block_transactions_are_paged_from_end() {
     let fixture = Fixture::start().await;
     let client = &fixture.client;
     let large = call(4, RELAY, relayed('c', 0, ECHO, b"hello"));
@@ -95,7 +95,7 @@ async fn a_block_is_told_in_pages_from_its_end() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_told_by_its_calls_transfers_and_error() {
+async fn transaction_calls_transfers_and_error() {
     let fixture = Fixture::start().await;
     let client = &fixture.client;
     let inner = relayed('d', 0, ECHO, b"hi");
@@ -143,7 +143,7 @@ async fn a_transaction_is_told_by_its_calls_transfers_and_error() {
 }
 
 #[tokio::test]
-async fn who_made_a_contract_is_found() {
+async fn contract_creator_is_found() {
     let fixture = Fixture::start().await;
     let client = &fixture.client;
     fixture.chain.execute(&[transfer(0)]);
@@ -181,7 +181,7 @@ async fn who_made_a_contract_is_found() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_found_by_its_sender_and_nonce() {
+async fn transaction_by_sender_and_nonce() {
     for fixture in [Fixture::start().await, hurried().await] {
         let find = async |sender: Address, nonce: Value| {
             fixture.client.call("ots_getTransactionBySenderAndNonce", json!([sender, nonce])).await
@@ -205,14 +205,14 @@ async fn a_transaction_is_found_by_its_sender_and_nonce() {
             assert_eq!(old["result"], hashes[3], "one by one");
             continue;
         }
-        let advice = "states of so old blocks, which would lead to it, are not kept";
+        let advice = "the states needed to find it are pruned";
         let expected = format!("query exceeds maximum time: 0ns, block 0x8 not searched yet; {advice}");
         assert_eq!((&old["error"]["code"], &old["error"]["message"]), (&json!(-32005), &json!(expected)));
     }
 }
 
 #[tokio::test]
-async fn states_on_disk_lead_to_a_transaction_as_those_in_memory_do() {
+async fn search_uses_states_on_disk() {
     let fixture = hurried().await;
     let hashes: Vec<Value> =
         (0..10).map(|nonce| json!(fixture.chain.execute(&[transfer(nonce)]).receipts[0].transaction_hash)).collect();
@@ -228,7 +228,7 @@ async fn states_on_disk_lead_to_a_transaction_as_those_in_memory_do() {
 }
 
 #[tokio::test]
-async fn what_an_account_did_comes_in_pages_the_newest_first() {
+async fn account_search_is_paged_newest_first() {
     let fixture = Fixture::start().await;
     let client = &fixture.client;
     // Twelve blocks with two transactions each: transfers, but the second in every third block calls the
@@ -274,7 +274,7 @@ async fn what_an_account_did_comes_in_pages_the_newest_first() {
     hurried.chain.execute(&[transfer(0)]);
     for (direction, block) in [("Before", "0x1"), ("After", "0x1")] {
         let error = hurried.client.error(&format!("ots_searchTransactions{direction}"), json!([FUNDED, 0, 25])).await;
-        let expected = format!("query exceeds maximum time: 0ns, block {block} not searched yet; go on from there");
+        let expected = format!("query exceeds maximum time: 0ns, block {block} not searched yet; continue from there");
         assert_eq!(error, (-32005, expected));
     }
 }

@@ -14,7 +14,7 @@ fn sender() -> String {
 }
 
 #[tokio::test]
-async fn what_can_run_is_told_apart_from_what_waits_for_an_earlier_nonce() {
+async fn pending_and_queued_are_separated() {
     let fixture = Fixture::start().await;
     let client = &fixture.client;
     let empty = json!({"pending": {}, "queued": {}});
@@ -44,7 +44,7 @@ async fn what_can_run_is_told_apart_from_what_waits_for_an_earlier_nonce() {
 }
 
 #[tokio::test]
-async fn a_pool_too_large_for_an_answer_is_refused_with_what_to_ask_instead() {
+async fn large_pool_content_is_rejected() {
     let config = RpcConfig { namespaces: "all".parse().unwrap(), max_response_bytes: 3_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     for nonce in 0..4 {
@@ -60,7 +60,7 @@ async fn a_pool_too_large_for_an_answer_is_refused_with_what_to_ask_instead() {
 }
 
 #[tokio::test]
-async fn what_waits_in_the_pool_is_nothing_for_strangers() {
+async fn txpool_namespace_is_off_by_default() {
     let fixture = Fixture::with(RpcConfig::default()).await;
     for method in ["txpool_status", "txpool_content", "txpool_inspect"] {
         let (code, message) = fixture.client.error(method, json!([])).await;
@@ -70,7 +70,7 @@ async fn what_waits_in_the_pool_is_nothing_for_strangers() {
 }
 
 #[tokio::test]
-async fn a_sender_who_waits_is_answered_with_the_receipt() {
+async fn send_sync_returns_receipt() {
     let fixture = Fixture::start().await;
     let hash = keccak256(transfer(0));
     let asked = async { fixture.client.result("eth_sendRawTransactionSync", json!([transfer(0), 20_000])).await };
@@ -91,7 +91,7 @@ async fn a_sender_who_waits_is_answered_with_the_receipt() {
 }
 
 #[tokio::test]
-async fn who_waited_in_vain_gets_the_hash_and_the_transaction_stays() {
+async fn send_sync_timeout_returns_hash() {
     let fixture = Fixture::with(RpcConfig { max_receipt_timeout: Duration::from_millis(3), ..RpcConfig::default() }).await;
     // In either form, too large, or missing: the timeout is at most the node's.
     for (nonce, timeout) in [json!(1), json!("0x1"), json!(60_000), json!(0), Value::Null].into_iter().enumerate() {
@@ -110,7 +110,7 @@ async fn who_waited_in_vain_gets_the_hash_and_the_transaction_stays() {
 }
 
 #[tokio::test]
-async fn those_who_wait_for_receipts_are_bounded_and_do_not_outlive_the_server() {
+async fn awaited_receipts_are_limited() {
     let fixture = Fixture::with(RpcConfig { max_awaited_receipts: 1, spare_loopback: true, ..RpcConfig::default() }).await;
     let first = async { fixture.client.call("eth_sendRawTransactionSync", json!([transfer(0), 20_000])).await };
     let others = async {

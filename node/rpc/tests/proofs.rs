@@ -57,7 +57,7 @@ impl<'f> Wallet<'f> {
 }
 
 #[tokio::test]
-async fn accounts_and_slots_are_proven_against_the_headers_root() {
+async fn proofs_verify_against_state_root() {
     let fixture = Fixture::start().await;
     fixture.chain.execute(&[call(0, RELAY, relayed('c', 1, ECHO, b""))]);
     fixture.chain.execute(&[transfer(1)]);
@@ -77,7 +77,7 @@ async fn accounts_and_slots_are_proven_against_the_headers_root() {
 }
 
 #[tokio::test]
-async fn a_proof_shows_one_thing_of_one_state() {
+async fn proof_fails_for_other_value() {
     let fixture = Fixture::start().await;
     fixture.chain.execute(&[call(0, RELAY, relayed('c', 1, ECHO, b""))]);
     fixture.chain.execute(&[call(1, RELAY, relayed('c', 1, ECHO, b""))]);
@@ -107,7 +107,7 @@ async fn a_proof_shows_one_thing_of_one_state() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_proven_is_refused() {
+async fn unprovable_requests_are_rejected() {
     let fixture = Fixture::start().await;
     fixture.chain.execute(&[transfer(0)]);
     fixture.chain.execute(&[transfer(1)]);
@@ -128,7 +128,7 @@ async fn what_cannot_be_proven_is_refused() {
 }
 
 #[tokio::test]
-async fn a_block_that_too_much_lies_behind_costs_no_copy_of_the_tree() {
+async fn distant_block_copies_no_tree() {
     let config = RpcConfig { max_proof_keys: 3, namespaces: Namespaces::all(), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     for nonce in [0, 2, 4, 6] {
@@ -137,7 +137,7 @@ async fn a_block_that_too_much_lies_behind_costs_no_copy_of_the_tree() {
     }
     for _ in 0..3 {
         let (code, message) = fixture.client.error("eth_getProof", json!([FUNDED, [], "0x0"])).await;
-        assert!(code == -32000 && message.contains("too much has changed since that block"), "{message}");
+        assert!(code == -32000 && message.contains("too many changes since that block"), "{message}");
     }
     assert_eq!(fixture.chain.trees_given.load(Ordering::SeqCst), 0);
     // A near block is proven with one copy; a far one is refused without another copy.

@@ -33,7 +33,7 @@ const BODIES: &[(&str, i64)] = &[
 ];
 
 #[tokio::test]
-async fn bad_bodies_get_the_right_code_over_http_and_websocket() {
+async fn bad_bodies_get_error_codes() {
     let fixture = Fixture::start().await;
     let mut socket = fixture.client.websocket().await;
     for (body, code) in BODIES {
@@ -47,7 +47,7 @@ async fn bad_bodies_get_the_right_code_over_http_and_websocket() {
 }
 
 #[tokio::test]
-async fn a_method_that_is_switched_off_says_so_alone_and_in_a_batch() {
+async fn disabled_method_error() {
     let fixture = Fixture::with(RpcConfig { namespaces: "web3,net".parse().unwrap(), ..RpcConfig::default() }).await;
     assert_eq!(fixture.client.result("net_version", json!([])).await, "7777");
     let (code, message) = fixture.client.error("eth_chainId", json!([])).await;
@@ -69,7 +69,7 @@ async fn a_method_that_is_switched_off_says_so_alone_and_in_a_batch() {
 }
 
 #[tokio::test]
-async fn ids_come_back_as_they_were_and_notifications_get_nothing() {
+async fn ids_are_echoed_and_notifications_silent() {
     let fixture = Fixture::start().await;
     for id in ["7", "\"seven\"", "null", "-1", "12345678901234567890"] {
         let answer = fixture.client.post(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"net_version"}}"#)).await;
@@ -84,7 +84,7 @@ async fn ids_come_back_as_they_were_and_notifications_get_nothing() {
 }
 
 #[tokio::test]
-async fn batches_are_answered_whole_and_in_order() {
+async fn batch_responses_keep_order() {
     let fixture = Fixture::start().await;
     let mut batch: Vec<Value> = (0..100).map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "eth_blockNumber"})).collect();
     batch[10] = json!(5);
@@ -108,7 +108,7 @@ async fn batches_are_answered_whole_and_in_order() {
 /// Several wait for admission at a time, but the batch's order is kept, both for admission and in the
 /// response.
 #[tokio::test]
-async fn transactions_of_a_batch_keep_their_order_and_their_answers() {
+async fn batch_transactions_keep_order() {
     let fixture = Fixture::start().await;
     let mut events = fixture.chain.subscribe();
     let submission =
@@ -142,7 +142,7 @@ async fn transactions_of_a_batch_keep_their_order_and_their_answers() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused() {
+async fn oversized_requests_are_rejected() {
     let config = RpcConfig { max_request_bytes: 2_000, max_batch: 3, max_response_bytes: 20_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"});
@@ -172,7 +172,7 @@ async fn what_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn large_answers_arrive_whole_and_their_sum_is_bounded() {
+async fn large_responses_share_budget() {
     let config = RpcConfig { max_response_bytes_in_flight: 400_000, spare_loopback: true, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     fixture.chain.mine(&(0..300).map(|nonce| (transfer(nonce), vec![])).collect::<Vec<_>>());
@@ -189,7 +189,7 @@ async fn large_answers_arrive_whole_and_their_sum_is_bounded() {
 }
 
 #[tokio::test]
-async fn browsers_are_let_in_and_content_types_checked() {
+async fn cors_and_content_type() {
     let fixture = Fixture::start().await;
     let preflight = [
         ("origin", "https://app.example"),
@@ -229,7 +229,7 @@ async fn browsers_are_let_in_and_content_types_checked() {
 }
 
 #[tokio::test]
-async fn refusals_of_admission_reach_the_client_word_for_word() {
+async fn admission_errors_reach_client() {
     let fixture = Fixture::start().await;
     for &reason in Reason::ALL {
         *fixture.chain.refusal.lock().unwrap() = Some(reason.with("detail"));
@@ -255,7 +255,7 @@ async fn refusals_of_admission_reach_the_client_word_for_word() {
 }
 
 #[tokio::test]
-async fn no_parameters_break_a_method() {
+async fn arbitrary_parameters_do_not_panic() {
     let fixture = Fixture::start().await;
     fixture.chain.mine(&[(transfer(0), vec![])]);
     let hash = format!("0x{}", "ab".repeat(32));
@@ -289,7 +289,7 @@ async fn no_parameters_break_a_method() {
 }
 
 #[tokio::test]
-async fn every_request_is_counted_by_method_and_code() {
+async fn requests_are_counted_by_method_and_code() {
     let fixture = Fixture::start().await;
     for (body, _) in BODIES {
         fixture.client.post(body).await;

@@ -40,7 +40,7 @@ async fn until_answered(fixture: &Fixture, from: u8, refused: bool) -> Value {
 }
 
 #[tokio::test]
-async fn bodies_that_are_announced_and_not_sent_take_nothing() {
+async fn announced_bodies_reserve_nothing() {
     let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let mut unfinished = Vec::new();
@@ -53,7 +53,7 @@ async fn bodies_that_are_announced_and_not_sent_take_nothing() {
 }
 
 #[tokio::test]
-async fn bodies_of_one_address_fill_a_quarter() {
+async fn bodies_per_address_are_limited() {
     let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let held = begin(&fixture, 1_000, &[b' '; 990]).await;
@@ -66,7 +66,7 @@ async fn bodies_of_one_address_fill_a_quarter() {
 }
 
 #[tokio::test]
-async fn messages_that_are_being_answered_count_as_bodies_do() {
+async fn messages_in_progress_count_as_bodies() {
     let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let held = fixture.chain.hold();
@@ -89,7 +89,7 @@ async fn messages_that_are_being_answered_count_as_bodies_do() {
 }
 
 #[tokio::test]
-async fn a_body_that_cannot_be_read_is_told_so() {
+async fn unreadable_body_gets_error() {
     let fixture = Fixture::with(RpcConfig::default()).await;
     let chunked = [("content-type", "application/json"), ("transfer-encoding", "chunked")];
     let answer = fixture.client.http("POST", "/", &chunked, b"zz\r\nxyz").await;
@@ -97,7 +97,7 @@ async fn a_body_that_cannot_be_read_is_told_so() {
 }
 
 #[tokio::test]
-async fn websockets_of_one_address_are_a_quarter() {
+async fn websockets_per_address_are_limited() {
     let fixture = Fixture::with(RpcConfig { max_websockets: 8, ..RpcConfig::default() }).await;
     let _first = [fixture.client.websocket().await, fixture.client.websocket().await];
     let refused = fixture.client.http("GET", "/", &UPGRADE, b"").await;
@@ -108,7 +108,7 @@ async fn websockets_of_one_address_are_a_quarter() {
 }
 
 #[tokio::test]
-async fn filters_of_one_address_are_a_quarter() {
+async fn filters_per_address_are_limited() {
     let fixture = Fixture::with(RpcConfig { max_filters: 8, ..RpcConfig::default() }).await;
     let first = fixture.client.result("eth_newBlockFilter", json!([])).await;
     fixture.client.result("eth_newFilter", json!([{}])).await;
@@ -126,7 +126,7 @@ async fn filters_of_one_address_are_a_quarter() {
 }
 
 #[tokio::test]
-async fn receipts_that_one_address_waits_for_are_a_quarter() {
+async fn awaited_receipts_per_address_are_limited() {
     let fixture = Fixture::with(RpcConfig { max_awaited_receipts: 4, ..RpcConfig::default() }).await;
     let first = async { fixture.client.call("eth_sendRawTransactionSync", json!([transfer(0), 20_000])).await };
     let others = async {
@@ -149,7 +149,7 @@ async fn receipts_that_one_address_waits_for_are_a_quarter() {
 }
 
 #[tokio::test]
-async fn what_is_refused_unread_counts_as_a_request() {
+async fn rejected_body_counts_as_request() {
     let config = RpcConfig { requests_per_second: Some(1), max_request_bytes: 100, ..RpcConfig::default() };
     for (body, content_type, refused) in [
         ("{", "application/json", 200),
@@ -176,7 +176,7 @@ async fn what_is_refused_unread_counts_as_a_request() {
 }
 
 #[tokio::test]
-async fn a_connection_may_ask_so_much_whatever_its_address_may() {
+async fn connection_rate_is_limited() {
     let config = RpcConfig { requests_per_second_per_connection: Some(1), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let mut socket = fixture.client.websocket().await;

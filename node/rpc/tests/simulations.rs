@@ -22,7 +22,7 @@ fn relay(data: &[u8]) -> Value {
 }
 
 #[tokio::test]
-async fn each_call_sees_what_the_ones_before_left() {
+async fn calls_see_earlier_changes() {
     let fixture = Fixture::start().await;
     let head = fixture.chain.execute(&[transfer(0)]);
     let spender = json!({"from": FRIEND, "to": ECHO, "value": "0x5", "input": "0xaa"});
@@ -75,7 +75,7 @@ async fn each_call_sees_what_the_ones_before_left() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_is_told_and_the_rest_goes_on() {
+async fn failed_call_does_not_stop_simulation() {
     let fixture = Fixture::start().await;
     let revert = "0x08c379a0\
         0000000000000000000000000000000000000000000000000000000000000020\
@@ -97,7 +97,7 @@ async fn a_call_that_fails_is_told_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn transfers_of_wei_are_logged_where_they_happen() {
+async fn wei_transfers_are_logged_in_order() {
     let fixture = Fixture::start().await;
     let call =
         json!({"from": FUNDED, "to": RELAY, "value": "0x7", "input": relayed('c', 2, RELAY, &relayed('C', 4, ECHO, &[8]))});
@@ -121,7 +121,7 @@ async fn transfers_of_wei_are_logged_where_they_happen() {
 }
 
 #[tokio::test]
-async fn validation_asks_what_a_block_would_ask() {
+async fn validation_applies_block_rules() {
     let fixture = Fixture::start().await;
     let friend = json!({FRIEND.to_string(): {"balance": "0xde0b6b3a7640000", "nonce": "0x5"}});
     let with = |call: Value, validation: bool| json!({"blockStateCalls": [{"stateOverrides": friend, "calls": [call]}], "validation": validation});
@@ -166,7 +166,7 @@ async fn validation_asks_what_a_block_would_ask() {
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense() {
+async fn invalid_simulations_are_rejected() {
     let fixture = Fixture::start().await;
     fixture.chain.execute(&[transfer(0)]);
     let block = |overrides: Value| json!({"blockOverrides": overrides});

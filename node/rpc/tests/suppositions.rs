@@ -44,7 +44,7 @@ fn address(address: Address) -> U256 {
 }
 
 #[tokio::test]
-async fn a_supposed_block_is_what_the_contract_sees() {
+async fn contract_sees_block_overrides() {
     let fixture = Fixture::start().await;
     fixture.chain.mine(&[]);
     let there = Address::repeat_byte(0xb1);
@@ -87,7 +87,7 @@ async fn a_supposed_block_is_what_the_contract_sees() {
 
 /// The node compiles overridden code, so the call pays gas for it. Invalid code is the client's error.
 #[tokio::test]
-async fn supposed_code_is_checked_and_paid_for() {
+async fn code_override_is_validated_and_charged() {
     let fixture = Fixture::start().await;
     let there = Address::repeat_byte(0xb1);
     let code = Bytes::from(wat::parse_str(BLOCK).unwrap());
@@ -136,7 +136,7 @@ async fn supposed_code_is_checked_and_paid_for() {
 }
 
 #[tokio::test]
-async fn a_list_holds_what_the_call_reaches_and_goes_with_its_gas() {
+async fn access_list_covers_accessed_keys() {
     let fixture = Fixture::start().await;
     let input = relayed('c', 0, RELAY, &relayed('c', 0, ECHO, &relayed('c', 0, Address::with_last_byte(4), b"x")));
     let stranger = Address::repeat_byte(0x51);
@@ -170,7 +170,7 @@ async fn a_list_holds_what_the_call_reaches_and_goes_with_its_gas() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_has_a_list_too() {
+async fn failed_call_has_access_list() {
     let fixture = Fixture::start().await;
     let request = json!({"to": RELAY, "input": relayed('c', 0, ECHO, &[8])});
     let answer = fixture.client.result("eth_createAccessList", json!([request])).await;

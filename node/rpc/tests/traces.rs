@@ -50,7 +50,7 @@ fn relay_log(number: u8, position: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_transaction_is_told_call_by_call() {
+async fn call_tracer_returns_call_tree() {
     let fixture = Fixture::start().await;
     let inner = relayed('d', 0, ECHO, b"hi");
     let input = relayed('c', 3, RELAY, &inner);
@@ -105,7 +105,7 @@ async fn a_transaction_is_told_call_by_call() {
 }
 
 #[tokio::test]
-async fn failures_have_geths_words_and_their_logs_are_gone() {
+async fn failures_use_geth_errors() {
     let fixture = Fixture::start().await;
     let block = fixture.chain.execute(&[
         call(0, RELAY, relayed('c', 0, ECHO, &no_no())),
@@ -154,7 +154,7 @@ async fn failures_have_geths_words_and_their_logs_are_gone() {
 
 /// For a transaction, for the same call, and for overridden code.
 #[tokio::test]
-async fn where_it_trapped_is_told() {
+async fn trap_position_is_reported() {
     let fixture = Fixture::start().await;
     let module = wat::parse_str(
         r#"(module (memory (export "memory") 1) (func $trap unreachable)
@@ -180,7 +180,7 @@ async fn where_it_trapped_is_told() {
 }
 
 #[tokio::test]
-async fn prestate_is_what_the_transactions_before_left() {
+async fn prestate_follows_earlier_transactions() {
     let fixture = Fixture::start().await;
     let tip_to = fee_address(AUTHOR);
     let pay = key().sign(TxEip1559 {
@@ -235,7 +235,7 @@ async fn prestate_is_what_the_transactions_before_left() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_traced_is_refused() {
+async fn untraceable_requests_are_rejected() {
     let fixture = Fixture::start().await;
     fixture.chain.execute(&[transfer(0)]);
     let block = fixture.chain.execute(&[transfer(1)]);
@@ -284,11 +284,11 @@ async fn what_cannot_be_traced_is_refused() {
     );
     fixture.chain.forget_states_below(2);
     let error = fixture.client.error("debug_traceTransaction", json!([hash, calls])).await;
-    assert_eq!(error, (-32000, "state not available: this node does not keep the state of block 1 any more".to_string()));
+    assert_eq!(error, (-32000, "state not available: the state of block 1 is pruned".to_string()));
 }
 
 #[tokio::test]
-async fn a_replay_that_comes_to_something_else_is_not_shown() {
+async fn replay_mismatch_is_error() {
     let fixture = Fixture::start().await;
     // This block contains a log that a transfer does not emit.
     let block = fixture.chain.add(&[(transfer(0), vec![log(ECHO, &[1])])]);
@@ -298,7 +298,7 @@ async fn a_replay_that_comes_to_something_else_is_not_shown() {
 }
 
 #[tokio::test]
-async fn a_trace_that_carries_too_much_is_refused_and_its_top_is_not() {
+async fn oversized_call_trace_is_rejected() {
     let fixture =
         Fixture::with(RpcConfig { max_response_bytes: 30_000, namespaces: Namespaces::all(), ..RpcConfig::default() }).await;
     // Each call passes on the data of the next one.
@@ -310,7 +310,7 @@ async fn a_trace_that_carries_too_much_is_refused_and_its_top_is_not() {
     let error = trace(json!({})).await["error"].clone();
     assert_eq!(
         error,
-        json!({"code": -32005, "message": "trace too large: an answer records at most 15000 bytes; ask with \"onlyTopCall\", \"disableCode\" or \"disableStorage\", or for less at once"})
+        json!({"code": -32005, "message": "trace too large: a trace records at most 15000 bytes; ask with \"onlyTopCall\", \"disableCode\" or \"disableStorage\", or for less at once"})
     );
     let tops = trace(json!({"onlyTopCall": true})).await["result"].clone();
     assert_eq!(tops.as_array().unwrap().len(), block.receipts.len());
@@ -320,7 +320,7 @@ async fn a_trace_that_carries_too_much_is_refused_and_its_top_is_not() {
 }
 
 #[tokio::test]
-async fn a_state_that_is_too_much_is_refused_and_without_code_it_is_not() {
+async fn oversized_prestate_is_rejected() {
     let fixture =
         Fixture::with(RpcConfig { max_response_bytes: 2_000, namespaces: Namespaces::all(), ..RpcConfig::default() }).await;
     let block = fixture.chain.execute(&[call(0, RELAY, relayed('c', 0, ECHO, b""))]);
@@ -328,14 +328,14 @@ async fn a_state_that_is_too_much_is_refused_and_without_code_it_is_not() {
     for config in [json!({}), json!({"diffMode": true})] {
         let tracer = json!({"tracer": "prestateTracer", "tracerConfig": config});
         let (code, message) = fixture.client.error("debug_traceTransaction", json!([hash, tracer])).await;
-        assert!(code == -32005 && message.starts_with("trace too large: an answer records at most 1000 bytes"), "{message}");
+        assert!(code == -32005 && message.starts_with("trace too large: a trace records at most 1000 bytes"), "{message}");
     }
     let bare = json!({"tracer": "prestateTracer", "tracerConfig": {"disableCode": true}});
     assert!(fixture.client.result("debug_traceTransaction", json!([hash, bare])).await.is_object());
 }
 
 #[tokio::test]
-async fn strangers_do_not_get_it() {
+async fn debug_namespace_is_off_by_default() {
     let fixture = Fixture::with(RpcConfig::default()).await;
     let block = fixture.chain.execute(&[transfer(0)]);
     let params = json!([block.receipts[0].transaction_hash, {"tracer": "callTracer"}]);

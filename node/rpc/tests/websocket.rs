@@ -7,7 +7,7 @@ use corniche_rpc::{RpcConfig, SyncProgress};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn new_heads_come_in_order_and_none_is_missed() {
+async fn new_heads_are_complete_and_ordered() {
     let fixture = Fixture::start().await;
     fixture.chain.mine(&[]);
     let mut socket = fixture.client.websocket().await;
@@ -30,7 +30,7 @@ async fn new_heads_come_in_order_and_none_is_missed() {
 }
 
 #[tokio::test]
-async fn logs_are_told_to_those_whose_filter_matches() {
+async fn log_subscriptions_filter() {
     let fixture = Fixture::start().await;
     let mut socket = fixture.client.websocket().await;
     let ours = socket.subscribe(json!(["logs", {"address": ECHO}])).await;
@@ -46,7 +46,7 @@ async fn logs_are_told_to_those_whose_filter_matches() {
 }
 
 #[tokio::test]
-async fn pending_transactions_are_told_as_hashes_or_in_full() {
+async fn pending_subscription_hash_or_full() {
     let fixture = Fixture::start().await;
     let mut socket = fixture.client.websocket().await;
     let hashes = socket.subscribe(json!(["newPendingTransactions"])).await;
@@ -59,7 +59,7 @@ async fn pending_transactions_are_told_as_hashes_or_in_full() {
 }
 
 #[tokio::test]
-async fn catching_up_is_told_when_it_begins_and_when_it_ends() {
+async fn syncing_subscription_begin_and_end() {
     let fixture = Fixture::start().await;
     let mut socket = fixture.client.websocket().await;
     let syncing = socket.subscribe(json!(["syncing"])).await;
@@ -79,7 +79,7 @@ async fn catching_up_is_told_when_it_begins_and_when_it_ends() {
 }
 
 #[tokio::test]
-async fn subscriptions_end_are_bounded_and_need_a_websocket() {
+async fn subscriptions_are_limited() {
     let fixture = Fixture::with(RpcConfig { max_subscriptions_per_websocket: 2, ..RpcConfig::default() }).await;
     let mut socket = fixture.client.websocket().await;
     let first = socket.subscribe(json!(["newHeads"])).await;
@@ -105,7 +105,7 @@ async fn subscriptions_end_are_bounded_and_need_a_websocket() {
 }
 
 #[tokio::test]
-async fn one_socket_answers_many_requests_and_binary_frames() {
+async fn websocket_handles_concurrent_requests() {
     let fixture = Fixture::start().await;
     let mut socket = fixture.client.websocket().await;
     for id in 0..200 {
@@ -125,7 +125,7 @@ async fn one_socket_answers_many_requests_and_binary_frames() {
 }
 
 #[tokio::test]
-async fn subscribing_in_a_batch_answers_before_it_notifies() {
+async fn batch_subscribe_responds_before_notifying() {
     let fixture = Fixture::start().await;
     let mut socket = fixture.client.websocket().await;
     let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]});
@@ -146,7 +146,7 @@ async fn subscribing_in_a_batch_answers_before_it_notifies() {
 }
 
 #[tokio::test]
-async fn connections_and_websockets_are_bounded() {
+async fn connections_and_websockets_are_limited() {
     let fixture =
         Fixture::with(RpcConfig { max_connections: 4, max_websockets: 2, spare_loopback: true, ..RpcConfig::default() }).await;
     let mut sockets = Vec::new();
@@ -183,7 +183,7 @@ async fn connections_and_websockets_are_bounded() {
 }
 
 #[tokio::test]
-async fn stopping_closes_what_is_open() {
+async fn stop_closes_connections() {
     let fixture = Fixture::start().await;
     let mut socket = fixture.client.websocket().await;
     socket.subscribe(json!(["newHeads"])).await;

@@ -65,7 +65,7 @@ async fn kept(sockets: &mut [WebSocket], what: &str, mut work: impl AsyncFnMut(&
 
 /// A single test, because the allocator counts for the whole process.
 #[tokio::test]
-async fn a_socket_keeps_nothing_of_large_messages() {
+async fn websocket_frees_large_messages() {
     let fixture =
         Fixture::with(RpcConfig { max_request_bytes_in_flight: 4 << 20, spare_loopback: true, ..RpcConfig::default() }).await;
     fixture.chain.mine(&[(transfer(0), vec![corniche_types::Log { data: vec![7; DATA].into(), ..log(ECHO, &[1]) }])]);

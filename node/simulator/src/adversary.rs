@@ -5,7 +5,7 @@ use crate::{
     node::{Message, Network},
     scenario::{self, Scenario},
 };
-use corniche_testkit::{Adversary, Fate, Micros, Random, View};
+use corniche_testkit::{Adversary, Delivery, Micros, Random, View};
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
@@ -14,7 +14,7 @@ use std::{
 /// Number of rounds for which the asynchronous scheduler keeps its victims.
 const VICTIM_ROUNDS: u64 = 16;
 /// Number of rounds for which it holds a proposal back: until the votes on it are cast, for waves of up to five rounds.
-const VOTES_AFTER: u64 = 3;
+const VOTE_ROUNDS: u64 = 3;
 
 /// Creates the adversary of a scenario.
 pub fn of(scenario: &Scenario, network: &Rc<Network>, seed: u64) -> Option<Box<dyn Adversary<Message>>> {
@@ -37,9 +37,9 @@ struct Leaders {
 }
 
 impl Adversary<Message> for Leaders {
-    fn fate(&mut self, _: &mut View<'_>, from: usize, _: usize, _: &Message) -> Fate {
+    fn delivery(&mut self, _: &mut View<'_>, from: usize, _: usize, _: &Message) -> Delivery {
         let leads = self.network.elected.borrow().1.iter().any(|leader| leader.as_usize() == from);
-        if leads { Fate::Later(self.longest) } else { Fate::Normal }
+        if leads { Delivery::Delayed(self.longest) } else { Delivery::Normal }
     }
 }
 
@@ -69,18 +69,18 @@ struct Scheduler {
 }
 
 impl Adversary<Message> for Scheduler {
-    fn fate(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &Message) -> Fate {
+    fn delivery(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &Message) -> Delivery {
         self.give_up(view);
-        let Some(vertex) = message.peek(&self.network, from) else { return Fate::Normal };
+        let Some(vertex) = message.peek(&self.network, from) else { return Delivery::Normal };
         let (round, author) = (vertex.round, vertex.author.as_usize());
         if author == from {
             self.has_proposed(view, from, round);
         }
         if author == to || self.hears(view, round, to, author) {
-            return Fate::Normal;
+            return Delivery::Normal;
         }
         self.held.entry((to, round)).or_insert(view.now);
-        Fate::Hold(round)
+        Delivery::Hold(round)
     }
 }
 
@@ -99,7 +99,7 @@ impl Scheduler {
     fn has_proposed(&mut self, view: &mut View<'_>, validator: usize, round: u64) {
         let below = match self.model {
             Model::Random => round,
-            Model::Worst => round.saturating_sub(VOTES_AFTER),
+            Model::Worst => round.saturating_sub(VOTE_ROUNDS),
         };
         let passed: Vec<_> = self.held.range((validator, 0)..(validator, below)).map(|(key, _)| *key).collect();
         if !passed.is_empty() {

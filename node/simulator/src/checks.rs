@@ -12,7 +12,7 @@
 //! Byzantine processes are not checked.
 
 use crate::{
-    engines::Sighting,
+    engines::EngineEvent,
     report::{Sample, Second, Spread},
 };
 use corniche_crypto::VerifiedTransaction;
@@ -24,16 +24,16 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// Maximum number of violations with text; further ones are only counted.
-const MOST_TOLD: usize = 100;
+const MAX_REPORTED: usize = 100;
 
 /// State of the checks.
 pub struct Checks {
-    processes: Vec<Watch>,
+    processes: Vec<ProcessState>,
     /// The first commit seen for each index, from 1.
     commits: Vec<Ordered>,
     /// The first block seen at each height, from 1.
-    blocks: Vec<Agreed>,
-    transactions: Vec<Watched>,
+    blocks: Vec<AgreedBlock>,
+    transactions: Vec<TrackedTransaction>,
     by_hash: BTreeMap<B256, u32>,
     /// Time of the last commit that was new to all honest nodes.
     last_commit: Micros,
@@ -48,11 +48,11 @@ pub struct Checks {
 }
 
 /// State of one process.
-struct Watch {
+struct ProcessState {
     identity: usize,
     honest: bool,
     /// True if it lost its disk at least once.
-    forgot: bool,
+    disk_lost: bool,
     height: u64,
     /// Time of its first execution of each height, from 1.
     executed_at: Vec<Micros>,
@@ -60,7 +60,7 @@ struct Watch {
     proposals: BTreeMap<B256, Micros>,
 }
 
-struct Agreed {
+struct AgreedBlock {
     hash: B256,
     /// Clients' transactions that the block executed.
     transactions: Vec<u32>,
@@ -72,17 +72,17 @@ struct Latency {
     /// Time of the commit at that node. A client that turned to the node later learned of it later.
     committed_at: Micros,
     /// Waiting time of the client.
-    took: Micros,
+    waited: Micros,
 }
 
 /// A client's transaction.
-struct Watched {
+struct TrackedTransaction {
     transaction: VerifiedTransaction,
     submitted_at: Micros,
     /// The process of the last submission.
     target: usize,
     /// Processes that accepted it.
-    taken_by: Vec<usize>,
+    accepted_by: Vec<usize>,
     /// Time at which the target's engine last ordered it.
     ordered_at: Option<Micros>,
     /// Time of the commit at the target.
@@ -93,16 +93,16 @@ struct Watched {
 impl Checks {
     /// `identities` by process; `honest` returns true for processes that always follow the protocol.
     pub fn new(identities: &[usize], honest: impl Fn(usize) -> bool) -> Self {
-        let watch = |(process, identity): (usize, &usize)| Watch {
+        let state = |(process, identity): (usize, &usize)| ProcessState {
             identity: *identity,
             honest: honest(process),
-            forgot: false,
+            disk_lost: false,
             height: 0,
             executed_at: Vec::new(),
             proposals: BTreeMap::new(),
         };
         Self {
-            processes: identities.iter().enumerate().map(watch).collect(),
+            processes: identities.iter().enumerate().map(state).collect(),
             commits: Vec::new(),
             blocks: Vec::new(),
             transactions: Vec::new(),
@@ -118,10 +118,10 @@ impl Checks {
         }
     }
 
-    fn violation(&mut self, words: impl FnOnce() -> String) {
+    fn violation(&mut self, text: impl FnOnce() -> String) {
         self.violation_count += 1;
-        if self.violations.len() < MOST_TOLD {
-            self.violations.push(words());
+        if self.violations.len() < MAX_REPORTED {
+            self.violations.push(text());
         }
     }
 
@@ -131,11 +131,11 @@ impl Checks {
     pub fn submitted(&mut self, now: Micros, transaction: VerifiedTransaction) -> u32 {
         let number = u32::try_from(self.transactions.len()).expect("fewer than 2^32 transactions are submitted");
         self.by_hash.insert(transaction.hash(), number);
-        self.transactions.push(Watched {
+        self.transactions.push(TrackedTransaction {
             transaction,
             submitted_at: now,
             target: usize::MAX,
-            taken_by: Vec::new(),
+            accepted_by: Vec::new(),
             ordered_at: None,
             committed_at: None,
             height: None,
@@ -144,14 +144,14 @@ impl Checks {
     }
 
     /// The client submitted to this process, which accepted the transaction or not. It may have executed it long ago.
-    pub fn offered(&mut self, now: Micros, number: u32, process: usize, taken: bool) {
-        let Watch { height, executed_at, .. } = &self.processes[process];
+    pub fn offered(&mut self, now: Micros, number: u32, process: usize, accepted: bool) {
+        let ProcessState { height, executed_at, .. } = &self.processes[process];
         let transaction = &mut self.transactions[number as usize];
         transaction.target = process;
         transaction.ordered_at = None;
-        if taken {
-            self.uncommitted += usize::from(transaction.taken_by.is_empty() && transaction.height.is_none());
-            transaction.taken_by.push(process);
+        if accepted {
+            self.uncommitted += usize::from(transaction.accepted_by.is_empty() && transaction.height.is_none());
+            transaction.accepted_by.push(process);
         }
         if let Some(executed) = transaction.height.filter(|executed| executed <= height) {
             let committed_at = executed_at.get(executed as usize - 1).copied().unwrap_or(now);
@@ -181,22 +181,22 @@ impl Checks {
             let learned_at = transaction.ordered_at.unwrap_or(now);
             let committed_at = committed_at.min(learned_at);
             transaction.committed_at = Some(committed_at);
-            self.latencies.push(Latency { number, committed_at, took: learned_at - transaction.submitted_at });
+            self.latencies.push(Latency { number, committed_at, waited: learned_at - transaction.submitted_at });
         }
     }
 
     // ---- nodes ---------------------------------------------------------------------------------------------------------
 
     /// A process' engine proposed or ordered something.
-    pub fn sighted(&mut self, process: usize, now: Micros, sighting: Sighting) {
+    pub fn on_engine_event(&mut self, process: usize, now: Micros, event: EngineEvent) {
         if !self.processes[process].honest {
             return;
         }
-        match sighting {
-            Sighting::Proposed(batch) => {
+        match event {
+            EngineEvent::Proposed(batch) => {
                 self.processes[process].proposals.insert(corniche_crypto::digest(&batch), now);
             }
-            Sighting::Ordered(ordered) => self.ordered(process, now, ordered),
+            EngineEvent::Ordered(ordered) => self.ordered(process, now, ordered),
         }
     }
 
@@ -208,16 +208,12 @@ impl Checks {
         let index = ordered.index.0 as usize;
         match self.commits.get(index - 1) {
             Some(first) if *first == ordered => {}
-            Some(_) => {
-                self.violation(|| format!("agreement: node {identity} made another commit {index} than the first to make it"))
-            }
+            Some(_) => self.violation(|| format!("agreement: node {identity}: commit {index} differs from the first one")),
             None if index == self.commits.len() + 1 => {
                 self.commits.push(ordered);
                 self.last_commit = now;
             }
-            None => {
-                self.violation(|| format!("agreement: node {identity} made commit {index}, and nobody made the one before"))
-            }
+            None => self.violation(|| format!("agreement: node {identity}: commit {index} without its predecessor")),
         }
     }
 
@@ -240,24 +236,22 @@ impl Checks {
             return;
         }
         let height = executed.committed.block.height().0;
-        let place = height as usize - 1;
-        let watch = &mut self.processes[process];
-        watch.height = height;
+        let index = height as usize - 1;
+        let state = &mut self.processes[process];
+        state.height = height;
         // Heights that are repeated after a restart were committed before.
-        if watch.executed_at.len() <= place {
-            watch.executed_at.resize(place + 1, now);
+        if state.executed_at.len() <= index {
+            state.executed_at.resize(index + 1, now);
         }
-        if place == self.blocks.len() {
+        if index == self.blocks.len() {
             self.first_executed(executed);
         }
         let identity = self.processes[process].identity;
-        let Some(agreed) = self.blocks.get(place) else {
-            return self
-                .violation(|| format!("agreement: node {identity} is at height {height}, and nobody made the block before"));
+        let Some(agreed) = self.blocks.get(index) else {
+            return self.violation(|| format!("agreement: node {identity}: block {height} without its predecessor"));
         };
         if agreed.hash != executed.hash {
-            return self
-                .violation(|| format!("agreement: node {identity} has another block {height} than the first to make it"));
+            return self.violation(|| format!("agreement: node {identity}: block {height} differs from the first one"));
         }
         let mine = |number: &u32| self.transactions[*number as usize].target == process;
         let committed: Vec<u32> = agreed.transactions.iter().copied().filter(mine).collect();
@@ -270,7 +264,7 @@ impl Checks {
         for receipt in &executed.committed.receipts {
             let hash = receipt.transaction_hash;
             let Some(number) = self.by_hash.get(&hash).copied() else {
-                self.violation(|| format!("integrity: block {height} has transaction {hash}, which nobody submitted"));
+                self.violation(|| format!("integrity: block {height}: transaction {hash} was never submitted"));
                 continue;
             };
             transactions.push(number);
@@ -280,23 +274,23 @@ impl Checks {
                 self.violation(|| format!("integrity: transaction {hash} was executed again in block {height}"));
             } else {
                 transaction.height = Some(height);
-                self.uncommitted -= usize::from(!transaction.taken_by.is_empty());
+                self.uncommitted -= usize::from(!transaction.accepted_by.is_empty());
             }
         }
-        self.blocks.push(Agreed { hash: executed.hash, transactions });
+        self.blocks.push(AgreedBlock { hash: executed.hash, transactions });
     }
 
     /// A process stopped by itself. An honest one never has a reason to do so.
     pub fn halted(&mut self, process: usize, reason: &str) {
-        let Watch { identity, honest, .. } = self.processes[process];
+        let ProcessState { identity, honest, .. } = self.processes[process];
         if honest {
             self.violation(|| format!("agreement: node {identity} halted: {reason}"));
         }
     }
 
     /// A process lost its disk.
-    pub fn forgot(&mut self, process: usize) {
-        self.processes[process].forgot = true;
+    pub fn disk_lost(&mut self, process: usize) {
+        self.processes[process].disk_lost = true;
         self.processes[process].height = 0;
         self.processes[process].executed_at.clear();
     }
@@ -315,7 +309,7 @@ impl Checks {
         }
         if self.is_honest(from) {
             let identity = self.processes[process].identity;
-            self.violation(|| format!("node {identity} finds fault with node {from}, which is honest: {fault}"));
+            self.violation(|| format!("node {identity} reports a fault of honest node {from}: {fault}"));
         }
     }
 
@@ -326,13 +320,13 @@ impl Checks {
         }
         if self.is_honest(validator.as_usize()) {
             let identity = self.processes[process].identity;
-            self.violation(|| format!("node {identity} accuses node {validator}, which is honest: {offence:?}"));
+            self.violation(|| format!("node {identity} accuses honest node {validator}: {offence:?}"));
         }
     }
 
     /// A process' engine decided a leader slot.
     pub fn decided(&mut self, process: usize, why: &str) {
-        if self.processes.iter().position(|watch| watch.honest) == Some(process) {
+        if self.processes.iter().position(|state| state.honest) == Some(process) {
             // The first word names the rule; the rest describes the case.
             let rule = why.split([':', ' ']).next().unwrap_or_default();
             *self.verdicts.entry(rule.to_owned()).or_default() += 1;
@@ -346,14 +340,14 @@ impl Checks {
     }
 
     fn is_honest(&self, identity: usize) -> bool {
-        self.processes.iter().filter(|watch| watch.identity == identity).all(|watch| watch.honest)
+        self.processes.iter().filter(|state| state.identity == identity).all(|state| state.honest)
     }
 
     /// Checks an upper bound of a process' memory.
-    pub fn bounded(&mut self, process: usize, what: &str, found: usize, most: usize) {
-        let Watch { identity, honest, .. } = self.processes[process];
-        if honest && found > most {
-            self.violation(|| format!("memory: node {identity} keeps {found} {what}, at most {most} are allowed"));
+    pub fn bounded(&mut self, process: usize, what: &str, found: usize, max: usize) {
+        let ProcessState { identity, honest, .. } = self.processes[process];
+        if honest && found > max {
+            self.violation(|| format!("memory: node {identity} has {found} {what}, at most {max} are allowed"));
         }
     }
 
@@ -383,8 +377,8 @@ impl Checks {
     }
 
     /// Number of transactions that a node accepted.
-    pub fn taken(&self) -> u64 {
-        self.transactions.iter().filter(|transaction| !transaction.taken_by.is_empty()).count() as u64
+    pub fn accepted(&self) -> u64 {
+        self.transactions.iter().filter(|transaction| !transaction.accepted_by.is_empty()).count() as u64
     }
 
     /// Number of transactions committed at the node of their submission.
@@ -398,8 +392,9 @@ impl Checks {
 
     /// Number of transactions that should be committed and are not.
     pub fn lost(&self) -> u64 {
-        let trusted = |process: &usize| self.processes[*process].honest && !self.processes[*process].forgot;
-        let is_lost = |transaction: &&Watched| transaction.height.is_none() && transaction.taken_by.iter().any(trusted);
+        let trusted = |process: &usize| self.processes[*process].honest && !self.processes[*process].disk_lost;
+        let is_lost =
+            |transaction: &&TrackedTransaction| transaction.height.is_none() && transaction.accepted_by.iter().any(trusted);
         self.transactions.iter().filter(is_lost).count() as u64
     }
 
@@ -413,7 +408,7 @@ impl Checks {
     }
 
     pub fn latency(&self) -> Option<Spread> {
-        Spread::of(&mut self.latencies.iter().map(|latency| latency.took.0).collect::<Vec<_>>())
+        Spread::of(&mut self.latencies.iter().map(|latency| latency.waited.0).collect::<Vec<_>>())
     }
 
     /// All committed transactions; `client` returns the client of each.
@@ -421,7 +416,7 @@ impl Checks {
         let sample = |latency: &Latency| Sample {
             client: client(u64::from(latency.number)),
             submitted_us: (self.transactions[latency.number as usize].submitted_at - Micros::START).0,
-            latency_us: latency.took.0,
+            latency_us: latency.waited.0,
         };
         self.latencies.iter().map(sample).collect()
     }
@@ -434,10 +429,10 @@ impl Checks {
     pub fn timeline(&self, end: Micros) -> Vec<Second> {
         let seconds = (end - Micros::START).0.div_ceil(1_000_000);
         let mut latencies = vec![Vec::new(); seconds as usize];
-        for Latency { committed_at, took, .. } in &self.latencies {
+        for Latency { committed_at, waited, .. } in &self.latencies {
             let second = ((*committed_at - Micros::START).0 / 1_000_000) as usize;
             if let Some(of_second) = latencies.get_mut(second.min(seconds as usize - 1)) {
-                of_second.push(took.0);
+                of_second.push(waited.0);
             }
         }
         let second = |(second, mut latencies): (u64, Vec<u64>)| {

@@ -18,22 +18,22 @@ pub struct Disk {
 }
 
 /// Maximum number of new records between two removals of unused ones.
-const RECORDS_BETWEEN_LOOKS: usize = 50_000;
+const RECORDS_BETWEEN_CLEANUPS: usize = 50_000;
 
 /// Stores the records of all nodes' safety logs, each once. Every validator records every accepted proposal, and fifty
 /// copies would need gigabytes.
 #[derive(Default)]
 pub struct Records {
     by_hash: BTreeMap<B256, Bytes>,
-    look_at: usize,
+    cleanup_at: usize,
 }
 
 impl Records {
     /// Returns the shared copy of these bytes.
     pub fn share(&mut self, record: Bytes) -> Bytes {
-        if self.by_hash.len() >= self.look_at {
+        if self.by_hash.len() >= self.cleanup_at {
             self.by_hash.retain(|_, record| !record.0.is_unique());
-            self.look_at = self.by_hash.len() + RECORDS_BETWEEN_LOOKS;
+            self.cleanup_at = self.by_hash.len() + RECORDS_BETWEEN_CLEANUPS;
         }
         self.by_hash.entry(corniche_crypto::digest(&record)).or_insert(record).clone()
     }
@@ -91,7 +91,7 @@ impl Disk {
     }
 
     /// Number of records that the engine has not released.
-    pub fn records_kept(&self) -> usize {
+    pub fn record_count(&self) -> usize {
         self.records.len()
     }
 

@@ -73,7 +73,7 @@ impl Executors {
     fn execute(&self, stage: &mut ExecutionStage, plan: BlockPlan) -> Executed {
         let verify = |ordered: &[OrderedTransaction], chain_id| self.verify(ordered, chain_id);
         match self.payload {
-            Payload::None => stage.execute_by(plan, verify, |view, _, candidates, _| count_only(view, candidates)),
+            Payload::None => stage.execute_with(plan, verify, |view, _, candidates, _| count_only(view, candidates)),
             Payload::Transfer | Payload::Counter | Payload::Erc20 => stage.execute(plan, verify),
         }
     }

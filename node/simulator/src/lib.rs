@@ -11,10 +11,10 @@
 //! `execution` (shared execution), `node` (threads), `disk` (power cuts).
 
 mod adversary;
+mod byzantine;
 mod checks;
 mod crypto;
 mod disk;
-mod enemy;
 mod engines;
 mod execution;
 mod genesis;

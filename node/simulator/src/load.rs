@@ -16,9 +16,9 @@ use corniche_types::{Address, Bytes, Transaction, TxKind, U256};
 use std::collections::VecDeque;
 
 /// Minimum time between two transactions of one sender, if there are enough senders.
-const SENDER_RESTS: Micros = Micros::from_seconds(4);
+const SENDER_INTERVAL: Micros = Micros::from_seconds(4);
 /// Maximum number of senders in a network: every node's state holds an account for each.
-const MOST_SENDERS: u64 = 4_096;
+const MAX_SENDERS: u64 = 4_096;
 /// Approximate size of one of our signed transactions without call data.
 const BARE_BYTES: usize = 118;
 /// Address of the contract that contract payloads call.
@@ -63,14 +63,14 @@ pub enum Turn {
     /// Submits a new transaction to the node of this index.
     Submit(usize),
     /// Checks whether this transaction was committed.
-    Look(u32),
+    Check(u32),
 }
 
 impl Clients {
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let nodes = scenario.nodes as u64;
-        let resting = scenario.load.millirate.saturating_mul(SENDER_RESTS.0) / 1_000_000_000;
-        let each = resting.min(MOST_SENDERS).div_ceil(nodes).max(1);
+        let resting = scenario.load.millirate.saturating_mul(SENDER_INTERVAL.0) / 1_000_000_000;
+        let each = resting.min(MAX_SENDERS).div_ceil(nodes).max(1);
         let mut clients = Self {
             load: scenario.load,
             nodes,
@@ -108,7 +108,7 @@ impl Clients {
     /// Returns the turn that is due at `now`, if any.
     pub fn turn(&mut self, now: Micros) -> Option<Turn> {
         if let Some((_, number)) = self.waiting.pop_front_if(|(at, _)| *at <= now) {
-            return Some(Turn::Look(number));
+            return Some(Turn::Check(number));
         }
         (self.next_at <= now).then(|| Turn::Submit(self.client(self.next)))
     }

@@ -7,11 +7,11 @@
 //! a check is a function of the sender and the bytes.
 
 use crate::{
+    byzantine::ByzantineNode,
     checks::Checks,
     crypto::{Meter, Modelled, metered},
     disk::{Disk, Records, Write},
-    enemy::Enemy,
-    engines::{Checker, Engines, Sightings},
+    engines::{Checker, EngineEvents, Engines},
     execution::{Executor, Executors},
     genesis::{Secrets, node_key},
     report::{Spent, Work},
@@ -21,7 +21,7 @@ use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Committee, PeerFault, TraceEvent, Verified, VertexId};
 use corniche_pipeline::{
-    CertificateKeys, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, answer,
+    CertificateKeys, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, serve_blocks,
 };
 use corniche_testkit::{Action, Event, Micros, Process, Random};
 use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, header_hash, wire};
@@ -61,13 +61,13 @@ pub type Observer = Box<dyn FnMut(Micros, usize, &TraceEvent)>;
 /// Messages between nodes. All recipients share one copy.
 #[derive(Clone)]
 pub enum Message {
-    Peer(Rc<Parcel>),
-    Ask(Request),
-    Answer(Rc<Response>),
+    Peer(Rc<SharedMessage>),
+    Request(Request),
+    Response(Rc<Response>),
 }
 
 /// A message shared by its recipients.
-pub struct Parcel {
+pub struct SharedMessage {
     message: PeerMessage,
     /// Size on the wire.
     bytes: usize,
@@ -75,7 +75,7 @@ pub struct Parcel {
     checked: OnceCell<(Result<Verified, PeerFault>, Work)>,
 }
 
-impl Parcel {
+impl SharedMessage {
     pub fn new(message: PeerMessage) -> Rc<Self> {
         let bytes = match &message {
             // A version, a tag and a length around the content. The content is large and already encoded.
@@ -108,9 +108,9 @@ impl Parcel {
 impl Message {
     /// Returns the proposal in a message, for adversaries.
     pub fn peek(&self, network: &Network, from: usize) -> Option<VertexId> {
-        let Self::Peer(parcel) = self else { return None };
-        let PeerMessage::Engine(bytes) = &parcel.message else { return None };
-        let (verdict, _) = parcel.check(network, from, bytes);
+        let Self::Peer(shared) = self else { return None };
+        let PeerMessage::Engine(bytes) = &shared.message else { return None };
+        let (verdict, _) = shared.check(network, from, bytes);
         network.engines.peek(verdict.as_ref().ok()?)
     }
 }
@@ -138,7 +138,7 @@ pub struct NodeProcess {
     certificate_meter: Meter,
     /// Time for recovering senders of transactions since it was last taken, µs.
     recovering_us: u64,
-    sightings: Sightings,
+    engine_events: EngineEvents,
     disk: Disk,
     /// Plans being executed, each with its completion time.
     executing: VecDeque<(Micros, Plan)>,
@@ -150,15 +150,15 @@ pub struct NodeProcess {
     writing: (u64, Vec<Write>),
     /// Writes for the next group.
     waiting: Vec<Write>,
-    /// The last parcel sent; its other recipients get the same one.
-    last_parcel: Option<Rc<Parcel>>,
+    /// The last message sent; its other recipients get the same one.
+    last_shared: Option<Rc<SharedMessage>>,
     actions: VecDeque<Action<Message>>,
     /// True if the node stopped by itself; the checks have the reason.
     halted: bool,
     /// Decides which unsynced writes survive a power cut.
     random: Random,
     /// Behaviour of a Byzantine validator, and its start time.
-    enemy: Option<(Micros, Enemy)>,
+    byzantine: Option<(Micros, ByzantineNode)>,
     now: Micros,
 }
 
@@ -177,7 +177,7 @@ impl NodeProcess {
     pub fn start(network: &Rc<Network>, role: Role, disk: Disk, now: Micros, seed: u64) -> Self {
         let Role { process, identity, behaviour } = role;
         let random = Random::new(seed);
-        let (meter, certificate_meter, sightings) = (Meter::default(), Meter::default(), Sightings::default());
+        let (meter, certificate_meter, engine_events) = (Meter::default(), Meter::default(), EngineEvents::default());
         let me = validator(identity);
         let executors = &network.executors;
         let state = executors.state(disk.blocks());
@@ -185,14 +185,14 @@ impl NodeProcess {
         let head = disk.blocks().last().map(|committed| committed.block.clone());
         let header = head.as_ref().map_or(executors.genesis_header(), |block| &block.header);
         let is_copy = process != identity;
-        let enemy = behaviour
-            .map(|(behaviour, since)| (since, Enemy::new(network, behaviour, identity, is_copy, random.fork("enemy"))));
+        let byzantine = behaviour
+            .map(|(behaviour, since)| (since, ByzantineNode::new(network, behaviour, identity, is_copy, random.fork("enemy"))));
         let factory = network.engines.factory(
             me,
             &network.secrets,
             random.fork("engine"),
             &meter,
-            &sightings,
+            &engine_events,
             behaviour.map(|(behaviour, _)| behaviour),
         );
         let certificate_keys = metered(&network.certificate_keys(me), network.cost, &certificate_meter);
@@ -224,7 +224,7 @@ impl NodeProcess {
             meter,
             certificate_meter,
             recovering_us: 0,
-            sightings,
+            engine_events,
             halted: disk.diverged(),
             disk,
             executing: VecDeque::new(),
@@ -233,13 +233,13 @@ impl NodeProcess {
             write_at: None,
             writing: (0, Vec::new()),
             waiting: Vec::new(),
-            last_parcel: None,
+            last_shared: None,
             actions: VecDeque::new(),
             random: random.fork("power"),
-            enemy,
+            byzantine,
             now,
         };
-        node.carry_out(now);
+        node.process_outputs(now);
         node
     }
 
@@ -247,7 +247,7 @@ impl NodeProcess {
     pub fn submit(&mut self, now: Micros, transaction: VerifiedTransaction) -> Result<(), Refusal> {
         self.recovering_us += self.network.cost.recover_us;
         self.pipeline.handle(now.timestamp(), Input::Submit { transaction, from: None, reply: Some(0) });
-        self.carry_out(now).expect("invariant: a pipeline answers every submission")
+        self.process_outputs(now).expect("invariant: a pipeline answers every submission")
     }
 
     pub fn disk(&self) -> &Disk {
@@ -265,7 +265,7 @@ impl NodeProcess {
 
     /// Number of items that the engine holds in memory.
     pub fn held(&self) -> usize {
-        self.sightings.footprint()
+        self.engine_events.footprint()
     }
 
     /// Number of transactions in the pool.
@@ -275,19 +275,19 @@ impl NodeProcess {
 
     fn apply(&mut self, now: Micros, input: Input) {
         self.pipeline.handle(now.timestamp(), input);
-        self.carry_out(now);
+        self.process_outputs(now);
     }
 
     fn message(&mut self, now: Micros, from: usize, message: Message) {
         let peer = node_key(from);
         match message {
-            Message::Ask(request) => self.answer(from, request),
-            Message::Answer(response) => {
+            Message::Request(request) => self.answer(from, request),
+            Message::Response(response) => {
                 self.apply(now, Input::Response { from: peer, response: Some(Response::clone(&response)) });
             }
-            Message::Peer(parcel) => match &parcel.message {
+            Message::Peer(shared) => match &shared.message {
                 PeerMessage::Engine(bytes) => {
-                    let (verdict, work) = parcel.check(&self.network, from, bytes);
+                    let (verdict, work) = shared.check(&self.network, from, bytes);
                     self.meter.add(*work);
                     match verdict {
                         Ok(message) => self.apply(now, Input::Engine { from: validator(from), message: message.clone() }),
@@ -302,7 +302,7 @@ impl NodeProcess {
                 PeerMessage::Certificate(certificate) => match self.pipeline.certificate_verifier().verify(certificate.clone())
                 {
                     Some(certificate) => self.apply(now, Input::Certificate { from: peer, certificate }),
-                    None => self.network.checks.borrow_mut().peer_fault(self.process, from, "certificate that does not verify"),
+                    None => self.network.checks.borrow_mut().peer_fault(self.process, from, "invalid certificate"),
                 },
                 PeerMessage::Transactions(raw) => {
                     let chain_id = self.network.genesis.chain_id;
@@ -318,21 +318,21 @@ impl NodeProcess {
 
     /// Responds to a follower from durable data.
     fn answer(&mut self, to: usize, request: Request) {
-        let response = answer(request, &self.disk);
+        let response = serve_blocks(request, &self.disk);
         let bytes = wire::encode(&response).len();
-        self.actions.push_back(Action::Send { to, message: Message::Answer(Rc::new(response)), bytes });
+        self.actions.push_back(Action::Send { to, message: Message::Response(Rc::new(response)), bytes });
     }
 
     /// Processes all outputs of the pipeline. Returns the result of a submission, if there was one.
-    fn carry_out(&mut self, now: Micros) -> Option<Result<(), Refusal>> {
+    fn process_outputs(&mut self, now: Micros) -> Option<Result<(), Refusal>> {
         let mut submitted = None;
-        self.note_sightings(now);
+        self.record_engine_events(now);
         while let Some(output) = self.pipeline.poll() {
             match output {
                 Output::Submitted { result, .. } => submitted = Some(result.map(|_: B256| ())),
                 Output::Send { to, message } => self.send(identity_of(&to), message),
                 Output::Request { to, request } => {
-                    let message = Message::Ask(request);
+                    let message = Message::Request(request);
                     self.actions.push_back(Action::Send { to: identity_of(&to), message, bytes: 24 });
                 }
                 Output::Execute(plan) => {
@@ -364,8 +364,8 @@ impl NodeProcess {
                 Output::Pending { .. }
                 | Output::Dropped { .. }
                 | Output::Available { .. }
-                | Output::Obeyed { .. }
-                | Output::Quiet { .. } => {}
+                | Output::DevCommandDone { .. }
+                | Output::DevIdle { .. } => {}
             }
         }
         self.write(now);
@@ -382,7 +382,7 @@ impl NodeProcess {
             let executed = self.executor.execute(plan.block);
             self.network.checks.borrow_mut().executed(self.process, now, &executed);
             self.pipeline.handle(now.timestamp(), Input::Executed(Box::new(executed)));
-            self.note_sightings(now);
+            self.record_engine_events(now);
         }
     }
 
@@ -397,19 +397,19 @@ impl NodeProcess {
         }
         self.write_at = self.write_at.map(|at| at.min(now + write));
         self.execute_due(now);
-        self.carry_out(now);
+        self.process_outputs(now);
     }
 
     /// Returns the pending processor time, and adds the work to the network's totals.
     fn work(&mut self) -> Micros {
         let works = [self.meter.take(), self.certificate_meter.take()];
-        let mut books = self.network.spent.borrow_mut();
-        books.iter_mut().zip(works).for_each(|(spent, work)| spent.work += work);
+        let mut totals = self.network.spent.borrow_mut();
+        totals.iter_mut().zip(works).for_each(|(spent, work)| spent.work += work);
         Micros(works.iter().map(|work| work.micros).sum::<u64>() + std::mem::take(&mut self.recovering_us))
     }
 
     fn traced(&mut self, now: Micros, event: TraceEvent) {
-        if self.enemy.is_some() {
+        if self.byzantine.is_some() {
             return;
         }
         if let Some(observer) = &self.network.observer {
@@ -431,26 +431,26 @@ impl NodeProcess {
         }
     }
 
-    fn note_sightings(&mut self, now: Micros) {
-        for sighting in self.sightings.take() {
-            self.network.checks.borrow_mut().sighted(self.process, now, sighting);
+    fn record_engine_events(&mut self, now: Micros) {
+        for event in self.engine_events.take() {
+            self.network.checks.borrow_mut().on_engine_event(self.process, now, event);
         }
     }
 
     fn send(&mut self, to: usize, message: PeerMessage) {
-        let same = |parcel: &&Rc<Parcel>| match (&parcel.message, &message) {
+        let same = |shared: &&Rc<SharedMessage>| match (&shared.message, &message) {
             (PeerMessage::Engine(one), PeerMessage::Engine(other))
             | (PeerMessage::CertificateShare(one), PeerMessage::CertificateShare(other)) => {
-                // The parcel keeps its bytes alive, so equal addresses mean equal bytes.
+                // The shared message keeps its bytes alive, so equal addresses mean equal bytes.
                 one.as_ptr() == other.as_ptr() && one.len() == other.len()
             }
             (PeerMessage::Certificate(one), PeerMessage::Certificate(other)) => one == other,
             _ => false,
         };
-        let parcel = self.last_parcel.as_ref().filter(same).cloned().unwrap_or_else(|| Parcel::new(message));
-        self.last_parcel = Some(parcel.clone());
-        let bytes = parcel.bytes;
-        self.actions.push_back(Action::Send { to, message: Message::Peer(parcel), bytes });
+        let shared = self.last_shared.as_ref().filter(same).cloned().unwrap_or_else(|| SharedMessage::new(message));
+        self.last_shared = Some(shared.clone());
+        let bytes = shared.bytes;
+        self.actions.push_back(Action::Send { to, message: Message::Peer(shared), bytes });
     }
 
     // ---- disk ----------------------------------------------------------------------------------------------------------
@@ -492,7 +492,7 @@ impl NodeProcess {
         if read {
             self.pipeline.handle(now.timestamp(), Input::SafetyLog(self.disk.records()));
         }
-        self.carry_out(now);
+        self.process_outputs(now);
     }
 }
 
@@ -523,16 +523,16 @@ impl Process for NodeProcess {
     fn poll(&mut self) -> Option<Action<Message>> {
         loop {
             let action = self.actions.pop_front()?;
-            let twisted = match &mut self.enemy {
+            let transformed = match &mut self.byzantine {
                 None => Some(action),
                 Some((since, _)) if self.now < *since => Some(action),
-                Some((_, enemy)) => enemy.twist(&self.network, action),
+                Some((_, byzantine)) => byzantine.transform(&self.network, action),
             };
-            if let Some(Action::Send { message: Message::Peer(parcel), .. }) = &twisted {
-                parcel.count(&mut self.network.spent.borrow_mut());
+            if let Some(Action::Send { message: Message::Peer(shared), .. }) = &transformed {
+                shared.count(&mut self.network.spent.borrow_mut());
             }
-            if twisted.is_some() {
-                return twisted;
+            if transformed.is_some() {
+                return transformed;
             }
         }
     }

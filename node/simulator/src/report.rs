@@ -62,7 +62,7 @@ impl Report {
             // Writes to a string cannot fail.
             let _ = writeln!(text, "{name:<16}{value}");
         };
-        line("verdict", format!("{}, {} safety violations", self.verdict.word(), self.violation_count));
+        line("verdict", format!("{}, {} safety violations", self.verdict.id(), self.violation_count));
         line("network", format!("{}, {} nodes, seed {}", self.engine, self.nodes, self.seed));
         line("virtual time", format!("{} s", decimal(thousandths(self.virtual_us, 1_000_000))));
         line(
@@ -152,7 +152,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Word in the JSON.
-    pub fn word(self) -> &'static str {
+    pub fn id(self) -> &'static str {
         match self {
             Self::Pass => "pass",
             Self::NoProgress => "no_progress",
@@ -273,7 +273,7 @@ impl<'r> Json<'r> {
             ordering_per_tx: JsonSpent::new(&report.ordering, per_transaction),
             certificates_per_tx: JsonSpent::new(&report.certificates, per_transaction),
             timeline: report.timeline.iter().map(JsonSecond::new).collect(),
-            verdict: report.verdict.word(),
+            verdict: report.verdict.id(),
             safety_violations: report.violation_count,
             stalled_ms: number(report.stalled_us),
             digest: hex(&report.digest),

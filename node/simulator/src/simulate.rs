@@ -14,7 +14,7 @@ use crate::{
     stall::Stall,
 };
 use corniche_engine::Committee;
-use corniche_testkit::{DiskModel, Jitter, Links, Micros, World};
+use corniche_testkit::{DiskModel, Jitter, Links, Micros, Simulation};
 use corniche_types::{Address, GenesisAccount, U256, keccak256};
 use corniche_vm::{
     Rules, Vm, VmConfig,
@@ -25,7 +25,7 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
 /// Time that the network has after the end of a scenario to commit accepted transactions.
 pub const DRAIN: Micros = Micros::from_seconds(30);
 /// Interval of memory checks.
-const LOOK_EVERY: Micros = Micros::from_seconds(1);
+const MEMORY_CHECK_INTERVAL: Micros = Micros::from_seconds(1);
 
 /// Runs a scenario. `contract` is the wasm of [`Scenario::contract`].
 ///
@@ -54,11 +54,11 @@ pub(crate) struct Run<'a> {
     scenario: &'a Scenario,
     seed: u64,
     pub(crate) network: Rc<Network>,
-    pub(crate) world: World<NodeProcess>,
+    pub(crate) simulation: Simulation<NodeProcess>,
     clients: Clients,
     schedule: Schedule,
     stall: Stall,
-    look_at: Micros,
+    memory_check_at: Micros,
 }
 
 impl<'a> Run<'a> {
@@ -95,11 +95,11 @@ impl<'a> Run<'a> {
         let schedule = Schedule::new(scenario, &roles);
         let shared = network.clone();
         let start = move |process: usize, disk, now, seed| NodeProcess::start(&shared, roles[process], disk, now, seed);
-        let mut world = World::with_players(identities, links(scenario), disk(scenario), seed, Box::new(start));
-        world.set_adversary(adversary::of(scenario, &network, seed));
-        (0..scenario.nodes).for_each(|process| world.restart(process));
+        let mut simulation = Simulation::with_identities(identities, links(scenario), disk(scenario), seed, Box::new(start));
+        simulation.set_adversary(adversary::of(scenario, &network, seed));
+        (0..scenario.nodes).for_each(|process| simulation.restart(process));
         let stall = Stall::new(network.committee.quorum());
-        Ok(Self { scenario, seed, network, world, clients, schedule, stall, look_at: Micros::START })
+        Ok(Self { scenario, seed, network, simulation, clients, schedule, stall, memory_check_at: Micros::START })
     }
 
     pub(crate) fn finish(&mut self) {
@@ -107,8 +107,8 @@ impl<'a> Run<'a> {
         self.run_until(end);
         // All faults of the scenario have ended; now everything accepted must be committed.
         let last = end + DRAIN;
-        while self.world.now() < last && !self.is_drained() {
-            self.run_until((self.world.now() + Micros::from_millis(100)).min(last));
+        while self.simulation.now() < last && !self.is_drained() {
+            self.run_until((self.simulation.now() + Micros::from_millis(100)).min(last));
         }
     }
 
@@ -116,19 +116,19 @@ impl<'a> Run<'a> {
     fn is_drained(&self) -> bool {
         let checks = self.network.checks.borrow();
         let has_all = |process: usize| {
-            self.world
+            self.simulation
                 .process(process)
                 .is_none_or(|node| !checks.is_honest_process(process) || node.disk().height().0 == checks.height())
         };
-        checks.all_committed() && (0..self.world.size()).all(has_all)
+        checks.all_committed() && (0..self.simulation.size()).all(has_all)
     }
 
     pub(crate) fn run_until(&mut self, end: Micros) {
         loop {
-            let next = self.schedule.next_at().min(self.clients.next_at()).min(self.look_at);
-            self.world.run_until(next.min(end));
-            let now = self.world.now();
-            self.stall.observe(&self.world, &self.network.checks.borrow());
+            let next = self.schedule.next_at().min(self.clients.next_at()).min(self.memory_check_at);
+            self.simulation.run_until(next.min(end));
+            let now = self.simulation.now();
+            self.stall.observe(&self.simulation, &self.network.checks.borrow());
             if next > end {
                 return;
             }
@@ -137,37 +137,37 @@ impl<'a> Run<'a> {
             } else if let Some(turn) = self.clients.turn(now) {
                 self.serve(turn);
             } else {
-                self.look();
-                self.look_at = now + LOOK_EVERY;
+                self.check_memory();
+                self.memory_check_at = now + MEMORY_CHECK_INTERVAL;
             }
         }
     }
 
     fn change(&mut self, change: Change) {
         match change {
-            Change::Crash(node) => self.world.crash(node),
+            Change::Crash(node) => self.simulation.crash(node),
             Change::LoseDisk(node) => {
-                self.world.lose_disk(node);
-                self.network.checks.borrow_mut().forgot(node);
+                self.simulation.lose_disk(node);
+                self.network.checks.borrow_mut().disk_lost(node);
             }
             Change::Restart(node) => {
-                self.world.restart(node);
-                let height = self.world.process(node).map_or(0, |node| node.disk().height().0);
+                self.simulation.restart(node);
+                let height = self.simulation.process(node).map_or(0, |node| node.disk().height().0);
                 self.network.checks.borrow_mut().restarted(node, height);
                 self.set_speed(node);
             }
-            Change::Partition(groups) => self.world.partition(&groups),
-            Change::Heal => self.world.heal(),
-            Change::Links => self.schedule.set_links(self.scenario, self.world.now(), &mut self.world.links),
+            Change::Partition(groups) => self.simulation.partition(&groups),
+            Change::Heal => self.simulation.heal(),
+            Change::Links => self.schedule.set_links(self.scenario, self.simulation.now(), &mut self.simulation.links),
             Change::Speeds => (0..self.scenario.nodes).for_each(|node| self.set_speed(node)),
         }
-        self.stall.observe(&self.world, &self.network.checks.borrow());
+        self.stall.observe(&self.simulation, &self.network.checks.borrow());
     }
 
     fn set_speed(&mut self, node: usize) {
-        let now = self.world.now();
+        let now = self.simulation.now();
         let (execute, write) = self.schedule.slowness(self.scenario, now, node);
-        self.world.with(node, |node| node.slow_down(now, execute, write));
+        self.simulation.with(node, |node| node.slow_down(now, execute, write));
     }
 
     // ---- clients -------------------------------------------------------------------------------------------------------
@@ -177,10 +177,10 @@ impl<'a> Run<'a> {
             Turn::Submit(home) => {
                 let transaction = self.clients.make();
                 self.network.executors.know(&transaction);
-                let number = self.network.checks.borrow_mut().submitted(self.world.now(), transaction.clone());
+                let number = self.network.checks.borrow_mut().submitted(self.simulation.now(), transaction.clone());
                 self.offer(number, home);
             }
-            Turn::Look(number) => {
+            Turn::Check(number) => {
                 let waits_at = self.network.checks.borrow().waits_at(number);
                 if let Some(process) = waits_at {
                     self.offer(number, (process + 1) % self.scenario.nodes);
@@ -191,36 +191,36 @@ impl<'a> Run<'a> {
 
     /// Submits a transaction to `first`, or to the next node that is up.
     fn offer(&mut self, number: u32, first: usize) {
-        let now = self.world.now();
+        let now = self.simulation.now();
         self.clients.wait_for(now, number);
         let mut nodes = (0..self.scenario.nodes).map(|turn| (first + turn) % self.scenario.nodes);
-        let Some(process) = nodes.find(|node| self.world.process(*node).is_some_and(|node| !node.has_halted())) else {
+        let Some(process) = nodes.find(|node| self.simulation.process(*node).is_some_and(|node| !node.has_halted())) else {
             return self.network.checks.borrow_mut().target(number, first);
         };
         let transaction = self.network.checks.borrow().transaction(number);
-        let result = self.world.with(process, |node| node.submit(now, transaction)).expect("it is up");
+        let result = self.simulation.with(process, |node| node.submit(now, transaction)).expect("it is up");
         self.network.checks.borrow_mut().offered(now, number, process, result.is_ok());
     }
 
     // ---- memory checks -------------------------------------------------------------------------------------------------
 
-    fn look(&mut self) {
+    fn check_memory(&mut self) {
         let most_pooled = corniche_admission::PoolConfig::from_genesis(&self.network.genesis).max_transactions;
-        let most_held = self.network.engines.most_held();
-        for process in 0..self.world.size() {
-            let Some(node) = self.world.process(process) else { continue };
+        let max_held = self.network.engines.max_held();
+        for process in 0..self.simulation.size() {
+            let Some(node) = self.simulation.process(process) else { continue };
             let mut checks = self.network.checks.borrow_mut();
             checks.bounded(process, "pooled transactions", node.pooled(), most_pooled);
-            checks.bounded(process, "records in the safety log", node.disk().records_kept(), most_held);
-            checks.bounded(process, "things in its engine", node.held(), most_held);
+            checks.bounded(process, "records in the safety log", node.disk().record_count(), max_held);
+            checks.bounded(process, "items in its engine", node.held(), max_held);
         }
     }
 
     pub(crate) fn report(&self) -> Report {
         let checks = self.network.checks.borrow();
-        let (now, lost) = (self.world.now(), checks.lost());
-        let upright = (0..self.world.size()).filter(|process| checks.is_honest_process(*process));
-        let heights = upright.filter_map(|process| Some(self.world.process(process)?.disk().height().0));
+        let (now, lost) = (self.simulation.now(), checks.lost());
+        let upright = (0..self.simulation.size()).filter(|process| checks.is_honest_process(*process));
+        let heights = upright.filter_map(|process| Some(self.simulation.process(process)?.disk().height().0));
         let shortest = heights.min().unwrap_or(0);
         let stood_still = checks.offered_count() > 0 && checks.height() == 0;
         let verdict = match () {
@@ -233,15 +233,15 @@ impl<'a> Run<'a> {
             nodes: self.scenario.nodes,
             seed: self.seed,
             virtual_us: (now - Micros::START).0,
-            submitted: checks.taken(),
+            submitted: checks.accepted(),
             committed: checks.committed(),
             lost,
             duplicated: checks.duplicated(),
             delay_us: self.scenario.delay_us(),
             latency: checks.latency(),
             commit: checks.commit_delay(),
-            messages: self.world.statistics.messages,
-            bytes: self.world.statistics.bytes,
+            messages: self.simulation.statistics.messages,
+            bytes: self.simulation.statistics.bytes,
             ordering: self.network.spent.borrow()[0],
             certificates: self.network.spent.borrow()[1],
             transactions: checks.samples(|number| self.clients.client(number)),
@@ -308,8 +308,8 @@ fn contract_accounts(
             holders.collect()
         }
     };
-    let code = contract.ok_or("the payload calls a contract, and its wasm was not given")?;
-    wasm::validate::check(code).map_err(|error| format!("the payload's contract cannot be deployed: {error}"))?;
+    let code = contract.ok_or("payload: expected the wasm of its contract, got none")?;
+    wasm::validate::check(code).map_err(|error| format!("contract cannot be deployed: {error}"))?;
     let account = GenesisAccount { code: code.to_vec().into(), storage, nonce: 1, ..GenesisAccount::default() };
     Ok(BTreeMap::from([(CONTRACT, account)]))
 }

@@ -1,7 +1,7 @@
 //! Measures how long a network stalled that could have progressed.
 
 use crate::{checks::Checks, node::NodeProcess};
-use corniche_testkit::{Micros, World};
+use corniche_testkit::{Micros, Simulation};
 
 /// Longest time without a commit while a quorum was up and connected and transactions were waiting.
 pub struct Stall {
@@ -17,14 +17,14 @@ impl Stall {
     }
 
     /// Must be called at every change and often in between.
-    pub fn observe(&mut self, world: &World<NodeProcess>, checks: &Checks) {
+    pub fn observe(&mut self, simulation: &Simulation<NodeProcess>, checks: &Checks) {
         if let Some(since) = self.since {
             // The network made progress until the last commit; earlier stalls are already counted.
             let last = checks.last_commit().max(since);
-            self.longest = self.longest.max(world.now() - last);
+            self.longest = self.longest.max(simulation.now() - last);
         }
-        let able = !checks.all_committed() && self.has_quorum(world, checks);
-        self.since = able.then(|| self.since.unwrap_or(world.now()));
+        let able = !checks.all_committed() && self.has_quorum(simulation, checks);
+        self.since = able.then(|| self.since.unwrap_or(simulation.now()));
     }
 
     pub fn longest(&self) -> Micros {
@@ -32,10 +32,11 @@ impl Stall {
     }
 
     /// Returns true if a quorum of honest nodes is up and connected.
-    fn has_quorum(&self, world: &World<NodeProcess>, checks: &Checks) -> bool {
+    fn has_quorum(&self, simulation: &Simulation<NodeProcess>, checks: &Checks) -> bool {
         let upright: Vec<usize> =
-            (0..world.size()).filter(|process| world.is_up(*process) && checks.is_honest_process(*process)).collect();
-        let company = |one: usize| upright.iter().filter(|other| **other == one || world.is_connected(one, **other)).count();
+            (0..simulation.size()).filter(|process| simulation.is_up(*process) && checks.is_honest_process(*process)).collect();
+        let company =
+            |one: usize| upright.iter().filter(|other| **other == one || simulation.is_connected(one, **other)).count();
         upright.iter().any(|process| company(*process) >= self.quorum)
     }
 }

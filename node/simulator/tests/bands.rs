@@ -16,7 +16,7 @@ fn measure(protocol: Protocol) -> (f64, f64) {
 }
 
 #[test]
-fn mahi_mahi_is_as_much_faster_than_cordial_miners_as_the_thesis_says() {
+fn mahi_mahi_speedup_matches_thesis() {
     let (baseline, _) = measure(Protocol::CordialMiners);
     let (five, round) = measure(Protocol::MahiMahi { w: 5, leaders: 2 });
     let (four, _) = measure(Protocol::MahiMahi { w: 4, leaders: 2 });

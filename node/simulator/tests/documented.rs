@@ -33,7 +33,7 @@ fn words(cells: &[&'static str]) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_key_is_documented_and_no_other() {
+fn documented_keys_match() {
     let headings = BTreeMap::from([
         ("", "The file"),
         ("network", "`[network]`"),
@@ -53,7 +53,7 @@ fn every_key_is_documented_and_no_other() {
 }
 
 #[test]
-fn every_behaviour_is_documented_and_no_other() {
+fn documented_behaviours_match() {
     let documented = words(&tables()[&("byzantine", "behaviour")]);
     let read = |word: &str| {
         let fault = format!("[[fault]]\nkind = \"byzantine\"\nat = \"0s\"\nnodes = [0]\nbehaviour = \"{word}\"\n");
@@ -72,7 +72,7 @@ fn every_behaviour_is_documented_and_no_other() {
 }
 
 #[test]
-fn every_key_of_the_result_is_documented_in_its_order() {
+fn documented_result_keys_match() {
     let report = Report {
         engine: String::new(),
         nodes: 0,
@@ -104,7 +104,7 @@ fn every_key_of_the_result_is_documented_in_its_order() {
 }
 
 #[test]
-fn the_example_of_the_docs_is_a_scenario() {
+fn documented_example_parses() {
     let example = DOCS.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let scenario = parse(example).unwrap();
     assert_eq!((scenario.nodes, scenario.load.count(), scenario.faults.len()), (10, 60_000, 1));
@@ -119,7 +119,7 @@ fn examples() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_example_is_a_scenario_that_can_pass() {
+fn example_scenarios_parse() {
     let examples = examples();
     assert!(examples.len() >= 8, "{examples:?}");
     for path in examples {
@@ -131,7 +131,7 @@ fn every_example_is_a_scenario_that_can_pass() {
 }
 
 #[test]
-fn the_wan_is_the_published_matrix() {
+fn wan_matches_published_matrix() {
     let path = examples().into_iter().find(|path| path.ends_with("wan.toml")).unwrap();
     let network = parse(&std::fs::read_to_string(path).unwrap()).unwrap().network;
     assert_eq!(network.regions, ["us-east-2", "us-west-2", "af-south-1", "ap-east-1", "eu-south-1"]);

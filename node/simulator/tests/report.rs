@@ -35,17 +35,17 @@ fn report() -> Report {
 }
 
 #[test]
-fn the_json_is_frozen() {
+fn json_format_is_frozen() {
     assert_eq!(report().json(), include_str!("fixtures/report.json").trim_end());
 }
 
 #[test]
-fn the_table_is_what_people_read() {
+fn text_report_format() {
     assert_eq!(report().text(), include_str!("fixtures/report.txt").trim_end());
 }
 
 #[test]
-fn what_was_never_committed_has_no_latency() {
+fn no_commits_no_latency() {
     let none = Report { committed: 0, latency: None, commit: None, timeline: Vec::new(), ..report() };
     let json: serde_json::Value = serde_json::from_str(&none.json()).unwrap();
     assert!(json["latency_ms"]["mean"].is_null() && json["commit_delays"]["max"].is_null());
@@ -54,7 +54,7 @@ fn what_was_never_committed_has_no_latency() {
 }
 
 #[test]
-fn percentiles_are_samples_that_occurred() {
+fn percentiles_are_samples() {
     assert_eq!(Spread::of(&mut []), None);
     assert_eq!(Spread::of(&mut [7]), Some(Spread { mean: 7, p50: 7, p90: 7, p99: 7, max: 7 }));
     assert_eq!(Spread::of(&mut [4, 1, 2]), Some(Spread { mean: 2, p50: 2, p90: 4, p99: 4, max: 4 }));
@@ -65,7 +65,7 @@ fn percentiles_are_samples_that_occurred() {
 }
 
 #[test]
-fn a_verdict_is_its_word() {
-    let words = [Verdict::Pass, Verdict::NoProgress, Verdict::Diverged].map(Verdict::word);
+fn verdict_names() {
+    let words = [Verdict::Pass, Verdict::NoProgress, Verdict::Diverged].map(Verdict::id);
     assert_eq!(words, ["pass", "no_progress", "diverged"]);
 }

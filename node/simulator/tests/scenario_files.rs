@@ -24,7 +24,7 @@ fn refuses_fault(lines: &str, line: usize, message: &str) {
 }
 
 #[test]
-fn what_is_left_out_has_its_default() {
+fn omitted_keys_have_defaults() {
     let scenario = parse(HEAD).unwrap();
     assert_eq!((scenario.nodes, scenario.duration_us, scenario.seed, scenario.crypto), (4, 60_000_000, 0, Crypto::Modelled));
     assert_eq!((scenario.network.one_way_us(0, 3), scenario.network.bytes_per_second), (50_000, 1_250_000_000));
@@ -33,7 +33,7 @@ fn what_is_left_out_has_its_default() {
 }
 
 #[test]
-fn numbers_become_integers_of_their_unit() {
+fn numbers_are_scaled_to_units() {
     let text = head(
         "seed = 9\ncrypto = \"real\"\n[engine_config]\nwave_length = 5\n\
          [network]\nregions = [\"a\", \"b\"]\nrtt_ms = [[0.5, 50.0], [51, 0.4]]\njitter = 0.05\nmodel = \"pareto\"\n\
@@ -53,14 +53,14 @@ fn numbers_become_integers_of_their_unit() {
 }
 
 #[test]
-fn numbers_are_rounded_to_the_nearest() {
+fn numbers_are_rounded_to_nearest() {
     // As doubles, these are slightly less than the written numbers.
     let scenario = parse(&head("[network]\ndelay_ms = 1.005\n[load]\nrate = 1.001\nstart = \"1.005ms\"\n")).unwrap();
     assert_eq!((scenario.network.one_way_us(0, 1), scenario.load.millirate, scenario.load.start_us), (1_005, 1_001, 1_005));
 }
 
 #[test]
-fn the_load_has_every_transaction_before_its_end() {
+fn load_ends_at_duration() {
     let load = |rate: &str, stop: &str| parse(&head(&format!("[load]\nrate = {rate}\nstop = \"{stop}\"\n"))).unwrap().load;
     let slow = load("1", "1500ms");
     assert_eq!((slow.count(), slow.at_us(0), slow.at_us(1)), (2, 0, 1_000_000));
@@ -68,7 +68,7 @@ fn the_load_has_every_transaction_before_its_end() {
 }
 
 #[test]
-fn nodes_are_dealt_to_regions_in_turn_and_a_delay_is_the_mean_link() {
+fn nodes_are_assigned_to_regions() {
     let scenario = parse(&head("[network]\nregions = [\"a\", \"b\"]\nrtt_ms = [[2, 100], [200, 4]]\n")).unwrap();
     let network = &scenario.network;
     assert_eq!([network.one_way_us(0, 1), network.one_way_us(1, 0)], [50_000, 100_000]);
@@ -78,7 +78,7 @@ fn nodes_are_dealt_to_regions_in_turn_and_a_delay_is_the_mean_link() {
 }
 
 #[test]
-fn every_kind_of_fault_is_read() {
+fn every_kind_of_fault_parses() {
     let text = "
         [[fault]]
         kind = 'crash'
@@ -128,7 +128,7 @@ fn every_kind_of_fault_is_read() {
             links: Links::Between { from: vec![0], to: vec![1, 2] },
             extra_us: 1_500,
         },
-        Fault::Loss { at_us: 4 * s, until_us: 60 * s, links: Links::Of(vec![1]), fraction_ppm: 250_000 },
+        Fault::Loss { at_us: 4 * s, until_us: 60 * s, links: Links::AttachedTo(vec![1]), fraction_ppm: 250_000 },
         Fault::Slow { at_us: 4 * s, until_us: 5 * s, nodes: vec![2], execute_us: 1_500, write_us: 0 },
         Fault::Byzantine { at_us: 6 * s, nodes: vec![0], behaviour: Behaviour::CoinShareForger },
     ];
@@ -136,26 +136,23 @@ fn every_kind_of_fault_is_read() {
 }
 
 #[test]
-fn links_are_directed_between_and_undirected_of() {
+fn links_between_are_directed() {
     let between = Links::Between { from: vec![0], to: vec![1] };
     assert_eq!([between.contain(0, 1), between.contain(1, 0), between.contain(0, 2)], [true, false, false]);
-    let of = Links::Of(vec![1]);
+    let of = Links::AttachedTo(vec![1]);
     assert_eq!([of.contain(0, 1), of.contain(1, 0), of.contain(0, 2)], [true, true, false]);
 }
 
 #[test]
-fn too_many_byzantine_validators_are_allowed_and_remarked() {
+fn too_many_byzantine_validators_get_a_remark() {
     let text = head("[[fault]]\nkind = \"byzantine\"\nat = \"0s\"\nnodes = [0, 1]\nbehaviour = \"twin\"\n");
     let remark = parse(&text).unwrap().remark();
-    assert_eq!(
-        remark.as_deref(),
-        Some("2 of 4 validators are Byzantine, and the network is made to bear 1: expect broken promises")
-    );
+    assert_eq!(remark.as_deref(), Some("2 of 4 validators are Byzantine, the network tolerates 1; expect violations"));
     assert_eq!(parse(&text.replace("[0, 1]", "[1]")).unwrap().remark(), None);
 }
 
 #[test]
-fn what_is_not_toml() {
+fn invalid_toml() {
     let error = parse("engine = \"mahi-mahi\"\nnodes = = 4\n").unwrap_err();
     assert!(error.line == 2 && error.message.starts_with("not TOML: "), "{error}");
     let error = parse(&head("nodes = 5\n")).unwrap_err();
@@ -212,166 +209,169 @@ fn missing_keys() {
     let no_duration = "engine = \"mahi-mahi\"\nnodes = 4\n";
     refuses(no_duration, 1, "\"duration\" is missing in the file: the virtual time of the run, such as \"60s\"");
     refuses(&head("[load]\ntx_bytes = 512\n"), 4, "\"rate\" is missing in [load]: transactions per second over all nodes");
-    refuses_fault("at = \"1s\"\n", 4, "\"kind\" is missing in [[fault]]: what goes wrong, such as \"crash\"");
+    refuses_fault("at = \"1s\"\n", 4, "\"kind\" is missing in [[fault]]: the kind of fault, such as \"crash\"");
     let missing = |kind, key, meaning| format!("\"{key}\" is missing in a [[fault]] of kind {kind}: {meaning}");
-    let when = "when it happens, such as \"10s\"";
-    let which = "which nodes, such as [0, 3]";
+    let when = "the time of the fault, such as \"10s\"";
+    let which = "the affected nodes, such as [0, 3]";
     refuses_fault("kind = \"crash\"\n", 4, &missing("crash", "at", when));
     refuses_fault("kind = \"crash\"\nat = \"1s\"\n", 4, &missing("crash", "nodes", which));
     refuses_fault("kind = \"disk_loss\"\nat = \"1s\"\n", 4, &missing("disk_loss", "nodes", which));
-    let who = "who still reaches whom, such as [[0, 1], [2, 3]]";
+    let who = "the nodes that stay connected, such as [[0, 1], [2, 3]]";
     refuses_fault("kind = \"partition\"\nat = \"1s\"\n", 4, &missing("partition", "groups", who));
-    refuses_fault("kind = \"delay\"\nat = \"1s\"\n", 4, &missing("delay", "extra_ms", "how much longer the messages take"));
-    let how_many = "how many of the messages are lost, from 0 to 1";
+    refuses_fault("kind = \"delay\"\nat = \"1s\"\n", 4, &missing("delay", "extra_ms", "the additional delay of messages"));
+    let how_many = "the fraction of messages lost, from 0 to 1";
     refuses_fault("kind = \"loss\"\nat = \"1s\"\n", 4, &missing("loss", "fraction", how_many));
     refuses_fault("kind = \"slow\"\nat = \"1s\"\n", 4, &missing("slow", "nodes", which));
-    let what = "what the nodes do, such as \"equivocator\"";
+    let what = "the behaviour of the nodes, such as \"equivocator\"";
     refuses_fault("kind = \"byzantine\"\nat = \"1s\"\n", 4, &missing("byzantine", "behaviour", what));
 }
 
 #[test]
-fn values_of_the_file_itself() {
-    refuses(&HEAD.replace("mahi-mahi", "tusk"), 1, "engine is \"tusk\"; it is one of \"mahi-mahi\", \"autobahn\"");
-    refuses(&HEAD.replace("\"mahi-mahi\"", "4"), 1, "engine is 4; it is one of \"mahi-mahi\", \"autobahn\"");
+fn top_level_values() {
+    refuses(&HEAD.replace("mahi-mahi", "tusk"), 1, "engine: expected one of \"mahi-mahi\", \"autobahn\", got \"tusk\"");
+    refuses(&HEAD.replace("\"mahi-mahi\"", "4"), 1, "engine: expected one of \"mahi-mahi\", \"autobahn\", got 4");
     for absurd in ["0", "-4", "4.0", "\"4\"", "1001", "99999999999999999999"] {
         refuses(
             &HEAD.replace("nodes = 4", &format!("nodes = {absurd}")),
             2,
-            &format!("nodes is {absurd}; it is a whole number from 1 to 1000"),
+            &format!("nodes: expected a whole number from 1 to 1000, got {absurd}"),
         );
     }
     let time = "a time with its unit, such as \"60s\", \"500ms\" or \"2m\"";
     for absurd in ["60", "\"60\"", "\"60 s\"", "\"-1s\"", "\"s\"", "\"1.2.3s\"", "\"1e3s\"", "\"9999999h\"", "\"inf\""] {
-        refuses(&HEAD.replace("\"60s\"", absurd), 3, &format!("duration is {absurd}; it is {time}"));
+        refuses(&HEAD.replace("\"60s\"", absurd), 3, &format!("duration: expected {time}, got {absurd}"));
     }
-    refuses(&HEAD.replace("\"60s\"", "\"0s\""), 3, "duration is 0; nothing happens in no time");
-    refuses(&HEAD.replace("\"60s\"", "\"0.1us\""), 3, "duration is \"0.1us\"; it is \"0s\" or at least \"1us\"");
-    refuses(&HEAD.replace("\"60s\"", "\"24h\""), 3, "duration is a day or more; take less, \"60s\" shows most things");
-    refuses(&head("seed = -1\n"), 4, "seed is -1; it is a whole number from 0 to 9223372036854775807");
-    refuses(&head("crypto = \"none\"\n"), 4, "crypto is \"none\"; it is one of \"modelled\", \"real\"");
-    refuses(&head("network = 3\n"), 4, "network is 3; it is a table: [network]");
-    refuses(&head("fault = 3\n"), 4, "fault is 3; it is a list of tables, each under its own [[fault]]");
+    refuses(&HEAD.replace("\"60s\"", "\"0s\""), 3, "duration: expected more than 0, got 0");
+    refuses(&HEAD.replace("\"60s\"", "\"0.1us\""), 3, "duration: expected \"0s\" or at least \"1us\", got \"0.1us\"");
+    refuses(&HEAD.replace("\"60s\"", "\"24h\""), 3, "duration: expected less than a day; use a shorter one, such as \"60s\"");
+    refuses(&head("seed = -1\n"), 4, "seed: expected a whole number from 0 to 9223372036854775807, got -1");
+    refuses(&head("crypto = \"none\"\n"), 4, "crypto: expected one of \"modelled\", \"real\", got \"none\"");
+    refuses(&head("network = 3\n"), 4, "network: expected a table: [network], got 3");
+    refuses(&head("fault = 3\n"), 4, "fault: expected a list of tables, each under its own [[fault]], got 3");
 }
 
 #[test]
-fn parameters_that_the_engine_refuses() {
+fn invalid_engine_parameters() {
     let config = |lines: &str| head(&format!("[engine_config]\nleaders = 2\n{lines}\ngc_depth = 100\n"));
-    refuses(&config("wave_lenght = 5"), 6, "mahi-mahi has no parameter wave_lenght");
-    refuses(&config("wave_length = 3"), 6, "mahi-mahi parameter wave_length is 3, must be 4 or 5");
-    refuses(&config("wave_length = 4.5"), 6, "wave_length is 4.5; it is a whole number, not negative");
-    refuses(&head("engine_config = 1\n"), 4, "engine_config is 1; it is a table: [engine_config]");
+    refuses(&config("wave_lenght = 5"), 6, "mahi-mahi: unknown parameter wave_lenght");
+    refuses(&config("wave_length = 3"), 6, "mahi-mahi parameter wave_length: expected 4 or 5, got 3");
+    refuses(&config("wave_length = 4.5"), 6, "wave_length: expected a whole number, not negative, got 4.5");
+    refuses(&head("engine_config = 1\n"), 4, "engine_config: expected a table: [engine_config], got 1");
 }
 
 #[test]
-fn values_of_the_network() {
+fn network_values() {
     let network = |lines: &str| head(&format!("[network]\n{lines}\n"));
     let regions = |rows: &str| network(&format!("regions = [\"a\", \"b\"]\nrtt_ms = {rows}"));
-    refuses(&regions("[[1, 2]]"), 6, "rtt_ms has 1 rows and there are 2 regions; give one for each");
-    refuses(&regions("[\n[1, 2],\n[3, 4, 5],\n]"), 8, "the row of \"b\" has 3 numbers and there are 2 regions");
-    refuses(&regions("[[1, 2], 3]"), 6, "rtt_ms is 3; it is a list of rows, each a list of numbers");
-    refuses(&regions("[[1, 2], [3,\n-4]]"), 7, "rtt_ms is -4; it is a number from 0 to 3600000");
-    refuses(&regions("[[1, nan], [3, 4]]"), 6, "rtt_ms is nan; it is a number from 0 to 3600000");
-    refuses(&regions("5"), 6, "rtt_ms is 5; it is a list of rows");
-    refuses(&network("regions = [\"a\"]"), 5, "regions need rtt_ms, a row and a column for each");
-    refuses(&network("rtt_ms = [[1]]"), 5, "rtt_ms needs regions, the names of its rows and columns");
-    let both = "delay_ms is for a network without regions; remove it, or regions and rtt_ms";
+    refuses(&regions("[[1, 2]]"), 6, "rtt_ms: expected 2 rows, got 1; add one per region");
+    refuses(&regions("[\n[1, 2],\n[3, 4, 5],\n]"), 8, "rtt_ms: expected 2 numbers in the row of \"b\", got 3");
+    refuses(&regions("[[1, 2], 3]"), 6, "rtt_ms: expected a list of rows, each a list of numbers, got 3");
+    refuses(&regions("[[1, 2], [3,\n-4]]"), 7, "rtt_ms: expected a number from 0 to 3600000, got -4");
+    refuses(&regions("[[1, nan], [3, 4]]"), 6, "rtt_ms: expected a number from 0 to 3600000, got nan");
+    refuses(&regions("5"), 6, "rtt_ms: expected a list of rows, got 5");
+    refuses(&network("regions = [\"a\"]"), 5, "regions: expected rtt_ms with a row and a column per region; add it");
+    refuses(&network("rtt_ms = [[1]]"), 5, "rtt_ms: expected regions, the names of its rows and columns; add them");
+    let both = "delay_ms: expected no regions; remove delay_ms, or regions and rtt_ms";
     refuses(&network("regions = [\"a\"]\nrtt_ms = [[1]]\ndelay_ms = 1"), 7, both);
-    refuses(&network("regions = [\"a\", \"a\"]\nrtt_ms = [[1]]"), 5, "region \"a\" is named twice");
+    refuses(&network("regions = [\"a\", \"a\"]\nrtt_ms = [[1]]"), 5, "regions: expected distinct names, got \"a\" twice");
     let names = "a list of names, such as [\"us-east-2\", \"eu-south-1\"]";
-    refuses(&network("regions = []\nrtt_ms = []"), 5, &format!("regions is empty; it is {names}"));
-    refuses(&network("regions = [1]\nrtt_ms = [[1]]"), 5, "regions is 1; it is a list of names");
-    refuses(&network("delay_ms = -1"), 5, "delay_ms is -1; it is a number from 0 to 3600000");
-    refuses(&network("delay_ms = inf"), 5, "delay_ms is inf; it is a number from 0 to 3600000");
-    refuses(&network("delay_ms = 0.0001"), 5, "delay_ms is 0.0001; it is 0 or at least 1/1000");
+    refuses(&network("regions = []\nrtt_ms = []"), 5, &format!("regions: expected {names}, got an empty list"));
+    refuses(&network("regions = [1]\nrtt_ms = [[1]]"), 5, "regions: expected a list of names, got 1");
+    refuses(&network("delay_ms = -1"), 5, "delay_ms: expected a number from 0 to 3600000, got -1");
+    refuses(&network("delay_ms = inf"), 5, "delay_ms: expected a number from 0 to 3600000, got inf");
+    refuses(&network("delay_ms = 0.0001"), 5, "delay_ms: expected 0 or at least 1/1000, got 0.0001");
     for key in ["jitter", "loss", "reorder", "duplicate"] {
-        refuses(&network(&format!("{key} = 1.01")), 5, &format!("{key} is 1.01; it is a number from 0 to 1"));
-        refuses(&network(&format!("{key} = -0.5")), 5, &format!("{key} is -0.5; it is a number from 0 to 1"));
+        refuses(&network(&format!("{key} = 1.01")), 5, &format!("{key}: expected a number from 0 to 1, got 1.01"));
+        refuses(&network(&format!("{key} = -0.5")), 5, &format!("{key}: expected a number from 0 to 1, got -0.5"));
     }
-    refuses(&network("loss = 1e-9"), 5, "loss is 1e-9; it is 0 or at least 1/1000000");
-    refuses(&network("bandwidth_mbps = 0"), 5, "bandwidth_mbps is 0; nothing would ever arrive");
-    refuses(&network("bandwidth_mbps = true"), 5, "bandwidth_mbps is true; it is a number from 0 to 10000000");
-    refuses(&network("model = \"normal\""), 5, "model is \"normal\"; it is one of \"uniform\", \"pareto\"");
+    refuses(&network("loss = 1e-9"), 5, "loss: expected 0 or at least 1/1000000, got 1e-9");
+    refuses(&network("bandwidth_mbps = 0"), 5, "bandwidth_mbps: expected more than 0, got 0");
+    refuses(&network("bandwidth_mbps = true"), 5, "bandwidth_mbps: expected a number from 0 to 10000000, got true");
+    refuses(&network("model = \"normal\""), 5, "model: expected one of \"uniform\", \"pareto\", got \"normal\"");
     let adversaries = "one of \"none\", \"random\", \"worst\", \"leaders\"";
-    refuses(&network("adversary = \"evil\""), 5, &format!("adversary is \"evil\"; it is {adversaries}"));
-    refuses(&network("adversary_delay_ms = \"1s\""), 5, "adversary_delay_ms is \"1s\"; it is a number from 0 to 3600000");
+    refuses(&network("adversary = \"evil\""), 5, &format!("adversary: expected {adversaries}, got \"evil\""));
+    refuses(&network("adversary_delay_ms = \"1s\""), 5, "adversary_delay_ms: expected a number from 0 to 3600000, got \"1s\"");
 }
 
 #[test]
-fn values_of_disk_load_and_cost() {
-    refuses(&head("[disk]\nlatency_ms = -1\n"), 5, "latency_ms is -1; it is a number from 0 to 3600000");
-    refuses(&head("[disk]\nbandwidth_mbps = 0\n"), 5, "bandwidth_mbps is 0; nothing would ever arrive");
+fn disk_load_and_cost_values() {
+    refuses(&head("[disk]\nlatency_ms = -1\n"), 5, "latency_ms: expected a number from 0 to 3600000, got -1");
+    refuses(&head("[disk]\nbandwidth_mbps = 0\n"), 5, "bandwidth_mbps: expected more than 0, got 0");
     let load = |lines: &str| head(&format!("[load]\nrate = 1\n{lines}\n"));
-    refuses(&head("[load]\nrate = -1\n"), 5, "rate is -1; it is a number from 0 to 1000000");
-    refuses(&load("tx_bytes = 10"), 6, "tx_bytes is 10; it is a whole number from 128 to 131072");
+    refuses(&head("[load]\nrate = -1\n"), 5, "rate: expected a number from 0 to 1000000, got -1");
+    refuses(&load("tx_bytes = 10"), 6, "tx_bytes: expected a whole number from 128 to 131072, got 10");
     refuses(
         &load("payload = \"uniswap\""),
         6,
-        "payload is \"uniswap\"; it is one of \"none\", \"transfer\", \"counter\", \"erc20\"",
+        "payload: expected one of \"none\", \"transfer\", \"counter\", \"erc20\", got \"uniswap\"",
     );
-    let needs = "this payload calls a contract: name its wasm file with contract, relative to this file";
+    let needs = "payload: expected contract, the path of its wasm file; add it, relative to this file";
     refuses(&load("payload = \"erc20\""), 6, needs);
-    let removes = "contract is for the payloads \"counter\" and \"erc20\"; remove it";
+    let removes = "contract: expected the payload \"counter\" or \"erc20\"; remove contract";
     refuses(&load("contract = \"a.wasm\""), 6, removes);
-    refuses(&load("payload = \"counter\"\ncontract = 1"), 7, "contract is 1; it is the path of a wasm file");
-    refuses(&load("stop = \"61s\""), 6, "stop is after the end of the run; take at most duration");
-    refuses(&load("stop = \"9s\"\nstart = \"9s\""), 7, "the load stops before it starts; start is less than stop");
-    refuses(&load("stop = \"0s\""), 6, "the load stops before it starts; start is less than stop");
-    refuses(&load("first_node = 4"), 6, "there is no node 4: this network has nodes 0 to 3");
-    refuses(&load("patience = \"0s\""), 6, "patience is 0; a client waits for some time");
-    refuses(&head("[cost]\nshare_us = 1.5\n"), 5, "share_us is 1.5; it is a whole number from 0 to 1000000");
+    refuses(&load("payload = \"counter\"\ncontract = 1"), 7, "contract: expected the path of a wasm file, got 1");
+    refuses(&load("stop = \"61s\""), 6, "stop: expected at most duration; use an earlier time");
+    refuses(
+        &load("stop = \"9s\"\nstart = \"9s\""),
+        7,
+        "load: expected start before stop; use an earlier start or a later stop",
+    );
+    refuses(&load("stop = \"0s\""), 6, "load: expected start before stop; use an earlier start or a later stop");
+    refuses(&load("first_node = 4"), 6, "node: expected 0 to 3, got 4");
+    refuses(&load("patience = \"0s\""), 6, "patience: expected more than 0, got 0");
+    refuses(&head("[cost]\nshare_us = 1.5\n"), 5, "share_us: expected a whole number from 0 to 1000000, got 1.5");
 }
 
 #[test]
-fn faults_that_cannot_be() {
+fn invalid_faults() {
     refuses_fault(
         "kind = \"meteor\"\n",
         5,
-        "kind is \"meteor\"; it is one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"slow\", \"byzantine\"",
+        "kind: expected one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"slow\", \"byzantine\", got \"meteor\"",
     );
     let crash = |lines: &str| format!("kind = \"crash\"\n{lines}\n");
-    let beyond = "at is not before the end of the run; take less, or a longer duration";
+    let beyond = "at: expected a time before the end of the run; use an earlier time or a longer duration";
     refuses_fault(&crash("at = \"60s\"\nnodes = [0]"), 6, beyond);
-    refuses_fault(&crash("at = \"9s\"\nnodes = [\n0,\n4]"), 9, "there is no node 4: this network has nodes 0 to 3");
-    refuses_fault(&crash("at = \"9s\"\nnodes = [0, 0]"), 7, "node 0 is named twice in nodes");
-    refuses_fault(&crash("at = \"9s\"\nnodes = []"), 7, "nodes is []; it is a list of nodes, such as [0, 3]");
-    refuses_fault(&crash("at = \"9s\"\nnodes = 0"), 7, "nodes is 0; it is a list of nodes, such as [0, 3]");
-    refuses_fault(&crash("at = \"9s\"\nnodes = [-1]"), 7, "nodes is -1; it is a whole number, not negative");
-    let early = "restart_at is not after at; take a later time";
+    refuses_fault(&crash("at = \"9s\"\nnodes = [\n0,\n4]"), 9, "node: expected 0 to 3, got 4");
+    refuses_fault(&crash("at = \"9s\"\nnodes = [0, 0]"), 7, "nodes: expected distinct nodes, got node 0 twice");
+    refuses_fault(&crash("at = \"9s\"\nnodes = []"), 7, "nodes: expected a list of nodes, such as [0, 3], got []");
+    refuses_fault(&crash("at = \"9s\"\nnodes = 0"), 7, "nodes: expected a list of nodes, such as [0, 3], got 0");
+    refuses_fault(&crash("at = \"9s\"\nnodes = [-1]"), 7, "nodes: expected a whole number, not negative, got -1");
+    let early = "restart_at: expected a time after at; use a later time";
     refuses_fault(&crash("at = \"9s\"\nnodes = [0]\nrestart_at = \"9s\""), 8, early);
-    let late = "restart_at is after the end of the run; leave it out, or take a longer duration";
+    let late = "restart_at: expected a time within the run; omit it, or use a longer duration";
     refuses_fault(&crash("at = \"9s\"\nnodes = [0]\nrestart_at = \"61s\""), 8, late);
-    let early = "until is not after at; take a later time";
+    let early = "until: expected a time after at; use a later time";
     refuses_fault("kind = \"loss\"\nat = \"9s\"\nuntil = \"8s\"\nfraction = 1\n", 7, early);
     let links = |lines: &str| format!("kind = \"delay\"\nat = \"9s\"\nextra_ms = 1\n{lines}\n");
-    refuses_fault(&links("from = [0]"), 8, "from needs to: the nodes at the other end");
-    refuses_fault(&links("to = [0]"), 8, "to needs from: the nodes at the other end");
-    refuses_fault(&links("from = [1]\nnodes = [0]"), 9, "nodes stands for all their links; take it, or from and to");
-    refuses_fault("kind = \"loss\"\nat = \"9s\"\nfraction = 1.5\n", 7, "fraction is 1.5; it is a number from 0 to 1");
+    refuses_fault(&links("from = [0]"), 8, "from: expected to as well; add the nodes at the other end");
+    refuses_fault(&links("to = [0]"), 8, "to: expected from as well; add the nodes at the other end");
+    refuses_fault(&links("from = [1]\nnodes = [0]"), 9, "nodes: expected either nodes, or from and to; remove one");
+    refuses_fault("kind = \"loss\"\nat = \"9s\"\nfraction = 1.5\n", 7, "fraction: expected a number from 0 to 1, got 1.5");
     refuses_fault(
         "kind = \"byzantine\"\nat = \"9s\"\nnodes = [0]\nbehaviour = \"rude\"\n",
         8,
-        "behaviour is \"rude\"; it is one of \"equivocator\", \"withholder\", \"silent\", \"garbage\", \"late\", \"twin\", \
-         \"parent-forger\", \"coin-share-forger\"",
+        "behaviour: expected one of \"equivocator\", \"withholder\", \"silent\", \"garbage\", \"late\", \"twin\", \
+         \"parent-forger\", \"coin-share-forger\", got \"rude\"",
     );
 }
 
 #[test]
-fn groups_that_overlap_or_miss_nodes() {
+fn invalid_partition_groups() {
     let groups = |groups: &str| format!("kind = \"partition\"\nat = \"9s\"\ngroups = {groups}\n");
-    refuses_fault(&groups("[\n[0, 1],\n[2, 3, 1]]"), 9, "node 1 is in two groups; a node is in exactly one");
-    refuses_fault(&groups("[[0, 1], [3]]"), 7, "node 2 is in no group; a node alone is a group, [2]");
-    refuses_fault(&groups("[[0, 1], [2, 3, 4]]"), 7, "there is no node 4: this network has nodes 0 to 3");
-    refuses_fault(&groups("[0, 1]"), 7, "groups is 0; it is a list of nodes, such as [0, 3]");
-    refuses_fault(&groups("7"), 7, "groups is 7; it is a list of lists of nodes, such as [[0, 1], [2, 3]]");
+    refuses_fault(&groups("[\n[0, 1],\n[2, 3, 1]]"), 9, "groups: expected each node once, got node 1 twice");
+    refuses_fault(&groups("[[0, 1], [3]]"), 7, "groups: expected each node once, node 2 is missing; add the group [2]");
+    refuses_fault(&groups("[[0, 1], [2, 3, 4]]"), 7, "node: expected 0 to 3, got 4");
+    refuses_fault(&groups("[0, 1]"), 7, "groups: expected a list of nodes, such as [0, 3], got 0");
+    refuses_fault(&groups("7"), 7, "groups: expected a list of lists of nodes, such as [[0, 1], [2, 3]], got 7");
 }
 
 #[test]
-fn faults_that_exclude_each_other() {
+fn conflicting_faults() {
     let fault = |lines: &str| format!("[[fault]]\n{lines}\n");
     let crash =
         |kind, at, restart| fault(&format!("kind = \"{kind}\"\nnodes = [1]\nat = \"{at}\"\nrestart_at = \"{restart}\""));
-    let no_power = "node 1 has no power then: another fault crashes it and restarts it later or never; give that one an earlier \
-                    restart_at";
+    let no_power = "node 1 is already crashed at this time; use an earlier restart_at in the earlier fault";
     refuses(&head(&(crash("crash", "5s", "10s") + &crash("disk_loss", "9s", "20s"))), 9, no_power);
     let for_good = fault("kind = \"crash\"\nnodes = [0, 1]\nat = \"5s\"");
     refuses(&head(&(for_good + &crash("crash", "50s", "51s"))), 8, no_power);
@@ -379,13 +379,13 @@ fn faults_that_exclude_each_other() {
 
     let cut =
         |at, until| fault(&format!("kind = \"partition\"\nat = \"{at}\"\nuntil = \"{until}\"\ngroups = [[0], [1, 2, 3]]"));
-    let at_once = "two partitions at once; end one before the next, or write both as one";
+    let at_once = "two partitions overlap; end one before the next, or combine them";
     refuses(&head(&(cut("5s", "10s") + &cut("1s", "6s"))), 9, at_once);
     assert!(parse(&head(&(cut("5s", "10s") + &cut("1s", "5s")))).is_ok());
 
     let enemy = || fault("kind = \"byzantine\"\nnodes = [1]\nat = \"5s\"\nbehaviour = \"late\"");
-    let both = "node 1 crashes and is Byzantine; take one: a Byzantine node may be \"silent\" from at on";
+    let both = "node 1 both crashes and is Byzantine; use one, such as the behaviour \"silent\"";
     refuses(&head(&(enemy() + &crash("crash", "1s", "2s"))), 9, both);
     refuses(&head(&(crash("crash", "1s", "2s") + &enemy())), 9, both);
-    refuses(&head(&(enemy() + &enemy())), 9, "node 1 is Byzantine already; a node has one behaviour");
+    refuses(&head(&(enemy() + &enemy())), 9, "node 1 is already Byzantine; a node has one behaviour");
 }

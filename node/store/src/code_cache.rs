@@ -70,7 +70,7 @@ impl CodeCache {
         let mut bytes = fs::read(&path).ok()?;
         let content = bytes.get(SUM_BYTES..).filter(|content| sum(key, content) == bytes[..SUM_BYTES]);
         if content.is_none() {
-            tracing::warn!(file = %path.display(), "damaged compiled code is deleted");
+            tracing::warn!(file = %path.display(), "deleted damaged compiled code");
             let _ = fs::remove_file(&path);
             self.entries().remove(key);
             return None;
@@ -97,7 +97,7 @@ impl CodeCache {
         let draft = path.with_extension("new");
         let whole = [&sum(key, content), content].concat();
         if let Err(error) = fs::write(&draft, whole).and_then(|()| fs::rename(&draft, &path)) {
-            tracing::warn!(%error, file = %path.display(), "compiled code is not kept");
+            tracing::warn!(%error, file = %path.display(), "cannot cache compiled code");
             let _ = fs::remove_file(&draft);
             return;
         }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_got_also_after_a_restart() {
+    fn entries_survive_restart() {
         let directory = tempfile::tempdir().unwrap();
         let cache = open(directory.path(), 1000);
         assert_eq!(cache.get(&[1; 32]), None);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_goes_first() {
+    fn least_recently_used_is_evicted() {
         let directory = tempfile::tempdir().unwrap();
         let cache = open(directory.path(), 3 * 132);
         (1..=3).for_each(|key| cache.put(&[key; 32], &[key; 100]));
@@ -214,7 +214,7 @@ mod tests {
 
     /// Every byte of a file is checked, and its name: `get` never returns anything else than what was stored.
     #[test]
-    fn damaged_files_are_forgotten() {
+    fn damaged_files_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let cache = open(directory.path(), 1000);
         for byte in 0..SUM_BYTES + 4 {

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 pub const SCHEMA: u32 = 1;
 
 /// Names allowed in a directory without `VERSION`: the node's own, and files that operators put beside them.
-const KNOWN: [&str; 11] =
+const KNOWN_NAMES: [&str; 11] =
     ["LOCK", "VALIDATOR", UNSIGNED, "keys", "safety", "blocks", "state", "code", "trace", "explorer", "lost+found"];
 /// See [`DataDirectory::unsigned`].
 const UNSIGNED: &str = "UNSIGNED";
@@ -148,7 +148,7 @@ impl DataDirectory {
         for entry in entries {
             let entry = entry.map_err(StoreError::io("list", &self.root))?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let known = KNOWN.contains(&name.as_str()) || KNOWN_ENDINGS.iter().any(|ending| name.ends_with(ending));
+            let known = KNOWN_NAMES.contains(&name.as_str()) || KNOWN_ENDINGS.iter().any(|ending| name.ends_with(ending));
             if !known && !name.starts_with("VERSION") {
                 return Err(StoreError::Foreign { path: self.root.clone(), entry: name });
             }
@@ -168,7 +168,7 @@ impl DataDirectory {
         if version.schema > SCHEMA {
             return Err(StoreError::NewerSchema { path: self.root.clone(), found: version.schema, supported: SCHEMA });
         }
-        version.identity.map(Some).ok_or_else(|| StoreError::BadVersion { path, problem: "it names no chain".into() })
+        version.identity.map(Some).ok_or_else(|| StoreError::BadVersion { path, problem: "it has no chain identity".into() })
     }
 
     /// Creates missing parts, except for the logs.

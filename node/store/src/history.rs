@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const FIRST: &[u8] = b"H";
 /// Number of row deletions after which a batch stops; the next batch continues.
-const FORGOTTEN_AT_ONCE: usize = 1 << 18;
+const MAX_ROWS_DELETED_PER_BATCH: usize = 1 << 18;
 /// Value of `first` if no height can be read.
 const NONE: u64 = u64::MAX;
 
@@ -45,12 +45,12 @@ pub enum History {
 impl std::str::FromStr for History {
     type Err = String;
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        match (word, word.parse()) {
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.parse()) {
             ("archive", _) => Ok(Self::Archive),
             (_, Ok(0)) => Ok(Self::Off),
             (_, Ok(blocks)) => Ok(Self::Blocks(blocks)),
-            _ => Err(format!("{word:?} is neither a number of blocks nor \"archive\"")),
+            _ => Err(format!("{text:?} is neither a number of blocks nor \"archive\"")),
         }
     }
 }
@@ -79,13 +79,13 @@ pub(crate) fn open(kv: &dyn Kv, history: History, height: Height) -> Result<Opti
 }
 
 /// Writes old states with each move of the checkpoint, and tells readers which ones exist.
-pub(crate) struct Keeper {
+pub(crate) struct HistoryStore {
     history: History,
     /// Lowest readable height; [`NONE`] if there is none.
     first: AtomicU64,
 }
 
-impl Keeper {
+impl HistoryStore {
     pub fn new(history: History, first: Option<Height>) -> Self {
         Self { history, first: AtomicU64::new(first.map_or(NONE, |first| first.0)) }
     }
@@ -108,13 +108,13 @@ impl Keeper {
         let Some(last) = blocks.last().filter(|_| first != NONE) else { return Ok(()) };
         let mut rows = rows(kv, blocks)?;
         // Deletes more rows than it adds, or the disk would fill up.
-        let forgotten_at_once = FORGOTTEN_AT_ONCE.max(2 * rows.len());
+        let max_deleted = MAX_ROWS_DELETED_PER_BATCH.max(2 * rows.len());
         batch.append(&mut rows);
         let wanted = match self.history {
             History::Blocks(kept) => last.block.height().0.saturating_sub(kept).min(reached.0),
             History::Off | History::Archive => first,
         };
-        let (mut first_now, full) = (first, batch.len() + forgotten_at_once);
+        let (mut first_now, full) = (first, batch.len() + max_deleted);
         while first_now < wanted && batch.len() < full {
             first_now += 1;
             let height = Height(first_now);
@@ -130,7 +130,7 @@ impl Keeper {
     }
 
     /// Records that the checkpoint reverted to `to`.
-    pub fn take_back(&self, batch: &mut Batch, to: Height) {
+    pub fn revert_to(&self, batch: &mut Batch, to: Height) {
         if self.first() != NONE {
             let first = self.first().min(to.0);
             batch.insert(FIRST.to_vec(), Some(checkpoint::encode(&(Height(first), to))));
@@ -181,17 +181,17 @@ fn row_key(state_key: &[u8], height: Height) -> Vec<u8> {
 }
 
 /// State at one height, read from disk.
-pub(crate) struct OldState {
+pub(crate) struct HistoricalState {
     shared: Arc<Shared>,
     height: Height,
     /// True once a read failed.
     failed: AtomicBool,
 }
 
-impl OldState {
+impl HistoricalState {
     /// `None` if the state is not kept, or not on disk yet.
     pub fn new(shared: Arc<Shared>, height: Height) -> Option<Self> {
-        let kept = shared.keeper.first() <= height.0 && height <= shared.checkpoint_height() && !shared.kv_has_failed();
+        let kept = shared.history_store.first() <= height.0 && height <= shared.checkpoint_height() && !shared.kv_has_failed();
         kept.then(|| Self { shared, height, failed: AtomicBool::new(false) })
     }
 
@@ -208,11 +208,11 @@ impl OldState {
                 None => now,
             })
         };
-        let answer = read();
-        if answer.is_err() || self.height.0 < self.shared.keeper.first() {
+        let result = read();
+        if result.is_err() || self.height.0 < self.shared.history_store.first() {
             self.failed.store(true, Ordering::Relaxed);
         }
-        answer.ok().flatten()
+        result.ok().flatten()
     }
 
     fn decoded<T>(&self, found: Option<Vec<u8>>, decode: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
@@ -224,7 +224,7 @@ impl OldState {
     }
 }
 
-impl StateView for OldState {
+impl StateView for HistoricalState {
     fn account(&self, address: &Address) -> Option<Account> {
         let found = self.read(&checkpoint::account_key(address));
         self.decoded(found, |bytes| checkpoint::decode(bytes).ok())
@@ -254,7 +254,7 @@ mod tests {
     use crate::kv;
 
     #[test]
-    fn rows_with_a_gap_behind_them_are_not_believed() {
+    fn rows_after_gap_are_ignored() {
         for backend in [Backend::Sled, Backend::Redb] {
             let directory = tempfile::tempdir().unwrap();
             let kv = kv::open(backend, directory.path(), 1 << 20).unwrap();

@@ -32,7 +32,7 @@
 //! | `history` | states of old blocks, on disk |
 //! | `recovery` | opening: from a directory to a state at the head |
 //! | `store`, `reader`, `indexer` | the single writer; any number of readers; the background thread |
-//! | `undo` | reverting blocks, only on development chains |
+//! | `revert` | reverting blocks, only on development chains |
 //! | `code_cache` | compiled contract code by key |
 //! | `trace` | recent events of the engine, for people; may be lost |
 //! | `probe` | lets tests simulate power cuts |
@@ -41,6 +41,7 @@
 //! here, and corruption would lose data); one log for both (safety records are released within hours, blocks
 //! are kept).
 
+mod block_cache;
 mod checkpoint;
 mod code_cache;
 mod directory;
@@ -54,12 +55,11 @@ pub mod probe;
 mod reader;
 mod record;
 mod recovery;
-mod remembered;
+mod revert;
 mod safety;
 mod segment;
 mod store;
 mod trace;
-mod undo;
 
 pub use code_cache::CodeCache;
 pub use directory::{DataDirectory, Identity, SCHEMA, Space};

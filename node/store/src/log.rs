@@ -2,7 +2,9 @@
 
 use crate::directory::sync_directory;
 use crate::probe::{Probe, Step};
-use crate::segment::{self, HEADER_BYTES, Header, Key, LogKind, MAX_RECORD_BYTES, RECORD_HEADER_BYTES, RecordHeader, Verdict};
+use crate::segment::{
+    self, HEADER_BYTES, Header, Key, LogKind, MAX_RECORD_BYTES, RECORD_HEADER_BYTES, RecordHeader, TailState,
+};
 use crate::{Identity, StoreError};
 use borsh::{BorshDeserialize, BorshSerialize};
 use std::collections::BTreeMap;
@@ -105,7 +107,7 @@ impl LogReader {
         let file = File::open(&path).map_err(StoreError::io("open", &path))?;
         let mut header = [0; RECORD_HEADER_BYTES];
         let short = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.damaged(position, &segment::Flaw::Incomplete),
+            std::io::ErrorKind::UnexpectedEof => self.damaged(position, &segment::RecordError::Incomplete),
             _ => StoreError::io("read", &path)(error),
         };
         file.read_exact_at(&mut header, position.offset).map_err(short)?;
@@ -225,7 +227,7 @@ impl Log {
         let mut sequences = list(&reader.settings)?;
         let mut first_sequence = 0;
         if let Some(&last) = sequences.last()
-            && remove_unborn(&reader.settings, last)?
+            && remove_incomplete_segment(&reader.settings, last)?
         {
             first_sequence = last;
             sequences.pop();
@@ -290,7 +292,7 @@ impl Log {
 
     /// Restarts the log with an empty segment whose header marks lost history. The oldest segments are
     /// removed first, so that a crash in between leaves a log that still ends too early, or none.
-    pub(crate) fn begin_anew(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn restart_empty(&mut self) -> Result<(), StoreError> {
         self.group.clear();
         self.remove_through(self.sequence)?;
         self.remove(self.sequence)?;
@@ -422,7 +424,7 @@ fn list(settings: &Settings) -> Result<Vec<u64>, StoreError> {
 
 /// Removes the last segment if its creation was interrupted. It has no records then, because the header is
 /// synced first.
-fn remove_unborn(settings: &Settings, sequence: u64) -> Result<bool, StoreError> {
+fn remove_incomplete_segment(settings: &Settings, sequence: u64) -> Result<bool, StoreError> {
     let path = settings.path(sequence);
     let length = fs::metadata(&path).map_err(StoreError::io("read", &path))?.len();
     if length > HEADER_BYTES as u64 {
@@ -432,7 +434,7 @@ fn remove_unborn(settings: &Settings, sequence: u64) -> Result<bool, StoreError>
     if Header::decode(&bytes).is_ok() {
         return Ok(false);
     }
-    tracing::warn!(file = %path.display(), length, "a segment without a whole header is removed");
+    tracing::warn!(file = %path.display(), length, "removed a segment with an incomplete header");
     settings.probe("remove", &path, &Step::Remove { path: &path })?;
     fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
     settings.probe("sync the directory of", &path, &Step::SyncDirectory { path: &settings.directory })?;
@@ -475,12 +477,12 @@ fn cut_tail(settings: &Settings, path: &Path, key: &Key) -> Result<u64, StoreErr
             Err(flaw) => break flaw,
         }
     };
-    if let Verdict::Damaged { witness } = segment::judge(key, &bytes, offset) {
+    if let TailState::Damaged { witness } = segment::classify_tail(key, &bytes, offset) {
         let problem = format!("{flaw}, but records written after it was synced follow at byte {witness}");
         return Err(settings.damaged(path, offset, problem));
     }
     let cut = (bytes.len() - offset) as u64;
-    tracing::warn!(file = %path.display(), offset, cut, %flaw, "a torn tail is cut");
+    tracing::warn!(file = %path.display(), offset, cut, %flaw, "truncated a torn tail");
     settings.probe("cut", path, &Step::Cut { path, length: offset as u64 })?;
     let file = File::options().write(true).open(path).map_err(StoreError::io("open", path))?;
     file.set_len(offset as u64).map_err(StoreError::io("cut", path))?;

@@ -26,11 +26,11 @@ impl Backend {
 impl std::str::FromStr for Backend {
     type Err = String;
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
             "sled" => Ok(Self::Sled),
             "redb" => Ok(Self::Redb),
-            _ => Err(format!("state backend {word:?} is unknown; there are \"sled\" and \"redb\"")),
+            _ => Err(format!("state backend {text:?} is unknown; there are \"sled\" and \"redb\"")),
         }
     }
 }

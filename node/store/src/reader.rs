@@ -3,13 +3,13 @@
 //! The newest blocks are in a *window* in memory: at least those above the checkpoint, which are in no index
 //! yet. Older blocks are found through the indices and read from their segment; some of them are cached.
 
+use crate::block_cache::BlockCache;
 use crate::checkpoint::{self, CertificateAt, Meta};
 use crate::directory::{DataDirectory, Lock, Space};
-use crate::history::{Keeper, OldState};
-use crate::kv::{Guarded, Kv, KvError};
+use crate::history::{HistoricalState, HistoryStore};
+use crate::kv::{Kv, KvError, PanicGuard};
 use crate::log::{LogReader, Position};
 use crate::record::{self, BlockRecord};
-use crate::remembered::Remembered;
 use crate::{Identity, Options, StoreError};
 use corniche_state::{CommittedBlock, StateView};
 use corniche_types::{B256, Block, Bytes, Certificate, Header, Height, Receipt, header_hash, wire};
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Maximum number of blocks, and of their bytes, per batch of the checkpoint.
-const BATCH_BLOCKS: usize = 1024;
-const BATCH_BYTES: usize = 32 << 20;
+const MAX_BATCH_BLOCKS: usize = 1024;
+const MAX_BATCH_BYTES: usize = 32 << 20;
 
 /// Block with its results and its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Window {
     }
 
     /// Reverts to `head`, an earlier block of the chain.
-    fn take_back(&mut self, end: Position, head: Arc<StoredBlock>, meta: Meta, certified: Option<Arc<Certificate>>) {
+    fn revert_to(&mut self, end: Position, head: Arc<StoredBlock>, meta: Meta, certified: Option<Arc<Certificate>>) {
         while let Some(gone) = self.blocks.pop_back_if(|newest| newest.block.height() > head.height()) {
             self.bytes -= gone.bytes();
             self.by_hash.remove(&gone.block.hash);
@@ -128,12 +128,12 @@ impl Window {
         (self.head, self.meta) = (head, meta);
     }
 
-    /// Removes the oldest blocks beyond the limits. Blocks above the checkpoint stay, unless `all_may_go`.
-    fn evict(&mut self, options: &Options, all_may_go: bool) {
+    /// Removes the oldest blocks beyond the limits. Blocks above the checkpoint stay, unless `evict_all`.
+    fn evict(&mut self, options: &Options, evict_all: bool) {
         let beyond = |window: &Self| window.blocks.len() > options.window_blocks || window.bytes > options.window_bytes;
         while beyond(self) {
             let Some(oldest) = self.blocks.front() else { return };
-            if oldest.block.height() > self.meta.height && !all_may_go {
+            if oldest.block.height() > self.meta.height && !evict_all {
                 return;
             }
             self.bytes -= oldest.bytes();
@@ -168,12 +168,12 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     genesis: Arc<StoredBlock>,
     pub(crate) log: LogReader,
-    pub(crate) kv: Guarded,
-    pub(crate) keeper: Keeper,
+    pub(crate) kv: PanicGuard,
+    pub(crate) history_store: HistoryStore,
     /// True if the key-value store failed; it is rebuilt at the next start.
     kv_failed: AtomicBool,
     window: RwLock<Window>,
-    remembered: Mutex<Remembered>,
+    block_cache: Mutex<BlockCache>,
     /// Held while the checkpoint moves.
     pub(crate) checkpointing: Mutex<()>,
     read_failures: AtomicU64,
@@ -190,8 +190,8 @@ impl Shared {
         options: Options,
         genesis: Arc<StoredBlock>,
         log: LogReader,
-        kv: Guarded,
-        keeper: Keeper,
+        kv: PanicGuard,
+        history_store: HistoryStore,
         window: Window,
     ) -> Self {
         Self {
@@ -201,10 +201,10 @@ impl Shared {
             genesis,
             log,
             kv,
-            keeper,
+            history_store,
             kv_failed: AtomicBool::new(false),
             window: RwLock::new(window),
-            remembered: Mutex::default(),
+            block_cache: Mutex::default(),
             checkpointing: Mutex::default(),
             read_failures: AtomicU64::new(0),
             _lock: lock,
@@ -245,9 +245,9 @@ impl Shared {
             let (blocks, certificates, before) = self.next_batch(to_head);
             let made = checkpoint::batch(self.identity, &blocks, &certificates, before.certified);
             let Some((mut batch, meta)) = made else { return };
-            let extended = self.keeper.extend(&self.kv, &self.log, &mut batch, &blocks, before.height);
+            let extended = self.history_store.extend(&self.kv, &self.log, &mut batch, &blocks, before.height);
             if let Err(error) = extended.and_then(|()| self.kv.apply(&batch)) {
-                self.give_up_kv(&error);
+                self.mark_kv_failed(&error);
                 return;
             }
             let mut window = self.window_mut();
@@ -264,7 +264,7 @@ impl Shared {
         let mut bytes = 0;
         let mut blocks = Vec::new();
         let mut height = window.meta.height.next();
-        while height <= target && blocks.len() < BATCH_BLOCKS && bytes < BATCH_BYTES {
+        while height <= target && blocks.len() < MAX_BATCH_BLOCKS && bytes < MAX_BATCH_BYTES {
             let Some(recent) = window.get(height) else { break };
             bytes += recent.bytes();
             blocks.push(recent.clone());
@@ -285,11 +285,11 @@ impl Shared {
     }
 
     /// From here on the node runs without the checkpoint; the next start rebuilds it.
-    fn give_up_kv(&self, error: &KvError) {
+    fn mark_kv_failed(&self, error: &KvError) {
         if self.kv_failed.swap(true, Ordering::Relaxed) {
             return;
         }
-        tracing::error!(%error, "the state checkpoint failed; it is built again from the block log at the next start");
+        tracing::error!(%error, "the state checkpoint failed; the next start rebuilds it from the block log");
         let marker = crate::recovery::failed_marker(&self.directory, self.options.backend);
         if let Err(error) = std::fs::write(&marker, error.to_string()) {
             tracing::error!(%error, file = %marker.display(), "cannot write");
@@ -297,10 +297,10 @@ impl Shared {
     }
 
     /// Result of an index lookup; `None` if it failed.
-    fn ask<T>(&self, answer: Result<Option<T>, KvError>) -> Option<T> {
-        answer.unwrap_or_else(|error| {
+    fn index_result<T>(&self, result: Result<Option<T>, KvError>) -> Option<T> {
+        result.unwrap_or_else(|error| {
             self.read_failures.fetch_add(1, Ordering::Relaxed);
-            self.give_up_kv(&error);
+            self.mark_kv_failed(&error);
             None
         })
     }
@@ -315,14 +315,14 @@ impl Shared {
     }
 
     /// Header of a block, found by the index; unchecked.
-    fn old_header(&self, height: Height) -> Option<Header> {
-        let at = self.ask(checkpoint::block_position(&self.kv, height))?;
-        record::header_at_start(&self.log.read_unchecked(at, record::HEADER_ROOM_BYTES).ok()?)
+    fn stored_header(&self, height: Height) -> Option<Header> {
+        let at = self.index_result(checkpoint::block_position(&self.kv, height))?;
+        record::header_at_start(&self.log.read_unchecked(at, record::MAX_HEADER_BYTES).ok()?)
     }
 
     /// Record of a block outside the window.
-    fn old_record(&self, height: Height) -> Option<Vec<u8>> {
-        let known = self.ask(checkpoint::block_position(&self.kv, height));
+    fn stored_record(&self, height: Height) -> Option<Vec<u8>> {
+        let known = self.index_result(checkpoint::block_position(&self.kv, height));
         if let Some(payload) = known.and_then(|at| self.record(at)).filter(|payload| height_in(payload) == Some(height)) {
             return Some(payload);
         }
@@ -349,25 +349,19 @@ impl Shared {
         }
     }
 
-    pub(crate) fn take_back_window(
-        &self,
-        end: Position,
-        head: Arc<StoredBlock>,
-        meta: Meta,
-        certified: Option<Arc<Certificate>>,
-    ) {
+    pub(crate) fn revert_window(&self, end: Position, head: Arc<StoredBlock>, meta: Meta, certified: Option<Arc<Certificate>>) {
         let height = head.height();
-        self.window_mut().take_back(end, head, meta, certified);
-        self.forget_above(height);
+        self.window_mut().revert_to(end, head, meta, certified);
+        self.remove_above(height);
     }
 
     /// Call it once window and index no longer have these blocks, and again once the log no longer has them.
-    pub(crate) fn forget_above(&self, height: Height) {
-        self.remembered().forget_above(height);
+    pub(crate) fn remove_above(&self, height: Height) {
+        self.block_cache().remove_above(height);
     }
 
-    fn remembered(&self) -> MutexGuard<'_, Remembered> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    fn block_cache(&self) -> MutexGuard<'_, BlockCache> {
+        self.block_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -408,17 +402,17 @@ impl Reader {
         if height == Height(0) {
             return Some(self.shared.genesis.clone());
         }
-        let times_back = {
-            let remembered = self.shared.remembered();
-            if let Some(block) = remembered.block(height) {
+        let reverts = {
+            let block_cache = self.shared.block_cache();
+            if let Some(block) = block_cache.block(height) {
                 return Some(block);
             }
-            remembered.times_back()
+            block_cache.reverts()
         };
-        let payload = self.shared.old_record(height)?;
+        let payload = self.shared.stored_record(height)?;
         let Ok(BlockRecord::Block(committed)) = record::read_block_record(&payload) else { return None };
         let block = Arc::new(StoredBlock::new(Arc::new(*committed)));
-        self.shared.remembered().put_block(block.clone(), payload.len(), times_back);
+        self.shared.block_cache().put_block(block.clone(), payload.len(), reverts);
         Some(block)
     }
 
@@ -428,20 +422,20 @@ impl Reader {
         if let Some(recent) = self.shared.window().get(height) {
             return Some(recent.block.header().clone());
         }
-        let times_back = {
-            let remembered = self.shared.remembered();
-            if let Some(header) = remembered.header(height) {
+        let reverts = {
+            let block_cache = self.shared.block_cache();
+            if let Some(header) = block_cache.header(height) {
                 return Some(header);
             }
-            remembered.times_back()
+            block_cache.reverts()
         };
         // A header that was read alone is trusted if its hash is in the index; otherwise the whole record is
         // read and checked.
         let known = |header: &Header| self.height_of(&header_hash(header)) == Some(height);
-        let Some(header) = self.shared.old_header(height).filter(known) else {
+        let Some(header) = self.shared.stored_header(height).filter(known) else {
             return Some(self.block(height)?.header().clone());
         };
-        self.shared.remembered().put_header(header.clone(), times_back);
+        self.shared.block_cache().put_header(header.clone(), reverts);
         Some(header)
     }
 
@@ -455,7 +449,7 @@ impl Reader {
             return Some(Height(0));
         }
         let recent = self.shared.window().by_hash.get(hash).copied();
-        recent.or_else(|| self.shared.ask(checkpoint::height_of(&self.shared.kv, hash)))
+        recent.or_else(|| self.shared.index_result(checkpoint::height_of(&self.shared.kv, hash)))
     }
 
     pub fn block_by_hash(&self, hash: &B256) -> Option<Arc<StoredBlock>> {
@@ -466,7 +460,7 @@ impl Reader {
     /// Height of an executed transaction's block, and its index among the receipts.
     pub fn transaction(&self, hash: &B256) -> Option<(Height, u32)> {
         let recent = self.shared.window().by_transaction.get(hash).copied();
-        recent.or_else(|| self.shared.ask(checkpoint::transaction(&self.shared.kv, hash)))
+        recent.or_else(|| self.shared.index_result(checkpoint::transaction(&self.shared.kv, hash)))
     }
 
     /// Certificate with the lowest height at or above `height`; it covers the block at `height`.
@@ -482,7 +476,7 @@ impl Reader {
         if recent.as_ref().is_some_and(|recent| recent.height == height) {
             return recent;
         }
-        let indexed = self.shared.ask(checkpoint::certificate_from(&self.shared.kv, height));
+        let indexed = self.shared.index_result(checkpoint::certificate_from(&self.shared.kv, height));
         let indexed = indexed.filter(|indexed| recent.as_ref().is_none_or(|recent| indexed.height < recent.height));
         match indexed.and_then(|indexed| self.certificate_at(indexed)) {
             Some(certificate) => Some(Arc::new(certificate)),
@@ -516,7 +510,7 @@ impl Reader {
         }
         let payload = match recent {
             Some(at) => self.shared.record(at),
-            None => self.shared.old_record(height),
+            None => self.shared.stored_record(height),
         };
         record::block_bytes(payload?)
     }
@@ -535,7 +529,7 @@ impl Reader {
     /// newer states are in memory. Reads from disk. A failed read, for instance because the state was pruned
     /// meanwhile, marks the view as [`interrupted`](StateView::interrupted).
     pub fn state(&self, height: Height) -> Option<Arc<dyn StateView>> {
-        OldState::new(self.shared.clone(), height).map(|state| Arc::new(state) as Arc<dyn StateView>)
+        HistoricalState::new(self.shared.clone(), height).map(|state| Arc::new(state) as Arc<dyn StateView>)
     }
 
     /// Free bytes on the disk of the data directory.

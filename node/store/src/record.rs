@@ -68,7 +68,7 @@ pub(crate) fn block_bytes(mut payload: Vec<u8>) -> Option<Bytes> {
 
 /// Number of bytes that always contain the start of a block's record up to the end of its header: the
 /// header's fields have bounded sizes.
-pub(crate) const HEADER_ROOM_BYTES: usize = 1 << 10;
+pub(crate) const MAX_HEADER_BYTES: usize = 1 << 10;
 
 /// Decodes the header, the first part of a block's record. Does not check it.
 pub(crate) fn header_at_start(payload: &[u8]) -> Option<Header> {

@@ -7,14 +7,14 @@
 
 use crate::checkpoint::{self, CertificateAt, Meta};
 use crate::directory::{DataDirectory, Identity};
-use crate::history::{self, Keeper};
-use crate::kv::{self, Guarded, Kv, KvError};
+use crate::history::{self, HistoryStore};
+use crate::kv::{self, Kv, KvError, PanicGuard};
 use crate::log::{BLOCKS_ADVICE, Log, LogReader, LogRecord, Position, Settings};
 use crate::reader::{Recent, Shared, StoredBlock, Window};
 use crate::record::{self, BlockRecord};
+use crate::revert::RevertPlan;
 use crate::safety::SafetyLog;
 use crate::segment::{self, LogKind};
-use crate::undo::Undoing;
 use crate::{Backend, Options, StoreError};
 use corniche_engine::Ticket;
 use corniche_state::{Changes, CommittedBlock, State, Tree, genesis_changes};
@@ -116,13 +116,13 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
     };
     let block_settings = settings(LogKind::Blocks, directory.blocks(), options.block_segment_bytes);
     let (mut blocks, blocks_found) = Log::open(block_settings, false)?;
-    let undoing = Undoing::found(&directory)?;
-    if let Some(undoing) = &undoing {
-        undoing.cut(&mut blocks)?;
+    let plan = RevertPlan::found(&directory)?;
+    if let Some(plan) = &plan {
+        plan.cut(&mut blocks)?;
     }
     let has_chain = used_before || blocks.reader().records_from(Position::default()).next()?.is_some();
     let safety_settings = settings(LogKind::Safety, directory.safety(), options.safety_segment_bytes);
-    let (mut safety, remembered) = SafetyLog::open(safety_settings, has_chain)?;
+    let (mut safety, content) = SafetyLog::open(safety_settings, has_chain)?;
     if !used_before {
         directory.write_version(&identity)?;
     }
@@ -131,21 +131,21 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
     }
 
     let chain = Chain { directory: &directory, identity, options: &options, genesis, log: blocks.reader() };
-    if undoing.is_some() {
+    if plan.is_some() {
         // It is unknown whether the checkpoint was already reverted.
         chain.discard()?;
     }
-    let (rebuilt, replayed, kv, keeper) = chain.replay()?;
-    Undoing::end(&directory, options.sync)?;
+    let (rebuilt, replayed, kv, history_store) = chain.replay()?;
+    RevertPlan::end(&directory, options.sync)?;
     let Replayed { state, tree, window, head, resume, divergence, certificate, safety_end } = replayed;
-    let mut records = remembered.records;
+    let mut records = content.records;
     let is_short = safety.end() < safety_end;
     if is_short {
         tracing::warn!(found = ?safety.end(), expected = ?safety_end, "the safety log lost its end; the rest is not used");
-        safety.lose()?;
+        safety.discard()?;
         records.clear();
     }
-    if is_short || remembered.found.created && has_chain {
+    if is_short || content.found.created && has_chain {
         // Otherwise the next start could take new signatures for the end of the lost log.
         blocks.append(head.height().next().0, false, |out| record::write_safety_end(out, safety.end()))?;
         blocks.commit()?;
@@ -167,10 +167,10 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
         safety_lost: safety.is_history_lost(),
         divergence,
         rebuilt,
-        cut_bytes: blocks_found.cut_bytes + remembered.found.cut_bytes,
+        cut_bytes: blocks_found.cut_bytes + content.found.cut_bytes,
     };
     let genesis = Arc::new(StoredBlock::new(Arc::new(genesis_block(genesis))));
-    let shared = Shared::new(directory, lock, identity, options, genesis, blocks.reader(), kv, keeper, window);
+    let shared = Shared::new(directory, lock, identity, options, genesis, blocks.reader(), kv, history_store, window);
     Ok(Opened { shared: Arc::new(shared), safety, blocks, recovered })
 }
 
@@ -247,26 +247,26 @@ struct Replayed {
 }
 
 impl Chain<'_> {
-    fn replay(&self) -> Result<(Option<String>, Replayed, Guarded, Keeper), StoreError> {
-        let reason = match self.doubt() {
+    fn replay(&self) -> Result<(Option<String>, Replayed, PanicGuard, HistoryStore), StoreError> {
+        let reason = match self.rebuild_reason() {
             Some(reason) => reason,
-            None => match self.attempt() {
-                Ok((replayed, kv, keeper)) => return Ok((None, replayed, kv, keeper)),
+            None => match self.try_replay() {
+                Ok((replayed, kv, history_store)) => return Ok((None, replayed, kv, history_store)),
                 Err(Failure::Checkpoint(reason)) => reason,
                 Err(Failure::Log(error)) => return Err(error),
             },
         };
-        tracing::warn!(%reason, "the state is built again from the block log");
+        tracing::warn!(%reason, "rebuilding the state from the block log");
         self.discard()?;
-        match self.attempt() {
-            Ok((replayed, kv, keeper)) => Ok((Some(reason), replayed, kv, keeper)),
+        match self.try_replay() {
+            Ok((replayed, kv, history_store)) => Ok((Some(reason), replayed, kv, history_store)),
             Err(Failure::Checkpoint(problem)) => Err(StoreError::State { path: self.directory.state(), problem }),
             Err(Failure::Log(error)) => Err(error),
         }
     }
 
     /// Reason to ignore the checkpoint, if there is one.
-    fn doubt(&self) -> Option<String> {
+    fn rebuild_reason(&self) -> Option<String> {
         if self.options.rebuild {
             return Some("asked for".into());
         }
@@ -277,7 +277,7 @@ impl Chain<'_> {
         interrupted.then(|| "the last attempt to open it did not end".into())
     }
 
-    fn files(&self) -> PathBuf {
+    fn state_directory(&self) -> PathBuf {
         self.directory.state().join(self.options.backend.name())
     }
 
@@ -287,7 +287,7 @@ impl Chain<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             result => result.map_err(StoreError::io("remove", path)),
         };
-        let files = self.files();
+        let files = self.state_directory();
         // Also removes a file in place of the directory.
         let removed = if files.is_dir() { fs::remove_dir_all(&files) } else { fs::remove_file(&files) };
         remove(&files, removed)?;
@@ -297,36 +297,36 @@ impl Chain<'_> {
         Ok(())
     }
 
-    fn attempt(&self) -> Result<(Replayed, Guarded, Keeper), Failure> {
+    fn try_replay(&self) -> Result<(Replayed, PanicGuard, HistoryStore), Failure> {
         let marker = opening_marker(self.directory, self.options.backend);
         fs::write(&marker, "").map_err(StoreError::io("write", &marker))?;
-        let opened = kv::open(self.options.backend, &self.files(), self.options.kv_cache_bytes);
+        let opened = kv::open(self.options.backend, &self.state_directory(), self.options.kv_cache_bytes);
         let loaded = opened.map_err(Failure::from).and_then(|kv| Ok((self.load(&kv)?, kv)));
         fs::remove_file(&marker).map_err(StoreError::io("remove", &marker))?;
         let (base, kv) = loaded?;
-        let keeper = self.keeper(&kv, base.meta.height)?;
-        Ok((self.follow(base, &kv, &keeper)?, kv, keeper))
+        let history_store = self.history_store(&kv, base.meta.height)?;
+        Ok((self.replay_log(base, &kv, &history_store)?, kv, history_store))
     }
 
-    fn keeper(&self, kv: &Guarded, height: Height) -> Result<Keeper, Failure> {
+    fn history_store(&self, kv: &PanicGuard, height: Height) -> Result<HistoryStore, Failure> {
         let history = self.options.history;
         match history::open(kv, history, height) {
-            Ok(first) => Ok(Keeper::new(history, first)),
+            Ok(first) => Ok(HistoryStore::new(history, first)),
             Err(Some(error)) => Err(error.into()),
-            Err(None) => Err(Failure::Checkpoint("all states are to be kept, and it has not kept them".into())),
+            Err(None) => Err(Failure::Checkpoint("an archive is configured, but old states are missing".into())),
         }
     }
 
     /// Loads the checkpoint and checks it against the log; the genesis if there is none.
-    fn load(&self, kv: &Guarded) -> Result<Base, Failure> {
+    fn load(&self, kv: &PanicGuard) -> Result<Base, Failure> {
         let genesis = Arc::new(genesis_block(self.genesis));
-        let Some(meta) = checkpoint::meta(kv)? else { return self.begin(kv, genesis) };
+        let Some(meta) = checkpoint::meta(kv)? else { return self.start_empty(kv, genesis) };
         if (Identity { chain_id: meta.chain_id, genesis_hash: meta.genesis_hash }) != self.identity {
             return Err(Failure::Checkpoint("it belongs to another chain".into()));
         }
         let head = match meta.height {
             Height(0) => Arc::new(StoredBlock::new(genesis)),
-            height => self.block_of_checkpoint(kv, height, &meta)?,
+            height => self.checkpoint_block(kv, height, &meta)?,
         };
         if head.hash != meta.hash {
             return Err(Failure::Checkpoint(format!("its block {} is {}, in the log {}", meta.height, meta.hash, head.hash)));
@@ -337,31 +337,31 @@ impl Chain<'_> {
         if found != expected {
             return Err(Failure::Checkpoint(format!("its root at height {} is {found}, must be {expected}", meta.height)));
         }
-        let certificate = meta.certified.map(|height| self.certificate_of_checkpoint(kv, height)).transpose()?;
+        let certificate = meta.certified.map(|height| self.checkpoint_certificate(kv, height)).transpose()?;
         self.spot_check(kv, meta.height)?;
         Ok(Base { changes, tree, head, meta, certificate })
     }
 
-    fn begin(&self, kv: &Guarded, genesis: Arc<CommittedBlock>) -> Result<Base, Failure> {
+    fn start_empty(&self, kv: &PanicGuard, genesis: Arc<CommittedBlock>) -> Result<Base, Failure> {
         if kv.next(&[])?.is_some() {
-            return Err(Failure::Checkpoint("it does not say which height it stands for".into()));
+            return Err(Failure::Checkpoint("its height is missing".into()));
         }
         let changes = genesis.changes.clone();
         let mut tree = Tree::default();
         tree.apply(&changes);
         let head = Arc::new(StoredBlock::new(genesis));
         kv.apply(&checkpoint::genesis_batch(self.identity, head.hash, &changes))?;
-        let meta = checkpoint::meta(kv)?.ok_or_else(|| Failure::Checkpoint("it forgot what was just written".into()))?;
+        let meta = checkpoint::meta(kv)?.ok_or_else(|| Failure::Checkpoint("data just written is missing".into()))?;
         Ok(Base { changes, tree, head, meta, certificate: None })
     }
 
-    fn block_of_checkpoint(&self, kv: &Guarded, height: Height, meta: &Meta) -> Result<Arc<StoredBlock>, Failure> {
+    fn checkpoint_block(&self, kv: &PanicGuard, height: Height, meta: &Meta) -> Result<Arc<StoredBlock>, Failure> {
         let suspect = |problem: String| Failure::Checkpoint(format!("the block of its height {height}: {problem}"));
         let at = checkpoint::block_position(kv, height)?.ok_or_else(|| suspect("is not in the index".into()))?;
         // If the log itself is damaged here, rebuilding from it will report that.
         let payload = self.log.read(at).map_err(|error| suspect(error.to_string()))?;
         if at.after(payload.len()) != meta.end {
-            return Err(suspect("ends in another place of the log".into()));
+            return Err(suspect("ends at another position of the log".into()));
         }
         match record::read_block_record(&payload) {
             Ok(BlockRecord::Block(committed)) => Ok(Arc::new(StoredBlock::new(Arc::new(*committed)))),
@@ -369,7 +369,7 @@ impl Chain<'_> {
         }
     }
 
-    fn certificate_of_checkpoint(&self, kv: &Guarded, height: Height) -> Result<Arc<Certificate>, Failure> {
+    fn checkpoint_certificate(&self, kv: &PanicGuard, height: Height) -> Result<Arc<Certificate>, Failure> {
         let suspect = || Failure::Checkpoint(format!("its certificate of height {height} is not in the log"));
         let CertificateAt { at, .. } = checkpoint::certificate_from(kv, height)?.ok_or_else(suspect)?;
         match self.log.read(at).map(|payload| record::read_block_record(&payload)) {
@@ -380,21 +380,21 @@ impl Chain<'_> {
 
     /// The root does not cover the indices: check those of the newest blocks, which are the most likely to be
     /// incomplete.
-    fn spot_check(&self, kv: &Guarded, newest: Height) -> Result<(), Failure> {
+    fn spot_check(&self, kv: &PanicGuard, newest: Height) -> Result<(), Failure> {
         let suspect = |height, problem: &str| Failure::Checkpoint(format!("its indices at height {height}: {problem}"));
         for height in (1..=newest.0).rev().take(SPOT_CHECKED_BLOCKS).map(Height) {
             let at = checkpoint::block_position(kv, height)?.ok_or_else(|| suspect(height, "the block is missing"))?;
             let payload = self.log.read(at).map_err(|error| suspect(height, &error.to_string()))?;
             let Ok(BlockRecord::Block(committed)) = record::read_block_record(&payload) else {
-                return Err(suspect(height, "there is no block in that place of the log"));
+                return Err(suspect(height, "there is no block at its position in the log"));
             };
             let block = StoredBlock::new(Arc::new(*committed));
             if block.height() != height || checkpoint::height_of(kv, &block.hash)? != Some(height) {
-                return Err(suspect(height, "the block's hash is missing or leads elsewhere"));
+                return Err(suspect(height, "the block's hash is missing or wrong in the index"));
             }
             for (index, receipt) in (0u32..).zip(block.receipts()) {
                 if checkpoint::transaction(kv, &receipt.transaction_hash)? != Some((height, index)) {
-                    return Err(suspect(height, "a transaction is missing or leads elsewhere"));
+                    return Err(suspect(height, "a transaction is missing or wrong in the index"));
                 }
             }
         }
@@ -402,12 +402,12 @@ impl Chain<'_> {
     }
 
     /// Replays the log above `base`. Blocks further behind the head than the lag enter the checkpoint.
-    fn follow(&self, base: Base, kv: &Guarded, keeper: &Keeper) -> Result<Replayed, Failure> {
+    fn replay_log(&self, base: Base, kv: &PanicGuard, history_store: &HistoryStore) -> Result<Replayed, Failure> {
         let mut replay = Replay {
             identity: self.identity,
             genesis: self.genesis,
             kv,
-            keeper,
+            history_store,
             log: &self.log,
             trusted_checkpoint: base.meta.height > Height(0),
             resume: base.head.committed.resume.clone(),
@@ -424,11 +424,11 @@ impl Chain<'_> {
         let step = usize::try_from(self.options.checkpoint_blocks).unwrap_or(usize::MAX).clamp(1, 1024);
         let mut records = self.log.records_from(replay.base.meta.end);
         while let Some(record) = records.next()? {
-            replay.take(record)?;
+            replay.apply_record(record)?;
             if replay.queue.len() >= lag.saturating_add(step) {
-                replay.fold(step)?;
+                replay.apply_blocks(step)?;
             } else if replay.queue_bytes > self.options.window_bytes {
-                replay.fold(replay.queue.len().div_ceil(2))?;
+                replay.apply_blocks(replay.queue.len().div_ceil(2))?;
             }
         }
         replay.finish()
@@ -439,8 +439,8 @@ impl Chain<'_> {
 struct Replay<'a> {
     identity: Identity,
     genesis: &'a Genesis,
-    kv: &'a Guarded,
-    keeper: &'a Keeper,
+    kv: &'a PanicGuard,
+    history_store: &'a HistoryStore,
     log: &'a LogReader,
     /// True if the replay began at a checkpoint; errors are then attributed to the checkpoint first.
     trusted_checkpoint: bool,
@@ -457,7 +457,7 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    fn take(&mut self, record: LogRecord) -> Result<(), Failure> {
+    fn apply_record(&mut self, record: LogRecord) -> Result<(), Failure> {
         let (at, after) = (record.at, record.after);
         match record::read_block_record(&record.payload).map_err(|problem| record::unreadable(&record, &problem))? {
             BlockRecord::Block(committed) => {
@@ -487,7 +487,7 @@ impl Replay<'_> {
     fn check_follows(&self, block: &StoredBlock) -> Result<(), Failure> {
         let expected = self.newest.height().next();
         if block.height() != expected {
-            return Err(self.contradiction(block.height(), format!("block {expected} should be there")));
+            return Err(self.contradiction(block.height(), format!("expected block {expected}")));
         }
         if block.header().parent_hash != self.newest.hash {
             let problem = format!("its parent is {}, the block before it {}", block.header().parent_hash, self.newest.hash);
@@ -523,7 +523,7 @@ impl Replay<'_> {
     }
 
     /// Moves the oldest `count` blocks of the queue into the base and the checkpoint.
-    fn fold(&mut self, count: usize) -> Result<(), Failure> {
+    fn apply_blocks(&mut self, count: usize) -> Result<(), Failure> {
         let blocks: Vec<Recent> = self.queue.drain(..count).collect();
         let mut merged = Changes::default();
         for recent in &blocks {
@@ -537,7 +537,7 @@ impl Replay<'_> {
         self.certificates = above;
         let entries: Vec<_> = known.iter().map(|(at, known)| CertificateAt { height: known.height, at: *at }).collect();
         if let Some((mut batch, meta)) = checkpoint::batch(self.identity, &blocks, &entries, self.base.meta.certified) {
-            self.keeper.extend(self.kv, self.log, &mut batch, &blocks, self.base.meta.height)?;
+            self.history_store.extend(self.kv, self.log, &mut batch, &blocks, self.base.meta.height)?;
             self.kv.apply(&batch)?;
             self.base.meta = meta;
         }

@@ -20,14 +20,14 @@ pub(crate) struct SafetyLog {
 }
 
 /// Content of the safety log.
-pub(crate) struct Remembered {
+pub(crate) struct SafetyContent {
     pub records: Vec<(Ticket, Bytes)>,
     pub found: Found,
 }
 
 impl SafetyLog {
     /// `history_expected`: the directory has contained a chain, so a missing log means a lost log.
-    pub(crate) fn open(settings: Settings, history_expected: bool) -> Result<(Self, Remembered), StoreError> {
+    pub(crate) fn open(settings: Settings, history_expected: bool) -> Result<(Self, SafetyContent), StoreError> {
         let (log, found) = Log::open(settings, history_expected)?;
         let mut safety = Self {
             history_lost: log.history_lost(),
@@ -37,7 +37,7 @@ impl SafetyLog {
             releasing: Ticket(0),
         };
         let records = safety.scan()?;
-        Ok((safety, Remembered { records, found }))
+        Ok((safety, SafetyContent { records, found }))
     }
 
     /// Reads all records that are not released from disk, oldest first, without uncommitted ones.
@@ -79,8 +79,8 @@ impl SafetyLog {
 
     /// Discards the rest of a log that lost its end. Otherwise the rest would count as everything that was
     /// signed. An engine without records asks a quorum.
-    pub(crate) fn lose(&mut self) -> Result<(), StoreError> {
-        self.log.begin_anew()?;
+    pub(crate) fn discard(&mut self) -> Result<(), StoreError> {
+        self.log.restart_empty()?;
         self.greatest.clear();
         self.history_lost = true;
         Ok(())

@@ -84,7 +84,7 @@ impl Header {
         let (covered, check) = bytes.split_at(HEADER_BYTES - CHECK_BYTES);
         let (magic, body) = covered.split_at(MAGIC.len());
         if magic != MAGIC {
-            return Err("it does not begin like a segment".into());
+            return Err("it does not start with a segment header".into());
         }
         if blake3::hash(covered).as_bytes()[..CHECK_BYTES] != *check {
             return Err("the check of its header fails".into());
@@ -108,12 +108,12 @@ pub(crate) fn seal_record(key: &Key, group: &mut [u8], group_start: u64, start: 
     let (header, payload) = group[start..].split_at_mut(RECORD_HEADER_BYTES);
     let length = u32::try_from(payload.len()).expect("the caller bounds a record");
     let distance = u32::try_from(start).expect("the caller bounds a group");
-    let place = Place { offset: group_start + start as u64, length, distance };
+    let position = RecordPosition { offset: group_start + start as u64, length, distance };
     header[..4].copy_from_slice(&MARKER);
     header[4..8].copy_from_slice(&length.to_le_bytes());
     header[8..12].copy_from_slice(&distance.to_le_bytes());
-    header[12..16].copy_from_slice(&place.check(key));
-    header[16..].copy_from_slice(&place.sum(key, payload));
+    header[12..16].copy_from_slice(&position.check(key));
+    header[16..].copy_from_slice(&position.sum(key, payload));
 }
 
 /// Whole record in a segment's bytes.
@@ -126,7 +126,7 @@ pub(crate) struct Record {
 
 /// Reason why there is no whole record at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Flaw {
+pub(crate) enum RecordError {
     #[error("the record is incomplete")]
     Incomplete,
     #[error("the record's header fails its check")]
@@ -136,51 +136,51 @@ pub(crate) enum Flaw {
 }
 
 /// Record at `offset` of a segment that begins with `bytes`.
-pub(crate) fn record_at(key: &Key, bytes: &[u8], offset: usize) -> Result<Record, Flaw> {
-    let header = bytes.get(offset..).and_then(|rest| rest.get(..RECORD_HEADER_BYTES)).ok_or(Flaw::Incomplete)?;
+pub(crate) fn record_at(key: &Key, bytes: &[u8], offset: usize) -> Result<Record, RecordError> {
+    let header = bytes.get(offset..).and_then(|rest| rest.get(..RECORD_HEADER_BYTES)).ok_or(RecordError::Incomplete)?;
     let parsed = RecordHeader::parse(key, header, offset as u64)?;
     let start = offset + RECORD_HEADER_BYTES;
-    let payload = start..start + parsed.place.length as usize;
-    let content = bytes.get(payload.clone()).ok_or(Flaw::Incomplete)?;
+    let payload = start..start + parsed.position.length as usize;
+    let content = bytes.get(payload.clone()).ok_or(RecordError::Incomplete)?;
     parsed.verify(key, content)?;
-    Ok(Record { payload, group_start: (offset as u64).saturating_sub(u64::from(parsed.place.distance)) })
+    Ok(Record { payload, group_start: (offset as u64).saturating_sub(u64::from(parsed.position.distance)) })
 }
 
 /// Record header that passed its own check.
 pub(crate) struct RecordHeader {
-    place: Place,
+    position: RecordPosition,
     sum: [u8; CHECK_BYTES],
 }
 
 impl RecordHeader {
-    pub(crate) fn parse(key: &Key, header: &[u8], offset: u64) -> Result<Self, Flaw> {
+    pub(crate) fn parse(key: &Key, header: &[u8], offset: u64) -> Result<Self, RecordError> {
         let number = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
-        let place = Place { offset, length: number(4), distance: number(8) };
-        if header[..4] != MARKER || header[12..16] != place.check(key) {
-            return Err(Flaw::Header);
+        let position = RecordPosition { offset, length: number(4), distance: number(8) };
+        if header[..4] != MARKER || header[12..16] != position.check(key) {
+            return Err(RecordError::Header);
         }
         let sum = header[16..RECORD_HEADER_BYTES].try_into().expect("a header ends with the sum");
-        Ok(Self { place, sum })
+        Ok(Self { position, sum })
     }
 
     pub(crate) fn length(&self) -> usize {
-        self.place.length as usize
+        self.position.length as usize
     }
 
-    pub(crate) fn verify(&self, key: &Key, payload: &[u8]) -> Result<(), Flaw> {
-        if self.place.sum(key, payload) == self.sum { Ok(()) } else { Err(Flaw::Payload) }
+    pub(crate) fn verify(&self, key: &Key, payload: &[u8]) -> Result<(), RecordError> {
+        if self.position.sum(key, payload) == self.sum { Ok(()) } else { Err(RecordError::Payload) }
     }
 }
 
 /// Position and size of a record, covered by its checks.
 #[derive(Clone, Copy)]
-struct Place {
+struct RecordPosition {
     offset: u64,
     length: u32,
     distance: u32,
 }
 
-impl Place {
+impl RecordPosition {
     fn bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
@@ -203,24 +203,24 @@ impl Place {
 
 /// Cause of an incomplete record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum TailState {
     /// It was being written when the node stopped.
     Torn,
     /// It had been synced: a later group, with a whole record at `witness`, was written after it.
     Damaged { witness: u64 },
 }
 
-/// Decides the cause in the last segment of a log, where the record at `flaw` is incomplete.
-pub(crate) fn judge(key: &Key, bytes: &[u8], flaw: usize) -> Verdict {
-    let mut from = flaw + 1;
+/// Decides the cause in the last segment of a log, where the record at `bad_offset` is incomplete.
+pub(crate) fn classify_tail(key: &Key, bytes: &[u8], bad_offset: usize) -> TailState {
+    let mut from = bad_offset + 1;
     while let Some(found) = find_marker(bytes, from) {
         match record_at(key, bytes, found) {
-            Ok(record) if record.group_start > flaw as u64 => return Verdict::Damaged { witness: found as u64 },
+            Ok(record) if record.group_start > bad_offset as u64 => return TailState::Damaged { witness: found as u64 },
             Ok(record) => from = record.payload.end,
             Err(_) => from = found + 1,
         }
     }
-    Verdict::Torn
+    TailState::Torn
 }
 
 /// Next position where a record may begin.
@@ -235,7 +235,7 @@ mod tests {
 
     /// The disk format is frozen: a change here needs a new schema version.
     #[test]
-    fn the_bytes_of_a_segment_are_frozen() {
+    fn segment_format_is_frozen() {
         let header = Header {
             kind: LogKind::Blocks,
             chain_id: 1,

@@ -8,8 +8,8 @@ use crate::log::{Log, Position};
 use crate::probe::Step;
 use crate::reader::{Reader, Recent, Shared, StoredBlock};
 use crate::recovery::{self, Opened, Recovered};
+use crate::revert::RevertPlan;
 use crate::safety::SafetyLog;
-use crate::undo::Undoing;
 use crate::{Identity, Options, StoreError, Trace, record};
 use corniche_engine::Ticket;
 use corniche_state::{Changes, CommittedBlock};
@@ -48,7 +48,7 @@ struct Group {
     certificates: Vec<(Position, Arc<Certificate>)>,
     progress: Option<Resume>,
     /// Became durable in an automatic sync; reported with the next requested one.
-    early: Vec<Ticket>,
+    early_tickets: Vec<Ticket>,
 }
 
 /// Result of a sync.
@@ -92,10 +92,10 @@ impl Store {
         if !self.safety.has_records() {
             // From here on, nobody may claim that nothing was signed.
             let removed = self.shared.directory.remove_unsigned();
-            self.keep(removed)?;
+            self.stop_on_error(removed)?;
         }
         let appended = self.safety.append(ticket, record);
-        self.keep(appended)?;
+        self.stop_on_error(appended)?;
         self.group.tickets.push(ticket);
         self.bound_group()
     }
@@ -119,14 +119,14 @@ impl Store {
     pub fn append_history_known(&mut self) -> Result<(), StoreError> {
         self.running()?;
         let appended = self.safety.append_history_known();
-        self.keep(appended)
+        self.stop_on_error(appended)
     }
 
     /// Records that the engine would get after a restart now: all durable records that are not released.
     pub fn safety_records(&mut self) -> Result<Vec<(Ticket, Bytes)>, StoreError> {
         self.running()?;
         let scanned = self.safety.scan();
-        self.keep(scanned)
+        self.stop_on_error(scanned)
     }
 
     /// Appends the next block with its results, in one record.
@@ -146,7 +146,7 @@ impl Store {
             return Err(StoreError::Resume { height, expected: self.resumes_after, found: resumes_after });
         }
         let appended = self.blocks.append(height.0, false, |out| record::write_block(out, &block.committed));
-        let (at, size) = self.keep(appended)?;
+        let (at, size) = self.stop_on_error(appended)?;
         self.head = (height, block.hash);
         self.resumes_after = resumes_after;
         // The block contains a later point of ordering.
@@ -165,7 +165,7 @@ impl Store {
             return Err(StoreError::Certificate { height, ours, certified });
         }
         let appended = self.blocks.append(self.head.0.next().0, false, |out| record::write_certificate(out, certificate));
-        let (at, _) = self.keep(appended)?;
+        let (at, _) = self.stop_on_error(appended)?;
         self.group.certificates.push((at, Arc::new(certificate.clone())));
         self.bound_group()
     }
@@ -175,7 +175,7 @@ impl Store {
     pub fn append_divergence(&mut self, certificate: &Certificate) -> Result<(), StoreError> {
         self.running()?;
         let appended = self.blocks.append(self.head.0.next().0, false, |out| record::write_divergence(out, certificate));
-        self.keep(appended).map(|_| ())
+        self.stop_on_error(appended).map(|_| ())
     }
 
     /// Records that ordering resumes later than after the last block, because later commits made no block.
@@ -196,8 +196,8 @@ impl Store {
     pub fn sync(&mut self) -> Result<Synced, StoreError> {
         self.running()?;
         let committed = self.commit();
-        self.keep(committed)?;
-        Ok(Synced { tickets: std::mem::take(&mut self.group.early), head: self.head.0 })
+        self.stop_on_error(committed)?;
+        Ok(Synced { tickets: std::mem::take(&mut self.group.early_tickets), head: self.head.0 })
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
@@ -211,7 +211,7 @@ impl Store {
         }
         self.blocks.commit()?;
         self.safety.apply_release()?;
-        self.group.early.append(&mut self.group.tickets);
+        self.group.early_tickets.append(&mut self.group.tickets);
         let (blocks, certificates) = (std::mem::take(&mut self.group.blocks), std::mem::take(&mut self.group.certificates));
         if blocks.is_empty() && certificates.is_empty() {
             return Ok(());
@@ -233,31 +233,31 @@ impl Store {
             return Ok(());
         }
         let committed = self.commit();
-        self.keep(committed)
+        self.stop_on_error(committed)
     }
 
     /// Reverts the blocks above `to`, durably and for readers; ordering resumes at `resume`. `before` has the
     /// values at `to` of the keys that those blocks wrote. Only for development chains. After an error, the
     /// chain on disk may be either one; a restart finds out.
-    pub fn take_back(&mut self, to: Height, resume: &Resume, before: &Changes) -> Result<(), StoreError> {
+    pub fn revert_to(&mut self, to: Height, resume: &Resume, before: &Changes) -> Result<(), StoreError> {
         self.sync()?;
         if to >= self.head.0 {
             return self.append_progress(resume).and_then(|()| self.sync()).map(|_| ());
         }
-        let taken = self.undo(to, resume, before);
-        self.keep(taken)
+        let taken = self.try_revert(to, resume, before);
+        self.stop_on_error(taken)
     }
 
-    fn undo(&mut self, to: Height, resume: &Resume, before: &Changes) -> Result<(), StoreError> {
+    fn try_revert(&mut self, to: Height, resume: &Resume, before: &Changes) -> Result<(), StoreError> {
         let state = |error: KvError| StoreError::State { path: self.shared.directory.state(), problem: error.0 };
         let end = self.shared.end_of(to).map_err(state)?;
         let end = end.ok_or_else(|| state(KvError(format!("block {} is not in the index", to.next()))))?;
-        let undoing = Undoing { to, end, resume: resume.clone() };
-        undoing.begin(&self.shared.directory, self.shared.options.sync)?;
-        self.shared.take_back(&undoing, before).map_err(state)?;
-        undoing.cut(&mut self.blocks)?;
-        self.shared.forget_above(to);
-        Undoing::end(&self.shared.directory, self.shared.options.sync)?;
+        let plan = RevertPlan { to, end, resume: resume.clone() };
+        plan.begin(&self.shared.directory, self.shared.options.sync)?;
+        self.shared.revert_to(&plan, before).map_err(state)?;
+        plan.cut(&mut self.blocks)?;
+        self.shared.remove_above(to);
+        RevertPlan::end(&self.shared.directory, self.shared.options.sync)?;
         self.head = (to, self.reader().head().hash);
         self.resumes_after = resume.index;
         Ok(())
@@ -314,7 +314,7 @@ impl Store {
 
     /// After a failed write the content of the disk is unknown: nothing more is written until a restart has
     /// read it.
-    fn keep<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+    fn stop_on_error<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         result.inspect_err(|error| self.stopped = Some(error.to_string()))
     }
 }
@@ -323,7 +323,7 @@ impl Store {
 fn open_trace(shared: &Shared) -> Option<Trace> {
     let bytes = shared.options.trace_bytes;
     let opened = (bytes > 0).then(|| Trace::open(&shared.directory.trace(), shared.identity, bytes))?;
-    opened.inspect_err(|error| tracing::warn!(%error, "what the engine does is not traced")).ok()
+    opened.inspect_err(|error| tracing::warn!(%error, "cannot open the trace")).ok()
 }
 
 impl std::fmt::Debug for Store {

@@ -5,7 +5,7 @@ use corniche_console::{
     exit::{Exit, Failed},
     processor::process_cpu,
 };
-use corniche_executor::{BlockOutput, Candidate, Pool, Recorded, Recorder, Statistics, parallel, serial};
+use corniche_executor::{BlockOutput, Candidate, Recorded, Recorder, Statistics, WorkerPool, parallel, serial};
 use corniche_state::{Snapshot, Tree};
 use corniche_threads::Threads;
 use corniche_types::{Address, B256};

@@ -51,7 +51,7 @@ impl Build {
         fs::write(&file, &made.wasm).with_context(|| format!("cannot write {}", file.display()))?;
         let fits = check(&made.wasm).map_err(|refused| {
             let told =
-                format!("{} is built and would not deploy: {}\n  {}", file.display(), refused.fault.trim_end(), refused.mend);
+                format!("{} is built and would not deploy: {}\n  {}", file.display(), refused.fault.trim_end(), refused.fix);
             Failed::new(Exit::Usage, told)
         })?;
         let file = file.canonicalize().unwrap_or(file);

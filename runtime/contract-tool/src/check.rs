@@ -27,8 +27,8 @@ impl Check {
             None => fs::read(&self.path).with_context(|| format!("cannot read {path}"))?,
         };
         let fits = check(&wasm).map_err(|refused| {
-            let (fault, mend) = (refused.fault.trim_end(), refused.mend);
-            Failed::new(Exit::Usage, format!("{path} would not deploy: {fault}\n  {mend}"))
+            let (fault, fix) = (refused.fault.trim_end(), refused.fix);
+            Failed::new(Exit::Usage, format!("{path} would not deploy: {fault}\n  {fix}"))
         })?;
         exit::result(if self.json { format!("{:#}", as_json(&fits)) } else { self.told(&fits) });
         Ok(())

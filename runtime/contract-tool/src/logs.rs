@@ -158,7 +158,7 @@ fn decoded<'a>(abi: &'a Interface, log: &Log) -> Option<(&'a Event, Vec<(String,
     Some((event, values.collect()))
 }
 
-/// Last block of the range that the node suggests in its error: `… this range would do: [0x0, 0x1f4]`.
+/// Last block of the range that the node suggests in its error: `… this block range should work: [0x0, 0x1f4]`.
 fn suggested(message: &str, from: u64, to: u64) -> Option<u64> {
     let (_, range) = message.rsplit_once(", 0x")?;
     let last = u64::from_str_radix(range.split(']').next()?, 16).ok()?;
@@ -171,8 +171,7 @@ mod tests {
 
     #[test]
     fn a_shorter_range_is_taken_from_the_refusal_if_it_gets_anywhere() {
-        let refusal =
-            "block range too large: at most 600 seconds from the first block to the last; this range would do: [0x5, 0x1f4]";
+        let refusal = "block range too large: at most 600 seconds from the first block to the last; this block range should work: [0x5, 0x1f4]";
         assert_eq!(suggested(refusal, 5, 1_000), Some(500));
         assert_eq!(suggested(refusal, 5, 500), None, "it is what was asked for");
         assert_eq!(suggested(refusal, 501, 1_000), None, "it lies before");

@@ -132,10 +132,10 @@ pub fn explain(error: ClientError, abi: &Interface) -> anyhow::Error {
 pub fn explain_by<'a>(error: ClientError, abi: &impl Fn() -> &'a Interface) -> anyhow::Error {
     let exit = match &error {
         ClientError::Unreachable { .. } => Exit::Unreachable,
-        ClientError::Refused { .. } | ClientError::Gone { .. } => Exit::Refused,
+        ClientError::Refused { .. } | ClientError::Dropped { .. } => Exit::Refused,
         ClientError::Reverted { .. } => Exit::Reverted,
         ClientError::Deadline { .. } => Exit::Deadline,
-        ClientError::Nonsense { .. } | ClientError::Unproven { .. } | ClientError::Unsignable(_) => Exit::Failure,
+        ClientError::InvalidResponse { .. } | ClientError::Unproven { .. } | ClientError::Unsignable(_) => Exit::Failure,
     };
     let message = match &error {
         ClientError::Reverted { message, data } => match abi().revert_reason(data) {

@@ -6,9 +6,9 @@ use alloy_primitives::U64;
 use anyhow::Context;
 use corniche_client::{Client, ClientError, Request};
 use corniche_console::exit::{self, Exit, Failed};
-use corniche_harness::{Book, Symbols, tell};
+use corniche_harness::{AddressBook, Symbols, format_trace};
 use corniche_types::{Address, B256, Bytes, Log, U256};
-use corniche_vm::{End, Ending, FrameKind, Place, TraceFrame, TraceLine, TraceLog};
+use corniche_vm::{CodeLocation, ConsoleLine, ExecutionStatus, FrameKind, FrameStatus, TraceFrame, TraceLog};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::PathBuf};
@@ -45,11 +45,12 @@ impl Trace {
             exit::result(format_args!("{answer:#}"));
             return Ok(());
         }
-        let nonsense = |error: serde_json::Error| ClientError::Nonsense { method: METHOD.into(), problem: error.to_string() };
+        let nonsense =
+            |error: serde_json::Error| ClientError::InvalidResponse { method: METHOD.into(), problem: error.to_string() };
         let root = serde_json::from_value::<Frame>(answer).map_err(nonsense).map_err(explain)?.into_frame();
         let mut involved = BTreeSet::new();
         contracts(&root, &mut involved);
-        let (mut book, mut legend) = (Book::default(), Vec::new());
+        let (mut book, mut legend) = (AddressBook::default(), Vec::new());
         for (address, carries) in carried(&client, &involved)? {
             let Some((abi, symbols)) = carries else { continue };
             legend.push(match &abi {
@@ -72,7 +73,7 @@ impl Trace {
         for (address, name) in &self.label {
             book.label(*address, name);
         }
-        exit::result(tell(&book, &root).trim_end());
+        exit::result(format_trace(&book, &root).trim_end());
         legend.iter().for_each(exit::note);
         Ok(())
     }
@@ -139,7 +140,7 @@ fn carried(client: &Client, addresses: &BTreeSet<Address>) -> anyhow::Result<Vec
 }
 
 fn short(address: &Address) -> String {
-    Book::default().name(address)
+    AddressBook::default().name(address)
 }
 
 /// Call in the format of geth's `callTracer`.
@@ -203,18 +204,18 @@ impl Frame {
             _ => FrameKind::Call,
         };
         let ending = match self.error.as_deref() {
-            None => Ending::Ran(End::Success),
-            Some("execution reverted") => Ending::Ran(End::Revert),
-            Some("max call depth exceeded") => Ending::TooDeep,
-            Some("insufficient balance for transfer") => Ending::Unaffordable,
-            Some(error) => Ending::Ran(End::Refused(error.into())),
+            None => FrameStatus::Ran(ExecutionStatus::Success),
+            Some("execution reverted") => FrameStatus::Ran(ExecutionStatus::Revert),
+            Some("max call depth exceeded") => FrameStatus::CallTooDeep,
+            Some("insufficient balance for transfer") => FrameStatus::InsufficientBalance,
+            Some(error) => FrameStatus::Ran(ExecutionStatus::Refused(error.into())),
         };
         let log = |log: FrameLog| TraceLog {
             position: log.position.to(),
             log: Log { address: log.address, topics: log.topics, data: log.data },
         };
-        let line = |line: FrameLine| TraceLine { calls: line.position.to(), logs: line.logs.to(), text: line.text };
-        let place = |place: FramePlace| Place { function: place.function.to(), offset: place.offset.to() };
+        let line = |line: FrameLine| ConsoleLine { calls: line.position.to(), logs: line.logs.to(), text: line.text };
+        let place = |place: FramePlace| CodeLocation { function: place.function.to(), offset: place.offset.to() };
         TraceFrame {
             kind,
             from: self.from,
@@ -228,7 +229,7 @@ impl Frame {
             calls: self.calls.into_iter().map(Self::into_frame).collect(),
             logs: self.logs.into_iter().map(log).collect(),
             lines: self.console.into_iter().map(line).collect(),
-            places: self.places.into_iter().map(place).collect(),
+            backtrace: self.places.into_iter().map(place).collect(),
         }
     }
 }

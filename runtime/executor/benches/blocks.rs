@@ -13,7 +13,7 @@ mod support;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
 use corniche_crypto::EthereumKey;
-use corniche_executor::{Alone, BlockOutput, Candidate, Pool, Statistics, parallel, serial};
+use corniche_executor::{BlockOutput, Candidate, SingleThread, Statistics, WorkerPool, parallel, serial};
 use corniche_state::{Account, Changes, Snapshot, State};
 use corniche_types::Height;
 use corniche_vm::wasm::THREAD_STACK_BYTES;
@@ -116,7 +116,7 @@ impl Bench {
         serial::execute_block(&self.vm, &self.snapshot, &self.env, candidates, &FEES)
     }
 
-    fn parallel(&self, candidates: &[Candidate], pool: &dyn Pool) -> (BlockOutput, Statistics) {
+    fn parallel(&self, candidates: &[Candidate], pool: &dyn WorkerPool) -> (BlockOutput, Statistics) {
         let (output, runs) = parallel::execute_block(&self.vm, &self.snapshot, &self.env, candidates, &FEES, pool, Vec::new());
         (output, runs.statistics)
     }
@@ -128,7 +128,7 @@ struct Counted {
     nanoseconds: AtomicU64,
 }
 
-impl Pool for Counted {
+impl WorkerPool for Counted {
     fn threads(&self) -> usize {
         self.threads
     }
@@ -205,7 +205,7 @@ fn compare(transactions: usize, rounds: usize) {
         let mut statistics = Statistics::default();
         for _ in 0..rounds {
             let (by_serial, _) = cost(transactions, &none, || bench.serial(&candidates));
-            let (by_one, (output, _)) = cost(transactions, &none, || bench.parallel(&candidates, &Alone));
+            let (by_one, (output, _)) = cost(transactions, &none, || bench.parallel(&candidates, &SingleThread));
             assert!(output == expected, "one thread");
             let (by_two, (output, counts)) = cost(transactions, &two.nanoseconds, || bench.parallel(&candidates, &two));
             assert!(output == expected, "two threads");

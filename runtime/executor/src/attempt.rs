@@ -1,7 +1,7 @@
 //! The state as one attempt at a transaction sees it: the block's results below its position (D1).
 
 use crate::core::Core;
-use crate::mvstore::{Answer, Cells, Key};
+use crate::mvstore::{Cells, Key, ReadResult};
 use crate::schedule::{Position, Reader};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::{Predicate, Recorded};
@@ -30,9 +30,9 @@ struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
     /// It needs a value that this lower writer is about to write again.
-    For(Position),
+    Writer(Position),
     /// It needs a value that is known only when everything below is final.
-    ForFrontier,
+    Frontier,
 }
 
 impl<'c> Attempt<'c> {
@@ -78,11 +78,11 @@ impl<'c> Attempt<'c> {
         let position = self.reader.position;
         let reader = (!self.exact).then_some(self.reader);
         let halt = match cells.read(key, position, reader, self.frontier, self.core.base) {
-            Answer::Found(content) => return content,
-            Answer::Estimate(writer) => Halt::For(writer),
-            Answer::Unsettled => Halt::ForFrontier,
+            ReadResult::Found(content) => return content,
+            ReadResult::Estimate(writer) => Halt::Writer(writer),
+            ReadResult::NotFinal => Halt::Frontier,
         };
-        self.core.conflict(position, cells.hash(key));
+        self.core.record_conflict(position, cells.hash(key));
         self.stop(halt);
         K::Content::default()
     }
@@ -101,7 +101,7 @@ impl StateView for Attempt<'_> {
     fn account(&self, address: &Address) -> Option<Account> {
         if let Some(recipient) = self.core.recipient(address) {
             if !self.exact {
-                self.stop(Halt::ForFrontier);
+                self.stop(Halt::Frontier);
                 return None;
             }
             self.core.pay_out(recipient, self.reader.position);
@@ -123,9 +123,9 @@ impl StateView for Attempt<'_> {
         let (position, storage) = (self.reader.position, &self.core.storage);
         let mut predicate = Predicate { key, low: *low, high: *high, answer: false };
         if self.exact {
-            return predicate.ask(&storage.settled(&key, position, self.core.base));
+            return predicate.evaluate(&storage.final_content(&key, position, self.core.base));
         }
-        predicate.answer = predicate.ask(&storage.guess(&key, position, self.frontier, self.core.base));
+        predicate.answer = predicate.evaluate(&storage.read_speculative(&key, position, self.frontier, self.core.base));
         let answer = predicate.answer;
         self.seen().predicates.push(predicate);
         answer

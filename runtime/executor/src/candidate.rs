@@ -27,18 +27,18 @@ impl Candidate {
 /// Decodes the bytes and makes the checks that need no state: encoding, chain and signature. A pure function of its
 /// arguments.
 pub fn verify_ordered(raw: &Bytes, chain_id: u64) -> Result<VerifiedTransaction, SkipReason> {
-    verify_ordered_once(raw, chain_id, |_| None)
+    verify_ordered_cached(raw, chain_id, |_| None)
 }
 
 /// Like [`verify_ordered`], but reuses transactions that were verified before; see
-/// [`VerifiedTransaction::verify_once`]. `known` changes only the cost, never the result.
-pub fn verify_ordered_once(
+/// [`VerifiedTransaction::verify_cached`]. `known` changes only the cost, never the result.
+pub fn verify_ordered_cached(
     raw: &Bytes,
     chain_id: u64,
     known: impl FnOnce(&B256) -> Option<VerifiedTransaction>,
 ) -> Result<VerifiedTransaction, SkipReason> {
     let transaction = Transaction::decode(raw.clone()).map_err(|_| SkipReason::Undecodable)?;
-    VerifiedTransaction::verify_once(transaction, chain_id, known).map_err(|error| match error {
+    VerifiedTransaction::verify_cached(transaction, chain_id, known).map_err(|error| match error {
         SignatureError::InvalidChainId { .. } | SignatureError::Unprotected => SkipReason::WrongChain,
         SignatureError::HighS | SignatureError::Invalid => SkipReason::BadSignature,
     })

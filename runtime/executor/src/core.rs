@@ -1,10 +1,10 @@
 //! Execution state of one block, shared by its workers.
 
-use crate::few::Few;
-use crate::foresight::Foresight;
+use crate::conflict_predictor::ConflictPredictor;
 use crate::mvstore::{CellId, Cells, Write};
-use crate::schedule::{Position, Reader, Schedule, Settled};
+use crate::schedule::{FinalizeResult, Position, Reader, Schedule};
 use crate::seed::Seed;
+use crate::small_deque::SmallDeque;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::validate;
 use crate::{Candidate, Predicate, Recorded};
@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 /// Shards of the store per thread; enough that two threads rarely need the same one.
 const SHARDS_PER_THREAD: usize = 16;
 /// Positions handed out at a time. Small blocks use fewer, so that each thread gets several batches.
-const BATCH: usize = 8;
+const MAX_BATCH: usize = 8;
 const BATCHES_PER_THREAD: usize = 32;
 
 pub(crate) struct Core<'c> {
@@ -30,17 +30,17 @@ pub(crate) struct Core<'c> {
     /// Code deployed in this block, including by discarded attempts. Accounts refer to code by hash, so it needs no
     /// versions.
     code: Mutex<BTreeMap<B256, Bytes>>,
-    pub schedule: Schedule<Work>,
+    pub schedule: Schedule<PendingResult>,
     /// Computed while the block already runs: an unpredicted conflict costs time only.
-    foresight: OnceLock<Foresight>,
-    ended: Mutex<Ended>,
+    predictor: OnceLock<ConflictPredictor>,
+    totals: Mutex<BlockTotals>,
     /// The lowest final transaction that hit a fault (D5).
     fault: Mutex<Option<(Position, String)>>,
 }
 
 /// A transaction's result so far.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct PendingResult {
     /// Recorded result to adopt if it still holds.
     pub recorded: Option<Box<Recorded>>,
     pub outcome: Option<Outcome>,
@@ -49,12 +49,12 @@ pub(crate) struct Work {
     /// Predicates to check again when everything below is final.
     pub predicates: Vec<Predicate>,
     /// Payments in wei, by index of the recipient.
-    pub payments: Few<(usize, U256)>,
+    pub payments: SmallDeque<(usize, U256)>,
 }
 
 /// Accumulated results of the final transactions, in order.
 #[derive(Default)]
-pub(crate) struct Ended {
+pub(crate) struct BlockTotals {
     pub gas_used: u64,
     pub executed: Vec<Position>,
     pub skipped: Vec<(Position, SkipReason)>,
@@ -80,17 +80,17 @@ impl<'c> Core<'c> {
     /// add.
     pub fn new(
         base: &'c dyn StateView,
-        results: impl ExactSizeIterator<Item = Work>,
+        results: impl ExactSizeIterator<Item = PendingResult>,
         mut recipients: Vec<Address>,
         threads: usize,
         seed: &Seed,
     ) -> Self {
         let keys = results.len();
         let shards = SHARDS_PER_THREAD * threads;
-        let batch = (keys / (BATCHES_PER_THREAD * threads.max(1))).clamp(1, BATCH);
+        let batch = (keys / (BATCHES_PER_THREAD * threads.max(1))).clamp(1, MAX_BATCH);
         recipients.sort_unstable();
         recipients.dedup();
-        let ended = Ended { payments: vec![U256::ZERO; recipients.len()], ..Ended::default() };
+        let totals = BlockTotals { payments: vec![U256::ZERO; recipients.len()], ..BlockTotals::default() };
         Self {
             base,
             accounts: Cells::new(shards, 2 * keys, seed.clone()),
@@ -98,8 +98,8 @@ impl<'c> Core<'c> {
             code: Mutex::default(),
             recipients,
             schedule: Schedule::new(results, batch),
-            foresight: OnceLock::new(),
-            ended: Mutex::new(ended),
+            predictor: OnceLock::new(),
+            totals: Mutex::new(totals),
             fault: Mutex::default(),
         }
     }
@@ -111,7 +111,7 @@ impl<'c> Core<'c> {
 
     /// Adds the payments from below `position` to the recipient's account. Everything below `position` must be final.
     pub fn pay_out(&self, recipient: usize, position: Position) {
-        let wei = std::mem::take(&mut self.ended().payments[recipient]);
+        let wei = std::mem::take(&mut self.totals().payments[recipient]);
         if !wei.is_zero() {
             let write = Some(Write::Addition(wei));
             self.accounts.publish(&self.recipients[recipient], position, write, true, self.base, &mut Vec::new());
@@ -119,19 +119,19 @@ impl<'c> Core<'c> {
     }
 
     /// Predicts conflicts. Called once per block.
-    pub fn foresee(&self, candidates: &[Candidate]) {
-        self.foresight.get_or_init(|| Foresight::new(candidates, self.accounts.seed()));
+    pub fn predict_conflicts(&self, candidates: &[Candidate]) {
+        self.predictor.get_or_init(|| ConflictPredictor::new(candidates, self.accounts.seed()));
     }
 
     /// Lower positions that should be final before `position` runs.
-    pub fn awaited(&self, position: Position) -> impl Iterator<Item = Position> {
-        self.foresight.get().into_iter().flat_map(move |foresight| foresight.awaited(position))
+    pub fn predecessors(&self, position: Position) -> impl Iterator<Item = Position> {
+        self.predictor.get().into_iter().flat_map(move |predictor| predictor.predecessors(position))
     }
 
     /// Records a conflict of `position` with a lower one; `key` is the hash of the key.
-    pub fn conflict(&self, position: Position, key: u64) {
-        if let Some(foresight) = self.foresight.get() {
-            foresight.conflict(position, key);
+    pub fn record_conflict(&self, position: Position, key: u64) {
+        if let Some(predictor) = self.predictor.get() {
+            predictor.record_conflict(position, key);
         }
     }
 
@@ -149,11 +149,11 @@ impl<'c> Core<'c> {
 
     /// D3: invalidates `reader`, because a value it read changed.
     pub fn invalidate(&self, reader: Reader) -> bool {
-        self.schedule.invalidate(reader, |work| self.take_back(reader.position, work))
+        self.schedule.invalidate(reader, |work| self.withdraw_result(reader.position, work))
     }
 
     /// D3: turns everything a transaction has published into estimates.
-    pub fn take_back(&self, position: Position, work: &mut Work) {
+    pub fn withdraw_result(&self, position: Position, work: &mut PendingResult) {
         for id in &work.published.accounts {
             self.accounts.estimate(*id, position);
         }
@@ -164,25 +164,25 @@ impl<'c> Core<'c> {
     }
 
     /// D4, D5, D8: makes `position` final if it is at the frontier and its result holds.
-    pub fn settle(&self, position: Position, bounds_violated: &mut u64) -> Settled {
-        self.schedule.settle(position, |work| {
+    pub fn finalize(&self, position: Position, bounds_violated: &mut u64) -> FinalizeResult {
+        self.schedule.finalize(position, |work| {
             if !validate::predicates_hold(&self.storage, self.base, position, &work.predicates) {
                 *bounds_violated += 1;
-                self.take_back(position, work);
+                self.withdraw_result(position, work);
                 return false;
             }
-            let ended = &mut *self.ended();
+            let totals = &mut *self.totals();
             while let Some((recipient, wei)) = work.payments.pop_front() {
-                ended.payments[recipient] = ended.payments[recipient].saturating_add(wei);
+                totals.payments[recipient] = totals.payments[recipient].saturating_add(wei);
             }
             match &mut work.outcome {
                 Some(Outcome::Executed { receipt, code }) => {
-                    ended.gas_used = ended.gas_used.saturating_add(receipt.gas_used);
-                    receipt.cumulative_gas_used = ended.gas_used;
-                    ended.executed.push(position);
-                    ended.code.append(code);
+                    totals.gas_used = totals.gas_used.saturating_add(receipt.gas_used);
+                    receipt.cumulative_gas_used = totals.gas_used;
+                    totals.executed.push(position);
+                    totals.code.append(code);
                 }
-                Some(Outcome::Skipped(reason)) => ended.skipped.push((position, *reason)),
+                Some(Outcome::Skipped(reason)) => totals.skipped.push((position, *reason)),
                 Some(Outcome::Fault(text)) => {
                     let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
                     fault.get_or_insert_with(|| (position, text.clone()));
@@ -200,23 +200,23 @@ impl<'c> Core<'c> {
     }
 
     /// Returns the accumulated results. Everything must be final.
-    pub fn take_ended(&self) -> Ended {
+    pub fn take_totals(&self) -> BlockTotals {
         for recipient in 0..self.recipients.len() {
             self.pay_out(recipient, self.schedule.frontier());
         }
-        std::mem::take(&mut *self.ended())
+        std::mem::take(&mut *self.totals())
     }
 
     /// Returns an executed transaction's receipt and drops the rest of its result. Everything must be final.
     pub fn take_receipt(&self, position: Position) -> Receipt {
         match self.schedule.with_result(position, std::mem::take).outcome {
             Some(Outcome::Executed { receipt, .. }) => *receipt,
-            _ => unreachable!("only the executed are asked for, once"),
+            _ => unreachable!("each executed transaction is taken once"),
         }
     }
 
-    fn ended(&self) -> MutexGuard<'_, Ended> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    fn totals(&self) -> MutexGuard<'_, BlockTotals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn fault(&self) -> Option<(Position, String)> {

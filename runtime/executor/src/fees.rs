@@ -12,7 +12,7 @@ const CHANGE_DENOMINATOR: u128 = 8;
 /// Maximum change per second: 1/50 of the fee, 2 %.
 const STEP_LIMIT: u128 = 50;
 /// Minimum fee: wallets treat a fee of zero specially.
-const FLOOR: u64 = 1;
+const MIN_BASE_FEE: u64 = 1;
 
 /// Returns the base fee of a block in header second `second`. `parent_base_fee` is its parent's fee in `parent_second`,
 /// in which all blocks used `gas_in_parent_second` together. The fee stays if `second` is not later than
@@ -25,7 +25,7 @@ pub fn next_base_fee(
     second: u64,
 ) -> u64 {
     if second <= parent_second {
-        return parent_base_fee.max(FLOOR);
+        return parent_base_fee.max(MIN_BASE_FEE);
     }
     let mut fee = step(rules, parent_base_fee, gas_in_parent_second);
     // Idle seconds in between. The loop ends at the first idle second that does not change the fee, after at most about
@@ -49,7 +49,7 @@ fn step(rules: &FeeRules, fee: u64, gas: u64) -> u64 {
         u64::try_from(change).expect("at most a fiftieth of a 64-bit fee")
     };
     let next = if gas > target { fee.saturating_add(change(gas - target).max(1)) } else { fee - change(target - gas) };
-    next.max(FLOOR)
+    next.max(MIN_BASE_FEE)
 }
 
 #[cfg(test)]
@@ -60,13 +60,13 @@ mod tests {
     const RULES: FeeRules = FeeRules { initial_base_fee: GWEI, target_gas_per_second: 10_000_000 };
 
     #[test]
-    fn constant_within_a_second() {
+    fn base_fee_is_constant_within_second() {
         assert_eq!(next_base_fee(&RULES, GWEI, 100, 99_000_000, 100), GWEI);
         assert_eq!(next_base_fee(&RULES, GWEI, 100, 99_000_000, 99), GWEI, "a clock that stood still changes nothing");
     }
 
     #[test]
-    fn one_step_into_the_next_second() {
+    fn base_fee_steps_once_per_second() {
         assert_eq!(next_base_fee(&RULES, GWEI, 100, 10_000_000, 101), GWEI, "at the target");
         // 4 % above the target: an eighth of 4 %.
         assert_eq!(next_base_fee(&RULES, GWEI, 100, 10_400_000, 101), GWEI + GWEI / 200);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_seconds_are_steps_of_their_own() {
+    fn idle_seconds_are_separate_steps() {
         let one = next_base_fee(&RULES, GWEI, 100, 20_000_000, 101);
         let two = next_base_fee(&RULES, one, 101, 0, 102);
         let three = next_base_fee(&RULES, two, 102, 0, 103);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_at_its_floor_and_ceiling() {
+    fn base_fee_is_clamped() {
         assert_eq!(next_base_fee(&RULES, 0, 0, 0, 0), 1);
         assert_eq!(next_base_fee(&RULES, 1, 0, 0, 1_000), 1);
         assert_eq!(next_base_fee(&RULES, 1, 0, 10_000_001, 1), 2, "at least 1 wei up above the target");

@@ -3,7 +3,7 @@
 //! - [`verify_ordered`]: decodes ordered bytes and recovers the sender. A pure function, so workers can run it.
 //! - [`serial::execute_block`]: executes transactions one after the other in commit order. It *defines* the result of a
 //!   block: every parallel executor must return exactly the same [`BlockOutput`].
-//! - [`parallel::execute_block`]: computes that result on the threads of a [`Pool`], which the caller provides.
+//! - [`parallel::execute_block`]: computes that result on the threads of a [`WorkerPool`], which the caller provides.
 //! - [`Recorded`]: a result with everything it depends on. A block that reads the same values adopts it.
 //! - [`Speculator`]: computes such results for transactions that are not ordered yet.
 //! - [`fees::next_base_fee`]: computes the base fee of the next block.
@@ -15,10 +15,9 @@
 mod attempt;
 mod candidate;
 mod commit;
+mod conflict_predictor;
 mod core;
 pub mod fees;
-mod few;
-mod foresight;
 mod mvstore;
 mod output;
 pub mod parallel;
@@ -29,6 +28,7 @@ mod runs;
 mod schedule;
 mod seed;
 pub mod serial;
+mod small_deque;
 mod speculate;
 mod statistics;
 mod sync;
@@ -37,10 +37,10 @@ mod tests;
 mod validate;
 mod worker;
 
-pub use candidate::{Candidate, verify_ordered, verify_ordered_once};
+pub use candidate::{Candidate, verify_ordered, verify_ordered_cached};
 pub use output::BlockOutput;
-pub use pool::{Alone, Pool};
+pub use pool::{SingleThread, WorkerPool};
 pub use recorded::{Predicate, Reads, Recorded, Recorder};
 pub use runs::{Run, Runs};
-pub use speculate::{SpeculationCounts, SpeculationLimits, Speculator, Waiting};
+pub use speculate::{QueuedTransaction, SpeculationCounts, SpeculationLimits, Speculator};
 pub use statistics::Statistics;

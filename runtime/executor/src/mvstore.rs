@@ -17,11 +17,11 @@
 //! Invariant: a reader in an index saw exactly the content to which the key resolves at its position, with estimates
 //! resolved to their last content. All other readers have been returned to the writer that changed the content.
 
-use crate::few::Few;
 use crate::schedule::{Position, Reader};
 use crate::seed::Seed;
+use crate::small_deque::SmallDeque;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
-use corniche_state::{Account, StateView, Sum};
+use corniche_state::{Account, Delta, StateView};
 use corniche_types::{Address, B256, U256};
 use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
@@ -31,7 +31,7 @@ use std::hash::Hash;
 /// A key with more versions or more readers than this is folded up to the frontier.
 const FOLD_ABOVE: usize = 16;
 /// A reader that needs more additions than this waits until they are final, because it would be invalidated anyway.
-const ADDITIONS_READ_THROUGH: usize = 32;
+const MAX_PENDING_ADDITIONS: usize = 32;
 
 /// A key of the state.
 pub(crate) trait Key: Copy + Eq + Hash + Ord + Send + Sync {
@@ -59,13 +59,13 @@ impl Key for Address {
 /// A storage slot.
 impl Key for (Address, B256) {
     type Content = B256;
-    type Addition = Sum;
+    type Addition = Delta;
 
     fn read(&self, base: &dyn StateView) -> B256 {
         base.storage(&self.0, &self.1)
     }
 
-    fn add(content: &B256, sum: Sum) -> B256 {
+    fn add(content: &B256, sum: Delta) -> B256 {
         B256::from(sum.add_to(U256::from_be_bytes(content.0)))
     }
 }
@@ -79,12 +79,12 @@ pub(crate) enum Write<K: Key> {
 
 /// Result of a read.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Answer<C> {
+pub(crate) enum ReadResult<C> {
     Found(C),
     /// The writer at this position is about to write again (D1).
     Estimate(Position),
     /// Too many additions below come from transactions that are not final.
-    Unsettled,
+    NotFinal,
 }
 
 /// Identifies a cell without its key.
@@ -113,9 +113,9 @@ struct Cell<K: Key> {
     /// True if a final transaction has written the base.
     written: bool,
     /// By ascending position.
-    versions: Few<Version<K>>,
+    versions: SmallDeque<Version<K>>,
     /// By ascending position.
-    readers: Few<Reader>,
+    readers: SmallDeque<Reader>,
 }
 
 struct Version<K: Key> {
@@ -141,11 +141,11 @@ impl<K: Key> Cells<K> {
         reader: Option<Reader>,
         frontier: Position,
         base: &dyn StateView,
-    ) -> Answer<K::Content> {
+    ) -> ReadResult<K::Content> {
         self.with(key, base, |cell| {
-            cell.tidy(frontier);
-            let answer = cell.answer(position);
-            if let (Answer::Found(_), Some(reader)) = (&answer, reader) {
+            cell.compact(frontier);
+            let answer = cell.resolve(position);
+            if let (ReadResult::Found(_), Some(reader)) = (&answer, reader) {
                 cell.register(reader);
             }
             answer
@@ -153,20 +153,20 @@ impl<K: Key> Cells<K> {
     }
 
     /// Answers a predicate read before everything below is final. Never waits and registers no reader, because the
-    /// predicate is checked again later. Considers at most `ADDITIONS_READ_THROUGH` additions, so the content may be
+    /// predicate is checked again later. Considers at most `MAX_PENDING_ADDITIONS` additions, so the content may be
     /// out of date.
-    pub fn guess(&self, key: &K, position: Position, frontier: Position, base: &dyn StateView) -> K::Content {
+    pub fn read_speculative(&self, key: &K, position: Position, frontier: Position, base: &dyn StateView) -> K::Content {
         self.with(key, base, |cell| {
-            cell.tidy(frontier);
+            cell.compact(frontier);
             let end = cell.below(position);
-            let start = end.saturating_sub(ADDITIONS_READ_THROUGH);
+            let start = end.saturating_sub(MAX_PENDING_ADDITIONS);
             let from = (start..end).rev().find(|index| cell.is_value(*index));
             cell.apply(from.unwrap_or(start), end)
         })
     }
 
     /// Returns the content before `position`, and folds it. Everything below `position` must be final.
-    pub fn settled(&self, key: &K, position: Position, base: &dyn StateView) -> K::Content {
+    pub fn final_content(&self, key: &K, position: Position, base: &dyn StateView) -> K::Content {
         self.with(key, base, |cell| {
             cell.fold(position);
             cell.base.clone()
@@ -174,24 +174,24 @@ impl<K: Key> Cells<K> {
     }
 
     /// D2: writes or removes the version at `position`, and appends the readers that saw another content to
-    /// `invalidated`. `settled`: everything below `position` is final, and this write will not change.
+    /// `invalidated`. `is_final`: everything below `position` is final, and this write will not change.
     pub fn publish(
         &self,
         key: &K,
         position: Position,
         write: Option<Write<K>>,
-        settled: bool,
+        is_final: bool,
         base: &dyn StateView,
         invalidated: &mut Vec<Reader>,
     ) -> CellId {
         let (mut shard, shard_index, index) = self.locate(key, base);
-        shard.cells[index].publish(position, write, settled, invalidated);
+        shard.cells[index].publish(position, write, is_final, invalidated);
         CellId { shard: shard_index, index: index as u32 }
     }
 
     /// Removes the version at `position` from a known cell.
-    pub fn withdraw(&self, id: CellId, position: Position, settled: bool, invalidated: &mut Vec<Reader>) {
-        self.shard(id.shard).cells[id.index as usize].publish(position, None, settled, invalidated);
+    pub fn withdraw(&self, id: CellId, position: Position, is_final: bool, invalidated: &mut Vec<Reader>) {
+        self.shard(id.shard).cells[id.index as usize].publish(position, None, is_final, invalidated);
     }
 
     /// D3: marks the version at `position` as an estimate, because its writer runs again.
@@ -252,8 +252,8 @@ impl<K: Key> Cells<K> {
             hash,
             base: key.read(base),
             written: false,
-            versions: Few::default(),
-            readers: Few::default(),
+            versions: SmallDeque::default(),
+            readers: SmallDeque::default(),
         });
         shard.table.insert_unique(hash, index as u32, |index| cells[*index as usize].hash);
         (guard, shard_index, index)
@@ -297,23 +297,23 @@ impl<K: Key> Cell<K> {
         content.unwrap_or_else(|| self.base.clone())
     }
 
-    fn answer(&self, position: Position) -> Answer<K::Content> {
+    fn resolve(&self, position: Position) -> ReadResult<K::Content> {
         let end = self.below(position);
         let mut start = end;
         while start > 0 {
             start -= 1;
             let Some(version) = self.versions.get(start) else { break };
             if version.estimate {
-                return Answer::Estimate(version.position);
+                return ReadResult::Estimate(version.position);
             }
             if matches!(version.write, Write::Value(_)) {
                 break;
             }
-            if end - start > ADDITIONS_READ_THROUGH {
-                return Answer::Unsettled;
+            if end - start > MAX_PENDING_ADDITIONS {
+                return ReadResult::NotFinal;
             }
         }
-        Answer::Found(self.apply(start, end))
+        ReadResult::Found(self.apply(start, end))
     }
 
     fn register(&mut self, reader: Reader) {
@@ -329,8 +329,8 @@ impl<K: Key> Cell<K> {
         }
     }
 
-    fn publish(&mut self, position: Position, write: Option<Write<K>>, settled: bool, invalidated: &mut Vec<Reader>) {
-        if settled {
+    fn publish(&mut self, position: Position, write: Option<Write<K>>, is_final: bool, invalidated: &mut Vec<Reader>) {
+        if is_final {
             self.fold(position);
         }
         // Readers above the next value do not see this version.
@@ -348,7 +348,7 @@ impl<K: Key> Cell<K> {
 
         let index = self.below(position);
         let known = self.versions.get(index).is_some_and(|version| version.position == position);
-        if settled {
+        if is_final {
             if known {
                 self.versions.remove(index);
             }
@@ -381,7 +381,7 @@ impl<K: Key> Cell<K> {
         self.apply(self.last_value(end), end)
     }
 
-    fn tidy(&mut self, frontier: Position) {
+    fn compact(&mut self, frontier: Position) {
         if self.versions.len() > FOLD_ABOVE || self.readers.len() > FOLD_ABOVE {
             self.fold(frontier);
         }
@@ -440,7 +440,7 @@ mod tests {
     /// All transactions add to one number and nothing is final yet. Predicate reads, reads and writes all process a
     /// bounded number of additions, for every interleaving of readers and writers. So the total work is linear.
     #[test]
-    fn nobody_goes_through_many_additions() {
+    fn reads_traverse_few_additions() {
         let cells = Cells::new(1, 1, Seed::new(0, 0));
         let publish = |position| {
             let mut invalidated = Vec::new();
@@ -454,16 +454,17 @@ mod tests {
                 let reader = Reader { position: 2 * ADDERS - 1 - adder, incarnation: 1 };
                 let _ = cells.read(&Counted, reader.position, Some(reader), 0, &EmptyState);
             });
-            assert!(took <= 4 * (ADDITIONS_READ_THROUGH + 1), "{took} additions at {position}");
+            assert!(took <= 4 * (MAX_PENDING_ADDITIONS + 1), "{took} additions at {position}");
         }
         let mut guess = 0;
-        assert!(additions(|| guess = cells.guess(&Counted, 2 * ADDERS, 0, &EmptyState)) <= ADDITIONS_READ_THROUGH);
-        assert_eq!(guess, ADDITIONS_READ_THROUGH as u64, "out of date, as it may be");
-        assert_eq!(additions(|| assert_eq!(cells.read(&Counted, 2 * ADDERS, None, 0, &EmptyState), Answer::Unsettled)), 0);
+        assert!(additions(|| guess = cells.read_speculative(&Counted, 2 * ADDERS, 0, &EmptyState)) <= MAX_PENDING_ADDITIONS);
+        assert_eq!(guess, MAX_PENDING_ADDITIONS as u64, "out of date, as it may be");
+        assert_eq!(additions(|| assert_eq!(cells.read(&Counted, 2 * ADDERS, None, 0, &EmptyState), ReadResult::NotFinal)), 0);
         // Final additions are folded once, however many reads follow.
         let frontier = 2 * ADDERS;
-        let folding = additions(|| assert_eq!(cells.guess(&Counted, frontier, frontier, &EmptyState), u64::from(ADDERS)));
+        let folding =
+            additions(|| assert_eq!(cells.read_speculative(&Counted, frontier, frontier, &EmptyState), u64::from(ADDERS)));
         assert_eq!(folding, ADDERS as usize);
-        assert_eq!(additions(|| assert_eq!(cells.settled(&Counted, frontier, &EmptyState), u64::from(ADDERS))), 0);
+        assert_eq!(additions(|| assert_eq!(cells.final_content(&Counted, frontier, &EmptyState), u64::from(ADDERS))), 0);
     }
 }

@@ -10,20 +10,20 @@
 //! the order of the steps.
 
 use crate::attempt::Attempt;
-use crate::commit::Assembly;
-use crate::core::{Core, Work};
+use crate::commit::OutputBuilder;
+use crate::core::{Core, PendingResult};
 use crate::runs::runs;
 use crate::schedule::Schedule;
 use crate::seed::{Seed, splitmix};
-use crate::worker::{Ended, Step, Worker};
-use crate::{Alone, BlockOutput, Candidate, Pool, Recorded, Runs, Statistics};
+use crate::worker::{RunOutcome, Step, Worker};
+use crate::{BlockOutput, Candidate, Recorded, Runs, SingleThread, Statistics, WorkerPool};
 use corniche_state::StateView;
 use corniche_types::Address;
 use corniche_vm::{BlockEnv, Vm};
 use std::sync::OnceLock;
 
 /// Smaller blocks run on the caller's thread: waking others costs more than it saves.
-const SMALL: usize = 4;
+const MIN_PARALLEL_TRANSACTIONS: usize = 4;
 
 /// Executes the candidates with exactly the output of [`serial::execute_block`](crate::serial::execute_block).
 /// `recorded` holds results of earlier runs by position, to be adopted if they still hold. It may be shorter than the
@@ -37,23 +37,23 @@ pub fn execute_block(
     env: &BlockEnv,
     candidates: &[Candidate],
     fee_addresses: &[Address],
-    pool: &dyn Pool,
+    pool: &dyn WorkerPool,
     recorded: Vec<Option<Recorded>>,
 ) -> (BlockOutput, Runs) {
-    let pool = if candidates.len() < SMALL { &Alone } else { pool };
+    let pool = if candidates.len() < MIN_PARALLEL_TRANSACTIONS { &SingleThread } else { pool };
     let block = Block { vm, env, candidates, fee_addresses, offers: !recorded.is_empty() };
     let (core, mut statistics) = block.core(view, recorded, pool.threads());
     let workers: Vec<_> = (0..pool.threads()).map(|_| OnceLock::new()).collect();
-    let assembly = Assembly::new(candidates);
+    let assembly = OutputBuilder::new(candidates);
     pool.run(&|index| {
         let _guard = CloseOnPanic(&core.schedule);
         // The other workers start meanwhile. A single worker executes in order and never meets a conflict.
         if index == 0 && pool.threads() > 1 {
-            core.foresee(candidates);
+            core.predict_conflicts(candidates);
         }
         let mut worker = Worker::new();
         let mut run = |attempt: &Attempt<'_>| Some(block.run(&core, attempt));
-        while worker.step(&core, &mut run) == Step::Done || core.schedule.sleep() {}
+        while worker.step(&core, &mut run) == Step::Progressed || core.schedule.sleep() {}
         let _ = workers[index].set((worker.statistics, worker.taken));
         if core.is_complete() {
             assembly.work(&core);
@@ -83,13 +83,13 @@ pub fn execute_block_stepped(
     let block = Block { vm, env, candidates, fee_addresses, offers: !recorded.is_empty() };
     let (core, mut statistics) = block.core(view, recorded, workers);
     if workers > 1 {
-        core.foresee(candidates);
+        core.predict_conflicts(candidates);
     }
     let mut workers: Vec<Worker<'_>> = (0..workers.max(1)).map(|_| Worker::new()).collect();
     let mut run = |attempt: &Attempt<'_>| Some(block.run(&core, attempt));
     let mut random = seed;
     // The first worker, in a random order, that has work takes a step.
-    while workers.iter_mut().any(|worker| worker.step(&core, &mut run) == Step::Done) {
+    while workers.iter_mut().any(|worker| worker.step(&core, &mut run) == Step::Progressed) {
         let count = workers.len() as u64;
         workers.swap(0, (splitmix(&mut random) % count) as usize);
     }
@@ -100,7 +100,7 @@ pub fn execute_block_stepped(
     );
     workers.iter().for_each(|worker| statistics += worker.statistics);
     block.stop_at_fault(&core);
-    let assembly = Assembly::new(candidates);
+    let assembly = OutputBuilder::new(candidates);
     assembly.work(&core);
     let output = assembly.output();
     let runs = runs(candidates.len(), &output.skipped, statistics, workers.iter().map(|worker| &worker.taken));
@@ -125,7 +125,7 @@ impl Block<'_> {
         let offered = recorded.iter().flatten().count() as u64;
         let statistics = Statistics { transactions, offered, ..Statistics::default() };
         let mut recorded = recorded.into_iter();
-        let work = |_| Work { recorded: recorded.next().flatten().map(Box::new), ..Work::default() };
+        let work = |_| PendingResult { recorded: recorded.next().flatten().map(Box::new), ..PendingResult::default() };
         let works = self.candidates.iter().map(work);
         // Only addresses that are paid in this block: reading any other account needs no wait for the frontier.
         let mut paid = vec![false; self.fee_addresses.len() + 1];
@@ -135,26 +135,26 @@ impl Block<'_> {
         (Core::new(view, works, recipients, threads, &seed), statistics)
     }
 
-    fn run(&self, core: &Core<'_>, attempt: &Attempt<'_>) -> Ended {
+    fn run(&self, core: &Core<'_>, attempt: &Attempt<'_>) -> RunOutcome {
         let position = attempt.reader.position;
         let candidate = &self.candidates[position as usize];
         let transaction = match &candidate.verified {
             Ok(transaction) => transaction,
-            Err(reason) => return Ended::Never(*reason),
+            Err(reason) => return RunOutcome::Invalid(*reason),
         };
         let tip_to = self.fee_addresses.get(candidate.author.as_usize()).copied().unwrap_or(self.env.coinbase);
         if self.offers
             && let Some(recorded) = core.schedule.with_result(position, |work| work.recorded.take())
         {
-            if recorded.is_of(transaction, &tip_to, self.env) && attempt.holds(&recorded) {
-                return Ended::Adopted(recorded.outcome);
+            if recorded.is_for(transaction, &tip_to, self.env) && attempt.holds(&recorded) {
+                return RunOutcome::Adopted(recorded.outcome);
             }
             if attempt.halt().is_some() {
                 core.schedule.with_result(position, |work| work.recorded = Some(recorded));
-                return Ended::Undecided;
+                return RunOutcome::Undecided;
             }
         }
-        Ended::Ran(self.vm.transact(attempt, self.env, transaction, tip_to))
+        RunOutcome::Ran(self.vm.transact(attempt, self.env, transaction, tip_to))
     }
 
     fn stop_at_fault(&self, core: &Core<'_>) {
@@ -185,7 +185,7 @@ mod tests {
 
     /// The position of a key in the tables follows from the node's secret, not only from public values.
     #[test]
-    fn the_nodes_secret_reaches_the_tables() {
+    fn table_secret_seeds_hash_tables() {
         let hashes = [1, 2].map(|table_secret| {
             let vm = Vm::new(&VmConfig { executors: 1, callers: 0, table_secret, ..VmConfig::default() }, Arc::new(NoCache));
             let env = BlockEnv {

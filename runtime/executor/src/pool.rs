@@ -1,7 +1,7 @@
 //! Thread pools, provided by the caller: this crate starts no threads.
 
 /// Worker threads, each with [`corniche_vm::THREAD_STACK_BYTES`] of stack, because contracts run on them.
-pub trait Pool: Send + Sync {
+pub trait WorkerPool: Send + Sync {
     /// Number of threads; at least 1.
     fn threads(&self) -> usize;
 
@@ -13,9 +13,9 @@ pub trait Pool: Send + Sync {
 
 /// Runs the job on the caller's thread.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
+pub struct SingleThread;
 
-impl Pool for Alone {
+impl WorkerPool for SingleThread {
     fn threads(&self) -> usize {
         1
     }

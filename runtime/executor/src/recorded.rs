@@ -4,7 +4,7 @@
 //! Reads are recorded by content: only the value counts, not its writer or its position.
 
 use corniche_crypto::VerifiedTransaction;
-use corniche_state::{Account, StateView, lies_within};
+use corniche_state::{Account, StateView, is_in_range};
 use corniche_types::{Address, B256, Bytes, SkipReason, U256};
 use corniche_vm::{BlockEnv, BlockReads, Executed, NotExecuted, Vm};
 use std::sync::{Mutex, PoisonError};
@@ -41,14 +41,14 @@ pub struct Predicate {
 
 impl Predicate {
     /// Returns the answer if the slot holds `value`.
-    pub fn ask(&self, value: &B256) -> bool {
-        lies_within(value, &self.low, &self.high)
+    pub fn evaluate(&self, value: &B256) -> bool {
+        is_in_range(value, &self.low, &self.high)
     }
 }
 
 impl Reads {
     /// Returns whether every read has the same result on `view`.
-    pub fn hold(&self, view: &dyn StateView) -> bool {
+    pub fn still_hold(&self, view: &dyn StateView) -> bool {
         self.accounts.iter().all(|(address, account)| view.account(address) == *account)
             && self.storage.iter().all(|((address, slot), value)| view.storage(address, slot) == *value)
             && self
@@ -80,10 +80,10 @@ impl Recorded {
     }
 
     /// Returns whether this is the result of `transaction`, and the block fields it read have equal values in `env`.
-    pub fn is_of(&self, transaction: &VerifiedTransaction, tip_to: &Address, env: &BlockEnv) -> bool {
+    pub fn is_for(&self, transaction: &VerifiedTransaction, tip_to: &Address, env: &BlockEnv) -> bool {
         self.transaction_hash == transaction.transaction().hash()
             && self.tip_to == *tip_to
-            && self.block_reads.hold(&self.env, env)
+            && self.block_reads.still_hold(&self.env, env)
     }
 
     /// Returns the approximate memory use in bytes.

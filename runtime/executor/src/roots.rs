@@ -9,19 +9,19 @@ use alloy_trie::{EMPTY_ROOT_HASH, HashBuilder, Nibbles};
 use corniche_types::B256;
 use std::ops::Range;
 
-const BRANCH: usize = 16;
+const BRANCH_WIDTH: usize = 16;
 /// Branch nodes per piece. A piece is large enough that distributing pieces costs nothing.
-const BRANCHES: usize = 4;
+const BRANCHES_PER_PIECE: usize = 4;
 
 /// Returns the number of pieces for a trie of `items` items.
 pub(crate) fn pieces(items: usize) -> usize {
-    items.div_ceil(BRANCH * BRANCHES)
+    items.div_ceil(BRANCH_WIDTH * BRANCHES_PER_PIECE)
 }
 
 /// Returns the items of a piece.
 pub(crate) fn items_of(piece: usize, items: usize) -> Range<usize> {
-    let start = piece * BRANCH * BRANCHES;
-    start..(start + BRANCH * BRANCHES).min(items)
+    let start = piece * BRANCH_WIDTH * BRANCHES_PER_PIECE;
+    start..(start + BRANCH_WIDTH * BRANCHES_PER_PIECE).min(items)
 }
 
 /// A hashed piece.
@@ -40,12 +40,12 @@ enum Node {
 impl Piece {
     /// Hashes the items of a piece. `encode` appends item i, in at least 32 bytes.
     pub fn new(items: Range<usize>, mut encode: impl FnMut(usize, &mut Vec<u8>)) -> Self {
-        let mut nodes = Vec::with_capacity(BRANCHES + 1);
+        let mut nodes = Vec::with_capacity(BRANCHES_PER_PIECE + 1);
         let mut buffer = Vec::new();
         let mut next = items.start;
         while next < items.end {
             // Item 0 has no siblings.
-            let end = if next == 0 { 1 } else { ((next / BRANCH + 1) * BRANCH).min(items.end) };
+            let end = if next == 0 { 1 } else { ((next / BRANCH_WIDTH + 1) * BRANCH_WIDTH).min(items.end) };
             if end - next == 1 {
                 let mut item = Vec::new();
                 encode(next, &mut item);
@@ -55,8 +55,8 @@ impl Piece {
                 for item in next..end {
                     buffer.clear();
                     encode(item, &mut buffer);
-                    debug_assert!(buffer.len() >= 32, "a node this small stands in its parent, not beside it");
-                    branch.add_leaf(Nibbles::from_nibbles([(item % BRANCH) as u8]), &buffer);
+                    debug_assert!(buffer.len() >= 32, "a node this small is embedded in its parent");
+                    branch.add_leaf(Nibbles::from_nibbles([(item % BRANCH_WIDTH) as u8]), &buffer);
                 }
                 nodes.push(Node::Branch(branch.root()));
             }
@@ -83,7 +83,7 @@ pub(crate) fn root(pieces: impl IntoIterator<Item = Piece>) -> B256 {
             Node::Branch(hash) => builder.add_branch(key(index).slice(..key(index).len() - 1), hash, false),
             Node::Item(item) => builder.add_leaf(key(index), &item),
         }
-        index = (index / BRANCH + 1) * BRANCH;
+        index = (index / BRANCH_WIDTH + 1) * BRANCH_WIDTH;
     }
     if let Some(first) = first {
         builder.add_leaf(key(0), &first);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn in_pieces_as_in_one() {
+    fn root_of_pieces_matches_whole() {
         for items in (0..300).chain([1_000, 4_095, 4_096, 4_097, 65_700]) {
             let all: Vec<Vec<u8>> = (0..items).map(item).collect();
             let whole = alloy_trie::root::ordered_trie_root_with_encoder(&all, |item, out| out.extend_from_slice(item));

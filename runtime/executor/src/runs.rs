@@ -27,7 +27,7 @@ pub struct Run {
 
 /// An attempt that a worker ended.
 #[derive(Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct EndedAttempt {
     pub reader: Reader,
     /// True if the virtual machine ran it, false if a recorded result was adopted.
     pub ran: bool,
@@ -38,14 +38,14 @@ pub(crate) fn runs<'w>(
     candidates: usize,
     skipped: &[Skipped],
     statistics: Statistics,
-    workers: impl ExactSizeIterator<Item = &'w Vec<Taken>>,
+    workers: impl ExactSizeIterator<Item = &'w Vec<EndedAttempt>>,
 ) -> Runs {
     let threads = workers.len();
     // Only the newest attempt counts (D6).
     let mut all = vec![(0, Run::default()); candidates];
     for (worker, ended) in workers.enumerate() {
         let lane = u8::try_from(worker).unwrap_or(u8::MAX);
-        for Taken { reader: Reader { position, incarnation }, ran } in ended.iter().copied() {
+        for EndedAttempt { reader: Reader { position, incarnation }, ran } in ended.iter().copied() {
             let (newest, run) = &mut all[position as usize];
             run.runs = run.runs.saturating_add(u8::from(ran));
             if incarnation > *newest {
@@ -66,8 +66,8 @@ mod tests {
     /// Position 0 ran on both lanes, last on the first. 1 was adopted and then ran after all. 2 is skipped. 3 was
     /// adopted.
     #[test]
-    fn the_newest_attempt_says_the_lane_and_all_runs_count() {
-        let taken = |position, incarnation, ran| Taken { reader: Reader { position, incarnation }, ran };
+    fn newest_attempt_determines_lane() {
+        let taken = |position, incarnation, ran| EndedAttempt { reader: Reader { position, incarnation }, ran };
         let first = vec![taken(0, 1, true), taken(1, 1, false), taken(0, 3, true)];
         let second = vec![taken(0, 2, true), taken(2, 1, true), taken(3, 1, false), taken(1, 2, true)];
         let skipped = [Skipped { position: 2, hash: B256::ZERO, reason: SkipReason::Undecodable }];

@@ -2,7 +2,7 @@
 //! D7).
 //!
 //! ```text
-//!             start               finish               settle, in order
+//!             start               finish               finalize, in order
 //!   Ready ───────────▶ Running ───────────▶ Executed ───────────▶ Final
 //!     ▲                 │  │ ▲                  │
 //!     │  the other one  │  └─┼── stale ◀────────┘ a write below it changed what it had read
@@ -13,9 +13,9 @@
 //! first. A worker that finishes a transaction continues with one that waited for it. A worker without work sleeps.
 //!
 //! Invariants:
-//! - One worker at a time owns a position, from `start` until `finish`, `wait` or `settle` takes it back.
+//! - One worker at a time owns a position, from `start` until `finish`, `wait` or `finalize` takes it back.
 //! - Everything below the frontier is final. The transaction at the frontier is running, about to run, or about to be
-//!   settled by the worker that executed it, so no search is needed and none is forgotten. The worker that executes p
+//!   made final by the worker that executed it, so no search is needed and none is forgotten. The worker that executes p
 //!   reads the frontier after it has set the status. The worker that moves the frontier to p reads p's status after
 //!   that. Both hold the lock of p.
 //! - A transaction waits only for lower ones, so the lowest that is not final never waits.
@@ -36,7 +36,7 @@ pub(crate) struct Reader {
 }
 
 /// D7: after this many attempts without a result, a transaction waits until all earlier ones are final.
-pub(crate) const ATTEMPTS: u32 = 3;
+pub(crate) const MAX_ATTEMPTS: u32 = 3;
 
 /// `T` is a transaction's result so far: protected by its lock, used only by the owner of its position.
 pub(crate) struct Schedule<T> {
@@ -90,7 +90,7 @@ struct Queue {
 
 /// How long to wait for a lower position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum WaitFor {
     Executed,
     /// An executed transaction may have read a wrong value. Certain dependents would continue from its result, and
     /// theirs from that one: a wave of wrong results just ahead of the right ones.
@@ -99,29 +99,29 @@ pub(crate) enum Until {
 
 /// Result of [`Schedule::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waits {
-    Yes,
+pub(crate) enum WaitResult {
+    Waiting,
     /// The lower position has already reached that status.
-    Over,
+    AlreadyReached,
 }
 
 /// Result of [`Schedule::finish`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Finished {
+pub(crate) enum FinishResult {
     /// A value it read changed. `true`: the caller must run it again; `false`: it is parked.
     Stale(bool),
     /// These positions waited for it; the caller must run them.
     Executed(Vec<Position>),
 }
 
-/// Result of [`Schedule::settle`].
+/// Result of [`Schedule::finalize`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
+pub(crate) enum FinalizeResult {
     /// Continue with the next position. The listed ones waited for this one; the caller must run them.
     Final(Vec<Position>),
     /// The caller must run it, on final values.
     Run,
-    /// Another worker will settle it.
+    /// Another worker will make it final.
     Later,
 }
 
@@ -215,30 +215,30 @@ impl<T> Schedule<T> {
         (Reader { position, incarnation: state.attempt }, self.frontier())
     }
 
-    /// D1: makes `position` wait for the lower `earlier`. Returns `Over`, without a change, if that one has already
+    /// D1: makes `position` wait for the lower `earlier`. Returns `AlreadyReached`, without a change, if that one has already
     /// reached the status.
-    pub fn wait(&self, position: Position, earlier: Position, until: Until) -> Waits {
+    pub fn wait(&self, position: Position, earlier: Position, until: WaitFor) -> WaitResult {
         debug_assert!(earlier < position, "waiting goes downwards");
         let of_earlier = &mut *self.state(earlier);
         let queue = match (until, of_earlier.status) {
-            (_, Status::Final) | (Until::Executed, Status::Executed) => return Waits::Over,
-            (Until::Executed, _) => &mut of_earlier.waiting,
-            (Until::Final, _) => &mut of_earlier.until_final,
+            (_, Status::Final) | (WaitFor::Executed, Status::Executed) => return WaitResult::AlreadyReached,
+            (WaitFor::Executed, _) => &mut of_earlier.waiting,
+            (WaitFor::Final, _) => &mut of_earlier.until_final,
         };
         self.state(position).status = Status::Waiting;
         queue.push(position);
-        Waits::Yes
+        WaitResult::Waiting
     }
 
     /// Returns a position that was not run, or whose attempt had no result. True: the caller must run it again. False:
     /// it is parked, because it has used up its attempts or `for_frontier` is set (D7).
-    pub fn again(&self, position: Position, for_frontier: bool) -> bool {
+    pub fn requeue(&self, position: Position, for_frontier: bool) -> bool {
         let mut state = self.state(position);
         self.retry(position, &mut state, for_frontier)
     }
 
     fn retry(&self, position: Position, state: &mut State<T>, for_frontier: bool) -> bool {
-        let parked = (for_frontier || state.attempt >= ATTEMPTS) && self.frontier() < position;
+        let parked = (for_frontier || state.attempt >= MAX_ATTEMPTS) && self.frontier() < position;
         state.status = if parked { Status::Parked } else { Status::Ready };
         !parked
     }
@@ -248,16 +248,16 @@ impl<T> Schedule<T> {
         self.slots[reader.position as usize].stale.load(Ordering::Acquire) >= reader.incarnation as usize
     }
 
-    /// D3: handles a change of a value that `reader` has read. If it has executed, `take_back` withdraws its result,
+    /// D3: handles a change of a value that `reader` has read. If it has executed, `withdraw_result` withdraws its result,
     /// and it runs again. Returns false if the attempt is no longer current.
-    pub fn invalidate(&self, reader: Reader, take_back: impl FnOnce(&mut T)) -> bool {
+    pub fn invalidate(&self, reader: Reader, withdraw_result: impl FnOnce(&mut T)) -> bool {
         let mut state = self.state(reader.position);
         if state.attempt != reader.incarnation || !matches!(state.status, Status::Running | Status::Executed) {
             return false;
         }
         self.slots[reader.position as usize].stale.store(reader.incarnation as usize, Ordering::Release);
         if state.status == Status::Executed {
-            take_back(&mut state.result);
+            withdraw_result(&mut state.result);
             let ready = self.retry(reader.position, &mut state, false);
             drop(state);
             if ready {
@@ -267,19 +267,19 @@ impl<T> Schedule<T> {
         true
     }
 
-    /// Ends an attempt with `result`. If a value it read has changed, `take_back` withdraws what it published.
-    pub fn finish(&self, reader: Reader, result: T, take_back: impl FnOnce(&mut T)) -> Finished {
+    /// Ends an attempt with `result`. If a value it read has changed, `withdraw_result` withdraws what it published.
+    pub fn finish(&self, reader: Reader, result: T, withdraw_result: impl FnOnce(&mut T)) -> FinishResult {
         let mut state = self.state(reader.position);
         debug_assert_eq!((state.status, state.attempt), (Status::Running, reader.incarnation), "{reader:?}");
         state.result = result;
         if self.is_stale(reader) {
-            take_back(&mut state.result);
-            return Finished::Stale(self.retry(reader.position, &mut state, false));
+            withdraw_result(&mut state.result);
+            return FinishResult::Stale(self.retry(reader.position, &mut state, false));
         }
         state.status = Status::Executed;
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
-        Finished::Executed(self.ready(waiting))
+        FinishResult::Executed(self.ready(waiting))
     }
 
     fn ready(&self, waiting: Vec<Position>) -> Vec<Position> {
@@ -290,15 +290,15 @@ impl<T> Schedule<T> {
     }
 
     /// D4: makes `position` final if it is at the frontier, has executed, and `holds` accepts its result.
-    pub fn settle(&self, position: Position, holds: impl FnOnce(&mut T) -> bool) -> Settled {
+    pub fn finalize(&self, position: Position, holds: impl FnOnce(&mut T) -> bool) -> FinalizeResult {
         let Some(slot) = self.slots.get(position as usize) else {
             self.close();
-            return Settled::Later;
+            return FinalizeResult::Later;
         };
         let mut guard = lock(&slot.state);
         let state = &mut *guard;
         if self.frontier() != position {
-            return Settled::Later;
+            return FinalizeResult::Later;
         }
         match state.status {
             Status::Executed if holds(&mut state.result) => {
@@ -306,13 +306,13 @@ impl<T> Schedule<T> {
                 self.frontier.store(position as usize + 1, Ordering::Release);
                 let waiting = std::mem::take(&mut state.until_final);
                 drop(guard);
-                Settled::Final(self.ready(waiting))
+                FinalizeResult::Final(self.ready(waiting))
             }
             Status::Executed | Status::Parked => {
                 state.status = Status::Ready;
-                Settled::Run
+                FinalizeResult::Run
             }
-            Status::Ready | Status::Running | Status::Waiting | Status::Final => Settled::Later,
+            Status::Ready | Status::Running | Status::Waiting | Status::Final => FinalizeResult::Later,
         }
     }
 

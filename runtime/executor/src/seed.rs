@@ -46,7 +46,7 @@ mod tests {
 
     /// The keys collide without a secret: each has eight zero bytes where the hash multiplies by a seed of zero.
     #[test]
-    fn keys_that_collide_without_a_secret_do_not_with_one() {
+    fn secret_prevents_chosen_collisions() {
         let keys = |salt: u64| (0..1_000u64).map(move |number| ([0u64, salt], number.to_le_bytes()));
         let distinct = |seed: &Seed| keys(7).map(|key| seed.hash(&key)).collect::<BTreeSet<_>>().len();
         assert_eq!(distinct(&Seed::new(1, 2)), 1_000);

@@ -41,7 +41,7 @@ pub fn execute_block(
                 executed.push(candidate.raw.clone());
             }
             Err(NotExecuted::Skipped(reason)) => skipped.push(candidate.skipped(position, reason)),
-            Err(NotExecuted::Interrupted) => unreachable!("nothing here takes an answer back"),
+            Err(NotExecuted::Interrupted) => unreachable!("a serial run is never interrupted"),
             Err(NotExecuted::Fault(fault)) => panic!("block {}, transaction {position}: {fault}", env.number),
         }
     }

@@ -1,12 +1,12 @@
 //! Speculative execution of transactions before they are ordered (rules S1 to S6 of Basil in a chain).
 //!
-//! 1. [`Speculator::offer`] takes a proposal's transactions as soon as the proposal is seen. They queue in that order,
+//! 1. [`Speculator::enqueue`] takes a proposal's transactions as soon as the proposal is seen. They queue in that order,
 //!    which is their provisional position (S1).
 //! 2. [`Speculator::next_waiting`] and [`Speculator::run`] run one transaction at a time while the thread is idle, on
 //!    the newest state plus the provisional results so far. The result is kept with everything it depends on, by
 //!    content ([`Recorded`]).
 //! 3. [`Speculator::take`] passes the results of an ordered block's transactions to the executor. It adopts those whose
-//!    reads resolve to equal values in their final position (S2). [`Speculator::settle`] then drops the results that
+//!    reads resolve to equal values in their final position (S2). [`Speculator::retire`] then drops the results that
 //!    the block made useless.
 //!
 //! Invariants: nothing here affects the outcome of a block. A missing, stale or misplaced result costs a run, never
@@ -43,22 +43,22 @@ impl Default for SpeculationLimits {
 #[derive(Debug, Default)]
 pub struct Speculator {
     limits: SpeculationLimits,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedTransaction>,
     /// Results in the order of their first run, by number.
-    results: BTreeMap<u64, Kept>,
+    results: BTreeMap<u64, CachedResult>,
     by_hash: BTreeMap<B256, u64>,
     /// Number of the last result.
     count: u64,
-    /// Number of settled blocks.
+    /// Number of executed blocks.
     blocks: u64,
     /// Usage by author: everything that waits or is kept.
-    used: BTreeMap<ValidatorIndex, Used>,
+    used: BTreeMap<ValidatorIndex, AuthorUsage>,
     counts: SpeculationCounts,
-    /// Changes of the kept results up to `gathered`, on top of the state.
+    /// Changes of the kept results up to `verified_up_to`, on top of the state.
     provisional: Changes,
     /// Number of the last result that is known to hold in its place. After an unexpected block it is lower than
     /// `count`: the remaining results are then checked again, a few per step, before a new transaction runs.
-    gathered: u64,
+    verified_up_to: u64,
 }
 
 /// Counters of speculative execution (S6).
@@ -74,28 +74,28 @@ pub struct SpeculationCounts {
 
 /// Maximum number of results checked per step. A step ends at the first result that must run again, so ordered work
 /// waits for at most one run.
-const CHECKS_PER_STEP: usize = 16;
+const MAX_CHECKS_PER_STEP: usize = 16;
 
 /// A transaction that was seen and has not run yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct QueuedTransaction {
     pub author: ValidatorIndex,
     pub raw: Bytes,
     hash: B256,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedResult {
     recorded: Recorded,
     transaction: VerifiedTransaction,
     author: ValidatorIndex,
     bytes: usize,
-    /// Number of settled blocks at its first run.
+    /// Number of executed blocks at its first run.
     since: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Used {
+struct AuthorUsage {
     transactions: usize,
     bytes: usize,
 }
@@ -107,7 +107,7 @@ impl Speculator {
 
     /// Queues a proposal's transactions. Those above the author's share are skipped, and run only when they are
     /// ordered.
-    pub fn offer(&mut self, author: ValidatorIndex, transactions: impl IntoIterator<Item = Bytes>) {
+    pub fn enqueue(&mut self, author: ValidatorIndex, transactions: impl IntoIterator<Item = Bytes>) {
         for raw in transactions {
             let hash = keccak256(&raw);
             if self.by_hash.contains_key(&hash) {
@@ -117,7 +117,7 @@ impl Speculator {
                 self.counts.passed_over += 1;
                 continue;
             }
-            self.waiting.push_back(Waiting { author, raw, hash });
+            self.waiting.push_back(QueuedTransaction { author, raw, hash });
         }
     }
 
@@ -125,26 +125,26 @@ impl Speculator {
     /// the first one that no longer holds, which it runs again: all results that depend on it would fail too. Returns
     /// false when all results hold.
     pub fn repair(&mut self, vm: &Vm, state: &dyn StateView, env: &BlockEnv) -> bool {
-        let behind = self.gathered.saturating_add(1)..;
-        let numbers: Vec<u64> = self.results.range(behind).map(|(number, _)| *number).take(CHECKS_PER_STEP).collect();
+        let behind = self.verified_up_to.saturating_add(1)..;
+        let numbers: Vec<u64> = self.results.range(behind).map(|(number, _)| *number).take(MAX_CHECKS_PER_STEP).collect();
         for number in &numbers {
-            self.gathered = *number;
-            if !self.adopt_again(*number, state, env) {
-                self.run_again(*number, vm, state, env);
+            self.verified_up_to = *number;
+            if !self.recheck(*number, state, env) {
+                self.rerun(*number, vm, state, env);
                 break;
             }
         }
         if numbers.is_empty() {
-            self.gathered = self.count;
+            self.verified_up_to = self.count;
         }
         !numbers.is_empty()
     }
 
     /// Adds a result to the provisional changes; returns false if it does not hold there.
-    fn adopt_again(&mut self, number: u64, state: &dyn StateView, env: &BlockEnv) -> bool {
-        let Some(Kept { recorded, transaction, .. }) = self.results.get(&number) else { return true };
+    fn recheck(&mut self, number: u64, state: &dyn StateView, env: &BlockEnv) -> bool {
+        let Some(CachedResult { recorded, transaction, .. }) = self.results.get(&number) else { return true };
         let now = Overlay { base: state, changes: &self.provisional };
-        let holds = recorded.is_of(transaction, &recorded.tip_to, env) && recorded.reads.hold(&now);
+        let holds = recorded.is_for(transaction, &recorded.tip_to, env) && recorded.reads.still_hold(&now);
         if holds {
             let changed = changes_of(recorded, &now);
             self.provisional.merge(changed);
@@ -153,8 +153,8 @@ impl Speculator {
     }
 
     /// Runs a transaction again and replaces its result.
-    fn run_again(&mut self, number: u64, vm: &Vm, state: &dyn StateView, env: &BlockEnv) {
-        let Some(Kept { recorded, transaction, author, since, .. }) = self.forget(number) else { return };
+    fn rerun(&mut self, number: u64, vm: &Vm, state: &dyn StateView, env: &BlockEnv) {
+        let Some(CachedResult { recorded, transaction, author, since, .. }) = self.remove_result(number) else { return };
         if let Some((recorded, changed)) = self.attempt(vm, state, env, &transaction, recorded.tip_to)
             && self.keep(number, author, &transaction, recorded, since)
         {
@@ -163,7 +163,7 @@ impl Speculator {
     }
 
     /// Returns the transaction that has waited longest. The caller verifies it and passes it to [`Self::run`].
-    pub fn next_waiting(&mut self) -> Option<Waiting> {
+    pub fn next_waiting(&mut self) -> Option<QueuedTransaction> {
         let waiting = self.waiting.pop_front()?;
         self.release(waiting.author, waiting.raw.len());
         Some(waiting)
@@ -187,9 +187,9 @@ impl Speculator {
         let Some((recorded, changed)) = self.attempt(vm, state, env, transaction, tip_to) else { return };
         let number = self.count + 1;
         if self.keep(number, author, transaction, recorded, self.blocks) {
-            if self.gathered == self.count {
+            if self.verified_up_to == self.count {
                 self.provisional.merge(changed);
-                self.gathered = number;
+                self.verified_up_to = number;
             }
             self.count = number;
         }
@@ -233,7 +233,7 @@ impl Speculator {
         let fits = self.reserve(author, bytes);
         if fits {
             self.by_hash.insert(recorded.transaction_hash, number);
-            self.results.insert(number, Kept { recorded, transaction: transaction.clone(), author, bytes, since });
+            self.results.insert(number, CachedResult { recorded, transaction: transaction.clone(), author, bytes, since });
         }
         fits
     }
@@ -250,14 +250,14 @@ impl Speculator {
     /// Removes and returns the result for this candidate, if any.
     pub fn take(&mut self, candidate: &Candidate) -> Option<Recorded> {
         let hash = candidate.verified.as_ref().ok()?.transaction().hash();
-        let kept = self.forget(*self.by_hash.get(&hash)?)?;
+        let kept = self.remove_result(*self.by_hash.get(&hash)?)?;
         Some(kept.recorded)
     }
 
     /// Updates the results after a block of these candidates; none of them needs to run any more. `as_expected`: all of
     /// them had results that were adopted. Then their provisional changes are now final, and the remaining ones still
     /// hold on top.
-    pub fn settle(&mut self, candidates: &[Candidate], as_expected: bool) {
+    pub fn retire(&mut self, candidates: &[Candidate], as_expected: bool) {
         self.blocks += 1;
         let settled: BTreeSet<B256> = candidates.iter().map(Candidate::hash).collect();
         let waiting = std::mem::take(&mut self.waiting);
@@ -274,13 +274,13 @@ impl Speculator {
             self.results.iter().take_while(|(_, kept)| kept.since < oldest).map(|(number, _)| *number).collect();
         let as_expected = as_expected && expired.is_empty();
         for number in pointless.into_iter().chain(expired) {
-            self.forget(number);
+            self.remove_result(number);
         }
         // Changes that became final stay here until they outweigh the rest.
         let keys = self.provisional.accounts.len() + self.provisional.storage.len();
         if !as_expected || keys > 1_024 + 16 * self.results.len() {
             self.provisional = Changes::default();
-            self.gathered = 0;
+            self.verified_up_to = 0;
         }
     }
 
@@ -303,7 +303,7 @@ impl Speculator {
         self.results.len()
     }
 
-    fn forget(&mut self, number: u64) -> Option<Kept> {
+    fn remove_result(&mut self, number: u64) -> Option<CachedResult> {
         let kept = self.results.remove(&number)?;
         self.by_hash.remove(&kept.recorded.transaction_hash);
         self.release(kept.author, kept.bytes);

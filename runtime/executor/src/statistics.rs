@@ -14,7 +14,7 @@ pub struct Statistics {
     /// Runs that stopped at a value that is about to change, to wait for its writer.
     pub suspensions: u64,
     /// Transactions delayed before they ran, because a conflict with an earlier one was predicted.
-    pub foreseen: u64,
+    pub predicted_conflicts: u64,
     /// Results invalidated because a value that they had read changed.
     pub invalidations: u64,
     /// Results invalidated because a predicate read, or the bound of an addition, no longer held.
@@ -33,7 +33,7 @@ impl AddAssign for Statistics {
         self.executions += more.executions;
         self.re_executions += more.re_executions;
         self.suspensions += more.suspensions;
-        self.foreseen += more.foreseen;
+        self.predicted_conflicts += more.predicted_conflicts;
         self.invalidations += more.invalidations;
         self.bounds_violated += more.bounds_violated;
         self.serial_fallbacks += more.serial_fallbacks;

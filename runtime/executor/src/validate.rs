@@ -8,10 +8,10 @@
 //! Predicate reads are not invalidated by every change. They are evaluated again when everything below is final (D8).
 
 use crate::Predicate;
-use crate::core::{Core, Outcome, Published, Work};
+use crate::core::{Core, Outcome, PendingResult, Published};
 use crate::mvstore::{CellId, Cells, Write};
 use crate::schedule::{Position, Reader};
-use corniche_state::{Account, StateView, Sum};
+use corniche_state::{Account, Delta, StateView};
 use corniche_types::{Address, B256, U256};
 use corniche_vm::Executed;
 use std::collections::btree_map::IntoIter;
@@ -23,7 +23,9 @@ pub(crate) fn predicates_hold(
     position: Position,
     predicates: &[Predicate],
 ) -> bool {
-    predicates.iter().all(|predicate| predicate.ask(&storage.settled(&predicate.key, position, base)) == predicate.answer)
+    predicates
+        .iter()
+        .all(|predicate| predicate.evaluate(&storage.final_content(&predicate.key, position, base)) == predicate.answer)
 }
 
 /// D2: publishes an attempt's result to the store, key by key.
@@ -34,12 +36,12 @@ pub(crate) struct Publication {
     accounts: IntoIter<Address, Option<Account>>,
     balances: IntoIter<Address, U256>,
     storage: IntoIter<(Address, B256), B256>,
-    counters: IntoIter<(Address, B256), Sum>,
-    work: Work,
+    counters: IntoIter<(Address, B256), Delta>,
+    work: PendingResult,
     /// Cells that earlier attempts published and this one does not.
     left: Option<Published>,
     invalidated: Vec<Reader>,
-    /// Hash of the key read by the `invalidated` readers, for foresight.
+    /// Hash of the key read by the `invalidated` readers, for conflict prediction.
     key: u64,
     /// Number of results and attempts invalidated so far.
     pub invalidations: u64,
@@ -68,7 +70,7 @@ impl Publication {
             balances: additions.balances.into_iter(),
             storage: changes.storage.into_iter(),
             counters: additions.counters.into_iter(),
-            work: Work { outcome: Some(outcome), predicates, ..Work::default() },
+            work: PendingResult { outcome: Some(outcome), predicates, ..PendingResult::default() },
             left: None,
             invalidated: Vec::new(),
             key: 0,
@@ -82,7 +84,7 @@ impl Publication {
         if let Some(reader) = self.invalidated.pop() {
             if core.invalidate(reader) {
                 self.invalidations += 1;
-                core.conflict(reader.position, self.key);
+                core.record_conflict(reader.position, self.key);
             }
             return true;
         }
@@ -104,7 +106,7 @@ impl Publication {
     }
 
     /// Returns the part that is stored under the transaction's lock.
-    pub fn into_work(mut self) -> Work {
+    pub fn into_result(mut self) -> PendingResult {
         if self.exact {
             // The result is final, so it will never be withdrawn.
             self.work.published = Published::default();

@@ -15,7 +15,7 @@ fn transfer(nonce: u64, wei: u64) -> TxEip1559 {
 }
 
 #[test]
-fn an_empty_block() {
+fn empty_block() {
     let output = Node::new().execute(&[]);
     assert_eq!(output.transactions_root, alloy_consensus::EMPTY_ROOT_HASH);
     assert_eq!(output.receipts_root, alloy_consensus::EMPTY_ROOT_HASH);
@@ -23,7 +23,7 @@ fn an_empty_block() {
 }
 
 #[test]
-fn transactions_see_what_came_before_them_in_the_block() {
+fn transactions_see_earlier_writes() {
     let mut node = Node::new();
     let raws: Vec<Bytes> = (0..3).map(|nonce| key(0).sign(transfer(nonce, 5))).collect();
     let (output, root) = node.append(&raws);
@@ -39,7 +39,7 @@ fn transactions_see_what_came_before_them_in_the_block() {
 
 /// The roots equal those that any Ethereum client computes over the executed transactions.
 #[test]
-fn roots_are_ethereums() {
+fn roots_match_ethereum() {
     let node = Node::new();
     let legacy = TxLegacy {
         chain_id: Some(CHAIN_ID),
@@ -67,7 +67,7 @@ fn roots_are_ethereums() {
 }
 
 #[test]
-fn a_skipped_transaction_is_named_and_changes_nothing() {
+fn skipped_transaction_is_recorded() {
     let node = Node::new();
     let mut wrong_chain = transfer(0, 1);
     wrong_chain.chain_id = 8;
@@ -109,7 +109,7 @@ fn a_skipped_transaction_is_named_and_changes_nothing() {
 }
 
 #[test]
-fn a_contract_is_deployed_and_called_in_one_block() {
+fn deploy_and_call_in_one_block() {
     let mut node = Node::new();
     let contract = key(0).address().create(0);
     let raws = vec![
@@ -140,7 +140,7 @@ fn a_contract_is_deployed_and_called_in_one_block() {
 }
 
 #[test]
-fn evm_code_gets_a_failed_receipt_that_says_why() {
+fn evm_bytecode_fails_with_reason() {
     let node = Node::new();
     let evm = TxEip1559 { input: Bytes::from_static(&[0x60, 0x80, 0x60, 0x40, 0x52]), ..draft(0, TxKind::Create) };
     let output = node.execute(&[key(0).sign(evm)]);

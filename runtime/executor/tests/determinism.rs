@@ -12,7 +12,7 @@ use support::{BASE_FEE, Node, digest, key, workload};
 
 /// Child process of the test below: reads a seed, prints the digest.
 #[test]
-#[ignore = "runs as a child of the_same_in_a_fresh_process"]
+#[ignore = "runs as a child of fresh_process_gives_same_result"]
 fn child() {
     let mut seed = String::new();
     std::io::stdin().read_to_string(&mut seed).unwrap();
@@ -36,7 +36,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn the_same_in_a_fresh_process(seed: u64) {
+    fn fresh_process_gives_same_result(seed: u64) {
         let here = digest(seed);
         prop_assert_eq!(here, digest(seed), "twice in one process, another engine and another cache");
         prop_assert_eq!(here, digest_in_a_fresh_process(seed));
@@ -44,7 +44,7 @@ proptest! {
 
     /// One block, or one block per transaction: equal state, receipts and skips.
     #[test]
-    fn cutting_blocks_differently_changes_no_state(seed: u64) {
+    fn block_boundaries_do_not_change_state(seed: u64) {
         let mut whole = Node::new();
         let mut pieces = Node::new();
         for block in workload(seed) {
@@ -75,7 +75,7 @@ proptest! {
 
     /// Wei is burned only as base fee.
     #[test]
-    fn only_the_base_fee_is_burned(seed: u64) {
+    fn only_base_fee_is_burned(seed: u64) {
         let mut node = Node::new();
         let supply = |node: &Node| {
             let mut everyone: Vec<_> = (0..5).map(|number| key(number).address()).collect();
@@ -95,7 +95,7 @@ proptest! {
 
 /// Workloads cover all cases: every skip reason that depends on the state, successes, reverts, traps, logs.
 #[test]
-fn workloads_meet_every_case() {
+fn workloads_cover_every_case() {
     use corniche_types::SkipReason::*;
     let mut reasons = std::collections::BTreeSet::new();
     let (mut succeeded, mut failed, mut logs) = (0, 0, 0);

@@ -13,7 +13,7 @@ mod sync {
 mod schedule;
 
 use loom::sync::{Arc, Mutex};
-use schedule::{Finished, Position, Reader, Schedule, Settled, Until, Waits};
+use schedule::{FinalizeResult, FinishResult, Position, Reader, Schedule, WaitFor, WaitResult};
 
 /// One key: its value and its readers. A minimal store for testing the schedule.
 #[derive(Default)]
@@ -27,29 +27,29 @@ struct Block {
     schedule: Schedule<u32>,
     cells: Vec<Mutex<Cell>>,
     /// True if readers wait for their writers without running first.
-    foreseen: bool,
+    predicted_conflicts: bool,
 }
 
 impl Block {
-    fn new(transactions: usize, foreseen: bool) -> Self {
+    fn new(transactions: usize, predicted_conflicts: bool) -> Self {
         let cells = (0..transactions).map(|_| Mutex::new(Cell::default())).collect();
-        Self { schedule: Schedule::new(vec![0; transactions].into_iter(), 1), cells, foreseen }
+        Self { schedule: Schedule::new(vec![0; transactions].into_iter(), 1), cells, predicted_conflicts }
     }
 
     fn work(&self) {
-        let mut hand: Option<Position> = None;
+        let mut next_position: Option<Position> = None;
         let mut fresh = 0..0;
         loop {
-            let Some(position) = hand.take().or_else(|| self.schedule.next(&mut fresh)) else {
+            let Some(position) = next_position.take().or_else(|| self.schedule.next(&mut fresh)) else {
                 if self.schedule.sleep() {
                     continue;
                 }
                 return;
             };
             let below = position.checked_sub(1);
-            if self.foreseen
+            if self.predicted_conflicts
                 && let Some(below) = below
-                && self.schedule.wait(position, below, Until::Final) == Waits::Yes
+                && self.schedule.wait(position, below, WaitFor::Final) == WaitResult::Waiting
             {
                 continue;
             }
@@ -71,21 +71,21 @@ impl Block {
                 self.schedule.invalidate(reader, |_| {});
             }
             match self.schedule.finish(reader, read + 1, |_| {}) {
-                Finished::Stale(again) => hand = again.then_some(position),
-                Finished::Executed(waiting) => {
-                    waiting.into_iter().for_each(|position| self.take(&mut hand, position));
+                FinishResult::Stale(again) => next_position = again.then_some(position),
+                FinishResult::Executed(waiting) => {
+                    waiting.into_iter().for_each(|position| self.take(&mut next_position, position));
                     let mut next = position;
                     loop {
-                        match self.schedule.settle(next, |_| true) {
-                            Settled::Final(waiting) => {
+                        match self.schedule.finalize(next, |_| true) {
+                            FinalizeResult::Final(waiting) => {
                                 next += 1;
-                                waiting.into_iter().for_each(|position| self.take(&mut hand, position));
+                                waiting.into_iter().for_each(|position| self.take(&mut next_position, position));
                             }
-                            Settled::Run => {
-                                self.take(&mut hand, next);
+                            FinalizeResult::Run => {
+                                self.take(&mut next_position, next);
                                 break;
                             }
-                            Settled::Later => break,
+                            FinalizeResult::Later => break,
                         }
                     }
                 }
@@ -95,18 +95,18 @@ impl Block {
 }
 
 impl Block {
-    fn take(&self, hand: &mut Option<Position>, position: Position) {
-        if let Some(held) = hand.replace(position) {
+    fn take(&self, next_position: &mut Option<Position>, position: Position) {
+        if let Some(held) = next_position.replace(position) {
             self.schedule.push(held);
         }
     }
 }
 
-fn explore(transactions: usize, threads: usize, foreseen: bool, preemptions: usize) {
+fn explore(transactions: usize, threads: usize, predicted_conflicts: bool, preemptions: usize) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
     model.check(move || {
-        let block = Arc::new(Block::new(transactions, foreseen));
+        let block = Arc::new(Block::new(transactions, predicted_conflicts));
         let others: Vec<_> = (1..threads)
             .map(|_| {
                 let block = block.clone();
@@ -124,17 +124,17 @@ fn explore(transactions: usize, threads: usize, foreseen: bool, preemptions: usi
 }
 
 #[test]
-fn a_writer_and_its_reader() {
+fn writer_and_reader() {
     explore(2, 2, false, 3);
 }
 
 #[test]
-fn a_chain_of_three() {
+fn chain_of_three() {
     explore(3, 2, false, 2);
 }
 
 #[test]
-fn waiting_for_the_one_before() {
+fn wait_for_predecessor() {
     explore(3, 2, true, 2);
 }
 
@@ -146,7 +146,7 @@ fn three_threads() {
 /// Pushing a transaction wakes a sleeping worker. In a real block a missing wake-up costs only speed, since the pushing
 /// worker returns to the queue. Here it returns only after another worker has taken the transaction.
 #[test]
-fn a_sleeper_is_woken() {
+fn sleeping_worker_is_woken() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {

@@ -5,19 +5,19 @@ mod support;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_executor::{
-    Alone, BlockOutput, Candidate, Recorded, Recorder, Runs, SpeculationLimits, Speculator, Statistics, parallel, serial,
-    verify_ordered,
+    BlockOutput, Candidate, Recorded, Recorder, Runs, SingleThread, SpeculationLimits, Speculator, Statistics, parallel,
+    serial, verify_ordered,
 };
 use corniche_types::ValidatorIndex;
 use corniche_vm::BlockEnv;
-use support::judge::{Court, block, call};
 use support::program::Op::{Load, Log, Set, SkipIfZero, Store};
+use support::test_chain::{TestChain, block, call};
 use support::{BASE_FEE, CHAIN_ID, FEE_ADDRESSES, Node, addition, candidates, draft, key, workload};
 
 /// Offers and runs all transactions, like an idle node.
 fn speculate(node: &Node, speculator: &mut Speculator, offered: &[Candidate]) {
     for candidate in offered {
-        speculator.offer(candidate.author, [candidate.raw.clone()]);
+        speculator.enqueue(candidate.author, [candidate.raw.clone()]);
     }
     run_waiting(node, speculator);
 }
@@ -42,11 +42,11 @@ fn execute_in(node: &mut Node, speculator: &mut Speculator, env: &BlockEnv, bloc
     let recorded = block.iter().map(|candidate| speculator.take(candidate)).collect();
     let state = node.state.latest();
     let (output, Runs { statistics, .. }) =
-        parallel::execute_block(&node.vm, &state, env, block, &FEE_ADDRESSES, &Alone, recorded);
+        parallel::execute_block(&node.vm, &state, env, block, &FEE_ADDRESSES, &SingleThread, recorded);
     assert_eq!(output, serial::execute_block(&node.vm, &state, env, block, &FEE_ADDRESSES));
     let height = node.state.head().unwrap().next();
     node.state.apply(height, &output.changes);
-    speculator.settle(block, statistics.adopted == statistics.transactions);
+    speculator.retire(block, statistics.adopted == statistics.transactions);
     (output, statistics)
 }
 
@@ -60,7 +60,7 @@ fn transfers(nonces: std::ops::Range<u64>) -> Vec<Bytes> {
 
 /// S2: in the order in which they were seen, no transaction runs again, although each depends on its predecessor.
 #[test]
-fn what_comes_as_foreseen_is_adopted_without_a_run() {
+fn expected_order_is_adopted_without_run() {
     let mut node = Node::new();
     let mut speculator = Speculator::new(SpeculationLimits::default());
     let all = candidates(&transfers(0..24));
@@ -76,7 +76,7 @@ fn what_comes_as_foreseen_is_adopted_without_a_run() {
 /// A block in another second has another base fee, so every later balance differs from the prediction. Results built on
 /// the wrong balances are repaired before new transactions run; otherwise no later result would hold.
 #[test]
-fn a_surprise_is_made_good() {
+fn repair_after_unexpected_block() {
     let mut node = Node::new();
     let mut speculator = Speculator::new(SpeculationLimits::default());
     let all = candidates(&transfers(0..40));
@@ -96,7 +96,7 @@ fn a_surprise_is_made_good() {
 
 /// S6: the thread checks for ordered work between steps, so a step runs at most one transaction.
 #[test]
-fn a_step_of_repair_runs_one_transaction_at_most() {
+fn repair_step_runs_one_transaction() {
     let mut node = Node::new();
     let mut speculator = Speculator::new(SpeculationLimits::default());
     let all = candidates(&transfers(0..40));
@@ -118,7 +118,7 @@ fn a_step_of_repair_runs_one_transaction_at_most() {
     }
     assert_eq!((steps, speculator.kept()), (32, 32), "all are run again");
     // Now all of them hold, and checking them needs no run.
-    speculator.settle(&[], false);
+    speculator.retire(&[], false);
     let before = speculator.counts().runs;
     let steps = std::iter::repeat_with(|| speculator.repair(&node.vm, &state, &later)).take_while(|repaired| *repaired).count();
     assert_eq!((steps, speculator.counts().runs - before), (2, 0));
@@ -127,7 +127,7 @@ fn a_step_of_repair_runs_one_transaction_at_most() {
 /// S2, S5: in another order and mixed with other transactions, results that do not hold run again. The output equals
 /// the serial one.
 #[test]
-fn what_comes_otherwise_is_run_where_it_must_be() {
+fn unexpected_order_reruns_only_conflicts() {
     let mut adopted = 0;
     let mut executed = 0;
     for seed in 0..40 {
@@ -151,7 +151,7 @@ fn what_comes_otherwise_is_run_where_it_must_be() {
 
 /// A result that depends on a transaction which was not ordered before it must not be adopted.
 #[test]
-fn a_stale_result_is_not_adopted() {
+fn stale_result_is_not_adopted() {
     let mut node = Node::new();
     let contract = key(0).address().create(0);
     node.append(&[key(0).sign(support::deployment(0))]);
@@ -166,7 +166,8 @@ fn a_stale_result_is_not_adopted() {
     let tried = recorded[0].clone().unwrap().outcome.unwrap().receipt.output;
     assert_eq!(tried.last(), Some(&12));
     let state = node.state.latest();
-    let (output, runs) = parallel::execute_block(&node.vm, &state, &node.env(), &block, &FEE_ADDRESSES, &Alone, recorded);
+    let (output, runs) =
+        parallel::execute_block(&node.vm, &state, &node.env(), &block, &FEE_ADDRESSES, &SingleThread, recorded);
     let Runs { statistics, .. } = runs;
     assert_eq!(output.receipts[0].output.last(), Some(&7));
     assert_eq!((statistics.adopted, statistics.executions), (0, 1));
@@ -174,7 +175,7 @@ fn a_stale_result_is_not_adopted() {
 
 /// A result that depends on a block's randomness does not hold in a block with another one.
 #[test]
-fn what_drew_another_randomness_is_run_again() {
+fn changed_randomness_forces_rerun() {
     const DRAW: &str = r#"(module
         (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
         (import "corniche" "block_randomness" (func $randomness (param i32)))
@@ -199,7 +200,7 @@ fn what_drew_another_randomness_is_run_again() {
 
 /// S5: an author cannot exceed its share or affect others. Ordered and expired transactions free their share.
 #[test]
-fn one_author_cannot_take_more_than_its_share() {
+fn author_share_is_limited() {
     let mut node = Node::new();
     let limits = SpeculationLimits { transactions_per_author: 3, blocks: 2, ..SpeculationLimits::default() };
     let mut speculator = Speculator::new(limits);
@@ -210,10 +211,10 @@ fn one_author_cannot_take_more_than_its_share() {
     let raws = transfers(0..16);
     let greedy = of(0, &raws[..8]);
     for candidate in &greedy {
-        speculator.offer(candidate.author, [candidate.raw.clone()]);
+        speculator.enqueue(candidate.author, [candidate.raw.clone()]);
     }
     assert_eq!(speculator.waiting(), 3, "the youngest are passed over");
-    speculator.offer(ValidatorIndex(1), [raws[8].clone()]);
+    speculator.enqueue(ValidatorIndex(1), [raws[8].clone()]);
     assert_eq!(speculator.waiting(), 4);
     run_waiting(&node, &mut speculator);
     assert_eq!(
@@ -221,10 +222,10 @@ fn one_author_cannot_take_more_than_its_share() {
         (0, 3),
         "the other author's nonce was not its turn: skipped, not kept"
     );
-    speculator.offer(ValidatorIndex(0), [raws[9].clone()]);
+    speculator.enqueue(ValidatorIndex(0), [raws[9].clone()]);
     assert_eq!(speculator.waiting(), 0, "results count");
     execute(&mut node, &mut speculator, &greedy[..1]);
-    speculator.offer(ValidatorIndex(0), [raws[9].clone()]);
+    speculator.enqueue(ValidatorIndex(0), [raws[9].clone()]);
     assert_eq!((speculator.waiting(), speculator.kept()), (1, 2));
     while speculator.next_waiting().is_some() {}
     for _ in 0..3 {
@@ -237,41 +238,41 @@ fn one_author_cannot_take_more_than_its_share() {
 
 /// S5: a result that runs again counts with its new size. The transaction logs only if another one ran before it.
 #[test]
-fn a_result_that_grows_when_it_is_run_again_counts_as_large_as_it_is() {
+fn rerun_updates_size_of_result() {
     let ops = [vec![Load(1), SkipIfZero(12)], vec![Log; 12]].concat();
     let grows = block(&[key(0).sign(call(0, 0, &ops))]).remove(0);
     let opens = block(&[key(1).sign(call(0, 0, &[Set(1), Store(1)]))]);
     let next = key(2).sign(call(0, 0, &[Load(2)]));
     let transaction = grows.verified.clone().unwrap();
-    let bytes_now = |court: &Court| {
-        let (view, env) = (court.snapshot(), court.env());
-        let recorded = Recorded::run(&court.vm, &Recorder::new(&view), &env, &transaction, court.fees()[0]).unwrap();
+    let bytes_now = |chain: &TestChain| {
+        let (view, env) = (chain.snapshot(), chain.env());
+        let recorded = Recorded::run(&chain.vm, &Recorder::new(&view), &env, &transaction, chain.fees()[0]).unwrap();
         recorded.memory_bytes() + grows.raw.len()
     };
-    let mut court = Court::new();
-    let small = bytes_now(&court);
-    let output = court.serial(&opens);
-    let closed = court.snapshot();
-    court.append(&output.changes);
-    let large = bytes_now(&court);
+    let mut chain = TestChain::new();
+    let small = bytes_now(&chain);
+    let output = chain.serial(&opens);
+    let closed = chain.snapshot();
+    chain.append(&output.changes);
+    let large = bytes_now(&chain);
     assert!(small + next.len() <= large, "there was room for another one: {small} and {} in {large}", next.len());
 
     for (share, fits) in [(large, true), (large - 1, false)] {
         let mut speculator = Speculator::new(SpeculationLimits { bytes_per_author: share, ..SpeculationLimits::default() });
-        let env = court.env();
+        let env = chain.env();
         let waiting = |speculator: &mut Speculator| {
             let before = speculator.waiting();
-            speculator.offer(grows.author, [next.clone()]);
+            speculator.enqueue(grows.author, [next.clone()]);
             let took = speculator.waiting() > before;
             while speculator.next_waiting().is_some() {}
             took
         };
-        speculator.run(&court.vm, &closed, &env, grows.author, &transaction, court.fees()[0]);
+        speculator.run(&chain.vm, &closed, &env, grows.author, &transaction, chain.fees()[0]);
         assert_eq!(speculator.kept(), 1);
         assert!(waiting(&mut speculator), "a small result leaves room");
         // Another block satisfies the condition, and the transaction runs again.
-        speculator.settle(&opens, false);
-        while speculator.repair(&court.vm, &court.snapshot(), &env) {}
+        speculator.retire(&opens, false);
+        while speculator.repair(&chain.vm, &chain.snapshot(), &env) {}
         assert_eq!(speculator.kept(), usize::from(fits), "no author keeps more than its share");
         assert_eq!(waiting(&mut speculator), !fits, "and a large one does not");
         if fits {
@@ -284,7 +285,7 @@ fn a_result_that_grows_when_it_is_run_again_counts_as_large_as_it_is() {
 
 /// A share of zero disables speculation.
 #[test]
-fn it_can_be_turned_off() {
+fn speculation_can_be_disabled() {
     let node = Node::new();
     let mut speculator = Speculator::new(SpeculationLimits { transactions_per_author: 0, ..SpeculationLimits::default() });
     speculate(&node, &mut speculator, &candidates(&transfers(0..4)));

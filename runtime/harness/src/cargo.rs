@@ -43,8 +43,8 @@ pub fn build(folder: &Path, how: Build) -> Result<PathBuf, ContractError> {
 /// paths to fixed ones and ignores compiler flags of a shell or a test's own build. [`module_of`] finds the module in
 /// its output.
 pub fn module_build(folder: &Path, metadata: &Value) -> Result<Command, ContractError> {
-    let told = told_as(folder, metadata)?.into_iter();
-    let flags: Vec<_> = told.map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display())).collect();
+    let names = path_names(folder, metadata)?.into_iter();
+    let flags: Vec<_> = names.map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display())).collect();
     let mut build = cargo(folder);
     build.args(["build", "--lib", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"]);
     // A list in the configuration extends the project's own flags; the environment variable would replace them.
@@ -81,7 +81,7 @@ fn has_debug(metadata: &Value, manifest: &Path) -> bool {
 }
 
 /// Returns this machine's paths with the names that replace them. The last matching path wins.
-fn told_as(folder: &Path, metadata: &Value) -> Result<Vec<(PathBuf, String)>, ContractError> {
+fn path_names(folder: &Path, metadata: &Value) -> Result<Vec<(PathBuf, String)>, ContractError> {
     let path = |value: &Value| value.as_str().map(PathBuf::from);
     let home =
         env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));

@@ -1,17 +1,17 @@
 //! An in-memory chain.
 
-use crate::book::Book;
+use crate::address_book::AddressBook;
 use crate::contract::Contract;
 use crate::creation;
 use crate::gas::GasReport;
 use crate::outcome::{Failed, Sent};
-use crate::tree::tell;
+use crate::trace_format::format_trace;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolType, SolValue, abi::token::TokenSeq};
 use corniche_state::{Changes, EmptyState, Overlay, StateView};
 use corniche_types::{Account, Header, KECCAK_EMPTY, certified, header_hash};
 use corniche_vm::wasm::CONSTRUCTOR_SELECTOR;
-use corniche_vm::{BlockEnv, Call, CallOutcome, End, NoCache, Rules, Trace, TraceFrame, TraceLimits, Vm, VmConfig};
+use corniche_vm::{BlockEnv, Call, CallOutcome, ExecutionStatus, NoCache, Rules, Trace, TraceFrame, TraceLimits, Vm, VmConfig};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -25,14 +25,14 @@ pub struct Chain {
     changes: Changes,
     block: BlockEnv,
     gas_price: u128,
-    book: Book,
+    book: AddressBook,
     gas: GasReport,
-    made: Vec<Made>,
+    past_blocks: Vec<PastBlock>,
 }
 
 /// A past block: the data from which its header is rebuilt.
 #[derive(Clone)]
-struct Made {
+struct PastBlock {
     env: BlockEnv,
     hash: B256,
 }
@@ -64,8 +64,8 @@ impl Chain {
             gas_limit: 30_000_000,
             randomness: keccak256("1"),
         };
-        let (changes, book, gas) = (Changes::default(), Book::default(), GasReport::default());
-        Self { vm: vm.clone(), changes, block, gas_price: 0, book, gas, made: Vec::new() }
+        let (changes, book, gas) = (Changes::default(), AddressBook::default(), GasReport::default());
+        Self { vm: vm.clone(), changes, block, gas_price: 0, book, gas, past_blocks: Vec::new() }
     }
 
     /// Returns the account with this name. A new account has a balance of a million coins.
@@ -84,23 +84,23 @@ impl Chain {
     }
 
     /// Registers a contract's interface for traces of contracts that other contracts deploy from this code.
-    pub fn knows(&mut self, contract: &Contract) {
+    pub fn register(&mut self, contract: &Contract) {
         let compressed = creation::compressed(&contract.wasm).unwrap_or_default();
         for stored in [&contract.wasm[..], &compressed] {
-            self.book.code(keccak256(stored), contract);
+            self.book.add_code(keccak256(stored), contract);
         }
     }
 
     /// Starts a transaction from this sender.
-    pub fn by(&mut self, from: Address) -> By<'_> {
+    pub fn by(&mut self, from: Address) -> TransactionBuilder<'_> {
         let gas = self.block.gas_limit;
-        By { chain: self, from, value: U256::ZERO, gas }
+        TransactionBuilder { chain: self, from, value: U256::ZERO, gas }
     }
 
     /// Calls a function without a transaction, from the zero address, and returns its result.
     ///
     /// # Panics
-    /// Panics with the trace if the call fails. [`By::call`] returns an error instead.
+    /// Panics with the trace if the call fails. [`TransactionBuilder::call`] returns an error instead.
     pub fn view<C: SolCall>(&self, contract: Address, call: C) -> C::Return {
         self.ask(Address::ZERO, contract, U256::ZERO, self.block.gas_limit, call).unwrap_or_else(|failed| panic!("{failed:?}"))
     }
@@ -162,7 +162,7 @@ impl Chain {
     /// they matter, set the hash of your own header with [`Self::set_certified_hash`].
     pub fn header(&self, number: u64) -> Option<Bytes> {
         let at = usize::try_from(number.checked_sub(1)?).ok()?;
-        let env = &self.made.get(at)?.env;
+        let env = &self.past_blocks.get(at)?.env;
         Some(alloy_rlp::encode(self.header_of(env)).into())
     }
 
@@ -195,7 +195,7 @@ impl Chain {
     }
 
     /// Names used in traces.
-    pub fn book(&self) -> &Book {
+    pub fn book(&self) -> &AddressBook {
         &self.book
     }
 
@@ -210,7 +210,7 @@ impl Chain {
 
     /// The parent block must exist.
     fn header_of(&self, env: &BlockEnv) -> Header {
-        let parent = usize::try_from(env.number).ok().and_then(|number| self.made.get(number.checked_sub(2)?));
+        let parent = usize::try_from(env.number).ok().and_then(|number| self.past_blocks.get(number.checked_sub(2)?));
         Header {
             parent_hash: parent.map_or(B256::ZERO, |parent| parent.hash),
             beneficiary: env.coinbase,
@@ -227,10 +227,10 @@ impl Chain {
     }
 
     fn end_block(&mut self) {
-        self.made.push(Made { env: self.block.clone(), hash: header_hash(&self.header_of(&self.block)) });
+        self.past_blocks.push(PastBlock { env: self.block.clone(), hash: header_hash(&self.header_of(&self.block)) });
         // Block numbers start at 1.
         if let Some(at) = certified::written_by(self.block.number).and_then(|number| number.checked_sub(1)) {
-            self.set_certified_hash(at + 1, self.made[at as usize].hash);
+            self.set_certified_hash(at + 1, self.past_blocks[at as usize].hash);
         }
         self.block.number += 1;
         self.block.timestamp += 1;
@@ -242,28 +242,28 @@ impl Chain {
         let (outcome, trace, _) = self.run(&call_data);
         // The call's changes are discarded, so contracts it deployed are added to a copy of the book.
         let mut book = self.book.clone();
-        meet(&mut book, &self.state(), trace.as_deref());
+        add_contracts(&mut book, &self.state(), trace.as_deref());
         read::<C>(&book, outcome, trace).map(|sent| sent.output)
     }
 
     fn run(&self, call: &Call) -> (CallOutcome, Option<Box<TraceFrame>>, Changes) {
         let mut trace = Trace::new(TRACED);
         let (outcome, changes) = self.vm.simulate(&self.state(), &self.block, call, Some(&mut trace));
-        if trace.root().is_some_and(|root| self.can_say_where(root)) {
-            trace = Trace::new(TRACED).with_places();
+        if trace.root().is_some_and(|root| self.has_failure_symbols(root)) {
+            trace = Trace::new(TRACED).with_backtrace();
             self.vm.simulate(&self.state(), &self.block, call, Some(&mut trace));
         }
         (outcome, trace.into_parts().0.map(Box::new), changes)
     }
 
     /// Returns whether a frame failed in code whose symbols are known.
-    fn can_say_where(&self, root: &TraceFrame) -> bool {
-        fn fails(book: &Book, frame: &TraceFrame) -> bool {
+    fn has_failure_symbols(&self, root: &TraceFrame) -> bool {
+        fn fails(book: &AddressBook, frame: &TraceFrame) -> bool {
             (frame.ended_by_machine() && book.has_symbols(&frame.to)) || frame.calls.iter().any(|call| fails(book, call))
         }
         let mut book = self.book.clone();
-        root.has_place() && {
-            meet(&mut book, &self.state(), Some(root));
+        root.has_backtrace() && {
+            add_contracts(&mut book, &self.state(), Some(root));
             fails(&book, root)
         }
     }
@@ -273,57 +273,61 @@ impl Chain {
         let (outcome, trace, changes) = self.run(call);
         self.changes.merge(changes);
         let view = Overlay { base: &EmptyState, changes: &self.changes };
-        meet(&mut self.book, &view, trace.as_deref());
+        add_contracts(&mut self.book, &view, trace.as_deref());
         self.end_block();
         (outcome, trace)
     }
 }
 
 /// Adds the interfaces of all accounts in the trace.
-fn meet(book: &mut Book, view: &dyn StateView, frame: Option<&TraceFrame>) {
+fn add_contracts(book: &mut AddressBook, view: &dyn StateView, frame: Option<&TraceFrame>) {
     let Some(frame) = frame else { return };
     if let Some(account) = view.account(&frame.to) {
-        book.met(frame.to, account.code_hash);
+        book.add_by_code_hash(frame.to, account.code_hash);
     }
     for call in &frame.calls {
-        meet(book, view, Some(call));
+        add_contracts(book, view, Some(call));
     }
 }
 
-fn failed(book: &Book, outcome: CallOutcome, trace: Option<Box<TraceFrame>>) -> Failed {
-    let told = match &trace {
-        Some(root) => tell(book, root),
+fn failed(book: &AddressBook, outcome: CallOutcome, trace: Option<Box<TraceFrame>>) -> Failed {
+    let rendered = match &trace {
+        Some(root) => format_trace(book, root),
         // The transaction did not start.
         None => format!("{}\n", outcome.end.reason().unwrap_or_else(|| "failed".into())),
     };
-    Failed { end: outcome.end, data: outcome.output, gas_used: outcome.gas_used, trace, told }
+    Failed { end: outcome.end, data: outcome.output, gas_used: outcome.gas_used, trace, rendered }
 }
 
 /// Decodes the output of a successful call.
-fn read<C: SolCall>(book: &Book, outcome: CallOutcome, trace: Option<Box<TraceFrame>>) -> Result<Sent<C::Return>, Failed> {
-    if outcome.end != End::Success {
+fn read<C: SolCall>(
+    book: &AddressBook,
+    outcome: CallOutcome,
+    trace: Option<Box<TraceFrame>>,
+) -> Result<Sent<C::Return>, Failed> {
+    if outcome.end != ExecutionStatus::Success {
         return Err(failed(book, outcome, trace));
     }
     match C::abi_decode_returns(&outcome.output) {
         Ok(output) => Ok(Sent { output, gas_used: outcome.gas_used, logs: outcome.logs, trace }),
         Err(error) => {
-            let wrong = format!("it returned {}, which is not what {} returns: {error}\n", outcome.output, C::SIGNATURE);
+            let wrong = format!("cannot decode the return value {} of {}: {error}\n", outcome.output, C::SIGNATURE);
             let mut failed = failed(book, outcome, trace);
-            failed.told.push_str(&wrong);
+            failed.rendered.push_str(&wrong);
             Err(failed)
         }
     }
 }
 
 /// Builder of a transaction.
-pub struct By<'a> {
+pub struct TransactionBuilder<'a> {
     chain: &'a mut Chain,
     from: Address,
     value: U256,
     gas: u64,
 }
 
-impl By<'_> {
+impl TransactionBuilder<'_> {
     /// Sets the value in wei.
     pub fn value(mut self, wei: impl Into<U256>) -> Self {
         self.value = wei.into();
@@ -366,15 +370,15 @@ impl By<'_> {
     pub(crate) fn create(self, contract: &Contract, data: Vec<u8>) -> Result<Sent<Address>, Failed> {
         let call = Call { to: None, input: data.into(), ..self.envelope() };
         // A failed constructor leaves no code by which to identify the contract.
-        self.chain.book.expect(self.from.create(self.chain.nonce(self.from)), contract);
+        self.chain.book.add_symbols(self.from.create(self.chain.nonce(self.from)), contract);
         let (outcome, trace) = self.chain.transact(&call);
-        match outcome.contract_address.filter(|_| outcome.end == End::Success) {
+        match outcome.contract_address.filter(|_| outcome.end == ExecutionStatus::Success) {
             Some(address) => {
                 let code_hash = self.chain.account_of(&address).code_hash;
                 for hash in [code_hash, keccak256(&contract.wasm)] {
-                    self.chain.book.code(hash, contract);
+                    self.chain.book.add_code(hash, contract);
                 }
-                self.chain.book.met(address, code_hash);
+                self.chain.book.add_by_code_hash(address, code_hash);
                 self.chain.gas.add(format!("{}: deployment", contract.name), outcome.gas_used);
                 Ok(Sent { output: address, gas_used: outcome.gas_used, logs: outcome.logs, trace })
             }
@@ -398,7 +402,7 @@ impl By<'_> {
     pub fn send_raw(self, to: Address, input: impl Into<Bytes>) -> Result<Sent<Bytes>, Failed> {
         let call = Call { to: Some(to), input: input.into(), ..self.envelope() };
         let (outcome, trace) = self.chain.transact(&call);
-        if outcome.end != End::Success {
+        if outcome.end != ExecutionStatus::Success {
             return Err(failed(&self.chain.book, outcome, trace));
         }
         Ok(Sent { output: outcome.output, gas_used: outcome.gas_used, logs: outcome.logs, trace })

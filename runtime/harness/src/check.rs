@@ -29,22 +29,22 @@ pub struct Deployable {
 /// Reason why a module does not deploy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
-pub struct Refused {
+pub struct NotDeployable {
     /// Text of the receipt that its deployment would have.
     pub fault: String,
     /// Proposed fix.
-    pub mend: String,
+    pub fix: String,
 }
 
 /// Deploys the module on a new chain.
-pub fn check(wasm: &[u8]) -> Result<Deployable, Refused> {
+pub fn check(wasm: &[u8]) -> Result<Deployable, NotDeployable> {
     if !wasm.starts_with(b"\0asm") {
-        let mend = "build it with `cargo build --release --target wasm32-unknown-unknown` and take the .wasm file; creation data and text format are not modules";
-        return Err(Refused { fault: "not a WebAssembly module: it does not begin with \\0asm".into(), mend: mend.into() });
+        let fix = "build it with `cargo build --release --target wasm32-unknown-unknown` and take the .wasm file; creation data and text format are not modules";
+        return Err(NotDeployable { fault: "not a WebAssembly module: it does not begin with \\0asm".into(), fix: fix.into() });
     }
-    let checked = validate::check_by(Rules::DEVELOPMENT, wasm)
-        .map_err(|error| Refused { mend: mend(&error), fault: error.to_string() })?;
-    let too_large = |fault| Refused { fault, mend: SMALLER.into() };
+    let checked = validate::check_with_rules(Rules::DEVELOPMENT, wasm)
+        .map_err(|error| NotDeployable { fix: fix(&error), fault: error.to_string() })?;
+    let too_large = |fault| NotDeployable { fault, fix: SMALLER.into() };
     let data = creation::compressed(wasm).map_err(|error| too_large(error.to_string()))?;
     let (compressed, mut chain) = (data.len(), Chain::new());
     let author = chain.account("author");
@@ -66,7 +66,7 @@ const SMALLER: &str = "make it smaller: `opt-level = \"z\"`, `lto = true`, `code
     fewer dependencies, wasm-opt -Oz; or split it into several contracts";
 
 /// Proposes a fix by the kind of fault. A few kinds have many causes; their text identifies the cause.
-fn mend(error: &ValidationError) -> String {
+fn fix(error: &ValidationError) -> String {
     match error {
         ValidationError::TooLarge { .. } => SMALLER.into(),
         ValidationError::Malformed(_) => {
@@ -79,18 +79,18 @@ fn mend(error: &ValidationError) -> String {
         ValidationError::Limit { what, .. } => limit(what),
         ValidationError::UnknownImport { module, .. } => import(module),
         ValidationError::Console(_) => {
-            "it is what a debug build speaks through: on `corniche dev` and in tests. Build without the feature `debug` for other chains".into()
+            "debug builds print with it, on `corniche dev` and in tests only. Build without the feature `debug` for other chains".into()
         }
         ValidationError::WrongImport { .. } => {
-            "declare it as expected: the table of host calls is in sdk/abi, and stylus-sdk has them right; a declaration by hand is easily one argument off".into()
+            "declare it as in the table of host calls (sdk/abi), or use the declaration of stylus-sdk".into()
         }
         ValidationError::Export(name, _) if *name == ENTRYPOINT_EXPORT => {
-            "#[entrypoint] of stylus-sdk on the contract's storage makes it; by hand: #[no_mangle] pub extern \"C\" fn user_entrypoint(length: usize) -> usize. \
+            "add #[entrypoint] of stylus-sdk to the contract's storage; by hand: #[no_mangle] pub extern \"C\" fn user_entrypoint(length: usize) -> usize. \
              A library without it needs crate-type = [\"lib\", \"cdylib\"] to be a contract"
                 .into()
         }
-        ValidationError::Export(..) => "rustc exports it by itself; do not pass --import-memory, and do not strip exports".into(),
-        ValidationError::Segment(_) => "it was made by hand or by a broken tool: data and elements are active, have constant offsets and lie within memory and table".into(),
+        ValidationError::Export(..) => "rustc exports it by default; do not pass --import-memory, and do not strip exports".into(),
+        ValidationError::Segment(_) => "correct the tool that wrote it: data and element segments must be active, have constant offsets and fit into memory and table".into(),
     }
 }
 
@@ -98,15 +98,15 @@ fn mend(error: &ValidationError) -> String {
 const FEATURES: [(&[&str], &str); 11] = [
     (
         &["float"],
-        "compute with whole numbers (fixed point: amounts in the smallest unit, rates in parts of 10^18). If it is a dependency's, the function's name says whose: build with \
-         strip = \"debuginfo\" to see it, and leave that dependency out or switch its float features off",
+        "use integers (fixed point: amounts in the smallest unit, rates in parts of 10^18). If a dependency does it, the function's name shows which one: build with \
+         strip = \"debuginfo\" to see it, and remove that dependency or disable its float features",
     ),
     (
         &["SIMD"],
-        "build without -C target-feature=+simd128 and without target-cpu=native, and switch SIMD features of dependencies off",
+        "build without -C target-feature=+simd128 and without target-cpu=native, and disable SIMD features of dependencies",
     ),
     (&["thread", "atomic"], "build without -C target-feature=+atomics; a contract runs alone"),
-    (&["reference"], "build with -C target-feature=-reference-types; hand-written tables of externref have no place here"),
+    (&["reference"], "build with -C target-feature=-reference-types; tables of externref are not supported"),
     (&["tail"], "build without -C target-feature=+tail-call"),
     (&["exception"], "build with panic = \"abort\" and without -C target-feature=+exception-handling"),
     (&["multi-value"], "build without -C target-feature=+multivalue; return several values through memory"),
@@ -115,14 +115,14 @@ const FEATURES: [(&[&str], &str); 11] = [
         "segments that are copied when running come with shared memory: build with plain `cargo build`, without -C link-arg=--shared-memory",
     ),
     (&["memory64"], "build for wasm32, not wasm64"),
-    (&["memor"], "one memory, exported as `memory`: rustc makes exactly that"),
-    (&["start"], "leave it out: nothing runs before a call. What has to be set up belongs into a constructor"),
+    (&["memor"], "export exactly one memory as `memory`; rustc does so by default"),
+    (&["start"], "remove it: no code runs before a call. Initialize in a constructor"),
 ];
 
 fn feature(reason: &str) -> String {
-    let plain = "build with plain `cargo build --release --target wasm32-unknown-unknown`: integers, sign extension, memory.copy and memory.fill are what runs here";
+    let plain = "build with plain `cargo build --release --target wasm32-unknown-unknown`: integers, sign extension, memory.copy and memory.fill are supported";
     let known = FEATURES.iter().find(|(names, _)| names.iter().any(|name| reason.contains(name)));
-    known.map_or(plain, |(_, mend)| mend).into()
+    known.map_or(plain, |(_, fix)| fix).into()
 }
 
 fn function(reason: &str) -> String {
@@ -131,7 +131,7 @@ fn function(reason: &str) -> String {
         .any(|word| reason.contains(word))
         && !["float", "SIMD", "reference", "multi-value"].iter().any(|word| reason.contains(word))
     {
-        return "the function is too large for one: split it, put #[inline(never)] on parts of it, or build with opt-level = \"z\", which inlines less".into();
+        return "the function is too large: split it, put #[inline(never)] on parts of it, or build with opt-level = \"z\", which inlines less".into();
     }
     feature(reason)
 }
@@ -139,24 +139,24 @@ fn function(reason: &str) -> String {
 fn limit(what: &str) -> String {
     match what {
         what if what.contains("page") => {
-            "give it a smaller stack, which is most of it: -C link-arg=-zstack-size=32768 in rustflags; large static arrays belong into storage".into()
+            "reduce the stack, which takes most of the memory: -C link-arg=-zstack-size=32768 in rustflags; move large static arrays to storage".into()
         }
-        what if what.contains("import") || what.contains("export") => "leave out what is not used: #[no_mangle] and pub extern functions are exported".into(),
+        what if what.contains("import") || what.contains("export") => "remove unused exports: #[no_mangle] and pub extern functions are exported".into(),
         _ => SMALLER.into(),
     }
 }
 
 fn import(module: &str) -> String {
     match module {
-        "env" => "something was declared and not linked: a C function, or an `extern` block without #[link(wasm_import_module = \"…\")]. Look for it with \
-                  `cargo tree`, or leave the dependency out"
+        "env" => "a declaration is not linked: a C function, or an `extern` block without #[link(wasm_import_module = \"…\")]. Look for it with \
+                  `cargo tree`, or remove the dependency"
             .into(),
         "wbg" | "__wbindgen_placeholder__" | "__wbindgen_externref_xform__" => {
-            "it is wasm-bindgen's, for browsers: switch the features off that bring it (getrandom's `wasm_js`, chrono's `wasmbind`, `js-sys`)".into()
+            "wasm-bindgen needs a browser: disable the features that add it (getrandom's `wasm_js`, chrono's `wasmbind`, `js-sys`)".into()
         }
         "wasi_snapshot_preview1" | "wasi_unstable" => "it was built for wasm32-wasip1: build for wasm32-unknown-unknown".into(),
-        CONSOLE_MODULE => "`console` has log_txt, log_i32, log_i64, tee_i32 and tee_i64, on development chains; what is spelled otherwise it does not have".into(),
-        "debug" => "it is another chain's, for tests of its own node: leave it out".into(),
+        CONSOLE_MODULE => "use a function of `console`: log_txt, log_i32, log_i64, tee_i32 or tee_i64".into(),
+        "debug" => "it belongs to another chain's test node: remove it".into(),
         "vm_hooks" | "corniche" => "the name is not in the table of sdk/abi: compare the spelling, or use stylus-sdk 0.9 or 0.10".into(),
         _ => "this chain offers the modules `vm_hooks` and `corniche` only".into(),
     }

@@ -73,7 +73,7 @@ impl Contract {
     /// # Panics
     /// Panics if the build fails, or outside of `cargo test`.
     pub fn in_this_crate() -> Self {
-        let folder = env::var_os("CARGO_MANIFEST_DIR").expect("cargo test says where the crate is");
+        let folder = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
         let debug = env::var_os("CORNICHE_DEBUG").is_some_and(|value| !value.is_empty() && value != "0");
         let contract = if debug { Self::debug_in_crate } else { Self::in_crate };
         contract(Path::new(&folder)).unwrap_or_else(|error| panic!("{error}"))

@@ -17,7 +17,7 @@ const COMPRESSED: [u8; 4] = [0xef, 0xf0, 0x00, 0x00];
 
 /// Error: the creation data does not fit into a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the creation data is {bytes} bytes, a transaction holds less than {limit}: try `opt-level = \"z\"`, LTO and wasm-opt")]
+#[error("creation data: expected less than {limit} bytes, got {bytes}; try `opt-level = \"z\"`, LTO and wasm-opt")]
 pub struct TooLarge {
     pub bytes: usize,
     pub limit: usize,
@@ -28,7 +28,7 @@ pub fn compressed(wasm: &[u8]) -> Result<Vec<u8>, TooLarge> {
     let mut out = COMPRESSED.to_vec();
     // Buffer size, quality and window: best compression, as it runs once per deployment.
     let mut writer = brotli::CompressorWriter::new(&mut out, 4096, 11, 22);
-    writer.write_all(wasm).and_then(|()| writer.flush()).expect("a vector takes what is written to it");
+    writer.write_all(wasm).and_then(|()| writer.flush()).expect("writing into memory cannot fail");
     drop(writer);
     fits(out)
 }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_compressed_form_unpacks_to_the_module() {
+    fn compressed_code_unpacks_to_module() {
         let wasm = [b"\0asm\x01\0\0\0".as_slice(), &[7; 10_000]].concat();
         let form = compressed(&wasm).unwrap();
         assert_eq!(form[..4], [0xef, 0xf0, 0x00, 0x00]);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prelude_holds_the_length_so_that_arguments_can_follow() {
+    fn prelude_contains_length() {
         let wasm = b"\0asm\x01\0\0\0";
         let data = with_arguments(wasm, &[0xaa; 32]).unwrap();
         assert_eq!(data[0], 0x7f);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_transaction_can_hold_is_refused_before_it_is_sent() {
+    fn oversized_creation_data_is_rejected() {
         let mut state = 1u32;
         let noise = std::iter::repeat_with(|| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

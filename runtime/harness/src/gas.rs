@@ -1,7 +1,7 @@
 //! Gas used by each function of each contract, with a regression check.
 #![allow(clippy::disallowed_methods)] // the file and the environment variable belong to tests on a developer's machine
 
-use crate::tree::grouped;
+use crate::trace_format::grouped;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{env, fmt, fs};
@@ -13,16 +13,16 @@ pub struct GasReport(BTreeMap<String, GasUsed>);
 /// Gas of one function, including the transaction's 21,000 and the cost of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GasUsed {
-    pub times: u64,
-    pub least: u64,
-    pub most: u64,
-    pub sum: u64,
+    pub calls: u64,
+    pub min: u64,
+    pub max: u64,
+    pub total: u64,
 }
 
 impl GasReport {
     pub(crate) fn add(&mut self, what: String, gas: u64) {
-        let used = self.0.entry(what).or_insert(GasUsed { times: 0, least: gas, most: gas, sum: 0 });
-        *used = GasUsed { times: used.times + 1, least: used.least.min(gas), most: used.most.max(gas), sum: used.sum + gas };
+        let used = self.0.entry(what).or_insert(GasUsed { calls: 0, min: gas, max: gas, total: 0 });
+        *used = GasUsed { calls: used.calls + 1, min: used.min.min(gas), max: used.max.max(gas), total: used.total + gas };
     }
 
     /// Returns the gas of `contract.function`, or of `contract: deployment`.
@@ -38,7 +38,7 @@ impl GasReport {
     ///
     /// # Panics
     /// Panics if a figure differs.
-    pub fn assert_as_in(&self, file: impl AsRef<Path>) {
+    pub fn assert_matches_file(&self, file: impl AsRef<Path>) {
         let (file, now) = (file.as_ref(), without_deployments(&self.to_string()));
         let before = fs::read_to_string(file).ok().map(|before| without_deployments(&before));
         if before.is_none() || env::var_os("UPDATE_GAS").is_some() {
@@ -48,7 +48,7 @@ impl GasReport {
         let before = before.unwrap_or_default();
         if before != now {
             panic!(
-                "gas is not what {} says; if that is meant: UPDATE_GAS=1 cargo test\n{}",
+                "gas differs from {}; to accept the change: UPDATE_GAS=1 cargo test\n{}",
                 file.display(),
                 difference(&before, &now)
             );
@@ -60,8 +60,8 @@ impl fmt::Display for GasReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let wide = self.0.keys().map(String::len).max().unwrap_or_default();
         for (what, used) in &self.0 {
-            let (least, most, mean) = (grouped(used.least), grouped(used.most), grouped(used.sum / used.times));
-            writeln!(f, "{what:wide$}  {:>4} ×  least {least:>11}  mean {mean:>11}  most {most:>11}", used.times)?;
+            let (min, max, mean) = (grouped(used.min), grouped(used.max), grouped(used.total / used.calls));
+            writeln!(f, "{what:wide$}  {:>4} ×  least {min:>11}  mean {mean:>11}  most {max:>11}", used.calls)?;
         }
         Ok(())
     }

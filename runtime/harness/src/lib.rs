@@ -26,14 +26,14 @@
 //! assert_eq!(chain.view(token, balanceOfCall { account: bob }), U256::from(10));
 //! ```
 //!
-//! Each [`send`](By::send) is a transaction in its own block, one second after the previous one. Gas is counted as on
+//! Each [`send`](TransactionBuilder::send) is a transaction in its own block, one second after the previous one. Gas is counted as on
 //! the chain, but is free until [`Chain::gas_price`] sets a price. [`Clone`] on a [`Chain`] makes a snapshot, so many
 //! tests or property cases can start from clones of one prepared chain.
 //!
 //! Failures are shown as a call tree: `unwrap` on a [`Failed`] prints callers, callees and arguments, the gas of each
 //! frame, events and errors, with names from the contracts' ABIs.
 
-mod book;
+mod address_book;
 pub mod cargo;
 mod chain;
 mod check;
@@ -43,15 +43,15 @@ mod gas;
 mod outcome;
 mod revert;
 mod symbols;
-mod tree;
+mod trace_format;
 
+pub use address_book::AddressBook;
 pub use alloy_primitives::{Address, B256, Bytes, U256};
-pub use book::Book;
-pub use chain::{By, Chain};
-pub use check::{Deployable, Refused, check};
+pub use chain::{Chain, TransactionBuilder};
+pub use check::{Deployable, NotDeployable, check};
 pub use contract::{Contract, ContractError};
 pub use gas::{GasReport, GasUsed};
 pub use outcome::{Failed, Sent};
 pub use revert::Revert;
 pub use symbols::Symbols;
-pub use tree::tell;
+pub use trace_format::format_trace;

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, Bytes};
 use alloy_sol_types::{SolError, SolEvent};
 use corniche_types::Log;
-use corniche_vm::{End, TraceFrame};
+use corniche_vm::{ExecutionStatus, TraceFrame};
 use std::fmt;
 
 /// A successful transaction.
@@ -34,38 +34,38 @@ impl<T> Sent<T> {
 /// default.
 impl<T> fmt::Debug for Sent<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the transaction went well, for {} gas, with {} events", self.gas_used, self.logs.len())
+        write!(f, "the transaction succeeded with {} gas and {} events", self.gas_used, self.logs.len())
     }
 }
 
 /// A failed transaction. `Debug` prints its call tree.
 #[derive(Clone)]
 pub struct Failed {
-    pub end: End,
+    pub end: ExecutionStatus,
     /// Revert data; empty without a revert.
     pub data: Bytes,
     pub gas_used: u64,
     pub trace: Option<Box<TraceFrame>>,
-    pub(crate) told: String,
+    pub(crate) rendered: String,
 }
 
 impl Failed {
     /// Returns the custom error, if the transaction reverted with this type.
     pub fn error<E: SolError>(&self) -> Option<E> {
-        (self.end == End::Revert).then(|| E::abi_decode(&self.data).ok()).flatten()
+        (self.end == ExecutionStatus::Revert).then(|| E::abi_decode(&self.data).ok()).flatten()
     }
 }
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told)
+        f.write_str(&self.rendered)
     }
 }
 
 /// Printed by `unwrap` and `expect` in tests.
 impl fmt::Debug for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the transaction failed:\n{}", self.told)
+        write!(f, "the transaction failed:\n{}", self.rendered)
     }
 }
 

@@ -5,13 +5,13 @@
 
 use addr2line::Context;
 use addr2line::gimli::{Dwarf, EndianSlice, Error, LittleEndian, SectionId};
-use corniche_vm::Place;
+use corniche_vm::CodeLocation;
 use std::collections::BTreeMap;
 use std::fmt;
 use wasmparser::{KnownCustom, Name, Parser, Payload};
 
 /// Maximum number of lines per failure.
-const MOST_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// Function names and debug information of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,42 +49,42 @@ impl Symbols {
 
     /// Describes the call stack of a failure, innermost function first, one line each: `token::transfer
     /// (src/lib.rs:12)`. Omits the standard library's functions between a panic and its trap.
-    pub fn tell(&self, places: &[Place]) -> Vec<String> {
+    pub fn describe(&self, backtrace: &[CodeLocation]) -> Vec<String> {
         let section = |id: SectionId| -> Result<_, Error> {
             Ok(EndianSlice::new(self.dwarf.get(id.name()).map(Vec::as_slice).unwrap_or_default(), LittleEndian))
         };
         let lines = Dwarf::load(section).and_then(Context::from_dwarf).ok();
-        let all: Vec<Step> = places.iter().flat_map(|place| self.at(place, lines.as_ref())).collect();
-        let mut told: Vec<String> =
-            all.iter().filter(|step| !step.is_machinery()).map(ToString::to_string).take(MOST_LINES).collect();
-        if told.is_empty() {
-            told = all.iter().map(ToString::to_string).take(MOST_LINES).collect();
+        let all: Vec<StackFrame> = backtrace.iter().flat_map(|place| self.at(place, lines.as_ref())).collect();
+        let mut described: Vec<String> =
+            all.iter().filter(|step| !step.is_runtime_code()).map(ToString::to_string).take(MAX_LINES).collect();
+        if described.is_empty() {
+            described = all.iter().map(ToString::to_string).take(MAX_LINES).collect();
         }
-        told
+        described
     }
 
     /// Returns the functions inlined at a place, followed by the function itself.
-    fn at(&self, place: &Place, lines: Option<&Context<EndianSlice<'_, LittleEndian>>>) -> Vec<Step> {
+    fn at(&self, place: &CodeLocation, lines: Option<&Context<EndianSlice<'_, LittleEndian>>>) -> Vec<StackFrame> {
         let steps = lines.and_then(|lines| lines_at(place, lines)).unwrap_or_default();
         if !steps.is_empty() {
             return steps;
         }
         let name = self.name(place.function).map(readable);
         let name = name.unwrap_or_else(|| format!("function {} at byte {} of the code", place.function, place.offset));
-        vec![Step { name, source: None }]
+        vec![StackFrame { name, source: None }]
     }
 }
 
 /// A stack frame: a function and its current source line.
-struct Step {
+struct StackFrame {
     name: String,
     source: Option<(String, u32)>,
 }
 
-impl Step {
+impl StackFrame {
     /// Returns whether the function is part of panic handling, or of the entry code before the contract's own
     /// functions.
-    fn is_machinery(&self) -> bool {
+    fn is_runtime_code(&self) -> bool {
         const NAMES: [&str; 10] =
             ["std::", "core::", "alloc::", "rust_", "__rust", "abort", "stylus_sdk::", "route<", "__stylus", "user_entrypoint"];
         const FILES: [&str; 5] = ["library/core/", "library/std/", "library/alloc/", "stdarch/", "/stylus-sdk-"];
@@ -94,7 +94,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for StackFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Some((file, line)) => write!(f, "{} ({}:{line})", self.name, short(file)),
@@ -103,13 +103,13 @@ impl fmt::Display for Step {
     }
 }
 
-fn lines_at(place: &Place, lines: &Context<EndianSlice<'_, LittleEndian>>) -> Option<Vec<Step>> {
+fn lines_at(place: &CodeLocation, lines: &Context<EndianSlice<'_, LittleEndian>>) -> Option<Vec<StackFrame>> {
     let mut frames = lines.find_frames(place.offset.into()).skip_all_loads().ok()?;
     let mut steps = Vec::new();
     while let Ok(Some(frame)) = frames.next() {
         let Some(name) = frame.function.as_ref().and_then(|function| function.raw_name().ok()) else { continue };
         let source = frame.location.as_ref().and_then(|location| Some((location.file?.into(), location.line?)));
-        steps.push(Step { name: readable(&name), source });
+        steps.push(StackFrame { name: readable(&name), source });
     }
     Some(steps)
 }

@@ -47,7 +47,7 @@ fn balance(chain: &Chain, token: Address, account: Address) -> u64 {
 }
 
 #[test]
-fn a_deployed_contract_answers_changes_and_tells() {
+fn deploy_call_send_and_events() {
     let (mut chain, [alice, bob], token) = token();
     assert_eq!(balance(&chain, token, alice), 1_000, "its constructor ran");
     let sent = chain.by(alice).send(token, transferCall { to: bob, value: U256::from(10) }).unwrap();
@@ -59,7 +59,7 @@ fn a_deployed_contract_answers_changes_and_tells() {
 }
 
 #[test]
-fn a_revert_is_its_error_and_its_calls_and_leaves_nothing() {
+fn revert_has_error_and_trace() {
     let (mut chain, [alice, bob], token) = token();
     let failed = chain.by(bob).send(token, transferCall { to: alice, value: U256::from(7) }).unwrap_err();
     let error: ERC20InsufficientBalance = failed.error().unwrap();
@@ -75,7 +75,7 @@ fn a_revert_is_its_error_and_its_calls_and_leaves_nothing() {
 
 /// Calls through a contract that calls others. One of these calls fails, and the contract ignores the failure.
 #[test]
-fn a_tree_shows_calls_within_calls_with_their_errors_and_events() {
+fn trace_shows_nested_calls() {
     let (mut chain, [alice, bob], token) = token();
     let many = chain.by(alice).deploy(&contract("multicall3"), ()).unwrap();
     chain.by(alice).send(token, transferCall { to: many, value: U256::from(5) }).unwrap();
@@ -86,7 +86,7 @@ fn a_tree_shows_calls_within_calls_with_their_errors_and_events() {
     };
     let sent = chain.by(alice).send(many, aggregate3Call { calls: vec![pay(4), pay(4)] }).unwrap();
     assert_eq!(sent.output.iter().map(|result| result.success).collect::<Vec<_>>(), [true, false]);
-    let told = corniche_harness::tell(chain.book(), &sent.trace.unwrap());
+    let told = corniche_harness::format_trace(chain.book(), &sent.trace.unwrap());
     let gasless: Vec<String> = told.lines().map(without_gas).collect();
     assert!(gasless[0].starts_with("alice → multicall3."), "{told}");
     let expected = [
@@ -106,7 +106,7 @@ fn without_gas(line: &str) -> String {
 }
 
 #[test]
-fn a_clone_is_a_snapshot() {
+fn clone_is_snapshot() {
     let (mut chain, [alice, bob], token) = token();
     let before = chain.clone();
     chain.by(alice).send(token, transferCall { to: bob, value: U256::from(1) }).unwrap();
@@ -115,7 +115,7 @@ fn a_clone_is_a_snapshot() {
 }
 
 #[test]
-fn time_goes_by_as_a_test_wants() {
+fn clock_can_be_advanced() {
     let mut chain = Chain::new();
     let alice = chain.account("alice");
     let many = chain.by(alice).deploy(&contract("multicall3"), ()).unwrap();
@@ -129,7 +129,7 @@ fn time_goes_by_as_a_test_wants() {
 }
 
 #[test]
-fn wei_moves_and_gas_is_paid_only_where_a_price_is_set() {
+fn gas_is_free_unless_priced() {
     let mut chain = Chain::new();
     let [alice, bob] = ["alice", "bob"].map(|name| chain.account(name));
     let wealth = chain.balance(alice);
@@ -146,28 +146,28 @@ fn wei_moves_and_gas_is_paid_only_where_a_price_is_set() {
 }
 
 #[test]
-fn gas_is_reported_by_function_and_kept_in_a_file_that_a_change_does_not_match() {
+fn gas_report_detects_changes() {
     let (mut chain, [alice, bob], token) = token();
     let pay = |chain: &mut Chain, value: u64| {
         chain.by(alice).send(token, transferCall { to: bob, value: U256::from(value) }).unwrap().gas_used
     };
     let (first, second) = (pay(&mut chain, 1), pay(&mut chain, 1));
     let used = chain.gas().of("erc20.transfer").unwrap();
-    assert_eq!((used.times, used.least, used.most, used.sum), (2, second, first, first + second), "bob's slot is new once");
+    assert_eq!((used.calls, used.min, used.max, used.total), (2, second, first, first + second), "bob's slot is new once");
     assert!(chain.gas().of("erc20: deployment").is_some());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gas.txt");
-    chain.gas().assert_as_in(&file);
-    chain.gas().assert_as_in(&file);
+    chain.gas().assert_matches_file(&file);
+    chain.gas().assert_matches_file(&file);
     pay(&mut chain, 1);
     let report = chain.gas().clone();
-    let differs = std::panic::catch_unwind(|| report.assert_as_in(&file)).unwrap_err();
+    let differs = std::panic::catch_unwind(|| report.assert_matches_file(&file)).unwrap_err();
     let said = differs.downcast_ref::<String>().unwrap();
     assert!(said.contains("UPDATE_GAS=1") && said.contains("- erc20.transfer") && said.contains("+ erc20.transfer"), "{said}");
 }
 
 #[test]
-fn what_is_not_a_contract_is_refused_with_a_reason() {
+fn invalid_contract_is_rejected_with_reason() {
     let mut chain = Chain::new();
     let alice = chain.account("alice");
     let failed = chain.by(alice).deploy(&Contract::new("nonsense", &b"\0asm\x01\0\0\0"[..]), ()).unwrap_err();
@@ -176,7 +176,7 @@ fn what_is_not_a_contract_is_refused_with_a_reason() {
 
 /// Builds a crate and deploys it, as `in_this_crate` does for authors.
 #[test]
-fn a_crate_is_built_and_tried() {
+fn crate_is_built_and_deployed() {
     let many = Contract::in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/multicall3")).unwrap();
     assert!(many.name == "multicall3" && many.wasm.starts_with(b"\0asm"));
     let mut chain = Chain::new();
@@ -204,7 +204,7 @@ const CERTIFIED: &str = r#"(module
         (call $write_result (i32.const 64) (i32.const 32))))"#;
 
 #[test]
-fn headers_of_the_past_are_certified_by_themselves_and_others_where_a_test_says_so() {
+fn past_headers_are_certified() {
     let mut chain = Chain::new();
     let alice = chain.account("alice");
     let asks = Contract::new("asks", wat::parse_str(CERTIFIED).unwrap());

@@ -40,11 +40,11 @@ const IN_THE_SHELL: &[(&str, &str, &str)] = &[
     ("(table 1 externref)", "tables of references", "-reference-types"),
     ("(table 1 funcref) (table 1 funcref)", "2 tables; at most 1", "opt-level"),
     ("(table 5000 funcref)", "5000 table entries; at most 4096", "opt-level"),
-    ("(memory 1)", "multi-memory", "exactly that"),
+    ("(memory 1)", "multi-memory", "exactly one memory"),
     ("(table 1 funcref) (func $f) (elem func $f)", "passive or declared element", "-reference-types"),
-    ("(table 1 funcref) (func $f) (elem (i32.const 7) $f)", "element segment of 1 at 7", "lie within"),
+    ("(table 1 funcref) (func $f) (elem (i32.const 7) $f)", "element segment of 1 at 7", "fit into"),
     ("(data \"x\")", "passive data", "plain `cargo build"),
-    ("(data (i32.const 65535) \"xy\")", "data segment of 2 at 65535", "lie within"),
+    ("(data (i32.const 65535) \"xy\")", "data segment of 2 at 65535", "fit into"),
     // Imports.
     ("(import \"env\" \"memcpy\" (func))", "`env`.`memcpy` is not known", "not linked"),
     ("(import \"__wbindgen_placeholder__\" \"__wbindgen_throw\" (func))", "`__wbindgen_throw`", "getrandom"),
@@ -53,9 +53,9 @@ const IN_THE_SHELL: &[(&str, &str, &str)] = &[
     ("(import \"console\" \"log_f64\" (func $log (param f64)))", "floating-point", "fixed point"),
     ("(import \"vm_hooks\" \"read_arg\" (func (param i32)))", "`vm_hooks`.`read_arg`", "spelling"),
     ("(import \"chain\" \"height\" (func))", "`chain`.`height`", "`vm_hooks` and `corniche` only"),
-    ("(import \"vm_hooks\" \"read_args\" (func (param i64)))", "expected (i32) -> (), found (i64) -> ()", "argument off"),
-    ("(import \"vm_hooks\" \"chainid\" (global i64))", "`vm_hooks`.`chainid` has the wrong type", "argument off"),
-    ("(import \"corniche\" \"counter_add\" (func (param i32)))", "`counter_add` has the wrong type", "argument off"),
+    ("(import \"vm_hooks\" \"read_args\" (func (param i64)))", "expected (i32) -> (), found (i64) -> ()", "sdk/abi"),
+    ("(import \"vm_hooks\" \"chainid\" (global i64))", "`vm_hooks`.`chainid` has the wrong type", "sdk/abi"),
+    ("(import \"corniche\" \"counter_add\" (func (param i32)))", "`counter_add` has the wrong type", "sdk/abi"),
 ];
 
 /// Complete modules.
@@ -93,31 +93,31 @@ const WHOLE: &[(&str, &str, &str)] = &[
     ),
 ];
 
-fn assert_refused(wasm: &[u8], of: &str, fault: &str, mend: &str) {
+fn assert_refused(wasm: &[u8], of: &str, fault: &str, fix: &str) {
     let refused = check(wasm).expect_err(of);
     assert!(refused.fault.contains(fault), "{of}\nsays `{}`, which does not name `{fault}`", refused.fault);
-    assert!(refused.mend.contains(mend), "{of}\nsays `{}`, which does not name `{mend}`", refused.mend);
+    assert!(refused.fix.contains(fix), "{of}\nsays `{}`, which does not name `{fix}`", refused.fix);
 }
 
 #[test]
-fn fifty_faults_have_fifty_names_and_mends() {
+fn every_fault_has_message_and_fix() {
     assert!(IN_THE_SHELL.len() + WHOLE.len() >= 50);
-    for (extra, fault, mend) in IN_THE_SHELL {
+    for (extra, fault, fix) in IN_THE_SHELL {
         // The shell comes last, so that the faulty function has index 0.
         let text = format!("(module {extra} {SHELL})");
-        assert_refused(&wat::parse_str(&text).expect(&text), &text, fault, mend);
+        assert_refused(&wat::parse_str(&text).expect(&text), &text, fault, fix);
     }
-    for (text, fault, mend) in WHOLE {
-        assert_refused(&wat::parse_str(text).expect(text), text, fault, mend);
+    for (text, fault, fix) in WHOLE {
+        assert_refused(&wat::parse_str(text).expect(text), text, fault, fix);
     }
 }
 
 /// Large modules are generated.
 #[test]
-fn what_is_too_large_is_told_by_how_much() {
+fn oversize_message_has_both_sizes() {
     let module = |extra: &str| wat::parse_str(format!("(module {extra} {SHELL})")).expect("a module");
     let many = |count: usize, one: &str| one.repeat(count);
-    for (extra, fault, mend) in [
+    for (extra, fault, fix) in [
         (many(4_100, "(func)"), "4101 functions; at most 4096", "opt-level"),
         (many(1_100, "(global i32 (i32.const 0))"), "1100 globals; at most 1024", "opt-level"),
         (format!("(func $long (local {}))", many(400, "i32 ")), "more than 348 locals", "split it"),
@@ -126,7 +126,7 @@ fn what_is_too_large_is_told_by_how_much() {
         (format!("(func $deep {} {})", many(600, "block "), many(600, "end ")), "more than 512 nested blocks", "split it"),
         (format!("(func $straight {})", many(66_000, "nop ")), "65536", "split it"),
     ] {
-        assert_refused(&module(&extra), &extra[..extra.len().min(60)], fault, mend);
+        assert_refused(&module(&extra), &extra[..extra.len().min(60)], fault, fix);
     }
     let padded = module(&format!("(func $pad {})", many(60_000, "i64.const 9223372036854775807 drop ")));
     assert!(padded.len() > 512 << 10);
@@ -134,7 +134,7 @@ fn what_is_too_large_is_told_by_how_much() {
 }
 
 #[test]
-fn what_is_no_module_is_told_so() {
+fn non_module_is_rejected() {
     assert_refused(b"", "nothing", "not a WebAssembly module", "cargo build");
     assert_refused(b"(module)", "text", "not a WebAssembly module", "text format");
     assert_refused(b"\0asm\x01\0\0\0\xff", "a torn one", "not a valid WebAssembly module", "damaged");
@@ -143,7 +143,7 @@ fn what_is_no_module_is_told_so() {
 }
 
 #[test]
-fn what_deploys_is_told_what_it_costs() {
+fn deployable_reports_cost() {
     let extra = r#"(import "vm_hooks" "read_args" (func (param i32))) (import "corniche" "counter_add" (func (param i32 i32 i32) (result i32)))"#;
     let wasm = wat::parse_str(format!("(module {extra} {SHELL})")).expect("a module");
     let fits = check(&wasm).expect("it deploys");
@@ -154,7 +154,7 @@ fn what_deploys_is_told_what_it_costs() {
 }
 
 #[test]
-fn what_speaks_to_a_console_deploys_on_development_chains_only() {
+fn console_import_is_development_only() {
     let speaks = r#"(import "console" "log_txt" (func (param i32 i32)))"#;
     let wasm = wat::parse_str(format!("(module {speaks} {SHELL})")).expect("a module");
     assert!(check(&wasm).expect("it deploys").development_only);

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // test helpers unwrap
 
 use alloy_sol_types::sol;
-use corniche_harness::{Address, Chain, Contract, tell};
+use corniche_harness::{Address, Chain, Contract, format_trace};
 use std::path::Path;
 use wasmparser::{ConstExpr, DataKind, Operator, Parser, Payload};
 
@@ -21,7 +21,7 @@ fn through_three(how: u8) -> String {
         address
     });
     let failed = chain.by(alice).send(front, passCall { way: vec![middle, end], how }).unwrap_err();
-    assert_eq!(failed.to_string(), tell(chain.book(), failed.trace.as_ref().unwrap()));
+    assert_eq!(failed.to_string(), format_trace(chain.book(), failed.trace.as_ref().unwrap()));
     failed.to_string()
 }
 
@@ -41,7 +41,7 @@ fn without_gas(told: &str) -> String {
 }
 
 #[test]
-fn a_custom_error_is_told_by_each_contract_it_goes_through() {
+fn custom_error_is_decoded_through_calls() {
     let told = without_gas(&through_three(0));
     let expected = "\
 alice → [gas] front.pass(way: [middle, end], how: 0)
@@ -60,7 +60,7 @@ alice → [gas] front.pass(way: [middle, end], how: 0)
 }
 
 #[test]
-fn a_panic_says_why_and_the_way_to_it_is_told_by_lines() {
+fn panic_has_message_and_backtrace() {
     let told = without_gas(&through_three(1));
     let expected = "\
 alice → [gas] front.pass(way: [middle, end], how: 1)
@@ -83,7 +83,7 @@ alice → [gas] front.pass(way: [middle, end], how: 1)
 }
 
 #[test]
-fn a_trap_is_told_by_the_lines_it_went_through() {
+fn trap_has_source_lines() {
     let told = without_gas(&through_three(2));
     let expected = "\
 alice → [gas] front.pass(way: [middle, end], how: 2)
@@ -106,7 +106,7 @@ alice → [gas] front.pass(way: [middle, end], how: 2)
 
 /// The stack is at the start of memory, below the module's data, so an overflow leaves memory and traps.
 #[test]
-fn a_stack_that_is_full_traps_and_nothing_is_written_over() {
+fn stack_overflow_traps_without_corruption() {
     let contract = Contract::in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/relay")).unwrap();
     let (stack, data) = layout(&contract.wasm);
     assert!(stack == 32 << 10 && stack <= data, "a stack of {stack} bytes, data from {data} on");
@@ -151,7 +151,7 @@ fn layout(wasm: &[u8]) -> (i32, i32) {
 
 /// Without debug information, places are functions from the name section. Each kind of failure reports its instruction.
 #[test]
-fn a_module_with_names_alone_tells_functions_and_each_failure_its_own() {
+fn name_section_gives_function_names() {
     let module = wat::parse_str(
         r#"(module
             (import "vm_hooks" "storage_load_bytes32" (func $load (param i32 i32)))

@@ -15,17 +15,17 @@ pub struct Additions {
     pub balances: BTreeMap<Address, U256>,
     /// Counters, by account and storage slot. The transaction has checked with [`StateView::storage_within`] that the
     /// sum is within its bounds, so it neither overflows nor becomes negative.
-    pub counters: BTreeMap<(Address, B256), Sum>,
+    pub counters: BTreeMap<(Address, B256), Delta>,
 }
 
 /// A signed amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sum {
+pub enum Delta {
     Plus(U256),
     Minus(U256),
 }
 
-impl Sum {
+impl Delta {
     /// Returns `value` plus this amount. Wraps if the bounds were not checked: the result is then meaningless, but must
     /// not panic.
     pub fn add_to(self, value: U256) -> U256 {
@@ -48,7 +48,7 @@ impl Sum {
         self.amount().is_zero()
     }
 
-    /// Returns the sum of both; zero is [`Sum::ZERO`]. Wraps if no value could have taken both.
+    /// Returns the sum of both; zero is [`Delta::ZERO`]. Wraps if no value could have taken both.
     pub fn and(self, other: Self) -> Self {
         let (more, less) = match (self, other) {
             (Self::Plus(one), Self::Plus(two)) => return Self::Plus(one.wrapping_add(two)),
@@ -68,7 +68,7 @@ impl Additions {
     pub fn resolve(&self, view: &dyn StateView) -> Changes {
         let credited =
             |(address, wei): (&Address, &U256)| (*address, Some(view.account(address).unwrap_or_default().credited(*wei)));
-        let counted = |(key, sum): (&(Address, B256), &Sum)| {
+        let counted = |(key, sum): (&(Address, B256), &Delta)| {
             let before = U256::from_be_bytes(view.storage(&key.0, &key.1).0);
             (*key, B256::from(sum.add_to(before)))
         };

@@ -8,7 +8,7 @@ pub fn genesis_changes(genesis: &Genesis) -> Changes {
     let mut changes = Changes::default();
     let gas_version = genesis.rules_at(Height(1)).gas_version;
     for (address, given) in &genesis.accounts {
-        let account = account_of(given, gas_version);
+        let account = genesis_account(given, gas_version);
         if account.has_code() {
             changes.code.insert(account.code_hash, given.code.clone());
         }
@@ -21,7 +21,7 @@ pub fn genesis_changes(genesis: &Genesis) -> Changes {
     changes
 }
 
-fn account_of(given: &GenesisAccount, gas_version: u8) -> Account {
+fn genesis_account(given: &GenesisAccount, gas_version: u8) -> Account {
     let (code_hash, abi_version, gas_version) =
         if given.code.is_empty() { (KECCAK_EMPTY, 0, 0) } else { (keccak256(&given.code), ABI_VERSION, gas_version) };
     Account { nonce: given.nonce, balance: given.balance, code_hash, abi_version, gas_version }
@@ -34,7 +34,7 @@ mod tests {
     use corniche_types::{EngineConfig, FeeRules, TimestampMs};
 
     #[test]
-    fn the_state_of_a_genesis() {
+    fn genesis_state() {
         let rich = GenesisAccount { balance: U256::from(7), ..Default::default() };
         let contract = GenesisAccount {
             code: bytes!("0061736d"),

@@ -18,11 +18,11 @@ mod state;
 mod tree;
 mod view;
 
-pub use additions::{Additions, Sum};
+pub use additions::{Additions, Delta};
 pub use changes::{Changes, CommittedBlock};
 pub use corniche_types::proof::{MAX_DEPTH, Proof, Terminal, TreeKey, account_value};
 pub use corniche_types::{ABI_VERSION, Account, KECCAK_EMPTY};
 pub use genesis::genesis_changes;
 pub use state::{Snapshot, State};
 pub use tree::{SharedTree, Tree};
-pub use view::{EmptyState, Overlay, StateView, lies_within};
+pub use view::{EmptyState, Overlay, StateView, is_in_range};

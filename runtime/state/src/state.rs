@@ -18,7 +18,7 @@ use crate::{Account, Changes, StateView};
 use corniche_types::{Address, B256, Bytes, Height, U256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use table::{Codes, Table, Written};
+use table::{CodeTable, Table, WriteId};
 
 /// The state at all heights that are not pruned. A clone is another handle to the same state.
 #[derive(Clone, Debug)]
@@ -28,43 +28,43 @@ pub struct State {
 
 #[derive(Debug)]
 struct Shared {
-    accounts: Table<Address, Packed>,
+    accounts: Table<Address, PackedAccount>,
     storage: Table<(Address, B256), B256>,
-    code: Codes,
+    code: CodeTable,
     heights: Mutex<Heights>,
 }
 
 /// Compact form of an account. Few accounts have code; these have an allocation for its hash. The default is an absent
 /// account.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Packed {
+struct PackedAccount {
     nonce: u64,
     balance: U256,
-    code: Option<Arc<CodeOf>>,
+    code: Option<Arc<CodeInfo>>,
 }
 
 #[derive(Debug, PartialEq)]
-struct CodeOf {
+struct CodeInfo {
     hash: B256,
     abi_version: u8,
     gas_version: u8,
 }
 
-impl From<&Account> for Packed {
+impl From<&Account> for PackedAccount {
     fn from(account: &Account) -> Self {
         let Account { nonce, balance, code_hash: hash, abi_version, gas_version } = *account;
         let code = (account.has_code() || (account.abi_version, account.gas_version) != (0, 0))
-            .then(|| Arc::new(CodeOf { hash, abi_version, gas_version }));
+            .then(|| Arc::new(CodeInfo { hash, abi_version, gas_version }));
         Self { nonce, balance, code }
     }
 }
 
-impl From<Packed> for Account {
-    fn from(packed: Packed) -> Self {
-        let Packed { nonce, balance, code } = packed;
+impl From<PackedAccount> for Account {
+    fn from(packed: PackedAccount) -> Self {
+        let PackedAccount { nonce, balance, code } = packed;
         match code.as_deref() {
             None => Self { nonce, balance, ..Self::default() },
-            Some(CodeOf { hash, abi_version, gas_version }) => {
+            Some(CodeInfo { hash, abi_version, gas_version }) => {
                 Self { nonce, balance, code_hash: *hash, abi_version: *abi_version, gas_version: *gas_version }
             }
         }
@@ -81,13 +81,13 @@ struct Heights {
     /// Number of live snapshots by height.
     pinned: BTreeMap<Height, usize>,
     /// Writes of each height that is not pruned yet.
-    touched: BTreeMap<Height, Touched>,
+    touched: BTreeMap<Height, HeightWrites>,
 }
 
 #[derive(Debug, Default)]
-struct Touched {
-    accounts: Vec<Written>,
-    storage: Vec<Written>,
+struct HeightWrites {
+    accounts: Vec<WriteId>,
+    storage: Vec<WriteId>,
 }
 
 impl Default for State {
@@ -101,7 +101,7 @@ impl State {
     /// the seed must be secret.
     pub fn with_seed(seed: u64) -> Self {
         let (accounts, storage) = (Table::with_seed(seed), Table::with_seed(seed));
-        Self { shared: Arc::new(Shared { accounts, storage, code: Codes::default(), heights: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { accounts, storage, code: CodeTable::default(), heights: Mutex::default() }) }
     }
 
     /// Applies the changes of the block at `height`. There must be one writer only, and `height` must exceed all
@@ -113,10 +113,10 @@ impl State {
         shared.code.extend(&changes.code);
         let accounts = changes.accounts.iter().map(|(address, account)| {
             let account = account.as_ref().filter(|account| !account.is_empty());
-            (*address, account.map_or_else(Packed::default, Packed::from))
+            (*address, account.map_or_else(PackedAccount::default, PackedAccount::from))
         });
         let storage = changes.storage.iter().map(|(key, value)| (*key, *value));
-        let mut touched = Touched::default();
+        let mut touched = HeightWrites::default();
         if head.is_some() {
             touched.accounts.extend(accounts.map(|(key, value)| shared.accounts.put(key, height, value)));
             touched.storage.extend(storage.map(|(key, value)| shared.storage.put(key, height, value)));
@@ -157,7 +157,7 @@ impl State {
 
     /// Reverts everything above `height`, which becomes the head. Returns false if that height is not readable. Only
     /// development chains do this: snapshots of reverted heights then read the remaining values.
-    pub fn take_back(&self, height: Height) -> bool {
+    pub fn revert(&self, height: Height) -> bool {
         let undone = {
             let mut heights = lock(&self.shared.heights);
             if height < heights.oldest || heights.head.is_none_or(|head| head < height) {
@@ -185,8 +185,8 @@ impl State {
             std::mem::replace(&mut heights.touched, later)
         };
         for touched in passed.into_values() {
-            touched.accounts.into_iter().for_each(|written| self.shared.accounts.forget_before(written));
-            touched.storage.into_iter().for_each(|written| self.shared.storage.forget_before(written));
+            touched.accounts.into_iter().for_each(|written| self.shared.accounts.prune_older(written));
+            touched.storage.into_iter().for_each(|written| self.shared.storage.prune_older(written));
         }
     }
 
@@ -194,7 +194,7 @@ impl State {
     /// validated under. Visits every account.
     pub fn code_in_use(&self) -> BTreeMap<(B256, u8), Bytes> {
         let mut versions = BTreeSet::new();
-        self.shared.accounts.for_each_newest(|account| {
+        self.shared.accounts.for_each_latest(|account| {
             if let Some(code) = &account.code {
                 versions.insert((code.hash, code.gas_version));
             }
@@ -230,7 +230,7 @@ impl Snapshot {
 impl StateView for Snapshot {
     fn account(&self, address: &Address) -> Option<Account> {
         let packed = self.pin.shared.accounts.get(address, self.pin.height);
-        (packed != Packed::default()).then(|| packed.into())
+        (packed != PackedAccount::default()).then(|| packed.into())
     }
 
     fn storage(&self, address: &Address, slot: &B256) -> B256 {

@@ -73,7 +73,8 @@ impl Tree {
         });
         let mut updates: Vec<Update> = Vec::with_capacity(changes.accounts.len() + changes.storage.len());
         updates.extend(accounts.chain(slots));
-        updates.sort_unstable_by(|one, other| leading(one).cmp(&leading(other)).then_with(|| one.key.cmp(&other.key)));
+        updates
+            .sort_unstable_by(|one, other| leading_bits(one).cmp(&leading_bits(other)).then_with(|| one.key.cmp(&other.key)));
         self.nodes.update(&updates);
         self.root()
     }
@@ -90,7 +91,7 @@ impl Tree {
 }
 
 /// Returns the first bytes of the key as a number, which nearly always suffices to compare keys.
-fn leading(update: &Update) -> u64 {
+fn leading_bits(update: &Update) -> u64 {
     u64::from_be_bytes(std::array::from_fn(|index| update.key.0[index]))
 }
 

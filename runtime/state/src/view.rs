@@ -4,7 +4,7 @@ use crate::Changes;
 use corniche_types::{Account, Address, B256, Bytes, U256};
 
 /// Returns whether the number in a slot is within the inclusive bounds: the predicate of [`StateView::storage_within`].
-pub fn lies_within(value: &B256, low: &U256, high: &U256) -> bool {
+pub fn is_in_range(value: &B256, low: &U256, high: &U256) -> bool {
     let number = U256::from_be_bytes(value.0);
     *low <= number && number <= *high
 }
@@ -21,7 +21,7 @@ pub trait StateView: Send + Sync {
     /// Returns whether the number in the slot is within the inclusive bounds. A view that records reads records this
     /// answer instead of the number.
     fn storage_within(&self, address: &Address, slot: &B256, low: &U256, high: &U256) -> bool {
-        lies_within(&self.storage(address, slot), low, high)
+        is_in_range(&self.storage(address, slot), low, high)
     }
 
     /// Returns true if an earlier read was invalid, because its value is about to change. The reader should stop soon;

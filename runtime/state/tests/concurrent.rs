@@ -40,7 +40,7 @@ fn check(view: &dyn StateView, height: u64, step: u64) {
 }
 
 #[test]
-fn snapshots_are_whole_and_stay_as_they_are_while_blocks_are_written() {
+fn snapshots_are_consistent_during_writes() {
     let state = State::with_seed(5);
     state.apply(Height(1), &block(1));
     let done = AtomicBool::new(false);

@@ -73,7 +73,7 @@ proptest! {
     /// Applies blocks, takes and drops snapshots, and prunes. Every readable height and every held snapshot keeps its
     /// values.
     #[test]
-    fn every_readable_height_is_a_plain_map(steps in prop::collection::vec(any_step(), 1..40), seed in any::<u64>()) {
+    fn readable_heights_match_map_model(steps in prop::collection::vec(any_step(), 1..40), seed in any::<u64>()) {
         let state = State::with_seed(seed);
         let mut models: BTreeMap<Height, Model> = BTreeMap::new();
         let mut held: Vec<Snapshot> = Vec::new();
@@ -126,7 +126,7 @@ fn with_balance(wei: u64) -> Changes {
 }
 
 #[test]
-fn heights_outside_what_is_kept_are_not_answered() {
+fn unavailable_heights_return_none() {
     let state = State::default();
     assert!(state.at(Height(0)).is_none());
     for height in 0..5 {
@@ -141,7 +141,7 @@ fn heights_outside_what_is_kept_are_not_answered() {
 }
 
 #[test]
-fn a_snapshot_holds_pruning_back() {
+fn snapshot_blocks_pruning() {
     let state = State::default();
     state.apply(Height(0), &with_balance(1));
     let old = state.latest();
@@ -159,14 +159,14 @@ fn a_snapshot_holds_pruning_back() {
 
 #[test]
 #[should_panic(expected = "ascending order")]
-fn a_height_is_applied_once() {
+fn height_is_applied_once() {
     let state = State::default();
     state.apply(Height(3), &Changes::default());
     state.apply(Height(3), &Changes::default());
 }
 
 #[test]
-fn an_overlay_reads_its_changes_first() {
+fn overlay_prefers_its_changes() {
     let state = State::default();
     let code = Bytes::from_static(b"code");
     let mut changes = with_balance(1);
@@ -183,7 +183,7 @@ fn an_overlay_reads_its_changes_first() {
 }
 
 #[test]
-fn a_snapshot_of_nothing_stays_empty() {
+fn empty_snapshot_stays_empty() {
     let state = State::default();
     let nothing = state.latest();
     state.apply(Height(0), &with_balance(1));
@@ -193,7 +193,7 @@ fn a_snapshot_of_nothing_stays_empty() {
 
 /// Memory depends on the existing keys and the kept heights, not on the age of the node.
 #[test]
-fn what_is_gone_takes_no_room() {
+fn deleted_entries_free_memory() {
     let state = State::default();
     let block = |height: u64| {
         let number = |index: u64| (height * 3 + index) % 40;
@@ -218,7 +218,7 @@ fn what_is_gone_takes_no_room() {
 }
 
 #[test]
-fn code_in_use_is_that_of_the_accounts_there_are() {
+fn code_in_use_matches_accounts() {
     let state = State::default();
     assert!(state.code_in_use().is_empty());
     let [first, second, unused] = [&b"first"[..], b"second", b"unused"].map(Bytes::from_static);

@@ -106,7 +106,7 @@ proptest! {
     /// After any history the root equals that of the content. Every present and every absent key has a proof, which
     /// proves only this fact.
     #[test]
-    fn root_and_proofs_follow_the_content(history in prop::collection::vec(any_changes(), 1..8)) {
+    fn root_and_proofs_match_content(history in prop::collection::vec(any_changes(), 1..8)) {
         let mut tree = Tree::default();
         let (mut accounts, mut slots) = (BTreeMap::new(), Slots::new());
         let mut versions = Vec::new();
@@ -175,7 +175,7 @@ proptest! {
 
     /// A proof with one flipped bit is invalid.
     #[test]
-    fn a_damaged_proof_fails(number in 0u8..40, position in any::<prop::sample::Index>(), bit in 0u8..8) {
+    fn damaged_proof_fails(number in 0u8..40, position in any::<prop::sample::Index>(), bit in 0u8..8) {
         let mut tree = Tree::default();
         for number in 0..32 {
             tree.apply(&set_account(address(number), account(1, number.into())));
@@ -194,7 +194,7 @@ proptest! {
 }
 
 #[test]
-fn a_leaf_elsewhere_shows_nothing_about_this_key() {
+fn unrelated_leaf_proves_nothing() {
     let mut tree = Tree::default();
     tree.apply(&set_account(address(1), account(1, 1)));
     let key = TreeKey::account(&address(1));
@@ -207,7 +207,7 @@ fn a_leaf_elsewhere_shows_nothing_about_this_key() {
 
 /// A branch cannot pass as a leaf, nor a leaf as a branch: the halves of a leaf are not subtrees.
 #[test]
-fn leaf_and_branch_are_different_hashes() {
+fn leaf_and_branch_hashes_differ() {
     let mut tree = Tree::default();
     tree.apply(&set_account(address(1), account(1, 1)));
     let Proof { terminal: Terminal::Leaf { key, value_hash }, .. } = tree.prove(&TreeKey::account(&address(1))) else {
@@ -220,7 +220,7 @@ fn leaf_and_branch_are_different_hashes() {
 }
 
 #[test]
-fn a_proof_longer_than_a_key_is_refused() {
+fn rejects_proof_longer_than_key() {
     let proof = Proof { siblings: vec![B256::ZERO; 257], terminal: Terminal::Empty };
     assert!(!proof.verify(&B256::ZERO, &TreeKey(B256::ZERO), None));
 }
@@ -239,7 +239,7 @@ fn paths_are_about_log2_of_n_long() {
 
 /// Batches larger than one hashing call create, change and remove keys at all depths.
 #[test]
-fn large_batches_follow_the_content() {
+fn large_batches_match_content() {
     let (mut tree, mut slots, mut random) = (Tree::default(), Slots::new(), 1u64);
     let mut most = 0;
     for batch in 0..24u64 {

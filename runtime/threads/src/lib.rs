@@ -2,7 +2,7 @@
 //! size that the virtual machine needs. The caller is one of them, so no thread has to wake for the first
 //! transaction. rayon starts, wakes and joins the threads.
 
-use corniche_executor::Pool;
+use corniche_executor::WorkerPool;
 use corniche_vm::THREAD_STACK_BYTES;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::{
@@ -31,7 +31,7 @@ impl Threads {
     }
 }
 
-impl Pool for Threads {
+impl WorkerPool for Threads {
     fn threads(&self) -> usize {
         1 + self.others.as_ref().map_or(0, ThreadPool::current_num_threads)
     }

@@ -116,7 +116,7 @@ fn deployment(bench: &Bench, wasm: &[u8], salt: u64) -> f64 {
     writer.write_all(&unique).unwrap();
     drop(writer);
     let (cost, end) = bench.run(None, &data.into(), 400_000_000);
-    assert!(matches!(end, corniche_vm::End::Success), "{end:?}");
+    assert!(matches!(end, corniche_vm::ExecutionStatus::Success), "{end:?}");
     cost.per_gas()
 }
 
@@ -133,12 +133,12 @@ fn main() {
         let tries = (0..2).map(|turn| deployment(&bench, &wasm, (index * 2 + turn) as u64));
         found.push((format!("deployment: {name}, {} bytes", wasm.len()), tries.fold(f64::MAX, f64::min)));
     }
-    let mut keeps_nothing = Bench::new(&VmConfig { executors: 1, callers: 2, waiting_bytes: 0, ..VmConfig::default() });
+    let mut keeps_nothing = Bench::new(&VmConfig { executors: 1, callers: 2, idle_instance_bytes: 0, ..VmConfig::default() });
     found.extend(shapes::cold(&mut keeps_nothing));
     for threads in THREADS {
         // The runs are calls, and a node keeps a quarter of the instances for calls that it keeps for blocks.
-        let waiting_bytes = 4 * VmConfig::default().waiting_bytes;
-        let mut bench = Bench::new(&VmConfig { executors: 1, callers: threads, waiting_bytes, ..VmConfig::default() });
+        let idle_instance_bytes = 4 * VmConfig::default().idle_instance_bytes;
+        let mut bench = Bench::new(&VmConfig { executors: 1, callers: threads, idle_instance_bytes, ..VmConfig::default() });
         let rows = [shapes::warm(&mut bench), shapes::nested(&mut bench), shapes::grown(&mut bench)].concat();
         found.extend(rows.into_iter().map(|(name, per_gas)| (format!("{name}, {threads} threads"), per_gas)));
     }

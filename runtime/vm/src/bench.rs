@@ -8,8 +8,8 @@
 mod bare;
 
 use crate::host::{
-    BlockEnv, CallRequest, CallReturn, Charged, CreateRequest, CreateReturn, Exit, ExitStatus, FrameContext, Host, HostError,
-    Limits, Sum,
+    BlockEnv, CallRequest, CallReturn, Charged, CreateRequest, CreateReturn, Delta, Exit, ExitStatus, FrameContext, Host,
+    HostError, Limits,
 };
 use crate::wasm::{CompileError, CompiledContract, EngineConfig, Entry, NoCache, WasmEngine, instrument, validate};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -45,16 +45,16 @@ pub struct Single {
 pub fn subjects(single: &Single, threads: u32) -> Result<Vec<Subject>, CompileError> {
     let config = EngineConfig { executors: threads, callers: 0, ..EngineConfig::default() };
     let single = Arc::new(single.clone());
-    let ours = |name, config: &EngineConfig| Ours::new(&single, config).map(|ours| ours.subject(name));
+    let ours = |name, config: &EngineConfig| EngineSubject::new(&single, config).map(|ours| ours.subject(name));
     let counted = instrument::instrument(&validate::check(&single.wasm)?)?;
     let bare = |name, wasm: &[u8], metering, optimise| {
         bare::subject(name, wasm, metering, optimise, threads, &single)
             .map_err(|error| CompileError::Fault(format!("{name}: {error:?}")))
     };
-    use bare::Metering::{Fuel, Ours as Counted, Without};
+    use bare::Metering::{Fuel, Instrumented as Counted, Without};
     let subjects = vec![
         ours("ours", &config)?,
-        ours("ours, no instance kept", &EngineConfig { waiting_bytes: 0, ..config })?,
+        ours("ours, no instance kept", &EngineConfig { idle_instance_bytes: 0, ..config })?,
         bare(BARE, &single.wasm, Without, true)?,
         bare("bare wasmtime, fuel", &single.wasm, Fuel, true)?,
         bare("bare wasmtime, our instrumentation", &counted, Counted, true)?,
@@ -68,20 +68,20 @@ pub fn subjects(single: &Single, threads: u32) -> Result<Vec<Subject>, CompileEr
 }
 
 #[derive(Clone)]
-struct Ours {
+struct EngineSubject {
     engine: WasmEngine,
     contract: CompiledContract,
     single: Arc<Single>,
 }
 
-impl Ours {
+impl EngineSubject {
     fn new(single: &Arc<Single>, config: &EngineConfig) -> Result<Self, CompileError> {
         let engine = WasmEngine::new(config, Arc::new(NoCache))?;
         let contract = engine.contract(&keccak256(&single.wasm), &single.wasm)?;
         Ok(Self { engine, contract, single: single.clone() })
     }
 
-    fn call(&self, host: &mut Least) -> Exit {
+    fn call(&self, host: &mut MinimalHost) -> Exit {
         host.storage.begin(&self.single);
         let entry = Entry { input: self.single.input.clone(), gas: GAS, limits: Limits::TRANSACTION };
         self.engine.run(&self.contract, host, entry)
@@ -90,7 +90,7 @@ impl Ours {
     fn subject(self, name: &'static str) -> Subject {
         let runner = move || {
             let ours = self.clone();
-            let mut host = Least::new(ours.single.sender);
+            let mut host = MinimalHost::new(ours.single.sender);
             let runner = move |calls: u32| {
                 for _ in 0..calls {
                     let exit = ours.call(&mut host);
@@ -128,23 +128,23 @@ impl Words {
     }
 
     /// Changes a number and returns true, if the bound permits it.
-    fn count(&mut self, key: B256, change: Sum, bound: U256) -> bool {
+    fn count(&mut self, key: B256, change: Delta, bound: U256) -> bool {
         let value = U256::from_be_bytes(self.get(&key).0);
         let sum = match change {
-            Sum::Plus(amount) => value.checked_add(amount).filter(|sum| *sum <= bound),
-            Sum::Minus(amount) => value.checked_sub(amount).filter(|rest| *rest >= bound),
+            Delta::Plus(amount) => value.checked_add(amount).filter(|sum| *sum <= bound),
+            Delta::Minus(amount) => value.checked_sub(amount).filter(|rest| *rest >= bound),
         };
         sum.inspect(|sum| self.set(key, B256::from(*sum))).is_some()
     }
 }
 
 /// The minimum that a contract needs from a host.
-struct Least {
+struct MinimalHost {
     context: FrameContext,
     storage: Words,
 }
 
-impl Least {
+impl MinimalHost {
     fn new(sender: Address) -> Self {
         let block = BlockEnv {
             rules: corniche_types::ProtocolRules::LATEST,
@@ -172,10 +172,10 @@ impl Least {
 }
 
 fn refused<T>() -> Result<T, HostError> {
-    Err(HostError::Fault("the benchmark's contracts do not ask for this".into()))
+    Err(HostError::Fault("host call not supported in the benchmark".into()))
 }
 
-impl Host for Least {
+impl Host for MinimalHost {
     fn context(&self) -> &FrameContext {
         &self.context
     }
@@ -189,7 +189,7 @@ impl Host for Least {
         Ok(Charged::new((), 100))
     }
 
-    fn storage_count(&mut self, key: &B256, change: Sum, bound: &U256, _: u64) -> Result<Charged<bool>, HostError> {
+    fn storage_count(&mut self, key: &B256, change: Delta, bound: &U256, _: u64) -> Result<Charged<bool>, HostError> {
         Ok(Charged::new(self.storage.count(*key, change, *bound), 100))
     }
 

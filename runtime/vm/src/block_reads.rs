@@ -37,7 +37,7 @@ impl BlockReads {
         self.fields |= field as u8;
     }
 
-    pub(crate) fn reach(&mut self, address: &Address, was_cold: bool, block: &BlockEnv) {
+    pub(crate) fn record_access(&mut self, address: &Address, was_cold: bool, block: &BlockEnv) {
         if *address == block.coinbase {
             self.insert(BlockField::Coinbase);
         } else if was_cold {
@@ -51,7 +51,7 @@ impl BlockReads {
     }
 
     /// Returns whether everything read of block `then` is equal in block `now`.
-    pub fn hold(&self, then: &BlockEnv, now: &BlockEnv) -> bool {
+    pub fn still_hold(&self, then: &BlockEnv, now: &BlockEnv) -> bool {
         let unseen = |field: BlockField| self.fields & field as u8 == 0;
         then.rules == now.rules
             && (unseen(BlockField::ChainId) || then.chain_id == now.chain_id)
@@ -81,7 +81,7 @@ mod tests {
     };
 
     #[test]
-    fn what_was_seen_must_be_the_same() {
+    fn read_fields_must_match() {
         let changed = [
             (BlockField::ChainId, BlockEnv { chain_id: 9, ..BLOCK }),
             (BlockField::Number, BlockEnv { number: 9, ..BLOCK }),
@@ -93,20 +93,20 @@ mod tests {
         ];
         for (field, other) in changed {
             let always = matches!(field, BlockField::BaseFee | BlockField::GasLimit);
-            assert_eq!(BlockReads::default().hold(&BLOCK, &other), !always, "{field:?}");
+            assert_eq!(BlockReads::default().still_hold(&BLOCK, &other), !always, "{field:?}");
             let mut seen = BlockReads::default();
             seen.insert(field);
-            assert!(seen.hold(&BLOCK, &BLOCK) && !seen.hold(&BLOCK, &other), "{field:?}");
+            assert!(seen.still_hold(&BLOCK, &BLOCK) && !seen.still_hold(&BLOCK, &other), "{field:?}");
         }
     }
 
     #[test]
-    fn reaching_for_either_coinbase_counts() {
+    fn access_to_coinbase_is_recorded() {
         let other = BlockEnv { coinbase: Address::repeat_byte(8), ..BLOCK };
         let reached = |address: Address, was_cold| {
             let mut seen = BlockReads::default();
-            seen.reach(&address, was_cold, &BLOCK);
-            seen.hold(&BLOCK, &other)
+            seen.record_access(&address, was_cold, &BLOCK);
+            seen.still_hold(&BLOCK, &other)
         };
         assert!(reached(Address::repeat_byte(1), true));
         assert!(!reached(other.coinbase, true) && !reached(BLOCK.coinbase, false));

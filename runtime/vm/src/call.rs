@@ -7,10 +7,10 @@ use crate::{
     host::BlockEnv,
     journal::Journal,
     machine::Machine,
-    outcome::{Call, CallOutcome, End, Fault, NoEstimate},
+    outcome::{Call, CallOutcome, EstimateError, ExecutionStatus, Fault},
     precompile, price,
     trace::Trace,
-    transact::Run,
+    transact::TopLevelCall,
 };
 use alloy_primitives::{TxKind, U256};
 use corniche_state::{Changes, StateView};
@@ -56,8 +56,8 @@ impl Vm {
 
     /// Returns a gas limit with which the call succeeds, at most `call.gas`; an error if it fails with the maximum.
     /// Exact for a plain transfer, otherwise at most 1/64 too high. Runs the call at most about a dozen times.
-    pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, NoEstimate> {
-        let busy = |end| NoEstimate { outcome: CallOutcome::before_running(end).into(), allowance: 0 };
+    pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, EstimateError> {
+        let busy = |end| EstimateError { outcome: CallOutcome::before_running(end).into(), allowance: 0 };
         let _permit = self.call_permit().map_err(busy)?;
         estimate_gas(self.machine_for_calls(None), view, env, call)
     }
@@ -74,9 +74,9 @@ pub(crate) fn simulate<'a>(
     call: &Call,
     trace: Option<&'a mut Trace>,
 ) -> (CallOutcome, Changes) {
-    let refused = |reason| (CallOutcome::before_running(End::Invalid(reason)), Changes::default());
+    let refused = |reason| (CallOutcome::before_running(ExecutionStatus::Invalid(reason)), Changes::default());
     if view.interrupted() {
-        return (CallOutcome::before_running(End::Fault(Fault::interruption())), Changes::default());
+        return (CallOutcome::before_running(ExecutionStatus::Fault(Fault::interruption())), Changes::default());
     }
     let intrinsic = intrinsic_gas(call.to.is_none(), &call.input, &call.access_list);
     if intrinsic > call.gas {
@@ -98,7 +98,7 @@ pub(crate) fn simulate<'a>(
         return refused(SkipReason::NonceMax);
     }
     world.warm(call.to, &call.access_list);
-    let run = Run {
+    let run = TopLevelCall {
         from: call.from,
         to: call.to.map_or(TxKind::Create, TxKind::Call),
         nonce,
@@ -111,7 +111,7 @@ pub(crate) fn simulate<'a>(
     let gas_used = world.gas_used(call.gas, ended.gas_left);
     world.journal.credit(&call.from, wei(call.gas - gas_used, call.gas_price));
     let tip = call.gas_price.saturating_sub(env.base_fee.into());
-    world.journal.credit_at_last(&env.coinbase, wei(gas_used, tip));
+    world.journal.credit_deferred(&env.coinbase, wei(gas_used, tip));
     world.finish_trace(call.gas, gas_used);
     let (mut changes, additions, logs) = world.journal.finish();
     changes.merge(additions.resolve(view));
@@ -123,14 +123,14 @@ pub(crate) fn estimate_gas(
     view: &dyn StateView,
     env: &BlockEnv,
     request: &Call,
-) -> Result<u64, NoEstimate> {
+) -> Result<u64, EstimateError> {
     let try_with = |gas| call(machine, view, env, &Call { gas, ..request.clone() });
     let affordable = affordable_gas(view, request);
     let most = request.gas.min(env.gas_limit).min(affordable);
-    let no_estimate = |outcome| NoEstimate { outcome: Box::new(outcome), allowance: most };
+    let no_estimate = |outcome| EstimateError { outcome: Box::new(outcome), allowance: most };
     if affordable < intrinsic_gas(request.to.is_none(), &request.input, &request.access_list) {
         // More gas would not help.
-        return Err(no_estimate(CallOutcome::before_running(End::Invalid(SkipReason::Underfunded))));
+        return Err(no_estimate(CallOutcome::before_running(ExecutionStatus::Invalid(SkipReason::Underfunded))));
     }
     let plain = request.input.is_empty()
         && request.access_list.is_empty()
@@ -153,9 +153,9 @@ pub(crate) fn estimate_gas(
         }
         let outcome = try_with(guess);
         match outcome.end {
-            End::Success => enough = guess,
+            ExecutionStatus::Success => enough = guess,
             // More gas would not help.
-            End::Fault(_) => return Err(no_estimate(outcome)),
+            ExecutionStatus::Fault(_) => return Err(no_estimate(outcome)),
             _ => too_little = guess,
         }
         // The first guess is usually right. After it, search just above the known lower bound.

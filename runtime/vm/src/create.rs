@@ -8,9 +8,9 @@
 use crate::{
     frame::{Frame, Message, World},
     host::{CallKind, CreateRequest, CreateReturn, HostError, Limits},
-    outcome::{End, Ended, Fault},
+    outcome::{ExecutionStatus, Fault, FrameOutcome},
     price,
-    trace::{Ending, FrameKind, TraceFrame},
+    trace::{FrameKind, FrameStatus, TraceFrame},
 };
 use alloy_primitives::{Address, Bytes, U256};
 use corniche_types::intrinsic::{INIT_CODE_WORD_GAS, MAX_INIT_CODE_BYTES};
@@ -30,44 +30,44 @@ pub(crate) struct Creation<'d> {
 
 impl World<'_> {
     /// Runs a creation. On failure everything is reverted, except that the address stays warm (EIP-2929).
-    pub fn create(&mut self, creation: Creation<'_>) -> Ended {
+    pub fn create(&mut self, creation: Creation<'_>) -> FrameOutcome {
         self.enter(|| creation.to_trace());
         let address = creation.address;
         let ended = self.create_untraced(creation);
         if self.trace.is_some() {
             // A creation's trace shows the code as output.
             let hash = self.journal.account(&address).code_hash;
-            let code = if ended.end == End::Success { self.journal.code(&hash) } else { None };
-            self.leave(|| Ending::from(&ended), &code.unwrap_or_else(|| ended.output.clone()), ended.gas_left);
+            let code = if ended.end == ExecutionStatus::Success { self.journal.code(&hash) } else { None };
+            self.leave(|| FrameStatus::from(&ended), &code.unwrap_or_else(|| ended.output.clone()), ended.gas_left);
         }
         ended
     }
 
-    fn create_untraced(&mut self, creation: Creation<'_>) -> Ended {
+    fn create_untraced(&mut self, creation: Creation<'_>) -> FrameOutcome {
         self.journal.warm_account(&creation.address);
         let existing = self.journal.account(&creation.address);
         if existing.nonce != 0 || existing.has_code() {
-            return Ended::failed(End::Collision, 0);
+            return FrameOutcome::failed(ExecutionStatus::Collision, 0);
         }
         let checkpoint = self.journal.checkpoint();
         let ended = self.create_unguarded(creation);
-        if ended.end != End::Success {
+        if ended.end != ExecutionStatus::Success {
             self.journal.revert(checkpoint);
         }
         ended
     }
 
-    fn create_unguarded(&mut self, creation: Creation<'_>) -> Ended {
+    fn create_unguarded(&mut self, creation: Creation<'_>) -> FrameOutcome {
         let prepared = self.machine.prepare(creation.data, creation.gas, self.block.rules.gas_version);
         let Some(gas) = creation.gas.checked_sub(prepared.gas) else {
-            return Ended::failed(End::OutOfGas, 0);
+            return FrameOutcome::failed(ExecutionStatus::OutOfGas, 0);
         };
         let deployment = match prepared.contract {
             Ok(deployment) => deployment,
-            Err(end) => return Ended::failed(end, gas),
+            Err(end) => return FrameOutcome::failed(end, gas),
         };
         let Some(gas) = gas.checked_sub(price::CODE_DEPOSIT_BYTE * deployment.code.len() as u64) else {
-            return Ended::failed(End::OutOfGas, 0);
+            return FrameOutcome::failed(ExecutionStatus::OutOfGas, 0);
         };
         let address = creation.address;
         // A new contract starts at nonce 1 (EIP-161).
@@ -76,8 +76,10 @@ impl World<'_> {
         self.journal.set_code(&address, deployment.code_hash, deployment.code, deployment.abi_version, deployment.gas_version);
         let Some(input) = deployment.constructor_input else {
             return match self.transfer(&creation.creator, &address, creation.value) {
-                true => Ended::success(gas),
-                false => Ended::failed(End::Fault(Fault("the value of a creation was not checked".into())), 0),
+                true => FrameOutcome::success(gas),
+                false => {
+                    FrameOutcome::failed(ExecutionStatus::Fault(Fault("the value of a creation was not checked".into())), 0)
+                }
             };
         };
         // In a trace the constructor belongs to the creation's frame. A revert of it reverts the creation.
@@ -116,7 +118,7 @@ impl Frame<'_, '_> {
         };
         let nothing = |gas| Ok(CreateReturn { address: None, output: Bytes::new(), gas });
         let creator = self.context.address;
-        let obstacle = self.obstacle(request.value);
+        let refused = self.check_call(request.value);
         let nonce = self.world.journal.account(&creator).nonce;
         let (kind, address) = match request.salt {
             None => (FrameKind::Create, creator.create(nonce)),
@@ -133,8 +135,8 @@ impl Frame<'_, '_> {
             depth: self.context.depth + 1,
             limits: request.limits,
         };
-        if let Some(why) = obstacle {
-            self.world.fail_to_open(|| creation.to_trace(), why, given);
+        if let Some(why) = refused {
+            self.world.record_failed_call(|| creation.to_trace(), why, given);
             return nothing(base);
         }
         if !self.world.journal.bump_nonce(&creator) {
@@ -143,9 +145,9 @@ impl Frame<'_, '_> {
         let ended = self.world.create(creation);
         let gas = base + given - ended.gas_left;
         match ended.end {
-            End::Success => Ok(CreateReturn { address: Some(address), output: Bytes::new(), gas }),
-            End::Revert => Ok(CreateReturn { address: None, output: ended.output, gas }),
-            End::Fault(Fault(text)) => Err(HostError::Fault(text)),
+            ExecutionStatus::Success => Ok(CreateReturn { address: Some(address), output: Bytes::new(), gas }),
+            ExecutionStatus::Revert => Ok(CreateReturn { address: None, output: ended.output, gas }),
+            ExecutionStatus::Fault(Fault(text)) => Err(HostError::Fault(text)),
             _ => nothing(gas),
         }
     }

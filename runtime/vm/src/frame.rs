@@ -7,16 +7,16 @@
 use crate::{
     block_reads::{BlockField, BlockReads},
     host::{
-        BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, FrameContext, Host,
-        HostError, Limits, MAX_CALL_DEPTH, Readiness, Sum,
+        BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Delta, FrameContext,
+        Host, HostError, Limits, MAX_CALL_DEPTH, Readiness,
     },
     journal::Journal,
     machine::Machine,
-    outcome::{End, Ended, Fault},
+    outcome::{ExecutionStatus, Fault, FrameOutcome},
     precompile, price, stylus,
-    trace::{Ending, FrameKind, Trace, TraceFrame},
+    trace::{FrameKind, FrameStatus, Trace, TraceFrame},
     warm_code::WarmCode,
-    wasm::{CodeId, Entry, places::RawPlaces},
+    wasm::{CodeId, Entry, backtrace::RawBacktrace},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_types::{Log, certified};
@@ -74,19 +74,19 @@ impl<'a> World<'a> {
             return price::WARM;
         }
         let was_cold = self.journal.warm_account(address);
-        self.block_reads.reach(address, was_cold, self.block);
+        self.block_reads.record_access(address, was_cold, self.block);
         if was_cold { price::COLD_ACCOUNT } else { price::WARM }
     }
 
     /// Runs a message; the caller must have its value. Reverts everything unless it succeeds.
-    pub fn call(&mut self, message: Message) -> Ended {
+    pub fn call(&mut self, message: Message) -> FrameOutcome {
         self.enter(|| message.to_trace());
         let checkpoint = self.journal.checkpoint();
         let ended = self.call_unguarded(message);
-        if ended.end != End::Success {
+        if ended.end != ExecutionStatus::Success {
             self.journal.revert(checkpoint);
         }
-        self.leave(|| Ending::from(&ended), &ended.output, ended.gas_left);
+        self.leave(|| FrameStatus::from(&ended), &ended.output, ended.gas_left);
         ended
     }
 
@@ -98,20 +98,20 @@ impl<'a> World<'a> {
     }
 
     /// Traces the end of the innermost frame.
-    pub fn leave(&mut self, ending: impl FnOnce() -> Ending, output: &Bytes, gas_left: u64) {
+    pub fn leave(&mut self, ending: impl FnOnce() -> FrameStatus, output: &Bytes, gas_left: u64) {
         if let Some(trace) = &mut self.trace {
             trace.leave(ending(), output, gas_left);
         }
     }
 
     /// Traces a frame that does not open.
-    pub fn fail_to_open(&mut self, frame: impl FnOnce() -> TraceFrame, why: Ending, gas: u64) {
+    pub fn record_failed_call(&mut self, frame: impl FnOnce() -> TraceFrame, why: FrameStatus, gas: u64) {
         self.enter(frame);
         self.leave(|| why, &Bytes::new(), gas);
     }
 
     /// Like [`call`](Self::call), without revert and trace.
-    pub fn call_unguarded(&mut self, message: Message) -> Ended {
+    pub fn call_unguarded(&mut self, message: Message) -> FrameOutcome {
         if message.kind != CallKind::Delegate && !self.transfer(&message.caller, &message.address, message.value) {
             return fault("the value of a call was not checked", &message.caller);
         }
@@ -123,9 +123,9 @@ impl<'a> World<'a> {
         }
         let account = self.journal.account(&message.code_of).clone();
         if !account.has_code() {
-            return Ended::success(message.gas);
+            return FrameOutcome::success(message.gas);
         }
-        let stored = self.journal.code_when_asked(account.code_hash);
+        let stored = self.journal.lazy_code(account.code_hash);
         let opens = message.kind != CallKind::Delegate;
         if opens {
             self.open.push(message.address);
@@ -150,7 +150,7 @@ impl<'a> World<'a> {
         if opens {
             self.open.pop();
         }
-        let mut ended = Ended::from(exit);
+        let mut ended = FrameOutcome::from(exit);
         // A machine must not return more gas than it got.
         ended.gas_left = ended.gas_left.min(message.gas);
         ended
@@ -167,8 +167,8 @@ impl<'a> World<'a> {
     }
 }
 
-fn fault(what: &str, address: &Address) -> Ended {
-    Ended::failed(End::Fault(Fault(format!("{what}: {address}"))), 0)
+fn fault(what: &str, address: &Address) -> FrameOutcome {
+    FrameOutcome::failed(ExecutionStatus::Fault(Fault(format!("{what}: {address}"))), 0)
 }
 
 /// One open frame: the [`Host`] of the code it runs.
@@ -203,11 +203,11 @@ impl Frame<'_, '_> {
     }
 
     /// Returns why no nested frame with this value may open, if so.
-    pub(crate) fn obstacle(&mut self, value: U256) -> Option<Ending> {
+    pub(crate) fn check_call(&mut self, value: U256) -> Option<FrameStatus> {
         if self.context.depth + 1 >= MAX_CALL_DEPTH {
-            Some(Ending::TooDeep)
+            Some(FrameStatus::CallTooDeep)
         } else if self.world.journal.account(&self.context.address).balance < value {
-            Some(Ending::Unaffordable)
+            Some(FrameStatus::InsufficientBalance)
         } else {
             None
         }
@@ -232,7 +232,7 @@ impl Host for Frame<'_, '_> {
         self.world.warm_code.readiness(&self.code, self.context.depth)
     }
 
-    fn code_is_paid(&mut self) {
+    fn mark_code_paid(&mut self) {
         self.world.warm_code.starts(self.code);
     }
 
@@ -251,7 +251,7 @@ impl Host for Frame<'_, '_> {
         self.uninterrupted(Charged::new((), affordable(cost, gas_left)?))
     }
 
-    fn storage_count(&mut self, key: &B256, change: Sum, bound: &U256, gas_left: u64) -> Result<Charged<bool>, HostError> {
+    fn storage_count(&mut self, key: &B256, change: Delta, bound: &U256, gas_left: u64) -> Result<Charged<bool>, HostError> {
         self.refuse_static()?;
         affordable(price::COUNT, gas_left)?;
         let surcharge = if self.access_slot(key) { price::COLD_SLOT } else { 0 };
@@ -260,7 +260,7 @@ impl Host for Frame<'_, '_> {
         let allowed = self.world.journal.may_count(&slot, change, bound);
         if allowed && !change.is_zero() {
             // A subtraction from zero is never allowed, so only an addition can create a slot.
-            if matches!(change, Sum::Plus(_)) && self.world.journal.is_zero(&slot) {
+            if matches!(change, Delta::Plus(_)) && self.world.journal.is_zero(&slot) {
                 cost = affordable(cost + price::COUNT_FROM_ZERO, gas_left)?;
             }
             self.world.journal.count(&slot, change);
@@ -301,18 +301,18 @@ impl Host for Frame<'_, '_> {
         Ok(Charged::new((), cost))
     }
 
-    fn say(&mut self, text: &[u8]) {
+    fn console_log(&mut self, text: &[u8]) {
         if let Some(trace) = &mut self.world.trace {
-            trace.line(text);
+            trace.console_line(text);
         }
     }
 
-    fn failed_at(&mut self, places: RawPlaces) {
+    fn record_failure(&mut self, backtrace: RawBacktrace) {
         let World { journal, trace, .. } = &mut *self.world;
         if let Some(trace) = trace
             && let Some(code) = journal.code(&self.code.hash)
         {
-            trace.failed_at(places.in_code(&code));
+            trace.record_failure(backtrace.in_code(&code));
         }
     }
 
@@ -354,7 +354,7 @@ impl Host for Frame<'_, '_> {
         let given = request.gas_wanted.min(price::all_but_one_64th(request.gas_left - base));
         let stipend = if carries_value { price::CALL_STIPEND } else { 0 };
         let gas = given.saturating_add(stipend);
-        let obstacle = self.obstacle(value);
+        let refused = self.check_call(value);
         let context = &self.context;
         let delegate = request.kind == CallKind::Delegate;
         let message = Message {
@@ -369,17 +369,17 @@ impl Host for Frame<'_, '_> {
             depth: context.depth + 1,
             limits: request.limits,
         };
-        let ended = match obstacle {
+        let ended = match refused {
             None => self.world.call(message),
             Some(why) => {
-                self.world.fail_to_open(|| message.to_trace(), why, gas);
-                Ended::failed(End::OutOfGas, gas)
+                self.world.record_failed_call(|| message.to_trace(), why, gas);
+                FrameOutcome::failed(ExecutionStatus::OutOfGas, gas)
             }
         };
         let status = match ended.end {
-            End::Success => CallStatus::Success,
-            End::Revert => CallStatus::Revert,
-            End::Fault(Fault(text)) => return Err(HostError::Fault(text)),
+            ExecutionStatus::Success => CallStatus::Success,
+            ExecutionStatus::Revert => CallStatus::Revert,
+            ExecutionStatus::Fault(Fault(text)) => return Err(HostError::Fault(text)),
             _ => CallStatus::Failure,
         };
         if self.world.journal.interrupted() {

@@ -13,9 +13,9 @@
 //!   the host checks, and by [`Limits`], which the host passes unchanged from the caller's request to the callee's run.
 
 use crate::block_reads::BlockField;
-use crate::wasm::places::RawPlaces;
+use crate::wasm::backtrace::RawBacktrace;
 use alloy_primitives::{Address, B256, Bytes, U256};
-pub use corniche_state::Sum;
+pub use corniche_state::Delta;
 use corniche_types::ProtocolRules;
 
 /// Maximum number of open frames in one transaction. Ethereum's limit of 1,024 is not reachable with 63/64 of the gas
@@ -189,7 +189,7 @@ pub trait Host {
     }
 
     /// Called when the start has been paid. From now on the code is warm, even if the frame fails.
-    fn code_is_paid(&mut self) {}
+    fn mark_code_paid(&mut self) {}
 
     /// SLOAD.
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError>;
@@ -197,7 +197,7 @@ pub trait Host {
     fn storage_store(&mut self, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError>;
     /// Adds to the number in a slot if the sum is at most `bound`, or subtracts if the difference is at least `bound`,
     /// without reading the slot (D8). Returns whether it did. Exact in 256 bits. Fails in a static frame.
-    fn storage_count(&mut self, key: &B256, change: Sum, bound: &U256, gas_left: u64) -> Result<Charged<bool>, HostError>;
+    fn storage_count(&mut self, key: &B256, change: Delta, bound: &U256, gas_left: u64) -> Result<Charged<bool>, HostError>;
     /// Returns the hash of the certified header with this number, if the running block may read it. Costs an SLOAD of
     /// its slot. A host without a chain returns `None`.
     fn certified_hash(&mut self, _number: u64, _gas_left: u64) -> Result<Charged<Option<B256>>, HostError> {
@@ -223,10 +223,10 @@ pub trait Host {
     fn create(&mut self, request: CreateRequest) -> Result<CreateReturn, HostError>;
 
     /// Console output of the contract, which only traces show.
-    fn say(&mut self, _text: &[u8]) {}
+    fn console_log(&mut self, _text: &[u8]) {}
 
     /// Location where the run failed, from engines that record it. Only traces show it.
-    fn failed_at(&mut self, _places: RawPlaces) {}
+    fn record_failure(&mut self, _backtrace: RawBacktrace) {}
 
     /// Called after every host call, when it has been charged and executed; the only hook for tracing.
     fn trace(&mut self, _event: &HostCallEvent) {}

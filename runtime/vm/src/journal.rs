@@ -9,9 +9,9 @@
 
 mod counters;
 
-use crate::{price, table::Table, trace};
+use crate::{indexed_map::IndexedMap, price, trace};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use corniche_state::{Account, Additions, Changes, KECCAK_EMPTY, StateView, Sum};
+use corniche_state::{Account, Additions, Changes, Delta, KECCAK_EMPTY, StateView};
 use corniche_types::Log;
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ type SlotKey = (Address, B256);
 pub(crate) struct Journal<'a> {
     view: &'a dyn StateView,
     /// Nothing is ever removed from these two tables: undo entries refer to positions in them.
-    accounts: Table<Address, Touched<Loaded>>,
-    storage: Table<SlotKey, Touched<Slot>>,
+    accounts: IndexedMap<Address, Access<AccountEntry>>,
+    storage: IndexedMap<SlotKey, Access<Slot>>,
     transient: BTreeMap<SlotKey, B256>,
     /// Code of creations, including reverted ones.
     code: BTreeMap<B256, Bytes>,
@@ -34,20 +34,20 @@ pub(crate) struct Journal<'a> {
 }
 
 /// A key's access status and value.
-struct Touched<T> {
+struct Access<T> {
     warm: bool,
     /// Read once, on first use.
     loaded: Option<T>,
 }
 
-impl<T> Touched<T> {
+impl<T> Access<T> {
     fn new() -> Self {
         Self { warm: false, loaded: None }
     }
 }
 
 /// An account's value at the transaction's start and its current one. A missing account is the default value.
-struct Loaded {
+struct AccountEntry {
     original: Account,
     current: Account,
 }
@@ -66,7 +66,7 @@ enum Undo {
     /// A counter call on a loaded slot: position, previous value, previous reference value.
     Counted(usize, B256, B256),
     /// A counter call on a slot that is not loaded: its previous sum.
-    Counter(SlotKey, Sum),
+    Counter(SlotKey, Delta),
     Transient(SlotKey, B256),
     WarmAccount(usize),
     WarmSlot(usize),
@@ -82,8 +82,8 @@ impl<'a> Journal<'a> {
     pub fn new(view: &'a dyn StateView) -> Self {
         Self {
             view,
-            accounts: Table::default(),
-            storage: Table::default(),
+            accounts: IndexedMap::default(),
+            storage: IndexedMap::default(),
             transient: BTreeMap::new(),
             code: BTreeMap::new(),
             logs: Vec::new(),
@@ -100,18 +100,18 @@ impl<'a> Journal<'a> {
     pub fn revert(&mut self, to: Checkpoint) {
         while self.undo.len() > to.0 {
             match self.undo.pop().expect("longer than the checkpoint") {
-                Undo::Account(place, before) => {
-                    if let Some(account) = &mut self.accounts.value_at(place).loaded {
+                Undo::Account(at, before) => {
+                    if let Some(account) = &mut self.accounts.value_at(at).loaded {
                         account.current = before;
                     }
                 }
-                Undo::Slot(place, before) => {
-                    if let Some(slot) = &mut self.storage.value_at(place).loaded {
+                Undo::Slot(at, before) => {
+                    if let Some(slot) = &mut self.storage.value_at(at).loaded {
                         slot.current = before;
                     }
                 }
-                Undo::Counted(place, before, priced) => {
-                    if let Some(slot) = &mut self.storage.value_at(place).loaded {
+                Undo::Counted(at, before, priced) => {
+                    if let Some(slot) = &mut self.storage.value_at(at).loaded {
                         (slot.current, slot.priced) = (before, priced);
                     }
                 }
@@ -119,8 +119,8 @@ impl<'a> Journal<'a> {
                 Undo::Transient(key, before) => {
                     self.transient.insert(key, before);
                 }
-                Undo::WarmAccount(place) => self.accounts.value_at(place).warm = false,
-                Undo::WarmSlot(place) => self.storage.value_at(place).warm = false,
+                Undo::WarmAccount(at) => self.accounts.value_at(at).warm = false,
+                Undo::WarmSlot(at) => self.storage.value_at(at).warm = false,
                 Undo::Refund(before) => self.refund = before,
                 Undo::Log => {
                     self.logs.pop();
@@ -136,10 +136,10 @@ impl<'a> Journal<'a> {
     }
 
     fn update(&mut self, address: &Address, change: impl FnOnce(&mut Account)) {
-        let (place, account) = self.loaded(address);
+        let (at, account) = self.loaded(address);
         let before = account.current.clone();
         change(&mut account.current);
-        self.undo.push(Undo::Account(place, before));
+        self.undo.push(Undo::Account(at, before));
     }
 
     /// Adds wei to an account.
@@ -151,7 +151,7 @@ impl<'a> Journal<'a> {
 
     /// Adds wei at the end of a transaction, after which nothing is undone. Does not read an account that has not been
     /// read yet.
-    pub fn credit_at_last(&mut self, address: &Address, wei: U256) {
+    pub fn credit_deferred(&mut self, address: &Address, wei: U256) {
         if self.accounts.get(address).is_some_and(|account| account.loaded.is_some()) {
             self.credit(address, wei);
         } else if !wei.is_zero() {
@@ -203,7 +203,7 @@ impl<'a> Journal<'a> {
     }
 
     /// Like [`code`](Self::code), as a closure that does not borrow the journal.
-    pub fn code_when_asked(&self, hash: B256) -> impl Fn() -> Option<Bytes> + use<'a> {
+    pub fn lazy_code(&self, hash: B256) -> impl Fn() -> Option<Bytes> + use<'a> {
         let (created, view) = (self.code.get(&hash).cloned(), self.view);
         move || created.clone().or_else(|| view.code(&hash))
     }
@@ -217,12 +217,12 @@ impl<'a> Journal<'a> {
     /// Writes a slot and returns the price without the cold surcharge. Updates the refund.
     pub fn store(&mut self, address: &Address, slot: &B256, value: B256) -> u64 {
         let key = (*address, *slot);
-        let (place, loaded) = self.slot(&key);
+        let (at, loaded) = self.slot(&key);
         let before = loaded.current;
         let (gas, refund) = price::store(&loaded.priced, &before, &value);
         if value != before {
             loaded.current = value;
-            self.undo.push(Undo::Slot(place, before));
+            self.undo.push(Undo::Slot(at, before));
         }
         if refund != 0 {
             self.undo.push(Undo::Refund(self.refund));
@@ -244,20 +244,20 @@ impl<'a> Journal<'a> {
 
     /// Marks an account as warm; returns true if it was cold.
     pub fn warm_account(&mut self, address: &Address) -> bool {
-        let place = self.accounts.place_or_insert(address, Touched::new);
-        let cold = !std::mem::replace(&mut self.accounts.value_at(place).warm, true);
+        let at = self.accounts.index_or_insert(address, Access::new);
+        let cold = !std::mem::replace(&mut self.accounts.value_at(at).warm, true);
         if cold {
-            self.undo.push(Undo::WarmAccount(place));
+            self.undo.push(Undo::WarmAccount(at));
         }
         cold
     }
 
     /// Marks a slot as warm; returns true if it was cold.
     pub fn warm_slot(&mut self, address: &Address, slot: &B256) -> bool {
-        let place = self.storage.place_or_insert(&(*address, *slot), Touched::new);
-        let cold = !std::mem::replace(&mut self.storage.value_at(place).warm, true);
+        let at = self.storage.index_or_insert(&(*address, *slot), Access::new);
+        let cold = !std::mem::replace(&mut self.storage.value_at(at).warm, true);
         if cold {
-            self.undo.push(Undo::WarmSlot(place));
+            self.undo.push(Undo::WarmSlot(at));
         }
         cold
     }
@@ -281,11 +281,11 @@ impl<'a> Journal<'a> {
 
     /// State accesses for a trace; the caller adds `reached`.
     pub fn touched(&self) -> trace::Touched {
-        let account = |(address, touched): (&Address, &Touched<Loaded>)| {
-            let Loaded { original, current } = touched.loaded.as_ref()?;
+        let account = |(address, touched): (&Address, &Access<AccountEntry>)| {
+            let AccountEntry { original, current } = touched.loaded.as_ref()?;
             Some((*address, (original.clone(), current.clone())))
         };
-        let slot = |(key, touched): (&SlotKey, &Touched<Slot>)| {
+        let slot = |(key, touched): (&SlotKey, &Access<Slot>)| {
             (*key, touched.loaded.as_ref().map(|slot| (slot.original, slot.current)))
         };
         let mut touched = trace::Touched {
@@ -310,7 +310,7 @@ impl<'a> Journal<'a> {
     pub fn finish(self) -> (Changes, Additions, Vec<Log>) {
         let mut changes = Changes::default();
         for (address, touched) in self.accounts.into_entries() {
-            let Some(Loaded { original, current }) = touched.loaded.filter(|account| account.original != account.current)
+            let Some(AccountEntry { original, current }) = touched.loaded.filter(|account| account.original != account.current)
             else {
                 continue;
             };
@@ -330,28 +330,28 @@ impl<'a> Journal<'a> {
     }
 
     /// Loads an account, and returns its position too.
-    fn loaded(&mut self, address: &Address) -> (usize, &mut Loaded) {
-        let place = self.accounts.place_or_insert(address, Touched::new);
-        let account = self.accounts.value_at(place).loaded.get_or_insert_with(|| {
+    fn loaded(&mut self, address: &Address) -> (usize, &mut AccountEntry) {
+        let at = self.accounts.index_or_insert(address, Access::new);
+        let account = self.accounts.value_at(at).loaded.get_or_insert_with(|| {
             let account = self.view.account(address).unwrap_or_default();
-            Loaded { original: account.clone(), current: account }
+            AccountEntry { original: account.clone(), current: account }
         });
-        (place, account)
+        (at, account)
     }
 
     /// Loads a slot, and returns its position too. Additions to the unread slot become part of its value.
     fn slot(&mut self, key: &SlotKey) -> (usize, &mut Slot) {
-        let place = self.storage.place_or_insert(key, Touched::new);
-        let slot = self.storage.value_at(place).loaded.get_or_insert_with(|| {
-            let added = self.additions.counters.remove(key).unwrap_or(Sum::ZERO);
+        let at = self.storage.index_or_insert(key, Access::new);
+        let slot = self.storage.value_at(at).loaded.get_or_insert_with(|| {
+            let added = self.additions.counters.remove(key).unwrap_or(Delta::ZERO);
             Slot::counted(self.view.storage(&key.0, &key.1), added)
         });
-        (place, slot)
+        (at, slot)
     }
 
     /// Returns a slot and its position, if it is loaded.
     fn known_slot(&mut self, key: &SlotKey) -> Option<(usize, &mut Slot)> {
-        let place = self.storage.place(key)?;
-        self.storage.value_at(place).loaded.as_mut().map(|slot| (place, slot))
+        let at = self.storage.index_of(key)?;
+        self.storage.value_at(at).loaded.as_mut().map(|slot| (at, slot))
     }
 }

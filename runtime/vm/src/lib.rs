@@ -14,13 +14,13 @@ mod call;
 mod create;
 mod frame;
 pub mod host;
+mod indexed_map;
 mod journal;
 mod machine;
 mod outcome;
 mod precompile;
 mod price;
 mod stylus;
-mod table;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -31,13 +31,13 @@ pub mod wasm;
 
 pub use block_reads::{BlockField, BlockReads};
 pub use host::BlockEnv;
-pub use outcome::{Call, CallOutcome, End, Executed, Fault, NoEstimate, NotExecuted};
+pub use outcome::{Call, CallOutcome, EstimateError, Executed, ExecutionStatus, Fault, NotExecuted};
 pub use precompile::{PrecompileError, is_precompile, precompiles};
 pub use trace::{
-    CONSOLE_BYTES, Ending, FrameKind, OWN_BYTES, OWN_LINE_BYTES, SILENCED, Touched, Trace, TraceFrame, TraceLimits, TraceLine,
-    TraceLog,
+    ConsoleLine, FRAME_OVERHEAD_BYTES, FrameKind, FrameStatus, LINE_OVERHEAD_BYTES, MAX_CONSOLE_BYTES, TRUNCATED_LINE, Touched,
+    Trace, TraceFrame, TraceLimits, TraceLog,
 };
 pub use vm::{Vm, VmConfig};
-pub use wasm::places::Place;
+pub use wasm::backtrace::CodeLocation;
 pub use wasm::validate::Rules;
 pub use wasm::{ModuleCache, NoCache, THREAD_STACK_BYTES};

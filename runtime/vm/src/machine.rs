@@ -2,7 +2,7 @@
 //! rules use scripts instead.
 
 use crate::host::{Exit, Host};
-use crate::outcome::End;
+use crate::outcome::ExecutionStatus;
 use crate::wasm::Entry;
 use alloy_primitives::{B256, Bytes};
 use corniche_state::Account;
@@ -30,7 +30,7 @@ pub(crate) struct Prepared {
     /// validated.
     pub gas: u64,
     /// An error is `Refused`, or a `Fault` of this node.
-    pub contract: Result<Deployment, End>,
+    pub contract: Result<Deployment, ExecutionStatus>,
 }
 
 /// A contract to store.

@@ -74,7 +74,7 @@ pub struct Call {
 
 /// Error of an estimate: no gas limit suffices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoEstimate {
+pub struct EstimateError {
     /// Result with the maximum gas.
     pub outcome: Box<CallOutcome>,
     /// The maximum gas: the minimum of the requested gas, the block's limit and what the sender can pay for.
@@ -84,7 +84,7 @@ pub struct NoEstimate {
 /// Result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOutcome {
-    pub end: End,
+    pub end: ExecutionStatus,
     /// Return or revert data.
     pub output: Bytes,
     pub gas_used: u64,
@@ -102,17 +102,17 @@ impl Call {
 
 impl CallOutcome {
     pub fn success(&self) -> bool {
-        self.end == End::Success
+        self.end == ExecutionStatus::Success
     }
 
-    pub(crate) fn before_running(end: End) -> Self {
+    pub(crate) fn before_running(end: ExecutionStatus) -> Self {
         Self { end, output: Bytes::new(), gas_used: 0, logs: Vec::new(), contract_address: None }
     }
 }
 
 /// How execution ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ExecutionStatus {
     Success,
     /// The contract reverted with data; unused gas was returned.
     Revert,
@@ -130,7 +130,7 @@ pub enum End {
     Fault(Fault),
 }
 
-impl End {
+impl ExecutionStatus {
     /// Returns a readable reason, if there is no revert data to show.
     pub fn reason(&self) -> Option<String> {
         match self {
@@ -148,34 +148,34 @@ impl End {
 
 /// How a frame ended, within a transaction.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    pub end: End,
+pub(crate) struct FrameOutcome {
+    pub end: ExecutionStatus,
     pub output: Bytes,
     pub gas_left: u64,
 }
 
-impl Ended {
+impl FrameOutcome {
     pub fn success(gas_left: u64) -> Self {
-        Self { end: End::Success, output: Bytes::new(), gas_left }
+        Self { end: ExecutionStatus::Success, output: Bytes::new(), gas_left }
     }
 
     /// Without output; `gas_left` as given.
-    pub fn failed(end: End, gas_left: u64) -> Self {
+    pub fn failed(end: ExecutionStatus, gas_left: u64) -> Self {
         Self { end, output: Bytes::new(), gas_left }
     }
 }
 
-impl From<Exit> for Ended {
+impl From<Exit> for FrameOutcome {
     fn from(exit: Exit) -> Self {
         let end = match exit.status {
-            ExitStatus::Return => End::Success,
-            ExitStatus::Revert => End::Revert,
-            ExitStatus::OutOfGas => End::OutOfGas,
-            ExitStatus::Trap(trap) => End::Trap(trap),
-            ExitStatus::Fault(text) => End::Fault(Fault(text)),
+            ExitStatus::Return => ExecutionStatus::Success,
+            ExitStatus::Revert => ExecutionStatus::Revert,
+            ExitStatus::OutOfGas => ExecutionStatus::OutOfGas,
+            ExitStatus::Trap(trap) => ExecutionStatus::Trap(trap),
+            ExitStatus::Fault(text) => ExecutionStatus::Fault(Fault(text)),
         };
         match end {
-            End::Success | End::Revert => Self { end, output: exit.output, gas_left: exit.gas_left },
+            ExecutionStatus::Success | ExecutionStatus::Revert => Self { end, output: exit.output, gas_left: exit.gas_left },
             _ => Self::failed(end, 0),
         }
     }

@@ -26,7 +26,7 @@ mod bn254;
 mod modexp;
 mod p256;
 
-use crate::outcome::{End, Ended};
+use crate::outcome::{ExecutionStatus, FrameOutcome};
 use crate::stylus;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use ark_ff::BigInt;
@@ -61,9 +61,13 @@ pub enum PrecompileError {
 /// Sorted by address.
 const PRECOMPILES: [Precompile; 10] = [
     Precompile { address: 0x01, price: |_| 8_000, run: |input| Ok(recover(input)) },
-    Precompile { address: 0x02, price: |input| by_word(input, 60, 12), run: |input| Ok(word(&Sha256::digest(input))) },
-    Precompile { address: 0x03, price: |input| by_word(input, 600, 120), run: |input| Ok(word(&Ripemd160::digest(input))) },
-    Precompile { address: 0x04, price: |input| by_word(input, 15, 3), run: |input| Ok(input.clone()) },
+    Precompile { address: 0x02, price: |input| price_per_word(input, 60, 12), run: |input| Ok(word(&Sha256::digest(input))) },
+    Precompile {
+        address: 0x03,
+        price: |input| price_per_word(input, 600, 120),
+        run: |input| Ok(word(&Ripemd160::digest(input))),
+    },
+    Precompile { address: 0x04, price: |input| price_per_word(input, 15, 3), run: |input| Ok(input.clone()) },
     Precompile { address: 0x05, price: modexp::price, run: |input| modexp::run(input) },
     Precompile { address: 0x06, price: |_| 750, run: |input| bn254::add(input) },
     Precompile { address: 0x07, price: |_| 24_000, run: |input| bn254::multiply(input) },
@@ -95,18 +99,18 @@ pub fn is_precompile(address: &Address) -> bool {
 }
 
 impl Precompile {
-    pub fn run(&self, input: &Bytes, gas: u64) -> Ended {
+    pub fn run(&self, input: &Bytes, gas: u64) -> FrameOutcome {
         let Some(gas_left) = gas.checked_sub((self.price)(input)) else {
-            return Ended::failed(End::OutOfGas, 0);
+            return FrameOutcome::failed(ExecutionStatus::OutOfGas, 0);
         };
         match (self.run)(input) {
-            Ok(output) => Ended { end: End::Success, output, gas_left },
-            Err(error) => Ended::failed(End::Precompile(error), 0),
+            Ok(output) => FrameOutcome { end: ExecutionStatus::Success, output, gas_left },
+            Err(error) => FrameOutcome::failed(ExecutionStatus::Precompile(error), 0),
         }
     }
 }
 
-fn by_word(input: &[u8], base: u64, word: u64) -> u64 {
+fn price_per_word(input: &[u8], base: u64, word: u64) -> u64 {
     base + word * input.len().div_ceil(32) as u64
 }
 
@@ -129,7 +133,7 @@ fn word(bytes: &[u8]) -> Bytes {
     B256::left_padding_from(bytes).0.into()
 }
 
-fn truth(holds: bool) -> Bytes {
+fn bool_word(holds: bool) -> Bytes {
     word(&[u8::from(holds)])
 }
 
@@ -149,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_where_they_say() {
+    fn addresses_match_table() {
         let all: Vec<_> = precompiles().collect();
         assert!(all.is_sorted());
         for (address, expected) in all.iter().zip(&PRECOMPILES) {

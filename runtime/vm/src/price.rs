@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_eip_3529() {
+    fn eip_3529_table() {
         assert_eq!(run(0, &[0, 0]), (200, 0));
         assert_eq!(run(0, &[0, 1]), (20_100, 0));
         assert_eq!(run(0, &[1, 0]), (20_100, 19_900));

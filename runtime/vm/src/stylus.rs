@@ -21,7 +21,7 @@
 use crate::{
     frame::{Message, World},
     host::CallKind,
-    outcome::{End, Ended},
+    outcome::{ExecutionStatus, FrameOutcome},
     wasm::gas::INK_PER_GAS,
 };
 use alloy_primitives::{Address, Bytes, U256, address};
@@ -56,14 +56,14 @@ const NOT_WASM: [u8; 4] = [0x27, 0xf3, 0x82, 0x12];
 const NOT_ACTIVATED: [u8; 4] = [0x6f, 0x80, 0x9c, 0x4e];
 
 /// An answer, before gas is charged.
-enum Answer {
+enum QueryResult {
     Words(Vec<u64>),
     Revert(&'static [u8]),
 }
 
 impl World<'_> {
     /// Handles a call to an address for which [`is_at`] is true; its value has already been transferred.
-    pub fn stylus(&mut self, message: &Message) -> Ended {
+    pub fn stylus(&mut self, message: &Message) -> FrameOutcome {
         let (selector, argument) = match message.input.split_first_chunk() {
             Some((selector, rest)) => (*selector, rest.first_chunk::<32>()),
             None => ([0; 4], None),
@@ -78,35 +78,37 @@ impl World<'_> {
             price += self.access_account(&address);
             is_program = message.gas >= price && self.journal.account(&address).has_code();
         }
-        let Some(gas_left) = message.gas.checked_sub(price) else { return Ended::failed(End::OutOfGas, 0) };
+        let Some(gas_left) = message.gas.checked_sub(price) else { return FrameOutcome::failed(ExecutionStatus::OutOfGas, 0) };
         let paid = message.kind == CallKind::Call && !message.value.is_zero();
         let answer = match selector {
-            _ if paid && (cache || selector != ACTIVATE) => Answer::Revert(&[]),
+            _ if paid && (cache || selector != ACTIVATE) => QueryResult::Revert(&[]),
             // Offset of the array, and its length.
-            CACHE_MANAGERS if cache => Answer::Words(vec![32, 0]),
-            IS_CACHED if cache && argument.is_some() => Answer::Words(vec![1]),
-            _ if cache => Answer::Revert(&[]),
-            _ if looks && address.is_none() => Answer::Revert(&[]),
-            ACTIVATE if is_program => Answer::Words(vec![VERSION, 0]),
-            ACTIVATE => Answer::Revert(&NOT_WASM),
-            _ if looks && !is_program => Answer::Revert(&NOT_ACTIVATED),
-            PROGRAM_VERSION | STYLUS_VERSION => Answer::Words(vec![VERSION]),
-            TIME_LEFT => Answer::Words(vec![u64::MAX]),
-            CODEHASH_VERSION if argument.is_some() => Answer::Revert(&NOT_ACTIVATED),
-            INK_PRICE => Answer::Words(vec![INK_PER_GAS]),
-            PAGE_LIMIT => Answer::Words(vec![PAGES]),
-            EXPIRY => Answer::Words(vec![EXPIRY_DAYS]),
-            KEEPALIVE => Answer::Words(vec![0]),
-            _ => Answer::Revert(&[]),
+            CACHE_MANAGERS if cache => QueryResult::Words(vec![32, 0]),
+            IS_CACHED if cache && argument.is_some() => QueryResult::Words(vec![1]),
+            _ if cache => QueryResult::Revert(&[]),
+            _ if looks && address.is_none() => QueryResult::Revert(&[]),
+            ACTIVATE if is_program => QueryResult::Words(vec![VERSION, 0]),
+            ACTIVATE => QueryResult::Revert(&NOT_WASM),
+            _ if looks && !is_program => QueryResult::Revert(&NOT_ACTIVATED),
+            PROGRAM_VERSION | STYLUS_VERSION => QueryResult::Words(vec![VERSION]),
+            TIME_LEFT => QueryResult::Words(vec![u64::MAX]),
+            CODEHASH_VERSION if argument.is_some() => QueryResult::Revert(&NOT_ACTIVATED),
+            INK_PRICE => QueryResult::Words(vec![INK_PER_GAS]),
+            PAGE_LIMIT => QueryResult::Words(vec![PAGES]),
+            EXPIRY => QueryResult::Words(vec![EXPIRY_DAYS]),
+            KEEPALIVE => QueryResult::Words(vec![0]),
+            _ => QueryResult::Revert(&[]),
         };
         match answer {
-            Answer::Words(words) => {
+            QueryResult::Words(words) => {
                 let returned = !paid || self.transfer(&message.address, &message.caller, message.value);
-                debug_assert!(returned, "the value came a moment ago");
+                debug_assert!(returned, "the call has transferred this value");
                 let output: Vec<u8> = words.into_iter().flat_map(|word| U256::from(word).to_be_bytes::<32>()).collect();
-                Ended { end: End::Success, output: output.into(), gas_left }
+                FrameOutcome { end: ExecutionStatus::Success, output: output.into(), gas_left }
             }
-            Answer::Revert(data) => Ended { end: End::Revert, output: Bytes::from_static(data), gas_left },
+            QueryResult::Revert(data) => {
+                FrameOutcome { end: ExecutionStatus::Revert, output: Bytes::from_static(data), gas_left }
+            }
         }
     }
 }

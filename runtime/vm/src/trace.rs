@@ -4,8 +4,8 @@
 //! output than a node should hold for a client, so [`TraceLimits`] bound the recording. A trace above a limit holds no
 //! frames and reports this; the run's result does not change.
 
-use crate::outcome::{End, Ended};
-use crate::wasm::places::Place;
+use crate::outcome::{ExecutionStatus, FrameOutcome};
+use crate::wasm::backtrace::CodeLocation;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::Account;
 use corniche_types::Log;
@@ -14,21 +14,21 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Limits of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceLimits {
-    /// Maximum total bytes of inputs, outputs and logs, plus [`OWN_BYTES`] per frame and log.
+    /// Maximum total bytes of inputs, outputs and logs, plus [`FRAME_OVERHEAD_BYTES`] per frame and log.
     pub bytes: usize,
     /// Records only the outermost frame.
     pub top_only: bool,
 }
 
 /// Bytes counted per frame or log, in addition to its data.
-pub const OWN_BYTES: usize = 512;
+pub const FRAME_OVERHEAD_BYTES: usize = 512;
 
-/// Maximum bytes of a run's console output ([`TraceLine`]), including [`OWN_LINE_BYTES`] per line.
-pub const CONSOLE_BYTES: usize = 64 << 10;
+/// Maximum bytes of a run's console output ([`ConsoleLine`]), including [`LINE_OVERHEAD_BYTES`] per line.
+pub const MAX_CONSOLE_BYTES: usize = 64 << 10;
 /// Bytes counted per line, in addition to its text.
-pub const OWN_LINE_BYTES: usize = 64;
+pub const LINE_OVERHEAD_BYTES: usize = 64;
 /// Last line of a run whose console output exceeds the limit.
-pub const SILENCED: &str = "… and more, which is not kept";
+pub const TRUNCATED_LINE: &str = "… output truncated";
 
 /// Calls, accounts and slots of one run.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Trace {
     depth: usize,
     bytes: usize,
     overflowed: bool,
-    places: bool,
+    backtrace: bool,
     /// Remaining bytes for console output; `None` if the limit was exceeded.
     console_bytes: Option<usize>,
     root: Option<TraceFrame>,
@@ -79,28 +79,28 @@ pub struct TraceFrame {
     pub input: Bytes,
     /// Return or revert data; the code for a successful creation.
     pub output: Bytes,
-    pub ending: Ending,
+    pub ending: FrameStatus,
     pub calls: Vec<Self>,
     pub logs: Vec<TraceLog>,
-    pub lines: Vec<TraceLine>,
+    pub lines: Vec<ConsoleLine>,
     /// Where it failed, innermost function first, if it trapped or ran out of gas and the trace is
-    /// [`with_places`](Trace::with_places).
-    pub places: Vec<Place>,
+    /// [`with_backtrace`](Trace::with_backtrace).
+    pub backtrace: Vec<CodeLocation>,
 }
 
 /// How a frame ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
-    Ran(End),
+pub enum FrameStatus {
+    Ran(ExecutionStatus),
     /// The frame did not open: the maximum depth was reached.
-    TooDeep,
+    CallTooDeep,
     /// The frame did not open: the balance did not cover its value.
-    Unaffordable,
+    InsufficientBalance,
 }
 
-impl Ending {
+impl FrameStatus {
     pub fn is_success(&self) -> bool {
-        *self == Self::Ran(End::Success)
+        *self == Self::Ran(ExecutionStatus::Success)
     }
 }
 
@@ -114,7 +114,7 @@ pub struct TraceLog {
 
 /// A line of console output from a debug build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceLine {
+pub struct ConsoleLine {
     /// Numbers of earlier calls and logs of the frame.
     pub calls: usize,
     pub logs: usize,
@@ -142,26 +142,26 @@ impl Trace {
             depth: 0,
             bytes: 0,
             overflowed: false,
-            places: false,
-            console_bytes: Some(CONSOLE_BYTES),
+            backtrace: false,
+            console_bytes: Some(MAX_CONSOLE_BYTES),
             root: None,
             touched: Touched::default(),
         }
     }
 
     /// Returns an empty trace with equal settings.
-    pub fn again(&self) -> Self {
-        Self { places: self.places, ..Self::new(self.limits) }
+    pub fn empty_copy(&self) -> Self {
+        Self { backtrace: self.backtrace, ..Self::new(self.limits) }
     }
 
     /// Also records where frames fail. Such a run uses separate machine code, which takes time to compile, and has an
     /// equal result.
-    pub fn with_places(self) -> Self {
-        Self { places: true, ..self }
+    pub fn with_backtrace(self) -> Self {
+        Self { backtrace: true, ..self }
     }
 
-    pub(crate) fn wants_places(&self) -> bool {
-        self.places
+    pub(crate) fn wants_backtrace(&self) -> bool {
+        self.backtrace
     }
 
     /// Returns whether the run exceeded the limits. Then there are no frames.
@@ -191,13 +191,13 @@ impl Trace {
     /// Records the start of a frame; [`leave`](Self::leave) must follow.
     pub(crate) fn enter(&mut self, frame: TraceFrame) {
         self.depth += 1;
-        if self.is_recorded() && self.has_room(OWN_BYTES + frame.input.len()) {
+        if self.is_recorded() && self.has_room(FRAME_OVERHEAD_BYTES + frame.input.len()) {
             self.open.push(frame);
         }
     }
 
     /// Records the end of the innermost frame.
-    pub(crate) fn leave(&mut self, ending: Ending, output: &Bytes, gas_left: u64) {
+    pub(crate) fn leave(&mut self, ending: FrameStatus, output: &Bytes, gas_left: u64) {
         let records = self.is_recorded() && self.has_room(output.len());
         self.depth -= 1;
         let Some(mut frame) = (if records { self.open.pop() } else { None }) else { return };
@@ -212,7 +212,7 @@ impl Trace {
 
     pub(crate) fn log(&mut self, log: &Log) {
         if self.is_recorded()
-            && self.has_room(OWN_BYTES + 32 * log.topics.len() + log.data.len())
+            && self.has_room(FRAME_OVERHEAD_BYTES + 32 * log.topics.len() + log.data.len())
             && let Some(frame) = self.open.last_mut()
         {
             frame.logs.push(TraceLog { position: frame.calls.len(), log: log.clone() });
@@ -220,25 +220,25 @@ impl Trace {
     }
 
     /// Records console output. The first line above the limit is replaced by a note, later ones are dropped.
-    pub(crate) fn line(&mut self, text: &[u8]) {
+    pub(crate) fn console_line(&mut self, text: &[u8]) {
         let Some(room) = self.console_bytes else { return };
-        self.console_bytes = room.checked_sub(OWN_LINE_BYTES + text.len());
-        let text = if self.console_bytes.is_some() { String::from_utf8_lossy(text) } else { SILENCED.into() };
+        self.console_bytes = room.checked_sub(LINE_OVERHEAD_BYTES + text.len());
+        let text = if self.console_bytes.is_some() { String::from_utf8_lossy(text) } else { TRUNCATED_LINE.into() };
         if self.is_recorded()
-            && self.has_room(OWN_LINE_BYTES + text.len())
+            && self.has_room(LINE_OVERHEAD_BYTES + text.len())
             && let Some(frame) = self.open.last_mut()
         {
-            frame.lines.push(TraceLine { calls: frame.calls.len(), logs: frame.logs.len(), text: text.into_owned() });
+            frame.lines.push(ConsoleLine { calls: frame.calls.len(), logs: frame.logs.len(), text: text.into_owned() });
         }
     }
 
     /// Records where the innermost frame failed.
-    pub(crate) fn failed_at(&mut self, places: Vec<Place>) {
+    pub(crate) fn record_failure(&mut self, backtrace: Vec<CodeLocation>) {
         if self.is_recorded()
-            && self.has_room(size_of_val(&places[..]))
+            && self.has_room(size_of_val(&backtrace[..]))
             && let Some(frame) = self.open.last_mut()
         {
-            frame.places = places;
+            frame.backtrace = backtrace;
         }
     }
 
@@ -270,12 +270,12 @@ impl Trace {
 impl TraceFrame {
     /// Returns whether the machine ended the frame, so there may be a location.
     pub fn ended_by_machine(&self) -> bool {
-        matches!(self.ending, Ending::Ran(End::Trap(_) | End::OutOfGas))
+        matches!(self.ending, FrameStatus::Ran(ExecutionStatus::Trap(_) | ExecutionStatus::OutOfGas))
     }
 
     /// Returns whether this frame or a call below it was ended by the machine.
-    pub fn has_place(&self) -> bool {
-        self.ended_by_machine() || self.calls.iter().any(Self::has_place)
+    pub fn has_backtrace(&self) -> bool {
+        self.ended_by_machine() || self.calls.iter().any(Self::has_backtrace)
     }
 
     /// Creates the frame of a starting call.
@@ -289,17 +289,17 @@ impl TraceFrame {
             gas_used: 0,
             input: input.clone(),
             output: Bytes::new(),
-            ending: Ending::TooDeep,
+            ending: FrameStatus::CallTooDeep,
             calls: Vec::new(),
             logs: Vec::new(),
             lines: Vec::new(),
-            places: Vec::new(),
+            backtrace: Vec::new(),
         }
     }
 }
 
-impl From<&Ended> for Ending {
-    fn from(ended: &Ended) -> Self {
+impl From<&FrameOutcome> for FrameStatus {
+    fn from(ended: &FrameOutcome) -> Self {
         Self::Ran(ended.end.clone())
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     host::{BlockEnv, CallKind, Limits},
     journal::Journal,
     machine::Machine,
-    outcome::{End, Ended, Executed, Fault, NotExecuted},
+    outcome::{Executed, ExecutionStatus, Fault, FrameOutcome, NotExecuted},
     price,
     trace::{FrameKind, Touched, Trace},
     warm_code::WarmCode,
@@ -90,7 +90,7 @@ pub(crate) fn traced_transact<'a>(
     assert!(paid, "the checks cover the gas limit at the effective price and the nonce");
     world.warm(transaction.to(), &access_list);
 
-    let run = Run {
+    let run = TopLevelCall {
         from: sender,
         to: transaction.kind(),
         nonce: transaction.nonce(),
@@ -103,17 +103,17 @@ pub(crate) fn traced_transact<'a>(
     if world.journal.interrupted() {
         return Err(NotExecuted::Interrupted);
     }
-    if let End::Fault(fault) = ended.end {
+    if let ExecutionStatus::Fault(fault) = ended.end {
         return Err(NotExecuted::Fault(fault));
     }
 
     let gas_used = world.gas_used(gas_limit, ended.gas_left);
     world.journal.credit(&sender, wei(gas_limit - gas_used, gas_price));
     let tip = gas_price - u128::from(env.base_fee);
-    world.journal.credit_at_last(&tip_to, wei(gas_used, tip));
+    world.journal.credit_deferred(&tip_to, wei(gas_used, tip));
     world.finish_trace(gas_limit, gas_used);
 
-    let success = ended.end == End::Success;
+    let success = ended.end == ExecutionStatus::Success;
     let output = match ended.end.reason() {
         Some(reason) => reason.into_bytes().into(),
         None => ended.output,
@@ -164,7 +164,7 @@ pub(crate) fn check(
 }
 
 /// A call or creation to run after the gas was bought.
-pub(crate) struct Run<'r> {
+pub(crate) struct TopLevelCall<'r> {
     pub from: Address,
     pub to: TxKind,
     /// The sender's nonce before this transaction; it determines a created contract's address.
@@ -174,7 +174,7 @@ pub(crate) struct Run<'r> {
     pub gas: u64,
 }
 
-impl Run<'_> {
+impl TopLevelCall<'_> {
     pub fn contract_address(&self) -> Option<Address> {
         self.to.is_create().then(|| self.from.create(self.nonce))
     }
@@ -224,7 +224,7 @@ impl<'a> World<'a> {
     }
 
     /// Runs the outermost call or creation. The sender must have the value.
-    pub fn run(&mut self, run: Run<'_>) -> Ended {
+    pub fn run(&mut self, run: TopLevelCall<'_>) -> FrameOutcome {
         let limits = Limits::TRANSACTION;
         match run.to {
             TxKind::Call(to) => self.call(Message {

@@ -1,7 +1,7 @@
 //! The virtual machine's interface for the rest of the node.
 
 use crate::machine::Machine;
-use crate::outcome::{End, Fault};
+use crate::outcome::{ExecutionStatus, Fault};
 use crate::trace::Trace;
 use crate::wasm::{Backend, CompileError, EngineConfig, ModuleCache, NoCache, WasmEngine, gas};
 use alloy_primitives::B256;
@@ -17,7 +17,7 @@ pub struct Vm {
     /// Runs calls; its instances are kept separately.
     for_calls: WasmEngine,
     /// Engine that records where a run fails, created on first use; `None` if that failed.
-    with_places: Arc<OnceLock<Option<WasmEngine>>>,
+    with_backtrace: Arc<OnceLock<Option<WasmEngine>>>,
     config: VmConfig,
     backend: Backend,
 }
@@ -35,7 +35,7 @@ impl Vm {
         let engine = WasmEngine::with_backend(config, backend, artefacts)?;
         let for_calls = engine.for_calls();
         let (machine, config) = (Arc::new(engine), config.clone());
-        Ok(Self { machine, for_calls, with_places: Arc::default(), config, backend })
+        Ok(Self { machine, for_calls, with_backtrace: Arc::default(), config, backend })
     }
 
     /// Secret for the hash seed of tables whose keys untrusted users choose ([`VmConfig::table_secret`]).
@@ -44,14 +44,14 @@ impl Vm {
     }
 
     /// Returns whether any contract has written to `console` since the start, so that a trace may contain output.
-    pub fn has_spoken(&self) -> bool {
-        self.for_calls.has_spoken()
+    pub fn has_console_output(&self) -> bool {
+        self.for_calls.has_console_output()
     }
 
     /// Registers code that is not deployed, for calls through this handle and its later clones, under this gas version.
     /// It is charged for checking and compiling like a deployment. Returns the gas, at most `gas`.
-    pub fn suppose(&mut self, gas_version: u8, code: &[u8], gas: u64) -> Result<u64, CompileError> {
-        self.for_calls.suppose(schedule(gas_version)?, code, gas)
+    pub fn add_override(&mut self, gas_version: u8, code: &[u8], gas: u64) -> Result<u64, CompileError> {
+        self.for_calls.add_override(schedule(gas_version)?, code, gas)
     }
 
     /// Returns true if the artefact of this code is stored, so that [`Self::compile_ahead`] has nothing to do.
@@ -69,14 +69,14 @@ impl Vm {
     /// a page fault for each page that they touch again, about 2 µs, so a node calls it every hour at most.
     pub fn release_stacks(&self) {
         self.for_calls.release_stacks();
-        if let Some(Some(engine)) = self.with_places.get() {
+        if let Some(Some(engine)) = self.with_backtrace.get() {
             engine.release_stacks();
         }
     }
 
     /// Returns a permit for work outside of blocks, or an error if too much of it is running.
-    pub(crate) fn call_permit(&self) -> Result<Box<dyn Send>, End> {
-        self.machine.call_permit().ok_or_else(|| End::Fault(Fault("too many calls at once; try again".into())))
+    pub(crate) fn call_permit(&self) -> Result<Box<dyn Send>, ExecutionStatus> {
+        self.machine.call_permit().ok_or_else(|| ExecutionStatus::Fault(Fault("too many calls at once; try again".into())))
     }
 
     pub(crate) fn machine(&self) -> &dyn Machine {
@@ -85,20 +85,25 @@ impl Vm {
 
     /// Returns the engine for work outside of blocks, as the trace requires.
     pub(crate) fn machine_for_calls(&self, trace: Option<&Trace>) -> &dyn Machine {
-        match trace.filter(|trace| trace.wants_places()).and_then(|_| self.machine_with_places()) {
+        match trace.filter(|trace| trace.wants_backtrace()).and_then(|_| self.machine_with_backtrace()) {
             Some(machine) => machine,
             None => &self.for_calls,
         }
     }
 
     /// Small, because it only serves debugging: little code, few runs.
-    fn machine_with_places(&self) -> Option<&WasmEngine> {
+    fn machine_with_backtrace(&self) -> Option<&WasmEngine> {
         let make = || {
-            let config =
-                VmConfig { executors: 0, recent_bytes: 32 << 20, waiting_bytes: 0, places: true, ..self.config.clone() };
+            let config = VmConfig {
+                executors: 0,
+                contract_cache_bytes: 32 << 20,
+                idle_instance_bytes: 0,
+                backtrace: true,
+                ..self.config.clone()
+            };
             WasmEngine::with_backend(&config, self.backend, Arc::new(NoCache)).ok()
         };
-        self.with_places.get_or_init(make).as_ref()
+        self.with_backtrace.get_or_init(make).as_ref()
     }
 }
 

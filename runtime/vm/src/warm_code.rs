@@ -1,17 +1,17 @@
 //! Codes that count as loaded within a transaction.
 //!
 //! Loaded codes and kept instances differ between nodes and are never visible. The visible rule: the last
-//! [`WARM_CODES`] codes that a transaction ran are warm. A node keeps an instance of each until the transaction ends
-//! ([`shelf`](crate::wasm)). So every start at the warm price finds an instance, even if a transaction calls many
-//! contracts in turns. Deeply nested frames may need many instances of one code, so from depth [`WARM_DEPTH`] on every
+//! [`MAX_WARM_CODES`] codes that a transaction ran are warm. A node keeps an instance of each until the transaction ends
+//! ([`instance_pool`](crate::wasm)). So every start at the warm price finds an instance, even if a transaction calls many
+//! contracts in turns. Deeply nested frames may need many instances of one code, so from depth [`MAX_WARM_DEPTH`] on every
 //! start pays the cold price. At lower depths, a start within a frame of the same code pays for an additional
 //! instance.
 
 use crate::host::Readiness;
 use crate::wasm::CodeId;
 
-pub(crate) const WARM_CODES: usize = 32;
-pub(crate) const WARM_DEPTH: u32 = 32;
+pub(crate) const MAX_WARM_CODES: usize = 32;
+pub(crate) const MAX_WARM_DEPTH: u32 = 32;
 
 #[derive(Default)]
 pub(crate) struct WarmCode {
@@ -24,7 +24,7 @@ pub(crate) struct WarmCode {
 impl WarmCode {
     /// Returns the state of a code for a start at this depth; 0 is the outermost frame.
     pub fn readiness(&self, code: &CodeId, depth: u32) -> Readiness {
-        if depth >= WARM_DEPTH || !self.ran.contains(code) {
+        if depth >= MAX_WARM_DEPTH || !self.ran.contains(code) {
             Readiness::Cold
         } else if self.runs.contains(code) {
             Readiness::Nested
@@ -39,7 +39,7 @@ impl WarmCode {
         match self.ran.iter().position(|known| *known == code) {
             Some(at) => self.ran[at..].rotate_left(1),
             None => {
-                if self.ran.len() == WARM_CODES {
+                if self.ran.len() == MAX_WARM_CODES {
                     self.ran.remove(0);
                 }
                 self.ran.push(code);
@@ -68,25 +68,25 @@ mod tests {
     }
 
     #[test]
-    fn the_last_codes_are_warm_and_no_others() {
+    fn only_recent_codes_are_warm() {
         let (mut warm, code) = (WarmCode::default(), id);
         let run = |warm: &mut WarmCode, at| {
             warm.starts(code(at));
             warm.close(0);
         };
-        (0..WARM_CODES).for_each(|at| run(&mut warm, at));
-        assert!((0..WARM_CODES).all(|at| warm.readiness(&code(at), 0) == Readiness::Warm));
+        (0..MAX_WARM_CODES).for_each(|at| run(&mut warm, at));
+        assert!((0..MAX_WARM_CODES).all(|at| warm.readiness(&code(at), 0) == Readiness::Warm));
         // The first runs again, so the second is evicted.
         run(&mut warm, 0);
-        run(&mut warm, WARM_CODES);
+        run(&mut warm, MAX_WARM_CODES);
         let found = [0, 1, 2].map(|at| warm.readiness(&code(at), 0));
         assert_eq!(found, [Readiness::Warm, Readiness::Cold, Readiness::Warm]);
-        let at_depth = [WARM_DEPTH - 1, WARM_DEPTH].map(|depth| warm.readiness(&code(0), depth));
+        let at_depth = [MAX_WARM_DEPTH - 1, MAX_WARM_DEPTH].map(|depth| warm.readiness(&code(0), depth));
         assert_eq!(at_depth, [Readiness::Warm, Readiness::Cold]);
     }
 
     #[test]
-    fn code_that_runs_further_out_needs_another_instance() {
+    fn running_code_needs_nested_instance() {
         let (mut warm, [one, other]) = (WarmCode::default(), [1, 2].map(id));
         warm.starts(one);
         assert_eq!(warm.readiness(&one, 1), Readiness::Nested);

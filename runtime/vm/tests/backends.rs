@@ -5,7 +5,7 @@
 mod common;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use common::generate::{self, splitmix};
-use common::{CONTRACT, GAS, SENDER, World, depth_limit, input, module, recursive, wasm, wat};
+use common::{CONTRACT, GAS, SENDER, TestState, depth_limit, input, module, recursive, wasm, wat};
 use corniche_vm::host::{Exit, ExitStatus, HostCallEvent, Trap};
 use corniche_vm::wasm::Backend;
 use corniche_vm::wasm::gas::{ALLOWED, Class};
@@ -15,7 +15,7 @@ type Slots = BTreeMap<(Address, B256), B256>;
 
 /// All visible effects of a run.
 #[derive(Debug, PartialEq, Eq)]
-struct Left {
+struct RunEffects {
     exit: Exit,
     storage: Slots,
     transient: Slots,
@@ -26,22 +26,22 @@ struct Left {
     created: Vec<Address>,
 }
 
-fn left(backend: Backend, wasm: &[u8], input: &[u8], gas: u64) -> Left {
-    let mut world = World::on(backend);
+fn left(backend: Backend, wasm: &[u8], input: &[u8], gas: u64) -> RunEffects {
+    let mut world = TestState::on(backend);
     // Calls reach the contract itself, also at the zero address, which is the most frequent one in memory.
     world.code.insert(CONTRACT, wasm.to_vec());
     world.code.insert(Address::ZERO, wasm.to_vec());
     let exit = world.run(wasm, input, gas);
-    let World { storage, transient, logs, events, loads, code, .. } = world;
-    Left { exit, storage, transient, logs, events, loads, created: code.into_keys().collect() }
+    let TestState { storage, transient, logs, events, loads, code, .. } = world;
+    RunEffects { exit, storage, transient, logs, events, loads, created: code.into_keys().collect() }
 }
 
 /// Runs twice on each back end: on a new instance and on a reused one.
-fn agree(name: &str, wasm: &[u8], input: &[u8], gas: u64) -> Left {
+fn agree(name: &str, wasm: &[u8], input: &[u8], gas: u64) -> RunEffects {
     agree_among(&Backend::ALL, name, wasm, input, gas)
 }
 
-fn agree_among(backends: &[Backend], name: &str, wasm: &[u8], input: &[u8], gas: u64) -> Left {
+fn agree_among(backends: &[Backend], name: &str, wasm: &[u8], input: &[u8], gas: u64) -> RunEffects {
     let expected = left(Backend::default(), wasm, input, gas);
     assert!(!matches!(expected.exit.status, ExitStatus::Fault(_)), "{name}: {:?}", expected.exit.status);
     for backend in backends {
@@ -57,10 +57,10 @@ fn agree_among(backends: &[Backend], name: &str, wasm: &[u8], input: &[u8], gas:
 }
 
 #[test]
-fn the_contracts_of_this_repository() {
+fn repository_contracts() {
     let run = |backend: Backend, name: &str, script: &[Vec<u8>]| {
         let wasm = wasm(name);
-        let mut world = World::on(backend);
+        let mut world = TestState::on(backend);
         let exits: Vec<Exit> = script
             .iter()
             .map(|input| {
@@ -135,7 +135,7 @@ fn text_name(name: &str) -> String {
 }
 
 #[test]
-fn every_number_that_an_instruction_makes() {
+fn numeric_instruction_results() {
     let edges = [
         0i64,
         1,
@@ -194,7 +194,7 @@ fn every_number_that_an_instruction_makes() {
 }
 
 #[test]
-fn the_stack_ends_at_the_same_call() {
+fn stack_exhaustion_at_same_depth() {
     for locals in [0, 1, 20, 340] {
         let wasm = recursive(locals);
         let limit = depth_limit(Backend::default(), &wasm);
@@ -206,7 +206,7 @@ fn the_stack_ends_at_the_same_call() {
 }
 
 #[test]
-fn every_way_to_end() {
+fn every_exit_status() {
     let imports = r#"
         (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
         (import "vm_hooks" "read_args" (func $read_args (param i32)))
@@ -299,7 +299,7 @@ fn modules(usual: u64) -> u64 {
 }
 
 #[test]
-fn contracts_out_of_nowhere() {
+fn generated_contracts() {
     let first = std::env::var("CORNICHE_SEED").map_or(0, |text| text.parse().expect("CORNICHE_SEED is a number"));
     let (mut ends, mut calls) = (BTreeMap::<String, u32>::new(), BTreeMap::<&str, u32>::new());
     for seed in first..first + modules(50) {

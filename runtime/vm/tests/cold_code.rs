@@ -65,7 +65,7 @@ fn state(gas_version: u8) -> Changes {
 fn vm() -> Vm {
     // Keeps no instances: the next call must load everything again.
     static VM: OnceLock<Vm> = OnceLock::new();
-    let config = VmConfig { executors: 1, callers: 8, recent_bytes: 0, waiting_bytes: 0, ..VmConfig::default() };
+    let config = VmConfig { executors: 1, callers: 8, contract_cache_bytes: 0, idle_instance_bytes: 0, ..VmConfig::default() };
     VM.get_or_init(|| Vm::new(&config, Arc::new(NoCache)).unwrap()).clone()
 }
 
@@ -127,7 +127,7 @@ const ENOUGH: u32 = 100_000;
 const COLD_ACCOUNT: u64 = 2_600 - 100;
 
 #[test]
-fn the_first_run_of_code_in_a_transaction_pays_for_loading_it() {
+fn first_run_pays_cold_code() {
     let warm = last(&[(ENOUGH, CALLEE), (ENOUGH, CALLEE), (ENOUGH, CALLEE)]);
     assert!(warm < 3_000, "{warm}");
     // Rounding changes an instruction's cost by at most one gas.
@@ -139,7 +139,7 @@ fn the_first_run_of_code_in_a_transaction_pays_for_loading_it() {
 }
 
 #[test]
-fn who_could_not_pay_for_loading_leaves_it_cold() {
+fn unpaid_load_stays_cold() {
     let warm = last(&[(ENOUGH, CALLEE), (ENOUGH, CALLEE)]);
     // Enough for a warm start, but not for a cold one.
     let little = (warm + 1_000) as u32;
@@ -150,7 +150,7 @@ fn who_could_not_pay_for_loading_leaves_it_cold() {
 }
 
 #[test]
-fn a_run_that_was_undone_has_loaded_its_code_all_the_same() {
+fn reverted_run_keeps_code_warm() {
     // It traps if it gets much gas, and returns with less.
     let less = 20_000;
     let (cold, warm) = (last(&[(less, TRAPPING)]), last(&[(ENOUGH, TRAPPING), (less, TRAPPING)]));
@@ -161,7 +161,7 @@ fn a_run_that_was_undone_has_loaded_its_code_all_the_same() {
 /// A node keeps one instance of each warm code. While that one runs, a nested start needs another instance, and pays
 /// for its pages.
 #[test]
-fn a_start_within_a_frame_of_the_same_code_pays_for_another_instance() {
+fn nested_start_pays_new_instance() {
     let within = last(&[(ENOUGH, CALLER)]);
     let beside = last(&[(ENOUGH, LIKE_CALLER), (ENOUGH, LIKE_CALLER)]);
     let nested = gas::LATEST.nested_ink(1) / INK_PER_GAS;
@@ -178,7 +178,7 @@ fn a_start_within_a_frame_of_the_same_code_pays_for_another_instance() {
 /// The instances in memory differ between nodes. A node that keeps none and one that keeps all charge equal gas, the
 /// first time and later.
 #[test]
-fn what_a_node_has_loaded_does_not_show() {
+fn node_caches_do_not_affect_gas() {
     let keeps = Vm::new(&VmConfig { executors: 1, callers: 1, ..VmConfig::default() }, Arc::new(NoCache)).unwrap();
     let calls = [(ENOUGH, CALLEE), (300, TWIN), (ENOUGH, TWIN), (ENOUGH, TRAPPING), (5_000, CALLEE), (ENOUGH, CALLER)];
     for end in 0..=calls.len() {
@@ -191,7 +191,7 @@ fn what_a_node_has_loaded_does_not_show() {
 
 /// Decision 0018: the block's rules select the gas version that validates new code. They do not affect deployed code.
 #[test]
-fn deployed_code_keeps_its_gas_version_when_the_rules_change() {
+fn upgrade_keeps_gas_version_of_code() {
     let calls = [(ENOUGH, CALLEE), (ENOUGH, CALLER), (ENOUGH, CALLEE)];
     let [first, latest] = [1, 2].map(|version| ProtocolRules::of(version).unwrap());
     assert_eq!((first.gas_version, latest.gas_version), (1, 2));

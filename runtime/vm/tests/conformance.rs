@@ -5,8 +5,8 @@
 #![allow(clippy::unwrap_used)] // also in helpers
 
 mod common;
-#[path = "conformance/world.rs"]
-mod world;
+#[path = "conformance/test_state.rs"]
+mod test_state;
 
 #[path = "conformance/accounts.rs"]
 mod accounts;
@@ -104,7 +104,7 @@ fn table() -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn every_function_of_the_table_has_cases() {
+fn every_host_call_has_cases() {
     let with_cases: BTreeSet<_> = CASES.iter().filter(|(_, cases)| !cases.is_empty()).map(|(name, _)| *name).collect();
     assert_eq!(with_cases, table());
     assert_eq!(pointers::SIGNATURES.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>(), table());
@@ -112,7 +112,7 @@ fn every_function_of_the_table_has_cases() {
 }
 
 #[test]
-fn every_function_does_what_it_is_said_to() {
+fn host_calls_match_specification() {
     let mut done = Vec::new();
     for case in CASES.iter().flat_map(|(_, cases)| *cases) {
         // Several functions share a case.
@@ -124,11 +124,11 @@ fn every_function_does_what_it_is_said_to() {
 }
 
 #[test]
-fn pointers_are_checked_to_the_last_byte() {
+fn pointers_are_checked_exactly() {
     pointers::all();
 }
 
 #[test]
-fn prices_are_those_of_the_table() {
+fn prices_match_table() {
     prices::all();
 }

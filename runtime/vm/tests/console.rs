@@ -8,8 +8,8 @@ use common::module;
 use corniche_state::{Changes, EmptyState, Overlay};
 use corniche_types::Account;
 use corniche_vm::{
-    BlockEnv, CONSOLE_BYTES, Call, CallOutcome, End, NoCache, OWN_LINE_BYTES, Rules, SILENCED, Trace, TraceFrame, TraceLimits,
-    Vm, VmConfig,
+    BlockEnv, Call, CallOutcome, ExecutionStatus, LINE_OVERHEAD_BYTES, MAX_CONSOLE_BYTES, NoCache, Rules, TRUNCATED_LINE,
+    Trace, TraceFrame, TraceLimits, Vm, VmConfig,
 };
 use std::sync::Arc;
 
@@ -55,49 +55,49 @@ fn run(wasm: Vec<u8>) -> (CallOutcome, TraceFrame) {
     (alone, trace.into_parts().0.unwrap())
 }
 
-fn creation(rules: Rules) -> End {
+fn creation(rules: Rules) -> ExecutionStatus {
     let call = Call { input: module(IMPORTS, "(i32.const 0)").into(), gas: 50_000_000, ..Call::default() };
     vm(rules).call(&EmptyState, &env(), &call).end
 }
 
 #[test]
-fn only_a_development_chain_deploys_it() {
-    assert_eq!(creation(Rules::DEVELOPMENT), End::Success);
-    let End::Refused(why) = creation(Rules::default()) else { panic!("it was deployed") };
+fn console_needs_development_chain() {
+    assert_eq!(creation(Rules::DEVELOPMENT), ExecutionStatus::Success);
+    let ExecutionStatus::Refused(why) = creation(Rules::default()) else { panic!("it was deployed") };
     assert!(why.contains("`console`.`log_txt` is for development chains only"), "{why}");
 }
 
 #[test]
-fn everything_said_is_heard_in_its_order_and_nothing_else_changes() {
+fn console_output_is_ordered_without_effects() {
     let (outcome, frame) = run(module(
         IMPORTS,
         "(call $text (i32.const 0) (i32.const 9)) (call $log (i32.const 0) (i32.const 0) (i32.const 0))
         (call $i32 (i32.const -7)) (call $i64 (i64.const 9223372036854775807))
         (i32.add (call $tee_i32 (i32.const 2)) (i32.wrap_i64 (call $tee_i64 (i64.const -2))))",
     ));
-    assert_eq!((outcome.end, outcome.logs.len()), (End::Success, 1), "what is teed comes back");
+    assert_eq!((outcome.end, outcome.logs.len()), (ExecutionStatus::Success, 1), "what is teed comes back");
     let said: Vec<_> = frame.lines.iter().map(|line| (line.calls, line.logs, line.text.as_str())).collect();
     let text = (0, 0, "Grüße \u{fffd}");
     assert_eq!(said, [text, (0, 1, "-7"), (0, 1, "9223372036854775807"), (0, 1, "2"), (0, 1, "-2")]);
 }
 
 #[test]
-fn it_is_paid_for_by_the_byte_and_read_within_memory() {
+fn console_is_paid_per_byte() {
     let say = |length: u32| run(module(IMPORTS, &format!("(call $text (i32.const 0) (i32.const {length})) (i32.const 0)"))).0;
     assert!(say(60_000).gas_used > say(0).gas_used + 50, "{} and {}", say(60_000).gas_used, say(0).gas_used);
-    assert!(matches!(say(65_537).end, End::Trap(_)));
+    assert!(matches!(say(65_537).end, ExecutionStatus::Trap(_)));
 }
 
 #[test]
-fn who_says_too_much_is_cut_off_with_a_word_and_runs_on() {
+fn console_output_is_truncated() {
     let length = 1000;
     let (outcome, frame) = run(module(
         IMPORTS,
         &format!("(local $i i32) (loop (call $text (i32.const 0) (i32.const {length}))
             (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if 0 (i32.lt_u (local.get $i) (i32.const 200)))) (i32.const 0)"),
     ));
-    assert_eq!(outcome.end, End::Success);
-    assert_eq!(frame.lines.len(), CONSOLE_BYTES / (OWN_LINE_BYTES + length) + 1);
-    assert_eq!(frame.lines.last().unwrap().text, SILENCED);
-    assert!(frame.lines.iter().rev().skip(1).all(|line| line.text != SILENCED));
+    assert_eq!(outcome.end, ExecutionStatus::Success);
+    assert_eq!(frame.lines.len(), MAX_CONSOLE_BYTES / (LINE_OVERHEAD_BYTES + length) + 1);
+    assert_eq!(frame.lines.last().unwrap().text, TRUNCATED_LINE);
+    assert!(frame.lines.iter().rev().skip(1).all(|line| line.text != TRUNCATED_LINE));
 }

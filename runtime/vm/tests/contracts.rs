@@ -4,7 +4,7 @@
 
 mod common;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use common::{CONTRACT, GAS, SENDER, TestHost, World, context, engine, input, selector, wasm};
+use common::{CONTRACT, GAS, SENDER, TestHost, TestState, context, engine, input, selector, wasm};
 use corniche_vm::host::{Exit, ExitStatus, FrameContext, Limits};
 use corniche_vm::wasm::{CONSTRUCTOR_SELECTOR, Entry, PRELUDE, parse_creation};
 use std::time::Instant;
@@ -22,12 +22,12 @@ fn address(value: Address) -> U256 {
 /// A contract in its world.
 struct Deployed {
     wasm: Vec<u8>,
-    world: World,
+    world: TestState,
 }
 
 impl Deployed {
     fn new(name: &str) -> Self {
-        Self { wasm: wasm(name), world: World::default() }
+        Self { wasm: wasm(name), world: TestState::default() }
     }
 
     /// Sends one transaction; all keys are cold at its start.
@@ -71,7 +71,7 @@ fn constructor_arguments() -> Vec<u8> {
 }
 
 #[test]
-fn a_counter_counts() {
+fn counter_increments() {
     let mut counter = Deployed::new("counter");
     assert_eq!(counter.read("number()", &[]), number(0));
     counter.must(ALICE, &input("increment()", &[]));
@@ -85,7 +85,7 @@ fn a_counter_counts() {
 }
 
 #[test]
-fn a_counter_reverts_with_its_error() {
+fn counter_reverts_with_named_error() {
     let mut counter = Deployed::new("counter");
     counter.must(ALICE, &input("add(uint256)", &[U256::MAX]));
     let exit = counter.send(ALICE, &input("increment()", &[]));
@@ -97,14 +97,14 @@ fn a_counter_reverts_with_its_error() {
 }
 
 #[test]
-fn a_write_in_a_static_call_fails() {
+fn static_call_rejects_write() {
     let counter = Deployed::new("counter");
-    let exit = World::default().run_static(&counter.wasm, &input("increment()", &[]));
+    let exit = TestState::default().run_static(&counter.wasm, &input("increment()", &[]));
     assert!(matches!(exit.status, ExitStatus::Trap(_)));
 }
 
 #[test]
-fn a_token_is_constructed_once() {
+fn token_constructor_runs_once() {
     let mut token = token();
     assert_eq!(token.read("totalSupply()", &[]), number(1_000));
     assert_eq!(token.read("balanceOf(address)", &[address(SENDER)]), number(1_000));
@@ -117,7 +117,7 @@ fn a_token_is_constructed_once() {
 }
 
 #[test]
-fn tokens_move_with_events_and_named_errors() {
+fn token_transfers_and_errors() {
     let mut token = token();
     let transferred = token.must(SENDER, &input("transfer(address,uint256)", &[address(ALICE), number(10)]));
     assert_eq!(U256::from_be_slice(&transferred), number(1));
@@ -149,7 +149,7 @@ fn allowances_are_spent() {
 }
 
 #[test]
-fn creation_data_of_a_real_contract_is_read() {
+fn parses_real_creation_data() {
     let wasm = wasm("erc20");
     let mut prelude = PRELUDE;
     prelude[25..33].copy_from_slice(&(wasm.len() as u64).to_be_bytes());
@@ -159,7 +159,7 @@ fn creation_data_of_a_real_contract_is_read() {
 }
 
 #[test]
-fn every_selector_with_garbage_ends_by_the_rules() {
+fn garbage_calldata_never_faults() {
     let mut token = token();
     let mut seed = 3u64;
     for signature in ["transfer(address,uint256)", "approve(address,uint256)", "balanceOf(address)", "name()"] {
@@ -186,7 +186,7 @@ fn mint(max_supply: u64) -> Deployed {
 const SUPPLY: (Address, B256) = (CONTRACT, B256::with_last_byte(1));
 
 #[test]
-fn both_ways_of_minting_leave_the_same_state_behind() {
+fn both_mint_variants_agree() {
     let run = |signature: &str| {
         let mut mint = mint(3);
         let ids: Vec<Bytes> = [ALICE, SENDER, ALICE].map(|who| mint.must(who, &input(signature, &[]))).into();
@@ -201,7 +201,7 @@ fn both_ways_of_minting_leave_the_same_state_behind() {
 }
 
 #[test]
-fn a_mint_does_not_read_the_supply() {
+fn mint_does_not_read_supply() {
     let mut mint = mint(10);
     mint.must(ALICE, &input("mint()", &[]));
     // Counts the calls of each host function.
@@ -217,7 +217,7 @@ fn a_mint_does_not_read_the_supply() {
 }
 
 #[test]
-fn a_burned_token_makes_room() {
+fn burn_frees_supply() {
     let mut mint = mint(1);
     let id = U256::from_be_slice(&mint.must(ALICE, &input("mint()", &[])));
     let stolen = mint.send(SENDER, &input("burn(bytes32)", &[id]));
@@ -232,9 +232,9 @@ fn a_burned_token_makes_room() {
 /// --nocapture`. `corniche bench exec --vm-only` measures complete contracts.
 #[test]
 #[ignore = "prints figures"]
-fn figures() {
+fn measure() {
     const ROUNDS: u32 = 2_000;
-    let time = move |name: &str, wasm: &[u8], world: &mut World, data: &[u8], gas: u64| {
+    let time = move |name: &str, wasm: &[u8], world: &mut TestState, data: &[u8], gas: u64| {
         let contract = engine().contract(&keccak256(wasm), wasm).unwrap();
         let engine = engine();
         let mut used = 0;
@@ -253,7 +253,7 @@ fn figures() {
     let body = std::thread::Builder::new().stack_size(corniche_vm::THREAD_STACK_BYTES * 2).spawn(move || {
         let busy = |name: &str, imports: &str, locals: &str, body: &str| {
             let wasm = common::module(imports, &format!("{locals} (loop $again {} (br $again)) i32.const 0", body.repeat(16)));
-            time(name, &wasm, &mut World::default(), b"abc", 30_000);
+            time(name, &wasm, &mut TestState::default(), b"abc", 30_000);
         };
         busy("nothing", "", "", "");
         busy("add", "", "(local i64)", "(local.set 1 (i64.add (local.get 1) (i64.const 3)))");
@@ -279,9 +279,9 @@ fn figures() {
         busy("write result", r#"(import "vm_hooks" "write_result" (func $f (param i32 i32)))"#, "", "(call $f (i32.const 0) (i32.const 32768))");
         let big = common::wat(r#"(module (memory (export "memory") 128) (func (export "user_entrypoint") (param i32) (result i32)
             (loop $again (i32.store (local.get 0) (i32.const 1)) (local.set 0 (i32.add (local.get 0) (i32.const 4096))) (br_if $again (i32.lt_u (local.get 0) (i32.const 8388608)))) i32.const 0))"#);
-        time("128 touched pages", &big, &mut World::default(), b"", GAS);
+        time("128 touched pages", &big, &mut TestState::default(), b"", GAS);
         let empty = common::module("", "i32.const 0");
-        time("empty frame", &empty, &mut World::default(), b"", GAS);
+        time("empty frame", &empty, &mut TestState::default(), b"", GAS);
     });
     body.unwrap().join().unwrap();
 }

@@ -3,7 +3,7 @@
 
 mod common;
 use alloy_primitives::{Address, B256, U256};
-use common::{CONTRACT, GAS, World, module};
+use common::{CONTRACT, GAS, TestState, module};
 use corniche_vm::host::{Exit, ExitStatus, Trap};
 
 /// Memory: key of slot 0 at 0, a word at 32, an amount at 64, a bound at 96; `answer` collects results from 256 on.
@@ -39,8 +39,8 @@ fn wasm(body: &[&str]) -> Vec<u8> {
 }
 
 /// Runs the steps on a slot with value `base`. Returns the results and the slot's new value.
-fn run(base: U256, word: U256, amount: U256, bound: U256, body: &[&str]) -> (World, Exit) {
-    let mut world = World::default();
+fn run(base: U256, word: U256, amount: U256, bound: U256, body: &[&str]) -> (TestState, Exit) {
+    let mut world = TestState::default();
     world.storage.insert(SLOT, base.into());
     let input: Vec<u8> = [word, amount, bound].iter().flat_map(|number| number.to_be_bytes::<32>()).collect();
     let exit = world.run(&wasm(body), &input, GAS);
@@ -55,7 +55,7 @@ fn steps(base: u64, word: u64, amount: u64, bound: u64, body: &[&str]) -> (Vec<u
 }
 
 #[test]
-fn zero_is_done_and_one_is_refused() {
+fn counter_results() {
     assert_eq!(steps(5, 0, 3, 8, &[ADD, ADD]), (vec![0, 1], 8));
     assert_eq!(steps(5, 0, 3, 2, &[SUB, SUB]), (vec![0, 1], 2));
     assert_eq!(steps(5, 0, 0, 4, &[ADD, SUB]), (vec![1, 0], 5));
@@ -71,7 +71,7 @@ fn zero_is_done_and_one_is_refused() {
 }
 
 #[test]
-fn a_cached_word_is_written_before_the_count_and_read_again_after_it() {
+fn count_flushes_and_reloads_cached_word() {
     // A cached word is written first, even if the count fails.
     assert_eq!(steps(5, 40, 3, 100, &[CACHE, ADD]), (vec![0], 43));
     assert_eq!(steps(5, 40, 3, 42, &[CACHE, ADD]), (vec![1], 40));
@@ -87,7 +87,7 @@ fn a_cached_word_is_written_before_the_count_and_read_again_after_it() {
 }
 
 #[test]
-fn other_words_stay_in_the_cache() {
+fn count_keeps_other_cached_words() {
     // Another key: 32 bytes at 33 start with the word's tail and are not zero.
     let other = "(call $cache (i32.const 33) (i32.const 32))";
     let (world, exit) = run(U256::from(5), U256::from(40), U256::from(3), U256::from(100), &[other, ADD]);
@@ -97,15 +97,15 @@ fn other_words_stay_in_the_cache() {
 }
 
 #[test]
-fn nothing_is_counted_in_a_static_frame() {
+fn static_frame_cannot_count() {
     for call in [ADD, SUB] {
-        let exit = World::default().run_static(&wasm(&[call]), &[0; 96]);
+        let exit = TestState::default().run_static(&wasm(&[call]), &[0; 96]);
         assert_eq!((exit.status, exit.gas_left), (ExitStatus::Trap(Trap::StaticViolation), 0));
     }
 }
 
 #[test]
-fn pointers_outside_of_memory_end_the_frame_and_count_nothing() {
+fn invalid_pointer_counts_nothing() {
     for name in ["counter_add", "counter_sub"] {
         for at in 0..3 {
             let mut pointers = ["0", "64", "96"];
@@ -120,7 +120,7 @@ fn pointers_outside_of_memory_end_the_frame_and_count_nothing() {
 }
 
 #[test]
-fn the_table_s_price_and_the_host_s_are_charged() {
+fn table_and_host_prices_are_charged() {
     let (world, exit) = run(U256::from(5), U256::from(40), U256::from(3), U256::from(100), &[ADD, ADD, SUB]);
     assert_eq!(exit.status, ExitStatus::Return);
     let paid: Vec<_> = world
@@ -142,26 +142,26 @@ const RANDOMNESS: &str = r#"
     (import "corniche" "block_randomness" (func $randomness (param i32)))"#;
 
 #[test]
-fn the_block_s_randomness_is_the_header_s_in_every_frame_and_has_its_price() {
+fn randomness_matches_header() {
     let wasm = module(
         RANDOMNESS,
         "(call $randomness (i32.const 64)) (call $write_result (i32.const 64) (i32.const 32)) (i32.const 0)",
     );
-    let mut world = World::default();
+    let mut world = TestState::default();
     let exit = world.run(&wasm, &[], GAS);
     assert_eq!((exit.status, &exit.output[..]), (ExitStatus::Return, &[9; 32][..]));
     let event = world.events.iter().find(|event| event.name == "block_randomness").unwrap();
     assert_eq!(event.ink_before - event.ink_after, corniche_abi::import("corniche", "block_randomness").unwrap().ink);
-    let exit = World::default().run_static(&wasm, &[]);
+    let exit = TestState::default().run_static(&wasm, &[]);
     assert_eq!((exit.status, &exit.output[..]), (ExitStatus::Return, &[9; 32][..]));
 }
 
 #[test]
-fn randomness_that_does_not_fit_into_memory_ends_the_frame() {
+fn randomness_checks_pointer() {
     for pointer in [65_505, 65_536, -1] {
         let wasm = module(RANDOMNESS, &format!("(call $randomness (i32.const {pointer})) (i32.const 0)"));
-        assert_eq!(World::default().run(&wasm, &[], GAS).status, ExitStatus::Trap(Trap::MemoryOutOfBounds), "{pointer}");
+        assert_eq!(TestState::default().run(&wasm, &[], GAS).status, ExitStatus::Trap(Trap::MemoryOutOfBounds), "{pointer}");
     }
     let wasm = module(RANDOMNESS, "(call $randomness (i32.const 65504)) (i32.const 0)");
-    assert_eq!(World::default().run(&wasm, &[], GAS).status, ExitStatus::Return);
+    assert_eq!(TestState::default().run(&wasm, &[], GAS).status, ExitStatus::Return);
 }

@@ -3,14 +3,14 @@
 
 mod common;
 use alloy_primitives::{Address, B256, U256, keccak256};
-use common::{CONTRACT, GAS, SENDER, World, context, module, selector, wasm};
+use common::{CONTRACT, GAS, SENDER, TestState, context, module, selector, wasm};
 use corniche_vm::host::{Exit, ExitStatus, FrameContext};
 
 /// The module in every genesis.
 const FROZEN: &[u8] = include_bytes!("../../../contracts/deployer/deployer.wasm");
 
 #[test]
-fn the_frozen_code_is_what_the_source_makes() {
+fn frozen_code_matches_source() {
     assert_eq!(
         keccak256(FROZEN),
         keccak256(wasm("deployer")),
@@ -53,29 +53,29 @@ fn deploy(code: &[u8], call: &[u8], value: u64, salt: B256) -> Vec<u8> {
     [&selector("deploy(bytes,bytes,uint256,bytes32)")[..], head.as_flattened(), &code, &bytes(call)].concat()
 }
 
-fn send(world: &mut World, input: &[u8], value: U256) -> Exit {
+fn send(world: &mut TestState, input: &[u8], value: U256) -> Exit {
     world.run_in(FROZEN, FrameContext { value, ..context() }, input, GAS)
 }
 
 fn refused(input: &[u8], value: u64) -> Vec<u8> {
-    let mut world = World::default();
+    let mut world = TestState::default();
     let exit = send(&mut world, input, U256::from(value));
     assert_eq!((exit.status, world.logs.len()), (ExitStatus::Revert, 0));
     exit.output.to_vec()
 }
 
-fn slot(world: &World, contract: Address, number: u64) -> B256 {
+fn slot(world: &TestState, contract: Address, number: u64) -> B256 {
     world.storage.get(&(contract, B256::from(word(number)))).copied().unwrap_or_default()
 }
 
 #[test]
-fn it_creates_calls_and_tells_where() {
+fn deployer_creates_calls_and_emits() {
     let code = program();
     let call = [&[0x55; 4][..], &[7; 28]].concat();
     // Address that the test's host assigns: by code, or by salt.
     let salted = keccak256([&[9; 32][..], &call].concat());
     for (salt, place) in [(B256::ZERO, keccak256(&code)), (B256::repeat_byte(9), salted)] {
-        let mut world = World::default();
+        let mut world = TestState::default();
         let contract = Address::from_word(place);
         let exit = send(&mut world, &deploy(&code, &call, 5, salt), U256::from(5));
         assert_eq!((exit.status, &exit.output[..]), (ExitStatus::Return, contract.into_word().as_slice()));
@@ -86,18 +86,18 @@ fn it_creates_calls_and_tells_where() {
         assert_eq!(world.logs, [(CONTRACT, event, contract.into_word().into())]);
     }
     let asked = [&selector("initSalt(bytes32,bytes)")[..], &[9; 32], &word(64), &bytes(&call)].concat();
-    let mut world = World::default();
+    let mut world = TestState::default();
     assert_eq!(send(&mut world, &asked, U256::ZERO).output[..], salted[..]);
     assert_eq!(refused(&asked, 1), b"", "who only asks pays nothing");
 
     // Makes no call without a reason.
-    let mut world = World::default();
+    let mut world = TestState::default();
     assert_eq!(send(&mut world, &deploy(&code, b"", 0, B256::ZERO), U256::ZERO).status, ExitStatus::Return);
     assert_eq!((world.storage.len(), world.logs.len()), (0, 1));
 }
 
 #[test]
-fn what_was_sent_too_much_comes_back() {
+fn excess_value_is_refunded() {
     // The sender stores the refund, and that it came without data.
     let sender = module(
         r#"(import "vm_hooks" "msg_value" (func $value (param i32)))
@@ -115,14 +115,14 @@ fn what_was_sent_too_much_comes_back() {
         (U256::from(3), 3, U256::ZERO),
         (large, 0, large),
     ] {
-        let mut world = World::default();
+        let mut world = TestState::default();
         world.code.insert(SENDER, sender.clone());
         let exit = send(&mut world, &deploy(&code, &[1; 32], value, B256::ZERO), sent);
         assert_eq!(exit.status, ExitStatus::Return);
         assert_eq!(slot(&world, SENDER, 0), B256::from(back));
         assert_eq!(slot(&world, contract, 1), B256::from(word(value)));
     }
-    let mut world = World::default();
+    let mut world = TestState::default();
     world.code.insert(SENDER, module("", "(i32.const 1)"));
     let exit = send(&mut world, &deploy(&code, &[1; 32], 1, B256::ZERO), U256::from(8));
     let expected = [&selector("RefundExcessValueError(uint256)")[..], &word(7)].concat();
@@ -148,9 +148,9 @@ fn refusals_say_why() {
 }
 
 #[test]
-fn nonsense_is_refused_without_words() {
+fn invalid_input_reverts_without_data() {
     let whole = deploy(&program(), &[1; 40], 0, B256::repeat_byte(1));
-    assert_eq!(send(&mut World::default(), &whole, U256::ZERO).status, ExitStatus::Return);
+    assert_eq!(send(&mut TestState::default(), &whole, U256::ZERO).status, ExitStatus::Return);
     // The padding at the end is optional.
     for length in (0..170).chain(whole.len() - 200..whole.len() - 24) {
         assert_eq!(refused(&whole[..length], 0), b"", "cut to {length}");
@@ -165,6 +165,6 @@ fn nonsense_is_refused_without_words() {
     for unknown in [&b""[..], b"\x01", b"\x00\x00\x00\x00", b"abcdefgh"] {
         assert_eq!(refused(unknown, 0), b"");
     }
-    let exit = World::default().run_static(FROZEN, &whole);
+    let exit = TestState::default().run_static(FROZEN, &whole);
     assert!(matches!(exit.status, ExitStatus::Trap(_)), "{:?}", exit.status);
 }

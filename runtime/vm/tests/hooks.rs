@@ -3,7 +3,7 @@
 
 mod common;
 use alloy_primitives::{Address, B256, U256, keccak256};
-use common::{CONTRACT, GAS, SENDER, World, context, module, wat};
+use common::{CONTRACT, GAS, SENDER, TestState, context, module, wat};
 use corniche_abi::{MODULES, ValueType};
 use corniche_vm::host::{ExitStatus, FrameContext, Trap};
 
@@ -19,7 +19,7 @@ fn import(module: &str, name: &str, signature: &str) -> String {
 }
 
 /// Runs `body`, which writes its result to the first `length` bytes of memory after the input.
-fn answer(world: &mut World, imports: &str, input: &[u8], body: &str, length: u32) -> Vec<u8> {
+fn answer(world: &mut TestState, imports: &str, input: &[u8], body: &str, length: u32) -> Vec<u8> {
     let wasm = module(
         &format!("{READ}{WRITE}{imports}"),
         &format!(
@@ -32,24 +32,24 @@ fn answer(world: &mut World, imports: &str, input: &[u8], body: &str, length: u3
 }
 
 #[test]
-fn input_comes_in_and_output_goes_out() {
+fn input_and_output() {
     let echo = module(
         &format!("{READ}{WRITE}"),
         "(call $read_args (i32.const 8)) (call $write_result (i32.const 0) (i32.const 1)) (call $write_result (i32.const 8) (local.get $length)) (i32.const 0)",
     );
-    let exit = World::default().run(&echo, b"hello", GAS);
+    let exit = TestState::default().run(&echo, b"hello", GAS);
     assert_eq!((exit.status, exit.output.as_ref()), (ExitStatus::Return, &b"hello"[..]));
     let revert = module(&format!("{READ}{WRITE}"), "(call $write_result (i32.const 0) (i32.const 2)) (i32.const 1)");
-    let exit = World::default().run(&revert, b"", GAS);
+    let exit = TestState::default().run(&revert, b"", GAS);
     assert_eq!((exit.status, exit.output.as_ref()), (ExitStatus::Revert, &[0, 0][..]));
     assert!(exit.gas_left > 0);
 }
 
 #[test]
-fn exit_early_ends_with_a_status() {
+fn exit_early_sets_status() {
     for (status, ended) in [(0, ExitStatus::Return), (1, ExitStatus::Revert), (7, ExitStatus::Revert)] {
         let wasm = module(&hook("exit_early", "(param i32)"), &format!("(call $exit_early (i32.const {status})) unreachable"));
-        let exit = World::default().run(&wasm, b"", GAS);
+        let exit = TestState::default().run(&wasm, b"", GAS);
         assert_eq!(exit.status, ended);
         assert!(exit.gas_left > 0);
     }
@@ -69,7 +69,7 @@ fn context_values() {
         ("tx_gas_price", word(1_000_000_007)),
     ] {
         let got = answer(
-            &mut World::default(),
+            &mut TestState::default(),
             &hook(name, "(param i32)"),
             b"",
             &format!("(call ${name} (i32.const 1024))"),
@@ -84,7 +84,7 @@ fn context_values() {
         ("block_gas_limit", 30_000_000),
     ] {
         let got = answer(
-            &mut World::default(),
+            &mut TestState::default(),
             &hook(name, "(result i64)"),
             b"",
             &format!("(i64.store (i32.const 1024) (call ${name}))"),
@@ -94,7 +94,7 @@ fn context_values() {
     }
     for (name, want) in [("msg_reentrant", 0u32), ("tx_ink_price", 10_000), ("return_data_size", 0)] {
         let got = answer(
-            &mut World::default(),
+            &mut TestState::default(),
             &hook(name, "(result i32)"),
             b"",
             &format!("(i32.store (i32.const 1024) (call ${name}))"),
@@ -105,12 +105,12 @@ fn context_values() {
 }
 
 #[test]
-fn gas_left_is_what_is_left_after_the_call() {
+fn gas_left_excludes_own_price() {
     let wasm = module(
         &format!("{WRITE}{}{}", hook("evm_gas_left", "(result i64)"), hook("evm_ink_left", "(result i64)")),
         "(i64.store (i32.const 0) (call $evm_ink_left)) (i64.store (i32.const 8) (call $evm_gas_left)) (call $write_result (i32.const 0) (i32.const 16)) (i32.const 0)",
     );
-    let exit = World::default().run(&wasm, b"", GAS);
+    let exit = TestState::default().run(&wasm, b"", GAS);
     let value = |at: usize| u64::from_le_bytes(exit.output[at..at + 8].try_into().unwrap());
     let price = corniche_abi::find("evm_gas_left").unwrap().ink;
     assert_eq!(value(8), (value(0) - price) / 10_000);
@@ -123,10 +123,10 @@ const STORE: &str = r#"
     (import "vm_hooks" "storage_flush_cache" (func $flush (param i32)))"#;
 
 #[test]
-fn storage_is_written_by_a_flush_only() {
+fn storage_is_written_on_flush() {
     let slot = (CONTRACT, B256::ZERO);
     let write = |flush: &str| {
-        let mut world = World::default();
+        let mut world = TestState::default();
         let body = format!(
             "(i32.store8 (i32.const 63) (i32.const 5)) (call $cache (i32.const 0) (i32.const 32)) {flush} (i32.const 0)"
         );
@@ -138,9 +138,9 @@ fn storage_is_written_by_a_flush_only() {
 }
 
 #[test]
-fn a_loaded_word_is_paid_once() {
+fn loaded_word_is_paid_once() {
     let twice = "(call $load (i32.const 0) (i32.const 1024)) (call $load (i32.const 0) (i32.const 1024))";
-    let mut world = World::default();
+    let mut world = TestState::default();
     answer(&mut world, STORE, b"", twice, 32);
     let loads: Vec<_> =
         world.events.iter().filter(|event| event.name == "storage_load_bytes32").map(|e| e.ink_before - e.ink_after).collect();
@@ -148,7 +148,7 @@ fn a_loaded_word_is_paid_once() {
 }
 
 #[test]
-fn a_cached_word_outlives_a_nested_call_unless_cleared() {
+fn cached_word_survives_nested_call() {
     // The callee of a delegate call stores 9 in slot 0 of the caller.
     let callee = module(
         STORE,
@@ -157,7 +157,7 @@ fn a_cached_word_outlives_a_nested_call_unless_cleared() {
     let delegate = hook("delegate_call_contract", "(param i32 i32 i32 i64 i32) (result i32)");
     let at = Address::repeat_byte(0xde);
     for (clear, want) in [(0, 0), (1, 9)] {
-        let mut world = World::default();
+        let mut world = TestState::default();
         world.code.insert(at, callee.clone());
         let body = format!(
             "(call $load (i32.const 64) (i32.const 1024)) (call $flush (i32.const {clear}))
@@ -171,7 +171,7 @@ fn a_cached_word_outlives_a_nested_call_unless_cleared() {
 }
 
 #[test]
-fn nothing_changes_in_a_static_frame() {
+fn static_frame_rejects_changes() {
     let transient = hook("transient_store_bytes32", "(param i32 i32)");
     let log = hook("emit_log", "(param i32 i32 i32)");
     let create = hook("create1", "(param i32 i32 i32 i32 i32)");
@@ -187,19 +187,19 @@ fn nothing_changes_in_a_static_frame() {
         ),
     ] {
         let wasm = module(imports, &format!("{body} (i32.const 0)"));
-        let exit = World::default().run_static(&wasm, b"");
+        let exit = TestState::default().run_static(&wasm, b"");
         assert_eq!((exit.status, exit.gas_left), (ExitStatus::Trap(Trap::StaticViolation), 0), "{body}");
-        assert_eq!(World::default().run(&wasm, b"", GAS).status, ExitStatus::Return, "{body}");
+        assert_eq!(TestState::default().run(&wasm, b"", GAS).status, ExitStatus::Return, "{body}");
     }
     // A flush of an empty cache is no write: every contract's entrypoint ends with one.
     assert_eq!(
-        World::default().run_static(&module(STORE, "(call $flush (i32.const 1)) (i32.const 0)"), b"").status,
+        TestState::default().run_static(&module(STORE, "(call $flush (i32.const 1)) (i32.const 0)"), b"").status,
         ExitStatus::Return
     );
 }
 
 #[test]
-fn calls_hand_over_input_value_and_output() {
+fn calls_pass_input_value_and_output() {
     let echo = module(
         &format!("{READ}{WRITE}"),
         "(call $read_args (i32.const 0)) (call $write_result (i32.const 0) (local.get $length)) (i32.eq (local.get $length) (i32.const 3))",
@@ -212,7 +212,7 @@ fn calls_hand_over_input_value_and_output() {
     );
     let at = Address::repeat_byte(0xec);
     for (length, status) in [(0, 0u8), (3, 1), (5, 0)] {
-        let mut world = World::default();
+        let mut world = TestState::default();
         world.code.insert(at, echo.clone());
         let body = format!(
             "(i32.store (i32.const 1024) (call $call_contract (i32.const 0) (i32.const 0) (i32.const {length}) (i32.const 64) (i64.const -1) (i32.const 1028)))
@@ -227,10 +227,10 @@ fn calls_hand_over_input_value_and_output() {
 }
 
 #[test]
-fn logs_have_up_to_four_topics() {
+fn logs_have_at_most_four_topics() {
     let log = hook("emit_log", "(param i32 i32 i32)");
     let run = |length: u32, topics: u32| {
-        let mut world = World::default();
+        let mut world = TestState::default();
         let wasm = module(
             &format!("{READ}{log}"),
             &format!(
@@ -257,7 +257,7 @@ fn arithmetic() {
             "(memory.copy (i32.const 1024) (i32.const 0) (i32.const 32)) (call ${name} (i32.const 1024) (i32.const 32))"
         );
         U256::from_be_slice(&answer(
-            &mut World::default(),
+            &mut TestState::default(),
             &hook(name, "(param i32 i32)"),
             &[word(a), word(b)].concat(),
             &body,
@@ -269,7 +269,7 @@ fn arithmetic() {
             "(memory.copy (i32.const 1024) (i32.const 0) (i32.const 32)) (call ${name} (i32.const 1024) (i32.const 32) (i32.const 64))"
         );
         U256::from_be_slice(&answer(
-            &mut World::default(),
+            &mut TestState::default(),
             &hook(name, "(param i32 i32 i32)"),
             &[word(a), word(b), word(c)].concat(),
             &body,
@@ -287,7 +287,7 @@ fn arithmetic() {
     assert_eq!(three("math_mul_mod", U256::MAX, U256::MAX, n(10)), n(5));
     assert_eq!(three("math_mul_mod", n(3), n(4), n(0)), n(0));
     let hash = answer(
-        &mut World::default(),
+        &mut TestState::default(),
         &hook("native_keccak256", "(param i32 i32 i32)"),
         b"abc",
         "(call $native_keccak256 (i32.const 0) (i32.const 3) (i32.const 1024))",
@@ -299,7 +299,7 @@ fn arithmetic() {
 #[test]
 fn accounts() {
     let at = Address::repeat_byte(0xac);
-    let mut world = World::default();
+    let mut world = TestState::default();
     world.code.insert(at, b"0123456789".to_vec());
     let imports = hook("account_code", "(param i32 i32 i32 i32) (result i32)");
     for (offset, size, want) in [(0, 4, &b"0123"[..]), (8, 4, b"89"), (10, 4, b""), (u32::MAX, u32::MAX, b"")] {
@@ -336,7 +336,7 @@ fn accounts() {
 }
 
 #[test]
-fn garbage_arguments_end_the_frame_and_nothing_else() {
+fn garbage_arguments_end_only_frame() {
     let values32 = ["0", "1", "65504", "65535", "65536", "-1", "-2147483648", "2147483647"];
     let values64 = ["0", "-1", "9223372036854775807"];
     for (module_name, call) in MODULES.iter().flat_map(|(module, calls)| calls.iter().map(move |call| (module, call))) {
@@ -356,10 +356,10 @@ fn garbage_arguments_end_the_frame_and_nothing_else() {
                 })
                 .collect();
             let wasm = module(&import, &format!("{arguments} call ${} {drop} (i32.const 0)", call.name));
-            let exit = World::default().run(&wasm, &[1; 40], 300_000);
+            let exit = TestState::default().run(&wasm, &[1; 40], 300_000);
             assert!(!matches!(exit.status, ExitStatus::Fault(_)), "{} {arguments}: {:?}", call.name, exit.status);
             // A second run is equal to the last unit of gas.
-            assert_eq!(World::default().run(&wasm, &[1; 40], 300_000), exit);
+            assert_eq!(TestState::default().run(&wasm, &[1; 40], 300_000), exit);
         }
     }
 }
@@ -370,9 +370,9 @@ fn copies_are_paid_before_they_are_made() {
         r#"(module (import "vm_hooks" "write_result" (func $write_result (param i32 i32))) (memory (export "memory") 100)
         (func (export "user_entrypoint") (param i32) (result i32) (call $write_result (i32.const 0) (i32.const 6553600)) (i32.const 0)))"#,
     );
-    let used = GAS - World::default().run(&wasm, b"", GAS).gas_left;
+    let used = GAS - TestState::default().run(&wasm, b"", GAS).gas_left;
     assert!(used > 6_553_600 * 60 / 10_000, "{used}");
-    assert_eq!(World::default().run(&wasm, b"", used - 1).status, ExitStatus::OutOfGas);
+    assert_eq!(TestState::default().run(&wasm, b"", used - 1).status, ExitStatus::OutOfGas);
 }
 
 #[test]
@@ -381,6 +381,6 @@ fn reentrancy_is_reported() {
         &format!("{WRITE}{}", hook("msg_reentrant", "(result i32)")),
         "(i32.store (i32.const 0) (call $msg_reentrant)) (call $write_result (i32.const 0) (i32.const 4)) (i32.const 0)",
     );
-    let exit = World::default().run_in(&wasm, FrameContext { reentrant: true, ..context() }, b"", GAS);
+    let exit = TestState::default().run_in(&wasm, FrameContext { reentrant: true, ..context() }, b"", GAS);
     assert_eq!(exit.output[0], 1);
 }

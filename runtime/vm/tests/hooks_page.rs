@@ -51,7 +51,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_is_what_the_table_says() {
+fn page_matches_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/vm-hooks.md");
     let page = page();
     if std::env::var_os("WRITE_DOCS").is_some() {
@@ -62,7 +62,7 @@ fn the_page_is_what_the_table_says() {
 }
 
 #[test]
-fn nothing_is_said_of_what_is_not_there() {
+fn page_names_existing_host_calls() {
     let said: BTreeSet<_> = page::ENTRIES.iter().map(|entry| entry.0).collect();
     let there: BTreeSet<_> = MODULES.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.name)).collect();
     assert_eq!((said.len(), &said), (page::ENTRIES.len(), &there));

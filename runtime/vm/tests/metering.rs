@@ -4,7 +4,7 @@
 
 mod common;
 use alloy_primitives::keccak256;
-use common::{GAS, World, accepted, depth_limit, engine, module, recursive, wat};
+use common::{GAS, TestState, accepted, depth_limit, engine, module, recursive, wat};
 use corniche_vm::host::{ExitStatus, Trap};
 use corniche_vm::wasm::Backend;
 use corniche_vm::wasm::gas::{self, Class, INK_PER_GAS, ink};
@@ -15,44 +15,44 @@ fn gas_for(wasm: &[u8], pages: u32, used: u64) -> u64 {
 }
 
 #[test]
-fn the_tables_are_frozen() {
+fn gas_tables_are_frozen() {
     for (schedule, frozen) in [(&gas::V1, include_str!("fixtures/gas-1.txt")), (&gas::V2, include_str!("fixtures/gas-2.txt"))] {
         assert_eq!(gas::describe(schedule), frozen, "changing a price is a protocol upgrade: it needs a new version");
     }
 }
 
 #[test]
-fn straight_code_costs_the_sum_of_its_instructions() {
+fn straight_code_costs_sum_of_instructions() {
     let body = "i32.const 1 i32.const 2 i32.mul drop local.get $length i32.load drop i32.const 0";
     let wasm = module("", body);
     let used = 3 * ink(Class::Constant) + ink(Class::Multiply) + ink(Class::Local) + ink(Class::Load) + gas::LATEST.load_ink(1);
-    let exit = World::default().run(&wasm, b"", GAS);
+    let exit = TestState::default().run(&wasm, b"", GAS);
     assert_eq!(exit.status, ExitStatus::Return);
     assert_eq!(GAS - exit.gas_left, gas_for(&wasm, 1, used));
 }
 
 #[test]
-fn the_least_gas_that_suffices_is_what_it_uses() {
+fn minimum_gas_equals_gas_used() {
     let wasm = module(
         "",
         "(loop $again (br_if $again (i32.lt_u (local.tee $length (i32.add (local.get $length) (i32.const 1))) (i32.const 1000)))) i32.const 0",
     );
-    let used = GAS - World::default().run(&wasm, b"", GAS).gas_left;
-    let exact = World::default().run(&wasm, b"", used);
+    let used = GAS - TestState::default().run(&wasm, b"", GAS).gas_left;
+    let exact = TestState::default().run(&wasm, b"", used);
     assert_eq!((exact.status, exact.gas_left), (ExitStatus::Return, 0));
-    let short = World::default().run(&wasm, b"", used - 1);
+    let short = TestState::default().run(&wasm, b"", used - 1);
     assert_eq!((short.status, short.gas_left), (ExitStatus::OutOfGas, 0));
 }
 
 #[test]
-fn an_infinite_loop_stops_where_its_gas_ends() {
+fn infinite_loop_runs_out_of_gas() {
     // Counts its rounds in memory, and makes a host call in each: the trace shows the count.
     let wasm = module(
         r#"(import "vm_hooks" "evm_gas_left" (func $gas_left (result i64)))"#,
         "(loop $again (drop (call $gas_left)) (br $again)) i32.const 0",
     );
     let rounds = |gas| {
-        let mut world = World::default();
+        let mut world = TestState::default();
         let exit = world.run(&wasm, b"", gas);
         assert_eq!((exit.status, exit.gas_left), (ExitStatus::OutOfGas, 0));
         world.events.len() as u64
@@ -68,28 +68,28 @@ fn an_infinite_loop_stops_where_its_gas_ends() {
 }
 
 #[test]
-fn an_empty_loop_is_not_free() {
+fn empty_loop_costs_gas() {
     let wasm = module("", "(loop $again (br $again)) i32.const 0");
-    assert_eq!(World::default().run(&wasm, b"", 100_000).status, ExitStatus::OutOfGas);
+    assert_eq!(TestState::default().run(&wasm, b"", 100_000).status, ExitStatus::OutOfGas);
     let wasm = module("", "(loop $again (br_table $again $again (local.get $length))) i32.const 0");
-    assert_eq!(World::default().run(&wasm, b"", 100_000).status, ExitStatus::OutOfGas);
+    assert_eq!(TestState::default().run(&wasm, b"", 100_000).status, ExitStatus::OutOfGas);
     let wasm = wat(
         r#"(module (memory (export "memory") 1) (func $self (export "user_entrypoint") (param i32) (result i32) (call $self (local.get 0))))"#,
     );
-    assert_eq!(World::default().run(&wasm, b"", 1_200).status, ExitStatus::OutOfGas);
+    assert_eq!(TestState::default().run(&wasm, b"", 1_200).status, ExitStatus::OutOfGas);
 }
 
 #[test]
-fn an_early_return_pays_for_what_ran_only() {
+fn early_return_pays_executed_code_only() {
     let run = |input: &[u8]| {
         let wasm = module("", "(if (local.get $length) (then (return (i32.const 0)))) (loop (drop (i32.const 5))) i32.const 0");
-        GAS - World::default().run(&wasm, input, GAS).gas_left
+        GAS - TestState::default().run(&wasm, input, GAS).gas_left
     };
     assert!(run(b"x") <= run(b""));
 }
 
 #[test]
-fn deep_recursion_stops_at_a_counted_depth() {
+fn recursion_stops_at_counted_depth() {
     for locals in [0, 1, 20, 340] {
         let wasm = recursive(locals);
         let checked = corniche_vm::wasm::validate::check(&wasm).unwrap();
@@ -100,15 +100,15 @@ fn deep_recursion_stops_at_a_counted_depth() {
 }
 
 #[test]
-fn recursion_through_the_table_is_counted_too() {
+fn indirect_recursion_is_counted() {
     let wasm = wat(r#"(module (type $t (func)) (memory (export "memory") 1) (table 1 funcref) (elem (i32.const 0) $deeper)
             (func $deeper (call_indirect (type $t) (i32.const 0)))
             (func (export "user_entrypoint") (param i32) (result i32) (call $deeper) (i32.const 0)))"#);
-    assert_eq!(World::default().run(&wasm, b"", GAS).status, ExitStatus::Trap(Trap::StackExhausted));
+    assert_eq!(TestState::default().run(&wasm, b"", GAS).status, ExitStatus::Trap(Trap::StackExhausted));
 }
 
 #[test]
-fn the_widest_frames_stay_within_the_native_stack() {
+fn widest_frames_fit_native_stack() {
     // The maximum number of live values across a call that validation accepts: operands, then locals. A fault would
     // mean that the native stack ended first.
     let operands = wat(&format!(
@@ -119,13 +119,13 @@ fn the_widest_frames_stay_within_the_native_stack() {
         "i32.add ".repeat(10_000),
     ));
     for wasm in [operands, recursive(340)] {
-        let status = World::default().run(&wasm, &[0; 60_000], 1_000_000_000).status;
+        let status = TestState::default().run(&wasm, &[0; 60_000], 1_000_000_000).status;
         assert_eq!(status, ExitStatus::Trap(Trap::StackExhausted));
     }
 }
 
 #[test]
-fn values_that_could_be_shared_or_hoisted_do_not_widen_native_frames() {
+fn hoisted_values_do_not_widen_frames() {
     // Thousands of loop-invariant values, each used immediately. An optimiser would compute them before the loop and
     // keep them all.
     let invariant: String = (0..3_500)
@@ -138,11 +138,11 @@ fn values_that_could_be_shared_or_hoisted_do_not_widen_native_frames() {
                 (loop $again {invariant} (call $deeper (local.get 0)) {invariant} (br_if $again (local.get 0))))
             (func (export "user_entrypoint") (param i32) (result i32) (call $deeper (local.get 0)) (i32.const 0)))"#
     ));
-    assert_eq!(World::default().run(&wasm, b"x", 1_000_000_000).status, ExitStatus::Trap(Trap::StackExhausted));
+    assert_eq!(TestState::default().run(&wasm, b"x", 1_000_000_000).status, ExitStatus::Trap(Trap::StackExhausted));
 }
 
 #[test]
-fn memory_grows_to_its_bound_and_no_further() {
+fn memory_grows_to_limit() {
     // Grows by the input's length; returns the result of memory.grow and the new size.
     let grow = |maximum: &str| {
         wat(&format!(
@@ -156,7 +156,7 @@ fn memory_grows_to_its_bound_and_no_further() {
         ))
     };
     let run = |wasm: &[u8], by: usize| {
-        let exit = World::default().run(wasm, &vec![0; by], GAS);
+        let exit = TestState::default().run(wasm, &vec![0; by], GAS);
         let word = |at| i32::from_le_bytes(exit.output[at..at + 4].try_into().unwrap());
         (word(0), word(4), GAS - exit.gas_left)
     };
@@ -172,12 +172,12 @@ fn memory_grows_to_its_bound_and_no_further() {
     let bounded = grow("3");
     assert_eq!((run(&bounded, 1).0, run(&bounded, 2).0), (2, -1));
     // Without enough gas for the pages, the growth fails.
-    let exit = World::default().run(&free, &[0; 126], base + 250 * 126 - 1);
+    let exit = TestState::default().run(&free, &[0; 126], base + 250 * 126 - 1);
     assert_eq!(exit.status, ExitStatus::OutOfGas);
 }
 
 #[test]
-fn open_frames_share_a_bound_on_memory() {
+fn open_frames_share_memory_limit() {
     // Calls itself until a limit is reached: each frame holds 128 pages, so the seventeenth cannot start.
     let wasm = wat(r#"(module
             (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
@@ -187,7 +187,7 @@ fn open_frames_share_a_bound_on_memory() {
                 (call $address (i32.const 0))
                 (drop (call $call (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 64) (i64.const -1) (i32.const 128)))
                 (i32.const 0)))"#);
-    let mut world = World::default();
+    let mut world = TestState::default();
     world.code.insert(common::CONTRACT, wasm.clone());
     assert_eq!(world.run(&wasm, b"", GAS).status, ExitStatus::Return);
     // Each frame that runs reads its address once.
@@ -195,17 +195,17 @@ fn open_frames_share_a_bound_on_memory() {
 }
 
 #[test]
-fn moving_memory_costs_by_the_byte() {
+fn memory_copy_costs_per_byte() {
     let copy = |length: u32| module("", &format!("(memory.copy (i32.const 0) (i32.const 0) (i32.const {length})) i32.const 0"));
     let used = |length| {
         let wasm = copy(length);
-        (GAS - World::default().run(&wasm, b"", GAS).gas_left) * INK_PER_GAS - gas::start_ink(wasm.len(), 1)
+        (GAS - TestState::default().run(&wasm, b"", GAS).gas_left) * INK_PER_GAS - gas::start_ink(wasm.len(), 1)
     };
     let difference = used(60_000) - used(0);
     assert!(difference.abs_diff(60_000 * gas::INK_PER_MEMORY_BYTE) <= 2 * INK_PER_GAS, "{difference}");
     // A million gas does not pay for 4 GiB; the bounds check comes later.
-    assert_eq!(World::default().run(&copy(u32::MAX), b"", 1_000_000).status, ExitStatus::OutOfGas);
-    assert_eq!(World::default().run(&copy(70_000), b"", GAS).status, ExitStatus::Trap(Trap::MemoryOutOfBounds));
+    assert_eq!(TestState::default().run(&copy(u32::MAX), b"", 1_000_000).status, ExitStatus::OutOfGas);
+    assert_eq!(TestState::default().run(&copy(70_000), b"", GAS).status, ExitStatus::Trap(Trap::MemoryOutOfBounds));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn traps_have_names() {
         ("(i32.div_u (i32.const 1) (local.get $length))", Trap::DivisionByZero),
         ("(i32.div_s (i32.const -2147483648) (i32.sub (local.get $length) (i32.const 1)))", Trap::IntegerOverflow),
     ] {
-        let exit = World::default().run(&module("", body), b"", GAS);
+        let exit = TestState::default().run(&module("", body), b"", GAS);
         assert_eq!((exit.status, exit.gas_left), (ExitStatus::Trap(trap), 0), "{body}");
     }
     let table = |index| {
@@ -228,7 +228,7 @@ fn traps_have_names() {
         ))
     };
     for (index, trap) in [(0, Trap::BadSignature), (1, Trap::BadTableElement), (9, Trap::BadTableElement)] {
-        assert_eq!(World::default().run(&table(index), b"", GAS).status, ExitStatus::Trap(trap));
+        assert_eq!(TestState::default().run(&table(index), b"", GAS).status, ExitStatus::Trap(trap));
     }
 }
 
@@ -236,10 +236,10 @@ fn traps_have_names() {
 fn too_little_gas_to_start_is_out_of_gas() {
     let wasm = module("", "i32.const 0");
     let start = gas_for(&wasm, 1, 0);
-    assert_eq!(World::default().run(&wasm, b"", start - 1).status, ExitStatus::OutOfGas);
-    assert_eq!(World::default().run(&wasm, b"", 0).status, ExitStatus::OutOfGas);
+    assert_eq!(TestState::default().run(&wasm, b"", start - 1).status, ExitStatus::OutOfGas);
+    assert_eq!(TestState::default().run(&wasm, b"", 0).status, ExitStatus::OutOfGas);
     // The maximum gas overflows nothing.
-    let exit = World::default().run(&wasm, b"", u64::MAX);
+    let exit = TestState::default().run(&wasm, b"", u64::MAX);
     assert_eq!(exit.status, ExitStatus::Return);
     assert_eq!(u64::MAX - exit.gas_left, gas_for(&wasm, 1, ink(Class::Constant)));
 }
@@ -262,7 +262,7 @@ fn control_flow_keeps_its_meaning() {
                 (call $write_result (i32.const 0) (i32.const 4))
                 (i32.const 0)))"#);
     let run = |n: usize| {
-        let exit = World::default().run(&wasm, &vec![0; n], GAS);
+        let exit = TestState::default().run(&wasm, &vec![0; n], GAS);
         assert_eq!(exit.status, ExitStatus::Return, "{n}");
         i32::from_le_bytes(exit.output[..].try_into().unwrap())
     };
@@ -270,9 +270,9 @@ fn control_flow_keeps_its_meaning() {
 }
 
 #[test]
-fn the_same_run_costs_the_same_on_any_thread_and_engine() {
+fn gas_is_equal_across_threads_and_engines() {
     let wasm = recursive(20);
-    let run = || World::default().run(&wasm, &[0; 500], GAS);
+    let run = || TestState::default().run(&wasm, &[0; 500], GAS);
     let here = run();
     let there = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();
@@ -282,7 +282,7 @@ fn the_same_run_costs_the_same_on_any_thread_and_engine() {
 }
 
 #[test]
-fn hard_modules_compile_without_a_fault() {
+fn hard_modules_compile() {
     // Single functions of maximum size, in the worst shapes for compilers. They may be refused, but must not cause a
     // fault.
     let shell = |body: &str| {
@@ -319,7 +319,7 @@ fn hard_modules_compile_without_a_fault() {
 }
 
 #[test]
-fn what_does_not_run_is_not_paid() {
+fn unexecuted_code_is_not_paid() {
     let skipped = "(local.set $length (i32.add (local.get $length) (i32.const 1)))".repeat(1_000);
     let price = 1_000 * (2 * ink(Class::Local) + ink(Class::Alu) + ink(Class::Constant));
     for form in [
@@ -333,7 +333,7 @@ fn what_does_not_run_is_not_paid() {
     ] {
         let used = |condition: &str| {
             let wasm = module("", &format!("{} i32.const 0", form.replace('C', condition).replace("BODY", &skipped)));
-            let exit = World::default().run(&wasm, b"", GAS);
+            let exit = TestState::default().run(&wasm, b"", GAS);
             assert_eq!(exit.status, ExitStatus::Return);
             GAS - exit.gas_left
         };
@@ -344,7 +344,7 @@ fn what_does_not_run_is_not_paid() {
 }
 
 #[test]
-fn words_of_stack_come_back_on_every_way_out() {
+fn stack_words_return_on_every_exit() {
     for way in [
         "(return (i32.const 1))",
         "(br 0 (i32.const 1))",
@@ -362,12 +362,12 @@ fn words_of_stack_come_back_on_every_way_out() {
                         (br_if $again (i32.lt_u (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 20000))))
                     i32.const 0))"#
         ));
-        assert_eq!(World::default().run(&wasm, b"", GAS).status, ExitStatus::Return, "{way}");
+        assert_eq!(TestState::default().run(&wasm, b"", GAS).status, ExitStatus::Return, "{way}");
     }
 }
 
 #[test]
-fn compiling_is_paid_by_size_and_by_branches_whether_or_not_it_is_kept() {
+fn compilation_gas_ignores_cache() {
     let branchy = |count: usize| module("", &format!("{} (i32.const 0)", "(block (br_if 0 (local.get 0)))".repeat(count)));
     let price = |wasm: &[u8]| corniche_vm::wasm::validate::check(wasm).unwrap().compile_gas();
     let (one, many) = (branchy(1), branchy(1_000));

@@ -3,7 +3,7 @@
 
 mod common;
 use alloy_primitives::{Address, Bytes, U256, keccak256};
-use common::{GAS, World, context, module, selector, wasm};
+use common::{GAS, TestState, context, module, selector, wasm};
 use corniche_vm::host::{Exit, ExitStatus, FrameContext};
 
 /// The module in every genesis.
@@ -14,7 +14,7 @@ const PAID: Address = Address::repeat_byte(0xbd);
 const NOBODY: Address = Address::repeat_byte(0x0b);
 
 #[test]
-fn the_frozen_code_is_what_the_source_makes() {
+fn frozen_code_matches_source() {
     assert_eq!(
         keccak256(FROZEN),
         keccak256(wasm("multicall3")),
@@ -29,13 +29,13 @@ fn the_frozen_code_is_what_the_source_makes() {
 
 /// A world with two contracts. One returns its input, or reverts with it if it starts with byte 8. The other returns
 /// the value it received.
-fn world() -> World {
+fn world() -> TestState {
     let hooks = r#"(import "vm_hooks" "read_args" (func $args (param i32)))
         (import "vm_hooks" "write_result" (func $result (param i32 i32)))
         (import "vm_hooks" "msg_value" (func $value (param i32)))"#;
     let echo = "(call $args (i32.const 0)) (call $result (i32.const 0) (local.get $length)) (i32.eq (i32.load8_u (i32.const 0)) (i32.const 8))";
     let paid = "(call $value (i32.const 0)) (call $result (i32.const 0) (i32.const 32)) (i32.const 0)";
-    let mut world = World::default();
+    let mut world = TestState::default();
     world.code.insert(ECHO, module(hooks, echo));
     world.code.insert(PAID, module(hooks, paid));
     world
@@ -132,7 +132,7 @@ fn good_outcomes() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_way_to_ask_for_many() {
+fn every_aggregate_function() {
     let plain: Vec<_> = [&b"one"[..], b"", &[1; 33], &[2; 64]].map(bytes).into();
     assert_eq!(must(&input(AGGREGATE, &[], &good())), answer(&[42, 64], &plain));
     assert_eq!(must(&input(TRY_AGGREGATE, &[0], &good())), answer(&[32], &good_outcomes()));
@@ -152,7 +152,7 @@ fn every_way_to_ask_for_many() {
 }
 
 #[test]
-fn a_call_that_fails_fails_all_or_is_told() {
+fn failed_call_reverts_or_is_reported() {
     let calls = [call(ECHO, b"good"), call(ECHO, b"\x08bad"), call(ECHO, b"after")];
     let told = [outcome(true, b"good"), outcome(false, b"\x08bad"), outcome(true, b"after")];
     assert_eq!(must(&input(TRY_AGGREGATE, &[0], &calls)), answer(&[32], &told));
@@ -174,7 +174,7 @@ fn a_call_that_fails_fails_all_or_is_told() {
 }
 
 #[test]
-fn wei_goes_where_it_is_sent_and_all_of_it() {
+fn value_is_forwarded_completely() {
     let paid = |value: u64| Call { to: PAID, lenient: Some(false), value: Some(U256::from(value)), data: vec![] };
     let calls = input(AGGREGATE3_VALUE, &[], &[paid(255), paid(0), paid(700)]);
     let exit = send(&calls, 955);
@@ -193,7 +193,7 @@ fn wei_goes_where_it_is_sent_and_all_of_it() {
 }
 
 #[test]
-fn what_only_looks() {
+fn view_functions() {
     let context = context();
     let block = &context.block;
     let table = [
@@ -217,7 +217,7 @@ fn what_only_looks() {
 }
 
 #[test]
-fn nonsense_is_refused_without_words() {
+fn invalid_input_reverts_without_data() {
     let whole = input(AGGREGATE3, &[], &[Call { lenient: Some(true), ..call(ECHO, &[5; 40]) }]);
     assert_eq!(send(&whole, 0).status, ExitStatus::Return);
     // The padding at the end is optional.
@@ -241,7 +241,7 @@ fn nonsense_is_refused_without_words() {
 }
 
 #[test]
-fn many_calls_and_large_answers() {
+fn many_calls_and_large_results() {
     let calls: Vec<_> = (0..200u8).map(|index| Call { lenient: Some(true), ..call(ECHO, &vec![index | 16; 700]) }).collect();
     let told: Vec<_> = calls.iter().map(|call| outcome(true, &call.data)).collect();
     let exit = world().run(FROZEN, &input(AGGREGATE3, &[], &calls), 100_000_000);

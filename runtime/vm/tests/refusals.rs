@@ -17,7 +17,7 @@ fn assert_refused(wasm: &[u8], parts: &[&str]) {
 }
 
 #[test]
-fn instructions_are_named_with_their_function() {
+fn rejected_instruction_names_function() {
     for (body, parts) in [
         ("f32.const 1 drop", &["f32.const", "floating point"][..]),
         ("f64.const 1 f64.const 2 f64.add drop", &["f64.const", "floating point"]),
@@ -43,7 +43,7 @@ fn instructions_are_named_with_their_function() {
 }
 
 #[test]
-fn bulk_memory_is_copy_and_fill_only() {
+fn bulk_memory_allows_copy_and_fill_only() {
     accepted(&module(
         "",
         "i32.const 0 i32.const 8 i32.const 8 memory.copy i32.const 0 i32.const 1 i32.const 8 memory.fill i32.const 0",
@@ -62,14 +62,14 @@ fn bulk_memory_is_copy_and_fill_only() {
 }
 
 #[test]
-fn sign_extension_and_mutable_globals_are_allowed() {
+fn sign_extension_and_mutable_globals_pass() {
     accepted(&wat(r#"(module (memory (export "memory") 1) (global $g (mut i32) (i32.const 0))
             (func (export "user_entrypoint") (param i32) (result i32)
                 i32.const 200 i32.extend8_s global.set $g global.get $g drop i64.const 1 i64.extend32_s drop i32.const 0))"#));
 }
 
 #[test]
-fn the_padded_encoding_of_call_indirect_is_accepted() {
+fn padded_call_indirect_passes() {
     // Output of stable rustc: the table index as a LEB of five bytes.
     let plain =
         wat(r#"(module (type $t (func)) (memory (export "memory") 1) (table 1 funcref) (func $f) (elem (i32.const 0) $f)
@@ -90,7 +90,7 @@ fn the_padded_encoding_of_call_indirect_is_accepted() {
 }
 
 #[test]
-fn types_are_named_with_the_function_that_uses_them() {
+fn rejected_type_names_function() {
     assert_refused(&with("(func $takes (param f32))"), &["function 0 `takes`", "f32", "floating-point"]);
     assert_refused(&with("(func $gives (result v128) unreachable)"), &["function 0 `gives`", "v128"]);
     assert_refused(&with("(func $holds (local f64))"), &["function 0 `holds`", "f64", "floating-point"]);
@@ -109,7 +109,7 @@ fn types_are_named_with_the_function_that_uses_them() {
 }
 
 #[test]
-fn memory_and_its_extensions() {
+fn memory_and_extensions() {
     assert_refused(&wat(r#"(module (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#), &["`memory`"]);
     assert_refused(
         &wat(r#"(module (memory 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#),
@@ -144,7 +144,7 @@ fn memory_and_its_extensions() {
 }
 
 #[test]
-fn the_entrypoint() {
+fn entrypoint_is_checked() {
     assert_refused(&wat(r#"(module (memory (export "memory") 1))"#), &["`user_entrypoint`"]);
     for signature in ["", "(param i32)", "(param i64) (result i32)", "(param i32 i32) (result i32)"] {
         let wasm =
@@ -188,7 +188,7 @@ fn imports() {
 }
 
 #[test]
-fn every_host_call_can_be_imported_with_its_signature() {
+fn every_host_call_can_be_imported() {
     use corniche_abi::{MODULES, ValueType};
     let text = |ty: &ValueType| if *ty == ValueType::I32 { "i32" } else { "i64" };
     for (module, calls) in MODULES {
@@ -206,7 +206,7 @@ fn every_host_call_can_be_imported_with_its_signature() {
 }
 
 #[test]
-fn sizes_are_bounded() {
+fn sizes_are_limited() {
     let many = |text: &str, count: usize| text.repeat(count);
     assert_refused(&with(&many("(func)", 4_096)), &["functions", "4096"]);
     accepted(&with(&many("(func)", 4_095)));
@@ -243,7 +243,7 @@ fn sizes_are_bounded() {
 }
 
 #[test]
-fn segments_lie_within() {
+fn segments_must_fit() {
     assert_refused(&wat(&format!(r#"(module {SHELL} (data (i32.const 65535) "xy"))"#)), &["data segment", "outside"]);
     assert_refused(&wat(&format!(r#"(module {SHELL} (data (i32.const -1) "x"))"#)), &["data segment", "outside"]);
     accepted(&wat(&format!(r#"(module {SHELL} (data (i32.const 65534) "xy"))"#)));
@@ -256,7 +256,7 @@ fn segments_lie_within() {
 }
 
 #[test]
-fn what_is_not_webassembly_is_malformed_and_never_panics() {
+fn garbage_is_malformed_and_never_panics() {
     assert_refused(b"\0asm\x02\0\0\0", &["not a valid WebAssembly module"]);
     assert_refused(b"\0asm\x0d\0\x01\0", &[]);
     assert_refused(b"hello, world", &["not a valid WebAssembly module"]);

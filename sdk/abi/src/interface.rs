@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_embedded_is_found_and_nothing_else_changes() {
+    fn embedded_abi_round_trips() {
         let plain = module(&[types(), named("name", b"abc")]);
         assert_eq!(embedded(&plain), None);
         let with = embed(&plain, ABI);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_interface_takes_the_first_ones_place() {
+    fn second_embed_replaces_first() {
         let carried = module(&[named(SECTION, b"[1]"), types(), named(SECTION, b"[2]")]);
         assert_eq!(embedded(&carried), Some(&b"[1]"[..]));
         let replaced = embed(&carried, ABI);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_every_size_are_written_and_read() {
+    fn leb128_lengths_round_trip() {
         for length in [0, 1, 100, 113, 114, 115, 127, 128, 16_000, 16_383, 16_384, 2_100_000] {
             let json = Vec::from_iter((0..length).map(|at| at as u8));
             assert_eq!(embedded(&embed(PREAMBLE, &json)), Some(&json[..]), "{length}");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_to_be_the_whole_name_of_a_custom_section() {
+    fn section_name_must_match_exactly() {
         for other in ["", "corniche", "corniche.ab", "corniche.abi2", "Corniche.abi"] {
             assert_eq!(embedded(&module(&[named(other, ABI)])), None, "{other}");
         }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_what_the_format_allows() {
+    fn rejects_invalid_leb128() {
         for (bytes, number) in [
             (&[0x00][..], Some(0)),
             (&[0x7f], Some(127)),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_lead_nowhere() {
+    fn rejects_wrong_lengths() {
         let enormous = [0xff, 0xff, 0xff, 0xff, 0x0f];
         for lie in [
             [&[CUSTOM][..], &enormous].concat(),                                    // a section of 4 GiB
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_no_module() {
+    fn rejects_non_modules() {
         for bytes in [&b""[..], b"\0asm", b"\0asm\x02\0\0\0", b"\0asm\x0d\0\x01\0", b"[]", &[0xef, 0xf0, 0, 0]] {
             assert_eq!(embedded(bytes), None);
             assert_eq!(embed(bytes, ABI), bytes);
@@ -243,7 +243,7 @@ mod tests {
 
     /// Every prefix, and every value of every single byte: there is always a result, never from outside of the module.
     #[test]
-    fn no_cut_and_no_changed_byte_breaks_it() {
+    fn truncated_or_changed_bytes_never_panic() {
         let whole = embed(&module(&[types(), named("name", b"abc")]), ABI);
         for length in 0..whole.len() {
             assert_eq!(embedded(&whole[..length]), None, "cut at {length}");

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_and_every_name_is_found() {
+    fn table_is_sorted_and_searchable() {
         assert_eq!(VM_HOOKS.len(), 42);
         assert!(VM_HOOKS.windows(2).all(|pair| pair[0].name < pair[1].name));
         for call in VM_HOOKS {

@@ -79,7 +79,7 @@ mod tests {
     use corniche_types::ValidatorIndex;
 
     #[test]
-    fn a_certificate_survives_json() {
+    fn certificate_round_trips_through_json() {
         let certificate = corniche_types::Certificate {
             epoch: Epoch(2),
             committee_hash: B256::repeat_byte(3),

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_survive_being_parameters() {
+    fn ranges_round_trip_as_parameters() {
         for range in [DagRange::Rounds { from: 16, to: 300 }, DagRange::Latest { count: 20 }] {
             let params = range.params();
             let first: FirstRound = serde_json::from_value(params[0].clone()).unwrap();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_stable() {
+    fn json_format_is_stable() {
         let slot = LeaderSlot {
             round: 16,
             rank: 1,

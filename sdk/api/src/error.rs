@@ -320,9 +320,9 @@ impl RpcError {
     /// for methods and handle that code.
     pub fn not_served(method: Method) -> Self {
         let mut error = Self::method_not_found(method.name());
-        let namespace = method.switch();
+        let namespace = method.config_name();
         error.message += &format!(
-            ": this node does not serve the namespace \"{namespace}\"; who runs it can switch it on in node.toml \
+            ": this node does not serve the namespace \"{namespace}\"; its operator can enable it in node.toml \
              ([serve] namespaces) or with --namespaces"
         );
         error
@@ -345,7 +345,7 @@ mod tests {
 
     /// Expressions of viem 2 and ethers 6, by the part of them that must occur in the message.
     #[test]
-    fn phrases_are_the_ones_wallet_libraries_match() {
+    fn phrases_match_wallet_libraries() {
         let table = [
             (Reason::NonceTooLow, "nonce too low"),
             (Reason::NonceTooHigh, "nonce too high"),
@@ -367,14 +367,14 @@ mod tests {
     }
 
     #[test]
-    fn a_revert_carries_code_3_and_data_as_hex() {
+    fn revert_has_code_3_and_hex_data() {
         let error = RpcError::reverted(Bytes::from_static(&[0x08, 0xc3]), Some("no"));
         let json = serde_json::to_value(&error).unwrap();
         assert_eq!(json, serde_json::json!({"code": 3, "message": "execution reverted: no", "data": "0x08c3"}));
     }
 
     #[test]
-    fn a_refused_transaction_type_is_worded_as_in_the_table() {
+    fn rejected_type_uses_documented_phrase() {
         let error = RpcError::from(DecodeError::TypeNotSupported { type_byte: 3 });
         assert_eq!(error, Reason::TypeNotSupported.error());
         let error = RpcError::from(DecodeError::Oversized { size: 200_000 });

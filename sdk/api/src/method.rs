@@ -40,7 +40,7 @@ macro_rules! methods {
             }
 
             /// Namespace that enables it. Methods that change the chain are enabled with `evm`.
-            pub fn switch(self) -> &'static str {
+            pub fn config_name(self) -> &'static str {
                 match self {
                     Self::EthSendTransaction => Self::EvmMine.namespace(),
                     method => method.namespace(),
@@ -332,7 +332,7 @@ mod tests {
     use super::Method;
 
     #[test]
-    fn names_lead_back_to_their_methods() {
+    fn method_names_round_trip() {
         for &method in Method::ALL {
             assert_eq!(Method::from_name(method.name()), Some(method));
         }

@@ -12,12 +12,12 @@ pub struct Namespaces(BTreeSet<&'static str>);
 
 /// Namespaces that wallets, libraries and indexers need. The others are served only on request: they are expensive for the node, show
 /// more than untrusted clients should see, or change the chain.
-const BY_DEFAULT: [&str; 5] = ["corniche", "eth", "net", "rpc", "web3"];
+const DEFAULT_NAMESPACES: [&str; 5] = ["corniche", "eth", "net", "rpc", "web3"];
 
 impl Default for Namespaces {
     fn default() -> Self {
         let mut served = Self::all();
-        served.0.retain(|name| BY_DEFAULT.contains(name));
+        served.0.retain(|name| DEFAULT_NAMESPACES.contains(name));
         served
     }
 }
@@ -26,10 +26,10 @@ impl Default for Namespaces {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
     /// No method has this namespace.
-    #[error("there is no namespace \"{0}\"; there are {known}, and \"all\"", known = known())]
+    #[error("unknown namespace \"{0}\": expected {known}, or \"all\"", known = known())]
     Unknown(String),
     /// An empty list: the node would serve no method.
-    #[error("no namespace: name one at least of {known}, or \"all\"", known = known())]
+    #[error("no namespaces: name at least one of {known}, or \"all\"", known = known())]
     Empty,
 }
 
@@ -59,7 +59,7 @@ impl Namespaces {
 
     /// Returns true if the node serves this method, by [`Method::switch`].
     pub fn serves(&self, method: Method) -> bool {
-        self.0.contains(method.switch())
+        self.0.contains(method.config_name())
     }
 
     /// Names in ascending order.
@@ -94,20 +94,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_get_what_wallets_need() {
+    fn default_namespaces_serve_wallets() {
         let strangers = Namespaces::default();
-        assert!(strangers.names().all(|name| BY_DEFAULT.contains(&name)));
+        assert!(strangers.names().all(|name| DEFAULT_NAMESPACES.contains(&name)));
         assert!(strangers.serves(Method::EthCall) && strangers.serves(Method::CornicheGetOrdering));
         assert!(Method::ALL.iter().all(|method| Namespaces::all().serves(*method)));
         for method in Method::ALL {
             let may_be_served =
-                !["debug", "txpool", "dev", "evm", "hardhat", "anvil", "admin", "ots"].contains(&method.switch());
+                !["debug", "txpool", "dev", "evm", "hardhat", "anvil", "admin", "ots"].contains(&method.config_name());
             assert_eq!(strangers.serves(*method), may_be_served, "{}", method.name());
         }
     }
 
     #[test]
-    fn a_list_of_names_that_are_known() {
+    fn parses_namespace_lists() {
         let read = |text: &str| serde_json::from_str::<Namespaces>(text);
         let some = read(r#"["web3", "eth"]"#).unwrap();
         assert!(some.serves(Method::EthChainId) && !some.serves(Method::NetVersion));
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!("eth, web3".parse(), Ok(some));
         assert_eq!("all".parse(), Ok(Namespaces::all()));
         let error = read(r#"["eth", "personal"]"#).unwrap_err().to_string();
-        assert!(error.contains("no namespace \"personal\"; there are anvil, corniche, "), "{error}");
+        assert!(error.contains("unknown namespace \"personal\": expected anvil, corniche, "), "{error}");
         assert_eq!(" ,".parse::<Namespaces>(), Err(NamespaceError::Empty));
     }
 }

@@ -12,7 +12,7 @@ const SCHEMAS: &str = include_str!("schemas.json");
 
 /// A parameter or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct Field {
     /// Name in documents and messages; requests use positions.
     pub name: &'static str,
     /// True for a required parameter. Optional parameters come last.
@@ -22,13 +22,13 @@ pub struct Named {
 }
 
 /// The parameters of a method, by position, and the type of its result.
-pub fn signature(method: Method) -> (Vec<Named>, &'static str) {
+pub fn signature(method: Method) -> (Vec<Field>, &'static str) {
     let (params, result) = method.signature().split_once(" -> ").expect("a signature has a result");
-    let params = params.strip_prefix('(').and_then(|params| params.strip_suffix(')')).expect("parameters stand in brackets");
+    let params = params.strip_prefix('(').and_then(|params| params.strip_suffix(')')).expect("parameters are in brackets");
     let named = params.split(", ").filter(|param| !param.is_empty()).map(|param| {
         let (name, kind) = param.split_once(": ").expect("a parameter has a type");
         let optional = name.strip_suffix('?');
-        Named { name: optional.unwrap_or(name), required: optional.is_none(), kind }
+        Field { name: optional.unwrap_or(name), required: optional.is_none(), kind }
     });
     (named.collect(), result)
 }
@@ -36,7 +36,7 @@ pub fn signature(method: Method) -> (Vec<Named>, &'static str) {
 /// The document of a node that serves these namespaces; `version` is the node's.
 pub fn document(version: &str, served: &Namespaces) -> Value {
     let methods: Vec<Value> =
-        Method::ALL.iter().filter(|method| served.serves(**method)).map(|method| described(*method)).collect();
+        Method::ALL.iter().filter(|method| served.serves(**method)).map(|method| method_document(*method)).collect();
     json!({
         "openrpc": "1.3.2",
         "info": {
@@ -54,7 +54,7 @@ pub fn schemas() -> Map<String, Value> {
     serde_json::from_str(SCHEMAS).expect("schemas.json is an object; a test reads it")
 }
 
-fn described(method: Method) -> Value {
+fn method_document(method: Method) -> Value {
     let (params, result) = signature(method);
     let params: Vec<Value> = params
         .iter()
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere_and_every_schema_is_used() {
+    fn schema_references_are_complete() {
         let document = document("0.0.0", &Namespaces::all());
         let mut used = BTreeSet::new();
         references(&document, &mut used);
@@ -118,10 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_read() {
+    fn signature_is_parsed() {
         let (params, result) = signature(Method::EthGetBalance);
-        let account = Named { name: "account", required: true, kind: "Address" };
-        assert_eq!(params, [account, Named { name: "block", required: false, kind: "BlockId" }]);
+        let account = Field { name: "account", required: true, kind: "Address" };
+        assert_eq!(params, [account, Field { name: "block", required: false, kind: "BlockId" }]);
         assert_eq!(result, "Quantity");
         assert_eq!(signature(Method::EthChainId), (vec![], "Quantity"));
         assert_eq!(
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_describes_what_it_serves() {
+    fn document_lists_served_methods() {
         let served: Namespaces = "net,web3".parse().expect("both are known");
         let described = document("1.2.3", &served);
         let names: Vec<&str> =

@@ -44,7 +44,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn words_are_stable() {
+    fn json_format_is_stable() {
         let stranger = Peer {
             peer_id: "12D3KooW".into(),
             network_key: B256::ZERO,

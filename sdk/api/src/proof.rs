@@ -55,25 +55,25 @@ impl ProvenAccount {
         answer: &EIP1186AccountProofResponse,
     ) -> Result<Self, String> {
         if answer.address != address {
-            return Err(format!("proof: asked for {address}, the answer is about {}", answer.address));
+            return Err(format!("proof: expected account {address}, got {}", answer.address));
         }
         let account = proof::verify_account(state_root, &address, &answer.account_proof).map_err(of(&address))?;
         // Ethereum's nodes return zeros for a missing account.
         let (balance, nonce, code_hash) =
             account.map_or_else(Default::default, |account| (account.balance, account.nonce, account.code_hash));
         if (answer.balance, answer.nonce, answer.code_hash) != (balance, nonce, code_hash) {
-            return Err(format!("proof: {address} holds something else than the answer claims"));
+            return Err(format!("proof: account {address} has other values than the response"));
         }
         if answer.storage_proof.len() != slots.len() {
-            return Err(format!("proof: asked for {} slots, the answer has {}", slots.len(), answer.storage_proof.len()));
+            return Err(format!("proof: expected {} slots, got {}", slots.len(), answer.storage_proof.len()));
         }
         let check = |(StorageKey(key), shown): (&StorageKey, &alloy_rpc_types_eth::EIP1186StorageProof)| {
             if shown.key.as_b256() != *key {
-                return Err(format!("proof: asked for slot {key}, the answer is about {}", shown.key.as_b256()));
+                return Err(format!("proof: expected slot {key}, got {}", shown.key.as_b256()));
             }
             let value = proof::verify_storage(state_root, &address, key, &shown.proof).map_err(of(key))?;
             if B256::from(shown.value) != value {
-                return Err(format!("proof: slot {key} holds something else than the answer claims"));
+                return Err(format!("proof: slot {key} has another value than the response"));
             }
             Ok(ProvenSlot { key: *key, value })
         };

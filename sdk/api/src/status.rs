@@ -58,7 +58,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn times_stand_beside_the_status() {
+    fn report_flattens_status_and_times() {
         let times = TransactionTimes { received_ms: Some(16), left_ms: Some(17), ordered_ms: None };
         let report = TransactionReport { status: TransactionStatus::Dropped { reason: "nonce too low".into() }, times };
         let expected = json!({"status": "dropped", "reason": "nonce too low", "receivedMs": "0x10", "leftMs": "0x11"});
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_stable() {
+    fn json_format_is_stable() {
         let hash = B256::repeat_byte(1);
         let table = [
             (TransactionStatus::Pending, json!({"status": "pending"})),

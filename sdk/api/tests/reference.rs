@@ -61,7 +61,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_is_what_the_tables_say() {
+fn page_matches_tables() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rpc.md");
     let page = page();
     if std::env::var_os("WRITE_DOCS").is_some() {
@@ -72,7 +72,7 @@ fn the_page_is_what_the_tables_say() {
 }
 
 #[test]
-fn what_is_served_is_not_said_to_be_missing() {
+fn not_served_excludes_served_methods() {
     for (methods, _) in NOT_SERVED {
         for method in *methods {
             assert_eq!(Method::from_name(method), None, "{method}");

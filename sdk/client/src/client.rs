@@ -95,11 +95,11 @@ impl Wait {
     }
 
     /// Polls until there is a result; `None` if the deadline passes first. Polls at least once.
-    pub fn until<T>(&self, mut ask: impl FnMut() -> Result<Option<T>, ClientError>) -> Result<Option<T>, ClientError> {
+    pub fn until<T>(&self, mut poll: impl FnMut() -> Result<Option<T>, ClientError>) -> Result<Option<T>, ClientError> {
         let started = Instant::now();
         let mut pause = self.first_pause;
         loop {
-            if let Some(answer) = ask()? {
+            if let Some(answer) = poll()? {
                 return Ok(Some(answer));
             }
             let left = self.deadline.saturating_sub(started.elapsed());
@@ -140,17 +140,17 @@ impl Client {
 
     /// Returns a block, or `None` if the chain is shorter.
     pub fn block(&self, number: u64) -> Result<Option<Block>, ClientError> {
-        self.ask("eth_getBlockByNumber", json!([format!("{number:#x}"), false]))
+        self.request("eth_getBlockByNumber", json!([format!("{number:#x}"), false]))
     }
 
     /// Returns the newest block that a certificate covers.
     pub fn finalized_block(&self) -> Result<Option<Block>, ClientError> {
-        self.ask("eth_getBlockByNumber", json!(["finalized", false]))
+        self.request("eth_getBlockByNumber", json!(["finalized", false]))
     }
 
     /// Returns the balance of an account in wei, at the latest block.
     pub fn balance(&self, address: Address) -> Result<U256, ClientError> {
-        self.ask("eth_getBalance", json!([address, "latest"]))
+        self.request("eth_getBalance", json!([address, "latest"]))
     }
 
     /// Returns the nonce of the account's next transaction, including pending ones in the node's pool.
@@ -160,12 +160,12 @@ impl Client {
 
     /// Returns an account's code exactly as deployed; empty if it has none.
     pub fn code(&self, address: Address) -> Result<Bytes, ClientError> {
-        self.ask("eth_getCode", json!([address, "latest"]))
+        self.request("eth_getCode", json!([address, "latest"]))
     }
 
     /// Calls a contract at the latest block and returns its return data.
     pub fn call(&self, call: &Call) -> Result<Bytes, ClientError> {
-        self.ask("eth_call", json!([call_object(call), "latest"]))
+        self.request("eth_call", json!([call_object(call), "latest"]))
     }
 
     /// Returns a gas limit with which this call succeeds.
@@ -181,8 +181,8 @@ impl Client {
         struct BaseFee {
             base_fee_per_gas: U256,
         }
-        let latest: BaseFee = self.ask("eth_getBlockByNumber", json!(["latest", false]))?;
-        let tip: U256 = self.ask("eth_maxPriorityFeePerGas", json!([]))?;
+        let latest: BaseFee = self.request("eth_getBlockByNumber", json!(["latest", false]))?;
+        let tip: U256 = self.request("eth_maxPriorityFeePerGas", json!([]))?;
         let fee = latest.base_fee_per_gas.saturating_mul(U256::from(2)).saturating_add(tip);
         Ok(Fees { max_fee_per_gas: fee.saturating_to(), max_priority_fee_per_gas: tip.saturating_to() })
     }
@@ -216,7 +216,7 @@ impl Client {
 
     /// Submits a signed transaction and returns its hash.
     pub fn submit(&self, raw: &Bytes) -> Result<B256, ClientError> {
-        self.ask("eth_sendRawTransaction", json!([raw]))
+        self.request("eth_sendRawTransaction", json!([raw]))
     }
 
     /// Submits many transactions in one request. Each has its own result, in order.
@@ -231,15 +231,15 @@ impl Client {
         let hash = keccak256(&raw);
         let answered = self.submit(&raw)?;
         if answered != hash {
-            let problem = format!("the hash of {hash} came back as {answered}");
-            return Err(ClientError::Nonsense { method: "eth_sendRawTransaction".into(), problem });
+            let problem = format!("expected hash {hash}, got {answered}");
+            return Err(ClientError::InvalidResponse { method: "eth_sendRawTransaction".into(), problem });
         }
         Ok(hash)
     }
 
     /// Returns the receipt, or `None` while the transaction is not in a block.
     pub fn receipt(&self, hash: B256) -> Result<Option<Receipt>, ClientError> {
-        self.ask("eth_getTransactionReceipt", json!([hash]))
+        self.request("eth_getTransactionReceipt", json!([hash]))
     }
 
     /// Polls for the receipt until it is available or the deadline passes. The transaction may have reverted.
@@ -249,13 +249,14 @@ impl Client {
     }
 
     /// Sends a request with any method.
-    pub(crate) fn ask<R: DeserializeOwned + Send>(&self, method: &str, params: Value) -> Result<R, ClientError> {
+    pub(crate) fn request<R: DeserializeOwned + Send>(&self, method: &str, params: Value) -> Result<R, ClientError> {
         self.transport.request(method, params)
     }
 
     fn number(&self, method: &str, params: Value) -> Result<u64, ClientError> {
-        let number: U256 = self.ask(method, params)?;
-        let nonsense = |_| ClientError::Nonsense { method: method.to_owned(), problem: format!("{number} is out of range") };
+        let number: U256 = self.request(method, params)?;
+        let nonsense =
+            |_| ClientError::InvalidResponse { method: method.to_owned(), problem: format!("{number} is out of range") };
         u64::try_from(number).map_err(nonsense)
     }
 }
@@ -279,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_asks_at_least_once_and_ends() {
+    fn wait_polls_at_least_once() {
         let wait = Wait::at_most(Duration::ZERO);
         assert_eq!(wait.until(|| Ok(Some(7))).unwrap(), Some(7));
         let mut asked = 0;
@@ -291,13 +292,13 @@ mod tests {
     }
 
     #[test]
-    fn a_creation_has_no_callee_in_its_call_object() {
+    fn creation_call_object_omits_to() {
         let call = Call { input: Bytes::from_static(&[0, 0x61]), ..Call::default() };
         assert_eq!(call_object(&call), json!({ "value": "0x0", "input": "0x0061" }));
     }
 
     #[test]
-    fn a_block_is_read_from_what_nodes_answer() {
+    fn block_parses_node_response() {
         let block: Block = serde_json::from_value(json!({
             "number": "0x10", "hash": B256::ZERO, "stateRoot": B256::ZERO, "timestamp": "0x6553f100",
             "baseFeePerGas": "0x3b9aca00", "transactions": [B256::ZERO], "gasUsed": "0x5208",

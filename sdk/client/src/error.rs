@@ -18,8 +18,8 @@ pub enum ClientError {
         problem: String,
     },
     /// The response is invalid.
-    #[error("{method}: the answer makes no sense: {problem}")]
-    Nonsense {
+    #[error("{method}: invalid response: {problem}")]
+    InvalidResponse {
         /// Method of the request.
         method: String,
         /// Description of what is invalid.
@@ -51,7 +51,7 @@ pub enum ClientError {
         problem: String,
     },
     /// No receipt within the deadline. The transaction may still be executed.
-    #[error("transaction {hash} has no receipt after {waited:?}; it may still come")]
+    #[error("transaction {hash} has no receipt after {waited:?}; it may still be executed")]
     Deadline {
         /// Transaction hash.
         hash: B256,
@@ -59,8 +59,8 @@ pub enum ClientError {
         waited: Duration,
     },
     /// The transaction left the pool and will not be executed.
-    #[error("transaction {hash} will not come: {reason}")]
-    Gone {
+    #[error("transaction {hash} will not be executed: {reason}")]
+    Dropped {
         /// Transaction hash.
         hash: B256,
         /// The node's reason.
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_revert_keeps_its_data_and_other_refusals_their_code() {
+    fn revert_keeps_data_and_code() {
         let revert = Refusal { code: 3, message: "execution reverted".into(), data: Some("0x1234".into()) };
         match revert.into_error("eth_call") {
             ClientError::Reverted { data, .. } => assert_eq!(data.as_ref(), [0x12, 0x34]),

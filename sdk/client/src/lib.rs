@@ -3,9 +3,9 @@
 
 mod chain;
 mod client;
-mod deep;
 mod draft;
 mod error;
+mod nesting;
 mod proof;
 mod transport;
 

@@ -9,7 +9,7 @@ use corniche_types::{Address, B256, Certificate, header_hash};
 use serde_json::json;
 
 /// Most headers between a block and the certified descendant.
-const LONGEST_CHAIN: u64 = 4_096;
+const MAX_HEADERS: u64 = 4_096;
 
 impl Client {
     /// Checks that a quorum of the committee signed this block or a descendant of it. Returns the certificate, or
@@ -24,7 +24,7 @@ impl Client {
         let unproven = |problem: String| ClientError::Unproven { number, problem };
         let Some(certificate) = self.certificate(number)? else { return Ok(None) };
         let mut block = FinalBlock::certified(committee, &certificate).map_err(|error| unproven(error.to_string()))?;
-        if block.number() < number || block.number() - number > LONGEST_CHAIN {
+        if block.number() < number || block.number() - number > MAX_HEADERS {
             return Err(unproven(format!("the certificate is for block {}", block.number())));
         }
         while block.number() > number {
@@ -50,10 +50,10 @@ impl Client {
         self.prove(number, hash, committee)?.ok_or_else(|| unproven("it has no certificate".into()))?;
         let header = self.header(number, hash)?;
         if header_hash(&header) != hash {
-            return Err(unproven(format!("asked for block {hash}, the answer hashes to {}", header_hash(&header))));
+            return Err(unproven(format!("expected block {hash}, got a header with hash {}", header_hash(&header))));
         }
         let slots: Vec<StorageKey> = slots.iter().copied().map(StorageKey).collect();
-        let answer = self.ask("eth_getProof", json!([address, slots, { "blockHash": hash }]))?;
+        let answer = self.request("eth_getProof", json!([address, slots, { "blockHash": hash }]))?;
         let account = ProvenAccount::check(&header.state_root, address, &slots, &answer).map_err(unproven)?;
         Ok((account, header))
     }

@@ -1,15 +1,15 @@
 //! JSON-RPC 2.0 over HTTP: single requests and batches.
 
 use crate::{
-    deep,
     error::{ClientError, Refusal},
+    nesting,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Most bytes of a response.
-const MAX_ANSWER_BYTES: u64 = 64 << 20;
+const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
 /// A request of a batch.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ struct Envelope<'a, P> {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct Response<'a> {
     #[serde(default)]
     id: Value,
     #[serde(borrow, default)]
@@ -64,11 +64,11 @@ impl Transport {
 
     /// Sends a single request.
     pub fn request<R: DeserializeOwned + Send>(&self, method: &str, params: impl Serialize) -> Result<R, ClientError> {
-        let nonsense = |problem: String| ClientError::Nonsense { method: method.to_owned(), problem };
+        let nonsense = |problem: String| ClientError::InvalidResponse { method: method.to_owned(), problem };
         let envelope = Envelope { jsonrpc: "2.0", id: 1, method, params };
         let body = serde_json::to_vec(&envelope).map_err(|error| ClientError::Unsignable(error.to_string()))?;
         let text = self.post(method, &body)?;
-        let answer: Answer<'_> = serde_json::from_str(&text).map_err(|error| nonsense(error.to_string()))?;
+        let answer: Response<'_> = serde_json::from_str(&text).map_err(|error| nonsense(error.to_string()))?;
         decode(answer, method)
     }
 
@@ -77,7 +77,7 @@ impl Transport {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
-        let nonsense = |problem: String| ClientError::Nonsense { method: "batch".to_owned(), problem };
+        let nonsense = |problem: String| ClientError::InvalidResponse { method: "batch".to_owned(), problem };
         let envelope = |(id, request): (u64, &'_ Request)| Envelope {
             jsonrpc: "2.0",
             id,
@@ -89,15 +89,15 @@ impl Transport {
         let text = self.post("batch", &body)?;
         if text.trim_start().starts_with('{') {
             // The node rejected the whole batch.
-            let answer: Answer<'_> = serde_json::from_str(&text).map_err(|error| nonsense(error.to_string()))?;
+            let answer: Response<'_> = serde_json::from_str(&text).map_err(|error| nonsense(error.to_string()))?;
             return Err(decode::<Value>(answer, "batch").err().unwrap_or_else(|| nonsense("not an array".into())));
         }
-        let answers: Vec<Answer<'_>> = serde_json::from_str(&text).map_err(|error| nonsense(error.to_string()))?;
-        let mut by_id: BTreeMap<u64, Answer<'_>> =
+        let answers: Vec<Response<'_>> = serde_json::from_str(&text).map_err(|error| nonsense(error.to_string()))?;
+        let mut by_id: BTreeMap<u64, Response<'_>> =
             answers.into_iter().filter_map(|answer| Some((answer.id.as_u64()?, answer))).collect();
         let take = |(id, request): (u64, &Request)| match by_id.remove(&id) {
             Some(answer) => decode(answer, request.method),
-            None => Err(nonsense(format!("call {id} was not answered"))),
+            None => Err(nonsense(format!("no response to call {id}"))),
         };
         Ok((0u64..).zip(requests).map(take).collect())
     }
@@ -107,20 +107,20 @@ impl Transport {
         let request = self.agent.post(&self.url).header("content-type", "application/json");
         let mut response = request.send(body).map_err(unreachable)?;
         let status = response.status();
-        let text = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_string().map_err(unreachable)?;
+        let text = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES).read_to_string().map_err(unreachable)?;
         if !status.is_success() && !text.trim_start().starts_with(['{', '[']) {
             let problem = format!("HTTP status {status}: {}", text.chars().take(200).collect::<String>());
-            return Err(ClientError::Nonsense { method: method.to_owned(), problem });
+            return Err(ClientError::InvalidResponse { method: method.to_owned(), problem });
         }
         Ok(text)
     }
 }
 
-fn decode<R: DeserializeOwned + Send>(answer: Answer<'_>, method: &str) -> Result<R, ClientError> {
+fn decode<R: DeserializeOwned + Send>(answer: Response<'_>, method: &str) -> Result<R, ClientError> {
     if let Some(refusal) = answer.error {
         return Err(refusal.into_error(method));
     }
     let text = answer.result.map_or("null", RawValue::get);
-    deep::parse(text)
-        .map_err(|error| ClientError::Nonsense { method: method.to_owned(), problem: format!("{error}: {text:.200}") })
+    nesting::parse(text)
+        .map_err(|error| ClientError::InvalidResponse { method: method.to_owned(), problem: format!("{error}: {text:.200}") })
 }

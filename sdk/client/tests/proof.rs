@@ -141,7 +141,7 @@ fn unproven(result: Result<Option<Certificate>, ClientError>) -> String {
 }
 
 #[test]
-fn a_certificate_of_a_descendant_proves_the_block() {
+fn descendant_certificate_proves_block() {
     let chain = Chain::new();
     let certificate = chain.certificate(&[0, 2, 3]);
     let client = chain.node(Some(&certificate), &chain.headers);
@@ -152,14 +152,14 @@ fn a_certificate_of_a_descendant_proves_the_block() {
 }
 
 #[test]
-fn no_certificate_yet_is_not_a_lie() {
+fn missing_certificate_is_not_error() {
     let chain = Chain::new();
     let proof = chain.node(None, &chain.headers).prove(1, chain.hash(1), &chain.committee()).unwrap();
     assert_eq!(proof, None);
 }
 
 #[test]
-fn another_block_at_that_height_is_not_proven() {
+fn different_block_at_height_is_unproven() {
     let chain = Chain::new();
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2])), &chain.headers);
     let problem = unproven(client.prove(1, B256::repeat_byte(1), &chain.committee()));
@@ -167,7 +167,7 @@ fn another_block_at_that_height_is_not_proven() {
 }
 
 #[test]
-fn less_than_a_quorum_proves_nothing() {
+fn less_than_quorum_proves_nothing() {
     let chain = Chain::new();
     let client = chain.node(Some(&chain.certificate(&[0, 1])), &chain.headers);
     let problem = unproven(client.prove(1, chain.hash(1), &chain.committee()));
@@ -175,17 +175,17 @@ fn less_than_a_quorum_proves_nothing() {
 }
 
 #[test]
-fn a_header_that_hashes_to_something_else_is_not_believed() {
+fn header_with_wrong_hash_is_rejected() {
     let chain = Chain::new();
     let mut headers = chain.headers.clone();
     headers[1].parent_hash = B256::repeat_byte(9);
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2])), &headers);
     let problem = unproven(client.prove(1, B256::repeat_byte(9), &chain.committee()));
-    assert!(problem.contains("hashes to"), "{problem}");
+    assert!(problem.contains("with hash"), "{problem}");
 }
 
 #[test]
-fn another_networks_certificate_proves_nothing() {
+fn certificate_of_other_network_is_rejected() {
     let chain = Chain::new();
     let mut other = Chain::new();
     other.genesis.chain_id = 8;
@@ -194,17 +194,17 @@ fn another_networks_certificate_proves_nothing() {
 }
 
 #[test]
-fn a_certificate_of_a_block_that_calls_itself_another_proves_nothing() {
+fn certificate_with_wrong_number_is_rejected() {
     let mut chain = Chain::new();
     // All four validators sign it, and it is the hash of a header; but the header has number 2.
     chain.headers[2].number = 2;
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2, 3])), &chain.headers);
     let problem = unproven(client.prove(2, chain.hash(2), &chain.committee()));
-    assert_eq!(problem, "block 3 calls itself block 2");
+    assert_eq!(problem, "expected block number 3, got 2");
 }
 
 #[test]
-fn an_account_is_shown_from_the_genesis_on() {
+fn account_is_proven_from_genesis() {
     let mut chain = Chain::new();
     let (rich, account) = (Address::repeat_byte(1), Account { nonce: 7, balance: U256::from(5), ..Account::default() });
     // A state with one account: its leaf is the root.
@@ -252,7 +252,7 @@ fn an_account_is_shown_from_the_genesis_on() {
     // The right account in another state, which no validator signed.
     let mut headers = chain.headers.clone();
     headers[2].state_root = B256::repeat_byte(9);
-    refused(serve(answer, &headers), "hashes to");
+    refused(serve(answer, &headers), "with hash");
 }
 
 /// Returns the root of a state with only this account: the leaf itself. Any proof against a wrong root reveals it.
@@ -260,20 +260,20 @@ fn root_of(holder: &Address, value: &[u8]) -> B256 {
     let key = TreeKey::account(holder);
     let path = Proof { siblings: Vec::new(), terminal: Terminal::Leaf { key: key.0, value_hash: proof::value_hash(value) } };
     match proof::verify_account(&B256::ZERO, holder, &path.to_parts(&key, value)) {
-        Err(ProofError::OtherRoot { found, .. }) => found,
+        Err(ProofError::RootMismatch { found, .. }) => found,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn what_will_not_come_is_not_waited_for() {
+fn dropped_transaction_ends_wait() {
     let chain = Chain::new();
     let gone = |status: Value| {
         let client = serve(move |_| status.clone());
         client.wait_final(B256::repeat_byte(7), &chain.committee(), Wait::at_most(Duration::from_secs(3_600)))
     };
     let reason = |status: Value| match gone(status) {
-        Err(ClientError::Gone { reason, .. }) => reason,
+        Err(ClientError::Dropped { reason, .. }) => reason,
         other => panic!("{other:?}"),
     };
     assert_eq!(reason(json!({ "status": "dropped", "reason": "nonce too low" })), "nonce too low");
@@ -284,7 +284,7 @@ fn what_will_not_come_is_not_waited_for() {
 }
 
 #[test]
-fn a_final_transaction_is_one_whose_block_was_shown() {
+fn wait_final_proves_block() {
     let chain = Chain::new();
     let (certificate, hash) = (chain.certificate(&[1, 2, 3]), chain.hash(3));
     let ask = |claimed: B256| {

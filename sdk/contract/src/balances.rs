@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_stored_as_a_mapping_is() {
+    fn storage_layout_matches_mapping() {
         let vm = TestVM::default();
         let mut bank = Bank::from(&vm);
         let account = Address::repeat_byte(7);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_owes_and_nobody_owns_more_than_there_are_numbers() {
+    fn balances_stay_within_bounds() {
         let vm = TestVM::default();
         let mut bank = Bank::from(&vm);
         let account = Address::repeat_byte(7);

@@ -55,7 +55,7 @@ pub enum HeaderError {
     /// Too new or too old for its hash to be available; see [`certified_hash`].
     OutOfReach { number: u64 },
     /// The block with this number has another header.
-    Another { number: u64 },
+    Mismatch { number: u64 },
 }
 
 impl CertifiedHeader {
@@ -65,7 +65,7 @@ impl CertifiedHeader {
         let number = header.number;
         match certified_hash(number) {
             None => Err(HeaderError::OutOfReach { number }),
-            Some(hash) if hash != header.hash => Err(HeaderError::Another { number }),
+            Some(hash) if hash != header.hash => Err(HeaderError::Mismatch { number }),
             Some(_) => Ok(header),
         }
     }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_the_chain_is_read() {
+    fn decodes_chain_header() {
         let header = decode(RAW).unwrap();
         assert_eq!(
             header,
@@ -291,13 +291,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_chain_has_is_certified() {
+    fn only_known_hashes_are_certified() {
         let rlp = list(&fields(70, 1_000, &[9; 32]));
         assert_eq!(CertifiedHeader::check(&rlp), Err(HeaderError::OutOfReach { number: 70 }));
         set_certified_hash(71, keccak256(&rlp));
         assert_eq!(CertifiedHeader::check(&rlp), Err(HeaderError::OutOfReach { number: 70 }), "of another block");
         set_certified_hash(70, B256::repeat_byte(1));
-        assert_eq!(CertifiedHeader::check(&rlp), Err(HeaderError::Another { number: 70 }));
+        assert_eq!(CertifiedHeader::check(&rlp), Err(HeaderError::Mismatch { number: 70 }));
         set_certified_hash(70, keccak256(&rlp));
         assert_eq!(CertifiedHeader::check(&rlp), Ok(says(&rlp, 70, 1_000)));
         set_certified_hash(70, B256::ZERO);
@@ -306,7 +306,7 @@ mod tests {
 
     /// Each value has one encoding: any other encoding of these contents is refused.
     #[test]
-    fn other_encodings_are_refused() {
+    fn rejects_other_encodings() {
         let good = fields(70, 1_000, &[9; 32]);
         assert!(decode(&list(&good)).is_some());
         let with = |at: usize, field: Vec<u8>| {
@@ -345,7 +345,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_header_is_read(height in any::<u64>(), timestamp in any::<u64>(), extra in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn decodes_every_header(height in any::<u64>(), timestamp in any::<u64>(), extra in prop::collection::vec(any::<u8>(), 0..300)) {
             let rlp = list(&fields(height, timestamp, &extra));
             prop_assert_eq!(decode(&rlp), Some(says(&rlp, height, timestamp)));
         }

@@ -136,7 +136,7 @@ mod tests {
 
         /// Compares with 512-bit arithmetic: results are exact and bounded; a refusal changes no number and no neighbour.
         #[test]
-        fn nothing_wraps_and_bounds_hold(start in numbers(), amounts in prop::collection::vec((any::<bool>(), numbers(), numbers()), 0..8)) {
+        fn counter_respects_bounds(start in numbers(), amounts in prop::collection::vec((any::<bool>(), numbers(), numbers()), 0..8)) {
             let vm = TestVM::default();
             let mut shelf = Shelf::from(&vm);
             shelf.before.set(U256::from(1));

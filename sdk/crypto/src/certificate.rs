@@ -10,7 +10,7 @@ use corniche_types::{B256, Certificate, Epoch, FaultModel, Genesis, ValidatorInd
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CertificateError {
     /// Its epoch differs from the committee's.
-    #[error("certificate of epoch {found}, committee of epoch {expected}")]
+    #[error("certificate: expected epoch {expected}, got {found}")]
     Epoch {
         /// The committee's epoch.
         expected: Epoch,
@@ -18,7 +18,7 @@ pub enum CertificateError {
         found: Epoch,
     },
     /// It names another committee, or this committee on another chain.
-    #[error("certificate of committee {found}, expected {expected}")]
+    #[error("certificate: expected committee {expected}, got {found}")]
     Committee {
         /// Hash of the expected committee.
         expected: B256,
@@ -26,7 +26,7 @@ pub enum CertificateError {
         found: B256,
     },
     /// Its fault model differs from the chain's.
-    #[error("certificate under the fault model {found:?}, expected {expected:?}")]
+    #[error("certificate: expected fault model {expected:?}, got {found:?}")]
     FaultModel {
         /// The chain's fault model.
         expected: FaultModel,
@@ -34,13 +34,13 @@ pub enum CertificateError {
         found: FaultModel,
     },
     /// The bitmap has the wrong length, or names a validator that is not in the committee.
-    #[error("signer bitmap is not one for {committee_size} validators")]
+    #[error("signer bitmap does not fit {committee_size} validators")]
     Bitmap {
         /// Number of members of the committee.
         committee_size: usize,
     },
     /// Too few validators signed.
-    #[error("{signers} signers, a quorum is {quorum}")]
+    #[error("certificate: expected at least {quorum} signers, got {signers}")]
     NoQuorum {
         /// Number of signers.
         signers: usize,

@@ -47,8 +47,8 @@ pub fn deal_coin(n: usize, threshold: usize, seed: [u8; 32]) -> CoinDeal {
     };
     let shares: Vec<CoinSecretShare> =
         (0..n).map(|i| CoinSecretShare { index: index(i), secret: secret_at(evaluation_point(index(i))) }).collect();
-    let whole = BlsPublicKey(secret_at(0).sk_to_pk());
-    let public = CoinPublicKeys::new(whole, shares.iter().map(|share| BlsPublicKey(share.secret.sk_to_pk())).collect());
+    let combined = BlsPublicKey(secret_at(0).sk_to_pk());
+    let public = CoinPublicKeys::new(combined, shares.iter().map(|share| BlsPublicKey(share.secret.sk_to_pk())).collect());
     CoinDeal { public, shares }
 }
 
@@ -120,27 +120,27 @@ impl std::fmt::Debug for CoinShare {
 /// The coin's public keys, as in the genesis.
 #[derive(Clone)]
 pub struct CoinPublicKeys {
-    whole: BlsPublicKey,
-    /// Precomputed lines of `whole`, the key that verifies every coin.
+    combined: BlsPublicKey,
+    /// Precomputed lines of `combined`, the key that verifies every coin.
     lines: Lines,
     shares: Vec<BlsPublicKey>,
 }
 
 impl CoinPublicKeys {
-    fn new(whole: BlsPublicKey, shares: Vec<BlsPublicKey>) -> Self {
-        Self { lines: Lines::of(&whole.0), whole, shares }
+    fn new(combined: BlsPublicKey, shares: Vec<BlsPublicKey>) -> Self {
+        Self { lines: Lines::of(&combined.0), combined, shares }
     }
 
     /// Returns `None` if a key is invalid. [`crate::verify_genesis`] checks that the keys belong together.
     pub fn from_genesis(genesis: &Genesis) -> Option<Self> {
-        let whole = BlsPublicKey::from_bytes(&genesis.coin_public_key)?;
-        Some(Self::new(whole, genesis.coin_shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?))
+        let combined = BlsPublicKey::from_bytes(&genesis.coin_public_key)?;
+        Some(Self::new(combined, genesis.coin_shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?))
     }
 
     /// Returns [`Genesis::coin_public_key`] and [`Genesis::coin_shares`].
     pub fn to_genesis(&self) -> (Bytes, Vec<Bytes>) {
         let bytes = |key: &BlsPublicKey| Bytes::copy_from_slice(&key.to_bytes());
-        (bytes(&self.whole), self.shares.iter().map(bytes).collect())
+        (bytes(&self.combined), self.shares.iter().map(bytes).collect())
     }
 
     /// Returns whether this is validator `index`'s share for this message. Takes about 1.1 ms.
@@ -179,7 +179,7 @@ impl CoinPublicKeys {
 
     /// Returns whether `signature` is the coin for this message. Takes about 0.8 ms.
     pub fn verify(&self, message: &[u8], signature: &BlsSignature) -> bool {
-        pairing::verify_kept(COIN_SUITE, &self.lines, message, &signature.0)
+        pairing::verify_prepared(COIN_SUITE, &self.lines, message, &signature.0)
     }
 
     /// Returns whether all keys are on one polynomial of degree exactly `threshold` − 1, with the whole key at 0. Then
@@ -200,7 +200,7 @@ impl CoinPublicKeys {
             return false;
         }
         let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 threshold coin, consistency of public keys");
-        let keys: Vec<_> = std::iter::once(self.whole).chain(self.shares.iter().copied()).map(|key| key.0).collect();
+        let keys: Vec<_> = std::iter::once(self.combined).chain(self.shares.iter().copied()).map(|key| key.0).collect();
         hasher.update(&(threshold as u64).to_le_bytes());
         keys.iter().for_each(|key| {
             hasher.update(&key.compress());
@@ -229,7 +229,7 @@ impl CoinPublicKeys {
 impl PartialEq for CoinPublicKeys {
     /// The key determines the lines.
     fn eq(&self, other: &Self) -> bool {
-        self.whole == other.whole && self.shares == other.shares
+        self.combined == other.combined && self.shares == other.shares
     }
 }
 
@@ -237,7 +237,7 @@ impl Eq for CoinPublicKeys {}
 
 impl std::fmt::Debug for CoinPublicKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CoinPublicKeys").field("whole", &self.whole).field("shares", &self.shares).finish()
+        f.debug_struct("CoinPublicKeys").field("whole", &self.combined).field("shares", &self.shares).finish()
     }
 }
 

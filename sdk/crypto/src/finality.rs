@@ -15,7 +15,7 @@ pub struct FinalBlock {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The header has another hash.
-    #[error("asked for block {expected}, the answer hashes to {found}")]
+    #[error("expected block {expected}, got a header with hash {found}")]
     Hash {
         /// Hash of the final block.
         expected: B256,
@@ -23,7 +23,7 @@ pub enum HeaderError {
         found: B256,
     },
     /// The header has the right hash, but its number differs from the certificate's.
-    #[error("block {expected} calls itself block {found}")]
+    #[error("expected block number {expected}, got {found}")]
     Number {
         /// Number from the certificate.
         expected: u64,

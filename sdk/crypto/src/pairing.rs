@@ -76,7 +76,7 @@ fn paired(suite: &[u8], key: &PublicKey, message: &[u8]) -> Option<blst_fp12> {
 }
 
 /// Like [`verify`], for a key with precomputed lines. The key must not be the identity.
-pub(crate) fn verify_kept(suite: &[u8], key: &Lines, message: &[u8], signature: &Signature) -> bool {
+pub(crate) fn verify_prepared(suite: &[u8], key: &Lines, message: &[u8], signature: &Signature) -> bool {
     is_signed(&key.miller_loop(&hash(suite, message)), signature)
 }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_is_blsts_own() {
+    fn results_match_blst() {
         let messages: [&[u8]; 3] = [b"", b"header", &[7; 300]];
         let suites = [SUITE, b"ANOTHER_SUITE_BLS12381G1_XMD:SHA-256_SSWU_RO_"];
         let mut valid = 0;
@@ -128,7 +128,7 @@ mod tests {
                 let (message, suite) = (messages[message], suites[suite]);
                 let expected = signature.verify(true, message, suite, &[], &public, true) == BLST_ERROR::BLST_SUCCESS;
                 assert_eq!(verify(suite, &public, message, &signature), expected);
-                assert_eq!(verify_kept(suite, &Lines::of(&public), message, &signature), expected);
+                assert_eq!(verify_prepared(suite, &Lines::of(&public), message, &signature), expected);
                 valid += usize::from(expected);
             }
         }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_the_identity_signed_nothing() {
+    fn identity_key_verifies_nothing() {
         let identity = blst_p2_affine::default().into();
         let signature = key(1).sign(b"header", SUITE, &[]);
         assert!(!verify(SUITE, &identity, b"header", &signature));

@@ -115,12 +115,12 @@ impl ShortCoefficients {
             let others = points.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, &other)| (other, other - points[i]));
             others.into_iter().try_fold((1i128, 1i128), |(numerator, denominator), (above, below)| {
                 let (numerator, denominator) = (numerator.checked_mul(above)?, denominator.checked_mul(below)?);
-                let common = greatest_divisor(numerator, denominator) * denominator.signum();
+                let common = gcd(numerator, denominator) * denominator.signum();
                 Some((numerator / common, denominator / common))
             })
         };
         let fractions: Vec<(i128, i128)> = (0..points.len()).map(fraction).collect::<Option<_>>()?;
-        let multiple = |all: i128, (_, one): &(i128, i128)| (all / greatest_divisor(all, *one)).checked_mul(*one);
+        let multiple = |all: i128, (_, one): &(i128, i128)| (all / gcd(all, *one)).checked_mul(*one);
         let denominator = fractions.iter().try_fold(1i128, multiple)?;
         let numerator = |(above, below): &(i128, i128)| i64::try_from(above.checked_mul(denominator / below)?).ok();
         let numerators = fractions.iter().map(numerator).collect::<Option<_>>()?;
@@ -129,7 +129,7 @@ impl ShortCoefficients {
 }
 
 /// Returns the greatest common divisor of two numbers that are not both zero.
-fn greatest_divisor(a: i128, b: i128) -> i128 {
+fn gcd(a: i128, b: i128) -> i128 {
     let (mut a, mut b) = (a.abs(), b.abs());
     while b != 0 {
         (a, b) = (b, a % b);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn short_coefficients_are_the_same_numbers() {
+    fn short_coefficients_are_equal() {
         for subset in 1u32..1 << 10 {
             assert_same(&(1..=10).filter(|point| subset >> (point - 1) & 1 == 1).collect::<Vec<u64>>());
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_four_validators_are_tiny() {
+    fn four_validators_have_small_coefficients() {
         let short = |points: &[u64]| ShortCoefficients::at_zero(points).unwrap();
         assert_eq!(short(&[1, 2, 3]), ShortCoefficients { numerators: vec![3, -3, 1], denominator: 1 });
         assert_eq!(short(&[1, 2, 4]), ShortCoefficients { numerators: vec![8, -6, 1], denominator: 3 });
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_cut_short() {
+    fn oversized_coefficients_are_rejected() {
         assert_eq!(ShortCoefficients::at_zero(&(1..=67).collect::<Vec<_>>()), None);
         assert_eq!(ShortCoefficients::at_zero(&(1..200).step_by(3).collect::<Vec<_>>()), None);
         assert_eq!(ShortCoefficients::at_zero(&[1 << 40, (1 << 40) + 1, (1 << 40) + 3, 1 << 50]), None);

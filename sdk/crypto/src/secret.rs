@@ -6,7 +6,7 @@ use alloy_primitives::hex;
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SecretError {
     /// Not hexadecimal of exactly this length.
-    #[error("a secret key is {bytes} bytes of hexadecimal")]
+    #[error("secret key: expected {bytes} bytes of hexadecimal")]
     Encoding {
         /// Number of bytes of this kind of key.
         bytes: usize,

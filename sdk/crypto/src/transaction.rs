@@ -73,7 +73,7 @@ impl VerifiedTransaction {
     /// Like [`Self::verify`], but does not verify a signature twice: `known` returns an earlier result by hash, if any.
     /// It is a hint only. Its result is used only if it has exactly these bytes and is for this chain; otherwise the
     /// transaction is verified.
-    pub fn verify_once(
+    pub fn verify_cached(
         transaction: Transaction,
         chain_id: u64,
         known: impl FnOnce(&B256) -> Option<Self>,

@@ -14,7 +14,7 @@ fn key(seed: u8) -> BlsSecretKey {
 }
 
 #[test]
-fn a_signature_holds_for_its_key_and_message() {
+fn signature_is_bound_to_key_and_message() {
     let signature = key(1).sign(b"header");
     assert!(bls_verify(&key(1).public(), b"header", &signature));
     assert!(!bls_verify(&key(1).public(), b"headers", &signature));
@@ -22,7 +22,7 @@ fn a_signature_holds_for_its_key_and_message() {
 }
 
 #[test]
-fn an_aggregate_holds_for_exactly_its_signers() {
+fn aggregate_is_bound_to_signers() {
     let signatures: Vec<_> = (1..=3).map(|i| key(i).sign(b"header")).collect();
     let sum = bls_aggregate(&signatures).unwrap();
     let keys: Vec<_> = (1..=4).map(|i| key(i).public()).collect();
@@ -36,7 +36,7 @@ fn an_aggregate_holds_for_exactly_its_signers() {
 }
 
 #[test]
-fn signatures_that_cancel_out_are_no_signature() {
+fn cancelling_signatures_are_rejected() {
     let signature = key(1).sign(b"header");
     let mut negated = signature.to_bytes();
     negated[0] ^= 0x20; // the sign of y
@@ -45,7 +45,7 @@ fn signatures_that_cancel_out_are_no_signature() {
 }
 
 #[test]
-fn what_is_combined_unchecked_verifies_only_as_the_sum_of_all_signatures() {
+fn unchecked_sum_verifies_only_as_whole() {
     let keys: Vec<_> = (1..=3).map(|i| key(i).public()).collect();
     let keys: Vec<_> = keys.iter().collect();
     let holds = |shares: &[[u8; 48]]| bls_combine(shares).filter(|sum| bls_verify_aggregate(&keys, b"header", sum));
@@ -69,7 +69,7 @@ fn what_is_combined_unchecked_verifies_only_as_the_sum_of_all_signatures() {
 }
 
 #[test]
-fn a_rogue_key_would_forge_and_cannot_prove_possession() {
+fn rogue_key_cannot_prove_possession() {
     // key(1) − victim: its aggregate with the victim's key is key(1), independent of the victim's signatures.
     let victim = key(2).public();
     let mut rogue = AggregatePublicKey::from_public_key(&PublicKey::uncompress(&key(1).public().to_bytes()).unwrap());
@@ -86,7 +86,7 @@ fn a_rogue_key_would_forge_and_cannot_prove_possession() {
 }
 
 #[test]
-fn a_proof_of_possession_is_not_a_signature_and_the_reverse() {
+fn possession_proof_is_not_signature() {
     let key = key(1);
     let bytes = key.public().to_bytes();
     assert!(!bls_verify(&key.public(), &bytes, &key.prove_possession()));
@@ -94,7 +94,7 @@ fn a_proof_of_possession_is_not_a_signature_and_the_reverse() {
 }
 
 #[test]
-fn only_compressed_points_of_the_group_that_are_not_the_identity_parse() {
+fn only_valid_group_points_parse() {
     let mut identity = [0u8; 48];
     identity[0] = 0xc0;
     assert_eq!(BlsSignature::from_bytes(&identity), None);
@@ -110,7 +110,7 @@ fn only_compressed_points_of_the_group_that_are_not_the_identity_parse() {
 }
 
 #[test]
-fn secrets_survive_as_text_and_are_not_printed() {
+fn secrets_round_trip_and_are_redacted() {
     let secret = key(1);
     let text = secret.to_hex();
     assert_eq!(BlsSecretKey::from_hex(&text).unwrap().public(), secret.public());

@@ -9,7 +9,7 @@ use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, Signer
 const HEADER: B256 = B256::repeat_byte(0xaa);
 
 #[test]
-fn a_quorum_certifies_and_one_less_does_not() {
+fn quorum_certifies_and_less_does_not() {
     let genesis = genesis(4);
     let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
     for signers in [&[0, 1, 2][..], &[1, 2, 3], &[0, 1, 2, 3]] {
@@ -20,7 +20,7 @@ fn a_quorum_certifies_and_one_less_does_not() {
 }
 
 #[test]
-fn claiming_a_signer_who_did_not_sign_is_found() {
+fn false_signer_is_detected() {
     let genesis = genesis(4);
     let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
     let signers = SignerBitmap(Bytes::from_static(&[0b0111]));
@@ -29,7 +29,7 @@ fn claiming_a_signer_who_did_not_sign_is_found() {
 }
 
 #[test]
-fn every_field_is_part_of_what_was_signed_or_of_what_is_expected() {
+fn every_field_is_verified() {
     let genesis = genesis(4);
     let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
     let good = certify(&genesis, &[0, 1, 2], 5, HEADER);
@@ -59,7 +59,7 @@ fn every_field_is_part_of_what_was_signed_or_of_what_is_expected() {
 }
 
 #[test]
-fn bitmaps_have_one_form() {
+fn bitmaps_are_canonical() {
     let genesis = genesis(4);
     let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
     let good = certify(&genesis, &[0, 1, 2], 5, HEADER);
@@ -70,7 +70,7 @@ fn bitmaps_have_one_form() {
 }
 
 #[test]
-fn a_quorum_of_zero_still_needs_a_signer() {
+fn zero_quorum_needs_signer() {
     let genesis = genesis(4);
     let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
     let nobody = certify(&genesis, &[], 5, HEADER);

@@ -13,7 +13,7 @@ fn shares_of(deal: &CoinDeal, signers: &[usize], message: &[u8]) -> Vec<(Validat
 }
 
 #[test]
-fn every_subset_of_threshold_shares_makes_the_same_coin() {
+fn threshold_subsets_give_same_coin() {
     let deal = deal_coin(4, 3, [1; 32]);
     let subsets: [&[usize]; 5] = [&[0, 1, 2], &[0, 1, 3], &[0, 2, 3], &[3, 2, 1], &[3, 0, 1, 2]];
     let coins: Vec<_> =
@@ -24,7 +24,7 @@ fn every_subset_of_threshold_shares_makes_the_same_coin() {
 }
 
 #[test]
-fn one_share_too_few_makes_nothing() {
+fn too_few_shares_give_no_coin() {
     let deal = deal_coin(4, 3, [1; 32]);
     let two = shares_of(&deal, &[1, 2], b"round");
     assert_eq!(deal.public.combine(3, &two), None);
@@ -41,7 +41,7 @@ fn one_share_too_few_makes_nothing() {
 }
 
 #[test]
-fn a_forged_share_spoils_the_coin_and_is_found_singly() {
+fn forged_share_is_detected() {
     let deal = deal_coin(4, 3, [1; 32]);
     let message = b"round";
     let other_deal = deal_coin(4, 3, [2; 32]);
@@ -63,7 +63,7 @@ fn a_forged_share_spoils_the_coin_and_is_found_singly() {
 }
 
 #[test]
-fn bytes_that_are_no_point_are_passed_over() {
+fn invalid_points_are_ignored() {
     let deal = deal_coin(4, 3, [1; 32]);
     let mut shares = vec![(ValidatorIndex(0), CoinShare([0xab; 48]))];
     shares.extend(shares_of(&deal, &[1, 2, 3], b"round"));
@@ -73,7 +73,7 @@ fn bytes_that_are_no_point_are_passed_over() {
 }
 
 #[test]
-fn shares_that_are_points_outside_of_the_group_make_no_coin() {
+fn shares_outside_subgroup_give_no_coin() {
     let deal = deal_coin(4, 3, [1; 32]);
     // The last coefficient is one, so no added error disappears. A pairing does not detect `torsion`.
     let true_share = deal.shares[2].sign(b"round").0;
@@ -86,14 +86,14 @@ fn shares_that_are_points_outside_of_the_group_make_no_coin() {
 }
 
 #[test]
-fn a_single_validator_tosses_alone() {
+fn single_validator_coin() {
     let deal = deal_coin(1, 1, [1; 32]);
     let coin = deal.public.combine(1, &shares_of(&deal, &[0], b"round")).unwrap();
     assert!(deal.public.verify(b"round", &coin));
 }
 
 #[test]
-fn a_share_is_not_a_header_signature() {
+fn share_is_not_header_signature() {
     let deal = deal_coin(1, 1, [1; 32]);
     let text = deal.shares[0].to_hex();
     let same_scalar = corniche_crypto::BlsSecretKey::from_hex(&text[4..]).unwrap();
@@ -101,7 +101,7 @@ fn a_share_is_not_a_header_signature() {
 }
 
 #[test]
-fn shares_survive_as_text_and_are_not_printed() {
+fn shares_round_trip_and_are_redacted() {
     let share = &deal_coin(4, 3, [1; 32]).shares[2];
     let text = share.to_hex();
     let read = CoinSecretShare::from_hex(&text).unwrap();
@@ -111,7 +111,7 @@ fn shares_survive_as_text_and_are_not_printed() {
 }
 
 #[test]
-fn the_keys_of_different_seeds_share_nothing() {
+fn different_seeds_give_different_keys() {
     let (one, two) = (deal_coin(4, 3, [1; 32]), deal_coin(4, 3, [2; 32]));
     assert_ne!(one.public.to_genesis().0, two.public.to_genesis().0);
     assert_eq!(one.public, deal_coin(4, 3, [1; 32]).public, "and the same seed deals the same");
@@ -121,7 +121,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_threshold_of_any_committee_agrees(
+    fn any_threshold_and_committee_agree(
         (n, threshold, first, second) in (1usize..=13).prop_flat_map(|n| {
             let all: Vec<usize> = (0..n).collect();
             (1..=n).prop_flat_map(move |threshold| {

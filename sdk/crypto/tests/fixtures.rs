@@ -15,7 +15,7 @@ fn domain() -> Domain {
 }
 
 #[test]
-fn what_validators_sign() {
+fn signed_bytes() {
     let encoded = wire::encode(&(&domain(), &0x0102_0304u32));
     frozen(
         "domain encoding",
@@ -57,7 +57,7 @@ fn bls_keys_and_signatures() {
 }
 
 #[test]
-fn the_dealt_coin() {
+fn dealt_coin() {
     let deal = deal_coin(4, 3, [1; 32]);
     let (whole, shares) = deal.public.to_genesis();
     frozen(
@@ -84,7 +84,7 @@ fn the_dealt_coin() {
 }
 
 #[test]
-fn the_digest_is_blake3() {
+fn digest_is_blake3() {
     // The hash of the empty input, from blake3's specification.
     frozen(
         "blake3",

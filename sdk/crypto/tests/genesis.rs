@@ -17,14 +17,14 @@ fn of_validator(validator: u16, field: &'static str) -> impl Fn(&GenesisKeyError
 }
 
 #[test]
-fn sound_keys_pass_at_every_small_size() {
+fn valid_keys_pass_at_small_sizes() {
     for n in 1..=7 {
         assert_eq!(verify_genesis(&genesis(n)), Ok(()), "{n} validators");
     }
 }
 
 #[test]
-fn keys_must_be_keys_and_nobody_elses() {
+fn invalid_or_duplicate_keys_are_rejected() {
     // The identity would verify signatures of any message.
     let identity = B256::with_last_byte(1);
     let identity = B256::new(std::array::from_fn(|i| identity[31 - i]));
@@ -40,7 +40,7 @@ fn keys_must_be_keys_and_nobody_elses() {
 }
 
 #[test]
-fn a_bls_key_without_its_proof_is_refused() {
+fn bls_key_needs_possession_proof() {
     let stolen = refused(|g| g.validators[1].bls_proof = g.validators[2].bls_proof.clone());
     assert!(of_validator(1, "bls_proof")(&stolen), "{stolen}");
     let signature = bls_key(1).sign(&bls_key(1).public().to_bytes()).to_bytes();
@@ -49,7 +49,7 @@ fn a_bls_key_without_its_proof_is_refused() {
 }
 
 #[test]
-fn coin_keys_must_belong_together_under_the_quorum() {
+fn coin_keys_must_match_quorum() {
     assert_eq!(refused(|g| g.coin_public_key = vec![7; 96].into()), GenesisKeyError::CoinKey);
     assert_eq!(refused(|g| g.coin_shares.swap(0, 1)), GenesisKeyError::CoinInconsistent);
     assert_eq!(refused(|g| g.coin_shares[3] = g.coin_public_key.clone()), GenesisKeyError::CoinInconsistent);
@@ -61,7 +61,7 @@ fn coin_keys_must_belong_together_under_the_quorum() {
 }
 
 #[test]
-fn a_coin_that_fewer_could_toss_is_refused() {
+fn coin_with_low_threshold_is_rejected() {
     let too_low = |g: &mut Genesis| (g.coin_public_key, g.coin_shares) = deal_coin(4, 2, [9; 32]).public.to_genesis();
     assert_eq!(refused(too_low), GenesisKeyError::CoinInconsistent);
 }

@@ -5,7 +5,7 @@ use corniche_crypto::{EthereumKey, SignatureError, VerifiedTransaction, allow_im
 use corniche_types::{Address, B256, Transaction, U256};
 
 #[test]
-fn nobody_is_impersonated_where_nobody_allowed_it() {
+fn impersonation_is_off_by_default() {
     let transaction = TxEip1559 { chain_id: 7, gas_limit: 21_000, ..TxEip1559::default() };
     let verify = |sender| {
         let raw = impersonate(transaction.clone(), sender);

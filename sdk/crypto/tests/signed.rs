@@ -9,7 +9,7 @@ fn domain() -> Domain {
 }
 
 #[test]
-fn a_signature_holds_in_its_own_domain_only() {
+fn signature_is_bound_to_domain() {
     let key = ConsensusKey::from_seed([1; 32]);
     let signed = Signed::sign(5u64, &key, &domain());
     assert_eq!(*signed.clone().verify(&key.public_key(), &domain()).unwrap(), 5);
@@ -28,7 +28,7 @@ fn a_signature_holds_in_its_own_domain_only() {
 }
 
 #[test]
-fn own_messages_need_no_checking_and_are_the_same() {
+fn own_messages_skip_verification() {
     let key = ConsensusKey::from_seed([1; 32]);
     let own = Signed::sign_verified(5u64, &key, &domain());
     assert_eq!(own.signed(), &Signed::sign(5u64, &key, &domain()));
@@ -36,7 +36,7 @@ fn own_messages_need_no_checking_and_are_the_same() {
 }
 
 #[test]
-fn keys_of_small_order_and_other_bytes_are_no_public_keys() {
+fn rejects_invalid_public_keys() {
     // The identity, and a point of order 8: they would verify signatures of any message.
     let mut identity = [0u8; 32];
     identity[0] = 1;
@@ -52,7 +52,7 @@ fn keys_of_small_order_and_other_bytes_are_no_public_keys() {
 }
 
 #[test]
-fn the_public_key_of_rfc_8032_test_1() {
+fn rfc_8032_test_1_public_key() {
     let key = ConsensusKey::from_hex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60").unwrap();
     assert_eq!(key.public(), alloy_primitives::b256!("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"));
     assert!(!format!("{key:?}").contains("9d61"), "the secret is never printed");
@@ -60,7 +60,7 @@ fn the_public_key_of_rfc_8032_test_1() {
 }
 
 #[test]
-fn an_encoding_has_nothing_after_it() {
+fn rejects_trailing_bytes() {
     let signed = Signed::sign(vec![1u8, 2], &ConsensusKey::from_seed([1; 32]), &domain());
     let mut bytes = wire::encode(&signed);
     assert_eq!(wire::decode::<Signed<Vec<u8>>>(&bytes).unwrap(), signed);
@@ -70,7 +70,7 @@ fn an_encoding_has_nothing_after_it() {
 
 proptest! {
     #[test]
-    fn a_changed_bit_of_payload_or_signature_is_found(payload: Vec<u8>, seed: [u8; 32], bit: prop::sample::Index) {
+    fn changed_bit_is_detected(payload: Vec<u8>, seed: [u8; 32], bit: prop::sample::Index) {
         let key = ConsensusKey::from_seed(seed);
         let signed = Signed::sign(payload, &key, &domain());
         let mut bytes = wire::encode(&signed);

@@ -44,7 +44,7 @@ fn eip1559(chain_id: u64) -> TxEip1559 {
 
 /// The result never depends on `known`, and never is another transaction.
 #[test]
-fn what_is_said_to_be_known_never_makes_another_transaction_valid() {
+fn cache_never_validates_other_transaction() {
     let decode = |raw: &Bytes| Transaction::decode(raw.clone()).expect("it decodes");
     let signed = key(1).sign(eip1559(7));
     // The last byte belongs to `s`; a change of it gives another sender, or none.
@@ -60,11 +60,11 @@ fn what_is_said_to_be_known_never_makes_another_transaction_valid() {
     for raw in &candidates {
         let honest = verify(raw, 7).map(|verified| (verified.sender(), verified.hash()));
         for liar in &verified {
-            let answer = VerifiedTransaction::verify_once(decode(raw), 7, |_| Some(liar.clone()));
+            let answer = VerifiedTransaction::verify_cached(decode(raw), 7, |_| Some(liar.clone()));
             assert_eq!(answer.map(|verified| (verified.sender(), verified.hash())), honest, "{raw}");
         }
     }
-    let again = VerifiedTransaction::verify_once(decode(&signed), 7, |hash| {
+    let again = VerifiedTransaction::verify_cached(decode(&signed), 7, |hash| {
         assert_eq!(*hash, keccak256(&signed));
         Some(verified[0].clone())
     });
@@ -73,7 +73,7 @@ fn what_is_said_to_be_known_never_makes_another_transaction_valid() {
 }
 
 #[test]
-fn the_example_of_eip_155_comes_out_byte_for_byte() {
+fn eip_155_example() {
     let raw = key(0x46).sign(legacy(Some(1)));
     let expected = hex!(
         "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc\
@@ -89,7 +89,7 @@ fn the_example_of_eip_155_comes_out_byte_for_byte() {
 }
 
 #[test]
-fn a_mainnet_eip_1559_transaction_has_its_known_sender_and_hash() {
+fn mainnet_eip_1559_transaction() {
     let transaction = TxEip1559 {
         chain_id: 1,
         nonce: 0x42,
@@ -122,14 +122,14 @@ where
 }
 
 #[test]
-fn the_well_known_development_key_has_its_well_known_address() {
+fn development_key_has_known_address() {
     let key = EthereumKey::from_hex("0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80\n").unwrap();
     assert_eq!(key.address(), address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
     assert_eq!(format!("{key:?}"), "EthereumKey(0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266)", "the secret is never printed");
 }
 
 #[test]
-fn all_three_types_are_recovered_to_their_signer() {
+fn all_types_recover_signer() {
     let key = key(3);
     let access_list = TxEip2930 { chain_id: 5, gas_limit: 30_000, gas_price: 7, ..TxEip2930::default() };
     for raw in [key.sign(legacy(Some(5))), key.sign(access_list), key.sign(eip1559(5))] {
@@ -138,7 +138,7 @@ fn all_three_types_are_recovered_to_their_signer() {
 }
 
 #[test]
-fn another_chain_is_refused_and_named() {
+fn wrong_chain_is_rejected() {
     for raw in [key(1).sign(legacy(Some(7))), key(1).sign(eip1559(7))] {
         let refusal = verify(&raw, 8).unwrap_err();
         assert_eq!(refusal, SignatureError::InvalidChainId { have: 7, want: 8 });
@@ -147,14 +147,14 @@ fn another_chain_is_refused_and_named() {
 }
 
 #[test]
-fn a_legacy_transaction_without_replay_protection_is_refused() {
+fn rejects_unprotected_legacy_transaction() {
     let refusal = verify(&key(1).sign(legacy(None)), 1).unwrap_err();
     assert_eq!(refusal, SignatureError::Unprotected);
     assert!(refusal.to_string().contains("replay-protected (EIP-155)"), "{refusal}");
 }
 
 #[test]
-fn the_malleable_twin_of_a_signature_is_refused() {
+fn rejects_high_s_signature() {
     let transaction = eip1559(1);
     let hash = alloy_consensus::SignableTransaction::signature_hash(&transaction);
     let signature = key(1).sign_hash(hash);
@@ -165,7 +165,7 @@ fn the_malleable_twin_of_a_signature_is_refused() {
 }
 
 #[test]
-fn the_largest_low_s_is_not_high() {
+fn largest_low_s_is_accepted() {
     let half = ORDER >> 1;
     let at = Signature::new(U256::from(1), half, false);
     let above = Signature::new(U256::from(1), half + U256::from(1), false);
@@ -174,7 +174,7 @@ fn the_largest_low_s_is_not_high() {
 }
 
 #[test]
-fn degenerate_signatures_recover_nobody() {
+fn rejects_degenerate_signatures() {
     let one = U256::from(1);
     for (r, s) in [(U256::ZERO, one), (one, U256::ZERO), (ORDER, one), (U256::MAX, one), (U256::ZERO, U256::ZERO)] {
         assert_eq!(
@@ -187,7 +187,7 @@ fn degenerate_signatures_recover_nobody() {
 }
 
 #[test]
-fn zero_and_the_order_are_no_keys() {
+fn rejects_zero_and_order_as_keys() {
     assert!(EthereumKey::from_bytes(&[0; 32]).is_err());
     assert!(EthereumKey::from_bytes(&ORDER.to_be_bytes()).is_err());
     assert!(EthereumKey::from_hex("0x1234").is_err());
@@ -195,7 +195,7 @@ fn zero_and_the_order_are_no_keys() {
 
 proptest! {
     #[test]
-    fn signing_then_verifying_finds_the_signer(secret: [u8; 32], nonce: u64, fee: u64, value: u128, input: Vec<u8>) {
+    fn sign_and_verify_round_trip(secret: [u8; 32], nonce: u64, fee: u64, value: u128, input: Vec<u8>) {
         prop_assume!(EthereumKey::from_bytes(&secret).is_ok());
         let key = EthereumKey::from_bytes(&secret).unwrap();
         let transaction = TxEip1559 { nonce, max_fee_per_gas: fee.into(), value: U256::from(value), input: input.into(), ..eip1559(3) };
@@ -208,7 +208,7 @@ proptest! {
 
     /// After a flip of any bit, the transaction is refused or has another sender.
     #[test]
-    fn a_changed_bit_never_keeps_the_sender(bit in 0usize..100 * 8) {
+    fn changed_bit_changes_sender(bit in 0usize..100 * 8) {
         let key = key(9);
         let mut raw = key.sign(eip1559(3)).to_vec();
         let bit = bit % (raw.len() * 8);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { parseEther } from 'viem';
 import { abi, bytecode } from '../../../testnet/e2e/lib/contracts.js';
-import { story, underEveryEngine } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork, underEveryEngine } from '../../../testnet/e2e/lib/network.js';
 
 export { until } from '../../../testnet/e2e/lib/until.js';
 export * from './traces.js';
@@ -39,7 +39,7 @@ export const STATIONS = [
  */
 export function tour(client, visit, { skip = false } = {}) {
   underEveryEngine(`the tour with ${client}`, { timeout: 120_000, skip }, async (t, engine) => {
-    const { network, step } = await story(t, { dev: true, engine });
+    const { network, step } = await withNetwork(t, { dev: true, engine });
     const [node] = network.nodes;
     const { result: document } = await node.call('rpc_discover');
     const served = new Set(document.methods.map(({ name }) => name));

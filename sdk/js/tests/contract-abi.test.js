@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { bytesToHex, concatHex, createPublicClient, getContract, http, zeroAddress } from 'viem';
 import { abi, packed, wasm } from '../../../testnet/e2e/lib/contracts.js';
-import { story } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork } from '../../../testnet/e2e/lib/network.js';
 import { carrying, plain, project } from '../lib/package.js';
 import { supply, token } from '../lib/tour.js';
 
@@ -15,7 +15,7 @@ const EMPTY = Uint8Array.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
 const compressed = (module) => concatHex(['0xeff00000', bytesToHex(brotliCompressSync(module))]);
 
 test('the ABI in a contract', { timeout: 120_000 }, async (t) => {
-  const { network, step } = await story(t, { dev: true });
+  const { network, step } = await withNetwork(t, { dev: true });
   const [node] = network.nodes;
   const [owner, friend] = network.accounts;
   const { installed } = await project(t);

@@ -11,7 +11,7 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { createPublicClient, http, keccak256 } from 'viem';
 import { packed as packedModule, wasm } from '../../../testnet/e2e/lib/contracts.js';
-import { corniche, story } from '../../../testnet/e2e/lib/network.js';
+import { corniche, withNetwork } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
 import { SOURCES, carrying, compile, node as run, programs, project } from '../lib/package.js';
 import { supply, token } from '../lib/tour.js';
@@ -21,7 +21,7 @@ const load = ({ installed }) => import(pathToFileURL(join(installed, 'dist/index
 test('the package and what its README says', { timeout: 120_000 }, async (t) => {
   const data = mkdtempSync(join(tmpdir(), 'corniche-readme-'));
   t.after(() => rmSync(data, { recursive: true }));
-  const { network, step } = await story(t, { dev: true, flags: ['--data', data] });
+  const { network, step } = await withNetwork(t, { dev: true, flags: ['--data', data] });
   const [node] = network.nodes;
   const { folder, packed } = await project(t);
 
@@ -91,7 +91,7 @@ const expected = {
 };
 
 test('every action, on four validators', { timeout: 120_000 }, async (t) => {
-  const { network, step } = await story(t, { validators: 4 });
+  const { network, step } = await withNetwork(t, { validators: 4 });
   const [node] = network.nodes;
   const [sender, friend] = network.accounts;
   const own = await load(await project(t));

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import Ajv from 'ajv';
 import WebSocket from 'ws';
 import { encodeFunctionData } from 'viem';
-import { story, underEveryEngine } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork, underEveryEngine } from '../../../testnet/e2e/lib/network.js';
 import { eip1559, unprotected } from '../../../testnet/e2e/lib/transactions.js';
 import { Random, Requests } from '../lib/random.js';
 import { MULTICALL3, multicall3Abi, supply, token } from '../lib/tour.js';
@@ -29,7 +29,7 @@ const documented = new Set(
 );
 
 underEveryEngine(`random calls (seed ${seed})`, { timeout: (seconds + 240) * 1000 }, async (t, engine) => {
-  const { network, step } = await story(t, { dev: true, engine });
+  const { network, step } = await withNetwork(t, { dev: true, engine });
   const [node] = network.nodes;
   const { result: document } = await node.call('rpc_discover');
   // Excludes methods that move a development chain's clock, mine thousands of blocks or revert, because they would

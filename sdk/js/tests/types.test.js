@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
-import { story } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork } from '../../../testnet/e2e/lib/network.js';
 import { typesOf } from '../types/generate.js';
 
 const at = (path) => fileURLToPath(new URL(`../types/${path}`, import.meta.url));
@@ -21,7 +21,7 @@ function compiled(...flags) {
 }
 
 test('types of the RPC', { timeout: 120_000 }, async (t) => {
-  const { network, step } = await story(t, { dev: true });
+  const { network, step } = await withNetwork(t, { dev: true });
   const [node] = network.nodes;
 
   await step("the file is what the node's document gives", async () => {

@@ -6,12 +6,12 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { decodeErrorResult, numberToHex, verifyMessage, verifyTypedData } from 'viem';
-import { story } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork } from '../../../testnet/e2e/lib/network.js';
 import { missing, open } from '../lib/browser.js';
 import { supply, token } from '../lib/tour.js';
 
 test('a wallet in a browser adds the network, signs and sends', { timeout: 120_000, skip: missing }, async (t) => {
-  const { network, step } = await story(t, { dev: true });
+  const { network, step } = await withNetwork(t, { dev: true });
   const [node] = network.nodes;
   const [owner, friend] = network.accounts;
   const page = await open(t, { '/': '<!doctype html><script src="dapp.js"></script>', '/dapp.js': await bundle() });

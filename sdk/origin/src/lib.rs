@@ -25,7 +25,7 @@ impl Origin {
     }
 
     /// The site of an origin that shares it with others; `None` for IPv4.
-    pub fn site_of_many(self) -> Option<Site> {
+    pub fn shared_site(self) -> Option<Site> {
         self.0.is_ipv6().then(|| self.site())
     }
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_one_client_can_choose_from_are_one_origin() {
+    fn ipv6_64_is_one_origin() {
         let origin = |text: &str| Origin::of(text.parse().unwrap());
         assert_eq!(origin("2001:db8:0:1::1"), origin("2001:db8:0:1:ffff::2"));
         assert_ne!(origin("2001:db8:0:1::1"), origin("2001:db8:0:2::1"));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_loopback() {
+    fn loopback_is_detected() {
         for (address, loopback) in
             [("127.0.0.1", true), ("::1", true), ("::ffff:127.0.0.1", true), ("192.0.2.1", false), ("2001:db8::1", false)]
         {

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_client_is_the_last_address_that_is_no_trusted_proxy() {
+    fn client_is_last_untrusted_address() {
         let proxies: Vec<Proxy> = ["127.0.0.1", "10.0.0.0/8", "2001:db8::/32"].map(|text| text.parse().unwrap()).into();
         for (peer, lines, expected) in [
             ("198.51.100.1", &["203.0.113.1"][..], "198.51.100.1"),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_an_address_or_a_network() {
+    fn proxy_parses_address_or_network() {
         for text in ["", "proxy.example", "10.0.0.0/33", "10.0.0.0/8/8", "127.0.0.1:80"] {
             let error = text.parse::<Proxy>().unwrap_err();
             assert!(error.contains("expected an address (192.0.2.1) or a network (192.0.2.0/24)"), "{error}");

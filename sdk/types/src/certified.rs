@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_readable_is_what_was_written_last_into_its_slot() {
+    fn readable_hash_is_latest_in_slot() {
         for running in [0, 1, 64, 65, 66, 200, WINDOW + 63, WINDOW + 64, WINDOW + 65, WINDOW + 66, 3 * WINDOW] {
             let mut slots = std::collections::BTreeMap::new();
             for number in (0..running).filter_map(written_by) {
@@ -62,14 +62,14 @@ mod tests {
 
     /// The rule of EIP-2935: the number modulo 8,191, as a word.
     #[test]
-    fn slots_are_those_of_eip_2935() {
+    fn slots_match_eip_2935() {
         for (number, slot) in [(0, 0), (1, 1), (256, 256), (8_190, 8_190), (8_191, 0), (8_192, 1), (u64::MAX, 4_095)] {
             assert_eq!(super::slot(number), B256::from(U256::from(slot)), "{number}");
         }
     }
 
     #[test]
-    fn what_blocks_will_write_is_what_was_not_written() {
+    fn unwritten_range_is_complement() {
         for head in 0..200 {
             let written: Vec<u64> = (0..=head).filter_map(written_by).collect();
             let all: Vec<u64> = written.into_iter().chain(unwritten(head)).collect();

@@ -130,7 +130,7 @@ impl Genesis {
 
     /// Formats the genesis over several lines, for [`Self::from_json`].
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a genesis has no map key that is not a string")
+        serde_json::to_string_pretty(self).expect("all map keys of a genesis are strings")
     }
 
     fn check(&self) -> Result<(), GenesisError> {
@@ -198,7 +198,10 @@ impl Genesis {
         if self.accounts.get(&certified::ADDRESS).is_some_and(|account| !account.code.is_empty() || !account.storage.is_empty())
         {
             let address = certified::ADDRESS;
-            return refuse("accounts", format!("have code or storage at {address}, where hashes of certified headers lie"));
+            return refuse(
+                "accounts",
+                format!("have code or storage at {address}, where hashes of certified headers are stored"),
+            );
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_term_counts_as_ethereum_counts_it() {
+    fn intrinsic_gas_matches_ethereum() {
         assert_eq!(intrinsic_gas(false, &[], &[]), 21_000);
         assert_eq!(intrinsic_gas(false, &[0, 0, 1], &[]), 21_000 + 4 + 4 + 16);
         assert_eq!(intrinsic_gas(true, &[], &[]), 53_000);

@@ -51,9 +51,9 @@ pub const BRANCH: &[u8; 32] = b"corniche state tree v1 branch   ";
 pub const MAX_DEPTH: usize = 256;
 
 /// First byte of the end of a path.
-const NOTHING: u8 = 0;
-const FOUND: u8 = 1;
-const ANOTHER: u8 = 2;
+const END_EMPTY: u8 = 0;
+const END_FOUND: u8 = 1;
+const END_OTHER: u8 = 2;
 
 /// Position of a value in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,28 +104,28 @@ pub enum Terminal {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
     /// The list is not the encoding of a proof, or a slot's value has the wrong length.
-    #[error("a proof has at most {MAX_DEPTH} siblings of 32 bytes each, and then what its path ends at")]
+    #[error("malformed proof: expected at most {MAX_DEPTH} siblings of 32 bytes, then the end of the path")]
     Malformed,
     /// The proof is for another state, or invalid.
-    #[error("the proof leads to root {found}, the header has {expected}")]
-    OtherRoot {
+    #[error("expected root {expected}, got {found}")]
+    RootMismatch {
         /// The state root to verify against.
         expected: B256,
         /// The root computed from the proof.
         found: B256,
     },
     /// It proves another key, and nothing about the requested one.
-    #[error("the path ends at a key of another prefix")]
-    OtherPrefix,
+    #[error("the path ends at a key with another prefix")]
+    WrongKey,
     /// The value does not decode as an account.
-    #[error("the value is no account")]
-    NoAccount,
+    #[error("the value is not an account")]
+    InvalidAccount,
 }
 
 /// Returns the account at `address` in the state with this root; `None` if it does not exist.
 pub fn verify_account(root: &B256, address: &Address, proof: &[Bytes]) -> Result<Option<Account>, ProofError> {
     let value = verify(root, &TreeKey::account(address), proof)?;
-    value.map(|value| Account::try_from_slice(value).map_err(|_| ProofError::NoAccount)).transpose()
+    value.map(|value| Account::try_from_slice(value).map_err(|_| ProofError::InvalidAccount)).transpose()
 }
 
 /// Returns the word in a slot in the state with this root; zero if it was never written.
@@ -140,10 +140,10 @@ fn verify<'p>(root: &B256, key: &TreeKey, proof: &'p [Bytes]) -> Result<Option<&
     let (proof, value) = Proof::from_parts(key, proof)?;
     let found = proof.root(key);
     if found != *root {
-        return Err(ProofError::OtherRoot { expected: *root, found });
+        return Err(ProofError::RootMismatch { expected: *root, found });
     }
-    if !proof.answers(key, value) {
-        return Err(ProofError::OtherPrefix);
+    if !proof.proves(key, value) {
+        return Err(ProofError::WrongKey);
     }
     Ok(value)
 }
@@ -152,15 +152,15 @@ impl Proof {
     /// Returns whether the tree with this root has exactly `value` at `key`. `None` checks for absence.
     #[must_use]
     pub fn verify(&self, root: &B256, key: &TreeKey, value: Option<&[u8]>) -> bool {
-        self.siblings.len() <= MAX_DEPTH && self.answers(key, value) && self.root(key) == *root
+        self.siblings.len() <= MAX_DEPTH && self.proves(key, value) && self.root(key) == *root
     }
 
     /// Encodes the proof for `eth_getProof`; `value` is the value at `key`.
     pub fn to_parts(&self, key: &TreeKey, value: &[u8]) -> Vec<Bytes> {
         let end = match &self.terminal {
-            Terminal::Empty => vec![NOTHING],
-            Terminal::Leaf { key: found, .. } if *found == key.0 => [&[FOUND], value].concat(),
-            Terminal::Leaf { key: found, value_hash } => [&[ANOTHER], found.as_slice(), value_hash.as_slice()].concat(),
+            Terminal::Empty => vec![END_EMPTY],
+            Terminal::Leaf { key: found, .. } if *found == key.0 => [&[END_FOUND], value].concat(),
+            Terminal::Leaf { key: found, value_hash } => [&[END_OTHER], found.as_slice(), value_hash.as_slice()].concat(),
         };
         let siblings = self.siblings.iter().map(|sibling| Bytes::copy_from_slice(sibling.as_slice()));
         siblings.chain([end.into()]).collect()
@@ -175,9 +175,9 @@ impl Proof {
         let hash = |bytes: &[u8]| B256::try_from(bytes).map_err(|_| ProofError::Malformed);
         let siblings = siblings.iter().map(|sibling| hash(sibling)).collect::<Result<_, _>>()?;
         let (terminal, value) = match end.split_first() {
-            Some((&NOTHING, [])) => (Terminal::Empty, None),
-            Some((&FOUND, value)) => (Terminal::Leaf { key: key.0, value_hash: value_hash(value) }, Some(value)),
-            Some((&ANOTHER, leaf)) => {
+            Some((&END_EMPTY, [])) => (Terminal::Empty, None),
+            Some((&END_FOUND, value)) => (Terminal::Leaf { key: key.0, value_hash: value_hash(value) }, Some(value)),
+            Some((&END_OTHER, leaf)) => {
                 let (key, value_hash) = leaf.split_at_checked(32).ok_or(ProofError::Malformed)?;
                 (Terminal::Leaf { key: hash(key)?, value_hash: hash(value_hash)? }, None)
             }
@@ -187,7 +187,7 @@ impl Proof {
     }
 
     /// Returns whether the end of the path proves the claim about `key`.
-    fn answers(&self, key: &TreeKey, value: Option<&[u8]>) -> bool {
+    fn proves(&self, key: &TreeKey, value: Option<&[u8]>) -> bool {
         match (&self.terminal, value) {
             (Terminal::Empty, None) => true,
             (Terminal::Empty, Some(_)) => false,
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_short_way_of_hashing_is_blake3() {
+    fn short_hash_matches_blake3() {
         let bytes: Vec<u8> = (0..64).map(|number: u8| number.wrapping_mul(7)).collect();
         for length in 0..=64 {
             let expected = B256::from(*blake3::keyed_hash(VALUE, &bytes[..length]).as_bytes());
@@ -267,7 +267,7 @@ mod tests {
 
     /// A hand-built tree of two leaves: presence and absence are proved, and every changed byte is detected.
     #[test]
-    fn what_is_and_what_is_not() {
+    fn inclusion_and_exclusion_proofs() {
         let (rich, poor) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let account = Account { nonce: 7, ..Account::default() };
         let (slot, word) = (B256::repeat_byte(9), B256::repeat_byte(0x77));
@@ -301,7 +301,7 @@ mod tests {
         }
         assert_eq!(verify_account(&root, &rich, &[]), Err(ProofError::Malformed));
         assert_eq!(verify_account(&root, &rich, &vec![Bytes::from(vec![0; 32]); 258]), Err(ProofError::Malformed));
-        assert!(matches!(verify_account(&root, &rich, &[Bytes::from(vec![0])]), Err(ProofError::OtherRoot { .. })));
+        assert!(matches!(verify_account(&root, &rich, &[Bytes::from(vec![0])]), Err(ProofError::RootMismatch { .. })));
         assert!(verify_account(&root, &poor, &shown).is_err(), "it is another one's");
     }
 }

@@ -9,7 +9,7 @@ pub const VERSION: u8 = 1;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum WireError {
     /// The version byte is missing, or the version is not supported.
-    #[error("encoding version {found:?}, this build reads {VERSION}")]
+    #[error("expected encoding version {VERSION}, got {found:?}")]
     Version {
         /// The first byte; `None` if there are no bytes.
         found: Option<u8>,

@@ -26,7 +26,7 @@ fn block_and_header() {
 
 /// The header is the list of London's 16 fields, written by hand, without other fields.
 #[test]
-fn a_header_is_sixteen_fields_of_rlp() {
+fn header_has_sixteen_rlp_fields() {
     let string = |bytes: &[u8]| match bytes {
         [byte] if *byte < 0x80 => vec![*byte],
         bytes if bytes.len() < 56 => [&[0x80 + bytes.len() as u8], bytes].concat(),
@@ -96,7 +96,7 @@ fn resume_point() {
 }
 
 #[test]
-fn ordering_record_of_a_later_version() {
+fn ordering_record_version_2() {
     let record = corniche_types::OrderingRecord { protocol_version: 2, ..ordering() };
     let (first, later) = (ordering().encode(), record.encode());
     // Version byte, marker and version, followed by the previous record.
@@ -111,7 +111,7 @@ fn ordering_record_of_a_later_version() {
 }
 
 #[test]
-fn committee_hash_covers_the_genesis_from_version_2_on() {
+fn committee_hash_covers_genesis_since_version_2() {
     let other = |genesis: corniche_types::Genesis| corniche_types::Genesis { accounts: Default::default(), ..genesis };
     let first = genesis();
     assert_eq!(first.protocol_version, 1);
@@ -123,7 +123,7 @@ fn committee_hash_covers_the_genesis_from_version_2_on() {
 }
 
 #[test]
-fn upgrades_choose_rules_by_height_and_stay_out_of_the_hash() {
+fn upgrades_are_excluded_from_genesis_hash() {
     use corniche_types::{Genesis, Height, Upgrade};
     let plain = genesis();
     let upgraded = Genesis { upgrades: vec![Upgrade { height: 100, protocol_version: 2 }], ..plain.clone() };

@@ -41,7 +41,7 @@ fn has_one_encoding<T: BorshSerialize + BorshDeserialize>(value: &T, bit: Index)
 }
 
 #[test]
-fn one_of_each_travels() {
+fn every_type_round_trips() {
     travels(&common::block());
     travels(&common::ordering());
     travels(&common::certificate());
@@ -51,7 +51,7 @@ fn one_of_each_travels() {
 }
 
 #[test]
-fn a_genesis_file_reads_back_and_its_hash_ignores_formatting() {
+fn genesis_hash_ignores_formatting() {
     let genesis = common::genesis();
     let text = genesis.to_json();
     assert_eq!(Genesis::from_json(&text).unwrap(), genesis);
@@ -62,7 +62,7 @@ fn a_genesis_file_reads_back_and_its_hash_ignores_formatting() {
 }
 
 #[test]
-fn the_genesis_hash_covers_every_field() {
+fn genesis_hash_covers_every_field() {
     type Change = fn(&mut Genesis);
     let changes: [Change; 16] = [
         |g| g.protocol_version = 2,
@@ -90,7 +90,7 @@ fn the_genesis_hash_covers_every_field() {
 }
 
 #[test]
-fn senseless_genesis_files_are_refused_by_field() {
+fn invalid_genesis_names_field() {
     type Change = fn(&mut Genesis);
     let changes: [(&str, Change); 11] = [
         ("protocol_version", |g| g.protocol_version = 9),
@@ -124,7 +124,7 @@ fn senseless_genesis_files_are_refused_by_field() {
 
 /// A chain of version 1 may have any limit, also after an upgrade, and has to load.
 #[test]
-fn a_block_gas_limit_that_no_node_can_execute_is_refused_from_version_2_on() {
+fn excessive_block_gas_limit_is_rejected() {
     let read = |protocol_version, block_gas_limit| {
         let upgrade = Upgrade { height: 9, protocol_version: 2 };
         let upgrades = if protocol_version == 1 { vec![upgrade] } else { Vec::new() };
@@ -140,14 +140,14 @@ fn a_block_gas_limit_that_no_node_can_execute_is_refused_from_version_2_on() {
 }
 
 #[test]
-fn the_executed_transactions_are_the_ones_not_skipped() {
+fn executed_excludes_skipped() {
     let block = common::block();
     let executed: Vec<&[u8]> = block.executed().map(|transaction| transaction.raw.as_ref()).collect();
     assert_eq!(executed, [b"first".as_slice(), b"third"]);
 }
 
 #[test]
-fn bytes_that_are_no_transaction_of_this_chain_are_named() {
+fn undecodable_transactions_are_classified() {
     let decode = |bytes: &[u8]| Transaction::decode(Bytes::copy_from_slice(bytes)).unwrap_err();
     assert!(matches!(decode(&[]), DecodeError::Malformed(_)));
     for type_byte in [0u8, 3, 4, 0x7f, 0xbf] {
@@ -163,14 +163,14 @@ fn bytes_that_are_no_transaction_of_this_chain_are_named() {
 }
 
 #[test]
-fn bytes_after_a_transaction_are_refused() {
+fn rejects_trailing_bytes() {
     let raw = envelope(2, 1, 2, 3, 4, 5, true, vec![], vec![]).encoded_2718();
     assert!(Transaction::decode(raw.clone().into()).is_ok());
     assert!(Transaction::decode([raw.as_slice(), &[0]].concat().into()).is_err());
 }
 
 #[test]
-fn a_number_with_a_leading_zero_is_refused() {
+fn rejects_leading_zero() {
     // Nonce 9, encoded as 0x820009.
     let raw = envelope(0, 9, 2, 3, 4, 5, true, vec![], vec![]).encoded_2718();
     let at = raw.iter().position(|&byte| byte == 9).expect("the nonce");
@@ -195,7 +195,7 @@ fn decode(raw: &[u8]) -> Option<Transaction> {
 
 /// Like the property below, exhaustively for one replaced byte at every position.
 #[test]
-fn no_byte_can_be_replaced_without_changing_the_transaction() {
+fn every_byte_affects_transaction() {
     for type_byte in 0..3 {
         let original = envelope(type_byte, 9, 200, 3, 4, 5, true, vec![0, 1, 200], vec![(1, 1)]).encoded_2718();
         for at in 0..original.len() {
@@ -271,7 +271,7 @@ fn bytes32() -> impl Strategy<Value = B256> {
 
 proptest! {
     #[test]
-    fn transactions_decode_to_what_was_encoded(envelope in any_envelope()) {
+    fn transactions_round_trip(envelope in any_envelope()) {
         let raw = Bytes::from(envelope.encoded_2718());
         let transaction = Transaction::decode(raw.clone()).unwrap();
         prop_assert_eq!(transaction.envelope(), &envelope);
@@ -281,7 +281,7 @@ proptest! {
 
     /// Two different byte strings never decode to equal transactions: otherwise one payment would have two hashes.
     #[test]
-    fn transactions_have_one_encoding(envelope in any_envelope(), at in any::<Index>(), byte: u8, kind in 0u8..3) {
+    fn transaction_encoding_is_canonical(envelope in any_envelope(), at in any::<Index>(), byte: u8, kind in 0u8..3) {
         let mut raw = envelope.encoded_2718();
         let at = at.index(raw.len());
         match kind {
@@ -295,7 +295,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_never_a_panic(bytes in vec(any::<u8>(), 0..400)) {
+    fn noise_never_panics(bytes in vec(any::<u8>(), 0..400)) {
         let _ = decode(&bytes);
         let _ = wire::decode::<Block>(&bytes);
         let _ = wire::decode::<Certificate>(&bytes);
@@ -305,7 +305,7 @@ proptest! {
     }
 
     #[test]
-    fn a_bit_flip_gives_an_error_or_another_value(bit in any::<Index>()) {
+    fn bit_flip_changes_value_or_fails(bit in any::<Index>()) {
         has_one_encoding(&common::block(), bit);
         has_one_encoding(&common::ordering(), bit);
         has_one_encoding(&common::certificate(), bit);
@@ -314,7 +314,7 @@ proptest! {
     }
 
     #[test]
-    fn certificates_travel(
+    fn certificates_round_trip(
         epoch: u64, height: u64, hash in bytes32(), committee in bytes32(), byzantine: bool,
         signers in vec(0u16..100, 0..100), signature: Vec<u8>,
     ) {
@@ -330,7 +330,7 @@ proptest! {
     }
 
     #[test]
-    fn bitmaps_name_exactly_their_signers(size in 1usize..200, chosen in vec(any::<Index>(), 0..200)) {
+    fn bitmaps_round_trip_signers(size in 1usize..200, chosen in vec(any::<Index>(), 0..200)) {
         let mut signers: Vec<ValidatorIndex> =
             chosen.iter().map(|index| ValidatorIndex(index.index(size) as u16)).collect();
         let bitmap = SignerBitmap::from_signers(signers.iter().copied(), size);
@@ -341,7 +341,7 @@ proptest! {
     }
 
     #[test]
-    fn what_validators_sign_differs_in_every_field(
+    fn signed_bytes_cover_every_field(
         a in (any::<u64>(), any::<u64>(), bytes32(), any::<u64>(), bytes32(), any::<bool>()),
         b in (any::<u64>(), any::<u64>(), bytes32(), any::<u64>(), bytes32(), any::<bool>()),
         which in 0usize..6,
@@ -363,7 +363,7 @@ proptest! {
     }
 
     #[test]
-    fn ordering_records_travel(positions in vec((any::<u32>(), bytes32(), 0usize..13), 0..20), consumed: u32) {
+    fn ordering_records_round_trip(positions in vec((any::<u32>(), bytes32(), 0usize..13), 0..20), consumed: u32) {
         use SkipReason::*;
         let reasons = [
             Undecodable, BadSignature, WrongChain, NonceTooLow, NonceTooHigh, Underfunded, Underpriced, IntrinsicGas, GasLimit,

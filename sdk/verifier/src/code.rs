@@ -5,7 +5,7 @@ use corniche_abi::interface;
 use std::borrow::Cow;
 
 /// Most bytes of a decompressed module: four times the current limit of the chain.
-const MOST_MODULE_BYTES: usize = 2 << 20;
+const MAX_MODULE_BYTES: usize = 2 << 20;
 
 /// Returns the module in an account's code: the code itself, or the brotli-compressed module after `ef f0 00 00`. Does
 /// not check whether it is valid WebAssembly.
@@ -24,7 +24,7 @@ pub fn interface(code: &[u8]) -> Result<Option<String>, String> {
 
 fn unpack(compressed: &[u8]) -> Result<Vec<u8>, String> {
     let mut state = BrotliState::new(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
-    let mut module = vec![0; MOST_MODULE_BYTES];
+    let mut module = vec![0; MAX_MODULE_BYTES];
     let (mut available_in, mut input_offset) = (compressed.len(), 0);
     let (mut available_out, mut output_offset, mut written) = (module.len(), 0, 0);
     let result = BrotliDecompressStream(
@@ -42,7 +42,7 @@ fn unpack(compressed: &[u8]) -> Result<Vec<u8>, String> {
             module.truncate(output_offset);
             Ok(module)
         }
-        BrotliResult::NeedsMoreOutput => Err(format!("code: it unpacks to more than {MOST_MODULE_BYTES} bytes")),
+        BrotliResult::NeedsMoreOutput => Err(format!("code: it unpacks to more than {MAX_MODULE_BYTES} bytes")),
         _ => Err("code: it is damaged".into()),
     }
 }

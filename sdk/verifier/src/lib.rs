@@ -2,7 +2,7 @@
 //! proofs. It is built as one WebAssembly module without imports, which runs in browsers and in any WebAssembly runtime
 //! (`sdk/js/viem` loads it). The checks are those of `corniche-crypto` and `corniche-types`, as in a node.
 //!
-//! Requests and responses are JSON texts: [`Verifier::answer`] takes a [`Question`] and returns `{"ok": …}` or
+//! Requests and responses are JSON texts: [`Verifier::handle`] takes a [`Request`] and returns `{"ok": …}` or
 //! `{"error": "…"}`. Their fields are those of JSON-RPC, so a node's response can be passed on unchanged. The node is
 //! not trusted, and redundant fields of its responses are ignored.
 //!
@@ -27,12 +27,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Most headers from a certified block down to the requested one, both included.
-pub const MOST_HEADERS: usize = 4_097;
+pub const MAX_HEADERS: usize = 4_097;
 
 /// A request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub enum Question {
+pub enum Request {
     /// Sets the chain by the text of its genesis file. Returns a [`Committee`]. Later requests refer to this chain.
     Open {
         /// The raw text of the file, because its numbers may exceed the precision of JSON libraries.
@@ -98,23 +98,23 @@ pub struct Verifier {
 
 impl Verifier {
     /// Answers one request. Work and memory are bounded by the length of the request. Every input gets a response.
-    pub fn answer(&mut self, question: &[u8]) -> String {
+    pub fn handle(&mut self, question: &[u8]) -> String {
         let answered = serde_json::from_slice(question).map_err(|error| format!("question: {error}"));
-        match answered.and_then(|question| self.consider(question)) {
+        match answered.and_then(|question| self.process(question)) {
             Ok(answer) => json!({ "ok": answer }),
             Err(problem) => json!({ "error": problem }),
         }
         .to_string()
     }
 
-    fn consider(&mut self, question: Question) -> Result<Value, String> {
+    fn process(&mut self, question: Request) -> Result<Value, String> {
         match question {
-            Question::Open { genesis, hash } => self.open(&genesis, hash).map(|committee| json!(committee)),
-            Question::Final { certificate, headers } => self.check_final(certificate, &headers).map(|header| json!(header)),
-            Question::Account { state_root, address, slots, proof } => {
+            Request::Open { genesis, hash } => self.open(&genesis, hash).map(|committee| json!(committee)),
+            Request::Final { certificate, headers } => self.check_final(certificate, &headers).map(|header| json!(header)),
+            Request::Account { state_root, address, slots, proof } => {
                 ProvenAccount::check(&state_root, address, &slots, &proof).map(|account| json!(account))
             }
-            Question::Interface { code } => code::interface(&code).map(|text| json!(text)),
+            Request::Interface { code } => code::interface(&code).map(|text| json!(text)),
         }
     }
 
@@ -124,7 +124,7 @@ impl Verifier {
         let genesis = Genesis::from_json(genesis).map_err(|error| error.to_string())?;
         let genesis_hash = genesis.hash();
         if let Some(hash) = hash.filter(|hash| *hash != genesis_hash) {
-            return Err(format!("genesis: it hashes to {genesis_hash}, expected {hash}"));
+            return Err(format!("genesis: expected hash {hash}, got {genesis_hash}"));
         }
         self.committee = Some(CommitteeKeys::from_genesis(&genesis).map_err(|error| error.to_string())?);
         let validators = genesis.validators.len();
@@ -143,8 +143,8 @@ impl Verifier {
         certificate: corniche_api::Certificate,
         headers: &'h [Header],
     ) -> Result<FinalHeader<'h>, String> {
-        if headers.len() > MOST_HEADERS {
-            return Err(format!("{} headers, at most {MOST_HEADERS}", headers.len()));
+        if headers.len() > MAX_HEADERS {
+            return Err(format!("{} headers, at most {MAX_HEADERS}", headers.len()));
         }
         let (last, between) = headers.split_last().ok_or("no header")?;
         let mut block = self.certified(certificate)?;

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn release(pointer: *mut u8, length: usize) {
 pub unsafe extern "C" fn answer(pointer: *const u8, length: usize) -> u64 {
     // SAFETY: by the contract above, the bytes are readable.
     let question = unsafe { slice::from_raw_parts(pointer, length) };
-    let answer = VERIFIER.with_borrow_mut(|verifier| verifier.answer(question)).into_bytes().into_boxed_slice();
+    let answer = VERIFIER.with_borrow_mut(|verifier| verifier.handle(question)).into_bytes().into_boxed_slice();
     let length = answer.len();
     let pointer = Box::into_raw(answer).cast::<u8>();
     (length as u64) << 32 | pointer as u64

@@ -51,6 +51,6 @@ export class Disk {
   }
 }
 
-function run(program, ...words) {
-  execFileSync(program, words, { stdio: ['ignore', 'ignore', 'pipe'] });
+function run(program, ...args) {
+  execFileSync(program, args, { stdio: ['ignore', 'ignore', 'pipe'] });
 }

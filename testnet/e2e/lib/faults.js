@@ -14,7 +14,7 @@ import { until } from './until.js';
 const KIB = 1 << 10;
 const MIB = 1 << 20;
 /** Autobahn: three times `open_slots`, and some (docs/operate.md). */
-const FORGOTTEN_COMMITS = 15;
+const RECOVERY_COMMITS = 15;
 /** A frozen process runs this long of each period when it is slow. */
 const SLOW = { runsMs: 10, periodMs: 100 };
 
@@ -74,9 +74,9 @@ export class Faults {
     return fault;
   }
 
-  between([least, most]) {
+  between([min, max]) {
     // As many short ones as long ones, by magnitude.
-    return Math.round(least * (most / least) ** (this.random(1_001) / 1_000));
+    return Math.round(min * (max / min) ** (this.random(1_001) / 1_000));
   }
 
   // ---- processes -------------------------------------------------------------------------------------------------------
@@ -99,10 +99,10 @@ export class Faults {
   /** SIGSTOP: its connections stay, and nobody answers on them. */
   freeze(node) {
     const ms = this.between(this.frozenMs);
-    return { name: `freeze of ${node.name} for ${ms} ms`, hurt: () => this.still(node, ms), heal: async () => node.thaw() };
+    return { name: `freeze of ${node.name} for ${ms} ms`, hurt: () => this.freezeFor(node, ms), heal: async () => node.thaw() };
   }
 
-  async still(node, ms) {
+  async freezeFor(node, ms) {
     node.freeze();
     await pause(ms);
     node.thaw();
@@ -113,7 +113,7 @@ export class Faults {
     const rounds = Math.ceil(this.between(this.lastsMs) / SLOW.periodMs);
     const hurt = async () => {
       for (let round = 0; round < rounds; round += 1) {
-        await this.still(node, SLOW.periodMs - SLOW.runsMs);
+        await this.freezeFor(node, SLOW.periodMs - SLOW.runsMs);
         await pause(SLOW.runsMs);
       }
     };
@@ -238,30 +238,30 @@ export class Faults {
    */
   damage(node, harm) {
     const fault = { name: `damage of ${node.name}` };
-    let hasForgotten = false;
+    let hasLostSafetyLog = false;
     fault.hurt = async () => {
       node.kill();
       await node.gone();
       const file = this.fileOf(node.dataDir);
-      hasForgotten = relative(node.dataDir, file).startsWith('safety/');
+      hasLostSafetyLog = relative(node.dataDir, file).startsWith('safety/');
       fault.name = `${harm(file, statSync(file).size)} in ${relative(node.dataDir, file)} of ${node.name}`;
     };
     fault.heal = async (user) => {
-      const said = statSync(node.log).size;
+      const logSize = statSync(node.log).size;
       try {
         await node.restart();
       } catch {
-        const refusal = readFileSync(node.log).subarray(said).toString();
+        const refusal = readFileSync(node.log).subarray(logSize).toString();
         assert.match(refusal, /^error: /m, `${fault.name}: a refusal says why`);
         assert.ok(refusal.includes(node.dataDir), `${fault.name}: a refusal names the directory: ${refusal}`);
         assert.doesNotMatch(refusal, /panicked/, `${fault.name}: a refusal is no panic`);
         fault.name += ', refused';
-        hasForgotten = true;
+        hasLostSafetyLog = true;
         node.loseDisk();
         await node.restart();
       }
       // It signs nothing about what its former self may have signed, so until then it is the one that may be away.
-      for (let count = 0; hasForgotten && count < FORGOTTEN_COMMITS; count += 1) await user.transfer(fault.left);
+      for (let count = 0; hasLostSafetyLog && count < RECOVERY_COMMITS; count += 1) await user.transfer(fault.left);
     };
     return fault;
   }
@@ -283,10 +283,10 @@ export class Faults {
     return this.shortOfSpace('nearly full disk', 100 * MIB);
   }
 
-  shortOfSpace(what, free) {
+  shortOfSpace(description, free) {
     const [[node, disk]] = this.disks;
     return {
-      name: `${what} of ${node.name}`,
+      name: `${description} of ${node.name}`,
       left: this.network.validators.filter((other) => other !== node),
       hurt: async () => {
         disk.shrink(free);

@@ -74,7 +74,7 @@ class Relay {
         this.pairs.delete(pair);
         for (const other of pair) {
           other.destroy();
-          other.line?.destroy();
+          other.stream?.destroy();
         }
       });
     }
@@ -85,7 +85,7 @@ class Relay {
     this.isCut = true;
     if (!silently) return this.reset();
     for (const [near, far] of this.pairs) for (const socket of [near, far]) {
-      socket.line?.unpipe();
+      socket.stream?.unpipe();
       socket.unpipe().pause();
     }
   }
@@ -102,10 +102,10 @@ class Relay {
   carry([near, far]) {
     for (const [from, to] of [[near, far], [far, near]]) {
       from.unpipe();
-      // Each direction keeps one line for the life of the connection, so that a change of delay reorders nothing.
-      from.line ??= new Line(() => this.lag?.() ?? 0);
-      from.line.unpipe();
-      from.pipe(from.line).pipe(to);
+      // Each direction keeps one stream for the life of the connection, so that a change of delay reorders nothing.
+      from.stream ??= new DelayedStream(() => this.lag?.() ?? 0);
+      from.stream.unpipe();
+      from.pipe(from.stream).pipe(to);
     }
   }
 
@@ -116,7 +116,7 @@ class Relay {
 }
 
 /** Passes chunks on in order, each after its delay. */
-class Line extends Transform {
+class DelayedStream extends Transform {
   constructor(lag) {
     super();
     Object.assign(this, { lag, waiting: [], last: 0 });

@@ -30,8 +30,8 @@ export function underEveryEngine(name, options, run) {
 }
 
 /** The runner counts RPC ports up from the base port. Peers' ports are this much higher. */
-const PEERS_ABOVE = 1000;
-const METRICS_ABOVE = 2000;
+const PEER_PORT_OFFSET = 1000;
+const METRICS_PORT_OFFSET = 2000;
 
 /** Starts a process that prints its address as JSON in its first line. Its standard error goes to `log`. */
 export async function started(command, log) {
@@ -40,7 +40,7 @@ export async function started(command, log) {
   closeSync(errors);
   const lines = createInterface({ input: child.stdout });
   const { done, value: line } = await lines[Symbol.asyncIterator]().next();
-  if (done) throw new Error(`${corniche} ${command[0]} ended without a word, see ${log}`);
+  if (done) throw new Error(`${corniche} ${command[0]} ended without output, see ${log}`);
   lines.close();
   // Drains further output, because a full pipe would block the process.
   child.stdout.resume();
@@ -60,7 +60,7 @@ export class Network {
     const network = new Network(directory, JSON.parse(stdout));
     assert.equal(JSON.parse(stdout).engine, engine);
     await Promise.all(network.nodes.map((node) => node.ready()));
-    if (links) await network.linkThroughRelays(port + PEERS_ABOVE);
+    if (links) await network.linkThroughRelays(port + PEER_PORT_OFFSET);
     return network;
   }
 
@@ -140,7 +140,7 @@ export class Network {
  * A network for one test, and `step` for its parts: started by `Network.up`, or with `dev` by `Network.dev`.
  * It ends with the test. If a step failed, its directory stays, for the logs.
  */
-export async function story(t, { dev = false, ...options }) {
+export async function withNetwork(t, { dev = false, ...options }) {
   const network = await (dev ? Network.dev(options) : Network.up(options));
   let failed = false;
   t.after(() => network.down({ failed }));
@@ -266,7 +266,7 @@ export class Node {
 async function freePorts(count) {
   for (let attempt = 0; attempt < 50; attempt += 1) {
     const base = 20_000 + Math.floor(Math.random() * 10_000);
-    const offsets = Array.from({ length: count }, (_, offset) => [offset, offset + PEERS_ABOVE, offset + METRICS_ABOVE]).flat();
+    const offsets = Array.from({ length: count }, (_, offset) => [offset, offset + PEER_PORT_OFFSET, offset + METRICS_PORT_OFFSET]).flat();
     const free = await Promise.all(offsets.map((offset) => isFree(base + offset)));
     if (free.every(Boolean)) return base;
   }

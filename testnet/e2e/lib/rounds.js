@@ -2,7 +2,7 @@
 // lost, and a new transfer is executed.
 
 import assert from 'node:assert/strict';
-import { story } from './network.js';
+import { withNetwork } from './network.js';
 import { Faults } from './faults.js';
 import { seeded } from './random.js';
 import { User } from './users.js';
@@ -16,7 +16,7 @@ const RECENT = 20;
  */
 export async function faultRounds(t, engine, { seed, rounds, kinds, only, lastsMs, frozenMs, progressMs = Infinity }) {
   const random = seeded(seed);
-  const { network, step } = await story(t, { validators: 4, engine, links: true });
+  const { network, step } = await withNetwork(t, { validators: 4, engine, links: true });
   const user = new User(network, random);
   const faults = new Faults(network, random, { lastsMs, frozenMs });
   if (!(await faults.mountDisk(network.validators[3]))) t.diagnostic('nothing can be mounted: no rounds with full and read-only disks');
@@ -33,25 +33,25 @@ export async function faultRounds(t, engine, { seed, rounds, kinds, only, lastsM
     await step(`round ${number + 1}: ${fault.name}`, async () => {
       let isHurt = true;
       const hurt = fault.hurt().finally(() => (isHurt = false));
-      const using = fault.left.length > 0 ? useWhile(() => isHurt, user, fault.left) : undefined;
+      const using = fault.left.length > 0 ? transferWhile(() => isHurt, user, fault.left) : undefined;
       await Promise.all([hurt, using]);
       await fault.heal(user);
       const healed = Date.now();
       await user.transfer(network.validators);
-      await user.agreement();
+      await user.checkAgreement();
       const took = Date.now() - healed;
       t.diagnostic(`round ${number + 1}: ${fault.name}; whole after ${took} ms`);
-      await user.keptReceipts(RECENT);
+      await user.checkReceipts(RECENT);
       assert.ok(took <= progressMs, `${fault.name}: progress took ${took} ms, bar ${progressMs}`);
       isWhole = true;
     });
   }
 
-  if (isWhole) await step('every receipt is still there', () => user.keptReceipts());
+  if (isWhole) await step('all receipts are stored', () => user.checkReceipts());
 }
 
 /** Sends one transfer after another. */
-async function useWhile(isHurt, user, nodes) {
+async function transferWhile(isHurt, user, nodes) {
   while (isHurt()) {
     await user.transfer(nodes);
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -35,7 +35,7 @@ export class User {
   }
 
   /** Checks that every node has one chain up to the highest height of any of them. */
-  async agreement() {
+  async checkAgreement() {
     const heights = await Promise.all(this.network.nodes.map((node) => node.client.getBlockNumber()));
     const highest = heights.reduce((a, b) => (a > b ? a : b));
     const blocks = await Promise.all(this.network.nodes.map((node) => node.block(highest)));
@@ -43,7 +43,7 @@ export class User {
   }
 
   /** Checks that every node still has each receipt: the last `count`, or all. */
-  async keptReceipts(count = this.receipts.size) {
+  async checkReceipts(count = this.receipts.size) {
     const kept = [...this.receipts].slice(-count);
     for (const node of this.network.nodes) {
       for (const [hash, blockHash] of kept) {

@@ -10,7 +10,7 @@ import { connect } from 'node:net';
 import { createHash, randomBytes } from 'node:crypto';
 import { encodeFunctionData, parseEther } from 'viem';
 import { abi, bytecode } from '../lib/contracts.js';
-import { story, underEveryEngine } from '../lib/network.js';
+import { withNetwork, underEveryEngine } from '../lib/network.js';
 import { until } from '../lib/until.js';
 
 const idle = Number(process.env.IDLE ?? 10_000);
@@ -20,7 +20,7 @@ const transfers = Number(process.env.TRANSFERS ?? 2_000);
 const HERTZ = 100;
 
 underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000 }, async (t, engine) => {
-  const { network, step } = await story(t, { validators: 1, engine });
+  const { network, step } = await withNetwork(t, { validators: 1, engine });
   const [node] = network.nodes;
   const [owner, friend] = network.accounts;
   const wallet = node.wallet(owner);
@@ -33,7 +33,7 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
   };
   let token;
 
-  await step('a node that has room for them', async () => {
+  await step('a node with enough connection slots', async () => {
     const room = idle + busy + 100;
     const serve = `[serve]\nconnections = ${room}\nwebsockets = ${room}\nconnections_per_address = ${room}\n`;
     const text = readFileSync(node.config, 'utf8');
@@ -48,7 +48,7 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
   });
 
   /** Half of them wait for logs that never come, half for the node to fall behind, which it does not. */
-  await step(`${idle} idle ones`, async () => {
+  await step(`${idle} idle subscribers`, async () => {
     const before = resident(node.pid);
     const used = ticks(node.pid);
     const nobody = ['logs', { address: `0x${'12'.repeat(20)}` }];
@@ -108,7 +108,7 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
   };
 
   const listeners = [];
-  await step(`${busy} busy ones beside them`, async () => {
+  await step(`${busy} busy subscribers`, async () => {
     t.diagnostic(`nobody busy: ${await load([])}`);
     for (let index = 0; index < busy; index += 1) {
       listeners.push(index % 2 === 0 ? await open('logs', { address: token }) : await open('newHeads'));
@@ -116,7 +116,7 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
     for (let round = 0; round < 3; round += 1) t.diagnostic(`${busy} busy: ${await load(listeners)}`);
   });
 
-  await step('one that does not read harms nobody, and is dropped', async () => {
+  await step('a stalled reader is disconnected', async () => {
     const dropped = await metric(node, 'corniche_rpc_slow_subscribers_total');
     const slow = await open('newPendingTransactions', true);
     const before = resident(node.pid);
@@ -141,7 +141,7 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
     assert.equal(await metric(node, 'corniche_rpc_subscriptions'), idle + busy);
   });
 
-  await step('nothing is left of those who go', async () => {
+  await step('closed connections leave no subscriptions', async () => {
     for (const socket of sockets) socket.close();
     await until('all to be gone', async () => (await metric(node, 'corniche_rpc_subscriptions')) === 0);
     assert.equal(await metric(node, 'corniche_rpc_websockets'), 0);

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { bytesToHex, concatHex, keccak256, toHex } from 'viem';
-import { story, underEveryEngine } from '../lib/network.js';
+import { withNetwork, underEveryEngine } from '../lib/network.js';
 import { eip1559, highS, unprotected } from '../lib/transactions.js';
 
 underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
-  const { network, step } = await story(t, { engine, validators: 1 });
+  const { network, step } = await withNetwork(t, { engine, validators: 1 });
 
   const [node] = network.nodes;
   const [rich, , other] = network.accounts;
@@ -58,7 +58,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
     await refused(await eip1559(other, { chainId, nonce: 0, value: balance, fee: gasPrice * 2n }), /insufficient funds/);
   });
 
-  await step('a gap waits, stays visible, and is replaced only at a higher price', async () => {
+  await step('a transaction behind a nonce gap waits and is replaceable', async () => {
     const nonce = 3;
     const waiting = await eip1559(rich, { chainId, nonce, value: 1n });
     const hash = await taken(waiting);
@@ -74,7 +74,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
     assert.equal((await receiptOf(hash)).status, 'success');
   });
 
-  await step('creation data that is not a contract gets a receipt that says failed, and an estimate that says why', async () => {
+  await step('an invalid deployment fails with a reason', async () => {
     const evm = '0x6080604052348015600f57600080fd5b50603f80601d6000396000f3fe';
     const garbage = '0x0061736d01000000ffffffff';
     // f32.const in a function: (module (memory 1) (func (export "user_entrypoint") (param i32) (result i32) …))
@@ -95,7 +95,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
     }
   });
 
-  await step('JSON that is none, methods there are not, parameters that make no sense', async () => {
+  await step('invalid JSON, methods and parameters', async () => {
     const code = async (body) => (await node.post(body)).answer.error.code;
     assert.equal(await code('{"jsonrpc":"2.0","id":1,'), -32700);
     assert.equal(await code('[]'), -32600);
@@ -110,7 +110,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
     await assert.doesNotReject(node.post(`${'['.repeat(10_000)}`));
   });
 
-  await step('a batch is answered whole, with the ids it had', async () => {
+  await step('a batch is answered with its ids', async () => {
     const { answer } = await node.post([
       { jsonrpc: '2.0', id: 'a', method: 'eth_chainId', params: [] },
       { jsonrpc: '2.0', id: 7, method: 'eth_noSuchMethod', params: [] },
@@ -122,7 +122,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
     assert.match(byId.get(8).result, /^0x/);
   });
 
-  await step('what is too large is refused, not worked on', async () => {
+  await step('oversized requests are refused', async () => {
     const call = { jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] };
     const { answer } = await node.post(Array.from({ length: 100_000 }, (_, id) => ({ ...call, id }))).catch(() => ({ answer: { error: {} } }));
     assert.ok(!Array.isArray(answer) && answer.error, 'a batch of 100000 was answered');
@@ -147,7 +147,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
     assert.ok(history.error || history.result.baseFeePerGas.length <= 1025);
   });
 
-  await step('refusals are counted, and browsers may ask', async () => {
+  await step('refusals are counted and CORS is allowed', async () => {
     const metrics = await (await fetch(node.metrics)).text();
     assert.match(metrics, /^corniche_transactions_refused_total [1-9]/m);
     assert.match(metrics, /^corniche_rpc_requests_total\{method="unknown",code="-32601"\} [1-9]/m);

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import test from 'node:test';
 import { keccak256 } from 'viem';
-import { started, story, underEveryEngine } from '../lib/network.js';
+import { started, withNetwork, underEveryEngine } from '../lib/network.js';
 import { postgres } from '../lib/postgres.js';
 import { until } from '../lib/until.js';
 
@@ -37,13 +37,13 @@ async function pay(network, value) {
 }
 
 underEveryEngine('the explorer of a development chain', { timeout: 300_000 }, async (t, engine) => {
-  const { network, step } = await story(t, { dev: true, engine, explorer: true });
+  const { network, step } = await withNetwork(t, { dev: true, engine, explorer: true });
   const [node] = network.nodes;
   const { explorer } = network;
   let first;
   let undone;
 
-  await step('it shows a transaction, with its signed bytes and when it came to the node', async () => {
+  await step('shows a transaction with its bytes and arrival time', async () => {
     first = await pay(network, 1n);
     await shows(explorer, first);
     const { answer } = await ask(explorer, `/transactions/${first.hash}`);
@@ -57,7 +57,7 @@ underEveryEngine('the explorer of a development chain', { timeout: 300_000 }, as
     assert.ok(text.includes(`data-ms="${Number(told.receivedMs)}"`), 'when it came');
   });
 
-  await step('what the chain takes back is gone', async () => {
+  await step('removes reverted blocks', async () => {
     const { result: snapshot } = await node.call('evm_snapshot');
     undone = await pay(network, 2n);
     await shows(explorer, undone);
@@ -71,7 +71,7 @@ underEveryEngine('the explorer of a development chain', { timeout: 300_000 }, as
     assert.equal((await ask(explorer, `/transactions/${first.hash}`)).answer.transaction.block, first.number);
   });
 
-  await step('another block in its place is shown', async () => {
+  await step('shows the replacing block', async () => {
     const other = await pay(network, 3n);
     assert.equal(other.number, undone.number);
     assert.notEqual(other.blockHash, undone.blockHash);
@@ -81,13 +81,13 @@ underEveryEngine('the explorer of a development chain', { timeout: 300_000 }, as
   });
 });
 
-test('an explorer that keeps no rounds of the DAG follows blocks all the same', { timeout: 300_000 }, async (t) => {
-  const { network, step } = await story(t, { dev: true, explorer: true, flags: ['--dag-rounds', '0'] });
+test('an explorer without DAG rounds', { timeout: 300_000 }, async (t) => {
+  const { network, step } = await withNetwork(t, { dev: true, explorer: true, flags: ['--dag-rounds', '0'] });
   const { explorer } = network;
 
   await step('blocks', async () => shows(explorer, await pay(network, 1n)));
 
-  await step('no rounds, and why', async () => {
+  await step('the missing rounds are explained', async () => {
     const why = 'the explorer is configured to keep no rounds';
     await until('the explorer to say so', async () => (await page(explorer, '/dag')).text.includes(why));
     assert.equal((await ask(explorer, '/dag')).status, 404);
@@ -96,7 +96,7 @@ test('an explorer that keeps no rounds of the DAG follows blocks all the same', 
 
 test('an explorer over PostgreSQL', { timeout: 300_000 }, async (t) => {
   const database = await postgres(t);
-  const { network, step } = await story(t, { dev: true });
+  const { network, step } = await withNetwork(t, { dev: true });
   const command = ['explorer', '--node', network.nodes[0].rpc, '--database', database, '--listen', '127.0.0.1:0', '--json'];
   const start = async () => {
     const { child, description } = await started(command, join(network.directory, 'explorer.log'));
@@ -106,7 +106,7 @@ test('an explorer over PostgreSQL', { timeout: 300_000 }, async (t) => {
   let explorer;
   let first;
 
-  await step('it follows a chain', async () => {
+  await step('follows a chain', async () => {
     explorer = await start();
     first = await pay(network, 1n);
     await shows(explorer.url, first);
@@ -115,7 +115,7 @@ test('an explorer over PostgreSQL', { timeout: 300_000 }, async (t) => {
     assert.ok(answer.indexed >= first.number, `${answer.indexed} of ${first.number}`);
   });
 
-  await step('it goes on where it stopped', async () => {
+  await step('continues after a restart', async () => {
     const ended = once(explorer.child, 'exit');
     explorer.child.kill('SIGTERM');
     assert.deepEqual(await ended, [0, null]);

@@ -7,4 +7,4 @@ import { faultRounds } from '../lib/rounds.js';
 const kinds = ['crash', 'freeze', 'slow', 'partition', 'silence', 'delay', 'drops', 'flip', 'tear', 'full', 'nearly-full', 'read-only', 'clock', 'ahead'];
 const options = { seed: 1, kinds, lastsMs: [300, 600], frozenMs: [1_000, 2_000] };
 
-underEveryEngine('a round of each fault', { timeout: 600_000 }, (t, engine) => faultRounds(t, engine, options));
+underEveryEngine('one round of each fault', { timeout: 600_000 }, (t, engine) => faultRounds(t, engine, options));

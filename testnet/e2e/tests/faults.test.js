@@ -3,14 +3,14 @@
 // afterwards the affected validator is as good as the others: the chain makes progress with it and without another one.
 
 import assert from 'node:assert/strict';
-import { story, underEveryEngine } from '../lib/network.js';
+import { withNetwork, underEveryEngine } from '../lib/network.js';
 import { until } from '../lib/until.js';
 
 /** Duration of a partition, under load. */
 const partedMs = Number(process.env.PARTED_MS ?? 3_000);
 
 underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, engine) => {
-  const { network, step } = await story(t, { validators: 4, engine, links: true });
+  const { network, step } = await withNetwork(t, { validators: 4, engine, links: true });
   const { links, validators } = network;
   /** Next nonce by account. */
   const nonces = new Map();
@@ -65,13 +65,13 @@ underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, e
     await settled(validators);
   };
 
-  await step('all reach each other through the links', async () => {
+  await step('all nodes are connected', async () => {
     await Promise.all(validators.map((node) => peers(node, 3)));
     for (const [index, node] of validators.entries()) await send(node, network.accounts[index]);
     await settled(validators);
   });
 
-  await step('two and two: neither half goes on, and together they do', async () => {
+  await step('an equal partition stops and continues after healing', async () => {
     await settled(validators);
     links.part(validators.slice(0, 2));
     await Promise.all(validators.map((node) => peers(node, 1)));
@@ -97,7 +97,7 @@ underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, e
     t.diagnostic(`${engine}: ${late.length} transfers of ${partedMs} ms apart; all connected after ${meeting} ms, all agreed ${agreeing} ms later`);
   });
 
-  await step('one that nobody hears: the others go on, and it follows when the line is back', async () => {
+  await step('an isolated validator catches up', async () => {
     const [, other, , lonely] = validators;
     links.part([lonely], { silently: true });
     const others = validators.filter((node) => node !== lonely);
@@ -110,7 +110,7 @@ underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, e
     await goesOnWithout(other);
   });
 
-  await step('one loses its disk and has only its keys: it learns everything again and is needed', async () => {
+  await step('a validator recovers from a lost disk', async () => {
     const [first, , unlucky] = validators;
     // If no other node receives this transfer, it is lost with the disk.
     await send(unlucky, network.accounts[3]);

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { keccak256, parseEther, parseEventLogs, toHex, toRlp } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 import { abi, bytecode } from '../lib/contracts.js';
-import { story, underEveryEngine } from '../lib/network.js';
+import { withNetwork, underEveryEngine } from '../lib/network.js';
 import { quantity } from '../lib/transactions.js';
 import { until } from '../lib/until.js';
 
@@ -38,7 +38,7 @@ const shape = {
 };
 
 underEveryEngine('four validators and a full node', { timeout: 600_000 }, async (t, engine) => {
-  const { network, step } = await story(t, { validators: 4, fullNodes: 1, engine });
+  const { network, step } = await withNetwork(t, { validators: 4, fullNodes: 1, engine });
 
   const [first, , , last] = network.validators;
   const [owner, friend, stranger] = network.accounts;
@@ -105,7 +105,7 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
     assert.equal(found[0].blockHash, receipt.blockHash);
   });
 
-  await step('what a contract refuses comes with the name of its error', async () => {
+  await step('contract errors are named', async () => {
     const attempt = first.client.simulateContract({
       account: stranger,
       address,
@@ -119,7 +119,7 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
     });
   });
 
-  await step('the block hash is the hash of the header, recomputed from what the node answers', async () => {
+  await step('the block hash is the hash of the header', async () => {
     const { result: block } = await first.call('eth_getBlockByNumber', 'latest', false);
     const fields = [
       block.parentHash, block.sha3Uncles, block.miner, block.stateRoot, block.transactionsRoot, block.receiptsRoot, block.logsBloom,
@@ -134,7 +134,7 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
     assert.deepEqual(balances, [supply - 1000n, 1000n, 0n]);
   });
 
-  await step('a quorum certifies what was executed', async () => {
+  await step('a quorum certifies executed blocks', async () => {
     const { blockNumber } = receipts.at(-1);
     for (const node of network.nodes) {
       await until(`${node.name} to see block ${blockNumber} finalized`, async () => {
@@ -144,7 +144,7 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
     }
   });
 
-  await step('a validator shows how that came about: proposals of all four, and what was committed of them', async () => {
+  await step('a validator serves proposals and commits', async () => {
     // Lanes of Autobahn contain proposals of a sender's owner. With this many senders, every lane has some.
     const senders = Array.from({ length: 64 }, (_, index) => privateKeyToAccount(keccak256(toHex(`sender ${index}`))));
     const fees = { gas: 21_000n, maxFeePerGas: 50n * 10n ** 9n, maxPriorityFeePerGas: 1n };
@@ -179,13 +179,13 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
     assert.equal(error.code, -32000);
   });
 
-  await step('a transaction given to a full node reaches the validators', async () => {
+  await step('a full node forwards transactions', async () => {
     const [follower] = network.fullNodes;
     const receipt = await transfer(follower, stranger, 5n);
     await agree(network.nodes, receipt.blockNumber);
   });
 
-  await step('three go on without the fourth, which catches up from its disk and its peers', async () => {
+  await step('three validators continue and the fourth catches up', async () => {
     last.kill();
     await last.gone();
     const others = network.nodes.filter((node) => node !== last);
@@ -200,7 +200,7 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
     await agree(network.nodes, receipt.blockNumber);
   });
 
-  await step('all four killed at once: every receipt anyone was given is still there, and the chain goes on', async () => {
+  await step('a crash of all validators loses no receipt', async () => {
     // Some transactions are in flight during the power cut.
     const nonce = await first.client.getTransactionCount({ address: friend.address, blockTag: 'pending' });
     const wallet = first.wallet(friend);

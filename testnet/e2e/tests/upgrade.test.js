@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseEther } from 'viem';
 import { abi, bytecode } from '../lib/contracts.js';
-import { corniche, story, underEveryEngine } from '../lib/network.js';
+import { corniche, withNetwork, underEveryEngine } from '../lib/network.js';
 import { until } from '../lib/until.js';
 
 const run = promisify(execFile);
@@ -16,7 +16,7 @@ const run = promisify(execFile);
 const token = abi('erc20');
 
 underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engine) => {
-  const { network, step } = await story(t, { validators: 4, engine });
+  const { network, step } = await withNetwork(t, { validators: 4, engine });
   const { validators } = network;
   const [first, second, third, late] = validators;
   const [owner, friend] = network.accounts;
@@ -72,7 +72,7 @@ underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engi
     assert.equal(await version(first, await transfer(validators)), 1);
   });
 
-  await step('three validators learn of the upgrade, one after the other', async () => {
+  await step('three validators are upgraded', async () => {
     activation = (await first.client.getBlockNumber()) + 8n;
     writeGenesis(upgradedFile, { upgrades: [{ height: Number(activation), protocol_version: 2 }] });
     for (const node of upgraded) {
@@ -82,7 +82,7 @@ underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engi
     }
   });
 
-  await step('they cross it, two of them restarted around it', async () => {
+  await step('upgraded validators cross the activation', async () => {
     let height = await transfer(upgraded);
     while (height < activation - 1n) height = await transfer(upgraded);
     await restart(second);
@@ -96,7 +96,7 @@ underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engi
     }
   });
 
-  await step('the one that missed it has stopped, and says what to do', async () => {
+  await step('the validator without the upgrade stops with advice', async () => {
     await late.gone();
     upgrade(late);
     const refused = run(corniche, ['node', '--config', late.config, '--data', late.dataDir]);
@@ -108,7 +108,7 @@ underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engi
     assert.equal(await version(late, activation), 2);
   });
 
-  await step('and is needed again', async () => {
+  await step('the upgraded validator votes again', async () => {
     second.kill();
     await second.gone();
     const height = await transfer(validators.filter((node) => node !== second));

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 const SIZE: u16 = 4;
-const ENEMY: ValidatorIndex = ValidatorIndex(SIZE - 1);
+const BYZANTINE: ValidatorIndex = ValidatorIndex(SIZE - 1);
 /// Maximum number of steps in one run.
 const MAX_STEPS: usize = 1_000;
 /// Commits of the recorded validator that end a seed.
@@ -157,11 +157,11 @@ fn transcript(start: fn(u16) -> Node, seed: u64) -> Vec<u8> {
 }
 
 /// Believes the enemy's signatures.
-struct Gullible<S>(S);
+struct TrustingSignatures<S>(S);
 
-impl corniche_mahi_mahi::Signatures for Gullible<mahi::FakeSignatures> {
+impl corniche_mahi_mahi::Signatures for TrustingSignatures<mahi::FakeSignatures> {
     fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &[u8; 64]) -> bool {
-        author == ENEMY || corniche_mahi_mahi::Signatures::verify(&self.0, author, digest, signature)
+        author == BYZANTINE || corniche_mahi_mahi::Signatures::verify(&self.0, author, digest, signature)
     }
 }
 
@@ -174,7 +174,7 @@ fn mahi_node(me: u16) -> Node {
         ..corniche_mahi_mahi::Config::default()
     };
     let committee: Committee = mahi::committee(usize::from(SIZE));
-    let signatures = Arc::new(Gullible(mahi::FakeSignatures));
+    let signatures = Arc::new(TrustingSignatures(mahi::FakeSignatures));
     let verifier = corniche_mahi_mahi::MahiVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let engine = corniche_mahi_mahi::MahiMahi::new(corniche_mahi_mahi::Setup {
         config,
@@ -184,6 +184,7 @@ fn mahi_node(me: u16) -> Node {
         coin: mahi::FakeCoin::default().shared(),
         seed: u64::from(me),
         records: Vec::new(),
+        unsigned: true,
         resume: Resume::default(),
         now: TimestampMs(START_MS),
     });
@@ -200,9 +201,9 @@ pub fn mahi_mahi_seeds() -> Vec<Vec<u8>> {
 
 use corniche_autobahn::kit as autobahn_kit;
 
-impl corniche_autobahn::Signatures for Gullible<autobahn_kit::FakeSignatures> {
+impl corniche_autobahn::Signatures for TrustingSignatures<autobahn_kit::FakeSignatures> {
     fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &[u8; 64]) -> bool {
-        author == ENEMY || self.0.verify(author, digest, signature)
+        author == BYZANTINE || self.0.verify(author, digest, signature)
     }
 
     fn verify_share(&self, signer: ValidatorIndex, digest: &B256, share: &Bytes) -> bool {
@@ -231,7 +232,7 @@ fn autobahn_node(me: u16) -> Node {
         ..corniche_autobahn::Config::default()
     };
     let committee: Committee = autobahn_kit::committee(usize::from(SIZE));
-    let signatures = Arc::new(Gullible(autobahn_kit::FakeSignatures));
+    let signatures = Arc::new(TrustingSignatures(autobahn_kit::FakeSignatures));
     let verifier = corniche_autobahn::AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let engine = corniche_autobahn::Autobahn::new(corniche_autobahn::Setup {
         config,

@@ -17,13 +17,13 @@
 //! Each target runs in two ways: on a stable compiler with mutated seeds (`tests/seeded.rs`), and under libFuzzer
 //! (`libfuzzer/`, `make fuzz`).
 
+pub mod codecs;
 pub mod engines;
 pub mod modules;
 pub mod streams;
 #[allow(clippy::unwrap_used, reason = "helpers of tests unwrap like tests do")]
 #[path = "../../../runtime/vm/tests/common/mod.rs"]
 mod vm;
-pub mod words;
 
 /// A target and its seeds.
 pub struct Target {
@@ -32,7 +32,7 @@ pub struct Target {
     /// Valid inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Valid fragments, for mutations.
-    pub words: &'static [&'static [u8]],
+    pub dictionary: &'static [&'static [u8]],
     /// Number of cases of a seeded test, for about a second.
     pub cases: u64,
 }
@@ -87,28 +87,46 @@ const FRAMES: &[&[u8]] = &[
 ];
 
 pub const TARGETS: &[Target] = &[
-    Target { name: "mahi_mahi", run: engines::mahi_mahi, seeds: engines::mahi_mahi_seeds, words: NUMBERS, cases: 200 },
-    Target { name: "autobahn", run: engines::autobahn, seeds: engines::autobahn_seeds, words: NUMBERS, cases: 200 },
-    Target { name: "peer_message", run: words::peer_message, seeds: words::peer_message_seeds, words: NUMBERS, cases: 20_000 },
+    Target { name: "mahi_mahi", run: engines::mahi_mahi, seeds: engines::mahi_mahi_seeds, dictionary: NUMBERS, cases: 200 },
+    Target { name: "autobahn", run: engines::autobahn, seeds: engines::autobahn_seeds, dictionary: NUMBERS, cases: 200 },
+    Target {
+        name: "peer_message",
+        run: codecs::peer_message,
+        seeds: codecs::peer_message_seeds,
+        dictionary: NUMBERS,
+        cases: 20_000,
+    },
     Target {
         name: "network_frames",
         run: streams::network_frames,
         seeds: streams::network_seeds,
-        words: FRAMES,
+        dictionary: FRAMES,
         cases: 10_000,
     },
     Target {
         name: "websocket_frames",
         run: streams::websocket_frames,
         seeds: streams::websocket_seeds,
-        words: FRAMES,
+        dictionary: FRAMES,
         cases: 10_000,
     },
-    Target { name: "transaction", run: words::transaction, seeds: words::transaction_seeds, words: NUMBERS, cases: 5_000 },
-    Target { name: "genesis", run: words::genesis, seeds: words::genesis_seeds, words: JSON, cases: 3_000 },
-    Target { name: "creation", run: modules::creation, seeds: modules::creation_seeds, words: WASM, cases: 3_000 },
-    Target { name: "module", run: modules::module, seeds: modules::module_seeds, words: WASM, cases: 300 },
-    Target { name: "generated_module", run: modules::generated, seeds: modules::generated_seeds, words: NUMBERS, cases: 20 },
+    Target {
+        name: "transaction",
+        run: codecs::transaction,
+        seeds: codecs::transaction_seeds,
+        dictionary: NUMBERS,
+        cases: 5_000,
+    },
+    Target { name: "genesis", run: codecs::genesis, seeds: codecs::genesis_seeds, dictionary: JSON, cases: 3_000 },
+    Target { name: "creation", run: modules::creation, seeds: modules::creation_seeds, dictionary: WASM, cases: 3_000 },
+    Target { name: "module", run: modules::module, seeds: modules::module_seeds, dictionary: WASM, cases: 300 },
+    Target {
+        name: "generated_module",
+        run: modules::generated,
+        seeds: modules::generated_seeds,
+        dictionary: NUMBERS,
+        cases: 20,
+    },
 ];
 
 /// Finds a target by name.

@@ -1,7 +1,7 @@
 //! Contracts: from creation data to the end of a run.
 
 use crate::vm::generate::{self, stretch};
-use crate::vm::{CONTRACT, World};
+use crate::vm::{CONTRACT, TestState};
 use alloy_primitives::Address;
 use corniche_vm::Rules;
 use corniche_vm::host::ExitStatus;
@@ -13,7 +13,7 @@ const GAS: u64 = 100_000;
 /// Checks that a module accepted by validation is instrumented to a valid one, and runs identically on two compilers.
 pub fn module(wasm: &[u8]) {
     for schedule in gas::ALL {
-        let Ok(checked) = validate::check_under(schedule, Rules::default(), wasm) else { continue };
+        let Ok(checked) = validate::check_with_schedule(schedule, Rules::default(), wasm) else { continue };
         assert!(checked.compile_gas() >= schedule.compile_byte * wasm.len() as u64);
         let counted = instrument::instrument(&checked).expect("what was checked can be instrumented");
         wasmparser::validate(&counted).expect("what was instrumented is valid");
@@ -23,7 +23,7 @@ pub fn module(wasm: &[u8]) {
 
 fn run(gas_version: u8, wasm: &[u8], input: &[u8]) {
     let once = |backend| {
-        let mut world = World { gas_version, ..World::on(backend) };
+        let mut world = TestState { gas_version, ..TestState::on(backend) };
         world.code.insert(CONTRACT, wasm.to_vec());
         world.code.insert(Address::ZERO, wasm.to_vec());
         let exit = world.run(wasm, input, GAS);

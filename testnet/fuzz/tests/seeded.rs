@@ -14,7 +14,7 @@ fn run(name: &str) {
     seeds.iter().for_each(|seed| (target.run)(seed));
     let first = number("CORNICHE_SEED").unwrap_or(1);
     for case in first..first + number("CORNICHE_CASES").unwrap_or(target.cases) {
-        let bytes = mutated(case, &seeds, target.words);
+        let bytes = mutated(case, &seeds, target.dictionary);
         let caught = std::panic::catch_unwind(|| (target.run)(&bytes));
         assert!(caught.is_ok(), "{name}: CORNICHE_SEED={case} CORNICHE_CASES=1 fails");
     }
@@ -25,7 +25,7 @@ macro_rules! targets {
         $(#[test] fn $name() { run(stringify!($name)); })*
 
         #[test]
-        fn none_is_left_out() {
+        fn all_targets_are_tested() {
             let tested = [$(stringify!($name)),*];
             assert!(corniche_fuzz::TARGETS.iter().all(|target| tested.contains(&target.name)));
             assert_eq!(tested.len(), corniche_fuzz::TARGETS.len());

@@ -16,7 +16,7 @@ mod starve_servers;
 mod unsolicited_cars;
 mod unsolicited_found;
 
-use crate::field::Field;
+use crate::context::AttackContext;
 use futures::future::BoxFuture;
 use serde::Serialize;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub enum By {
 }
 
 /// Number of messages of the short form, for attacks with cheap messages.
-const FEW: u64 = 32;
+const SHORT_MESSAGES: u64 = 32;
 
 /// One named attack.
 pub struct Attack {
@@ -49,7 +49,7 @@ pub struct Attack {
     pub restart: Option<Duration>,
     /// Number of messages of the short form.
     pub few: u64,
-    pub run: fn(&Field) -> BoxFuture<'_, anyhow::Result<()>>,
+    pub run: fn(&AttackContext) -> BoxFuture<'_, anyhow::Result<()>>,
 }
 
 pub const ATTACKS: &[&Attack] = &[
@@ -82,7 +82,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_unique_and_every_item_has_an_attack() {
+    fn attack_names_are_unique() {
         let names: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
         assert_eq!(names.len(), ATTACKS.len());
         let items: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.item).collect();

@@ -3,10 +3,10 @@
 use crate::{
     Options,
     attacks::Attack,
-    field::{Budget, Field, Rejoin},
+    context::{AttackContext, Budget, Rejoin},
     load::{Load, Measure, Running},
-    note,
-    report::{Row, judge},
+    log_line,
+    report::{Row, evaluate},
     victims::Victims,
 };
 use anyhow::Context;
@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::runtime::Runtime;
 
 /// Timeout for operations that the attack delayed, far above every limit: a longer delay counts as lost.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Additional time of an attack that restarts a validator, to observe its return.
 const RESTART: Duration = Duration::from_secs(15);
 /// Maximum number of messages of one attack; usually time ends it first.
@@ -25,9 +25,9 @@ pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) ->
     let mut rows = Vec::new();
     for engine in &options.engine {
         for attack in attacks.iter().filter(|attack| attack.applies_to(engine)) {
-            note(format_args!("{engine}, {} validators: {} ({})", options.validators, attack.name, attack.about));
+            log_line(format_args!("{engine}, {} validators: {} ({})", options.validators, attack.name, attack.about));
             let row = measure(options, attack, engine, runtime).with_context(|| format!("{} on {engine}", attack.name))?;
-            note(format_args!("  {}", if row.missed.is_empty() { "ok".into() } else { row.missed.join("; ") }));
+            log_line(format_args!("  {}", if row.missed.is_empty() { "ok".into() } else { row.missed.join("; ") }));
             rows.push(row);
         }
     }
@@ -36,7 +36,7 @@ pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) ->
 
 fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &Runtime) -> anyhow::Result<Row> {
     let victims = Arc::new(Victims::up(options, engine)?);
-    let load = Load { seconds: options.seconds, rate: options.rate, patience: PATIENCE };
+    let load = Load { seconds: options.seconds, rate: options.rate, timeout: TRANSFER_TIMEOUT };
     // A node that is down accepts no transfers.
     let start = |validators: &[usize]| {
         let used = &validators[..validators.len() - usize::from(attack.restart.is_some())];
@@ -51,24 +51,24 @@ fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &R
     let calm = start(&all)?;
     if let Some(pause) = attack.restart {
         // Some users have to wait for a validator that restarts. This is not counted against the attack.
-        let field = Field::new(victims.clone(), Vec::new(), options.seed, Budget::new(MESSAGES, length));
-        runtime.block_on(field.restart_victim(pause)).context("calm")?;
+        let context = AttackContext::new(victims.clone(), Vec::new(), options.seed, Budget::new(MESSAGES, length));
+        runtime.block_on(context.restart_victim(pause)).context("calm")?;
     }
     let calm = calm.finish().context("calm")?;
-    let field = Field::take_places(victims.clone(), attack, options.seed, Budget::new(MESSAGES, length))?;
-    let (honest, nodes) = (field.honest(), field.judged());
+    let context = AttackContext::replace_validators(victims.clone(), attack, options.seed, Budget::new(MESSAGES, length))?;
+    let (honest, nodes) = (context.honest(), context.checked_nodes());
     let calm_mib = peak(&victims, &nodes);
 
     let under_way = start(&honest)?;
     let mut missed = Vec::new();
-    if let Err(error) = runtime.block_on(field.run(attack, length + PATIENCE)) {
+    if let Err(error) = runtime.block_on(context.run(attack, length + TRANSFER_TIMEOUT)) {
         missed.push(format!("{error:#}"));
     }
-    let recovery = victims.transfer(&nodes, PATIENCE);
+    let recovery = victims.transfer(&nodes, TRANSFER_TIMEOUT);
     let during = finish(under_way, "during", &mut missed);
     let after = start(&honest).and_then(Running::finish);
     let after = after.unwrap_or_else(|error| failed("after", &error, &mut missed));
-    if let Err(error) = victims.agree(&nodes, PATIENCE) {
+    if let Err(error) = victims.agree(&nodes, TRANSFER_TIMEOUT) {
         missed.push(format!("agreement: {error:#}"));
     }
     let ended = nodes.iter().filter(|index| victims.memory(**index).is_none_or(|memory| memory.peak == 0)).count();
@@ -81,20 +81,20 @@ fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &R
         by: attack.by,
         engine: engine.to_owned(),
         validators: options.validators,
-        messages: field.budget.spent(),
+        messages: context.budget.spent(),
         calm,
         during,
         after,
         calm_mib,
         peak_mib: peak(&victims, &nodes),
         recovery_s: recovery.as_ref().ok().map(Duration::as_secs_f64),
-        rejoin: attack.restart.map(|_| field.rejoined().unwrap_or(Rejoin::Never)),
+        rejoin: attack.restart.map(|_| context.rejoined().unwrap_or(Rejoin::Never)),
         missed,
     };
     if let Err(error) = recovery {
         row.missed.push(format!("recovery: {error:#}"));
     }
-    judge(&mut row);
+    evaluate(&mut row);
     Ok(row)
 }
 

@@ -1,8 +1,8 @@
 //! Blocks and batches that honest validators never make.
 
 use crate::{
-    field::Field,
-    insider::{self, Mischief, Seat, now},
+    context::AttackContext,
+    insider::{self, Behaviour, InsiderIdentity, now},
 };
 use alloy_consensus::TxEip1559;
 use corniche_admission::batch::{BATCH_OVERHEAD, ENTRY_OVERHEAD, encode};
@@ -10,13 +10,13 @@ use corniche_crypto::EthereumKey;
 use corniche_engine::Committee;
 use corniche_mahi_mahi::{
     Signer,
+    crypto::ValidatorKeys,
     message::{BlockRef, Content, Context, Round, SignedBlock},
-    real::ValidatorKeys,
 };
 use corniche_types::{B256, Bytes, Genesis, U256};
 
 /// First forged round: a network would need weeks to reach it.
-pub const MADE_AHEAD: u64 = 1 << 32;
+pub const FORGED_ROUND_OFFSET: u64 = 1 << 32;
 
 /// Signs blocks that no engine would make.
 pub struct Forge {
@@ -26,9 +26,9 @@ pub struct Forge {
 }
 
 impl Forge {
-    pub fn new(seat: &Seat) -> anyhow::Result<Self> {
-        let signer = seat.keys.mahi_mahi(&seat.committee)?;
-        Ok(Self { committee: seat.committee.clone(), context: Context::new(&seat.committee), signer })
+    pub fn new(identity: &InsiderIdentity) -> anyhow::Result<Self> {
+        let signer = identity.keys.mahi_mahi(&identity.committee)?;
+        Ok(Self { committee: identity.committee.clone(), context: Context::new(&identity.committee), signer })
     }
 
     /// A block that passes every check of its own bytes. Its parents do not exist.
@@ -51,14 +51,14 @@ impl Forge {
 
 /// Every insider repeatedly proposes one full batch, whose unfunded transactions declare `gas` each. Execution skips them, so
 /// they cost the attacker nothing.
-pub async fn propose_declaring(field: &Field, gas: u64) -> anyhow::Result<()> {
-    let batch = declaring(&field.victims.genesis, gas)?;
-    insider::run(field, |_| Ok(Box::new(Declared(batch.clone())))).await
+pub async fn propose_declaring(context: &AttackContext, gas: u64) -> anyhow::Result<()> {
+    let batch = declaring(&context.victims.genesis, gas)?;
+    insider::run(context, |_| Ok(Box::new(Declared(batch.clone())))).await
 }
 
 struct Declared(Bytes);
 
-impl Mischief for Declared {
+impl Behaviour for Declared {
     fn batch(&mut self) -> Option<Bytes> {
         Some(self.0.clone())
     }

@@ -1,9 +1,9 @@
-//! A faulty validator: a real engine with a real validator's keys, resumed at the network's current state, and a [`Mischief`]
+//! A faulty validator: a real engine with a real validator's keys, resumed at the network's current state, and a [`Behaviour`]
 //! that proposes batches, changes the engine's messages and adds its own.
 //!
 //! It executes and stores nothing: records count as durable at once.
 
-use crate::{field::Field, keys::Keys};
+use crate::{context::AttackContext, keys::Keys};
 use anyhow::{Context, anyhow, bail, ensure};
 use corniche_admission::batch;
 use corniche_crypto::CoinPublicKeys;
@@ -18,14 +18,14 @@ use std::{
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// Interval of deadlines and of the mischief's own messages.
-const TICK: Duration = Duration::from_millis(5);
+const TICK_INTERVAL: Duration = Duration::from_millis(5);
 /// Number of users' transactions that wait for a batch; honest users here send far fewer.
-const PASSED_ON: usize = 1_000;
+const MAX_FORWARDED: usize = 1_000;
 /// Timeout for links and for the block to resume after.
-const JOIN: Duration = Duration::from_secs(10);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Faulty behaviour in addition to the protocol, or instead of it. The default has none.
-pub trait Mischief: Send {
+pub trait Behaviour: Send {
     /// The next batch to propose; `None` means nothing to propose.
     fn batch(&mut self) -> Option<Bytes> {
         None
@@ -53,61 +53,69 @@ pub trait Mischief: Send {
 }
 
 /// A validator that the attacker replaces.
-pub struct Seat {
+pub struct InsiderIdentity {
     pub committee: Committee,
     pub index: ValidatorIndex,
     pub keys: Keys,
 }
 
 /// Runs every insider of the field with its own mischief until the budget is spent.
-pub async fn run(field: &Field, mischief: impl Fn(&Seat) -> anyhow::Result<Box<dyn Mischief>>) -> anyhow::Result<()> {
+pub async fn run(
+    context: &AttackContext,
+    behaviour: impl Fn(&InsiderIdentity) -> anyhow::Result<Box<dyn Behaviour>>,
+) -> anyhow::Result<()> {
     let mut insiders = Vec::new();
-    for index in &field.insiders {
-        let seat = Seat {
-            committee: Committee::from_genesis(&field.victims.genesis),
+    for index in &context.insiders {
+        let identity = InsiderIdentity {
+            committee: Committee::from_genesis(&context.victims.genesis),
             index: ValidatorIndex(u16::try_from(*index)?),
-            keys: Keys::load(&field.victims.members[*index].keys)?,
+            keys: Keys::load(&context.victims.members[*index].keys)?,
         };
-        let mischief = mischief(&seat)?;
-        insiders.push(Insider::join(field, seat, mischief).await?);
+        let behaviour = behaviour(&identity)?;
+        insiders.push(Insider::join(context, identity, behaviour).await?);
     }
     futures::future::join_all(insiders.into_iter().map(Insider::run)).await;
     Ok(())
 }
 
 struct Insider<'a> {
-    field: &'a Field,
+    context: &'a AttackContext,
     network: NetworkHandle,
     events: Events,
     engine: Box<dyn Engine>,
     verifier: Arc<dyn Verifier>,
-    mischief: Box<dyn Mischief>,
+    behaviour: Box<dyn Behaviour>,
     wants_batch: bool,
     /// Transactions that others forwarded, for the next batch.
-    passed_on: Vec<Bytes>,
+    forwarded: Vec<Bytes>,
 }
 
 impl<'a> Insider<'a> {
     /// Connects to the honest validators and creates the engine at the newest certified block.
-    async fn join(field: &'a Field, seat: Seat, mischief: Box<dyn Mischief>) -> anyhow::Result<Self> {
-        let mut config = NetworkConfig::from_genesis(seat.keys.network.clone(), &field.victims.genesis);
-        config.bootstrap = field.honest().into_iter().map(|index| field.address(index)).collect();
+    async fn join(
+        context: &'a AttackContext,
+        identity: InsiderIdentity,
+        behaviour: Box<dyn Behaviour>,
+    ) -> anyhow::Result<Self> {
+        let mut config = NetworkConfig::from_genesis(identity.keys.network.clone(), &context.victims.genesis);
+        config.bootstrap = context.honest().into_iter().map(|index| context.address(index)).collect();
         let (network, mut events) = Network::start(config).await?;
-        let joined = timeout(JOIN, resume(&network, &mut events, field.honest().len()));
-        let (resume, up) = joined.await.map_err(|_| anyhow!("no certified block to resume after within {JOIN:?}"))??;
-        let (engine, verifier) = engine(field, &seat, resume)?;
+        let joined = timeout(JOIN_TIMEOUT, resume(&network, &mut events, context.honest().len()));
+        let (resume, up) =
+            joined.await.map_err(|_| anyhow!("no certified block to resume after within {JOIN_TIMEOUT:?}"))??;
+        let (engine, verifier) = engine(context, &identity, resume)?;
         let mut insider =
-            Self { field, network, events, engine, verifier, mischief, wants_batch: false, passed_on: Vec::new() };
+            Self { context, network, events, engine, verifier, behaviour, wants_batch: false, forwarded: Vec::new() };
         for index in up {
-            insider.give(Input::PeerUp(index));
+            insider.handle_input(Input::PeerUp(index));
         }
         Ok(insider)
     }
 
     async fn run(mut self) {
-        let mut ticks = interval(TICK);
+        let mut ticks = interval(TICK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !self.field.budget.is_over() {
+        while !self.context.budget.is_over() {
             tokio::select! {
                 _ = ticks.tick() => self.tick(),
                 event = self.events.recv() => match event {
@@ -117,17 +125,17 @@ impl<'a> Insider<'a> {
             }
         }
         // Lets messages queued last still leave.
-        tokio::time::sleep(TICK * 20).await;
+        tokio::time::sleep(TICK_INTERVAL * 20).await;
         self.network.shutdown().await;
     }
 
     fn tick(&mut self) {
         if self.engine.deadline().is_some_and(|deadline| deadline <= now()) {
-            self.give(Input::Deadline);
+            self.handle_input(Input::Deadline);
         }
         self.propose();
-        for _ in 0..self.mischief.extras_per_tick() {
-            let Some(bytes) = self.mischief.extra().filter(|_| self.field.budget.take()) else { break };
+        for _ in 0..self.behaviour.extras_per_tick() {
+            let Some(bytes) = self.behaviour.extra().filter(|_| self.context.budget.take()) else { break };
             if self.send(Recipients::All, &bytes) == 0 {
                 break;
             }
@@ -139,22 +147,22 @@ impl<'a> Insider<'a> {
             && let Some(bytes) = self.next_batch()
         {
             self.wants_batch = false;
-            self.give(Input::Batch(Batch { bytes }));
+            self.handle_input(Input::Batch(Batch { bytes }));
         }
     }
 
-    /// Users first, so that a row of the table shows the attack and not the effect of [`Mischief::serves_users`].
+    /// Users first, so that a row of the table shows the attack and not the effect of [`Behaviour::serves_users`].
     fn next_batch(&mut self) -> Option<Bytes> {
-        match std::mem::take(&mut self.passed_on) {
-            none if none.is_empty() => self.mischief.batch().filter(|_| self.field.budget.take()),
+        match std::mem::take(&mut self.forwarded) {
+            none if none.is_empty() => self.behaviour.batch().filter(|_| self.context.budget.take()),
             some => batch::encode(&some).ok(),
         }
     }
 
     fn on_event(&mut self, event: Event) {
         match event {
-            Event::PeerUp(peer) => peer.validator.map_or((), |index| self.give(Input::PeerUp(index))),
-            Event::PeerDown(peer) => peer.validator.map_or((), |index| self.give(Input::PeerDown(index))),
+            Event::PeerUp(peer) => peer.validator.map_or((), |index| self.handle_input(Input::PeerUp(index))),
+            Event::PeerDown(peer) => peer.validator.map_or((), |index| self.handle_input(Input::PeerDown(index))),
             Event::Message { from, bytes, .. } => {
                 if let Some(from) = from.validator {
                     self.on_message(from, &bytes);
@@ -169,24 +177,24 @@ impl<'a> Insider<'a> {
         match PeerMessage::decode(bytes) {
             Ok(PeerMessage::Engine(bytes)) => {
                 if let Ok(message) = self.verifier.verify(from, &bytes) {
-                    self.give(Input::Message { from, message });
+                    self.handle_input(Input::Message { from, message });
                 }
             }
-            Ok(PeerMessage::Transactions(raw)) if self.mischief.serves_users() && self.passed_on.len() < PASSED_ON => {
-                self.passed_on.extend(raw);
+            Ok(PeerMessage::Transactions(raw)) if self.behaviour.serves_users() && self.forwarded.len() < MAX_FORWARDED => {
+                self.forwarded.extend(raw);
             }
             _ => {}
         }
     }
 
-    fn give(&mut self, input: Input) {
+    fn handle_input(&mut self, input: Input) {
         self.engine.handle(now(), input);
         while let Some(output) = self.engine.poll() {
             match output {
                 Output::WantBatch { .. } => self.wants_batch = true,
                 Output::Persist(ticket, _) => self.engine.handle(now(), Input::Durable(ticket)),
                 Output::Send { to, message } => {
-                    let more = self.mischief.after(&message);
+                    let more = self.behaviour.after(&message);
                     for message in std::iter::once(message).chain(more) {
                         self.send(to, &PeerMessage::Engine(message).encode());
                     }
@@ -231,27 +239,35 @@ async fn resume(network: &NetworkHandle, events: &mut Events, links: usize) -> a
     Ok((last.resume.clone(), up))
 }
 
-fn engine(field: &Field, seat: &Seat, resume: Resume) -> anyhow::Result<(Box<dyn Engine>, Arc<dyn Verifier>)> {
-    match field.victims.genesis.engine.name.as_str() {
-        "mahi-mahi" => mahi_mahi(field, seat, resume),
-        "autobahn" => autobahn(field, seat, resume),
-        other => bail!("no insider knows the engine {other}"),
+fn engine(
+    context: &AttackContext,
+    identity: &InsiderIdentity,
+    resume: Resume,
+) -> anyhow::Result<(Box<dyn Engine>, Arc<dyn Verifier>)> {
+    match context.victims.genesis.engine.name.as_str() {
+        "mahi-mahi" => mahi_mahi(context, identity, resume),
+        "autobahn" => autobahn(context, identity, resume),
+        other => bail!("unsupported engine {other}"),
     }
 }
 
-fn mahi_mahi(field: &Field, seat: &Seat, resume: Resume) -> anyhow::Result<(Box<dyn Engine>, Arc<dyn Verifier>)> {
-    use corniche_mahi_mahi::{Config, MahiMahi, MahiVerifier, Setup, Signatures, real};
-    let (genesis, committee) = (&field.victims.genesis, seat.committee.clone());
+fn mahi_mahi(
+    context: &AttackContext,
+    identity: &InsiderIdentity,
+    resume: Resume,
+) -> anyhow::Result<(Box<dyn Engine>, Arc<dyn Verifier>)> {
+    use corniche_mahi_mahi::{Config, MahiMahi, MahiVerifier, Setup, Signatures, crypto};
+    let (genesis, committee) = (&context.victims.genesis, identity.committee.clone());
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let coins = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys")?;
-    let signatures = real::CommitteeSignatures::new(&committee).context("the genesis' consensus keys")?;
+    let signatures = crypto::CommitteeSignatures::new(&committee).context("the genesis' consensus keys")?;
     let signatures: Arc<dyn Signatures> = Arc::new(signatures);
     let verifier = MahiVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let engine = MahiMahi::new(Setup {
         config,
-        signer: Some(Arc::new(seat.keys.mahi_mahi(&committee)?)),
+        signer: Some(Arc::new(identity.keys.mahi_mahi(&committee)?)),
         signatures,
-        coin: Arc::new(real::ThresholdCoin::new(&committee, coins)),
+        coin: Arc::new(crypto::ThresholdCoin::new(&committee, coins)),
         committee,
         seed: now().0,
         records: Vec::new(),
@@ -262,16 +278,21 @@ fn mahi_mahi(field: &Field, seat: &Seat, resume: Resume) -> anyhow::Result<(Box<
     Ok((Box::new(engine), Arc::new(verifier)))
 }
 
-fn autobahn(field: &Field, seat: &Seat, resume: Resume) -> anyhow::Result<(Box<dyn Engine>, Arc<dyn Verifier>)> {
-    use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, real};
-    let committee = seat.committee.clone();
-    let config = Config::from_genesis(&field.victims.genesis).map_err(anyhow::Error::msg)?;
-    ensure!(!config.bls, "insiders sign lists, not sums; leave the parameter `bls` off");
-    let signatures: Arc<dyn Signatures> = Arc::new(real::Lists::new(&committee).context("the genesis' consensus keys")?);
+fn autobahn(
+    context: &AttackContext,
+    identity: &InsiderIdentity,
+    resume: Resume,
+) -> anyhow::Result<(Box<dyn Engine>, Arc<dyn Verifier>)> {
+    use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, crypto};
+    let committee = identity.committee.clone();
+    let config = Config::from_genesis(&context.victims.genesis).map_err(anyhow::Error::msg)?;
+    ensure!(!config.bls, "insiders: BLS certificates are not supported; set the parameter `bls` to 0");
+    let signatures: Arc<dyn Signatures> =
+        Arc::new(crypto::Ed25519Certificates::new(&committee).context("the genesis' consensus keys")?);
     let verifier = AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let engine = Autobahn::new(Setup {
         config,
-        signer: Some(Arc::new(seat.keys.autobahn(&committee, false)?)),
+        signer: Some(Arc::new(identity.keys.autobahn(&committee, false)?)),
         signatures,
         committee,
         seed: now().0,

@@ -1,10 +1,10 @@
 //! A validator's keys, read from the testnet's directory: the attacker replaces this validator.
 
 use anyhow::{Context, anyhow};
-use corniche_autobahn::real::ValidatorKeys as AutobahnKeys;
+use corniche_autobahn::crypto::ValidatorKeys as AutobahnKeys;
 use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey};
 use corniche_engine::Committee;
-use corniche_mahi_mahi::real::ValidatorKeys as MahiMahiKeys;
+use corniche_mahi_mahi::crypto::ValidatorKeys as MahiMahiKeys;
 use corniche_network::NetworkIdentity;
 use corniche_types::B256;
 use std::{fs, path::Path};
@@ -22,7 +22,7 @@ impl Keys {
     /// Reads a `keys` directory as written by `corniche testnet up`.
     pub fn load(directory: &Path) -> anyhow::Result<Self> {
         let read = |name: &str| read(&directory.join(name));
-        let broken = |name: &str| anyhow!("{name} in {} holds no key", directory.display());
+        let broken = |name: &str| anyhow!("{name} in {}: expected a key", directory.display());
         Ok(Self {
             network: network(&directory.join("network.key"))?,
             consensus: ConsensusKey::from_hex(&read("consensus.key")?).map_err(|_| broken("consensus.key"))?,
@@ -34,19 +34,19 @@ impl Keys {
     /// Signing keys for Mahi-Mahi.
     pub fn mahi_mahi(&self, committee: &Committee) -> anyhow::Result<MahiMahiKeys> {
         let keys = MahiMahiKeys::new(committee, self.consensus.clone(), self.coin.clone());
-        keys.context("the keys are of no validator in this genesis")
+        keys.context("no validator of this genesis has these keys")
     }
 
     /// Signing keys for Autobahn; `bls` as in the genesis.
     pub fn autobahn(&self, committee: &Committee, bls: bool) -> anyhow::Result<AutobahnKeys> {
         let keys = AutobahnKeys::new(committee, self.consensus.clone(), bls.then(|| self.bls.clone()));
-        keys.context("the keys are of no validator in this genesis")
+        keys.context("no validator of this genesis has these keys")
     }
 }
 
 /// The identity in a `network.key` file.
 pub fn network(path: &Path) -> anyhow::Result<NetworkIdentity> {
-    let seed: B256 = read(path)?.parse().map_err(|_| anyhow!("{} holds no key", path.display()))?;
+    let seed: B256 = read(path)?.parse().map_err(|_| anyhow!("{}: expected a key", path.display()))?;
     Ok(NetworkIdentity::from_seed(seed.0))
 }
 

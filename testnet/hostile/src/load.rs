@@ -1,6 +1,6 @@
 //! Honest users: `corniche load` in a separate process.
 
-use crate::{note, victims::Victims};
+use crate::{log_line, victims::Victims};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -20,7 +20,7 @@ pub struct Load {
     pub seconds: u64,
     pub rate: u32,
     /// Timeout for submitted transfers, after the last submission.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// A running load.
@@ -60,18 +60,18 @@ impl Load {
         let mut command = Command::new(corniche);
         command.args(["load", "--json", "--senders", "16"]);
         command.args(["--seconds", &self.seconds.to_string(), "--rate", &self.rate.to_string()]);
-        command.args(["--timeout", &(self.seconds + self.patience.as_secs()).to_string()]);
+        command.args(["--timeout", &(self.seconds + self.timeout.as_secs()).to_string()]);
         nodes.iter().for_each(|index| _ = command.args(["--rpc", &victims.members[*index].rpc]));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut lines = BufReader::new(child.stderr.take().context("standard error is piped")?);
-        let mut said = String::new();
-        while !said.contains(READY) {
+        let mut printed = String::new();
+        while !printed.contains(READY) {
             let mut line = String::new();
             if lines.read_line(&mut line)? == 0 {
                 child.wait()?;
-                bail!("corniche load does not begin: {}", said.trim());
+                bail!("corniche load did not start: {}", printed.trim());
             }
-            said.push_str(&line);
+            printed.push_str(&line);
         }
         let errors = std::thread::spawn(move || {
             let mut rest = String::new();
@@ -92,8 +92,8 @@ impl Running {
         match serde_json::from_slice::<LoadReport>(&output.stdout) {
             Ok(report) => Ok(report.into()),
             Err(_) => {
-                note(format_args!("corniche load: {}", errors.trim()));
-                bail!("corniche load was stopped: {}", errors.lines().last().unwrap_or("it gave no reason"))
+                log_line(format_args!("corniche load: {}", errors.trim()));
+                bail!("corniche load was stopped: {}", errors.lines().last().unwrap_or("no reason given"))
             }
         }
     }

@@ -10,7 +10,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `attacks` | one file per attack, and the table of them |
-//! | `field` | environment of an attack: targets, budget, a validator to restart |
+//! | `context` | environment of an attack: targets, budget, a validator to restart |
 //! | `stranger`, `insider` | peers of both kinds, built on the node's own network and engines |
 //! | `forge` | blocks and batches that only faulty validators make |
 //! | `victims`, `load` | the processes under attack, and their honest users |
@@ -19,7 +19,7 @@
 
 mod attacks;
 mod bench;
-mod field;
+mod context;
 mod forge;
 mod insider;
 mod keys;
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            note(format_args!("error: {error:#}"));
+            log_line(format_args!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
 /// Returns true if every limit was met.
 fn run(options: &Options) -> anyhow::Result<bool> {
     if options.list {
-        ATTACKS.iter().for_each(|attack| say(format_args!("{:<22} {:<4} {}", attack.name, attack.item, attack.about)));
+        ATTACKS.iter().for_each(|attack| print_line(format_args!("{:<22} {:<4} {}", attack.name, attack.item, attack.about)));
         return Ok(true);
     }
     ensure!(options.corniche.exists(), "{} is missing; run `make build` or set CORNICHE_BIN", options.corniche.display());
@@ -100,7 +100,7 @@ fn run(options: &Options) -> anyhow::Result<bool> {
         return Ok(true);
     }
     let rows = bench::run(options, &attacks, &runtime)?;
-    say(report::table(&rows));
+    print_line(report::table(&rows));
     if let Some(path) = &options.json {
         std::fs::write(path, report::json(options, &rows))?;
     }
@@ -113,17 +113,17 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Attack>> {
     }
     let find = |name: &String| match ATTACKS.iter().find(|attack| attack.name == name) {
         Some(attack) => Ok(*attack),
-        None => bail!("no attack is named {name}; --list shows them"),
+        None => bail!("unknown attack {name}; see --list"),
     };
     names.iter().map(find).collect()
 }
 
 /// Prints one line of the result, on standard output.
-fn say(line: impl std::fmt::Display) {
+fn print_line(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
 /// Prints one line for people, on standard error.
-fn note(line: impl std::fmt::Display) {
+fn log_line(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -1,6 +1,6 @@
 //! Limits, and the table of results.
 
-use crate::{Options, attacks::By, field::Rejoin, load::Measure};
+use crate::{Options, attacks::By, context::Rejoin, load::Measure};
 use serde::Serialize;
 use serde_json::json;
 
@@ -65,27 +65,27 @@ impl Row {
 }
 
 /// Adds the limits that the row misses.
-pub fn judge(row: &mut Row) {
+pub fn evaluate(row: &mut Row) {
     let (slowdown, bar) = (row.slowdown(), row.p99_bar());
     let mut missed = Vec::new();
     if row.during.sent > 0 && slowdown > bar {
-        missed.push(format!("p99 is {slowdown:.1} times the calm one, bar {bar}"));
+        missed.push(format!("p99 is {slowdown:.1} times the calm one, limit {bar}"));
     }
     let grown = row.peak_mib.saturating_sub(row.calm_mib);
     if grown > GROWTH_MIB {
-        missed.push(format!("memory grew by {grown} MiB, bar {GROWTH_MIB}"));
+        missed.push(format!("memory grew by {grown} MiB, limit {GROWTH_MIB}"));
     }
     if row.lost() > 0 {
-        missed.push(format!("{} transfers lost, bar 0", row.lost()));
+        missed.push(format!("{} transfers lost, limit 0", row.lost()));
     }
     if let Some(seconds) = row.recovery_s.filter(|seconds| *seconds > RECOVERY_S) {
-        missed.push(format!("recovery took {seconds:.1} s, bar {RECOVERY_S}"));
+        missed.push(format!("recovery took {seconds:.1} s, limit {RECOVERY_S}"));
     }
     if let Some(seconds) = row.rejoin_s().filter(|seconds| *seconds > RECOVERY_S) {
-        missed.push(format!("rejoining took {seconds:.1} s, bar {RECOVERY_S}"));
+        missed.push(format!("rejoining took {seconds:.1} s, limit {RECOVERY_S}"));
     }
     if row.rejoin == Some(Rejoin::Never) {
-        missed.push(format!("the restarted validator did not rejoin, bar {RECOVERY_S} s"));
+        missed.push(format!("the restarted validator did not rejoin, limit {RECOVERY_S} s"));
     }
     row.missed.extend(missed);
 }
@@ -106,7 +106,7 @@ pub fn table(rows: &[Row]) -> String {
         "during",
         "after",
         "times",
-        "bar",
+        "limit",
         "MiB calm",
         "peak",
         "lost",
@@ -124,7 +124,7 @@ pub fn table(rows: &[Row]) -> String {
     };
     let mut text: Vec<_> = lines.iter().map(row).collect();
     text.push(format!(
-        "bars: p99 during an attack at most {STRANGERS_P99} (strangers) or {VALIDATORS_P99} (f validators) times the calm one; peak memory at \
+        "limits: p99 during an attack at most {STRANGERS_P99} (strangers) or {VALIDATORS_P99} (f validators) times the calm one; peak memory at \
          most {GROWTH_MIB} MiB above the calm one; nothing lost; recovery and rejoining within {RECOVERY_S} s; all nodes agree"
     ));
     text.join("\n")
@@ -218,30 +218,33 @@ mod tests {
     fn missed(change: impl Fn(&mut Row)) -> Vec<String> {
         let mut row = row();
         change(&mut row);
-        judge(&mut row);
+        evaluate(&mut row);
         row.missed
     }
 
     #[test]
-    fn each_bar_is_judged() {
+    fn bars_are_evaluated() {
         assert_eq!(missed(|_| {}), Vec::<String>::new(), "at every bar");
-        assert_eq!(missed(|row| row.during.p99_ms = 210.0), ["p99 is 2.1 times the calm one, bar 2"]);
+        assert_eq!(missed(|row| row.during.p99_ms = 210.0), ["p99 is 2.1 times the calm one, limit 2"]);
         assert_eq!(missed(|row| (row.by, row.during.p99_ms) = (By::Validators, 400.0)), Vec::<String>::new());
-        assert_eq!(missed(|row| row.peak_mib = 613), ["memory grew by 513 MiB, bar 512"]);
-        assert_eq!(missed(|row| row.during.executed = 99), ["1 transfers lost, bar 0"]);
-        assert_eq!(missed(|row| row.during.executed = 98), ["p99 is inf times the calm one, bar 2", "2 transfers lost, bar 0"]);
-        assert_eq!(missed(|row| row.recovery_s = Some(10.1)), ["recovery took 10.1 s, bar 10"]);
-        assert_eq!(missed(|row| row.rejoin = Some(Rejoin::Never)), ["the restarted validator did not rejoin, bar 10 s"]);
+        assert_eq!(missed(|row| row.peak_mib = 613), ["memory grew by 513 MiB, limit 512"]);
+        assert_eq!(missed(|row| row.during.executed = 99), ["1 transfers lost, limit 0"]);
+        assert_eq!(
+            missed(|row| row.during.executed = 98),
+            ["p99 is inf times the calm one, limit 2", "2 transfers lost, limit 0"]
+        );
+        assert_eq!(missed(|row| row.recovery_s = Some(10.1)), ["recovery took 10.1 s, limit 10"]);
+        assert_eq!(missed(|row| row.rejoin = Some(Rejoin::Never)), ["the restarted validator did not rejoin, limit 10 s"]);
         let after = |seconds: f64| Some(Rejoin::After(Duration::from_secs_f64(seconds)));
         assert_eq!(missed(|row| row.rejoin = after(10.0)), Vec::<String>::new());
-        assert_eq!(missed(|row| row.rejoin = after(10.1)), ["rejoining took 10.1 s, bar 10"]);
+        assert_eq!(missed(|row| row.rejoin = after(10.1)), ["rejoining took 10.1 s, limit 10"]);
     }
 
     #[test]
-    fn the_table_names_bars_and_verdicts() {
+    fn table_has_bars_and_verdicts() {
         let mut missed = row();
-        missed.missed.push("2 transfers lost, bar 0".into());
+        missed.missed.push("2 transfers lost, limit 0".into());
         let text = table(&[row(), missed]);
-        assert!(text.contains("  ok\n") && text.contains("MISSED: 2 transfers lost, bar 0\nbars: p99"), "{text}");
+        assert!(text.contains("  ok\n") && text.contains("MISSED: 2 transfers lost, limit 0\nlimits: p99"), "{text}");
     }
 }

@@ -4,8 +4,8 @@
 use crate::{
     Options,
     attacks::{Attack, By},
-    field::{Budget, Field},
-    note,
+    context::{AttackContext, Budget},
+    log_line,
     victims::Victims,
 };
 use anyhow::{Context, ensure};
@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 /// Timeout of one attack that cannot send its messages.
 const LENGTH: Duration = Duration::from_secs(30);
 /// Only a stalled network takes this long.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Attacks of strangers share a network. Each attack of validators has a separate one, because it uses up its validators.
 pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) -> anyhow::Result<()> {
@@ -34,16 +34,17 @@ fn attack(options: &Options, attacks: &[&Attack], engine: &str, runtime: &Runtim
     let victims = Arc::new(Victims::up(options, engine)?);
     let all: Vec<_> = (0..options.validators).collect();
     // Makes the first block. Insiders resume after its certificate.
-    victims.transfer(&all, PATIENCE)?;
+    victims.transfer(&all, TRANSFER_TIMEOUT)?;
     for attack in attacks {
-        let field = Field::take_places(victims.clone(), attack, options.seed, Budget::new(attack.few, LENGTH))?;
-        runtime.block_on(field.run(attack, LENGTH + PATIENCE)).with_context(|| attack.name)?;
-        let spent = field.budget.spent();
+        let context =
+            AttackContext::replace_validators(victims.clone(), attack, options.seed, Budget::new(attack.few, LENGTH))?;
+        runtime.block_on(context.run(attack, LENGTH + TRANSFER_TIMEOUT)).with_context(|| attack.name)?;
+        let spent = context.budget.spent();
         ensure!(spent > 0, "{}: nothing was sent", attack.name);
-        let nodes = field.judged();
-        victims.transfer(&nodes, PATIENCE).with_context(|| format!("after {}", attack.name))?;
-        victims.agree(&nodes, PATIENCE).with_context(|| format!("after {}", attack.name))?;
-        note(format_args!("{engine}: {} ({spent} messages): ok", attack.name));
+        let nodes = context.checked_nodes();
+        victims.transfer(&nodes, TRANSFER_TIMEOUT).with_context(|| format!("after {}", attack.name))?;
+        victims.agree(&nodes, TRANSFER_TIMEOUT).with_context(|| format!("after {}", attack.name))?;
+        log_line(format_args!("{engine}: {} ({spent} messages): ok", attack.name));
     }
     Ok(())
 }

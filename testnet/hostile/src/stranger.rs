@@ -1,19 +1,22 @@
 //! A peer without a validator's key. Identities are free, so an attacker can have any number.
 
-use crate::field::Field;
+use crate::context::AttackContext;
 use corniche_network::{Channel, Event, Events, Network, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey, Sent};
 use corniche_types::Bytes;
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// Timeout for a link. A victim without free slots accepts none.
-const LINK: Duration = Duration::from_secs(5);
+const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for a node to take queued messages.
-const FLUSH: Duration = Duration::from_millis(100);
+const FLUSH_TIME: Duration = Duration::from_millis(100);
 
 /// `count` strangers for each honest validator: the number of each, and its victim. Numbers leave room for 2^24 successors each.
-pub fn for_each_victim(field: &Field, count: u64) -> impl Iterator<Item = (u64, usize)> {
-    field.honest().into_iter().flat_map(move |victim| (0..count).map(move |lane| (lane << 32 | (victim as u64) << 24, victim)))
+pub fn for_each_victim(context: &AttackContext, count: u64) -> impl Iterator<Item = (u64, usize)> {
+    context
+        .honest()
+        .into_iter()
+        .flat_map(move |victim| (0..count).map(move |lane| (lane << 32 | (victim as u64) << 24, victim)))
 }
 
 pub struct Stranger {
@@ -24,19 +27,19 @@ pub struct Stranger {
 
 impl Stranger {
     /// Dials these nodes as identity `number` of the run's seed, without waiting for links.
-    pub async fn dial(field: &Field, number: u64, targets: &[usize]) -> anyhow::Result<Self> {
-        let seed = [b"corniche-hostile/".as_slice(), &field.seed.to_le_bytes(), &number.to_le_bytes()].concat();
+    pub async fn dial(context: &AttackContext, number: u64, targets: &[usize]) -> anyhow::Result<Self> {
+        let seed = [b"corniche-hostile/".as_slice(), &context.seed.to_le_bytes(), &number.to_le_bytes()].concat();
         let identity = NetworkIdentity::from_seed(corniche_crypto::digest(&seed).0);
-        let mut config = NetworkConfig::from_genesis(identity, &field.victims.genesis);
-        config.bootstrap = targets.iter().map(|index| field.address(*index)).collect();
+        let mut config = NetworkConfig::from_genesis(identity, &context.victims.genesis);
+        config.bootstrap = targets.iter().map(|index| context.address(*index)).collect();
         let targets = config.bootstrap.iter().map(|address| address.key).collect();
         let (network, events) = Network::start(config).await?;
         Ok(Self { network, events, targets })
     }
 
     /// As `dial`, but waits for the first link; `None` after a timeout.
-    pub async fn join(field: &Field, number: u64, targets: &[usize]) -> anyhow::Result<Option<Self>> {
-        let mut stranger = Self::dial(field, number, targets).await?;
+    pub async fn join(context: &AttackContext, number: u64, targets: &[usize]) -> anyhow::Result<Option<Self>> {
+        let mut stranger = Self::dial(context, number, targets).await?;
         let up = async {
             while let Some(event) = stranger.events.recv().await {
                 if matches!(event, Event::PeerUp(_)) {
@@ -45,7 +48,7 @@ impl Stranger {
             }
             false
         };
-        let linked = timeout(LINK, up).await.unwrap_or(false);
+        let linked = timeout(LINK_TIMEOUT, up).await.unwrap_or(false);
         Ok(linked.then_some(stranger))
     }
 
@@ -56,9 +59,9 @@ impl Stranger {
     }
 
     /// Handles events until the victims disconnect or a moment has passed, so that queued messages leave.
-    pub async fn linger(&mut self) {
+    pub async fn flush(&mut self) {
         let down = async { while !matches!(self.events.recv().await, None | Some(Event::PeerDown(_))) {} };
-        let _ = timeout(FLUSH, down).await;
+        let _ = timeout(FLUSH_TIME, down).await;
     }
 
     pub async fn leave(self) {

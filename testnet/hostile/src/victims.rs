@@ -17,11 +17,11 @@ use std::{
 };
 
 /// Timeout for a process to start or to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 /// Polling interval.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Request timeout: a slower response counts as none.
-const REQUEST: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct Victims {
     corniche: PathBuf,
@@ -62,14 +62,14 @@ pub struct Memory {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Described {
-    nodes: Vec<DescribedNode>,
-    accounts: Vec<DescribedAccount>,
+struct UpOutput {
+    nodes: Vec<UpNode>,
+    accounts: Vec<UpAccount>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct DescribedNode {
+struct UpNode {
     rpc: String,
     config: PathBuf,
     data_dir: PathBuf,
@@ -78,7 +78,7 @@ struct DescribedNode {
 }
 
 #[derive(Deserialize)]
-struct DescribedAccount {
+struct UpAccount {
     key: String,
 }
 
@@ -95,24 +95,23 @@ impl Victims {
         let mut directory = tempfile::Builder::new().prefix("corniche-hostile-").tempdir()?;
         if options.keep {
             directory.disable_cleanup(true);
-            crate::note(format_args!("logs and data are kept in {}", directory.path().display()));
+            crate::log_line(format_args!("logs and data are kept in {}", directory.path().display()));
         }
         let mut command = Command::new(corniche);
         command.args(["testnet", "up", "--no-explorer", "--json", "--base-port", "0", "--engine", engine]);
         command.args(["--validators", &validators.to_string(), "--full-nodes", "1"]).arg("--dir").arg(directory.path());
-        let output = command.stdin(Stdio::null()).output().context("cannot run corniche")?;
-        ensure!(output.status.success(), "corniche testnet up: {}", String::from_utf8_lossy(&output.stderr));
-        let described: Described = serde_json::from_slice(&output.stdout).context("corniche testnet up: invalid JSON")?;
+        let finished = command.stdin(Stdio::null()).output().context("cannot run corniche")?;
+        ensure!(finished.status.success(), "corniche testnet up: {}", String::from_utf8_lossy(&finished.stderr));
+        let output: UpOutput = serde_json::from_slice(&finished.stdout).context("corniche testnet up: invalid JSON")?;
         let genesis = fs::read_to_string(directory.path().join("genesis.json"))?;
         let genesis = Genesis::from_json(&genesis)?;
-        let process = |node: &DescribedNode| Some(Process { pid: node.pid, child: None });
-        let processes = Mutex::new(described.nodes.iter().map(process).collect());
-        let accounts =
-            described.accounts.iter().map(|account| EthereumKey::from_hex(&account.key)).collect::<Result<_, _>>()?;
+        let process = |node: &UpNode| Some(Process { pid: node.pid, child: None });
+        let processes = Mutex::new(output.nodes.iter().map(process).collect());
+        let accounts = output.accounts.iter().map(|account| EthereumKey::from_hex(&account.key)).collect::<Result<_, _>>()?;
         let mut victims =
             Self { corniche: corniche.to_owned(), _directory: directory, genesis, members: Vec::new(), processes, accounts };
         // Only after the processes have an owner that ends them.
-        victims.members = described.nodes.into_iter().map(Member::new).collect::<anyhow::Result<_>>()?;
+        victims.members = output.nodes.into_iter().map(Member::new).collect::<anyhow::Result<_>>()?;
         Ok(victims)
     }
 
@@ -122,7 +121,7 @@ impl Victims {
     }
 
     pub fn client(&self, index: usize) -> Client {
-        Client::with_timeout(&self.members[index].rpc, REQUEST)
+        Client::with_timeout(&self.members[index].rpc, REQUEST_TIMEOUT)
     }
 
     /// Sends SIGKILL and waits until the process has ended.
@@ -140,8 +139,8 @@ impl Victims {
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         self.processes()[index] = Some(Process { pid: child.id(), child: Some(child) });
         let client = Client::with_timeout(&member.rpc, Duration::from_secs(1));
-        let answers = Wait::at_most(PATIENCE).until(|| Ok(client.chain_id().ok()))?;
-        answers.map(drop).with_context(|| format!("node {index} does not answer; see {}", member.log.display()))
+        let responds = Wait::at_most(PROCESS_TIMEOUT).until(|| Ok(client.chain_id().ok()))?;
+        responds.map(drop).with_context(|| format!("node {index} does not respond; see {}", member.log.display()))
     }
 
     /// `None` if the process is stopped or has ended by itself.
@@ -151,20 +150,20 @@ impl Victims {
     }
 
     /// Sends a transfer through one of these nodes and waits until all of them have executed it. Returns the duration.
-    pub fn transfer(&self, nodes: &[usize], patience: Duration) -> anyhow::Result<Duration> {
+    pub fn transfer(&self, nodes: &[usize], timeout: Duration) -> anyhow::Result<Duration> {
         let started = Instant::now();
-        let wait = Wait { longest_pause: LOOK, ..Wait::at_most(patience) };
-        let first = *nodes.first().context("no node is honest")?;
+        let wait = Wait { longest_pause: POLL_INTERVAL, ..Wait::at_most(timeout) };
+        let first = *nodes.first().context("expected at least one honest node")?;
         // The load uses the first account, the faucet the last.
         let key = self.accounts.get(1).context("no account is funded")?;
         let client = self.client(first);
         // A node may temporarily refuse a transfer that it accepts later.
         let mut refusal = None;
         let sent = wait.until(|| Ok(self.offer(&client, key).map_err(|error| refusal = Some(error)).ok()))?;
-        let Some(hash) = sent else { bail!("node {first} takes no transfer: {:#}", refusal.unwrap_or_else(unknown)) };
+        let Some(hash) = sent else { bail!("node {first} accepts no transfer: {:#}", refusal.unwrap_or_else(no_reason)) };
         for index in nodes {
             let client = self.client(*index);
-            let left = patience.saturating_sub(started.elapsed());
+            let left = timeout.saturating_sub(started.elapsed());
             let found = Wait { deadline: left, ..wait }.until(|| Ok(client.receipt(hash).ok().flatten()))?;
             ensure!(found.is_some(), "node {index} has no receipt of {hash} after {} ms", started.elapsed().as_millis());
         }
@@ -179,14 +178,14 @@ impl Victims {
     }
 
     /// Checks that these nodes have equal blocks at the highest height of any of them.
-    pub fn agree(&self, nodes: &[usize], patience: Duration) -> anyhow::Result<()> {
+    pub fn agree(&self, nodes: &[usize], timeout: Duration) -> anyhow::Result<()> {
         let heights = nodes.iter().map(|index| Ok(self.client(*index).block_number()?)).collect::<anyhow::Result<Vec<_>>>()?;
         let height = heights.into_iter().max().unwrap_or(0);
         let mut hashes = Vec::new();
         for index in nodes {
             let client = self.client(*index);
-            let block = Wait::at_most(patience).until(|| Ok(client.block(height).ok().flatten()))?;
-            hashes.push(block.with_context(|| format!("node {index} does not reach block {height}"))?.hash);
+            let block = Wait::at_most(timeout).until(|| Ok(client.block(height).ok().flatten()))?;
+            hashes.push(block.with_context(|| format!("node {index} did not reach block {height}"))?.hash);
         }
         ensure!(hashes.windows(2).all(|pair| pair[0] == pair[1]), "block {height} differs: {hashes:?}");
         Ok(())
@@ -201,17 +200,17 @@ impl Drop for Victims {
     fn drop(&mut self) {
         let processes: Vec<_> = self.processes().iter_mut().filter_map(Option::take).collect();
         for error in processes.into_iter().filter_map(|process| process.end().err()) {
-            crate::note(format_args!("{error:#}"));
+            crate::log_line(format_args!("{error:#}"));
         }
     }
 }
 
 impl Member {
-    fn new(node: DescribedNode) -> anyhow::Result<Self> {
+    fn new(node: UpNode) -> anyhow::Result<Self> {
         let text = fs::read_to_string(&node.config)?;
         let listening: Listening = toml::from_str(&text).with_context(|| format!("cannot read {}", node.config.display()))?;
-        let address = listening.listen.first().context("the node listens nowhere")?;
-        let folder = node.config.parent().context("node.toml lies in a folder")?;
+        let address = listening.listen.first().context("node.toml: expected a listen address")?;
+        let folder = node.config.parent().context("node.toml has a parent directory")?;
         let own = [folder.join("keys/network.key"), folder.join("network.key")];
         let key = own.iter().find(|path| path.exists()).context("the node has no network key")?;
         let peer = format!("{address}/p2p/{}", crate::keys::network(key)?.key()).parse()?;
@@ -228,16 +227,16 @@ impl Process {
         }
         // Fails if the process has ended already.
         let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).stderr(Stdio::null()).status()?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PROCESS_TIMEOUT;
         while is_running(self.pid) {
-            ensure!(Instant::now() < deadline, "process {} does not end", self.pid);
-            thread::sleep(LOOK);
+            ensure!(Instant::now() < deadline, "process {} did not exit", self.pid);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 }
 
-fn unknown() -> anyhow::Error {
+fn no_reason() -> anyhow::Error {
     anyhow::anyhow!("no reason given")
 }
 
@@ -260,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_read_in_mebibytes() {
+    fn memory_is_parsed_in_mebibytes() {
         let status = "Name:\tcorniche\nVmHWM:\t  204800 kB\nVmRSS:\t  102400 kB\n";
         assert_eq!(parse_memory(status), Memory { resident: 100, peak: 200 });
         assert_eq!(parse_memory(""), Memory::default());

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { story } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
 import { Explorer, areSound, areWhole, close } from '../lib/explorer.js';
 
@@ -13,7 +13,7 @@ const fact = (part, name) => {
 };
 
 test('explorer under Autobahn', { timeout: 900_000 }, async (t) => {
-  const { network, step } = await story(t, { validators: 4, engine: 'autobahn', explorer: true });
+  const { network, step } = await withNetwork(t, { validators: 4, engine: 'autobahn', explorer: true });
   const [node] = network.nodes;
   const [owner, friend] = network.accounts;
   const pay = async () => node.receipt(await node.wallet(owner).sendTransaction({ to: friend.address, value: 1n }));

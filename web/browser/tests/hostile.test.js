@@ -3,13 +3,13 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { packed } from '../../../testnet/e2e/lib/contracts.js';
-import { story } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
 import { Explorer, PHONE, close, isSound } from '../lib/explorer.js';
 import { modules } from '../lib/hostile.js';
 
 test('hostile contracts', { timeout: 900_000 }, async (t) => {
-  const { network, step } = await story(t, { validators: 1, explorer: true });
+  const { network, step } = await withNetwork(t, { validators: 1, explorer: true });
   const [node] = network.nodes;
   const [owner] = network.accounts;
   const wallet = node.wallet(owner);

@@ -3,13 +3,13 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import test from 'node:test';
-import { story } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
 import { fill, fillIds } from '../lib/chain.js';
 import { Explorer, areSound, areWhole, canBeWalked, close, isSound, rows } from '../lib/explorer.js';
 
 test('explorer of a live network', { timeout: 900_000 }, async (t) => {
-  const { network, step } = await story(t, { validators: 4, explorer: true });
+  const { network, step } = await withNetwork(t, { validators: 4, explorer: true });
   const [node] = network.nodes;
   const chain = await fill(network);
   const explorer = await Explorer.open(t, network.explorer);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_product_of_the_reserves_never_shrinks() {
+    fn product_of_reserves_never_shrinks() {
         for paid in [0, 1, 3, 999, 1_000_000, u64::MAX] {
             let (one, other) = (number(1_000_003), number(777));
             let received = received(number(paid), one, other).unwrap();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_moves_what_it_says_and_nothing_is_made() {
+    fn swap_moves_exact_amounts() {
         let vm = TestVM::default();
         let mut pool = Pool::from(&vm);
         pool.constructor(number(1_000_000), number(2_000_000));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_paid_or_is_too_little_is_refused() {
+    fn rejects_unpayable_and_too_small_swaps() {
         let vm = TestVM::default();
         let mut pool = Pool::from(&vm);
         pool.constructor(number(1_000), number(1_000));

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn users_join_once_and_only_users_post() {
+    fn only_registered_users_post() {
         let vm = TestVM::default();
         let mut retwis = Retwis::from(&vm);
         assert!(retwis.add_user(user(1), text(1)).is_ok());
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_shows_the_newest_post_of_each() {
+    fn timeline_shows_newest_posts() {
         let vm = TestVM::default();
         let mut retwis = Retwis::from(&vm);
         for number in [1, 2] {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn following_is_counted_on_both_sides() {
+    fn follow_updates_both_counters() {
         let vm = TestVM::default();
         let mut retwis = Retwis::from(&vm);
         retwis.follow(user(1), user(2));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn posts_of_two_users_have_keys_of_their_own() {
+    fn post_keys_are_distinct_per_user() {
         assert_ne!(post_key(user(1), user(0)), post_key(user(0), user(1)));
         assert_eq!(post_key(user(1), user(2)), (user(1) << 64) + user(2));
     }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balance_is_both_accounts() {
+    fn balance_sums_both_accounts() {
         let vm = TestVM::default();
         let bank = bank(&vm);
         assert_eq!(bank.balance(ANNA).ok(), Some(money(150)));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn savings_are_not_overdrawn_and_deposits_not_negative() {
+    fn rejects_overdraft_and_negative_deposit() {
         let vm = TestVM::default();
         let mut bank = bank(&vm);
         assert!(matches!(bank.transact_savings(ANNA, money(-101)), Err(BankError::InsufficientSavings(_))));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn all_money_moves_and_to_oneself_none_is_lost() {
+    fn amalgamate_moves_everything() {
         let vm = TestVM::default();
         let mut bank = bank(&vm);
         assert!(bank.amalgamate(ANNA, ANNA).is_ok());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_above_both_accounts_costs_a_penalty() {
+    fn overdraft_check_costs_penalty() {
         let vm = TestVM::default();
         let mut bank = bank(&vm);
         assert!(bank.write_check(ANNA, money(150)).is_ok());

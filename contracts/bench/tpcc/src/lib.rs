@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_takes_from_stock_and_moves_the_districts_number() {
+    fn new_order_updates_stock_and_district() {
         let vm = TestVM::default();
         let mut shop = shop(&vm);
         let total = shop.new_order(1, 2, 3, vec![10, 11], vec![1, 1], vec![5, 15]).ok();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_not_there_is_an_error() {
+    fn unknown_item_is_error() {
         let vm = TestVM::default();
         let mut shop = shop(&vm);
         assert!(matches!(shop.new_order(1, 2, 3, vec![12], vec![1], vec![1]), Err(OrderError::NoSuchItem(_))));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_counts_at_the_warehouse_and_for_the_customer() {
+    fn payment_updates_warehouse_and_customer() {
         let vm = TestVM::default();
         let mut shop = shop(&vm);
         for _ in 0..2 {

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_follows_from_what_was_read() {
+    fn writes_depend_on_reads() {
         let vm = TestVM::default();
         let mut table = Table::from(&vm);
         assert_eq!(table.transact(vec![], vec![number(1), number(2)], number(5)), number(5));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_wraps() {
+    fn sum_wraps() {
         assert_eq!(total([U256::MAX, number(1)].into_iter(), number(3)), number(3));
     }
 }

@@ -160,7 +160,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_product_never_falls_by_a_trade_and_the_pool_is_never_emptied(
+        fn trade_preserves_product_and_reserves(
             paid in amount(), reserve_in in amount(), reserve_out in amount(),
         ) {
             let out = received(paid, reserve_in, reserve_out);
@@ -172,14 +172,14 @@ mod tests {
         }
 
         #[test]
-        fn trading_there_and_back_never_gains(paid in amount(), reserve_in in amount(), reserve_out in amount()) {
+        fn round_trip_trade_never_gains(paid in amount(), reserve_in in amount(), reserve_out in amount()) {
             let out = received(paid, reserve_in, reserve_out);
             let back = received(out, reserve_out - out, reserve_in + paid);
             prop_assert!(back <= paid);
         }
 
         #[test]
-        fn a_share_is_never_worth_less_by_what_anybody_does(
+        fn share_value_never_decreases(
             first in amount(), second in amount(), deeds in prop::collection::vec(deed(), 1..24),
         ) {
             let supply = first_shares(first, second);
@@ -203,7 +203,7 @@ mod tests {
         }
 
         #[test]
-        fn what_joins_and_leaves_at_once_takes_nothing_with_it(
+        fn instant_withdrawal_gains_nothing(
             first in amount(), second in amount(), deposit in (amount(), amount()),
         ) {
             let supply = first_shares(first, second);
@@ -216,13 +216,13 @@ mod tests {
         }
 
         #[test]
-        fn division_is_the_library_s(dividend in any::<[u64; 4]>(), divisor in amount(), bits in 0..=255_usize) {
+        fn division_matches_library(dividend in any::<[u64; 4]>(), divisor in amount(), bits in 0..=255_usize) {
             let dividend = U256::from_limbs(dividend) >> bits;
             prop_assert_eq!(quotient(dividend, divisor), dividend / divisor);
         }
 
         #[test]
-        fn a_root_is_the_largest_whole_number_whose_square_is_not_more(low in any::<[u64; 4]>(), bits in 4..=256_usize) {
+        fn integer_sqrt_is_floor(low in any::<[u64; 4]>(), bits in 4..=256_usize) {
             let square = U256::from_limbs(low) >> bits.min(255);
             let root = root(square);
             prop_assert!(wide(root) * wide(root) <= wide(square));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_one_can_check_by_hand() {
+    fn known_values() {
         let n = number;
         assert_eq!(received(n(10_000), n(1_000_000), n(2_000_000)), n(19_743));
         assert_eq!(received(U256::ZERO, n(1), n(1)), U256::ZERO);
@@ -244,7 +244,7 @@ mod tests {
 
     /// Nothing overflows at the limits.
     #[test]
-    fn the_largest_numbers_fit() {
+    fn largest_values_fit() {
         assert!(received(MAX_RESERVE, MAX_RESERVE, MAX_RESERVE) < MAX_RESERVE);
         assert_eq!(first_shares(MAX_RESERVE, MAX_RESERVE), MAX_RESERVE);
         assert_eq!(redeemed(MAX_RESERVE, (MAX_RESERVE, MAX_RESERVE), MAX_RESERVE), (MAX_RESERVE, MAX_RESERVE));

@@ -148,7 +148,7 @@ impl Place {
 }
 
 #[test]
-fn a_deposit_a_trade_and_a_withdrawal() {
+fn deposit_trade_withdraw() {
     let mut place = Place::new();
     let (alice, bob, gold, silver, pool) = (place.alice, place.bob, place.gold, place.silver, place.pool);
     let told = place.chain.view(pool, Pool::tokensCall {});
@@ -165,11 +165,11 @@ fn a_deposit_a_trade_and_a_withdrawal() {
     let (first, second) = place.leave(alice, n(1_999_000)).unwrap();
     assert_eq!((first, second), (n(4_007_995), n(997_015)));
     assert_eq!(place.reserves(), (place.balance(gold, pool), place.balance(silver, pool)));
-    place.chain.gas().assert_as_in("gas.txt");
+    place.chain.gas().assert_matches_file("gas.txt");
 }
 
 #[test]
-fn everything_that_happens_is_told() {
+fn every_change_emits_event() {
     let mut place = Place::with(1_000_000, 1_000_000);
     let (bob, gold, pool) = (place.bob, place.gold, place.pool);
     place.pay_in(gold, n(1_000));
@@ -192,7 +192,7 @@ fn everything_that_happens_is_told() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_name_and_changes_nothing() {
+fn invalid_calls_revert_with_named_errors() {
     let mut place = Place::with(1_000_000, 1_000_000);
     let (alice, bob, gold, silver, pool) = (place.alice, place.bob, place.gold, place.silver, place.pool);
     let swap = |token, minimum| Pool::swapCall { tokenIn: token, minimumOut: minimum, to: bob };
@@ -232,7 +232,7 @@ fn what_cannot_be_is_refused_by_name_and_changes_nothing() {
 /// The attack on the first depositors: own almost all of few shares, raise their price by gifts to the pool, and wait for
 /// deposits that are rounded down. It costs a thousand times its gain.
 #[test]
-fn making_shares_dear_does_not_pay() {
+fn share_inflation_attack_does_not_pay() {
     for present in [n(1_000_000), n(1_000_000_000_000)] {
         let mut place = Place::new();
         let (mallory, victim) = (place.chain.account("mallory"), place.chain.account("victim"));
@@ -261,7 +261,7 @@ fn making_shares_dear_does_not_pay() {
 /// A token that calls the pool back during every transfer, with every function of a pool. All calls fail, views too, and the
 /// pool behaves as with an honest token.
 #[test]
-fn a_token_that_calls_back_is_not_let_in() {
+fn reentrant_token_reverts() {
     let honest = {
         let mut place = Place::with(1_000_000, 500_000);
         let out = place.swap(place.bob, place.silver, n(1_000), n(1)).unwrap();
@@ -294,7 +294,7 @@ fn a_token_that_calls_back_is_not_let_in() {
 }
 
 #[test]
-fn the_module_carries_its_interface_and_it_is_the_one_tried_here() {
+fn module_embeds_tested_abi() {
     let contract = Contract::in_this_crate();
     assert_eq!(contract.interface(), Some(&include_bytes!("../abi.json")[..]));
     let set = |selectors: &[[u8; 4]]| selectors.iter().copied().collect::<BTreeSet<_>>();
@@ -342,7 +342,7 @@ proptest! {
     /// Invariants for any actions in any order, failed ones too: the product of the reserves falls only by withdrawals, a
     /// share never loses value, and the pool owns its reserves.
     #[test]
-    fn nobody_is_made_poorer_by_others(first in amount(), second in amount(), deeds in prop::collection::vec(deed(), 1..12)) {
+    fn others_never_reduce_own_share(first in amount(), second in amount(), deeds in prop::collection::vec(deed(), 1..12)) {
         let mut place = Place::new();
         place.join(place.alice, first | n(1 << 11), second | n(1 << 11)).unwrap();
         let (bob, gold, silver, pool) = (place.bob, place.gold, place.silver, place.pool);

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deposit_fits_the_price_and_passes_neither_amount() {
+    fn deposit_matches_price_within_limits() {
         let reserves = (n(1_000), n(2_000));
         assert_eq!(fitting((n(10), n(100)), reserves), (n(10), n(20)));
         assert_eq!(fitting((n(100), n(30)), reserves), (n(15), n(30)));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_or_leads_nowhere_is_refused_before_anything_is_called() {
+    fn expired_or_invalid_path_reverts_early() {
         let vm = TestVM::default();
         vm.set_block_timestamp(100);
         let mut router = Router::from(&vm);

@@ -118,7 +118,7 @@ impl Place {
 }
 
 #[test]
-fn gold_becomes_bronze_by_way_of_silver() {
+fn swaps_along_multi_hop_path() {
     let mut place = Place::new();
     let [gold, silver, bronze] = place.tokens;
     let (bob, router, pools) = (place.bob, place.router, place.pools);
@@ -142,11 +142,11 @@ fn gold_becomes_bronze_by_way_of_silver() {
     let (pool, to, deadline) = (pools[0], place.alice, place.soon());
     let leave = Router::leaveCall { pool, shares, minimumFirst: n(1), minimumSecond: n(1), to, deadline };
     place.chain.by(place.alice).send(router, leave).unwrap();
-    place.chain.gas().assert_as_in("gas.txt");
+    place.chain.gas().assert_matches_file("gas.txt");
 }
 
 #[test]
-fn less_than_asked_for_is_nothing_at_all() {
+fn insufficient_output_reverts() {
     let mut place = Place::new();
     let (gold, bob, router, pools) = (place.tokens[0], place.bob, place.router, place.pools);
     let refused = place.swap(1_000, &pools, n(7_937)).unwrap_err();
@@ -164,7 +164,7 @@ fn less_than_asked_for_is_nothing_at_all() {
 }
 
 #[test]
-fn what_comes_too_late_does_not_happen() {
+fn expired_deadline_reverts() {
     let mut place = Place::new();
     let (bob, router) = (place.bob, place.router);
     let call = place.trade(1_000, &place.pools, n(1));
@@ -179,7 +179,7 @@ fn what_comes_too_late_does_not_happen() {
 }
 
 #[test]
-fn deposits_have_the_pool_s_price_and_come_back_but_for_rounding() {
+fn deposit_and_withdrawal_round_trip() {
     let mut place = Place::new();
     let (alice, router, pool) = (place.alice, place.router, place.pools[0]);
     let (first, second, shares) = place.join(0, 10_000, 50_000, 14_142).unwrap();
@@ -206,7 +206,7 @@ fn deposits_have_the_pool_s_price_and_come_back_but_for_rounding() {
 }
 
 #[test]
-fn ways_that_lead_nowhere_are_refused() {
+fn invalid_paths_revert() {
     let mut place = Place::new();
     let (bob, pools) = (place.bob, place.pools);
     let refused = place.swap(1, &[], n(0)).unwrap_err();
@@ -221,7 +221,7 @@ fn ways_that_lead_nowhere_are_refused() {
 
 /// A token that, when the router calls it to pay, makes the router spend the payer's approvals on something else.
 #[test]
-fn a_token_that_calls_back_is_not_let_in() {
+fn reentrant_token_reverts() {
     use alloy_sol_types::SolCall;
     let mut place = Place::new();
     let (alice, bob, router, silver) = (place.alice, place.bob, place.router, place.tokens[1]);
@@ -247,7 +247,7 @@ fn a_token_that_calls_back_is_not_let_in() {
 }
 
 #[test]
-fn the_module_carries_its_interface_and_it_is_the_one_tried_here() {
+fn module_embeds_tested_abi() {
     let contract = Contract::in_this_crate();
     assert_eq!(contract.interface(), Some(&include_bytes!("../abi.json")[..]));
     let set = |selectors: &[[u8; 4]]| selectors.iter().copied().collect::<BTreeSet<_>>();

@@ -117,7 +117,7 @@ fn refused_in(result: Result<impl Sized, GovernorError>, expected: State) {
 }
 
 #[test]
-fn from_a_proposal_to_its_execution() {
+fn proposal_lifecycle() {
     let mut place = Place::new();
     place.transfer(0, 1, 400);
     place.go_on(1, 1);
@@ -143,7 +143,7 @@ fn from_a_proposal_to_its_execution() {
 }
 
 #[test]
-fn what_is_not_executed_in_time_expires() {
+fn unexecuted_proposal_expires() {
     let mut place = Place::new();
     let id = place.propose(0, "late").ok().unwrap();
     assert!(place.vote(0, id, 1).is_ok());
@@ -154,7 +154,7 @@ fn what_is_not_executed_in_time_expires() {
 }
 
 #[test]
-fn a_decision_needs_more_for_than_against_and_a_quorum() {
+fn passing_needs_majority_and_quorum() {
     // Votes against, for and abstaining, and the expected decision.
     for (against, in_favour, abstaining, decides) in [
         (0, 300, 0, true),
@@ -180,7 +180,7 @@ fn a_decision_needs_more_for_than_against_and_a_quorum() {
 }
 
 #[test]
-fn settings_that_decide_nothing_or_everything_are_refused() {
+fn rejects_degenerate_settings() {
     let fine = |quorum, minimum, period, delay| create(&TestVM::default(), 10, (quorum, minimum, period, delay)).1;
     assert!(fine(10, 10, 1, 0));
     assert!(!fine(0, 1, 1, 1) && !fine(11, 1, 1, 1) && !fine(1, 11, 1, 1));
@@ -188,7 +188,7 @@ fn settings_that_decide_nothing_or_everything_are_refused() {
 }
 
 #[test]
-fn who_has_too_little_proposes_nothing_and_votes_are_one_of_three() {
+fn rejects_low_power_and_unknown_vote() {
     let mut place = Place::new();
     place.transfer(0, 1, 9);
     place.go_on(1, 1);
@@ -245,7 +245,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn votes_weigh_what_was_there_once_and_nothing_happens_too_soon(deeds in prop::collection::vec(deed(), 1..80)) {
+    fn votes_use_snapshot_and_delays_hold(deeds in prop::collection::vec(deed(), 1..80)) {
         let mut place = Place::new();
         let mut proposals: Vec<Remembered> = Vec::new();
         for deed in deeds {

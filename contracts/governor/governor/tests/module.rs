@@ -145,7 +145,7 @@ impl Place {
 }
 
 #[test]
-fn a_proposal_is_voted_on_waits_and_is_executed_once() {
+fn proposal_executes_once_after_delay() {
     let mut place = Place::new();
     let ([alice, bob, carol, dave], governor) = (place.people, place.governor);
     let call = Governor::proposeCall { to: dave, value: n(300), data: Bytes::new(), description: "300".into() };
@@ -184,11 +184,11 @@ fn a_proposal_is_voted_on_waits_and_is_executed_once() {
     place.refused_in(refused, EXECUTED);
     let refused = place.propose(0, 300).unwrap_err();
     assert_eq!(refused.error::<Governor::AlreadyProposed>().unwrap().id, id);
-    place.chain.gas().assert_as_in("gas.txt");
+    place.chain.gas().assert_matches_file("gas.txt");
 }
 
 #[test]
-fn what_moves_does_not_vote_twice_and_what_comes_later_not_at_all() {
+fn moved_or_later_tokens_do_not_vote() {
     let mut place = Place::new();
     let id = place.propose(0, 1).unwrap();
     assert_eq!(place.vote(0, id, 1).unwrap(), n(500));
@@ -209,7 +209,7 @@ fn what_moves_does_not_vote_twice_and_what_comes_later_not_at_all() {
 }
 
 #[test]
-fn without_a_quorum_or_a_majority_nothing_is_decided_and_nothing_waits_for_ever() {
+fn defeated_without_quorum_or_majority() {
     let mut place = Place::new();
     let [quiet, tied, late] = [1, 2, 3].map(|wei| place.propose(0, wei).unwrap());
     place.vote(1, quiet, 1).unwrap();
@@ -227,7 +227,7 @@ fn without_a_quorum_or_a_majority_nothing_is_decided_and_nothing_waits_for_ever(
 }
 
 #[test]
-fn it_calls_contracts_and_what_they_refuse_can_be_tried_again() {
+fn failed_execution_can_be_retried() {
     let mut place = Place::new();
     let (alice, governor, votes) = (place.people[0], place.governor, place.votes);
     let data: Bytes = Votes::transferCall { to: alice, value: n(7) }.abi_encode().into();
@@ -249,7 +249,7 @@ fn it_calls_contracts_and_what_they_refuse_can_be_tried_again() {
 
 /// A payee that executes the proposal again during its payment.
 #[test]
-fn who_is_paid_is_paid_once() {
+fn payment_executes_once() {
     let mut place = Place::new();
     let (alice, governor) = (place.people[0], place.governor);
     let rogue = place.chain.by(alice).deploy(&contract("../../exchange/rogue"), ()).unwrap();
@@ -265,7 +265,7 @@ fn who_is_paid_is_paid_once() {
 }
 
 #[test]
-fn a_token_that_cannot_be_voted_with_governs_nothing() {
+fn rejects_token_without_votes() {
     let mut place = Place::new();
     let (alice, votes) = (place.people[0], place.votes);
     for (quorum, minimum, period) in [(0, 1, 1), (1_001, 1, 1), (1, 1_001, 1), (1, 1, 0)] {
@@ -280,7 +280,7 @@ fn a_token_that_cannot_be_voted_with_governs_nothing() {
 }
 
 #[test]
-fn the_modules_carry_their_interfaces_and_they_are_the_ones_tried_here() {
+fn modules_embed_tested_abis() {
     let set = |selectors: &[[u8; 4]]| selectors.iter().copied().collect::<BTreeSet<_>>();
     let (governor, votes) = (Contract::in_this_crate(), contract("../votes"));
     assert_eq!(governor.interface(), Some(&include_bytes!("../abi.json")[..]));
@@ -301,7 +301,7 @@ proptest! {
 
     /// Tokens move during three votes. Each counts balances at its proposal, so never more than the supply.
     #[test]
-    fn tokens_that_wander_vote_once(deeds in prop::collection::vec((0..3_usize, 0..4_usize, 0..4_usize, 1..400_u64), 1..25)) {
+    fn transferred_tokens_vote_once(deeds in prop::collection::vec((0..3_usize, 0..4_usize, 0..4_usize, 1..400_u64), 1..25)) {
         let mut place = Place::new();
         let mut balances = [500_u64, 300, 200, 0];
         // Balances at the proposal, and the votes so far.

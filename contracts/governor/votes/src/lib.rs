@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_does_not_change() {
+    fn past_checkpoints_do_not_change() {
         let (vm, mut votes) = votes();
         assert_eq!((votes.name(), votes.symbol()), ("A name of more than thirty-two letters".into(), "VOTE".into()));
         assert!(matches!(votes.balance_at(person(0), 10), Err(VotesError::NotOver(NotOver { block: 10, height: 10 }))));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn it_spends_as_every_erc20() {
+    fn spends_like_erc20() {
         let (vm, mut votes) = votes();
         assert!(votes.approve(person(1), n(5)).is_ok());
         assert!(matches!(votes.transfer(Address::ZERO, n(1)), Err(VotesError::InvalidReceiver(_))));
@@ -274,7 +274,7 @@ mod tests {
 
         /// Compares the balance of every account at the end of every block with a table.
         #[test]
-        fn history_is_what_happened(deeds in prop::collection::vec((0..4_u8, 0..4_u8, 0..700_u64, 0..3_u64), 1..60)) {
+        fn history_matches_model(deeds in prop::collection::vec((0..4_u8, 0..4_u8, 0..700_u64, 0..3_u64), 1..60)) {
             let (vm, mut votes) = votes();
             let mut now = BTreeMap::from([(0, 1_000), (1, 0), (2, 0), (3, 0)]);
             let (mut height, mut history) = (10, BTreeMap::new());

@@ -21,13 +21,13 @@ fn refused(result: Result<(), Erc1967Error>) -> Vec<u8> {
 }
 
 #[test]
-fn the_slot_is_the_one_of_erc_1967() {
+fn implementation_slot_matches_erc_1967() {
     let hash = U256::from_be_bytes(keccak256("eip1967.proxy.implementation").0);
     assert_eq!(U256::from_be_bytes(IMPLEMENTATION_SLOT.0), hash - U256::ONE);
 }
 
 #[test]
-fn it_begins_with_an_implementation_and_says_so() {
+fn constructor_sets_implementation_and_emits() {
     let (vm, mut proxy) = proxy();
     assert!(proxy.constructor(CODE, Bytes::new()).is_ok());
     assert_eq!(vm.get_storage(IMPLEMENTATION_SLOT.into()), CODE.into_word(), "as a word, so that tools can read it");
@@ -35,7 +35,7 @@ fn it_begins_with_an_implementation_and_says_so() {
 }
 
 #[test]
-fn what_has_no_code_is_no_implementation() {
+fn rejects_implementation_without_code() {
     let (_, mut proxy) = proxy();
     let implementation = Address::repeat_byte(1);
     let error = ERC1967InvalidImplementation { implementation };
@@ -43,7 +43,7 @@ fn what_has_no_code_is_no_implementation() {
 }
 
 #[test]
-fn coins_come_with_a_call_or_not_at_all() {
+fn rejects_value_without_call() {
     let (vm, mut proxy) = proxy();
     vm.set_value(U256::from(5));
     assert_eq!(refused(proxy.constructor(CODE, Bytes::new())), ERC1967NonPayable {}.abi_encode());
@@ -52,14 +52,14 @@ fn coins_come_with_a_call_or_not_at_all() {
 }
 
 #[test]
-fn an_initialisation_that_reverts_is_handed_on() {
+fn forwards_revert_of_initialization() {
     let (vm, mut proxy) = proxy();
     vm.mock_delegate_call(CODE, vec![7], Err(vec![1, 2, 3]));
     assert_eq!(refused(proxy.constructor(CODE, vec![7].into())), [1, 2, 3]);
 }
 
 #[test]
-fn everything_is_the_implementation_s_and_comes_back_as_it_is() {
+fn delegates_and_returns_unchanged() {
     let (vm, mut proxy) = proxy();
     assert!(proxy.constructor(CODE, Bytes::new()).is_ok());
     for input in [vec![], vec![1], vec![1, 2, 3, 4, 5]] {
@@ -73,7 +73,7 @@ fn everything_is_the_implementation_s_and_comes_back_as_it_is() {
 }
 
 #[test]
-fn one_that_was_never_constructed_takes_nothing() {
+fn unconstructed_proxy_rejects_calls() {
     let (_, mut proxy) = proxy();
     let error = ERC1967InvalidImplementation { implementation: Address::ZERO };
     assert_eq!(proxy.fallback(&[1, 2, 3, 4]), Err(error.abi_encode()));

@@ -111,7 +111,7 @@ fn deploy(chain: &mut Chain, by: Address, implementation: Address, data: Vec<u8>
 }
 
 #[test]
-fn state_outlives_the_code() {
+fn state_survives_upgrade() {
     let mut place = Place::new();
     let ([alice, bob, carol], proxy) = (place.people, place.proxy);
     place.deposit(1, 500);
@@ -150,7 +150,7 @@ fn state_outlives_the_code() {
 
 /// Makes the deposits and withdrawals without a proxy, for the difference in gas.
 #[test]
-fn gas_with_a_proxy_and_without() {
+fn gas_of_proxied_and_direct_calls() {
     let mut place = Place::new();
     let bob = place.people[1];
     for box_ in [place.proxy, place.v1] {
@@ -160,11 +160,11 @@ fn gas_with_a_proxy_and_without() {
         place.chain.by(bob).send(box_, Savings::withdrawCall { value: n(3) }).unwrap();
     }
     place.upgrade(0, place.v2, migrateCall { delay: 0 }.abi_encode()).unwrap();
-    place.chain.gas().assert_as_in("gas.txt");
+    place.chain.gas().assert_matches_file("gas.txt");
 }
 
 #[test]
-fn it_is_initialised_when_it_is_made_and_never_again() {
+fn initializes_once() {
     let mut place = Place::new();
     let ([alice, bob, _], proxy) = (place.people, place.proxy);
     let refused = place.chain.by(bob).send(proxy, Savings::initializeCall { owner: bob }).unwrap_err();
@@ -187,7 +187,7 @@ fn it_is_initialised_when_it_is_made_and_never_again() {
 }
 
 #[test]
-fn the_implementation_itself_is_nobody_s() {
+fn implementation_cannot_be_initialized() {
     let mut place = Place::new();
     let bob = place.people[1];
     let refused = place.chain.by(bob).send(place.v1, Savings::initializeCall { owner: bob }).unwrap_err();
@@ -207,7 +207,7 @@ fn the_implementation_itself_is_nobody_s() {
 }
 
 #[test]
-fn only_the_owner_upgrades_and_only_to_what_can_be_upgraded_again() {
+fn upgrade_needs_owner_and_uups_target() {
     let mut place = Place::new();
     let [alice, bob, _] = place.people;
     let refused = place.upgrade(1, place.v2, []).unwrap_err();
@@ -240,7 +240,7 @@ fn only_the_owner_upgrades_and_only_to_what_can_be_upgraded_again() {
 
 /// The chain does not refuse a version with moved fields. Therefore layouts are compared beforehand.
 #[test]
-fn a_version_that_clashes_loses_what_was_stored() {
+fn clashing_layout_loses_state() {
     let mut place = Place::new();
     let [alice, bob, _] = place.people;
     place.deposit(1, 500);
@@ -252,7 +252,7 @@ fn a_version_that_clashes_loses_what_was_stored() {
 }
 
 #[test]
-fn any_contract_can_be_behind_it_and_everything_passes_as_it_is() {
+fn proxies_any_contract_unchanged() {
     let mut place = Place::new();
     let [alice, bob, _] = place.people;
     // Custom errors, a panic without a message, a trap.
@@ -288,7 +288,7 @@ fn any_contract_can_be_behind_it_and_everything_passes_as_it_is() {
 
 /// A static call may read but not write.
 #[test]
-fn a_static_call_reaches_through() {
+fn forwards_static_calls() {
     let mut place = Place::new();
     let [alice, bob, _] = place.people;
     place.deposit(1, 5);
@@ -306,7 +306,7 @@ fn a_static_call_reaches_through() {
 
 /// The proxy accepts calls back, and its implementation decides: a savings box accepts none, a multisig coins.
 #[test]
-fn who_may_call_back_is_for_the_implementation_to_say() {
+fn implementation_controls_reentrancy() {
     let mut place = Place::new();
     let [alice, bob, _] = place.people;
     let rogue = place.chain.by(bob).deploy(&contract("../../exchange/rogue"), ()).unwrap();
@@ -341,7 +341,7 @@ fn who_may_call_back_is_for_the_implementation_to_say() {
 }
 
 #[test]
-fn what_fails_behind_it_is_told_in_the_implementation_s_words() {
+fn forwards_errors_of_implementation() {
     let mut place = Place::new();
     let bob = place.people[1];
     let told = place.chain.by(bob).send(place.proxy, Savings::withdrawCall { value: n(7) }).unwrap_err().to_string();
@@ -352,7 +352,7 @@ fn what_fails_behind_it_is_told_in_the_implementation_s_words() {
 }
 
 #[test]
-fn the_modules_carry_their_interfaces_and_they_are_the_ones_tried_here() {
+fn modules_embed_tested_abis() {
     let contract = contract("../savings-v1");
     assert_eq!(contract.interface(), Some(&include_bytes!("../../savings-v1/abi.json")[..]));
     let set = |selectors: &[[u8; 4]]| selectors.iter().copied().collect::<BTreeSet<_>>();
@@ -376,7 +376,7 @@ proptest! {
 
     /// A box behind a proxy with an upgrade and one without a proxy behave identically.
     #[test]
-    fn a_proxy_is_not_seen_and_neither_is_an_upgrade(
+    fn proxy_and_upgrade_are_transparent(
         deeds in prop::collection::vec((0..4_u8, 0..3_usize, 0..100_u64), 1..30),
         upgrade_at in 0..30_usize,
     ) {

@@ -46,7 +46,7 @@ fn says(vm: &TestVM, contract: Address, slot: B256) {
 }
 
 #[test]
-fn it_is_initialised_once_behind_a_proxy_by_somebody() {
+fn initializes_once_behind_proxy() {
     let (vm, mut savings) = savings();
     assert!(matches!(refused(savings.initialize(Address::ZERO)), SavingsError::BadOwner(_)));
     assert!(savings.initialize(OWNER).is_ok());
@@ -58,7 +58,7 @@ fn it_is_initialised_once_behind_a_proxy_by_somebody() {
 }
 
 #[test]
-fn its_owner_replaces_it_by_what_can_be_replaced_again() {
+fn owner_upgrades_to_uups() {
     let (vm, mut savings) = owned();
     says(&vm, NEXT, IMPLEMENTATION_SLOT);
     assert!(savings.upgrade_to_and_call(NEXT, Bytes::new()).is_ok());
@@ -66,7 +66,7 @@ fn its_owner_replaces_it_by_what_can_be_replaced_again() {
 }
 
 #[test]
-fn strangers_replace_nothing_and_nobody_replaces_the_implementation_itself() {
+fn rejects_unauthorized_upgrades() {
     let (vm, mut savings) = owned();
     says(&vm, NEXT, IMPLEMENTATION_SLOT);
     vm.set_sender(STRANGER);
@@ -78,7 +78,7 @@ fn strangers_replace_nothing_and_nobody_replaces_the_implementation_itself() {
 }
 
 #[test]
-fn what_could_not_be_replaced_again_is_refused() {
+fn rejects_target_without_uups() {
     let (vm, mut savings) = owned();
     let other = B256::repeat_byte(7);
     says(&vm, NEXT, other);
@@ -94,7 +94,7 @@ fn what_could_not_be_replaced_again_is_refused() {
 }
 
 #[test]
-fn only_the_implementation_itself_says_which_slot_it_is_for() {
+fn proxiable_uuid_only_on_implementation() {
     let (vm, savings) = savings();
     assert!(matches!(refused(savings.proxiable_uuid()), SavingsError::Uups(UupsError::Context(_))));
     vm.set_storage(IMPLEMENTATION_SLOT.into(), B256::ZERO);
@@ -106,7 +106,7 @@ proptest! {
 
     /// Compares with a table of balances: no account withdraws more than it deposited, and the total is the sum.
     #[test]
-    fn everybody_has_what_they_put_in(deeds in prop::collection::vec((any::<bool>(), 0..4_u8, 0..100_u64), 1..40)) {
+    fn deposits_match_model(deeds in prop::collection::vec((any::<bool>(), 0..4_u8, 0..100_u64), 1..40)) {
         let (vm, mut savings) = savings();
         let mut table = BTreeMap::<u8, u64>::new();
         for (puts_in, who, value) in deeds {

@@ -24,7 +24,7 @@ fn after_the_first() -> (TestVM, Savings) {
 }
 
 #[test]
-fn it_goes_on_from_what_the_first_left_once() {
+fn migrates_first_version_once() {
     let (vm, mut savings) = after_the_first();
     assert_eq!(savings.owner(), OWNER);
     vm.set_sender(SAVER);
@@ -37,7 +37,7 @@ fn it_goes_on_from_what_the_first_left_once() {
 }
 
 #[test]
-fn a_new_one_needs_no_migration() {
+fn new_account_needs_no_migration() {
     let (vm, mut savings) = after_the_first();
     vm.set_storage(n(0), B256::ZERO);
     assert!(matches!(savings.initialize(Address::ZERO, 60), Err(SavingsError::BadOwner(_))));
@@ -48,7 +48,7 @@ fn a_new_one_needs_no_migration() {
 }
 
 #[test]
-fn coins_stay_until_the_last_second() {
+fn withdrawal_needs_elapsed_delay() {
     let (vm, mut savings) = after_the_first();
     vm.set_sender(OWNER);
     assert!(savings.migrate(60).is_ok());
@@ -65,7 +65,7 @@ fn coins_stay_until_the_last_second() {
 }
 
 #[test]
-fn a_delay_without_end_is_one() {
+fn infinite_delay_never_elapses() {
     let (vm, mut savings) = after_the_first();
     vm.set_sender(OWNER);
     assert!(savings.migrate(u64::MAX).is_ok());

@@ -1,6 +1,6 @@
 //! Batches: decoding is unambiguous, also for batches of a malicious proposer.
 
-use crate::batch::{MIN_TRANSACTION_BYTES, Unfit, decode, encode};
+use crate::batch::{InvalidEntry, MIN_TRANSACTION_BYTES, decode, encode};
 use alloy_primitives::{hex, keccak256};
 use corniche_types::Bytes;
 use proptest::{collection::vec, prelude::*};
@@ -10,7 +10,7 @@ fn transaction(byte: u8, length: usize) -> Bytes {
 }
 
 #[test]
-fn an_empty_batch_is_no_bytes() {
+fn empty_batch_has_no_bytes() {
     assert_eq!(encode(&[]), Ok(Bytes::new()));
     assert!(decode(&Bytes::new()).is_empty());
 }
@@ -24,14 +24,14 @@ fn the_format_is_frozen() {
 }
 
 #[test]
-fn what_is_too_short_for_a_transaction_is_in_no_batch() {
+fn too_short_transactions_are_rejected() {
     for bytes in [0, 1, MIN_TRANSACTION_BYTES - 1] {
-        assert_eq!(encode(&[transaction(0xaa, 64), transaction(0xbb, bytes)]), Err(Unfit { index: 1, bytes }));
+        assert_eq!(encode(&[transaction(0xaa, 64), transaction(0xbb, bytes)]), Err(InvalidEntry { index: 1, bytes }));
     }
 }
 
 #[test]
-fn what_is_no_batch_is_one_transaction_that_will_be_skipped() {
+fn malformed_batch_is_one_skipped_transaction() {
     let good = encode(&[transaction(0xaa, 64)]).unwrap();
     let mut other_version = good.to_vec();
     other_version[0] = 2;
@@ -51,7 +51,7 @@ fn what_is_no_batch_is_one_transaction_that_will_be_skipped() {
 }
 
 #[test]
-fn entries_shorter_than_any_transaction_cannot_multiply() {
+fn short_entries_make_a_batch_malformed() {
     let dust: Vec<u8> = std::iter::once(1).chain(std::iter::repeat_n([1, 0, 0, 0, 7], 1_000).flatten()).collect();
     let empty: Vec<u8> = std::iter::once(1).chain(std::iter::repeat_n([0, 0, 0, 0], 1_000).flatten()).collect();
     for bytes in [dust, empty] {
@@ -61,7 +61,7 @@ fn entries_shorter_than_any_transaction_cannot_multiply() {
 
 proptest! {
     #[test]
-    fn what_goes_in_comes_out(transactions in vec(vec(any::<u8>(), MIN_TRANSACTION_BYTES..300), 0..20)) {
+    fn batches_round_trip(transactions in vec(vec(any::<u8>(), MIN_TRANSACTION_BYTES..300), 0..20)) {
         let transactions: Vec<Bytes> = transactions.into_iter().map(Bytes::from).collect();
         prop_assert_eq!(decode(&encode(&transactions).unwrap()), transactions);
     }
@@ -79,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_length_never_loses_a_byte(lengths in vec(MIN_TRANSACTION_BYTES..200, 1..6), at: prop::sample::Index, byte: u8) {
+    fn corrupted_length_loses_no_byte(lengths in vec(MIN_TRANSACTION_BYTES..200, 1..6), at: prop::sample::Index, byte: u8) {
         let transactions: Vec<Bytes> = lengths.into_iter().map(|length| transaction(0xaa, length)).collect();
         let mut bytes = encode(&transactions).unwrap().to_vec();
         let at = at.index(bytes.len());

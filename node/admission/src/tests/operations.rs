@@ -7,7 +7,7 @@
 //! - The same operations give the same batches and events.
 
 use super::world::*;
-use crate::{DropReason, EDGE_MS, Event, PoolConfig, Refusal, Standing};
+use crate::{DropReason, Event, PoolConfig, ROTATION_OVERLAP_MS, Refusal, Responsibility};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Batch;
 use corniche_types::{B256, TimestampMs, U256};
@@ -23,7 +23,7 @@ enum Operation {
         max_fee: u128,
         value: u128,
         gas: u64,
-        standing: Standing,
+        responsibility: Responsibility,
     },
     Cut {
         transactions: u32,
@@ -41,12 +41,12 @@ enum Operation {
     /// Another validator's block used the sender's next nonce. The pool is informed, or detects it.
     UsedElsewhere {
         from: u8,
-        told: bool,
+        informed: bool,
     },
     Balance {
         from: u8,
         transfers: u64,
-        told: bool,
+        informed: bool,
     },
     BaseFee(u64),
     Wait(u64),
@@ -60,22 +60,22 @@ enum Operation {
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    let place = prop_oneof![3 => Just(Some(0)), 3 => (1u32..3).prop_map(Some), 1 => Just(None)];
-    let standing = (place, any::<bool>(), any::<bool>(), any::<bool>());
-    let standing = standing.prop_map(|(place, ours, passed_on, at_edge)| {
-        let standing = Standing { place, ours, passed_on, disputed: false };
-        if at_edge { standing.at_edge() } else { standing }
+    let position = prop_oneof![3 => Just(Some(0)), 3 => (1u32..3).prop_map(Some), 1 => Just(None)];
+    let responsibility = (position, any::<bool>(), any::<bool>(), any::<bool>());
+    let responsibility = responsibility.prop_map(|(position, is_responsible, forwarded, at_edge)| {
+        let responsibility = Responsibility { position, is_responsible, forwarded, disputed: false };
+        if at_edge { responsibility.adjust_for_rotation() } else { responsibility }
     });
     let gas = prop_oneof![Just(21_000u64), Just(90_000)];
-    let admit = (1u8..5, 0u64..5, 0u128..40, 90u128..200, 0u128..3, gas, standing).prop_map(
-        |(from, ahead, tip, max_fee, value, gas, standing)| Operation::Admit {
+    let admit = (1u8..5, 0u64..5, 0u128..40, 90u128..200, 0u128..3, gas, responsibility).prop_map(
+        |(from, ahead, tip, max_fee, value, gas, responsibility)| Operation::Admit {
             from,
             ahead,
             tip,
             max_fee,
             value,
             gas,
-            standing,
+            responsibility,
         },
     );
     prop_oneof![
@@ -84,9 +84,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => (0usize..3).prop_map(|batch| Operation::Order { batch }),
         1 => (0usize..3).prop_map(|batch| Operation::Requeue { batch }),
         1 => Just(Operation::LoseAll),
-        1 => (1u8..5, any::<bool>()).prop_map(|(from, told)| Operation::UsedElsewhere { from, told }),
+        1 => (1u8..5, any::<bool>()).prop_map(|(from, informed)| Operation::UsedElsewhere { from, informed }),
         2 => (1u8..5, 0u64..12, any::<bool>())
-            .prop_map(|(from, transfers, told)| Operation::Balance { from, transfers, told }),
+            .prop_map(|(from, transfers, informed)| Operation::Balance { from, transfers, informed }),
         1 => (80u64..150).prop_map(Operation::BaseFee),
         2 => (0u64..3_000).prop_map(Operation::Wait),
         1 => (1usize..6).prop_map(Operation::Turns),
@@ -125,9 +125,9 @@ impl Run {
 
     fn apply(&mut self, operation: &Operation) {
         match *operation {
-            Operation::Admit { from, ahead, tip, max_fee, value, gas, standing } => {
+            Operation::Admit { from, ahead, tip, max_fee, value, gas, responsibility } => {
                 let nonce = self.world.account(from).nonce + ahead;
-                self.admit(draft(from, nonce).max_fee(max_fee).tip(tip.min(max_fee)).value(value).gas(gas), standing);
+                self.admit(draft(from, nonce).max_fee(max_fee).tip(tip.min(max_fee)).value(value).gas(gas), responsibility);
             }
             Operation::Cut { transactions, gas } => self.cut(transactions * 130, gas),
             Operation::Order { batch } => self.order(batch),
@@ -142,15 +142,15 @@ impl Run {
                 self.in_flight.clear();
                 self.world.pool.requeue_all();
             }
-            Operation::UsedElsewhere { from, told } => {
+            Operation::UsedElsewhere { from, informed } => {
                 self.world.account(from).nonce += 1;
-                if told {
+                if informed {
                     self.world.on_block(&[], &[]);
                 }
             }
-            Operation::Balance { from, transfers, told } => {
+            Operation::Balance { from, transfers, informed } => {
                 self.world.account(from).balance = U256::from(transfers * 21_000 * 150);
-                if told {
+                if informed {
                     self.world.on_block(&[], &[]);
                 }
             }
@@ -160,9 +160,9 @@ impl Run {
             }
             Operation::Wait(ms) => self.world.wait(ms),
             Operation::Turn(ms) => self.world.pool.set_turn(ms),
-            Operation::Turns(most) => self.take_turns(most),
+            Operation::Turns(max) => self.take_overdue(max),
             Operation::Rotate(owns) => {
-                let since = TimestampMs(self.world.now.0.saturating_sub(EDGE_MS));
+                let since = TimestampMs(self.world.now.0.saturating_sub(ROTATION_OVERLAP_MS));
                 self.world.pool.rotate(since, |_| owns);
             }
             Operation::EmptyBlock => self.world.on_block(&[], &[]),
@@ -172,20 +172,20 @@ impl Run {
         self.check_places();
     }
 
-    fn take_turns(&mut self, most: usize) {
-        let told = self.world.pool.take_turns(most, 300);
-        assert!(told.len() <= most);
-        let bytes: usize = told.iter().map(|(_, transaction)| transaction.transaction().raw().len()).sum();
-        assert!(told.len() <= 1 || bytes <= 300);
-        for (turns, transaction) in told {
+    fn take_overdue(&mut self, max: usize) {
+        let overdue = self.world.pool.take_overdue(max, 300);
+        assert!(overdue.len() <= max);
+        let bytes: usize = overdue.iter().map(|(_, transaction)| transaction.transaction().raw().len()).sum();
+        assert!(overdue.len() <= 1 || bytes <= 300);
+        for (turns, transaction) in overdue {
             assert!(turns > 0 && !self.in_flight.contains(&transaction.hash()) && self.taken.contains_key(&transaction.hash()));
             self.log.push(format!("{turns} turns: {}", transaction.hash()));
         }
     }
 
-    fn admit(&mut self, draft: Draft, standing: Standing) {
+    fn admit(&mut self, draft: Draft, responsibility: Responsibility) {
         let (transaction, hash) = (draft.signed(), draft.hash());
-        let result = self.world.admit_as(&draft, standing);
+        let result = self.world.admit_as(&draft, responsibility);
         self.log.push(format!("{result:?}"));
         match result {
             Ok(()) => {
@@ -265,7 +265,11 @@ impl Run {
     fn check_places(&self) {
         for hash in self.taken.keys() {
             let places = [self.world.pool.get(hash).is_some(), self.executed.contains(hash), self.left.contains_key(hash)];
-            assert_eq!(places.into_iter().filter(|&place| place).count(), 1, "{hash}: pending, executed, left: {places:?}");
+            assert_eq!(
+                places.into_iter().filter(|&position| position).count(),
+                1,
+                "{hash}: pending, executed, left: {places:?}"
+            );
         }
         assert_eq!(self.world.pool.in_flight().len(), self.in_flight.len());
     }
@@ -284,7 +288,7 @@ impl Run {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_pool_keeps_its_promises(operations in vec(operation(), 1..80)) {
+    fn random_operations_keep_invariants(operations in vec(operation(), 1..80)) {
         let run = || {
             let mut run = Run::new();
             operations.iter().for_each(|operation| run.apply(operation));
@@ -295,7 +299,7 @@ proptest! {
 }
 
 #[test]
-fn what_somebody_wants_gone_goes_unless_it_is_being_ordered() {
+fn drop_waiting_skips_transactions_in_flight() {
     let mut world = World::new();
     world.admit_all(&[draft(1, 0), draft(1, 1), draft(1, 2), draft(2, 0)]);
     let drop_one = |world: &mut World, draft: &Draft| {
@@ -304,7 +308,7 @@ fn what_somebody_wants_gone_goes_unless_it_is_being_ordered() {
         last
     };
     assert_eq!(drop_one(&mut world, &draft(1, 1)), Some(draft(1, 1).hash()));
-    assert_eq!(world.events(), [Event::Dropped { hash: draft(1, 1).hash(), reason: DropReason::Asked }]);
+    assert_eq!(world.events(), [Event::Dropped { hash: draft(1, 1).hash(), reason: DropReason::Requested }]);
     assert_eq!((world.pool.ready_len(), world.pool.queued_len()), (2, 1));
     assert_eq!(drop_one(&mut world, &draft(1, 1)), None, "again");
     world.cut();

@@ -14,7 +14,7 @@ fn says(result: Result<(), Refusal>, phrase: &str) -> Refusal {
 }
 
 #[test]
-fn undecodable_oversized_and_wrongly_signed_bytes() {
+fn malformed_transactions_are_refused() {
     let refused = |raw: Vec<u8>| check(raw.into(), CHAIN_ID).map(|_| ());
     says(refused(vec![]), "rlp");
     says(refused(vec![0xc0]), "rlp");
@@ -26,7 +26,7 @@ fn undecodable_oversized_and_wrongly_signed_bytes() {
 }
 
 #[test]
-fn gas_below_the_intrinsic_cost() {
+fn gas_below_intrinsic_cost() {
     let mut world = World::new();
     let refusal = says(world.admit(&draft(1, 0).gas(20_999)), "intrinsic gas too low: gas 20999, minimum needed 21000");
     assert!(!refusal.may_become_valid());
@@ -37,20 +37,20 @@ fn gas_below_the_intrinsic_cost() {
 }
 
 #[test]
-fn gas_above_what_a_batch_may_declare() {
+fn gas_above_batch_limit() {
     let mut world = World::new();
     says(world.admit(&draft(1, 0).gas(10_000_001)), "exceeds block gas limit");
     world.admit(&draft(1, 0).gas(10_000_000)).unwrap();
 }
 
 #[test]
-fn a_tip_above_the_fee() {
+fn tip_above_max_fee() {
     let upside_down = draft(1, 0).max_fee(1_000).tip(1_001);
     says(World::new().admit(&upside_down), "max priority fee per gas higher than max fee per gas");
 }
 
 #[test]
-fn a_fee_below_the_base_fee() {
+fn fee_below_base_fee() {
     let mut world = World::new();
     let refusal = says(world.admit(&draft(1, 0).max_fee(99)), "max fee per gas less than block base fee");
     assert!(refusal.to_string().contains("maxFeePerGas: 99, baseFee: 100"), "{refusal}");
@@ -59,7 +59,7 @@ fn a_fee_below_the_base_fee() {
 }
 
 #[test]
-fn a_stale_nonce() {
+fn nonce_too_low() {
     let mut world = World::new();
     world.account(1).nonce = 5;
     says(world.admit(&draft(1, 4)), "nonce too low: next nonce 5, tx nonce 4");
@@ -67,14 +67,14 @@ fn a_stale_nonce() {
 }
 
 #[test]
-fn a_nonce_far_ahead() {
+fn nonce_too_high() {
     let mut world = World::new();
     world.admit(&draft(1, 64)).unwrap();
     says(world.admit(&draft(1, 65)), "nonce too high: next nonce 0, tx nonce 65");
 }
 
 #[test]
-fn the_last_nonce_of_all() {
+fn maximum_nonce() {
     let mut world = World::new();
     world.account(1).nonce = u64::MAX - 1;
     says(world.admit(&draft(1, u64::MAX)), "nonce has max value");
@@ -84,7 +84,7 @@ fn the_last_nonce_of_all() {
 }
 
 #[test]
-fn too_little_money() {
+fn insufficient_funds() {
     let mut world = World::new();
     world.account(1).balance = U256::from(21_000_000 + 5);
     says(world.admit(&draft(1, 0).value(6)), "insufficient funds for gas * price + value");
@@ -97,7 +97,7 @@ fn too_little_money() {
 }
 
 #[test]
-fn a_cost_that_no_balance_covers() {
+fn cost_overflow() {
     let mut world = World::new();
     world.account(1).balance = U256::MAX;
     let draft = draft(1, 0).max_fee(u128::MAX);
@@ -107,7 +107,7 @@ fn a_cost_that_no_balance_covers() {
 }
 
 #[test]
-fn the_same_again() {
+fn duplicate_transaction() {
     let mut world = World::new();
     world.admit(&draft(1, 0)).unwrap();
     says(world.admit(&draft(1, 0)), "already known");
@@ -117,14 +117,14 @@ fn the_same_again() {
 }
 
 #[test]
-fn a_sender_with_code() {
+fn sender_with_code() {
     let mut world = World::new();
     world.account(1).code_hash = corniche_types::B256::repeat_byte(1);
     says(world.admit(&draft(1, 0)), "sender not an eoa");
 }
 
 #[test]
-fn more_than_the_limit_of_one_account() {
+fn account_limit() {
     let mut world = World::new();
     (0..16).for_each(|nonce| world.admit(&draft(1, nonce)).unwrap());
     says(world.admit(&draft(1, 16)), "account limit exceeded");
@@ -142,7 +142,7 @@ fn a_full_pool() {
 
 /// With small numbers as the signature, the sender follows from them, and anybody can fund it.
 #[test]
-fn a_transaction_that_would_break_its_batch() {
+fn transaction_too_short_for_batch() {
     use alloy_consensus::{SignableTransaction, TxEnvelope, TxLegacy};
     use alloy_eips::eip2718::Encodable2718;
     use alloy_primitives::{Signature, TxKind};
@@ -164,15 +164,15 @@ fn a_transaction_that_would_break_its_batch() {
     world.accounts.0.entry(made.sender()).or_default().balance = U256::from(ETHER);
     let bytes = made.transaction().raw().len();
     let result = world.pool.admit(made, &world.accounts, BASE_FEE, world.now);
-    assert_eq!(result, Err(Refusal::TooShort { bytes, least: batch::MIN_TRANSACTION_BYTES }));
+    assert_eq!(result, Err(Refusal::TooShort { bytes, min: batch::MIN_TRANSACTION_BYTES }));
     // Encoding fails: without this check the proposer would get no batch because of one transaction.
     let together = [draft(1, 0).raw(), short(0).transaction().raw().clone()];
-    assert_eq!(batch::encode(&together), Err(batch::Unfit { index: 1, bytes }));
+    assert_eq!(batch::encode(&together), Err(batch::InvalidEntry { index: 1, bytes }));
 }
 
 /// EIP-3607, except for unsigned transactions on development chains.
 #[test]
-fn a_sender_with_code_unless_it_is_impersonated() {
+fn impersonated_sender_with_code_is_accepted() {
     let mut world = World::new();
     world.admit(&draft(1, 0)).unwrap();
     world.account(1).code_hash = B256::repeat_byte(1);

@@ -1,6 +1,6 @@
 //! Test environment of the pool: adjustable accounts, numbered keys, and short transaction builders.
 
-use crate::{Event, Pool, PoolConfig, Refusal, Standing, batch};
+use crate::{Event, Pool, PoolConfig, Refusal, Responsibility, batch};
 use alloy_consensus::{TxEip1559, TxLegacy};
 use alloy_primitives::TxKind;
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
@@ -133,11 +133,11 @@ impl World {
     }
 
     pub fn admit(&mut self, draft: &Draft) -> Result<(), Refusal> {
-        self.admit_as(draft, Standing::ALONE)
+        self.admit_as(draft, Responsibility::ALONE)
     }
 
-    pub fn admit_as(&mut self, draft: &Draft, standing: Standing) -> Result<(), Refusal> {
-        let result = self.pool.admit_as(draft.signed(), standing, &self.accounts, self.base_fee, self.now);
+    pub fn admit_as(&mut self, draft: &Draft, responsibility: Responsibility) -> Result<(), Refusal> {
+        let result = self.pool.admit_as(draft.signed(), responsibility, &self.accounts, self.base_fee, self.now);
         self.pool.assert_consistent();
         result
     }

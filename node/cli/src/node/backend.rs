@@ -1,6 +1,6 @@
 //! Data source of the RPC server: store, state and the copy of the pool.
 
-use super::{development::Told, peers, shared::Shared};
+use super::{development::DevRpc, peers, shared::Shared};
 use corniche_admission::Refusal;
 use corniche_api::{
     ErrorCode, Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators,
@@ -8,7 +8,7 @@ use corniche_api::{
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Committee;
 use corniche_network::{NetworkHandle, PeerKey};
-use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, SyncProgress};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, SyncProgress};
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{Reader, Trace};
 use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Genesis, Header, Height, ProtocolRules, ValidatorIndex};
@@ -27,7 +27,7 @@ use tokio::sync::{broadcast, watch};
 pub struct NodeBackend {
     pub genesis: Arc<Genesis>,
     pub genesis_header: Header,
-    pub view: Arc<Views>,
+    pub readers: Arc<ReaderHandle>,
     pub shared: Arc<Shared>,
     pub network: Option<NetworkHandle>,
     /// Identity among peers, with or without a network.
@@ -37,11 +37,11 @@ pub struct NodeBackend {
     /// Response to `web3_clientVersion`.
     pub version: String,
     /// Only on a development chain.
-    pub dev: Option<Told>,
+    pub dev: Option<DevRpc>,
 }
 
 /// Readers of an open chain.
-pub struct View {
+pub struct Readers {
     pub reader: Reader,
     pub state: State,
     pub tree: SharedTree,
@@ -55,23 +55,23 @@ pub fn own_version() -> String {
 }
 
 /// Current view: a development chain that reverts is opened again.
-pub struct Views(RwLock<Arc<View>>);
+pub struct ReaderHandle(RwLock<Arc<Readers>>);
 
-impl Views {
-    pub fn new(view: View) -> Self {
-        Self(RwLock::new(Arc::new(view)))
+impl ReaderHandle {
+    pub fn new(readers: Readers) -> Self {
+        Self(RwLock::new(Arc::new(readers)))
     }
 
-    pub fn now(&self) -> Arc<View> {
+    pub fn current(&self) -> Arc<Readers> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn replace(&self, view: View) {
-        let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *now, Arc::new(view));
+    pub fn replace(&self, readers: Readers) {
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let previous = std::mem::replace(&mut *current, Arc::new(readers));
         // Dropped after the lock, so that readers do not wait for the end of its trace thread.
-        drop(now);
-        drop(before);
+        drop(current);
+        drop(previous);
     }
 }
 
@@ -91,8 +91,8 @@ impl Dag {
 
     fn trace(&self) -> Result<&Trace, RpcError> {
         match self {
-            Self::FullNode => Err(Reason::DagNotAvailable.with("a full node orders nothing; ask a validator")),
-            Self::NotTraced => Err(Reason::DagNotAvailable.with("limits.trace_mib is 0, or its log says why")),
+            Self::FullNode => Err(Reason::DagNotAvailable.with("a full node does not order; use a validator")),
+            Self::NotTraced => Err(Reason::DagNotAvailable.with("limits.trace_mib is 0, or see the log of the node")),
             Self::Traced(trace) => Ok(trace),
         }
     }
@@ -112,57 +112,57 @@ impl Backend for NodeBackend {
     }
 
     fn head(&self) -> Height {
-        self.view.now().reader.head().height()
+        self.readers.current().reader.head().height()
     }
 
     fn finalized(&self) -> Height {
-        self.view.now().reader.last_certificate().map_or(Height(0), |certificate| certificate.height).min(self.head())
+        self.readers.current().reader.last_certificate().map_or(Height(0), |certificate| certificate.height).min(self.head())
     }
 
     fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
         if height == Height(0) {
             return Some(Arc::new(ChainBlock::genesis(self.genesis_header.clone())));
         }
-        let stored = self.view.now().reader.block(height)?;
+        let stored = self.readers.current().reader.block(height)?;
         Some(Arc::new(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec())))
     }
 
     fn logs_bloom(&self, height: Height) -> Option<Bloom> {
-        self.view.now().reader.header(height).map(|header| header.logs_bloom)
+        self.readers.current().reader.header(height).map(|header| header.logs_bloom)
     }
 
     fn timestamp(&self, height: Height) -> Option<u64> {
         if height == Height(0) {
             return Some(self.genesis_header.timestamp);
         }
-        self.view.now().reader.header(height).map(|header| header.timestamp)
+        self.readers.current().reader.header(height).map(|header| header.timestamp)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height> {
-        self.view.now().reader.height_of(block_hash)
+        self.readers.current().reader.height_of(block_hash)
     }
 
     fn transaction(&self, hash: &B256) -> Option<(Height, u32)> {
-        self.view.now().reader.transaction(hash)
+        self.readers.current().reader.transaction(hash)
     }
 
     fn state(&self, height: Height) -> Option<Arc<dyn StateView>> {
         if height > self.head() {
             return None;
         }
-        self.view.now().state.at(height).map(|snapshot| Arc::new(snapshot) as Arc<dyn StateView>)
+        self.readers.current().state.at(height).map(|snapshot| Arc::new(snapshot) as Arc<dyn StateView>)
     }
 
-    fn old_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
-        self.view.now().reader.state(height)
+    fn historical_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+        self.readers.current().reader.state(height)
     }
 
     fn tree(&self) -> Option<SharedTree> {
-        Some(self.view.now().tree.clone())
+        Some(self.readers.current().tree.clone())
     }
 
-    fn changed(&self, height: Height) -> Option<Changed> {
-        self.view.now().reader.block(height).map(|block| Changed::from(&block.committed.changes))
+    fn changed_keys(&self, height: Height) -> Option<ChangedKeys> {
+        self.readers.current().reader.block(height).map(|block| ChangedKeys::from(&block.committed.changes))
     }
 
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
@@ -170,7 +170,7 @@ impl Backend for NodeBackend {
         Box::pin(async move {
             // Verifying a signature takes 35 µs, less than passing it to another thread and back.
             let check = || {
-                corniche_admission::check_once(raw.clone(), chain_id, |hash| shared.mirror.transaction(hash)).map_err(
+                corniche_admission::check_once(raw.clone(), chain_id, |hash| shared.pool_view.transaction(hash)).map_err(
                     |refusal| {
                         shared.counters.refused.fetch_add(1, Ordering::Relaxed);
                         refusal_error(refusal)
@@ -186,19 +186,19 @@ impl Backend for NodeBackend {
     }
 
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {
-        self.shared.mirror.transaction(hash)
+        self.shared.pool_view.transaction(hash)
     }
 
     fn pool(&self, sender: Option<&Address>) -> Vec<VerifiedTransaction> {
         match sender {
-            Some(sender) => self.shared.mirror.of_sender(sender),
-            None => self.shared.mirror.all(),
+            Some(sender) => self.shared.pool_view.of_sender(sender),
+            None => self.shared.pool_view.all(),
         }
     }
 
     fn pending_nonce(&self, address: &Address) -> u64 {
         match self.state(self.head()) {
-            Some(state) => self.shared.mirror.pending_nonce(address, &*state),
+            Some(state) => self.shared.pool_view.pending_nonce(address, &*state),
             None => 0,
         }
     }
@@ -220,7 +220,7 @@ impl Backend for NodeBackend {
     }
 
     fn peers(&self) -> Peers {
-        peers::tell(&self.genesis, self.identity, self.network.as_ref())
+        peers::peers_response(&self.genesis, self.identity, self.network.as_ref())
     }
 
     fn syncing(&self) -> Option<SyncProgress> {
@@ -230,12 +230,14 @@ impl Backend for NodeBackend {
     }
 
     fn certificate(&self, height: Height) -> Option<Certificate> {
-        self.view.now().reader.certificate(height).as_deref().cloned()
+        self.readers.current().reader.certificate(height).as_deref().cloned()
     }
 
     fn status(&self, hash: &B256) -> Option<TransactionStatus> {
-        let Some((height, _)) = self.view.now().reader.transaction(hash) else { return self.shared.mirror.status(hash) };
-        let block_hash = self.view.now().reader.block(height)?.hash;
+        let Some((height, _)) = self.readers.current().reader.transaction(hash) else {
+            return self.shared.pool_view.status(hash);
+        };
+        let block_hash = self.readers.current().reader.block(height)?.hash;
         let block_number = height.0;
         Some(if height <= self.finalized() {
             TransactionStatus::Certified { block_hash, block_number }
@@ -245,7 +247,7 @@ impl Backend for NodeBackend {
     }
 
     fn pool_times(&self, hash: &B256) -> TransactionTimes {
-        self.shared.mirror.times(hash)
+        self.shared.pool_view.times(hash)
     }
 
     fn validators(&self) -> Validators {
@@ -256,7 +258,7 @@ impl Backend for NodeBackend {
         let counters = &self.shared.counters;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Statistics {
-            pool_transactions: self.shared.mirror.len() as u64,
+            pool_transactions: self.shared.pool_view.len() as u64,
             executed: read(&counters.executed),
             skipped: read(&counters.skipped),
             refused: read(&counters.refused),
@@ -270,18 +272,18 @@ impl Backend for NodeBackend {
     }
 
     fn execution(&self, height: Height) -> Option<Execution> {
-        let told = self.shared.executions.get(height)?;
-        let block = self.view.now().reader.block(height)?;
+        let stats = self.shared.executions.get(height)?;
+        let block = self.readers.current().reader.block(height)?;
         let hashes: Vec<_> = block.receipts().iter().map(|receipt| receipt.transaction_hash).collect();
-        Some(Execution { received_of: self.shared.mirror.received_of(&hashes), ..told })
+        Some(Execution { received_of: self.shared.pool_view.received_of(&hashes), ..stats })
     }
 
     fn dev(&self) -> Option<&dyn DevChain> {
-        self.dev.as_ref().map(|told| told as &dyn DevChain)
+        self.dev.as_ref().map(|dev| dev as &dyn DevChain)
     }
 
     fn dag_newest_round(&self) -> Result<u64, RpcError> {
-        Ok(self.view.now().dag.trace()?.newest_round().unwrap_or(0))
+        Ok(self.readers.current().dag.trace()?.newest_round().unwrap_or(0))
     }
 
     fn dag_growth(&self) -> watch::Receiver<()> {
@@ -289,8 +291,8 @@ impl Backend for NodeBackend {
     }
 
     fn dag_events(&self, rounds: RangeInclusive<u64>, max: usize) -> Result<DagEvents, RpcError> {
-        let view = self.view.now();
-        let trace = view.dag.trace()?;
+        let readers = self.readers.current();
+        let trace = readers.dag.trace()?;
         let window = trace.read(rounds, max);
         let events = window.records.into_iter().map(|record| (record.time, record.event)).collect();
         Ok(DagEvents { events, more: window.more, dropped: trace.dropped() })

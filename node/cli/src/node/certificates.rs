@@ -9,16 +9,16 @@ use std::{
 };
 
 /// Maximum number of cached certificates. Peers announce the same few newest ones.
-const MAX_KNOWN: usize = 64;
+const MAX_CACHED: usize = 64;
 
 /// Verifier with a cache.
-pub struct Certificates {
+pub struct CertificateCache {
     verifier: CertificateVerifier,
     /// By height and header hash: any valid certificate of a header is sufficient.
     known: Mutex<BTreeMap<(Height, B256), VerifiedCertificate>>,
 }
 
-impl Certificates {
+impl CertificateCache {
     pub fn new(verifier: CertificateVerifier) -> Self {
         Self { verifier, known: Mutex::default() }
     }
@@ -28,14 +28,14 @@ impl Certificates {
         if certificate.height <= certified {
             return Ok(None);
         }
-        let name = (certificate.height, certificate.header_hash);
-        if let Some(known) = self.known().get(&name) {
+        let key = (certificate.height, certificate.header_hash);
+        if let Some(known) = self.known().get(&key) {
             return Ok(Some(known.clone()));
         }
-        let verified = self.verifier.verify(certificate).ok_or("certificate that does not verify")?;
+        let verified = self.verifier.verify(certificate).ok_or("invalid certificate")?;
         let mut known = self.known();
-        known.insert(name, verified.clone());
-        if known.len() > MAX_KNOWN {
+        known.insert(key, verified.clone());
+        if known.len() > MAX_CACHED {
             known.pop_first();
         }
         Ok(Some(verified))
@@ -76,11 +76,11 @@ mod tests {
         }
     }
 
-    fn certificates() -> (Certificates, Arc<Counting>, Committee) {
+    fn certificates() -> (CertificateCache, Arc<Counting>, Committee) {
         let committee = Committee::from_genesis(&crate::node::testing::genesis());
         let counting = Arc::new(Counting::default());
         let keys = CertificateKeys { committee: counting.clone(), own: None };
-        (Certificates::new(CertificateVerifier::new(committee.clone(), &keys)), counting, committee)
+        (CertificateCache::new(CertificateVerifier::new(committee.clone(), &keys)), counting, committee)
     }
 
     fn certificate(committee: &Committee, height: u64, header: u8, signature: u8) -> Certificate {
@@ -96,31 +96,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_or_not_newer_costs_nothing() {
+    fn known_certificates_are_not_verified() {
         let (certificates, counting, committee) = certificates();
-        let looked_at = || counting.0.load(Ordering::Relaxed);
+        let verifications = || counting.0.load(Ordering::Relaxed);
         let check = |height, header, signature, certified| {
             certificates.check(certificate(&committee, height, header, signature), Height(certified))
         };
         assert_eq!(check(5, 7, 1, 5), Ok(None));
         assert_eq!(check(5, 7, 0, 9), Ok(None), "not even whether it is valid");
-        assert_eq!(looked_at(), 0);
+        assert_eq!(verifications(), 0);
         let first = check(6, 7, 1, 5).unwrap().unwrap();
-        assert_eq!(looked_at(), 1);
+        assert_eq!(verifications(), 1);
         // A bad signature for the same header returns the cached good certificate.
         assert_eq!([check(6, 7, 1, 5), check(6, 7, 0, 5)], [(); 2].map(|()| Ok(Some(first.clone()))));
-        assert_eq!(looked_at(), 1);
+        assert_eq!(verifications(), 1);
         assert!(check(6, 8, 0, 5).is_err() && check(6, 8, 0, 5).is_err(), "another header, and it is not remembered");
-        assert_eq!(looked_at(), 3);
+        assert_eq!(verifications(), 3);
     }
 
     #[test]
-    fn only_the_newest_are_kept() {
+    fn only_newest_are_kept() {
         let (certificates, counting, committee) = certificates();
         for height in 1..=200 {
             certificates.check(certificate(&committee, height, 7, 1), Height(0)).unwrap();
         }
-        assert_eq!((certificates.known().len(), counting.0.load(Ordering::Relaxed)), (MAX_KNOWN, 200));
+        assert_eq!((certificates.known().len(), counting.0.load(Ordering::Relaxed)), (MAX_CACHED, 200));
         certificates.check(certificate(&committee, 200, 7, 1), Height(0)).unwrap();
         assert_eq!(counting.0.load(Ordering::Relaxed), 200);
     }

@@ -3,7 +3,7 @@
 
 use super::{
     NodeConfig,
-    backend::{Dag, View},
+    backend::{Dag, Readers},
     clock,
     warm_up::WarmUp,
 };
@@ -12,10 +12,8 @@ use anyhow::{Context, bail};
 use corniche_admission::{PoolConfig, Rotation};
 use corniche_console::exit::{Exit, Failed};
 use corniche_engine::{Committee, Verifier};
-use corniche_executor::{Alone, Pool, SpeculationLimits};
-use corniche_pipeline::{
-    CertificateKeys, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup, dev::Start as DevStart,
-};
+use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
+use corniche_pipeline::{CertificateKeys, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup, dev::DevSettings};
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
 use corniche_threads::Threads;
@@ -31,10 +29,10 @@ const MAX_EXECUTION_THREADS: usize = 16;
 
 /// Checkpoint interval in blocks, and lag behind the head, for a node that keeps old states on disk. States
 /// that are not on disk yet must be in memory, which holds several times as many.
-const HISTORY_STEP: u64 = 32;
+const HISTORY_CHECKPOINT_BLOCKS: u64 = 32;
 
 /// Configuration, keys and location of a chain.
-pub struct Site {
+pub struct NodeContext {
     pub config: NodeConfig,
     pub genesis: Arc<Genesis>,
     /// Keys of a validator, and its index in the genesis; `None`: a full node.
@@ -57,7 +55,7 @@ pub struct Chain {
     pub pipeline: Pipeline,
     pub runner: Runner,
     pub sealer: Sealer,
-    pub threads: Arc<dyn Pool>,
+    pub threads: Arc<dyn WorkerPool>,
     pub height: Height,
     pub certified: Height,
     pub resume: Resume,
@@ -67,7 +65,7 @@ pub struct Chain {
     pub base_fee: u64,
 }
 
-impl Site {
+impl NodeContext {
     pub fn new(
         config: NodeConfig,
         genesis: Genesis,
@@ -75,7 +73,7 @@ impl Site {
         data: PathBuf,
         dev: bool,
     ) -> anyhow::Result<Self> {
-        let own = own_place(&genesis, keys.as_ref())?;
+        let own = own_index(&genesis, keys.as_ref())?;
         Ok(Self { config, genesis: Arc::new(genesis), keys, own, data, dev, temporary: false })
     }
 
@@ -89,8 +87,8 @@ impl Site {
             trace_bytes,
             sync: !self.temporary,
             history,
-            checkpoint_lag: if self.keeps_history() { HISTORY_STEP } else { default.checkpoint_lag },
-            checkpoint_blocks: if self.keeps_history() { HISTORY_STEP } else { default.checkpoint_blocks },
+            checkpoint_lag: if self.keeps_history() { HISTORY_CHECKPOINT_BLOCKS } else { default.checkpoint_lag },
+            checkpoint_blocks: if self.keeps_history() { HISTORY_CHECKPOINT_BLOCKS } else { default.checkpoint_blocks },
             ..default
         }
     }
@@ -103,21 +101,21 @@ impl Site {
     pub fn open(&self, rebuild: bool, vm: Option<Vm>) -> anyhow::Result<Chain> {
         let (store, recovered) = Store::open(&self.data, &self.genesis, Options { rebuild, ..self.options() })?;
         if let Some(keys) = &self.keys {
-            claim(&self.data, keys)?;
+            claim_data_dir(&self.data, keys)?;
         }
-        report(&recovered)?;
-        self.ready(store, recovered, vm, DevStart::default())
+        report_recovery(&recovered)?;
+        self.prepare(store, recovered, vm, DevSettings::default())
     }
 
     /// Prepares the opened store to run; `dev` has the settings of a development chain.
-    pub fn ready(&self, store: Store, recovered: Recovered, vm: Option<Vm>, dev: DevStart) -> anyhow::Result<Chain> {
+    pub fn prepare(&self, store: Store, recovered: Recovered, vm: Option<Vm>, dev: DevSettings) -> anyhow::Result<Chain> {
         let (genesis, limits) = (&self.genesis, &self.config.limits);
         let reader = store.reader();
         let threads = limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
         let (vm, warm_up) = match vm {
             Some(vm) => (vm, None),
             None => {
-                let vm = Vm::new(&vm_config(genesis, threads), Arc::new(CodeOnDisk(store.code_cache())))?;
+                let vm = Vm::new(&vm_config(genesis, threads), Arc::new(DiskModuleCache(store.code_cache())))?;
                 let warm_up = WarmUp::new(&vm, &recovered.state);
                 (vm, warm_up)
             }
@@ -127,7 +125,7 @@ impl Site {
         let (verifier, engine_factory) =
             self.keys.clone().map(|keys| engines::build(genesis, keys, &self.data)).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
-        let start = Start::new(&reader, &recovered, certified);
+        let start = StartPoint::new(&reader, &recovered, certified);
         let state = recovered.state.clone();
         let stage = ExecutionStage::new(
             genesis.clone(),
@@ -143,12 +141,13 @@ impl Site {
         let base_fee = stage.base_fee_at(clock::now().0 / 1000);
         let (runner, sealer) = stage.split();
         let tree = sealer.tree();
-        let runner = if limits.speculation { runner.speculating(SpeculationLimits::default()) } else { runner };
+        let runner = if limits.speculation { runner.with_speculation(SpeculationLimits::default()) } else { runner };
         // The execution thread is one of them.
-        let threads: Arc<dyn Pool> = if threads > 1 { Arc::new(Threads::start(threads)?) } else { Arc::new(Alone) };
-        let runner = runner.on(threads.clone()).obeying_words(self.dev);
+        let threads: Arc<dyn WorkerPool> =
+            if threads > 1 { Arc::new(Threads::start(threads)?) } else { Arc::new(SingleThread) };
+        let runner = runner.with_pool(threads.clone()).with_dev_mode(self.dev);
         let resume = recovered.resume.clone();
-        let least_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
+        let min_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
         let own_key = self.own.zip(self.keys.as_ref().map(|keys| keys.bls.clone()));
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
@@ -163,7 +162,7 @@ impl Site {
             resume: recovered.resume,
             certificate: recovered.certificate.as_deref().cloned(),
             uncertified: start.uncertified,
-            recent_states: limits.recent_states.max(least_recent),
+            recent_states: limits.recent_states.max(min_recent),
             pool: PoolConfig { max_transactions: limits.pool_transactions, ..PoolConfig::from_genesis(genesis) },
             rotation: Some(start.rotation),
             dev: self.dev.then_some(dev),
@@ -195,13 +194,13 @@ impl Site {
 
 impl Chain {
     /// View for RPC.
-    pub fn view(&self, is_validator: bool) -> View {
+    pub fn readers(&self, is_validator: bool) -> Readers {
         let dag = match (is_validator, self.trace()) {
             (false, _) => Dag::FullNode,
             (true, None) => Dag::NotTraced,
             (true, Some(trace)) => Dag::Traced(trace),
         };
-        View { reader: self.store.reader(), state: self.state.clone(), tree: self.tree.clone(), dag }
+        Readers { reader: self.store.reader(), state: self.state.clone(), tree: self.tree.clone(), dag }
     }
 
     pub fn trace(&self) -> Option<Trace> {
@@ -214,12 +213,12 @@ impl Chain {
 /// # Errors
 ///
 /// The node must not continue.
-fn report(recovered: &Recovered) -> anyhow::Result<()> {
+fn report_recovery(recovered: &Recovered) -> anyhow::Result<()> {
     if recovered.safety_lost {
-        tracing::warn!("the safety log is gone: this validator asks a quorum what it signed before it votes");
+        tracing::warn!("the safety log is lost; this validator does not vote until a quorum has told it what it signed");
     }
-    if let Some(why) = &recovered.rebuilt {
-        tracing::warn!(why, "state and indices were built again from the log");
+    if let Some(reason) = &recovered.rebuilt {
+        tracing::warn!(reason, "state and indices were rebuilt from the block log");
     }
     if let Some(certificate) = &recovered.divergence {
         let message =
@@ -237,15 +236,15 @@ fn vm_config(genesis: &Genesis, executors: usize) -> VmConfig {
 }
 
 /// Index of the validator with these keys.
-fn own_place(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<Option<ValidatorIndex>> {
+fn own_index(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<Option<ValidatorIndex>> {
     let Some(keys) = keys else { return Ok(None) };
     let index = keys.index_in(genesis)?;
-    let index = index.context("these keys are of no validator in this genesis; without keys the node is a full node")?;
+    let index = index.context("no validator of this genesis has these keys; start without keys to run a full node")?;
     Ok(Some(index))
 }
 
 /// A data directory belongs to one validator: in another's directory it would not find its own signatures.
-fn claim(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
+fn claim_data_dir(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
     let (path, own) = (data.join("VALIDATOR"), keys.consensus.public().to_string());
     let unsigned = DataDirectory::new(data).unsigned();
     match std::fs::read_to_string(&unsigned) {
@@ -274,7 +273,7 @@ fn claim(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
 }
 
 /// Point where execution and certification continue.
-struct Start {
+struct StartPoint {
     height: Height,
     head: Header,
     gas_in_second: u64,
@@ -283,19 +282,19 @@ struct Start {
     rotation: Rotation,
 }
 
-impl Start {
+impl StartPoint {
     fn new(reader: &Reader, recovered: &Recovered, certified: Height) -> Self {
         let height = recovered.head.height();
         let head = header_at(reader, height);
         let mut gas_in_second = 0;
-        let mut below = height;
-        while below > Height(0) {
-            let header = header_at(reader, below);
+        let mut next_below = height;
+        while next_below > Height(0) {
+            let header = header_at(reader, next_below);
             if header.timestamp != head.timestamp {
                 break;
             }
             gas_in_second += header.gas_used;
-            below = Height(below.0 - 1);
+            next_below = Height(next_below.0 - 1);
         }
         let uncertified = (certified.0 + 1..=height.0)
             .filter_map(|number| reader.header(Height(number)).map(|header| (Height(number), header_hash(&header))))
@@ -303,7 +302,7 @@ impl Start {
         let hashes = certified::unwritten(height.0).map(|number| header_hash(&header_at(reader, Height(number)))).collect();
         // All headers of a rotation, which may be thousands on a fast chain.
         let down = (1..=height.0).rev().map_while(|number| reader.header(Height(number)));
-        Self { height, head, gas_in_second, hashes, uncertified, rotation: Rotation::of_chain(down) }
+        Self { height, head, gas_in_second, hashes, uncertified, rotation: Rotation::from_headers(down) }
     }
 }
 
@@ -312,9 +311,9 @@ pub fn header_at(reader: &Reader, height: Height) -> Header {
 }
 
 /// Cache of compiled contracts in the data directory.
-struct CodeOnDisk(CodeCache);
+struct DiskModuleCache(CodeCache);
 
-impl ModuleCache for CodeOnDisk {
+impl ModuleCache for DiskModuleCache {
     fn get(&self, key: &B256) -> Option<Vec<u8>> {
         self.0.get(&key.0)
     }
@@ -333,24 +332,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_data_directory_of_another_validator_is_refused_naming_both() {
+    fn data_of_other_validator_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let [owner, other] = [1, 2].map(|seed| ValidatorKeys::from_seed([seed; 32]));
-        claim(directory.path(), &owner).unwrap();
-        claim(directory.path(), &owner).unwrap();
-        let refusal = claim(directory.path(), &other).unwrap_err().to_string();
+        claim_data_dir(directory.path(), &owner).unwrap();
+        claim_data_dir(directory.path(), &owner).unwrap();
+        let refusal = claim_data_dir(directory.path(), &other).unwrap_err().to_string();
         for key in [&owner, &other] {
             assert!(refusal.contains(&key.consensus.public().to_string()), "{refusal}");
         }
-        claim(directory.path(), &owner).unwrap();
+        claim_data_dir(directory.path(), &owner).unwrap();
         // The statement that nothing was signed is about one key, too.
         other.declare_unsigned(directory.path()).unwrap();
-        let refusal = claim(directory.path(), &owner).unwrap_err().to_string();
+        let refusal = claim_data_dir(directory.path(), &owner).unwrap_err().to_string();
         assert!(refusal.contains("UNSIGNED names the consensus key"), "{refusal}");
         owner.declare_unsigned(directory.path()).unwrap();
-        claim(directory.path(), &owner).unwrap();
+        claim_data_dir(directory.path(), &owner).unwrap();
         // Content that is not text matches no validator.
         std::fs::write(directory.path().join("VALIDATOR"), [0xff; 4]).unwrap();
-        assert!(claim(directory.path(), &owner).unwrap_err().to_string().starts_with("cannot read "));
+        assert!(claim_data_dir(directory.path(), &owner).unwrap_err().to_string().starts_with("cannot read "));
     }
 }

@@ -40,14 +40,14 @@ pub struct NodeConfig {
     #[serde(default)]
     pub peers: Vec<String>,
     /// Also dials validators at the addresses that they announce. Turn it off if only the addresses in `peers` reach them.
-    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    #[serde(default = "default_true", skip_serializing_if = "Clone::clone")]
     pub learn_addresses: bool,
     /// Database of the state's checkpoint and the indices: `"sled"` or `"redb"`. After a change the node builds them again from
     /// the block log.
-    #[serde(default, with = "index_word")]
+    #[serde(default, with = "backend_name")]
     pub index: Backend,
     #[serde(default)]
-    pub state: OldStates,
+    pub state: StateHistory,
     #[serde(default)]
     pub serve: Serve,
     /// Faucet of a test network.
@@ -117,10 +117,10 @@ impl From<MetricsAddress> for String {
 /// Old states to keep.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct OldStates {
+pub struct StateHistory {
     /// Blocks below the newest whose states are kept on disk, or `"archive"`: all. 0: those of `limits.recent_states` are all there are. An
     /// archive of a chain that has blocks already is built from the block log when the node starts.
-    #[serde(with = "history_word")]
+    #[serde(with = "history_value")]
     pub history: History,
 }
 
@@ -199,43 +199,43 @@ pub struct Faucet {
     /// File with the secret key, in hexadecimal digits, of the account that gives.
     pub key: PathBuf,
     /// Wei at a time, in decimal digits.
-    #[serde(default = "one_unit")]
+    #[serde(default = "default_wei")]
     pub wei: String,
     /// Times a day for one account, and for one client address.
-    #[serde(default = "once")]
+    #[serde(default = "default_per_account")]
     pub per_account: u32,
-    #[serde(default = "ten_times")]
+    #[serde(default = "default_per_client")]
     pub per_client: u32,
     /// Times a day for all together.
-    #[serde(default = "a_thousand_times")]
+    #[serde(default = "default_per_day")]
     pub per_day: u32,
 }
 
-fn one_unit() -> String {
+fn default_wei() -> String {
     "1000000000000000000".into()
 }
 
-fn once() -> u32 {
+fn default_per_account() -> u32 {
     1
 }
 
-fn ten_times() -> u32 {
+fn default_per_client() -> u32 {
     10
 }
 
-fn a_thousand_times() -> u32 {
+fn default_per_day() -> u32 {
     1_000
 }
 
 impl Faucet {
     /// Defaults of a test network.
     pub fn with_key(key: PathBuf) -> Self {
-        Self { key, wei: one_unit(), per_account: once(), per_client: 100, per_day: a_thousand_times() }
+        Self { key, wei: default_wei(), per_account: default_per_account(), per_client: 100, per_day: default_per_day() }
     }
 
     pub fn rpc(&self) -> anyhow::Result<FaucetConfig> {
         let key = corniche_console::secret::read(&self.key, EthereumKey::from_hex)?;
-        let wei = self.wei.parse().with_context(|| format!("[faucet] wei: {:?} is no number", self.wei))?;
+        let wei = self.wei.parse().with_context(|| format!("[faucet] wei: {:?} is not a number", self.wei))?;
         let Self { per_account, per_client, per_day, .. } = *self;
         Ok(FaucetConfig { key: Arc::new(key), wei, per_account, per_client, per_day })
     }
@@ -286,13 +286,13 @@ impl Default for Limits {
     }
 }
 
-mod history_word {
+mod history_value {
     use corniche_store::History;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Word {
+    enum HistoryValue {
         Number(u64),
         Text(String),
     }
@@ -306,15 +306,15 @@ mod history_word {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<History, D::Error> {
-        let word = match Word::deserialize(deserializer)? {
-            Word::Number(blocks) => blocks.to_string(),
-            Word::Text(text) => text,
+        let value = match HistoryValue::deserialize(deserializer)? {
+            HistoryValue::Number(blocks) => blocks.to_string(),
+            HistoryValue::Text(text) => text,
         };
-        word.parse().map_err(D::Error::custom)
+        value.parse().map_err(D::Error::custom)
     }
 }
 
-mod index_word {
+mod backend_name {
     use corniche_store::Backend;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -327,7 +327,7 @@ mod index_word {
     }
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -357,13 +357,13 @@ mod tests {
     use corniche_testkit::mutate::mutated;
 
     #[test]
-    fn unknown_keys_are_refused_by_name() {
+    fn unknown_keys_are_refused() {
         let error = toml::from_str::<NodeConfig>("genesis = 'g.json'\nrcp = '127.0.0.1:1'").unwrap_err();
         assert!(error.to_string().contains("rcp"), "{error}");
     }
 
     #[test]
-    fn namespaces_are_listed_by_names_that_are_known() {
+    fn unknown_namespaces_are_refused() {
         let read = |serve: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{serve}"));
         let default = read("").unwrap();
         assert_eq!(default.serve.rpc().namespaces, Namespaces::default());
@@ -371,11 +371,11 @@ mod tests {
         let some = read("[serve]\nnamespaces = ['eth', 'web3']").unwrap();
         assert_eq!(some.serve.rpc().namespaces, "eth,web3".parse().unwrap());
         let error = read("[serve]\nnamespaces = ['personal']").unwrap_err().to_string();
-        assert!(error.contains("there is no namespace \"personal\""), "{error}");
+        assert!(error.contains("unknown namespace \"personal\""), "{error}");
     }
 
     #[test]
-    fn old_states_are_a_number_of_blocks_or_all() {
+    fn history_setting_parses() {
         let read = |state: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{state}"));
         for (text, history) in [
             ("", History::Off),
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_served_to_whom_reaches_the_server() {
+    fn server_settings_are_passed_on() {
         let text = "genesis = 'g.json'\n[serve]\nhosts = ['rpc.example']\norigins = ['https://app.example']\n\
                     requests_per_second = 0\nrequests_per_second_per_connection = 3\nconnections = 9\nwebsockets = 8\nconnections_per_address = 7\nlog_span_seconds = 60\n\
                     spare_loopback = true\ntrusted_proxies = ['127.0.0.1', '10.0.0.0/8']";
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn metrics_have_an_address_of_their_own() {
+    async fn metrics_address_is_separate() {
         let read = |metrics: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{metrics}"));
         let address = "127.0.0.1:9100".parse().unwrap();
         for (text, metrics) in [
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_is_a_word_that_is_known() {
+    fn unknown_index_setting_is_refused() {
         let read = |index: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{index}"));
         assert_eq!(read("").unwrap().index, Backend::Sled);
         let redb = read("index = 'redb'").unwrap();
@@ -455,7 +455,7 @@ mod tests {
 
     /// The fuzz target of `node.toml`; a binary has no library that a fuzzer could call.
     #[test]
-    fn mutated_files_are_read_or_refused() {
+    fn mutated_files_never_panic() {
         let seeds = [
             "genesis = 'g.json'\n",
             "genesis = 'g.json'\nkeys = 'keys'\nrpc = '127.0.0.1:8545'\nmetrics = 'off'\nlisten = ['/ip4/0.0.0.0/udp/9000/quic-v1']\n\

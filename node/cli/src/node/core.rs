@@ -10,14 +10,14 @@
 
 use super::{
     clock,
-    disk::{Write, run_writer},
-    execution::{EARLY_WAITING, Task, Tasks, run_execution, run_sealing},
+    execution::{MAX_QUEUED_PROPOSALS, Task, Tasks, run_execution, run_sealing},
     inbox::Received,
     journal::Journal,
-    shared::{Shared, Still, count},
+    shared::{DevCheckpoint, Shared, count},
+    writer::{WriteJob, run_writer},
 };
 use corniche_api::TransactionStatus;
-use corniche_executor::Pool;
+use corniche_executor::WorkerPool;
 use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Input, NodeKey, Output, PeerMessage, Pipeline, Response, Runner, Sealer};
 use corniche_rpc::ChainEvent;
@@ -33,14 +33,14 @@ use std::{
 
 /// Capacity of the writer's queue. When it is full, the pipeline waits for the disk, which depends on nothing
 /// else.
-const WRITES_WAITING: usize = 16_384;
+const WRITE_QUEUE_CAPACITY: usize = 16_384;
 
 /// Capacity of the queue of executed blocks that wait for hashing. When it is full, execution waits.
-const SEALS_WAITING: usize = 4;
+const SEAL_QUEUE_CAPACITY: usize = 4;
 
 // Executing a block writes the hash of the header that far below it; the block being sealed and those in the
 // queue have no hash yet.
-const _: () = assert!(SEALS_WAITING + 2 <= AHEAD_OF_CERTIFICATION as usize);
+const _: () = assert!(SEAL_QUEUE_CAPACITY + 2 <= AHEAD_OF_CERTIFICATION as usize);
 
 /// Stack size of threads that run no contracts.
 const STACK_BYTES: usize = 8 << 20;
@@ -50,49 +50,55 @@ const STACK_BYTES: usize = 8 << 20;
 pub fn spawn(
     (mut pipeline, mut journal): (Pipeline, Journal),
     (runner, sealer): (Runner, Sealer),
-    threads: Arc<dyn Pool>,
+    threads: Arc<dyn WorkerPool>,
     store: Store,
     shared: Arc<Shared>,
     trace: Option<Trace>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
 ) -> Vec<JoinHandle<()>> {
     let (tasks, tasks_in) = mpsc::channel();
-    let (writes, writes_in) = mpsc::sync_channel(WRITES_WAITING);
+    let (writes, writes_in) = mpsc::sync_channel(WRITE_QUEUE_CAPACITY);
     let spawn = |name: &str, stack: usize, body: Box<dyn FnOnce() + Send>| {
         let builder = thread::Builder::new().name(name.into()).stack_size(stack);
         builder.spawn(body).expect("the system has room for a thread")
     };
-    let (ran, ran_in) = mpsc::sync_channel(SEALS_WAITING);
-    let ports = Ports { tasks, writes, trace, network, shared: shared.clone() };
+    let (unsealed, unsealed_in) = mpsc::sync_channel(SEAL_QUEUE_CAPACITY);
+    let sink = OutputSink { tasks, writes, trace, network, shared: shared.clone() };
     let (execution, sealing, writer) = (shared.clone(), shared.clone(), shared.clone());
-    let (begins, has_begun) = mpsc::channel();
+    let (started, has_started) = mpsc::channel();
     let spawned = vec![
         spawn(
             "pipeline",
             STACK_BYTES,
-            Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &mut journal, &ports, begins))),
+            Box::new(move || halt_on_panic(&shared, "pipeline", || run_pipeline(&mut pipeline, &mut journal, &sink, started))),
         ),
         spawn(
             "execution",
             corniche_vm::THREAD_STACK_BYTES,
             Box::new(move || {
-                guarded(&execution, "execution", || run_execution(runner, &*threads, Tasks::new(tasks_in), ran, &execution))
+                halt_on_panic(&execution, "execution", || {
+                    run_execution(runner, &*threads, Tasks::new(tasks_in), unsealed, &execution)
+                })
             }),
         ),
         spawn(
             "sealing",
             STACK_BYTES,
-            Box::new(move || guarded(&sealing, "sealing", || run_sealing(sealer, &ran_in, &sealing))),
+            Box::new(move || halt_on_panic(&sealing, "sealing", || run_sealing(sealer, &unsealed_in, &sealing))),
         ),
-        spawn("writer", STACK_BYTES, Box::new(move || guarded(&writer, "writer", || run_writer(store, &writes_in, &writer)))),
+        spawn(
+            "writer",
+            STACK_BYTES,
+            Box::new(move || halt_on_panic(&writer, "writer", || run_writer(store, &writes_in, &writer))),
+        ),
     ];
     // An error means that the thread has passed its start, or has ended.
-    let _: Result<(), _> = has_begun.recv();
+    let _: Result<(), _> = has_started.recv();
     spawned
 }
 
 /// A broken invariant of our own stops the node, with the invariant in the message (design §7).
-fn guarded(shared: &Shared, name: &str, body: impl FnOnce()) {
+fn halt_on_panic(shared: &Shared, name: &str, body: impl FnOnce()) {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     if let Err(panic) = result {
         let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
@@ -103,32 +109,32 @@ fn guarded(shared: &Shared, name: &str, body: impl FnOnce()) {
 // ---- the pipeline ------------------------------------------------------------------------------------------------------
 
 /// Receivers of the pipeline's outputs.
-struct Ports {
+struct OutputSink {
     tasks: mpsc::Sender<Task>,
-    writes: mpsc::SyncSender<Write>,
+    writes: mpsc::SyncSender<WriteJob>,
     trace: Option<Trace>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
     shared: Arc<Shared>,
 }
 
-fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports, begins: mpsc::Sender<()>) {
+fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, sink: &OutputSink, started: mpsc::Sender<()>) {
     let mut appending = Appending::default();
-    let mut begins = Some(begins);
+    let mut started = Some(started);
     loop {
         while let Some(output) = pipeline.poll() {
             match &output {
                 Output::Append(block) => appending.push(block.clone()),
                 // On disk before the user gets the response.
                 Output::Pending { transaction, from_user: true } => journal.add(transaction),
-                Output::Dropped { hash, .. } => journal.gone(hash),
+                Output::Dropped { hash, .. } => journal.dropped(hash),
                 _ => {}
             }
-            ports.carry_out(output);
+            sink.handle(output);
         }
-        begins.take();
+        started.take();
         let now = clock::now();
         let timeout = pipeline.deadline().map(|deadline| Duration::from_millis(deadline.0.saturating_sub(now.0)));
-        let input = match ports.shared.inbox.receive(timeout, !pipeline.awaits_quiet()) {
+        let input = match sink.shared.inbox.receive(timeout, !pipeline.awaits_idle()) {
             Received::Item(input) => input,
             Received::TimedOut => Input::Deadline,
             Received::Closed => return,
@@ -138,12 +144,12 @@ fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports, b
         if let Some(height) = durable {
             appending.durable(height, |transactions| {
                 transactions.iter().for_each(|hash| journal.executed(hash));
-                ports.shared.mirror.executed(transactions);
+                sink.shared.pool_view.executed(transactions);
             });
         }
-        ports.shared.target.store(pipeline.target().0, Ordering::Relaxed);
+        sink.shared.target.store(pipeline.target().0, Ordering::Relaxed);
         // Set before the command's sender gets its response.
-        ports.shared.say_base_fee(pipeline.said_base_fee());
+        sink.shared.set_requested_base_fee(pipeline.requested_base_fee());
     }
 }
 
@@ -165,22 +171,22 @@ impl Appending {
     }
 }
 
-impl Ports {
-    fn carry_out(&self, output: Output) {
+impl OutputSink {
+    fn handle(&self, output: Output) {
         let shared = &self.shared;
         match output {
             Output::Submitted { reply, result } => {
                 count(&shared.counters.refused, usize::from(result.is_err()));
-                shared.answer(reply, result.map_err(super::backend::refusal_error));
+                shared.respond(reply, result.map_err(super::backend::refusal_error));
             }
-            Output::Obeyed { reply, result } => {
+            Output::DevCommandDone { reply, result } => {
                 let result = result.map(|block| block.unwrap_or_default());
-                shared.answer(reply, result.map_err(|why| corniche_api::Reason::NotObeyed.with(why)));
+                shared.respond(reply, result.map_err(|reason| corniche_api::Reason::NotObeyed.with(reason)));
             }
-            Output::Quiet { reply, clock, height } => {
-                let still = Still { height, clock, pool: shared.mirror.by_arrival() };
-                *shared.quiet.lock().expect("invariant: nobody panics while holding the clock") = Some(still);
-                shared.answer(reply, Ok(B256::ZERO));
+            Output::DevIdle { reply, clock, height } => {
+                let checkpoint = DevCheckpoint { height, clock, pool: shared.pool_view.by_arrival() };
+                *shared.dev_checkpoint.lock().expect("invariant: nobody panics while holding the clock") = Some(checkpoint);
+                shared.respond(reply, Ok(B256::ZERO));
             }
             Output::Send { to, message } => self.send(to, &message),
             Output::Request { to, request } => self.request(to, wire::encode(&request).into()),
@@ -191,31 +197,31 @@ impl Ports {
                     network.penalise(PeerKey(peer.into()), Fault::NeverValid);
                 }
             }
-            Output::Persist(ticket, record) => self.write(Write::Record(ticket, record)),
-            Output::ReleaseBelow(ticket) => self.write(Write::ReleaseBelow(ticket)),
-            Output::ReadSafetyLog => self.write(Write::ReadSafetyLog),
-            Output::Append(block) => self.write(Write::Block(block)),
-            Output::AppendCertificate(certificate) => self.write(Write::Certificate(certificate)),
-            Output::AppendProgress(resume) => self.write(Write::Progress(resume)),
+            Output::Persist(ticket, record) => self.write(WriteJob::Record(ticket, record)),
+            Output::ReleaseBelow(ticket) => self.write(WriteJob::ReleaseBelow(ticket)),
+            Output::ReadSafetyLog => self.write(WriteJob::ReadSafetyLog),
+            Output::Append(block) => self.write(WriteJob::Block(block)),
+            Output::AppendCertificate(certificate) => self.write(WriteJob::Certificate(certificate)),
+            Output::AppendProgress(resume) => self.write(WriteJob::Progress(resume)),
             Output::Execute(plan) => {
-                shared.mirror.ordered(plan.block.ordered.iter().map(|transaction| keccak256(&transaction.raw)));
+                shared.pool_view.ordered(plan.block.ordered.iter().map(|transaction| keccak256(&transaction.raw)));
                 // The thread ends only when the node is stopping.
-                let _ = self.tasks.send(Task::Run(plan));
+                let _ = self.tasks.send(Task::Execute(plan));
             }
             Output::Available { author, transactions } => {
                 // Incremented here and decremented by the receiver. A count that is too high skips too many
                 // proposals, never too few.
-                if shared.early.load(Ordering::Relaxed) < EARLY_WAITING {
-                    shared.early.fetch_add(1, Ordering::Relaxed);
-                    let _ = self.tasks.send(Task::Early { author, transactions });
+                if shared.queued_proposals.load(Ordering::Relaxed) < MAX_QUEUED_PROPOSALS {
+                    shared.queued_proposals.fetch_add(1, Ordering::Relaxed);
+                    let _ = self.tasks.send(Task::Speculate { author, transactions });
                 }
             }
             Output::Pending { transaction, .. } => {
                 let hash = transaction.hash();
-                shared.mirror.pending(transaction, clock::now());
+                shared.pool_view.pending(transaction, clock::now());
                 let _ = shared.events.send(ChainEvent::Pending(hash));
             }
-            Output::Dropped { hash, status } => shared.mirror.gone(hash, status_word(status), clock::now()),
+            Output::Dropped { hash, status } => shared.pool_view.dropped(hash, api_status(status), clock::now()),
             Output::Accuse { validator, offence, evidence } => {
                 count(&shared.counters.accusations, 1);
                 // A peer that violates the protocol may do so at any rate, so each offence is logged once.
@@ -236,11 +242,11 @@ impl Ports {
                     trace.record(clock::now(), event);
                 }
             }
-            Output::Halt { reason, certificate } => self.write(Write::Halt { reason, certificate }),
+            Output::Halt { reason, certificate } => self.write(WriteJob::Halt { reason, certificate }),
         }
     }
 
-    fn write(&self, write: Write) {
+    fn write(&self, write: WriteJob) {
         // The thread ends only when the node is stopping.
         let _ = self.writes.send(write);
     }
@@ -259,18 +265,18 @@ impl Ports {
         let Some((network, runtime)) = &self.network else { return };
         let (network, shared) = (network.clone(), self.shared.clone());
         runtime.spawn(async move {
-            let answer = network.request(PeerKey(to.into()), request).await.ok();
-            let response = answer.and_then(|bytes| wire::decode::<Response>(&bytes).ok());
-            shared.inbox.answer(Input::Response { from: to, response });
+            let bytes = network.request(PeerKey(to.into()), request).await.ok();
+            let response = bytes.and_then(|bytes| wire::decode::<Response>(&bytes).ok());
+            shared.inbox.push_response(Input::Response { from: to, response });
         });
     }
 }
 
-fn status_word(status: corniche_pipeline::TransactionStatus) -> TransactionStatus {
-    use corniche_pipeline::TransactionStatus as Word;
+fn api_status(status: corniche_pipeline::TransactionStatus) -> TransactionStatus {
+    use corniche_pipeline::TransactionStatus as PoolStatus;
     match status {
-        Word::Dropped(reason) => TransactionStatus::Dropped { reason },
-        Word::Replaced(by) => TransactionStatus::Replaced { by },
+        PoolStatus::Dropped(reason) => TransactionStatus::Dropped { reason },
+        PoolStatus::Replaced(by) => TransactionStatus::Replaced { by },
     }
 }
 
@@ -278,7 +284,7 @@ fn status_word(status: corniche_pipeline::TransactionStatus) -> TransactionStatu
 mod tests {
     use super::*;
     use crate::node::{
-        mirror::Mirror,
+        pool_view::PoolView,
         testing::{genesis, transfer},
     };
     use corniche_types::Receipt;
@@ -304,8 +310,8 @@ mod tests {
 
     /// Otherwise a transaction is for a moment neither in the pool nor in a block, and a query for it returns nothing.
     #[test]
-    fn the_pools_copy_keeps_transactions_until_their_block_is_durable() {
-        let pool = Mirror::default();
+    fn pool_view_keeps_transactions_until_durable() {
+        let pool = PoolView::default();
         let transactions = [transfer(0, 1), transfer(1, 1), transfer(2, 1)];
         let mut appending = Appending::default();
         for (height, transaction) in (1..).zip(&transactions) {

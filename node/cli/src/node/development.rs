@@ -6,19 +6,21 @@
 //! may be in progress when the threads end, or the engine would deliver it afterwards.
 
 use super::{
-    backend::Views,
-    chain::{Chain, Site},
+    backend::ReaderHandle,
+    chain::{Chain, NodeContext},
     clock,
     journal::Journal,
     open::run_chain,
-    shared::{Shared, Still},
+    shared::{DevCheckpoint, Shared},
 };
 use anyhow::Context;
 use corniche_api::{Reason, RpcError};
 use corniche_console::{dev_accounts::dev_accounts, exit};
 use corniche_crypto::EthereumKey;
-use corniche_pipeline::dev::{DevOrder as Order, Dropped, MOST_BLOCKS, Start, Word};
-use corniche_rpc::{AccountChange, ChainBlock, ChainEvent, DevChain, DevOrder, DropOrder, Reverted};
+use corniche_pipeline::dev::{
+    ControlRecord, DevCommand as PipelineCommand, DevSettings, DropTarget as PipelineDropTarget, MAX_BLOCKS_PER_COMMAND,
+};
+use corniche_rpc::{AccountChange, ChainBlock, ChainEvent, DevChain, DevCommand, DropTarget, Reverted};
 use corniche_state::{Changes, StateView};
 use corniche_store::{Reader, Recovered, Store};
 use corniche_types::{Address, B256, Bytes, Height, Resume, TimestampMs, keccak256};
@@ -38,23 +40,23 @@ use std::{
 use tokio::sync::Mutex;
 
 /// Maximum number of snapshots; the oldest are dropped.
-const MOST_SNAPSHOTS: usize = 10_000;
+const MAX_SNAPSHOTS: usize = 10_000;
 
 /// Maximum bytes of pooled transactions in all snapshots; the newest snapshot is always complete.
-const MOST_POOLED_BYTES: usize = 64 << 20;
+const MAX_POOLED_BYTES: usize = 64 << 20;
 
 /// Chain and its threads.
-pub struct Running {
-    site: Site,
+pub struct DevController {
+    context: NodeContext,
     shared: Arc<Shared>,
-    view: Arc<Views>,
+    readers: Arc<ReaderHandle>,
     vm: Vm,
     automine: AtomicBool,
     /// Total number of seconds by which the clock was set ahead.
-    skipped: AtomicU64,
+    time_offset: AtomicU64,
     /// Id of this process; hashed with the number of resets, it identifies the chain.
     started: B256,
-    begun: AtomicU64,
+    resets: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -66,80 +68,86 @@ struct Inner {
     /// come after that.
     has_caught_up: bool,
     /// True once the threads have ended permanently.
-    over: bool,
+    stopped: bool,
 }
 
 /// State of a chain at a snapshot.
 struct Snapshot {
-    name: u64,
-    skipped: u64,
-    still: Still,
+    id: u64,
+    time_offset: u64,
+    checkpoint: DevCheckpoint,
 }
 
 impl Snapshot {
     fn bytes(&self) -> usize {
-        self.still.pool.iter().map(|raw| raw.len() + size_of::<Bytes>()).sum()
+        self.checkpoint.pool.iter().map(|raw| raw.len() + size_of::<Bytes>()).sum()
     }
 }
 
 #[derive(Default)]
 struct Snapshots {
     /// Sorted by name.
-    kept: VecDeque<Snapshot>,
+    entries: VecDeque<Snapshot>,
     bytes: usize,
     newest: u64,
 }
 
 impl Snapshots {
     /// Adds a snapshot and returns its name; drops old ones beyond the limits.
-    fn keep(&mut self, still: Still, skipped: u64) -> u64 {
+    fn add(&mut self, checkpoint: DevCheckpoint, time_offset: u64) -> u64 {
         self.newest += 1;
-        let snapshot = Snapshot { name: self.newest, skipped, still };
+        let snapshot = Snapshot { id: self.newest, time_offset, checkpoint };
         self.bytes += snapshot.bytes();
-        self.kept.push_back(snapshot);
-        while self.kept.len() > MOST_SNAPSHOTS || (self.bytes > MOST_POOLED_BYTES && self.kept.len() > 1) {
-            let oldest = self.kept.pop_front();
+        self.entries.push_back(snapshot);
+        while self.entries.len() > MAX_SNAPSHOTS || (self.bytes > MAX_POOLED_BYTES && self.entries.len() > 1) {
+            let oldest = self.entries.pop_front();
             self.bytes -= oldest.map_or(0, |oldest| oldest.bytes());
         }
         self.newest
     }
 
-    fn place(&self, name: u64) -> Option<usize> {
-        self.kept.binary_search_by_key(&name, |snapshot| snapshot.name).ok()
+    fn index(&self, id: u64) -> Option<usize> {
+        self.entries.binary_search_by_key(&id, |snapshot| snapshot.id).ok()
     }
 
     /// Removes the snapshot at an index and all later ones; returns the first.
-    fn take(&mut self, place: usize) -> Option<Snapshot> {
-        self.bytes -= self.kept.range(place..).map(Snapshot::bytes).sum::<usize>();
-        self.kept.drain(place..).next()
+    fn take(&mut self, index: usize) -> Option<Snapshot> {
+        self.bytes -= self.entries.range(index..).map(Snapshot::bytes).sum::<usize>();
+        self.entries.drain(index..).next()
     }
 
     fn clear(&mut self) {
-        self.kept.clear();
+        self.entries.clear();
         self.bytes = 0;
     }
 }
 
-impl Running {
-    pub fn new(site: Site, shared: Arc<Shared>, view: Arc<Views>, vm: Vm, threads: Vec<JoinHandle<()>>) -> Self {
-        let inner = Inner { threads, snapshots: Snapshots::default(), interval_ms: 0, has_caught_up: false, over: false };
-        let (automine, skipped) = (AtomicBool::new(true), AtomicU64::new(0));
+impl DevController {
+    pub fn new(
+        context: NodeContext,
+        shared: Arc<Shared>,
+        readers: Arc<ReaderHandle>,
+        vm: Vm,
+        threads: Vec<JoinHandle<()>>,
+    ) -> Self {
+        let inner = Inner { threads, snapshots: Snapshots::default(), interval_ms: 0, has_caught_up: false, stopped: false };
+        let (automine, time_offset) = (AtomicBool::new(true), AtomicU64::new(0));
         let started = keccak256([u64::from(std::process::id()).to_be_bytes(), clock::now().0.to_be_bytes()].concat());
-        let begun = AtomicU64::new(0);
-        Self { site, shared, view, vm, automine, skipped, started, begun, inner: Mutex::new(inner) }
+        let resets = AtomicU64::new(0);
+        Self { context, shared, readers, vm, automine, time_offset, started, resets, inner: Mutex::new(inner) }
     }
 
     /// Ends the threads.
     pub async fn stop(&self) {
         // Before taking the lock, which may be held by a command that waits for the threads.
-        self.shared.dismiss();
+        self.shared.shut_down();
         let mut inner = self.inner.lock().await;
-        inner.over = true;
+        inner.stopped = true;
         self.end_threads(&mut inner);
     }
 
     fn end_threads(&self, inner: &mut Inner) {
-        self.shared.dismiss();
+        self.shared.shut_down();
         for thread in inner.threads.drain(..) {
             // A thread that panicked has reported it through `halted`.
             let _ = thread.join();
@@ -147,96 +155,96 @@ impl Running {
     }
 
     /// Sends a command to the pipeline and waits until it is done.
-    async fn order(&self, order: Order) -> Result<u64, RpcError> {
-        self.tell(order).await.map(|_| 0)
+    async fn send(&self, command: PipelineCommand) -> Result<u64, RpcError> {
+        self.send_for_hash(command).await.map(|_| 0)
     }
 
     /// Like `order`; returns the hash in the response.
-    async fn tell(&self, order: Order) -> Result<B256, RpcError> {
-        match self.shared.order(order).await {
+    async fn send_for_hash(&self, command: PipelineCommand) -> Result<B256, RpcError> {
+        match self.shared.dev_command(command).await {
             Ok(answer) => answer,
-            Err(_) => Err(Reason::NotAccepting.with("the chain went back to an earlier block")),
+            Err(_) => Err(Reason::NotAccepting.with("the chain was reverted")),
         }
     }
 
     /// Waits until no block is in progress: with automine, until all executable transactions are in blocks.
-    async fn quiet(&self) -> Result<Still, RpcError> {
-        self.order(Order::Quiet).await?;
-        let said = self.shared.quiet.lock().ok().and_then(|mut quiet| quiet.take());
-        said.ok_or_else(|| RpcError::internal("a quiet chain did not say what time it is"))
+    async fn wait_for_idle(&self) -> Result<DevCheckpoint, RpcError> {
+        self.send(PipelineCommand::WaitForIdle).await?;
+        let checkpoint = self.shared.dev_checkpoint.lock().ok().and_then(|mut checkpoint| checkpoint.take());
+        checkpoint.ok_or_else(|| RpcError::internal("no checkpoint of a settled chain"))
     }
 
     /// Returns 1 if a transaction left the pool.
-    async fn drop_waiting(&self, which: Dropped) -> Result<u64, RpcError> {
-        let mut gone = self.tell(Order::Drop(which)).await?;
-        if gone.is_zero() {
+    async fn drop_pooled(&self, target: PipelineDropTarget) -> Result<u64, RpcError> {
+        let mut dropped_hash = self.send_for_hash(PipelineCommand::DropTransactions(target)).await?;
+        if dropped_hash.is_zero() {
             // A transaction being ordered gets into a block, or returns to the pool.
-            self.quiet().await?;
-            gone = self.tell(Order::Drop(which)).await?;
+            self.wait_for_idle().await?;
+            dropped_hash = self.send_for_hash(PipelineCommand::DropTransactions(target)).await?;
         }
-        Ok(u64::from(!gone.is_zero()))
+        Ok(u64::from(!dropped_hash.is_zero()))
     }
 
     async fn snapshot(&self, inner: &mut Inner) -> Result<u64, RpcError> {
-        let still = self.quiet().await?;
-        Ok(inner.snapshots.keep(still, self.skipped.load(Ordering::Relaxed)))
+        let checkpoint = self.wait_for_idle().await?;
+        Ok(inner.snapshots.add(checkpoint, self.time_offset.load(Ordering::Relaxed)))
     }
 
     /// Returns 1 if the snapshot existed. It is consumed, with all later ones.
-    async fn revert(&self, inner: &mut Inner, name: u64) -> Result<u64, RpcError> {
-        let Some(place) = inner.snapshots.place(name) else { return Ok(0) };
-        if let Err(error) = self.hold_still(inner.has_caught_up).await {
+    async fn revert(&self, inner: &mut Inner, id: u64) -> Result<u64, RpcError> {
+        let Some(index) = inner.snapshots.index(id) else { return Ok(0) };
+        if let Err(error) = self.pause_blocks(inner.has_caught_up).await {
             // Nothing happened: restore the mining settings. Errors here repeat the first one.
-            let _ = self.order(Order::Automine(self.automine.load(Ordering::Relaxed))).await;
-            let _ = self.order(Order::Interval { ms: inner.interval_ms }).await;
+            let _ = self.send(PipelineCommand::SetAutomine(self.automine.load(Ordering::Relaxed))).await;
+            let _ = self.send(PipelineCommand::SetInterval { ms: inner.interval_ms }).await;
             return Err(error);
         }
         inner.has_caught_up = true;
-        let Some(snapshot) = inner.snapshots.take(place) else { return Ok(0) };
-        let to = snapshot.still.height;
-        let gone = tokio::task::block_in_place(|| self.go_back(inner, snapshot));
-        gone.map(|()| 1).map_err(|error| self.fail(inner, &format!("the chain could not go back to block {to}: {error:#}")))
+        let Some(snapshot) = inner.snapshots.take(index) else { return Ok(0) };
+        let to = snapshot.checkpoint.height;
+        let reverted = tokio::task::block_in_place(|| self.revert_to(inner, snapshot));
+        reverted.map(|()| 1).map_err(|error| self.fail(inner, &format!("cannot revert the chain to block {to}: {error:#}")))
     }
 
     /// Stops the node: the state of its chain is unknown.
     fn fail(&self, inner: &mut Inner, reason: &str) -> RpcError {
-        inner.over = true;
+        inner.stopped = true;
         self.shared.halt(reason.into());
-        self.shared.has_gone_back();
+        self.shared.end_revert();
         RpcError::internal(reason)
     }
 
     /// Waits until no block is in progress, and prevents new ones.
-    async fn hold_still(&self, has_caught_up: bool) -> Result<(), RpcError> {
-        self.order(Order::Interval { ms: 0 }).await?;
-        self.order(Order::Automine(false)).await?;
+    async fn pause_blocks(&self, has_caught_up: bool) -> Result<(), RpcError> {
+        self.send(PipelineCommand::SetInterval { ms: 0 }).await?;
+        self.send(PipelineCommand::SetAutomine(false)).await?;
         if !has_caught_up {
-            self.order(Order::Set(Vec::new())).await?;
+            self.send(PipelineCommand::SetAccounts(Vec::new())).await?;
         }
-        self.quiet().await.map(|_| ())
+        self.wait_for_idle().await.map(|_| ())
     }
 
-    fn go_back(&self, inner: &mut Inner, snapshot: Snapshot) -> anyhow::Result<()> {
-        let Snapshot { skipped, still: Still { height: to, clock, pool }, .. } = snapshot;
-        self.shared.goes_back();
-        self.shared.keep_store.store(true, Ordering::Relaxed);
+    fn revert_to(&self, inner: &mut Inner, snapshot: Snapshot) -> anyhow::Result<()> {
+        let Snapshot { time_offset, checkpoint: DevCheckpoint { height: to, clock, pool }, .. } = snapshot;
+        self.shared.begin_revert();
+        self.shared.return_store.store(true, Ordering::Relaxed);
         self.end_threads(inner);
-        self.shared.keep_store.store(false, Ordering::Relaxed);
-        let left = self.shared.left.lock().ok().and_then(|mut left| left.take());
-        let mut store = left.context("its last store was not left behind")?;
-        let (view, reader) = (self.view.now(), store.reader());
-        let removed = removed(&reader, to);
+        self.shared.return_store.store(false, Ordering::Relaxed);
+        let returned = self.shared.returned_store.lock().ok().and_then(|mut store| store.take());
+        let mut store = returned.context("the store is still in use")?;
+        let (readers, reader) = (self.readers.current(), store.reader());
+        let removed = removed_blocks(&reader, to);
         let resume = self.shared.resume.lock().map(|resume| resume.clone()).unwrap_or_default();
-        let then = view.state.at(to).with_context(|| format!("the state of block {to} is not kept"))?;
-        let before = before(&reader, to, &then);
-        drop(then);
-        take_back(&mut store, &self.site.data, to, &resume, &before)?;
-        anyhow::ensure!(view.state.take_back(to), "its state is not in memory");
+        let state = readers.state.at(to).with_context(|| format!("the state of block {to} is not kept"))?;
+        let before = values_before(&reader, to, &state);
+        drop(state);
+        revert_store(&mut store, &self.context.data, to, &resume, &before)?;
+        anyhow::ensure!(readers.state.revert(to), "its state is not in memory");
         let head = reader.head();
-        anyhow::ensure!(view.tree.apply(to, &before) == head.header().state_root, "its state is another one");
+        anyhow::ensure!(readers.tree.apply(to, &before) == head.header().state_root, "the state root differs");
         let recovered = Recovered {
-            state: view.state.clone(),
-            tree: view.tree.take(),
+            state: readers.state.clone(),
+            tree: readers.tree.take(),
             head,
             certificate: reader.last_certificate(),
             resume,
@@ -246,102 +254,106 @@ impl Running {
             rebuilt: None,
             cut_bytes: 0,
         };
-        self.skipped.store(skipped, Ordering::Relaxed);
+        self.time_offset.store(time_offset, Ordering::Relaxed);
         let (automine, interval) = (self.automine.load(Ordering::Relaxed), inner.interval_ms);
-        let start = Start { clock: Some(clock), automine, interval };
-        let chain = self.site.ready(store, recovered, Some(self.vm.clone()), start)?;
-        self.shared.say_base_fee(clock.next.base_fee);
-        self.begin(inner, chain, pool, Reverted { to, removed });
+        let start = DevSettings { clock: Some(clock), automine, interval };
+        let chain = self.context.prepare(store, recovered, Some(self.vm.clone()), start)?;
+        self.shared.set_requested_base_fee(clock.next.base_fee);
+        self.start_threads(inner, chain, pool, Reverted { to, removed });
         Ok(())
     }
 
     /// Resets to the genesis, in a new data directory: nothing of the old one is needed.
     async fn reset(&self, inner: &mut Inner) -> Result<u64, RpcError> {
         inner.snapshots.clear();
-        let begun = tokio::task::block_in_place(|| self.begin_again(inner));
-        begun.map(|()| 0).map_err(|error| self.fail(inner, &format!("the chain could not begin again: {error:#}")))
+        let reopened = tokio::task::block_in_place(|| self.reopen_at_genesis(inner));
+        reopened.map(|()| 0).map_err(|error| self.fail(inner, &format!("the chain could not begin again: {error:#}")))
     }
 
-    fn begin_again(&self, inner: &mut Inner) -> anyhow::Result<()> {
-        self.shared.goes_back();
+    fn reopen_at_genesis(&self, inner: &mut Inner) -> anyhow::Result<()> {
+        self.shared.begin_revert();
         self.end_threads(inner);
-        let removed = removed(&self.view.now().reader, Height(0));
-        let old = old(&self.site.data);
+        let removed = removed_blocks(&self.readers.current().reader, Height(0));
+        let old = old_data(&self.context.data);
         remove(&old)?;
-        fs::rename(&self.site.data, &old).with_context(|| format!("cannot rename {}", self.site.data.display()))?;
-        let chain = self.site.open(false, Some(self.vm.clone()))?;
-        tidy(&self.site.data);
-        self.skipped.store(0, Ordering::Relaxed);
+        fs::rename(&self.context.data, &old).with_context(|| format!("cannot rename {}", self.context.data.display()))?;
+        let chain = self.context.open(false, Some(self.vm.clone()))?;
+        remove_old_data(&self.context.data);
+        self.time_offset.store(0, Ordering::Relaxed);
         self.automine.store(true, Ordering::Relaxed);
-        self.shared.say_base_fee(None);
-        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.shared.set_requested_base_fee(None);
+        self.resets.fetch_add(1, Ordering::Relaxed);
         (inner.interval_ms, inner.has_caught_up) = (0, true);
-        self.begin(inner, chain, Vec::new(), Reverted { to: Height(0), removed });
+        self.start_threads(inner, chain, Vec::new(), Reverted { to: Height(0), removed });
         Ok(())
     }
 
     /// Starts threads on a chain after a revert.
-    fn begin(&self, inner: &mut Inner, chain: Chain, pool: Vec<Bytes>, reverted: Reverted) {
-        self.shared.start_over();
-        self.shared.starts_at(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
-        self.view.replace(chain.view(self.site.is_validator()));
-        inner.threads = run_chain(&self.site, chain, &self.shared, None, pool);
+    fn start_threads(&self, inner: &mut Inner, chain: Chain, pool: Vec<Bytes>, reverted: Reverted) {
+        self.shared.reset();
+        self.shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
+        self.readers.replace(chain.readers(self.context.is_validator()));
+        inner.threads = run_chain(&self.context, chain, &self.shared, None, pool);
         let _ = self.shared.events.send(ChainEvent::Reverted(Arc::new(reverted)));
-        self.shared.has_gone_back();
+        self.shared.end_revert();
     }
 
-    async fn obey(&self, order: DevOrder) -> Result<u64, RpcError> {
+    async fn apply(&self, command: DevCommand) -> Result<u64, RpcError> {
         // One at a time: a revert must not undo blocks for which another command waits.
         let mut inner = self.inner.lock().await;
-        if inner.over {
+        if inner.stopped {
             return Err(Reason::NotAccepting.with("the node is stopping"));
         }
-        match order {
-            DevOrder::Mine { blocks, .. } if blocks > MOST_BLOCKS => {
-                Err(Reason::NotObeyed.with(format!("at most {MOST_BLOCKS} blocks at once, not {blocks}")))
+        match command {
+            DevCommand::Mine { blocks, .. } if blocks > MAX_BLOCKS_PER_COMMAND => {
+                Err(Reason::NotObeyed.with(format!("at most {MAX_BLOCKS_PER_COMMAND} blocks at once, got {blocks}")))
             }
-            DevOrder::Mine { blocks, apart_seconds } => self.order(Order::Mine { blocks, apart: apart_seconds }).await,
-            DevOrder::Set(changes) => self.order(Order::Set(changes.into_iter().map(word).collect())).await,
-            DevOrder::Skip { seconds } => {
+            DevCommand::Mine { blocks, interval_seconds } => {
+                self.send(PipelineCommand::Mine { blocks, interval_seconds }).await
+            }
+            DevCommand::SetAccounts(changes) => {
+                self.send(PipelineCommand::SetAccounts(changes.into_iter().map(control_record).collect())).await
+            }
+            DevCommand::IncreaseTime { seconds } => {
                 let ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
-                self.order(Order::Skip { ms }).await?;
-                Ok(self.skipped.fetch_add(seconds, Ordering::Relaxed).saturating_add(seconds))
+                self.send(PipelineCommand::IncreaseTime { ms }).await?;
+                Ok(self.time_offset.fetch_add(seconds, Ordering::Relaxed).saturating_add(seconds))
             }
-            DevOrder::Next { timestamp } => {
-                self.order(Order::Next { time: TimestampMs(timestamp.saturating_mul(1_000)) }).await?;
+            DevCommand::SetNextTimestamp { timestamp } => {
+                self.send(PipelineCommand::SetNextTimestamp { time: TimestampMs(timestamp.saturating_mul(1_000)) }).await?;
                 Ok(timestamp)
             }
-            DevOrder::BaseFee { wei } => self.order(Order::BaseFee { wei }).await,
-            DevOrder::Randomness(said) => self.order(Order::Randomness(said)).await,
-            DevOrder::Drop(dropped) => {
-                self.drop_waiting(match dropped {
-                    DropOrder::One(hash) => Dropped::One(hash),
-                    DropOrder::Of(sender) => Dropped::Of(sender),
-                    DropOrder::All => Dropped::All,
+            DevCommand::SetNextBaseFee { wei } => self.send(PipelineCommand::SetNextBaseFee { wei }).await,
+            DevCommand::SetNextRandomness(randomness) => self.send(PipelineCommand::SetNextRandomness(randomness)).await,
+            DevCommand::DropTransactions(target) => {
+                self.drop_pooled(match target {
+                    DropTarget::Transaction(hash) => PipelineDropTarget::Transaction(hash),
+                    DropTarget::Sender(sender) => PipelineDropTarget::Sender(sender),
+                    DropTarget::All => PipelineDropTarget::All,
                 })
                 .await
             }
-            DevOrder::Automine(automine) => {
-                let done = self.order(Order::Automine(automine)).await?;
+            DevCommand::SetAutomine(automine) => {
+                let done = self.send(PipelineCommand::SetAutomine(automine)).await?;
                 self.automine.store(automine, Ordering::Relaxed);
                 Ok(done)
             }
-            DevOrder::Interval { ms } => {
-                let done = self.order(Order::Interval { ms }).await?;
+            DevCommand::SetInterval { ms } => {
+                let done = self.send(PipelineCommand::SetInterval { ms }).await?;
                 inner.interval_ms = ms;
                 Ok(done)
             }
-            DevOrder::Snapshot => self.snapshot(&mut inner).await,
-            DevOrder::Revert { id } => self.revert(&mut inner, id).await,
-            DevOrder::Reset => self.reset(&mut inner).await,
+            DevCommand::Snapshot => self.snapshot(&mut inner).await,
+            DevCommand::Revert { id } => self.revert(&mut inner, id).await,
+            DevCommand::Reset => self.reset(&mut inner).await,
         }
     }
 }
 
 /// Interface of a development chain for its RPC server.
-pub struct Told(pub Arc<Running>);
+pub struct DevRpc(pub Arc<DevController>);
 
-impl DevChain for Told {
+impl DevChain for DevRpc {
     fn keys(&self) -> Vec<EthereumKey> {
         dev_accounts().into_iter().map(|account| account.key).collect()
     }
@@ -351,38 +363,38 @@ impl DevChain for Told {
     }
 
     fn instance(&self) -> B256 {
-        let begun = self.0.begun.load(Ordering::Relaxed).to_be_bytes();
-        keccak256([self.0.started.as_slice(), &begun].concat())
+        let resets = self.0.resets.load(Ordering::Relaxed).to_be_bytes();
+        keccak256([self.0.started.as_slice(), &resets].concat())
     }
 
-    fn said(&self, run: &dyn Display, lines: &[(Address, &str)]) {
+    fn print_console(&self, run: &dyn Display, lines: &[(Address, &str)]) {
         for (contract, text) in lines {
             let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             exit::note(format_args!("{run} {contract} » {text}"));
         }
     }
 
-    fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>> {
-        let running = self.0.clone();
+    fn execute(&self, command: DevCommand) -> BoxFuture<'static, Result<u64, RpcError>> {
+        let controller = self.0.clone();
         // A client may disconnect meanwhile; the command is completed anyway.
         Box::pin(async move {
-            let obeying = tokio::spawn(async move { running.obey(order).await });
-            obeying.await.unwrap_or_else(|error| Err(RpcError::internal(format!("the order was not obeyed: {error}"))))
+            let task = tokio::spawn(async move { controller.apply(command).await });
+            task.await.unwrap_or_else(|error| Err(RpcError::internal(format!("the command failed: {error}"))))
         })
     }
 }
 
-fn word(change: AccountChange) -> Word {
+fn control_record(change: AccountChange) -> ControlRecord {
     match change {
-        AccountChange::Balance(address, balance) => Word::SetBalance(address, balance),
-        AccountChange::Nonce(address, nonce) => Word::SetNonce(address, nonce),
-        AccountChange::Code(address, code) => Word::SetCode(address, code),
-        AccountChange::Storage(address, slot, value) => Word::SetStorage(address, slot, value),
+        AccountChange::Balance(address, balance) => ControlRecord::SetBalance(address, balance),
+        AccountChange::Nonce(address, nonce) => ControlRecord::SetNonce(address, nonce),
+        AccountChange::Code(address, code) => ControlRecord::SetCode(address, code),
+        AccountChange::Storage(address, slot, value) => ControlRecord::SetStorage(address, slot, value),
     }
 }
 
 /// Values at `to` of the keys that were written above it.
-fn before(reader: &Reader, to: Height, then: &dyn StateView) -> Changes {
+fn values_before(reader: &Reader, to: Height, then: &dyn StateView) -> Changes {
     let mut before = Changes::default();
     for block in (to.0 + 1..=reader.head().height().0).filter_map(|height| reader.block(Height(height))) {
         let written = &block.committed.changes;
@@ -393,7 +405,7 @@ fn before(reader: &Reader, to: Height, then: &dyn StateView) -> Changes {
 }
 
 /// Reverted blocks with logs. Subscribers are notified of removed logs, so blocks without logs are not read.
-fn removed(reader: &Reader, to: Height) -> Vec<Arc<ChainBlock>> {
+fn removed_blocks(reader: &Reader, to: Height) -> Vec<Arc<ChainBlock>> {
     let above = (to.0 + 1..=reader.head().height().0).map(Height);
     let with_logs = above.filter(|height| reader.header(*height).is_some_and(|header| !header.logs_bloom.is_zero()));
     let block =
@@ -403,19 +415,19 @@ fn removed(reader: &Reader, to: Height) -> Vec<Arc<ChainBlock>> {
 
 /// Reverts blocks. Deletes the journal of users' transactions first: after a crash in between, transactions
 /// of the reverted blocks would be admitted again.
-fn take_back(store: &mut Store, data: &Path, to: Height, resume: &Resume, before: &Changes) -> anyhow::Result<()> {
+fn revert_store(store: &mut Store, data: &Path, to: Height, resume: &Resume, before: &Changes) -> anyhow::Result<()> {
     Journal::remove(data)?;
-    Ok(store.take_back(to, resume, before)?)
+    Ok(store.revert_to(to, resume, before)?)
 }
 
 /// Location of the old data directory during a reset.
-fn old(data: &Path) -> PathBuf {
+fn old_data(data: &Path) -> PathBuf {
     data.with_extension("old")
 }
 
 /// Removes the old data after a reset. It is not needed, so errors are only logged.
-pub fn tidy(data: &Path) {
-    if let Err(error) = remove(&old(data)) {
+pub fn remove_old_data(data: &Path) {
+    if let Err(error) = remove(&old_data(data)) {
         tracing::warn!("{error:#}");
     }
 }
@@ -472,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_while_it_goes_back_brings_nothing_of_what_goes_into_the_pool() {
+    fn crash_during_revert_restores_no_transactions() {
         let mut outcomes = [0, 0];
         for step in 0.. {
             let directory = tempfile::tempdir().unwrap();
@@ -483,14 +495,14 @@ mod tests {
             let probe = Arc::new(PowerCut(usize::MAX.into()));
             let mut store = open(data, Some(probe.clone()));
             probe.0.store(step, Ordering::Relaxed);
-            let taken = take_back(&mut store, data, Height(4), &Resume::default(), &Changes::default());
+            let reverted = revert_store(&mut store, data, Height(4), &Resume::default(), &Changes::default());
             drop(store);
             let store = open(data, None);
-            let went_back = store.reader().head().height() == Height(4);
-            assert!(!went_back || Journal::open(data).1.is_empty(), "{step}");
-            outcomes[usize::from(went_back)] += 1;
-            if taken.is_ok() {
-                assert!(went_back);
+            let is_reverted = store.reader().head().height() == Height(4);
+            assert!(!is_reverted || Journal::open(data).1.is_empty(), "{step}");
+            outcomes[usize::from(is_reverted)] += 1;
+            if reverted.is_ok() {
+                assert!(is_reverted);
                 break;
             }
         }
@@ -498,36 +510,36 @@ mod tests {
     }
 
     #[test]
-    fn of_the_blocks_that_go_only_those_with_logs_are_told() {
+    fn only_reverted_blocks_with_logs_are_reported() {
         let directory = tempfile::tempdir().unwrap();
         let reader = sample(directory.path()).reader();
-        let heights = |to| removed(&reader, Height(to)).iter().map(|block| block.height().0).collect::<Vec<_>>();
+        let heights = |to| removed_blocks(&reader, Height(to)).iter().map(|block| block.height().0).collect::<Vec<_>>();
         assert_eq!([heights(0), heights(3), heights(8)], [vec![3, 6], vec![6], vec![]]);
     }
 
     #[test]
-    fn snapshots_are_bounded_in_number_and_in_what_they_hold() {
-        let long = Bytes::from(vec![0; MOST_POOLED_BYTES / 3]);
-        let still = |pooled: usize| Still {
+    fn snapshots_are_bounded() {
+        let long = Bytes::from(vec![0; MAX_POOLED_BYTES / 3]);
+        let checkpoint = |pooled: usize| DevCheckpoint {
             height: Height(1),
             clock: Clock { time: TimestampMs(1), next: Default::default() },
             pool: vec![long.clone(); pooled],
         };
         let mut snapshots = Snapshots::default();
-        let names = |snapshots: &Snapshots| snapshots.kept.iter().map(|kept| kept.name).collect::<Vec<_>>();
+        let ids = |snapshots: &Snapshots| snapshots.entries.iter().map(|snapshot| snapshot.id).collect::<Vec<_>>();
         for pooled in [1, 0, 1, 1] {
-            snapshots.keep(still(pooled), 0);
+            snapshots.add(checkpoint(pooled), 0);
         }
-        assert_eq!(names(&snapshots), [2, 3, 4], "the oldest made room");
-        assert_eq!((snapshots.place(1), snapshots.take(1).unwrap().name), (None, 3));
-        assert_eq!(names(&snapshots), [2]);
-        snapshots.keep(still(2), 0);
-        assert_eq!(names(&snapshots), [2, 5], "what was used up is not counted any more");
-        snapshots.keep(still(9), 0);
-        assert_eq!(names(&snapshots), [6], "the newest stays in any case");
+        assert_eq!(ids(&snapshots), [2, 3, 4], "the oldest made room");
+        assert_eq!((snapshots.index(1), snapshots.take(1).unwrap().id), (None, 3));
+        assert_eq!(ids(&snapshots), [2]);
+        snapshots.add(checkpoint(2), 0);
+        assert_eq!(ids(&snapshots), [2, 5], "what was used up is not counted any more");
+        snapshots.add(checkpoint(9), 0);
+        assert_eq!(ids(&snapshots), [6], "the newest stays in any case");
         snapshots.clear();
-        assert_eq!(snapshots.keep(still(2), 0), 7, "a name is given once");
-        (0..MOST_SNAPSHOTS).for_each(|_| _ = snapshots.keep(still(0), 0));
-        assert_eq!((snapshots.kept.len(), snapshots.bytes), (MOST_SNAPSHOTS, 0));
+        assert_eq!(snapshots.add(checkpoint(2), 0), 7, "a name is given once");
+        (0..MAX_SNAPSHOTS).for_each(|_| _ = snapshots.add(checkpoint(0), 0));
+        assert_eq!((snapshots.entries.len(), snapshots.bytes), (MAX_SNAPSHOTS, 0));
     }
 }

@@ -1,11 +1,11 @@
 //! Execution and sealing threads. The first executes ordered blocks and, while none waits, proposed
 //! transactions speculatively. The second hashes executed blocks.
 
-use super::{clock, mirror::Mirror, shared::Shared};
+use super::{clock, pool_view::PoolView, shared::Shared};
 use corniche_api::Execution;
 use corniche_crypto::VerifiedTransaction;
-use corniche_executor::{Alone, Pool, Runs, verify_ordered_once};
-use corniche_pipeline::{Input, Plan, Ran, Runner, Sealer};
+use corniche_executor::{Runs, SingleThread, WorkerPool, verify_ordered_cached};
+use corniche_pipeline::{Input, Plan, Runner, Sealer, UnsealedBlock};
 use corniche_types::{B256, Bytes, OrderedTransaction, SkipReason, ValidatorIndex};
 use std::{
     collections::VecDeque,
@@ -16,13 +16,13 @@ use std::{
 /// Task of the execution thread.
 pub enum Task {
     /// Execute this block.
-    Run(Plan),
+    Execute(Plan),
     /// Transactions that will probably be ordered soon.
-    Early { author: ValidatorIndex, transactions: Vec<Bytes> },
+    Speculate { author: ValidatorIndex, transactions: Vec<Bytes> },
 }
 
 /// Maximum number of queued proposals. More are dropped: speculation is optional.
-pub const EARLY_WAITING: usize = 64;
+pub const MAX_QUEUED_PROPOSALS: usize = 64;
 
 /// Memory of native stacks returns to the system this often. After each release contracts can cause page faults that gas does not pay
 /// for: 0.1 s for the 256 MiB of a thread, and seconds for the stack that threads share, where old code may fill the machine's memory.
@@ -32,13 +32,13 @@ const RELEASE_INTERVAL: Duration = Duration::from_secs(3_600);
 pub struct Tasks {
     incoming: mpsc::Receiver<Task>,
     plans: VecDeque<Plan>,
-    /// At most [`EARLY_WAITING`], together with those in `incoming`.
-    early: VecDeque<(ValidatorIndex, Vec<Bytes>)>,
+    /// At most [`MAX_QUEUED_PROPOSALS`], together with those in `incoming`.
+    proposals: VecDeque<(ValidatorIndex, Vec<Bytes>)>,
 }
 
 impl Tasks {
     pub fn new(incoming: mpsc::Receiver<Task>) -> Self {
-        Self { incoming, plans: VecDeque::new(), early: VecDeque::new() }
+        Self { incoming, plans: VecDeque::new(), proposals: VecDeque::new() }
     }
 
     /// Next task by priority; `Ok(None)` if none waits. `Err`: the queue is empty and closed, because the
@@ -50,8 +50,9 @@ impl Tasks {
                 Err(error) => break error == mpsc::TryRecvError::Disconnected,
             }
         };
-        let task = self.plans.pop_front().map(Task::Run);
-        let task = task.or_else(|| self.early.pop_front().map(|(author, transactions)| Task::Early { author, transactions }));
+        let task = self.plans.pop_front().map(Task::Execute);
+        let task =
+            task.or_else(|| self.proposals.pop_front().map(|(author, transactions)| Task::Speculate { author, transactions }));
         if task.is_none() && ended { Err(mpsc::RecvError) } else { Ok(task) }
     }
 
@@ -64,8 +65,8 @@ impl Tasks {
 
     fn add(&mut self, task: Task) {
         match task {
-            Task::Run(plan) => self.plans.push_back(plan),
-            Task::Early { author, transactions } => self.early.push_back((author, transactions)),
+            Task::Execute(plan) => self.plans.push_back(plan),
+            Task::Speculate { author, transactions } => self.proposals.push_back((author, transactions)),
         }
     }
 }
@@ -73,44 +74,45 @@ impl Tasks {
 /// Executes ordered blocks first; when there are none, one proposed transaction at a time.
 pub fn run_execution(
     mut runner: Runner,
-    threads: &dyn Pool,
+    threads: &dyn WorkerPool,
     mut tasks: Tasks,
-    sealing: mpsc::SyncSender<Ran>,
+    sealing: mpsc::SyncSender<UnsealedBlock>,
     shared: &Shared,
 ) {
-    let mut early = true;
+    let mut may_speculate = true;
     let mut released = Instant::now();
     loop {
         let Ok(task) = tasks.try_next() else { return };
         let Some(task) = task else {
-            if early {
-                let pooled = |hash: &B256| shared.mirror.transaction(hash);
-                early = runner.speculate(clock::now().0 / 1000, |raw, chain_id| verify_ordered_once(raw, chain_id, pooled));
+            if may_speculate {
+                let pooled = |hash: &B256| shared.pool_view.transaction(hash);
+                may_speculate =
+                    runner.speculate(clock::now().0 / 1000, |raw, chain_id| verify_ordered_cached(raw, chain_id, pooled));
             } else if tasks.wait().is_err() {
                 return;
             }
             continue;
         };
         match task {
-            Task::Early { author, transactions } => {
-                shared.early.fetch_sub(1, Ordering::Relaxed);
+            Task::Speculate { author, transactions } => {
+                shared.queued_proposals.fetch_sub(1, Ordering::Relaxed);
                 runner.offer(author, transactions);
             }
-            Task::Run(plan) => {
-                let verify = |ordered: &[_], chain_id| verify_in_parallel(threads, &shared.mirror, ordered, chain_id);
-                let began = Instant::now();
-                let ran = runner.run(plan.block, verify);
-                shared.executions.put(ran.height(), report(ran.runs(), began.elapsed()));
+            Task::Execute(plan) => {
+                let verify = |ordered: &[_], chain_id| verify_in_parallel(threads, &shared.pool_view, ordered, chain_id);
+                let started = Instant::now();
+                let unsealed = runner.run(plan.block, verify);
+                shared.executions.put(unsealed.height(), block_statistics(unsealed.runs(), started.elapsed()));
                 shared.next_base_fee.store(runner.base_fee_at(clock::now().0 / 1000), Ordering::Relaxed);
                 let statistics = runner.statistics();
                 shared.counters.transactions_run.store(statistics.executions, Ordering::Relaxed);
                 shared.counters.transactions_run_again.store(statistics.re_executions, Ordering::Relaxed);
                 shared.counters.transactions_adopted.store(statistics.adopted, Ordering::Relaxed);
-                let early = runner.speculation();
-                shared.counters.early_runs.store(early.runs, Ordering::Relaxed);
-                shared.counters.early_without_result.store(early.without_result, Ordering::Relaxed);
-                shared.counters.early_passed_over.store(early.passed_over, Ordering::Relaxed);
-                if sealing.send(ran).is_err() {
+                let speculation = runner.speculation();
+                shared.counters.early_runs.store(speculation.runs, Ordering::Relaxed);
+                shared.counters.early_without_result.store(speculation.without_result, Ordering::Relaxed);
+                shared.counters.early_passed_over.store(speculation.passed_over, Ordering::Relaxed);
+                if sealing.send(unsealed).is_err() {
                     return;
                 }
                 if released.elapsed() >= RELEASE_INTERVAL {
@@ -119,21 +121,21 @@ pub fn run_execution(
                 }
             }
         }
-        early = true;
+        may_speculate = true;
     }
 }
 
 /// Execution statistics of one block, for clients. Sums cover only the transactions in the block, without
 /// aborted attempts and skipped transactions.
-fn report(Runs { threads, statistics, transactions }: &Runs, took: Duration) -> Execution {
+fn block_statistics(Runs { threads, statistics, transactions }: &Runs, elapsed: Duration) -> Execution {
     let sum = |of: fn(u64) -> u64| transactions.iter().map(|run| of(run.runs.into())).sum();
     Execution {
         threads: *threads as u64,
         runs: sum(|runs| runs),
         runs_again: sum(|runs| runs.saturating_sub(1)),
-        waits: statistics.suspensions + statistics.foreseen,
+        waits: statistics.suspensions + statistics.predicted_conflicts,
         adopted: sum(|runs| u64::from(runs == 0)),
-        duration_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        duration_us: u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
         lane_of: transactions.iter().map(|run| run.lane).collect(),
         runs_of: transactions.iter().map(|run| run.runs).collect(),
         // Filled in from the copy of the pool when a client requests it.
@@ -142,29 +144,29 @@ fn report(Runs { threads, statistics, transactions }: &Runs, took: Duration) -> 
 }
 
 /// Hashes executed blocks. The next block runs meanwhile (design §3).
-pub fn run_sealing(mut sealer: Sealer, blocks: &mpsc::Receiver<Ran>, shared: &Shared) {
-    while let Ok(ran) = blocks.recv() {
-        shared.inbox.answer(Input::Executed(Box::new(sealer.seal(ran))));
+pub fn run_sealing(mut sealer: Sealer, blocks: &mpsc::Receiver<UnsealedBlock>, shared: &Shared) {
+    while let Ok(unsealed) = blocks.recv() {
+        shared.inbox.push_response(Input::Executed(Box::new(sealer.seal(unsealed))));
     }
 }
 
 /// Verifies the signatures of one block, on all threads if there are enough signatures to be worth waking
 /// them. Transactions of our own pool were verified when they entered it.
 fn verify_in_parallel(
-    threads: &dyn Pool,
-    pool: &Mirror,
+    threads: &dyn WorkerPool,
+    pool: &PoolView,
     ordered: &[OrderedTransaction],
     chain_id: u64,
 ) -> Vec<Result<VerifiedTransaction, SkipReason>> {
-    const WORTH_A_THREAD: usize = 16;
-    let threads = if ordered.len() < 2 * WORTH_A_THREAD { &Alone } else { threads };
+    const MIN_PER_THREAD: usize = 16;
+    let threads = if ordered.len() < 2 * MIN_PER_THREAD { &SingleThread } else { threads };
     let parts: Vec<_> = ordered.chunks(ordered.len().div_ceil(threads.threads()).max(1)).collect();
     let verdicts: Vec<OnceLock<Vec<_>>> = parts.iter().map(|_| OnceLock::new()).collect();
-    let once =
-        |transaction: &OrderedTransaction| verify_ordered_once(&transaction.raw, chain_id, |hash| pool.transaction(hash));
+    let verify_one =
+        |transaction: &OrderedTransaction| verify_ordered_cached(&transaction.raw, chain_id, |hash| pool.transaction(hash));
     threads.run(&|thread| {
         if let (Some(part), Some(verdicts)) = (parts.get(thread), verdicts.get(thread)) {
-            verdicts.get_or_init(|| part.iter().map(once).collect());
+            verdicts.get_or_init(|| part.iter().map(verify_one).collect());
         }
     });
     verdicts.into_iter().flat_map(|part| part.into_inner().expect("invariant: each thread had its turn")).collect()
@@ -179,18 +181,18 @@ mod tests {
 
     /// Each proposal takes a millisecond to prepare, and dozens may wait. A block must not wait for them.
     #[test]
-    fn a_block_waits_for_no_proposal() {
+    fn blocks_do_not_wait_for_proposals() {
         let (sender, incoming) = mpsc::channel();
         let mut tasks = Tasks::new(incoming);
-        let proposal = |number| Task::Early { author: ValidatorIndex(number), transactions: Vec::new() };
+        let proposal = |number| Task::Speculate { author: ValidatorIndex(number), transactions: Vec::new() };
         let block = |height: u64| {
             let committed = corniche_store::genesis_block(&genesis());
-            let block = corniche_pipeline::BlockPlan::of_block(&committed.block, committed.resume.clone());
-            Task::Run(Plan { height: Height(height), block })
+            let block = corniche_pipeline::BlockPlan::from_block(&committed.block, committed.resume.clone());
+            Task::Execute(Plan { height: Height(height), block })
         };
         let mut next = || match tasks.try_next() {
-            Ok(Some(Task::Run(plan))) => format!("block {}", plan.height.0),
-            Ok(Some(Task::Early { author, .. })) => format!("proposal {}", author.0),
+            Ok(Some(Task::Execute(plan))) => format!("block {}", plan.height.0),
+            Ok(Some(Task::Speculate { author, .. })) => format!("proposal {}", author.0),
             Ok(None) => "none".into(),
             Err(_) => "end".into(),
         };
@@ -209,8 +211,8 @@ mod tests {
     /// The copy of the pool only saves verifications: a block's transactions get the same verdicts without
     /// it.
     #[test]
-    fn what_the_pool_knows_changes_no_verdict() {
-        let pool = Mirror::default();
+    fn pool_knowledge_does_not_change_results() {
+        let pool = PoolView::default();
         let known: Vec<_> = (0..20).map(|nonce| transfer(nonce, 1)).collect();
         known.iter().for_each(|transaction| pool.pending(transaction.clone(), clock::now()));
         let raw = |transaction: &VerifiedTransaction| transaction.transaction().raw().clone();
@@ -222,17 +224,17 @@ mod tests {
         };
         let bytes = known.iter().flat_map(|transaction| [raw(transaction), tampered(transaction), Bytes::from_static(b"junk")]);
         let ordered: Vec<_> = bytes.map(|raw| OrderedTransaction { author: ValidatorIndex(0), raw }).collect();
-        let said = |verdict: &Result<VerifiedTransaction, SkipReason>| {
+        let verdict_of = |verdict: &Result<VerifiedTransaction, SkipReason>| {
             verdict.as_ref().map(|verified| (verified.hash(), verified.sender())).map_err(Clone::clone)
         };
         let three = Threads::start(3).unwrap();
-        let threads: [&dyn Pool; 2] = [&Alone, &three];
+        let threads: [&dyn WorkerPool; 2] = [&SingleThread, &three];
         for (chain_id, threads) in [7, 8].into_iter().flat_map(|chain_id| threads.map(|threads| (chain_id, threads))) {
             let with = verify_in_parallel(threads, &pool, &ordered, chain_id);
-            let without = verify_in_parallel(threads, &Mirror::default(), &ordered, chain_id);
+            let without = verify_in_parallel(threads, &PoolView::default(), &ordered, chain_id);
             let plain = corniche_pipeline::verify_all(&ordered, chain_id);
-            assert_eq!(with.iter().map(said).collect::<Vec<_>>(), plain.iter().map(said).collect::<Vec<_>>());
-            assert_eq!(without.iter().map(said).collect::<Vec<_>>(), plain.iter().map(said).collect::<Vec<_>>());
+            assert_eq!(with.iter().map(verdict_of).collect::<Vec<_>>(), plain.iter().map(verdict_of).collect::<Vec<_>>());
+            assert_eq!(without.iter().map(verdict_of).collect::<Vec<_>>(), plain.iter().map(verdict_of).collect::<Vec<_>>());
             let valid = with.iter().filter(|verdict| matches!(verdict, Ok(valid) if known.contains(valid))).count();
             assert_eq!(valid, if chain_id == 7 { known.len() } else { 0 });
         }

@@ -1,10 +1,10 @@
 //! The pipeline thread's inbox, in four classes. Answers to what the pipeline asked for come first and are bounded by what it
 //! asked, so back-pressure cannot dead-lock (design §3). Then validators' messages, each validator in its turn, then guests' (peers
 //! outside the committee, one message each), then everybody's transactions: a flood delays nothing but itself. After
-//! [`IN_A_ROW`] messages a lower class has a turn, so that a validator that floods does not keep out guests and users. All but
+//! [`MAX_MESSAGES_IN_A_ROW`] messages a lower class has a turn, so that a validator that floods does not keep out guests and users. All but
 //! answers are bounded and push back. Many add, one thread receives.
 
-use super::fair::{Lines, Load, Share, Total, WhenFull};
+use super::fair_queue::{FairScheduler, ItemWeight, SourceLimit, TotalLimit, WhenFull};
 use corniche_pipeline::NodeKey;
 use std::{
     collections::VecDeque,
@@ -13,9 +13,9 @@ use std::{
 };
 
 /// Messages of one validator that may wait. One that has none waiting has room for one however many wait of others.
-const SHARE: usize = 256;
+const MAX_PER_VALIDATOR: usize = 256;
 /// Messages that are received before a lower class has a turn.
-const IN_A_ROW: u32 = 16;
+const MAX_MESSAGES_IN_A_ROW: u32 = 16;
 
 /// A queue with four classes.
 pub struct Inbox<T> {
@@ -25,8 +25,8 @@ pub struct Inbox<T> {
 }
 
 struct Queues<T> {
-    answers: VecDeque<T>,
-    messages: Lines<NodeKey, T>,
+    responses: VecDeque<T>,
+    messages: FairScheduler<NodeKey, T>,
     /// Each guest's newest message.
     guests: VecDeque<(NodeKey, T)>,
     transactions: VecDeque<T>,
@@ -36,56 +36,56 @@ struct Queues<T> {
     transactions_next: bool,
     closed: bool,
     /// The receiver has nothing to do: only then is waking it worth a system call.
-    waits: bool,
+    receiver_waits: bool,
 }
 
 /// A message takes one turn: the pipeline spends about as long on any.
-const MESSAGE: Load = Load { bytes: 0, cost: 0 };
+const MESSAGE_WEIGHT: ItemWeight = ItemWeight { bytes: 0, cost: 0 };
 
 impl<T> Queues<T> {
     fn new(capacity: usize) -> Self {
-        let share = Share { items: SHARE.min(capacity), bytes: usize::MAX, when_full: WhenFull::Refuse };
+        let share = SourceLimit { items: MAX_PER_VALIDATOR.min(capacity), bytes: usize::MAX, when_full: WhenFull::Refuse };
         Self {
-            answers: VecDeque::new(),
-            messages: Lines::new(share, Total { items: capacity, bytes: usize::MAX, one_each: true }),
+            responses: VecDeque::new(),
+            messages: FairScheduler::new(share, TotalLimit { items: capacity, bytes: usize::MAX, guarantee_one: true }),
             guests: VecDeque::new(),
             transactions: VecDeque::new(),
             in_a_row: 0,
             transactions_next: false,
             closed: false,
-            waits: false,
+            receiver_waits: false,
         }
     }
 
     fn next(&mut self, transactions: bool) -> Option<T> {
-        if let Some(answer) = self.answers.pop_front() {
-            return Some(answer);
+        if let Some(response) = self.responses.pop_front() {
+            return Some(response);
         }
-        if self.in_a_row < IN_A_ROW
+        if self.in_a_row < MAX_MESSAGES_IN_A_ROW
             && let Some(message) = self.messages.take()
         {
             self.in_a_row += 1;
             return Some(message);
         }
-        let interrupts = self.in_a_row >= IN_A_ROW;
+        let interrupts = self.in_a_row >= MAX_MESSAGES_IN_A_ROW;
         self.in_a_row = 0;
         if interrupts {
             self.transactions_next = !self.transactions_next;
         }
         let guests_first = !(interrupts && self.transactions_next);
-        let mut lower = if guests_first { self.next_of_guests() } else { None };
+        let mut lower = if guests_first { self.next_guest() } else { None };
         if transactions {
             lower = lower.or_else(|| self.transactions.pop_front());
         }
-        lower.or_else(|| self.next_of_guests()).or_else(|| self.messages.take())
+        lower.or_else(|| self.next_guest()).or_else(|| self.messages.take())
     }
 
-    fn next_of_guests(&mut self) -> Option<T> {
+    fn next_guest(&mut self) -> Option<T> {
         self.guests.pop_front().map(|(_, item)| item)
     }
 
     fn is_empty(&self, transactions: bool) -> bool {
-        self.answers.is_empty()
+        self.responses.is_empty()
             && self.messages.is_empty()
             && self.guests.is_empty()
             && (!transactions || self.transactions.is_empty())
@@ -110,25 +110,25 @@ impl<T> Inbox<T> {
     }
 
     /// Adds an answer to something the pipeline asked for.
-    pub fn answer(&self, item: T) {
+    pub fn push_response(&self, item: T) {
         let mut queues = self.lock();
-        queues.answers.push_back(item);
+        queues.responses.push_back(item);
         self.wake(queues);
     }
 
     /// Adds a validator's message, or gives it back when there is no room.
-    pub fn message(&self, sender: NodeKey, item: T) -> Result<(), T> {
+    pub fn push_message(&self, sender: NodeKey, item: T) -> Result<(), T> {
         let mut queues = self.lock();
         if queues.closed {
             return Err(item);
         }
-        queues.messages.offer(sender, item, MESSAGE)?;
+        queues.messages.offer(sender, item, MESSAGE_WEIGHT)?;
         self.wake(queues);
         Ok(())
     }
 
     /// Adds a guest's message in the place of the one it has waiting, or gives it back when there is no room.
-    pub fn guest(&self, guest: NodeKey, item: T) -> Result<(), T> {
+    pub fn push_guest(&self, guest: NodeKey, item: T) -> Result<(), T> {
         let mut queues = self.lock();
         if let Some((_, older)) = queues.guests.iter_mut().find(|(other, _)| *other == guest) {
             *older = item;
@@ -143,17 +143,17 @@ impl<T> Inbox<T> {
     }
 
     /// Adds a transaction, or gives it back when there is no room or nobody receives any more.
-    pub fn transaction(&self, item: T) -> Result<(), T> {
-        self.add_last(item, self.capacity)
+    pub fn push_transaction(&self, item: T) -> Result<(), T> {
+        self.push_last(item, self.capacity)
     }
 
     /// Adds an order behind the transactions, or gives it back when nobody receives any more. Who gives orders waits for each, so there is room
     /// for it however many transactions there are.
-    pub fn order(&self, item: T) -> Result<(), T> {
-        self.add_last(item, usize::MAX)
+    pub fn push_command(&self, item: T) -> Result<(), T> {
+        self.push_last(item, usize::MAX)
     }
 
-    fn add_last(&self, item: T, capacity: usize) -> Result<(), T> {
+    fn push_last(&self, item: T, capacity: usize) -> Result<(), T> {
         let mut queues = self.lock();
         if queues.closed || queues.transactions.len() >= capacity {
             return Err(item);
@@ -165,10 +165,10 @@ impl<T> Inbox<T> {
 
     /// After something was added: one system call for a receiver that waits, none for one that is at work and will look again.
     fn wake(&self, mut queues: MutexGuard<'_, Queues<T>>) {
-        let waits = std::mem::take(&mut queues.waits);
+        let receiver_waits = std::mem::take(&mut queues.receiver_waits);
         // Woken while the lock is held, it would only run into it.
         drop(queues);
-        if waits {
+        if receiver_waits {
             self.arrived.notify_one();
         }
     }
@@ -198,13 +198,13 @@ impl<T> Inbox<T> {
             if let Some(item) = queues.next(transactions) {
                 return Received::Item(item);
             }
-            queues.waits = true;
+            queues.receiver_waits = true;
             queues = match timeout {
                 None => self.arrived.wait(queues).expect("invariant: nobody panics while holding the inbox"),
                 Some(timeout) => {
                     let waited = self.arrived.wait_timeout(queues, timeout);
                     let (mut queues, result) = waited.expect("invariant: nobody panics while holding the inbox");
-                    queues.waits = false;
+                    queues.receiver_waits = false;
                     if result.timed_out() && queues.is_empty(transactions) && !queues.closed {
                         return Received::TimedOut;
                     }
@@ -222,14 +222,14 @@ mod tests {
     const VALIDATOR: NodeKey = [9; 32];
 
     #[test]
-    fn classes_go_in_order_and_do_not_take_each_others_room() {
+    fn classes_are_ordered_and_separate() {
         let inbox = Inbox::new(1);
-        assert!(inbox.transaction("transaction").is_ok());
-        assert_eq!(inbox.transaction("flood"), Err("flood"));
-        assert!(inbox.order("order").is_ok());
-        assert!(inbox.message(VALIDATOR, "message").is_ok());
-        assert_eq!(inbox.message(VALIDATOR, "another message"), Err("another message"));
-        inbox.answer("durable");
+        assert!(inbox.push_transaction("transaction").is_ok());
+        assert_eq!(inbox.push_transaction("flood"), Err("flood"));
+        assert!(inbox.push_command("order").is_ok());
+        assert!(inbox.push_message(VALIDATOR, "message").is_ok());
+        assert_eq!(inbox.push_message(VALIDATOR, "another message"), Err("another message"));
+        inbox.push_response("durable");
         for expected in ["durable", "message"] {
             assert!(matches!(inbox.receive(None, false), Received::Item(item) if item == expected), "{expected}");
         }
@@ -239,27 +239,30 @@ mod tests {
         assert!(matches!(inbox.receive(Some(Duration::ZERO), true), Received::TimedOut));
         inbox.close();
         assert!(matches!(inbox.receive(None, true), Received::Closed));
-        assert_eq!([inbox.transaction("late"), inbox.message(VALIDATOR, "late"), inbox.order("late")], [Err("late"); 3]);
+        assert_eq!(
+            [inbox.push_transaction("late"), inbox.push_message(VALIDATOR, "late"), inbox.push_command("late")],
+            [Err("late"); 3]
+        );
         assert!(inbox.is_closed());
     }
 
     #[test]
-    fn guests_wait_behind_validators_and_each_has_one_place() {
+    fn guests_wait_behind_validators() {
         let inbox = Inbox::new(2);
         let guest = |number: u8| [number; 32];
-        assert!(["old", "older", "guest"].iter().all(|item| inbox.guest(guest(1), *item).is_ok()));
-        assert!(inbox.guest(guest(2), "another guest").is_ok());
-        assert_eq!(inbox.guest(guest(3), "one too many"), Err("one too many"));
+        assert!(["old", "older", "guest"].iter().all(|item| inbox.push_guest(guest(1), *item).is_ok()));
+        assert!(inbox.push_guest(guest(2), "another guest").is_ok());
+        assert_eq!(inbox.push_guest(guest(3), "one too many"), Err("one too many"));
         assert!(
-            inbox.transaction("transaction").is_ok()
-                && inbox.message(VALIDATOR, "message").is_ok()
-                && inbox.message(VALIDATOR, "vote").is_ok()
+            inbox.push_transaction("transaction").is_ok()
+                && inbox.push_message(VALIDATOR, "message").is_ok()
+                && inbox.push_message(VALIDATOR, "vote").is_ok()
         );
         for expected in ["message", "vote", "guest", "another guest", "transaction"] {
             assert!(matches!(inbox.receive(None, true), Received::Item(item) if item == expected), "{expected}");
         }
         inbox.close();
-        assert_eq!(inbox.guest(guest(1), "late"), Err("late"));
+        assert_eq!(inbox.push_guest(guest(1), "late"), Err("late"));
     }
 
     fn all<T>(inbox: &Inbox<T>, count: usize) -> Vec<T> {
@@ -271,37 +274,37 @@ mod tests {
     }
 
     #[test]
-    fn a_validator_that_floods_delays_no_other() {
+    fn flooding_validator_delays_no_other() {
         let inbox = Inbox::new(8_192);
-        let taken = (0..10_000).filter(|number| inbox.message([1; 32], *number).is_ok()).count();
-        assert_eq!(taken, SHARE);
-        assert!(inbox.message([2; 32], 20_000).is_ok() && inbox.message([2; 32], 20_001).is_ok());
+        let taken = (0..10_000).filter(|number| inbox.push_message([1; 32], *number).is_ok()).count();
+        assert_eq!(taken, MAX_PER_VALIDATOR);
+        assert!(inbox.push_message([2; 32], 20_000).is_ok() && inbox.push_message([2; 32], 20_001).is_ok());
         assert_eq!(all(&inbox, 5), [0, 20_000, 1, 20_001, 2]);
     }
 
     /// As many validators as may be faulty in a large committee fill the whole class.
     #[test]
-    fn a_full_class_has_room_for_one_message_of_each_other_validator() {
+    fn full_class_accepts_other_validators() {
         let inbox = Inbox::new(1_000);
         for sender in 0..10 {
-            (0..SHARE).for_each(|number| _ = inbox.message([sender; 32], number));
+            (0..MAX_PER_VALIDATOR).for_each(|number| _ = inbox.push_message([sender; 32], number));
         }
-        assert!(inbox.message([10; 32], 5_000).is_ok() && inbox.message([10; 32], 5_001).is_err());
+        assert!(inbox.push_message([10; 32], 5_000).is_ok() && inbox.push_message([10; 32], 5_001).is_err());
         assert!(all(&inbox, 11).contains(&5_000));
         all(&inbox, 1_000 + 6 + 1 - 11);
         assert!(inbox.lock().is_empty(true), "six came when the class was full");
     }
 
     #[test]
-    fn messages_without_end_keep_out_neither_guests_nor_transactions() {
+    fn floods_do_not_starve_other_classes() {
         let inbox = Inbox::new(8_192);
-        (0..200).for_each(|_| assert!(inbox.message(VALIDATOR, "message").is_ok()));
-        assert!(inbox.guest([1; 32], "guest").is_ok() && inbox.guest([2; 32], "guest").is_ok());
-        assert!(inbox.transaction("transaction").is_ok());
-        let received = all(&inbox, 3 * (IN_A_ROW as usize + 1));
+        (0..200).for_each(|_| assert!(inbox.push_message(VALIDATOR, "message").is_ok()));
+        assert!(inbox.push_guest([1; 32], "guest").is_ok() && inbox.push_guest([2; 32], "guest").is_ok());
+        assert!(inbox.push_transaction("transaction").is_ok());
+        let received = all(&inbox, 3 * (MAX_MESSAGES_IN_A_ROW as usize + 1));
         let lower: Vec<_> = received.iter().filter(|item| **item != "message").copied().collect();
         assert_eq!(lower, ["transaction", "guest", "guest"]);
-        assert!(received[..IN_A_ROW as usize].iter().all(|item| *item == "message"));
+        assert!(received[..MAX_MESSAGES_IN_A_ROW as usize].iter().all(|item| *item == "message"));
     }
 
     /// A receiver is woken only when it waits; a wake that got lost between looking and waiting would end this test's time.
@@ -311,14 +314,14 @@ mod tests {
         let turn = |inbox: &Inbox<u32>, other: &Inbox<u32>, timeout: Option<Duration>| loop {
             match inbox.receive(timeout, true) {
                 Received::Item(5_000) => return other.close(),
-                Received::Item(number) => other.answer(number + 1),
+                Received::Item(number) => other.push_response(number + 1),
                 Received::TimedOut => {}
                 Received::Closed => return,
             }
         };
         std::thread::scope(|scope| {
             scope.spawn(|| turn(&there, &back, None));
-            back.answer(0);
+            back.push_response(0);
             turn(&back, &there, Some(Duration::from_secs(3_600)));
             there.close();
         });

@@ -2,7 +2,7 @@
 //!
 //! The file is appended before a user gets a response, so killing the process loses no acknowledged
 //! transaction. It is not synced, so a power cut may. A record is a length (4 bytes, little endian), the
-//! first 4 bytes of the digest of the rest, and the raw transaction. With [`GONE`] in the length, the rest is
+//! first 4 bytes of the digest of the rest, and the raw transaction. With [`DROPPED_FLAG`] in the length, the rest is
 //! the hash of a transaction that left the pool unexecuted (replaced, evicted, expired) and must not return.
 //! Records of executed transactions stay until they outweigh the others; at the next start admission refuses
 //! them.
@@ -20,14 +20,14 @@ use std::{
 };
 
 /// Maximum bytes of kept transactions; further ones are only in the pool.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 /// Maximum bytes per sender, so that one cannot fill it for the others.
-const MOST_BYTES_OF_ONE: usize = 1 << 20;
+const MAX_BYTES_PER_SENDER: usize = 1 << 20;
 /// Bytes of obsolete records at which the file is rewritten, if they also exceed the needed ones.
 const SLACK_BYTES: usize = 1 << 20;
-const HEAD: usize = 8;
+const HEADER_BYTES: usize = 8;
 /// Flag in a record's length.
-const GONE: u32 = 1 << 31;
+const DROPPED_FLAG: u32 = 1 << 31;
 
 /// Journal file, and the records in it that are still needed.
 pub struct Journal {
@@ -37,10 +37,10 @@ pub struct Journal {
     /// Size of the file, and of its needed records.
     bytes: usize,
     needed_bytes: usize,
-    needed_of: BTreeMap<Address, usize>,
+    needed_bytes_by_sender: BTreeMap<Address, usize>,
     /// By arrival.
     needed: BTreeMap<u64, (Address, Bytes)>,
-    places: BTreeMap<B256, u64>,
+    positions: BTreeMap<B256, u64>,
     next: u64,
 }
 
@@ -53,13 +53,13 @@ impl Journal {
             Ok(bytes) => {
                 let (found, rest) = records(&bytes.into());
                 if rest > 0 {
-                    put_aside(&path, &format!("{rest} bytes at its end are no whole records"));
+                    move_aside(&path, &format!("{rest} bytes at its end are no whole records"));
                 }
                 found
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => {
-                put_aside(&path, &format!("it cannot be read: {error}"));
+                move_aside(&path, &format!("it cannot be read: {error}"));
                 Vec::new()
             }
         };
@@ -68,9 +68,9 @@ impl Journal {
             file: None,
             bytes: 0,
             needed_bytes: 0,
-            needed_of: BTreeMap::new(),
+            needed_bytes_by_sender: BTreeMap::new(),
             needed: BTreeMap::new(),
-            places: BTreeMap::new(),
+            positions: BTreeMap::new(),
             next: 0,
         };
         // Until admission has decided, all of them are needed.
@@ -90,43 +90,45 @@ impl Journal {
     /// Records a user's transaction that entered the pool.
     pub fn add(&mut self, transaction: &VerifiedTransaction) {
         let (raw, sender) = (transaction.transaction().raw(), transaction.sender());
-        let length = raw.len() + HEAD;
-        let of_sender = self.needed_of.get(&sender).copied().unwrap_or(0);
-        let is_full = self.needed_bytes + length > MOST_BYTES || of_sender + length > MOST_BYTES_OF_ONE;
-        if is_full || self.places.contains_key(&transaction.hash()) {
+        let length = raw.len() + HEADER_BYTES;
+        let of_sender = self.needed_bytes_by_sender.get(&sender).copied().unwrap_or(0);
+        let is_full = self.needed_bytes + length > MAX_BYTES || of_sender + length > MAX_BYTES_PER_SENDER;
+        if is_full || self.positions.contains_key(&transaction.hash()) {
             return;
         }
-        self.places.insert(transaction.hash(), self.next);
+        self.positions.insert(transaction.hash(), self.next);
         self.needed.insert(self.next, (sender, raw.clone()));
         self.next += 1;
         self.needed_bytes += length;
-        self.needed_of.insert(sender, of_sender + length);
+        self.needed_bytes_by_sender.insert(sender, of_sender + length);
         self.append(&record(raw));
     }
 
     /// Records that it was executed.
     pub fn executed(&mut self, hash: &B256) {
-        if self.forget(hash) {
-            self.tidy();
+        if self.remove_needed(hash) {
+            self.compact();
         }
     }
 
     /// Records that it left the pool unexecuted.
-    pub fn gone(&mut self, hash: &B256) {
-        if self.forget(hash) {
-            self.append(&gone(hash));
-            self.tidy();
+    pub fn dropped(&mut self, hash: &B256) {
+        if self.remove_needed(hash) {
+            self.append(&dropped_record(hash));
+            self.compact();
         }
     }
 
     /// Returns true if it was needed.
-    fn forget(&mut self, hash: &B256) -> bool {
-        let Some((sender, raw)) = self.places.remove(hash).and_then(|place| self.needed.remove(&place)) else { return false };
-        let length = raw.len() + HEAD;
+    fn remove_needed(&mut self, hash: &B256) -> bool {
+        let Some((sender, raw)) = self.positions.remove(hash).and_then(|position| self.needed.remove(&position)) else {
+            return false;
+        };
+        let length = raw.len() + HEADER_BYTES;
         self.needed_bytes -= length;
-        let of_sender = self.needed_of.remove(&sender).unwrap_or(0).saturating_sub(length);
+        let of_sender = self.needed_bytes_by_sender.remove(&sender).unwrap_or(0).saturating_sub(length);
         if of_sender > 0 {
-            self.needed_of.insert(sender, of_sender);
+            self.needed_bytes_by_sender.insert(sender, of_sender);
         }
         true
     }
@@ -138,7 +140,7 @@ impl Journal {
     }
 
     /// Rewrites the file if most of it is obsolete.
-    fn tidy(&mut self) {
+    fn compact(&mut self) {
         let garbage = self.bytes - self.needed_bytes;
         if garbage >= SLACK_BYTES.max(self.needed_bytes) {
             let needed: Vec<Bytes> = self.needed.values().map(|(_, raw)| raw.clone()).collect();
@@ -151,7 +153,7 @@ impl Journal {
     fn check(&mut self, written: io::Result<()>) {
         if let Err(error) = written {
             let path = self.path.display();
-            tracing::warn!(%error, "{path} cannot be written: users' transactions are not kept over a restart");
+            tracing::warn!(%error, "cannot write {path}: users' transactions are lost at a restart");
             self.file = None;
         }
     }
@@ -159,9 +161,9 @@ impl Journal {
     /// Writes the needed records to a new file, then renames it.
     fn rewrite(&mut self, needed: &[Bytes]) -> io::Result<()> {
         let content: Vec<u8> = needed.iter().flat_map(record).collect();
-        let beside = self.path.with_extension("new");
-        fs::write(&beside, &content)?;
-        fs::rename(&beside, &self.path)?;
+        let temporary = self.path.with_extension("new");
+        fs::write(&temporary, &content)?;
+        fs::rename(&temporary, &self.path)?;
         self.bytes = content.len();
         self.file = Some(OpenOptions::new().append(true).open(&self.path)?);
         Ok(())
@@ -169,12 +171,12 @@ impl Journal {
 }
 
 /// Moves a file aside, for the operator.
-fn put_aside(path: &Path, why: &str) {
+fn move_aside(path: &Path, reason: &str) {
     let aside = path.with_extension("journal.broken");
     let (from, to) = (path.display(), aside.display());
     match fs::rename(path, &aside) {
-        Ok(()) => tracing::warn!("{from}: {why}; put aside as {to}"),
-        Err(error) => tracing::warn!("{from}: {why}; it cannot be put aside as {to}: {error}"),
+        Ok(()) => tracing::warn!("{from}: {reason}; renamed to {to}"),
+        Err(error) => tracing::warn!("{from}: {reason}; cannot rename it to {to}: {error}"),
     }
 }
 
@@ -183,28 +185,28 @@ fn record(raw: &Bytes) -> Vec<u8> {
     [&length.to_le_bytes(), &corniche_crypto::digest(raw).0[..4], raw].concat()
 }
 
-fn gone(hash: &B256) -> Vec<u8> {
-    let length = GONE | B256::len_bytes() as u32;
+fn dropped_record(hash: &B256) -> Vec<u8> {
+    let length = DROPPED_FLAG | B256::len_bytes() as u32;
     [&length.to_le_bytes(), &corniche_crypto::digest(&hash.0).0[..4], &hash.0].concat()
 }
 
 /// Transactions in the whole records from the start, in order and each once (a transaction admitted again has
 /// several records); also returns the number of invalid bytes after them.
 fn records(bytes: &Bytes) -> (Vec<Bytes>, usize) {
-    let (mut found, mut places) = (BTreeMap::new(), BTreeMap::new());
+    let (mut found, mut positions) = (BTreeMap::new(), BTreeMap::new());
     let mut at = 0;
-    while let Some(head) = bytes.get(at..at + HEAD) {
+    while let Some(head) = bytes.get(at..at + HEADER_BYTES) {
         let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-        let end = at.saturating_add(HEAD).saturating_add((length & !GONE) as usize);
-        let Some(content) = bytes.get(at + HEAD..end) else { break };
+        let end = at.saturating_add(HEADER_BYTES).saturating_add((length & !DROPPED_FLAG) as usize);
+        let Some(content) = bytes.get(at + HEADER_BYTES..end) else { break };
         if corniche_crypto::digest(content).0[..4] != head[4..] {
             break;
         }
-        if length & GONE == 0 {
-            let place = *places.entry(keccak256(content)).or_insert(at);
-            found.insert(place, Bytes(bytes.0.slice(at + HEAD..end)));
-        } else if let Some(place) = B256::try_from(content).ok().and_then(|hash| places.remove(&hash)) {
-            found.remove(&place);
+        if length & DROPPED_FLAG == 0 {
+            let position = *positions.entry(keccak256(content)).or_insert(at);
+            found.insert(position, Bytes(bytes.0.slice(at + HEADER_BYTES..end)));
+        } else if let Some(position) = B256::try_from(content).ok().and_then(|hash| positions.remove(&hash)) {
+            found.remove(&position);
         }
         at = end;
     }
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_there_after_the_process_is_gone() {
+    fn journal_survives_crash() {
         let directory = tempfile::tempdir().unwrap();
         let (mut journal, found) = reopened(directory.path());
         assert!(found.is_empty());
@@ -240,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_tail_is_cut_at_every_byte_and_what_comes_after_is_whole() {
+    fn torn_journal_tail_is_cut() {
         let directory = tempfile::tempdir().unwrap();
         let (mut journal, _) = reopened(directory.path());
         (0..3).for_each(|nonce| journal.add(&transfer(nonce, 1)));
         let path = directory.path().join("pool.journal");
         let whole = fs::read(&path).unwrap();
-        let two = raw(0..2).iter().map(|raw| raw.len() + HEAD).sum::<usize>();
+        let two = raw(0..2).iter().map(|raw| raw.len() + HEADER_BYTES).sum::<usize>();
         for cut in two..whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
             let (mut journal, found) = reopened(directory.path());
@@ -255,7 +257,7 @@ mod tests {
             assert_eq!(reopened(directory.path()).1, [raw(0..2), raw(9..10)].concat());
         }
         let mut damaged = whole.clone();
-        damaged[two + HEAD + 5] ^= 1;
+        damaged[two + HEADER_BYTES + 5] ^= 1;
         fs::write(&path, &damaged).unwrap();
         assert_eq!(reopened(directory.path()).1, raw(0..2));
         fs::write(&path, [0xff; 100]).unwrap();
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_by_what_is_needed() {
+    fn journal_size_is_bounded() {
         let directory = tempfile::tempdir().unwrap();
         let (mut journal, _) = reopened(directory.path());
         let kept = transfer(1_000_000, 1);
@@ -284,21 +286,21 @@ mod tests {
     }
 
     #[test]
-    fn what_left_the_pool_unexecuted_does_not_come_back_unless_it_was_given_again() {
+    fn dropped_transactions_are_not_restored() {
         let directory = tempfile::tempdir().unwrap();
         let (mut journal, _) = reopened(directory.path());
         let some: Vec<_> = (0..6).map(|nonce| transfer(nonce, 1)).collect();
         some.iter().for_each(|transaction| journal.add(transaction));
-        [0, 2, 4].iter().for_each(|index: &usize| journal.gone(&some[*index].hash()));
+        [0, 2, 4].iter().for_each(|index: &usize| journal.dropped(&some[*index].hash()));
         journal.add(&some[2]);
-        journal.gone(&B256::repeat_byte(7));
+        journal.dropped(&B256::repeat_byte(7));
         let expected = [1, 3, 5, 2].map(|nonce| some[nonce].transaction().raw().clone());
         assert_eq!(reopened(directory.path()).1, expected);
         assert_eq!(reopened(directory.path()).1, expected, "and stays so");
     }
 
     #[test]
-    fn one_sender_does_not_fill_it() {
+    fn one_sender_does_not_fill_journal() {
         let directory = tempfile::tempdir().unwrap();
         let (mut journal, _) = reopened(directory.path());
         let long: Vec<_> = (0..12).map(|nonce| long_transfer(nonce, 100 << 10)).collect();
@@ -307,13 +309,13 @@ mod tests {
         let (mut journal, _) = reopened(directory.path());
         long.iter().for_each(|transaction| journal.add(transaction));
         journal.executed(&long[0].hash());
-        journal.gone(&long[1].hash());
+        journal.dropped(&long[1].hash());
         long[10..].iter().for_each(|transaction| journal.add(transaction));
         assert_eq!(journal.needed.len(), 10, "what left makes room");
     }
 
     #[test]
-    fn a_broken_file_is_put_aside() {
+    fn broken_journal_is_renamed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pool.journal");
         // A directory in place of the file.

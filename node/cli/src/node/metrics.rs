@@ -1,6 +1,6 @@
 //! Metrics of the node, besides those of its RPC server.
 
-use super::{backend::Views, shared::Shared};
+use super::{backend::ReaderHandle, shared::Shared};
 use corniche_network::NetworkHandle;
 use prometheus_client::{
     collector::Collector,
@@ -20,7 +20,7 @@ pub struct NodeMetrics {
     shared: Arc<Shared>,
     network: Option<NetworkHandle>,
     /// Gives the current trace: a development chain has another one after a reset, and the old one must end.
-    view: Arc<Views>,
+    readers: Arc<ReaderHandle>,
 }
 
 impl NodeMetrics {
@@ -29,10 +29,10 @@ impl NodeMetrics {
         engine: &str,
         shared: &Arc<Shared>,
         network: Option<&NetworkHandle>,
-        view: &Arc<Views>,
+        readers: &Arc<ReaderHandle>,
     ) -> Registry {
         let engine = engine.to_owned();
-        let metrics = Self { engine, shared: shared.clone(), network: network.cloned(), view: view.clone() };
+        let metrics = Self { engine, shared: shared.clone(), network: network.cloned(), readers: readers.clone() };
         registry.register_collector(Box::new(metrics));
         registry
     }
@@ -56,29 +56,29 @@ impl Collector for NodeMetrics {
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
         };
         let engine = Info::new([("name", self.engine.as_str())]);
-        engine.encode(encoder.encode_descriptor("corniche_engine", "Who orders", None, engine.metric_type())?)?;
+        engine.encode(encoder.encode_descriptor("corniche_engine", "Ordering engine", None, engine.metric_type())?)?;
         let read = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
         gauge(&mut encoder, "corniche_head_height", "Newest durable block", read(&counters.head))?;
         gauge(&mut encoder, "corniche_finalized_height", "Newest certified block", read(&counters.finalized))?;
-        gauge(&mut encoder, "corniche_pool_transactions", "Transactions in the pool", self.shared.mirror.len() as u64)?;
+        gauge(&mut encoder, "corniche_pool_transactions", "Transactions in the pool", self.shared.pool_view.len() as u64)?;
         counter(&mut encoder, "corniche_transactions_executed", "Transactions in blocks", read(&counters.executed))?;
         counter(
             &mut encoder,
             "corniche_transactions_adopted",
-            "Ordered transactions whose result was ready, because they had been run before they were ordered",
+            "Ordered transactions whose result from before ordering was used",
             read(&counters.transactions_adopted),
         )?;
         counter(&mut encoder, "corniche_early_runs", "Runs before ordering", read(&counters.early_runs))?;
         counter(
             &mut encoder,
             "corniche_early_without_result",
-            "Runs before ordering that came to nothing",
+            "Runs before ordering without a result",
             read(&counters.early_without_result),
         )?;
         counter(
             &mut encoder,
             "corniche_early_passed_over",
-            "Transactions not run before ordering because their author had its share",
+            "Transactions not run before ordering because of their author's limit",
             read(&counters.early_passed_over),
         )?;
         counter(&mut encoder, "corniche_transactions_run", "Runs of ordered transactions", read(&counters.transactions_run))?;
@@ -108,7 +108,7 @@ impl Collector for NodeMetrics {
             read(&counters.inbox_dropped),
         )?;
         counter(&mut encoder, "corniche_peer_faults", "Messages of peers that are never valid", read(&counters.peer_faults))?;
-        if let Some(trace) = self.view.now().dag.traced() {
+        if let Some(trace) = self.readers.current().dag.traced() {
             let help = "Events of the engine that were not traced because the disk was behind";
             counter(&mut encoder, "corniche_trace_dropped", help, trace.dropped())?;
         }

@@ -2,28 +2,28 @@
 //! network, RPC.
 
 mod backend;
+mod block_server;
 mod certificates;
 mod chain;
 mod clock;
 mod config;
 mod core;
 mod development;
-mod disk;
 mod execution;
-mod executions;
-mod fair;
+mod execution_stats;
+mod fair_queue;
 mod inbox;
 mod journal;
 mod metrics;
-mod mirror;
 mod open;
 mod peers;
-mod serve;
+mod pool_view;
 mod shared;
 #[cfg(test)]
 mod testing;
 mod verify;
 mod warm_up;
+mod writer;
 
 pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve};
 pub use open::start_logging;
@@ -73,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     let genesis = genesis::load(&config.genesis)?;
     let keys = config.keys.as_deref().map(crate::keys::ValidatorKeys::load).transpose()?;
-    open::run(open::Job {
+    open::run(open::NodeSetup {
         config,
         genesis,
         keys,
@@ -103,7 +103,7 @@ pub struct DevArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Ordering engine of a new chain; default: mahi-mahi
-    #[arg(long, value_name = "NAME", value_parser = engines::words())]
+    #[arg(long, value_name = "NAME", value_parser = engines::names())]
     engine: Option<String>,
     /// RPC namespaces to serve, separated by commas; default: all
     #[arg(long, value_name = "LIST")]
@@ -132,11 +132,11 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         Some(_) => None,
         None => Some(tempfile::Builder::new().prefix("corniche-dev-").tempdir().context("cannot make a temporary directory")?),
     };
-    let place = args.data.clone().or_else(|| temporary.as_ref().map(|dir| dir.path().into())).unwrap_or_default();
-    let (genesis, keys) = dev_chain(&args, &place)?;
-    development::tidy(&place.join("data"));
+    let directory = args.data.clone().or_else(|| temporary.as_ref().map(|dir| dir.path().into())).unwrap_or_default();
+    let (genesis, keys) = dev_chain(&args, &directory)?;
+    development::remove_old_data(&directory.join("data"));
     let config = NodeConfig {
-        genesis: place.join("genesis.json"),
+        genesis: directory.join("genesis.json"),
         keys: None,
         network_key: None,
         rpc: ([127, 0, 0, 1], args.port).into(),
@@ -158,16 +158,16 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         limits: Limits { recent_states: u64::MAX, ..Limits::default() },
     };
     let (json, chain_id, engine) = (args.json, genesis.chain_id, genesis.engine.name.clone());
-    let ready = Box::new(move |served: open::Served| announce(json, chain_id, &engine, served));
+    let ready = Box::new(move |addresses: open::ServedAddresses| announce(json, chain_id, &engine, addresses));
     // Port 0, a free port, applies to both.
     let port = args.explorer_port.or((args.port == 0).then_some(0));
     let keep = Keep { dag_rounds: args.dag_rounds, ..Keep::default() };
-    let explorer = (!args.no_explorer).then(|| open::ExplorerJob { port, data: place.join("explorer"), keep });
-    open::run(open::Job {
+    let explorer = (!args.no_explorer).then(|| open::ExplorerSetup { port, data: directory.join("explorer"), keep });
+    open::run(open::NodeSetup {
         config,
         genesis,
         keys: Some(keys),
-        data: place.join("data"),
+        data: directory.join("data"),
         rebuild: false,
         dev: true,
         temporary: temporary.is_some(),
@@ -181,15 +181,18 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
 /// dev`.
 const DEV_MARKER: &str = "DEV";
 
-/// Genesis and keys from `place`, or new ones.
-fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(corniche_types::Genesis, crate::keys::ValidatorKeys)> {
-    let [genesis_path, keys_path, data, marker] = ["genesis.json", "keys", "data", DEV_MARKER].map(|name| place.join(name));
-    let refused = |why: String| Err(Failed::new(Exit::Failure, why).into());
+/// Genesis and keys from `directory`, or new ones.
+fn dev_chain(
+    args: &DevArgs,
+    directory: &std::path::Path,
+) -> anyhow::Result<(corniche_types::Genesis, crate::keys::ValidatorKeys)> {
+    let [genesis_path, keys_path, data, marker] = ["genesis.json", "keys", "data", DEV_MARKER].map(|name| directory.join(name));
+    let refuse = |reason: String| Err(Failed::new(Exit::Failure, reason).into());
     if !marker.exists() {
         // A validator's directory may look the same, and on this chain any client may reset the data.
         if let Some(found) = [&genesis_path, &keys_path, &data].into_iter().find(|path| path.exists()) {
-            return refused(format!(
-                "{} is there and was not made by `corniche dev`, which may remove what is in its directory: give it another one. If an earlier \
+            return refuse(format!(
+                "{} exists and was not made by `corniche dev`, which may delete the contents of its directory: use another directory. If an earlier \
                  version of `corniche dev` made all of it, create an empty file {} and start again",
                 found.display(),
                 marker.display()
@@ -199,31 +202,31 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
         let genesis = genesis::load(&genesis_path)?;
         if genesis.validators.len() != 1 {
             let (path, validators) = (genesis_path.display(), genesis.validators.len());
-            return refused(format!("{path} is of a network of {validators} validators; a development chain has one"));
+            return refuse(format!("{path} is of a network of {validators} validators; a development chain has one"));
         }
-        if let Some(wanted) = args.chain_id.filter(|wanted| *wanted != genesis.chain_id) {
-            return refused(format!("{} holds chain {}, not {wanted}", place.display(), genesis.chain_id));
+        if let Some(requested) = args.chain_id.filter(|requested| *requested != genesis.chain_id) {
+            return refuse(format!("{} holds chain {}, not {requested}", directory.display(), genesis.chain_id));
         }
-        engines::expect(&genesis, args.engine.as_deref(), place)?;
+        engines::check_matches(&genesis, args.engine.as_deref(), directory)?;
         return Ok((genesis, crate::keys::ValidatorKeys::load(&keys_path)?));
     }
     let spec = NetworkSpec {
         validators: 1,
         chain_id: args.chain_id,
         block_ms: 0,
-        engine: engines::alone(args.engine.as_deref().unwrap_or(engines::DEFAULT))?,
+        engine: engines::single_node(args.engine.as_deref().unwrap_or(engines::DEFAULT))?,
         ..NetworkSpec::default()
     };
     let network = genesis::make_network(&spec)?;
-    std::fs::create_dir_all(place).with_context(|| format!("cannot create {}", place.display()))?;
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     std::fs::write(&genesis_path, network.genesis.to_json())?;
-    let keys = network.validators.into_iter().next().context("a network of one has one validator")?;
+    let keys = network.validators.into_iter().next().context("a single-validator genesis has one validator")?;
     keys.save(&keys_path)?;
     std::fs::write(&marker, "made by corniche dev\n").with_context(|| format!("cannot write {}", marker.display()))?;
     Ok((network.genesis, keys))
 }
 
-fn announce(json: bool, chain_id: u64, engine: &str, open::Served { rpc, metrics, explorer }: open::Served) {
+fn announce(json: bool, chain_id: u64, engine: &str, open::ServedAddresses { rpc, metrics, explorer }: open::ServedAddresses) {
     let metrics = metrics.map(|address| format!("http://{address}/metrics"));
     let explorer = explorer.map(|address| format!("http://{address}"));
     let accounts = dev_accounts();
@@ -251,19 +254,19 @@ fn announce(json: bool, chain_id: u64, engine: &str, open::Served { rpc, metrics
 mod tests {
     use super::*;
 
-    fn dev(place: &std::path::Path) -> Result<corniche_types::Genesis, String> {
+    fn dev(directory: &std::path::Path) -> Result<corniche_types::Genesis, String> {
         #[derive(clap::Parser)]
         struct Dev {
             #[command(flatten)]
             args: DevArgs,
         }
         let args = <Dev as clap::Parser>::parse_from(["corniche dev"]).args;
-        dev_chain(&args, place).map(|(genesis, _)| genesis).map_err(|error| error.to_string())
+        dev_chain(&args, directory).map(|(genesis, _)| genesis).map_err(|error| error.to_string())
     }
 
     /// On a development chain any client may reset the data. A validator's data contains its signatures.
     #[test]
-    fn a_directory_that_dev_did_not_make_is_refused() {
+    fn foreign_dev_directory_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let own = directory.path().join("own");
         let genesis = dev(&own).unwrap();
@@ -275,14 +278,14 @@ mod tests {
 
         // Directories of a validator, in any stage of its setup.
         for name in ["genesis.json", "keys", "data"] {
-            let place = directory.path().join(format!("with {name}"));
-            std::fs::create_dir_all(&place).unwrap();
+            let directory = directory.path().join(format!("with {name}"));
+            std::fs::create_dir_all(&directory).unwrap();
             let from = own.join(if name == "data" { "keys" } else { name });
-            std::fs::rename(&from, place.join(name)).unwrap();
-            let refusal = dev(&place).unwrap_err();
-            assert!(refusal.contains(&format!("{name} is there")) && refusal.contains("DEV"), "{refusal}");
-            assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1, "nothing was written");
-            std::fs::rename(place.join(name), &from).unwrap();
+            std::fs::rename(&from, directory.join(name)).unwrap();
+            let error = dev(&directory).unwrap_err();
+            assert!(error.contains(&format!("{name} exists")) && error.contains("DEV"), "{error}");
+            assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "nothing was written");
+            std::fs::rename(directory.join(name), &from).unwrap();
         }
         let spec = NetworkSpec { validators: 2, ..NetworkSpec::default() };
         std::fs::write(own.join("genesis.json"), genesis::make_network(&spec).unwrap().genesis.to_json()).unwrap();

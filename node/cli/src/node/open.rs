@@ -2,16 +2,16 @@
 
 use super::{
     NodeConfig,
-    backend::{NodeBackend, Views, own_version},
-    certificates::Certificates,
-    chain::{Chain, Site, header_at},
+    backend::{NodeBackend, ReaderHandle, own_version},
+    block_server::BlockServers,
+    certificates::CertificateCache,
+    chain::{Chain, NodeContext, header_at},
     clock,
     config::{Faucet, MetricsAddress},
     core,
-    development::{Running, Told},
+    development::{DevController, DevRpc},
     journal::Journal,
     metrics::NodeMetrics,
-    serve::BlockServers,
     shared::{Shared, count},
     verify::{Checks, Verifiers},
 };
@@ -40,7 +40,7 @@ use std::{
 use tokio::net::TcpListener;
 
 /// Arguments of `run`.
-pub struct Job {
+pub struct NodeSetup {
     pub config: NodeConfig,
     pub genesis: Genesis,
     /// Keys of a validator; `None`: a full node.
@@ -54,13 +54,13 @@ pub struct Job {
     /// Client version, if it differs from the default.
     pub version: Option<String>,
     /// Explorer in the same process.
-    pub explorer: Option<ExplorerJob>,
+    pub explorer: Option<ExplorerSetup>,
     /// Called once when the node is ready.
-    pub ready: Box<dyn FnOnce(Served)>,
+    pub ready: Box<dyn FnOnce(ServedAddresses)>,
 }
 
 /// Explorer in the node's process.
-pub struct ExplorerJob {
+pub struct ExplorerSetup {
     /// Port on this machine. `None`: the default port, or a free one if that is in use.
     pub port: Option<u16>,
     /// Directory of the explorer.
@@ -69,23 +69,23 @@ pub struct ExplorerJob {
 }
 
 /// Addresses of a running node.
-pub struct Served {
+pub struct ServedAddresses {
     pub rpc: SocketAddr,
     pub metrics: Option<SocketAddr>,
     pub explorer: Option<SocketAddr>,
 }
 
 /// Runs a node until it is stopped or halts.
-pub fn run(job: Job) -> anyhow::Result<()> {
+pub fn run(setup: NodeSetup) -> anyhow::Result<()> {
     start_logging();
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(job.config.limits.socket_threads.max(1))
+        .worker_threads(setup.config.limits.socket_threads.max(1))
         // Contract calls run on the runtime's threads; with smaller stacks each call would map and unmap its
         // own stack.
         .thread_stack_size(corniche_vm::THREAD_STACK_BYTES)
         .enable_all()
         .build()?;
-    let result = runtime.block_on(serve(job));
+    let result = runtime.block_on(serve(setup));
     // Threads that still wait for a client end with the process.
     runtime.shutdown_background();
     result
@@ -97,51 +97,51 @@ pub fn start_logging() {
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).try_init();
 }
 
-async fn serve(job: Job) -> anyhow::Result<()> {
-    let Job { config, genesis, keys, data, rebuild, dev, temporary, version, explorer, ready } = job;
+async fn serve(setup: NodeSetup) -> anyhow::Result<()> {
+    let NodeSetup { config, genesis, keys, data, rebuild, dev, temporary, version, explorer, ready } = setup;
     let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
     let metrics_listener = MetricsAddress::bind(config.metrics, config.rpc).await?;
     let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
     let rpc = RpcConfig { faucet, ..config.serve.rpc() };
-    let site = Site { temporary, ..Site::new(config, genesis, keys, data, dev)? };
-    let (config, genesis) = (site.config.clone(), site.genesis.clone());
-    let chain = site.open(rebuild, None)?;
+    let context = NodeContext { temporary, ..NodeContext::new(config, genesis, keys, data, dev)? };
+    let (config, genesis) = (context.config.clone(), context.genesis.clone());
+    let chain = context.open(rebuild, None)?;
     let height = chain.height;
     let shared = Arc::new(Shared::new(config.limits.inbox, chain.base_fee));
-    shared.starts_at(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
+    shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
 
-    let network = start_network(&config, &genesis, site.keys.as_ref()).await?;
+    let network = start_network(&config, &genesis, context.keys.as_ref()).await?;
     let handle = network.as_ref().map(|(handle, _)| handle.clone());
     if let Some((handle, events)) = network {
-        let certificates = Certificates::new(chain.pipeline.certificate_verifier().clone());
+        let certificates = CertificateCache::new(chain.pipeline.certificate_verifier().clone());
         let checks = Checks { chain_id: genesis.chain_id, engine: chain.verifier.clone(), certificates };
         let verifiers = Verifiers::spawn(config.limits.verify_threads, checks, &shared, &handle);
-        tokio::spawn(pump(events, verifiers, shared.clone(), BlockServers::spawn(&chain.store.reader())));
+        tokio::spawn(forward_network_events(events, verifiers, shared.clone(), BlockServers::spawn(&chain.store.reader())));
     }
     let vm = chain.vm.clone();
-    let view = Arc::new(Views::new(chain.view(site.is_validator())));
+    let readers = Arc::new(ReaderHandle::new(chain.readers(context.is_validator())));
     let runtime = tokio::runtime::Handle::current();
-    let threads = run_chain(&site, chain, &shared, handle.clone().map(|handle| (handle, runtime)), Vec::new());
+    let threads = run_chain(&context, chain, &shared, handle.clone().map(|handle| (handle, runtime)), Vec::new());
 
-    let own = site.own;
-    let keys = site.keys.as_ref().map(|keys| PeerKey(keys.network.public()));
-    let running = Arc::new(Running::new(site, shared.clone(), view.clone(), vm.clone(), threads));
+    let own = context.own;
+    let keys = context.keys.as_ref().map(|keys| PeerKey(keys.network.public()));
+    let controller = Arc::new(DevController::new(context, shared.clone(), readers.clone(), vm.clone(), threads));
     let backend = NodeBackend {
-        genesis_header: genesis_header(&view.now().reader),
+        genesis_header: genesis_header(&readers.current().reader),
         genesis: genesis.clone(),
-        view: view.clone(),
+        readers: readers.clone(),
         shared: shared.clone(),
         network: handle.clone(),
         identity: handle.as_ref().map(NetworkHandle::key).or(keys),
         vm,
         starting: height,
         version: version.unwrap_or_else(own_version),
-        dev: dev.then(|| Told(running.clone())),
+        dev: dev.then(|| DevRpc(controller.clone())),
     };
     let mut registry = Registry::default();
     let parts = ServerParts {
         metrics: Metrics::register(&mut registry),
-        registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), &view)),
+        registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), &readers)),
         config: rpc,
         listener,
         metrics_listener,
@@ -155,17 +155,17 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     tracing::info!(rpc = %server.address(), ?metrics, height = height.0, chain_id, %engine, "{role} is up");
     let rpc = server.address();
     let explorer = match explorer {
-        Some(job) => Some(start_explorer(job, rpc, &genesis.currency).await?),
+        Some(setup) => Some(start_explorer(setup, rpc, &genesis.currency).await?),
         None => None,
     };
-    ready(Served { rpc, metrics, explorer });
+    ready(ServedAddresses { rpc, metrics, explorer });
 
-    let halted = wait_for_the_end(&shared).await;
+    let halted = wait_for_shutdown(&shared).await;
     server.stop().await;
     if let Some(handle) = handle {
         handle.shutdown().await;
     }
-    running.stop().await;
+    controller.stop().await;
     match halted {
         Some(reason) => Err(Failed::new(Exit::Halted, reason).into()),
         None => Ok(()),
@@ -174,7 +174,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
 
 /// Starts the threads of a chain, with the journal's transactions of users, and then with these.
 pub fn run_chain(
-    site: &Site,
+    context: &NodeContext,
     chain: Chain,
     shared: &Arc<Shared>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
@@ -188,17 +188,17 @@ pub fn run_chain(
     let Chain { store, mut pipeline, runner, sealer, threads, warm_up, .. } = chain;
     if let Some(warm_up) = warm_up {
         let shared = shared.clone();
-        warm_up.start(site.is_validator(), move || shared.inbox.answer(Input::MayVote));
+        warm_up.start(context.is_validator(), move || shared.inbox.push_response(Input::MayVote));
     }
-    let (journal, kept) = Journal::open(&site.data);
-    admit_again(&mut pipeline, [kept, pool].concat(), site.genesis.chain_id);
+    let (journal, raw_transactions) = Journal::open(&context.data);
+    resubmit(&mut pipeline, [raw_transactions, pool].concat(), context.genesis.chain_id);
     core::spawn((pipeline, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
 }
 
 /// Submits the users' transactions of the last run again; those executed meanwhile are refused.
-fn admit_again(pipeline: &mut Pipeline, kept: Vec<Bytes>, chain_id: u64) {
-    let found = kept.len();
-    for transaction in kept.into_iter().filter_map(|raw| corniche_admission::check(raw, chain_id).ok()) {
+fn resubmit(pipeline: &mut Pipeline, raw_transactions: Vec<Bytes>, chain_id: u64) {
+    let found = raw_transactions.len();
+    for transaction in raw_transactions.into_iter().filter_map(|raw| corniche_admission::check(raw, chain_id).ok()) {
         pipeline.handle(clock::now(), Input::Submit { transaction, from: None, reply: None });
     }
     let pending = pipeline.pool().ready_len() + pipeline.pool().queued_len();
@@ -208,8 +208,8 @@ fn admit_again(pipeline: &mut Pipeline, kept: Vec<Bytes>, chain_id: u64) {
 }
 
 /// The explorer responds at once, and ends with the process: it can rebuild all its data.
-async fn start_explorer(job: ExplorerJob, rpc: SocketAddr, currency: &str) -> anyhow::Result<SocketAddr> {
-    let ExplorerJob { port, data, keep } = job;
+async fn start_explorer(setup: ExplorerSetup, rpc: SocketAddr, currency: &str) -> anyhow::Result<SocketAddr> {
+    let ExplorerSetup { port, data, keep } = setup;
     let explorer = match explorer::beside(rpc, port.unwrap_or(explorer::PORT), &data, keep, currency).await {
         Err(_) if port.is_none() => explorer::beside(rpc, 0, &data, keep, currency).await?,
         explorer => explorer?,
@@ -223,7 +223,7 @@ async fn start_explorer(job: ExplorerJob, rpc: SocketAddr, currency: &str) -> an
     Ok(address)
 }
 
-async fn wait_for_the_end(shared: &Shared) -> Option<String> {
+async fn wait_for_shutdown(shared: &Shared) -> Option<String> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).ok()?;
     tokio::select! {
@@ -274,20 +274,20 @@ fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
 }
 
 /// Forwards network events to the verifiers and the pipeline, and answers followers from the store.
-async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, servers: BlockServers) {
+async fn forward_network_events(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, servers: BlockServers) {
     while let Some(event) = events.recv().await {
         match event {
             Event::PeerUp(peer) => {
                 tracing::info!(%peer, "connected");
-                shared.inbox.answer(Input::PeerUp { peer: peer.id.0.0, validator: peer.validator });
+                shared.inbox.push_response(Input::PeerUp { peer: peer.id.0.0, validator: peer.validator });
             }
             Event::PeerDown(peer) => {
                 tracing::info!(%peer, "disconnected");
-                shared.inbox.answer(Input::PeerDown { peer: peer.id.0.0 });
+                shared.inbox.push_response(Input::PeerDown { peer: peer.id.0.0 });
             }
             Event::Message { from, bytes, .. } => {
-                let taken = verifiers.offer(from.id, from.validator, bytes);
-                count(&shared.counters.inbox_dropped, usize::from(!taken));
+                let is_queued = verifiers.offer(from.id, from.validator, bytes);
+                count(&shared.counters.inbox_dropped, usize::from(!is_queued));
             }
             Event::Request { from, bytes, reply } => servers.serve(from, bytes, reply),
         }

@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 
 /// This node and its peers. Omits addresses: the client may be anyone, and validators' addresses are only for
 /// nodes that connect to them.
-pub fn tell(genesis: &Genesis, identity: Option<PeerKey>, network: Option<&NetworkHandle>) -> Peers {
+pub fn peers_response(genesis: &Genesis, identity: Option<PeerKey>, network: Option<&NetworkHandle>) -> Peers {
     let seat = |key: PeerKey| genesis.validators.iter().position(|validator| validator.network_key == key.0);
     let own = |key| Peer { version: Some(AGENT_VERSION.into()), ..named(genesis, key, seat(key)) };
     let infos = network.map(NetworkHandle::peer_infos).unwrap_or_default();
@@ -45,20 +45,20 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_node_without_a_network_tells_of_itself() {
+    fn single_node_reports_itself() {
         let network = make_network(&NetworkSpec { validators: 4, ..NetworkSpec::default() }).unwrap();
         let key = PeerKey(network.validators[2].network.public());
-        let Peers { own, peers } = tell(&network.genesis, Some(key), None);
+        let Peers { own, peers } = peers_response(&network.genesis, Some(key), None);
         let own = own.expect("it has a key");
         assert_eq!((own.validator, own.fee_address), (Some(2), Some(network.genesis.validators[2].fee_address)));
         assert_eq!((own.peer_id, own.network_key), (key.to_string(), key.0));
         assert_eq!((own.version.as_deref(), own.connected_ms, own.round_trip_us), (Some(AGENT_VERSION), None, None));
         assert_eq!(peers, []);
-        assert_eq!(tell(&network.genesis, None, None), Peers { own: None, peers: vec![] });
+        assert_eq!(peers_response(&network.genesis, None, None), Peers { own: None, peers: vec![] });
     }
 
     #[test]
-    fn a_peer_outside_the_committee_has_no_seat() {
+    fn guest_has_no_validator_index() {
         let network = make_network(&NetworkSpec { validators: 1, ..NetworkSpec::default() }).unwrap();
         let id = NetworkIdentity::from_seed([7; 32]).key();
         let connected_at = UNIX_EPOCH + Duration::from_millis(1_234);

@@ -1,13 +1,13 @@
 //! State shared by the threads of a node and its RPC server: queues, pending responses, counters, and
 //! shutdown.
 
-use super::{executions::Executions, inbox::Inbox, mirror::Mirror};
+use super::{execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Offence;
 use corniche_pipeline::{
     Input,
-    dev::{Clock, DevOrder},
+    dev::{Clock, DevCommand},
 };
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
@@ -22,7 +22,7 @@ use std::{
 use tokio::sync::{Notify, broadcast, oneshot, watch};
 
 /// Response to a user's transaction.
-pub type Submitted = Result<B256, RpcError>;
+pub type SubmitResult = Result<B256, RpcError>;
 
 /// Counters for `/metrics`.
 #[derive(Default)]
@@ -50,7 +50,7 @@ pub fn count(counter: &AtomicU64, by: usize) {
 }
 
 /// State of a development chain while no block is in progress.
-pub struct Still {
+pub struct DevCheckpoint {
     pub height: Height,
     pub clock: Clock,
     /// Transactions waiting for a block, by arrival.
@@ -60,23 +60,23 @@ pub struct Still {
 /// State shared by the threads and the RPC server.
 pub struct Shared {
     pub inbox: Inbox<Input>,
-    pub mirror: Mirror,
+    pub pool_view: PoolView,
     pub counters: Counters,
-    pub executions: Executions,
+    pub executions: ExecutionStats,
     pub events: broadcast::Sender<ChainEvent>,
     /// Signals new events in the trace of the ordering.
     pub dag: watch::Sender<()>,
     /// Number of started and completed reverts of a development chain: odd during a revert, when no
     /// transactions are accepted.
-    turns: watch::Sender<u64>,
+    reverts: watch::Sender<u64>,
     /// Users waiting for admission's response, by ticket.
-    waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
+    pending: Mutex<BTreeMap<u64, oneshot::Sender<SubmitResult>>>,
     next_reply: AtomicU64,
     pub next_base_fee: AtomicU64,
     /// Base fee set on a development chain; [`u64::MAX`]: none.
-    said_base_fee: AtomicU64,
+    requested_base_fee: AtomicU64,
     /// Number of proposals queued for speculative execution.
-    pub early: AtomicUsize,
+    pub queued_proposals: AtomicUsize,
     /// Highest height that peers claim to be certified.
     pub target: AtomicU64,
     /// Offences already logged, by validator and offence.
@@ -87,56 +87,56 @@ pub struct Shared {
     /// Point where ordering resumes after everything submitted to the writer.
     pub resume: Mutex<Resume>,
     /// The writer's store, after its thread has ended; used by reverts of a development chain.
-    pub left: Mutex<Option<Store>>,
-    pub keep_store: std::sync::atomic::AtomicBool,
+    pub returned_store: Mutex<Option<Store>>,
+    pub return_store: std::sync::atomic::AtomicBool,
     /// Last state of a quiet development chain.
-    pub quiet: Mutex<Option<Still>>,
+    pub dev_checkpoint: Mutex<Option<DevCheckpoint>>,
     /// True if the disk is nearly full: no transactions are accepted.
-    pub refusing: std::sync::atomic::AtomicBool,
+    pub disk_nearly_full: std::sync::atomic::AtomicBool,
 }
 
 impl Shared {
     pub fn new(inbox: usize, base_fee: u64) -> Self {
         Self {
             inbox: Inbox::new(inbox),
-            mirror: Mirror::default(),
+            pool_view: PoolView::default(),
             counters: Counters::default(),
-            executions: Executions::default(),
+            executions: ExecutionStats::default(),
             events: broadcast::channel(4_096).0,
             dag: watch::Sender::default(),
-            turns: watch::Sender::default(),
-            waiting: Mutex::default(),
+            reverts: watch::Sender::default(),
+            pending: Mutex::default(),
             next_reply: AtomicU64::new(1),
             next_base_fee: AtomicU64::new(base_fee),
-            said_base_fee: AtomicU64::new(u64::MAX),
-            early: AtomicUsize::new(0),
+            requested_base_fee: AtomicU64::new(u64::MAX),
+            queued_proposals: AtomicUsize::new(0),
             target: AtomicU64::new(0),
             accused: Mutex::default(),
             halt_reason: Mutex::default(),
             halt_signal: Notify::new(),
             resume: Mutex::default(),
-            left: Mutex::default(),
-            keep_store: false.into(),
-            quiet: Mutex::default(),
-            refusing: false.into(),
+            returned_store: Mutex::default(),
+            return_store: false.into(),
+            dev_checkpoint: Mutex::default(),
+            disk_nearly_full: false.into(),
         }
     }
 
     /// Submits a verified transaction to admission; the response comes through the channel.
-    pub fn submit(&self, transaction: VerifiedTransaction) -> oneshot::Receiver<Submitted> {
+    pub fn submit(&self, transaction: VerifiedTransaction) -> oneshot::Receiver<SubmitResult> {
         let (sender, receiver) = oneshot::channel();
-        if self.refusing.load(Ordering::Relaxed) {
+        if self.disk_nearly_full.load(Ordering::Relaxed) {
             let _ = sender.send(Err(Reason::NotAccepting.with("the disk is nearly full")));
             return receiver;
         }
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
-        self.waiting().insert(reply, sender);
-        if self.inbox.transaction(Input::Submit { transaction, from: None, reply: Some(reply) }).is_err() {
+        self.pending().insert(reply, sender);
+        if self.inbox.push_transaction(Input::Submit { transaction, from: None, reply: Some(reply) }).is_err() {
             if self.inbox.is_closed() {
                 // There will be no response.
-                self.waiting().remove(&reply);
+                self.pending().remove(&reply);
             } else {
-                self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
+                self.respond(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
             }
         }
         receiver
@@ -144,52 +144,52 @@ impl Shared {
 
     /// Like [`Self::submit`], but waits for a revert to end, and retries if a revert of a development chain
     /// discards the request.
-    pub async fn admit(&self, check: impl Fn() -> Result<VerifiedTransaction, RpcError>) -> Submitted {
-        let mut turn = self.settled().await;
+    pub async fn admit(&self, check: impl Fn() -> Result<VerifiedTransaction, RpcError>) -> SubmitResult {
+        let mut revert_count = self.wait_for_revert().await;
         loop {
-            if let Ok(answer) = self.submit(check()?).await {
-                return answer;
+            if let Ok(response) = self.submit(check()?).await {
+                return response;
             }
-            let now = self.settled().await;
-            if now == turn {
+            let now = self.wait_for_revert().await;
+            if now == revert_count {
                 return Err(Reason::NotAccepting.with("the node is stopping"));
             }
-            turn = now;
+            revert_count = now;
         }
     }
 
     /// Waits until no revert is in progress.
-    async fn settled(&self) -> u64 {
-        self.turns.subscribe().wait_for(|turns| turns % 2 == 0).await.map_or(0, |turns| *turns)
+    async fn wait_for_revert(&self) -> u64 {
+        self.reverts.subscribe().wait_for(|reverts| reverts % 2 == 0).await.map_or(0, |reverts| *reverts)
     }
 
-    /// Marks the start of a revert: submissions wait until [`Self::has_gone_back`].
-    pub fn goes_back(&self) {
-        self.turns.send_modify(|turns| *turns |= 1);
+    /// Marks the start of a revert: submissions wait until [`Self::end_revert`].
+    pub fn begin_revert(&self) {
+        self.reverts.send_modify(|reverts| *reverts |= 1);
     }
 
     /// Marks the end of a revert, successful or not.
-    pub fn has_gone_back(&self) {
-        self.turns.send_modify(|turns| *turns = turns.next_multiple_of(2));
+    pub fn end_revert(&self) {
+        self.reverts.send_modify(|reverts| *reverts = reverts.next_multiple_of(2));
     }
 
     /// Sends a command to a development chain. The response is the hash of the last block that it made, if
     /// any.
-    pub fn order(&self, order: DevOrder) -> oneshot::Receiver<Submitted> {
+    pub fn dev_command(&self, command: DevCommand) -> oneshot::Receiver<SubmitResult> {
         let (sender, receiver) = oneshot::channel();
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
-        self.waiting().insert(reply, sender);
+        self.pending().insert(reply, sender);
         // Queued after earlier transactions.
-        if self.inbox.order(Input::Dev { order, reply }).is_err() {
+        if self.inbox.push_command(Input::Dev { command, reply }).is_err() {
             // There will be no response.
-            self.waiting().remove(&reply);
+            self.pending().remove(&reply);
         }
         receiver
     }
 
     /// Sets the values of a chain that was just opened.
-    pub fn starts_at(&self, height: Height, certified: Height, base_fee: u64, resume: Resume) {
-        self.resumes_at(resume);
+    pub fn set_start(&self, height: Height, certified: Height, base_fee: u64, resume: Resume) {
+        self.set_resume(resume);
         self.counters.head.store(height.0, Ordering::Relaxed);
         self.counters.finalized.store(certified.0, Ordering::Relaxed);
         self.next_base_fee.store(base_fee, Ordering::Relaxed);
@@ -197,27 +197,27 @@ impl Shared {
 
     /// Expected base fee of the next block, in wei.
     pub fn next_base_fee(&self) -> u64 {
-        match self.said_base_fee.load(Ordering::Relaxed) {
+        match self.requested_base_fee.load(Ordering::Relaxed) {
             u64::MAX => self.next_base_fee.load(Ordering::Relaxed),
-            said => said,
+            requested => requested,
         }
     }
 
-    pub fn say_base_fee(&self, said: Option<u64>) {
-        self.said_base_fee.store(said.unwrap_or(u64::MAX), Ordering::Relaxed);
+    pub fn set_requested_base_fee(&self, requested: Option<u64>) {
+        self.requested_base_fee.store(requested.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub fn resumes_at(&self, resume: Resume) {
+    pub fn set_resume(&self, resume: Resume) {
         *self.resume.lock().expect("invariant: nobody panics while holding the resume point") = resume;
     }
 
     /// Resets everything except the counters, after the threads have ended. Pending requests get an error.
-    pub fn start_over(&self) {
-        self.mirror.clear();
-        self.waiting().clear();
+    pub fn reset(&self) {
+        self.pool_view.clear();
+        self.pending().clear();
         // Last: requests accepted from now on get a response.
         self.inbox.reopen();
-        self.early.store(0, Ordering::Relaxed);
+        self.queued_proposals.store(0, Ordering::Relaxed);
         self.target.store(0, Ordering::Relaxed);
     }
 
@@ -227,14 +227,14 @@ impl Shared {
         accused.insert((validator, offence as u8))
     }
 
-    pub fn answer(&self, reply: u64, answer: Submitted) {
-        if let Some(sender) = self.waiting().remove(&reply) {
-            let _ = sender.send(answer);
+    pub fn respond(&self, reply: u64, response: SubmitResult) {
+        if let Some(sender) = self.pending().remove(&reply) {
+            let _ = sender.send(response);
         }
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, oneshot::Sender<Submitted>>> {
-        self.waiting.lock().expect("invariant: nobody panics while holding the waiting users")
+    fn pending(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, oneshot::Sender<SubmitResult>>> {
+        self.pending.lock().expect("invariant: nobody panics while holding the waiting users")
     }
 
     /// Waits until the node halts; returns the reason.
@@ -256,13 +256,13 @@ impl Shared {
     pub fn halt(&self, reason: String) {
         self.halt_reason().get_or_insert(reason);
         self.halt_signal.notify_waiters();
-        self.dismiss();
+        self.shut_down();
     }
 
     /// Closes the inbox. Pending requests get an error.
-    pub fn dismiss(&self) {
+    pub fn shut_down(&self) {
         self.inbox.close();
-        self.waiting().clear();
+        self.pending().clear();
     }
 }
 
@@ -273,29 +273,29 @@ mod tests {
     use futures::FutureExt;
 
     #[test]
-    fn whom_a_chain_left_without_an_answer_by_going_back_asks_the_chain_that_it_is_then() {
+    fn pending_requests_are_retried_after_revert() {
         let shared = Shared::new(10, 1);
         let admit = |nonce| Box::pin(shared.admit(move || Ok(transfer(0, nonce))));
         let mut early = admit(1);
         assert!((&mut early).now_or_never().is_none(), "it waits for admission");
-        shared.goes_back();
-        shared.dismiss();
+        shared.begin_revert();
+        shared.shut_down();
         let mut meanwhile = admit(2);
         assert!((&mut early).now_or_never().is_none() && (&mut meanwhile).now_or_never().is_none());
-        shared.start_over();
-        shared.has_gone_back();
-        for asked in [&mut early, &mut meanwhile] {
-            assert!((&mut *asked).now_or_never().is_none(), "it waits for admission");
+        shared.reset();
+        shared.end_revert();
+        for submission in [&mut early, &mut meanwhile] {
+            assert!((&mut *submission).now_or_never().is_none(), "it waits for admission");
             let Received::Item(Input::Submit { reply: Some(reply), .. }) = shared.inbox.receive(None, true) else {
                 panic!("nothing was asked");
             };
-            shared.answer(reply, Ok(B256::repeat_byte(7)));
-            assert_eq!((&mut *asked).now_or_never(), Some(Ok(B256::repeat_byte(7))));
+            shared.respond(reply, Ok(B256::repeat_byte(7)));
+            assert_eq!((&mut *submission).now_or_never(), Some(Ok(B256::repeat_byte(7))));
         }
     }
 
     #[test]
-    fn an_offence_of_a_validator_is_mentioned_once() {
+    fn offence_is_logged_once() {
         let shared = Shared::new(10, 1);
         let [one, other] = [1, 2].map(ValidatorIndex);
         assert!(shared.is_first_accusation(one, Offence::BadSignature));
@@ -305,14 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_stops_says_so_also_where_going_back_did_not_work() {
+    fn failed_revert_reports_stop() {
         let shared = Shared::new(10, 1);
-        shared.goes_back();
-        shared.dismiss();
-        let mut asked = std::pin::pin!(shared.admit(|| Ok(transfer(0, 1))));
-        assert!(asked.as_mut().now_or_never().is_none());
-        shared.has_gone_back();
-        let refused = asked.now_or_never().unwrap().unwrap_err();
+        shared.begin_revert();
+        shared.shut_down();
+        let mut submission = std::pin::pin!(shared.admit(|| Ok(transfer(0, 1))));
+        assert!(submission.as_mut().now_or_never().is_none());
+        shared.end_revert();
+        let refused = submission.now_or_never().unwrap().unwrap_err();
         assert!(refused.message.contains("the node is stopping"), "{refused}");
     }
 }

@@ -13,16 +13,16 @@
 //! itself, and what waits is bounded in bytes.
 
 use super::{
-    certificates::Certificates,
-    fair::{
-        FairQueue, Load, Share, Total,
+    certificates::CertificateCache,
+    fair_queue::{
+        FairQueue, ItemWeight, SourceLimit, TotalLimit,
         WhenFull::{Refuse, ReplaceNewest},
     },
     shared::{Shared, count},
 };
 use corniche_engine::Verifier;
 use corniche_network::{Fault, NetworkHandle, PeerKey};
-use corniche_pipeline::{FORWARDED_TRANSACTIONS, Input, PeerMessage};
+use corniche_pipeline::{Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
 use corniche_types::{Bytes, Height, ValidatorIndex};
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -31,26 +31,26 @@ use std::{
 
 const MIB: usize = 1 << 20;
 /// Limit for one validator, for engine and certificates: a batch has up to 8 MiB, and votes arrive many at a time.
-const ENGINE_SHARE: Share = Share { items: 1_024, bytes: 24 * MIB, when_full: Refuse };
-const ENGINE_TOTAL: Total = Total::for_validators(256 * MIB);
+const ENGINE_SHARE: SourceLimit = SourceLimit { items: 1_024, bytes: 24 * MIB, when_full: Refuse };
+const ENGINE_TOTAL: TotalLimit = TotalLimit::for_validators(256 * MIB);
 /// Limit for one peer that forwards transactions. An honest one sends at most 256 of them, or 512 KiB, every 5 ms.
-const TRANSACTIONS_SHARE: Share = Share { items: 64, bytes: 4 * MIB, when_full: Refuse };
-const TRANSACTIONS_TOTAL: Total = Total::for_validators(64 * MIB);
-const GUEST_SHARE: Share = Share { items: 16, bytes: 2 * MIB, when_full: Refuse };
-const GUEST_TOTAL: Total = Total::for_guests(32 * MIB);
+const TRANSACTIONS_SHARE: SourceLimit = SourceLimit { items: 64, bytes: 4 * MIB, when_full: Refuse };
+const TRANSACTIONS_TOTAL: TotalLimit = TotalLimit::for_validators(64 * MIB);
+const GUEST_SHARE: SourceLimit = SourceLimit { items: 16, bytes: 2 * MIB, when_full: Refuse };
+const GUEST_TOTAL: TotalLimit = TotalLimit::for_guests(32 * MIB);
 /// The largest committee, 1,000 validators, has certificates of 264 bytes.
-const CERTIFICATE_SHARE: Share = Share { items: 1, bytes: 1_024, when_full: ReplaceNewest };
-const CERTIFICATES_TOTAL: Total = Total::for_guests(MIB);
+const CERTIFICATE_SHARE: SourceLimit = SourceLimit { items: 1, bytes: 1_024, when_full: ReplaceNewest };
+const CERTIFICATES_TOTAL: TotalLimit = TotalLimit::for_guests(MIB);
 
 /// Finding the sender of a transaction, or checking a certificate's share, µs.
 const RECOVER_US: u64 = 60;
 const CERTIFICATE_US: u64 = 1_000;
 /// Bytes of the smallest transaction.
-const LEAST_TRANSACTION: usize = 100;
+const MIN_TRANSACTION_BYTES: usize = 100;
 
 /// A message as it came from the network.
-type Unchecked = (PeerKey, Option<ValidatorIndex>, Bytes);
-type Queue = Arc<FairQueue<PeerKey, Unchecked>>;
+type UncheckedMessage = (PeerKey, Option<ValidatorIndex>, Bytes);
+type Queue = Arc<FairQueue<PeerKey, UncheckedMessage>>;
 
 /// Checks peers' messages on a few threads. A peer's messages of one kind keep their order because they stay with one thread.
 pub struct Verifiers {
@@ -67,7 +67,7 @@ impl Verifiers {
             let body = move || {
                 while let Some((peer, validator, bytes)) = queue.take() {
                     match checks.check(peer, validator, &bytes, &shared) {
-                        Ok(inputs) => inputs.into_iter().for_each(|input| hand_over(&shared, peer, validator, input)),
+                        Ok(inputs) => inputs.into_iter().for_each(|input| forward_input(&shared, peer, validator, input)),
                         Err(fault) => {
                             tracing::debug!(%peer, fault, "a peer broke the rules");
                             count(&shared.counters.peer_faults, 1);
@@ -89,11 +89,11 @@ impl Verifiers {
 }
 
 /// Passes checked messages to the pipeline. A full inbox drops them; nodes fetch what they lack.
-fn hand_over(shared: &Shared, peer: PeerKey, validator: Option<ValidatorIndex>, input: Input) {
+fn forward_input(shared: &Shared, peer: PeerKey, validator: Option<ValidatorIndex>, input: Input) {
     let taken = match input {
-        Input::Submit { .. } => shared.inbox.transaction(input),
-        Input::Certificate { .. } if validator.is_none() => shared.inbox.guest(peer.0.0, input),
-        _ => shared.inbox.message(peer.0.0, input),
+        Input::Submit { .. } => shared.inbox.push_transaction(input),
+        Input::Certificate { .. } if validator.is_none() => shared.inbox.push_guest(peer.0.0, input),
+        _ => shared.inbox.push_message(peer.0.0, input),
     };
     count(&shared.counters.inbox_dropped, usize::from(taken.is_err()));
 }
@@ -129,13 +129,13 @@ impl Queues {
         others.into_iter().map(|(name, queue)| (format!("verify-{name}"), queue)).chain(engine)
     }
 
-    fn offer(&self, message: Unchecked, cost: u64) -> bool {
+    fn offer(&self, message: UncheckedMessage, cost: u64) -> bool {
         let (peer, validator, bytes) = &message;
-        let (peer, load) = (*peer, Load { bytes: bytes.len(), cost });
-        self.of(*validator, bytes).offer(peer, message, load)
+        let (peer, weight) = (*peer, ItemWeight { bytes: bytes.len(), cost });
+        self.queue_for(*validator, bytes).offer(peer, message, weight)
     }
 
-    fn of(&self, validator: Option<ValidatorIndex>, bytes: &[u8]) -> &Queue {
+    fn queue_for(&self, validator: Option<ValidatorIndex>, bytes: &[u8]) -> &Queue {
         match validator {
             None if PeerMessage::carries_certificate(bytes) => &self.guest_certificates,
             None => &self.guests,
@@ -151,7 +151,7 @@ fn cost(bytes: &[u8], verifier: Option<&dyn Verifier>) -> u64 {
         return verifier.map_or(0, |verifier| verifier.cost(message));
     }
     if PeerMessage::carries_transactions(bytes) {
-        return RECOVER_US * (bytes.len() / LEAST_TRANSACTION).clamp(1, FORWARDED_TRANSACTIONS) as u64;
+        return RECOVER_US * (bytes.len() / MIN_TRANSACTION_BYTES).clamp(1, MAX_FORWARDED_TRANSACTIONS) as u64;
     }
     CERTIFICATE_US
 }
@@ -161,7 +161,7 @@ pub struct Checks {
     pub chain_id: u64,
     /// `None`: a full node, which has no use for engine messages.
     pub engine: Option<Arc<dyn Verifier>>,
-    pub certificates: Certificates,
+    pub certificates: CertificateCache,
 }
 
 impl Checks {
@@ -174,7 +174,7 @@ impl Checks {
         shared: &Shared,
     ) -> Result<Vec<Input>, String> {
         let message = PeerMessage::decode(bytes).map_err(|error| error.to_string())?;
-        let from_validator = validator.ok_or("a message that only validators send");
+        let from_validator = validator.ok_or("message type reserved for validators");
         Ok(match message {
             PeerMessage::Engine(bytes) => {
                 let from = from_validator?;
@@ -191,7 +191,7 @@ impl Checks {
             PeerMessage::Transactions(raw) => raw
                 .into_iter()
                 .map(|raw| {
-                    let checked = corniche_admission::check_once(raw, self.chain_id, |hash| shared.mirror.transaction(hash));
+                    let checked = corniche_admission::check_once(raw, self.chain_id, |hash| shared.pool_view.transaction(hash));
                     let transaction = checked.map_err(|error| error.to_string())?;
                     Ok(Input::Submit { transaction, from: Some(peer.0.0), reply: None })
                 })
@@ -213,7 +213,7 @@ mod tests {
 
     /// Two validators share a thread with any two others.
     #[test]
-    fn a_validator_that_floods_keeps_out_nobody_else() {
+    fn flooding_validator_keeps_out_nobody() {
         let queues = Queues::new(2);
         let offer = |from: u16, message: &PeerMessage| {
             let ((peer, validator), bytes) = (peer(from), message.encode());
@@ -237,7 +237,7 @@ mod tests {
 
     /// The shares of 33 faulty validators are more than a queue may hold.
     #[test]
-    fn as_many_as_may_be_faulty_keep_out_nobody() {
+    fn faulty_validators_keep_out_nobody() {
         let queues = Queues::new(1);
         let raw = transfer(0, 1).transaction().raw().clone();
         let batch = PeerMessage::Engine(Bytes::from(vec![7; 8 * MIB])).encode();
@@ -255,7 +255,7 @@ mod tests {
 
     /// Each check costs a millisecond: a guest that sends a thousand waits for one, and delays nobody else's transactions.
     #[test]
-    fn of_a_guest_only_the_newest_certificate_waits() {
+    fn only_newest_guest_certificate_waits() {
         let queues = Queues::new(1);
         let guest = |number: u16| peer(number).0;
         let offer = |from: u16, height: u64| queues.offer((guest(from), None, certificate(height).encode()), 1);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_known_before_a_message_is_decoded() {
+    fn cost_is_known_before_decoding() {
         struct Each;
         impl Verifier for Each {
             fn cost(&self, bytes: &[u8]) -> u64 {
@@ -300,12 +300,12 @@ mod tests {
                 unreachable!("nothing is verified here")
             }
         }
-        let of = |message: PeerMessage| cost(&message.encode(), Some(&Each));
-        assert_eq!(of(PeerMessage::Engine(Bytes::from_static(b"seven b"))), 7);
-        assert_eq!(of(PeerMessage::CertificateShare(Bytes::from_static(b"share"))), CERTIFICATE_US);
+        let cost_of = |message: PeerMessage| cost(&message.encode(), Some(&Each));
+        assert_eq!(cost_of(PeerMessage::Engine(Bytes::from_static(b"seven b"))), 7);
+        assert_eq!(cost_of(PeerMessage::CertificateShare(Bytes::from_static(b"share"))), CERTIFICATE_US);
         let raw = transfer(0, 1).transaction().raw().clone();
-        let one = of(PeerMessage::Transactions(vec![raw.clone()]));
-        let many = of(PeerMessage::Transactions(vec![raw; 256]));
+        let one = cost_of(PeerMessage::Transactions(vec![raw.clone()]));
+        let many = cost_of(PeerMessage::Transactions(vec![raw; 256]));
         assert!(one >= RECOVER_US && many >= 256 * RECOVER_US, "{one} and {many}");
         assert_eq!(cost(&[], Some(&Each)), CERTIFICATE_US, "what makes no sense is not free");
         let cut = PeerMessage::Engine(Bytes::from_static(b"seven b")).encode();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_known_by_its_first_bytes() {
+    fn message_kind_is_known_by_first_bytes() {
         let certificate = certificate(1).encode();
         assert!(PeerMessage::carries_certificate(&certificate) && !PeerMessage::carries_transactions(&certificate));
         let transactions = PeerMessage::Transactions(Vec::new()).encode();

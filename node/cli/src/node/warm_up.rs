@@ -120,7 +120,7 @@ mod tests {
     use crate::{
         genesis::{NetworkSpec, make_network},
         node::{
-            chain::{Chain, Site},
+            chain::{Chain, NodeContext},
             clock,
         },
     };
@@ -138,7 +138,7 @@ mod tests {
     /// A validator with its data directory, and one that lost its compiled code: both open at once, and vote only
     /// with all code compiled.
     #[test]
-    fn a_validator_has_compiled_all_code_before_it_votes() {
+    fn validator_compiles_before_voting() {
         let directory = tempfile::tempdir().unwrap();
         let mut network = make_network(&NetworkSpec { validators: 1, ..NetworkSpec::default() }).unwrap();
         let codes = [0, 1, 2].map(contract);
@@ -148,11 +148,11 @@ mod tests {
         }
         let data = directory.path().join("data");
         let config = toml::from_str("genesis = 'genesis.json'").unwrap();
-        let site = Site::new(config, network.genesis, network.validators.pop(), data.clone(), false).unwrap();
+        let context = NodeContext::new(config, network.genesis, network.validators.pop(), data.clone(), false).unwrap();
         let gas_version = corniche_types::ProtocolRules::LATEST.gas_version;
         let is_compiled = |vm: &Vm| codes.iter().all(|code| vm.is_compiled(gas_version, &keccak256(code)));
         for _ in 0..2 {
-            let mut chain = site.open(false, None).unwrap();
+            let mut chain = context.open(false, None).unwrap();
             assert!(!is_compiled(&chain.vm), "the start waits for no compiler");
             let reads_safety_log = |chain: &mut Chain| {
                 std::iter::from_fn(|| chain.pipeline.poll()).any(|output| matches!(output, Output::ReadSafetyLog))
@@ -165,7 +165,7 @@ mod tests {
             chain.pipeline.handle(clock::now(), Input::MayVote);
             assert!(reads_safety_log(&mut chain));
             drop(chain);
-            assert!(site.open(false, None).unwrap().warm_up.is_none(), "artefacts stay");
+            assert!(context.open(false, None).unwrap().warm_up.is_none(), "artefacts stay");
             std::fs::remove_dir_all(data.join("code")).unwrap();
         }
     }

@@ -3,7 +3,7 @@
 use crate::{
     execution::{MAX_LAG, UNCERTIFIED_FACTOR},
     journal::SPARE_RECORDS,
-    lanes::{CAR_WEIGHT, MAX_EARLY},
+    lanes::{CAR_WEIGHT, MAX_EARLY_FETCHES},
     serve::MAX_WAITING,
     slot::SlotState,
 };
@@ -116,7 +116,7 @@ impl Config {
         let validators = genesis.validators.len();
         if usize::from(config.coverage) > validators {
             return Err(format!(
-                "autobahn parameter coverage is {}, must be at most {validators}, one per validator",
+                "autobahn parameter coverage: got {}, expected at most {validators}, one per validator",
                 config.coverage
             ));
         }
@@ -143,8 +143,7 @@ impl Config {
         let (retain, least) = (self.retain_slots, self.open_slots * 2);
         if retain < least {
             return Err(format!(
-                "autobahn parameter retain_slots is {retain}, must be at least {least}, twice open_slots ({}), or nobody could go on \
-                 after a restart of all: raise retain_slots or lower open_slots",
+                "autobahn parameter retain_slots: expected at least {least}, twice open_slots ({}), got {retain}; raise retain_slots or lower open_slots",
                 self.open_slots
             ));
         }
@@ -154,7 +153,7 @@ impl Config {
     fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
         let within = |least: u64, most: u64| match value {
             value if (least..=most).contains(&value) => Ok(value),
-            _ => Err(format!("autobahn parameter {name} is {value}, must be from {least} to {most}")),
+            _ => Err(format!("autobahn parameter {name}: expected {least} to {most}, got {value}")),
         };
         let switch = || within(0, 1).map(|value| value == 1);
         let narrow = |most: u32| within(0, u64::from(most)).map(|value| u32::try_from(value).unwrap_or(most));
@@ -183,7 +182,7 @@ impl Config {
             "lane_bytes" => self.lane_bytes = within(1, 1 << 40)?,
             "batch_bytes" => self.batch_bytes = narrow(16 << 20)?,
             "batch_gas" => self.batch_gas = value,
-            _ => return Err(format!("autobahn has no parameter {name}")),
+            _ => return Err(format!("autobahn: unknown parameter {name}")),
         }
         Ok(())
     }
@@ -199,7 +198,7 @@ impl Config {
 
     /// Maximum number of items that an engine holds in a committee of this size, even with f Byzantine validators, and
     /// of records that it needs. Honest validators stay far below: most of it is capacity that liars could fill.
-    pub fn most_held(&self, committee_size: usize) -> usize {
+    pub fn max_footprint(&self, committee_size: usize) -> usize {
         let capped = |number: u64| number.min(1 << 40);
         let size = committee_size as u64;
         // Maximum number of cars in a lane whose owner is correct.
@@ -209,14 +208,14 @@ impl Config {
         // body per slot that is not executed. Executed: the retained cars, or those of the last slot. Then the cars
         // that wait for their turn.
         let cars = size * (4 * lane + open + lag + (UNCERTIFIED_FACTOR + 2) * lane + capped(self.cars_ahead));
-        let fetches = size * (MAX_EARLY as u64 + 1 + open);
+        let fetches = size * (MAX_EARLY_FETCHES as u64 + 1 + open);
         let commits = UNCERTIFIED_FACTOR * capped(self.retain_slots) + lag + open;
-        let slots = open * (2 + SlotState::most_held(committee_size) as u64);
-        let questions = size * MAX_WAITING as u64;
+        let slots = open * (2 + SlotState::max_footprint(committee_size) as u64);
+        let requests = size * MAX_WAITING as u64;
         // Two records per car and its vote. As many obsolete ones again, until the records that hold them back are
         // written again.
         let records = 2 * (2 * cars + commits + open) + SPARE_RECORDS as u64;
-        usize::try_from(cars + fetches + commits + slots + questions + records).unwrap_or(usize::MAX)
+        usize::try_from(cars + fetches + commits + slots + requests + records).unwrap_or(usize::MAX)
     }
 
     /// Number of lanes with news that a leader needs to propose (C1).
@@ -234,12 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_retained_covers_what_is_open() {
+    fn retention_covers_open_slots() {
         let refusal = from(&[("retain_slots", 7)]).unwrap_err();
-        assert!(
-            refusal.contains("retain_slots is 7, must be at least 8") && refusal.contains("raise retain_slots"),
-            "{refusal}"
-        );
+        assert!(refusal.contains("retain_slots: expected at least 8") && refusal.contains("raise retain_slots"), "{refusal}");
         // The order of the parameters does not matter.
         assert!(from(&[("open_slots", 20), ("retain_slots", 39)]).is_err());
         assert!(from(&[("open_slots", 20), ("retain_slots", 40)]).is_ok());

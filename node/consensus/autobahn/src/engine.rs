@@ -1,20 +1,20 @@
 //! The engine's state machine. It passes inputs to lanes and slots, turns their effects into outputs, and delivers commits.
 //!
-//! Each step passes the input to the part that handles it, then calls [`Autobahn::settle`]: lanes and slots exchange effects
+//! Each step passes the input to the part that handles it, then calls [`Autobahn::make_progress`]: lanes and slots exchange effects
 //! until neither has more, and commits whose cars are held are executed. Outputs are queued for `poll`.
 
 use crate::{
     config::Config,
     execution::Commit,
-    journal::{Journal, Record, Subject},
+    journal::{Journal, Record, RecordKey},
     keys::{Signatures, Signer},
     lanes::{self, Lanes, Purpose},
-    message::{Availability, Context, Message, NamedCar, Position, Slot, Tip},
+    message::{Availability, Context, HashedCar, Message, Position, Slot, Tip},
     order::Order,
-    records::{Found, Waiting},
+    records::{AfterDurable, RecoveredRecords},
     repair::{self, Repair},
     rules::Schedule,
-    serve::{Question, Service},
+    serve::{Request, Service},
     slots::{self, Slots},
     verify::{AutobahnVerifier, Checked},
 };
@@ -60,13 +60,13 @@ pub struct Autobahn {
     pub(crate) signer: Option<Arc<dyn Signer>>,
     pub(crate) journal: Journal,
     /// Work that waits until a record is durable, by the record's ticket.
-    pub(crate) waiting: BTreeMap<Ticket, Waiting>,
+    pub(crate) waiting: BTreeMap<Ticket, AfterDurable>,
     /// The last slots with the executed positions of all lanes. When a slot is dropped, so are the cars up to its positions.
     pub(crate) floors: VecDeque<(Slot, Vec<Position>)>,
     /// The last slot that a quorum is known to have executed. Not recorded: after a restart it is 0 until the next certificate.
     pub(crate) certified: Slot,
     /// True if two values of one slot are certified, so more than f validators are faulty.
-    pub(crate) is_broken: bool,
+    pub(crate) is_halted: bool,
     /// True if committed slots may need new fetches.
     pub(crate) is_fetch_due: bool,
     pub(crate) outputs: VecDeque<Output>,
@@ -85,8 +85,8 @@ impl slots::Lanes for Lanes {
         Lanes::is_certified(self, tip)
     }
 
-    fn vouches(&self, tip: &Tip) -> bool {
-        Lanes::vouches(self, tip)
+    fn may_vote_strongly(&self, tip: &Tip) -> bool {
+        Lanes::may_vote_strongly(self, tip)
     }
 
     fn learn(&mut self, certificate: &Availability) {
@@ -98,21 +98,21 @@ impl Engine for Autobahn {
     fn handle(&mut self, now: TimestampMs, input: Input) {
         self.now = self.now.max(now);
         match input {
-            Input::Batch(batch) => self.lanes.take_batch(self.now, batch),
+            Input::Batch(batch) => self.lanes.handle_batch(self.now, batch),
             Input::Message { from, message } => {
                 if let Ok(message) = message.0.downcast::<Checked>() {
                     // Usually the only reference, so this does not clone.
-                    self.take_message(from, Arc::unwrap_or_clone(message));
+                    self.handle_message(from, Arc::unwrap_or_clone(message));
                 }
             }
-            Input::Durable(ticket) => self.take_durable(ticket),
-            Input::Deadline => self.take_deadline(),
-            Input::PeerUp(peer) => self.meet(peer),
+            Input::Durable(ticket) => self.handle_durable(ticket),
+            Input::Deadline => self.handle_deadline(),
+            Input::PeerUp(peer) => self.handle_peer_up(peer),
             // Requests lost with the connection are repeated by timers, which choose other peers by themselves.
-            Input::PeerDown(peer) => self.tell_slots(slots::Input::PeerDown(peer)),
-            Input::Certified(commit) => self.take_certified(Slot(commit.0)),
+            Input::PeerDown(peer) => self.step_slots(slots::Input::PeerDown(peer)),
+            Input::Certified(commit) => self.handle_certified(Slot(commit.0)),
         }
-        self.settle();
+        self.make_progress();
     }
 
     fn poll(&mut self) -> Option<Output> {
@@ -135,27 +135,34 @@ impl Autobahn {
         let order = Order::new(&resume, &committee, schedule, config.open_slots, config.genesis_time);
         let me = signer.as_ref().map(|signer| signer.index());
         let mut journal = Journal::new(now);
-        let mut found = Found::default();
+        let mut recovered = RecoveredRecords::default();
         let mut records = records;
         records.sort_unstable_by_key(|(ticket, _)| *ticket);
         for (ticket, record) in records {
-            let record = wire::decode(&record).expect("a record was encoded by this engine and its log checks sums");
-            journal.recovered(ticket, found.take(record, &context));
+            let record = wire::decode(&record).expect("a record was encoded by this engine, and its log verifies checksums");
+            journal.recovered(ticket, recovered.apply(record, &context));
         }
-        // The validator forgot what it signed if its records contain no life although there are commits or a silence to keep.
+        // The validator forgot what it signed if its records contain no incarnation although there are commits or an abstention to keep.
         // Its last records are also missing if own cars were executed that the records do not contain.
-        let blank = !found.has_life;
-        let is_cut = me.is_some_and(|me| order.executed()[me.as_usize()].position > found.highest_car(me));
-        let forgot = blank && (resume.index.0 > 0 || found.silence.is_some()) || is_cut && found.silence.is_none();
-        let past = repair::Past { forgot, blank, birth: found.birth, met: found.met, silence: found.silence };
-        let open = found.slots.into_iter().filter(|record| record.slot > order.slot()).collect();
+        let no_records = !recovered.has_signing_record;
+        let is_cut = me.is_some_and(|me| order.executed()[me.as_usize()].position > recovered.highest_car(me));
+        let lost_records =
+            no_records && (resume.index.0 > 0 || recovered.abstention.is_some()) || is_cut && recovered.abstention.is_none();
+        let past = repair::RecordedHistory {
+            lost_records,
+            no_records,
+            disk_id: recovered.disk_id,
+            peer_disk: recovered.peer_disk,
+            abstention: recovered.abstention,
+        };
+        let open = recovered.slots.into_iter().filter(|record| record.slot > order.slot()).collect();
         let lanes = Lanes::new(lanes::Setup {
             config: config.clone(),
             committee: committee.clone(),
             signer: signer.clone(),
             signatures: signatures.clone(),
             executed: order.executed().to_vec(),
-            records: found.cars,
+            records: recovered.cars,
         });
         let slots = Slots::new(slots::Setup {
             config: config.clone(),
@@ -164,7 +171,7 @@ impl Autobahn {
             signatures: signatures.clone(),
             committed: order.slot(),
             anchors: order.anchors().to_vec(),
-            commits: found.commits.values().map(|commit| ((*commit.cut).clone(), commit.certificate.clone())).collect(),
+            commits: recovered.commits.values().map(|commit| ((*commit.cut).clone(), commit.certificate.clone())).collect(),
             records: open,
             now,
         });
@@ -173,10 +180,10 @@ impl Autobahn {
             repair: Repair::new(seed, past, committee.size(), now),
             reader: AutobahnVerifier::new(config.clone(), committee.clone(), signatures),
             service: Service::default(),
-            commits: found.commits,
+            commits: recovered.commits,
             waiting: BTreeMap::new(),
             certified: Slot(0),
-            is_broken: false,
+            is_halted: false,
             is_fetch_due: true,
             outputs: VecDeque::new(),
             config,
@@ -191,8 +198,8 @@ impl Autobahn {
             journal,
             floors,
         };
-        engine.start_greeting();
-        engine.settle();
+        engine.start_recovery();
+        engine.make_progress();
         engine
     }
 
@@ -200,49 +207,49 @@ impl Autobahn {
         self.signer.as_ref().map(|signer| signer.index())
     }
 
-    fn take_message(&mut self, from: ValidatorIndex, message: Checked) {
+    fn handle_message(&mut self, from: ValidatorIndex, message: Checked) {
         // Until it knows its own past, a validator handles only status messages and lane certificates. After a power cut in
         // this state it must detect the loss again, so its disk must still be as empty as before.
-        if !self.repair.may_act() && !matches!(message, Checked::Standing { .. } | Checked::Available(_)) {
+        if !self.repair.may_act() && !matches!(message, Checked::Status { .. } | Checked::Available(_)) {
             return;
         }
         let now = self.now;
         match message {
-            Checked::Car(car) => self.lanes.take_car(now, &car),
-            Checked::Held { tip, share } => self.lanes.take_vote(now, from, tip, share),
+            Checked::Car(car) => self.lanes.handle_car(now, &car),
+            Checked::CarVote { tip, share } => self.lanes.handle_vote(now, from, tip, share),
             Checked::Available(certificate) => self.lanes.learn(&certificate),
-            Checked::FetchCars { tip, above } => self.take_question(from, Question::Cars { tip, above }),
-            Checked::Cars { tip, unread } => self.take_cars(from, tip, &unread),
+            Checked::FetchCars { tip, above } => self.handle_request(from, Request::Cars { tip, above }),
+            Checked::Cars { tip, unread } => self.handle_cars(from, tip, &unread),
             Checked::Slots(_) | Checked::Commits(_) if self.is_left_behind() => {}
-            Checked::Slots(message) => self.tell_slots(slots::Input::Message { from, message }),
-            Checked::Standing { standing, yours } => self.take_standing(from, &standing, yours.as_ref()),
-            Checked::FetchCommits { above } => self.take_question(from, Question::Commits { above }),
-            Checked::Commits(commits) => self.take_commits(from, commits),
+            Checked::Slots(message) => self.step_slots(slots::Input::Message { from, message }),
+            Checked::Status { status, receiver_car } => self.handle_status(from, &status, receiver_car.as_ref()),
+            Checked::FetchCommits { above } => self.handle_request(from, Request::Commits { above }),
+            Checked::Commits(commits) => self.handle_commits(from, commits),
         }
     }
 
     /// Drops an unsolicited response unread, because reading takes a microsecond per car.
-    fn take_cars(&mut self, from: ValidatorIndex, tip: Tip, unread: &Bytes) {
+    fn handle_cars(&mut self, from: ValidatorIndex, tip: Tip, unread: &Bytes) {
         let owed = self.lanes.cars_owed(from, tip.lane);
         if owed == 0 {
             return;
         }
         // An invalid response counts as an empty one.
         let cars = self.reader.read_cars(unread, owed).unwrap_or_default();
-        self.lanes.take_cars(self.now, from, tip, &cars);
+        self.lanes.handle_cars(self.now, from, tip, &cars);
         self.is_fetch_due = true;
     }
 
-    pub(crate) fn tell_slots(&mut self, input: slots::Input) {
+    pub(crate) fn step_slots(&mut self, input: slots::Input) {
         self.slots.handle(self.now, &mut self.lanes, input);
     }
 
-    fn take_deadline(&mut self) {
+    fn handle_deadline(&mut self) {
         self.is_fetch_due = true;
         self.drop_bodies();
         self.lanes.tick(self.now);
         if self.slots.deadline().is_some_and(|at| at <= self.now) {
-            self.tell_slots(slots::Input::Deadline);
+            self.step_slots(slots::Input::Deadline);
         }
         self.repair_if_due();
         self.serve_waiting();
@@ -251,23 +258,23 @@ impl Autobahn {
 
     // ---- after every input ---------------------------------------------------------------------------------------------
 
-    fn settle(&mut self) {
+    fn make_progress(&mut self) {
         loop {
-            self.notice_lost_cars();
+            self.detect_lost_cars();
             if self.repair.may_act() {
                 self.lanes.build(self.now);
             }
             let mut quiet = true;
             while let Some(effect) = self.lanes.poll() {
                 quiet = false;
-                self.perform_for_lanes(effect);
+                self.perform_lane_effect(effect);
             }
             if self.lanes.take_changed() {
-                self.tell_slots(slots::Input::Lanes);
+                self.step_slots(slots::Input::Lanes);
             }
             while let Some(effect) = self.slots.poll() {
                 quiet = false;
-                self.perform_for_slots(effect);
+                self.perform_slot_effect(effect);
             }
             quiet &= !self.execute_next();
             if quiet {
@@ -276,17 +283,17 @@ impl Autobahn {
         }
     }
 
-    fn perform_for_lanes(&mut self, effect: lanes::Effect) {
+    fn perform_lane_effect(&mut self, effect: lanes::Effect) {
         match effect {
-            lanes::Effect::Persist(write) => self.persist_for_lanes(write),
+            lanes::Effect::Persist(write) => self.persist_lane_write(write),
             lanes::Effect::Send { to, message } => self.outputs.push_back(Output::Send { to, message: message.encode() }),
-            lanes::Effect::Asked(tip) => self.take_question(tip.lane, Question::Vote { tip }),
+            lanes::Effect::CarResent(tip) => self.handle_request(tip.lane, Request::Vote { tip }),
             lanes::Effect::WantBatch => {
                 let (bytes, gas) = (self.config.batch_bytes, self.config.batch_gas);
                 self.outputs.push_back(Output::WantBatch { bytes, gas });
             }
             lanes::Effect::Built(car) => self.trace(TraceEvent::Proposed(car.vertex())),
-            lanes::Effect::Taken(car) => self.tell_taken(&car),
+            lanes::Effect::Accepted(car) => self.trace_accepted(&car),
             lanes::Effect::Certified { tip, signers } => {
                 self.trace(TraceEvent::Held { vertex: tip.into(), holders: signers });
             }
@@ -298,7 +305,7 @@ impl Autobahn {
         }
     }
 
-    fn tell_taken(&mut self, car: &NamedCar) {
+    fn trace_accepted(&mut self, car: &HashedCar) {
         self.trace(TraceEvent::Accepted(car.vertex()));
         if !car.batch().is_empty() && car.position() > self.order.executed()[car.lane().as_usize()].position {
             let batch = Batch { bytes: car.batch().clone() };
@@ -306,13 +313,13 @@ impl Autobahn {
         }
     }
 
-    fn perform_for_slots(&mut self, effect: slots::Effect) {
+    fn perform_slot_effect(&mut self, effect: slots::Effect) {
         match effect {
             slots::Effect::Persist { id, record } => {
-                self.persist(Subject::Slot(record.slot), &Record::Slot(record), Some(Waiting::Slots(id)));
+                self.persist(RecordKey::Slot(record.slot), &Record::Slot(record), Some(AfterDurable::Slots(id)));
             }
             slots::Effect::Send { to, message } => self.outputs.push_back(Output::Send { to, message: message.encode() }),
-            slots::Effect::Committed { cut, certificate } => self.take_commit(cut, certificate),
+            slots::Effect::Committed { cut, certificate } => self.handle_commit(cut, certificate),
             slots::Effect::FetchTip { slot, tip, from } => self.lanes.fetch_body(self.now, tip, from, Purpose(slot.0)),
             slots::Effect::Sync { available, .. } => {
                 // Y2, and Y4 for the cars below an optimistic tip.
@@ -324,15 +331,15 @@ impl Autobahn {
                 let evidence = evidence.iter().map(|prepare| wire::encode(prepare).into()).collect();
                 self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence });
             }
-            slots::Effect::LostVote { slot } => self.notice_lost_vote(slot),
-            slots::Effect::Behind { slot } => self.learn_of_commit(None, slot),
-            slots::Effect::Asked { peer, question } => self.take_question(peer, Question::Slots(question)),
+            slots::Effect::LostVote { slot } => self.detect_lost_vote(slot),
+            slots::Effect::Behind { slot } => self.note_commit(None, slot),
+            slots::Effect::Requested { peer, request } => self.handle_request(peer, Request::Slots(request)),
             slots::Effect::Lagging { peer, slot } => {
-                self.take_question(peer, Question::Commits { above: Slot(slot.0.saturating_sub(1)) });
+                self.handle_request(peer, Request::Commits { above: Slot(slot.0.saturating_sub(1)) });
             }
-            slots::Effect::Broken { certificates } => {
-                self.is_broken = true;
-                let detail = format!("more than {} validators are faulty: {certificates:?}", self.committee.faulty());
+            slots::Effect::ConflictingCommits { certificates } => {
+                self.is_halted = true;
+                let detail = format!("more than {} validators are faulty: {certificates:?}", self.committee.max_faulty());
                 self.trace(TraceEvent::note("agreement-lost", detail));
             }
             slots::Effect::Trace(event) => self.trace(event),

@@ -2,15 +2,15 @@
 
 use crate::{
     engine::Autobahn,
-    journal::{Record, Subject},
+    journal::{Record, RecordKey},
     message::{CommitQc, Cut, Slot, Tip},
-    records::Waiting,
+    records::AfterDurable,
 };
 use corniche_engine::{Output, TraceEvent};
 use std::sync::Arc;
 
 /// Number of committed slots whose cars are fetched ahead, in slot order (row 36: earlier slots are executed first).
-const FETCH_AHEAD: u64 = 16;
+const MAX_FETCH_AHEAD: u64 = 16;
 /// Number of slots, in addition to `retain_slots`, by which execution may lag behind agreement. A validator that lags
 /// further cannot get its missing data, and takes no part in agreement; otherwise its commits would pile up for ever.
 pub(crate) const MAX_LAG: u64 = 256;
@@ -23,11 +23,11 @@ pub(crate) struct Commit {
     pub certificate: CommitQc,
     pub is_durable: bool,
     /// Urgency with which its cars were requested.
-    fetched: Fetched,
+    fetch_urgency: FetchUrgency,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Fetched {
+enum FetchUrgency {
     No,
     Early,
     /// As cars of the slot that is executed next.
@@ -36,7 +36,7 @@ enum Fetched {
 
 impl Commit {
     pub fn new(cut: Arc<Cut>, certificate: CommitQc, is_durable: bool) -> Self {
-        Self { cut, certificate, is_durable, fetched: Fetched::No }
+        Self { cut, certificate, is_durable, fetch_urgency: FetchUrgency::No }
     }
 }
 
@@ -48,7 +48,7 @@ impl Autobahn {
     }
 
     /// C8: the commit must be durable before it is executed.
-    pub(crate) fn take_commit(&mut self, cut: Arc<Cut>, certificate: CommitQc) {
+    pub(crate) fn handle_commit(&mut self, cut: Arc<Cut>, certificate: CommitQc) {
         let slot = certificate.slot;
         self.repair.progress(self.now);
         if self.commits.contains_key(&slot) || slot <= self.order.slot() {
@@ -58,7 +58,7 @@ impl Autobahn {
         let why = format!("{:?} in view {}", certificate.kind, certificate.view.0).to_lowercase();
         self.trace(TraceEvent::Decided { round: slot.0, rank: 0, leader, committed: Some(certificate.cut), why });
         let record = Record::Commit((*cut).clone(), certificate.clone());
-        self.persist(Subject::Commit(slot), &record, Some(Waiting::Commit(slot)));
+        self.persist(RecordKey::Commit(slot), &record, Some(AfterDurable::Commit(slot)));
         self.commits.insert(slot, Commit::new(cut, certificate, false));
         self.is_fetch_due = true;
         self.drop_bodies();
@@ -67,13 +67,13 @@ impl Autobahn {
     /// Y4: drops bodies that no vote waits for, and that neither an open slot nor a committed one names.
     pub(crate) fn drop_bodies(&mut self) {
         let (slots, commits) = (&self.slots, self.commits.range(Slot(self.order.slot().0 + 1)..));
-        let is_committed = |tip: &Tip| commits.clone().any(|(_, commit)| commit.cut.names(tip));
-        self.lanes.drop_bodies(|slot| slots.awaits_bodies(Slot(slot.0)), |tip| slots.names(tip) || is_committed(tip));
+        let is_committed = |tip: &Tip| commits.clone().any(|(_, commit)| commit.cut.contains_tip(tip));
+        self.lanes.drop_bodies(|slot| slots.awaits_bodies(Slot(slot.0)), |tip| slots.contains_tip(tip) || is_committed(tip));
     }
 
     /// O1: executes the next slot. Returns true if a slot was executed.
     pub(crate) fn execute_next(&mut self) -> bool {
-        if self.is_broken || !self.repair.may_deliver() {
+        if self.is_halted || !self.repair.may_deliver() {
             return false;
         }
         if std::mem::take(&mut self.is_fetch_due) {
@@ -100,18 +100,18 @@ impl Autobahn {
     fn fetch_committed(&mut self) {
         let executed = self.order.slot().0;
         let mut above: Vec<_> = self.order.executed().iter().map(|tip| tip.position).collect();
-        for (slot, commit) in self.commits.range_mut(Slot(executed + 1)..=Slot(executed + FETCH_AHEAD)) {
+        for (slot, commit) in self.commits.range_mut(Slot(executed + 1)..=Slot(executed + MAX_FETCH_AHEAD)) {
             // Once ahead of its turn if there is room, and once when it is next, on the forks that earlier slots left.
-            let urgency = if slot.0 == executed + 1 { Fetched::Next } else { Fetched::Early };
-            if urgency > std::mem::replace(&mut commit.fetched, urgency) {
+            let urgency = if slot.0 == executed + 1 { FetchUrgency::Next } else { FetchUrgency::Early };
+            if urgency > std::mem::replace(&mut commit.fetch_urgency, urgency) {
                 // Y4, Y5: the certificate's signers hold the uncertified tips. Certified tips have their own signers,
                 // who were asked when the cut was proposed. A validator that executed the slot holds everything.
-                let mut sources = self.repair.informant(*slot).into_iter().collect::<Vec<_>>();
+                let mut sources = self.repair.holder_of(*slot).into_iter().collect::<Vec<_>>();
                 sources.extend(&commit.certificate.proof.signers);
                 sources.extend(self.committee.indices());
                 for tip in &commit.cut.tips {
                     let above = above[tip.lane.as_usize()];
-                    if urgency == Fetched::Next {
+                    if urgency == FetchUrgency::Next {
                         self.lanes.fetch_history(self.now, *tip, above, &sources);
                     } else {
                         self.lanes.fetch_early(self.now, *tip, above, &sources);
@@ -125,7 +125,7 @@ impl Autobahn {
     }
 
     /// A certificate covers the state after this slot: a quorum executed it, and so f + 1 others did.
-    pub(crate) fn take_certified(&mut self, slot: Slot) {
+    pub(crate) fn handle_certified(&mut self, slot: Slot) {
         self.certified = self.certified.max(slot);
         self.collect_garbage();
     }
@@ -144,7 +144,7 @@ impl Autobahn {
         let uncertified = below(retained.saturating_mul(UNCERTIFIED_FACTOR));
         let mut forgotten = below(retained).min(self.certified.max(uncertified));
         while self.floors.front().is_some_and(|(slot, _)| self.exceeds_retention(*slot)) {
-            let (slot, positions) = self.floors.pop_front().expect("front was there");
+            let (slot, positions) = self.floors.pop_front().expect("front exists");
             self.lanes.forget(&positions);
             forgotten = forgotten.max(slot);
         }

@@ -2,11 +2,11 @@
 //! version.
 
 use crate::{
-    journal::{Record, Silence},
+    journal::{Abstention, Record},
     kit::committee,
     message::{
-        Availability, Birth, Car, CommitKind, CommitQc, Context, Cut, Message, Position, PrepareQc, Proof, Report, SignedCar,
-        SignedPrepare, Slot, Standing, Statement, Timeout, TimeoutQc, Tip, View, Vote,
+        Availability, Car, CommitKind, CommitQc, Context, Cut, DiskId, Message, Position, PrepareQc, Proof, Report, SignedCar,
+        SignedPrepare, Slot, Statement, Status, Timeout, TimeoutQc, Tip, View, Vote,
     },
     order::Checkpoint,
     slots::SlotRecord,
@@ -57,8 +57,8 @@ fn timed_out() -> TimeoutQc {
     TimeoutQc { slot: SLOT, view: View(1), reports, proof: proof(3), confirmed: Some(prepared()) }
 }
 
-fn birth() -> Birth {
-    Birth { validator: ValidatorIndex(2), disk: 6, signature: [5; 64] }
+fn disk_id() -> DiskId {
+    DiskId { validator: ValidatorIndex(2), disk: 6, signature: [5; 64] }
 }
 
 fn messages() -> Vec<(&'static str, Message)> {
@@ -75,31 +75,31 @@ fn messages() -> Vec<(&'static str, Message)> {
     };
     let timeout =
         Timeout { slot, view, report: report(), share: share.clone(), confirmed: Some(prepared()), cuts: vec![cut()] };
-    let standing = Standing {
+    let status = Status {
         nonce: 4,
-        answer: true,
+        wants_response: true,
         committed: Some(commit(CommitKind::Slow)),
-        yours: Some(car()),
+        receiver_car: Some(car()),
         lanes: (0..4).map(Position).collect(),
-        birth: Some(birth()),
-        met: None,
+        disk_id: Some(disk_id()),
+        peer_disk: None,
     };
     vec![
         ("car", Message::Car(car())),
-        ("held", Message::Held { tip: tip(1), share }),
+        ("held", Message::CarVote { tip: tip(1), share }),
         ("available", Message::Available(availability())),
         ("prepare", Message::Prepare(prepare)),
-        ("prepared", Message::Prepared { vote: vote.clone(), strong: true }),
+        ("prepared", Message::PrepareVote { vote: vote.clone(), strong: true }),
         ("confirm", Message::Confirm(prepared())),
-        ("confirmed", Message::Confirmed(vote)),
+        ("confirmed", Message::ConfirmAck(vote)),
         ("commit", Message::Commit(commit(CommitKind::Slow))),
         ("timeout", Message::Timeout(timeout)),
-        ("timed-out", Message::TimedOut(timed_out())),
+        ("timed-out", Message::TimeoutQc(timed_out())),
         ("fetch-cars", Message::FetchCars { tip: tip(1), above: Position(2) }),
         ("cars", Message::Cars { tip: tip(1), cars: vec![car()] }),
         ("fetch-cut", Message::FetchCut { slot, cut: VALUE }),
         ("cut", Message::Cut(cut())),
-        ("standing", Message::Standing(standing)),
+        ("standing", Message::Status(status)),
         ("fetch-commits", Message::FetchCommits { above: slot }),
         ("commits", Message::Commits(vec![(cut(), commit(CommitKind::Fast))])),
     ]
@@ -117,14 +117,14 @@ fn records() -> Vec<(&'static str, Record)> {
         conf: Some(prepared()),
     };
     vec![
-        ("record-born", Record::Born),
+        ("record-born", Record::Started),
         ("record-car", Record::Car { car: car(), voted: true }),
         ("record-vote", Record::Vote(tip(1))),
         ("record-slot", Record::Slot(Box::new(slot))),
         ("record-commit", Record::Commit(cut(), commit(CommitKind::Fast))),
-        ("record-birth", Record::Birth(birth())),
-        ("record-met", Record::Met(birth())),
-        ("record-silence", Record::Silence(Silence { slots: SLOT, lanes: vec![Position(2)] })),
+        ("record-birth", Record::DiskId(disk_id())),
+        ("record-met", Record::PeerDisk(disk_id())),
+        ("record-silence", Record::Abstention(Abstention { slots: SLOT, lanes: vec![Position(2)] })),
     ]
 }
 
@@ -137,36 +137,40 @@ fn digests() -> Vec<(&'static str, B256)> {
         ("digest-lane", context.lane_start(ValidatorIndex(3))),
         ("digest-cut", context.cut(&cut())),
         ("signed-prepare", context.prepare(slot, view, cut_digest)),
-        ("signed-birth", context.birth(ValidatorIndex(2), 6)),
-        ("signed-held", statement(Statement::Held(tip(1)))),
-        ("signed-prepared", statement(Statement::Prepared { slot, view, cut: cut_digest })),
-        ("signed-prepared-weakly", statement(Statement::PreparedWeakly { slot, view, cut: cut_digest })),
-        ("signed-confirmed", statement(Statement::Confirmed { slot, view, cut: cut_digest })),
-        ("signed-timed-out", statement(Statement::TimedOut { slot, view, report: report() })),
+        ("signed-birth", context.disk_id(ValidatorIndex(2), 6)),
+        ("signed-held", statement(Statement::CarVote(tip(1)))),
+        ("signed-prepared", statement(Statement::PrepareVote { slot, view, cut: cut_digest })),
+        ("signed-prepared-weakly", statement(Statement::WeakPrepareVote { slot, view, cut: cut_digest })),
+        ("signed-confirmed", statement(Statement::ConfirmAck { slot, view, cut: cut_digest })),
+        ("signed-timed-out", statement(Statement::Timeout { slot, view, report: report() })),
     ]
 }
 
 /// Forces a fixture for every kind that is added later.
 fn is_frozen(message: &Message, record: &Record) -> bool {
     match message {
-        Message::Car(_) | Message::Held { .. } | Message::Available(_) | Message::Prepare(_) | Message::Prepared { .. } => {}
-        Message::Confirm(_) | Message::Confirmed(_) | Message::Commit(_) | Message::Timeout(_) | Message::TimedOut(_) => {}
+        Message::Car(_)
+        | Message::CarVote { .. }
+        | Message::Available(_)
+        | Message::Prepare(_)
+        | Message::PrepareVote { .. } => {}
+        Message::Confirm(_) | Message::ConfirmAck(_) | Message::Commit(_) | Message::Timeout(_) | Message::TimeoutQc(_) => {}
         Message::FetchCars { .. } | Message::Cars { .. } | Message::FetchCut { .. } | Message::Cut(_) => {}
-        Message::Standing(_) | Message::FetchCommits { .. } | Message::Commits(_) => {}
+        Message::Status(_) | Message::FetchCommits { .. } | Message::Commits(_) => {}
     }
     match record {
-        Record::Born | Record::Car { .. } | Record::Vote(_) | Record::Slot(_) | Record::Commit(..) => true,
-        Record::Birth(_) | Record::Met(_) | Record::Silence(_) => true,
+        Record::Started | Record::Car { .. } | Record::Vote(_) | Record::Slot(_) | Record::Commit(..) => true,
+        Record::DiskId(_) | Record::PeerDisk(_) | Record::Abstention(_) => true,
     }
 }
 
 #[test]
-fn messages_records_checkpoints_and_what_is_signed_keep_their_bytes() {
+fn wire_formats_are_frozen() {
     let mut lines: Vec<(&str, Vec<u8>)> = Vec::new();
     for (name, message) in messages() {
         let bytes = message.encode();
         assert_eq!(wire::decode::<Message>(&bytes).as_ref(), Ok(&message), "{name}");
-        assert!(is_frozen(&message, &Record::Born));
+        assert!(is_frozen(&message, &Record::Started));
         lines.push((name, bytes.to_vec()));
     }
     for (name, record) in records() {
@@ -181,24 +185,24 @@ fn messages_records_checkpoints_and_what_is_signed_keep_their_bytes() {
     let mut text = String::new();
     for (name, bytes) in lines {
         let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
-            write!(hex, "{byte:02x}").expect("a string takes everything");
+            write!(hex, "{byte:02x}").expect("writing to a string cannot fail");
             hex
         });
-        writeln!(text, "{name} {hex}").expect("a string takes everything");
+        writeln!(text, "{name} {hex}").expect("writing to a string cannot fail");
     }
-    assert!(text == FROZEN, "the encoding changed; it is now\n{text}");
+    assert!(text == FROZEN, "encoding: expected the frozen bytes, got\n{text}");
 }
 
 #[test]
-fn kinds_are_known_by_their_first_bytes() {
+fn message_kinds_have_fixed_first_bytes() {
     for (name, message) in messages() {
         let kind = match message {
             Message::Car(_) => Message::CAR,
             Message::Cars { .. } => Message::CARS,
             Message::Commits(_) => Message::COMMITS,
             Message::Prepare(_) => Message::PREPARE,
-            Message::TimedOut(_) => Message::TIMED_OUT,
-            Message::Standing(_) => Message::STANDING,
+            Message::TimeoutQc(_) => Message::TIMEOUT_QC,
+            Message::Status(_) => Message::STATUS,
             _ => continue,
         };
         assert_eq!(message.encode()[1], kind, "{name}");

@@ -5,12 +5,12 @@
 
 use crate::{
     Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
-    doubles::{self, Conduct, Doubles},
+    doubles::{self, ByzantineCoalition, ConductChecker},
     journal::Record,
     message::{Context, Message, SignedCar, Tip},
 };
 use corniche_engine::{Committee, Verifier, VertexId};
-use corniche_testkit::{Forgery, Gang, Judge, Kit, Measured, Random, stretch};
+use corniche_testkit::{Coalition, Forgery, Kit, Measured, MessageChecker, Random, derive_bytes};
 use corniche_types::{B256, Bytes, ValidatorIndex, wire};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -73,14 +73,14 @@ impl Kit for AutobahnKit {
     }
 
     /// An author publishes cars; the round of a car is its position.
-    fn peek(&self, message: &Bytes) -> Option<VertexId> {
+    fn published_proposal(&self, message: &Bytes) -> Option<VertexId> {
         match wire::decode(message) {
             Ok(Message::Car(car)) => Some(self.vertex(&car)),
             _ => None,
         }
     }
 
-    fn peek_record(&self, record: &Bytes) -> Option<VertexId> {
+    fn recorded_proposal(&self, record: &Bytes) -> Option<VertexId> {
         match wire::decode(record) {
             Ok(Record::Car { car, .. }) => Some(self.vertex(&car)),
             _ => None,
@@ -92,7 +92,7 @@ impl Kit for AutobahnKit {
         match forgery {
             Forgery::Parents => match random.below(3) {
                 // No validator ever has this car.
-                0 => car.car.parent = B256::from(stretch("nowhere", author.0, &random.draw().to_le_bytes())),
+                0 => car.car.parent = B256::from(derive_bytes("nowhere", author.0, &random.draw().to_le_bytes())),
                 1 => car.certificate = None,
                 _ => car.car.position.0 += 1,
             },
@@ -103,40 +103,40 @@ impl Kit for AutobahnKit {
     }
 
     /// Data `retain_slots` below the last executed slot is pruned.
-    fn most_behind(&self) -> u64 {
+    fn max_lag(&self) -> u64 {
         self.config.retain_slots
     }
 
-    fn most_held(&self) -> usize {
-        self.config.most_held(self.committee.size())
+    fn max_footprint(&self) -> usize {
+        self.config.max_footprint(self.committee.size())
     }
 
-    fn own_doubles(&self) -> &'static [&'static str] {
+    fn engine_doubles(&self) -> &'static [&'static str] {
         &doubles::NAMES
     }
 
-    fn gang(&self, members: &BTreeMap<usize, &'static str>) -> Option<Box<dyn Gang>> {
-        Some(Box::new(Doubles::new(self.config.clone(), self.committee.clone(), members)))
+    fn coalition(&self, members: &BTreeMap<usize, &'static str>) -> Option<Box<dyn Coalition>> {
+        Some(Box::new(ByzantineCoalition::new(self.config.clone(), self.committee.clone(), members)))
     }
 
-    fn judge(&self) -> Option<Box<dyn Judge>> {
-        Some(Box::new(Conduct::new(&self.config, &self.committee)))
+    fn message_checker(&self) -> Option<Box<dyn MessageChecker>> {
+        Some(Box::new(ConductChecker::new(&self.config, &self.committee)))
     }
 
     /// Changes switches in half of the cases (rows 15, 18–21, 24, 38 of the checklist).
-    fn vary(&self, random: &mut Random, all_honest: bool) -> Option<Rc<dyn Kit>> {
-        if random.once_in(2) {
+    fn with_random_parameters(&self, random: &mut Random, all_honest: bool) -> Option<Rc<dyn Kit>> {
+        if random.one_in(2) {
             return None;
         }
         let config = Config {
             open_slots: random.between(1, 4),
-            fast_path: !random.once_in(4),
-            leader_tips: !random.once_in(4),
-            optimistic_tips: !random.once_in(3),
-            weak_votes: random.once_in(3),
-            all_to_all: random.once_in(3),
+            fast_path: !random.one_in(4),
+            leader_tips: !random.one_in(4),
+            optimistic_tips: !random.one_in(3),
+            weak_votes: random.one_in(3),
+            all_to_all: random.one_in(3),
             // A faulty leader of every slot can omit any car for ever.
-            stable_leader: random.once_in(6) && all_honest,
+            stable_leader: random.one_in(6) && all_honest,
             cars_ahead: random.between(1, 3),
             view_timeout_ms: random.between(1, 4) * 100,
             ..self.config.clone()
@@ -169,11 +169,11 @@ impl Signer for FakeKeys {
     }
 
     fn sign(&self, digest: &B256) -> Signature {
-        stretch("signature", self.0.0, digest.as_slice())
+        derive_bytes("signature", self.0.0, digest.as_slice())
     }
 
     fn share(&self, digest: &B256) -> Share {
-        stretch::<32>("share", self.0.0, digest.as_slice()).to_vec().into()
+        derive_bytes::<32>("share", self.0.0, digest.as_slice()).to_vec().into()
     }
 }
 
@@ -190,7 +190,7 @@ impl Signer for BadShares {
     }
 
     fn share(&self, digest: &B256) -> Share {
-        stretch::<32>("noise", self.0.0, digest.as_slice()).to_vec().into()
+        derive_bytes::<32>("noise", self.0.0, digest.as_slice()).to_vec().into()
     }
 }
 

@@ -15,6 +15,8 @@
 //! restart, N never, P pitfalls) are explained in this crate's README, which also lists the departures from the paper.
 
 pub mod config;
+#[cfg(feature = "real-crypto")]
+pub mod crypto;
 #[cfg(feature = "kit")]
 mod doubles;
 mod engine;
@@ -28,12 +30,10 @@ pub mod kit;
 pub mod lanes;
 pub mod message;
 pub mod order;
-#[cfg(feature = "real-crypto")]
-pub mod real;
 mod records;
 mod repair;
 pub mod rules;
-mod seals;
+mod seal_cache;
 mod serve;
 mod slot;
 pub mod slots;

@@ -56,7 +56,7 @@ pub struct SignedCar {
 
 /// A signed car with its computed tip.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedCar {
+pub struct HashedCar {
     signed: SignedCar,
     tip: Tip,
     batch_digest: B256,
@@ -192,15 +192,15 @@ pub struct Vote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statement {
     /// VOTE: "I hold this car and everything below it."
-    Held(Tip),
+    CarVote(Tip),
     /// PREP-VOTE, strong: "I vote for it, and hold its uncertified tips."
-    Prepared { slot: Slot, view: View, cut: B256 },
+    PrepareVote { slot: Slot, view: View, cut: B256 },
     /// PREP-VOTE, weak: "I vote for it" (P5).
-    PreparedWeakly { slot: Slot, view: View, cut: B256 },
+    WeakPrepareVote { slot: Slot, view: View, cut: B256 },
     /// CONFIRM-ACK: "I hold its certificate."
-    Confirmed { slot: Slot, view: View, cut: B256 },
+    ConfirmAck { slot: Slot, view: View, cut: B256 },
     /// TIMEOUT.
-    TimedOut { slot: Slot, view: View, report: Report },
+    Timeout { slot: Slot, view: View, report: Report },
 }
 
 // ---- the wire ----------------------------------------------------------------------------------------------------------
@@ -209,23 +209,23 @@ pub enum Statement {
 pub enum Message {
     Car(SignedCar),
     /// VOTE, to the lane's owner.
-    Held {
+    CarVote {
         tip: Tip,
         share: Share,
     },
     Available(Availability),
     /// Also forwarded to the next slot's leader (P11).
     Prepare(SignedPrepare),
-    Prepared {
+    PrepareVote {
         vote: Vote,
         strong: bool,
     },
     Confirm(PrepareQc),
-    Confirmed(Vote),
+    ConfirmAck(Vote),
     Commit(CommitQc),
     Timeout(Timeout),
     /// TC, for the leader of the next view.
-    TimedOut(TimeoutQc),
+    TimeoutQc(TimeoutQc),
     /// Requests the cars above `above` of the chain that ends at `tip`.
     FetchCars {
         tip: Tip,
@@ -243,8 +243,8 @@ pub enum Message {
     },
     Cut(Cut),
     /// Status of the sender: how far it has come. If `nonce` is not 0, it also asks for the receiver's status, see
-    /// [`Standing`].
-    Standing(Standing),
+    /// [`Status`].
+    Status(Status),
     /// Requests commits above this slot.
     FetchCommits {
         above: Slot,
@@ -253,10 +253,10 @@ pub enum Message {
     Commits(Vec<(Cut, CommitQc)>),
 }
 
-/// Identifier of a validator's disk, announced before the first life on it signs anything else (R5). Signed, so that a
+/// Identifier of a validator's disk, announced before the first incarnation on it signs anything else (R5). Signed, so that a
 /// liar cannot invent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
-pub struct Birth {
+pub struct DiskId {
     pub validator: ValidatorIndex,
     /// Different on every disk.
     pub disk: u64,
@@ -265,25 +265,25 @@ pub struct Birth {
 
 /// Progress of a validator (STATUS), and what it remembers of the receiver.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
-pub struct Standing {
+pub struct Status {
     /// Ties a response to the request; 0 if nothing was requested.
     pub nonce: u64,
     /// True if the receiver should respond with its own status.
-    pub answer: bool,
+    pub wants_response: bool,
     /// Certificate of the highest commit up to which the sender knows all commits; absent before the first.
     pub committed: Option<CommitQc>,
     /// The highest car of the receiver's lane that the sender holds. A signed car rather than a number, so that a liar
     /// cannot push the receiver beyond what it signed.
-    pub yours: Option<SignedCar>,
+    pub receiver_car: Option<SignedCar>,
     /// Per lane, the highest position that the sender holds.
     pub lanes: Vec<Position>,
-    /// In a request: the sender's disk, before its first life. The response comes when the receiver has stored it.
-    pub birth: Option<Birth>,
+    /// In a request: the sender's disk, before its first incarnation. The response comes when the receiver has stored it.
+    pub disk_id: Option<DiskId>,
     /// In a response: the first disk that the receiver announced to the sender.
-    pub met: Option<Birth>,
+    pub peer_disk: Option<DiskId>,
 }
 
-impl NamedCar {
+impl HashedCar {
     /// Only for cars that this node signed, recorded or verified.
     pub fn trusted(signed: SignedCar, context: &Context) -> Self {
         let Car { lane, position, ref batch, .. } = signed.car;
@@ -339,7 +339,7 @@ impl From<Tip> for VertexId {
 
 impl Cut {
     /// Returns true if this tip is part of the cut.
-    pub fn names(&self, tip: &Tip) -> bool {
+    pub fn contains_tip(&self, tip: &Tip) -> bool {
         self.tips.get(tip.lane.as_usize()) == Some(tip)
     }
 }
@@ -348,8 +348,8 @@ impl Message {
     /// First byte of an encoding after the version, by kind.
     pub(crate) const CAR: u8 = 0;
     pub(crate) const PREPARE: u8 = 3;
-    pub(crate) const TIMED_OUT: u8 = 9;
-    pub(crate) const STANDING: u8 = 14;
+    pub(crate) const TIMEOUT_QC: u8 = 9;
+    pub(crate) const STATUS: u8 = 14;
     pub(crate) const CARS: u8 = 11;
     pub(crate) const COMMITS: u8 = 16;
 
@@ -388,7 +388,7 @@ impl Context {
     }
 
     /// Digest that a validator signs to announce its disk.
-    pub fn birth(&self, validator: ValidatorIndex, disk: u64) -> B256 {
+    pub fn disk_id(&self, validator: ValidatorIndex, disk: u64) -> B256 {
         self.0.digest("corniche-autobahn-birth", &(validator, disk))
     }
 
@@ -405,13 +405,13 @@ impl Context {
     /// Digest that a share signs.
     pub fn statement(&self, statement: &Statement) -> B256 {
         match *statement {
-            Statement::Held(tip) => self.0.digest("corniche-autobahn-held", &tip),
-            Statement::Prepared { slot, view, cut } => self.0.digest("corniche-autobahn-prepared", &(slot, view, cut)),
-            Statement::PreparedWeakly { slot, view, cut } => {
+            Statement::CarVote(tip) => self.0.digest("corniche-autobahn-held", &tip),
+            Statement::PrepareVote { slot, view, cut } => self.0.digest("corniche-autobahn-prepared", &(slot, view, cut)),
+            Statement::WeakPrepareVote { slot, view, cut } => {
                 self.0.digest("corniche-autobahn-prepared-weakly", &(slot, view, cut))
             }
-            Statement::Confirmed { slot, view, cut } => self.0.digest("corniche-autobahn-confirmed", &(slot, view, cut)),
-            Statement::TimedOut { slot, view, report } => self.0.digest("corniche-autobahn-timed-out", &(slot, view, report)),
+            Statement::ConfirmAck { slot, view, cut } => self.0.digest("corniche-autobahn-confirmed", &(slot, view, cut)),
+            Statement::Timeout { slot, view, report } => self.0.digest("corniche-autobahn-timed-out", &(slot, view, report)),
         }
     }
 }

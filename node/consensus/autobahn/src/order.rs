@@ -2,7 +2,7 @@
 //! committed cuts and their cars, so its encoding, the checkpoint, is equal at every validator.
 
 use crate::{
-    message::{Context, Cut, NamedCar, Slot, Tip, View},
+    message::{Context, Cut, HashedCar, Slot, Tip, View},
     rules::{Schedule, zip},
 };
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -64,7 +64,7 @@ impl Order {
 
     /// Executes the next slot. `chain` returns a lane's cars above the executed one up to a tip, ascending; `None` if
     /// cars are missing. Then this returns `None` and changes nothing (O1, N7).
-    pub fn execute(&mut self, cut: &Cut, chain: impl Fn(&Tip) -> Option<Vec<Arc<NamedCar>>>) -> Option<Ordered> {
+    pub fn execute(&mut self, cut: &Cut, chain: impl Fn(&Tip) -> Option<Vec<Arc<HashedCar>>>) -> Option<Ordered> {
         assert_eq!(cut.slot.0, self.checkpoint.slot.0 + 1, "N7: slots are executed in order");
         let mut lanes = Vec::with_capacity(cut.tips.len());
         for (tip, executed) in cut.tips.iter().zip(&self.checkpoint.executed) {

@@ -1,11 +1,11 @@
-//! The engine's records: writing, outputs that wait for durability, and recovery in a new life (3.12, R1).
+//! The engine's records: writing, outputs that wait for durability, and recovery in a new incarnation (3.12, R1).
 
 use crate::{
     engine::Autobahn,
     execution::Commit,
-    journal::{Record, Silence, Subject},
+    journal::{Abstention, Record, RecordKey},
     lanes::{Lanes, Recovered, Write},
-    message::{Birth, Context, NamedCar, Position, Slot},
+    message::{Context, DiskId, HashedCar, Position, Slot},
     slots::{self, RecordId, SlotRecord},
 };
 use corniche_engine::{Output, Ticket};
@@ -13,71 +13,71 @@ use corniche_types::ValidatorIndex;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// An action that waits for a record.
-pub(crate) enum Waiting {
+pub(crate) enum AfterDurable {
     Lanes(Write),
     Slots(RecordId),
     Commit(Slot),
-    Born,
-    Birth,
+    Started,
+    DiskId,
     /// The disk of this peer, and the nonce of its request.
-    Met {
+    PeerDisk {
         peer: ValidatorIndex,
         nonce: u64,
     },
 }
 
 impl Autobahn {
-    pub(crate) fn persist(&mut self, subject: Subject, record: &Record, waiting: Option<Waiting>) {
-        let ticket = self.journal.append(subject);
+    pub(crate) fn persist(&mut self, key: RecordKey, record: &Record, waiting: Option<AfterDurable>) {
+        let ticket = self.journal.append(key);
         self.waiting.extend(waiting.map(|waiting| (ticket, waiting)));
         self.outputs.push_back(Output::Persist(ticket, record.encode()));
     }
 
-    /// Records that a life begins.
-    pub(crate) fn record_life(&mut self) {
-        self.persist(Subject::Born, &Record::Born, Some(Waiting::Born));
+    /// Records that an incarnation begins.
+    pub(crate) fn record_started(&mut self) {
+        self.persist(RecordKey::Started, &Record::Started, Some(AfterDurable::Started));
     }
 
-    pub(crate) fn record_birth(&mut self, birth: Birth) {
-        self.persist(Subject::Birth, &Record::Birth(birth), Some(Waiting::Birth));
+    pub(crate) fn record_disk_id(&mut self, disk_id: DiskId) {
+        self.persist(RecordKey::DiskId, &Record::DiskId(disk_id), Some(AfterDurable::DiskId));
     }
 
-    pub(crate) fn record_met(&mut self, birth: Birth, nonce: u64) {
-        let peer = birth.validator;
-        self.persist(Subject::Met(peer), &Record::Met(birth), Some(Waiting::Met { peer, nonce }));
+    pub(crate) fn record_peer_disk(&mut self, disk_id: DiskId, nonce: u64) {
+        let peer = disk_id.validator;
+        self.persist(RecordKey::PeerDisk(peer), &Record::PeerDisk(disk_id), Some(AfterDurable::PeerDisk { peer, nonce }));
     }
 
     /// Later signatures have later records, so nothing needs to wait for this one.
-    pub(crate) fn record_silence(&mut self, silence: Silence) {
-        self.persist(Subject::Silence, &Record::Silence(silence), None);
+    pub(crate) fn record_abstention(&mut self, abstention: Abstention) {
+        self.persist(RecordKey::Abstention, &Record::Abstention(abstention), None);
     }
 
     /// Records a write of the lanes.
-    pub(crate) fn persist_for_lanes(&mut self, write: Write) {
-        let (subject, record) = match &write {
+    pub(crate) fn persist_lane_write(&mut self, write: Write) {
+        let (key, record) = match &write {
             Write::Own(car) | Write::Voted(car) => {
-                (Subject::Car(car.tip()), Record::Car { car: car.signed().clone(), voted: true })
+                (RecordKey::Car(car.tip()), Record::Car { car: car.signed().clone(), voted: true })
             }
-            Write::Kept(car) => (Subject::Car(car.tip()), Record::Car { car: car.signed().clone(), voted: false }),
-            Write::Vote(tip) => (Subject::Vote(*tip), Record::Vote(*tip)),
+            Write::Kept(car) => (RecordKey::Car(car.tip()), Record::Car { car: car.signed().clone(), voted: false }),
+            Write::Vote(tip) => (RecordKey::Vote(*tip), Record::Vote(*tip)),
         };
-        self.persist(subject, &record, Some(Waiting::Lanes(write)));
+        self.persist(key, &record, Some(AfterDurable::Lanes(write)));
     }
 
-    pub(crate) fn take_durable(&mut self, ticket: Ticket) {
+    pub(crate) fn handle_durable(&mut self, ticket: Ticket) {
         self.journal.durable(ticket);
         match self.waiting.remove(&ticket) {
-            Some(Waiting::Lanes(write)) => self.lanes.durable(self.now, write),
-            Some(Waiting::Slots(record)) => self.tell_slots(slots::Input::Durable(record)),
-            Some(Waiting::Commit(slot)) => {
+            Some(AfterDurable::Lanes(write)) => self.lanes.durable(self.now, write),
+            Some(AfterDurable::Slots(record)) => self.step_slots(slots::Input::Durable(record)),
+            Some(AfterDurable::Commit(slot)) => {
                 if let Some(commit) = self.commits.get_mut(&slot) {
                     commit.is_durable = true;
                 }
                 self.release_records();
             }
-            Some(Waiting::Born) => self.repair.born(),
-            Some(Waiting::Birth) => self.announce_birth(),
-            Some(Waiting::Met { peer, nonce }) => self.has_met(peer, nonce),
+            Some(AfterDurable::Started) => self.repair.mark_started(),
+            Some(AfterDurable::DiskId) => self.announce_disk(),
+            Some(AfterDurable::PeerDisk { peer, nonce }) => self.handle_peer_disk_durable(peer, nonce),
             None => {}
         }
     }
@@ -85,58 +85,58 @@ impl Autobahn {
     /// Releases the oldest records that are not needed, and rewrites records that hold back many of them.
     pub(crate) fn release_records(&mut self) {
         let executed = self.order.slot();
-        let is_needed = |subject: &Subject| needs(&self.lanes, &self.commits, executed, subject);
-        let crowd = self.journal.crowded_by(is_needed);
+        let is_needed = |key: &RecordKey| needs(&self.lanes, &self.commits, executed, key);
+        let keys = self.journal.records_to_rewrite(is_needed);
         let released = self.journal.release(is_needed);
-        for subject in crowd {
-            if let Some(record) = self.record_of(&subject) {
-                self.persist(subject, &record, None);
+        for key in keys {
+            if let Some(record) = self.record_of(&key) {
+                self.persist(key, &record, None);
             }
         }
         self.outputs.extend(released.map(Output::ReleaseBelow));
     }
 
-    /// Returns the record to write again for a subject. Slots are too short-lived for that.
-    fn record_of(&self, subject: &Subject) -> Option<Record> {
-        match subject {
-            Subject::Born => Some(Record::Born),
-            Subject::Car(tip) => self.lanes.record(tip).map(|(car, voted)| Record::Car { car: car.signed().clone(), voted }),
-            Subject::Vote(tip) => Some(Record::Vote(*tip)),
-            Subject::Commit(slot) => {
+    /// Returns the record to write again for a key. Slots are too short-lived for that.
+    fn record_of(&self, key: &RecordKey) -> Option<Record> {
+        match key {
+            RecordKey::Started => Some(Record::Started),
+            RecordKey::Car(tip) => self.lanes.record(tip).map(|(car, voted)| Record::Car { car: car.signed().clone(), voted }),
+            RecordKey::Vote(tip) => Some(Record::Vote(*tip)),
+            RecordKey::Commit(slot) => {
                 self.commits.get(slot).map(|commit| Record::Commit((*commit.cut).clone(), commit.certificate.clone()))
             }
-            Subject::Slot(_) => None,
-            Subject::Birth => self.repair.birth().map(Record::Birth),
-            Subject::Met(peer) => self.repair.met(*peer).map(Record::Met),
-            Subject::Silence => self.repair.silence().map(Record::Silence),
+            RecordKey::Slot(_) => None,
+            RecordKey::DiskId => self.repair.disk_id().map(Record::DiskId),
+            RecordKey::PeerDisk(peer) => self.repair.peer_disk(*peer).map(Record::PeerDisk),
+            RecordKey::Abstention => self.repair.abstention().map(Record::Abstention),
         }
     }
 }
 
-/// Returns true if a restart needs the newest record of this subject.
-fn needs(lanes: &Lanes, commits: &BTreeMap<Slot, Commit>, executed: Slot, subject: &Subject) -> bool {
-    match subject {
-        Subject::Born | Subject::Birth | Subject::Met(_) | Subject::Silence => true,
-        Subject::Car(tip) | Subject::Vote(tip) => lanes.needs(tip),
-        Subject::Slot(slot) => *slot > executed && commits.get(slot).is_none_or(|commit| !commit.is_durable),
-        Subject::Commit(slot) => commits.contains_key(slot),
+/// Returns true if a restart needs the newest record of this key.
+fn needs(lanes: &Lanes, commits: &BTreeMap<Slot, Commit>, executed: Slot, key: &RecordKey) -> bool {
+    match key {
+        RecordKey::Started | RecordKey::DiskId | RecordKey::PeerDisk(_) | RecordKey::Abstention => true,
+        RecordKey::Car(tip) | RecordKey::Vote(tip) => lanes.needs(tip),
+        RecordKey::Slot(slot) => *slot > executed && commits.get(slot).is_none_or(|commit| !commit.is_durable),
+        RecordKey::Commit(slot) => commits.contains_key(slot),
     }
 }
 
-/// Contents of the records of earlier lives.
+/// Contents of the records of earlier incarnations.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct RecoveredRecords {
     pub cars: Vec<Recovered>,
     pub slots: Vec<SlotRecord>,
     pub commits: BTreeMap<Slot, Commit>,
-    /// True if there is a record that proves a life.
-    pub has_life: bool,
-    pub birth: Option<Birth>,
-    pub met: BTreeMap<ValidatorIndex, Birth>,
-    pub silence: Option<Silence>,
+    /// True if there is a record that proves an incarnation.
+    pub has_signing_record: bool,
+    pub disk_id: Option<DiskId>,
+    pub peer_disk: BTreeMap<ValidatorIndex, DiskId>,
+    pub abstention: Option<Abstention>,
 }
 
-impl Found {
+impl RecoveredRecords {
     pub fn highest_car(&self, lane: ValidatorIndex) -> Position {
         let tip = |record: &Recovered| match record {
             Recovered::Car { car, .. } => Some(car.tip()),
@@ -146,41 +146,41 @@ impl Found {
         of_lane.map(|tip| tip.position).max().unwrap_or_default()
     }
 
-    pub fn take(&mut self, record: Record, context: &Context) -> Subject {
-        self.has_life |= !matches!(record, Record::Birth(_) | Record::Met(_) | Record::Silence(_));
+    pub fn apply(&mut self, record: Record, context: &Context) -> RecordKey {
+        self.has_signing_record |= !matches!(record, Record::DiskId(_) | Record::PeerDisk(_) | Record::Abstention(_));
         match record {
-            Record::Born => Subject::Born,
+            Record::Started => RecordKey::Started,
             Record::Car { car, voted } => {
-                let car = Arc::new(NamedCar::trusted(car, context));
+                let car = Arc::new(HashedCar::trusted(car, context));
                 let tip = car.tip();
                 self.cars.push(Recovered::Car { car, voted });
-                Subject::Car(tip)
+                RecordKey::Car(tip)
             }
             Record::Vote(tip) => {
                 self.cars.push(Recovered::Vote(tip));
-                Subject::Vote(tip)
+                RecordKey::Vote(tip)
             }
             Record::Slot(record) => {
                 let slot = record.slot;
                 self.slots.push(*record);
-                Subject::Slot(slot)
+                RecordKey::Slot(slot)
             }
             Record::Commit(cut, certificate) => {
                 let slot = cut.slot;
                 self.commits.insert(slot, Commit::new(Arc::new(cut), certificate, true));
-                Subject::Commit(slot)
+                RecordKey::Commit(slot)
             }
-            Record::Birth(birth) => {
-                self.birth = Some(birth);
-                Subject::Birth
+            Record::DiskId(disk_id) => {
+                self.disk_id = Some(disk_id);
+                RecordKey::DiskId
             }
-            Record::Met(birth) => {
-                self.met.insert(birth.validator, birth);
-                Subject::Met(birth.validator)
+            Record::PeerDisk(disk_id) => {
+                self.peer_disk.insert(disk_id.validator, disk_id);
+                RecordKey::PeerDisk(disk_id.validator)
             }
-            Record::Silence(silence) => {
-                self.silence = Some(silence);
-                Subject::Silence
+            Record::Abstention(abstention) => {
+                self.abstention = Some(abstention);
+                RecordKey::Abstention
             }
         }
     }

@@ -18,7 +18,7 @@ pub struct Schedule {
 
 impl Schedule {
     pub fn new(committee: &Committee, config: &Config) -> Self {
-        Self::of(committee.size() as u64, committee.faulty() as u64, config.stable_leader)
+        Self::of(committee.size() as u64, committee.max_faulty() as u64, config.stable_leader)
     }
 
     fn of(size: u64, faulty: u64, stable: bool) -> Self {
@@ -79,7 +79,7 @@ pub fn is_justified(prepare: &SignedPrepare, digest: B256, config: &Config, comm
         (None, None) => true,
         (Some(before), Some(timeouts)) => {
             let fits = timeouts.slot == cut.slot && timeouts.view == View(before);
-            fits && select(&timeouts.reports, committee.overlap()).is_none_or(|winner| winner == digest)
+            fits && select(&timeouts.reports, committee.quorum_overlap()).is_none_or(|winner| winner == digest)
         }
         _ => false,
     };
@@ -88,7 +88,7 @@ pub fn is_justified(prepare: &SignedPrepare, digest: B256, config: &Config, comm
 
 /// Returns true if the value of a justified PREPARE is its leader's own: then its tips must be proven (C3).
 pub fn is_fresh(prepare: &SignedPrepare, committee: &Committee) -> bool {
-    let winner = |timeouts: &TimeoutQc| select(&timeouts.reports, committee.overlap());
+    let winner = |timeouts: &TimeoutQc| select(&timeouts.reports, committee.quorum_overlap());
     prepare.timeouts.as_ref().and_then(winner).is_none()
 }
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn p1_a_value_keeps_its_votes_when_it_is_proposed_again() {
+    fn p1_reproposed_value_keeps_votes() {
         // Four validators. A leads view 0, all vote x, and x is committed fast, but no correct validator learns of it.
         // The TC of view 0 from B, C, D proposes x again. D leads view 1 and shows it to B only.
         let nothing = report(None, None);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cases_of_the_rule() {
+    fn select_rule_cases() {
         let (x0, x1, y0, y1) = (Some((0, X)), Some((1, X)), Some((0, Y)), Some((1, Y)));
         let cases = [
             // 3: no value is required.
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_leads_and_faulty_neighbours_are_apart() {
+    fn leaders_rotate_and_neighbours_are_separated() {
         for size in [1u64, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 20, 50, 100] {
             let faulty = (size - 1) / 3;
             let schedule = Schedule::of(size, faulty, false);

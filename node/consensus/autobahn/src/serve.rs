@@ -1,41 +1,41 @@
 //! Responses to peers: status, cars, commits, votes and certificates that they evidently lack.
 //!
-//! **The cost of responses is limited per peer and time.** Every peer has an allowance of bytes that refills with
+//! **The cost of responses is limited per peer and time.** Every peer has a token bucket of bytes that refills with
 //! time. While it is used up, up to [`MAX_WAITING`] requests wait. So a peer that floods requests gets no more than a
 //! polite one, and neither takes anything from the others.
 
 use crate::{
     config::Config,
     engine::Autobahn,
-    message::{Message, Position, SignedCar, Slot, Standing, Tip},
+    message::{Message, Position, SignedCar, Slot, Status, Tip},
     slots,
     verify::{MAX_CARS, max_commits},
 };
-use corniche_engine::{Allowances, Rate};
+use corniche_engine::{BucketRate, TokenBuckets};
 use corniche_types::{TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Full responses ([`Config::fetch_bytes`]) per second and peer, in a small committee.
-const ANSWERS_PER_SECOND: u64 = 16;
+const RESPONSES_PER_SECOND: u64 = 16;
 /// Minimum cost of a response, in bytes.
-const LEAST: u64 = 1_024;
+const MIN_RESPONSE_COST: u64 = 1_024;
 /// Number of signature checks that cost as much as a full response.
-const CHECKS: usize = 64;
+const CHECKS_PER_RESPONSE: usize = 64;
 /// Maximum number of waiting requests per peer; further ones are dropped, and the peer repeats them.
 pub const MAX_WAITING: usize = 64;
 
-/// Waiting requests of peers, and their allowances.
+/// Waiting requests of peers, and their token buckets.
 #[derive(Default)]
 pub struct Service {
-    allowances: Allowances,
+    buckets: TokenBuckets,
     /// Only of peers with requests.
-    waiting: BTreeMap<ValidatorIndex, VecDeque<Question>>,
+    waiting: BTreeMap<ValidatorIndex, VecDeque<Request>>,
 }
 
 /// Requests of peers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Question {
-    Standing {
+pub enum Request {
+    Status {
         nonce: u64,
     },
     Cars {
@@ -49,43 +49,43 @@ pub enum Question {
     Vote {
         tip: Tip,
     },
-    Slots(slots::Question),
+    Slots(slots::Request),
 }
 
-/// Allowance for the responses to one peer: at least one full response per second.
-fn rate(config: &Config, committee_size: usize) -> Rate {
-    let answer = u64::from(config.fetch_bytes) + LEAST;
-    Rate::shared(ANSWERS_PER_SECOND * answer, answer, committee_size)
+/// Token bucket for the responses to one peer: at least one full response per second.
+fn rate(config: &Config, committee_size: usize) -> BucketRate {
+    let response = u64::from(config.fetch_bytes) + MIN_RESPONSE_COST;
+    BucketRate::shared(RESPONSES_PER_SECOND * response, response, committee_size)
 }
 
 impl Service {
     /// Time at which the next waiting request may be served.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        self.allowances.ready_at(self.waiting.keys())
+        self.buckets.ready_at(self.waiting.keys())
     }
 
     pub fn count(&self) -> usize {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// The next request of this peer, if its allowance at this rate is not used up.
-    fn next(&mut self, peer: ValidatorIndex, rate: Rate, now: TimestampMs) -> Option<Question> {
-        let waiting = self.waiting.get_mut(&peer).filter(|_| self.allowances.refill(peer, rate, now))?;
+    /// The next request of this peer, if its token bucket at this rate is not used up.
+    fn next(&mut self, peer: ValidatorIndex, rate: BucketRate, now: TimestampMs) -> Option<Request> {
+        let waiting = self.waiting.get_mut(&peer).filter(|_| self.buckets.refill(peer, rate, now))?;
         // Small responses first: a peer that fetches long histories should not miss messages about slots meanwhile.
-        let small = waiting.iter().position(|question| !matches!(question, Question::Cars { .. }));
+        let small = waiting.iter().position(|request| !matches!(request, Request::Cars { .. }));
         waiting.remove(small.unwrap_or(0))
     }
 
     fn spend(&mut self, peer: ValidatorIndex, bytes: usize) {
-        self.allowances.spend(peer, LEAST + bytes as u64);
+        self.buckets.spend(peer, MIN_RESPONSE_COST + bytes as u64);
     }
 }
 
 impl Autobahn {
-    pub(crate) fn take_question(&mut self, peer: ValidatorIndex, question: Question) {
+    pub(crate) fn handle_request(&mut self, peer: ValidatorIndex, request: Request) {
         let waiting = self.service.waiting.entry(peer).or_default();
-        if waiting.len() < MAX_WAITING && !waiting.contains(&question) {
-            waiting.push_back(question);
+        if waiting.len() < MAX_WAITING && !waiting.contains(&request) {
+            waiting.push_back(request);
         }
         self.serve(peer);
     }
@@ -98,13 +98,13 @@ impl Autobahn {
 
     fn serve(&mut self, peer: ValidatorIndex) {
         let rate = rate(&self.config, self.committee.size());
-        while let Some(question) = self.service.next(peer, rate, self.now) {
-            let bytes = match question {
-                Question::Standing { nonce } => self.answer_standing(peer, nonce),
-                Question::Cars { tip, above } => self.answer_cars(peer, tip, above),
-                Question::Commits { above } => self.answer_commits(peer, above),
-                Question::Vote { tip } => self.lanes.answer_again(&tip).map_or(0, |answer| self.send(peer, &answer)),
-                Question::Slots(question) => self.slots.answer(question).map_or(0, |answer| self.send(peer, &answer)),
+        while let Some(request) = self.service.next(peer, rate, self.now) {
+            let bytes = match request {
+                Request::Status { nonce } => self.respond_with_status(peer, nonce),
+                Request::Cars { tip, above } => self.respond_with_cars(peer, tip, above),
+                Request::Commits { above } => self.respond_with_commits(peer, above),
+                Request::Vote { tip } => self.lanes.response_to_resent(&tip).map_or(0, |response| self.send(peer, &response)),
+                Request::Slots(request) => self.slots.response(request).map_or(0, |response| self.send(peer, &response)),
             };
             self.service.spend(peer, bytes);
         }
@@ -113,36 +113,36 @@ impl Autobahn {
         }
     }
 
-    fn answer_standing(&mut self, peer: ValidatorIndex, nonce: u64) -> usize {
+    fn respond_with_status(&mut self, peer: ValidatorIndex, nonce: u64) -> usize {
         // A validator that forgot its past is no witness.
         if !self.repair.is_witness() {
             return 0;
         }
-        let standing = self.standing(peer, nonce, false);
-        let bytes = self.send(peer, &Message::Standing(standing));
+        let status = self.status(peer, nonce, false);
+        let bytes = self.send(peer, &Message::Status(status));
         // The peer's records do not contain it.
         let certificate = self.lanes.certified(peer).cloned();
-        let check = self.config.fetch_bytes as usize / CHECKS;
+        let check = self.config.fetch_bytes as usize / CHECKS_PER_RESPONSE;
         bytes + check + certificate.map_or(0, |certificate| self.send(peer, &Message::Available(certificate)))
     }
 
     /// STATUS for one peer.
-    pub(crate) fn standing(&mut self, peer: ValidatorIndex, nonce: u64, answer: bool) -> Standing {
-        let yours = if answer { None } else { self.lanes.highest_signed(peer) };
+    pub(crate) fn status(&mut self, peer: ValidatorIndex, nonce: u64, wants_response: bool) -> Status {
+        let receiver_car = if wants_response { None } else { self.lanes.highest_signed(peer) };
         let highest = |lane| self.lanes.highest(lane).map_or(Position(0), |car| car.position());
-        Standing {
+        Status {
             nonce,
-            answer,
+            wants_response,
             committed: self.commits.get(&self.slots.committed()).map(|commit| commit.certificate.clone()),
-            yours: yours.map(|car| car.signed().clone()),
+            receiver_car: receiver_car.map(|car| car.signed().clone()),
             lanes: self.committee.indices().map(highest).collect(),
-            birth: self.repair.announced().filter(|_| answer),
-            met: self.repair.met(peer).filter(|_| !answer),
+            disk_id: self.repair.announced().filter(|_| wants_response),
+            peer_disk: self.repair.peer_disk(peer).filter(|_| !wants_response),
         }
     }
 
     /// SYNC-REPLY. Certificates inside a chain add nothing to the chain, so only the tip keeps its own.
-    fn answer_cars(&mut self, peer: ValidatorIndex, tip: Tip, above: Position) -> usize {
+    fn respond_with_cars(&mut self, peer: ValidatorIndex, tip: Tip, above: Position) -> usize {
         let mut cars = self.lanes.serve(&tip, above, self.config.fetch_bytes as usize);
         cars.drain(..cars.len().saturating_sub(MAX_CARS));
         let bare = |car: &SignedCar| SignedCar { certificate: None, ..car.clone() };
@@ -154,7 +154,7 @@ impl Autobahn {
     }
 
     /// SLOT-REPLY.
-    fn answer_commits(&mut self, peer: ValidatorIndex, above: Slot) -> usize {
+    fn respond_with_commits(&mut self, peer: ValidatorIndex, above: Slot) -> usize {
         let mut room = self.config.fetch_bytes as usize;
         let mut commits = Vec::new();
         let wanted = (above.0.saturating_add(1)..=self.slots.committed().0).map(Slot);

@@ -21,7 +21,7 @@ use crate::{
         Availability, Cut, Message, Position, PrepareQc, SignedPrepare, Slot, Statement, Timeout, TimeoutQc, Tip, View, Vote,
     },
     rules::is_fresh,
-    slots::{Effect, Lanes, Question, RecordId, SlotRecord, desk::Desk, tally::Tally},
+    slots::{Effect, Lanes, RecordId, Request, SlotRecord, context::SlotContext, tally::Tally},
 };
 use corniche_engine::{Committee, Recipients};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
@@ -29,7 +29,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Number of views, from the current one on, whose votes and TIMEOUTs are kept. Validators further ahead show the way
 /// by certificate.
-const VIEWS_KEPT: u32 = 8;
+const RETAINED_VIEWS: u32 = 8;
 /// Maximum number of cuts that a slot holds only because others sent them; missing ones are requested by digest.
 const MAX_BODIES: usize = 64;
 
@@ -42,17 +42,17 @@ pub(crate) struct SlotState {
     pub entered: Option<TimeoutQc>,
     pub proposed: Option<View>,
     voted: Option<(View, B256)>,
-    prop: Option<(View, Known)>,
+    prop: Option<(View, HashedCut)>,
     conf: Option<PrepareQc>,
     /// The last record of this state.
     recorded: RecordId,
     // ---- volatile state
     /// The first PREPARE of this view, with the certificates of all its copies.
-    pub prepare: Option<(Known, SignedPrepare)>,
+    pub prepare: Option<(HashedCut, SignedPrepare)>,
     is_accused: bool,
-    are_tips_asked: bool,
+    are_tips_requested: bool,
     /// The last proposed cut, in any view: the next slot's leader compares with it (P26).
-    pub seen: Option<Arc<Cut>>,
+    pub last_proposed: Option<Arc<Cut>>,
     tallies: BTreeMap<View, Tally>,
     timeouts: BTreeMap<View, BTreeMap<ValidatorIndex, Timeout>>,
     /// Cuts from TIMEOUTs.
@@ -66,7 +66,7 @@ pub(crate) struct SlotState {
 
 /// A cut and its digest.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct HashedCut {
     pub digest: B256,
     pub cut: Arc<Cut>,
 }
@@ -85,15 +85,15 @@ pub(crate) struct Timers {
     /// The proposed cut's time is near enough to vote.
     pub early: Option<TimestampMs>,
     /// Reminds the next leader of what it may have missed (P11).
-    pub remind: Option<TimestampMs>,
+    pub forward_to_leader: Option<TimestampMs>,
     /// The leader proposes below coverage (P10).
     pub coverage: Option<TimestampMs>,
 }
 
 impl Timers {
     pub fn next(&self) -> Option<TimestampMs> {
-        let Self { view, fast, resend, fetch, early, remind, coverage } = self;
-        [view, fast, resend, fetch, early, remind, coverage].into_iter().flatten().min().copied()
+        let Self { view, fast, resend, fetch, early, forward_to_leader, coverage } = self;
+        [view, fast, resend, fetch, early, forward_to_leader, coverage].into_iter().flatten().min().copied()
     }
 }
 
@@ -124,7 +124,7 @@ impl Anchor<'_> {
 
 /// Adds the proofs of another copy of a PREPARE. Certificates and the TC are not signed, so a forwarding validator may
 /// have left some out, or replaced the TC that names this cut with one that names none. Returns the new certificates.
-fn complete(shown: &mut SignedPrepare, copy: SignedPrepare, committee: &Committee) -> Vec<Availability> {
+fn merge_proofs(shown: &mut SignedPrepare, copy: SignedPrepare, committee: &Committee) -> Vec<Availability> {
     let mut news = Vec::new();
     for certificate in copy.available.iter() {
         let lane = certificate.tip.lane;
@@ -145,10 +145,10 @@ fn complete(shown: &mut SignedPrepare, copy: SignedPrepare, committee: &Committe
 }
 
 /// C3: result of the check before a vote.
-enum Support {
+enum VoteCheck {
     Strong,
     /// These tips are neither certified nor held.
-    Lacking(Vec<Tip>),
+    MissingTips(Vec<Tip>),
     /// Its time is too far ahead until then.
     Early(TimestampMs),
     /// No vote now; perhaps later, when the anchor is known.
@@ -173,7 +173,7 @@ impl SlotState {
     /// R4: continues from the record. `digest` is that of `record.prop`.
     pub fn recovered(record: SlotRecord, digest: Option<B256>) -> Self {
         let SlotRecord { slot, view, timed_out, entered, proposed, voted, prop, conf } = record;
-        let prop = prop.zip(digest).map(|((view, cut), digest)| (view, Known { digest, cut: Arc::new(cut) }));
+        let prop = prop.zip(digest).map(|((view, cut), digest)| (view, HashedCut { digest, cut: Arc::new(cut) }));
         Self {
             slot,
             view,
@@ -181,13 +181,13 @@ impl SlotState {
             entered,
             proposed,
             voted,
-            seen: prop.as_ref().map(|(_, known)| known.cut.clone()),
+            last_proposed: prop.as_ref().map(|(_, known)| known.cut.clone()),
             prop,
             conf,
             recorded: RecordId(0),
             prepare: None,
             is_accused: false,
-            are_tips_asked: false,
+            are_tips_requested: false,
             tallies: BTreeMap::new(),
             timeouts: BTreeMap::new(),
             bodies: BTreeMap::new(),
@@ -198,8 +198,8 @@ impl SlotState {
     }
 
     /// Records the state that must survive, and sends `message` when the record is durable.
-    pub fn promise(&mut self, desk: &mut Desk, to: Recipients, message: Message) {
-        self.recorded = desk.record(SlotRecord {
+    pub fn persist_and_send(&mut self, ctx: &mut SlotContext, to: Recipients, message: Message) {
+        self.recorded = ctx.record(SlotRecord {
             slot: self.slot,
             view: self.view,
             timed_out: self.timed_out,
@@ -209,15 +209,15 @@ impl SlotState {
             prop: self.prop.as_ref().map(|(view, known)| (*view, Cut::clone(&known.cut))),
             conf: self.conf.clone(),
         });
-        desk.post_after(self.recorded, to, message);
+        ctx.send_after(self.recorded, to, message);
     }
 
     // ---- PREPARE and PREP-VOTE (C2–C4) -----------------------------------------------------------------------------
 
     /// C2: processes a justified PREPARE of its leader; `from` may have forwarded it.
-    pub fn take_prepare(
+    pub fn handle_prepare(
         &mut self,
-        desk: &mut Desk,
+        ctx: &mut SlotContext,
         lanes: &mut dyn Lanes,
         from: ValidatorIndex,
         digest: B256,
@@ -225,99 +225,99 @@ impl SlotState {
     ) {
         if let Some(timeouts) = &prepare.timeouts {
             // It carries the proof for its view (Lemma 6).
-            self.take_timed_out(desk, timeouts);
+            self.handle_timeout_qc(ctx, timeouts);
         }
         if prepare.view < self.view {
-            return self.show_the_way(desk, from, prepare.view);
+            return self.send_view_proof(ctx, from, prepare.view);
         }
         match &mut self.prepare {
             Some((first, shown)) if first.digest == digest => {
-                self.are_tips_asked = false;
-                let available = complete(shown, prepare, &desk.committee);
+                self.are_tips_requested = false;
+                let available = merge_proofs(shown, prepare, &ctx.committee);
                 available.iter().for_each(|certificate| lanes.learn(certificate)); // D7
                 if !available.is_empty() {
-                    desk.effects.push_back(Effect::Sync { cut: first.cut.clone(), available });
+                    ctx.effects.push_back(Effect::Sync { cut: first.cut.clone(), available });
                 }
             }
             Some((_, first)) if !self.is_accused => {
-                let validator = desk.schedule.leader(self.slot, self.view);
+                let validator = ctx.schedule.leader(self.slot, self.view);
                 let evidence = Box::new([first.clone(), prepare]);
-                desk.effects.push_back(Effect::Accuse { validator, evidence });
+                ctx.effects.push_back(Effect::Accuse { validator, evidence });
                 self.is_accused = true;
             }
             Some(_) => {}
             None => {
                 prepare.available.iter().for_each(|certificate| lanes.learn(certificate)); // D7
                 let cut = Arc::new(prepare.cut.clone());
-                desk.effects.push_back(Effect::Sync { cut: cut.clone(), available: prepare.available.clone() }); // Y2
-                self.seen = Some(cut.clone());
-                self.timers.remind = None;
-                if desk.leads(self.slot, self.view) {
-                    self.timers.resend = Some(desk.in_ms(desk.config.resend_ms));
+                ctx.effects.push_back(Effect::Sync { cut: cut.clone(), available: prepare.available.clone() }); // Y2
+                self.last_proposed = Some(cut.clone());
+                self.timers.forward_to_leader = None;
+                if ctx.is_leader(self.slot, self.view) {
+                    self.timers.resend = Some(ctx.in_ms(ctx.config.resend_ms));
                 }
-                self.prepare = Some((Known { digest, cut }, prepare));
+                self.prepare = Some((HashedCut { digest, cut }, prepare));
             }
         }
         // Its leader asks again, or this validator restarted and is shown the value that it voted for (R4).
         if self.voted == Some((self.view, digest)) {
-            self.repeat(desk, Question::Vote { slot: self.slot }, Self::vote_again);
+            self.repeat(ctx, Request::Vote { slot: self.slot }, Self::repeated_vote);
         }
     }
 
     /// Repeats an earlier message to the leader, which may be this validator.
-    fn repeat(&self, desk: &mut Desk, question: Question, say: impl Fn(&Self, &Desk) -> Option<Message>) {
-        let leader = desk.schedule.leader(self.slot, self.view);
-        if desk.me() != Some(leader) {
-            desk.ask(leader, question);
-        } else if let Some(message) = say(self, desk) {
-            desk.inbox.push_back(message);
+    fn repeat(&self, ctx: &mut SlotContext, request: Request, say: impl Fn(&Self, &SlotContext) -> Option<Message>) {
+        let leader = ctx.schedule.leader(self.slot, self.view);
+        if ctx.me() != Some(leader) {
+            ctx.queue_request(leader, request);
+        } else if let Some(message) = say(self, ctx) {
+            ctx.inbox.push_back(message);
         }
     }
 
     /// The vote in this view, if it was sent.
-    pub fn vote_again(&self, desk: &Desk) -> Option<Message> {
-        let (_, digest) = self.voted.filter(|(view, _)| *view == self.view && desk.is_durable(self.recorded))?;
-        self.prepared(desk, digest, self.has_voted_strongly())
+    pub fn repeated_vote(&self, ctx: &SlotContext) -> Option<Message> {
+        let (_, digest) = self.voted.filter(|(view, _)| *view == self.view && ctx.is_durable(self.recorded))?;
+        self.prepare_vote(ctx, digest, self.has_voted_strongly())
     }
 
     /// The acknowledgement in this view, if it was sent.
-    pub fn acknowledge_again(&self, desk: &Desk) -> Option<Message> {
-        let conf = self.conf.as_ref().filter(|conf| conf.view == self.view && desk.is_durable(self.recorded))?;
-        self.confirmed(desk, conf.cut)
+    pub fn repeated_ack(&self, ctx: &SlotContext) -> Option<Message> {
+        let conf = self.conf.as_ref().filter(|conf| conf.view == self.view && ctx.is_durable(self.recorded))?;
+        self.confirm_ack(ctx, conf.cut)
     }
 
     /// C4: votes for the PREPARE of this view as soon as every claim of the vote is true. One value per view (N1), none
     /// in a view that was given up (N2).
-    pub fn vote_if_ready(&mut self, desk: &mut Desk, lanes: &dyn Lanes, anchor: Anchor<'_>) {
+    pub fn vote_if_ready(&mut self, ctx: &mut SlotContext, lanes: &dyn Lanes, anchor: Anchor<'_>) {
         let Some((known, prepare)) = &self.prepare else { return };
         let voted = self.voted.filter(|(view, _)| *view == self.view).map(|(_, value)| value);
         if self.timed_out || self.has_voted_strongly() || voted.is_some_and(|value| value != known.digest) {
             return;
         }
         let known = known.clone();
-        let strong = match self.support(desk, lanes, anchor, prepare) {
-            Support::Strong => true,
-            Support::Lacking(tips) => {
-                if !std::mem::replace(&mut self.are_tips_asked, true) {
-                    let from = desk.schedule.leader(self.slot, self.view);
-                    desk.effects.extend(tips.into_iter().map(|tip| Effect::FetchTip { slot: self.slot, tip, from }));
+        let strong = match self.check_vote(ctx, lanes, anchor, prepare) {
+            VoteCheck::Strong => true,
+            VoteCheck::MissingTips(tips) => {
+                if !std::mem::replace(&mut self.are_tips_requested, true) {
+                    let from = ctx.schedule.leader(self.slot, self.view);
+                    ctx.effects.extend(tips.into_iter().map(|tip| Effect::FetchTip { slot: self.slot, tip, from }));
                 }
-                if !desk.config.weak_votes || voted.is_some() {
+                if !ctx.config.weak_votes || voted.is_some() {
                     return;
                 }
                 false
             }
-            Support::Early(until) => return self.timers.early = Some(until),
-            Support::None => return,
+            VoteCheck::Early(until) => return self.timers.early = Some(until),
+            VoteCheck::None => return,
         };
-        let Some(vote) = self.prepared(desk, known.digest, strong) else { return };
+        let Some(vote) = self.prepare_vote(ctx, known.digest, strong) else { return };
         self.voted = Some((self.view, known.digest));
         if strong {
             // P5: a weak vote is not reported in a TIMEOUT, so it cannot oblige a later view to a cut whose tips may
             // not exist.
             self.prop = Some((self.view, known));
         }
-        self.promise(desk, self.votes_go_to(desk), vote);
+        self.persist_and_send(ctx, self.vote_recipients(ctx), vote);
     }
 
     /// C3: tips without certificates count in the first view only.
@@ -326,9 +326,9 @@ impl SlotState {
     }
 
     /// Returns true if the proposal, or the value voted for, names this tip.
-    pub fn names(&self, tip: &Tip) -> bool {
+    pub fn contains_tip(&self, tip: &Tip) -> bool {
         let cuts = [self.prepare.as_ref().map(|(known, _)| known), self.prop.as_ref().map(|(_, known)| known)];
-        cuts.into_iter().flatten().any(|known| known.cut.names(tip))
+        cuts.into_iter().flatten().any(|known| known.cut.contains_tip(tip))
     }
 
     /// Returns true if a certificate may contain this validator's signature: signed statements are in memory, or
@@ -348,14 +348,14 @@ impl SlotState {
     }
 
     /// C3: checks the claims of a vote.
-    fn support(&self, desk: &Desk, lanes: &dyn Lanes, anchor: Anchor<'_>, prepare: &SignedPrepare) -> Support {
-        if !is_fresh(prepare, &desk.committee) {
+    fn check_vote(&self, ctx: &SlotContext, lanes: &dyn Lanes, anchor: Anchor<'_>, prepare: &SignedPrepare) -> VoteCheck {
+        if !is_fresh(prepare, &ctx.committee) {
             // Correct validators checked it in the view in which it was fresh.
-            return Support::Strong;
+            return VoteCheck::Strong;
         }
         let until = TimestampMs(prepare.cut.time.0.saturating_sub(MAX_CLOCK_AHEAD_MS));
-        if until > desk.now {
-            return Support::Early(until);
+        if until > ctx.now {
+            return VoteCheck::Early(until);
         }
         let is_shown = |tip: &Tip| prepare.available.iter().any(|certificate| certificate.tip == *tip);
         // The lanes know all shown certificates, and are faster to query.
@@ -365,76 +365,76 @@ impl SlotState {
             let is_parent = |parent: &Tip| parent.lane == tip.lane && parent.position.next() == tip.position;
             tip.position == Position(1) || prepare.available.iter().any(|certificate| is_parent(&certificate.tip))
         };
-        let mut lacking = Vec::new();
+        let mut missing = Vec::new();
         for tip in prepare.cut.tips.iter().filter(|tip| tip.position > anchor.position(tip.lane) && !is_certified(tip)) {
-            let is_allowed = prepare.view == View(0) && desk.may_be_optimistic(self.slot, tip.lane);
+            let is_allowed = prepare.view == View(0) && ctx.may_be_optimistic(self.slot, tip.lane);
             match anchor {
-                Anchor::Unknown => return Support::None,
-                _ if !is_allowed => return Support::None,
-                _ if lanes.vouches(tip) => {}
-                _ if has_parent(tip) => lacking.push(*tip),
-                _ => return Support::None,
+                Anchor::Unknown => return VoteCheck::None,
+                _ if !is_allowed => return VoteCheck::None,
+                _ if lanes.may_vote_strongly(tip) => {}
+                _ if has_parent(tip) => missing.push(*tip),
+                _ => return VoteCheck::None,
             }
         }
-        if lacking.is_empty() { Support::Strong } else { Support::Lacking(lacking) }
+        if missing.is_empty() { VoteCheck::Strong } else { VoteCheck::MissingTips(missing) }
     }
 
-    fn prepared(&self, desk: &Desk, cut: B256, strong: bool) -> Option<Message> {
+    fn prepare_vote(&self, ctx: &SlotContext, cut: B256, strong: bool) -> Option<Message> {
         let (slot, view) = (self.slot, self.view);
         let statement =
-            if strong { Statement::Prepared { slot, view, cut } } else { Statement::PreparedWeakly { slot, view, cut } };
-        let share = desk.share(slot, &statement)?;
-        Some(Message::Prepared { vote: Vote { slot, view, cut, share }, strong })
+            if strong { Statement::PrepareVote { slot, view, cut } } else { Statement::WeakPrepareVote { slot, view, cut } };
+        let share = ctx.share(slot, &statement)?;
+        Some(Message::PrepareVote { vote: Vote { slot, view, cut, share }, strong })
     }
 
-    fn confirmed(&self, desk: &Desk, cut: B256) -> Option<Message> {
+    fn confirm_ack(&self, ctx: &SlotContext, cut: B256) -> Option<Message> {
         let (slot, view) = (self.slot, self.view);
-        let share = desk.share(slot, &Statement::Confirmed { slot, view, cut })?;
-        Some(Message::Confirmed(Vote { slot, view, cut, share }))
+        let share = ctx.share(slot, &Statement::ConfirmAck { slot, view, cut })?;
+        Some(Message::ConfirmAck(Vote { slot, view, cut, share }))
     }
 
-    fn votes_go_to(&self, desk: &Desk) -> Recipients {
-        if desk.config.all_to_all { Recipients::All } else { Recipients::One(desk.schedule.leader(self.slot, self.view)) }
+    fn vote_recipients(&self, ctx: &SlotContext) -> Recipients {
+        if ctx.config.all_to_all { Recipients::All } else { Recipients::One(ctx.schedule.leader(self.slot, self.view)) }
     }
 
     // ---- PrepareQC and CONFIRM-ACK (C5, C6) ------------------------------------------------------------------------
 
     /// C5, at the leader; with all-to-all, at every validator.
-    pub fn take_prepared(&mut self, desk: &mut Desk, from: ValidatorIndex, vote: Vote, strong: bool) {
+    pub fn handle_prepare_vote(&mut self, ctx: &mut SlotContext, from: ValidatorIndex, vote: Vote, strong: bool) {
         let (slot, view, cut) = (self.slot, vote.view, vote.cut);
-        if !self.counts_votes(desk, view) {
+        if !self.counts_votes(ctx, view) {
             return;
         }
         let tally = self.tallies.entry(view).or_default();
-        if !tally.add_prepared(from, vote, strong) {
+        if !tally.add_prepare_vote(from, vote, strong) {
             return;
         }
-        let quorum_since = tally.certificate.as_ref().map_or(desk.now, |(_, since)| *since);
+        let quorum_since = tally.certificate.as_ref().map_or(ctx.now, |(_, since)| *since);
         // Also after CONFIRM was sent.
-        if let Some(commit) = desk.config.fast_path.then(|| tally.fast_certificate(desk, slot, view, cut)).flatten() {
-            desk.fast_complete(desk.now.0 - quorum_since.0);
-            return desk.announce(commit);
+        if let Some(commit) = ctx.config.fast_path.then(|| tally.fast_certificate(ctx, slot, view, cut)).flatten() {
+            ctx.fast_complete(ctx.now.0 - quorum_since.0);
+            return ctx.announce_commit(commit);
         }
         if tally.certificate.is_some() {
             return;
         }
-        let Some(certificate) = tally.prepare_certificate(desk, slot, view, cut) else { return };
-        tally.certificate = Some((certificate.clone(), desk.now));
-        if desk.config.all_to_all {
+        let Some(certificate) = tally.prepare_certificate(ctx, slot, view, cut) else { return };
+        tally.certificate = Some((certificate.clone(), ctx.now));
+        if ctx.config.all_to_all {
             // Every validator makes the certificate from the votes.
-            desk.inbox.push_back(Message::Confirm(certificate));
-        } else if let Some(wait) = desk.fast_wait().filter(|_| view == self.view) {
-            self.timers.fast = Some(desk.in_ms(wait));
+            ctx.inbox.push_back(Message::Confirm(certificate));
+        } else if let Some(wait) = ctx.fast_wait().filter(|_| view == self.view) {
+            self.timers.fast = Some(ctx.in_ms(wait));
         } else {
-            desk.post(Recipients::All, Message::Confirm(certificate));
+            ctx.send(Recipients::All, Message::Confirm(certificate));
         }
     }
 
     /// C6. Requires neither an own vote for it nor its cut (P25).
-    pub fn take_confirm(&mut self, desk: &mut Desk, certificate: PrepareQc) {
+    pub fn handle_confirm(&mut self, ctx: &mut SlotContext, certificate: PrepareQc) {
         if certificate.view > self.view {
             // n − f validators are in that view.
-            self.enter(desk, certificate.view);
+            self.enter_view(ctx, certificate.view);
         }
         if certificate.view < self.view || self.timed_out {
             return;
@@ -442,85 +442,85 @@ impl SlotState {
         if let Some(conf) = self.conf.as_ref().filter(|conf| conf.view == certificate.view) {
             // N1: repeats the acknowledgement of that value only, for any of its certificates.
             if conf.cut == certificate.cut {
-                self.repeat(desk, Question::Acknowledgement { slot: self.slot }, Self::acknowledge_again);
+                self.repeat(ctx, Request::Acknowledgement { slot: self.slot }, Self::repeated_ack);
             }
             return;
         }
-        let Some(vote) = self.confirmed(desk, certificate.cut) else { return };
+        let Some(vote) = self.confirm_ack(ctx, certificate.cut) else { return };
         self.conf = Some(certificate);
-        self.promise(desk, self.votes_go_to(desk), vote);
+        self.persist_and_send(ctx, self.vote_recipients(ctx), vote);
     }
 
     /// C7, at the leader; with all-to-all, at every validator.
-    pub fn take_confirmed(&mut self, desk: &mut Desk, from: ValidatorIndex, vote: Vote) {
+    pub fn handle_confirm_ack(&mut self, ctx: &mut SlotContext, from: ValidatorIndex, vote: Vote) {
         let (slot, view, cut) = (self.slot, vote.view, vote.cut);
-        if !self.counts_votes(desk, view) {
+        if !self.counts_votes(ctx, view) {
             return;
         }
         let tally = self.tallies.entry(view).or_default();
-        if tally.add_confirmed(from, vote)
-            && let Some(commit) = tally.slow_certificate(desk, slot, view, cut)
+        if tally.add_confirm_ack(from, vote)
+            && let Some(commit) = tally.slow_certificate(ctx, slot, view, cut)
         {
-            desk.announce(commit);
+            ctx.announce_commit(commit);
         }
     }
 
-    fn counts_votes(&self, desk: &Desk, view: View) -> bool {
-        let me_too = desk.config.all_to_all && desk.me().is_some();
-        self.is_near(view) && (me_too || desk.leads(self.slot, view))
+    fn counts_votes(&self, ctx: &SlotContext, view: View) -> bool {
+        let me_too = ctx.config.all_to_all && ctx.me().is_some();
+        self.is_near(view) && (me_too || ctx.is_leader(self.slot, view))
     }
 
     fn is_near(&self, view: View) -> bool {
-        view.0.checked_sub(self.view.0).is_some_and(|ahead| ahead < VIEWS_KEPT)
+        view.0.checked_sub(self.view.0).is_some_and(|ahead| ahead < RETAINED_VIEWS)
     }
 
     // ---- timers ----------------------------------------------------------------------------------------------------
 
-    pub fn take_deadline(&mut self, desk: &mut Desk) {
-        due(&mut self.timers.early, desk.now); // The vote is checked again after every input.
-        if due(&mut self.timers.view, desk.now) {
-            self.give_up(desk);
+    pub fn handle_deadline(&mut self, ctx: &mut SlotContext) {
+        due(&mut self.timers.early, ctx.now); // The vote is checked again after every input.
+        if due(&mut self.timers.view, ctx.now) {
+            self.time_out(ctx);
         }
-        if due(&mut self.timers.fast, desk.now) {
-            desk.fast_missed();
-            self.send_confirm(desk, Recipients::All);
+        if due(&mut self.timers.fast, ctx.now) {
+            ctx.fast_missed();
+            self.send_confirm(ctx, Recipients::All);
         }
-        if due(&mut self.timers.resend, desk.now) {
-            self.resend(desk);
+        if due(&mut self.timers.resend, ctx.now) {
+            self.resend(ctx);
         }
-        if due(&mut self.timers.fetch, desk.now) {
-            self.fetch_wanted(desk);
+        if due(&mut self.timers.fetch, ctx.now) {
+            self.fetch_wanted(ctx);
         }
     }
 
     /// P12: resends everything that waits for others.
-    fn resend(&mut self, desk: &mut Desk) {
-        self.send_open(desk, Recipients::All);
-        self.timers.resend = Some(desk.in_ms(desk.config.resend_ms));
+    fn resend(&mut self, ctx: &mut SlotContext) {
+        self.send_pending(ctx, Recipients::All);
+        self.timers.resend = Some(ctx.in_ms(ctx.config.resend_ms));
     }
 
     /// Sends all messages that wait for a response.
-    pub fn send_open(&self, desk: &mut Desk, to: Recipients) {
-        if let Some(timeout) = self.timed_out.then(|| self.timeout(desk)).flatten() {
-            desk.post_after(self.recorded, to, timeout);
-        } else if let Some((_, prepare)) = self.prepare.as_ref().filter(|_| desk.leads(self.slot, self.view)) {
-            desk.post(to, Message::Prepare(prepare.clone()));
+    pub fn send_pending(&self, ctx: &mut SlotContext, to: Recipients) {
+        if let Some(timeout) = self.timed_out.then(|| self.timeout(ctx)).flatten() {
+            ctx.send_after(self.recorded, to, timeout);
+        } else if let Some((_, prepare)) = self.prepare.as_ref().filter(|_| ctx.is_leader(self.slot, self.view)) {
+            ctx.send(to, Message::Prepare(prepare.clone()));
             if self.timers.fast.is_none() {
-                self.send_confirm(desk, to);
+                self.send_confirm(ctx, to);
             }
         }
     }
 
-    fn send_confirm(&self, desk: &mut Desk, to: Recipients) {
+    fn send_confirm(&self, ctx: &mut SlotContext, to: Recipients) {
         if let Some((certificate, _)) = self.tallies.get(&self.view).and_then(|tally| tally.certificate.clone()) {
-            desk.post(to, Message::Confirm(certificate));
+            ctx.send(to, Message::Confirm(certificate));
         }
     }
 
     /// Upper bound of [`SlotState::footprint`]: a vote and an acknowledgement of every validator in the kept views,
     /// their TIMEOUTs, and messages that wait for records.
-    pub fn most_held(committee_size: usize) -> usize {
-        1 + VIEWS_KEPT as usize * 3 * (committee_size + 1) + MAX_BODIES + 1 + 64
+    pub fn max_footprint(committee_size: usize) -> usize {
+        1 + RETAINED_VIEWS as usize * 3 * (committee_size + 1) + MAX_BODIES + 1 + 64
     }
 
     /// Number of held items that must stay bounded.

@@ -15,11 +15,11 @@ use crate::{
     config::Config,
     keys::{Share, Signatures},
     message::{
-        Availability, Birth, Car, CommitKind, CommitQc, Context, Cut, Message, NamedCar, Position, PrepareQc, Proof, SignedCar,
-        SignedPrepare, Slot, Standing, Statement, Timeout, TimeoutQc, Tip, View, Vote,
+        Availability, Car, CommitKind, CommitQc, Context, Cut, DiskId, HashedCar, Message, Position, PrepareQc, Proof,
+        SignedCar, SignedPrepare, Slot, Statement, Status, Timeout, TimeoutQc, Tip, View, Vote,
     },
     rules::Schedule,
-    seals::GoodSeals,
+    seal_cache::SealCache,
 };
 use borsh::BorshDeserialize;
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
@@ -44,7 +44,7 @@ const READ_US: u64 = 5;
 const READ_BYTES_PER_US: u64 = 512;
 /// Minimum bytes per signature, with its data: an ed25519 signature; or a tip with its certificate's signers and BLS
 /// sum.
-const LEAST_SIGNED: usize = 64;
+const MIN_SIGNED_BYTES: usize = 64;
 
 /// Number of commits of one response that are checked; their signatures take a few dozen milliseconds at most.
 pub fn max_commits(config: &Config, committee: &Committee) -> usize {
@@ -60,14 +60,14 @@ pub struct AutobahnVerifier {
     context: Context,
     schedule: Schedule,
     signatures: Arc<dyn Signatures>,
-    seals: GoodSeals,
+    seals: SealCache,
 }
 
 /// A peer's message after all stateless checks.
 #[derive(Clone, Debug)]
 pub enum Checked {
-    Car(Arc<NamedCar>),
-    Held {
+    Car(Arc<HashedCar>),
+    CarVote {
         tip: Tip,
         share: Share,
     },
@@ -83,9 +83,9 @@ pub enum Checked {
     },
     /// A message about slots.
     Slots(Box<Message>),
-    Standing {
-        standing: Box<Standing>,
-        yours: Option<Arc<NamedCar>>,
+    Status {
+        status: Box<Status>,
+        receiver_car: Option<Arc<HashedCar>>,
     },
     FetchCommits {
         above: Slot,
@@ -99,15 +99,15 @@ impl Verifier for AutobahnVerifier {
     fn cost(&self, bytes: &[u8]) -> u64 {
         // The version, then the kind.
         let kind = bytes.get(1).copied().unwrap_or_default();
-        let signed = bytes.len() / LEAST_SIGNED + 1;
+        let signed = bytes.len() / MIN_SIGNED_BYTES + 1;
         let size = self.committee.size();
         let checks = match kind {
             Message::CARS => return READ_US,
             Message::CAR => signed.min(size + 1),
-            Message::STANDING => signed.min(2 * size + 3),
+            Message::STATUS => signed.min(2 * size + 3),
             Message::COMMITS => signed.min(MAX_COMMIT_CHECKS + size),
             // A sum over different statements takes one pairing for each, and these may be short.
-            Message::PREPARE | Message::TIMED_OUT if self.config.bls => signed + size,
+            Message::PREPARE | Message::TIMEOUT_QC if self.config.bls => signed + size,
             _ if self.config.bls && self.config.weak_votes => signed + size,
             _ => signed,
         };
@@ -130,36 +130,36 @@ fn head_of_cars(bytes: &Bytes) -> Result<(Tip, u32), String> {
     BorshDeserialize::deserialize(&mut body).map_err(|error| error.to_string())
 }
 
-fn must(holds: bool, otherwise: impl FnOnce() -> String) -> Checks {
-    if holds { Ok(()) } else { Err(otherwise()) }
+fn ensure(holds: bool, error: impl FnOnce() -> String) -> Checks {
+    if holds { Ok(()) } else { Err(error()) }
 }
 
 impl AutobahnVerifier {
     pub fn new(config: Config, committee: Committee, signatures: Arc<dyn Signatures>) -> Self {
         let (context, schedule) = (Context::new(&committee), Schedule::new(&committee, &config));
-        let seals = GoodSeals::new(committee.size());
+        let seals = SealCache::new(committee.size());
         Self { config, committee, context, schedule, signatures, seals }
     }
 
     fn check(&self, from: ValidatorIndex, bytes: &Bytes) -> Result<Checked, String> {
-        must(self.committee.member(from).is_some(), || format!("validator {from} is not in the committee"))?;
+        ensure(self.committee.member(from).is_some(), || format!("validator {from} is not in the committee"))?;
         let limit = self.config.max_message_bytes(self.committee.size());
-        must(bytes.len() <= limit, || format!("message of {} bytes, at most {limit}", bytes.len()))?;
+        ensure(bytes.len() <= limit, || format!("message: expected at most {limit} bytes, got {}", bytes.len()))?;
         if bytes.starts_with(&[wire::VERSION, Message::CARS]) {
             return self.check_tip_of_cars(bytes);
         }
         match decode(bytes)? {
             Message::Car(car) => {
-                must(car.car.lane == from, || format!("a car of lane {} from validator {from}", car.car.lane))?;
-                must(car.certificate.is_some() || car.car.position.0 <= self.config.cars_ahead, || {
-                    "D1: no certificate".into()
+                ensure(car.car.lane == from, || format!("car: got lane {}, expected {from}, the sender's", car.car.lane))?;
+                ensure(car.certificate.is_some() || car.car.position.0 <= self.config.cars_ahead, || {
+                    "D1: car without a certificate".into()
                 })?;
                 Ok(Checked::Car(self.check_car(car)?))
             }
-            Message::Held { tip, share } => {
+            Message::CarVote { tip, share } => {
                 self.check_tip(&tip)?;
-                self.check_share(from, &Statement::Held(tip), &share)?;
-                Ok(Checked::Held { tip, share })
+                self.check_share(from, &Statement::CarVote(tip), &share)?;
+                Ok(Checked::CarVote { tip, share })
             }
             Message::Available(certificate) => {
                 self.check_availability(&certificate)?;
@@ -169,7 +169,7 @@ impl AutobahnVerifier {
                 self.check_tip(&tip)?;
                 Ok(Checked::FetchCars { tip, above })
             }
-            Message::Standing(standing) => self.check_standing(from, standing),
+            Message::Status(status) => self.check_status(from, status),
             Message::FetchCommits { above } => Ok(Checked::FetchCommits { above }),
             Message::Commits(commits) => self.check_commits(commits),
             about_slots => {
@@ -182,56 +182,56 @@ impl AutobahnVerifier {
     fn check_about_slots(&self, from: ValidatorIndex, message: &Message) -> Checks {
         match message {
             Message::Prepare(prepare) => self.check_prepare(prepare),
-            Message::Prepared { vote, strong } => {
+            Message::PrepareVote { vote, strong } => {
                 self.check_vote(from, vote, prepared(vote.slot, vote.view, vote.cut, !strong))
             }
             Message::Confirm(certificate) => self.check_prepare_qc(certificate),
-            Message::Confirmed(vote) => {
+            Message::ConfirmAck(vote) => {
                 let Vote { slot, view, cut, .. } = *vote;
-                self.check_vote(from, vote, Statement::Confirmed { slot, view, cut })
+                self.check_vote(from, vote, Statement::ConfirmAck { slot, view, cut })
             }
             Message::Commit(certificate) => self.check_commit_qc(certificate),
             Message::Timeout(timeout) => self.check_timeout(from, timeout),
-            Message::TimedOut(certificate) => self.check_timeout_qc(certificate),
+            Message::TimeoutQc(certificate) => self.check_timeout_qc(certificate),
             Message::FetchCut { slot, .. } => self.check_slot(*slot),
             Message::Cut(cut) => self.check_cut(cut),
-            _ => Err("no message about slots".into()),
+            _ => Err("unexpected kind of message".into()),
         }
     }
 
     // ---- lanes ---------------------------------------------------------------------------------------------------------
 
     fn check_tip(&self, tip: &Tip) -> Checks {
-        must(self.committee.member(tip.lane).is_some(), || format!("lane {} has no owner", tip.lane))?;
-        must((1..=MAX_NUMBER).contains(&tip.position.0), || format!("position {} of a car", tip.position.0))
+        ensure(self.committee.member(tip.lane).is_some(), || format!("lane {} has no owner", tip.lane))?;
+        ensure((1..=MAX_NUMBER).contains(&tip.position.0), || format!("car position {} is out of range", tip.position.0))
     }
 
-    fn check_car(&self, signed: SignedCar) -> Result<Arc<NamedCar>, String> {
+    fn check_car(&self, signed: SignedCar) -> Result<Arc<HashedCar>, String> {
         let car = self.check_unsigned(signed)?;
         // Last, because it is expensive.
         let good = self.signatures.verify(car.lane(), &car.tip().digest, &car.signed().signature);
-        must(good, || format!("bad signature on {:?}", car.tip()))?;
+        ensure(good, || format!("bad signature on {:?}", car.tip()))?;
         Ok(Arc::new(car))
     }
 
     /// Checks everything about a car except its own signature.
-    fn check_unsigned(&self, signed: SignedCar) -> Result<NamedCar, String> {
+    fn check_unsigned(&self, signed: SignedCar) -> Result<HashedCar, String> {
         let Car { lane, position, parent, batch } = &signed.car;
         let limit = self.config.batch_bytes as usize;
-        must(batch.len() <= limit, || format!("batch of {} bytes, at most {limit}", batch.len()))?;
+        ensure(batch.len() <= limit, || format!("batch: expected at most {limit} bytes, got {}", batch.len()))?;
         self.check_tip(&Tip { lane: *lane, position: *position, digest: *parent })?;
-        must(position.0 > 1 || *parent == self.context.lane_start(*lane), || {
-            "the first car's parent is the lane's start".into()
+        ensure(position.0 > 1 || *parent == self.context.lane_start(*lane), || {
+            "first car: expected the lane's start as its parent".into()
         })?;
         if let Some(certificate) = &signed.certificate {
             let below = certificate.tip.position;
             let fits = certificate.tip.lane == *lane && below < *position && position.0 - below.0 <= self.config.cars_ahead;
-            must(fits, || format!("a car at {position:?} with a certificate of {:?}", certificate.tip))?;
+            ensure(fits, || format!("car at {position:?}: certificate of {:?} is out of range", certificate.tip))?;
             let names_parent = below.next() < *position || certificate.tip.digest == *parent;
-            must(names_parent, || "the certificate is of another car than the parent".into())?;
+            ensure(names_parent, || "car: expected a certificate of its parent".into())?;
             self.check_availability(certificate)?;
         }
-        Ok(NamedCar::trusted(signed, &self.context))
+        Ok(HashedCar::trusted(signed, &self.context))
     }
 
     /// SYNC-REPLY: reads the tip only. Ten thousand cars take ten milliseconds to decode and hash, also if nobody
@@ -243,40 +243,42 @@ impl AutobahnVerifier {
     }
 
     /// Reads a requested response, [`Checked::Cars`]: a chain of at most `most` cars that ends at its tip, or nothing. The
-    /// hashes are checked; [`crate::Lanes::take_cars`] checks signatures where they do not suffice.
-    pub fn read_cars(&self, unread: &Bytes, most: usize) -> Result<Vec<Arc<NamedCar>>, String> {
+    /// hashes are checked; [`crate::Lanes::handle_cars`] checks signatures where they do not suffice.
+    pub fn read_cars(&self, unread: &Bytes, most: usize) -> Result<Vec<Arc<HashedCar>>, String> {
         let (_, count) = head_of_cars(unread)?;
-        must(count as usize <= most, || format!("{count} cars, at most {most}"))?;
+        ensure(count as usize <= most, || format!("{count} cars, at most {most}"))?;
         let Message::Cars { tip, mut cars } = decode(unread)? else { return Err("no cars".into()) };
         // Inside a chain, certificates add nothing to the chain.
         cars.iter_mut().rev().skip(1).for_each(|car| car.certificate = None);
         let named = |car| self.check_unsigned(car).map(Arc::new);
         let cars = cars.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
         let chained = cars.windows(2).all(|pair| pair[1].parent() == pair[0].tip());
-        must(chained && cars.last().is_none_or(|last| last.tip() == tip), || "cars that are no chain up to their tip".into())?;
+        ensure(chained && cars.last().is_none_or(|last| last.tip() == tip), || {
+            "cars do not form a chain up to their tip".into()
+        })?;
         Ok(cars)
     }
 
     /// f + 1 signers: one of them is correct and holds the car with its history.
     fn check_availability(&self, certificate: &Availability) -> Checks {
         self.check_tip(&certificate.tip)?;
-        let statement = Statement::Held(certificate.tip);
-        self.check_proof(&certificate.proof, self.committee.validity(), |_| statement)
+        let statement = Statement::CarVote(certificate.tip);
+        self.check_proof(&certificate.proof, self.committee.validity_threshold(), |_| statement)
     }
 
     // ---- shares and proofs ----------------------------------------------------------------------------------------------
 
     fn check_share(&self, signer: ValidatorIndex, statement: &Statement, share: &Share) -> Checks {
         let digest = self.context.statement(statement);
-        must(self.signatures.verify_share(signer, &digest, share), || format!("bad share of validator {signer}"))
+        ensure(self.signatures.verify_share(signer, &digest, share), || format!("bad share of validator {signer}"))
     }
 
     /// Checks that at least `least` distinct members signed `statement` of their index in the list.
     fn check_proof(&self, proof: &Proof, least: usize, statement: impl Fn(usize) -> Statement) -> Checks {
         let signers = &proof.signers;
         let known = signers.iter().all(|signer| self.committee.member(*signer).is_some());
-        must(known && signers.is_sorted_by(|a, b| a < b), || "signers are distinct members in ascending order".into())?;
-        must(signers.len() >= least, || format!("{} signers, at least {least}", signers.len()))?;
+        ensure(known && signers.is_sorted_by(|a, b| a < b), || "signers: expected distinct members in ascending order".into())?;
+        ensure(signers.len() >= least, || format!("signers: expected at least {least}, got {}", signers.len()))?;
         // Usually all signed the same statement, which is then hashed once.
         let mut last = None;
         let mut digest = |statement: Statement| match last {
@@ -284,24 +286,24 @@ impl AutobahnVerifier {
             _ => last.insert((statement, self.context.statement(&statement))).1,
         };
         let signed: Vec<_> = signers.iter().enumerate().map(|(place, signer)| (*signer, digest(statement(place)))).collect();
-        let good = self.seals.is_good(&signed, &proof.seal, || self.signatures.verify_seal(&signed, &proof.seal));
-        must(good, || "bad seal".into())
+        let good = self.seals.is_valid(&signed, &proof.seal, || self.signatures.verify_seal(&signed, &proof.seal));
+        ensure(good, || "bad seal".into())
     }
 
     // ---- slots ---------------------------------------------------------------------------------------------------------
 
     fn check_slot(&self, slot: Slot) -> Checks {
-        must((1..=MAX_NUMBER).contains(&slot.0), || format!("slot {}", slot.0))
+        ensure((1..=MAX_NUMBER).contains(&slot.0), || format!("slot {} is out of range", slot.0))
     }
 
     fn check_cut(&self, cut: &Cut) -> Checks {
         self.check_slot(cut.slot)?;
-        must(cut.tips.len() == self.committee.size(), || format!("a cut of {} lanes", cut.tips.len()))?;
-        must(cut.time.0 <= MAX_NUMBER, || format!("time {}", cut.time.0))?;
+        ensure(cut.tips.len() == self.committee.size(), || format!("cut: expected one tip per lane, got {}", cut.tips.len()))?;
+        ensure(cut.time.0 <= MAX_NUMBER, || format!("cut: time {} is out of range", cut.time.0))?;
         for (lane, tip) in self.committee.indices().zip(&cut.tips) {
-            must(tip.lane == lane, || format!("lane {} in the place of lane {lane}", tip.lane))?;
+            ensure(tip.lane == lane, || format!("cut: got lane {}, expected lane {lane}", tip.lane))?;
             if tip.position == Position(0) {
-                must(*tip == self.context.start(lane), || format!("lane {lane} does not start there"))?;
+                ensure(*tip == self.context.start(lane), || format!("cut: wrong start of lane {lane}"))?;
             } else {
                 self.check_tip(tip)?;
             }
@@ -314,13 +316,15 @@ impl AutobahnVerifier {
         self.check_cut(cut)?;
         let leader = self.schedule.leader(cut.slot, *view);
         let digest = self.context.prepare(cut.slot, *view, self.context.cut(cut));
-        must(self.signatures.verify(leader, &digest, signature), || format!("not signed by its leader, {leader}"))?;
-        must(available.is_sorted_by(|a, b| a.tip.lane < b.tip.lane), || "certificates are in the order of lanes".into())?;
+        ensure(self.signatures.verify(leader, &digest, signature), || format!("PREPARE: bad signature of leader {leader}"))?;
+        ensure(available.is_sorted_by(|a, b| a.tip.lane < b.tip.lane), || {
+            "PREPARE: expected certificates in the order of lanes".into()
+        })?;
         for certificate in available {
             self.check_availability(certificate)?;
             let tip = cut.tips[certificate.tip.lane.as_usize()];
             let fits = certificate.tip == tip || certificate.tip.position.next() == tip.position;
-            must(fits, || format!("a certificate of {:?} beside {tip:?}", certificate.tip))?;
+            ensure(fits, || format!("PREPARE: certificate of {:?} does not fit {tip:?}", certificate.tip))?;
         }
         previous.as_ref().map_or(Ok(()), |previous| self.check_commit_qc(previous))?;
         timeouts.as_ref().map_or(Ok(()), |timeouts| self.check_timeout_qc(timeouts))
@@ -335,9 +339,11 @@ impl AutobahnVerifier {
         let PrepareQc { slot, view, cut, weak, proof } = certificate;
         self.check_slot(*slot)?;
         let listed = weak.is_sorted_by(|a, b| a < b) && weak.iter().all(|signer| proof.signers.contains(signer));
-        must(listed && (self.config.weak_votes || weak.is_empty()), || "weak voters who did not vote".into())?;
+        ensure(listed && (self.config.weak_votes || weak.is_empty()), || {
+            "weak voters: expected signers of the certificate".into()
+        })?;
         let strong = proof.signers.len() - weak.len();
-        must(strong >= self.committee.validity(), || format!("P5: {strong} strong votes"))?;
+        ensure(strong >= self.committee.validity_threshold(), || format!("P5: too few strong votes, {strong}"))?;
         let statement = |place: usize| prepared(*slot, *view, *cut, weak.contains(&proof.signers[place]));
         self.check_proof(proof, self.committee.quorum(), statement)
     }
@@ -349,7 +355,7 @@ impl AutobahnVerifier {
         self.check_slot(slot)?;
         match kind {
             CommitKind::Fast => self.check_proof(proof, self.committee.size(), |_| prepared(slot, view, cut, false)),
-            CommitKind::Slow => self.check_proof(proof, self.committee.quorum(), |_| Statement::Confirmed { slot, view, cut }),
+            CommitKind::Slow => self.check_proof(proof, self.committee.quorum(), |_| Statement::ConfirmAck { slot, view, cut }),
         }
     }
 
@@ -357,15 +363,17 @@ impl AutobahnVerifier {
         let Timeout { slot, view, report, share, confirmed, cuts } = timeout;
         let (slot, view, report) = (*slot, *view, *report);
         self.check_slot(slot)?;
-        self.check_share(from, &Statement::TimedOut { slot, view, report }, share)?;
+        self.check_share(from, &Statement::Timeout { slot, view, report }, share)?;
         let views = [report.confirmed, report.voted].into_iter().flatten();
-        must(views.clone().all(|(reported, _)| reported <= view), || "a report of a later view".into())?;
+        ensure(views.clone().all(|(reported, _)| reported <= view), || "report of a later view".into())?;
         self.check_confirmed(slot, report.confirmed, confirmed.as_ref())?;
-        must(cuts.len() <= 2, || format!("{} cuts, at most 2", cuts.len()))?;
+        ensure(cuts.len() <= 2, || format!("cuts: expected at most 2, got {}", cuts.len()))?;
         for cut in cuts {
             self.check_cut(cut)?;
             let digest = self.context.cut(cut);
-            must(cut.slot == slot && views.clone().any(|(_, value)| value == digest), || "a cut not reported".into())?;
+            ensure(cut.slot == slot && views.clone().any(|(_, value)| value == digest), || {
+                "cut that the report does not name".into()
+            })?;
         }
         Ok(())
     }
@@ -374,10 +382,10 @@ impl AutobahnVerifier {
         let TimeoutQc { slot, view, reports, proof, confirmed } = certificate;
         let (slot, view) = (*slot, *view);
         self.check_slot(slot)?;
-        must(reports.len() == proof.signers.len(), || "a report of each signer".into())?;
+        ensure(reports.len() == proof.signers.len(), || "reports: expected one per signer".into())?;
         let mut views = reports.iter().flat_map(|report| [report.confirmed, report.voted]).flatten();
-        must(views.all(|(reported, _)| reported <= view), || "a report of a later view".into())?;
-        self.check_proof(proof, self.committee.quorum(), |place| Statement::TimedOut { slot, view, report: reports[place] })?;
+        ensure(views.all(|(reported, _)| reported <= view), || "report of a later view".into())?;
+        self.check_proof(proof, self.committee.quorum(), |place| Statement::Timeout { slot, view, report: reports[place] })?;
         let highest = reports.iter().filter_map(|report| report.confirmed).max();
         self.check_confirmed(slot, highest, confirmed.as_ref())
     }
@@ -385,34 +393,40 @@ impl AutobahnVerifier {
     /// Checks that `shown` is exactly the certificate named in the report.
     fn check_confirmed(&self, slot: Slot, named: Option<(View, corniche_types::B256)>, shown: Option<&PrepareQc>) -> Checks {
         let shown_name = shown.map(|shown| (shown.view, shown.cut));
-        must(named == shown_name && shown.is_none_or(|shown| shown.slot == slot), || "not the certificate reported".into())?;
+        ensure(named == shown_name && shown.is_none_or(|shown| shown.slot == slot), || {
+            "certificate that the report does not name".into()
+        })?;
         shown.map_or(Ok(()), |shown| self.check_prepare_qc(shown))
     }
 
     // ---- catching up ---------------------------------------------------------------------------------------------------
 
-    fn check_standing(&self, from: ValidatorIndex, mut standing: Standing) -> Result<Checked, String> {
-        must(standing.lanes.len() == self.committee.size(), || format!("the standing of {} lanes", standing.lanes.len()))?;
-        standing.committed.as_ref().map_or(Ok(()), |committed| self.check_commit_qc(committed))?;
-        must(standing.birth.is_none_or(|birth| birth.validator == from), || "the birth of somebody else".into())?;
-        for birth in [standing.birth, standing.met].into_iter().flatten() {
-            let Birth { validator, disk, signature } = birth;
-            must(self.committee.member(validator).is_some(), || format!("the birth of {validator}, who is no member"))?;
-            let good = self.signatures.verify(validator, &self.context.birth(validator, disk), &signature);
-            must(good, || format!("bad signature on the birth of {validator}"))?;
+    fn check_status(&self, from: ValidatorIndex, mut status: Status) -> Result<Checked, String> {
+        ensure(status.lanes.len() == self.committee.size(), || {
+            format!("status: expected one position per lane, got {}", status.lanes.len())
+        })?;
+        status.committed.as_ref().map_or(Ok(()), |committed| self.check_commit_qc(committed))?;
+        ensure(status.disk_id.is_none_or(|disk_id| disk_id.validator == from), || "status: disk of another validator".into())?;
+        for disk_id in [status.disk_id, status.peer_disk].into_iter().flatten() {
+            let DiskId { validator, disk, signature } = disk_id;
+            ensure(self.committee.member(validator).is_some(), || {
+                format!("status: disk of {validator}, which is not in the committee")
+            })?;
+            let good = self.signatures.verify(validator, &self.context.disk_id(validator, disk), &signature);
+            ensure(good, || format!("bad signature on the disk of {validator}"))?;
         }
-        let yours = standing.yours.take().map(|car| self.check_car(car)).transpose()?;
-        Ok(Checked::Standing { standing: Box::new(standing), yours })
+        let receiver_car = status.receiver_car.take().map(|car| self.check_car(car)).transpose()?;
+        Ok(Checked::Status { status: Box::new(status), receiver_car })
     }
 
     fn check_commits(&self, mut commits: Vec<(Cut, CommitQc)>) -> Result<Checked, String> {
-        must(commits.len() <= MAX_COMMITS, || format!("{} commits, at most {MAX_COMMITS}", commits.len()))?;
+        ensure(commits.len() <= MAX_COMMITS, || format!("commits: expected at most {MAX_COMMITS}, got {}", commits.len()))?;
         // They ascend, and a peer that lacks the rest requests it.
         commits.truncate(max_commits(&self.config, &self.committee));
         for (cut, certificate) in &commits {
             self.check_cut(cut)?;
             let named = certificate.slot == cut.slot && certificate.cut == self.context.cut(cut);
-            must(named, || "a certificate of another cut".into())?;
+            ensure(named, || "certificate of another cut".into())?;
             self.check_commit_qc(certificate)?;
         }
         Ok(Checked::Commits(commits))
@@ -420,5 +434,5 @@ impl AutobahnVerifier {
 }
 
 fn prepared(slot: Slot, view: View, cut: corniche_types::B256, weak: bool) -> Statement {
-    if weak { Statement::PreparedWeakly { slot, view, cut } } else { Statement::Prepared { slot, view, cut } }
+    if weak { Statement::WeakPrepareVote { slot, view, cut } } else { Statement::PrepareVote { slot, view, cut } }
 }

@@ -248,7 +248,7 @@ fn violation(model: Model, views: u32) -> Vec<State> {
 // ---- tests -------------------------------------------------------------------------------------------------------------
 
 #[test]
-fn the_rule_never_splits_a_slot() {
+fn select_rule_is_safe() {
     for (n, views) in [(4, 3), (4, 5), (5, 3), (6, 3)] {
         let states = Model::new(n, select).explore(views);
         println!("n = {n}, {views} views: {states:?} states");
@@ -257,13 +257,13 @@ fn the_rule_never_splits_a_slot() {
 }
 
 #[test]
-fn two_faulty_validators_do_not_split_a_slot() {
+fn select_rule_is_safe_with_two_faults() {
     assert!(Model::new(7, select).explore(2).is_ok());
 }
 
 #[test]
 #[ignore = "minutes; `make soak` runs it"]
-fn larger_committees_and_more_views() {
+fn select_rule_is_safe_in_larger_committees() {
     for (n, views) in [(4, 7), (5, 5), (6, 4), (7, 3)] {
         let states = Model::new(n, select).explore(views);
         println!("n = {n}, {views} views: {states:?} states");
@@ -272,30 +272,30 @@ fn larger_committees_and_more_views() {
 }
 
 #[test]
-fn counting_by_view_and_value_splits_a_slot() {
+fn counting_by_view_and_value_is_unsafe() {
     // P1, in the three views of its trace.
     println!("{:#?}", violation(Model::new(4, literal), 3));
     assert!(Model::new(4, literal).explore(2).is_ok(), "two views do not show it");
 }
 
 #[test]
-fn a_tie_for_the_repeated_value_splits_a_slot() {
+fn tie_for_repeated_value_is_unsafe() {
     println!("{:#?}", violation(Model::new(4, reversed_tie_or_confirmed), 3));
 }
 
 #[test]
-fn half_a_rule_splits_a_slot() {
+fn half_a_rule_is_unsafe() {
     println!("{:#?}", violation(Model::new(4, votes_only), 3));
     println!("{:#?}", violation(Model::new(4, certificates_only), 3));
 }
 
 #[test]
-fn an_acknowledgement_that_is_not_recorded_splits_a_slot() {
+fn unrecorded_acknowledgement_is_unsafe() {
     // P25.
     println!("{:#?}", violation(Model { records_conf: false, ..Model::new(4, select) }, 3));
 }
 
 #[test]
-fn the_largest_view_alone_splits_a_slot() {
+fn largest_view_alone_is_unsafe() {
     println!("{:#?}", violation(Model::new(4, largest_view), 4));
 }

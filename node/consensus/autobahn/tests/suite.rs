@@ -5,13 +5,13 @@ use corniche_testkit::suite;
 
 corniche_testkit::suite!(AutobahnKit::quick);
 
-/// See [`suite::kept`].
-const KEPT: [(usize, u64); 1] = [
+/// See [`suite::regressions`].
+const REGRESSIONS: [(usize, u64); 1] = [
     // Waiting cars were not stored once they were certified: a validator one request behind a lane stayed behind.
     (10, 1_795_348_610),
 ];
 
 #[test]
-fn kept_schedules() {
-    suite::kept(AutobahnKit::quick, &KEPT).unwrap_or_else(|error| panic!("{error}"));
+fn regression_schedules() {
+    suite::regressions(AutobahnKit::quick, &REGRESSIONS).unwrap_or_else(|error| panic!("{error}"));
 }

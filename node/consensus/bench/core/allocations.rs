@@ -15,7 +15,7 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 static ALLOCATOR: Counting = Counting;
 
 /// Returns the number of allocations so far, and their bytes.
-pub fn so_far() -> (u64, u64) {
+pub fn totals() -> (u64, u64) {
     (COUNT.load(Relaxed), BYTES.load(Relaxed))
 }
 

@@ -2,12 +2,13 @@
 
 use crate::{
     Backlog,
-    tape::{Subject, index},
+    recording::{BenchTarget, index},
 };
 use corniche_autobahn::{
-    Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer, kit,
+    Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
+    crypto::{BlsCertificates, Ed25519Certificates, ValidatorKeys},
+    kit,
     message::{Message, Position, SignedCar},
-    real::{Lists, Sums, ValidatorKeys},
 };
 use corniche_crypto::{BlsSecretKey, ConsensusKey};
 use corniche_engine::{Committee, Engine, Resume, Verifier};
@@ -18,7 +19,7 @@ use std::sync::Arc;
 /// View timeout, ms; no view ends by its timer.
 const NEVER_MS: u64 = 3_600_000;
 
-pub struct Auto {
+pub struct AutobahnBench {
     config: Config,
     keys: Keys,
     backlog: Option<Backlog>,
@@ -26,13 +27,13 @@ pub struct Auto {
 
 /// Cryptography of certificates.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CertificateKind {
     /// Modelled and free of cost; size as for lists.
     Modelled,
     /// Lists of ed25519 signatures.
-    Lists,
+    Ed25519Certificates,
     /// Sums of BLS signatures.
-    Sums,
+    BlsCertificates,
 }
 
 struct Keys {
@@ -41,23 +42,23 @@ struct Keys {
     signatures: Arc<dyn Signatures>,
 }
 
-impl Auto {
+impl AutobahnBench {
     /// `retained`: number of slots to keep.
-    pub fn new(size: usize, retained: u64, kind: Kind, backlog: Option<Backlog>) -> Self {
+    pub fn new(size: usize, retained: u64, kind: CertificateKind, backlog: Option<Backlog>) -> Self {
         let config = Config {
             retain_slots: retained,
             car_interval_ms: 0,
             view_timeout_ms: NEVER_MS,
             max_view_timeout_ms: NEVER_MS,
-            bls: kind == Kind::Sums,
+            bls: kind == CertificateKind::BlsCertificates,
             ..Config::default()
         };
-        let keys = if kind == Kind::Modelled { modelled_keys(size) } else { real_keys(size, config.bls) };
+        let keys = if kind == CertificateKind::Modelled { modelled_keys(size) } else { real_keys(size, config.bls) };
         Self { config, keys, backlog }
     }
 }
 
-impl Subject for Auto {
+impl BenchTarget for AutobahnBench {
     fn name(&self) -> &'static str {
         "autobahn"
     }
@@ -92,9 +93,9 @@ impl Subject for Auto {
             (Some(Backlog::All), Ok(message)) => matches!(
                 message,
                 Message::Prepare(_)
-                    | Message::Prepared { .. }
+                    | Message::PrepareVote { .. }
                     | Message::Confirm(_)
-                    | Message::Confirmed(_)
+                    | Message::ConfirmAck(_)
                     | Message::Commit(_)
             ),
             (Some(Backlog::One), Ok(Message::Car(car))) => to == 0 && is_it(&car),
@@ -124,8 +125,11 @@ fn real_keys(size: usize, bls: bool) -> Keys {
         Arc::new(ValidatorKeys::new(&committee, consensus, bls.then_some(share)).unwrap()) as Arc<dyn Signer>
     };
     let signers = (0..size).map(secrets).map(signer).collect();
-    let signatures: Arc<dyn Signatures> =
-        if bls { Arc::new(Sums::new(&committee).unwrap()) } else { Arc::new(Lists::new(&committee).unwrap()) };
+    let signatures: Arc<dyn Signatures> = if bls {
+        Arc::new(BlsCertificates::new(&committee).unwrap())
+    } else {
+        Arc::new(Ed25519Certificates::new(&committee).unwrap())
+    };
     Keys { committee, signers, signatures }
 }
 

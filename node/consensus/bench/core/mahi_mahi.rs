@@ -2,14 +2,15 @@
 
 use crate::{
     Backlog,
-    tape::{Subject, index},
+    recording::{BenchTarget, index},
 };
 use corniche_crypto::{CoinPublicKeys, ConsensusKey, deal_coin};
 use corniche_engine::{Committee, Engine, Resume, Verifier};
 use corniche_mahi_mahi::{
-    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer, kit,
+    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
+    crypto::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
+    kit,
     message::{CoinHelp, Context, Message, Round},
-    real::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
 };
 use corniche_testkit::Micros;
 use corniche_types::{Address, B256, Bytes, FaultModel, ValidatorIndex, ValidatorInfo, wire};
@@ -18,7 +19,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-pub struct Mahi {
+pub struct MahiMahiBench {
     config: Config,
     keys: Keys,
     backlog: Option<Backlog>,
@@ -33,7 +34,7 @@ struct Keys {
     coin: Arc<dyn Coin>,
 }
 
-impl Mahi {
+impl MahiMahiBench {
     /// `retained`: number of rounds to keep.
     pub fn new(size: usize, retained: u64, real: bool, backlog: Option<Backlog>) -> Self {
         let config =
@@ -51,7 +52,7 @@ impl Mahi {
     }
 }
 
-impl Subject for Mahi {
+impl BenchTarget for MahiMahiBench {
     fn name(&self) -> &'static str {
         "mahi-mahi"
     }

@@ -3,7 +3,7 @@
 //! (`10`), and `replays=100` for a profiler.
 //!
 //! A committee of real engines runs in virtual time, over links of 10 ms; every validator proposes as fast as its
-//! protocol allows. The inputs of validator 0 are replayed with a clock, see [`tape`]. Time and allocations are those
+//! protocol allows. The inputs of validator 0 are replayed with a clock, see [`recording`]. Time and allocations are those
 //! inside `handle` and `poll`; the verifier's work on worker threads is a separate column. A proposal is a block of
 //! Mahi-Mahi or a car of Autobahn. All work of an engine, votes and slots included, is divided by the proposals that it
 //! accepts meanwhile.
@@ -14,12 +14,12 @@
 mod allocations;
 mod autobahn;
 mod mahi_mahi;
-mod tape;
+mod recording;
 
-use autobahn::{Auto, Kind};
-use mahi_mahi::Mahi;
+use autobahn::{AutobahnBench, CertificateKind};
+use mahi_mahi::MahiMahiBench;
+use recording::{BenchTarget, Cost, RecordedNetwork};
 use std::rc::Rc;
-use tape::{Cost, Net, Subject};
 
 /// Bytes per transaction, for tables that count transactions.
 const TRANSACTION: u64 = 512;
@@ -34,13 +34,13 @@ enum Backlog {
 }
 
 /// The selected measurements.
-struct Choice {
+struct Options {
     /// Set by `cargo test --benches`: a short run that only shows that the benchmark works.
     quick: bool,
     words: Vec<String>,
 }
 
-impl Choice {
+impl Options {
     fn from_arguments() -> Self {
         let (flags, words): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|argument| argument.starts_with('-'));
         Self { quick: flags.iter().any(|flag| flag == "--test"), words }
@@ -75,43 +75,43 @@ impl Choice {
     }
 
     /// Both engines, or the selected one, with modelled keys.
-    fn subjects(&self, size: usize, retained: u64, backlog: Option<Backlog>) -> Vec<Rc<dyn Subject>> {
-        let mahi: Rc<dyn Subject> = Rc::new(Mahi::new(size, retained, false, backlog));
-        let auto: Rc<dyn Subject> = Rc::new(Auto::new(size, retained, Kind::Modelled, backlog));
-        [mahi, auto].into_iter().filter(|subject| self.engine(subject.name())).collect()
+    fn targets(&self, size: usize, retained: u64, backlog: Option<Backlog>) -> Vec<Rc<dyn BenchTarget>> {
+        let mahi: Rc<dyn BenchTarget> = Rc::new(MahiMahiBench::new(size, retained, false, backlog));
+        let auto: Rc<dyn BenchTarget> = Rc::new(AutobahnBench::new(size, retained, CertificateKind::Modelled, backlog));
+        [mahi, auto].into_iter().filter(|target| self.engine(target.name())).collect()
     }
 }
 
 fn main() {
-    let choice = Choice::from_arguments();
-    choice.table("steady").then(|| growth_with_the_committee(&choice));
-    choice.table("full").then(|| full_batches(&choice));
-    choice.table("backlog").then(|| backlog(&choice, Backlog::All));
-    choice.table("backlog").then(|| backlog(&choice, Backlog::One));
-    choice.table("real").then(|| real_cryptography(&choice));
+    let options = Options::from_arguments();
+    options.table("steady").then(|| growth_with_the_committee(&options));
+    options.table("full").then(|| full_batches(&options));
+    options.table("backlog").then(|| backlog(&options, Backlog::All));
+    options.table("backlog").then(|| backlog(&options, Backlog::One));
+    options.table("real").then(|| real_cryptography(&options));
 }
 
 /// Runs for `warm` proposals per validator, then measures `proposals`.
-fn steady(subject: Rc<dyn Subject>, batch_bytes: usize, warm: u64, proposals: u64, replays: usize) -> Cost {
-    let mut net = Net::new(subject, batch_bytes);
+fn steady(target: Rc<dyn BenchTarget>, batch_bytes: usize, warm: u64, proposals: u64, replays: usize) -> Cost {
+    let mut net = RecordedNetwork::new(target, batch_bytes);
     net.run(warm);
     net.run(proposals);
     let [cost] = net.costs(replays);
     cost
 }
 
-fn growth_with_the_committee(choice: &Choice) {
+fn growth_with_the_committee(options: &Options) {
     println!("\nsteady state: 1 KiB batches of two transactions, 30 rounds or slots kept, modelled crypto");
     println!(
         "| engine | n | engine, us/proposal | ratio | us/proposal and validator | us/committed tx | allocations/proposal | KiB allocated/proposal | verifier, us/proposal |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     let mut bases = Vec::<(&str, f64)>::new();
-    for size in choice.sizes() {
-        for subject in choice.subjects(size, 30, None) {
-            let name = subject.name();
-            let (warm, proposals) = if choice.quick { (10, 5) } else { (70, 2_000 / size as u64 + 10) };
-            let cost = steady(subject, 1 << 10, warm, proposals, choice.replays());
+    for size in options.sizes() {
+        for target in options.targets(size, 30, None) {
+            let name = target.name();
+            let (warm, proposals) = if options.quick { (10, 5) } else { (70, 2_000 / size as u64 + 10) };
+            let cost = steady(target, 1 << 10, warm, proposals, options.replays());
             let proposals = cost.counts.proposals as f64;
             let micros = cost.engine() / proposals;
             if bases.iter().all(|(base, _)| *base != name) {
@@ -131,17 +131,17 @@ fn growth_with_the_committee(choice: &Choice) {
     }
 }
 
-fn full_batches(choice: &Choice) {
+fn full_batches(options: &Options) {
     println!("\nfull: 512 KiB batches of {TRANSACTION} B transactions, 8 rounds or slots kept, modelled crypto");
     println!(
         "| engine | n | engine, us/proposal | us/committed tx | million committed tx/s | verifier, us/proposal | us/committed tx |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for size in choice.sizes() {
-        for subject in choice.subjects(size, 8, None) {
-            let name = subject.name();
-            let (warm, proposals) = if choice.quick { (8, 3) } else { (16, 100 / size as u64 + 4) };
-            let cost = steady(subject, 512 << 10, warm, proposals, choice.replays());
+    for size in options.sizes() {
+        for target in options.targets(size, 8, None) {
+            let name = target.name();
+            let (warm, proposals) = if options.quick { (8, 3) } else { (16, 100 / size as u64 + 4) };
+            let cost = steady(target, 512 << 10, warm, proposals, options.replays());
             let (proposals, transactions) = (cost.counts.proposals as f64, (cost.counts.bytes / TRANSACTION) as f64);
             println!(
                 "| {name} | {size} | {:.1} | {:.3} | {:.1} | {:.1} | {:.3} |",
@@ -155,7 +155,7 @@ fn full_batches(choice: &Choice) {
     }
 }
 
-fn backlog(choice: &Choice, backlog: Backlog) {
+fn backlog(options: &Options, backlog: Backlog) {
     let title = match backlog {
         Backlog::All => "all coins closed to validator 0 / all slots withheld from everybody",
         Backlog::One => "one coin closed to validator 0 / one car withheld from it",
@@ -169,16 +169,15 @@ fn backlog(choice: &Choice, backlog: Backlog) {
     println!("|---|---|---|---|---|---|---|---|");
     for name in ["mahi-mahi", "autobahn"] {
         let mut first = None;
-        for k in if choice.quick { [12, 20, 30] } else { [12, 100, 390] } {
-            let Some(subject) = choice.subjects(10, 100, Some(backlog)).into_iter().find(|subject| subject.name() == name)
-            else {
+        for k in if options.quick { [12, 20, 30] } else { [12, 100, 390] } {
+            let Some(target) = options.targets(10, 100, Some(backlog)).into_iter().find(|target| target.name() == name) else {
                 continue;
             };
-            let mut net = Net::new(subject, 1 << 10);
+            let mut net = RecordedNetwork::new(target, 1 << 10);
             net.run(k - 10);
             net.run(10);
             net.release();
-            let [standing, resolving] = net.costs(choice.replays());
+            let [standing, resolving] = net.costs(options.replays());
             let micros = standing.engine() / standing.counts.proposals as f64;
             let base = *first.get_or_insert(micros);
             println!(
@@ -193,22 +192,22 @@ fn backlog(choice: &Choice, backlog: Backlog) {
     }
 }
 
-fn real_cryptography(choice: &Choice) {
+fn real_cryptography(options: &Options) {
     println!("\nreal crypto: n = 10, 1 KiB batches of two transactions");
     println!("| engine | crypto | engine, us/proposal | us/committed tx | verifier, us/proposal | us/committed tx |");
     println!("|---|---|---|---|---|---|");
-    let mahi = |real| Rc::new(Mahi::new(10, 30, real, None)) as Rc<dyn Subject>;
-    let auto = |kind| Rc::new(Auto::new(10, 30, kind, None)) as Rc<dyn Subject>;
+    let mahi = |real| Rc::new(MahiMahiBench::new(10, 30, real, None)) as Rc<dyn BenchTarget>;
+    let auto = |kind| Rc::new(AutobahnBench::new(10, 30, kind, None)) as Rc<dyn BenchTarget>;
     let rows = [
         ("modelled", mahi(false)),
         ("ed25519, BLS coin", mahi(true)),
-        ("modelled", auto(Kind::Modelled)),
-        ("ed25519, lists", auto(Kind::Lists)),
-        ("ed25519, BLS sums", auto(Kind::Sums)),
+        ("modelled", auto(CertificateKind::Modelled)),
+        ("ed25519, lists", auto(CertificateKind::Ed25519Certificates)),
+        ("ed25519, BLS sums", auto(CertificateKind::BlsCertificates)),
     ];
-    for (crypto, subject) in rows.into_iter().filter(|(_, subject)| choice.engine(subject.name())) {
-        let name = subject.name();
-        let cost = steady(subject, 1 << 10, 10, if choice.quick { 3 } else { 30 }, choice.replays());
+    for (crypto, target) in rows.into_iter().filter(|(_, target)| options.engine(target.name())) {
+        let name = target.name();
+        let cost = steady(target, 1 << 10, 10, if options.quick { 3 } else { 30 }, options.replays());
         let (proposals, transactions) = (cost.counts.proposals as f64, (cost.counts.bytes / TRANSACTION) as f64);
         println!(
             "| {name} | {crypto} | {:.1} | {:.2} | {:.1} | {:.2} |",

@@ -79,7 +79,7 @@ impl Committee {
     }
 
     /// f: maximum number of faulty validators.
-    pub fn faulty(&self) -> usize {
+    pub fn max_faulty(&self) -> usize {
         self.fault_model.faulty(self.size())
     }
 
@@ -90,13 +90,13 @@ impl Committee {
     }
 
     /// f + 1: smallest number of validators that includes an honest one.
-    pub fn validity(&self) -> usize {
-        self.faulty() + 1
+    pub fn validity_threshold(&self) -> usize {
+        self.max_faulty() + 1
     }
 
     /// n − 2f: minimum number of validators that two quorums share, and of honest validators in one quorum.
-    pub fn overlap(&self) -> usize {
-        self.size() - 2 * self.faulty()
+    pub fn quorum_overlap(&self) -> usize {
+        self.size() - 2 * self.max_faulty()
     }
 
     pub fn member(&self, index: ValidatorIndex) -> Option<&Member> {
@@ -115,7 +115,7 @@ impl Committee {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn quorums_of_sizes_that_are_not_3f_plus_1_still_intersect_in_an_honest_validator() {
+    fn quorums_intersect_in_honest_validator() {
         for n in 1usize..=100 {
             let f = (n - 1) / 3;
             let quorum = n - f;

@@ -11,16 +11,16 @@
 //! - **Trust is a type.** The engine's [`Verifier`] checks the bytes of peers, on any thread. The engine accepts only
 //!   its results.
 
-mod allowance;
 mod committee;
+mod token_bucket;
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
 use std::{any::Any, sync::Arc};
 
-pub use allowance::{Allowance, Allowances, Rate};
 pub use committee::{Committee, Member, Scope};
 pub use corniche_types::Resume;
+pub use token_bucket::{BucketRate, TokenBucket, TokenBuckets};
 
 /// An ordering engine. The crate documentation describes how to drive it.
 pub trait Engine: Send {

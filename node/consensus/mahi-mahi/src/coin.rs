@@ -31,7 +31,7 @@ pub struct Coins {
     threshold: usize,
     rounds: BTreeMap<Round, RoundCoin>,
     /// Authors that once sent a bad share. Their shares are checked one by one before they are combined.
-    distrusted: BTreeSet<ValidatorIndex>,
+    bad_authors: BTreeSet<ValidatorIndex>,
     /// Rounds whose coin opened since [`Self::take_opened`].
     opened: Vec<Round>,
 }
@@ -43,15 +43,15 @@ struct RoundCoin {
     /// Verified shares.
     checked: BTreeMap<ValidatorIndex, CoinShare>,
     /// Authors whose block of this round carries a bad share.
-    refused: BTreeSet<ValidatorIndex>,
+    bad_blocks: BTreeSet<ValidatorIndex>,
     /// Peers that sent a false share or value in a message. They get no further pairing check for this round.
-    liars: BTreeSet<ValidatorIndex>,
-    opened: Option<Opened>,
+    false_senders: BTreeSet<ValidatorIndex>,
+    opened: Option<OpenCoin>,
 }
 
 /// An opened coin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenCoin {
     /// The combined signature, sent to validators that cannot open the coin themselves.
     pub value: CoinValue,
     /// Hash of `value` (C4).
@@ -68,13 +68,13 @@ impl Coins {
             committee_size: committee.size(),
             threshold: committee.quorum(),
             rounds: BTreeMap::new(),
-            distrusted: BTreeSet::new(),
+            bad_authors: BTreeSet::new(),
             opened: Vec::new(),
         }
     }
 
     /// The coin of `round`, if open.
-    pub fn opened(&self, round: Round) -> Option<&Opened> {
+    pub fn opened(&self, round: Round) -> Option<&OpenCoin> {
         self.rounds.get(&round)?.opened.as_ref()
     }
 
@@ -87,7 +87,7 @@ impl Coins {
     pub fn add_block(&mut self, block: &Arc<Block>) -> Vec<Arc<Block>> {
         let entry = self.rounds.entry(block.round()).or_default();
         let author = block.author();
-        let known = entry.checked.contains_key(&author) || entry.refused.contains(&author);
+        let known = entry.checked.contains_key(&author) || entry.bad_blocks.contains(&author);
         if entry.opened.is_some() || known || entry.unchecked.contains_key(&author) {
             return Vec::new();
         }
@@ -98,11 +98,11 @@ impl Coins {
     /// Adds a share sent in a message and verifies it at once. The caller bounds the rounds.
     pub fn add_share(&mut self, round: Round, author: ValidatorIndex, share: CoinShare) -> Vec<Arc<Block>> {
         let entry = self.rounds.entry(round).or_default();
-        if entry.opened.is_some() || entry.checked.contains_key(&author) || entry.liars.contains(&author) {
+        if entry.opened.is_some() || entry.checked.contains_key(&author) || entry.false_senders.contains(&author) {
             return Vec::new();
         }
         if !self.coin.verify_share(author, &self.context.coin_message(round), &share) {
-            entry.liars.insert(author);
+            entry.false_senders.insert(author);
             return Vec::new();
         }
         entry.unchecked.remove(&author);
@@ -113,7 +113,7 @@ impl Coins {
     /// Returns true if neither a block nor a message brought this author's share.
     pub fn lacks_share_of(&self, round: Round, author: ValidatorIndex) -> bool {
         let knows = |entry: &RoundCoin| {
-            entry.checked.contains_key(&author) || entry.unchecked.contains_key(&author) || entry.refused.contains(&author)
+            entry.checked.contains_key(&author) || entry.unchecked.contains_key(&author) || entry.bad_blocks.contains(&author)
         };
         !self.rounds.get(&round).is_some_and(knows)
     }
@@ -121,11 +121,11 @@ impl Coins {
     /// Adds a value that a peer opened and verifies it at once. The caller bounds the rounds.
     pub fn add_value(&mut self, round: Round, from: ValidatorIndex, value: &CoinValue) {
         let entry = self.rounds.entry(round).or_default();
-        if entry.opened.is_some() || entry.liars.contains(&from) {
+        if entry.opened.is_some() || entry.false_senders.contains(&from) {
             return;
         }
         if !self.coin.verify(&self.context.coin_message(round), value) {
-            entry.liars.insert(from);
+            entry.false_senders.insert(from);
         } else {
             *entry = RoundCoin { opened: Some(elect(value, self.committee_size)), ..RoundCoin::default() };
             self.opened.push(round);
@@ -143,25 +143,25 @@ impl Coins {
             return Vec::new();
         }
         let message = self.context.coin_message(round);
-        let mut refused = Vec::new();
+        let mut bad_blocks = Vec::new();
         loop {
-            let Some(shares) = self.choose(round, &message, &mut refused) else { return refused };
+            let Some(shares) = self.choose(round, &message, &mut bad_blocks) else { return bad_blocks };
             let opened = self.coin.combine(&message, &shares).map(|value| elect(&value, self.committee_size));
             let entry = self.rounds.entry(round).or_default();
             if opened.is_some() {
                 *entry = RoundCoin { opened, ..RoundCoin::default() };
                 self.opened.push(round);
-                return refused;
+                return bad_blocks;
             }
             let suspects: Vec<_> =
                 shares.iter().map(|(author, _)| *author).filter(|author| entry.unchecked.contains_key(author)).collect();
             if suspects.is_empty() {
                 // Good shares that do not combine: the dealt keys are inconsistent. No peer can cause this; the coin
                 // stays closed.
-                return refused;
+                return bad_blocks;
             }
             for author in suspects {
-                self.check_singly(round, author, &message, &mut refused);
+                self.check_individually(round, author, &message, &mut bad_blocks);
             }
         }
     }
@@ -171,42 +171,42 @@ impl Coins {
         &mut self,
         round: Round,
         message: &[u8],
-        refused: &mut Vec<Arc<Block>>,
+        bad_blocks: &mut Vec<Arc<Block>>,
     ) -> Option<Vec<(ValidatorIndex, CoinShare)>> {
         let entry = self.rounds.get(&round)?;
-        let suspects: Vec<_> = entry.unchecked.keys().copied().filter(|author| self.distrusted.contains(author)).collect();
+        let suspects: Vec<_> = entry.unchecked.keys().copied().filter(|author| self.bad_authors.contains(author)).collect();
         let available = entry.checked.len() + entry.unchecked.len();
         if available < self.threshold {
             return None;
         }
         if available - suspects.len() < self.threshold {
-            suspects.iter().for_each(|author| self.check_singly(round, *author, message, refused));
+            suspects.iter().for_each(|author| self.check_individually(round, *author, message, bad_blocks));
         }
         let entry = self.rounds.get(&round)?;
         let checked = entry.checked.iter().map(|(author, share)| (*author, *share));
-        let trusted = entry.unchecked.iter().filter(|(author, _)| !self.distrusted.contains(author));
+        let trusted = entry.unchecked.iter().filter(|(author, _)| !self.bad_authors.contains(author));
         let trusted = trusted.map(|(author, block)| (*author, block.content().coin_share));
         let shares: Vec<_> = checked.chain(trusted).take(self.threshold).collect();
         (shares.len() == self.threshold).then_some(shares)
     }
 
-    fn check_singly(&mut self, round: Round, author: ValidatorIndex, message: &[u8], refused: &mut Vec<Arc<Block>>) {
+    fn check_individually(&mut self, round: Round, author: ValidatorIndex, message: &[u8], bad_blocks: &mut Vec<Arc<Block>>) {
         let Some(entry) = self.rounds.get_mut(&round) else { return };
         let Some(block) = entry.unchecked.remove(&author) else { return };
         let share = block.content().coin_share;
         if self.coin.verify_share(author, message, &share) {
             entry.checked.insert(author, share);
         } else {
-            entry.refused.insert(author);
-            self.distrusted.insert(author);
-            refused.push(block);
+            entry.bad_blocks.insert(author);
+            self.bad_authors.insert(author);
+            bad_blocks.push(block);
         }
     }
 }
 
 /// C4: derives the seed, and from it a Fisher–Yates shuffle: a uniform order without replacement, unlike "seed + rank
 /// mod n" (P5).
-pub fn elect(value: &CoinValue, committee_size: usize) -> Opened {
+pub fn elect(value: &CoinValue, committee_size: usize) -> OpenCoin {
     let seed = *blake3::hash(value).as_bytes();
     let mut stream = blake3::Hasher::new_keyed(&seed).finalize_xof();
     let mut below = |bound: u64| {
@@ -227,7 +227,7 @@ pub fn elect(value: &CoinValue, committee_size: usize) -> Opened {
         let rest = u64::from(members) - u64::try_from(place).expect("a committee has at most 1000 members");
         order.swap(place, place + below(rest));
     }
-    Opened { value: *value, seed: B256::from(seed), order }
+    OpenCoin { value: *value, seed: B256::from(seed), order }
 }
 
 #[cfg(test)]
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_validator_leads_equally_often_at_every_rank() {
+    fn leaders_are_uniform_at_every_rank() {
         let mut counts = [[0u32; 7]; 7];
         for value in 0u32..7_000 {
             let order = elect(&stretched(&value.to_le_bytes()), 7).order;
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_a_value_is_frozen() {
+    fn leader_order_is_frozen() {
         let order: Vec<_> = elect(&stretched(b"corniche"), 10).order.iter().map(|author| author.0).collect();
         assert_eq!(order, FROZEN);
     }

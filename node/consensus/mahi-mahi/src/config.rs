@@ -86,7 +86,9 @@ impl Config {
         // Only the default is capped. An explicit value above the committee size is an error.
         let (leaders, validators) = (genesis.engine.parameters.get("leaders"), genesis.validators.len());
         if let Some(leaders) = leaders.filter(|leaders| usize::try_from(**leaders).is_ok_and(|leaders| leaders > validators)) {
-            return Err(format!("mahi-mahi parameter leaders is {leaders}, must be at most {validators}, one per validator"));
+            return Err(format!(
+                "mahi-mahi parameter leaders: expected at most {validators}, one per validator, got {leaders}"
+            ));
         }
         config.batch_bytes = genesis.batch_bytes;
         config.batch_gas = genesis.batch_gas;
@@ -109,12 +111,12 @@ impl Config {
     }
 
     fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
-        let small = || u32::try_from(value).map_err(|_| format!("mahi-mahi parameter {name} = {value} is too large"));
+        let small = || u32::try_from(value).map_err(|_| format!("mahi-mahi parameter {name}: {value} is too large"));
         match name {
             "wave_length" => self.wave_length = value,
             "leaders" => {
                 self.leaders =
-                    u16::try_from(value).map_err(|_| format!("mahi-mahi parameter leaders = {value} is too large"))?;
+                    u16::try_from(value).map_err(|_| format!("mahi-mahi parameter leaders: {value} is too large"))?;
             }
             "min_round_ms" => self.min_round_ms = value,
             "parent_grace_ms" => self.parent_grace_ms = value,
@@ -127,14 +129,15 @@ impl Config {
             "fetch_retry_ms" => self.fetch_retry_ms = value,
             "fetch_blocks" => self.fetch_blocks = small()?,
             "fetch_bytes" => self.fetch_bytes = small()?,
-            _ => return Err(format!("mahi-mahi has no parameter {name}")),
+            _ => return Err(format!("mahi-mahi: unknown parameter {name}")),
         }
         Ok(())
     }
 
     /// Rejects values that make the protocol unsafe or unable to progress.
     pub fn check(&self) -> Result<(), String> {
-        let refuse = |name: &str, value: u64, want: &str| Err(format!("mahi-mahi parameter {name} is {value}, must be {want}"));
+        let refuse =
+            |name: &str, value: u64, want: &str| Err(format!("mahi-mahi parameter {name}: expected {want}, got {value}"));
         const DAY_MS: u64 = 86_400_000;
         match self {
             Self { wave_length, .. } if !(4..=5).contains(wave_length) => refuse("wave_length", *wave_length, "4 or 5"),
@@ -195,7 +198,7 @@ impl Config {
 
     /// Maximum number of proposals, verdicts and requests that a correct engine holds, and of records that it keeps:
     /// those of the retained and of the still open rounds, times two for siblings.
-    pub fn most_held(&self, committee_size: usize) -> usize {
+    pub fn max_footprint(&self, committee_size: usize) -> usize {
         let rounds = self.retain_rounds + 6 * self.gc_depth;
         2 * committee_size * usize::try_from(rounds).unwrap_or(usize::MAX)
     }
@@ -254,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_refused() {
+    fn unknown_parameters_are_refused() {
         assert!(read(&[("wave_lenght", 5)]).unwrap_err().contains("no parameter wave_lenght"));
         // The fields of baselines are not parameters.
         assert!(read(&[("rule", 1)]).is_err() && read(&[("stride", 5)]).is_err() && read(&[("direct_skip", 0)]).is_err());
     }
 
     #[test]
-    fn values_out_of_bounds_are_refused_and_their_neighbours_taken() {
+    fn only_values_within_bounds_are_accepted() {
         const DAY_MS: u64 = 86_400_000;
         let bounds = [
             // w = 3 is safe but not live under asynchrony; D < 2w could pass undecided slots.
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_have_a_shortest_time_unless_somebody_takes_it_away() {
+    fn minimum_round_time_is_on_by_default() {
         assert!(Config::default().min_round_ms > 0);
     }
 
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn leaders_are_at_most_the_validators() {
+    fn leaders_are_limited_by_committee_size() {
         let refusal = Config::from_genesis(&genesis(4, &[("leaders", 5)])).unwrap_err();
         assert!(refusal.contains("leaders is 5, must be at most 4"), "{refusal}");
         let config = Config::from_genesis(&genesis(4, &[("leaders", 4)])).unwrap();

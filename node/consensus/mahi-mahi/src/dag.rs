@@ -32,9 +32,9 @@ struct DagRound {
 struct Node {
     block: Arc<Block>,
     /// For depth d in 1..=w−2 and author a, at `(d − 1)·n + a`: the sibling of (round − d, a) that this block supports.
-    supports: Vec<Sibling>,
+    supports: Vec<SiblingIndex>,
     /// For author a: the sibling of (round − (w − 1), a) that this block certifies.
-    certifies: Vec<Sibling>,
+    certifies: Vec<SiblingIndex>,
 }
 
 /// A parent in the DAG, relative to a new block.
@@ -42,15 +42,15 @@ struct Parent<'a> {
     /// Rounds between the parent and the new block.
     gap: u64,
     author: ValidatorIndex,
-    sibling: Sibling,
+    sibling: SiblingIndex,
     node: &'a Node,
 }
 
 /// Position among the blocks of one (round, author), local to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sibling(u16);
+struct SiblingIndex(u16);
 
-impl Sibling {
+impl SiblingIndex {
     const NONE: Self = Self(u16::MAX);
 }
 
@@ -124,11 +124,11 @@ impl Dag {
     pub fn insert(&mut self, block: Arc<Block>) -> bool {
         let slot = self.slot(block.round(), block.author());
         // An index limits the number of siblings. The synchroniser's bounds are far below it.
-        if self.contains(&block.reference()) || slot.len() >= usize::from(Sibling::NONE.0) {
+        if self.contains(&block.reference()) || slot.len() >= usize::from(SiblingIndex::NONE.0) {
             return false;
         }
         let parents: Vec<Parent> = block.parents().iter().filter_map(|parent| self.parent(&block, parent)).collect();
-        let (supports, certifies) = (self.work_out_supports(&parents), self.work_out_certificates(block.round(), &parents));
+        let (supports, certifies) = (self.compute_supports(&parents), self.compute_certificates(block.round(), &parents));
         let node = Node { block, supports, certifies };
         let (round, author) = (node.block.round(), node.block.author());
         let size = self.committee_size;
@@ -170,7 +170,7 @@ impl Dag {
     }
 
     /// For each block of the slot: number of authors with a block in the vote round that does not vote for it.
-    pub fn refused(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, usize)> {
+    pub fn non_votes(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, usize)> {
         let depth = self.wave_length - 2;
         let column = self.index(depth, author);
         self.count_authors(round, author, round + depth, move |node, sibling| node.supports[column] != sibling)
@@ -180,13 +180,13 @@ impl Dag {
         &self,
         round: Round,
         author: ValidatorIndex,
-        judging_round: Round,
-        judges: impl Fn(&Node, Sibling) -> bool,
+        counting_round: Round,
+        counts: impl Fn(&Node, SiblingIndex) -> bool,
     ) -> impl Iterator<Item = (BlockRef, usize)> {
-        let judging = self.rounds.get(&judging_round).map_or(&[][..], |blocks| &blocks.slots);
-        (0u16..).map(Sibling).zip(self.slot(round, author)).map(move |(sibling, node)| {
-            let agrees = |siblings: &&Vec<Node>| siblings.iter().any(|judge| judges(judge, sibling));
-            (node.block.reference(), judging.iter().filter(agrees).count())
+        let counted = self.rounds.get(&counting_round).map_or(&[][..], |blocks| &blocks.slots);
+        (0u16..).map(SiblingIndex).zip(self.slot(round, author)).map(move |(sibling, node)| {
+            let agrees = |siblings: &&Vec<Node>| siblings.iter().any(|voter| counts(voter, sibling));
+            (node.block.reference(), counted.iter().filter(agrees).count())
         })
     }
 
@@ -201,9 +201,9 @@ impl Dag {
     }
 
     /// F4: pre-order in list order. A parent comes before its own history, and the first find is kept.
-    fn work_out_supports(&self, parents: &[Parent]) -> Vec<Sibling> {
+    fn compute_supports(&self, parents: &[Parent]) -> Vec<SiblingIndex> {
         let depth = self.wave_length - 2;
-        let mut table = vec![Sibling::NONE; self.index(depth + 1, ValidatorIndex(0))];
+        let mut table = vec![SiblingIndex::NONE; self.index(depth + 1, ValidatorIndex(0))];
         for Parent { gap, author, sibling, node } in parents.iter().filter(|parent| parent.gap <= depth) {
             fill(&mut table[self.index(*gap, *author)], *sibling);
             let deeper = self.index(gap + 1, ValidatorIndex(0));
@@ -213,23 +213,23 @@ impl Dag {
     }
 
     /// F3 counts only votes in the vote round itself; other links do not count (P4). V4 makes their authors distinct.
-    fn work_out_certificates(&self, round: Round, parents: &[Parent]) -> Vec<Sibling> {
+    fn compute_certificates(&self, round: Round, parents: &[Parent]) -> Vec<SiblingIndex> {
         let column = self.index(self.wave_length - 2, ValidatorIndex(0));
         let votes: Vec<_> = parents.iter().filter(|voter| voter.gap == 1).map(|voter| &voter.node.supports[column..]).collect();
         // A slot almost always has one block, so the votes for the first siblings are counted together, row by row.
         let mut first = vec![0u16; self.committee_size];
         for row in &votes {
-            first.iter_mut().zip(*row).for_each(|(count, vote)| *count += u16::from(*vote == Sibling(0)));
+            first.iter_mut().zip(*row).for_each(|(count, vote)| *count += u16::from(*vote == SiblingIndex(0)));
         }
         let proposed = self.rounds.get(&(round - (self.wave_length - 1))).map_or(&[][..], |blocks| &blocks.slots);
-        let mut certified = vec![Sibling::NONE; self.committee_size];
+        let mut certified = vec![SiblingIndex::NONE; self.committee_size];
         for (author, siblings) in proposed.iter().enumerate() {
-            let count = |sibling: Sibling| match sibling {
-                Sibling(0) => usize::from(first[author]),
+            let count = |sibling: SiblingIndex| match sibling {
+                SiblingIndex(0) => usize::from(first[author]),
                 other => votes.iter().filter(|row| row[author] == other).count(),
             };
-            let mut siblings = (0u16..).map(Sibling).take(siblings.len());
-            certified[author] = siblings.find(|sibling| count(*sibling) >= self.quorum).unwrap_or(Sibling::NONE);
+            let mut siblings = (0u16..).map(SiblingIndex).take(siblings.len());
+            certified[author] = siblings.find(|sibling| count(*sibling) >= self.quorum).unwrap_or(SiblingIndex::NONE);
         }
         certified
     }
@@ -238,7 +238,7 @@ impl Dag {
         usize::try_from(depth - 1).expect("at most the wave length") * self.committee_size + author.as_usize()
     }
 
-    fn resolve(&self, round: Round, author: ValidatorIndex, sibling: Sibling) -> Option<BlockRef> {
+    fn resolve(&self, round: Round, author: ValidatorIndex, sibling: SiblingIndex) -> Option<BlockRef> {
         self.slot(round, author).get(usize::from(sibling.0)).map(|node| node.block.reference())
     }
 
@@ -246,8 +246,8 @@ impl Dag {
         self.rounds.get(&round).and_then(|blocks| blocks.slots.get(author.as_usize())).map_or(&[], Vec::as_slice)
     }
 
-    fn node(&self, reference: &BlockRef) -> Option<(Sibling, &Node)> {
-        let numbered = (0u16..).map(Sibling).zip(self.slot(reference.round, reference.author));
+    fn node(&self, reference: &BlockRef) -> Option<(SiblingIndex, &Node)> {
+        let numbered = (0u16..).map(SiblingIndex).zip(self.slot(reference.round, reference.author));
         numbered.into_iter().find(|(_, node)| node.block.reference() == *reference)
     }
 }
@@ -272,6 +272,6 @@ impl History<'_> {
 }
 
 /// Branch-free, so that the compiler can vectorise the merge of rows.
-fn fill(mine: &mut Sibling, theirs: Sibling) {
-    *mine = if *mine == Sibling::NONE { theirs } else { *mine };
+fn fill(mine: &mut SiblingIndex, theirs: SiblingIndex) {
+    *mine = if *mine == SiblingIndex::NONE { theirs } else { *mine };
 }

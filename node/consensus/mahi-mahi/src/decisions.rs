@@ -20,7 +20,7 @@
 use crate::{
     dag::Dag,
     message::Round,
-    rules::{Decision, Reason, Slot, Verdict, Waves, direct, held_certificate},
+    rules::{Decision, Reason, Slot, Verdict, Waves, certificate_in_history, direct},
 };
 use corniche_types::ValidatorIndex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ pub struct Decisions {
     /// D1: final verdicts that were not taken yet.
     verdicts: BTreeMap<Slot, Verdict>,
     /// Elected, undecided slots, keyed by the slot that each waits for. Some may have been decided directly since.
-    waiting: BTreeMap<Slot, Vec<Waiter>>,
+    waiting: BTreeMap<Slot, Vec<UndecidedSlot>>,
     /// Rounds for whose slots the direct rules may have a new result.
     touched: BTreeSet<Round>,
     /// Rounds whose leaders became known since the last pass.
@@ -40,7 +40,7 @@ pub struct Decisions {
 
 /// An elected slot.
 #[derive(Clone, Copy)]
-struct Waiter {
+struct UndecidedSlot {
     slot: Slot,
     leader: ValidatorIndex,
 }
@@ -53,12 +53,14 @@ impl Decisions {
 
     /// A block of this round entered the DAG.
     pub fn block_arrived(&mut self, round: Round) {
-        self.touched.extend([self.waves.voted_in(round), self.waves.certified_in(round)].into_iter().flatten());
+        self.touched.extend(
+            [self.waves.propose_round_of_vote(round), self.waves.propose_round_of_certify(round)].into_iter().flatten(),
+        );
     }
 
     /// The coin of this round opened. Returns the round whose leaders it elects, if any (C2).
     pub fn coin_opened(&mut self, round: Round) -> Option<Round> {
-        let elected = self.waves.certified_in(round)?;
+        let elected = self.waves.propose_round_of_certify(round)?;
         self.elected.insert(elected);
         Some(elected)
     }
@@ -90,37 +92,44 @@ impl Decisions {
         let elected = std::mem::take(&mut self.elected);
         self.touched.extend(&elected);
         for round in std::mem::take(&mut self.touched) {
-            for waiter in self.open_slots(round, &order, next) {
-                if let Some((verdict, reason)) = direct(dag, &self.waves, waiter.slot.round, waiter.leader) {
-                    self.settle(waiter, verdict, reason, &mut decided);
+            for slot_to_decide in self.open_slots(round, &order, next) {
+                if let Some((verdict, reason)) = direct(dag, &self.waves, slot_to_decide.slot.round, slot_to_decide.leader) {
+                    self.record_verdict(slot_to_decide, verdict, reason, &mut decided);
                 }
             }
         }
         for round in elected {
-            let waiters = self.open_slots(round, &order, next);
+            let undecided = self.open_slots(round, &order, next);
             let first = Slot { round: round + self.waves.length, rank: 0 };
-            self.wait(dag, waiters, first, &mut decided);
+            self.requeue(dag, undecided, first, &mut decided);
         }
         let mut told = 0;
         while let Some(slot) = decided.get(told).map(|decision| decision.slot) {
             told += 1;
-            let mut waiters = self.waiting.remove(&slot).unwrap_or_default();
-            waiters.retain(|waiter| waiter.slot >= next && !self.verdicts.contains_key(&waiter.slot));
-            self.wait(dag, waiters, slot, &mut decided);
+            let mut undecided = self.waiting.remove(&slot).unwrap_or_default();
+            undecided.retain(|slot_to_decide| slot_to_decide.slot >= next && !self.verdicts.contains_key(&slot_to_decide.slot));
+            self.requeue(dag, undecided, slot, &mut decided);
         }
         decided
     }
 
     /// The elected, undecided slots of a round.
-    fn open_slots<'a>(&self, round: Round, order: &impl Fn(Round) -> Option<&'a [ValidatorIndex]>, next: Slot) -> Vec<Waiter> {
+    fn open_slots<'a>(
+        &self,
+        round: Round,
+        order: &impl Fn(Round) -> Option<&'a [ValidatorIndex]>,
+        next: Slot,
+    ) -> Vec<UndecidedSlot> {
         let ranked = (0..self.waves.leaders).zip(order(round).unwrap_or_default());
-        let slots = ranked.map(|(rank, leader)| Waiter { slot: Slot { round, rank }, leader: *leader });
-        slots.filter(|waiter| waiter.slot >= next && !self.verdicts.contains_key(&waiter.slot)).collect()
+        let slots = ranked.map(|(rank, leader)| UndecidedSlot { slot: Slot { round, rank }, leader: *leader });
+        slots
+            .filter(|slot_to_decide| slot_to_decide.slot >= next && !self.verdicts.contains_key(&slot_to_decide.slot))
+            .collect()
     }
 
     /// D5: moves waiters on from the slot `from`, which may be decided by now.
-    fn wait(&mut self, dag: &Dag, mut waiters: Vec<Waiter>, from: Slot, decided: &mut Vec<Decision>) {
-        if waiters.is_empty() {
+    fn requeue(&mut self, dag: &Dag, mut undecided: Vec<UndecidedSlot>, from: Slot, decided: &mut Vec<Decision>) {
+        if undecided.is_empty() {
             return;
         }
         // The earliest anchor: a slot that is still undecided ends the scan (P8).
@@ -129,20 +138,20 @@ impl Decisions {
             anchor = self.waves.after(anchor);
         }
         let Some(Verdict::Commit(block)) = self.verdicts.get(&anchor).copied() else {
-            return self.waiting.entry(anchor).or_default().extend(waiters);
+            return self.waiting.entry(anchor).or_default().extend(undecided);
         };
         // One walk down the anchor's history decides all waiters.
-        waiters.sort_unstable_by_key(|waiter| std::cmp::Reverse(waiter.slot));
+        undecided.sort_unstable_by_key(|slot_to_decide| std::cmp::Reverse(slot_to_decide.slot));
         let mut history = dag.history(block);
-        for waiter in waiters {
-            let certifiers = history.down_to(self.waves.certify_round(waiter.slot.round));
-            let verdict = held_certificate(dag, certifiers, waiter.leader).map_or(Verdict::Skip, Verdict::Commit);
-            self.settle(waiter, verdict, Reason::Anchor(anchor), decided);
+        for slot_to_decide in undecided {
+            let certifiers = history.down_to(self.waves.certify_round(slot_to_decide.slot.round));
+            let verdict = certificate_in_history(dag, certifiers, slot_to_decide.leader).map_or(Verdict::Skip, Verdict::Commit);
+            self.record_verdict(slot_to_decide, verdict, Reason::Anchor(anchor), decided);
         }
     }
 
-    fn settle(&mut self, waiter: Waiter, verdict: Verdict, reason: Reason, decided: &mut Vec<Decision>) {
-        let Waiter { slot, leader } = waiter;
+    fn record_verdict(&mut self, slot_to_decide: UndecidedSlot, verdict: Verdict, reason: Reason, decided: &mut Vec<Decision>) {
+        let UndecidedSlot { slot, leader } = slot_to_decide;
         self.verdicts.insert(slot, verdict);
         decided.push(Decision { slot, leader, verdict, reason });
     }

@@ -1,6 +1,6 @@
 //! The state machine: applies the rules to inputs and queues outputs.
 //!
-//! One step processes the input (place blocks, answer peers), then runs [`MahiMahi::settle`]: open coins, decide,
+//! One step processes the input (place blocks, answer peers), then runs [`MahiMahi::make_progress`]: open coins, decide,
 //! deliver, collect garbage, and propose if it is time. Outputs are queued and returned by `poll`.
 
 use crate::{
@@ -11,11 +11,11 @@ use crate::{
     journal::{Journal, Record},
     keys::{Coin, Signatures, Signer},
     message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock},
-    proposer::{Proposer, Want},
+    proposer::{BatchRequest, Proposer},
     repair::Repair,
     rules::{Decision, Slot, Verdict, Waves},
     serve::Service,
-    siblings::{Equivocations, Extras},
+    siblings::{Equivocations, ExtraSiblings},
     state::Sequence,
     synchroniser::{Limits, Synchroniser, Weight},
     verify::{Checked, MahiVerifier},
@@ -43,7 +43,7 @@ pub struct Setup {
     /// Records that were persisted and not released, in any order.
     pub records: Vec<(Ticket, Bytes)>,
     /// The caller knows that this validator's key has signed nothing. It must forget that, durably, before the first
-    /// record is written. Then a first life that starts behind the peers' floor is not taken for a lost disk.
+    /// record is written. Then a first incarnation that starts behind the peers' floor is not taken for a lost disk.
     pub unsigned: bool,
     /// Point in the sequence of commits to continue from; may be ahead of the records.
     pub resume: Resume,
@@ -79,13 +79,13 @@ pub struct MahiMahi {
     /// Slots with a non-empty, undelivered batch.
     undelivered: BTreeSet<(Round, ValidatorIndex)>,
     /// Siblings in the DAG beyond the first of each slot.
-    pub(crate) extras: Extras,
+    pub(crate) extra_siblings: ExtraSiblings,
     /// Authors that equivocated.
     pub(crate) equivocated: BTreeMap<ValidatorIndex, Equivocations>,
     /// Slots whose equivocation was reported.
     pub(crate) accused: BTreeSet<(Round, ValidatorIndex)>,
-    /// P24: more than f validators are faulty; see `alarm`.
-    pub(crate) is_broken: bool,
+    /// P24: more than f validators are faulty; see `fault_bound`.
+    pub(crate) is_halted: bool,
     /// The DAG or a coin changed since the last decision pass.
     changed: bool,
     pub(crate) outputs: VecDeque<Output>,
@@ -98,7 +98,7 @@ enum Origin {
     Peer,
     /// Own block; just became durable.
     Own,
-    /// Accepted in an earlier life: durable, and already reported.
+    /// Accepted in an earlier incarnation: durable, and already reported.
     Recorded,
 }
 
@@ -106,22 +106,22 @@ impl Engine for MahiMahi {
     fn handle(&mut self, now: TimestampMs, input: Input) {
         self.now = self.now.max(now);
         match input {
-            Input::Batch(batch) => self.take_batch(batch),
+            Input::Batch(batch) => self.handle_batch(batch),
             Input::Message { from, message } => {
                 if let Some(message) = message.0.downcast_ref::<Checked>() {
-                    self.take_message(from, message);
+                    self.handle_message(from, message);
                 }
             }
-            Input::Durable(ticket) => self.take_durable(ticket),
-            Input::Deadline => self.take_deadline(),
-            Input::PeerUp(peer) => self.greet(peer),
+            Input::Durable(ticket) => self.handle_durable(ticket),
+            Input::Deadline => self.handle_deadline(),
+            Input::PeerUp(peer) => self.send_hello(peer),
             // Messages lost with the connection are requested after the reconnect; the synchroniser turns to other
             // peers by itself.
             Input::PeerDown(_) => {}
             // Retention follows from the floor, which is equal at every validator.
             Input::Certified(_) => {}
         }
-        self.settle();
+        self.make_progress();
     }
 
     fn poll(&mut self) -> Option<Output> {
@@ -129,7 +129,7 @@ impl Engine for MahiMahi {
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
-        [self.synchroniser.deadline(), self.repair_deadline(), self.pace_deadline()].into_iter().flatten().min()
+        [self.synchroniser.deadline(), self.repair_deadline(), self.proposal_deadline()].into_iter().flatten().min()
     }
 }
 
@@ -142,9 +142,9 @@ impl MahiMahi {
         let me = signer.as_ref().map(|signer| signer.index());
         let size = committee.size();
         let waves = config.waves(size);
-        let blank = records.is_empty();
+        let no_records = records.is_empty();
         // The chain has commits, but this validator has no record: it lost the records of what it signed, if anything.
-        let forgot = blank && resume.index.0 > 0 && !unsigned;
+        let lost_records = no_records && resume.index.0 > 0 && !unsigned;
         let limits = Limits {
             blocks: config.max_pending(size),
             weight: Weight { bytes: config.max_pending_bytes(size), missing: 32 * Config::max_parents(size) },
@@ -158,7 +158,7 @@ impl MahiMahi {
             coins: Coins::new(coin, &committee),
             sequence: Sequence::new(&resume, size, config.genesis_time),
             synchroniser: Synchroniser::new(size, me, limits),
-            repair: Repair::new(seed, forgot, blank, now),
+            repair: Repair::new(seed, lost_records, no_records, now),
             service: Service::default(),
             proposer: me.map(|me| Proposer::new(me, &context, now)),
             journal: Journal::new(now),
@@ -170,8 +170,8 @@ impl MahiMahi {
             undelivered: BTreeSet::new(),
             accused: BTreeSet::new(),
             equivocated: BTreeMap::new(),
-            extras: Extras::new(size),
-            is_broken: false,
+            extra_siblings: ExtraSiblings::new(size),
+            is_halted: false,
             changed: true,
             outputs: VecDeque::new(),
             config,
@@ -182,8 +182,8 @@ impl MahiMahi {
             now,
         };
         engine.recover(records);
-        engine.start_greeting();
-        engine.settle();
+        engine.start_recovery();
+        engine.make_progress();
         engine
     }
 
@@ -208,28 +208,28 @@ impl MahiMahi {
         }
         blocks.sort_unstable_by_key(|block| block.reference());
         for block in blocks {
-            self.notice_own(&block);
+            self.observe_own(&block);
             let author = block.author();
-            self.place(author, block, Origin::Recorded);
+            self.insert_or_park(author, block, Origin::Recorded);
         }
     }
 
-    fn take_message(&mut self, from: ValidatorIndex, message: &Checked) {
+    fn handle_message(&mut self, from: ValidatorIndex, message: &Checked) {
         match message {
-            Checked::Block(block) => self.take_block(from, block.clone()),
-            Checked::Hello(hello) => self.take_hello(from, hello),
-            Checked::Welcome { nonce, latest, named } => self.take_welcome(from, *nonce, latest.clone(), *named),
-            Checked::Fetch(fetch) => self.take_fetch(from, fetch),
-            Checked::Found { unread } => self.take_found(from, unread),
-            Checked::Coins(help) => self.take_coin_help(from, help),
+            Checked::Block(block) => self.handle_block(from, block.clone()),
+            Checked::Hello(hello) => self.handle_hello(from, hello),
+            Checked::Welcome { nonce, latest, named } => self.handle_welcome(from, *nonce, latest.clone(), *named),
+            Checked::Fetch(fetch) => self.handle_fetch(from, fetch),
+            Checked::Found { unread } => self.handle_found(from, unread),
+            Checked::Coins(help) => self.handle_coin_help(from, help),
         }
     }
 
-    fn take_batch(&mut self, batch: Batch) {
+    fn handle_batch(&mut self, batch: Batch) {
         let limit = self.config.batch_bytes as usize;
         match &mut self.proposer {
             Some(proposer) if proposer.batch.is_none() && batch.bytes.len() <= limit => {
-                proposer.want = Want::No;
+                proposer.batch_request = BatchRequest::None;
                 proposer.batch = Some(batch);
             }
             // Not requested, or too large.
@@ -237,23 +237,23 @@ impl MahiMahi {
         }
     }
 
-    fn take_deadline(&mut self) {
-        if let Some(proposer) = self.proposer.as_mut().filter(|proposer| proposer.want == Want::Fresh) {
-            proposer.want = Want::Standing;
+    fn handle_deadline(&mut self) {
+        if let Some(proposer) = self.proposer.as_mut().filter(|proposer| proposer.batch_request == BatchRequest::Fresh) {
+            proposer.batch_request = BatchRequest::Overdue;
         }
-        self.ask_for_missing();
+        self.request_missing();
         self.serve_waiting();
         self.repair_if_due();
     }
 
     /// W1: the own block is durable. Only now it counts and is sent.
-    fn take_durable(&mut self, ticket: Ticket) {
+    fn handle_durable(&mut self, ticket: Ticket) {
         let Some((_, block)) = self.in_flight.take_if(|(expected, _)| *expected == ticket) else { return };
         let message = Message::Block(block.signed().clone()).encode();
         let siblings = self.siblings_to_send(&block);
         let before = self.proposer.as_ref().map_or(Round(0), |proposer| proposer.tip().round);
         if block.round() > self.sequence.floor() {
-            self.place(block.author(), block, Origin::Own);
+            self.insert_or_park(block.author(), block, Origin::Own);
         } else if !block.content().batch.is_empty() {
             self.outputs.push_back(Output::Requeue(Batch { bytes: block.content().batch.clone() }));
         }
@@ -266,28 +266,28 @@ impl MahiMahi {
 
     /// Parents of an own block that others probably lack: their author shows other validators other siblings.
     fn siblings_to_send(&self, block: &Block) -> Vec<Bytes> {
-        let shunned = block.parents().iter().filter(|parent| self.is_shunned(parent.author));
-        let siblings = shunned.filter_map(|parent| self.dag.get(parent));
+        let excluded = block.parents().iter().filter(|parent| self.is_excluded(parent.author));
+        let siblings = excluded.filter_map(|parent| self.dag.get(parent));
         siblings.map(|sibling| Message::Block(sibling.signed().clone()).encode()).collect()
     }
 
     /// E1: processes a block whose own bytes are valid.
-    pub(crate) fn take_block(&mut self, from: ValidatorIndex, block: Arc<Block>) {
+    pub(crate) fn handle_block(&mut self, from: ValidatorIndex, block: Arc<Block>) {
         let reference = block.reference();
         if self.proposer.as_ref().is_some_and(|own| own.me() == block.author() && block.round() > own.highest_signed) {
-            self.learn_of_lost_life(&block);
+            self.handle_lost_records(&block);
         }
-        self.notice_own(&block);
+        self.observe_own(&block);
         if self.is_known(&reference) {
             return;
         }
         if reference.round > self.horizon() {
-            return self.synchroniser.saw_far(self.now, reference);
+            return self.synchroniser.note_far_block(self.now, reference);
         }
         self.synchroniser.reached(&reference);
         self.report_sibling(&block);
         if !self.is_surplus(&reference) {
-            self.place(from, block, Origin::Peer);
+            self.insert_or_park(from, block, Origin::Peer);
         }
     }
 
@@ -302,24 +302,24 @@ impl MahiMahi {
         self.dag.clock().max(self.sequence.floor() + 1) + self.config.window()
     }
 
-    /// E8 across lives: notes the round of an own block that this life did not know.
-    fn notice_own(&mut self, block: &Block) {
+    /// E8 across incarnations: notes the round of an own block that this incarnation did not know.
+    fn observe_own(&mut self, block: &Block) {
         if let Some(proposer) = self.proposer.as_mut().filter(|proposer| proposer.me() == block.author()) {
             proposer.highest_signed = proposer.highest_signed.max(block.round());
         }
     }
 
     /// V8: inserts a block into the DAG if its history is complete; otherwise parks it.
-    fn place(&mut self, from: ValidatorIndex, block: Arc<Block>, origin: Origin) {
+    fn insert_or_park(&mut self, from: ValidatorIndex, block: Arc<Block>, origin: Origin) {
         let present = |parent: &BlockRef| parent.round <= self.sequence.floor() || self.dag.contains(parent);
         let missing: BTreeSet<_> = block.parents().iter().filter(|parent| !present(parent)).copied().collect();
         if missing.is_empty() {
             self.accept(block, origin);
         } else {
             // An equivocator's block is not in transit: its author showed a sibling.
-            let is_late = |parent: &BlockRef| self.is_shunned(parent.author);
+            let is_late = |parent: &BlockRef| self.is_excluded(parent.author);
             let urgent = missing.iter().filter(|parent| is_late(parent)).copied().collect::<Vec<_>>();
-            if self.synchroniser.park(self.now, from, block, missing) {
+            if self.synchroniser.add_pending(self.now, from, block, missing) {
                 urgent.iter().for_each(|parent| self.synchroniser.expedite(self.now, parent));
             }
         }
@@ -338,8 +338,8 @@ impl MahiMahi {
                 self.note_equivocator(&reference);
                 let most = self.config.max_extra_bytes(self.committee.size());
                 let mut accounts = self.synchroniser.needed_by(&reference).collect::<Vec<_>>().into_iter();
-                let account = accounts.find(|account| self.extras.has_room(*account, most)).unwrap_or(reference.author);
-                self.extras.add(reference, account, block.weight());
+                let account = accounts.find(|account| self.extra_siblings.has_room(*account, most)).unwrap_or(reference.author);
+                self.extra_siblings.add(reference, account, block.weight());
             }
             if origin == Origin::Peer {
                 self.record(&block);
@@ -347,7 +347,7 @@ impl MahiMahi {
             if origin != Origin::Recorded {
                 self.trace(TraceEvent::Accepted(block.vertex()));
             }
-            self.watch_certificates(&block);
+            self.check_fault_bound(&block);
             self.changed = true;
             self.decisions.block_arrived(reference.round);
             self.repair.progress(self.now);
@@ -360,7 +360,7 @@ impl MahiMahi {
             }
             let refused = if reference.round > self.sequence.floor() { self.coins.add_block(&block) } else { Vec::new() };
             self.accuse_of_bad_shares(refused);
-            self.note_closed_coin(reference.round);
+            self.track_closed_coin(reference.round);
             if let Some(proposer) = &mut self.proposer {
                 proposer.accepted(&self.dag, reference);
             }
@@ -368,7 +368,7 @@ impl MahiMahi {
         }
     }
 
-    fn note_closed_coin(&mut self, round: Round) {
+    fn track_closed_coin(&mut self, round: Round) {
         if self.dag.authors_at(round) >= self.committee.quorum() && self.coins.opened(round).is_none() {
             self.closed_coins.insert(round);
         }
@@ -390,7 +390,7 @@ impl MahiMahi {
         }
     }
 
-    /// Keeps silent in this life and in later ones. Recorded before any other record: with records, a later life does
+    /// Keeps silent in this incarnation and in later ones. Recorded before any other record: with records, a later incarnation does
     /// not know any more that an earlier one was forgotten.
     pub(crate) fn vow_silence(&mut self, round: Round) {
         self.keep_silent(round);
@@ -421,29 +421,29 @@ impl MahiMahi {
     }
 
     /// E3: runs after every input.
-    fn settle(&mut self) {
-        self.check_standing();
+    fn make_progress(&mut self) {
+        self.check_recovery();
         while std::mem::take(&mut self.changed) {
             self.extend_commits();
-            self.watch_coins();
+            self.update_coins();
         }
-        self.pace();
+        self.propose_if_due();
     }
 
     /// D0 and D7: decides slots and delivers commits.
     fn extend_commits(&mut self) {
-        if self.is_broken || !self.repair.may_deliver() && self.me().is_some() {
+        if self.is_halted || !self.repair.may_deliver() && self.me().is_some() {
             return;
         }
-        self.tell_elected();
+        self.trace_elected();
         let order = |round: Round| self.coins.opened(self.waves.certify_round(round)).map(|coin| coin.order.as_slice());
         let decided = self.decisions.decide(&self.dag, order, self.sequence.next());
-        decided.iter().for_each(|decision| self.tell_decided(decision));
+        decided.iter().for_each(|decision| self.trace_decided(decision));
         let floor = self.sequence.floor();
         while let slot = self.sequence.next()
             && let Some(verdict) = self.decisions.take(slot)
         {
-            self.sequence.pass_to(self.waves.after(slot));
+            self.sequence.advance_to(self.waves.after(slot));
             if let Verdict::Commit(leader) = verdict {
                 self.commit(slot, leader);
             }
@@ -453,7 +453,7 @@ impl MahiMahi {
         }
     }
 
-    fn tell_elected(&mut self) {
+    fn trace_elected(&mut self) {
         for coin in self.coins.take_opened() {
             self.closed_coins.remove(&coin);
             let Some(round) = self.decisions.coin_opened(coin).filter(|round| *round >= self.sequence.next().round) else {
@@ -465,7 +465,7 @@ impl MahiMahi {
         }
     }
 
-    fn tell_decided(&mut self, decision: &Decision) {
+    fn trace_decided(&mut self, decision: &Decision) {
         let Decision { slot, leader, verdict, .. } = *decision;
         let committed = match verdict {
             Verdict::Commit(block) => Some(block.digest),
@@ -510,7 +510,7 @@ impl MahiMahi {
         let retained = floor - self.config.retain_rounds;
         self.postponed.retain(|block| block.round() > retained);
         self.dag.prune(retained);
-        self.extras.prune(retained);
+        self.extra_siblings.prune(retained);
         self.coins.prune(retained);
         self.service.raise_floor(floor);
         self.closed_coins = self.closed_coins.split_off(&(floor + 1));
@@ -519,10 +519,10 @@ impl MahiMahi {
         }
     }
 
-    fn pace(&mut self) {
-        let shunned = self.shunned();
+    fn propose_if_due(&mut self) {
+        let excluded = self.excluded();
         let Some(proposer) = &mut self.proposer else { return };
-        proposer.observe_clock(self.now, &self.dag, &shunned);
+        proposer.observe_clock(self.now, &self.dag, &excluded);
         if self.may_propose_at().is_none_or(|at| at > self.now) {
             return;
         }
@@ -531,14 +531,14 @@ impl MahiMahi {
         if let Some(batch) = proposer.batch.take() {
             return self.propose(batch);
         }
-        match proposer.want {
-            Want::No => {
-                proposer.want = Want::Fresh;
+        match proposer.batch_request {
+            BatchRequest::None => {
+                proposer.batch_request = BatchRequest::Fresh;
                 let (bytes, gas) = (self.config.batch_bytes, self.config.batch_gas);
                 self.outputs.push_back(Output::WantBatch { bytes, gas });
             }
-            Want::Standing if due => self.propose(Batch::default()),
-            Want::Fresh | Want::Standing => {}
+            BatchRequest::Overdue if due => self.propose(Batch::default()),
+            BatchRequest::Fresh | BatchRequest::Overdue => {}
         }
     }
 
@@ -547,13 +547,13 @@ impl MahiMahi {
     }
 
     /// Round and time of the next proposal; see [`Proposer::next`]. `None` before a quorum reported what it knows of
-    /// earlier lives, and while an own block is not durable yet.
+    /// earlier incarnations, and while an own block is not durable yet.
     fn next_proposal(&self) -> Option<(Round, TimestampMs)> {
-        if self.in_flight.is_some() || self.is_broken {
+        if self.in_flight.is_some() || self.is_halted {
             return None;
         }
         let proposer = self.proposer.as_ref()?;
-        let (round, at) = proposer.next(&self.dag, &self.config, self.sequence.floor(), &self.shunned())?;
+        let (round, at) = proposer.next(&self.dag, &self.config, self.sequence.floor(), &self.excluded())?;
         let at = at.max(self.repair.allowed_at(&self.config, round, proposer.since(round))?);
         // Chance leaves no slot open for so long: more than f validators are faulty. The memory must not fill up
         // meanwhile.
@@ -572,35 +572,35 @@ impl MahiMahi {
         self.is_busy() || heartbeat.is_some_and(|at| at <= self.now)
     }
 
-    fn pace_deadline(&self) -> Option<TimestampMs> {
+    fn proposal_deadline(&self) -> Option<TimestampMs> {
         let at = self.may_propose_at()?;
         let proposer = self.proposer.as_ref()?;
-        match proposer.want {
+        match proposer.batch_request {
             _ if proposer.batch.is_some() => Some(at),
-            Want::No => Some(at),
-            Want::Fresh | Want::Standing if self.is_busy() => Some(at),
-            Want::Fresh | Want::Standing => Some(at.max(proposer.heartbeat_at(&self.config))),
+            BatchRequest::None => Some(at),
+            BatchRequest::Fresh | BatchRequest::Overdue if self.is_busy() => Some(at),
+            BatchRequest::Fresh | BatchRequest::Overdue => Some(at.max(proposer.heartbeat_at(&self.config))),
         }
     }
 
     /// E5, E10. The only place that signs blocks. The round is above every round signed before (I1).
     fn propose(&mut self, batch: Batch) {
         let Some((round, _)) = self.next_proposal() else { return };
-        let shunned = self.shunned();
+        let excluded = self.excluded();
         let (Some(proposer), Some(signer)) = (&mut self.proposer, &self.signer) else { return };
         assert!(round > proposer.highest_signed, "I1: one own block per round, ever");
         let content = Content {
             author: proposer.me(),
             round,
             timestamp: self.now,
-            parents: proposer.parents(&self.dag, &self.context, round, &shunned),
+            parents: proposer.parents(&self.dag, &self.context, round, &excluded),
             coin_share: signer.coin_share(&self.context.coin_message(round)),
             batch: batch.bytes,
         };
         let signature = signer.sign(&self.context.digest(&content));
         let block = Arc::new(Block::trusted(SignedBlock { content, signature }, &self.context));
         proposer.proposed(self.now, round);
-        self.repair.leave_doubt();
+        self.repair.clear_uncertain();
         self.trace(TraceEvent::Proposed(block.vertex()));
         let ticket = self.journal.append(round);
         self.outputs.push_back(Output::Persist(ticket, block.encode()));

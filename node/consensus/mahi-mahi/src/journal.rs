@@ -1,5 +1,5 @@
 //! Tracks live records: one per block in the DAG, the own block that is not durable yet (W1, W2), and the rounds in
-//! which a forgotten life may have signed (K2).
+//! which a forgotten incarnation may have signed (K2).
 
 use crate::message::{Round, SignedBlock};
 use corniche_engine::Ticket;
@@ -19,7 +19,7 @@ impl Record {
         if let Ok(round) = wire::decode(record) {
             return Self::Silence(round);
         }
-        Self::Block(wire::decode(record).expect("a record was encoded by this engine and its log checks sums"))
+        Self::Block(wire::decode(record).expect("a record was encoded by this engine, and its log verifies checksums"))
     }
 
     pub fn encode_silence(round: Round) -> Bytes {
@@ -34,12 +34,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Tickets continue above those of earlier lives.
+    /// Tickets continue above those of earlier incarnations.
     pub fn new(now: TimestampMs) -> Self {
         Self { next: Ticket::first(now), live: BTreeMap::new() }
     }
 
-    /// Registers a record of an earlier life.
+    /// Registers a record of an earlier incarnation.
     pub fn recovered(&mut self, ticket: Ticket, round: Round) {
         self.live.insert(ticket, round);
         self.next = self.next.max(ticket.next());

@@ -9,7 +9,7 @@ use crate::{
     message::{Context, Message, SignedBlock},
 };
 use corniche_engine::{Committee, Verifier, VertexId};
-use corniche_testkit::{Forgery, Kit, Measured, Random, stretch};
+use corniche_testkit::{Forgery, Kit, Measured, Random, derive_bytes};
 use corniche_types::{B256, Bytes, ValidatorIndex, wire};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -78,14 +78,14 @@ impl Kit for MahiKit {
         Arc::new(MahiVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(FakeSignatures)))
     }
 
-    fn peek(&self, message: &Bytes) -> Option<VertexId> {
+    fn published_proposal(&self, message: &Bytes) -> Option<VertexId> {
         match wire::decode(message) {
             Ok(Message::Block(block)) => Some(self.vertex(&block)),
             _ => None,
         }
     }
 
-    fn peek_record(&self, record: &Bytes) -> Option<VertexId> {
+    fn recorded_proposal(&self, record: &Bytes) -> Option<VertexId> {
         wire::decode(record).ok().map(|block| self.vertex(&block))
     }
 
@@ -98,7 +98,10 @@ impl Kit for MahiKit {
                 let place = random.below(content.parents.len() as u64) as usize;
                 match random.below(4) {
                     // No validator ever has this block.
-                    0 => content.parents[place].digest = B256::from(stretch("nowhere", author.0, &random.draw().to_le_bytes())),
+                    0 => {
+                        content.parents[place].digest =
+                            B256::from(derive_bytes("nowhere", author.0, &random.draw().to_le_bytes()))
+                    }
                     1 => content.parents.push(content.parents[place]),
                     2 => content.parents.truncate(place),
                     // Valid, but casts other votes.
@@ -111,12 +114,12 @@ impl Kit for MahiKit {
     }
 
     /// A round commits at most ℓ leaders, and blocks `retain_rounds` below the floor are pruned.
-    fn most_behind(&self) -> u64 {
+    fn max_lag(&self) -> u64 {
         self.config.retain_rounds
     }
 
-    fn most_held(&self) -> usize {
-        self.config.most_held(self.committee.size())
+    fn max_footprint(&self) -> usize {
+        self.config.max_footprint(self.committee.size())
     }
 }
 
@@ -140,11 +143,11 @@ impl Signer for FakeKeys {
     }
 
     fn sign(&self, digest: &B256) -> Signature {
-        stretch("signature", self.0.0, digest.as_slice())
+        derive_bytes("signature", self.0.0, digest.as_slice())
     }
 
     fn coin_share(&self, message: &[u8]) -> CoinShare {
-        stretch("share", self.0.0, message)
+        derive_bytes("share", self.0.0, message)
     }
 }
 
@@ -161,7 +164,7 @@ impl Signer for BadShares {
     }
 
     fn coin_share(&self, message: &[u8]) -> CoinShare {
-        stretch("noise", self.0.0, message)
+        derive_bytes("noise", self.0.0, message)
     }
 }
 
@@ -183,13 +186,13 @@ impl FakeCoin {
     /// Makes the coin of `message` put `leaders` first, in this order.
     pub fn dictate(&mut self, message: Vec<u8>, leaders: &[u16], committee_size: usize) {
         let wanted: Vec<_> = leaders.iter().copied().map(ValidatorIndex).collect();
-        let mut values = (0..=u16::MAX).map(|salt| stretch("dictated", salt, &message));
+        let mut values = (0..=u16::MAX).map(|salt| derive_bytes("dictated", salt, &message));
         let value = values.find(|value: &CoinValue| elect(value, committee_size).order.starts_with(&wanted));
         self.dictated.insert(message, value.expect("a few leaders come first in one of many orders"));
     }
 
     fn value(&self, message: &[u8]) -> CoinValue {
-        self.dictated.get(message).copied().unwrap_or_else(|| stretch("coin", 0, message))
+        self.dictated.get(message).copied().unwrap_or_else(|| derive_bytes("coin", 0, message))
     }
 
     pub fn shared(self) -> Arc<dyn Coin> {

@@ -22,20 +22,20 @@
 //! The rule numbers (V, E, F, C, D, G, S, W, K, P) are explained in this crate's README, which also lists the
 //! departures from the thesis.
 
-mod alarm;
 pub mod coin;
 pub mod config;
+#[cfg(feature = "real-crypto")]
+pub mod crypto;
 pub mod dag;
 pub mod decisions;
 mod engine;
+mod fault_bound;
 mod journal;
 pub mod keys;
 #[cfg(feature = "kit")]
 pub mod kit;
 pub mod message;
 mod proposer;
-#[cfg(feature = "real-crypto")]
-pub mod real;
 mod repair;
 pub mod rules;
 mod serve;

@@ -23,13 +23,13 @@ use std::collections::BTreeSet;
 /// The proposing side of a validator.
 pub struct Proposer {
     me: ValidatorIndex,
-    /// E8: highest round for which this validator is known to have signed a block, in this life or an earlier one.
+    /// E8: highest round for which this validator is known to have signed a block, in this incarnation or an earlier one.
     pub highest_signed: Round,
     /// V5: highest own block in the DAG; without any, the own genesis block.
     tip: BlockRef,
     /// E6: accepted blocks that are not in the history of `tip`.
     uncovered: BTreeSet<BlockRef>,
-    /// Time of the last own proposal; `None` before the first of this life.
+    /// Time of the last own proposal; `None` before the first of this incarnation.
     proposed_at: Option<TimestampMs>,
     /// Time of construction, from which the first heartbeat counts.
     started_at: TimestampMs,
@@ -41,17 +41,17 @@ pub struct Proposer {
     trusted_since: TimestampMs,
     /// A batch that waits to be proposed.
     pub batch: Option<Batch>,
-    pub want: Want,
+    pub batch_request: BatchRequest,
 }
 
 /// State of the request for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
-    No,
+pub enum BatchRequest {
+    None,
     /// Just requested; the batch may come before the next deadline, so an empty block would be premature.
     Fresh,
     /// Requested without a response yet; the batch comes when there are transactions.
-    Standing,
+    Overdue,
 }
 
 impl Proposer {
@@ -68,7 +68,7 @@ impl Proposer {
             trusted: Round(1),
             trusted_since: now,
             batch: None,
-            want: Want::No,
+            batch_request: BatchRequest::None,
         }
     }
 
@@ -87,15 +87,15 @@ impl Proposer {
             self.uncovered.insert(reference);
         } else {
             self.highest_signed = self.highest_signed.max(reference.round);
-            cover(dag, &mut self.uncovered, dag.get(&reference).map_or(&[][..], |block| block.parents()));
+            remove_covered(dag, &mut self.uncovered, dag.get(&reference).map_or(&[][..], |block| block.parents()));
             if reference.round > self.tip.round {
                 self.tip = reference;
             }
         }
     }
 
-    pub fn observe_clock(&mut self, now: TimestampMs, dag: &Dag, shunned: &Shunned) {
-        let (clock, trusted) = (dag.clock(), self.trusted_clock(dag, shunned));
+    pub fn observe_clock(&mut self, now: TimestampMs, dag: &Dag, excluded: &ExcludedAuthors) {
+        let (clock, trusted) = (dag.clock(), self.trusted_clock(dag, excluded));
         if clock > self.clock {
             (self.clock, self.clock_since) = (clock, now);
         }
@@ -104,13 +104,13 @@ impl Proposer {
         }
     }
 
-    /// One above the highest round with a quorum of authors that are not shunned. That round may be proposed already.
-    fn trusted_clock(&self, dag: &Dag, shunned: &Shunned) -> Round {
+    /// One above the highest round with a quorum of authors that are not excluded. That round may be proposed already.
+    fn trusted_clock(&self, dag: &Dag, excluded: &ExcludedAuthors) -> Round {
         let (clock, lowest) = (dag.clock(), self.highest_signed.max(dag.clock() - MAX_LOOK_BACK));
-        if shunned.authors.is_empty() || clock == Round(1) {
+        if excluded.authors.is_empty() || clock == Round(1) {
             return clock;
         }
-        let has_quorum = |round: &u64| shunned.count_others(dag, Round(*round)) >= dag.quorum();
+        let has_quorum = |round: &u64| excluded.count_included(dag, Round(*round)) >= dag.quorum();
         (lowest.0..clock.0).rev().find(has_quorum).map_or(lowest, |round| Round(round) + 1)
     }
 
@@ -130,12 +130,12 @@ impl Proposer {
 
     /// E4, E8, E9: the round of the next own block and the earliest time to propose it; `None` if proposing is not
     /// allowed yet.
-    pub fn next(&self, dag: &Dag, config: &Config, floor: Round, shunned: &Shunned) -> Option<(Round, TimestampMs)> {
+    pub fn next(&self, dag: &Dag, config: &Config, floor: Round, excluded: &ExcludedAuthors) -> Option<(Round, TimestampMs)> {
         let least = self.highest_signed.max(floor);
         let rested = self.proposed_at.map_or(0, |at| at.0 + config.min_round_ms);
         let (round, graced) = if self.trusted > least {
-            let before = shunned.count_others(dag, self.trusted - 1);
-            let all_here = self.trusted == Round(1) || before + shunned.authors.len() == shunned.committee_size;
+            let before = excluded.count_included(dag, self.trusted - 1);
+            let all_here = self.trusted == Round(1) || before + excluded.authors.len() == excluded.committee_size;
             (self.trusted, if all_here { 0 } else { self.trusted_since.0 + config.parent_grace_ms })
         } else {
             // Longer than others need to fetch such a block's parents. Otherwise one such round would cause the next.
@@ -151,36 +151,36 @@ impl Proposer {
 
     /// E5: the own previous block, then one block of every other author of the previous round, then weak links to older
     /// blocks that would otherwise stay unreferenced, newest first. The order is signed and fixes the votes (F1).
-    pub fn parents(&self, dag: &Dag, context: &Context, round: Round, shunned: &Shunned) -> Vec<BlockRef> {
+    pub fn parents(&self, dag: &Dag, context: &Context, round: Round, excluded: &ExcludedAuthors) -> Vec<BlockRef> {
         let previous = round - 1;
         let of_previous = |author: ValidatorIndex| match previous {
             Round(0) => Some(context.genesis(author)),
             // Among siblings, the first accepted one; V4 forbids two.
             _ => dag.siblings(previous, author).next().map(|block| block.reference()),
         };
-        let trusted = shunned.trusted().filter(|author| *author != self.me).filter_map(of_previous);
+        let trusted = excluded.trusted().filter(|author| *author != self.me).filter_map(of_previous);
         let mut parents: Vec<_> = std::iter::once(self.tip).chain(trusted).collect();
         // V3: as many equivocators as needed for a quorum.
         let counted = parents.iter().filter(|parent| parent.round == previous).count();
-        let others = shunned.authors.iter().filter(|author| **author != self.me).filter_map(|author| of_previous(*author));
+        let others = excluded.authors.iter().filter(|author| **author != self.me).filter_map(|author| of_previous(*author));
         parents.extend(others.take(dag.quorum().saturating_sub(counted)));
-        self.add_weak_links(dag, previous, shunned, &mut parents);
+        self.add_weak_links(dag, previous, excluded, &mut parents);
         parents
     }
 
     /// E6: mandatory; otherwise slow validators would be censored and their votes lost (P12). Equivocators are not
     /// slow, and a link to an old sibling would reference a chain that others lack.
-    fn add_weak_links(&self, dag: &Dag, previous: Round, shunned: &Shunned, parents: &mut Vec<BlockRef>) {
-        let limit = Config::max_parents(shunned.committee_size);
+    fn add_weak_links(&self, dag: &Dag, previous: Round, excluded: &ExcludedAuthors, parents: &mut Vec<BlockRef>) {
+        let limit = Config::max_parents(excluded.committee_size);
         let mut left = self.uncovered.clone();
-        left.retain(|reference| !shunned.unlinked.contains(&reference.author));
-        cover(dag, &mut left, parents);
+        left.retain(|reference| !excluded.without_weak_links.contains(&reference.author));
+        remove_covered(dag, &mut left, parents);
         let mut slots: BTreeSet<_> = parents.iter().map(|parent| (parent.round, parent.author)).collect();
         left.retain(|reference| reference.round < previous);
         while parents.len() < limit {
             let Some(newest) = left.pop_last() else { return };
             if slots.insert((newest.round, newest.author)) {
-                cover(dag, &mut left, dag.get(&newest).map_or(&[][..], |block| block.parents()));
+                remove_covered(dag, &mut left, dag.get(&newest).map_or(&[][..], |block| block.parents()));
                 parents.push(newest);
             }
         }
@@ -191,21 +191,21 @@ impl Proposer {
 const MAX_LOOK_BACK: u64 = 16;
 
 /// Authors that proposals avoid as parents: proven equivocators.
-pub struct Shunned {
+pub struct ExcludedAuthors {
     pub authors: BTreeSet<ValidatorIndex>,
-    /// Also includes authors that were shunned once: they may be parents, but get no weak links.
-    pub unlinked: BTreeSet<ValidatorIndex>,
+    /// Also includes authors that were excluded once: they may be parents, but get no weak links.
+    pub without_weak_links: BTreeSet<ValidatorIndex>,
     pub committee_size: usize,
 }
 
-impl Shunned {
-    /// Number of authors with a block in a round that are not shunned.
-    fn count_others(&self, dag: &Dag, round: Round) -> usize {
+impl ExcludedAuthors {
+    /// Number of authors with a block in a round that are not excluded.
+    fn count_included(&self, dag: &Dag, round: Round) -> usize {
         let is_here = |author: &&ValidatorIndex| dag.siblings(round, **author).next().is_some();
         dag.authors_at(round) - self.authors.iter().filter(is_here).count()
     }
 
-    /// All authors that are not shunned.
+    /// All authors that are not excluded.
     fn trusted(&self) -> impl Iterator<Item = ValidatorIndex> {
         (0u16..).take(self.committee_size).map(ValidatorIndex).filter(|author| !self.authors.contains(author))
     }
@@ -213,7 +213,7 @@ impl Shunned {
 
 /// Removes `parents` and their histories from `left`. A block outside `left` was covered before, with its whole
 /// history.
-fn cover(dag: &Dag, left: &mut BTreeSet<BlockRef>, parents: &[BlockRef]) {
+fn remove_covered(dag: &Dag, left: &mut BTreeSet<BlockRef>, parents: &[BlockRef]) {
     let mut stack = parents.to_vec();
     while let Some(reference) = stack.pop() {
         if left.remove(&reference) {

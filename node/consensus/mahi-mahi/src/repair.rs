@@ -1,10 +1,10 @@
 //! Start-up and requests: greets peers, fetches blocks and late coin shares. No decision depends on this module or its
 //! timers. `serve` contains the responses.
 //!
-//! **Standing (K2).** A validator whose disk was lost or restored from a backup must not sign a round twice. So on
+//! **Recovery (K2).** A validator whose disk was lost or restored from a backup must not sign a round twice. So on
 //! every start it asks two things: the highest block of its own that a peer knows (a signed block: a liar can withhold
-//! but not invent one), and a block of a round that the peer has reached. It has *standing*, and may propose, only
-//! after enough peers responded, and then only above all rounds that the forgotten life can have reached. The README
+//! but not invent one), and a block of a round that the peer has reached. It is *recovered*, and may propose, only
+//! after enough peers responded, and then only above all rounds that the forgotten incarnation can have reached. The README
 //! contains the argument.
 
 use crate::{
@@ -24,87 +24,98 @@ pub struct Repair {
     /// cannot name a round that does not exist.
     named: BTreeMap<ValidatorIndex, BlockRef>,
     /// Time since when own proposals are allowed; `None` before.
-    standing_since: Option<TimestampMs>,
+    recovered_at: Option<TimestampMs>,
     /// Our records do not contain all that we signed. Then we are no witness, neither for ourselves nor for others.
-    forgot: bool,
+    lost_records: bool,
     /// There was no record at the start.
-    blank: bool,
-    /// A forgotten life might have signed rounds up to this one, though there is no evidence of such a life. In these
+    no_records: bool,
+    /// A forgotten incarnation might have signed rounds up to this one, though there is no evidence of such an incarnation. In these
     /// rounds we propose only when the network does not progress without us.
-    doubtful: Round,
+    uncertain_through: Round,
     /// Time of the last accepted block or repair attempt.
     progress_at: TimestampMs,
     /// Repair attempts since the last accepted block.
     attempts: u32,
     /// Time to request shares of coins that blocks cannot open; `None` if there are none.
     coins_at: Option<TimestampMs>,
-    /// Unanswered block requests per peer, up to [`MAX_QUESTIONS`].
-    questions: BTreeMap<ValidatorIndex, u32>,
+    /// Unanswered block requests per peer, up to [`MAX_OPEN_REQUESTS`].
+    open_requests: BTreeMap<ValidatorIndex, u32>,
 }
 
 /// Maximum number of responses that a peer may owe at once.
-const MAX_QUESTIONS: u32 = 16;
+const MAX_OPEN_REQUESTS: u32 = 16;
 
 impl Repair {
-    /// `forgot`: there was an earlier life without records. `blank`: there was no record.
-    pub fn new(seed: u64, forgot: bool, blank: bool, now: TimestampMs) -> Self {
+    /// `lost_records`: there was an earlier incarnation without records. `no_records`: there was no record.
+    pub fn new(seed: u64, lost_records: bool, no_records: bool, now: TimestampMs) -> Self {
         // Includes the time in case the caller's seed is constant.
         let nonce = seed.rotate_left(32) ^ now.0;
-        let (named, doubtful) = (BTreeMap::new(), Round(0));
-        let (standing_since, progress_at, attempts, coins_at) = (None, now, 0, None);
-        let questions = BTreeMap::new();
-        Self { nonce, named, standing_since, forgot, blank, doubtful, progress_at, attempts, coins_at, questions }
+        let (named, uncertain_through) = (BTreeMap::new(), Round(0));
+        let (recovered_at, progress_at, attempts, coins_at) = (None, now, 0, None);
+        let open_requests = BTreeMap::new();
+        Self {
+            nonce,
+            named,
+            recovered_at,
+            lost_records,
+            no_records,
+            uncertain_through,
+            progress_at,
+            attempts,
+            coins_at,
+            open_requests,
+        }
     }
 
-    fn asked(&mut self, peer: ValidatorIndex) {
-        let questions = self.questions.entry(peer).or_default();
-        *questions = (*questions + 1).min(MAX_QUESTIONS);
+    fn count_request(&mut self, peer: ValidatorIndex) {
+        let open_requests = self.open_requests.entry(peer).or_default();
+        *open_requests = (*open_requests + 1).min(MAX_OPEN_REQUESTS);
     }
 
     /// Returns true if a block request to this peer was unanswered, and counts it as answered.
-    fn is_answer(&mut self, peer: ValidatorIndex) -> bool {
-        let questions = self.questions.entry(peer).or_default();
-        let owed = *questions > 0;
-        *questions = questions.saturating_sub(1);
+    fn is_expected_response(&mut self, peer: ValidatorIndex) -> bool {
+        let open_requests = self.open_requests.entry(peer).or_default();
+        let owed = *open_requests > 0;
+        *open_requests = open_requests.saturating_sub(1);
         owed
     }
 
-    pub fn has_standing(&self) -> bool {
-        self.standing_since.is_some()
+    pub fn is_recovered(&self) -> bool {
+        self.recovered_at.is_some()
     }
 
     /// Returns true if our statements about our own past are reliable.
     pub fn is_witness(&self) -> bool {
-        !self.forgot || self.has_standing()
+        !self.lost_records || self.is_recovered()
     }
 
     /// A validator without knowledge of its past records nothing: after a power cut it must find itself as empty as
     /// before.
     pub fn may_record(&self) -> bool {
-        self.has_standing() || !(self.forgot || self.blank)
+        self.is_recovered() || !(self.lost_records || self.no_records)
     }
 
     /// A blank validator does not deliver either. After a power cut, commits without records would look like lost
     /// records. Such a loss counts among the f faults although the validator signed nothing.
     pub fn may_deliver(&self) -> bool {
-        self.may_record() || self.forgot
+        self.may_record() || self.lost_records
     }
 
-    /// Earliest time to propose in round `clock`, known since `clock_since`, as far as earlier lives are concerned.
+    /// Earliest time to propose in round `clock`, known since `clock_since`, as far as earlier incarnations are concerned.
     pub fn allowed_at(&self, config: &Config, clock: Round, clock_since: TimestampMs) -> Option<TimestampMs> {
-        let standing_since = self.standing_since?;
-        let patience = if clock > self.doubtful { 0 } else { hasty(config) };
-        Some(TimestampMs(standing_since.max(clock_since).0 + patience))
+        let recovered_at = self.recovered_at?;
+        let grace_ms = if clock > self.uncertain_through { 0 } else { stall_timeout_ms(config) };
+        Some(TimestampMs(recovered_at.max(clock_since).0 + grace_ms))
     }
 
-    /// The network needed our proposal: from now on no round is doubtful.
-    pub fn leave_doubt(&mut self) {
-        self.doubtful = Round(0);
+    /// The network needed our proposal: from now on no round is uncertain.
+    pub fn clear_uncertain(&mut self) {
+        self.uncertain_through = Round(0);
     }
 
     pub fn progress(&mut self, now: TimestampMs) {
-        // Blocks of others do not replace a lost greeting: without standing, keep asking even if other messages arrive.
-        if self.has_standing() {
+        // Blocks of others do not replace a lost greeting: before recovery, keep asking even if other messages arrive.
+        if self.is_recovered() {
             (self.progress_at, self.attempts) = (now, 0);
         }
     }
@@ -113,13 +124,13 @@ impl Repair {
     /// 1.5 heartbeats when idle.
     fn due(&self, config: &Config, busy: bool) -> TimestampMs {
         let idle = config.heartbeat_ms + config.heartbeat_ms / 2;
-        let soon = hasty(config).saturating_mul(1 << self.attempts.min(16)).min(idle);
-        TimestampMs(self.progress_at.0 + if busy || !self.has_standing() { soon } else { idle })
+        let soon = stall_timeout_ms(config).saturating_mul(1 << self.attempts.min(16)).min(idle);
+        TimestampMs(self.progress_at.0 + if busy || !self.is_recovered() { soon } else { idle })
     }
 }
 
 /// Time without progress after which the network counts as stalled, ms.
-fn hasty(config: &Config) -> u64 {
+fn stall_timeout_ms(config: &Config) -> u64 {
     config.fetch_retry_ms.saturating_mul(4)
 }
 
@@ -130,17 +141,17 @@ impl MahiMahi {
         }
     }
 
-    pub(crate) fn start_greeting(&mut self) {
-        self.check_standing();
-        self.greet_all();
+    pub(crate) fn start_recovery(&mut self) {
+        self.check_recovery();
+        self.broadcast_hello();
     }
 
-    fn greet_all(&mut self) {
+    fn broadcast_hello(&mut self) {
         let me = self.me();
-        self.committee.indices().filter(|peer| Some(*peer) != me).for_each(|peer| self.greet(peer));
+        self.committee.indices().filter(|peer| Some(*peer) != me).for_each(|peer| self.send_hello(peer));
     }
 
-    pub(crate) fn greet(&mut self, peer: ValidatorIndex) {
+    pub(crate) fn send_hello(&mut self, peer: ValidatorIndex) {
         let held = self.latest_known(peer).map_or(Round(0), |block| block.round());
         let own = self.proposer.as_ref().map_or(Round(0), |proposer| proposer.highest_signed);
         let after = held.max(self.sequence.floor());
@@ -156,31 +167,31 @@ impl MahiMahi {
     /// K2, see the README: if our records look whole, a quorum including ourselves is enough. If we know that we
     /// forgot, every quorum must contain an honest one of the respondents, and we start above all rounds that they
     /// reached.
-    pub(crate) fn check_standing(&mut self) {
-        if self.repair.has_standing() {
+    pub(crate) fn check_recovery(&mut self) {
+        if self.repair.is_recovered() {
             return;
         }
         let floor = self.sequence.floor();
         let is_here = |named: &&BlockRef| named.round <= floor || self.dag.contains(named);
         let reached: Vec<Round> = self.repair.named.values().filter(is_here).map(|named| named.round).collect();
-        let beyond_doubt = self.committee.faulty() + self.committee.validity();
+        let beyond_doubt = self.committee.max_faulty() + self.committee.validity_threshold();
         let needed = match self.me() {
             None => self.committee.quorum(),
-            Some(_) if self.repair.forgot => beyond_doubt.max(self.committee.quorum() - 1),
+            Some(_) if self.repair.lost_records => beyond_doubt.max(self.committee.quorum() - 1),
             Some(_) => self.committee.quorum() - 1,
         };
         if reached.len() < needed.min(self.committee.size() - 1) {
             return;
         }
-        self.repair.standing_since = Some(self.now);
+        self.repair.recovered_at = Some(self.now);
         let highest = reached.into_iter().max().unwrap_or(Round(0));
         // Without Byzantine validators, the others know every block of ours that exists, and all of them responded. If
         // no peer has reached round 1, the network is being born.
-        if self.committee.faulty() > 0 {
-            if self.repair.forgot && self.proposer.is_some() {
+        if self.committee.max_faulty() > 0 {
+            if self.repair.lost_records && self.proposer.is_some() {
                 self.vow_silence(highest + 1);
             } else if highest > Round(0) {
-                self.repair.doubtful = highest + 1;
+                self.repair.uncertain_through = highest + 1;
             }
         }
         self.record_postponed();
@@ -188,12 +199,12 @@ impl MahiMahi {
     }
 
     /// A block of ours is missing in our records, so they are outdated: everything we sent was durable before.
-    pub(crate) fn learn_of_lost_life(&mut self, block: &Block) {
-        if !self.repair.forgot {
-            let detail = format!("{:?} is ours and not in our records", block.reference());
+    pub(crate) fn handle_lost_records(&mut self, block: &Block) {
+        if !self.repair.lost_records {
+            let detail = format!("own block {:?} is missing in the records", block.reference());
             self.trace(TraceEvent::note("history-lost", detail));
         }
-        (self.repair.forgot, self.repair.standing_since) = (true, None);
+        (self.repair.lost_records, self.repair.recovered_at) = (true, None);
         self.note_change();
     }
 
@@ -208,7 +219,7 @@ impl MahiMahi {
         }
     }
 
-    pub(crate) fn take_welcome(
+    pub(crate) fn handle_welcome(
         &mut self,
         from: ValidatorIndex,
         nonce: u64,
@@ -219,18 +230,18 @@ impl MahiMahi {
             return;
         }
         if let Some(block) = latest.filter(|block| Some(block.author()) == self.me()) {
-            self.take_block(from, block);
+            self.handle_block(from, block);
         }
         if let Some(named) = named {
             self.repair.named.insert(from, named);
         }
-        self.check_standing();
+        self.check_recovery();
     }
 
     /// Processes blocks with unverified signatures. Blocks that were not requested, are known, or would not be kept
     /// need no check. Checks of other blocks that do not extend the DAG are limited.
-    pub(crate) fn take_found(&mut self, from: ValidatorIndex, unread: &Bytes) {
-        if !self.repair.is_answer(from) {
+    pub(crate) fn handle_found(&mut self, from: ValidatorIndex, unread: &Bytes) {
+        if !self.repair.is_expected_response(from) {
             return;
         }
         // An invalid response counts as an empty one.
@@ -241,26 +252,26 @@ impl MahiMahi {
             if self.is_known(&reference) || reference.round > self.horizon() || self.is_surplus(&reference) {
                 continue;
             }
-            if !self.may_check_block(from) || !self.take_unsigned(from, block) {
+            if !self.may_check_block(from) || !self.handle_unsigned(from, block) {
                 break;
             }
         }
         for reference in &missing {
             self.synchroniser.not_found(self.now, reference);
         }
-        self.synchroniser.answered(self.now, from, self.dag.len() > before);
-        self.ask_for_missing();
+        self.synchroniser.on_response(self.now, from, self.dag.len() > before);
+        self.request_missing();
     }
 
     /// Returns false if the signature is invalid.
-    fn take_unsigned(&mut self, from: ValidatorIndex, block: &Arc<Block>) -> bool {
+    fn handle_unsigned(&mut self, from: ValidatorIndex, block: &Arc<Block>) -> bool {
         let reference = block.reference();
         let is_signed = self.signatures.verify(reference.author, &reference.digest, &block.signed().signature);
         let is_first = self.dag.siblings(reference.round, reference.author).next().is_none();
         if is_signed {
-            self.take_block(from, block.clone());
+            self.handle_block(from, block.clone());
         } else {
-            self.trace(TraceEvent::note("bad-answer", format!("of validator {from}: {reference:?} is not signed")));
+            self.trace(TraceEvent::note("bad-response", format!("validator {from}: bad signature on {reference:?}")));
         }
         if !(is_first && self.dag.contains(&reference)) {
             self.spend_block_check(from);
@@ -268,23 +279,23 @@ impl MahiMahi {
         is_signed
     }
 
-    pub(crate) fn ask_for_missing(&mut self) {
+    pub(crate) fn request_missing(&mut self) {
         let limit = self.config.fetch_blocks as usize;
-        for (whom, wanted) in self.synchroniser.due(self.now, limit) {
-            self.ask(whom, wanted);
+        for (peer, wanted) in self.synchroniser.due(self.now, limit) {
+            self.send_fetch(peer, wanted);
         }
-        if let Some(far) = self.synchroniser.ask_far(self.now) {
-            self.ask(far.author, vec![far]);
+        if let Some(far) = self.synchroniser.due_far_block(self.now) {
+            self.send_fetch(far.author, vec![far]);
         }
     }
 
-    fn ask(&mut self, whom: ValidatorIndex, wanted: Vec<BlockRef>) {
+    fn send_fetch(&mut self, peer: ValidatorIndex, wanted: Vec<BlockRef>) {
         let above = (self.dag.clock() - 1).max(self.sequence.floor());
-        self.repair.asked(whom);
-        self.send(whom, &Message::Fetch(Fetch { wanted, above }));
+        self.repair.count_request(peer);
+        self.send(peer, &Message::Fetch(Fetch { wanted, above }));
     }
 
-    pub(crate) fn take_coin_help(&mut self, from: ValidatorIndex, help: &CoinHelp) {
+    pub(crate) fn handle_coin_help(&mut self, from: ValidatorIndex, help: &CoinHelp) {
         let (floor, top) = (self.sequence.floor(), self.dag.top());
         let useful = |round: &Round| *round > floor && *round <= top;
         let rounds = help.values.iter().map(|(round, _)| round).chain(help.shares.iter().map(|(round, _)| round));
@@ -331,13 +342,13 @@ impl MahiMahi {
             self.repair.coins_at = Some(TimestampMs(self.now.0 + self.config.fetch_retry_ms));
         }
         if stalled || closed {
-            self.greet_all();
+            self.broadcast_hello();
         }
     }
 
     /// Called after every decision pass: adds own shares of rounds without an own block, and schedules requests for
     /// closed coins.
-    pub(crate) fn watch_coins(&mut self) {
+    pub(crate) fn update_coins(&mut self) {
         if let Some(me) = self.me() {
             let mut stuck = self.stuck_coins();
             stuck.retain(|round| self.coins.lacks_share_of(*round, me));

@@ -58,12 +58,12 @@ impl Waves {
     }
 
     /// Propose round for this vote round, if any.
-    pub fn voted_in(&self, vote: Round) -> Option<Round> {
+    pub fn propose_round_of_vote(&self, vote: Round) -> Option<Round> {
         self.propose_round(vote, self.length - 2)
     }
 
     /// Propose round for this certify round, if any. The certify round's coin elects its leaders (C2).
-    pub fn certified_in(&self, certify: Round) -> Option<Round> {
+    pub fn propose_round_of_certify(&self, certify: Round) -> Option<Round> {
         self.propose_round(certify, self.length - 1)
     }
 
@@ -86,9 +86,9 @@ pub enum Reason {
     /// D3: number of authors that certify the block.
     Certified(usize),
     /// D4: the leader has no block, so no votes are possible.
-    Empty,
+    NoBlock,
     /// D4: minimum over all siblings of the number of authors that do not vote for it.
-    Refused(usize),
+    NonVotes(usize),
     /// D5: decided by the history of the block committed in this slot.
     Anchor(Slot),
 }
@@ -107,9 +107,9 @@ impl Decision {
     pub fn why(&self, committee_size: usize) -> String {
         match (self.reason, self.verdict) {
             (Reason::Certified(authors), _) => format!("direct: {authors} of {committee_size} certify"),
-            (Reason::Empty, _) => "skipped: no block".to_owned(),
-            (Reason::Refused(authors), _) if authors == committee_size => "skipped: no votes".to_owned(),
-            (Reason::Refused(authors), _) => format!("skipped: {authors} of {committee_size} do not vote for it"),
+            (Reason::NoBlock, _) => "skipped: no block".to_owned(),
+            (Reason::NonVotes(authors), _) if authors == committee_size => "skipped: no votes".to_owned(),
+            (Reason::NonVotes(authors), _) => format!("skipped: {authors} of {committee_size} do not vote for it"),
             (Reason::Anchor(anchor), Verdict::Commit(_)) => format!("anchor {anchor} holds a certificate"),
             (Reason::Anchor(anchor), Verdict::Skip) => format!("skipped: anchor {anchor} holds no certificate"),
         }
@@ -141,15 +141,15 @@ fn directly_skipped(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorInd
     if dag.authors_at(waves.vote_round(round)) < dag.quorum() {
         return None;
     }
-    match dag.refused(round, leader).map(|(_, authors)| authors).min() {
-        None => Some(Reason::Empty),
-        Some(fewest) => (fewest >= dag.quorum()).then_some(Reason::Refused(fewest)),
+    match dag.non_votes(round, leader).map(|(_, authors)| authors).min() {
+        None => Some(Reason::NoBlock),
+        Some(fewest) => (fewest >= dag.quorum()).then_some(Reason::NonVotes(fewest)),
     }
 }
 
 /// D5, second half: the block of `leader` that one of `certifiers` certifies. `certifiers` are the blocks of the
 /// certify round in an anchor's history. The result depends only on that history, so it is equal at every validator.
-pub fn held_certificate<'a>(
+pub fn certificate_in_history<'a>(
     dag: &Dag,
     certifiers: impl Iterator<Item = &'a BlockRef>,
     leader: ValidatorIndex,

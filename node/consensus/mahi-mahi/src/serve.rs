@@ -1,7 +1,7 @@
 //! Responses to peers: greetings, missing blocks, late coin shares.
 //!
-//! **The cost of responses is limited per peer and time.** Every peer has an allowance that refills with time and
-//! pays for the responses to it. A request that comes while the allowance is used up waits until it has refilled (one
+//! **The cost of responses is limited per peer and time.** Every peer has a token bucket that refills with time and
+//! pays for the responses to it. A request that comes while the token bucket is used up waits until it has refilled (one
 //! request of each kind per peer, the newest). So a peer that floods requests gets no more than a polite one, and
 //! neither takes anything from the others. No response walks more of the DAG than it sends.
 
@@ -12,7 +12,7 @@ use crate::{
     message::{Block, BlockRef, CoinHelp, Fetch, Found, Hello, Message, Round, Welcome},
     proposer::Proposer,
 };
-use corniche_engine::{Allowances, Rate};
+use corniche_engine::{BucketRate, TokenBuckets};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -21,22 +21,22 @@ use std::{
 
 /// Full responses ([`Config::fetch_blocks`] blocks or [`Config::fetch_bytes`]) per second and peer, in a small
 /// committee.
-const ANSWERS_PER_SECOND: u64 = 8;
+const RESPONSES_PER_SECOND: u64 = 8;
 /// Cost of signing or checking one coin share, in blocks sent.
 const COIN_COST: u64 = 4;
-/// Allowances count thousandths of a block, so that the refill of a millisecond is an integer.
+/// Token buckets count thousandths of a block, so that the refill of a millisecond is an integer.
 const BLOCK: u64 = 1_000;
 /// Limit of signature checks per second, for all peers together, of blocks in responses that do not extend the DAG: a
 /// tenth of a thread.
 const IDLE_CHECKS_PER_SECOND: u64 = 2_000;
 
-/// Waiting requests of peers, and their allowances.
+/// Waiting requests of peers, and their token buckets.
 #[derive(Default)]
 pub struct Service {
-    allowances: Allowances,
-    /// Allowances for checks of blocks in responses that do not extend the DAG. Honest peers need few, so the checks
-    /// are not charged to the allowance for requests.
-    idle_checks: Allowances,
+    buckets: TokenBuckets,
+    /// Token buckets for checks of blocks in responses that do not extend the DAG. Honest peers need few, so the checks
+    /// are not charged to the token bucket for requests.
+    idle_checks: TokenBuckets,
     hellos: BTreeMap<ValidatorIndex, Hello>,
     /// Own coin shares signed for peers. A share is deterministic, and signing one takes a fifth of a millisecond.
     own_shares: BTreeMap<Round, CoinShare>,
@@ -47,16 +47,16 @@ pub struct Service {
     awaited: Round,
 }
 
-/// Allowance for the responses to one peer: at least one full response per second.
-fn rate(config: &Config, committee_size: usize) -> Rate {
-    let answer = BLOCK * u64::from(config.fetch_blocks);
-    Rate::shared(ANSWERS_PER_SECOND * answer, answer, committee_size)
+/// Token bucket for the responses to one peer: at least one full response per second.
+fn rate(config: &Config, committee_size: usize) -> BucketRate {
+    let response = BLOCK * u64::from(config.fetch_blocks);
+    BucketRate::shared(RESPONSES_PER_SECOND * response, response, committee_size)
 }
 
 /// The bucket holds the checks of one full response.
-fn idle_check_rate(config: &Config, committee_size: usize) -> Rate {
-    Rate {
-        most: BLOCK * u64::from(config.fetch_blocks),
+fn idle_check_rate(config: &Config, committee_size: usize) -> BucketRate {
+    BucketRate {
+        capacity: BLOCK * u64::from(config.fetch_blocks),
         per_ms: IDLE_CHECKS_PER_SECOND * BLOCK / 1_000 / committee_size as u64,
     }
 }
@@ -69,7 +69,7 @@ impl Service {
 
     /// Time at which the next waiting request may be served.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        self.allowances.ready_at(self.hellos.keys().chain(self.fetches.keys()))
+        self.buckets.ready_at(self.hellos.keys().chain(self.fetches.keys()))
     }
 
     /// Drops own shares of rounds up to `floor`, which are final.
@@ -79,22 +79,22 @@ impl Service {
 
     /// Charges `blocks`, or equivalent work, to a peer.
     fn spend(&mut self, peer: ValidatorIndex, blocks: u64) {
-        self.allowances.spend(peer, blocks.saturating_mul(BLOCK));
+        self.buckets.spend(peer, blocks.saturating_mul(BLOCK));
     }
 }
 
 impl MahiMahi {
-    fn may_spend(&mut self, peer: ValidatorIndex) -> bool {
+    fn may_respond(&mut self, peer: ValidatorIndex) -> bool {
         let rate = rate(&self.config, self.committee.size());
-        self.service.allowances.refill(peer, rate, self.now)
+        self.service.buckets.refill(peer, rate, self.now)
     }
 
-    pub(crate) fn take_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
+    pub(crate) fn handle_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
         self.service.hellos.insert(from, hello.clone());
         self.serve(from);
     }
 
-    pub(crate) fn take_fetch(&mut self, from: ValidatorIndex, fetch: &Fetch) {
+    pub(crate) fn handle_fetch(&mut self, from: ValidatorIndex, fetch: &Fetch) {
         self.service.fetches.insert(from, fetch.clone());
         self.serve(from);
     }
@@ -106,24 +106,24 @@ impl MahiMahi {
     }
 
     fn serve(&mut self, peer: ValidatorIndex) {
-        if self.may_spend(peer)
+        if self.may_respond(peer)
             && let Some(hello) = self.service.hellos.remove(&peer)
         {
-            self.answer_hello(peer, &hello);
+            self.respond_to_hello(peer, &hello);
         }
-        if self.may_spend(peer)
+        if self.may_respond(peer)
             && let Some(fetch) = self.service.fetches.remove(&peer)
         {
-            self.answer_fetch(peer, &fetch);
+            self.respond_to_fetch(peer, &fetch);
         }
     }
 
     /// Responds to a greeting. This never requires a proposal, so validators that start together can answer each other.
-    fn answer_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
+    fn respond_to_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
         let latest = self.latest_known(from).filter(|block| block.round() > hello.own).map(|block| block.signed().clone());
-        let named = self.name_block(from, hello.nonce);
+        let named = self.choose_named_block(from, hello.nonce);
         self.send(from, &Message::Welcome(Welcome { nonce: hello.nonce, latest, named }));
-        let pushed = self.push_own(from, hello.after);
+        let pushed = self.push_own_blocks(from, hello.after);
         let help = self.coin_help(&hello.coins);
         let coins = help.values.len() + help.shares.len();
         if coins > 0 {
@@ -134,36 +134,36 @@ impl MahiMahi {
 
     /// K2: a block that is not below any own block signed before the start of the asking peer. Normally the own tip as
     /// it was when that start first asked. This is the lowest sufficient round, so that validators that start together
-    /// do not mistake each other's first blocks for an old network. `None` if this validator has no standing after a
+    /// do not mistake each other's first blocks for an old network. `None` if this validator is not recovered after a
     /// loss.
-    fn name_block(&mut self, asker: ValidatorIndex, nonce: u64) -> Option<BlockRef> {
+    fn choose_named_block(&mut self, peer: ValidatorIndex, nonce: u64) -> Option<BlockRef> {
         if !self.repair.is_witness() {
             return None;
         }
         let floor = self.sequence.floor();
         let is_held = |block: &BlockRef| block.round == Round(0) && floor == Round(0) || self.dag.contains(block);
-        let before = self.service.named.get(&asker).filter(|(start, _)| *start == nonce).map(|(_, block)| *block);
+        let before = self.service.named.get(&peer).filter(|(start, _)| *start == nonce).map(|(_, block)| *block);
         let own = self.proposer.as_ref().map(Proposer::tip);
         let top = self.dag.round(self.dag.top()).next().map(|block| block.reference());
-        let genesis = (floor == Round(0)).then(|| self.context.genesis(asker));
+        let genesis = (floor == Round(0)).then(|| self.context.genesis(peer));
         let named = [before, own].into_iter().flatten().find(is_held).or(top).or(genesis)?;
         if before != Some(named) && named.round > Round(0) {
             self.service.awaited = self.service.awaited.max(named.round + 1);
         }
-        self.service.named.insert(asker, (nonce, named));
+        self.service.named.insert(peer, (nonce, named));
         Some(named)
     }
 
     /// Pushes own blocks above `after`, oldest first, up to the limits of one response; the peer fetches the rest.
     /// Returns their number, or their size in blocks if that is larger.
-    fn push_own(&mut self, to: ValidatorIndex, after: Round) -> u64 {
+    fn push_own_blocks(&mut self, to: ValidatorIndex, after: Round) -> u64 {
         let Some(me) = self.me().filter(|_| self.repair.may_record()) else { return 0 };
-        let mut room = Room::new(&self.config);
-        let chain: Vec<_> = self.dag.chain_of(me, after).take_while(|block| room.take(block)).cloned().collect();
+        let mut budget = ResponseBudget::new(&self.config);
+        let chain: Vec<_> = self.dag.chain_of(me, after).take_while(|block| budget.take(block)).cloned().collect();
         for block in chain {
             self.send(to, &Message::Block(block.signed().clone()));
         }
-        room.used(&self.config)
+        budget.used(&self.config)
     }
 
     /// Values and own shares for coins that a peer cannot open.
@@ -182,7 +182,7 @@ impl MahiMahi {
         let due: BTreeSet<Round> = coins.iter().copied().filter(|round| (Round(1)..=tip.round).contains(round)).collect();
         let known = &mut self.service.own_shares;
         let sign = |round| signer.coin_share(&self.context.coin_message(round));
-        // Old rounds are asked for rarely and would fill the cache; the asker's allowance pays for the signature.
+        // Old rounds are asked for rarely and would fill the cache; the asker's token bucket pays for the signature.
         let mut share = |round| if round > floor { *known.entry(round).or_insert_with(|| sign(round)) } else { sign(round) };
         due.into_iter().map(|round| (round, share(round))).collect()
     }
@@ -190,8 +190,8 @@ impl MahiMahi {
     /// S4: responds with the wanted blocks that are held, then with the blocks below them, lowest rounds first, as far
     /// as they fit. It sends whole rounds rather than the exact history: the peer lacks nearly all of them, and finding
     /// the history would cost more than sending them.
-    fn answer_fetch(&mut self, from: ValidatorIndex, fetch: &Fetch) {
-        let mut room = Room::new(&self.config);
+    fn respond_to_fetch(&mut self, from: ValidatorIndex, fetch: &Fetch) {
+        let mut budget = ResponseBudget::new(&self.config);
         let (known, missing): (Vec<BlockRef>, Vec<BlockRef>) =
             fetch.wanted.iter().partition(|wanted| self.dag.contains(wanted));
         let first = fetch.above.max(self.sequence.floor() - self.config.retain_rounds).0.saturating_add(1);
@@ -199,19 +199,19 @@ impl MahiMahi {
         let below = (first..end).flat_map(|round| self.dag.round(Round(round)));
         let wanted = known.iter().filter_map(|reference| self.dag.get(reference));
         // At most half of a response: a peer that is far behind lacks the lowest rounds first.
-        let chains = known.iter().flat_map(|reference| self.chain_below(reference)).take(room.blocks / 2);
+        let chains = known.iter().flat_map(|reference| self.chain_below(reference)).take(budget.blocks / 2);
         let below = chains.chain(below);
         let mut found = BTreeMap::new();
         for block in wanted.chain(below) {
             let Entry::Vacant(place) = found.entry(block.reference()) else { continue };
-            if !room.take(block) {
+            if !budget.take(block) {
                 break;
             }
             place.insert(block.signed().clone());
         }
         let blocks = found.into_values().collect();
         self.send(from, &Message::Found(Found { blocks, missing }));
-        self.service.spend(from, 1 + room.used(&self.config));
+        self.service.spend(from, 1 + budget.used(&self.config));
     }
 
     /// The chain of own blocks below an equivocator's block, newest first. A peer that lacks one sibling also lacks
@@ -222,10 +222,10 @@ impl MahiMahi {
         std::iter::successors(first, previous).skip(1).filter_map(|reference| self.dag.get(&reference))
     }
 
-    /// Shares and values from a peer are checked one by one, which is expensive, so they are limited by its allowance.
+    /// Shares and values from a peer are checked one by one, which is expensive, so they are limited by its token bucket.
     /// Dropped ones are requested again.
     pub(crate) fn may_check_coins(&mut self, from: ValidatorIndex, count: usize) -> bool {
-        let may = self.may_spend(from);
+        let may = self.may_respond(from);
         if may {
             self.service.spend(from, COIN_COST * count as u64);
         }
@@ -245,13 +245,13 @@ impl MahiMahi {
 }
 
 /// Remaining capacity of one response. The first block always fits.
-struct Room {
+struct ResponseBudget {
     blocks: usize,
     bytes: usize,
     empty: bool,
 }
 
-impl Room {
+impl ResponseBudget {
     fn new(config: &Config) -> Self {
         Self { blocks: config.fetch_blocks as usize, bytes: config.fetch_bytes as usize, empty: true }
     }

@@ -4,8 +4,8 @@
 use crate::{
     engine::MahiMahi,
     message::{Block, BlockRef, Round, first_of},
-    proposer::Shunned,
-    synchroniser::MAX_UNASKED_SIBLINGS,
+    proposer::ExcludedAuthors,
+    synchroniser::MAX_UNREQUESTED_SIBLINGS,
 };
 use corniche_engine::{Offence, Output};
 use corniche_types::ValidatorIndex;
@@ -14,10 +14,10 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Maximum reported equivocations per author, in slots above the floor.
 const MAX_REPORTED: usize = 64;
 /// Number of floor depths after its last proven equivocation for which an author is not taken as a parent. The time
-/// grows by the factor `LONGER` with each relapse. An author that equivocated by mistake, from a restored backup, is
+/// grows by the factor `EXCLUSION_GROWTH` with each relapse. An author that equivocated by mistake, from a restored backup, is
 /// taken again. One that continues costs a few slow rounds once or twice.
-const SHUNNED_DEPTHS: u64 = 4;
-const LONGER: u64 = 256;
+const EXCLUSION_DEPTHS: u64 = 4;
+const EXCLUSION_GROWTH: u64 = 256;
 /// After this many relapses, an author is excluded for the lifetime of this engine.
 const MAX_RELAPSES: u32 = 4;
 
@@ -32,12 +32,12 @@ pub(crate) struct Equivocations {
 
 /// Memory used by siblings beyond the first of a slot, per account. The account is the author whose block needs the
 /// sibling, or the sibling's own author. So an equivocator fills its account, and not the memory.
-pub(crate) struct Extras {
+pub(crate) struct ExtraSiblings {
     of: BTreeMap<BlockRef, (ValidatorIndex, usize)>,
     bytes: Vec<usize>,
 }
 
-impl Extras {
+impl ExtraSiblings {
     pub fn new(committee_size: usize) -> Self {
         Self { of: BTreeMap::new(), bytes: vec![0; committee_size] }
     }
@@ -82,12 +82,12 @@ impl MahiMahi {
     /// them up to the limits of their accounts. It reads only the reference, so that a surplus sibling costs no
     /// signature check.
     pub(crate) fn is_surplus(&self, reference: &BlockRef) -> bool {
-        let siblings = self.siblings(reference).take(MAX_UNASKED_SIBLINGS).count();
+        let siblings = self.siblings(reference).take(MAX_UNREQUESTED_SIBLINGS).count();
         let most = self.config.max_extra_bytes(self.committee.size());
         let mut accounts = self.synchroniser.needed_by(reference).peekable();
         let has_room = match accounts.peek() {
-            Some(_) => accounts.any(|account| self.extras.has_room(account, most)),
-            None => siblings < MAX_UNASKED_SIBLINGS && self.extras.has_room(reference.author, most),
+            Some(_) => accounts.any(|account| self.extra_siblings.has_room(account, most)),
+            None => siblings < MAX_UNREQUESTED_SIBLINGS && self.extra_siblings.has_room(reference.author, most),
         };
         siblings > 0 && !has_room
     }
@@ -104,17 +104,17 @@ impl MahiMahi {
         if self.me() == Some(reference.author) {
             return;
         }
-        let is_relapse = !self.is_shunned(reference.author) && self.equivocated.contains_key(&reference.author);
+        let is_relapse = !self.is_excluded(reference.author) && self.equivocated.contains_key(&reference.author);
         let known = self.equivocated.entry(reference.author).or_default();
         known.last = reference.round.max(known.last);
         known.relapses = (known.relapses + u32::from(is_relapse)).min(MAX_RELAPSES);
     }
 
     /// Returns true for a proven equivocator that is not forgiven yet.
-    pub(crate) fn is_shunned(&self, author: ValidatorIndex) -> bool {
-        let depth = SHUNNED_DEPTHS * self.config.gc_depth;
+    pub(crate) fn is_excluded(&self, author: ValidatorIndex) -> bool {
+        let depth = EXCLUSION_DEPTHS * self.config.gc_depth;
         let is_recent =
-            |known: &Equivocations| known.last + depth.saturating_mul(LONGER.pow(known.relapses)) >= self.dag.clock();
+            |known: &Equivocations| known.last + depth.saturating_mul(EXCLUSION_GROWTH.pow(known.relapses)) >= self.dag.clock();
         self.equivocated.get(&author).is_some_and(is_recent)
     }
 
@@ -123,9 +123,9 @@ impl MahiMahi {
         self.equivocated.contains_key(&author)
     }
 
-    pub(crate) fn shunned(&self) -> Shunned {
-        let authors = self.equivocated.keys().copied().filter(|author| self.is_shunned(*author)).collect();
-        let unlinked = self.equivocated.keys().copied().collect();
-        Shunned { authors, unlinked, committee_size: self.committee.size() }
+    pub(crate) fn excluded(&self) -> ExcludedAuthors {
+        let authors = self.equivocated.keys().copied().filter(|author| self.is_excluded(*author)).collect();
+        let without_weak_links = self.equivocated.keys().copied().collect();
+        ExcludedAuthors { authors, without_weak_links, committee_size: self.committee.size() }
     }
 }

@@ -77,7 +77,7 @@ impl Sequence {
     }
 
     /// D7: moves the cursor past a skipped or committed slot.
-    pub fn pass_to(&mut self, next: Slot) {
+    pub fn advance_to(&mut self, next: Slot) {
         self.next = next;
     }
 
@@ -195,7 +195,7 @@ mod tests {
     const V0: ValidatorIndex = ValidatorIndex(0);
 
     #[test]
-    fn delivered_slots_are_remembered_above_the_floor_only() {
+    fn delivered_slots_are_kept_above_floor() {
         let mut delivered = Delivered { floor: Round(0), rows: vec![VecDeque::new(); 2] };
         for round in [1, 7, 8, 9, 30] {
             assert!(delivered.insert(Round(round), V0));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_encoding_does_not_depend_on_how_the_floor_was_reached() {
+    fn encoding_is_independent_of_floor_steps() {
         for floor in 0..40 {
             let mut at_once = Delivered { floor: Round(0), rows: vec![VecDeque::new()] };
             let mut stepwise = Delivered { floor: Round(0), rows: vec![VecDeque::new()] };

@@ -12,7 +12,7 @@
 //! which will be usable first. Displaced blocks are fetched again when they are needed: responses bring the lowest
 //! rounds first, so catching up does not depend on the blocks kept here.
 //!
-//! Blocks of rounds far ahead are not kept. One reference per author is noted ([`Far`]), and its author is asked for
+//! Blocks of rounds far ahead are not kept. One reference per author is noted ([`FarBlocks`]), and its author is asked for
 //! the rounds between.
 
 use crate::message::{Block, BlockRef, Round, first_of};
@@ -24,7 +24,7 @@ use std::{
 
 /// Maximum siblings of one (round, author) accepted without a request. One is enough to prove equivocation; a few more
 /// save a fetch when other validators reference them.
-pub const MAX_UNASKED_SIBLINGS: usize = 4;
+pub const MAX_UNREQUESTED_SIBLINGS: usize = 4;
 
 /// Blocks that are not yet in the DAG, and requested ones.
 pub struct Synchroniser {
@@ -38,10 +38,10 @@ pub struct Synchroniser {
     /// Maps a missing parent to the pending blocks that need it.
     waiting: BTreeMap<BlockRef, BTreeSet<BlockRef>>,
     /// Missing parents that are not pending themselves.
-    wanted: BTreeMap<BlockRef, Want>,
+    wanted: BTreeMap<BlockRef, WantedBlock>,
     /// `(due, reference)` of every entry in `wanted`.
     timers: BTreeSet<(TimestampMs, BlockRef)>,
-    far: Far,
+    far: FarBlocks,
 }
 
 struct Pending {
@@ -67,7 +67,7 @@ pub struct Weight {
     pub missing: usize,
 }
 
-struct Want {
+struct WantedBlock {
     attempts: u32,
     /// Time of the next request.
     due: TimestampMs,
@@ -98,7 +98,7 @@ impl Synchroniser {
             waiting,
             wanted,
             timers: BTreeSet::new(),
-            far: Far::default(),
+            far: FarBlocks::default(),
         }
     }
 
@@ -136,16 +136,22 @@ impl Synchroniser {
     }
 
     /// Keeps a block until its parents in `missing` are present. Returns false if there is no room for it.
-    pub fn park(&mut self, now: TimestampMs, from: ValidatorIndex, block: Arc<Block>, missing: BTreeSet<BlockRef>) -> bool {
+    pub fn add_pending(
+        &mut self,
+        now: TimestampMs,
+        from: ValidatorIndex,
+        block: Arc<Block>,
+        missing: BTreeSet<BlockRef>,
+    ) -> bool {
         let reference = block.reference();
         let weight = Weight { bytes: block.weight(), missing: missing.len() };
-        let Some(account) = self.make_room(&reference, weight) else { return false };
-        self.unwant(&reference);
+        let Some(account) = self.find_account(&reference, weight) else { return false };
+        self.remove_wanted(&reference);
         for parent in &missing {
             self.waiting.entry(*parent).or_default().insert(reference);
             if !self.pending.contains_key(parent) && !self.wanted.contains_key(parent) {
                 let due = TimestampMs(now.0 + self.limits.delay_ms);
-                self.want(*parent, Want { attempts: 0, due, sender: from });
+                self.add_wanted(*parent, WantedBlock { attempts: 0, due, sender: from });
             }
         }
         self.by_author[reference.author.as_usize()].insert(reference);
@@ -156,9 +162,9 @@ impl Synchroniser {
 
     /// `reference` is in the DAG now. Returns the blocks that waited for nothing else, in order.
     pub fn arrived(&mut self, reference: &BlockRef) -> Vec<Arc<Block>> {
-        self.unwant(reference);
+        self.remove_wanted(reference);
         let dependents = self.waiting.remove(reference).unwrap_or_default();
-        dependents.iter().filter_map(|dependent| self.satisfied(dependent, reference)).collect()
+        dependents.iter().filter_map(|dependent| self.resolve_parent(dependent, reference)).collect()
     }
 
     /// Everything up to `floor` counts as present from now on (G3). Returns the blocks that are complete by that.
@@ -174,7 +180,7 @@ impl Synchroniser {
         self.far.raise_floor(floor);
         let waiting =
             present.iter().flat_map(|(parent, dependents)| dependents.iter().map(move |dependent| (dependent, parent)));
-        waiting.filter_map(|(dependent, parent)| self.satisfied(dependent, parent)).collect()
+        waiting.filter_map(|(dependent, parent)| self.resolve_parent(dependent, parent)).collect()
     }
 
     /// This missing block is not in transit: requests it immediately, unless it was requested already.
@@ -192,9 +198,9 @@ impl Synchroniser {
     }
 
     /// Notes a signed block of a round too far ahead to be kept.
-    pub fn saw_far(&mut self, now: TimestampMs, reference: BlockRef) {
+    pub fn note_far_block(&mut self, now: TimestampMs, reference: BlockRef) {
         if Some(reference.author) != self.me {
-            self.far.saw(reference, TimestampMs(now.0 + self.limits.delay_ms));
+            self.far.note(reference, TimestampMs(now.0 + self.limits.delay_ms));
         }
     }
 
@@ -204,15 +210,15 @@ impl Synchroniser {
     }
 
     /// The far block whose author must be asked now for the rounds between.
-    pub fn ask_far(&mut self, now: TimestampMs) -> Option<BlockRef> {
-        self.far.ask(now, self.limits.retry_ms, self.limits.retry_cap_ms)
+    pub fn due_far_block(&mut self, now: TimestampMs) -> Option<BlockRef> {
+        self.far.due(now, self.limits.retry_ms, self.limits.retry_cap_ms)
     }
 
     /// Processes a response of `from`. S1: a useful response was cut short, so the rest of its blocks' ancestors is
     /// requested immediately.
-    pub fn answered(&mut self, now: TimestampMs, from: ValidatorIndex, grew: bool) {
-        self.far.answered(now, from, grew);
-        if !grew {
+    pub fn on_response(&mut self, now: TimestampMs, from: ValidatorIndex, extended: bool) {
+        self.far.on_response(now, from, extended);
+        if !extended {
             return;
         }
         let later = self.wanted.iter().filter(|(_, want)| want.sender == from && want.due > now);
@@ -233,10 +239,10 @@ impl Synchroniser {
         for (_, reference) in std::mem::replace(&mut self.timers, later) {
             let Some(want) = self.wanted.get_mut(&reference) else { continue };
             let naming = self.waiting.get(&reference).into_iter().flatten().map(|dependent| dependent.author);
-            let whom = whom_to_ask(&reference, want, naming, size, me);
-            let asked = whom.map(|whom| requests.entry(whom).or_default()).filter(|asked| asked.len() < limit);
+            let peer = select_peer(&reference, want, naming, size, me);
+            let asked = peer.map(|peer| requests.entry(peer).or_default()).filter(|asked| asked.len() < limit);
             let pause = match (&asked, want.attempts) {
-                (None, _) if whom.is_some() => retry,
+                (None, _) if peer.is_some() => retry,
                 (None, _) => cap,
                 (_, 0) => retry / 2, // Hedging: the first peer may only be slow.
                 (_, attempts) => retry.saturating_mul(1 << (attempts - 1).min(16)).min(cap),
@@ -252,13 +258,13 @@ impl Synchroniser {
         requests
     }
 
-    fn want(&mut self, reference: BlockRef, want: Want) {
-        self.unwant(&reference);
+    fn add_wanted(&mut self, reference: BlockRef, want: WantedBlock) {
+        self.remove_wanted(&reference);
         self.timers.insert((want.due, reference));
         self.wanted.insert(reference, want);
     }
 
-    fn unwant(&mut self, reference: &BlockRef) {
+    fn remove_wanted(&mut self, reference: &BlockRef) {
         if let Some(want) = self.wanted.remove(reference) {
             self.timers.remove(&(want.due, *reference));
         }
@@ -273,7 +279,7 @@ impl Synchroniser {
     }
 
     /// One missing parent of `dependent` is present. Returns `dependent` if that was the last one.
-    fn satisfied(&mut self, dependent: &BlockRef, parent: &BlockRef) -> Option<Arc<Block>> {
+    fn resolve_parent(&mut self, dependent: &BlockRef, parent: &BlockRef) -> Option<Arc<Block>> {
         let pending = self.pending.get_mut(dependent)?;
         pending.missing.remove(parent);
         if !pending.missing.is_empty() {
@@ -287,7 +293,7 @@ impl Synchroniser {
 
     /// S3: the account that can hold a block; `None` if there is no room. A block that pending blocks need uses the
     /// account of one of those, any other the account of its author.
-    fn make_room(&mut self, reference: &BlockRef, weight: Weight) -> Option<ValidatorIndex> {
+    fn find_account(&mut self, reference: &BlockRef, weight: Weight) -> Option<ValidatorIndex> {
         let mut accounts: Vec<_> = self.needed_by(reference).collect();
         if accounts.is_empty() {
             accounts.push(reference.author);
@@ -299,11 +305,11 @@ impl Synchroniser {
         if let Some(account) = accounts.iter().find(has_room) {
             return Some(*account);
         }
-        accounts.into_iter().find(|account| self.displace(*account, reference, weight))
+        accounts.into_iter().find(|account| self.evict(*account, reference, weight))
     }
 
     /// Drops the highest blocks of a full account in favour of a lower one. Returns true if that made room.
-    fn displace(&mut self, account: ValidatorIndex, reference: &BlockRef, weight: Weight) -> bool {
+    fn evict(&mut self, account: ValidatorIndex, reference: &BlockRef, weight: Weight) -> bool {
         while !self.accounts[account.as_usize()].fits(weight, &self.limits) {
             let highest = self.accounts[account.as_usize()].blocks.last().copied().filter(|highest| highest > reference);
             let Some(highest) = highest else { return false };
@@ -324,11 +330,11 @@ impl Synchroniser {
             dependents.remove(reference);
             if dependents.is_empty() {
                 self.waiting.remove(parent);
-                self.unwant(parent);
+                self.remove_wanted(parent);
             }
         }
         if self.waiting.contains_key(reference) {
-            self.want(*reference, Want { attempts: 0, due: TimestampMs(0), sender: reference.author });
+            self.add_wanted(*reference, WantedBlock { attempts: 0, due: TimestampMs(0), sender: reference.author });
         }
     }
 }
@@ -359,7 +365,7 @@ impl Account {
 /// Blocks of rounds too far ahead to be kept: the newest reference of each author. A peer that has a block has its
 /// whole history, so its author is asked for the rounds between, one author after the other.
 #[derive(Default)]
-pub struct Far {
+pub struct FarBlocks {
     newest: BTreeMap<ValidatorIndex, BlockRef>,
     /// The peer that was asked last.
     asked: Option<ValidatorIndex>,
@@ -368,9 +374,9 @@ pub struct Far {
     due: TimestampMs,
 }
 
-impl Far {
+impl FarBlocks {
     /// Notes a signed block from too far ahead.
-    fn saw(&mut self, reference: BlockRef, due: TimestampMs) {
+    fn note(&mut self, reference: BlockRef, due: TimestampMs) {
         if self.newest.is_empty() {
             (self.attempts, self.due) = (0, due);
         }
@@ -394,7 +400,7 @@ impl Far {
     }
 
     /// The block to request now; its author is the peer to ask.
-    fn ask(&mut self, now: TimestampMs, retry_ms: u64, cap_ms: u64) -> Option<BlockRef> {
+    fn due(&mut self, now: TimestampMs, retry_ms: u64, cap_ms: u64) -> Option<BlockRef> {
         if self.due > now {
             return None;
         }
@@ -410,11 +416,11 @@ impl Far {
 
     /// A response came. After a useful one the next request is sent immediately; after useless ones, once around the
     /// committee.
-    fn answered(&mut self, now: TimestampMs, from: ValidatorIndex, grew: bool) {
-        if self.asked == Some(from) && (grew || self.attempts < self.newest.len()) {
+    fn on_response(&mut self, now: TimestampMs, from: ValidatorIndex, extended: bool) {
+        if self.asked == Some(from) && (extended || self.attempts < self.newest.len()) {
             self.due = now;
         }
-        if grew {
+        if extended {
             self.attempts = 0;
         }
     }
@@ -422,9 +428,9 @@ impl Far {
 
 /// S1, S2: the sender of the dependent block, the block's author, the authors of blocks that reference it, then all
 /// others in turn; never ourselves. `None` if there is no other peer.
-fn whom_to_ask(
+fn select_peer(
     reference: &BlockRef,
-    want: &Want,
+    want: &WantedBlock,
     naming: impl Iterator<Item = ValidatorIndex>,
     committee_size: usize,
     me: Option<ValidatorIndex>,
@@ -433,9 +439,9 @@ fn whom_to_ask(
     let (first, then): (Vec<_>, Vec<_>) = all.partition(|other| *other > reference.author);
     let mut turns: Vec<ValidatorIndex> = Vec::with_capacity(committee_size);
     let mut seen = vec![false; committee_size];
-    for whom in [want.sender, reference.author].into_iter().chain(naming).chain(first).chain(then) {
-        if Some(whom) != me && !std::mem::replace(&mut seen[whom.as_usize()], true) {
-            turns.push(whom);
+    for peer in [want.sender, reference.author].into_iter().chain(naming).chain(first).chain(then) {
+        if Some(peer) != me && !std::mem::replace(&mut seen[peer.as_usize()], true) {
+            turns.push(peer);
         }
     }
     let turn = (want.attempts as usize).checked_rem(turns.len())?;

@@ -84,7 +84,7 @@ impl MahiVerifier {
         }
         let limit = self.config.max_message_bytes(self.committee.size());
         if bytes.len() > limit {
-            return Err(format!("message of {} bytes, at most {limit}", bytes.len()));
+            return Err(format!("message: expected at most {limit} bytes, got {}", bytes.len()));
         }
         if is_found(bytes) {
             return Ok(Checked::Found { unread: bytes.clone() });
@@ -101,14 +101,16 @@ impl MahiVerifier {
                 Ok(Checked::Fetch(fetch))
             }
             Message::Found(_) => Err("a response is read by the engine".into()),
-            Message::Coins(help) if help.values.len() + help.shares.len() > MAX_COINS => Err("too much help with coins".into()),
+            Message::Coins(help) if help.values.len() + help.shares.len() > MAX_COINS => {
+                Err("coin help: too many values and shares".into())
+            }
             Message::Coins(help) => Ok(Checked::Coins(help)),
         }
     }
 
     fn check_hello(&self, hello: Hello) -> Result<Checked, String> {
         if hello.coins.len() > MAX_COINS {
-            return Err(format!("{} coins asked for", hello.coins.len()));
+            return Err(format!("hello: too many coins, {}", hello.coins.len()));
         }
         Ok(Checked::Hello(hello))
     }
@@ -126,7 +128,7 @@ impl MahiVerifier {
 
     fn check_count(&self, what: &str, count: usize) -> Result<(), String> {
         let limit = self.config.fetch_blocks as usize;
-        if count > limit { Err(format!("{count} {what}, at most {limit}")) } else { Ok(()) }
+        if count > limit { Err(format!("{what}: expected at most {limit} blocks, got {count}")) } else { Ok(()) }
     }
 
     /// Checks everything about a block except its signature.
@@ -151,17 +153,17 @@ impl MahiVerifier {
             return Err(format!("author {} is not in the committee", content.author));
         }
         if content.round < Round(1) || content.round > MAX_ROUND {
-            return Err(format!("round {} of a block", content.round));
+            return Err(format!("round {} is out of range", content.round));
         }
         if content.timestamp > MAX_TIMESTAMP {
             return Err(format!("timestamp {} of a block, at most {}", content.timestamp.0, MAX_TIMESTAMP.0));
         }
         if content.batch.len() > self.config.batch_bytes as usize {
-            return Err(format!("batch of {} bytes, at most {}", content.batch.len(), self.config.batch_bytes));
+            return Err(format!("batch: got {} bytes, expected at most {}", content.batch.len(), self.config.batch_bytes));
         }
         let limit = Config::max_parents(self.committee.size());
         if content.parents.len() > limit {
-            return Err(format!("{} parents, at most {limit}", content.parents.len()));
+            return Err(format!("parents: expected at most {limit}, got {}", content.parents.len()));
         }
         Ok(())
     }
@@ -172,22 +174,25 @@ impl MahiVerifier {
         let mut previous_round = 0;
         for parent in &content.parents {
             if parent.round >= content.round {
-                return Err(format!("V2: parent {parent:?} of a block of round {}", content.round));
+                return Err(format!("V2: parent {parent:?} is not below round {}", content.round));
             }
             if self.committee.member(parent.author).is_none() {
-                return Err(format!("V3: parent {parent:?} has no author in the committee"));
+                return Err(format!("V3: author of parent {parent:?} is not in the committee"));
             }
             if parent.round == Round(0) && *parent != self.context.genesis(parent.author) {
                 return Err(format!("V5: {parent:?} is not a genesis block"));
             }
             if !slots.insert((parent.round, parent.author)) {
-                return Err(format!("V4: two parents at round {} of validator {}", parent.round, parent.author));
+                return Err(format!("V4: two parents of round {} by validator {}", parent.round, parent.author));
             }
             // V4 makes the authors of parents of one round distinct, so this counts authors (P2).
             previous_round += usize::from(parent.round + 1 == content.round);
         }
         if previous_round < self.committee.quorum() {
-            return Err(format!("V3: {previous_round} parents in the previous round, quorum {}", self.committee.quorum()));
+            return Err(format!(
+                "V3: got {previous_round} parents in the previous round, expected at least {}",
+                self.committee.quorum()
+            ));
         }
         match content.parents.first() {
             Some(own) if own.author == content.author => Ok(()),

@@ -5,8 +5,8 @@ use corniche_testkit::suite;
 
 corniche_testkit::suite!(MahiKit::quick);
 
-/// See [`suite::kept`].
-const KEPT: [(usize, u64); 5] = [
+/// See [`suite::regressions`].
+const REGRESSIONS: [(usize, u64); 5] = [
     // One validator opened coins with its own shares, went on alone, and refused those shares to the others.
     (4, 1_795_645_899),
     // Two disks were lost while a third validator, which crashed before its first record, followed without records.
@@ -20,6 +20,6 @@ const KEPT: [(usize, u64); 5] = [
 ];
 
 #[test]
-fn kept_schedules() {
-    suite::kept(MahiKit::quick, &KEPT).unwrap_or_else(|error| panic!("{error}"));
+fn regression_schedules() {
+    suite::regressions(MahiKit::quick, &REGRESSIONS).unwrap_or_else(|error| panic!("{error}"));
 }

@@ -5,7 +5,7 @@ use crate::Micros;
 /// Decides the fate of every message sent. It sees the sender and the receiver, and reads the content as far as it was
 /// given a function for that.
 pub trait Adversary<M> {
-    fn fate(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &M) -> Fate;
+    fn delivery(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &M) -> Delivery;
 }
 
 /// An adversary's view besides the message, and its way to release held messages.
@@ -18,11 +18,11 @@ pub struct View<'a> {
 
 /// Delivery of a message, unless its link loses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Delivery {
     /// Normal delivery by the link's model.
     Normal,
     /// Delayed by this much; may be overtaken by later messages.
-    Later(Micros),
+    Delayed(Micros),
     /// Held until [`View::release`] names its receiver and a greater number.
     Hold(u64),
 }

@@ -12,7 +12,7 @@ pub enum Double {
     Silent,
     /// Half of its messages are noise.
     Garbage,
-    /// Everything it sends takes [`LATE`] longer. The arena applies the delay.
+    /// Everything it sends takes [`LATE`] longer. The cluster applies the delay.
     Late,
     /// Shows its proposals to only f + 1 validators, different ones each round.
     Withholder,
@@ -27,7 +27,7 @@ pub enum Double {
     /// Three processes with one key, all connected to all. Where n = 3f + 1, two siblings of each Byzantine validator
     /// cannot forge a quorum, even against a validator that counts blocks instead of authors. Three can.
     Triplets,
-    /// A double that only the engine's kit knows, by name: [`Kit::own_doubles`].
+    /// A double that only the engine's kit knows, by name: [`Kit::engine_doubles`].
     Own(&'static str),
 }
 
@@ -92,12 +92,12 @@ impl Double {
         let honest = || vec![(targets.to_vec(), message.clone())];
         match (self, proposal) {
             (Self::Silent, _) => Vec::new(),
-            (Self::Garbage, _) if random.once_in(2) => vec![(targets.to_vec(), noise(message, random))],
+            (Self::Garbage, _) if random.one_in(2) => vec![(targets.to_vec(), noise(message, random))],
             (Self::Withholder, Some(proposal)) => {
                 let audience = audience(kit, proposal.round);
                 vec![(targets.iter().copied().filter(|to| audience.contains(to)).collect(), message.clone())]
             }
-            (Self::ParentForger, Some(_)) if random.once_in(2) => kit
+            (Self::ParentForger, Some(_)) if random.one_in(2) => kit
                 .forge(author, Forgery::Parents, message, random)
                 .map_or_else(honest, |forged| vec![(targets.to_vec(), forged)]),
             _ => honest(),
@@ -108,7 +108,7 @@ impl Double {
 /// f + 1 validators; the window moves by one each round.
 fn audience(kit: &dyn Kit, round: u64) -> Vec<usize> {
     let committee = kit.committee();
-    (0..committee.validity()).map(|place| (round as usize + place) % committee.size()).collect()
+    (0..committee.validity_threshold()).map(|place| (round as usize + place) % committee.size()).collect()
 }
 
 /// Returns the message truncated, with one bit flipped, or replaced.

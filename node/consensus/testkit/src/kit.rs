@@ -1,6 +1,6 @@
-//! The arena's interface to an engine.
+//! The cluster's interface to an engine.
 
-use crate::{Gang, Judge, Random};
+use crate::{Coalition, MessageChecker, Random};
 use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier, VertexId};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
@@ -14,19 +14,19 @@ pub trait Kit {
     fn verifier(&self) -> Arc<dyn Verifier>;
     /// Returns the proposal that a message carries, if the author sent the message to publish that proposal. A response
     /// that happens to contain proposals does not count.
-    fn peek(&self, message: &Bytes) -> Option<VertexId>;
+    fn published_proposal(&self, message: &Bytes) -> Option<VertexId>;
     /// Returns the proposal that a record makes durable.
-    fn peek_record(&self, record: &Bytes) -> Option<VertexId>;
+    fn recorded_proposal(&self, record: &Bytes) -> Option<VertexId>;
     /// Returns a message of `author`, changed and signed again. `None` if the message contains nothing to forge.
     fn forge(&self, author: ValidatorIndex, forgery: Forgery, message: &Bytes, random: &mut Random) -> Option<Bytes>;
     /// Number of commits that a validator may lag and still catch up through its peers' engines. A validator further
     /// behind first follows certified commits, and starts its engine there.
-    fn most_behind(&self) -> u64;
+    fn max_lag(&self) -> u64;
     /// Upper bound of [`Measured::footprint`] for correct engines of this committee.
-    fn most_held(&self) -> usize;
+    fn max_footprint(&self) -> usize;
 
     /// Names of the doubles that only this engine knows. The last one combines all others.
-    fn own_doubles(&self) -> &'static [&'static str] {
+    fn engine_doubles(&self) -> &'static [&'static str] {
         &[]
     }
 
@@ -35,19 +35,19 @@ pub trait Kit {
         false
     }
 
-    /// Creates the gang of these members: identity and name of the double.
-    fn gang(&self, _members: &BTreeMap<usize, &'static str>) -> Option<Box<dyn Gang>> {
+    /// Creates the coalition of these members: identity and name of the double.
+    fn coalition(&self, _members: &BTreeMap<usize, &'static str>) -> Option<Box<dyn Coalition>> {
         None
     }
 
-    /// Creates the judge of one run.
-    fn judge(&self) -> Option<Box<dyn Judge>> {
+    /// Creates the message checker of one run.
+    fn message_checker(&self) -> Option<Box<dyn MessageChecker>> {
         None
     }
 
     /// Same engine and committee with other parameters that a network may choose. If `_all_honest`, this includes
     /// parameters that guarantee liveness only when all validators are honest. `None` keeps the kit's parameters.
-    fn vary(&self, _random: &mut Random, _all_honest: bool) -> Option<Rc<dyn Kit>> {
+    fn with_random_parameters(&self, _random: &mut Random, _all_honest: bool) -> Option<Rc<dyn Kit>> {
         None
     }
 }

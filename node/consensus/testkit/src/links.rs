@@ -2,7 +2,7 @@
 
 use crate::{Micros, Random};
 
-/// The network between validators. Every setting may change while a world runs.
+/// The network between validators. Every setting may change while a simulation runs.
 #[derive(Clone, Debug)]
 pub struct Links {
     size: usize,
@@ -89,7 +89,7 @@ impl Links {
 
     pub(crate) fn loses(&self, from: usize, to: usize, random: &mut Random) -> bool {
         let of_pair = self.losses[from * self.size + to];
-        random.millionths(self.loss) || random.millionths(self.ports[from].loss) || random.millionths(of_pair)
+        random.chance_ppm(self.loss) || random.chance_ppm(self.ports[from].loss) || random.chance_ppm(of_pair)
     }
 
     /// Transit time of one message after it left its sender.
@@ -108,11 +108,11 @@ impl Jitter {
         match self {
             Self::None => delay,
             Self::Uniform(parts) => {
-                let spread = delay.millionths(parts).0.min(delay.0);
+                let spread = delay.scale_ppm(parts).0.min(delay.0);
                 Micros(delay.0 - spread + random.below(2 * spread + 1))
             }
             Self::Pareto(parts) => {
-                let scale = delay.millionths(parts).0.min(delay.0);
+                let scale = delay.scale_ppm(parts).0.min(delay.0);
                 // 1/√u for a uniform u is Pareto of shape 2 from 1, with mean 2; in units of 2^-16.
                 let uniform = random.below(1 << 32) + 1;
                 let pareto = (u64::MAX / uniform).isqrt().min(64 << 16);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_keeps_the_mean_and_its_bounds() {
+    fn jitter_keeps_mean_and_bounds() {
         assert_eq!(mean(Jitter::None), (100_000, 100_000, 100_000));
         let (uniform, least, most) = mean(Jitter::Uniform(50_000));
         assert!((99_900..=100_100).contains(&uniform) && least >= 95_000 && most <= 105_000, "{uniform} {least} {most}");

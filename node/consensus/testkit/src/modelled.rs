@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// A committee of this size for this engine. Its keys are never used.
 pub fn committee(engine: &str, size: usize) -> Committee {
     let validator = |position: usize| ValidatorInfo {
-        consensus_key: B256::with_last_byte(u8::try_from(position).expect("committees are small")),
+        consensus_key: B256::with_last_byte(u8::try_from(position).expect("the committee size fits the index type")),
         bls_key: Bytes::new(),
         bls_proof: Bytes::new(),
         network_key: B256::ZERO,
@@ -41,7 +41,7 @@ pub fn genesis(engine: &str, validators: Vec<ValidatorInfo>) -> Genesis {
 
 /// Modelled signature of `owner` on `message` for one purpose. It is a hash that anyone can compute, so it is binding
 /// only in tests.
-pub fn stretch<const N: usize>(purpose: &str, owner: u16, message: &[u8]) -> [u8; N] {
+pub fn derive_bytes<const N: usize>(purpose: &str, owner: u16, message: &[u8]) -> [u8; N] {
     let mut out = [0; N];
     let mut hasher = blake3::Hasher::new();
     hasher.update(purpose.as_bytes()).update(&owner.to_le_bytes()).update(message).finalize_xof().fill(&mut out);

@@ -2,17 +2,17 @@
 
 use crate::Random;
 
-/// Returns one of `seeds` after one to six changes. `words` are tokens of the format; they are inserted or overwrite bytes.
+/// Returns one of `seeds` after one to six changes. `dictionary` are tokens of the format; they are inserted or overwrite bytes.
 ///
 /// # Panics
 ///
-/// Panics if `seeds` or `words` is empty.
-pub fn mutated(case: u64, seeds: &[Vec<u8>], words: &[&[u8]]) -> Vec<u8> {
+/// Panics if `seeds` or `dictionary` is empty.
+pub fn mutated(case: u64, seeds: &[Vec<u8>], dictionary: &[&[u8]]) -> Vec<u8> {
     // Streams of consecutive seeds overlap; a fork's do not.
     let mut random = Random::new(case).fork("mutate");
     let mut bytes = pick(&mut random, seeds).clone();
     for _ in 0..=random.below(6) {
-        change(&mut random, &mut bytes, seeds, words);
+        change(&mut random, &mut bytes, seeds, dictionary);
     }
     bytes
 }
@@ -25,7 +25,7 @@ fn pick<'a, T>(random: &mut Random, choices: &'a [T]) -> &'a T {
     &choices[below(random, choices.len())]
 }
 
-fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[&[u8]]) {
+fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>], dictionary: &[&[u8]]) {
     let at = below(random, bytes.len() + 1);
     let until = (at + 1 + below(random, 16)).min(bytes.len());
     match random.below(10) {
@@ -33,15 +33,15 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[
         0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
         1 if at < bytes.len() => bytes[at] = random.draw() as u8,
         // Errors in lengths and counts are mostly off by one.
-        2 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(if random.once_in(2) { 1 } else { 255 }),
+        2 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(if random.one_in(2) { 1 } else { 255 }),
         3 => drop(bytes.drain(at..until)),
         4 => bytes.truncate(at),
-        5 => drop(bytes.splice(at..at, pick(random, words).iter().copied())),
-        6 => drop(bytes.splice(at..until, pick(random, words).iter().copied())),
+        5 => drop(bytes.splice(at..at, pick(random, dictionary).iter().copied())),
+        6 => drop(bytes.splice(at..until, pick(random, dictionary).iter().copied())),
         // Repeats a piece, sometimes two thousand times.
         7 => {
             let piece = bytes[at..until].to_vec();
-            let times = if random.once_in(20) { 2_000 } else { 1 + below(random, 3) };
+            let times = if random.one_in(20) { 2_000 } else { 1 + below(random, 3) };
             drop(bytes.splice(at..at, piece.repeat(times)));
         }
         // Continues with the end of another seed.

@@ -1,4 +1,4 @@
-//! Programs that run in a [`World`](crate::World).
+//! Programs that run in a [`Simulation`](crate::Simulation).
 
 use crate::Micros;
 

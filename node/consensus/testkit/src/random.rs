@@ -27,12 +27,12 @@ impl Random {
     }
 
     /// True `parts` times in a million.
-    pub fn millionths(&mut self, parts: u32) -> bool {
+    pub fn chance_ppm(&mut self, parts: u32) -> bool {
         parts > 0 && self.below(1_000_000) < u64::from(parts)
     }
 
     /// True once in `times`.
-    pub fn once_in(&mut self, times: u64) -> bool {
+    pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forks_do_not_disturb_each_other_and_the_numbers_are_frozen() {
+    fn forks_are_independent_and_outputs_frozen() {
         let mut random = Random::new(1);
         let mut links = random.fork("links");
         assert_ne!(links.draw(), random.fork("disks").draw());
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn subsets_are_ascending_and_of_their_size() {
+    fn subsets_are_ascending_with_given_size() {
         let mut random = Random::new(7);
         for _ in 0..100 {
             let subset = random.subset(10, 7);

@@ -1,7 +1,7 @@
 //! Seeded fault schedules: first faults, then everything heals and must make progress.
 //!
-//! Every fourth seed is crowded instead: f validators sign several proposals per round, and links reorder everything.
-//! If the engine's kit has its own doubles, every second seed is a plot: f of those doubles, usually neighbours, so
+//! Every fourth seed makes an equivocation schedule instead: f validators sign several proposals per round, and links reorder everything.
+//! If the engine's kit has its own doubles, every second seed makes a coalition schedule: f of those doubles, usually neighbours, so
 //! that they lead consecutive views.
 //!
 //! A run is a function of the kit, its committee's size and the seed. Byzantine validators, validators that lost their
@@ -13,21 +13,21 @@
 //! advance. Therefore a disk is not lost once f are reached. If the validator that follows is itself the one too many,
 //! the run must be safe, but need not make progress.
 
-use crate::{Arena, DiskModel, Double, Jitter, Kit, Links, Micros, Random};
+use crate::{DiskModel, Double, Jitter, Kit, Links, Micros, Random, TestCluster};
 use std::{collections::BTreeMap, fmt, rc::Rc};
 
-/// Duration of the faults, of mixed schedules and of plots.
-const TROUBLE: Micros = Micros::from_millis(2_500);
-const PLOTTING: Micros = Micros::from_seconds(6);
+/// Duration of the faults, in mixed schedules and in coalition schedules.
+const FAULT_DURATION: Micros = Micros::from_millis(2_500);
+const COALITION_DURATION: Micros = Micros::from_seconds(6);
 /// Time from the healing until everything accepted must be delivered everywhere.
-pub const PATIENCE: Micros = Micros::from_seconds(60);
+pub const SETTLE_TIMEOUT: Micros = Micros::from_seconds(60);
 
-/// Every CROWDED-th seed makes a crowded schedule.
-const CROWDED: u64 = 4;
-/// If the engine has its own doubles, one in PLOT seeds makes a plot.
-const PLOT: u64 = 2;
+/// Every EQUIVOCATION_INTERVAL-th seed makes an equivocation schedule.
+const EQUIVOCATION_INTERVAL: u64 = 4;
+/// If the engine has its own doubles, one in COALITION_INTERVAL seeds makes a coalition schedule.
+const COALITION_INTERVAL: u64 = 2;
 /// Doubles that sign several proposals per round. The most dangerous one appears twice.
-const SEVERAL: [Double; 4] = [Double::Triplets, Double::Triplets, Double::Twin, Double::Equivocator];
+const EQUIVOCATING_DOUBLES: [Double; 4] = [Double::Triplets, Double::Triplets, Double::Twin, Double::Equivocator];
 
 /// Result of a successful schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +49,10 @@ pub struct Schedule {
     pub dead: Vec<usize>,
     pub links: Links,
     pub disks: DiskModel,
-    /// Block length, ms; a node with an open block wants commits: [`Ledger::block_ms`](crate::Ledger).
+    /// Block length, ms; a node with an open block wants commits: [`SafetyChecker::block_ms`](crate::SafetyChecker).
     pub block_ms: u64,
     /// Time from the start until everything heals.
-    pub trouble: Micros,
+    pub fault_duration: Micros,
     pub steps: BTreeMap<(Micros, usize), Step>,
 }
 
@@ -74,35 +74,39 @@ pub enum Step {
 impl Schedule {
     /// Returns the schedule of this seed for the kit's committee.
     pub fn new(kit: &dyn Kit, seed: u64) -> Self {
-        let (size, faulty) = (kit.committee().size(), kit.committee().faulty());
-        let own = kit.own_doubles();
-        if seed % PLOT == 1 && !own.is_empty() {
-            Self::plot(size, faulty, own, seed)
-        } else if seed.is_multiple_of(CROWDED) {
-            Self::crowded(size, faulty, seed)
+        let (size, faulty) = (kit.committee().size(), kit.committee().max_faulty());
+        let own = kit.engine_doubles();
+        if seed % COALITION_INTERVAL == 1 && !own.is_empty() {
+            Self::coalition(size, faulty, own, seed)
+        } else if seed.is_multiple_of(EQUIVOCATION_INTERVAL) {
+            Self::equivocating(size, faulty, seed)
         } else {
             Self::mixed(size, faulty, own, seed)
         }
     }
 
     /// A mixed schedule with f doubles of the engine's own kind.
-    fn plot(size: usize, faulty: usize, own: &[&'static str], seed: u64) -> Self {
+    fn coalition(size: usize, faulty: usize, own: &[&'static str], seed: u64) -> Self {
         let mut random = Random::new(seed).fork("plot");
         let mut order: Vec<_> = (0..size).collect();
-        if random.once_in(3) {
+        if random.one_in(3) {
             random.shuffle(&mut order);
         } else {
             order.rotate_left(random.below(size as u64) as usize);
         }
-        let (gang, alive) = order.split_at(faulty);
+        let (coalition, alive) = order.split_at(faulty);
         // In half of the cases, all members use the last double, which combines all attacks.
-        let kinds = if random.once_in(2) { &own[own.len() - 1..] } else { own };
-        let doubles = gang.iter().map(|identity| (*identity, Double::Own(kinds[random.below(kinds.len() as u64) as usize])));
-        let mut schedule =
-            Self { doubles: doubles.collect(), trouble: PLOTTING, ..Self::without_faults(seed, size, &mut random) };
-        // Engines are idle without load, and so are plots.
+        let kinds = if random.one_in(2) { &own[own.len() - 1..] } else { own };
+        let doubles =
+            coalition.iter().map(|identity| (*identity, Double::Own(kinds[random.below(kinds.len() as u64) as usize])));
+        let mut schedule = Self {
+            doubles: doubles.collect(),
+            fault_duration: COALITION_DURATION,
+            ..Self::without_faults(seed, size, &mut random)
+        };
+        // Engines are idle without load, and so are coalitions.
         (0..random.between(1, 4)).for_each(|_| schedule.add_load(alive, &mut random));
-        if random.once_in(2) {
+        if random.one_in(2) {
             schedule.add_faults(alive, &mut random);
         }
         schedule
@@ -110,19 +114,22 @@ impl Schedule {
 
     /// Almost only f validators that sign several blocks per round, and links that reorder messages differently for
     /// every validator.
-    fn crowded(size: usize, faulty: usize, seed: u64) -> Self {
+    fn equivocating(size: usize, faulty: usize, seed: u64) -> Self {
         let mut random = Random::new(seed).fork("crowded");
         let mut order: Vec<_> = (0..size).collect();
         random.shuffle(&mut order);
-        let (crowd, alive) = order.split_at(faulty);
-        let doubles = crowd.iter().map(|identity| (*identity, SEVERAL[random.below(SEVERAL.len() as u64) as usize])).collect();
+        let (equivocators, alive) = order.split_at(faulty);
+        let doubles = equivocators
+            .iter()
+            .map(|identity| (*identity, EQUIVOCATING_DOUBLES[random.below(EQUIVOCATING_DOUBLES.len() as u64) as usize]))
+            .collect();
         let (least, most) = (random.between(1, 4), random.between(5, 30));
         let mut links = Links::matrix(size, |_, _| Micros::from_millis(random.between(least, most)));
-        links.jitter = if random.once_in(2) { Jitter::Uniform(1_000_000) } else { Jitter::Pareto(1_000_000) };
+        links.jitter = if random.one_in(2) { Jitter::Uniform(1_000_000) } else { Jitter::Pareto(1_000_000) };
         links.reordering = random.between(0, 500_000) as u32;
         let disks = DiskModel { sync: Micros(random.between(50, 2_000)), rate: None };
-        let (dead, steps, block_ms, trouble) = (Vec::new(), BTreeMap::new(), block_ms(seed), TROUBLE);
-        let mut schedule = Self { seed, size, doubles, dead, links, disks, block_ms, trouble, steps };
+        let (dead, steps, block_ms, fault_duration) = (Vec::new(), BTreeMap::new(), block_ms(seed), FAULT_DURATION);
+        let mut schedule = Self { seed, size, doubles, dead, links, disks, block_ms, fault_duration, steps };
         schedule.add_load(alive, &mut random);
         schedule
     }
@@ -137,7 +144,7 @@ impl Schedule {
         let (doubles, rest) = order.split_at(byzantine);
         let mut kinds = random.fork("own");
         let mut kind = |general| match own.len() as u64 {
-            1.. if kinds.once_in(2) => Double::Own(own[kinds.below(own.len() as u64) as usize]),
+            1.. if kinds.one_in(2) => Double::Own(own[kinds.below(own.len() as u64) as usize]),
             _ => general,
         };
         let doubles = doubles.iter().map(|identity| (*identity, kind(Double::ALL[random.below(8) as usize]))).collect();
@@ -147,12 +154,12 @@ impl Schedule {
         schedule.add_load(alive, &mut random);
         schedule.add_faults(alive, &mut random);
         for identity in forgetful {
-            let at = schedule.moment(&mut random);
+            let at = schedule.random_time(&mut random);
             schedule.add(at, Step::LoseDisk(*identity));
             schedule.add(at + Micros::from_millis(random.between(1, 800)), Step::Restart(*identity, 0));
         }
         for identity in dead {
-            let at = schedule.moment(&mut random);
+            let at = schedule.random_time(&mut random);
             schedule.add(at, Step::Crash(*identity));
         }
         schedule
@@ -167,7 +174,7 @@ impl Schedule {
             links: links(size, random),
             disks: DiskModel { sync: Micros(random.between(50, 8_000)), rate: Some(200_000_000) },
             block_ms: block_ms(seed),
-            trouble: TROUBLE,
+            fault_duration: FAULT_DURATION,
             steps: BTreeMap::new(),
         }
     }
@@ -177,27 +184,27 @@ impl Schedule {
         self.steps.insert((at, number), step);
     }
 
-    fn moment(&self, random: &mut Random) -> Micros {
-        Micros::START + Micros(random.below(self.trouble.0))
+    fn random_time(&self, random: &mut Random) -> Micros {
+        Micros::START + Micros(random.below(self.fault_duration.0))
     }
 
     fn add_load(&mut self, alive: &[usize], random: &mut Random) {
         for _ in 0..random.between(5, 40) {
             let to = alive[random.below(alive.len() as u64) as usize];
-            let at = self.moment(random);
+            let at = self.random_time(random);
             self.add(at, Step::Submit(to));
         }
     }
 
     fn add_faults(&mut self, alive: &[usize], random: &mut Random) {
         for _ in 0..random.between(1, 8) {
-            let (at, length) = (self.moment(random), Micros::from_millis(random.between(1, 900)));
-            let whom = alive[random.below(alive.len() as u64) as usize];
+            let (at, length) = (self.random_time(random), Micros::from_millis(random.between(1, 900)));
+            let validator = alive[random.below(alive.len() as u64) as usize];
             match random.below(10) {
                 0..5 => {
-                    self.add(at, Step::Crash(whom));
-                    let lag = if random.once_in(2) { 0 } else { random.between(1, 12) };
-                    self.add(at + length, Step::Restart(whom, lag));
+                    self.add(at, Step::Crash(validator));
+                    let lag = if random.one_in(2) { 0 } else { random.between(1, 12) };
+                    self.add(at + length, Step::Restart(validator, lag));
                 }
                 5..8 => {
                     let one = random.subset(self.size, random.clone().between(1, self.size as u64 - 1) as usize);
@@ -209,7 +216,7 @@ impl Schedule {
                     self.add(at, Step::Loss(random.between(10_000, 300_000) as u32));
                     self.add(at + length, Step::Loss(0));
                 }
-                _ => self.add(at, Step::Slow(whom, Micros::from_millis(random.between(50, 600)))),
+                _ => self.add(at, Step::Slow(validator, Micros::from_millis(random.between(50, 600)))),
             }
         }
     }
@@ -229,7 +236,7 @@ fn links(size: usize, random: &mut Random) -> Links {
         _ => Jitter::Pareto(random.between(10_000, 500_000) as u32),
     };
     for parts in [&mut links.loss, &mut links.duplication, &mut links.reordering] {
-        *parts = if random.once_in(3) { random.between(1_000, 50_000) as u32 } else { 0 };
+        *parts = if random.one_in(3) { random.between(1_000, 50_000) as u32 } else { 0 };
     }
     links
 }
@@ -248,11 +255,11 @@ impl fmt::Display for Schedule {
 /// Runs the schedule of one seed. The error contains the failure and the command that repeats it.
 pub fn run(kit: &Rc<dyn Kit>, seed: u64) -> Result<Outcome, String> {
     let schedule = Schedule::new(&**kit, seed);
-    let varied = kit.vary(&mut Random::new(seed).fork("parameters"), schedule.doubles.is_empty());
+    let varied = kit.with_random_parameters(&mut Random::new(seed).fork("parameters"), schedule.doubles.is_empty());
     let kit = varied.as_ref().unwrap_or(kit);
     let committee = kit.committee();
-    let _announce = Announce { name: kit.name(), size: committee.size(), seed };
-    perform(kit, &schedule).map_err(|error| format!("{error}\n{}\n{schedule}", repro(kit.name(), committee.size(), seed)))
+    let _repro = ReproOnPanic { name: kit.name(), size: committee.size(), seed };
+    execute(kit, &schedule).map_err(|error| format!("{error}\n{}\n{schedule}", repro(kit.name(), committee.size(), seed)))
 }
 
 /// The command that repeats one schedule.
@@ -263,13 +270,13 @@ fn repro(name: &str, size: usize, seed: u64) -> String {
 }
 
 /// Prints the command that repeats the run when an engine panics.
-struct Announce {
+struct ReproOnPanic {
     name: &'static str,
     size: usize,
     seed: u64,
 }
 
-impl Drop for Announce {
+impl Drop for ReproOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}", repro(self.name, self.size, self.seed));
@@ -277,62 +284,64 @@ impl Drop for Announce {
     }
 }
 
-fn perform(kit: &Rc<dyn Kit>, schedule: &Schedule) -> Result<Outcome, String> {
+fn execute(kit: &Rc<dyn Kit>, schedule: &Schedule) -> Result<Outcome, String> {
     let (links, disks) = (schedule.links.clone(), schedule.disks);
-    let mut arena = Arena::new(kit.clone(), schedule.doubles.clone(), links, disks, schedule.seed);
-    arena.ledger.borrow_mut().block_ms = schedule.block_ms;
-    arena.start_all();
+    let mut cluster = TestCluster::new(kit.clone(), schedule.doubles.clone(), links, disks, schedule.seed);
+    cluster.checker.borrow_mut().block_ms = schedule.block_ms;
+    cluster.start_all();
     for ((at, _), step) in &schedule.steps {
-        arena.run_until(*at)?;
-        take(&mut arena, schedule, step);
+        cluster.run_until(*at)?;
+        apply_step(&mut cluster, schedule, step);
     }
-    arena.run_until(Micros::START + schedule.trouble)?;
-    heal(&mut arena, schedule);
-    match arena.settle(PATIENCE) {
-        Err(_) if arena.spare_faults(&schedule.dead).is_none() => arena.check()?,
+    cluster.run_until(Micros::START + schedule.fault_duration)?;
+    heal(&mut cluster, schedule);
+    match cluster.settle(SETTLE_TIMEOUT) {
+        Err(_) if cluster.spare_faults(&schedule.dead).is_none() => cluster.check()?,
         settled => settled?,
     }
     // No violation may occur shortly afterwards either.
-    arena.run_for(Micros::from_millis(300))?;
-    let ledger = arena.ledger.borrow();
-    let (digest, commits, events) = (ledger.digest(), ledger.log.len() as u64, arena.world.statistics.events);
-    Ok(Outcome { digest, commits, events, ended_at: arena.now() })
+    cluster.run_for(Micros::from_millis(300))?;
+    let checker = cluster.checker.borrow();
+    let (digest, commits, events) = (checker.digest(), checker.log.len() as u64, cluster.simulation.statistics.events);
+    Ok(Outcome { digest, commits, events, ended_at: cluster.now() })
 }
 
-fn take(arena: &mut Arena, schedule: &Schedule, step: &Step) {
+fn apply_step(cluster: &mut TestCluster, schedule: &Schedule, step: &Step) {
     match step {
         Step::Submit(identity) => {
-            arena.submit(*identity);
+            cluster.submit(*identity);
         }
-        Step::Crash(identity) => arena.crash(*identity),
-        Step::Restart(identity, lag) => arena.restart(*identity, *lag),
+        Step::Crash(identity) => cluster.crash(*identity),
+        Step::Restart(identity, lag) => cluster.restart(*identity, *lag),
         Step::LoseDisk(identity) => {
-            if arena.spare_faults(&schedule.dead) > Some(0) {
-                arena.lose_disk(*identity);
+            if cluster.spare_faults(&schedule.dead) > Some(0) {
+                cluster.lose_disk(*identity);
             }
         }
         Step::Partition(one, other) => {
             // All processes of a double belong to their identity's group.
             let with_seconds = |group: &Vec<usize>| {
-                (0..arena.world.size()).filter(|process| group.contains(&arena.world.identity(*process))).collect()
+                (0..cluster.simulation.size())
+                    .filter(|process| group.contains(&cluster.simulation.identity(*process)))
+                    .collect()
             };
             let groups = [with_seconds(one), with_seconds(other)];
-            arena.world.partition(&groups);
+            cluster.simulation.partition(&groups);
         }
-        Step::Heal => arena.world.heal(),
-        Step::Loss(parts) => arena.world.links.loss = schedule.links.loss.max(*parts),
-        Step::Slow(identity, delay) => arena.world.links.port(*identity).delay = *delay,
+        Step::Heal => cluster.simulation.heal(),
+        Step::Loss(parts) => cluster.simulation.links.loss = schedule.links.loss.max(*parts),
+        Step::Slow(identity, delay) => cluster.simulation.links.port(*identity).delay = *delay,
     }
 }
 
 /// Restarts all validators that are not dead, and removes loss and delays. Late doubles stay late.
-fn heal(arena: &mut Arena, schedule: &Schedule) {
-    arena.world.heal();
-    arena.world.links.loss = 0;
-    arena.world.links.clear_ports();
-    arena.make_late();
+fn heal(cluster: &mut TestCluster, schedule: &Schedule) {
+    cluster.simulation.heal();
+    cluster.simulation.links.loss = 0;
+    cluster.simulation.links.clear_ports();
+    cluster.make_late();
     for identity in (0..schedule.size).filter(|identity| !schedule.dead.contains(identity)) {
-        arena.restart(identity, 0);
-        arena.follow(identity);
+        cluster.restart(identity, 0);
+        cluster.follow(identity);
     }
 }

@@ -1,14 +1,14 @@
 //! The tests that every engine must pass. [`suite!`](crate::suite!) makes one test of each.
 
 use crate::{
-    Arena, DiskModel, Double, Jitter, Kit, Links, Micros,
+    DiskModel, Double, Jitter, Kit, Links, Micros, TestCluster,
+    fault_counts::FaultCounts,
     schedule::{self, Schedule},
-    tally::Tally,
 };
 use std::{collections::BTreeMap, rc::Rc};
 
 /// Function that makes an engine's kit for a committee of this size.
-pub type Make = fn(usize) -> Rc<dyn Kit>;
+pub type KitFactory = fn(usize) -> Rc<dyn Kit>;
 
 const LIMIT: Micros = Micros::from_seconds(30);
 /// Committee sizes of the schedules.
@@ -22,8 +22,8 @@ const SIZES: [usize; 3] = [4, 7, 10];
 #[macro_export]
 macro_rules! suite {
     ($make:expr) => {
-        $crate::suite!(@ $make, all_online, one_offline, slow_and_lossy_links, a_partition_that_heals, unclean_restart,
-            late_joiner, equivocator, twins, every_double_alone, same_seed_twice, too_many_twins_are_caught, schedules);
+        $crate::suite!(@ $make, all_online, one_offline, slow_and_lossy_links, partition_heals, unclean_restart,
+            late_joiner, equivocator, twins, each_double_alone, same_seed_repeats_run, too_many_twins_are_detected, schedules);
     };
     (@ $make:expr, $($name:ident),*) => {
         $(#[test]
@@ -39,171 +39,171 @@ fn links(size: usize) -> Links {
     links
 }
 
-fn arena(kit: Rc<dyn Kit>, doubles: &[(usize, Double)], seed: u64) -> Arena {
+fn cluster(kit: Rc<dyn Kit>, doubles: &[(usize, Double)], seed: u64) -> TestCluster {
     let disks = DiskModel { sync: Micros(2_000), rate: None };
     let size = kit.committee().size();
-    Arena::new(kit, doubles.iter().copied().collect::<BTreeMap<_, _>>(), links(size), disks, seed)
+    TestCluster::new(kit, doubles.iter().copied().collect::<BTreeMap<_, _>>(), links(size), disks, seed)
 }
 
 /// All running validators get one transaction per round, for `rounds` rounds of 100 ms.
-fn load(arena: &mut Arena, rounds: usize) -> Result<(), String> {
+fn load(cluster: &mut TestCluster, rounds: usize) -> Result<(), String> {
     for _ in 0..rounds {
-        let running: Vec<_> = arena.running().collect();
-        running.into_iter().for_each(|identity| _ = arena.submit(identity));
-        arena.run_for(Micros::from_millis(100))?;
+        let running: Vec<_> = cluster.running().collect();
+        running.into_iter().for_each(|identity| _ = cluster.submit(identity));
+        cluster.run_for(Micros::from_millis(100))?;
     }
     Ok(())
 }
 
-fn expect(holds: bool, text: &str) -> Result<(), String> {
+fn ensure(holds: bool, text: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(text.to_owned()) }
 }
 
-pub fn all_online(make: Make) -> Result<(), String> {
+pub fn all_online(make: KitFactory) -> Result<(), String> {
     for size in [1, 4, 7, 10] {
-        let mut arena = arena(make(size), &[], 1);
-        arena.start_all();
-        load(&mut arena, 10)?;
-        arena.settle(LIMIT)?;
-        expect(arena.ledger.borrow().accusations.is_empty(), "nobody is accused when nobody is faulty")?;
+        let mut cluster = cluster(make(size), &[], 1);
+        cluster.start_all();
+        load(&mut cluster, 10)?;
+        cluster.settle(LIMIT)?;
+        ensure(cluster.checker.borrow().accusations.is_empty(), "nobody is accused when nobody is faulty")?;
     }
     Ok(())
 }
 
-pub fn one_offline(make: Make) -> Result<(), String> {
-    let mut arena = arena(make(4), &[], 2);
-    (1..4).for_each(|identity| arena.restart(identity, 0));
-    load(&mut arena, 10)?;
-    arena.settle(LIMIT)
+pub fn one_offline(make: KitFactory) -> Result<(), String> {
+    let mut cluster = cluster(make(4), &[], 2);
+    (1..4).for_each(|identity| cluster.restart(identity, 0));
+    load(&mut cluster, 10)?;
+    cluster.settle(LIMIT)
 }
 
-pub fn slow_and_lossy_links(make: Make) -> Result<(), String> {
-    let mut arena = arena(make(4), &[], 3);
-    let links = &mut arena.world.links;
+pub fn slow_and_lossy_links(make: KitFactory) -> Result<(), String> {
+    let mut cluster = cluster(make(4), &[], 3);
+    let links = &mut cluster.simulation.links;
     (links.loss, links.reordering, links.duplication) = (100_000, 200_000, 50_000);
     links.port(1).delay = Micros::from_millis(300);
-    arena.start_all();
-    load(&mut arena, 20)?;
-    arena.settle(LIMIT)
+    cluster.start_all();
+    load(&mut cluster, 20)?;
+    cluster.settle(LIMIT)
 }
 
-pub fn a_partition_that_heals(make: Make) -> Result<(), String> {
-    let mut arena = arena(make(4), &[], 4);
-    arena.start_all();
-    load(&mut arena, 5)?;
-    arena.world.partition(&[vec![0, 1], vec![2, 3]]);
-    arena.run_for(Micros::from_seconds(1))?;
-    let before = arena.ledger.borrow().log.len();
-    load(&mut arena, 20)?;
-    expect(arena.ledger.borrow().log.len() == before, "two of four commit nothing")?;
-    arena.world.heal();
-    arena.settle(LIMIT)
+pub fn partition_heals(make: KitFactory) -> Result<(), String> {
+    let mut cluster = cluster(make(4), &[], 4);
+    cluster.start_all();
+    load(&mut cluster, 5)?;
+    cluster.simulation.partition(&[vec![0, 1], vec![2, 3]]);
+    cluster.run_for(Micros::from_seconds(1))?;
+    let before = cluster.checker.borrow().log.len();
+    load(&mut cluster, 20)?;
+    ensure(cluster.checker.borrow().log.len() == before, "two of four commit nothing")?;
+    cluster.simulation.heal();
+    cluster.settle(LIMIT)
 }
 
 /// All validators lose power at once, several times, and restart from their disks, with states of different ages.
-pub fn unclean_restart(make: Make) -> Result<(), String> {
+pub fn unclean_restart(make: KitFactory) -> Result<(), String> {
     for seed in 0..10 {
-        let mut arena = arena(make(4), &[], 500 + seed);
-        arena.start_all();
+        let mut cluster = cluster(make(4), &[], 500 + seed);
+        cluster.start_all();
         for round in 0..3 {
-            load(&mut arena, 3)?;
-            arena.run_for(Micros(seed * 1_700 + round * 900))?;
-            (0..4).for_each(|identity| arena.crash(identity));
-            (0..4).for_each(|identity| arena.restart(identity, (identity as u64 + seed) % 4));
+            load(&mut cluster, 3)?;
+            cluster.run_for(Micros(seed * 1_700 + round * 900))?;
+            (0..4).for_each(|identity| cluster.crash(identity));
+            (0..4).for_each(|identity| cluster.restart(identity, (identity as u64 + seed) % 4));
         }
-        arena.settle(LIMIT)?;
+        cluster.settle(LIMIT)?;
     }
     Ok(())
 }
 
-pub fn late_joiner(make: Make) -> Result<(), String> {
-    let mut arena = arena(make(4), &[], 6);
-    (1..4).for_each(|identity| arena.restart(identity, 0));
-    load(&mut arena, 150)?;
-    arena.settle(LIMIT)?;
+pub fn late_joiner(make: KitFactory) -> Result<(), String> {
+    let mut cluster = cluster(make(4), &[], 6);
+    (1..4).for_each(|identity| cluster.restart(identity, 0));
+    load(&mut cluster, 150)?;
+    cluster.settle(LIMIT)?;
     // The joiner may need commits that the others no longer keep, so it first follows to a certified commit.
-    expect(arena.lose_disk(0), "there is a certified commit")?;
-    arena.restart(0, 0);
-    load(&mut arena, 5)?;
-    arena.settle(LIMIT)
+    ensure(cluster.lose_disk(0), "there is a certified commit")?;
+    cluster.restart(0, 0);
+    load(&mut cluster, 5)?;
+    cluster.settle(LIMIT)
 }
 
-pub fn equivocator(make: Make) -> Result<(), String> {
-    alone(make, Double::Equivocator)
+pub fn equivocator(make: KitFactory) -> Result<(), String> {
+    run_alone(make, Double::Equivocator)
 }
 
-pub fn twins(make: Make) -> Result<(), String> {
-    alone(make, Double::Twin)
+pub fn twins(make: KitFactory) -> Result<(), String> {
+    run_alone(make, Double::Twin)
 }
 
-pub fn every_double_alone(make: Make) -> Result<(), String> {
-    let own = make(4).own_doubles().iter().map(|name| Double::Own(name));
-    Double::ALL.into_iter().chain(own).try_for_each(|double| alone(make, double))
+pub fn each_double_alone(make: KitFactory) -> Result<(), String> {
+    let own = make(4).engine_doubles().iter().map(|name| Double::Own(name));
+    Double::ALL.into_iter().chain(own).try_for_each(|double| run_alone(make, double))
 }
 
-fn alone(make: Make, double: Double) -> Result<(), String> {
+fn run_alone(make: KitFactory, double: Double) -> Result<(), String> {
     for (size, seed) in [(4, 1), (4, 2), (4, 3), (7, 4), (10, 5)] {
-        let mut arena = arena(make(size), &[(size / 2, double)], seed);
-        arena.start_all();
+        let mut cluster = cluster(make(size), &[(size / 2, double)], seed);
+        cluster.start_all();
         let in_context = |error: String| format!("{}, size {size}, seed {seed}: {error}", double.name());
-        load(&mut arena, 10).map_err(in_context)?;
-        arena.settle(LIMIT).map_err(in_context)?;
+        load(&mut cluster, 10).map_err(in_context)?;
+        cluster.settle(LIMIT).map_err(in_context)?;
     }
     Ok(())
 }
 
-pub fn same_seed_twice(make: Make) -> Result<(), String> {
+pub fn same_seed_repeats_run(make: KitFactory) -> Result<(), String> {
     for seed in 0..5 {
         let (first, second) = (schedule::run(&make(7), seed)?, schedule::run(&make(7), seed)?);
-        expect(first == second, "the same seed makes the same run")?;
+        ensure(first == second, "the same seed makes the same run")?;
     }
     Ok(())
 }
 
 /// Tests the checker with f + 1 Byzantine validators. The network is split into two halves, each with one process of
-/// every Byzantine validator. The halves commit different things, and the ledger must detect it.
-pub fn too_many_twins_are_caught(make: Make) -> Result<(), String> {
+/// every Byzantine validator. The halves commit different things, and the safety checker must detect it.
+pub fn too_many_twins_are_detected(make: KitFactory) -> Result<(), String> {
     for size in [4, 7] {
         let kit = make(size);
-        let count = kit.committee().validity();
+        let count = kit.committee().validity_threshold();
         let doubles: Vec<_> = (0..count).map(|identity| (identity, Double::Twin)).collect();
-        let mut arena = arena(kit, &doubles, 1);
+        let mut cluster = cluster(kit, &doubles, 1);
         let middle = count + (size - count) / 2;
         let (one, other) = ((0..middle).collect(), (middle..size + count).collect());
-        arena.world.partition(&[one, other]);
-        arena.start_all();
-        let caught = load(&mut arena, 20);
-        let noticed = caught.as_ref().is_err_and(|error| error.starts_with("agreement"));
-        expect(noticed, &format!("size {size}: a fork is noticed, not {caught:?}"))?;
+        cluster.simulation.partition(&[one, other]);
+        cluster.start_all();
+        let outcome = load(&mut cluster, 20);
+        let is_detected = outcome.as_ref().is_err_and(|error| error.starts_with("agreement"));
+        ensure(is_detected, &format!("size {size}: a fork is noticed, not {outcome:?}"))?;
     }
     Ok(())
 }
 
 /// See [`suite!`](crate::suite!).
-pub fn schedules(make: Make) -> Result<(), String> {
-    let first = number("CORNICHE_SEED").unwrap_or(1);
-    let count = number("CORNICHE_SCHEDULES").unwrap_or(240);
-    let only = number("CORNICHE_SIZE").map(|size| size as usize);
+pub fn schedules(make: KitFactory) -> Result<(), String> {
+    let first = env_number("CORNICHE_SEED").unwrap_or(1);
+    let count = env_number("CORNICHE_SCHEDULES").unwrap_or(240);
+    let only = env_number("CORNICHE_SIZE").map(|size| size as usize);
     eprintln!("{count} schedules from CORNICHE_SEED={first}");
-    let mut tally = Tally::default();
+    let mut counts = FaultCounts::default();
     for seed in first..first.saturating_add(count) {
         let size = only.unwrap_or(SIZES[(seed % 3) as usize]);
         let kit = make(size);
         let outcome = schedule::run(&kit, seed)?;
-        tally.add(&Schedule::new(&*kit, seed), &outcome);
+        counts.add(&Schedule::new(&*kit, seed), &outcome);
     }
-    eprintln!("{tally}");
+    eprintln!("{counts}");
     Ok(())
 }
 
 /// Regression schedules, by size and seed, outside the fixed range of `schedules`: they failed once, or catch a planted
 /// bug.
-pub fn kept(make: Make, kept: &[(usize, u64)]) -> Result<(), String> {
-    kept.iter().try_for_each(|(size, seed)| schedule::run(&make(*size), *seed).map(drop))
+pub fn regressions(make: KitFactory, seeds: &[(usize, u64)]) -> Result<(), String> {
+    seeds.iter().try_for_each(|(size, seed)| schedule::run(&make(*size), *seed).map(drop))
 }
 
-fn number(name: &str) -> Option<u64> {
+fn env_number(name: &str) -> Option<u64> {
     #[allow(clippy::disallowed_methods)] // The choice of seeds does not affect any single run.
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text}, not a number")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}: expected a number, got {text}")))
 }

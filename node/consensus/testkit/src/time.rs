@@ -36,8 +36,8 @@ impl Micros {
     }
 
     /// Returns `parts` millionths of the duration.
-    pub const fn millionths(self, parts: u32) -> Self {
-        // Durations in a world are below 2^44 µs (half a year).
+    pub const fn scale_ppm(self, parts: u32) -> Self {
+        // Durations in a simulation are below 2^44 µs (half a year).
         Self(self.0.saturating_mul(parts as u64) / 1_000_000)
     }
 }

@@ -58,7 +58,7 @@ pub(super) enum Report {
         connection: ConnectionId,
         end: LinkEnd,
     },
-    AskerFault {
+    RequesterFault {
         connection: ConnectionId,
         fault: Fault,
         detail: String,
@@ -66,7 +66,7 @@ pub(super) enum Report {
 }
 
 /// Maximum number of streams held if they arrive before the link is up on our side.
-const EARLY_FETCHES: usize = 8;
+const MAX_EARLY_FETCHES: usize = 8;
 
 /// Open connection.
 pub(super) struct Connection {
@@ -75,12 +75,12 @@ pub(super) struct Connection {
     /// To the handshake; `None` after it.
     pub accepted: Option<mpsc::Sender<(Channel, Stream)>>,
     /// Requests that arrived before the last step of the handshake.
-    pub early: Vec<Stream>,
+    pub early_streams: Vec<Stream>,
     /// All tasks of this connection; dropping it stops them.
     pub tasks: JoinSet<()>,
 }
 
-pub(super) struct Live {
+pub(super) struct ActiveLink {
     pub link: Arc<Link>,
     pub instance: u64,
     pub since: Instant,
@@ -94,7 +94,7 @@ impl Driver {
         let linked = self.links.contains_key(&peer);
         let hello = Hello::new(self.shared.config.chain, self.instance, linked);
         let observed = Observed::default();
-        let entry = Connection { peer, observed, accepted: None, early: Vec::new(), tasks: JoinSet::new() };
+        let entry = Connection { peer, observed, accepted: None, early_streams: Vec::new(), tasks: JoinSet::new() };
         let entry = self.connections.entry(connection).or_insert(entry);
         if self.shared.config.identity.key() < peer {
             self.spawn_handshake(connection, greet(connection, opener, hello));
@@ -103,7 +103,7 @@ impl Driver {
             entry.accepted = Some(accepted);
             let shared = self.shared.clone();
             let hello = move || Hello { linked: shared.link(&peer).is_some(), ..hello };
-            self.spawn_handshake(connection, answer(connection, arriving, hello, self.reporter.clone()));
+            self.spawn_handshake(connection, respond(connection, arriving, hello, self.reporter.clone()));
         }
     }
 
@@ -134,26 +134,26 @@ impl Driver {
             Protocol::Fetch => match self.links.get(&entry.peer) {
                 Some(live) if live.link.connection == connection => {
                     let link = live.link.clone();
-                    self.answer(connection, link, stream);
+                    self.respond(connection, link, stream);
                 }
-                _ if entry.early.len() < EARLY_FETCHES => entry.early.push(stream),
-                _ => self.shared.counters.general.requests_refused.one(),
+                _ if entry.early_streams.len() < MAX_EARLY_FETCHES => entry.early_streams.push(stream),
+                _ => self.shared.counters.general.requests_refused.increment(),
             },
         }
     }
 
-    fn answer(&mut self, connection: ConnectionId, link: Arc<Link>, stream: Stream) {
+    fn respond(&mut self, connection: ConnectionId, link: Arc<Link>, stream: Stream) {
         let Some(entry) = self.connections.get_mut(&connection) else { return };
         // Removes finished tasks, so that the set does not grow.
         while entry.tasks.try_join_next().is_some() {}
-        let Ok(permit) = link.answering.clone().try_acquire_owned() else {
-            self.shared.counters.general.requests_refused.one();
+        let Ok(permit) = link.incoming_requests.clone().try_acquire_owned() else {
+            self.shared.counters.general.requests_refused.increment();
             return;
         };
         let (reporter, shared) = (self.reporter.clone(), self.shared.clone());
         entry.tasks.spawn(async move {
-            if let Some((fault, detail)) = fetch::answer(shared, link, stream, permit).await {
-                let _ = reporter.send(Report::AskerFault { connection, fault, detail });
+            if let Some((fault, detail)) = fetch::respond(shared, link, stream, permit).await {
+                let _ = reporter.send(Report::RequesterFault { connection, fault, detail });
             }
         });
     }
@@ -161,11 +161,11 @@ impl Driver {
     pub(super) fn on_report(&mut self, report: Report) {
         match report {
             Report::Greeted { connection, votes, theirs } => self.choose(connection, votes, theirs),
-            Report::Ready { connection, votes, bulk, instance } => self.bring_up(connection, votes, bulk, instance),
+            Report::Ready { connection, votes, bulk, instance } => self.start_link(connection, votes, bulk, instance),
             Report::HandshakeFailed { connection, error } => self.handshake_failed(connection, error),
-            Report::Mismatch { connection, mismatch } => self.mention_mismatch(connection, &mismatch),
+            Report::Mismatch { connection, mismatch } => self.log_mismatch(connection, &mismatch),
             Report::LinkEnded { connection, end } => self.link_ended(connection, end),
-            Report::AskerFault { connection, fault, detail } => self.blame(connection, fault, &detail),
+            Report::RequesterFault { connection, fault, detail } => self.blame(connection, fault, &detail),
         }
     }
 
@@ -180,7 +180,7 @@ impl Driver {
         });
         if being_chosen || alive {
             tracing::debug!(%peer, %connection, "a second connection with the same peer");
-            self.shared.counters.general.connections_duplicate.one();
+            self.shared.counters.general.connections_duplicate.increment();
             return self.close(connection);
         }
         self.chosen.insert(peer, (connection, theirs.instance));
@@ -193,20 +193,20 @@ impl Driver {
     }
 
     /// Makes this connection the link.
-    fn bring_up(&mut self, connection: ConnectionId, votes: Stream, bulk: Stream, instance: u64) {
+    fn start_link(&mut self, connection: ConnectionId, votes: Stream, bulk: Stream, instance: u64) {
         let Some(entry) = self.connections.get_mut(&connection) else { return };
         entry.accepted = None;
-        let early = std::mem::take(&mut entry.early);
+        let early_streams = std::mem::take(&mut entry.early_streams);
         let (id, observed) = (entry.peer, entry.observed.clone());
         self.chosen.remove(&id);
-        if let Some(replaced) = self.take_down(&id) {
+        if let Some(replaced) = self.remove_link(&id) {
             self.close(replaced);
         }
         let peer = self.shared.peer(id);
         let opener = self.swarm.behaviour().streams.opener(id.to_peer_id(), connection);
         let (link, backlogs) = Link::new(peer, connection, opener, observed, self.shared.clone());
         let link = Arc::new(link);
-        self.links.insert(id, Live { link: link.clone(), instance, since: Instant::now() });
+        self.links.insert(id, ActiveLink { link: link.clone(), instance, since: Instant::now() });
         self.shared.links.write().unwrap_or_else(PoisonError::into_inner).insert(id, link.clone());
         link.open();
         self.dialer.up(&id);
@@ -219,25 +219,25 @@ impl Driver {
                 let _ = reporter.send(Report::LinkEnded { connection, end });
             });
         }
-        for stream in early {
-            self.answer(connection, link.clone(), stream);
+        for stream in early_streams {
+            self.respond(connection, link.clone(), stream);
         }
     }
 
     fn handshake_failed(&mut self, connection: ConnectionId, error: HandshakeError) {
         match error {
-            HandshakeError::Mismatch(mismatch) => self.mention_mismatch(connection, &mismatch),
+            HandshakeError::Mismatch(mismatch) => self.log_mismatch(connection, &mismatch),
             HandshakeError::Garbage(detail) => self.blame(connection, Fault::Garbage, &detail),
             HandshakeError::Broken(detail) => tracing::debug!(%connection, detail, "no handshake"),
         }
         self.close(connection);
     }
 
-    fn mention_mismatch(&self, connection: ConnectionId, mismatch: &Mismatch) {
+    fn log_mismatch(&self, connection: ConnectionId, mismatch: &Mismatch) {
         let Some(entry) = self.connections.get(&connection) else { return };
         let peer = self.shared.peer(entry.peer);
-        self.shared.counters.general.handshakes_refused.one();
-        if self.shared.first_mention(Instant::now(), &peer.id) {
+        self.shared.counters.general.handshakes_refused.increment();
+        if self.shared.is_first_report(Instant::now(), &peer.id) {
             tracing::warn!(%peer, "not the same network, disconnecting: {mismatch}");
         }
     }
@@ -284,7 +284,7 @@ impl Driver {
         let Some(entry) = self.connections.remove(&connection) else { return };
         let peer = entry.peer;
         if self.links.get(&peer).is_some_and(|live| live.link.connection == connection) {
-            self.take_down(&peer);
+            self.remove_link(&peer);
         }
         if self.chosen.get(&peer).is_some_and(|(chosen, _)| *chosen == connection) {
             self.chosen.remove(&peer);
@@ -295,7 +295,7 @@ impl Driver {
     }
 
     /// Takes down the link with a peer; returns its connection.
-    pub(super) fn take_down(&mut self, peer: &PeerKey) -> Option<ConnectionId> {
+    pub(super) fn remove_link(&mut self, peer: &PeerKey) -> Option<ConnectionId> {
         let live = self.links.remove(peer)?;
         self.shared.links.write().unwrap_or_else(PoisonError::into_inner).remove(peer);
         live.link.close();
@@ -312,7 +312,7 @@ async fn greet(connection: ConnectionId, opener: Opener, hello: Hello) -> Result
 }
 
 /// Other side's part of the handshake.
-async fn answer(
+async fn respond(
     connection: ConnectionId,
     mut arriving: mpsc::Receiver<(Channel, Stream)>,
     hello: impl FnOnce() -> Hello,
@@ -322,7 +322,7 @@ async fn answer(
     let (Channel::Votes, mut votes) = arriving.recv().await.ok_or_else(gone)? else {
         return Err(HandshakeError::Garbage("the first stream must be the one of votes".into()));
     };
-    let theirs = match handshake::answer(&mut votes, &hello()).await {
+    let theirs = match handshake::respond(&mut votes, &hello()).await {
         Err(HandshakeError::Mismatch(mismatch)) => {
             let _ = reporter.send(Report::Mismatch { connection, mismatch });
             handshake::linger(&mut votes).await;

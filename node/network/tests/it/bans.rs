@@ -5,7 +5,7 @@ use corniche_network::{Channel, Fault};
 use std::time::Duration;
 
 #[tokio::test]
-async fn enough_invalid_messages_ban_a_peer_and_it_stays_out() {
+async fn invalid_messages_ban_peer() {
     let (mut first, mut second) = pair(tcp(1), tcp(100)).await;
     for _ in 0..4 {
         first.handle.penalise(second.key, Fault::NeverValid);
@@ -24,7 +24,7 @@ async fn enough_invalid_messages_ban_a_peer_and_it_stays_out() {
 }
 
 #[tokio::test]
-async fn a_ban_ends_on_either_side_of_the_dial() {
+async fn ban_ends_for_both_dial_directions() {
     for banning_dials in [false, true] {
         let (mut first, mut second) = (tcp(1), tcp(100));
         for config in [&mut first, &mut second] {
@@ -45,7 +45,7 @@ async fn a_ban_ends_on_either_side_of_the_dial() {
 }
 
 #[tokio::test]
-async fn a_fault_of_somebody_unknown_is_only_remembered() {
+async fn fault_of_unknown_peer_is_recorded() {
     let (first, second) = pair(tcp(1), tcp(2)).await;
     for _ in 0..10 {
         first.handle.penalise(crate::support::key(50), Fault::Garbage);
@@ -55,7 +55,7 @@ async fn a_fault_of_somebody_unknown_is_only_remembered() {
 }
 
 #[tokio::test]
-async fn a_fault_that_breaks_the_stream_disconnects_without_a_ban() {
+async fn stream_fault_disconnects_without_ban() {
     let (mut first, second) = pair(tcp(1), tcp(2)).await;
     first.handle.penalise(second.key, Fault::Garbage);
     first.down(second.key).await;

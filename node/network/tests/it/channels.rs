@@ -55,17 +55,17 @@ async fn order_is_kept(transport: Transport) {
 }
 
 #[tokio::test]
-async fn both_channels_keep_their_order_both_ways_over_tcp() {
+async fn channels_keep_order_over_tcp() {
     order_is_kept(Transport::Tcp).await;
 }
 
 #[tokio::test]
-async fn both_channels_keep_their_order_both_ways_over_quic() {
+async fn channels_keep_order_over_quic() {
     order_is_kept(Transport::Quic).await;
 }
 
 #[tokio::test]
-async fn an_oversized_message_is_not_sent() {
+async fn oversized_message_is_not_sent() {
     let (first, mut second) = pair(tcp(1), tcp(2)).await;
     let limit = tcp(1).limits.votes.frame_bytes;
     assert_eq!(first.handle.send(second.key, Channel::Votes, vec![0; limit + 1].into()), Sent::Oversized);
@@ -76,7 +76,7 @@ async fn an_oversized_message_is_not_sent() {
 }
 
 #[tokio::test]
-async fn an_announced_oversized_message_is_a_fault_and_ends_the_link() {
+async fn oversized_header_ends_link() {
     let (chooser, other) = chooser_and_other();
     for channel in Channel::ALL {
         let mut node = Node::start(tcp(other)).await;
@@ -95,7 +95,7 @@ async fn an_announced_oversized_message_is_a_fault_and_ends_the_link() {
 }
 
 #[tokio::test]
-async fn a_guest_has_a_smaller_limit() {
+async fn guest_has_smaller_frame_limit() {
     let (mut first, guest) = pair(tcp(1), tcp(100)).await;
     let limit = tcp(1).limits.guest_frame_bytes;
     assert_eq!(guest.handle.send(first.key, Channel::Bulk, vec![0; limit + 1].into()), Sent::Oversized);
@@ -106,7 +106,7 @@ async fn a_guest_has_a_smaller_limit() {
 }
 
 #[tokio::test]
-async fn a_torn_message_ends_the_link_without_blame() {
+async fn torn_message_is_no_fault() {
     let (chooser, other) = chooser_and_other();
     let mut node = Node::start(tcp(other)).await;
     let mut adversary = Adversary::connect(chooser, &node).await;
@@ -119,7 +119,7 @@ async fn a_torn_message_ends_the_link_without_blame() {
 }
 
 #[tokio::test]
-async fn a_message_that_stops_half_way_ends_the_link() {
+async fn stalled_message_ends_link() {
     let (chooser, other) = chooser_and_other();
     let mut impatient = tcp(other);
     impatient.timing.stall = Duration::from_millis(200);
@@ -133,7 +133,7 @@ async fn a_message_that_stops_half_way_ends_the_link() {
 }
 
 #[tokio::test]
-async fn a_peer_that_reads_nothing_is_disconnected_when_the_stall_time_is_over() {
+async fn stalled_reader_is_disconnected() {
     let (chooser, other) = chooser_and_other();
     let mut impatient = tcp(other);
     impatient.timing.stall = Duration::from_millis(200);
@@ -148,7 +148,7 @@ async fn a_peer_that_reads_nothing_is_disconnected_when_the_stall_time_is_over()
 }
 
 #[tokio::test]
-async fn a_full_queue_drops_the_newest_and_counts() {
+async fn full_queue_drops_newest() {
     let mut small = tcp(1);
     small.limits.bulk.queue_bytes = 1 << 20;
     let mut slow = tcp(2);
@@ -180,7 +180,7 @@ async fn a_full_queue_drops_the_newest_and_counts() {
 }
 
 #[tokio::test]
-async fn votes_pass_while_bulk_is_stuck() {
+async fn votes_pass_stuck_bulk() {
     let mut slow = tcp(2);
     slow.limits.bulk.inbox_bytes = 1 << 16;
     let (first, mut second) = pair(tcp(1), slow).await;
@@ -195,7 +195,7 @@ async fn votes_pass_while_bulk_is_stuck() {
 }
 
 #[tokio::test]
-async fn a_broadcast_reaches_all_that_are_up() {
+async fn broadcast_reaches_all_peers() {
     let (first, mut second) = pair(tcp(1), tcp(2)).await;
     let to = [second.key, key(3), first.key];
     assert_eq!(first.handle.broadcast(to, Channel::Votes, b"all".to_vec().into()), 1);

@@ -25,21 +25,21 @@ async fn stay_strangers(odd: ChainIdentity, swap: bool) {
 }
 
 #[tokio::test]
-async fn another_chain_is_refused_by_both() {
+async fn other_chain_is_refused() {
     for swap in [false, true] {
         stay_strangers(ChainIdentity { chain_id: 78, ..CHAIN }, swap).await;
     }
 }
 
 #[tokio::test]
-async fn another_genesis_is_refused_by_both() {
+async fn other_genesis_is_refused() {
     for swap in [false, true] {
         stay_strangers(ChainIdentity { genesis_hash: B256::ZERO, ..CHAIN }, swap).await;
     }
 }
 
 #[tokio::test]
-async fn a_validator_is_recognised_by_its_key_and_nobody_else_is_one() {
+async fn validators_are_recognised_by_key() {
     let mut first = Node::start(tcp(1)).await;
     let second = Node::start(dialling(tcp(2), &[&first])).await;
     let guest = Node::start(dialling(tcp(200), &[&first])).await;
@@ -52,7 +52,7 @@ async fn a_validator_is_recognised_by_its_key_and_nobody_else_is_one() {
 }
 
 #[tokio::test]
-async fn a_genesis_gives_chain_and_committee() {
+async fn config_from_genesis() {
     // The minimal configuration of a node.
     let config = NetworkConfig::new(identity(1), CHAIN, vec![key(1), key(2)]);
     assert!(config.listen.is_empty() && config.bootstrap.is_empty());
@@ -64,7 +64,7 @@ async fn a_genesis_gives_chain_and_committee() {
 }
 
 #[tokio::test]
-async fn a_proper_handshake_from_outside_makes_a_link() {
+async fn handshake_makes_link() {
     let (chooser, other) = chooser_and_other();
     let mut node = Node::start(tcp(other)).await;
     let mut adversary = Adversary::connect(chooser, &node).await;
@@ -78,7 +78,7 @@ async fn a_proper_handshake_from_outside_makes_a_link() {
 }
 
 #[tokio::test]
-async fn a_garbage_hello_is_a_fault_and_ends_the_connection() {
+async fn garbage_hello_is_a_fault() {
     let (chooser, other) = chooser_and_other();
     let mut wrong_version = hello(1, false);
     wrong_version[0] = 9;
@@ -106,7 +106,7 @@ async fn streams_out_of_order_are_a_fault() {
 }
 
 #[tokio::test]
-async fn a_peer_that_never_says_hello_is_disconnected() {
+async fn silent_peer_is_disconnected() {
     let (chooser, other) = chooser_and_other();
     let mut impatient = tcp(other);
     impatient.timing.handshake = std::time::Duration::from_millis(200);
@@ -118,7 +118,7 @@ async fn a_peer_that_never_says_hello_is_disconnected() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_libp2p_harm_nobody() {
+async fn foreign_protocol_is_harmless() {
     let mut node = Node::start(tcp(1)).await;
     let address = node.address();
     let port: u16 = address.split('/').nth(4).unwrap().parse().unwrap();

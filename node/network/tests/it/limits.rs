@@ -4,7 +4,7 @@ use crate::support::{Node, dialling, eventually, tcp, within};
 use corniche_network::Channel;
 
 #[tokio::test]
-async fn guests_share_their_slots_and_validators_have_their_own() {
+async fn guest_slots_and_validator_slots() {
     let mut narrow = tcp(1);
     narrow.limits.guests = 1;
     let mut node = Node::start(narrow).await;
@@ -41,18 +41,18 @@ async fn slowed_down_without_loss(from: u8) {
 }
 
 #[tokio::test]
-async fn a_guest_that_sends_too_fast_is_slowed_down_and_loses_nothing() {
+async fn fast_guest_is_throttled() {
     slowed_down_without_loss(100).await;
 }
 
 #[tokio::test]
-async fn a_validator_that_sends_too_fast_is_slowed_down_and_loses_nothing() {
+async fn fast_validator_is_throttled() {
     slowed_down_without_loss(2).await;
 }
 
 /// A flood that is not read costs nothing, and exchange with other validators continues.
 #[tokio::test]
-async fn a_flood_of_a_validator_stays_in_its_stream() {
+async fn validator_flood_stays_in_its_stream() {
     const FLOOD: usize = 5_000;
     let mut strict = tcp(1);
     strict.limits.validator_rate.frames_per_second = 1;

@@ -28,7 +28,7 @@ async fn talk(first: &mut Node, second: &mut Node) {
 }
 
 #[tokio::test]
-async fn two_nodes_that_dial_each_other_at_once_agree_on_one_link() {
+async fn simultaneous_dials_make_one_link() {
     for _ in 0..20 {
         let ports = [free_port(), free_port()];
         let mut configs = [fixed(1, ports[0]), fixed(2, ports[1])];
@@ -45,7 +45,7 @@ async fn two_nodes_that_dial_each_other_at_once_agree_on_one_link() {
 }
 
 #[tokio::test]
-async fn five_nodes_that_all_dial_each_other_form_one_mesh() {
+async fn five_nodes_form_mesh() {
     let ports: Vec<_> = (0..5).map(|_| free_port()).collect();
     let bootstrap: Vec<_> = ports.iter().zip(1..).map(|(port, number)| address(number, *port)).collect();
     let start = |(port, number): (&u16, u8)| {
@@ -73,7 +73,7 @@ async fn five_nodes_that_all_dial_each_other_form_one_mesh() {
 }
 
 #[tokio::test]
-async fn a_peer_that_restarts_on_the_same_port_is_found_again() {
+async fn restarted_peer_is_found_again() {
     // Only one of them dials. In one case the restarted node is dialled, in the other it dials.
     for restarted in [1, 2] {
         let ports = [free_port(), free_port()];
@@ -100,7 +100,7 @@ async fn a_peer_that_restarts_on_the_same_port_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_peer_found_by_name_is_dialled_where_it_said_it_listens() {
+async fn learned_address_is_dialled() {
     // Node 1 has no bootstrap addresses. Node 2 announces its address, and restarts without bootstrap
     // addresses too. So only the address stored by node 1 can connect them.
     let port = free_port();
@@ -130,7 +130,7 @@ async fn a_peer_found_by_name_is_dialled_where_it_said_it_listens() {
 }
 
 #[tokio::test]
-async fn the_other_transport_is_used_where_the_preferred_one_is_not_spoken() {
+async fn fallback_transport_is_used() {
     for (offered, preferred) in [(Transport::Quic, Transport::Tcp), (Transport::Tcp, Transport::Quic)] {
         let mut first = Node::start(config(1, offered)).await;
         let mut dialler = dialling(config(2, preferred), &[&first]);
@@ -146,7 +146,7 @@ async fn the_other_transport_is_used_where_the_preferred_one_is_not_spoken() {
 }
 
 #[tokio::test]
-async fn a_second_connection_of_the_same_peer_is_closed_and_one_of_a_restarted_peer_replaces() {
+async fn duplicate_connection_is_closed() {
     let (chooser, other) = chooser_and_other();
     let mut node = Node::start(tcp(chooser)).await;
     let mut old = Adversary::connect(other, &node).await;
@@ -170,7 +170,7 @@ async fn a_second_connection_of_the_same_peer_is_closed_and_one_of_a_restarted_p
 }
 
 #[tokio::test]
-async fn the_chooser_may_replace_its_link_at_any_time() {
+async fn chooser_may_replace_link() {
     let (chooser, other) = chooser_and_other();
     let mut node = Node::start(tcp(other)).await;
     let mut first = Adversary::connect(chooser, &node).await;
@@ -184,7 +184,7 @@ async fn the_chooser_may_replace_its_link_at_any_time() {
 }
 
 #[tokio::test]
-async fn shutting_down_ends_every_link_and_frees_the_port() {
+async fn shutdown_frees_port() {
     let (mut first, second) = pair(tcp(1), tcp(2)).await;
     let port: u16 = second.address().split('/').nth(4).unwrap().parse().unwrap();
     second.handle.shutdown().await;
@@ -195,7 +195,7 @@ async fn shutting_down_ends_every_link_and_frees_the_port() {
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_an_error_that_says_so() {
+async fn port_in_use_is_reported() {
     let node = Node::start(tcp(1)).await;
     let port: u16 = node.address().split('/').nth(4).unwrap().parse().unwrap();
     let error = corniche_network::Network::start(fixed(2, port)).await.expect_err("the port is taken");
@@ -203,7 +203,7 @@ async fn a_port_in_use_is_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_network_nobody_holds_ends() {
+async fn dropped_network_ends() {
     let (first, mut second) = pair(tcp(1), tcp(2)).await;
     let gone = first.key;
     drop(first);

@@ -16,7 +16,7 @@ async fn known(node: &Node, peer: PeerKey) -> PeerInfo {
 }
 
 #[tokio::test]
-async fn two_nodes_know_each_others_version_and_distance() {
+async fn version_and_round_trip_are_observed() {
     for transport in [Transport::Tcp, Transport::Quic] {
         let began = SystemTime::now();
         let (first, second) = pair(config(1, transport), config(2, transport)).await;
@@ -31,7 +31,7 @@ async fn two_nodes_know_each_others_version_and_distance() {
 }
 
 #[tokio::test]
-async fn a_peer_that_is_gone_is_not_told_of_and_one_that_comes_back_is_met_anew() {
+async fn disconnected_peer_is_forgotten() {
     let (mut first, second) = pair(tcp(1), tcp(2)).await;
     let gone = second.key;
     let before = known(&first, gone).await;
@@ -44,7 +44,7 @@ async fn a_peer_that_is_gone_is_not_told_of_and_one_that_comes_back_is_met_anew(
 }
 
 #[tokio::test]
-async fn a_hostile_version_is_cut_and_cleaned() {
+async fn hostile_version_is_sanitised() {
     let (chooser, other) = chooser_and_other();
     let mut node = Node::start(tcp(chooser)).await;
     let mut adversary = Adversary::connect(other, &node).await;

@@ -33,17 +33,17 @@ async fn answered(transport: Transport) {
 }
 
 #[tokio::test]
-async fn a_request_is_answered_over_tcp() {
+async fn request_over_tcp() {
     answered(Transport::Tcp).await;
 }
 
 #[tokio::test]
-async fn a_request_is_answered_over_quic() {
+async fn request_over_quic() {
     answered(Transport::Quic).await;
 }
 
 #[tokio::test]
-async fn a_dropped_reply_is_a_refusal() {
+async fn dropped_reply_is_refusal() {
     let (first, mut second) = pair(tcp(1), tcp(2)).await;
     let asking = tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()));
     drop(second.request().await);
@@ -51,7 +51,7 @@ async fn a_dropped_reply_is_a_refusal() {
 }
 
 #[tokio::test]
-async fn an_answer_above_the_answerers_limit_is_a_refusal() {
+async fn response_above_sender_limit_is_refusal() {
     let mut modest = tcp(2);
     modest.limits.response_bytes = 1000;
     let (first, mut second) = pair(tcp(1), modest).await;
@@ -62,7 +62,7 @@ async fn an_answer_above_the_answerers_limit_is_a_refusal() {
 }
 
 #[tokio::test]
-async fn an_answer_above_the_askers_limit_is_a_fault() {
+async fn response_above_receiver_limit_is_fault() {
     let mut modest = tcp(1);
     modest.limits.response_bytes = 1000;
     let (mut first, mut second) = pair(modest, tcp(2)).await;
@@ -75,7 +75,7 @@ async fn an_answer_above_the_askers_limit_is_a_fault() {
 }
 
 #[tokio::test]
-async fn a_request_above_the_answerers_limit_is_a_fault_of_the_asker() {
+async fn oversized_request_is_fault() {
     let mut modest = tcp(2);
     modest.limits.request_bytes = 1000;
     let (first, mut second) = pair(tcp(1), modest).await;
@@ -86,7 +86,7 @@ async fn a_request_above_the_answerers_limit_is_a_fault_of_the_asker() {
 }
 
 #[tokio::test]
-async fn a_request_above_the_own_limit_is_not_sent() {
+async fn oversized_request_is_not_sent() {
     let (first, second) = pair(tcp(1), tcp(2)).await;
     let limit = tcp(1).limits.request_bytes;
     let error = first.handle.request(second.key, vec![0; limit + 1].into()).await.unwrap_err();
@@ -102,7 +102,7 @@ fn impatient(config: NetworkConfig) -> NetworkConfig {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_is_a_timeout() {
+async fn missing_response_times_out() {
     let (first, mut second) = pair(impatient(tcp(1)), tcp(2)).await;
     let asking = tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()));
     let (_, _, reply) = second.request().await;
@@ -112,7 +112,7 @@ async fn an_answer_that_does_not_come_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn requests_in_flight_are_bounded_and_freed() {
+async fn requests_in_flight_are_bounded() {
     let limit = tcp(1).limits.requests_in_flight;
     let mut generous = tcp(2);
     generous.limits.answers_per_peer = limit;
@@ -133,7 +133,7 @@ async fn requests_in_flight_are_bounded_and_freed() {
 }
 
 #[tokio::test]
-async fn a_peer_that_asks_more_than_it_may_is_refused_the_rest() {
+async fn excess_requests_are_refused() {
     let mut modest = tcp(2);
     modest.limits.requests_in_flight = 1;
     let (first, mut second) = pair(tcp(1), modest).await;
@@ -147,7 +147,7 @@ async fn a_peer_that_asks_more_than_it_may_is_refused_the_rest() {
 }
 
 #[tokio::test]
-async fn a_request_ends_with_its_link() {
+async fn request_ends_with_link() {
     let (first, mut second) = pair(tcp(1), tcp(2)).await;
     let asking = tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()));
     let held = second.request().await;
@@ -171,7 +171,7 @@ async fn served<const COUNT: usize>(server: NetworkConfig, peers: [u8; COUNT]) -
 }
 
 #[tokio::test]
-async fn a_peer_is_answered_one_thing_at_a_time_and_others_meanwhile() {
+async fn responses_take_turns_per_peer() {
     let (mut server, [greedy, other]) = served(tcp(1), [100, 2]).await;
     let asking = [1, 2].map(|number| tokio::spawn(greedy.handle.request(server.key, vec![number].into())));
     let (_, first, reply) = server.request().await;
@@ -190,7 +190,7 @@ async fn a_peer_is_answered_one_thing_at_a_time_and_others_meanwhile() {
 }
 
 #[tokio::test]
-async fn guests_share_places_for_answers_and_validators_do_not() {
+async fn guests_share_response_slots() {
     let mut narrow = tcp(1);
     narrow.limits.guest_answers = 1;
     let (mut server, [guest, late]) = served(narrow, [100, 101]).await;
@@ -215,7 +215,7 @@ async fn guests_share_places_for_answers_and_validators_do_not() {
 }
 
 #[tokio::test]
-async fn a_peer_is_not_answered_faster_than_its_bytes_allow() {
+async fn response_rate_is_limited_per_peer() {
     let mut slow = impatient(tcp(1));
     slow.limits.guest_answer_bytes_per_second = 1;
     let (mut server, [guest, validator]) = served(slow, [100, 2]).await;
@@ -236,7 +236,7 @@ async fn a_peer_is_not_answered_faster_than_its_bytes_allow() {
 }
 
 #[tokio::test]
-async fn guests_together_are_not_answered_faster_than_their_bytes_allow() {
+async fn response_rate_is_limited_for_guests() {
     let mut slow = impatient(tcp(1));
     slow.limits.guests_answer_bytes_per_second = 1;
     let (mut server, [guest, other, validator]) = served(slow, [100, 101, 2]).await;

@@ -50,7 +50,7 @@ async fn hears_the_end(mut socket: TcpStream) {
 }
 
 #[tokio::test]
-async fn silent_connections_of_one_address_keep_out_nobody_else() {
+async fn silent_connections_of_one_address() {
     let mut node = Node::start(narrow()).await;
     let _held = fill(&node, [2], 20).await;
     let guest = Node::start(dialling(tcp(100), &[&node])).await;
@@ -58,7 +58,7 @@ async fn silent_connections_of_one_address_keep_out_nobody_else() {
 }
 
 #[tokio::test]
-async fn silent_connections_of_many_addresses_keep_out_no_validator() {
+async fn silent_connections_spare_validators() {
     let mut config = narrow();
     // The address of this validator is configured, although nothing listens there any more.
     config.bootstrap.push(format!("/ip4/127.0.0.1/tcp/{}/p2p/{}", free_port(), key(2)).parse().unwrap());
@@ -69,7 +69,7 @@ async fn silent_connections_of_many_addresses_keep_out_no_validator() {
 }
 
 #[tokio::test]
-async fn a_validator_is_known_by_the_address_of_its_last_connection() {
+async fn validator_origin_is_remembered() {
     let mut node = Node::start(narrow()).await;
     let validator = Node::start(dialling(tcp(2), &[&node])).await;
     node.up(validator.key).await;
@@ -81,7 +81,7 @@ async fn a_validator_is_known_by_the_address_of_its_last_connection() {
 }
 
 #[tokio::test]
-async fn a_newcomer_takes_the_slot_of_a_silent_connection() {
+async fn newcomer_evicts_silent_connection() {
     let mut config = narrow();
     config.timing.pending_grace = Duration::ZERO;
     let mut node = Node::start(config).await;
@@ -96,7 +96,7 @@ async fn a_newcomer_takes_the_slot_of_a_silent_connection() {
 }
 
 #[tokio::test]
-async fn a_silent_connection_ends_when_the_time_for_authentication_is_over() {
+async fn authentication_times_out() {
     let mut config = narrow();
     config.timing.authentication = Duration::from_millis(100);
     let node = Node::start(config).await;
@@ -104,7 +104,7 @@ async fn a_silent_connection_ends_when_the_time_for_authentication_is_over() {
 }
 
 #[tokio::test]
-async fn guests_of_one_address_leave_slots_for_others() {
+async fn address_limit_leaves_slots_for_others() {
     let mut node = Node::start(narrow()).await;
     let mut held = Vec::new();
     for number in 50..56 {
@@ -116,7 +116,7 @@ async fn guests_of_one_address_leave_slots_for_others() {
 }
 
 #[tokio::test]
-async fn a_newcomer_takes_the_slot_of_a_guest_whose_address_has_more() {
+async fn newcomer_evicts_from_largest_address() {
     let mut config = narrow();
     config.limits.guests_per_address = 4;
     let mut node = Node::start(config).await;
@@ -130,7 +130,7 @@ async fn a_newcomer_takes_the_slot_of_a_guest_whose_address_has_more() {
 }
 
 #[tokio::test]
-async fn an_idle_guest_gives_its_slot_to_a_newcomer() {
+async fn newcomer_evicts_idle_guest() {
     let mut config = narrow();
     config.limits.guests = 1;
     config.timing.guest_idle = Duration::ZERO;

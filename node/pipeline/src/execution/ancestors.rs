@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Runner's end.
-pub(super) struct Ancestors {
+pub(super) struct AncestorHashes {
     /// Number of the header whose hash is written next.
     next: u64,
     /// Hashes from `next` on, without a gap.
@@ -22,7 +22,7 @@ pub(super) struct Ancestors {
     sealed: Receiver<B256>,
 }
 
-impl Ancestors {
+impl AncestorHashes {
     /// Starts after a chain with these newest hashes; the sender is for the sealer.
     pub fn new(head: u64, newest: &[B256]) -> (Self, Sender<B256>) {
         let unwritten = certified::unwritten(head);

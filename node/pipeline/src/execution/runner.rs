@@ -1,9 +1,10 @@
 //! First half: runs a block's transactions and writes their changes to the state.
 
-use super::{Ancestors, ExecutionStart, VerifiedTransaction};
+use super::{AncestorHashes, ExecutionStart, VerifiedTransaction};
 use crate::{BlockPlan, dev};
 use corniche_executor::{
-    Alone, BlockOutput, Candidate, Pool, Runs, SpeculationCounts, SpeculationLimits, Speculator, Statistics, fees, parallel,
+    BlockOutput, Candidate, Runs, SingleThread, SpeculationCounts, SpeculationLimits, Speculator, Statistics, WorkerPool, fees,
+    parallel,
 };
 use corniche_state::{Overlay, State, StateView};
 use corniche_types::{
@@ -20,10 +21,10 @@ pub struct Runner {
     vm: Vm,
     state: State,
     parent: Parent,
-    ancestors: Ancestors,
-    pool: Arc<dyn Pool>,
+    ancestors: AncestorHashes,
+    pool: Arc<dyn WorkerPool>,
     /// True on a development chain: control records among the transactions set accounts.
-    obeys_words: bool,
+    dev_mode: bool,
     /// `None`: transactions run only after they are ordered.
     speculator: Option<Speculator>,
     statistics: Statistics,
@@ -31,7 +32,7 @@ pub struct Runner {
 
 /// Block that was executed and is not sealed yet. Its changes are in the state.
 #[derive(Debug)]
-pub struct Ran {
+pub struct UnsealedBlock {
     pub(super) plan: BlockPlan,
     pub(super) env: BlockEnv,
     pub(super) output: BlockOutput,
@@ -39,12 +40,12 @@ pub struct Ran {
     runs: Runs,
 }
 
-impl Ran {
+impl UnsealedBlock {
     pub fn height(&self) -> Height {
         Height(self.env.number)
     }
 
-    /// Execution statistics of the block; empty after [`Runner::run_by`].
+    /// Execution statistics of the block; empty after [`Runner::run_with`].
     pub fn runs(&self) -> &Runs {
         &self.runs
     }
@@ -60,7 +61,7 @@ struct Parent {
 }
 
 impl Parent {
-    fn of_header(header: &Header, gas_in_second: u64) -> Self {
+    fn from_header(header: &Header, gas_in_second: u64) -> Self {
         let base_fee = header.base_fee_per_gas.unwrap_or(1);
         Self { number: header.number, timestamp: header.timestamp, base_fee, gas_in_second }
     }
@@ -72,16 +73,16 @@ impl Parent {
 }
 
 impl Runner {
-    pub(super) fn new(genesis: Arc<Genesis>, vm: Vm, start: &ExecutionStart, ancestors: Ancestors) -> Self {
+    pub(super) fn new(genesis: Arc<Genesis>, vm: Vm, start: &ExecutionStart, ancestors: AncestorHashes) -> Self {
         Self {
             fee_addresses: genesis.validators.iter().map(|validator| validator.fee_address).collect(),
             genesis,
             vm,
             state: start.state.clone(),
-            parent: Parent::of_header(&start.head, start.gas_in_second),
+            parent: Parent::from_header(&start.head, start.gas_in_second),
             ancestors,
-            pool: Arc::new(Alone),
-            obeys_words: false,
+            pool: Arc::new(SingleThread),
+            dev_mode: false,
             speculator: None,
             statistics: Statistics::default(),
         }
@@ -89,20 +90,20 @@ impl Runner {
 
     /// Uses these threads instead of the caller's.
     #[must_use]
-    pub fn on(self, pool: Arc<dyn Pool>) -> Self {
+    pub fn with_pool(self, pool: Arc<dyn WorkerPool>) -> Self {
         Self { pool, ..self }
     }
 
     /// Runs transactions speculatively before they are ordered, up to these limits.
     #[must_use]
-    pub fn speculating(self, limits: SpeculationLimits) -> Self {
+    pub fn with_speculation(self, limits: SpeculationLimits) -> Self {
         Self { speculator: Some(Speculator::new(limits)), ..self }
     }
 
     /// Applies the control records of a development chain; see [`crate::dev`].
     #[must_use]
-    pub fn obeying_words(self, obeys_words: bool) -> Self {
-        Self { obeys_words, ..self }
+    pub fn with_dev_mode(self, dev_mode: bool) -> Self {
+        Self { dev_mode, ..self }
     }
 
     /// Returns memory of native stacks to the system, on every thread that executes. See [`Vm::release_stacks`].
@@ -128,11 +129,13 @@ impl Runner {
         &mut self,
         plan: BlockPlan,
         verify: impl FnOnce(&[OrderedTransaction], u64) -> Vec<Result<VerifiedTransaction, SkipReason>>,
-    ) -> Ran {
+    ) -> UnsealedBlock {
         let env = self.env(&plan);
         let candidates = self.check(&plan, verify);
         let recorded = match &mut self.speculator {
-            Some(speculator) if speculator.kept() > 0 => candidates.iter().map(|one| speculator.take(one)).collect(),
+            Some(speculator) if speculator.kept() > 0 => {
+                candidates.iter().map(|candidate| speculator.take(candidate)).collect()
+            }
             _ => Vec::new(),
         };
         let view = self.state.latest();
@@ -141,18 +144,18 @@ impl Runner {
         drop(view);
         self.statistics += runs.statistics;
         if let Some(speculator) = &mut self.speculator {
-            speculator.settle(&candidates, runs.statistics.adopted == runs.statistics.transactions);
+            speculator.retire(&candidates, runs.statistics.adopted == runs.statistics.transactions);
         }
-        Ran { runs, ..self.finish(plan, env, &candidates, output) }
+        UnsealedBlock { runs, ..self.finish(plan, env, &candidates, output) }
     }
 
     /// Like [`Self::run`], but runs the candidates with `run`.
-    pub fn run_by(
+    pub fn run_with(
         &mut self,
         plan: BlockPlan,
         verify: impl FnOnce(&[OrderedTransaction], u64) -> Vec<Result<VerifiedTransaction, SkipReason>>,
         run: impl FnOnce(&dyn StateView, &BlockEnv, &[Candidate], &[Address]) -> BlockOutput,
-    ) -> Ran {
+    ) -> UnsealedBlock {
         let env = self.env(&plan);
         let candidates = self.check(&plan, verify);
         let view = self.state.latest();
@@ -165,7 +168,7 @@ impl Runner {
     /// [`Self::speculate`].
     pub fn offer(&mut self, author: ValidatorIndex, transactions: Vec<Bytes>) {
         if let Some(speculator) = &mut self.speculator {
-            speculator.offer(author, transactions);
+            speculator.enqueue(author, transactions);
         }
     }
 
@@ -177,7 +180,7 @@ impl Runner {
         second: u64,
         verify: impl FnOnce(&Bytes, u64) -> Result<VerifiedTransaction, SkipReason>,
     ) -> bool {
-        let env = self.early_env(second);
+        let env = self.expected_env(second);
         let Some(speculator) = &mut self.speculator else { return false };
         let view = self.state.latest();
         if speculator.repair(&self.vm, &view, &env) {
@@ -185,8 +188,8 @@ impl Runner {
         }
         let Some(waiting) = speculator.next_waiting() else { return false };
         if let Ok(transaction) = verify(&waiting.raw, env.chain_id) {
-            let tip_to = self.fee_addresses.get(waiting.author.as_usize()).copied().unwrap_or(env.coinbase);
-            speculator.run(&self.vm, &view, &env, waiting.author, &transaction, tip_to);
+            let tip_recipient = self.fee_addresses.get(waiting.author.as_usize()).copied().unwrap_or(env.coinbase);
+            speculator.run(&self.vm, &view, &env, waiting.author, &transaction, tip_recipient);
         }
         true
     }
@@ -223,11 +226,11 @@ impl Runner {
         plan.ordered.iter().zip(verified).map(candidate).collect()
     }
 
-    fn finish(&mut self, plan: BlockPlan, env: BlockEnv, candidates: &[Candidate], mut output: BlockOutput) -> Ran {
-        if self.obeys_words {
-            let said =
+    fn finish(&mut self, plan: BlockPlan, env: BlockEnv, candidates: &[Candidate], mut output: BlockOutput) -> UnsealedBlock {
+        if self.dev_mode {
+            let dev_changes =
                 dev::changes(&plan.ordered, &Overlay { base: &self.state.latest(), changes: &output.changes }, env.rules);
-            output.changes.merge(said);
+            output.changes.merge(dev_changes);
         }
         // Written last, after any other change of that account; the next block's transactions are the first
         // to see it.
@@ -237,20 +240,20 @@ impl Runner {
         self.state.apply(Height(env.number), &output.changes);
         self.parent = self.parent.next(&env, output.gas_used);
         let returned = returned_transactions(&output.skipped, candidates);
-        Ran { plan, env, output, returned, runs: Runs::default() }
+        UnsealedBlock { plan, env, output, returned, runs: Runs::default() }
     }
 
     /// Expected environment of the next block. Before a result is adopted, the values that its transaction
     /// read are compared with the actual ones (S3).
-    fn early_env(&self, second: u64) -> BlockEnv {
+    fn expected_env(&self, second: u64) -> BlockEnv {
         self.env_in(second, Address::ZERO, B256::ZERO)
     }
 
     fn env(&self, plan: &BlockPlan) -> BlockEnv {
         let coinbase = self.fee_addresses.get(plan.leader.as_usize()).copied().unwrap_or_default();
         let env = self.env_in(plan.time.0 / 1000, coinbase, plan.randomness);
-        let said = if self.obeys_words { dev::base_fee(&plan.ordered) } else { None };
-        BlockEnv { base_fee: said.unwrap_or(env.base_fee), ..env }
+        let base_fee = if self.dev_mode { dev::base_fee(&plan.ordered) } else { None };
+        BlockEnv { base_fee: base_fee.unwrap_or(env.base_fee), ..env }
     }
 
     fn env_in(&self, second: u64, coinbase: Address, randomness: B256) -> BlockEnv {

@@ -1,6 +1,6 @@
 //! Second half: computes the header and hash of an executed block.
 
-use super::{Executed, ExecutionStart, Ran};
+use super::{Executed, ExecutionStart, UnsealedBlock};
 use corniche_executor::BlockOutput;
 use corniche_state::{CommittedBlock, SharedTree};
 use corniche_types::{
@@ -42,11 +42,11 @@ impl Sealer {
     }
 
     /// Seals the next executed block.
-    pub fn seal(&mut self, ran: Ran) -> Executed {
-        assert_eq!(ran.height(), self.parent.next(), "invariant: blocks are sealed in the order they were run");
-        let Ran { plan, env, output, returned, .. } = ran;
+    pub fn seal(&mut self, unsealed: UnsealedBlock) -> Executed {
+        assert_eq!(unsealed.height(), self.parent.next(), "invariant: blocks are sealed in the order they were run");
+        let UnsealedBlock { plan, env, output, returned, .. } = unsealed;
         let BlockOutput { mut receipts, skipped, changes, transactions_root, receipts_root, logs_bloom, gas_used } = output;
-        bound_outputs(&mut receipts, MAX_OUTPUT_BYTES);
+        truncate_outputs(&mut receipts, MAX_OUTPUT_BYTES);
         let state_root = self.tree.apply(Height(env.number), &changes);
         let ordering = self.ordering_record(&plan, skipped, env.rules);
         let header = Header {
@@ -98,8 +98,8 @@ impl Sealer {
 }
 
 /// Drops return data beyond the limit.
-fn bound_outputs(receipts: &mut [Receipt], most: usize) {
-    let mut left = most;
+fn truncate_outputs(receipts: &mut [Receipt], limit: usize) {
+    let mut left = limit;
     for receipt in receipts {
         match left.checked_sub(receipt.output.len()) {
             Some(rest) => left = rest,
@@ -129,9 +129,9 @@ mod tests {
     }
 
     #[test]
-    fn return_data_is_kept_as_long_as_there_is_room() {
+    fn return_data_is_bounded() {
         let mut receipts = [10, 80, 20, 10, 1].map(receipt);
-        bound_outputs(&mut receipts, 100);
+        truncate_outputs(&mut receipts, 100);
         assert_eq!(receipts.map(|receipt| receipt.output.len()), [10, 80, 0, 10, 0]);
     }
 }

@@ -3,7 +3,7 @@
 //! Ordering may be faster than execution: the node's processor or disk is slow, certificates are missing, or
 //! a faulty proposer orders many small blocks. The backlog is bounded in three steps (design §3):
 //!
-//! 1. From [`LIMIT`] blocks or [`LIMIT_BYTES`] on, own proposals are empty. If all validators are slow, that
+//! 1. From [`MAX_WAITING_BLOCKS`] blocks or [`MAX_WAITING_BYTES`] on, own proposals are empty. If all validators are slow, that
 //!    is enough.
 //! 2. From twice that on, no more blocks are cut from commits ([`Backlog::is_full`]). A waiting commit costs
 //!    only the bytes of its batches, however many blocks it will make.
@@ -24,16 +24,16 @@
 //! honest validators exceed the limit at once, each would build its engine anew, and the engines would
 //! deliver the same commits again.
 
-use crate::words::Plan;
+use crate::io::Plan;
 use corniche_types::Height;
 use std::collections::VecDeque;
 
 /// Number of ordered blocks waiting for execution from which own proposals are empty.
-pub const LIMIT: usize = 64;
+pub const MAX_WAITING_BLOCKS: usize = 64;
 /// Bytes of ordered blocks waiting for execution from which own proposals are empty.
-pub const LIMIT_BYTES: usize = 64 << 20;
+pub const MAX_WAITING_BYTES: usize = 64 << 20;
 /// Maximum bytes of blocks that are being executed or appended, unless a single block is larger.
-const UNDER_WAY_BYTES: usize = 64 << 20;
+const MAX_IN_PROGRESS_BYTES: usize = 64 << 20;
 /// Memory overhead of a block and of an entry, beside the entry's bytes.
 const BLOCK_OVERHEAD: usize = 1_024;
 const ENTRY_OVERHEAD: usize = 64;
@@ -45,8 +45,8 @@ pub struct Backlog {
     waiting: VecDeque<(Plan, usize)>,
     waiting_bytes: usize,
     /// Blocks given to execution that are not durable yet.
-    under_way: VecDeque<(Height, usize)>,
-    under_way_bytes: usize,
+    in_progress: VecDeque<(Height, usize)>,
+    in_progress_bytes: usize,
 }
 
 impl Backlog {
@@ -75,22 +75,22 @@ impl Backlog {
     /// room.
     pub fn start(&mut self, may_execute: impl FnOnce(Height) -> bool) -> Option<Plan> {
         let (plan, bytes) = self.waiting.front()?;
-        let has_room = self.under_way.is_empty() || self.under_way_bytes + bytes <= UNDER_WAY_BYTES;
+        let has_room = self.in_progress.is_empty() || self.in_progress_bytes + bytes <= MAX_IN_PROGRESS_BYTES;
         if !has_room || !may_execute(plan.height) {
             return None;
         }
         let (plan, bytes) = self.waiting.pop_front()?;
         self.waiting_bytes -= bytes;
-        self.under_way.push_back((plan.height, bytes));
-        self.under_way_bytes += bytes;
+        self.in_progress.push_back((plan.height, bytes));
+        self.in_progress_bytes += bytes;
         Some(plan)
     }
 
     /// Records that all blocks up to this height are durable.
     pub fn appended(&mut self, height: Height) {
-        while self.under_way.front().is_some_and(|(at, _)| *at <= height) {
-            let (_, bytes) = self.under_way.pop_front().expect("front was there");
-            self.under_way_bytes -= bytes;
+        while self.in_progress.front().is_some_and(|(at, _)| *at <= height) {
+            let (_, bytes) = self.in_progress.pop_front().expect("front was there");
+            self.in_progress_bytes -= bytes;
         }
     }
 
@@ -102,12 +102,12 @@ impl Backlog {
 
     /// True if own proposals should be empty.
     pub fn is_long(&self) -> bool {
-        self.waiting.len() >= LIMIT || self.waiting_bytes >= LIMIT_BYTES
+        self.waiting.len() >= MAX_WAITING_BLOCKS || self.waiting_bytes >= MAX_WAITING_BYTES
     }
 
     /// True if no more blocks should be cut from commits.
     pub fn is_full(&self) -> bool {
-        self.waiting.len() >= 2 * LIMIT || self.waiting_bytes >= 2 * LIMIT_BYTES
+        self.waiting.len() >= 2 * MAX_WAITING_BLOCKS || self.waiting_bytes >= 2 * MAX_WAITING_BYTES
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn many_small_blocks_and_a_few_large_ones_are_too_many() {
+    fn backlog_is_bounded_in_blocks_and_bytes() {
         let mut small = Backlog::default();
         let states = (1..=128).map(|height| {
             small.push(plan(height, 100));
@@ -146,18 +146,18 @@ mod tests {
             ((false, false), (true, false), (true, false), (true, true))
         );
         let mut large = Backlog::default();
-        large.push(plan(1, LIMIT_BYTES));
+        large.push(plan(1, MAX_WAITING_BYTES));
         assert!(large.is_long() && !large.is_full());
-        large.push(plan(2, LIMIT_BYTES));
+        large.push(plan(2, MAX_WAITING_BYTES));
         assert!(large.is_full());
         large.clear();
         assert!(!large.is_long() && large.is_empty());
     }
 
     #[test]
-    fn what_is_under_way_is_bounded_in_bytes_and_a_single_block_always_goes() {
+    fn in_progress_bytes_are_bounded() {
         let mut backlog = Backlog::default();
-        (1..=3).for_each(|height| backlog.push(plan(height, UNDER_WAY_BYTES)));
+        (1..=3).for_each(|height| backlog.push(plan(height, MAX_IN_PROGRESS_BYTES)));
         let next = |backlog: &mut Backlog| backlog.start(|_| true).map(|plan| plan.height.0);
         assert_eq!((next(&mut backlog), next(&mut backlog)), (Some(1), None));
         backlog.appended(Height(1));
@@ -166,6 +166,6 @@ mod tests {
         backlog.appended(Height(2));
         assert_eq!(next(&mut backlog), Some(3));
         backlog.appended(Height(3));
-        assert_eq!((backlog.waiting_bytes, backlog.under_way_bytes), (0, 0));
+        assert_eq!((backlog.waiting_bytes, backlog.in_progress_bytes), (0, 0));
     }
 }

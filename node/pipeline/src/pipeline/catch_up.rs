@@ -2,39 +2,39 @@
 
 use super::{AHEAD_OF_CERTIFICATION, Mode, Pipeline};
 use crate::blocks::{BlockBuilder, BlockPlan};
-use crate::follow::{Missing, Next, Problem, Proof};
+use crate::follow::{ExpectedBlock, MissingBlocks, Proof, ResponseError};
+use crate::io::{Fault, NodeKey, Output, Plan};
 use crate::message::{FollowedBlock, Response};
-use crate::words::{Fault, NodeKey, Output, Plan};
 use corniche_certify::WeakCertificate;
 use corniche_engine::{Input as EngineInput, Ticket, TraceEvent};
 use corniche_types::{Bytes, Height, TimestampMs, ValidatorIndex};
 
 /// Timeout after which a validator follows: it lacks blocks that are certified, or that f + 1 others
 /// executed, and its engine delivers none.
-const PATIENCE_MS: u64 = 1_000;
+const ENGINE_TIMEOUT_MS: u64 = 1_000;
 
 impl Pipeline {
     /// Decides between ordering and following, and requests blocks.
     pub(super) fn follow(&mut self, now: TimestampMs) {
         let lag = self.follower.target().0.saturating_sub(self.appended.0);
         // While ordered blocks are being executed or appended, following would only start them over.
-        let at_rest = self.is_idle() || self.is_blocked();
-        if lag == 0 || !at_rest {
+        let is_settled = self.is_idle() || self.is_blocked();
+        if lag == 0 || !is_settled {
             self.stuck_since = None;
         } else {
             self.stuck_since.get_or_insert(now);
         }
-        let patience_over = self.patience_ends().is_some_and(|ends| now >= ends);
-        if self.mode == Mode::Ordering && at_rest && (lag > AHEAD_OF_CERTIFICATION || patience_over) {
+        let engine_timed_out = self.engine_timeout().is_some_and(|ends| now >= ends);
+        if self.mode == Mode::Ordering && is_settled && (lag > AHEAD_OF_CERTIFICATION || engine_timed_out) {
             self.start_following(self.follower.target());
         }
-        self.look_at_shares(now, at_rest);
+        self.check_shares(now, is_settled);
         if self.mode != Mode::Following || !self.is_idle() {
             return;
         }
         match self.missing() {
             Some(missing) => {
-                if let Some((to, request)) = self.follower.ask(now, missing) {
+                if let Some((to, request)) = self.follower.next_request(now, missing) {
                     self.out.push_back(Output::Request { to, request });
                 }
             }
@@ -49,27 +49,27 @@ impl Pipeline {
     /// Blocks that a follower lacks. A weak certificate has priority: it exists because nothing moved, and an
     /// honest peer has its blocks. A certificate may be known only to a faulty validator that does not serve
     /// the blocks.
-    pub(super) fn missing(&self) -> Option<Missing> {
+    pub(super) fn missing(&self) -> Option<MissingBlocks> {
         let from = self.planned.next();
         let weak = self.weak_certificate.as_ref().map(WeakCertificate::height);
         let through = weak.filter(|through| *through >= from && self.follower.has_signer(*through));
-        (through.is_some() || self.follower.target() >= from).then_some(Missing { from, through })
+        (through.is_some() || self.follower.target() >= from).then_some(MissingBlocks { from, through })
     }
 
     /// Decides to follow uncertified blocks: f + 1 others executed them, and neither this node's engine nor a
     /// certificate delivers them. Without this node the others may be too few to certify, and may have
     /// forgotten the data that its engine lacks (decision 0019).
-    fn look_at_shares(&mut self, now: TimestampMs, at_rest: bool) {
+    fn check_shares(&mut self, now: TimestampMs, is_settled: bool) {
         let may_follow = self.own.is_some() && self.mode != Mode::Rejoining;
-        if !(at_rest && may_follow && self.certifier.newest_share().is_some()) {
-            self.look_at = None;
+        if !(is_settled && may_follow && self.certifier.newest_share().is_some()) {
+            self.share_check_at = None;
             return;
         }
-        let look_at = *self.look_at.get_or_insert(TimestampMs(now.0 + PATIENCE_MS));
-        if now < look_at {
+        let share_check_at = *self.share_check_at.get_or_insert(TimestampMs(now.0 + ENGINE_TIMEOUT_MS));
+        if now < share_check_at {
             return;
         }
-        self.look_at = Some(TimestampMs(now.0 + PATIENCE_MS));
+        self.share_check_at = Some(TimestampMs(now.0 + ENGINE_TIMEOUT_MS));
         // A weak certificate that is being followed stays, because responses may be on their way; meanwhile
         // more validators may have signed it. Beyond the height that may be executed, certificates are needed
         // first.
@@ -79,7 +79,7 @@ impl Pipeline {
         let (height, signers) = (weak.height(), weak.signers(self.genesis.validators.len()));
         for (peer, validator) in &self.peers {
             if validator.is_some_and(|validator| signers.contains(&validator)) {
-                self.follower.signed(peer, height);
+                self.follower.record_signer(peer, height);
             }
         }
         self.weak_certificate = Some(weak);
@@ -97,16 +97,16 @@ impl Pipeline {
     }
 
     /// Time at which an ordering validator stops waiting for its engine.
-    pub(super) fn patience_ends(&self) -> Option<TimestampMs> {
+    pub(super) fn engine_timeout(&self) -> Option<TimestampMs> {
         let since = self.stuck_since.filter(|_| self.mode == Mode::Ordering)?;
-        Some(TimestampMs(since.0 + PATIENCE_MS))
+        Some(TimestampMs(since.0 + ENGINE_TIMEOUT_MS))
     }
 
     fn start_following(&mut self, target: Height) {
         self.mode = Mode::Following;
         self.engine = None;
         self.builder = self.builder_after_head();
-        self.wanted = None;
+        self.wanted_batch = None;
         // Transactions that the engine held may be lost; if they are proposed twice, the second is skipped.
         // Meanwhile they are forwarded to others.
         self.pool.requeue_all();
@@ -122,25 +122,26 @@ impl Pipeline {
     /// Block builder that continues after the newest appended block.
     fn builder_after_head(&self) -> BlockBuilder {
         let (head, resume) = (self.appended_ordering.as_ref(), self.appended_resume.clone());
-        BlockBuilder::new(&self.genesis, self.appended, head, resume).obeying_words(self.dev.is_some())
+        BlockBuilder::new(&self.genesis, self.appended, head, resume).with_dev_mode(self.dev.is_some())
     }
 
     pub(super) fn response(&mut self, now: TimestampMs, from: NodeKey, response: Option<Response>) {
-        let Some(response) = response else { return self.follower.failed(now, &from) };
+        let Some(response) = response else { return self.follower.record_failure(now, &from) };
         if self.mode != Mode::Following || self.planned != self.appended {
-            return self.follower.late(now, &from, &response);
+            return self.follower.record_late(now, &from, &response);
         }
         let (height, parent, weak) = (self.planned.next(), self.executed_hash, self.weak_certificate.as_ref());
-        let (next, certificates) = (Next { height, parent, weak, rules: self.genesis.rules_at(height) }, &self.certificates);
+        let (next, certificates) =
+            (ExpectedBlock { height, parent, weak, rules: self.genesis.rules_at(height) }, &self.certificates);
         match self.follower.receive(now, from, response, next, |certificate| certificates.verify(certificate)) {
-            Ok(None) | Err(Problem::Late) => {}
-            Ok(Some((blocks, proof))) => match self.other_rules(&blocks) {
+            Ok(None) | Err(ResponseError::Late) => {}
+            Ok(Some((blocks, proof))) => match self.rules_mismatch(&blocks) {
                 Some(reason) => self.halt(reason, None),
                 None => self.follow_blocks(blocks, proof),
             },
             Err(problem) => {
-                self.follower.failed(now, &from);
-                if let Problem::Fault(fault) = problem {
+                self.follower.record_failure(now, &from);
+                if let ResponseError::Fault(fault) = problem {
                     self.out.push_back(Output::Penalise { peer: from, fault: Fault(fault) });
                 }
             }
@@ -149,7 +150,7 @@ impl Pipeline {
 
     /// Detects a block certified under other rules than our genesis has for its height: executing it would
     /// diverge.
-    fn other_rules(&self, blocks: &[FollowedBlock]) -> Option<String> {
+    fn rules_mismatch(&self, blocks: &[FollowedBlock]) -> Option<String> {
         let mut blocks = blocks.iter().map(|followed| &followed.block);
         let block = blocks.find(|block| block.ordering.protocol_version != self.genesis.rules_at(block.height()).version)?;
         let (height, certified) = (block.height(), block.ordering.protocol_version);
@@ -170,7 +171,7 @@ impl Pipeline {
         for followed in blocks {
             self.planned = self.planned.next();
             self.expected.insert(self.planned, followed.block.hash());
-            let block = BlockPlan::of_block(&followed.block, followed.resume);
+            let block = BlockPlan::from_block(&followed.block, followed.resume);
             self.backlog.push(Plan { height: self.planned, block });
         }
     }

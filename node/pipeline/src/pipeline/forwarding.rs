@@ -11,22 +11,22 @@
 
 use super::{Mode, Pipeline, reputation::Reputation};
 use crate::execution::VerifiedTransaction;
-use crate::message::{FORWARDED_BYTES, FORWARDED_TRANSACTIONS, PeerMessage};
-use crate::words::{NodeKey, Output};
-use corniche_admission::{EDGE_MS, Rotation, Standing, TURN_MS, Waited};
+use crate::io::{NodeKey, Output};
+use crate::message::{MAX_FORWARDED_BYTES, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
+use corniche_admission::{ROTATION_OVERLAP_MS, Responsibility, Rotation, TURN_MS, WaitingTime};
 use corniche_engine::Committee;
 use corniche_types::{Address, B256, Block, Bytes, Header, Receipt, SkipReason, TimestampMs, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Transactions within this time after a message are gathered into the next one; the first is sent at once.
-const GATHER_MS: u64 = 5;
-/// Limits of repeated forwarding: transactions and bytes per interval `TELL_MS`. They share the peers' queues
+const BATCHING_DELAY_MS: u64 = 5;
+/// Limits of repeated forwarding: transactions and bytes per interval `REFORWARD_INTERVAL_MS`. They share the peers' queues
 /// with the engine's batches.
-const TOLD_AT_A_TIME: usize = 256;
-const TOLD_BYTES: usize = 256 << 10;
+const MAX_REFORWARDED: usize = 256;
+const MAX_REFORWARDED_BYTES: usize = 256 << 10;
 /// Number of validators that get a new transaction at once, and interval of repeated forwarding.
-const TOLD_AT_ONCE: usize = 2;
-const TELL_MS: u64 = 500;
+const INITIAL_RECIPIENTS: usize = 2;
+const REFORWARD_INTERVAL_MS: u64 = 500;
 
 /// Reachable validators, and transactions to be sent to them.
 pub(super) struct Forwarding {
@@ -35,45 +35,45 @@ pub(super) struct Forwarding {
     /// Connected validators.
     reachable: BTreeMap<ValidatorIndex, NodeKey>,
     /// Validators that were not connected since the start, until they had time for it.
-    awaited: BTreeSet<ValidatorIndex>,
-    awaited_until: TimestampMs,
+    connecting: BTreeSet<ValidatorIndex>,
+    connecting_until: TimestampMs,
     /// `None`: no buckets; every validator proposes the transactions that it receives.
     rotation: Option<Rotation>,
     /// Previous rotation, until no more of its transactions may arrive.
-    before: Option<(Rotation, TimestampMs)>,
+    previous: Option<(Rotation, TimestampMs)>,
     /// Next rotation, and when it begins.
     next: Option<(Rotation, TimestampMs)>,
     /// Time when the rotation began here.
     began: TimestampMs,
     reputation: Reputation,
-    gathered: BTreeMap<NodeKey, Vec<Bytes>>,
+    queued: BTreeMap<NodeKey, Vec<Bytes>>,
     last_sent: TimestampMs,
-    last_told: TimestampMs,
+    last_forwarded: TimestampMs,
 }
 
 impl Forwarding {
     pub fn new(own: Option<ValidatorIndex>, committee: &Committee, rotation: Option<Rotation>, now: TimestampMs) -> Self {
         let validators = committee.size();
         Self {
-            awaited: (0..validators).map(validator_index).collect(),
-            awaited_until: TimestampMs(now.0.saturating_add(TURN_MS)),
+            connecting: (0..validators).map(validator_index).collect(),
+            connecting_until: TimestampMs(now.0.saturating_add(TURN_MS)),
             own,
             validators,
             reachable: BTreeMap::new(),
             rotation: rotation.filter(|_| validators > 1),
-            before: None,
+            previous: None,
             next: None,
             began: now,
-            reputation: Reputation::new(committee.faulty()),
-            gathered: BTreeMap::new(),
+            reputation: Reputation::new(committee.max_faulty()),
+            queued: BTreeMap::new(),
             last_sent: TimestampMs(0),
-            last_told: TimestampMs(0),
+            last_forwarded: TimestampMs(0),
         }
     }
 
     pub fn peer_up(&mut self, index: ValidatorIndex, key: NodeKey) {
         self.reachable.insert(index, key);
-        self.awaited.remove(&index);
+        self.connecting.remove(&index);
     }
 
     pub fn peer_down(&mut self, key: &NodeKey) {
@@ -86,35 +86,35 @@ impl Forwarding {
     }
 
     /// Our position in a sender's order.
-    fn place(&self, now: TimestampMs, sender: &Address) -> Option<u32> {
+    fn position(&self, now: TimestampMs, sender: &Address) -> Option<u32> {
         match &self.rotation {
-            Some(rotation) => self.place_by(rotation, now, sender),
+            Some(rotation) => self.position_by(rotation, now, sender),
             None => self.own.map(|_| 0),
         }
     }
 
-    fn place_by(&self, rotation: &Rotation, now: TimestampMs, sender: &Address) -> Option<u32> {
+    fn position_by(&self, rotation: &Rotation, now: TimestampMs, sender: &Address) -> Option<u32> {
         let own = self.own?;
-        let is_awaited = |index| now < self.awaited_until && self.awaited.contains(&index);
+        let is_connecting = |index| now < self.connecting_until && self.connecting.contains(&index);
         // Validators before us that a forwarding node could have reached instead.
         let ahead = self.order(rotation, sender).take_while(|(index, _)| *index != own);
         let is_waited_for = |index| !self.reputation.is_silent(index);
-        let ahead = ahead.filter(|(index, key)| (key.is_some() || is_awaited(*index)) && is_waited_for(*index)).count();
+        let ahead = ahead.filter(|(index, key)| (key.is_some() || is_connecting(*index)) && is_waited_for(*index)).count();
         Some(u32::try_from(ahead).expect("a committee is small"))
     }
 
     /// True if a node that still uses the previous rotation takes us for the owner.
     fn owned_before(&self, now: TimestampMs, sender: &Address) -> bool {
-        let before = self.before.as_ref().filter(|(_, until)| now <= *until);
-        before.is_some_and(|(rotation, _)| self.place_by(rotation, now, sender) == Some(0))
+        let previous = self.previous.as_ref().filter(|(_, until)| now <= *until);
+        previous.is_some_and(|(rotation, _)| self.position_by(rotation, now, sender) == Some(0))
     }
 
     /// Switches to the next rotation if it is time; returns true if so.
     fn begin_rotation(&mut self, now: TimestampMs) -> bool {
         let Some((next, _)) = self.next.take_if(|(_, begins)| *begins <= now) else { return false };
-        let until = TimestampMs(now.0.saturating_add(EDGE_MS));
+        let until = TimestampMs(now.0.saturating_add(ROTATION_OVERLAP_MS));
         self.began = now;
-        self.before = self.rotation.replace(next).map(|before| (before, until));
+        self.previous = self.rotation.replace(next).map(|previous| (previous, until));
         true
     }
 
@@ -129,24 +129,24 @@ impl Forwarding {
 
     /// Validators to ask in turn: connected ones, and this one (without a key) if it `proposes` now; silent
     /// ones last.
-    fn asked(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
+    fn recipients(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
         let rotation = self.rotation.unwrap_or_default();
-        let is_there = |index: ValidatorIndex, key: Option<NodeKey>| {
+        let is_reachable = |index: ValidatorIndex, key: Option<NodeKey>| {
             if Some(index) == self.own { proposes } else { key.is_some() }
         };
-        let connected = self.order(&rotation, sender).filter(|(index, key)| is_there(*index, *key));
-        let (silent, mut asked): (Vec<_>, Vec<_>) = connected.partition(|(index, _)| self.reputation.is_silent(*index));
-        asked.extend(silent);
-        asked
+        let connected = self.order(&rotation, sender).filter(|(index, key)| is_reachable(*index, *key));
+        let (silent, mut recipients): (Vec<_>, Vec<_>) = connected.partition(|(index, _)| self.reputation.is_silent(*index));
+        recipients.extend(silent);
+        recipients
     }
 
     /// Validators to ask at once: the first ones, and silent ones whose turn it was.
-    fn asked_at_once(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
-        let asked = self.asked(sender, proposes);
-        let first = asked.first().copied();
+    fn initial_recipients(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
+        let recipients = self.recipients(sender, proposes);
+        let first = recipients.first().copied();
         let is_before_first =
             |index: ValidatorIndex| first.is_some_and(|(first, _)| self.distance(sender, index) < self.distance(sender, first));
-        let (now, later) = asked.split_at(asked.len().min(TOLD_AT_ONCE));
+        let (now, later) = recipients.split_at(recipients.len().min(INITIAL_RECIPIENTS));
         let skipped = later.iter().filter(|(index, _)| is_before_first(*index));
         now.iter().chain(skipped).copied().collect()
     }
@@ -157,39 +157,39 @@ impl Forwarding {
         (index.as_usize() + self.validators - first) % self.validators
     }
 
-    fn gather(&mut self, transaction: &VerifiedTransaction, to: &[(ValidatorIndex, Option<NodeKey>)]) {
+    fn queue(&mut self, transaction: &VerifiedTransaction, to: &[(ValidatorIndex, Option<NodeKey>)]) {
         for peer in to.iter().filter_map(|(_, key)| key.as_ref()) {
             let raw = transaction.transaction().raw().clone();
-            self.gathered.entry(*peer).or_default().push(raw);
+            self.queued.entry(*peer).or_default().push(raw);
         }
     }
 
     /// Time for the next message.
     fn send_at(&self) -> Option<TimestampMs> {
-        (!self.gathered.is_empty()).then(|| TimestampMs(self.last_sent.0 + GATHER_MS))
+        (!self.queued.is_empty()).then(|| TimestampMs(self.last_sent.0 + BATCHING_DELAY_MS))
     }
 }
 
 impl Pipeline {
     /// Responsibility of this node for a transaction from a peer or a user.
-    pub(super) fn standing(&self, now: TimestampMs, sender: &Address, from: Option<NodeKey>) -> Standing {
+    pub(super) fn responsibility(&self, now: TimestampMs, sender: &Address, from: Option<NodeKey>) -> Responsibility {
         let validator = from.and_then(|peer| self.peers.get(&peer)).is_some_and(Option::is_some);
-        let standing = Standing {
-            place: self.forwarding.place(now, sender),
-            ours: self.forwarding.forwards() && !validator,
-            passed_on: from.is_some(),
+        let responsibility = Responsibility {
+            position: self.forwarding.position(now, sender),
+            is_responsible: self.forwarding.forwards() && !validator,
+            forwarded: from.is_some(),
             disputed: false,
         };
         let at_edge = validator && self.forwarding.owned_before(now, sender);
-        if at_edge { standing.at_edge() } else { standing }
+        if at_edge { responsibility.adjust_for_rotation() } else { responsibility }
     }
 
     /// Forwards a new transaction of a user.
     pub(super) fn forward(&mut self, transaction: &VerifiedTransaction) {
-        let asked = self.forwarding.asked_at_once(&transaction.sender(), self.mode == Mode::Ordering);
-        self.forwarding.gather(transaction, &asked);
-        let indices = asked.into_iter().map(|(index, _)| index).collect();
-        self.pool.set_asked(&transaction.hash(), indices);
+        let recipients = self.forwarding.initial_recipients(&transaction.sender(), self.mode == Mode::Ordering);
+        self.forwarding.queue(transaction, &recipients);
+        let indices = recipients.into_iter().map(|(index, _)| index).collect();
+        self.pool.set_recipients(&transaction.hash(), indices);
     }
 
     /// Forwards a copy to its owner, if that one may have missed recent transactions.
@@ -197,38 +197,38 @@ impl Pipeline {
         let Some(rotation) = self.forwarding.rotation else { return };
         let Some((owner, key)) = self.forwarding.order(&rotation, &transaction.sender()).next() else { return };
         if key.is_some() && self.forwarding.reputation.is_suspected(owner, now) {
-            self.forwarding.gather(transaction, &[(owner, key)]);
-            self.pool.set_asked(&transaction.hash(), vec![owner]);
+            self.forwarding.queue(transaction, &[(owner, key)]);
+            self.pool.set_recipients(&transaction.hash(), vec![owner]);
         }
     }
 
     /// Updates reputation and latency from a block, before the pool removes its transactions.
-    pub(super) fn judge(&mut self, now: TimestampMs, block: &Block, receipts: &[Receipt]) {
+    pub(super) fn update_reputation(&mut self, now: TimestampMs, block: &Block, receipts: &[Receipt]) {
         if self.forwarding.rotation.is_none() {
             return;
         }
         for (ordered, receipt) in block.executed().zip(receipts) {
             let (author, sender) = (ordered.author, receipt.sender);
-            self.judge_proposer(author, &sender);
+            self.record_proposal(author, &sender);
             let Some(waited) = self.pool.waited(&receipt.transaction_hash) else { continue };
             let ms = now.0.saturating_sub(waited.since.0);
-            self.forwarding.reputation.ordered_after(ms);
-            if waited.came_at >= self.forwarding.began {
-                self.judge_others(now, author, &sender, &waited);
+            self.forwarding.reputation.record_latency(ms);
+            if waited.arrived_at >= self.forwarding.began {
+                self.record_missed_turns(now, author, &sender, &waited);
             }
         }
-        self.judge_duplicates(block, receipts);
+        self.record_duplicates(block, receipts);
         self.pool.set_turn(self.forwarding.reputation.turn());
     }
 
     /// A silent validator's proposals often come after those of the validator that takes its turn, as
     /// duplicates.
-    fn judge_duplicates(&mut self, block: &Block, receipts: &[Receipt]) {
+    fn record_duplicates(&mut self, block: &Block, receipts: &[Receipt]) {
         let duplicates = block.ordering.skipped.iter().filter(|skipped| skipped.reason == SkipReason::NonceTooLow);
         let author_of = |position: u32| block.ordered.get(usize::try_from(position).ok()?).map(|ordered| ordered.author);
         let duplicates = duplicates.filter_map(|skipped| Some((author_of(skipped.position)?, skipped.hash)));
         // Each counts once, however often it is in a batch.
-        let duplicates: BTreeSet<_> = duplicates.filter(|(author, _)| self.forwarding.reputation.owes(*author)).collect();
+        let duplicates: BTreeSet<_> = duplicates.filter(|(author, _)| self.forwarding.reputation.has_debt(*author)).collect();
         if duplicates.is_empty() {
             return;
         }
@@ -237,33 +237,33 @@ impl Pipeline {
             executed.map(|(ordered, receipt)| (receipt.transaction_hash, (ordered.author, receipt.sender))).collect();
         for (author, hash) in duplicates {
             if let Some((_, sender)) = executed.get(&hash).filter(|(first, _)| *first != author) {
-                self.judge_proposer(author, sender);
+                self.record_proposal(author, sender);
             }
         }
     }
 
-    fn judge_proposer(&mut self, author: ValidatorIndex, sender: &Address) {
-        if self.forwarding.reputation.owes(author) && self.forwarding.distance(sender, author) == 0 {
+    fn record_proposal(&mut self, author: ValidatorIndex, sender: &Address) {
+        if self.forwarding.reputation.has_debt(author) && self.forwarding.distance(sender, author) == 0 {
             self.forwarding.reputation.proposed(author);
         }
     }
 
     /// Updates the reputation after `author` had a transaction ordered: validators before it may have missed
     /// their turns.
-    fn judge_others(&mut self, now: TimestampMs, author: ValidatorIndex, sender: &Address, waited: &Waited) {
+    fn record_missed_turns(&mut self, now: TimestampMs, author: ValidatorIndex, sender: &Address, waited: &WaitingTime) {
         let forwarding = &mut self.forwarding;
         let turns = now.0.saturating_sub(waited.since.0) / self.pool.turn();
-        let place = forwarding.distance(sender, author);
-        let before: Vec<_> =
-            forwarding.order(&forwarding.rotation.unwrap_or_default(), sender).take(place).map(|(index, _)| index).collect();
-        for (distance, index) in before.into_iter().enumerate() {
+        let position = forwarding.distance(sender, author);
+        let previous: Vec<_> =
+            forwarding.order(&forwarding.rotation.unwrap_or_default(), sender).take(position).map(|(index, _)| index).collect();
+        for (distance, index) in previous.into_iter().enumerate() {
             // Validators other than the owner wait for the turn before theirs, if they got the transaction at
             // the same time as the owner.
-            let patience = if distance == 0 { 1 } else { 2 };
-            if Some(index) == forwarding.own || turns < patience {
+            let min_turns = if distance == 0 { 1 } else { 2 };
+            if Some(index) == forwarding.own || turns < min_turns {
                 continue;
             }
-            if waited.asked.contains(&index) {
+            if waited.recipients.contains(&index) {
                 forwarding.reputation.missed(index);
             } else if distance == 0 {
                 forwarding.reputation.suspect(index, now);
@@ -272,35 +272,35 @@ impl Pipeline {
     }
 
     /// Forwards transactions that were not executed in their turn to further validators.
-    pub(super) fn tell_others(&mut self, now: TimestampMs) {
-        if self.tell_at().is_none_or(|at| now < at) {
+    pub(super) fn forward_again(&mut self, now: TimestampMs) {
+        if self.next_forward_at().is_none_or(|at| now < at) {
             return;
         }
-        self.forwarding.last_told = now;
-        for (turns, transaction) in self.pool.take_turns(TOLD_AT_A_TIME, TOLD_BYTES) {
-            let asked = self.forwarding.asked(&transaction.sender(), self.mode == Mode::Ordering);
-            if asked.is_empty() {
+        self.forwarding.last_forwarded = now;
+        for (turns, transaction) in self.pool.take_overdue(MAX_REFORWARDED, MAX_REFORWARDED_BYTES) {
+            let recipients = self.forwarding.recipients(&transaction.sender(), self.mode == Mode::Ordering);
+            if recipients.is_empty() {
                 continue;
             }
-            let next = (turns as usize + TOLD_AT_ONCE - 1) % asked.len();
-            let again = [asked[0], asked[next]];
-            self.forwarding.gather(&transaction, if next == 0 { &again[..1] } else { &again });
+            let next = (turns as usize + INITIAL_RECIPIENTS - 1) % recipients.len();
+            let again = [recipients[0], recipients[next]];
+            self.forwarding.queue(&transaction, if next == 0 { &again[..1] } else { &again });
         }
     }
 
-    fn tell_at(&self) -> Option<TimestampMs> {
+    fn next_forward_at(&self) -> Option<TimestampMs> {
         let turn = self.pool.next_turn()?;
-        Some(turn.max(TimestampMs(self.forwarding.last_told.0 + TELL_MS)))
+        Some(turn.max(TimestampMs(self.forwarding.last_forwarded.0 + REFORWARD_INTERVAL_MS)))
     }
 
     /// Sends the gathered transactions, unless a message was just sent.
-    pub(super) fn send_gathered(&mut self, now: TimestampMs) {
+    pub(super) fn send_queued(&mut self, now: TimestampMs) {
         if self.forwarding.send_at().is_none_or(|at| now < at) {
             return;
         }
         self.forwarding.last_sent = now;
-        for (to, raw) in std::mem::take(&mut self.forwarding.gathered) {
-            for transactions in in_messages(raw) {
+        for (to, raw) in std::mem::take(&mut self.forwarding.queued) {
+            for transactions in split_into_messages(raw) {
                 self.out.push_back(Output::Send { to, message: PeerMessage::Transactions(transactions) });
             }
         }
@@ -309,7 +309,7 @@ impl Pipeline {
     /// Next time at which forwarding has work.
     pub(super) fn forwarding_deadline(&self) -> Option<TimestampMs> {
         let rotation = self.forwarding.next.map(|(_, begins)| begins);
-        [self.forwarding.send_at(), self.tell_at(), self.pool.next_due(), rotation].into_iter().flatten().min()
+        [self.forwarding.send_at(), self.next_forward_at(), self.pool.next_due(), rotation].into_iter().flatten().min()
     }
 
     /// Handles a new block, which may be the first of another rotation.
@@ -325,8 +325,8 @@ impl Pipeline {
     /// Starts the next rotation if it is time.
     pub(super) fn rotate(&mut self, now: TimestampMs) {
         if self.forwarding.begin_rotation(now) {
-            let edge = TimestampMs(now.0.saturating_sub(EDGE_MS));
-            self.pool.rotate(edge, |sender| self.forwarding.place(now, sender) == Some(0));
+            let edge = TimestampMs(now.0.saturating_sub(ROTATION_OVERLAP_MS));
+            self.pool.rotate(edge, |sender| self.forwarding.position(now, sender) == Some(0));
         }
     }
 }
@@ -336,13 +336,13 @@ fn validator_index(number: usize) -> ValidatorIndex {
 }
 
 /// Splits transactions into messages, in order, within the limits of a message.
-fn in_messages(raw: Vec<Bytes>) -> Vec<Vec<Bytes>> {
+fn split_into_messages(raw: Vec<Bytes>) -> Vec<Vec<Bytes>> {
     let mut messages: Vec<Vec<Bytes>> = Vec::new();
     let mut bytes = 0;
     for transaction in raw {
         let size = transaction.len();
-        let fits = bytes + size <= FORWARDED_BYTES;
-        match messages.last_mut().filter(|last| fits && last.len() < FORWARDED_TRANSACTIONS) {
+        let fits = bytes + size <= MAX_FORWARDED_BYTES;
+        match messages.last_mut().filter(|last| fits && last.len() < MAX_FORWARDED_TRANSACTIONS) {
             Some(last) => last.push(transaction),
             None => {
                 bytes = 0;

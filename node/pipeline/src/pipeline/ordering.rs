@@ -2,8 +2,8 @@
 
 use super::Pipeline;
 use crate::blocks::promising;
+use crate::io::Output;
 use crate::message::PeerMessage;
-use crate::words::Output;
 use corniche_engine::{Batch, Engine, Input as EngineInput, Output as EngineOutput, Verified};
 use corniche_types::{TimestampMs, ValidatorIndex};
 
@@ -34,14 +34,14 @@ impl Pipeline {
         while let Some(output) = self.engine.as_mut().and_then(|engine| engine.poll()) {
             any = true;
             match output {
-                EngineOutput::WantBatch { bytes, gas } => self.wanted = Some((bytes, gas)),
+                EngineOutput::WantBatch { bytes, gas } => self.wanted_batch = Some((bytes, gas)),
                 EngineOutput::Send { to, message } => self.send_to_validators(to, &PeerMessage::Engine(message)),
                 EngineOutput::Persist(ticket, record) => self.out.push_back(Output::Persist(ticket, record)),
                 EngineOutput::ReleaseBelow(ticket) => {
                     self.releases.push_back((self.builder.delivered(), ticket));
                 }
                 EngineOutput::Deliver(commit) => {
-                    self.delivered(commit.batches.iter().map(|(_, batch)| batch));
+                    self.batches_delivered(commit.batches.iter().map(|(_, batch)| batch));
                     self.builder.push(commit);
                 }
                 EngineOutput::Available { author, batch } => {
@@ -51,7 +51,7 @@ impl Pipeline {
                     }
                 }
                 EngineOutput::Requeue(batch) => {
-                    self.delivered([&batch]);
+                    self.batches_delivered([&batch]);
                     self.pool.requeue(batch);
                 }
                 EngineOutput::Accuse { validator, offence, evidence } => {
@@ -66,14 +66,14 @@ impl Pipeline {
     }
 
     pub(super) fn answer_want_batch(&mut self, now: TimestampMs) -> bool {
-        let Some((bytes, gas)) = self.wanted else { return false };
+        let Some((bytes, gas)) = self.wanted_batch else { return false };
         let overloaded = self.backlog.is_long();
         let batch = if overloaded { None } else { self.next_batch(now, bytes, gas) };
         // An open block needs later commits to close, so rounds continue with empty proposals.
         let batch = batch.or_else(|| (self.builder.is_open() || overloaded).then(Batch::default));
         let Some(batch) = batch else { return false };
-        self.wanted = None;
-        self.given(&batch);
+        self.wanted_batch = None;
+        self.batch_given(&batch);
         self.engine_input(now, EngineInput::Batch(batch));
         true
     }

@@ -1,8 +1,8 @@
 //! Connections, and messages of peers other than the engine's.
 
 use super::Pipeline;
+use crate::io::{NodeKey, Output};
 use crate::message::PeerMessage;
-use crate::words::{NodeKey, Output};
 use corniche_certify::VerifiedCertificate;
 use corniche_engine::{Input as EngineInput, Recipients};
 use corniche_types::{TimestampMs, ValidatorIndex};
@@ -31,8 +31,8 @@ impl Pipeline {
         }
     }
 
-    pub(super) fn learn_certificate(&mut self, from: NodeKey, certificate: VerifiedCertificate) {
-        self.follower.claim(from, certificate.height);
+    pub(super) fn receive_certificate(&mut self, from: NodeKey, certificate: VerifiedCertificate) {
+        self.follower.record_height(from, certificate.height);
         if certificate.height > self.appended {
             let newest = self.early_certificate.as_ref().map_or(self.certified, |early| early.height);
             if certificate.height > newest {

@@ -2,8 +2,8 @@
 
 use super::{AHEAD_OF_CERTIFICATION, Mode, Pipeline};
 use crate::execution::Executed;
+use crate::io::{Output, Plan};
 use crate::message::PeerMessage;
-use crate::words::{Output, Plan};
 use corniche_certify::Output as CertifierOutput;
 use corniche_engine::{Input as EngineInput, Offence, Recipients};
 use corniche_types::{B256, Certificate, Height, TimestampMs};
@@ -71,21 +71,21 @@ impl Pipeline {
             let committed = self.appending.pop_front().expect("front was there");
             let height = committed.block.height();
             self.appended = height;
-            (self.stuck_since, self.look_at) = (None, None);
+            (self.stuck_since, self.share_check_at) = (None, None);
             self.appended_resume = committed.resume.clone();
             self.uncertified_commits.insert(height, committed.resume.index);
             self.progress = self.progress.max(committed.resume.index);
             let (hash, returned) = self.appending_info.remove(&height).unwrap_or_default();
-            self.judge(now, &committed.block, &committed.receipts);
+            self.update_reputation(now, &committed.block, &committed.receipts);
             self.next_rotation(now, &committed.block.header);
             let executed: Vec<_> =
                 committed.receipts.iter().map(|receipt| (receipt.transaction_hash, receipt.sender)).collect();
             let own = self.own;
             let returned: Vec<_> =
                 returned.into_iter().filter(|(author, _)| Some(*author) == own).map(|(_, transaction)| transaction).collect();
-            let executed = self.with_accounts_set(executed, &committed.block.ordered);
+            let executed = self.with_changed_accounts(executed, &committed.block.ordered);
             self.pool.on_block(&self.view(), self.base_fee(), &executed, &returned);
-            self.answer_obeyed(&committed.block.ordered, hash);
+            self.complete_commands(&committed.block.ordered, hash);
             self.certifier.executed(height, hash);
             if let Some(certificate) = self.followed_certificates.remove(&height) {
                 self.certifier.certificate(certificate);

@@ -2,7 +2,7 @@
 
 use super::Pipeline;
 use crate::execution::VerifiedTransaction;
-use crate::words::{NodeKey, Output};
+use crate::io::{NodeKey, Output};
 use corniche_types::TimestampMs;
 
 impl Pipeline {
@@ -14,11 +14,11 @@ impl Pipeline {
         reply: Option<u64>,
     ) {
         let hash = transaction.hash();
-        let standing = self.standing(now, &transaction.sender(), from);
-        let result = self.pool.admit_as(transaction.clone(), standing, &self.view(), self.base_fee(), now);
+        let responsibility = self.responsibility(now, &transaction.sender(), from);
+        let result = self.pool.admit_as(transaction.clone(), responsibility, &self.view(), self.base_fee(), now);
         if result.is_ok() {
             self.out.push_back(Output::Pending { transaction: transaction.clone(), from_user: from.is_none() });
-            if standing.ours {
+            if responsibility.is_responsible {
                 self.forward(&transaction);
             } else {
                 self.forward_copy(now, &transaction);

@@ -61,7 +61,7 @@ fn time_to_execute(cluster: &mut Cluster, user: u8, nonce: u64, to: usize) -> u6
     cluster.now - given
 }
 
-pub fn what_is_given_to_everybody_is_ordered_once(chain: Chain) {
+pub fn broadcast_transaction_is_ordered_once(chain: Chain) {
     let mut cluster = started(chain);
     let mut given = BTreeSet::new();
     for nonce in 0..12 {
@@ -80,7 +80,7 @@ pub fn what_is_given_to_everybody_is_ordered_once(chain: Chain) {
     cluster.assert_agreement();
 }
 
-pub fn users_of_one_validator_are_proposed_by_all_of_them(chain: Chain) {
+pub fn transactions_are_spread_over_proposers(chain: Chain) {
     let mut cluster = started(chain);
     let before = cluster.ordered(0).len();
     let owners: Vec<usize> = (0..USERS).map(|user| cluster.order_of(&user_number(user))[0]).collect();
@@ -96,7 +96,7 @@ pub fn users_of_one_validator_are_proposed_by_all_of_them(chain: Chain) {
     assert!(ordered.len() == usize::from(USERS) && authors.len() >= VALIDATORS - 1, "{ordered:?}");
 }
 
-pub fn a_censoring_owner_costs_a_turn(chain: Chain) {
+pub fn censoring_owner_costs_one_turn(chain: Chain) {
     for receiver_place in 1..VALIDATORS {
         let mut cluster = started(chain);
         let order = cluster.order_of(&user_number(0));
@@ -108,7 +108,7 @@ pub fn a_censoring_owner_costs_a_turn(chain: Chain) {
     }
 }
 
-pub fn a_full_node_costs_its_users_no_turn(chain: Chain) {
+pub fn full_node_adds_no_turn(chain: Chain) {
     for censors in 0..=2u64 {
         let mut cluster = started(chain);
         cluster.start_full_node();
@@ -120,7 +120,7 @@ pub fn a_full_node_costs_its_users_no_turn(chain: Chain) {
     }
 }
 
-pub fn what_is_kept_over_a_restart_is_left_to_its_owners(chain: Chain) {
+pub fn restored_transactions_are_left_to_owners(chain: Chain) {
     let mut cluster = started(chain);
     cluster.kill(3);
     cluster.run_for(500);
@@ -133,7 +133,7 @@ pub fn what_is_kept_over_a_restart_is_left_to_its_owners(chain: Chain) {
     assert_eq!(ordered, vec![1; kept.len()], "each once");
 }
 
-pub fn what_an_owner_is_given_survives_it(chain: Chain) {
+pub fn transactions_survive_their_owner(chain: Chain) {
     let mut cluster = started(chain);
     let order = cluster.order_of(&user_number(0));
     let transaction = transfer_from(&user_number(0), 0, 10);
@@ -155,7 +155,7 @@ pub fn two_censoring_owners_cost_two_turns(chain: Chain) {
     }
 }
 
-pub fn a_crash_that_is_noticed_costs_no_turn(chain: Chain) {
+pub fn detected_crash_costs_no_turn(chain: Chain) {
     let mut cluster = started(chain);
     let order = cluster.order_of(&user_number(0));
     cluster.kill(order[0]);
@@ -165,7 +165,7 @@ pub fn a_crash_that_is_noticed_costs_no_turn(chain: Chain) {
     assert!(cluster.ordered(order[1]).last().is_some_and(|(author, _)| *author == order[1]), "by the next");
 }
 
-pub fn a_crash_that_nobody_notices_costs_a_turn(chain: Chain) {
+pub fn undetected_crash_costs_one_turn(chain: Chain) {
     let mut cluster = started(chain);
     let order = cluster.order_of(&user_number(0));
     cluster.bad.insert(order[0], BadLink { delay: 2, loss: 100 });
@@ -180,7 +180,7 @@ pub fn a_crash_that_nobody_notices_costs_a_turn(chain: Chain) {
     assert!((TURN_MS..2 * TURN_MS).contains(&took), "{took} ms");
 }
 
-pub fn nonces_given_to_different_validators_are_ordered_in_order(chain: Chain) {
+pub fn nonces_over_several_validators_keep_order(chain: Chain) {
     let mut cluster = started(chain);
     let before = cluster.ordered(0).len();
     // In reverse, so that all but the last arrive before their predecessor.
@@ -194,7 +194,7 @@ pub fn nonces_given_to_different_validators_are_ordered_in_order(chain: Chain) {
     assert_eq!(ordered, expected, "each once, in order");
 }
 
-pub fn a_rotation_changes_who_proposes(chain: Chain) {
+pub fn rotation_changes_proposers(chain: Chain) {
     let mut cluster = started(chain);
     let before = cluster.ordered(0).len();
     let mut owners = Vec::new();
@@ -215,7 +215,7 @@ pub fn a_rotation_changes_who_proposes(chain: Chain) {
 }
 
 /// Many users at once, with transactions in flight at every start of a rotation.
-pub fn a_calm_network_proposes_once_whatever_rotates(chain: Chain) {
+pub fn rotation_causes_no_duplicates(chain: Chain) {
     let mut cluster = started(chain);
     let (before, first) = (cluster.ordered(0).len(), cluster.rotation(0));
     let rotation_ms = 1_000 * ROTATION_SECONDS;
@@ -234,7 +234,7 @@ pub fn a_calm_network_proposes_once_whatever_rotates(chain: Chain) {
     assert_eq!(cluster.ordered(0).len() - before, given, "each once");
 }
 
-pub fn a_clock_that_is_slow_costs_no_turn(chain: Chain) {
+pub fn slow_clock_costs_no_turn(chain: Chain) {
     let mut cluster = started(chain);
     cluster.slow_clocks.insert(3, 150);
     for step in 0.. {
@@ -257,7 +257,7 @@ pub fn a_clock_that_is_slow_costs_no_turn(chain: Chain) {
     });
 }
 
-pub fn what_was_passed_on_survives_the_one_who_did(chain: Chain) {
+pub fn forwarded_transactions_survive_forwarder(chain: Chain) {
     let mut cluster = started(chain);
     let order = cluster.order_of(&user_number(0));
     let transaction = transfer_from(&user_number(0), 0, 10);
@@ -267,7 +267,7 @@ pub fn what_was_passed_on_survives_the_one_who_did(chain: Chain) {
     cluster.run_until(5_000, "executed", |cluster| is_executed_everywhere(cluster, transaction.hash()));
 }
 
-pub fn the_higher_of_two_prices_wins_wherever_it_was_named(chain: Chain) {
+pub fn higher_price_wins(chain: Chain) {
     let mut cluster = started(chain);
     let user = user_number(0);
     let [low, high] = [10, 11].map(|tip| transfer_from(&user, 1, tip));
@@ -283,7 +283,7 @@ pub fn the_higher_of_two_prices_wins_wherever_it_was_named(chain: Chain) {
     assert_eq!((occurrences.get(&high.hash()), occurrences.get(&low.hash())), (Some(&1), None));
 }
 
-pub fn nothing_is_lost_over_links_that_lose_messages(chain: Chain) {
+pub fn lossy_links_lose_no_transactions(chain: Chain) {
     let mut cluster = started(chain);
     cluster.bad.insert(1, BadLink { delay: 5, loss: 60 });
     for user in 0..USERS {
@@ -371,7 +371,7 @@ pub fn silent_proposers_cost_users_little(engine: EngineKind) {
     }
 }
 
-pub fn a_silent_validator_comes_back(engine: EngineKind) {
+pub fn silent_validator_recovers(engine: EngineKind) {
     let mut cluster = Cluster::with_coin(engine, &[], &Disk::default(), genesis(VALIDATORS), 1);
     let mut users = Users::new();
     users.load(&mut cluster, 1_000);
@@ -391,7 +391,7 @@ pub fn a_silent_validator_comes_back(engine: EngineKind) {
 
 /// A faulty validator forwards its users' transactions only to the second in the order, so that the owner
 /// seems silent.
-pub fn a_validator_that_withholds_copies_makes_nobody_silent(engine: EngineKind) {
+pub fn withheld_copies_make_nobody_silent(engine: EngineKind) {
     let mut cluster = started(Chain { engine, coin: 1 });
     let order = cluster.order_of(&user_number(0));
     for nonce in 0..2 {

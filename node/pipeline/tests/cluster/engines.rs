@@ -92,8 +92,8 @@ impl EngineKind {
         let committee = Committee::from_genesis(genesis);
         match self {
             MahiMahi => {
-                use corniche_mahi_mahi::{Config, MahiVerifier, real};
-                let signatures = Arc::new(real::CommitteeSignatures::new(&committee).unwrap());
+                use corniche_mahi_mahi::{Config, MahiVerifier, crypto};
+                let signatures = Arc::new(crypto::CommitteeSignatures::new(&committee).unwrap());
                 Box::new(MahiVerifier::new(Config::from_genesis(genesis).unwrap(), committee, signatures))
             }
             Autobahn => {
@@ -110,12 +110,12 @@ impl EngineKind {
         let committee = Committee::from_genesis(genesis);
         match self {
             MahiMahi => {
-                use corniche_mahi_mahi::{Config, MahiMahi, Setup, real};
+                use corniche_mahi_mahi::{Config, MahiMahi, Setup, crypto};
                 let config = Config::from_genesis(genesis).unwrap();
-                let signer = real::ValidatorKeys::new(&committee, consensus_key(index), secrets.0.shares[index].clone());
+                let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), secrets.0.shares[index].clone());
                 let public = CoinPublicKeys::from_genesis(genesis).unwrap();
-                let (signer, coin) = (Arc::new(signer.unwrap()), Arc::new(real::ThresholdCoin::new(&committee, public)));
-                let signatures = Arc::new(real::CommitteeSignatures::new(&committee).unwrap());
+                let (signer, coin) = (Arc::new(signer.unwrap()), Arc::new(crypto::ThresholdCoin::new(&committee, public)));
+                let signatures = Arc::new(crypto::CommitteeSignatures::new(&committee).unwrap());
                 Box::new(move |records, resume, now| {
                     let (config, committee, coin) = (config.clone(), committee.clone(), coin.clone());
                     let (signer, signatures, seed) = (Some(signer.clone() as _), signatures.clone(), start * 1_000 + now.0);
@@ -125,10 +125,10 @@ impl EngineKind {
                 })
             }
             Autobahn => {
-                use corniche_autobahn::{Autobahn, Config, Setup, real};
+                use corniche_autobahn::{Autobahn, Config, Setup, crypto};
                 let config = Config::from_genesis(genesis).unwrap();
                 let bls = config.bls.then(|| bls_key(index));
-                let signer = Arc::new(real::ValidatorKeys::new(&committee, consensus_key(index), bls).unwrap());
+                let signer = Arc::new(crypto::ValidatorKeys::new(&committee, consensus_key(index), bls).unwrap());
                 let signatures = autobahn_signatures(&config, &committee);
                 Box::new(move |records, resume, now| {
                     let (config, committee, signatures) = (config.clone(), committee.clone(), signatures.clone());
@@ -142,6 +142,10 @@ impl EngineKind {
 }
 
 fn autobahn_signatures(config: &corniche_autobahn::Config, committee: &Committee) -> Arc<dyn corniche_autobahn::Signatures> {
-    use corniche_autobahn::real::{Lists, Sums};
-    if config.bls { Arc::new(Sums::new(committee).unwrap()) } else { Arc::new(Lists::new(committee).unwrap()) }
+    use corniche_autobahn::crypto::{BlsCertificates, Ed25519Certificates};
+    if config.bls {
+        Arc::new(BlsCertificates::new(committee).unwrap())
+    } else {
+        Arc::new(Ed25519Certificates::new(committee).unwrap())
+    }
 }

@@ -43,43 +43,43 @@ macro_rules! with_every_coin {
 }
 
 under_every_engine! {
-    four_validators_agree_and_are_quiet_when_idle
-    one_that_was_away_for_longer_than_the_others_remember_catches_up_and_votes_again
-    one_that_runs_on_behind_a_bad_link_follows_and_votes_again
-    one_that_was_away_while_nothing_happened_is_as_good_as_the_others
-    a_short_absence_is_repaired_by_the_engine
-    all_four_killed_at_any_moment_lose_nothing_executed_and_go_on
-    records_are_kept_until_the_state_they_led_to_is_durable
-    the_same_seed_gives_the_same_chain
-    two_and_two_order_nothing_apart_and_agree_when_they_meet
-    one_that_lost_its_disk_comes_back_and_votes_again
-    one_whose_disk_falls_far_behind_catches_up_and_votes_again
-    one_whose_processor_falls_far_behind_catches_up_and_votes_again
-    one_that_restarts_far_behind_catches_up_and_votes_again
-    all_four_without_shares_send_them_again
-    all_four_with_too_much_ordered_go_on_when_it_is_executed
+    four_validators_agree
+    validator_recovers_from_long_absence
+    validator_behind_bad_link_votes_again
+    validator_recovers_from_idle_absence
+    short_absence_is_repaired_by_engine
+    all_crashed_validators_continue
+    records_are_kept_until_state_is_durable
+    seed_determines_chain
+    equal_partition_orders_nothing
+    validator_recovers_from_lost_disk
+    validator_with_slow_disk_votes_again
+    validator_with_slow_processor_votes_again
+    validator_restarted_far_behind_votes_again
+    lost_shares_are_sent_again
+    backlogged_validators_continue_after_execution
 }
 
 mod request_buckets {
     use super::EngineKind;
 
     with_every_coin! {
-        what_is_given_to_everybody_is_ordered_once
-        users_of_one_validator_are_proposed_by_all_of_them
-        a_censoring_owner_costs_a_turn
+        broadcast_transaction_is_ordered_once
+        transactions_are_spread_over_proposers
+        censoring_owner_costs_one_turn
         two_censoring_owners_cost_two_turns
-        a_full_node_costs_its_users_no_turn
-        what_is_kept_over_a_restart_is_left_to_its_owners
-        what_an_owner_is_given_survives_it
-        a_crash_that_is_noticed_costs_no_turn
-        a_crash_that_nobody_notices_costs_a_turn
-        nonces_given_to_different_validators_are_ordered_in_order
-        a_rotation_changes_who_proposes
-        a_calm_network_proposes_once_whatever_rotates
-        a_clock_that_is_slow_costs_no_turn
-        what_was_passed_on_survives_the_one_who_did
-        the_higher_of_two_prices_wins_wherever_it_was_named
-        nothing_is_lost_over_links_that_lose_messages
+        full_node_adds_no_turn
+        restored_transactions_are_left_to_owners
+        transactions_survive_their_owner
+        detected_crash_costs_no_turn
+        undetected_crash_costs_one_turn
+        nonces_over_several_validators_keep_order
+        rotation_changes_proposers
+        rotation_causes_no_duplicates
+        slow_clock_costs_no_turn
+        forwarded_transactions_survive_forwarder
+        higher_price_wins
+        lossy_links_lose_no_transactions
     }
 
     mod silence {
@@ -87,8 +87,8 @@ mod request_buckets {
 
         under_every_engine! {
             silent_proposers_cost_users_little
-            a_silent_validator_comes_back
-            a_validator_that_withholds_copies_makes_nobody_silent
+            silent_validator_recovers
+            withheld_copies_make_nobody_silent
         }
     }
 
@@ -111,26 +111,26 @@ mod uncertified_blocks {
     use super::uncertified::*;
 
     under_every_engine! {
-        a_validator_that_comes_back_lets_a_blocked_chain_go_on
-        a_blocked_chain_goes_on_after_ten_minutes_of_light_load
-        a_blocked_chain_goes_on_after_a_restart_of_those_that_wait
-        a_blocked_chain_goes_on_under_load
-        a_blocked_chain_goes_on_without_its_engines_history
-        a_certificate_whose_blocks_nobody_serves_keeps_no_chain_blocked
-        forged_shares_do_not_keep_a_chain_blocked
+        returning_validator_unblocks_chain
+        blocked_chain_continues_under_light_load
+        blocked_chain_continues_after_restart
+        blocked_chain_continues_under_load
+        blocked_chain_continues_without_engine_history
+        unserved_certificate_blocks_no_chain
+        forged_shares_block_no_chain
     }
 }
 
 /// Row 23 of Autobahn's checklist: certificates are aggregated BLS shares.
 #[test]
-fn autobahn_with_sums_agrees_as_well() {
+fn autobahn_with_aggregates_agrees() {
     let mut cluster = Cluster::new(EngineKind::Autobahn, &[("bls", 1)]);
     cluster.submit(0, 0..10);
     cluster.run_until(5_000, "executed and certified everywhere", Cluster::settled);
     cluster.assert_agreement();
 }
 
-fn four_validators_agree_and_are_quiet_when_idle(engine: EngineKind) {
+fn four_validators_agree(engine: EngineKind) {
     let mut cluster = Cluster::new(engine, &[]);
     cluster.submit(0, 0..40);
     cluster.run_until(5_000, "40 transfers executed and certified everywhere", Cluster::settled);
@@ -146,7 +146,7 @@ fn four_validators_agree_and_are_quiet_when_idle(engine: EngineKind) {
     cluster.run_until(1_000, "an idle network wakes up", Cluster::settled);
 }
 
-fn one_that_was_away_for_longer_than_the_others_remember_catches_up_and_votes_again(engine: EngineKind) {
+fn validator_recovers_from_long_absence(engine: EngineKind) {
     // Retained data must cover everything ordered since the last certified block.
     let mut cluster = Cluster::new(engine, &engine.forgetting(10));
     cluster.submit(0, 0..10);
@@ -200,7 +200,7 @@ fn hardly_heard(engine: EngineKind, bad: BadLink, load_goes_on: bool) {
     cluster.assert_agreement();
 }
 
-fn one_that_runs_on_behind_a_bad_link_follows_and_votes_again(engine: EngineKind) {
+fn validator_behind_bad_link_votes_again(engine: EngineKind) {
     for (loss, delay, load_goes_on) in [(100, 2, false), (97, 50, true), (90, 400, true), (70, 2_000, false)] {
         hardly_heard(engine, BadLink { delay, loss }, load_goes_on);
     }
@@ -209,7 +209,7 @@ fn one_that_runs_on_behind_a_bad_link_follows_and_votes_again(engine: EngineKind
 /// An idle chain closes an empty block per minute, so its newest resume point is never older than the data
 /// that the engines retain (400 rounds of half a second, ten slots). So a late node participates again at
 /// once.
-fn one_that_was_away_while_nothing_happened_is_as_good_as_the_others(engine: EngineKind) {
+fn validator_recovers_from_idle_absence(engine: EngineKind) {
     let parameters: &[_] = match engine {
         EngineKind::MahiMahi => &[("gc_depth", 10), ("retain_rounds", 400), ("heartbeat_ms", 500)],
         EngineKind::Autobahn => &[("retain_slots", 10)],
@@ -226,7 +226,7 @@ fn one_that_was_away_while_nothing_happened_is_as_good_as_the_others(engine: Eng
     cluster.run_until(60_000, "three of four go on", Cluster::settled);
 }
 
-fn a_short_absence_is_repaired_by_the_engine(engine: EngineKind) {
+fn short_absence_is_repaired_by_engine(engine: EngineKind) {
     let mut cluster = Cluster::new(engine, &[]);
     cluster.submit(0, 0..10);
     cluster.run_until(5_000, "a start", Cluster::settled);
@@ -241,7 +241,7 @@ fn a_short_absence_is_repaired_by_the_engine(engine: EngineKind) {
     cluster.assert_agreement();
 }
 
-fn all_four_killed_at_any_moment_lose_nothing_executed_and_go_on(engine: EngineKind) {
+fn all_crashed_validators_continue(engine: EngineKind) {
     // At intervals of a few milliseconds in the life of a transaction, and under load.
     for moment in (0..120).step_by(7) {
         let mut cluster = Cluster::new(engine, &[]);
@@ -262,7 +262,7 @@ fn all_four_killed_at_any_moment_lose_nothing_executed_and_go_on(engine: EngineK
     }
 }
 
-fn records_are_kept_until_the_state_they_led_to_is_durable(engine: EngineKind) {
+fn records_are_kept_until_state_is_durable(engine: EngineKind) {
     // Ordering runs far ahead of four slow disks, beyond the engine's horizon, and then the power fails.
     let mut cluster = Cluster::new(engine, &engine.forgetting(8));
     cluster.nodes.values_mut().for_each(|node| node.slow_disk = true);
@@ -277,7 +277,7 @@ fn records_are_kept_until_the_state_they_led_to_is_durable(engine: EngineKind) {
     cluster.assert_agreement();
 }
 
-fn the_same_seed_gives_the_same_chain(engine: EngineKind) {
+fn seed_determines_chain(engine: EngineKind) {
     let run = || {
         let mut cluster = Cluster::new(engine, &[]);
         cluster.submit(0, 0..15);
@@ -287,7 +287,7 @@ fn the_same_seed_gives_the_same_chain(engine: EngineKind) {
     assert_eq!(run(), run());
 }
 
-fn two_and_two_order_nothing_apart_and_agree_when_they_meet(engine: EngineKind) {
+fn equal_partition_orders_nothing(engine: EngineKind) {
     let mut cluster = Cluster::new(engine, &[]);
     cluster.submit(0, 0..20);
     cluster.run_for(35);
@@ -337,13 +337,13 @@ fn catches_up_and_votes(mut cluster: Cluster) {
     cluster.assert_agreement();
 }
 
-fn one_whose_disk_falls_far_behind_catches_up_and_votes_again(engine: EngineKind) {
+fn validator_with_slow_disk_votes_again(engine: EngineKind) {
     let mut cluster = executes_far_behind(engine, Part::Disk);
     cluster.resume(3);
     catches_up_and_votes(cluster);
 }
 
-fn one_whose_processor_falls_far_behind_catches_up_and_votes_again(engine: EngineKind) {
+fn validator_with_slow_processor_votes_again(engine: EngineKind) {
     let mut cluster = executes_far_behind(engine, Part::Processor);
     cluster.resume(3);
     catches_up_and_votes(cluster);
@@ -351,7 +351,7 @@ fn one_whose_processor_falls_far_behind_catches_up_and_votes_again(engine: Engin
 
 /// Its disk has the blocks before it fell behind, or also those that it could still execute, and the records
 /// of everything ordered since.
-fn one_that_restarts_far_behind_catches_up_and_votes_again(engine: EngineKind) {
+fn validator_restarted_far_behind_votes_again(engine: EngineKind) {
     for resumes_before in [false, true] {
         let mut cluster = executes_far_behind(engine, Part::Disk);
         if resumes_before {
@@ -364,7 +364,7 @@ fn one_that_restarts_far_behind_catches_up_and_votes_again(engine: EngineKind) {
 }
 
 /// No validator has a certificate that would help the others, so none can follow.
-fn all_four_without_shares_send_them_again(engine: EngineKind) {
+fn lost_shares_are_sent_again(engine: EngineKind) {
     let mut cluster = Cluster::new(engine, &[]);
     cluster.submit(0, 0..10);
     cluster.run_until(5_000, "a start", Cluster::settled);
@@ -379,7 +379,7 @@ fn all_four_without_shares_send_them_again(engine: EngineKind) {
 
 /// A faulty proposer's few batches make many blocks: everyone has twice the limit waiting, and takes no
 /// messages of the engine.
-fn all_four_with_too_much_ordered_go_on_when_it_is_executed(engine: EngineKind) {
+fn backlogged_validators_continue_after_execution(engine: EngineKind) {
     let genesis = first_rules(genesis(VALIDATORS));
     let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), genesis);
     cluster.kill(0);
@@ -399,7 +399,7 @@ fn all_four_with_too_much_ordered_go_on_when_it_is_executed(engine: EngineKind) 
     cluster.assert_agreement();
 }
 
-fn one_that_lost_its_disk_comes_back_and_votes_again(engine: EngineKind) {
+fn validator_recovers_from_lost_disk(engine: EngineKind) {
     for away in [0, 500, 5_000] {
         let mut cluster = Cluster::new(engine, &engine.forgetting(10));
         cluster.submit(0, 0..10);

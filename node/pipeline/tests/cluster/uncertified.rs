@@ -82,31 +82,31 @@ fn drains(mut cluster: Cluster, certified: u64) {
     cluster.assert_agreement();
 }
 
-pub fn a_validator_that_comes_back_lets_a_blocked_chain_go_on(engine: EngineKind) {
+pub fn returning_validator_unblocks_chain(engine: EngineKind) {
     goes_on(blocked(engine, Uncertifying::Silent));
 }
 
 /// The others have long forgotten the data that the offline one lacks.
-pub fn a_blocked_chain_goes_on_without_its_engines_history(engine: EngineKind) {
+pub fn blocked_chain_continues_without_engine_history(engine: EngineKind) {
     goes_on(blocked_with(engine, &engine.forgetting(10), Uncertifying::Silent));
 }
 
 /// The offline one learns of certified blocks, but only the faulty validator has their certificates.
-pub fn a_certificate_whose_blocks_nobody_serves_keeps_no_chain_blocked(engine: EngineKind) {
+pub fn unserved_certificate_blocks_no_chain(engine: EngineKind) {
     goes_on(blocked(engine, Uncertifying::Luring));
 }
 
-pub fn forged_shares_do_not_keep_a_chain_blocked(engine: EngineKind) {
+pub fn forged_shares_block_no_chain(engine: EngineKind) {
     goes_on(blocked(engine, Uncertifying::Forging));
 }
 
-pub fn a_blocked_chain_goes_on_after_ten_minutes_of_light_load(engine: EngineKind) {
+pub fn blocked_chain_continues_under_light_load(engine: EngineKind) {
     let mut cluster = one_is_away(engine, &[], Uncertifying::Silent);
     (0..600).for_each(|_| load(&mut cluster, 1_000));
     goes_on(cluster);
 }
 
-pub fn a_blocked_chain_goes_on_after_a_restart_of_those_that_wait(engine: EngineKind) {
+pub fn blocked_chain_continues_after_restart(engine: EngineKind) {
     let mut cluster = blocked(engine, Uncertifying::Silent);
     WAITING.iter().for_each(|index| cluster.kill(*index));
     cluster.run_for(1_000);
@@ -116,7 +116,7 @@ pub fn a_blocked_chain_goes_on_after_a_restart_of_those_that_wait(engine: Engine
 }
 
 /// Ordering continues while the offline one catches up.
-pub fn a_blocked_chain_goes_on_under_load(engine: EngineKind) {
+pub fn blocked_chain_continues_under_load(engine: EngineKind) {
     let mut cluster = blocked(engine, Uncertifying::Silent);
     let certified = cluster.certified(0);
     cluster.heal();

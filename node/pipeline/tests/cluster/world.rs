@@ -46,7 +46,7 @@ pub struct Cluster {
     /// Validators whose clocks are slow, by this number of ms.
     pub slow_clocks: BTreeMap<usize, u64>,
     /// Validators of the other partition: the two do not reach each other.
-    apart: BTreeSet<usize>,
+    interval_seconds: BTreeSet<usize>,
     /// True if shares and certificates are lost.
     pub certificates_are_lost: bool,
     /// Faulty validators that order but do not help to certify. They answer no requests, and the engines of
@@ -129,7 +129,7 @@ impl Cluster {
             starts: 0,
             bad: BTreeMap::new(),
             slow_clocks: BTreeMap::new(),
-            apart: BTreeSet::new(),
+            interval_seconds: BTreeSet::new(),
             certificates_are_lost: false,
             uncertifying: BTreeMap::new(),
             cut_off: BTreeSet::new(),
@@ -154,7 +154,7 @@ impl Cluster {
         let mut node = Node::start(index as u8, &genesis, &genesis, Some((index as u16, factory)), disk, TimestampMs(self.now));
         kept.iter().for_each(|transaction| node.submit(transaction.clone()));
         for (&other_index, other) in &mut self.nodes {
-            if self.apart.contains(&index) == self.apart.contains(&other_index) {
+            if self.interval_seconds.contains(&index) == self.interval_seconds.contains(&other_index) {
                 other.now = TimestampMs(self.now);
                 node.connect(other, Some(other_index as u16));
                 other.connect(&node, Some(index as u16));
@@ -180,9 +180,9 @@ impl Cluster {
     /// Partitions the network: connections between the two sides end, and messages in flight between them are
     /// lost.
     pub fn part(&mut self, some: &[usize]) {
-        self.apart = some.iter().copied().collect();
-        let apart = &self.apart;
-        self.wire.retain(|Reverse((_, _, from, to, _))| apart.contains(from) == apart.contains(to));
+        self.interval_seconds = some.iter().copied().collect();
+        let interval_seconds = &self.interval_seconds;
+        self.wire.retain(|Reverse((_, _, from, to, _))| interval_seconds.contains(from) == interval_seconds.contains(to));
         self.across(|node, (_, peer)| node.handle(Input::PeerDown { peer }));
         self.collect();
     }
@@ -192,7 +192,7 @@ impl Cluster {
         self.across(|node, (other, peer)| {
             node.handle(Input::PeerUp { peer, validator: Some(ValidatorIndex(other as u16)) });
         });
-        self.apart.clear();
+        self.interval_seconds.clear();
         self.collect();
     }
 
@@ -201,7 +201,7 @@ impl Cluster {
         let all: Vec<_> = self.nodes.iter().map(|(index, node)| (*index, node.key)).collect();
         for (index, node) in &mut self.nodes {
             node.now = TimestampMs(self.now);
-            let is_other_side = |other: usize| self.apart.contains(&other) != self.apart.contains(index);
+            let is_other_side = |other: usize| self.interval_seconds.contains(&other) != self.interval_seconds.contains(index);
             all.iter().filter(|(other, _)| is_other_side(*other)).for_each(|other| tell(node, *other));
         }
     }
@@ -272,7 +272,7 @@ impl Cluster {
 
     /// Arrival time of a message that is sent now; `None` if it is lost.
     fn arrival(&mut self, from: usize, to: usize) -> Option<u64> {
-        if self.apart.contains(&from) != self.apart.contains(&to) {
+        if self.interval_seconds.contains(&from) != self.interval_seconds.contains(&to) {
             return None;
         }
         let Some(link) = self.bad.get(&from).or(self.bad.get(&to)) else { return Some(self.now + LATENCY) };
@@ -418,7 +418,7 @@ impl Cluster {
     /// Current rotation of this validator.
     pub fn rotation(&self, index: usize) -> Rotation {
         let headers = self.nodes[&index].disk.blocks.iter().rev().map(|block| block.block.header.clone());
-        Rotation::of_chain(headers.filter(|header| header.timestamp * 1_000 + ROTATION_LEAD_MS <= self.clock(index).0))
+        Rotation::from_headers(headers.filter(|header| header.timestamp * 1_000 + ROTATION_LEAD_MS <= self.clock(index).0))
     }
 
     fn clock(&self, index: usize) -> TimestampMs {

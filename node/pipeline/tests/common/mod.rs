@@ -10,7 +10,7 @@ use corniche_engine::{
 };
 use corniche_pipeline::{
     BlockSource, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output,
-    PeerMessage, Pipeline, Plan, Request, Response, Setup, answer, verify_all,
+    PeerMessage, Pipeline, Plan, Request, Response, Setup, serve_blocks, verify_all,
 };
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
@@ -332,7 +332,7 @@ impl Node {
         let certified = certificate.as_ref().map_or(0, |certificate| certificate.height.0);
         let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
         let down = disk.blocks.iter().rev().map(|block| block.block.header.clone());
-        let rotation = (!disk.without_buckets).then(|| Rotation::of_chain(down));
+        let rotation = (!disk.without_buckets).then(|| Rotation::from_headers(down));
         let certificate_keys = CertificateKeys::bls(&Committee::from_genesis(&genesis), own);
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
@@ -469,7 +469,7 @@ impl Node {
 
     /// Response of this node to a follower.
     pub fn answer(&self, request: Request) -> Response {
-        answer(request, &self.disk)
+        serve_blocks(request, &self.disk)
     }
 
     pub fn hashes(&self) -> Vec<B256> {

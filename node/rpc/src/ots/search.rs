@@ -1,10 +1,10 @@
 //! Finds an account's activity without an index: by binary search where states are kept, block by block
 //! elsewhere.
 
-use super::{concerns, full_receipt, in_full, recorder, remaining};
+use super::{full_receipt, full_transaction, involves, recorder, visit_unreverted};
 use crate::backend::ChainBlock;
 use crate::jsonrpc::{Json, json};
-use crate::node::{Node, still_there};
+use crate::node::{Node, ensure_available};
 use crate::replay::Replay;
 use alloy_primitives::{Address, B256, Bytes};
 use corniche_api::{Reason, RpcError};
@@ -25,43 +25,43 @@ const MAX_PAGE: usize = 25;
 /// Block-by-block scan with the timeout of log queries.
 struct Scan<'n> {
     node: &'n Node,
-    ends: Instant,
+    deadline: Instant,
 }
 
 impl<'n> Scan<'n> {
     fn new(node: &'n Node) -> Self {
-        Self { node, ends: Instant::now() + node.config.max_log_time }
+        Self { node, deadline: Instant::now() + node.config.max_log_time }
     }
 
     /// Returns the block, or `None` after the deadline.
     fn block(&self, height: u64) -> Option<Arc<ChainBlock>> {
-        if Instant::now() >= self.ends {
+        if Instant::now() >= self.deadline {
             return None;
         }
         self.node.backend.block(Height(height))
     }
 
     /// Timeout error; block `next` is the first one not searched.
-    fn too_long(&self, next: u64, advice: &str) -> RpcError {
+    fn timeout_error(&self, next: u64, advice: &str) -> RpcError {
         Reason::QueryTooLong.with(format!("{:?}, block {next:#x} not searched yet; {advice}", self.node.config.max_log_time))
     }
 }
 
 /// `ots_searchTransactionsBefore`: transactions of blocks below `block`, newest first. 0 means all blocks.
-pub(crate) fn before(node: &Node, address: Address, block: u64, size: usize) -> Result<Json, RpcError> {
+pub(crate) fn search_before(node: &Node, address: Address, block: u64, size: usize) -> Result<Json, RpcError> {
     let end = node.backend.head().0 + 1;
     let from_tip = block == 0 || block >= end;
-    let page = Page::of(node, &address, size, (0..if from_tip { end } else { block }).rev(), Order::NewestFirst)?;
-    page.told(from_tip, page.searched_all)
+    let page = Page::search(node, &address, size, (0..if from_tip { end } else { block }).rev(), Order::NewestFirst)?;
+    page.to_json(from_tip, page.searched_all)
 }
 
 /// `ots_searchTransactionsAfter`: transactions of blocks above `block`, newest first. 0 means all blocks.
-pub(crate) fn after(node: &Node, address: Address, block: u64, size: usize) -> Result<Json, RpcError> {
+pub(crate) fn search_after(node: &Node, address: Address, block: u64, size: usize) -> Result<Json, RpcError> {
     let heights = block.saturating_add(1)..=node.backend.head().0;
-    let mut page = Page::of(node, &address, size, heights, Order::OldestFirst)?;
+    let mut page = Page::search(node, &address, size, heights, Order::OldestFirst)?;
     page.transactions.reverse();
     page.receipts.reverse();
-    page.told(page.searched_all, block == 0)
+    page.to_json(page.searched_all, block == 0)
 }
 
 /// Order of the search, for blocks and for transactions within them.
@@ -85,7 +85,7 @@ struct Page {
 impl Page {
     /// Collects whole blocks until the page is full, so it may have more than `size` transactions. At the
     /// timeout, returns what it has.
-    fn of(
+    fn search(
         node: &Node,
         address: &Address,
         size: usize,
@@ -103,11 +103,11 @@ impl Page {
                 return Ok(page);
             };
             let Some(block) = scan.block(height) else {
-                let nothing = page.transactions.is_empty();
-                return if nothing { Err(scan.too_long(height, "go on from there")) } else { Ok(page) };
+                let empty = page.transactions.is_empty();
+                return if empty { Err(scan.timeout_error(height, "continue from there")) } else { Ok(page) };
             };
-            let concerning = |index: &usize| block.receipts.get(*index).is_some_and(|receipt| concerns(receipt, address));
-            let mut found: Vec<usize> = (0..block.transactions.len()).filter(concerning).collect();
+            let involved = |index: &usize| block.receipts.get(*index).is_some_and(|receipt| involves(receipt, address));
+            let mut found: Vec<usize> = (0..block.transactions.len()).filter(involved).collect();
             if order == Order::NewestFirst {
                 found.reverse();
             }
@@ -125,12 +125,12 @@ impl Page {
         if self.bytes > node.config.max_response_bytes {
             return Err(Reason::ResponseTooLarge.error());
         }
-        self.transactions.push(in_full(block, index)?);
+        self.transactions.push(full_transaction(block, index)?);
         self.receipts.push(full_receipt(block, index)?);
         Ok(())
     }
 
-    fn told(&self, first: bool, last: bool) -> Result<Json, RpcError> {
+    fn to_json(&self, first: bool, last: bool) -> Result<Json, RpcError> {
         json(&value!({
             "txs": self.transactions,
             "receipts": self.receipts,
@@ -142,17 +142,17 @@ impl Page {
 
 /// Lowest height whose state is kept; all above it are kept too.
 fn oldest_state(node: &Node) -> u64 {
-    let (mut gone, mut kept) = (None, node.backend.head().0);
+    let (mut pruned, mut kept) = (None, node.backend.head().0);
     loop {
-        let low = gone.map_or(0, |gone: u64| gone + 1);
+        let low = pruned.map_or(0, |pruned: u64| pruned + 1);
         if low >= kept {
             return kept;
         }
         let middle = low + (kept - low) / 2;
-        if node.kept_state(Height(middle)).is_some() {
+        if node.available_state(Height(middle)).is_some() {
             kept = middle;
         } else {
-            gone = Some(middle);
+            pruned = Some(middle);
         }
     }
 }
@@ -165,17 +165,17 @@ fn first_block(
     oldest: u64,
     wanted: impl Fn(&Account) -> bool,
 ) -> Result<Option<u64>, RpcError> {
-    let is = |height: u64| {
+    let satisfied = |height: u64| {
         let (_, state) = node.state(height.into())?;
-        let is = state.account(address).is_some_and(|account| wanted(&account));
-        still_there(&*state).map(|()| is)
+        let satisfied = state.account(address).is_some_and(|account| wanted(&account));
+        ensure_available(&*state).map(|()| satisfied)
     };
     let (mut low, mut high) = (oldest, node.backend.head().0);
     while low < high {
         let middle = low + (high - low) / 2;
-        if is(middle)? { high = middle } else { low = middle + 1 }
+        if satisfied(middle)? { high = middle } else { low = middle + 1 }
     }
-    Ok(is(low)?.then_some(low))
+    Ok(satisfied(low)?.then_some(low))
 }
 
 /// `ots_getTransactionBySenderAndNonce`.
@@ -198,8 +198,8 @@ pub(crate) fn by_sender_and_nonce(node: &Node, sender: Address, nonce: u64) -> R
     }
     let scan = Scan::new(node);
     for height in (1..=oldest).rev() {
-        let advice = "states of so old blocks, which would lead to it, are not kept";
-        let block = scan.block(height).ok_or_else(|| scan.too_long(height, advice))?;
+        let advice = "the states needed to find it are pruned";
+        let block = scan.block(height).ok_or_else(|| scan.timeout_error(height, advice))?;
         if let Some(hash) = in_block(&block) {
             return Ok(Some(hash));
         }
@@ -215,13 +215,13 @@ pub(crate) struct Creator {
 }
 
 /// `ots_getContractCreator`: null for accounts without code and for contracts of the genesis.
-pub(crate) fn creator(node: &Node, address: Address) -> Result<Option<Creator>, RpcError> {
+pub(crate) fn contract_creator(node: &Node, address: Address) -> Result<Option<Creator>, RpcError> {
     if !super::has_code(node, &address, Default::default())? {
         return Ok(None);
     }
     let deployed = |block: &ChainBlock| {
-        let made = block.receipts.iter().find(|receipt| receipt.success && receipt.contract_address == Some(address));
-        made.map(|receipt| Creator { hash: receipt.transaction_hash, creator: receipt.sender })
+        let creation = block.receipts.iter().find(|receipt| receipt.success && receipt.contract_address == Some(address));
+        creation.map(|receipt| Creator { hash: receipt.transaction_hash, creator: receipt.sender })
     };
     let oldest = oldest_state(node);
     let Some(height) = first_block(node, &address, oldest, Account::has_code)? else { return Ok(None) };
@@ -229,13 +229,13 @@ pub(crate) fn creator(node: &Node, address: Address) -> Result<Option<Creator>, 
         let block = node.backend.block(Height(height)).ok_or_else(|| Reason::HeaderNotFound.error())?;
         return match deployed(&block) {
             Some(creator) => Ok(Some(creator)),
-            None => made_inside(node, block, address),
+            None => find_internal_creation(node, block, address),
         };
     }
     let scan = Scan::new(node);
-    let gone = format!("states below block {oldest:#x}, which would lead to it, are not kept");
+    let pruned = format!("states below block {oldest:#x}, which would lead to it, are not kept");
     for height in (1..=oldest).rev() {
-        let block = scan.block(height).ok_or_else(|| scan.too_long(height, &gone))?;
+        let block = scan.block(height).ok_or_else(|| scan.timeout_error(height, &pruned))?;
         if let Some(creator) = deployed(&block) {
             return Ok(Some(creator));
         }
@@ -244,18 +244,18 @@ pub(crate) fn creator(node: &Node, address: Address) -> Result<Option<Creator>, 
         return Ok(None);
     }
     Err(Reason::StateNotAvailable
-        .with(format!("no transaction deployed it: a contract made it, or the genesis has it; {gone}")))
+        .with(format!("no transaction deployed it: a contract made it, or the genesis has it; {pruned}")))
 }
 
 /// Finds the creation by another contract, within one of the block's transactions.
-fn made_inside(node: &Node, block: Arc<ChainBlock>, address: Address) -> Result<Option<Creator>, RpcError> {
+fn find_internal_creation(node: &Node, block: Arc<ChainBlock>, address: Address) -> Result<Option<Creator>, RpcError> {
     let hashes: Vec<B256> = block.receipts.iter().map(|receipt| receipt.transaction_hash).collect();
     let mut replay = Replay::new(node, block)?;
     for hash in hashes {
         let mut trace = recorder(node);
         replay.run(Some(&mut trace))?;
         let mut creator = None;
-        remaining(trace.root(), &mut |_, frame| {
+        visit_unreverted(trace.root(), &mut |_, frame| {
             if frame.kind.is_create() && frame.to == address {
                 creator = Some(frame.from);
             }

@@ -3,13 +3,13 @@
 use crate::call::revert_reason;
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use corniche_vm::host::Trap;
-use corniche_vm::{End, Ending, FrameKind, TraceFrame, TraceLine, TraceLog};
+use corniche_vm::{ExecutionStatus, FrameKind, FrameStatus, TraceFrame, TraceLog};
 use serde::{Deserialize, Serialize};
 
 /// Its `tracerConfig`.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Wanted {
+pub struct CallTracerConfig {
     pub only_top_call: bool,
     pub with_log: bool,
 }
@@ -36,10 +36,10 @@ pub struct Frame<'t> {
     logs: Vec<Log<'t>>,
     /// Console output of a debug build, of failed calls too. Extension to geth's format.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    console: Vec<Line<'t>>,
+    console: Vec<ConsoleLine<'t>>,
     /// Positions of the trap or of running out of gas, innermost function first. Extension to geth's format.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    places: Vec<At>,
+    places: Vec<CodePosition>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<U256>,
     #[serde(rename = "type")]
@@ -56,21 +56,21 @@ struct Log<'t> {
 
 /// Function by its index, and offset in bytes from the start of the code section's content.
 #[derive(Serialize)]
-struct At {
+struct CodePosition {
     function: U64,
     offset: U64,
 }
 
 /// Console line, with the number of calls and logs of the frame before it.
 #[derive(Serialize)]
-struct Line<'t> {
+struct ConsoleLine<'t> {
     text: &'t str,
     position: U64,
     logs: U64,
 }
 
-impl<'t> Line<'t> {
-    fn new(line: &'t TraceLine) -> Self {
+impl<'t> ConsoleLine<'t> {
+    fn new(line: &'t corniche_vm::ConsoleLine) -> Self {
         Self { text: &line.text, position: U64::from(line.calls), logs: U64::from(line.logs) }
     }
 }
@@ -87,7 +87,7 @@ impl<'t> Frame<'t> {
     pub fn new(frame: &'t TraceFrame, logs: bool) -> Self {
         let success = frame.ending.is_success();
         let logs = logs && success;
-        let reverted = frame.ending == Ending::Ran(End::Revert);
+        let reverted = frame.ending == FrameStatus::Ran(ExecutionStatus::Revert);
         let output = (success || reverted) && !frame.output.is_empty();
         Self {
             from: frame.from,
@@ -96,24 +96,24 @@ impl<'t> Frame<'t> {
             to: (success || !frame.kind.is_create()).then_some(frame.to),
             input: &frame.input,
             output: output.then_some(&frame.output),
-            error: error(&frame.ending),
-            revert_reason: if reverted { reason(&frame.output) } else { None },
+            error: error_text(&frame.ending),
+            revert_reason: if reverted { decode_revert(&frame.output) } else { None },
             calls: frame.calls.iter().map(|call| Self::new(call, logs)).collect(),
             logs: if logs { frame.logs.iter().map(Log::new).collect() } else { Vec::new() },
-            console: frame.lines.iter().map(Line::new).collect(),
+            console: frame.lines.iter().map(ConsoleLine::new).collect(),
             places: frame
-                .places
+                .backtrace
                 .iter()
-                .map(|place| At { function: U64::from(place.function), offset: U64::from(place.offset) })
+                .map(|place| CodePosition { function: U64::from(place.function), offset: U64::from(place.offset) })
                 .collect(),
             value: (frame.kind != FrameKind::StaticCall).then_some(frame.value),
-            kind: name(frame.kind),
+            kind: opcode_name(frame.kind),
         }
     }
 }
 
 /// EVM opcode that corresponds to the kind of frame.
-pub fn name(kind: FrameKind) -> &'static str {
+pub fn opcode_name(kind: FrameKind) -> &'static str {
     match kind {
         FrameKind::Call => "CALL",
         FrameKind::StaticCall => "STATICCALL",
@@ -124,19 +124,19 @@ pub fn name(kind: FrameKind) -> &'static str {
 }
 
 /// Error text; the same as geth's where geth has one.
-fn error(ending: &Ending) -> Option<String> {
+fn error_text(ending: &FrameStatus) -> Option<String> {
     Some(match ending {
-        Ending::TooDeep => "max call depth exceeded".into(),
-        Ending::Unaffordable => "insufficient balance for transfer".into(),
-        Ending::Ran(End::Success) => return None,
-        Ending::Ran(End::Revert) => "execution reverted".into(),
-        Ending::Ran(End::Trap(Trap::StaticViolation)) => "write protection".into(),
-        Ending::Ran(end) => end.reason().unwrap_or_default(),
+        FrameStatus::CallTooDeep => "max call depth exceeded".into(),
+        FrameStatus::InsufficientBalance => "insufficient balance for transfer".into(),
+        FrameStatus::Ran(ExecutionStatus::Success) => return None,
+        FrameStatus::Ran(ExecutionStatus::Revert) => "execution reverted".into(),
+        FrameStatus::Ran(ExecutionStatus::Trap(Trap::StaticViolation)) => "write protection".into(),
+        FrameStatus::Ran(end) => end.reason().unwrap_or_default(),
     })
 }
 
 /// Text of `Error(string)`, or meaning of the code of `Panic(uint256)`.
-fn reason(output: &[u8]) -> Option<String> {
+fn decode_revert(output: &[u8]) -> Option<String> {
     if let Some(code) = output.strip_prefix(&[0x4e, 0x48, 0x7b, 0x71]) {
         let code = U256::from_be_bytes(<[u8; 32]>::try_from(code).ok()?);
         let meaning = match u8::try_from(code).ok() {

@@ -5,7 +5,7 @@
 //! GiB outside every budget. Here a message is sent from its own memory, and received into memory that is
 //! reserved as it arrives. An idle connection keeps only [`BUFFER`].
 
-use crate::budget::{Budget, Gathered};
+use crate::budget::{BodyBuffer, Budget};
 use corniche_api::RpcError;
 use corniche_origin::Origin;
 use std::io::{self, IoSlice};
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 /// the message.
 const BUFFER: usize = 4 << 10;
 /// Maximum payload of a ping, pong or close frame.
-const MAX_CONTROL: usize = 125;
+const MAX_CONTROL_BYTES: usize = 125;
 
 const CONTINUATION: u8 = 0;
 const TEXT: u8 = 1;
@@ -25,15 +25,15 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 /// FIN bit in the first byte: last frame of the message.
-const LAST: u8 = 0x80;
+const FIN: u8 = 0x80;
 /// Mask bit in the second byte.
-const MASKED: u8 = 0x80;
+const MASK_BIT: u8 = 0x80;
 
 /// Received message.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     /// Text or binary; both are treated alike.
-    Message(Gathered),
+    Message(BodyBuffer),
     /// Message for which there was no memory. It was skipped.
     Refused(RpcError),
     Ping(Vec<u8>),
@@ -68,11 +68,11 @@ impl From<io::Error> for Fault {
 
 /// Source of memory for received messages.
 #[derive(Debug)]
-pub(crate) struct Lender {
+pub(crate) struct MemoryBudget {
     pub budget: Budget,
     pub origin: Origin,
     /// Maximum size of one message.
-    pub most: usize,
+    pub limit: usize,
 }
 
 /// Frame that is being read.
@@ -87,65 +87,65 @@ struct Frame {
 
 /// Message that is being read.
 #[derive(Debug)]
-struct Gathering {
+struct PartialMessage {
     text: bool,
-    begun: Instant,
-    /// Time since `begun` in which the server did not read.
+    started: Instant,
+    /// Time since `started` in which the server did not read.
     unread: Duration,
     /// Total size of its frames, including the current one.
     size: usize,
-    gathered: Result<Gathered, RpcError>,
+    body: Result<BodyBuffer, RpcError>,
 }
 
-impl Gathering {
+impl PartialMessage {
     /// Reserves room for the next piece of the frame; `None` if there is no memory.
-    fn with_room(&mut self, frame: &Frame, lender: &Lender) -> Option<&mut Gathered> {
-        if let Ok(gathered) = &mut self.gathered {
+    fn reserve_for(&mut self, frame: &Frame, memory: &MemoryBudget) -> Option<&mut BodyBuffer> {
+        if let Ok(body) = &mut self.body {
             // While the size of the message is unknown, the reservation may exceed it.
-            let most = if frame.last { self.size } else { lender.most };
-            if let Err(error) = gathered.make_room(frame.left.min(BUFFER), most, &lender.budget, lender.origin) {
-                self.gathered = Err(error);
+            let limit = if frame.last { self.size } else { memory.limit };
+            if let Err(error) = body.grow(frame.left.min(BUFFER), limit, &memory.budget, memory.origin) {
+                self.body = Err(error);
             }
         }
-        self.gathered.as_mut().ok()
+        self.body.as_mut().ok()
     }
 }
 
 /// Upgraded connection.
 pub(crate) struct Frames<S> {
     stream: S,
-    lender: Lender,
+    memory: MemoryBudget,
     buffer: Box<[u8; BUFFER]>,
     /// Bytes of the buffer that are not parsed yet.
-    ahead: std::ops::Range<usize>,
+    unparsed: std::ops::Range<usize>,
     frame: Option<Frame>,
-    message: Option<Gathering>,
+    message: Option<PartialMessage>,
     /// Payload of a control frame, which may arrive within a message.
     control: Vec<u8>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
-    pub fn new(stream: S, lender: Lender) -> Self {
+    pub fn new(stream: S, memory: MemoryBudget) -> Self {
         let buffer = Box::new([0; BUFFER]);
-        Self { stream, lender, buffer, ahead: 0..0, frame: None, message: None, control: Vec::new() }
+        Self { stream, memory, buffer, unparsed: 0..0, frame: None, message: None, control: Vec::new() }
     }
 
     /// Reads the next message; `None` if the client closed the connection. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Incoming>, Fault> {
         loop {
             let more = match self.frame {
-                None => match self.head()? {
+                None => match self.parse_head()? {
                     Some(frame) => {
-                        self.begin(frame)?;
+                        self.begin_frame(frame)?;
                         true
                     }
                     None => self.read_ahead().await?,
                 },
-                Some(frame) if frame.left == 0 => match self.end(frame)? {
+                Some(frame) if frame.left == 0 => match self.end_frame(frame)? {
                     Some(incoming) => return Ok(Some(incoming)),
                     None => true,
                 },
-                Some(frame) => self.take(frame).await?,
+                Some(frame) => self.read_payload(frame).await?,
             };
             if !more {
                 return Ok(None);
@@ -155,12 +155,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
 
     /// Time for which the client has been sending a message, without the time in which the server did not
     /// read.
-    pub fn sending_for(&self) -> Option<Duration> {
-        self.message.as_ref().map(|message| message.begun.elapsed().saturating_sub(message.unread))
+    pub fn receiving_for(&self) -> Option<Duration> {
+        self.message.as_ref().map(|message| message.started.elapsed().saturating_sub(message.unread))
     }
 
     /// Records that the server did not read since then, because it was waiting for something else.
-    pub fn nobody_read_since(&mut self, since: Instant) {
+    pub fn exclude_unread_since(&mut self, since: Instant) {
         if let Some(message) = &mut self.message {
             message.unread += since.elapsed();
         }
@@ -175,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
             Outgoing::Pong(payload) => self.write(PONG, payload).await,
             Outgoing::Close(None, _) => self.write(CLOSE, &[]).await,
             Outgoing::Close(Some(code), reason) => {
-                let reason = &reason[..reason.floor_char_boundary(MAX_CONTROL - 2)];
+                let reason = &reason[..reason.floor_char_boundary(MAX_CONTROL_BYTES - 2)];
                 self.write(CLOSE, &[&code.to_be_bytes(), reason.as_bytes()].concat()).await
             }
         }
@@ -190,7 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     }
 
     async fn write(&mut self, opcode: u8, payload: &[u8]) -> io::Result<()> {
-        let (head, length) = head_of(opcode, payload.len());
+        let (head, length) = encode_head(opcode, payload.len());
         let mut parts = [IoSlice::new(&head[..length]), IoSlice::new(payload)];
         let mut left = &mut parts[..];
         while !left.is_empty() {
@@ -204,51 +204,51 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
 
     /// Returns false at the end of the stream.
     async fn read_ahead(&mut self) -> io::Result<bool> {
-        if self.ahead.start > 0 {
-            self.buffer.copy_within(self.ahead.clone(), 0);
-            self.ahead = 0..self.ahead.len();
+        if self.unparsed.start > 0 {
+            self.buffer.copy_within(self.unparsed.clone(), 0);
+            self.unparsed = 0..self.unparsed.len();
         }
-        let read = self.stream.read(&mut self.buffer[self.ahead.end..]).await?;
-        self.ahead.end += read;
+        let read = self.stream.read(&mut self.buffer[self.unparsed.end..]).await?;
+        self.unparsed.end += read;
         Ok(read > 0)
     }
 
     /// Parses the head of a frame, once it is complete.
-    fn head(&mut self) -> Result<Option<Frame>, Fault> {
-        let [first, second, rest @ ..] = &self.buffer[self.ahead.clone()] else { return Ok(None) };
-        let length = match second & !MASKED {
+    fn parse_head(&mut self) -> Result<Option<Frame>, Fault> {
+        let [first, second, rest @ ..] = &self.buffer[self.unparsed.clone()] else { return Ok(None) };
+        let length = match second & !MASK_BIT {
             126 => rest.split_first_chunk().map(|(length, rest)| (u16::from_be_bytes(*length).into(), rest)),
             127 => rest.split_first_chunk().map(|(length, rest)| (u64::from_be_bytes(*length), rest)),
             short => Some((short.into(), rest)),
         };
-        if second & MASKED == 0 {
-            return Err(Fault::Protocol("a frame of a client that is not masked"));
+        if second & MASK_BIT == 0 {
+            return Err(Fault::Protocol("unmasked client frame"));
         }
         let Some((length, rest)) = length else { return Ok(None) };
         let Some((mask, rest)) = rest.split_first_chunk() else { return Ok(None) };
-        let left = usize::try_from(length).ok().filter(|length| *length <= self.lender.most.max(MAX_CONTROL));
+        let left = usize::try_from(length).ok().filter(|length| *length <= self.memory.limit.max(MAX_CONTROL_BYTES));
         let frame =
-            Frame { opcode: first & 0xf, last: first & LAST != 0, mask: *mask, read: 0, left: left.ok_or(Fault::TooLarge)? };
+            Frame { opcode: first & 0xf, last: first & FIN != 0, mask: *mask, read: 0, left: left.ok_or(Fault::TooLarge)? };
         if first & 0x70 != 0 {
-            return Err(Fault::Protocol("a frame of an extension that was not agreed on"));
+            return Err(Fault::Protocol("frame of an extension that was not negotiated"));
         }
-        self.ahead.start = self.ahead.end - rest.len();
+        self.unparsed.start = self.unparsed.end - rest.len();
         Ok(Some(frame))
     }
 
-    fn begin(&mut self, frame: Frame) -> Result<(), Fault> {
+    fn begin_frame(&mut self, frame: Frame) -> Result<(), Fault> {
         match (frame.opcode, &mut self.message) {
             (TEXT | BINARY, message @ None) => {
-                let (text, begun, gathered) = (frame.opcode == TEXT, Instant::now(), Ok(Gathered::default()));
-                *message = Some(Gathering { text, begun, unread: Duration::ZERO, size: frame.left, gathered });
+                let (text, started, body) = (frame.opcode == TEXT, Instant::now(), Ok(BodyBuffer::default()));
+                *message = Some(PartialMessage { text, started, unread: Duration::ZERO, size: frame.left, body });
             }
-            (TEXT | BINARY, Some(_)) => return Err(Fault::Protocol("a message in the middle of another")),
+            (TEXT | BINARY, Some(_)) => return Err(Fault::Protocol("new message inside a fragmented message")),
             (CONTINUATION, Some(message)) => message.size += frame.left,
-            (CONTINUATION, None) => return Err(Fault::Protocol("more of a message that did not begin")),
-            (CLOSE | PING | PONG, _) if frame.last && frame.left <= MAX_CONTROL => self.control.clear(),
-            _ => return Err(Fault::Protocol("a frame of no known kind")),
+            (CONTINUATION, None) => return Err(Fault::Protocol("continuation frame without a message")),
+            (CLOSE | PING | PONG, _) if frame.last && frame.left <= MAX_CONTROL_BYTES => self.control.clear(),
+            _ => return Err(Fault::Protocol("unknown frame type")),
         }
-        if self.message.as_ref().is_some_and(|message| message.size > self.lender.most) {
+        if self.message.as_ref().is_some_and(|message| message.size > self.memory.limit) {
             return Err(Fault::TooLarge);
         }
         self.frame = Some(frame);
@@ -256,17 +256,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     }
 
     /// Reads a piece of the frame's payload; returns false at the end of the stream.
-    async fn take(&mut self, frame: Frame) -> Result<bool, Fault> {
-        let Self { stream, lender, buffer, ahead, message, control, .. } = self;
-        let nothing_ahead = ahead.start == ahead.end;
-        let gathered = match message {
-            Some(message) if frame.opcode < CLOSE => message.with_room(&frame, lender),
+    async fn read_payload(&mut self, frame: Frame) -> Result<bool, Fault> {
+        let Self { stream, memory, buffer, unparsed, message, control, .. } = self;
+        let unparsed_is_empty = unparsed.start == unparsed.end;
+        let body = match message {
+            Some(message) if frame.opcode < CLOSE => message.reserve_for(&frame, memory),
             _ => None,
         };
-        let taken = match gathered {
-            Some(gathered) if nothing_ahead && frame.left > BUFFER => {
-                let room = frame.left.min(gathered.room());
-                let bytes = &mut gathered.bytes;
+        let taken = match body {
+            Some(body) if unparsed_is_empty && frame.left > BUFFER => {
+                let room = frame.left.min(body.free());
+                let bytes = &mut body.bytes;
                 let taken = stream.take(room as u64).read_buf(bytes).await?;
                 if taken == 0 {
                     return Ok(false);
@@ -275,17 +275,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
                 unmask(&mut bytes[from..], &frame);
                 taken
             }
-            _ if nothing_ahead => return Ok(self.read_ahead().await?),
-            gathered => {
-                let taken = frame.left.min(ahead.len());
-                let piece = &mut buffer[ahead.start..][..taken];
+            _ if unparsed_is_empty => return Ok(self.read_ahead().await?),
+            body => {
+                let taken = frame.left.min(unparsed.len());
+                let piece = &mut buffer[unparsed.start..][..taken];
                 unmask(piece, &frame);
-                match gathered {
-                    Some(gathered) => gathered.bytes.extend_from_slice(piece),
+                match body {
+                    Some(body) => body.bytes.extend_from_slice(piece),
                     None if frame.opcode >= CLOSE => control.extend_from_slice(piece),
                     None => {}
                 }
-                ahead.start += taken;
+                unparsed.start += taken;
                 taken
             }
         };
@@ -294,7 +294,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     }
 
     /// Ends a frame; returns the message that it completes.
-    fn end(&mut self, frame: Frame) -> Result<Option<Incoming>, Fault> {
+    fn end_frame(&mut self, frame: Frame) -> Result<Option<Incoming>, Fault> {
         self.frame = None;
         let message = match frame.opcode {
             CLOSE => return close_code(&self.control).map(|code| Some(Incoming::Close(code))),
@@ -304,12 +304,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         };
         match message {
             None => Ok(None),
-            Some(Gathering { gathered: Err(error), .. }) => Ok(Some(Incoming::Refused(error))),
-            Some(Gathering { gathered: Ok(gathered), text, .. }) => {
-                if text && std::str::from_utf8(&gathered.bytes).is_err() {
+            Some(PartialMessage { body: Err(error), .. }) => Ok(Some(Incoming::Refused(error))),
+            Some(PartialMessage { body: Ok(body), text, .. }) => {
+                if text && std::str::from_utf8(&body.bytes).is_err() {
                     return Err(Fault::NotText);
                 }
-                Ok(Some(Incoming::Message(gathered)))
+                Ok(Some(Incoming::Message(body)))
             }
         }
     }
@@ -318,21 +318,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
 /// Code in the payload of a close frame (RFC 6455, sections 5.5.1 and 7.4); `None` if it is empty.
 fn close_code(payload: &[u8]) -> Result<Option<u16>, Fault> {
     let Some((code, reason)) = payload.split_first_chunk() else {
-        return if payload.is_empty() { Ok(None) } else { Err(Fault::Protocol("half a close code")) };
+        return if payload.is_empty() { Ok(None) } else { Err(Fault::Protocol("incomplete close code")) };
     };
     if std::str::from_utf8(reason).is_err() {
         return Err(Fault::NotText);
     }
     match u16::from_be_bytes(*code) {
         code @ (1000..=1003 | 1007..=1014 | 3000..=4999) => Ok(Some(code)),
-        _ => Err(Fault::Protocol("a close code that is not for use")),
+        _ => Err(Fault::Protocol("invalid close code")),
     }
 }
 
 /// Head of an unmasked, unfragmented message: a buffer of ten bytes and the length used.
-fn head_of(opcode: u8, length: usize) -> ([u8; 10], usize) {
+fn encode_head(opcode: u8, length: usize) -> ([u8; 10], usize) {
     let mut head = [0; 10];
-    head[0] = LAST | opcode;
+    head[0] = FIN | opcode;
     match length {
         0..126 => {
             head[1] = length as u8;
@@ -357,9 +357,9 @@ fn unmask(bytes: &mut [u8], frame: &Frame) {
     mask.rotate_left(frame.read % 4);
     let [a, b, c, d] = mask;
     // Chunks have the width of a SIMD register.
-    let wide = [a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d];
-    for bytes in bytes.chunks_mut(wide.len()) {
-        for (byte, mask) in bytes.iter_mut().zip(wide) {
+    let wide_mask = [a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d];
+    for bytes in bytes.chunks_mut(wide_mask.len()) {
+        for (byte, mask) in bytes.iter_mut().zip(wide_mask) {
             *byte ^= mask;
         }
     }

@@ -14,39 +14,39 @@ use sha1::{Digest, Sha1};
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Upgraded connection.
-pub(crate) type Upgradable = TokioIo<Upgraded>;
+pub(crate) type UpgradedStream = TokioIo<Upgraded>;
 
 /// Request to upgrade to a WebSocket.
 pub(crate) struct Upgrade {
-    when: OnUpgrade,
+    on_upgrade: OnUpgrade,
     key: HeaderValue,
 }
 
 impl Upgrade {
     /// `None` if the request is not a valid upgrade request.
-    pub fn asked_by(request: &mut Request) -> Option<Self> {
+    pub fn from_request(request: &mut Request) -> Option<Self> {
         let headers = request.headers();
         if request.version() != Version::HTTP_11
             || request.method() != Method::GET
-            || !has(headers, header::CONNECTION, "upgrade")
-            || !has(headers, header::UPGRADE, "websocket")
-            || !has(headers, header::SEC_WEBSOCKET_VERSION, "13")
+            || !header_contains(headers, header::CONNECTION, "upgrade")
+            || !header_contains(headers, header::UPGRADE, "websocket")
+            || !header_contains(headers, header::SEC_WEBSOCKET_VERSION, "13")
         {
             return None;
         }
         let key = headers.get(header::SEC_WEBSOCKET_KEY)?.clone();
-        Some(Self { when: request.extensions_mut().remove()?, key })
+        Some(Self { on_upgrade: request.extensions_mut().remove()?, key })
     }
 
     /// Accepts the upgrade, and serves the connection once the client has the response.
-    pub fn accept<F>(self, serve: impl FnOnce(Upgradable) -> F + Send + 'static) -> Response
+    pub fn accept<F>(self, serve: impl FnOnce(UpgradedStream) -> F + Send + 'static) -> Response
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Self { when, key } = self;
+        let Self { on_upgrade, key } = self;
         tokio::spawn(async move {
             // An error means that the connection was closed.
-            if let Ok(upgraded) = when.await {
+            if let Ok(upgraded) = on_upgrade.await {
                 serve(TokioIo::new(upgraded)).await;
             }
         });
@@ -61,7 +61,7 @@ impl Upgrade {
 }
 
 /// True if the comma-separated header contains the word.
-fn has(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
+fn header_contains(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
     let lines = headers.get_all(name).into_iter().filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split(',')).any(|listed| listed.trim().eq_ignore_ascii_case(word))
+    lines.flat_map(|line| line.split(',')).any(|listed| listed.trim().eq_ignore_ascii_case(token))
 }

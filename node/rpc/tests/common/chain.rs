@@ -8,7 +8,7 @@ use corniche_api::{
 };
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
-use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, DropOrder, SyncProgress};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, SyncProgress};
 use corniche_state::{ABI_VERSION, Account, Changes, Overlay, SharedTree, State, StateView, Tree};
 use corniche_types::{
     BatchRef, Block, Certificate, CommitIndex, Epoch, FaultModel, Header, Height, Log, OrderedTransaction, OrderingRecord,
@@ -42,7 +42,7 @@ pub const FUNDED: Address = address!("1a642f0e3c3af545e7acbd38b07251b3990914f1")
 
 pub struct TestChain {
     /// Commands received as a development chain.
-    pub told: Mutex<Vec<DevOrder>>,
+    pub told: Mutex<Vec<DevCommand>>,
     blocks: RwLock<Vec<Arc<ChainBlock>>>,
     state: State,
     tree: SharedTree,
@@ -454,11 +454,11 @@ impl Backend for TestChain {
         Some(self.tree.clone())
     }
 
-    fn changed(&self, height: Height) -> Option<Changed> {
-        self.changes.read().unwrap().get(height.0 as usize).map(Changed::from)
+    fn changed_keys(&self, height: Height) -> Option<ChangedKeys> {
+        self.changes.read().unwrap().get(height.0 as usize).map(ChangedKeys::from)
     }
 
-    fn old_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+    fn historical_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
         let whole = (*self.old_states.lock().unwrap())?;
         let mut changes = Changes::default();
         self.changes.read().unwrap()[..=height.0 as usize].iter().for_each(|block| changes.merge(block.clone()));
@@ -712,14 +712,14 @@ impl DevChain for TestChain {
         B256::repeat_byte(9)
     }
 
-    fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>> {
-        let number = match &order {
-            DevOrder::Skip { seconds } => *seconds,
-            DevOrder::Next { timestamp } => *timestamp,
-            DevOrder::Snapshot | DevOrder::Revert { .. } | DevOrder::Drop(DropOrder::One(_)) => 1,
+    fn execute(&self, command: DevCommand) -> BoxFuture<'static, Result<u64, RpcError>> {
+        let number = match &command {
+            DevCommand::IncreaseTime { seconds } => *seconds,
+            DevCommand::SetNextTimestamp { timestamp } => *timestamp,
+            DevCommand::Snapshot | DevCommand::Revert { .. } | DevCommand::DropTransactions(DropTarget::Transaction(_)) => 1,
             _ => 0,
         };
-        self.told.lock().unwrap().push(order);
+        self.told.lock().unwrap().push(command);
         Box::pin(async move { Ok(number) })
     }
 }

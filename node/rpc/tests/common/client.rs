@@ -206,7 +206,7 @@ impl WebSocket {
     }
 
     /// Reads until the server closes the connection; returns code and reason.
-    pub async fn farewell(&mut self) -> Option<(u16, String)> {
+    pub async fn close_reason(&mut self) -> Option<(u16, String)> {
         loop {
             if let Frame::Closed(why) = tokio::time::timeout(DEADLINE, self.frame()).await.expect("the server says something") {
                 return why;

@@ -31,9 +31,9 @@ impl Effort {
 pub fn run_sections(sections: &[Section], usual: usize) {
     let mut effort = Effort { full: true, seeds: 1 };
     let mut chosen = Vec::new();
-    for word in std::env::args().skip(1) {
-        let seeds = word.strip_prefix("seeds=").and_then(|seeds| seeds.parse().ok()).filter(|seeds| *seeds > 0);
-        match (word.as_str(), seeds) {
+    for argument in std::env::args().skip(1) {
+        let seeds = argument.strip_prefix("seeds=").and_then(|seeds| seeds.parse().ok()).filter(|seeds| *seeds > 0);
+        match (argument.as_str(), seeds) {
             ("quick", _) => effort.full = false,
             ("full", _) => effort.full = true,
             (_, Some(seeds)) => effort.seeds = seeds,
@@ -41,7 +41,7 @@ pub fn run_sections(sections: &[Section], usual: usize) {
                 Some(section) => chosen.push(*section),
                 None => {
                     let names: Vec<_> = sections.iter().map(|(name, _)| *name).collect();
-                    eprintln!("{word}? known: quick, full, seeds=N, {}", names.join(", "));
+                    eprintln!("{argument}? known: quick, full, seeds=N, {}", names.join(", "));
                     std::process::exit(2);
                 }
             },

@@ -300,17 +300,17 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_fails_leaves_no_hangover() {
+    fn failed_leader_leaves_no_hangover() {
         no_hangover("leader-failure-1s");
     }
 
     #[test]
-    fn two_leaders_that_fail_in_a_row_leave_no_hangover() {
+    fn two_failed_leaders_leave_no_hangover() {
         no_hangover("two-leaders-fail");
     }
 
     #[test]
-    fn a_partition_leaves_no_hangover() {
+    fn partition_leaves_no_hangover() {
         no_hangover("partition");
     }
 }

@@ -73,7 +73,7 @@ fn adversary(mut setting: Setting, adversary: Adversary) -> Setting {
 
 fn slow_link(setting: Setting) -> Setting {
     let until_us = setting.0.duration_us;
-    setting.fault(Fault::Delay { at_us: 0, until_us, links: Links::Of(vec![SLOW]), extra_us: SLOW_US })
+    setting.fault(Fault::Delay { at_us: 0, until_us, links: Links::AttachedTo(vec![SLOW]), extra_us: SLOW_US })
 }
 
 fn split(mut setting: Setting) -> Setting {

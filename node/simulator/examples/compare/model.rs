@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transaction_alone_takes_as_long_as_the_paper_says() {
+    fn single_transaction_latency_matches_paper() {
         let alone = MODES.map(|mode| mode.alone(4));
         for (mode, found) in MODES.into_iter().zip(alone) {
             println!("{}: {found:.1} ms, {:.1} expected", mode.name, mode.written_ms);
@@ -157,7 +157,7 @@ mod tests {
     /// §5.2 of the specification: to the leader, and back to the origin. A leader's own transaction skips the way to
     /// the leader, and is committed one delay before all other validators learn of it.
     #[test]
-    fn message_delays_are_those_of_the_table() {
+    fn message_delays_match_table() {
         let delays = [[4, 2], [6, 4], [6, 4], [8, 6], [3, 2], [4, 3]];
         for (mode, [others, own]) in MODES.into_iter().zip(delays) {
             let expected_ms = f64::from(3 * others + own) / 4.0 * 50.0;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_does_not_grow_with_the_committee() {
+    fn latency_is_independent_of_committee_size() {
         let effort = Effort { full: false, seeds: 1 };
         let found = E4_NODES.map(|nodes| MODES[0].loaded(&effort, nodes, E4_RATE, Setting::frictionless));
         println!("E4: {found:.1?} ms of n = {E4_NODES:?}");

@@ -36,8 +36,8 @@ impl Plot<'_> {
         );
         self.shade(&mut svg);
         self.axes(&mut svg);
-        for (place, curve) in self.curves.iter().enumerate() {
-            self.curve(&mut svg, place, curve);
+        for (index, curve) in self.curves.iter().enumerate() {
+            self.curve(&mut svg, index, curve);
         }
         text(&mut svg, LEFT, 24.0, "start", "font-size=\"16\" font-weight=\"bold\"", self.title);
         svg.push_str("</svg>\n");
@@ -96,7 +96,7 @@ impl Plot<'_> {
         text(svg, (LEFT + right) / 2.0, HEIGHT - 12.0, "middle", "", "submitted at, seconds");
     }
 
-    fn curve(&self, svg: &mut String, place: usize, curve: &Curve) {
+    fn curve(&self, svg: &mut String, index: usize, curve: &Curve) {
         let (from, to) = self.window;
         let shown = curve.points.iter().filter(|(at, _)| (from..=to).contains(at));
         let points = shown.map(|(at, ms)| format!("{:.1},{:.1}", self.x(*at), self.y(*ms))).collect::<Vec<_>>().join(" ");
@@ -107,13 +107,13 @@ impl Plot<'_> {
                 "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"/>"
             ),
         );
-        let x = LEFT + 150.0 * place as f64;
+        let x = LEFT + 150.0 * index as f64;
         line(
             svg,
             &format!("<line x1=\"{x}\" y1=\"45\" x2=\"{}\" y2=\"45\" stroke=\"{colour}\" stroke-width=\"3\"/>", x + 26.0),
         );
         text(svg, x + 33.0, 50.0, "start", "", curve.name);
-        if place + 1 == self.curves.len() {
+        if index + 1 == self.curves.len() {
             text(
                 svg,
                 x + 150.0,
@@ -131,7 +131,7 @@ fn line(svg: &mut String, element: &str) {
     let _ = writeln!(svg, "{element}");
 }
 
-fn text(svg: &mut String, x: f64, y: f64, anchor: &str, style: &str, words: &str) {
-    let words = words.replace('&', "&amp;").replace('<', "&lt;");
-    line(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {style}>{words}</text>"));
+fn text(svg: &mut String, x: f64, y: f64, anchor: &str, style: &str, text: &str) {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    line(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {style}>{text}</text>"));
 }

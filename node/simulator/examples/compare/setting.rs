@@ -20,7 +20,7 @@ pub const BOTH: [Engine; 2] = [Engine::MahiMahi, Engine::Autobahn];
 
 impl Engine {
     /// Name in a scenario.
-    pub fn word(self) -> &'static str {
+    pub fn id(self) -> &'static str {
         match self {
             Self::MahiMahi => "mahi-mahi",
             Self::Autobahn => "autobahn",
@@ -53,7 +53,7 @@ impl Setting {
 
     /// Links of 50 ms; nothing else takes time. Mahi-Mahi's rounds follow as soon as the messages arrive.
     pub fn lock_step(engine: Engine, nodes: usize) -> Self {
-        let head = format!("engine = \"{}\"\nnodes = {nodes}\nduration = \"60s\"\n", engine.word());
+        let head = format!("engine = \"{}\"\nnodes = {nodes}\nduration = \"60s\"\n", engine.id());
         let setting = Self::of(&format!("{head}{LOCK_STEP}[load]\nrate = 200\n"), engine, nodes);
         match engine {
             // All messages of a round arrive at one instant: no validator proposes before the last of them.
@@ -64,13 +64,13 @@ impl Setting {
 
     /// One site with links of 2 ms, and the default costs of processors and disks.
     pub fn local(engine: Engine, nodes: usize) -> Self {
-        let head = format!("engine = \"{}\"\nnodes = {nodes}\nduration = \"60s\"\n", engine.word());
+        let head = format!("engine = \"{}\"\nnodes = {nodes}\nduration = \"60s\"\n", engine.id());
         Self::of(&format!("{head}[network]\ndelay_ms = 2\njitter = 0.2\n[load]\nrate = 200\n"), engine, nodes)
     }
 
     fn of(text: &str, engine: Engine, nodes: usize) -> Self {
         let mut scenario = parse(text).expect("the scenario is part of the repository");
-        scenario.engine = engine.word().to_owned();
+        scenario.engine = engine.id().to_owned();
         scenario.nodes = nodes;
         scenario.faults.clear();
         Self(scenario)
@@ -122,7 +122,7 @@ pub fn mean_ms(reports: &[Report]) -> f64 {
 /// messages take time.
 pub fn alone(setting: &Setting, nodes: usize) -> f64 {
     let mut setting = setting.clone();
-    if setting.0.engine == Engine::Autobahn.word() {
+    if setting.0.engine == Engine::Autobahn.id() {
         // No waiting for further news either.
         setting = setting.parameter("coverage", 1).parameter("availability_wait_ms", 0);
     }

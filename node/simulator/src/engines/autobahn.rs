@@ -1,15 +1,14 @@
 //! Autobahn in the simulator.
 
-use super::{Builder, Charge, Held, Name, Named, Start, Tune};
+use super::{Builder, Charge, EngineNetwork, MeasuredEngine, Name, Start, Tune};
 use crate::{
     crypto::{Modelled, ModelledShares},
     genesis::Secrets,
     scenario::{Behaviour, Cost},
 };
 use corniche_autobahn::{
-    Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
+    Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer, crypto,
     message::{Context, Message},
-    real,
     verify::Checked,
 };
 use corniche_engine::{Committee, Verified, Verifier, VertexId};
@@ -17,7 +16,7 @@ use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
 use std::sync::Arc;
 
 pub const NAME: Name = Name {
-    word: "autobahn",
+    id: "autobahn",
     check: |parameters| Config::from_parameters(parameters).map(drop),
     make: |genesis, secrets, tune| Ok(Box::new(Network::new(genesis, secrets, tune)?)),
 };
@@ -40,9 +39,9 @@ impl Network {
             Secrets::Real { .. } => {
                 let made_here = "invariant: the genesis was made here";
                 if config.bls {
-                    Arc::new(real::Sums::new(&committee).expect(made_here))
+                    Arc::new(crypto::BlsCertificates::new(&committee).expect(made_here))
                 } else {
-                    Arc::new(real::Lists::new(&committee).expect(made_here))
+                    Arc::new(crypto::Ed25519Certificates::new(&committee).expect(made_here))
                 }
             }
         };
@@ -55,7 +54,7 @@ impl Network {
             Secrets::Real { validators } => {
                 let keys = &validators[me.as_usize()];
                 let bls = self.config.bls.then(|| keys.bls.clone());
-                let signer = real::ValidatorKeys::new(&self.committee, keys.consensus.clone(), bls);
+                let signer = crypto::ValidatorKeys::new(&self.committee, keys.consensus.clone(), bls);
                 Arc::new(signer.expect("invariant: the genesis was made from these keys"))
             }
         }
@@ -66,9 +65,9 @@ fn modelled(config: &Config, committee: &Committee, me: ValidatorIndex) -> Model
     ModelledShares { keys: Modelled::new(committee, me), bls: config.bls }
 }
 
-impl Named for Network {
-    fn most_held(&self) -> usize {
-        self.config.most_held(self.committee.size())
+impl EngineNetwork for Network {
+    fn max_held(&self) -> usize {
+        self.config.max_footprint(self.committee.size())
     }
 
     fn peek(&self, message: &Verified) -> Option<VertexId> {
@@ -105,7 +104,7 @@ impl Named for Network {
     }
 }
 
-impl Held for Autobahn {
+impl MeasuredEngine for Autobahn {
     fn footprint(&self) -> usize {
         Autobahn::footprint(self).into_iter().sum()
     }

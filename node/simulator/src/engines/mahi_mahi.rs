@@ -1,6 +1,6 @@
 //! Mahi-Mahi in the simulator.
 
-use super::{Builder, Charge, Held, Name, Named, Start, Tune};
+use super::{Builder, Charge, EngineNetwork, MeasuredEngine, Name, Start, Tune};
 use crate::{
     crypto::{Metered, Modelled},
     genesis::Secrets,
@@ -9,16 +9,15 @@ use crate::{
 use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Verified, Verifier, VertexId};
 use corniche_mahi_mahi::{
-    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
+    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer, crypto,
     message::{Context, Message, Round},
-    real,
     verify::Checked,
 };
 use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
 use std::sync::Arc;
 
 pub const NAME: Name = Name {
-    word: "mahi-mahi",
+    id: "mahi-mahi",
     check: |parameters| Config::from_parameters(parameters).map(drop),
     make: |genesis, secrets, tune| Ok(Box::new(Network::new(genesis, secrets, tune)?)),
 };
@@ -43,9 +42,9 @@ impl Network {
                 (Arc::new(keys), Arc::new(keys))
             }
             Secrets::Real { .. } => {
-                let keys = real::CommitteeSignatures::new(&committee).expect("invariant: the genesis was made here");
+                let keys = crypto::CommitteeSignatures::new(&committee).expect("invariant: the genesis was made here");
                 let coin = CoinPublicKeys::from_genesis(genesis).expect("invariant: the genesis was made here");
-                (Arc::new(keys), Arc::new(real::ThresholdCoin::new(&committee, coin)))
+                (Arc::new(keys), Arc::new(crypto::ThresholdCoin::new(&committee, coin)))
             }
         };
         Ok(Self { config, committee, signatures, coin })
@@ -56,16 +55,16 @@ impl Network {
             Secrets::Modelled => Arc::new(Modelled::new(&self.committee, me)),
             Secrets::Real { validators } => {
                 let keys = &validators[me.as_usize()];
-                let signer = real::ValidatorKeys::new(&self.committee, keys.consensus.clone(), keys.coin.clone());
+                let signer = crypto::ValidatorKeys::new(&self.committee, keys.consensus.clone(), keys.coin.clone());
                 Arc::new(signer.expect("invariant: the genesis was made from these keys"))
             }
         }
     }
 }
 
-impl Named for Network {
-    fn most_held(&self) -> usize {
-        self.config.most_held(self.committee.size())
+impl EngineNetwork for Network {
+    fn max_held(&self) -> usize {
+        self.config.max_footprint(self.committee.size())
     }
 
     fn peek(&self, message: &Verified) -> Option<VertexId> {
@@ -107,7 +106,7 @@ impl Named for Network {
     }
 }
 
-impl Held for MahiMahi {
+impl MeasuredEngine for MahiMahi {
     fn footprint(&self) -> usize {
         MahiMahi::footprint(self).into_iter().sum()
     }

@@ -1,7 +1,7 @@
 //! The engines by name, and the simulator's observation of them.
 //!
 //! An engine is built as in a node, with two additions: its cryptography charges its cost to the node's [`Meter`], and
-//! [`Watched`] records its proposals and commits. Neither changes the engine's behaviour.
+//! [`ObservedEngine`] records its proposals and commits. Neither changes the engine's behaviour.
 
 mod autobahn;
 mod mahi_mahi;
@@ -36,21 +36,21 @@ pub enum Tune {
 #[derive(Clone, Copy)]
 pub struct Name {
     /// Name in a scenario.
-    pub word: &'static str,
+    pub id: &'static str,
     /// Rejects invalid parameters.
     pub check: fn(&BTreeMap<String, u64>) -> Result<(), String>,
     make: Make,
 }
 
-type Make = fn(&Genesis, &Secrets, Option<Tune>) -> Result<Box<dyn Named>, String>;
+type Make = fn(&Genesis, &Secrets, Option<Tune>) -> Result<Box<dyn EngineNetwork>, String>;
 
 /// Engines available in scenarios.
 pub const NAMES: &[Name] = &[mahi_mahi::NAME, autobahn::NAME];
 
 /// The engine of one network, with the keys of its validators.
-trait Named {
+trait EngineNetwork {
     /// Upper bound of the items that a correct engine holds, and of the records in its safety log.
-    fn most_held(&self) -> usize;
+    fn max_held(&self) -> usize;
     /// Returns the proposal in a message.
     fn peek(&self, message: &Verified) -> Option<VertexId>;
     /// Creates a verifier that charges its checks.
@@ -77,16 +77,16 @@ struct Start {
     now: TimestampMs,
 }
 
-type Builder = Box<dyn Fn(Start) -> Box<dyn Held> + Send>;
+type Builder = Box<dyn Fn(Start) -> Box<dyn MeasuredEngine> + Send>;
 
 /// An engine that reports its memory use.
-trait Held: Engine {
+trait MeasuredEngine: Engine {
     fn footprint(&self) -> usize;
 }
 
 /// The engine of one network.
 pub struct Engines {
-    engine: Box<dyn Named>,
+    engine: Box<dyn EngineNetwork>,
     cost: Cost,
 }
 
@@ -94,17 +94,17 @@ impl Engines {
     /// Creates the engine that the genesis names, with the changes of an experiment. The error is for the author of the
     /// scenario.
     pub fn new(genesis: &Genesis, secrets: &Secrets, cost: Cost, tune: Option<Tune>) -> Result<Self, String> {
-        let word = genesis.engine.name.as_str();
-        let name = NAMES.iter().find(|name| name.word == word).ok_or_else(|| {
-            let words: Vec<_> = NAMES.iter().map(|name| name.word).collect();
-            format!("no engine named {word}; there are {}", words.join(", "))
+        let id = genesis.engine.name.as_str();
+        let name = NAMES.iter().find(|name| name.id == id).ok_or_else(|| {
+            let ids: Vec<_> = NAMES.iter().map(|name| name.id).collect();
+            format!("no engine named {id}; there are {}", ids.join(", "))
         })?;
         Ok(Self { engine: (name.make)(genesis, secrets, tune)?, cost })
     }
 
     /// Upper bound of the items that a correct engine holds, and of the records in its safety log.
-    pub fn most_held(&self) -> usize {
-        self.engine.most_held()
+    pub fn max_held(&self) -> usize {
+        self.engine.max_held()
     }
 
     /// Returns the proposal in a message.
@@ -131,15 +131,16 @@ impl Engines {
         secrets: &Secrets,
         random: Random,
         meter: &Meter,
-        sightings: &Sightings,
+        engine_events: &EngineEvents,
         behaviour: Option<Behaviour>,
     ) -> EngineFactory {
         let build = self.engine.builder(me, secrets, Charge { cost: self.cost, meter: meter.clone() }, behaviour);
-        let (random, sightings) = (Mutex::new(random), sightings.clone());
+        let (random, engine_events) = (Mutex::new(random), engine_events.clone());
         Box::new(move |records, resume: Resume, now: TimestampMs| {
             let seed = random.lock().unwrap_or_else(PoisonError::into_inner).draw();
             let engine = build(Start { seed, records, resume, now });
-            Box::new(Watched { engine, inputs: 0, batch: Bytes::new(), sightings: sightings.clone() }) as Box<dyn Engine>
+            Box::new(ObservedEngine { engine, inputs: 0, batch: Bytes::new(), engine_events: engine_events.clone() })
+                as Box<dyn Engine>
         })
     }
 }
@@ -163,24 +164,24 @@ impl Checker {
 
 /// Events of one node's engine since they were last taken.
 #[derive(Clone, Default)]
-pub struct Sightings {
-    log: Arc<Mutex<Vec<Sighting>>>,
+pub struct EngineEvents {
+    log: Arc<Mutex<Vec<EngineEvent>>>,
     footprint: Arc<AtomicUsize>,
 }
 
 /// Number of inputs between two readings of an engine's memory use.
-const INPUTS_BETWEEN_LOOKS: u32 = 1_024;
+const INPUTS_BETWEEN_READINGS: u32 = 1_024;
 
 /// Something an engine did.
 #[derive(Debug)]
-pub enum Sighting {
+pub enum EngineEvent {
     /// It proposed this non-empty batch.
     Proposed(Bytes),
     Ordered(Ordered),
 }
 
-impl Sightings {
-    pub fn take(&self) -> Vec<Sighting> {
+impl EngineEvents {
+    pub fn take(&self) -> Vec<EngineEvent> {
         std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -189,25 +190,25 @@ impl Sightings {
         self.footprint.load(Ordering::Relaxed)
     }
 
-    fn add(&self, sighting: Sighting) {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).push(sighting);
+    fn add(&self, event: EngineEvent) {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }
 
 /// An engine that is observed.
-struct Watched {
-    engine: Box<dyn Held>,
+struct ObservedEngine {
+    engine: Box<dyn MeasuredEngine>,
     inputs: u32,
     /// The last batch that it received.
     batch: Bytes,
-    sightings: Sightings,
+    engine_events: EngineEvents,
 }
 
-impl Engine for Watched {
+impl Engine for ObservedEngine {
     fn handle(&mut self, now: TimestampMs, input: Input) {
         self.inputs = self.inputs.wrapping_add(1);
-        if self.inputs.is_multiple_of(INPUTS_BETWEEN_LOOKS) {
-            self.sightings.footprint.store(self.engine.footprint(), Ordering::Relaxed);
+        if self.inputs.is_multiple_of(INPUTS_BETWEEN_READINGS) {
+            self.engine_events.footprint.store(self.engine.footprint(), Ordering::Relaxed);
         }
         if let Input::Batch(batch) = &input {
             self.batch = batch.bytes.clone();
@@ -219,9 +220,9 @@ impl Engine for Watched {
         let output = self.engine.poll();
         match &output {
             Some(Output::Trace(TraceEvent::Proposed(vertex))) if vertex.batch_bytes > 0 => {
-                self.sightings.add(Sighting::Proposed(std::mem::take(&mut self.batch)));
+                self.engine_events.add(EngineEvent::Proposed(std::mem::take(&mut self.batch)));
             }
-            Some(Output::Deliver(ordered)) => self.sightings.add(Sighting::Ordered(ordered.clone())),
+            Some(Output::Deliver(ordered)) => self.engine_events.add(EngineEvent::Ordered(ordered.clone())),
             _ => {}
         }
         output

@@ -75,7 +75,7 @@ struct Reader<'t> {
 impl<'t> Reader<'t> {
     fn new(item: Field<'t>, size: usize, end_us: u64) -> Result<Self, ScenarioError> {
         let table = item.table("[[fault]]")?;
-        let kind = table.need("kind", "what goes wrong, such as \"crash\"")?.choice(KINDS)?;
+        let kind = table.need("kind", "the kind of fault, such as \"crash\"")?.choice(KINDS)?;
         let (place, known) = kind.table();
         Ok(Self { kind, table: item.table(place)?.only(known)?, size, end_us })
     }
@@ -87,12 +87,12 @@ impl<'t> Reader<'t> {
             Kind::DiskLoss => Fault::DiskLoss { at_us, nodes: self.nodes()?, restart_at_us: self.later("restart_at", at_us)? },
             Kind::Partition => Fault::Partition { at_us, until_us: self.until(at_us)?, groups: self.groups()? },
             Kind::Delay => {
-                let extra = self.table.need("extra_ms", "how much longer the messages take")?;
+                let extra = self.table.need("extra_ms", "the additional delay of messages")?;
                 let (until_us, links) = (self.until(at_us)?, self.links()?);
                 Fault::Delay { at_us, until_us, links, extra_us: extra.milliseconds()? }
             }
             Kind::Loss => {
-                let fraction = self.table.need("fraction", "how many of the messages are lost, from 0 to 1")?;
+                let fraction = self.table.need("fraction", "the fraction of messages lost, from 0 to 1")?;
                 let (until_us, links) = (self.until(at_us)?, self.links()?);
                 Fault::Loss { at_us, until_us, links, fraction_ppm: fraction.fraction()? }
             }
@@ -102,17 +102,17 @@ impl<'t> Reader<'t> {
                 Fault::Slow { at_us, until_us: self.until(at_us)?, nodes: self.nodes()?, execute_us, write_us }
             }
             Kind::Byzantine => {
-                let behaviour = self.table.need("behaviour", "what the nodes do, such as \"equivocator\"")?;
+                let behaviour = self.table.need("behaviour", "the behaviour of the nodes, such as \"equivocator\"")?;
                 Fault::Byzantine { at_us, nodes: self.nodes()?, behaviour: behaviour.choice(BEHAVIOURS)? }
             }
         })
     }
 
     fn at(&self) -> Result<u64, ScenarioError> {
-        let at = self.table.need("at", "when it happens, such as \"10s\"")?;
+        let at = self.table.need("at", "the time of the fault, such as \"10s\"")?;
         match at.time()? {
             late if late >= self.end_us => {
-                Err(at.refuse("at is not before the end of the run; take less, or a longer duration"))
+                Err(at.refuse("at: expected a time before the end of the run; use an earlier time or a longer duration"))
             }
             at_us => Ok(at_us),
         }
@@ -122,9 +122,9 @@ impl<'t> Reader<'t> {
     fn later(&self, key: &'t str, at_us: u64) -> Result<Option<u64>, ScenarioError> {
         let Some(field) = self.table.get(key) else { return Ok(None) };
         match field.time()? {
-            early if early <= at_us => Err(field.refuse(format_args!("{key} is not after at; take a later time"))),
+            early if early <= at_us => Err(field.refuse(format_args!("{key}: expected a time after at; use a later time"))),
             late if late > self.end_us => {
-                Err(field.refuse(format_args!("{key} is after the end of the run; leave it out, or take a longer duration")))
+                Err(field.refuse(format_args!("{key}: expected a time within the run; omit it, or use a longer duration")))
             }
             time => Ok(Some(time)),
         }
@@ -135,36 +135,39 @@ impl<'t> Reader<'t> {
     }
 
     fn nodes(&self) -> Result<Vec<usize>, ScenarioError> {
-        self.table.need("nodes", "which nodes, such as [0, 3]")?.nodes(self.size)
+        self.table.need("nodes", "the affected nodes, such as [0, 3]")?.nodes(self.size)
     }
 
     fn links(&self) -> Result<Links, ScenarioError> {
         let [nodes, from, to] = ["nodes", "from", "to"].map(|key| self.table.get(key));
         let read = |field: Field<'_>| field.nodes(self.size);
         match (nodes, from, to) {
-            (None, None, None) => Ok(Links::Of((0..self.size).collect())),
-            (Some(nodes), None, None) => Ok(Links::Of(read(nodes)?)),
+            (None, None, None) => Ok(Links::AttachedTo((0..self.size).collect())),
+            (Some(nodes), None, None) => Ok(Links::AttachedTo(read(nodes)?)),
             (None, Some(from), Some(to)) => Ok(Links::Between { from: read(from)?, to: read(to)? }),
-            (None, Some(alone), None) => Err(alone.refuse("from needs to: the nodes at the other end")),
-            (None, None, Some(alone)) => Err(alone.refuse("to needs from: the nodes at the other end")),
-            (Some(nodes), _, _) => Err(nodes.refuse("nodes stands for all their links; take it, or from and to")),
+            (None, Some(alone), None) => Err(alone.refuse("from: expected to as well; add the nodes at the other end")),
+            (None, None, Some(alone)) => Err(alone.refuse("to: expected from as well; add the nodes at the other end")),
+            (Some(nodes), _, _) => Err(nodes.refuse("nodes: expected either nodes, or from and to; remove one")),
         }
     }
 
     fn groups(&self) -> Result<Vec<Vec<usize>>, ScenarioError> {
         let want = "a list of lists of nodes, such as [[0, 1], [2, 3]]";
-        let field = self.table.need("groups", "who still reaches whom, such as [[0, 1], [2, 3]]")?;
+        let field = self.table.need("groups", "the nodes that stay connected, such as [[0, 1], [2, 3]]")?;
         let mut groups = Vec::new();
         let mut grouped = vec![false; self.size];
         for item in field.list(want)? {
             let group = item.nodes(self.size)?;
             if let Some(node) = group.iter().find(|&&node| std::mem::replace(&mut grouped[node], true)) {
-                return Err(item.refuse(format_args!("node {node} is in two groups; a node is in exactly one")));
+                return Err(item.refuse(format_args!("groups: expected each node once, got node {node} twice")));
             }
             groups.push(group);
         }
         match grouped.iter().position(|&grouped| !grouped) {
-            Some(node) => Err(field.refuse(format_args!("node {node} is in no group; a node alone is a group, [{node}]"))),
+            Some(node) => {
+                Err(field
+                    .refuse(format_args!("groups: expected each node once, node {node} is missing; add the group [{node}]")))
+            }
             None => Ok(groups),
         }
     }
@@ -189,7 +192,7 @@ impl All {
             Fault::Partition { at_us, until_us, .. } => {
                 let window = (*at_us, *until_us);
                 if self.partitions.iter().any(|&other| overlap(other, window)) {
-                    return Err(item.refuse("two partitions at once; end one before the next, or write both as one"));
+                    return Err(item.refuse("two partitions overlap; end one before the next, or combine them"));
                 }
                 self.partitions.push(window);
             }
@@ -208,8 +211,7 @@ impl All {
             let dark = self.dark.entry(*node).or_default();
             if dark.iter().any(|&other| overlap(other, window)) {
                 return Err(item.refuse(format_args!(
-                    "node {node} has no power then: another fault crashes it and restarts it later or never; give that one an \
-                     earlier restart_at"
+                    "node {node} is already crashed at this time; use an earlier restart_at in the earlier fault"
                 )));
             }
             dark.push(window);
@@ -223,7 +225,7 @@ impl All {
                 return Err(both(item, *node));
             }
             if !self.byzantine.insert(*node) {
-                return Err(item.refuse(format_args!("node {node} is Byzantine already; a node has one behaviour")));
+                return Err(item.refuse(format_args!("node {node} is already Byzantine; a node has one behaviour")));
             }
         }
         Ok(())
@@ -235,5 +237,5 @@ fn overlap(one: (u64, u64), other: (u64, u64)) -> bool {
 }
 
 fn both(item: Field<'_>, node: usize) -> ScenarioError {
-    item.refuse(format_args!("node {node} crashes and is Byzantine; take one: a Byzantine node may be \"silent\" from at on"))
+    item.refuse(format_args!("node {node} both crashes and is Byzantine; use one, such as the behaviour \"silent\""))
 }

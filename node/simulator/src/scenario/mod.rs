@@ -69,12 +69,8 @@ impl Scenario {
     /// A remark about input that is accepted but may be a mistake; the checks must detect the consequences.
     pub fn remark(&self) -> Option<String> {
         let (f, byzantine) = (self.faulty(), self.byzantine().len());
-        let remark = || {
-            format!(
-                "{byzantine} of {} validators are Byzantine, and the network is made to bear {f}: expect broken promises",
-                self.nodes
-            )
-        };
+        let remark =
+            || format!("{byzantine} of {} validators are Byzantine, the network tolerates {f}; expect violations", self.nodes);
         (byzantine > f).then(remark)
     }
 }
@@ -233,7 +229,7 @@ pub enum Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Links {
     /// Every link that starts or ends at one of these nodes.
-    Of(Vec<usize>),
+    AttachedTo(Vec<usize>),
     /// Every link from a node of `from` to a node of `to`.
     Between { from: Vec<usize>, to: Vec<usize> },
 }
@@ -242,7 +238,7 @@ impl Links {
     /// Returns true if this set contains the link from `sender` to `receiver`.
     pub fn contain(&self, sender: usize, receiver: usize) -> bool {
         match self {
-            Self::Of(nodes) => nodes.contains(&sender) || nodes.contains(&receiver),
+            Self::AttachedTo(nodes) => nodes.contains(&sender) || nodes.contains(&receiver),
             Self::Between { from, to } => from.contains(&sender) && to.contains(&receiver),
         }
     }

@@ -25,13 +25,13 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     })?;
     let root = Table::root(text, &document).only(schema::ROOT)?;
     let load_table = table(root, "load", "[load]", schema::LOAD)?;
-    let engines: Vec<_> = NAMES.iter().map(|name| (name.word, *name)).collect();
+    let engines: Vec<_> = NAMES.iter().map(|name| (name.id, *name)).collect();
     let engine = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?.choice(&engines)?;
     let nodes = root.need("nodes", "the number of validators")?.integer(1..=MAX_NODES)?;
     let nodes = usize::try_from(nodes).expect("at most a thousand");
     let duration_us = duration(root.need("duration", "the virtual time of the run, such as \"60s\"")?)?;
     Ok(Scenario {
-        engine: engine.word.to_owned(),
+        engine: engine.id.to_owned(),
         engine_config: engine_config(root, engine)?,
         nodes,
         duration_us,
@@ -59,8 +59,8 @@ fn table<'t>(root: Table<'t>, key: &'t str, place: &'static str, known: &[&str])
 
 fn duration(field: Field<'_>) -> Result<u64, ScenarioError> {
     match field.time()? {
-        0 => Err(field.refuse("duration is 0; nothing happens in no time")),
-        MAX_DURATION_US.. => Err(field.refuse("duration is a day or more; take less, \"60s\" shows most things")),
+        0 => Err(field.refuse("duration: expected more than 0, got 0")),
+        MAX_DURATION_US.. => Err(field.refuse("duration: expected less than a day; use a shorter one, such as \"60s\"")),
         duration_us => Ok(duration_us),
     }
 }
@@ -122,13 +122,13 @@ fn distances(given: Table<'_>, default: &Network) -> Result<(Vec<String>, Vec<Ve
     match (given.get("regions"), given.get("rtt_ms"), given.get("delay_ms")) {
         (None, None, None) => Ok(uniform(default.one_way_us[0][0])),
         (None, None, Some(delay)) => Ok(uniform(delay.milliseconds()?)),
-        (_, _, Some(delay)) => Err(delay.refuse("delay_ms is for a network without regions; remove it, or regions and rtt_ms")),
+        (_, _, Some(delay)) => Err(delay.refuse("delay_ms: expected no regions; remove delay_ms, or regions and rtt_ms")),
         (Some(regions), Some(rtt), None) => {
             let regions = names(regions)?;
             Ok((regions.clone(), matrix(rtt, &regions)?))
         }
-        (Some(alone), None, None) => Err(alone.refuse("regions need rtt_ms, a row and a column for each")),
-        (None, Some(alone), None) => Err(alone.refuse("rtt_ms needs regions, the names of its rows and columns")),
+        (Some(alone), None, None) => Err(alone.refuse("regions: expected rtt_ms with a row and a column per region; add it")),
+        (None, Some(alone), None) => Err(alone.refuse("rtt_ms: expected regions, the names of its rows and columns; add them")),
     }
 }
 
@@ -136,13 +136,13 @@ fn names(field: Field<'_>) -> Result<Vec<String>, ScenarioError> {
     let want = "a list of names, such as [\"us-east-2\", \"eu-south-1\"]";
     let mut names: Vec<String> = Vec::new();
     for item in field.list(want)? {
-        let name = item.word("a list of names")?;
+        let name = item.string("a list of names")?;
         if names.iter().any(|known| known == name) {
-            return Err(item.refuse(format_args!("region \"{name}\" is named twice")));
+            return Err(item.refuse(format_args!("regions: expected distinct names, got \"{name}\" twice")));
         }
         names.push(name.to_owned());
     }
-    if names.is_empty() { Err(field.refuse(format_args!("regions is empty; it is {want}"))) } else { Ok(names) }
+    if names.is_empty() { Err(field.refuse(format_args!("regions: expected {want}, got an empty list"))) } else { Ok(names) }
 }
 
 /// Reads one-way delays: half of each round trip.
@@ -150,15 +150,13 @@ fn matrix(field: Field<'_>, regions: &[String]) -> Result<Vec<Vec<u64>>, Scenari
     let size = regions.len();
     let rows = field.list("a list of rows")?;
     if rows.len() != size {
-        return Err(
-            field.refuse(format_args!("rtt_ms has {} rows and there are {size} regions; give one for each", rows.len()))
-        );
+        return Err(field.refuse(format_args!("rtt_ms: expected {size} rows, got {}; add one per region", rows.len())));
     }
     let row = |(row, region): (Field<'_>, &String)| {
         let cells = row.list("a list of rows, each a list of numbers")?;
         if cells.len() != size {
             let found = cells.len();
-            return Err(row.refuse(format_args!("the row of \"{region}\" has {found} numbers and there are {size} regions")));
+            return Err(row.refuse(format_args!("rtt_ms: expected {size} numbers in the row of \"{region}\", got {found}")));
         }
         cells.iter().map(|cell| Ok(cell.milliseconds()? / 2)).collect()
     };
@@ -168,7 +166,7 @@ fn matrix(field: Field<'_>, regions: &[String]) -> Result<Vec<Vec<u64>>, Scenari
 /// Converts megabits per second to bytes per second.
 fn megabits(field: Field<'_>) -> Result<u64, ScenarioError> {
     match field.scaled(125_000, 10_000_000)? {
-        0 => Err(field.refuse("bandwidth_mbps is 0; nothing would ever arrive")),
+        0 => Err(field.refuse("bandwidth_mbps: expected more than 0, got 0")),
         bytes => Ok(bytes),
     }
 }
@@ -208,12 +206,12 @@ fn load(given: Table<'_>, nodes: usize, duration_us: u64) -> Result<Load, Scenar
     let rate = given.need("rate", "transactions per second over all nodes")?;
     let start_us = given.get("start").map_or(Ok(0), |field| field.time())?;
     let stop_us = given.get("stop").map_or(Ok(default.stop_us), |field| match field.time()? {
-        late if late > duration_us => Err(field.refuse("stop is after the end of the run; take at most duration")),
+        late if late > duration_us => Err(field.refuse("stop: expected at most duration; use an earlier time")),
         stop_us => Ok(stop_us),
     })?;
     if start_us >= stop_us {
         let place = given.get("start").or(given.get("stop")).unwrap_or(rate);
-        return Err(place.refuse("the load stops before it starts; start is less than stop"));
+        return Err(place.refuse("load: expected start before stop; use an earlier start or a later stop"));
     }
     let bytes = given.get("tx_bytes").map_or(Ok(u64::from(default.tx_bytes)), |field| field.integer(128..=131_072))?;
     Ok(Load {
@@ -224,7 +222,7 @@ fn load(given: Table<'_>, nodes: usize, duration_us: u64) -> Result<Load, Scenar
         stop_us,
         first_node: given.get("first_node").map_or(Ok(default.first_node), |field| field.node(nodes))?,
         patience_us: given.get("patience").map_or(Ok(default.patience_us), |field| match field.time()? {
-            0 => Err(field.refuse("patience is 0; a client waits for some time")),
+            0 => Err(field.refuse("patience: expected more than 0, got 0")),
             patience_us => Ok(patience_us),
         })?,
     })
@@ -236,10 +234,12 @@ fn contract(load: Table<'_>) -> Result<Option<String>, ScenarioError> {
     let calls = matches!(payload.map(|field| field.choice(PAYLOADS)).transpose()?, Some(Payload::Counter | Payload::Erc20));
     match (load.get("contract"), payload) {
         (None, Some(payload)) if calls => {
-            Err(payload.refuse("this payload calls a contract: name its wasm file with contract, relative to this file"))
+            Err(payload.refuse("payload: expected contract, the path of its wasm file; add it, relative to this file"))
         }
-        (Some(alone), _) if !calls => Err(alone.refuse("contract is for the payloads \"counter\" and \"erc20\"; remove it")),
-        (contract, _) => contract.map(|field| Ok(field.word("the path of a wasm file")?.to_owned())).transpose(),
+        (Some(alone), _) if !calls => {
+            Err(alone.refuse("contract: expected the payload \"counter\" or \"erc20\"; remove contract"))
+        }
+        (contract, _) => contract.map(|field| Ok(field.string("the path of a wasm file")?.to_owned())).transpose(),
     }
 }
 

@@ -98,32 +98,34 @@ impl<'t> Field<'t> {
         ScenarioError::at(self.text, self.value.span().start, message)
     }
 
-    fn unlike(&self, want: impl Display) -> ScenarioError {
+    fn type_error(&self, want: impl Display) -> ScenarioError {
         let found = &self.text[self.value.span()];
         let first = found.lines().next().unwrap_or_default();
-        self.refuse(format_args!("{} is {first}; it is {want}", self.key))
+        self.refuse(format_args!("{}: expected {want}, got {first}", self.key))
     }
 
     pub fn table(&self, place: &'static str) -> Result<Table<'t>, ScenarioError> {
-        let DeValue::Table(entries) = self.value.get_ref() else { return Err(self.unlike(format_args!("a table: {place}"))) };
+        let DeValue::Table(entries) = self.value.get_ref() else {
+            return Err(self.type_error(format_args!("a table: {place}")));
+        };
         Ok(Table { text: self.text, place, offset: self.value.span().start, entries })
     }
 
     pub fn list(&self, want: &str) -> Result<Vec<Field<'t>>, ScenarioError> {
-        let DeValue::Array(items) = self.value.get_ref() else { return Err(self.unlike(want)) };
+        let DeValue::Array(items) = self.value.get_ref() else { return Err(self.type_error(want)) };
         Ok(items.iter().map(|value| Field { value, ..*self }).collect())
     }
 
-    pub fn word(&self, want: &str) -> Result<&'t str, ScenarioError> {
-        self.value.get_ref().as_str().ok_or_else(|| self.unlike(want))
+    pub fn string(&self, want: &str) -> Result<&'t str, ScenarioError> {
+        self.value.get_ref().as_str().ok_or_else(|| self.type_error(want))
     }
 
     /// Reads one of several words.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, ScenarioError> {
-        let words: Vec<_> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-        let want = format!("one of {}", words.join(", "));
-        let word = self.word(&want)?;
-        choices.iter().find(|(name, _)| *name == word).map(|&(_, value)| value).ok_or_else(|| self.unlike(want))
+        let options: Vec<_> = choices.iter().map(|(text, _)| format!("\"{text}\"")).collect();
+        let want = format!("one of {}", options.join(", "));
+        let text = self.string(&want)?;
+        choices.iter().find(|(name, _)| *name == text).map(|&(_, value)| value).ok_or_else(|| self.type_error(want))
     }
 
     pub fn integer(&self, range: RangeInclusive<u64>) -> Result<u64, ScenarioError> {
@@ -135,19 +137,19 @@ impl<'t> Field<'t> {
             (0, u64::MAX) => "a whole number, not negative".to_owned(),
             (low, high) => format!("a whole number from {low} to {high}"),
         };
-        read.filter(|number| range.contains(number)).ok_or_else(|| self.unlike(want()))
+        read.filter(|number| range.contains(number)).ok_or_else(|| self.type_error(want()))
     }
 
-    /// Reads a number from 0 to `most`, and returns it in parts of 1/`unit`, rounded to the nearest integer.
-    pub fn scaled(&self, unit: u32, most: u32) -> Result<u64, ScenarioError> {
+    /// Reads a number from 0 to `max`, and returns it in parts of 1/`unit`, rounded to the nearest integer.
+    pub fn scaled(&self, unit: u32, max: u32) -> Result<u64, ScenarioError> {
         let number = match self.value.get_ref() {
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|whole| whole as f64),
             DeValue::Float(number) => number.as_str().parse().ok(),
             _ => None,
         };
-        let number = number.filter(|number| (0.0..=f64::from(most)).contains(number));
-        let number = number.ok_or_else(|| self.unlike(format_args!("a number from 0 to {most}")))?;
-        round(number, unit).ok_or_else(|| self.unlike(format_args!("0 or at least 1/{unit}")))
+        let number = number.filter(|number| (0.0..=f64::from(max)).contains(number));
+        let number = number.ok_or_else(|| self.type_error(format_args!("a number from 0 to {max}")))?;
+        round(number, unit).ok_or_else(|| self.type_error(format_args!("0 or at least 1/{unit}")))
     }
 
     /// Reads a fraction of one, in millionths.
@@ -164,21 +166,21 @@ impl<'t> Field<'t> {
     /// Reads a time with its unit, in µs.
     pub fn time(&self) -> Result<u64, ScenarioError> {
         let want = "a time with its unit, such as \"60s\", \"500ms\" or \"2m\"";
-        let word = self.word(want)?;
-        let digits = word.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(word.len());
-        let (number, unit) = word.split_at(digits);
+        let text = self.string(want)?;
+        let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
         let unit = match unit {
             "us" => 1,
             "ms" => 1_000,
             "s" => 1_000_000,
             "m" => 60_000_000,
             "h" => 3_600_000_000,
-            _ => return Err(self.unlike(want)),
+            _ => return Err(self.type_error(want)),
         };
         // A year keeps every sum of times far below an overflow.
         let number = number.parse().ok().filter(|number| number * f64::from(unit) <= 31_536e9);
-        let number = number.ok_or_else(|| self.unlike(want))?;
-        round(number, unit).ok_or_else(|| self.unlike("\"0s\" or at least \"1us\""))
+        let number = number.ok_or_else(|| self.type_error(want))?;
+        round(number, unit).ok_or_else(|| self.type_error("\"0s\" or at least \"1us\""))
     }
 
     /// Reads the index of a validator.
@@ -187,7 +189,7 @@ impl<'t> Field<'t> {
         usize::try_from(read)
             .ok()
             .filter(|&node| node < size)
-            .ok_or_else(|| self.refuse(format_args!("there is no node {read}: this network has nodes 0 to {}", size - 1)))
+            .ok_or_else(|| self.refuse(format_args!("node: expected 0 to {}, got {read}", size - 1)))
     }
 
     /// Reads indices of validators, each at most once, in file order.
@@ -197,11 +199,11 @@ impl<'t> Field<'t> {
         for item in self.list(want)? {
             let node = item.node(size)?;
             if nodes.contains(&node) {
-                return Err(item.refuse(format_args!("node {node} is named twice in {}", self.key)));
+                return Err(item.refuse(format_args!("{}: expected distinct nodes, got node {node} twice", self.key)));
             }
             nodes.push(node);
         }
-        if nodes.is_empty() { Err(self.unlike(want)) } else { Ok(nodes) }
+        if nodes.is_empty() { Err(self.type_error(want)) } else { Ok(nodes) }
     }
 }
 

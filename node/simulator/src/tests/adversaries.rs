@@ -10,7 +10,7 @@ fn under(adversary: &str, nodes: usize, w: u64) -> crate::Scenario {
 }
 
 #[test]
-fn no_adversary_breaks_anything() {
+fn adversaries_break_nothing() {
     for adversary in ["random", "worst", "leaders"] {
         for (nodes, w) in [(4, 4), (7, 5)] {
             passes(&run(&under(adversary, nodes, w), 1));
@@ -34,7 +34,7 @@ fn direct(adversary: &str, nodes: usize, w: u64) -> u64 {
 /// it. Under the random model the rule succeeds at least as often as in the specification's Monte Carlo (§6), which has
 /// no weak links.
 #[test]
-fn adversaries_hurt_as_much_as_they_should_and_no_more() {
+fn adversary_effects_are_bounded() {
     assert_eq!(direct("none", 4, 4), 1_000);
     assert!(direct("random", 4, 4) >= 965 && direct("random", 4, 5) >= 990);
     for (nodes, w, bound) in [(4, 5, 750), (10, 5, 700), (4, 4, 750)] {

@@ -2,7 +2,8 @@
 
 use super::{CALM, run, scenario};
 use crate::{
-    Observer, Probe, Verdict, checks::Checks, engines::Sighting, load::Clients, node::NodeProcess, simulate::Run, simulate_with,
+    Observer, Probe, Verdict, checks::Checks, engines::EngineEvent, load::Clients, node::NodeProcess, simulate::Run,
+    simulate_with,
 };
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Offence, Ordered, Resume};
@@ -22,16 +23,16 @@ fn without_a_quorum_there_is_no_progress() {
 }
 
 #[test]
-fn a_node_that_executes_wrongly_is_found() {
+fn wrong_execution_is_detected() {
     let scenario = scenario(4, CALM);
     let mut run = Run::new(&scenario, 1, None).expect("the scenario needs nothing");
     run.run_until(Micros::from_seconds(3));
-    run.world.with(2, NodeProcess::tamper_with_execution);
+    run.simulation.with(2, NodeProcess::tamper_with_execution);
     run.finish();
     let report = run.report();
     assert_eq!(report.verdict, Verdict::Diverged, "{}", report.text());
     let has = |words: &str| report.violations.iter().any(|violation| violation.contains(words));
-    assert!(has("has another block"), "{:#?}", report.violations);
+    assert!(has("differs from the first one"), "{:#?}", report.violations);
     // The others certified a block that it did not make, and it noticed that itself.
     assert!(has("node 2 halted"), "{:#?}", report.violations);
     assert_eq!(report.lost, 0, "{}", report.text());
@@ -86,13 +87,17 @@ fn watched() -> (Checks, VerifiedTransaction, VerifiedTransaction) {
 }
 
 #[test]
-fn what_a_node_took_and_nobody_committed_is_lost() {
+fn uncommitted_transactions_are_lost() {
     let (mut checks, transaction, other) = watched();
     let (first, second) = (checks.submitted(Micros(1), transaction.clone()), checks.submitted(Micros(1), other));
     checks.offered(Micros(1), first, 0, true);
     checks.offered(Micros(1), second, 3, true);
-    assert_eq!((checks.taken(), checks.lost(), checks.all_committed()), (2, 1, false), "the other one only an enemy took");
-    checks.forgot(0);
+    assert_eq!(
+        (checks.accepted(), checks.lost(), checks.all_committed()),
+        (2, 1, false),
+        "only a Byzantine node accepted the other one"
+    );
+    checks.disk_lost(0);
     assert_eq!(checks.lost(), 0, "a node without its disk knows nothing of it");
     checks.offered(Micros(2), first, 1, true);
     assert_eq!(checks.lost(), 1);
@@ -101,7 +106,7 @@ fn what_a_node_took_and_nobody_committed_is_lost() {
 }
 
 #[test]
-fn what_is_executed_twice_or_was_never_submitted_is_found() {
+fn duplicate_and_unknown_executions_are_detected() {
     let (mut checks, transaction, other) = watched();
     let number = checks.submitted(Micros(1), transaction.clone());
     checks.offered(Micros(1), number, 0, true);
@@ -111,15 +116,15 @@ fn what_is_executed_twice_or_was_never_submitted_is_found() {
     checks.executed(0, Micros(3), &block(2, &[&transaction]));
     assert_eq!((checks.duplicated(), checks.violations().len()), (1, 1));
     checks.executed(0, Micros(4), &block(3, &[&other]));
-    assert!(checks.violations()[1].contains("nobody submitted"), "{:?}", checks.violations());
+    assert!(checks.violations()[1].contains("never submitted"), "{:?}", checks.violations());
     checks.executed(3, Micros(5), &block(9, &[&other]));
-    assert_eq!(checks.violations().len(), 2, "enemies are not judged");
+    assert_eq!(checks.violations().len(), 2, "Byzantine nodes are not checked");
 }
 
 #[test]
-fn another_commit_a_gap_an_innocent_accused_and_too_much_memory_are_found() {
+fn violations_are_detected() {
     let commit = |index: u64, leader: u16| {
-        Sighting::Ordered(Ordered {
+        EngineEvent::Ordered(Ordered {
             index: CommitIndex(index),
             leader: ValidatorIndex(leader),
             time: TimestampMs(0),
@@ -129,12 +134,12 @@ fn another_commit_a_gap_an_innocent_accused_and_too_much_memory_are_found() {
         })
     };
     let (mut checks, ..) = watched();
-    checks.sighted(0, Micros(1), commit(1, 0));
-    checks.sighted(1, Micros(1), commit(1, 0));
-    checks.sighted(3, Micros(1), commit(1, 2));
+    checks.on_engine_event(0, Micros(1), commit(1, 0));
+    checks.on_engine_event(1, Micros(1), commit(1, 0));
+    checks.on_engine_event(3, Micros(1), commit(1, 2));
     assert_eq!(checks.violations().len(), 0);
-    checks.sighted(2, Micros(2), commit(1, 2));
-    checks.sighted(0, Micros(2), commit(3, 0));
+    checks.on_engine_event(2, Micros(2), commit(1, 2));
+    checks.on_engine_event(0, Micros(2), commit(3, 0));
     checks.accused(0, ValidatorIndex(3), Offence::Equivocation);
     checks.accused(0, ValidatorIndex(1), Offence::Equivocation);
     checks.peer_fault(1, 3, "noise");
@@ -142,20 +147,21 @@ fn another_commit_a_gap_an_innocent_accused_and_too_much_memory_are_found() {
     checks.bounded(0, "things", 10, 10);
     checks.bounded(0, "things", 11, 10);
     let found = checks.violations();
-    let words = ["another commit 1", "nobody made the one before", "accuses node 1", "fault with node 2", "keeps 11 things"];
+    let words =
+        ["commit 1 differs", "without its predecessor", "accuses honest node 1", "fault of honest node 2", "has 11 things"];
     assert_eq!(found.len(), words.len(), "{found:#?}");
     assert!(found.iter().zip(words).all(|(violation, words)| violation.contains(words)), "{found:#?}");
 }
 
 #[test]
-fn load_that_nobody_is_there_to_take_is_no_progress() {
+fn unaccepted_load_is_no_progress() {
     let crash = "[[fault]]\nkind = \"crash\"\nat = \"500ms\"\nnodes = [0, 1, 2, 3]\n";
     let report = run(&scenario(4, &format!("{CALM}start = \"1s\"\n{crash}")), 1);
     assert_eq!((report.verdict, report.submitted), (Verdict::NoProgress, 0), "{}", report.text());
 }
 
 #[test]
-fn every_violation_is_counted_and_the_first_are_told() {
+fn violations_are_counted_and_first_reported() {
     let (mut checks, ..) = watched();
     (0..150).for_each(|_| checks.peer_fault(1, 2, "noise"));
     assert_eq!((checks.violation_count(), checks.violations().len()), (150, 100));

@@ -33,7 +33,7 @@ fn lock_step(w: u64, leaders: u64, crashed: u64, seconds: u64) -> Report {
 }
 
 #[test]
-fn lock_step_rounds_take_the_delays_of_the_specification() {
+fn lock_step_delays_match_specification() {
     for (w, leaders, crashed, seconds) in [(4, 2, 0, 10), (5, 1, 0, 10), (4, 3, 3, 20), (5, 2, 3, 20)] {
         within_the_bars(w, leaders, crashed, seconds);
     }
@@ -41,7 +41,7 @@ fn lock_step_rounds_take_the_delays_of_the_specification() {
 
 #[test]
 #[ignore = "minutes; part of make soak"]
-fn lock_step_rounds_take_the_delays_of_the_specification_in_every_case() {
+fn lock_step_delays_match_in_every_case() {
     for (w, leaders) in [4, 5].into_iter().flat_map(|w| [1, 2, 3].map(|leaders| (w, leaders))) {
         within_the_bars(w, leaders, 0, 30);
         within_the_bars(w, leaders, 3, 180);

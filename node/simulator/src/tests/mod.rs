@@ -1,9 +1,9 @@
 //! Short runs of small networks, and tests of the checks.
 
 mod adversaries;
+mod byzantine;
 mod checkers;
 mod delays;
-mod enemies;
 mod slow;
 
 use crate::{Micros, Report, Scenario, Verdict, load, scenario::parse, simulate, simulate::Run};
@@ -34,7 +34,7 @@ fn passes(report: &Report) {
 }
 
 #[test]
-fn a_calm_network_commits_everything() {
+fn calm_network_commits_everything() {
     let report = run(&scenario(4, CALM), 1);
     passes(&report);
     assert_eq!((report.submitted, report.committed), (1_200, 1_200), "{}", report.text());
@@ -42,7 +42,7 @@ fn a_calm_network_commits_everything() {
 }
 
 #[test]
-fn the_same_seed_tells_the_same_and_another_seed_another() {
+fn seed_determines_report() {
     let scenario = scenario(4, CALM);
     let (one, again, other) = (run(&scenario, 1), run(&scenario, 1), run(&scenario, 2));
     assert_eq!(one.json(), again.json());
@@ -52,7 +52,7 @@ fn the_same_seed_tells_the_same_and_another_seed_another() {
 /// No side is a quorum. Clients learn of commits just before the partition when they turn to the other side after their
 /// patience. That is not a commit inside the partition.
 #[test]
-fn nothing_is_committed_in_a_partition_without_a_quorum() {
+fn partition_without_quorum_commits_nothing() {
     for engine in ["autobahn", "mahi-mahi"] {
         for seed in 0..4 {
             let text = format!(
@@ -71,7 +71,7 @@ fn nothing_is_committed_in_a_partition_without_a_quorum() {
 }
 
 #[test]
-fn every_payload_gives_the_same_verdict() {
+fn payloads_give_the_same_verdict() {
     let load = |payload: &str| format!("{CALM}payload = \"{payload}\"\n");
     for payload in ["none", "transfer"] {
         passes(&run(&scenario(4, &load(payload)), 3));
@@ -87,7 +87,7 @@ fn wasm(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_contract_that_cannot_be_deployed_is_refused() {
+fn undeployable_contract_is_refused() {
     let scenario = scenario(4, &format!("{CALM}payload = \"counter\"\ncontract = \"counter.wasm\"\n"));
     for code in [&b""[..], b"words", b"\0asm\x01\0\0\0"] {
         let refusal = simulate(&scenario, 1, Some(code)).unwrap_err();
@@ -96,7 +96,7 @@ fn a_contract_that_cannot_be_deployed_is_refused() {
 }
 
 #[test]
-fn nothing_is_submitted_after_the_load_stopped() {
+fn load_stops_in_time() {
     let load = "duration = \"2s\"\n[network]\ndelay_ms = 20\n[load]\nrate = 10\nstop = \"50ms\"\n";
     let scenario = scenario(4, load);
     for seed in 0..50 {
@@ -106,7 +106,7 @@ fn nothing_is_submitted_after_the_load_stopped() {
 }
 
 #[test]
-fn contracts_run_in_the_real_virtual_machine() {
+fn contracts_run_in_the_vm() {
     for payload in ["counter", "erc20"] {
         let wasm = wasm(payload);
         let load = format!("{CALM}payload = \"{payload}\"\ncontract = \"{payload}.wasm\"\n");
@@ -114,7 +114,7 @@ fn contracts_run_in_the_real_virtual_machine() {
         let mut run = Run::new(&scenario, 3, Some(&wasm)).expect("the scenario needs nothing else");
         run.finish();
         passes(&run.report());
-        let node = run.world.process(0).expect("it is up");
+        let node = run.simulation.process(0).expect("it is up");
         let receipts = node.disk().blocks().iter().flat_map(|block| &block.receipts);
         assert!(
             receipts.clone().count() == 1_200 && receipts.clone().all(|receipt| receipt.success && receipt.logs.len() == 1)
@@ -123,7 +123,7 @@ fn contracts_run_in_the_real_virtual_machine() {
 }
 
 #[test]
-fn a_fault_of_each_kind_passes() {
+fn every_kind_of_fault_passes() {
     let faults = [
         "kind = \"crash\"\nat = \"2s\"\nnodes = [1]\n",
         "kind = \"crash\"\nat = \"1s\"\nnodes = [0]\nrestart_at = \"3s\"\n",

@@ -37,7 +37,7 @@ fn run(engine: &str, faults: &str) {
     });
     let probe = Probe { observer: Some(observer), ..Probe::default() };
     let mut run = Run::with_probe(&scenario, 1, None, probe).expect("the scenario needs nothing");
-    let height = |run: &Run<'_>, node| run.world.process(node).map_or(0, |node| node.disk().height().0);
+    let height = |run: &Run<'_>, node| run.simulation.process(node).map_or(0, |node| node.disk().height().0);
     run.run_until(Micros::from_seconds(74));
     let behind = height(&run, 0) - height(&run, SLOW);
     assert!(behind > FAR, "{engine}: only {behind} blocks behind\n{faults}");
@@ -48,21 +48,21 @@ fn run(engine: &str, faults: &str) {
 }
 
 #[test]
-fn a_slow_processor_catches_up() {
+fn slow_processor_catches_up() {
     for engine in ["mahi-mahi", "autobahn"] {
         run(engine, "execute_ms = 500\n");
     }
 }
 
 #[test]
-fn a_slow_disk_catches_up() {
+fn slow_disk_catches_up() {
     for engine in ["mahi-mahi", "autobahn"] {
         run(engine, "write_ms = 80000\n");
     }
 }
 
 #[test]
-fn a_restart_far_behind_catches_up() {
+fn restart_far_behind_catches_up() {
     let restart = "[[fault]]\nkind = \"crash\"\nat = \"60s\"\nnodes = [3]\nrestart_at = \"61s\"\n";
     for engine in ["mahi-mahi", "autobahn"] {
         for slow in ["execute_ms = 500\n", "write_ms = 80000\n"] {

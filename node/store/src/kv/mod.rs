@@ -1,7 +1,7 @@
 //! Key-value store for data that can be rebuilt.
 //!
 //! Backends are not trusted: they may fail, panic, lose or invent entries. Everything read from them is
-//! checked against the log. [`Guarded`] converts panics to errors, and does not use the backend after a
+//! checked against the log. [`PanicGuard`] converts panics to errors, and does not use the backend after a
 //! panic.
 
 mod redb;
@@ -45,42 +45,42 @@ pub trait Kv: Send + Sync {
 }
 
 /// Opens or creates the backend's files in `directory`.
-pub(crate) fn open(backend: Backend, directory: &Path, cache_bytes: u64) -> Result<Guarded, KvError> {
+pub(crate) fn open(backend: Backend, directory: &Path, cache_bytes: u64) -> Result<PanicGuard, KvError> {
     let open = || -> Result<Box<dyn Kv>, KvError> {
         Ok(match backend {
             Backend::Sled => Box::new(SledKv::open(directory, cache_bytes)?),
             Backend::Redb => Box::new(RedbKv::open(directory, cache_bytes)?),
         })
     };
-    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|panic| Err(panicked(panic))).map(Guarded::new)
+    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|panic| Err(panicked(panic))).map(PanicGuard::new)
 }
 
 /// Wrapper that converts a backend's panics to errors.
-pub(crate) struct Guarded {
+pub(crate) struct PanicGuard {
     /// `None` only while being dropped.
     inner: Option<Box<dyn Kv>>,
     /// True after a panic: the backend's state may be inconsistent.
-    dead: AtomicBool,
+    failed: AtomicBool,
 }
 
-impl Guarded {
+impl PanicGuard {
     pub(crate) fn new(inner: Box<dyn Kv>) -> Self {
-        Self { inner: Some(inner), dead: AtomicBool::new(false) }
+        Self { inner: Some(inner), failed: AtomicBool::new(false) }
     }
 
     fn guard<T>(&self, call: impl FnOnce(&dyn Kv) -> Result<T, KvError>) -> Result<T, KvError> {
-        if self.dead.load(Ordering::Relaxed) {
+        if self.failed.load(Ordering::Relaxed) {
             return Err(KvError("it panicked earlier".into()));
         }
         let inner = self.inner.as_deref().expect("taken only when dropped");
         catch_unwind(AssertUnwindSafe(|| call(inner))).unwrap_or_else(|panic| {
-            self.dead.store(true, Ordering::Relaxed);
+            self.failed.store(true, Ordering::Relaxed);
             Err(panicked(panic))
         })
     }
 }
 
-impl Kv for Guarded {
+impl Kv for PanicGuard {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
         self.guard(|kv| kv.get(key))
     }
@@ -98,7 +98,7 @@ impl Kv for Guarded {
     }
 }
 
-impl Drop for Guarded {
+impl Drop for PanicGuard {
     fn drop(&mut self) {
         let inner = self.inner.take();
         // A panic of the backend while it closes must not stop the node.
@@ -109,9 +109,9 @@ impl Drop for Guarded {
 }
 
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> KvError {
-    let words = panic.downcast_ref::<String>().map(String::as_str);
-    let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words");
-    KvError(format!("the backend panicked: {words}"))
+    let message = panic.downcast_ref::<String>().map(String::as_str);
+    let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    KvError(format!("the backend panicked: {message}"))
 }
 
 impl From<KvError> for String {

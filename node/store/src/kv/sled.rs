@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Timeout for opening. sled closes its files on another thread, some time after it is dropped. Only an
 /// earlier instance in this process can hold them, because the data directory has its own lock. So waiting is
 /// correct, and treating the files as damaged is not.
-const CLOSING: Duration = Duration::from_secs(30);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One sled tree.
 pub struct SledKv {
@@ -18,7 +18,7 @@ impl SledKv {
     pub fn open(directory: &Path, cache_bytes: u64) -> Result<Self, KvError> {
         // No periodic flush: each batch is flushed, and nothing else is written.
         let config = sled::Config::new().path(directory).cache_capacity(cache_bytes).flush_every_ms(None);
-        let deadline = Instant::now() + CLOSING;
+        let deadline = Instant::now() + OPEN_TIMEOUT;
         loop {
             match config.open() {
                 Err(error) if is_locked(&error) && Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
@@ -56,14 +56,14 @@ impl Kv for SledKv {
         }
         self.db.apply_batch(changes)?;
         self.db.flush()?;
-        self.free_what_the_batch_replaced(batch.len())
+        self.free_replaced_pages(batch.len())
     }
 }
 
 impl SledKv {
     /// sled frees only a few replaced pages per operation, and a batch is one operation, however large. With
     /// batches alone, 400,000 entries of 41 bytes used 1.2 GB; with these reads, 63 MB.
-    fn free_what_the_batch_replaced(&self, entries: usize) -> Result<(), KvError> {
+    fn free_replaced_pages(&self, entries: usize) -> Result<(), KvError> {
         for _ in 0..entries {
             self.db.contains_key([])?;
         }

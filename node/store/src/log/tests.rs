@@ -74,7 +74,7 @@ fn size(content: &[u8]) -> usize {
 }
 
 #[test]
-fn a_log_cut_at_any_byte_keeps_its_whole_records() {
+fn truncated_log_keeps_whole_records() {
     for kind in [LogKind::Safety, LogKind::Blocks] {
         let directory = scratch();
         let (written, path) = sample(directory.path(), kind);
@@ -97,7 +97,7 @@ fn a_log_cut_at_any_byte_keeps_its_whole_records() {
 /// A bit flip in the last record cannot be distinguished from a torn write: the record is cut, everything
 /// before it remains.
 #[test]
-fn a_flip_anywhere_in_the_last_record_cuts_it_and_nothing_else() {
+fn flip_in_last_record_cuts_it() {
     for kind in [LogKind::Safety, LogKind::Blocks] {
         let directory = scratch();
         let (written, path) = sample(directory.path(), kind);
@@ -115,7 +115,7 @@ fn a_flip_anywhere_in_the_last_record_cuts_it_and_nothing_else() {
 /// Within the last group, the order in which bytes reached the disk is unknown. So an incomplete record may
 /// be torn although whole records of the same group follow it.
 #[test]
-fn a_flip_in_the_last_group_cuts_from_there() {
+fn flip_in_last_group_cuts_tail() {
     let directory = scratch();
     let (written, _) = sample(directory.path(), LogKind::Blocks);
     let mut at = HEADER_BYTES + written[..3].iter().map(|content| size(content)).sum::<usize>();
@@ -130,7 +130,7 @@ fn a_flip_in_the_last_group_cuts_from_there() {
 
 /// A later group proves that the damaged one had been synced.
 #[test]
-fn a_flip_before_the_last_group_is_refused() {
+fn flip_before_last_group_is_refused() {
     for kind in [LogKind::Safety, LogKind::Blocks] {
         let directory = scratch();
         let (written, _) = sample(directory.path(), kind);
@@ -144,7 +144,7 @@ fn a_flip_before_the_last_group_is_refused() {
 }
 
 #[test]
-fn a_torn_tail_of_zeros_or_garbage_is_cut() {
+fn torn_tail_is_cut() {
     for garbage in [vec![0u8; 300], vec![0xc0; 300], [0xc0, 0x27, 0x1c, 0xe5].repeat(70)] {
         let (remaining, cut) = after(LogKind::Blocks, |bytes| bytes.extend_from_slice(&garbage)).unwrap();
         assert_eq!((remaining.len(), cut as usize), (6, garbage.len()));
@@ -153,7 +153,7 @@ fn a_torn_tail_of_zeros_or_garbage_is_cut() {
 
 /// A record copied to another position, even with its header, is invalid there.
 #[test]
-fn a_record_in_another_place_is_no_record() {
+fn misplaced_record_is_invalid() {
     let (remaining, cut) = after(LogKind::Blocks, |bytes| {
         let first = bytes[HEADER_BYTES..HEADER_BYTES + RECORD_HEADER_BYTES + 20].to_vec();
         bytes.extend_from_slice(&first);
@@ -163,7 +163,7 @@ fn a_record_in_another_place_is_no_record() {
 }
 
 #[test]
-fn segments_follow_each_other_and_a_missing_one_is_refused() {
+fn missing_segment_is_refused() {
     let directory = scratch();
     let (mut log, _) = open(directory.path(), LogKind::Blocks).unwrap();
     for index in 0..20u8 {
@@ -194,7 +194,7 @@ fn segments_follow_each_other_and_a_missing_one_is_refused() {
 
 /// If the creation of a segment is interrupted at any byte, the log still opens and continues.
 #[test]
-fn an_unborn_segment_is_created_again() {
+fn incomplete_segment_is_recreated() {
     let directory = scratch();
     let (mut log, _) = open(directory.path(), LogKind::Safety).unwrap();
     append(&mut log, &[1; LIMIT as usize]);
@@ -222,7 +222,7 @@ fn an_unborn_segment_is_created_again() {
 }
 
 #[test]
-fn a_segment_of_another_chain_or_log_is_refused() {
+fn foreign_segment_is_refused() {
     let directory = scratch();
     sample(directory.path(), LogKind::Blocks);
     let other = Identity { chain_id: 8, genesis_hash: B256::repeat_byte(8) };

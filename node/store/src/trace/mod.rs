@@ -27,9 +27,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Capacity of the queue, in events.
-const QUEUE: usize = 4_096;
+const QUEUE_RECORDS: usize = 4_096;
 /// Maximum number of events per write.
-const GROUP: usize = 256;
+const MAX_GROUP_RECORDS: usize = 256;
 
 /// Event, with the time of this node's clock.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -87,7 +87,7 @@ impl Trace {
         let ring = Ring::open(directory, identity, bytes)?;
         let index = ring.index();
         let dropped = Arc::new(AtomicU64::new(0));
-        let (queue, receiver) = sync_channel(QUEUE);
+        let (queue, receiver) = sync_channel(QUEUE_RECORDS);
         let listener = Arc::new(Listener::default());
         let (lost, told) = (dropped.clone(), listener.clone());
         let thread = std::thread::Builder::new().name("store-trace".into());
@@ -146,7 +146,7 @@ impl Trace {
 struct Listener(Mutex<Option<Box<dyn Fn() + Send>>>);
 
 impl Listener {
-    fn tell(&self) {
+    fn notify(&self) {
         if let Some(tell) = &*self.lock() {
             tell();
         }
@@ -167,17 +167,17 @@ impl fmt::Debug for Listener {
 fn write(mut ring: Ring, queue: &Receiver<TraceRecord>, dropped: &AtomicU64, listener: &Listener) {
     let mut failing = false;
     while let Ok(first) = queue.recv() {
-        let group: Vec<_> = std::iter::once(first).chain(queue.try_iter().take(GROUP - 1)).collect();
+        let group: Vec<_> = std::iter::once(first).chain(queue.try_iter().take(MAX_GROUP_RECORDS - 1)).collect();
         let result = ring.append(&group);
         if let Err(failure) = &result {
             dropped.fetch_add(failure.lost, Ordering::Relaxed);
             if !failing {
-                tracing::warn!(problem = failure.problem, "what the engine does is not traced for now");
+                tracing::warn!(problem = failure.problem, "cannot write the trace; events are dropped");
             }
         }
         failing = result.is_err();
         if result.err().map_or(0, |failure| failure.lost) < group.len() as u64 {
-            listener.tell();
+            listener.notify();
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
 
     /// A listener finds the events recorded before it was called; a later listener gets later calls.
     #[test]
-    fn a_listener_is_told_once_there_is_more_to_read() {
+    fn listener_is_notified_of_new_records() {
         let directory = tempfile::tempdir().unwrap();
         let identity = Identity { chain_id: 1, genesis_hash: B256::ZERO };
         let trace = Trace::open(directory.path(), identity, 8 << 20).unwrap();
@@ -218,7 +218,7 @@ mod tests {
 
     /// The test blocks the thread where it publishes its writes; the caller of `record` is not blocked.
     #[test]
-    fn what_the_thread_has_no_time_for_is_dropped_and_counted() {
+    fn overflowing_records_are_dropped_and_counted() {
         let directory = tempfile::tempdir().unwrap();
         let identity = Identity { chain_id: 1, genesis_hash: B256::ZERO };
         let trace = Trace::open(directory.path(), identity, 8 << 20).unwrap();
@@ -228,7 +228,7 @@ mod tests {
             trace.record(TimestampMs(sent), elected(sent));
             sent += 1;
         }
-        assert!(sent as usize >= QUEUE, "the queue has room for {QUEUE}");
+        assert!(sent as usize >= QUEUE_RECORDS, "the queue has room for {QUEUE_RECORDS}");
         drop(held);
         let dropped = trace.dropped();
         drop(trace);

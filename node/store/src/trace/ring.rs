@@ -87,7 +87,7 @@ impl Ring {
             match Segment::load(&path, sequence, identity) {
                 Ok(segment) => index.segments.push_back(segment),
                 Err(problem) => {
-                    tracing::warn!(file = %path.display(), problem, "a piece of the trace is unusable and deleted");
+                    tracing::warn!(file = %path.display(), problem, "deleted an unusable trace segment");
                     let _ = fs::remove_file(&path);
                 }
             }
@@ -238,7 +238,7 @@ impl Segment {
         let bytes = fs::read(path).map_err(text)?;
         let (header, key) = Header::decode(&bytes)?;
         if (header.kind, header.sequence, header.identity()) != (LogKind::Trace, sequence, identity) {
-            return Err("it is no piece of this chain's trace".into());
+            return Err("it is not a trace segment of this chain".into());
         }
         let file = Arc::new(File::options().read(true).write(true).open(path).map_err(text)?);
         let length = HEADER_BYTES as u64;
@@ -250,7 +250,7 @@ impl Segment {
             segment.note(u64::from_le_bytes(*round), offset, (RECORD_HEADER_BYTES + payload.len()) as u64);
         }
         if records.damaged_bytes > 0 {
-            tracing::warn!(file = %path.display(), bytes = records.damaged_bytes, "damaged parts of the trace are skipped");
+            tracing::warn!(file = %path.display(), bytes = records.damaged_bytes, "skipped damaged parts of the trace");
         }
         segment.file.set_len(segment.length).map_err(text)?;
         Ok(segment)
@@ -279,7 +279,7 @@ impl Page {
         match self.file.read_exact_at(&mut bytes, self.rounds.offset) {
             Ok(()) => bytes,
             Err(error) => {
-                tracing::warn!(%error, "a piece of the trace cannot be read");
+                tracing::warn!(%error, "cannot read a trace segment");
                 Vec::new()
             }
         }

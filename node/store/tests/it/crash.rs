@@ -27,7 +27,7 @@ fn reopen(directory: &Path, chain: &Chain, options: Options) -> Option<String> {
 }
 
 #[test]
-fn killed_at_any_moment() {
+fn crash_at_any_time() {
     for backend in BACKENDS {
         let directory = scratch();
         let mut chain = Chain::new();
@@ -50,7 +50,7 @@ fn killed_at_any_moment() {
 /// The copy is taken while the background thread writes the checkpoint, so its files are torn as after a
 /// power cut.
 #[test]
-fn killed_while_the_checkpoint_moves() {
+fn crash_during_checkpoint() {
     for backend in BACKENDS {
         let directory = scratch();
         let mut busy = options(backend);
@@ -73,7 +73,7 @@ fn killed_while_the_checkpoint_moves() {
 }
 
 #[test]
-fn the_whole_checkpoint_is_deleted() {
+fn missing_checkpoint_is_rebuilt() {
     for backend in BACKENDS {
         let directory = scratch();
         let chain = sample(directory.path(), backend);
@@ -85,7 +85,7 @@ fn the_whole_checkpoint_is_deleted() {
 }
 
 #[test]
-fn each_file_is_deleted_emptied_halved_or_garbled() {
+fn damaged_checkpoint_files_are_rebuilt() {
     for backend in BACKENDS {
         let pristine = scratch();
         let chain = sample(pristine.path(), backend);
@@ -122,7 +122,7 @@ fn each_file_is_deleted_emptied_halved_or_garbled() {
 
 /// Single bytes, spread over all files.
 #[test]
-fn bytes_are_flipped_everywhere() {
+fn flipped_bytes_in_checkpoint() {
     for backend in BACKENDS {
         let pristine = scratch();
         let chain = sample(pristine.path(), backend);
@@ -149,7 +149,7 @@ fn bytes_are_flipped_everywhere() {
 }
 
 #[test]
-fn a_file_in_the_place_of_the_checkpoint() {
+fn file_instead_of_checkpoint_directory() {
     for backend in BACKENDS {
         let directory = scratch();
         let chain = sample(directory.path(), backend);
@@ -161,7 +161,7 @@ fn a_file_in_the_place_of_the_checkpoint() {
 }
 
 #[test]
-fn a_rebuild_that_was_asked_for() {
+fn requested_rebuild() {
     for backend in BACKENDS {
         let directory = scratch();
         let chain = sample(directory.path(), backend);
@@ -173,7 +173,7 @@ fn a_rebuild_that_was_asked_for() {
 
 /// Opening a backend may end the whole process or never return: then it is not tried again.
 #[test]
-fn an_opening_that_did_not_end() {
+fn interrupted_opening_rebuilds() {
     for backend in BACKENDS {
         let directory = scratch();
         let chain = sample(directory.path(), backend);
@@ -186,7 +186,7 @@ fn an_opening_that_did_not_end() {
 
 /// A log that lost its end is shorter than the checkpoint; the checkpoint must then not be used.
 #[test]
-fn a_checkpoint_ahead_of_the_log() {
+fn checkpoint_ahead_of_log() {
     for backend in BACKENDS {
         let directory = scratch();
         let chain = Chain::of(20);
@@ -206,7 +206,7 @@ fn a_checkpoint_ahead_of_the_log() {
 
 /// A modified checkpoint has another root than the header, also if no block follows it.
 #[test]
-fn a_checkpoint_with_another_root() {
+fn checkpoint_with_wrong_root() {
     for backend in BACKENDS {
         for (value, at_head) in [(None, false), (None, true), (Some(vec![1u8; 32]), false), (Some(vec![1u8; 32]), true)] {
             let directory = scratch();
@@ -227,7 +227,7 @@ fn a_checkpoint_with_another_root() {
 
 /// If the checkpoint's position in the log is after later records, the node would skip those records.
 #[test]
-fn a_checkpoint_whose_place_in_the_log_is_not_its_blocks() {
+fn checkpoint_with_wrong_log_position() {
     for backend in BACKENDS {
         let directory = scratch();
         let (mut store, _) = open(directory.path(), options(backend)).unwrap();
@@ -266,7 +266,7 @@ fn files_of(directory: &Path, backend: Backend) -> Box<dyn Kv> {
 
 /// The root does not cover code; its own hash is checked.
 #[test]
-fn a_checkpoint_with_other_code() {
+fn checkpoint_with_wrong_code() {
     for backend in BACKENDS {
         for value in [None, Some(b"\0asm other code".to_vec())] {
             let directory = scratch();
@@ -285,7 +285,7 @@ fn a_checkpoint_with_other_code() {
 
 /// Missing indices of recent blocks are detected; the root does not cover them.
 #[test]
-fn a_checkpoint_without_an_index() {
+fn checkpoint_without_index() {
     for prefix in [b'b', b'h', b't'] {
         let directory = scratch();
         let chain = sample(directory.path(), Backend::Redb);
@@ -307,7 +307,7 @@ fn a_checkpoint_without_an_index() {
 
 /// The other backend's files may exist; each is built from the log when it is first used.
 #[test]
-fn changing_the_backend_and_back() {
+fn backend_can_be_changed() {
     let directory = scratch();
     let mut chain = sample(directory.path(), Backend::Sled);
     for backend in [Backend::Redb, Backend::Sled, Backend::Redb] {
@@ -321,7 +321,7 @@ fn changing_the_backend_and_back() {
 
 /// The background thread alone moves the checkpoint up to its lag behind the head.
 #[test]
-fn the_checkpoint_follows_by_itself() {
+fn checkpoint_advances_in_background() {
     for backend in BACKENDS {
         let directory = scratch();
         let options = Options { checkpoint_interval: Some(Duration::from_millis(1)), ..options(backend) };

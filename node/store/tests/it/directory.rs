@@ -26,7 +26,7 @@ fn the_layout() {
 }
 
 #[test]
-fn keys_open_to_others_are_closed() {
+fn key_permissions_are_restricted() {
     let directory = tempfile::tempdir().unwrap();
     let keys = DataDirectory::new(directory.path()).keys();
     fs::create_dir(&keys).unwrap();
@@ -53,7 +53,7 @@ fn one_process_at_a_time() {
 }
 
 #[test]
-fn a_foreign_directory_is_refused_and_left_alone() {
+fn foreign_directory_is_refused_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("thesis.tex"), "mine").unwrap();
     let error = refusal(directory.path());
@@ -62,7 +62,7 @@ fn a_foreign_directory_is_refused_and_left_alone() {
 }
 
 #[test]
-fn configuration_beside_the_data_is_no_foreigner() {
+fn configuration_files_are_allowed() {
     let directory = tempfile::tempdir().unwrap();
     for name in ["node.toml", "genesis.json", "node.log", "node.pid", "pool.journal", "VALIDATOR"] {
         fs::write(directory.path().join(name), "").unwrap();
@@ -71,7 +71,7 @@ fn configuration_beside_the_data_is_no_foreigner() {
 }
 
 #[test]
-fn another_genesis_is_refused_naming_both() {
+fn other_genesis_is_refused_with_both_hashes() {
     let directory = tempfile::tempdir().unwrap();
     drop(open(directory.path(), options(Backend::Redb)).unwrap());
     let mut other = genesis();
@@ -89,7 +89,7 @@ fn another_genesis_is_refused_naming_both() {
 }
 
 #[test]
-fn a_newer_schema_is_refused_whatever_else_it_says() {
+fn newer_schema_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     drop(open(directory.path(), options(Backend::Redb)).unwrap());
     fs::write(directory.path().join("VERSION"), "schema 9\nsomething new\n").unwrap();
@@ -102,7 +102,7 @@ fn a_newer_schema_is_refused_whatever_else_it_says() {
 }
 
 #[test]
-fn a_missing_block_log_is_refused_with_a_way_out() {
+fn missing_block_log_is_refused_with_advice() {
     let directory = tempfile::tempdir().unwrap();
     let chain = Chain::of(5);
     let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
@@ -121,7 +121,7 @@ fn a_missing_block_log_is_refused_with_a_way_out() {
 }
 
 #[test]
-fn free_space_has_two_marks() {
+fn free_space_thresholds() {
     let directory = tempfile::tempdir().unwrap();
     for (low, exhausted, expected) in [(0, 0, Space::Enough), (u64::MAX, 0, Space::Low), (u64::MAX, u64::MAX, Space::Exhausted)]
     {

@@ -43,7 +43,7 @@ fn taken(notes: &Notes) -> Vec<String> {
 }
 
 #[test]
-fn the_order_of_a_group() {
+fn group_commit_order() {
     let directory = tempfile::tempdir().unwrap();
     let notes = Arc::new(Notes::default());
     let (mut store, _) = open(directory.path(), with(&notes)).unwrap();
@@ -71,7 +71,7 @@ fn the_order_of_a_group() {
 }
 
 #[test]
-fn a_new_segment_is_durable_before_it_is_used() {
+fn new_segment_is_durable_before_use() {
     let directory = tempfile::tempdir().unwrap();
     let notes = Arc::new(Notes::default());
     let (mut store, _) = open(directory.path(), with(&notes)).unwrap();
@@ -95,7 +95,7 @@ fn a_new_segment_is_durable_before_it_is_used() {
 /// After a failed operation the bytes may or may not be on disk. Nothing is published and nothing more is
 /// written. A restart reads the disk and continues.
 #[test]
-fn a_failed_step_stops_the_store() {
+fn failed_write_stops_store() {
     let steps = ["write safety", "sync safety", "write blocks", "sync blocks"];
     for (step, kind) in steps.into_iter().zip([io::ErrorKind::StorageFull, io::ErrorKind::Other].into_iter().cycle()) {
         let directory = tempfile::tempdir().unwrap();

@@ -60,7 +60,7 @@ fn grow(chain: &mut Chain, directory: &std::path::Path, options: &Options, heigh
 }
 
 #[test]
-fn an_archive_keeps_every_state_from_the_genesis_on() {
+fn archive_keeps_all_states() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().unwrap();
         let options = Options { history: History::Archive, ..options(backend) };
@@ -69,7 +69,7 @@ fn an_archive_keeps_every_state_from_the_genesis_on() {
 }
 
 #[test]
-fn so_many_states_are_kept_and_those_before_are_forgotten() {
+fn old_states_are_pruned() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().unwrap();
         let options = Options { history: History::Blocks(20), ..options(backend) };
@@ -83,7 +83,7 @@ fn so_many_states_are_kept_and_those_before_are_forgotten() {
 }
 
 #[test]
-fn what_is_not_kept_cannot_be_read_and_an_archive_is_built_from_the_log() {
+fn archive_is_rebuilt_from_log() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().unwrap();
         let mut chain = Chain::new();
@@ -127,7 +127,7 @@ fn what_is_not_kept_cannot_be_read_and_an_archive_is_built_from_the_log() {
 }
 
 #[test]
-fn a_state_that_is_forgotten_while_it_is_read_says_so() {
+fn state_pruned_during_read_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let options = Options { history: History::Blocks(5), ..options(BACKENDS[0]) };
     let (mut store, _) = open(directory.path(), options).unwrap();
@@ -149,7 +149,7 @@ fn a_state_that_is_forgotten_while_it_is_read_says_so() {
 }
 
 #[test]
-fn words_of_the_configuration() {
+fn history_setting_parses() {
     let parsed = ["archive", "0", "90000", "all", "-1", ""].map(|word| word.parse().ok());
     assert_eq!(parsed, [Some(History::Archive), Some(History::Off), Some(History::Blocks(90_000)), None, None, None]);
 }

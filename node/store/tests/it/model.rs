@@ -50,7 +50,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_synced_survives(operations in prop::collection::vec(operation(), 1..80), redb in any::<bool>()) {
+    fn synced_data_survives(operations in prop::collection::vec(operation(), 1..80), redb in any::<bool>()) {
         run(&operations, if redb { Backend::Redb } else { Backend::Sled });
     }
 }

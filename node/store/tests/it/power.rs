@@ -149,7 +149,7 @@ fn record_a_run(directory: &Path) -> (Vec<Event>, Chain) {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_power_cut_at_any_step() {
+fn acknowledged_data_survives_power_loss() {
     let original = scratch();
     let (events, chain) = record_a_run(original.path());
     let made = events.iter().position(|event| matches!(event, Event::Acknowledged { .. })).unwrap();

@@ -7,7 +7,7 @@ use corniche_store::StoreError;
 use corniche_types::*;
 
 #[test]
-fn a_new_directory_holds_genesis() {
+fn new_directory_has_genesis() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().unwrap();
         let (store, recovered) = open(directory.path(), options(backend)).unwrap();
@@ -22,7 +22,7 @@ fn a_new_directory_holds_genesis() {
 }
 
 #[test]
-fn a_restart_keeps_everything_synced() {
+fn restart_keeps_synced_data() {
     for backend in BACKENDS {
         for checkpoint_at in [None, Some(3), Some(17), Some(40)] {
             let directory = tempfile::tempdir().unwrap();
@@ -46,7 +46,7 @@ fn a_restart_keeps_everything_synced() {
 }
 
 #[test]
-fn the_chain_goes_on_over_many_restarts_and_segments() {
+fn chain_continues_over_restarts() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().unwrap();
         let mut chain = Chain::new();
@@ -82,7 +82,7 @@ fn recent_heights_are_readable_after_a_restart() {
 }
 
 #[test]
-fn what_was_not_synced_is_neither_visible_nor_kept() {
+fn unsynced_data_is_invisible() {
     let directory = tempfile::tempdir().unwrap();
     let mut chain = Chain::of(5);
     let (mut store, _) = open(directory.path(), options(BACKENDS[0])).unwrap();
@@ -99,7 +99,7 @@ fn what_was_not_synced_is_neither_visible_nor_kept() {
 }
 
 #[test]
-fn progress_without_blocks_moves_the_point_to_resume_from() {
+fn progress_moves_resume_point() {
     let directory = tempfile::tempdir().unwrap();
     let mut chain = Chain::of(3);
     let (mut store, _) = open(directory.path(), options(BACKENDS[0])).unwrap();
@@ -134,7 +134,7 @@ fn progress_without_blocks_moves_the_point_to_resume_from() {
 }
 
 #[test]
-fn a_divergence_is_remembered() {
+fn divergence_is_stored() {
     let directory = tempfile::tempdir().unwrap();
     let chain = Chain::of(9);
     let (mut store, _) = open(directory.path(), options(BACKENDS[0])).unwrap();
@@ -196,7 +196,7 @@ fn damage(directory: &std::path::Path, at: &[u8]) {
 }
 
 #[test]
-fn a_header_is_read_without_its_block_and_believed_only_if_its_hash_is_known() {
+fn header_is_verified_by_hash() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().unwrap();
         let (mut store, _) = open(directory.path(), options(backend)).unwrap();

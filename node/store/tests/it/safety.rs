@@ -11,7 +11,7 @@ fn big(ticket: u64) -> Bytes {
 }
 
 #[test]
-fn released_segments_are_deleted_and_nothing_else_is_lost() {
+fn released_segments_are_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let safety = directory.path().join("safety");
     let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
@@ -43,7 +43,7 @@ fn released_segments_are_deleted_and_nothing_else_is_lost() {
 
 /// The log stays small if records are released regularly.
 #[test]
-fn the_log_does_not_grow_when_records_are_released() {
+fn released_log_does_not_grow() {
     let directory = tempfile::tempdir().unwrap();
     let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
     for ticket in 1..=300 {
@@ -61,7 +61,7 @@ fn the_log_does_not_grow_when_records_are_released() {
 
 /// A release takes effect only when the data it may depend on is durable.
 #[test]
-fn a_release_before_a_crash_loses_nothing() {
+fn release_before_crash_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
     for ticket in 1..=10 {
@@ -78,7 +78,7 @@ fn a_release_before_a_crash_loses_nothing() {
 }
 
 #[test]
-fn a_lost_safety_log_is_reported_until_the_history_is_known() {
+fn lost_safety_log_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let chain = Chain::of(6);
     let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
@@ -118,7 +118,7 @@ fn a_lost_safety_log_is_reported_until_the_history_is_known() {
 
 /// Also if only its segments are missing, if the only one has a torn header, or if VERSION is missing too.
 #[test]
-fn a_safety_log_without_segments_is_a_lost_one() {
+fn safety_log_without_segments_is_lost() {
     for (version, torn) in [(true, false), (true, true), (false, false)] {
         let directory = tempfile::tempdir().unwrap();
         let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
@@ -140,7 +140,7 @@ fn a_safety_log_without_segments_is_a_lost_one() {
 /// The newest segment lost bytes that were durable when a block was written: everything, all but the header,
 /// or the last record.
 #[test]
-fn a_safety_log_that_lost_its_end_is_a_lost_one() {
+fn safety_log_without_end_is_lost() {
     const HEADER: u64 = 83;
     let cases = [("nothing", Some(0)), ("header", Some(HEADER)), ("last record", Some(u64::MAX)), ("whole", None)];
     for (case, cut) in cases {
@@ -175,7 +175,7 @@ fn a_safety_log_that_lost_its_end_is_a_lost_one() {
 
 /// Records after the last block may never have been durable, so they were not acknowledged.
 #[test]
-fn an_end_torn_after_the_last_block_is_no_loss() {
+fn torn_end_after_last_block_is_no_loss() {
     let directory = tempfile::tempdir().unwrap();
     let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
     append(&mut store, &Chain::of(2));

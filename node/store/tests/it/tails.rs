@@ -71,7 +71,7 @@ fn each_byte(log: &str, tail: std::ops::Range<usize>, expected: (usize, usize), 
 }
 
 #[test]
-fn the_block_log_at_every_byte_of_its_last_record() {
+fn block_log_cut_at_every_byte() {
     let chain = {
         let directory = scratch();
         sample(directory.path())
@@ -82,14 +82,14 @@ fn the_block_log_at_every_byte_of_its_last_record() {
 }
 
 #[test]
-fn the_safety_log_at_every_byte_of_its_last_record() {
+fn safety_log_cut_at_every_byte() {
     let last_record = RECORD_HEADER + 1 + 8 + safety_record(7).len();
     each_byte("safety", 0..last_record, (6, 6), (6, 7));
 }
 
 /// After a cut the chain continues.
 #[test]
-fn the_chain_goes_on_after_a_cut() {
+fn chain_continues_after_cut() {
     let directory = scratch();
     let chain = Chain::of(9);
     let (mut store, _) = open(directory.path(), options(Backend::Sled)).unwrap();
@@ -110,7 +110,7 @@ fn the_chain_goes_on_after_a_cut() {
 }
 
 #[test]
-fn damage_before_the_tail_is_refused_with_a_way_out() {
+fn damage_before_tail_is_refused_with_advice() {
     for log in ["blocks", "safety"] {
         let directory = scratch();
         sample(directory.path());
@@ -134,7 +134,7 @@ fn damage_before_the_tail_is_refused_with_a_way_out() {
 /// Damage far below the checkpoint does not prevent a start, unless `check_all` is set, and damaged data is
 /// never served.
 #[test]
-fn old_damage_is_found_when_looked_for_and_never_served() {
+fn old_damage_is_detected() {
     let directory = scratch();
     let chain = Chain::of(120);
     let (mut store, _) = open(directory.path(), options(Backend::Sled)).unwrap();

@@ -55,7 +55,7 @@ fn bytes_in(directory: &Path) -> u64 {
 }
 
 #[test]
-fn what_was_recorded_is_read_by_round_also_after_a_restart() {
+fn records_are_read_by_round() {
     let directory = scratch();
     let trace = ring(directory.path(), ROOMY);
     fill(&trace, 1..=10);
@@ -87,7 +87,7 @@ fn what_was_recorded_is_read_by_round_also_after_a_restart() {
 }
 
 #[test]
-fn at_most_so_many_events_are_read_and_the_rest_is_told() {
+fn reads_are_limited() {
     let directory = scratch();
     let trace = ring(directory.path(), RING);
     fill(&trace, 1..=3);
@@ -100,7 +100,7 @@ fn at_most_so_many_events_are_read_and_the_rest_is_told() {
 
 /// An engine that lost its disk starts again at round 1, so rounds need not increase.
 #[test]
-fn the_newest_round_goes_with_the_segment_that_had_it() {
+fn newest_round_leaves_with_its_segment() {
     let directory = scratch();
     let trace = ring(directory.path(), RING);
     assert_eq!(trace.newest_round(), None);
@@ -121,7 +121,7 @@ fn the_newest_round_goes_with_the_segment_that_had_it() {
 /// The ring never exceeds its size on disk, whatever was written and however often it was opened; the newest
 /// events remain.
 #[test]
-fn the_oldest_goes_and_the_size_is_kept() {
+fn ring_size_is_bounded() {
     let directory = scratch();
     let mut newest = 0;
     for _ in 0..5 {
@@ -142,7 +142,7 @@ fn the_oldest_goes_and_the_size_is_kept() {
 }
 
 #[test]
-fn a_window_is_read_without_the_rest() {
+fn window_reads_only_its_pages() {
     let directory = scratch();
     for few in 0..4 {
         fill(&ring(directory.path(), 16 << 20), 500 * few + 1..=500 * (few + 1));
@@ -158,7 +158,7 @@ fn a_window_is_read_without_the_rest() {
 /// Slots are decided several rounds after their proposals arrived, so rounds are not sorted within a page or
 /// across pages.
 #[test]
-fn events_are_found_in_whatever_order_their_rounds_came() {
+fn unordered_rounds_are_found() {
     let directory = scratch();
     for few in (100..=1_000).step_by(100) {
         let trace = ring(directory.path(), 16 << 20);
@@ -180,7 +180,7 @@ fn events_are_found_in_whatever_order_their_rounds_came() {
 
 /// Three records; the last may be cut at any byte.
 #[test]
-fn a_torn_tail_loses_only_itself() {
+fn torn_tail_loses_only_tail() {
     let directory = scratch();
     let whole = {
         let trace = ring(directory.path(), RING);
@@ -234,7 +234,7 @@ fn damage_is_skipped() {
 
 /// Possible after a power cut: a file of the right length that ends with zeros.
 #[test]
-fn blocks_that_never_reached_the_disk_are_skipped() {
+fn unwritten_pages_are_skipped() {
     let directory = scratch();
     let trace = ring(directory.path(), RING);
     fill(&trace, 1..=20);
@@ -257,7 +257,7 @@ fn blocks_that_never_reached_the_disk_are_skipped() {
 
 /// A ring is read by later versions: existing events keep their numbers, and new ones come after them.
 #[test]
-fn events_of_an_older_program_are_read() {
+fn old_event_format_is_read() {
     let vertex = || {
         let TraceEvent::Accepted(vertex) = accepted(1, 2) else { panic!("it is accepted") };
         vertex
@@ -279,7 +279,7 @@ fn events_of_an_older_program_are_read() {
 }
 
 #[test]
-fn another_chains_ring_is_not_ours() {
+fn foreign_ring_is_replaced() {
     let directory = scratch();
     let other = Identity { chain_id: 78, ..identity() };
     let trace = Trace::open(directory.path(), other, RING).unwrap();
@@ -291,7 +291,7 @@ fn another_chains_ring_is_not_ours() {
 /// Without a size there is no ring. With one, the ring is in the data directory, and a store opens even if
 /// its content was deleted.
 #[test]
-fn a_store_has_a_ring_when_it_is_told_so() {
+fn ring_is_optional() {
     let root = scratch();
     let (store, _) = open(root.path(), options(Backend::Redb)).unwrap();
     assert!(store.trace().is_none());

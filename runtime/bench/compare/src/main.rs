@@ -15,13 +15,13 @@ mod block_stm;
 mod chain;
 
 use chain::Chain;
-use corniche_executor::{BlockOutput, Pool, parallel, serial};
+use corniche_executor::{BlockOutput, WorkerPool, parallel, serial};
 use std::time::{Duration, Instant};
 
 /// Threads of our executor, started once.
 struct Threads(rayon::ThreadPool);
 
-impl Pool for Threads {
+impl WorkerPool for Threads {
     fn threads(&self) -> usize {
         self.0.current_num_threads()
     }

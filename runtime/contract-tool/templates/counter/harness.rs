@@ -12,7 +12,7 @@ sol! {
 }
 
 #[test]
-fn it_counts_and_tells_who_counted() {
+fn counts_and_emits_caller() {
     let mut chain = Chain::new();
     let [alice, bob] = ["alice", "bob"].map(|name| chain.account(name));
     let counter = chain.by(alice).deploy(&Contract::in_this_crate(), ()).unwrap();

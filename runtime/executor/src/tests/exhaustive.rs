@@ -67,7 +67,7 @@ fn pairs() -> Vec<(&'static str, Vec<Vec<Op>>)> {
 }
 
 #[test]
-fn two_transactions_with_some_preemptions() {
+fn two_transactions_limited_preemptions() {
     let runs: u64 = pairs().into_iter().map(|(name, scripts)| check(name, &scripts, 2, 5)).sum();
     assert!(runs > 10_000, "{runs}");
 }
@@ -75,13 +75,13 @@ fn two_transactions_with_some_preemptions() {
 /// Takes about a minute; `make soak` runs it.
 #[test]
 #[ignore = "takes long"]
-fn two_transactions_in_every_order() {
+fn two_transactions_all_interleavings() {
     let runs: u64 = pairs().into_iter().map(|(name, scripts)| check(name, &scripts, 2, usize::MAX)).sum();
     assert!(runs > 100_000, "{runs}");
 }
 
 #[test]
-fn three_transactions_with_few_preemptions() {
+fn three_transactions_limited_preemptions() {
     let increment = || vec![Load(0), Add(1), Store(0)];
     let threes = [
         ("a chain", vec![increment(), increment(), increment()]),

@@ -22,7 +22,7 @@ fn op(random: &mut impl FnMut(u64) -> u64) -> Op {
 }
 
 #[test]
-fn random_scripts_in_random_orders() {
+fn random_scripts_random_interleavings() {
     let mut faults = 0;
     for case in 0..20_000u64 {
         let mut state = case;

@@ -1,10 +1,10 @@
 //! Scripts in place of transactions: a few operations on a few keys, each of which is a separate step.
 
 use crate::attempt::Attempt;
-use crate::core::{Core, Work};
+use crate::core::{Core, PendingResult};
 use crate::seed::Seed;
-use crate::worker::{Ended, Step, Worker};
-use corniche_state::{Additions, Changes, EmptyState, Overlay, StateView, Sum};
+use crate::worker::{RunOutcome, Step, Worker};
+use corniche_state::{Additions, Changes, Delta, EmptyState, Overlay, StateView};
 use corniche_types::{Address, B256, Receipt, SkipReason, U256};
 use corniche_vm::{BlockReads, Executed, Fault, NotExecuted};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Run {
                 let added = self.additions.counters.remove(&key(slot));
                 self.acc = value.unwrap_or_else(|| stored(slot));
                 // Earlier additions are part of the value from now on.
-                if let Some(Sum::Plus(sum)) = added {
+                if let Some(Delta::Plus(sum)) = added {
                     self.acc += sum.to::<u64>();
                     self.writes.insert(slot, self.acc);
                 }
@@ -79,7 +79,7 @@ impl Run {
                 }
                 None => {
                     let before = match self.additions.counters.get(&key(slot)) {
-                        Some(Sum::Plus(sum)) => *sum,
+                        Some(Delta::Plus(sum)) => *sum,
                         _ => U256::ZERO,
                     };
                     let after = before + U256::from(amount);
@@ -88,7 +88,7 @@ impl Run {
                         .is_some_and(|most| view.storage_within(&key(slot).0, &key(slot).1, &U256::ZERO, &most));
                     self.acc = u64::from(allowed);
                     if allowed {
-                        self.additions.counters.insert(key(slot), Sum::Plus(after));
+                        self.additions.counters.insert(key(slot), Delta::Plus(after));
                     }
                 }
             },
@@ -165,7 +165,7 @@ pub fn serially(scripts: &[Vec<Op>]) -> Outcomes {
 /// all workers that have work.
 pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize, &[usize]) -> usize) -> Outcomes {
     let seed = Seed::new(0, 1);
-    let works = scripts.iter().map(|_| Work::default());
+    let works = scripts.iter().map(|_| PendingResult::default());
     let core = Core::new(&EmptyState, works, vec![FEES], 2, &seed);
     let mut runs = vec![Run::default(); scripts.len()];
     let mut run = |attempt: &Attempt<'_>| {
@@ -176,9 +176,9 @@ pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize
         }
         let ended = run.step(&scripts[position], attempt);
         if attempt.interrupted() {
-            return Some(Ended::Ran(Err(NotExecuted::Interrupted)));
+            return Some(RunOutcome::Ran(Err(NotExecuted::Interrupted)));
         }
-        ended.then(|| Ended::Ran(std::mem::take(run).result()))
+        ended.then(|| RunOutcome::Ran(std::mem::take(run).result()))
     };
     let mut team: Vec<Worker<'_>> = (0..workers).map(|_| Worker::new()).collect();
     let mut last = 0;
@@ -188,14 +188,14 @@ pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize
             break;
         }
         last = choose(last, &able);
-        assert_eq!(team[last].step(&core, &mut run), Step::Done);
+        assert_eq!(team[last].step(&core, &mut run), Step::Progressed);
     }
     let fault = core.fault().map(|(position, _)| position);
     if fault.is_some() {
         return Outcomes { numbers: Vec::new(), fault, storage: BTreeMap::new(), fees: U256::ZERO };
     }
     assert!(core.schedule.closed(), "nobody can go on, and {} is not final", core.schedule.frontier());
-    let ended = core.take_ended();
+    let ended = core.take_totals();
     let (storage, accounts) = (core.storage.take_written(), core.accounts.take_written());
     let mut numbers = vec![None; scripts.len()];
     for position in ended.executed {

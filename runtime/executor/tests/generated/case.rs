@@ -5,7 +5,7 @@
 //! how contracts find each other.
 
 use super::generate;
-use crate::support::judge::{KEYS, contracts};
+use crate::support::test_chain::{KEYS, contracts};
 use crate::support::{BASE_FEE, draft, key};
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};

@@ -22,7 +22,7 @@ use corniche_vm::{NoCache, Vm, VmConfig};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
-use support::judge::{Court, assert_same, block, contracts};
+use support::test_chain::{TestChain, assert_same, block, contracts};
 
 /// Virtual machines that must agree. The first is the configuration of nodes.
 struct Machines {
@@ -43,33 +43,33 @@ impl Machines {
     /// Runs the case from `bytes` in every way. Returns `None` if there is no case.
     fn try_bytes(&self, bytes: &[u8]) -> Option<Met> {
         let case = Case::new(bytes).expect("bytes that have run out are zeros")?;
-        let mut court = Court::bare(self.node.clone());
+        let mut chain = TestChain::bare(self.node.clone());
         let mut met = Met { cases: 1, ..Met::default() };
-        met += self.try_block(&mut court, &case, &case.deployments, false);
+        met += self.try_block(&mut chain, &case, &case.deployments, false);
         // Give the zero address the first contract's code. Most of a contract's memory is zero, so most of the addresses
         // that it calls are zero too.
         let [first, _] = contracts();
-        let account = court.snapshot().account(&first);
+        let account = chain.snapshot().account(&first);
         let changes = Changes { accounts: [(Address::ZERO, account)].into(), ..Changes::default() };
-        court.append(&changes);
-        met += self.try_block(&mut court, &case, &case.calls, true);
+        chain.append(&changes);
+        met += self.try_block(&mut chain, &case, &case.calls, true);
         Some(met)
     }
 
-    fn try_block(&self, court: &mut Court, case: &Case, raws: &[Bytes], calls: bool) -> Met {
+    fn try_block(&self, chain: &mut TestChain, case: &Case, raws: &[Bytes], calls: bool) -> Met {
         let candidates = block(raws);
-        let expected = court.serial(&candidates);
-        let (output, stepped) = court.stepped(&candidates, case.workers, case.schedule, Vec::new());
+        let expected = chain.serial(&candidates);
+        let (output, stepped) = chain.stepped(&candidates, case.workers, case.schedule, Vec::new());
         assert_same(&output, &expected, &format!("{} workers, stepped by {}", case.workers, case.schedule));
-        let (output, _) = court.threads(&candidates, case.threads, Vec::new());
+        let (output, _) = chain.threads(&candidates, case.threads, Vec::new());
         assert_same(&output, &expected, &format!("{} threads", case.threads));
         let root = |output: &BlockOutput| Tree::default().apply(&output.changes);
         for (backend, vm) in &self.others {
-            let output = court.on(vm).serial(&candidates);
+            let output = chain.on(vm).serial(&candidates);
             assert_same(&output, &expected, &format!("{backend:?}"));
             assert_eq!(root(&output), root(&expected), "{backend:?}");
         }
-        court.append(&expected.changes);
+        chain.append(&expected.changes);
         if calls { Met::in_calls(&expected, stepped) } else { Met::in_deployments(&expected) }
     }
 }
@@ -147,7 +147,7 @@ fn number(name: &str, usual: u64) -> u64 {
 
 /// Tests `CORNICHE_MODULES` seeds starting at `CORNICHE_SEED`: a few hundred in CI, thousands in `make soak`.
 #[test]
-fn serial_parallel_and_other_back_ends_agree() {
+fn serial_parallel_and_backends_agree() {
     let machines = Machines::new();
     let first = number("CORNICHE_SEED", 0);
     let seeds = number("CORNICHE_MODULES", 250);

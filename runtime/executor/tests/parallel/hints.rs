@@ -1,7 +1,7 @@
 //! D9: slots declared in access lists are hints. They affect only which transactions wait, never the result.
 
-use crate::support::judge::*;
 use crate::support::program::Op::*;
+use crate::support::test_chain::*;
 use crate::support::*;
 use alloy_consensus::TxEip1559;
 use alloy_eips::eip2930::{AccessList, AccessListItem};
@@ -36,11 +36,11 @@ fn hinted(seed: u64, hint: &Hint<'_>) -> Vec<corniche_executor::Candidate> {
 /// Correct, wrong, partial and missing declarations give equal outputs and storage. Gas differs, since declared slots
 /// cost gas.
 #[test]
-fn wrong_hints_never_change_the_result() {
-    let court = Court::new();
+fn wrong_hints_keep_result() {
+    let chain = TestChain::new();
     let contract = contracts()[0];
     for seed in 0..6 {
-        let silent = court.serial(&hinted(seed, &|_, _| Vec::new()));
+        let silent = chain.serial(&hinted(seed, &|_, _| Vec::new()));
         let hints: [&Hint<'_>; 5] = [
             &|_, touched| touched.map(|slot| (contract, slot)).to_vec(),
             // All declare one slot, which none of them touches.
@@ -53,12 +53,12 @@ fn wrong_hints_never_change_the_result() {
             &|_, touched| (0..4).filter(|slot| !touched.contains(slot)).map(|slot| (contract, slot)).collect(),
         ];
         for hint in hints {
-            let (output, statistics) = court.judge(&hinted(seed, hint), 0..3);
+            let (output, statistics) = chain.check(&hinted(seed, hint), 0..3);
             assert_eq!(output.changes.storage, silent.changes.storage);
             for (told, untold) in output.receipts.iter().zip(&silent.receipts) {
                 assert_eq!((told.success, &told.output, &told.logs), (untold.success, &untold.output, &untold.logs));
             }
-            assert!(statistics.foreseen > 0, "somebody waited: {statistics:?}");
+            assert!(statistics.predicted_conflicts > 0, "somebody waited: {statistics:?}");
         }
     }
 }

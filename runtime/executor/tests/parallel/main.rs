@@ -18,4 +18,4 @@ mod precompiles;
 mod random_blocks;
 mod read_skew;
 mod runs;
-mod self_destruction;
+mod vanishing_writes;

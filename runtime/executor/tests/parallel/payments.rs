@@ -1,6 +1,6 @@
 //! All senders pay one shop, with two tokens of `contracts/`: one reads balances, the other uses counters (D8).
 
-use crate::support::judge::*;
+use crate::support::test_chain::*;
 use crate::support::*;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, keccak256};
@@ -24,7 +24,7 @@ fn module(name: &str) -> Bytes {
 /// Runs a block of payments from twelve customers to one shop; all of them have a balance. The mapping of balances is
 /// in slot `balances`.
 fn pay(token: &str, balances: u8) -> Statistics {
-    let mut court = Court::new();
+    let mut chain = TestChain::new();
     let code = module(token);
     let hash = keccak256(&code);
     let account = Account { nonce: 1, code_hash: hash, abi_version: 1, gas_version: 1, ..Account::default() };
@@ -33,7 +33,7 @@ fn pay(token: &str, balances: u8) -> Statistics {
         ((TOKEN, keccak256(key)), B256::with_last_byte(100))
     };
     let owners = (0..KEYS).map(|who| key(who).address()).chain([SHOP]);
-    court.append(&Changes {
+    chain.append(&Changes {
         accounts: [(TOKEN, Some(account))].into(),
         storage: owners.map(slot).collect(),
         code: [(hash, code)].into(),
@@ -41,7 +41,7 @@ fn pay(token: &str, balances: u8) -> Statistics {
     // transfer(address,uint256)
     let input: Bytes = [&[0xa9, 0x05, 0x9c, 0xbb][..], &SHOP.into_word()[..], &B256::with_last_byte(3)[..]].concat().into();
     let payments: Vec<_> = (1..KEYS).map(|who| key(who).sign(TxEip1559 { input: input.clone(), ..draft(0, TOKEN) })).collect();
-    let (output, statistics) = court.judge(&by_one_author(block(&payments)), 0..10);
+    let (output, statistics) = chain.check(&by_one_author(block(&payments)), 0..10);
     assert!(output.receipts.iter().all(|receipt| receipt.success && receipt.logs.len() == 1), "{:?}", output.receipts);
     let owned = output.changes.storage[&slot(SHOP).0];
     assert_eq!(owned, B256::with_last_byte(100 + 3 * (KEYS - 1)), "{token}");
@@ -49,13 +49,17 @@ fn pay(token: &str, balances: u8) -> Statistics {
 }
 
 #[test]
-fn customers_of_one_shop_do_not_wait_where_balances_are_counted() {
+fn payments_to_one_account_do_not_conflict() {
     let read = pay("erc20", 4);
     assert!(
-        read.invalidations + read.suspensions + read.foreseen > 0,
+        read.invalidations + read.suspensions + read.predicted_conflicts > 0,
         "each payment reads what the one before wrote: {read:?}"
     );
     let counted = pay("token", 3);
-    assert_eq!(counted.invalidations + counted.suspensions + counted.bounds_violated + counted.foreseen, 0, "{counted:?}");
+    assert_eq!(
+        counted.invalidations + counted.suspensions + counted.bounds_violated + counted.predicted_conflicts,
+        0,
+        "{counted:?}"
+    );
     assert_eq!(counted.executions, counted.transactions);
 }

@@ -1,7 +1,7 @@
 //! Random blocks of all kinds of transactions, on few keys so that they conflict.
 
-use crate::support::judge::*;
 use crate::support::program::Op;
+use crate::support::test_chain::*;
 use crate::support::*;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, Bytes, TxKind, U256};
@@ -75,20 +75,20 @@ pub fn random_block(random: &mut Random, length: u64, keys: u64) -> Vec<Bytes> {
 /// Random blocks: a thousand in CI, ten thousand in `make soak`. Each has its own number of workers and its own seed;
 /// some run on threads.
 #[test]
-fn random_blocks_are_as_serial_ones() {
-    let court = Court::new();
+fn random_blocks_match_serial() {
+    let chain = TestChain::new();
     for case in 0..cases(1_000) {
         let mut random = Random(case);
         let length = 2 + random.below(22);
         let keys = 1 + random.below(u64::from(KEYS));
         let candidates = block(&random_block(&mut random, length, keys));
-        let expected = court.serial(&candidates);
+        let expected = chain.serial(&candidates);
         let workers = [1, 2, 3, 4, 8, 16][random.below(6) as usize];
-        let (output, _) = court.stepped(&candidates, workers, random.below(1 << 40), Vec::new());
+        let (output, _) = chain.stepped(&candidates, workers, random.below(1 << 40), Vec::new());
         assert_same(&output, &expected, &format!("case {case}, {workers} workers, stepped"));
         if case % 4 == 0 {
             let threads = [1, 2, 4, 8, 16][random.below(5) as usize];
-            let (output, _) = court.threads(&candidates, threads, Vec::new());
+            let (output, _) = chain.threads(&candidates, threads, Vec::new());
             assert_same(&output, &expected, &format!("case {case}, {threads} threads"));
         }
     }
@@ -96,19 +96,19 @@ fn random_blocks_are_as_serial_ones() {
 
 /// The node's secret, which seeds the hash tables, does not change a single byte of the output.
 #[test]
-fn a_nodes_secret_changes_no_output() {
-    let mut court = Court::new();
+fn table_secret_keeps_output() {
+    let mut chain = TestChain::new();
     for secret in [1, 0x5eed_5eed_5eed_5eed, u64::MAX] {
-        court = court.with_secret(secret);
+        chain = chain.with_secret(secret);
         for case in 0..cases(1_000) / 10 {
             let mut random = Random(case ^ 0x0001_0000);
             let (length, keys) = (2 + random.below(30), 1 + random.below(u64::from(KEYS)));
             let candidates = block(&random_block(&mut random, length, keys));
             // Serial execution has no tables.
-            let expected = court.serial(&candidates);
-            let (output, _) = court.stepped(&candidates, 4, case, Vec::new());
+            let expected = chain.serial(&candidates);
+            let (output, _) = chain.stepped(&candidates, 4, case, Vec::new());
             assert_same(&output, &expected, &format!("case {case}, secret {secret}, stepped"));
-            let (output, _) = court.threads(&candidates, 4, Vec::new());
+            let (output, _) = chain.threads(&candidates, 4, Vec::new());
             assert_same(&output, &expected, &format!("case {case}, secret {secret}, 4 threads"));
         }
     }

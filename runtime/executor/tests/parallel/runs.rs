@@ -1,25 +1,25 @@
-//! Counters of a block's execution. Every judged block also checks that they add up.
+//! Counters of a block's execution. Every checked block also checks that they add up.
 
-use crate::support::judge::*;
 use crate::support::program::Op::*;
+use crate::support::test_chain::*;
 use crate::support::*;
-use corniche_executor::{Alone, Candidate, Recorded, Recorder, Run, Runs, parallel};
+use corniche_executor::{Candidate, Recorded, Recorder, Run, Runs, SingleThread, parallel};
 
-fn run(court: &Court, candidates: &[Candidate], recorded: Vec<Option<Recorded>>) -> Runs {
-    parallel::execute_block(&court.vm, &court.snapshot(), &court.env(), candidates, &court.fees(), &Alone, recorded).1
+fn run(chain: &TestChain, candidates: &[Candidate], recorded: Vec<Option<Recorded>>) -> Runs {
+    parallel::execute_block(&chain.vm, &chain.snapshot(), &chain.env(), candidates, &chain.fees(), &SingleThread, recorded).1
 }
 
 /// Each transaction reads what its predecessor wrote; the fourth has a wrong nonce.
-fn chain() -> Vec<Candidate> {
+fn dependent_calls() -> Vec<Candidate> {
     let raws: Vec<_> =
         (0..8).map(|index: u8| key(index).sign(call(u64::from(index == 3), 0, &[Load(1), Add(1), Store(1)]))).collect();
     block(&raws)
 }
 
 #[test]
-fn one_thread_runs_each_transaction_once() {
-    let court = Court::new();
-    let runs = run(&court, &chain(), Vec::new());
+fn single_thread_runs_each_once() {
+    let chain = TestChain::new();
+    let runs = run(&chain, &dependent_calls(), Vec::new());
     assert_eq!(runs.threads, 1);
     assert_eq!((runs.statistics.executions, runs.statistics.re_executions), (8, 0));
     assert_eq!(runs.transactions, [Run { lane: 0, runs: 1 }; 7], "the skipped one is none of them");
@@ -27,29 +27,29 @@ fn one_thread_runs_each_transaction_once() {
 
 /// The first one reads equal values and is adopted; those after it are not.
 #[test]
-fn an_adopted_result_is_no_run() {
-    let court = Court::new();
-    let (candidates, state) = (chain(), court.snapshot());
+fn adopted_result_counts_no_run() {
+    let chain = TestChain::new();
+    let (candidates, state) = (dependent_calls(), chain.snapshot());
     let record = |candidate: &Candidate| {
         let transaction = candidate.verified.as_ref().ok()?;
-        let tip_to = court.fees()[candidate.author.as_usize()];
-        Recorded::run(&court.vm, &Recorder::new(&state), &court.env(), transaction, tip_to)
+        let tip_to = chain.fees()[candidate.author.as_usize()];
+        Recorded::run(&chain.vm, &Recorder::new(&state), &chain.env(), transaction, tip_to)
     };
-    let runs = run(&court, &candidates, candidates.iter().map(record).collect());
+    let runs = run(&chain, &candidates, candidates.iter().map(record).collect());
     assert_eq!(runs.transactions[0], Run { lane: 0, runs: 0 });
     assert!(runs.transactions[1..].iter().all(|run| run.runs == 1), "{runs:?}");
 }
 
 /// Several workers conflict: repeated runs count for their transaction, and equal seeds give equal counts.
 #[test]
-fn what_ran_again_is_told() {
-    let court = Court::new();
+fn reruns_are_reported() {
+    let chain = TestChain::new();
     let raws: Vec<_> =
         (0..40u8).map(|index| key(index % KEYS).sign(call(u64::from(index / KEYS), 0, &[Load(1), Add(1), Store(1)]))).collect();
     let candidates = by_one_author(block(&raws));
     let stepped = |seed| {
-        let (view, env, fees) = (court.snapshot(), court.env(), court.fees());
-        parallel::execute_block_stepped(&court.vm, &view, &env, &candidates, &fees, 4, seed, Vec::new()).1
+        let (view, env, fees) = (chain.snapshot(), chain.env(), chain.fees());
+        parallel::execute_block_stepped(&chain.vm, &view, &env, &candidates, &fees, 4, seed, Vec::new()).1
     };
     let mut lanes = std::collections::BTreeSet::new();
     let mut again = 0;

@@ -2,8 +2,8 @@
 #![allow(dead_code)] // each test binary uses a part
 #![allow(clippy::unwrap_used)] // test helpers, as the tests they serve
 
-pub mod judge;
 pub mod program;
+pub mod test_chain;
 pub mod threads;
 
 use alloy_consensus::TxEip1559;

@@ -1,11 +1,11 @@
 //! A pool of real threads, started for each run.
 
-use corniche_executor::Pool;
+use corniche_executor::WorkerPool;
 use corniche_vm::wasm::THREAD_STACK_BYTES;
 
 pub struct Threads(pub usize);
 
-impl Pool for Threads {
+impl WorkerPool for Threads {
     fn threads(&self) -> usize {
         self.0
     }

@@ -56,7 +56,7 @@ fn minter() -> B256 {
 }
 
 #[test]
-fn roles_are_granted_revoked_and_given_back() {
+fn roles_are_granted_revoked_and_renounced() {
     let (mut chain, collectible, [alice, bob, carol]) = collectible();
     chain.by(bob).send(collectible, mintCall { to: carol, tokenId: id(1) }).unwrap();
     // The administrator cannot mint, and the minter cannot administer.
@@ -80,7 +80,7 @@ fn roles_are_granted_revoked_and_given_back() {
 }
 
 #[test]
-fn tokens_change_hands_with_approval() {
+fn approved_token_transfers() {
     let (mut chain, collectible, [alice, bob, carol]) = collectible();
     chain.by(bob).send(collectible, mintCall { to: carol, tokenId: id(1) }).unwrap();
     let taken = transferFromCall { from: carol, to: alice, tokenId: id(1) };
@@ -104,7 +104,7 @@ fn tokens_change_hands_with_approval() {
 
 /// A safe transfer calls a receiving contract, which may refuse the token.
 #[test]
-fn receivers_are_asked() {
+fn receivers_are_called() {
     let (mut chain, collectible, [alice, bob, carol]) = collectible();
     let holder = chain.by(alice).deploy(&contract("oz_holder"), ()).unwrap();
     let deaf = chain.by(alice).deploy(&contract("oz_erc1155"), ()).unwrap();

@@ -45,7 +45,7 @@ fn batch(from: Address, to: Address, values: Vec<U256>) -> safeBatchTransferFrom
 }
 
 #[test]
-fn batches_move_whole_or_not_at_all() {
+fn batch_transfer_is_atomic() {
     let (mut chain, items, [alice, bob]) = items();
     let moved = chain.by(alice).send(items, batch(alice, bob, numbers([4, 5]))).unwrap();
     let told = &moved.events::<TransferBatch>()[0];
@@ -69,7 +69,7 @@ fn batches_move_whole_or_not_at_all() {
 }
 
 #[test]
-fn receivers_of_one_and_of_many_are_asked() {
+fn single_and_batch_receivers_are_called() {
     let (mut chain, items, [alice, _]) = items();
     let holder = chain.by(alice).deploy(&contract("oz_holder"), ()).unwrap();
     chain.by(alice).send(items, batch(alice, holder, numbers([1, 1]))).unwrap();

@@ -5,7 +5,7 @@ use super::contract;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolError, sol};
 use corniche_harness::{Chain, Contract, creation};
-use corniche_vm::End;
+use corniche_vm::ExecutionStatus;
 
 sol! {
     function setScalars(uint256 number, int64 signed, uint8 small, bool flag, address owner, bytes32 word);
@@ -61,7 +61,7 @@ fn compressed(contract: &Contract) -> Bytes {
 }
 
 #[test]
-fn all_kinds_of_storage_keep_what_was_stored() {
+fn all_storage_types_round_trip() {
     let (mut chain, probes, [alice, bob]) = both();
     for probe in probes {
         let scalars = chain.view(probe, scalarsCall {});
@@ -91,7 +91,7 @@ fn all_kinds_of_storage_keep_what_was_stored() {
 
 /// Contracts of both generations call each other.
 #[test]
-fn calls_of_all_three_kinds() {
+fn all_call_kinds() {
     let (mut chain, [one, other], [_, bob]) = both();
     for (caller, callee) in [(one, other), (other, one)] {
         let asked = callOtherCall { to: callee, data: encode(placeCall {}) };
@@ -131,7 +131,7 @@ fn calls_of_all_three_kinds() {
 }
 
 #[test]
-fn contracts_make_contracts() {
+fn contracts_create_contracts() {
     let (mut chain, [one, other], [alice, _]) = both();
     for (maker, made) in [(one, GENERATIONS[1]), (other, GENERATIONS[0])] {
         let code = compressed(&contract(made));
@@ -162,7 +162,7 @@ fn contracts_make_contracts() {
 }
 
 #[test]
-fn transient_storage_lasts_as_long_as_its_transaction() {
+fn transient_storage_lasts_one_transaction() {
     let (mut chain, [one, other], [alice, _]) = both();
     let (key, value) = (keccak256("key"), keccak256("value"));
     let many = chain.by(alice).deploy(&contract("multicall3"), ()).unwrap();
@@ -200,12 +200,12 @@ fn events_and_errors_are_decoded() {
         let refused = chain.by(alice).send(probe, refuseCall { number: U256::from(1) }).err().unwrap();
         assert_eq!(refused.error::<Refused>().unwrap().who, alice);
         let panicked = chain.by(alice).send(probe, panicCall {}).err().unwrap();
-        assert!(!matches!(panicked.end, End::Success) && panicked.data.is_empty(), "{panicked:?}");
+        assert!(!matches!(panicked.end, ExecutionStatus::Success) && panicked.data.is_empty(), "{panicked:?}");
     }
 }
 
 #[test]
-fn a_contract_knows_where_it_runs() {
+fn contract_reads_its_context() {
     let (chain, probes, [alice, _]) = both();
     for probe in probes {
         let place = chain.clone().by(alice).call(probe, placeCall {}).unwrap();

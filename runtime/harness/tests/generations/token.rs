@@ -62,7 +62,7 @@ fn balances(chain: &Chain, token: Address, people: &[Address]) -> Vec<u64> {
 }
 
 #[test]
-fn tokens_move_and_burn_and_what_may_not_says_why() {
+fn transfer_burn_and_named_errors() {
     let (mut chain, token, people @ [alice, bob, carol]) = token();
     assert_eq!((chain.view(token, nameCall {}), chain.view(token, decimalsCall {})), ("Cornice".into(), 18));
     let sent = chain.by(alice).send(token, transferCall { to: bob, value: n(30) }).unwrap();
@@ -90,7 +90,7 @@ fn tokens_move_and_burn_and_what_may_not_says_why() {
 }
 
 #[test]
-fn the_owner_mints_and_pauses_until_somebody_else_does() {
+fn owner_mints_pauses_and_transfers_ownership() {
     let (mut chain, token, [alice, bob, _]) = token();
     for refused in [
         chain.by(bob).send(token, mintCall { to: bob, value: n(1) }).err().unwrap(),
@@ -116,7 +116,7 @@ fn the_owner_mints_and_pauses_until_somebody_else_does() {
 
 /// ERC-2612: the contract recovers the signer with the precompile at address 1.
 #[test]
-fn a_signature_permits() {
+fn permit_by_signature() {
     let (mut chain, token, [alice, bob, _]) = token();
     let key = EthereumKey::from_bytes(&[7; 32]).unwrap();
     let owner = key.address();

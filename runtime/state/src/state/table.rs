@@ -40,24 +40,24 @@ struct Seed {
 impl Seed {
     fn hash<K: Key>(&self, key: &K) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.own, &self.shared);
-        key.feed(&mut hasher);
+        key.hash_into(&mut hasher);
         hasher.finish()
     }
 }
 
 /// Key of a table.
 pub(super) trait Key: Copy + Eq {
-    fn feed(&self, hasher: &mut FoldHasher<'_>);
+    fn hash_into(&self, hasher: &mut FoldHasher<'_>);
 }
 
 impl Key for Address {
-    fn feed(&self, hasher: &mut FoldHasher<'_>) {
+    fn hash_into(&self, hasher: &mut FoldHasher<'_>) {
         hasher.write(self.as_slice());
     }
 }
 
 impl Key for (Address, B256) {
-    fn feed(&self, hasher: &mut FoldHasher<'_>) {
+    fn hash_into(&self, hasher: &mut FoldHasher<'_>) {
         hasher.write(self.0.as_slice());
         hasher.write(self.1.as_slice());
     }
@@ -65,7 +65,7 @@ impl Key for (Address, B256) {
 
 /// Location of a write that can still be undone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Written {
+pub(super) struct WriteId {
     hash: u64,
     older: u32,
 }
@@ -73,7 +73,7 @@ pub(super) struct Written {
 #[derive(Debug)]
 struct Shard<K, V> {
     entries: HashTable<Entry<K, V>>,
-    older: Vec<Older<V>>,
+    older: Vec<OldVersion<V>>,
     /// Free elements of `older`, linked by their `older` field.
     free: u32,
 }
@@ -87,7 +87,7 @@ struct Entry<K, V> {
 }
 
 #[derive(Debug)]
-struct Older<V> {
+struct OldVersion<V> {
     /// Height at which `before` was overwritten.
     written: Height,
     before: V,
@@ -116,14 +116,14 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
     }
 
     /// Visits the newest value of each key, in arbitrary order.
-    pub(super) fn for_each_newest(&self, mut visit: impl FnMut(&V)) {
+    pub(super) fn for_each_latest(&self, mut visit: impl FnMut(&V)) {
         for shard in &self.shards {
             read(shard).entries.iter().for_each(|entry| visit(&entry.value));
         }
     }
 
     /// Writes a value at a height above all earlier ones. Lower heights keep reading the previous value.
-    pub(super) fn put(&self, key: K, height: Height, value: V) -> Written {
+    pub(super) fn put(&self, key: K, height: Height, value: V) -> WriteId {
         let hash = self.seed.hash(&key);
         let mut shard = write(self.shard(hash));
         let Shard { entries, older, free } = &mut *shard;
@@ -131,7 +131,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         let entry = entries.entry(hash, |entry| entry.key == key, rehash);
         let entry = entry.or_insert_with(|| Entry { key, value: V::default(), older: NONE }).into_mut();
         let before = std::mem::replace(&mut entry.value, value);
-        let element = Older { written: height, before, newer: NONE, older: entry.older };
+        let element = OldVersion { written: height, before, newer: NONE, older: entry.older };
         let number = match older.get_mut(*free as usize) {
             Some(unused) => {
                 let number = std::mem::replace(free, unused.older);
@@ -147,7 +147,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
             last.newer = number;
         }
         entry.older = number;
-        Written { hash, older: number }
+        WriteId { hash, older: number }
     }
 
     /// Writes values without keeping older ones.
@@ -160,7 +160,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
     }
 
     /// Undoes the newest remaining write of a key and restores its previous value.
-    pub(super) fn undo(&self, Written { hash, older: number }: Written) {
+    pub(super) fn undo(&self, WriteId { hash, older: number }: WriteId) {
         let mut shard = write(self.shard(hash));
         let Shard { entries, older, free } = &mut *shard;
         let element = &mut older[number as usize];
@@ -182,7 +182,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
 
     /// Drops the value before this write, because no reader steps over the write any more. Earlier writes of the key
     /// must have been dropped already.
-    pub(super) fn forget_before(&self, Written { hash, older: number }: Written) {
+    pub(super) fn prune_older(&self, WriteId { hash, older: number }: WriteId) {
         let mut shard = write(self.shard(hash));
         let Shard { entries, older, free } = &mut *shard;
         let element = &mut older[number as usize];
@@ -208,7 +208,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
     pub(super) fn size(&self) -> (usize, usize) {
         let sizes = self.shards.iter().map(|shard| {
             let shard = read(shard);
-            let bytes = shard.entries.allocation_size() + shard.older.capacity() * size_of::<Older<V>>();
+            let bytes = shard.entries.allocation_size() + shard.older.capacity() * size_of::<OldVersion<V>>();
             (shard.entries.len(), bytes + size_of::<RwLock<Shard<K, V>>>())
         });
         sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
@@ -228,15 +228,15 @@ impl<K, V> Default for Shard<K, V> {
 
 /// Code by hash; never removed.
 #[derive(Debug)]
-pub(super) struct Codes(Vec<RwLock<BTreeMap<B256, Bytes>>>);
+pub(super) struct CodeTable(Vec<RwLock<BTreeMap<B256, Bytes>>>);
 
-impl Default for Codes {
+impl Default for CodeTable {
     fn default() -> Self {
         Self((0..64).map(|_| RwLock::default()).collect())
     }
 }
 
-impl Codes {
+impl CodeTable {
     pub(super) fn get(&self, hash: &B256) -> Option<Bytes> {
         read(self.shard(hash)).get(hash).cloned()
     }

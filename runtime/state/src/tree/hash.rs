@@ -61,7 +61,7 @@ mod tests {
     use corniche_types::proof::account_value;
 
     #[test]
-    fn every_way_of_hashing_is_blake3() {
+    fn all_hash_paths_match_blake3() {
         let bytes: Vec<u8> = (0..64 * LANES).map(|number| (number * 7 % 251) as u8).collect();
         let pairs: Vec<&Pair> = bytes.as_chunks().0.iter().collect();
         for count in 0..=LANES {

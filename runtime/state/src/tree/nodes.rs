@@ -16,26 +16,26 @@ use corniche_types::B256;
 use std::ops::{Index, IndexMut, Range};
 
 /// Place of the top node: the first side of a branch that belongs to no tree.
-const TOP: Place = Place { branch: 0, side: 0 };
+const TOP: BranchSide = BranchSide { branch: 0, side: 0 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Nodes {
     /// Links of each branch. A branch has at least two leaves under it, except the one that holds the top.
-    links: Chunks<[Link; 2]>,
+    links: Slab<[Link; 2]>,
     /// Per branch: hash of the 0 side ‖ hash of the 1 side. Invalid during an update.
-    hashes: Chunks<Line>,
+    hashes: Slab<HashPair>,
     /// Key ‖ value hash.
-    leaves: Chunks<Line>,
+    leaves: Slab<HashPair>,
 }
 
 /// Two hashes in one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-struct Line(Pair);
+struct HashPair(Pair);
 
 /// One side of a branch.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct BranchSide {
     branch: u32,
     side: u8,
 }
@@ -70,7 +70,7 @@ impl Link {
     }
 }
 
-impl Line {
+impl HashPair {
     const ZERO: Self = Self([0; 64]);
 
     fn new(left: &B256, right: &B256) -> Self {
@@ -89,9 +89,9 @@ impl Line {
 }
 
 /// A branch with updates below it.
-struct Visit {
+struct PendingBranch {
     branch: u32,
-    place: Place,
+    place: BranchSide,
     updates: Range<u32>,
 }
 
@@ -99,15 +99,15 @@ struct Visit {
 struct Descent<'a> {
     updates: &'a [Update],
     /// Branches to visit on the next level.
-    next: Vec<Visit>,
+    next: Vec<PendingBranch>,
     /// Leaves to hash, with their new places.
-    leaves: Vec<(u32, Place)>,
+    leaves: Vec<(u32, BranchSide)>,
 }
 
 impl Default for Nodes {
     fn default() -> Self {
-        let mut nodes = Self { links: Chunks::default(), hashes: Chunks::default(), leaves: Chunks::default() };
-        nodes.insert([Link::EMPTY; 2], Line::ZERO);
+        let mut nodes = Self { links: Slab::default(), hashes: Slab::default(), leaves: Slab::default() };
+        nodes.insert([Link::EMPTY; 2], HashPair::ZERO);
         nodes
     }
 }
@@ -121,7 +121,7 @@ impl Nodes {
     pub(super) fn update(&mut self, updates: &[Update]) {
         let all = 0..u32::try_from(updates.len()).expect("a block changes less than 2^32 keys");
         let mut descent = Descent { updates, next: Vec::new(), leaves: Vec::with_capacity(updates.len()) };
-        let mut levels: Vec<Vec<Visit>> = Vec::new();
+        let mut levels: Vec<Vec<PendingBranch>> = Vec::new();
         self.descend(TOP, 0, all, &mut descent);
         while !descent.next.is_empty() {
             let room = Vec::with_capacity(updates.len().min(2 * descent.next.len()));
@@ -132,7 +132,7 @@ impl Nodes {
                 let under = &updates[start as usize..end as usize];
                 let middle = start + under.partition_point(|update| !side(&update.key.0, depth)) as u32;
                 for (side, updates) in [(0, start..middle), (1, middle..end)] {
-                    self.descend(Place { branch: visit.branch, side }, depth + 1, updates, &mut descent);
+                    self.descend(BranchSide { branch: visit.branch, side }, depth + 1, updates, &mut descent);
                 }
             }
             levels.push(level);
@@ -144,40 +144,40 @@ impl Nodes {
     }
 
     /// Applies a range of updates at a place; its node is `depth` branches below the top.
-    fn descend(&mut self, place: Place, depth: usize, range: Range<u32>, descent: &mut Descent) {
+    fn descend(&mut self, place: BranchSide, depth: usize, range: Range<u32>, descent: &mut Descent) {
         let updates = &descent.updates[range.start as usize..range.end as usize];
         if updates.is_empty() {
             return;
         }
         let mut present = updates.iter().filter(|update| update.value.is_some());
         match self.link(place).node() {
-            Node::Branch(branch) => descent.next.push(Visit { branch, place, updates: range }),
+            Node::Branch(branch) => descent.next.push(PendingBranch { branch, place, updates: range }),
             Node::Empty => match (present.next(), present.next()) {
                 (None, _) => {}
                 (Some(Update { key, value: Some(value) }), None) => {
-                    let leaf = self.leaves.insert(Line::new(&key.0, value));
+                    let leaf = self.leaves.insert(HashPair::new(&key.0, value));
                     self.set(place, Link::leaf(leaf), &[0; 32]);
                     descent.leaves.push((leaf, place));
                 }
                 _ => {
-                    let branch = self.branch_at(place, [Link::EMPTY; 2], Line::ZERO);
-                    descent.next.push(Visit { branch, place, updates: range });
+                    let branch = self.branch_at(place, [Link::EMPTY; 2], HashPair::ZERO);
+                    descent.next.push(PendingBranch { branch, place, updates: range });
                 }
             },
             Node::Leaf(leaf) => {
                 let key = B256::from(*self.leaves[leaf].half(0));
                 if present.any(|update| update.key.0 != key) {
                     // The leaf moves below a branch; the next level handles updates of the leaf itself.
-                    let (mut links, mut hashes) = ([Link::EMPTY; 2], Line::ZERO);
+                    let (mut links, mut hashes) = ([Link::EMPTY; 2], HashPair::ZERO);
                     let own_side = u8::from(side(&key, depth));
                     links[usize::from(own_side)] = Link::leaf(leaf);
                     *hashes.half_mut(own_side) = *self.hash(place);
                     let branch = self.branch_at(place, links, hashes);
-                    descent.next.push(Visit { branch, place, updates: range });
+                    descent.next.push(PendingBranch { branch, place, updates: range });
                 } else if let Some(own) = updates.iter().find(|update| update.key.0 == key) {
                     match &own.value {
                         Some(value) => {
-                            self.leaves[leaf] = Line::new(&key, value);
+                            self.leaves[leaf] = HashPair::new(&key, value);
                             descent.leaves.push((leaf, place));
                         }
                         None => {
@@ -191,7 +191,7 @@ impl Nodes {
     }
 
     /// Writes the hashes of at most [`LANES`] leaves to their places.
-    fn hash_leaves(&mut self, leaves: &[(u32, Place)]) {
+    fn hash_leaves(&mut self, leaves: &[(u32, BranchSide)]) {
         let mut pairs = [&[0; 64]; LANES];
         for (pair, (leaf, _)) in pairs.iter_mut().zip(leaves) {
             *pair = &self.leaves[*leaf].0;
@@ -204,7 +204,7 @@ impl Nodes {
 
     /// Finishes a level after all lower levels: replaces a branch that has fewer than two leaves by its remaining node,
     /// and hashes the other branches.
-    fn ascend(&mut self, level: &[Visit]) {
+    fn ascend(&mut self, level: &[PendingBranch]) {
         let mut waiting = Vec::with_capacity(LANES);
         for visit in level {
             let links = self.links[visit.branch];
@@ -231,7 +231,7 @@ impl Nodes {
     }
 
     /// Writes the hashes of at most [`LANES`] branches to their places.
-    fn hash_branches(&mut self, visits: &[&Visit]) {
+    fn hash_branches(&mut self, visits: &[&PendingBranch]) {
         let mut pairs = [&[0; 64]; LANES];
         for (pair, visit) in pairs.iter_mut().zip(visits) {
             *pair = &self.hashes[visit.branch].0;
@@ -242,24 +242,24 @@ impl Nodes {
         }
     }
 
-    fn link(&self, place: Place) -> Link {
+    fn link(&self, place: BranchSide) -> Link {
         self.links[place.branch][usize::from(place.side)]
     }
 
-    fn hash(&self, place: Place) -> &[u8; 32] {
+    fn hash(&self, place: BranchSide) -> &[u8; 32] {
         self.hashes[place.branch].half(place.side)
     }
 
-    fn hash_mut(&mut self, place: Place) -> &mut [u8; 32] {
+    fn hash_mut(&mut self, place: BranchSide) -> &mut [u8; 32] {
         self.hashes[place.branch].half_mut(place.side)
     }
 
-    fn set(&mut self, place: Place, link: Link, hash: &[u8; 32]) {
+    fn set(&mut self, place: BranchSide, link: Link, hash: &[u8; 32]) {
         self.links[place.branch][usize::from(place.side)] = link;
         *self.hash_mut(place) = *hash;
     }
 
-    fn insert(&mut self, links: [Link; 2], hashes: Line) -> u32 {
+    fn insert(&mut self, links: [Link; 2], hashes: HashPair) -> u32 {
         let number = self.links.insert(links);
         let same = self.hashes.insert(hashes);
         assert_eq!(number, same, "invariant: links and hashes of branches come and go together");
@@ -267,7 +267,7 @@ impl Nodes {
     }
 
     /// Puts a new branch at a place; the ascent hashes it.
-    fn branch_at(&mut self, place: Place, links: [Link; 2], hashes: Line) -> u32 {
+    fn branch_at(&mut self, place: BranchSide, links: [Link; 2], hashes: HashPair) -> u32 {
         let number = self.insert(links, hashes);
         self.links[place.branch][usize::from(place.side)] = Link::branch(number);
         number
@@ -285,7 +285,7 @@ impl Nodes {
                 Node::Branch(branch) => {
                     let side = u8::from(side(key, siblings.len()));
                     siblings.push(B256::from(*self.hashes[branch].half(1 - side)));
-                    place = Place { branch, side };
+                    place = BranchSide { branch, side };
                 }
             }
         }
@@ -300,20 +300,20 @@ impl Nodes {
 
 /// Numbered items in chunks that never move. Numbers of removed items are reused.
 #[derive(Clone, Debug)]
-struct Chunks<T> {
+struct Slab<T> {
     chunks: Vec<Vec<T>>,
     free: Vec<u32>,
 }
 
 const CHUNK: usize = 1 << 12;
 
-impl<T> Default for Chunks<T> {
+impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self { chunks: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Chunks<T> {
+impl<T> Slab<T> {
     fn insert(&mut self, thing: T) -> u32 {
         if let Some(number) = self.free.pop() {
             self[number] = thing;
@@ -325,7 +325,7 @@ impl<T> Chunks<T> {
             self.chunks.push(Vec::with_capacity(room));
         }
         let before = (self.chunks.len() - 1) * CHUNK;
-        let chunk = self.chunks.last_mut().expect("one was just made");
+        let chunk = self.chunks.last_mut().expect("a chunk was just created");
         chunk.push(thing);
         let number = before + chunk.len() - 1;
         // A link has 31 bits for the number plus one.
@@ -343,7 +343,7 @@ impl<T> Chunks<T> {
     }
 }
 
-impl<T> Index<u32> for Chunks<T> {
+impl<T> Index<u32> for Slab<T> {
     type Output = T;
 
     fn index(&self, number: u32) -> &T {
@@ -351,7 +351,7 @@ impl<T> Index<u32> for Chunks<T> {
     }
 }
 
-impl<T> IndexMut<u32> for Chunks<T> {
+impl<T> IndexMut<u32> for Slab<T> {
     fn index_mut(&mut self, number: u32) -> &mut T {
         &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK]
     }

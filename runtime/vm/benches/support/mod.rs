@@ -4,7 +4,7 @@
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_state::{Account, Changes, EmptyState, Overlay};
 use corniche_types::{ProtocolRules, certified, intrinsic_gas};
-use corniche_vm::{BlockEnv, Call, End, ModuleCache, NoCache, Vm, VmConfig};
+use corniche_vm::{BlockEnv, Call, ExecutionStatus, ModuleCache, NoCache, Vm, VmConfig};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -132,7 +132,7 @@ impl Bench {
     }
 
     /// Runs the call once. The cost excludes the gas for the input.
-    pub fn run(&self, to: Option<Address>, input: &Bytes, gas: u64) -> (Cost, End) {
+    pub fn run(&self, to: Option<Address>, input: &Bytes, gas: u64) -> (Cost, ExecutionStatus) {
         let intrinsic = intrinsic_gas(to.is_none(), input, &Vec::new());
         let call = Call { from: PAYER, to, input: input.clone(), gas: gas + intrinsic, ..Call::default() };
         let view = Overlay { base: &EmptyState, changes: &self.changes };
@@ -149,7 +149,7 @@ impl Bench {
         let start = processor_time();
         let outcome = self.vm.call(&view, &env, &call);
         let nanoseconds = processor_time() - start;
-        assert!(!matches!(outcome.end, End::Fault(_) | End::Invalid(_)), "{:?}", outcome.end);
+        assert!(!matches!(outcome.end, ExecutionStatus::Fault(_) | ExecutionStatus::Invalid(_)), "{:?}", outcome.end);
         (Cost { nanoseconds, gas: outcome.gas_used.saturating_sub(intrinsic) }, outcome.end)
     }
 

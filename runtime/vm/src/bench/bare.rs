@@ -2,10 +2,10 @@
 //! compiler and a minimal host.
 
 use super::{Runner, Single, Subject, TIMESTAMP, Words};
-use crate::wasm::instrument::{APART, RUN_EXPORT};
+use crate::wasm::instrument::{PRIVATE_BYTES, RUN_EXPORT};
 use alloy_primitives::{B256, Bytes, U256, keccak256};
 use corniche_abi::{CORNICHE_MODULE, ENTRYPOINT_EXPORT, MEMORY_EXPORT, VM_HOOKS_MODULE};
-use corniche_state::Sum;
+use corniche_state::Delta;
 use std::sync::Arc;
 use wasmtime::{
     Caller, Config, Enabled, Engine, Extern, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, OptLevel,
@@ -17,7 +17,7 @@ pub(super) enum Metering {
     Without,
     Fuel,
     /// Counters of our instrumentation.
-    Ours,
+    Instrumented,
 }
 
 struct State {
@@ -68,7 +68,7 @@ pub(super) fn subject(
 
 fn call(pre: &InstancePre<State>, storage: Words, single: Arc<Single>, metering: Metering) -> wasmtime::Result<Words> {
     let length = single.input.len() as i32;
-    let base = if metering == Metering::Ours { APART } else { 0 };
+    let base = if metering == Metering::Instrumented { PRIVATE_BYTES } else { 0 };
     let state = State { storage, single, output: Bytes::new(), memory: None, base };
     let mut store = Store::new(pre.module().engine(), state);
     if metering == Metering::Fuel {
@@ -76,7 +76,7 @@ fn call(pre: &InstancePre<State>, storage: Words, single: Arc<Single>, metering:
     }
     let instance = pre.instantiate(&mut store)?;
     store.data_mut().memory = instance.get_memory(&mut store, MEMORY_EXPORT);
-    let status = if metering == Metering::Ours {
+    let status = if metering == Metering::Instrumented {
         let run = instance.get_typed_func::<(i32, i64, i32, i32), i32>(&mut store, RUN_EXPORT)?;
         run.call(&mut store, (length, 1 << 40, 65_536, 128))?
     } else {
@@ -93,38 +93,42 @@ fn call(pre: &InstancePre<State>, storage: Words, single: Arc<Single>, metering:
 fn parts<'c>(caller: &'c mut Caller<'_, State>) -> wasmtime::Result<(&'c mut [u8], &'c mut State)> {
     let memory = match caller.data().memory {
         Some(memory) => memory,
-        None => caller.get_export(MEMORY_EXPORT).and_then(Extern::into_memory).ok_or_else(missed)?,
+        None => caller.get_export(MEMORY_EXPORT).and_then(Extern::into_memory).ok_or_else(missing_memory)?,
     };
     let (memory, state) = memory.data_and_store_mut(caller);
     Ok((&mut memory[state.base..], state))
 }
 
-fn missed() -> wasmtime::Error {
-    wasmtime::Error::msg("an access misses memory")
+fn missing_memory() -> wasmtime::Error {
+    wasmtime::Error::msg("memory access out of bounds")
 }
 
 fn slice(memory: &mut [u8], at: i32, length: usize) -> wasmtime::Result<&mut [u8]> {
     let at = at as u32 as usize;
-    memory.get_mut(at..at + length).ok_or_else(missed)
+    memory.get_mut(at..at + length).ok_or_else(missing_memory)
 }
 
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
-    type Of<'c> = Caller<'c, State>;
-    linker.func_wrap(VM_HOOKS_MODULE, "read_args", |mut caller: Of<'_>, to: i32| -> wasmtime::Result<()> {
+    type StateCaller<'c> = Caller<'c, State>;
+    linker.func_wrap(VM_HOOKS_MODULE, "read_args", |mut caller: StateCaller<'_>, to: i32| -> wasmtime::Result<()> {
         let (memory, state) = parts(&mut caller)?;
         slice(memory, to, state.single.input.len())?.copy_from_slice(&state.single.input);
         Ok(())
     })?;
-    linker.func_wrap(VM_HOOKS_MODULE, "write_result", |mut caller: Of<'_>, at: i32, length: i32| -> wasmtime::Result<()> {
-        let (memory, state) = parts(&mut caller)?;
-        state.output = Bytes::copy_from_slice(slice(memory, at, length as u32 as usize)?);
-        Ok(())
-    })?;
+    linker.func_wrap(
+        VM_HOOKS_MODULE,
+        "write_result",
+        |mut caller: StateCaller<'_>, at: i32, length: i32| -> wasmtime::Result<()> {
+            let (memory, state) = parts(&mut caller)?;
+            state.output = Bytes::copy_from_slice(slice(memory, at, length as u32 as usize)?);
+            Ok(())
+        },
+    )?;
     linker.func_wrap(
         VM_HOOKS_MODULE,
         "storage_load_bytes32",
-        |mut caller: Of<'_>, key: i32, to: i32| -> wasmtime::Result<()> {
+        |mut caller: StateCaller<'_>, key: i32, to: i32| -> wasmtime::Result<()> {
             let (memory, state) = parts(&mut caller)?;
             let key = B256::from_slice(slice(memory, key, 32)?);
             slice(memory, to, 32)?.copy_from_slice(state.storage.get(&key).as_slice());
@@ -134,7 +138,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     linker.func_wrap(
         VM_HOOKS_MODULE,
         "storage_cache_bytes32",
-        |mut caller: Of<'_>, key: i32, at: i32| -> wasmtime::Result<()> {
+        |mut caller: StateCaller<'_>, key: i32, at: i32| -> wasmtime::Result<()> {
             let (memory, state) = parts(&mut caller)?;
             let key = B256::from_slice(slice(memory, key, 32)?);
             state.storage.set(key, B256::from_slice(slice(memory, at, 32)?));
@@ -145,19 +149,19 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     linker.func_wrap(
         VM_HOOKS_MODULE,
         "emit_log",
-        |mut caller: Of<'_>, at: i32, length: i32, _: i32| -> wasmtime::Result<()> {
+        |mut caller: StateCaller<'_>, at: i32, length: i32, _: i32| -> wasmtime::Result<()> {
             let (memory, _) = parts(&mut caller)?;
             let log = Bytes::copy_from_slice(slice(memory, at, length as u32 as usize)?);
             std::hint::black_box(log);
             Ok(())
         },
     )?;
-    linker.func_wrap(VM_HOOKS_MODULE, "msg_sender", |mut caller: Of<'_>, to: i32| -> wasmtime::Result<()> {
+    linker.func_wrap(VM_HOOKS_MODULE, "msg_sender", |mut caller: StateCaller<'_>, to: i32| -> wasmtime::Result<()> {
         let (memory, state) = parts(&mut caller)?;
         slice(memory, to, 20)?.copy_from_slice(state.single.sender.as_slice());
         Ok(())
     })?;
-    linker.func_wrap(VM_HOOKS_MODULE, "msg_value", |mut caller: Of<'_>, to: i32| -> wasmtime::Result<()> {
+    linker.func_wrap(VM_HOOKS_MODULE, "msg_value", |mut caller: StateCaller<'_>, to: i32| -> wasmtime::Result<()> {
         let (memory, _) = parts(&mut caller)?;
         slice(memory, to, 32)?.fill(0);
         Ok(())
@@ -168,7 +172,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     linker.func_wrap(
         VM_HOOKS_MODULE,
         "native_keccak256",
-        |mut caller: Of<'_>, at: i32, length: i32, to: i32| -> wasmtime::Result<()> {
+        |mut caller: StateCaller<'_>, at: i32, length: i32, to: i32| -> wasmtime::Result<()> {
             let (memory, _) = parts(&mut caller)?;
             let hash = keccak256(slice(memory, at, length as u32 as usize)?);
             slice(memory, to, 32)?.copy_from_slice(hash.as_slice());
@@ -178,12 +182,12 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     linker.func_wrap(
         CORNICHE_MODULE,
         "counter_add",
-        |mut caller: Of<'_>, slot: i32, amount: i32, limit: i32| -> wasmtime::Result<i32> {
+        |mut caller: StateCaller<'_>, slot: i32, amount: i32, limit: i32| -> wasmtime::Result<i32> {
             let (memory, state) = parts(&mut caller)?;
             let mut word = |at| slice(memory, at, 32).map(|bytes| B256::from_slice(bytes));
             let (slot, amount, limit) = (word(slot)?, word(amount)?, word(limit)?);
             let [amount, limit] = [amount, limit].map(|word| U256::from_be_bytes(word.0));
-            Ok(i32::from(!state.storage.count(slot, Sum::Plus(amount), limit)))
+            Ok(i32::from(!state.storage.count(slot, Delta::Plus(amount), limit)))
         },
     )?;
     Ok(linker)

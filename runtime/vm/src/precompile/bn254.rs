@@ -3,7 +3,7 @@
 //! A coordinate is 32 bytes, big-endian. A point is x and y; zeros encode the point at infinity. Elements of the
 //! quadratic extension start with the imaginary part.
 
-use super::{PrecompileError, padded, truth};
+use super::{PrecompileError, bool_word, padded};
 use alloy_primitives::Bytes;
 use ark_bn254::{Bn254, Fq, Fq2, Fr, G1Affine, G1Projective, G2Affine};
 use ark_ec::{AffineRepr, CurveGroup, pairing::Pairing};
@@ -43,7 +43,7 @@ pub fn pairing(input: &[u8]) -> Result<Bytes, PrecompileError> {
     for part in loops {
         product.0 *= part.0;
     }
-    Ok(truth(Bn254::final_exponentiation(product).is_some_and(|result| result.0.is_one())))
+    Ok(bool_word(Bn254::final_exponentiation(product).is_some_and(|result| result.0.is_one())))
 }
 
 fn coordinate(input: &[u8], start: usize) -> Result<Fq, PrecompileError> {

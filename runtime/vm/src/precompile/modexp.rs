@@ -12,7 +12,7 @@ use num_bigint::BigUint;
 pub const MAX_BYTES: usize = 1_024;
 /// Size of the three lengths.
 const HEAD_BYTES: usize = 96;
-const LEAST_PRICE: u64 = 500;
+const MIN_PRICE: u64 = 500;
 
 /// Lengths of base, exponent and modulus, in bytes.
 struct Lengths {
@@ -40,7 +40,7 @@ pub fn price(input: &[u8]) -> u64 {
     let head = U256::from_be_bytes(padded::<32>(input, HEAD_BYTES + lengths.base)) >> (8 * (32 - head_bytes));
     let head_bits = (head.bit_len() as u64).saturating_sub(1);
     let iterations = head_bits + 16 * (lengths.exponent - head_bytes) as u64;
-    LEAST_PRICE.max(complexity * iterations.max(1))
+    MIN_PRICE.max(complexity * iterations.max(1))
 }
 
 pub fn run(input: &[u8]) -> Result<Bytes, PrecompileError> {
@@ -93,7 +93,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
-        fn powers_are_those_of_both_libraries(base in number(), exponent in number(), modulus in number(), cut in 0..8usize) {
+        fn powers_match_two_libraries(base in number(), exponent in number(), modulus in number(), cut in 0..8usize) {
             let lengths = [&base, &exponent, &modulus].map(|number| U256::from(number.len()).to_be_bytes::<32>());
             let mut input = [lengths.as_flattened(), &base, &exponent, &modulus].concat();
             // Trailing zeros may be omitted.
@@ -109,7 +109,7 @@ mod tests {
         }
 
         #[test]
-        fn any_input_has_a_price_and_an_end(mut input in prop::collection::vec(any::<u8>(), 0..200), small in any::<bool>()) {
+        fn any_input_is_priced_and_terminates(mut input in prop::collection::vec(any::<u8>(), 0..200), small in any::<bool>()) {
             if small {
                 for length in input.chunks_mut(32).take(3) {
                     let zeros = length.len().min(30);
@@ -118,7 +118,7 @@ mod tests {
             }
             let price = price(&input);
             match run(&input) {
-                Ok(output) => prop_assert!(price >= LEAST_PRICE && output.len() <= MAX_BYTES),
+                Ok(output) => prop_assert!(price >= MIN_PRICE && output.len() <= MAX_BYTES),
                 Err(error) => prop_assert_eq!((error, price), (PrecompileError::NumberLength, 0)),
             }
         }

@@ -7,7 +7,7 @@
 //! The output is one if the signature is valid, otherwise empty. High and low `s` are both valid. Nothing is secret
 //! here, so the running time may depend on the input.
 
-use super::{big_integer, padded, truth};
+use super::{big_integer, bool_word, padded};
 use alloy_primitives::Bytes;
 use ark_ec::{AdditiveGroup, AffineRepr, CurveGroup};
 use ark_ff::{BigInt, BigInteger, Field, PrimeField, Zero};
@@ -18,7 +18,7 @@ const INPUT_BYTES: usize = 160;
 const WINDOW: usize = 2;
 
 pub fn verify(input: &[u8]) -> Bytes {
-    if input.len() == INPUT_BYTES && is_valid(input) == Some(true) { truth(true) } else { Bytes::new() }
+    if input.len() == INPUT_BYTES && is_valid(input) == Some(true) { bool_word(true) } else { Bytes::new() }
 }
 
 fn is_valid(input: &[u8]) -> Option<bool> {
@@ -89,12 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn a_coordinate_above_the_order_counts_modulo_the_order() {
+    fn r_is_reduced_modulo_order() {
         let order = Fq::from_bigint(Fr::MODULUS).unwrap();
         let points = (0u64..).filter_map(|above| Affine::get_point_from_x_unchecked(order + Fq::from(above), false));
         for end in points.take(5) {
             let signature = leading_to(end.into(), Fr::from(17), Fr::from(4)).unwrap();
-            assert_eq!(verify(&signature), truth(true));
+            assert_eq!(verify(&signature), bool_word(true));
             // The unreduced coordinate is not below the order.
             let mut other = signature;
             other[32..64].copy_from_slice(&bytes(end.x));
@@ -103,13 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_to_infinity() {
+    fn rejects_point_at_infinity() {
         let signature = leading_to(Projective::zero(), Fr::from(17), Fr::from(4)).unwrap();
         assert_eq!(verify(&signature), Bytes::new());
     }
 
     #[test]
-    fn nobody_signs_for_the_key_at_infinity() {
+    fn rejects_key_at_infinity() {
         // Without a key in the sum, any multiple of the generator forms a signature.
         let (hash, s) = (Fr::from(1), Fr::from(1));
         let r = Fr::from_be_bytes_mod_order(&bytes(Affine::generator().x));
@@ -119,20 +119,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn multiples_are_summed_as_by_definition(a in scalar(), b in scalar(), key in scalar()) {
+        fn sum_of_multiples_matches_definition(a in scalar(), b in scalar(), key in scalar()) {
             let (left, right) = (Affine::generator(), (Affine::generator() * key).into_affine());
             prop_assert_eq!(sum_of_multiples(left, a, right, b), left * a + right * b);
         }
 
         #[test]
-        fn what_is_signed_is_valid_and_nothing_else(end in scalar(), a in scalar(), b in scalar(), bit in 0usize..1280) {
+        fn only_signed_messages_verify(end in scalar(), a in scalar(), b in scalar(), bit in 0usize..1280) {
             prop_assume!(!end.is_zero() && !a.is_zero() && !b.is_zero());
             let good = leading_to(Affine::generator() * end, a, b);
             prop_assume!(good.is_some());
             let good = good.unwrap();
-            prop_assert_eq!(verify(&good), truth(true));
+            prop_assert_eq!(verify(&good), bool_word(true));
             let s = -Fr::from_be_bytes_mod_order(&good[64..96]);
-            prop_assert_eq!(verify(&[&good[..64], &bytes(s), &good[96..]].concat()), truth(true));
+            prop_assert_eq!(verify(&[&good[..64], &bytes(s), &good[96..]].concat()), bool_word(true));
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(verify(&bad), Bytes::new());

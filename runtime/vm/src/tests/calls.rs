@@ -14,7 +14,7 @@ fn run(chain: &mut Chain, script: impl Fn(&mut Guest<'_>) -> Result<Bytes, Stop>
 }
 
 #[test]
-fn a_nested_revert_drops_its_logs_and_writes_and_no_others() {
+fn nested_revert_drops_only_its_effects() {
     let chain = &mut Chain::new();
     let inner = chain.contract("inner", |guest| {
         guest.store(1, 7)?;
@@ -37,7 +37,7 @@ fn a_nested_revert_drops_its_logs_and_writes_and_no_others() {
 }
 
 #[test]
-fn whose_state_and_whose_money_each_kind_of_call_acts_on() {
+fn call_kinds_use_right_context() {
     let chain = &mut Chain::new();
     let sender = chain.sender();
     let callee = chain.contract("callee", move |guest| {
@@ -70,7 +70,7 @@ fn whose_state_and_whose_money_each_kind_of_call_acts_on() {
 }
 
 #[test]
-fn price_of_a_call() {
+fn call_prices() {
     let chain = &mut Chain::new();
     let existing = chain.contract("existing", |_| out(0));
     run(chain, move |guest| {
@@ -105,11 +105,11 @@ fn all_but_one_64th_and_the_stipend() {
 }
 
 #[test]
-fn a_failed_callee_costs_what_it_was_given() {
+fn failed_callee_consumes_its_gas() {
     let chain = &mut Chain::new();
     let traps = chain.contract("traps", |_| Err(Stop::Trap(Trap::Unreachable)));
     let reverts = chain.contract("reverts", |guest| {
-        guest.pay(10)?;
+        guest.charge(10)?;
         Err(Stop::Revert(Bytes::new()))
     });
     run(chain, move |guest| {
@@ -124,7 +124,7 @@ fn a_failed_callee_costs_what_it_was_given() {
 }
 
 #[test]
-fn nothing_changes_under_a_static_call() {
+fn static_call_rejects_changes() {
     let chain = &mut Chain::new();
     let acts = chain.contract("acts", |guest| {
         match guest.input[0] {
@@ -155,7 +155,7 @@ fn nothing_changes_under_a_static_call() {
 }
 
 #[test]
-fn a_call_too_deep_fails_without_running() {
+fn call_beyond_depth_limit_fails() {
     let chain = &mut Chain::new();
     let mut draft = chain.draft(contract("dives"));
     chain.contract("dives", |guest| {
@@ -169,7 +169,7 @@ fn a_call_too_deep_fails_without_running() {
 }
 
 #[test]
-fn reentrancy_counts_frames_of_an_address_and_not_delegated_ones() {
+fn reentrancy_ignores_delegated_frames() {
     let chain = &mut Chain::new();
     let back = chain.contract("back", |guest| guest.must_call(contract("main"), &[1]));
     let library = chain.contract("library", |guest| out(u64::from(guest.host.context().reentrant)));
@@ -189,7 +189,7 @@ fn reentrancy_counts_frames_of_an_address_and_not_delegated_ones() {
 }
 
 #[test]
-fn value_moves_with_the_frame_and_back_with_its_revert() {
+fn revert_returns_call_value() {
     let chain = &mut Chain::new();
     let keeps = chain.contract("keeps", |guest| out(guest.balance(contract("keeps"))?));
     let rejects = chain.contract("rejects", |_| Err(Stop::Revert(Bytes::new())));
@@ -220,7 +220,7 @@ fn code_and_hashes_of_accounts() {
 }
 
 #[test]
-fn missing_code_is_a_fault_and_not_a_result() {
+fn missing_code_is_fault() {
     let chain = &mut Chain::new();
     let other = chain.contract("other", |_| out(0));
     chain.state.code.clear();
@@ -228,7 +228,7 @@ fn missing_code_is_a_fault_and_not_a_result() {
 }
 
 #[test]
-fn the_value_of_a_transaction_is_there_before_the_code_runs() {
+fn value_arrives_before_code_runs() {
     let chain = &mut Chain::new();
     let to = chain.contract("counts", |guest| {
         assert_eq!(guest.host.context().value, U256::from(9));

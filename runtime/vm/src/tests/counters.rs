@@ -4,7 +4,7 @@ mod plain_numbers;
 mod prices;
 
 use super::scripts::*;
-use crate::host::{CallKind, CallStatus, Sum};
+use crate::host::{CallKind, CallStatus, Delta};
 use crate::{Executed, NotExecuted};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::{Account, StateView};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 type Key = (Address, B256);
 /// A predicate: whether a slot's number is within a range.
-type Question = (Key, U256, U256);
+type RangePredicate = (Key, U256, U256);
 
 const MAX: U256 = U256::MAX;
 
@@ -21,27 +21,33 @@ fn n(number: u64) -> U256 {
     U256::from(number)
 }
 
-fn plus(number: u64) -> Sum {
-    Sum::Plus(n(number))
+fn plus(number: u64) -> Delta {
+    Delta::Plus(n(number))
 }
 
-fn minus(number: u64) -> Sum {
-    Sum::Minus(n(number))
+fn minus(number: u64) -> Delta {
+    Delta::Minus(n(number))
 }
 
 /// A view that records reads and predicates of slots, and answers predicates without a read of its own.
-struct Witness<'a> {
+struct RecordingView<'a> {
     inner: &'a dyn StateView,
     reads: Mutex<Vec<Key>>,
-    questions: Mutex<Vec<Question>>,
+    predicates: Mutex<Vec<RangePredicate>>,
     /// Wrong answer for predicates, after which the view counts as interrupted.
-    lie: Option<bool>,
+    forced_result: Option<bool>,
     interrupted: AtomicBool,
 }
 
-impl<'a> Witness<'a> {
+impl<'a> RecordingView<'a> {
     fn new(inner: &'a dyn StateView) -> Self {
-        Self { inner, reads: Mutex::default(), questions: Mutex::default(), lie: None, interrupted: AtomicBool::new(false) }
+        Self {
+            inner,
+            reads: Mutex::default(),
+            predicates: Mutex::default(),
+            forced_result: None,
+            interrupted: AtomicBool::new(false),
+        }
     }
 
     fn reads(&self) -> Vec<Key> {
@@ -50,11 +56,11 @@ impl<'a> Witness<'a> {
 
     /// Returns the ranges of the predicates.
     fn ranges(&self) -> Vec<(U256, U256)> {
-        self.questions.lock().unwrap().iter().map(|(_, low, high)| (*low, *high)).collect()
+        self.predicates.lock().unwrap().iter().map(|(_, low, high)| (*low, *high)).collect()
     }
 }
 
-impl StateView for Witness<'_> {
+impl StateView for RecordingView<'_> {
     fn account(&self, address: &Address) -> Option<Account> {
         self.inner.account(address)
     }
@@ -69,10 +75,10 @@ impl StateView for Witness<'_> {
     }
 
     fn storage_within(&self, address: &Address, slot: &B256, low: &U256, high: &U256) -> bool {
-        self.questions.lock().unwrap().push(((*address, *slot), *low, *high));
-        if let Some(lie) = self.lie {
+        self.predicates.lock().unwrap().push(((*address, *slot), *low, *high));
+        if let Some(forced_result) = self.forced_result {
             self.interrupted.store(true, Ordering::Relaxed);
-            return lie;
+            return forced_result;
         }
         self.inner.storage_within(address, slot, low, high)
     }
@@ -83,7 +89,7 @@ impl StateView for Witness<'_> {
 }
 
 /// Result of one call of a contract whose slot 1 holds `base`, on a recording view.
-struct Ran {
+struct CallRun {
     chain: Chain,
     to: Address,
     executed: Executed,
@@ -91,13 +97,13 @@ struct Ran {
     ranges: Vec<(U256, U256)>,
 }
 
-impl Ran {
+impl CallRun {
     fn once(base: U256, script: impl Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync + 'static) -> Self {
         let mut chain = Chain::new();
         let to = chain.contract("counts", script);
         chain.state.storage.insert((to, word(1)), base.into());
         let view = chain.view();
-        let witness = Witness::new(&view);
+        let witness = RecordingView::new(&view);
         let mut draft = chain.draft(to);
         draft.gas_limit = 10_000_000;
         let executed = chain.run_on(&witness, draft).unwrap();
@@ -110,7 +116,7 @@ impl Ran {
         self.executed.receipt.gas_used - 21_000
     }
 
-    fn added(&self) -> Option<Sum> {
+    fn added(&self) -> Option<Delta> {
         self.executed.additions.counters.get(&(self.to, word(1))).copied()
     }
 
@@ -122,13 +128,13 @@ impl Ran {
     fn after(&self) -> U256 {
         assert!(self.added().is_none() || self.changed().is_none());
         let base = U256::from_be_bytes(self.chain.view().storage(&self.to, &word(1)).0);
-        self.changed().unwrap_or_else(|| self.added().unwrap_or(Sum::ZERO).add_to(base))
+        self.changed().unwrap_or_else(|| self.added().unwrap_or(Delta::ZERO).add_to(base))
     }
 }
 
-fn answers(base: U256, counts: &[(Sum, U256)]) -> (Vec<bool>, U256) {
+fn answers(base: U256, counts: &[(Delta, U256)]) -> (Vec<bool>, U256) {
     let counts = counts.to_vec();
-    let ran = Ran::once(base, move |guest| {
+    let ran = CallRun::once(base, move |guest| {
         let answers = counts.iter().map(|(change, bound)| guest.count(1, *change, *bound).map(u8::from));
         Ok(answers.collect::<Result<Vec<u8>, Stop>>()?.into())
     });
@@ -137,7 +143,7 @@ fn answers(base: U256, counts: &[(Sum, U256)]) -> (Vec<bool>, U256) {
 }
 
 #[test]
-fn bounds_are_exact_at_both_ends_of_256_bits() {
+fn counter_bounds_are_exact() {
     let one = |base, change, bound| {
         let (answer, after) = answers(base, &[(change, bound)]);
         (answer[0], after)
@@ -150,13 +156,13 @@ fn bounds_are_exact_at_both_ends_of_256_bits() {
     // Nothing wraps.
     assert_eq!(one(MAX, plus(1), MAX), (false, MAX));
     assert_eq!(one(MAX - n(1), plus(1), MAX), (true, MAX));
-    assert_eq!(one(n(1), Sum::Plus(MAX), MAX), (false, n(1)));
-    assert_eq!(one(n(0), Sum::Plus(MAX), MAX), (true, MAX));
+    assert_eq!(one(n(1), Delta::Plus(MAX), MAX), (false, n(1)));
+    assert_eq!(one(n(0), Delta::Plus(MAX), MAX), (true, MAX));
     assert_eq!(one(n(0), minus(1), n(0)), (false, n(0)));
     assert_eq!(one(n(1), minus(1), n(0)), (true, n(0)));
-    assert_eq!(one(MAX, Sum::Minus(MAX), n(0)), (true, n(0)));
-    assert_eq!(one(MAX, Sum::Minus(MAX), n(1)), (false, MAX));
-    assert_eq!(one(MAX - n(1), Sum::Minus(MAX), n(0)), (false, MAX - n(1)));
+    assert_eq!(one(MAX, Delta::Minus(MAX), n(0)), (true, n(0)));
+    assert_eq!(one(MAX, Delta::Minus(MAX), n(1)), (false, MAX));
+    assert_eq!(one(MAX - n(1), Delta::Minus(MAX), n(0)), (false, MAX - n(1)));
     // An amount of zero still checks the bound, even if the number already violates it.
     assert_eq!(one(n(5), plus(0), n(5)), (true, n(5)));
     assert_eq!(one(n(5), plus(0), n(4)), (false, n(5)));
@@ -168,7 +174,7 @@ fn bounds_are_exact_at_both_ends_of_256_bits() {
 }
 
 #[test]
-fn a_transaction_sees_what_it_added_before() {
+fn own_additions_are_visible() {
     assert_eq!(
         answers(n(5), &[(plus(2), n(8)), (plus(2), n(8)), (plus(1), n(8)), (plus(1), n(8))]),
         (vec![true, false, true, false], n(8))
@@ -176,11 +182,11 @@ fn a_transaction_sees_what_it_added_before() {
     assert_eq!(answers(n(5), &[(minus(3), n(1)), (minus(2), n(1)), (minus(1), n(1))]), (vec![true, false, true], n(1)));
     // The sum crosses zero in both directions, over the full range.
     assert_eq!(
-        answers(n(0), &[(Sum::Plus(MAX), MAX), (plus(1), MAX), (Sum::Minus(MAX), n(0)), (minus(1), n(0))]),
+        answers(n(0), &[(Delta::Plus(MAX), MAX), (plus(1), MAX), (Delta::Minus(MAX), n(0)), (minus(1), n(0))]),
         (vec![true, false, true, false], n(0))
     );
     assert_eq!(
-        answers(MAX, &[(Sum::Minus(MAX), n(0)), (minus(1), n(0)), (Sum::Plus(MAX), MAX), (plus(1), MAX)]),
+        answers(MAX, &[(Delta::Minus(MAX), n(0)), (minus(1), n(0)), (Delta::Plus(MAX), MAX), (plus(1), MAX)]),
         (vec![true, false, true, false], MAX)
     );
     assert_eq!(
@@ -190,8 +196,8 @@ fn a_transaction_sees_what_it_added_before() {
 }
 
 #[test]
-fn only_a_range_of_what_was_there_is_asked_for() {
-    let ran = Ran::once(n(50), |guest| {
+fn count_reads_only_range_predicate() {
+    let ran = CallRun::once(n(50), |guest| {
         guest.count(1, plus(3), n(100))?;
         guest.count(1, plus(4), n(100))?;
         guest.count(1, minus(9), n(10))?;
@@ -200,9 +206,9 @@ fn only_a_range_of_what_was_there_is_asked_for() {
     assert_eq!(ran.reads, []);
     // The bound and, for additions, whether the number was zero. After +3 it cannot be zero.
     assert_eq!(ran.ranges, [(n(0), n(97)), (n(0), n(0)), (n(0), n(93)), (n(12), MAX)]);
-    assert_eq!((ran.added(), ran.changed()), (Some(Sum::Minus(n(2))), None));
+    assert_eq!((ran.added(), ran.changed()), (Some(Delta::Minus(n(2))), None));
     // Bounds that every number satisfies, or none, cause no predicate.
-    let ran = Ran::once(n(50), |guest| {
+    let ran = CallRun::once(n(50), |guest| {
         guest.count(1, minus(0), n(0))?;
         guest.count(1, plus(3), n(2))?;
         guest.count(1, minus(3), MAX)?;
@@ -212,8 +218,8 @@ fn only_a_range_of_what_was_there_is_asked_for() {
 }
 
 #[test]
-fn a_sum_of_nothing_leaves_nothing() {
-    let ran = Ran::once(n(50), |guest| {
+fn zero_sum_leaves_no_addition() {
+    let ran = CallRun::once(n(50), |guest| {
         guest.count(1, plus(3), n(100))?;
         guest.count(1, minus(3), n(0))?;
         out(0)
@@ -222,15 +228,15 @@ fn a_sum_of_nothing_leaves_nothing() {
 }
 
 #[test]
-fn a_slot_that_is_read_is_an_ordinary_value() {
-    let counted_then_read = Ran::once(n(5), |guest| {
+fn read_slot_becomes_plain_value() {
+    let counted_then_read = CallRun::once(n(5), |guest| {
         guest.count(1, plus(2), n(10))?;
         out(guest.load(1)?)
     });
     assert_eq!(read(&counted_then_read.executed.receipt.output), 7);
     assert_eq!((counted_then_read.added(), counted_then_read.changed()), (None, Some(n(7))));
     assert_eq!(counted_then_read.reads.len(), 1);
-    let read_then_counted = Ran::once(n(5), |guest| {
+    let read_then_counted = CallRun::once(n(5), |guest| {
         let before = guest.load(1)?;
         guest.count(1, minus(2), n(0))?;
         out(before * 10 + guest.load(1)?)
@@ -239,7 +245,7 @@ fn a_slot_that_is_read_is_an_ordinary_value() {
     assert_eq!((read_then_counted.added(), read_then_counted.changed()), (None, Some(n(3))));
     assert_eq!((read_then_counted.reads.len(), read_then_counted.ranges.len()), (1, 0), "what is known is not asked for");
     // Counted, read, counted back: no change remains.
-    let back = Ran::once(n(5), |guest| {
+    let back = CallRun::once(n(5), |guest| {
         guest.count(1, plus(2), n(10))?;
         guest.load(1)?;
         guest.count(1, minus(2), n(0))?;
@@ -249,7 +255,7 @@ fn a_slot_that_is_read_is_an_ordinary_value() {
 }
 
 #[test]
-fn reverted_counts_are_gone_whether_or_not_the_slot_was_read_since() {
+fn revert_undoes_counts() {
     for (loads, stores) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut chain = Chain::new();
         let inner = chain.contract("inner", move |guest| {
@@ -280,8 +286,8 @@ fn reverted_counts_are_gone_whether_or_not_the_slot_was_read_since() {
 }
 
 #[test]
-fn a_failed_transaction_counts_nothing() {
-    let ran = Ran::once(n(5), |guest| {
+fn failed_transaction_counts_nothing() {
+    let ran = CallRun::once(n(5), |guest| {
         guest.count(1, plus(2), n(10))?;
         Err(Stop::Revert(Bytes::new()))
     });
@@ -290,7 +296,7 @@ fn a_failed_transaction_counts_nothing() {
 }
 
 #[test]
-fn static_frames_do_not_count() {
+fn static_frames_cannot_count() {
     let chain = &mut Chain::new();
     let inner = chain.contract("counts", |guest| {
         // Not even an amount of zero.
@@ -305,7 +311,7 @@ fn static_frames_do_not_count() {
 }
 
 #[test]
-fn the_stipend_cannot_count() {
+fn stipend_cannot_count() {
     let chain = &mut Chain::new();
     let counts = chain.contract("counts", |guest| guest.count(1, plus(0), n(1)).and(out(0)));
     let to = chain.contract("pays", move |guest| {
@@ -317,15 +323,15 @@ fn the_stipend_cannot_count() {
 }
 
 #[test]
-fn a_view_that_takes_its_answers_back_ends_the_run() {
-    for lie in [false, true] {
+fn interrupted_view_ends_run() {
+    for forced_result in [false, true] {
         let mut chain = Chain::new();
         let to = chain.contract("counts", |guest| {
             guest.count(1, plus(1), n(10))?;
             panic!("an answer that was taken back came through");
         });
         let view = chain.view();
-        let witness = Witness { lie: Some(lie), ..Witness::new(&view) };
+        let witness = RecordingView { forced_result: Some(forced_result), ..RecordingView::new(&view) };
         assert_eq!(chain.run_on(&witness, chain.draft(to)), Err(NotExecuted::Interrupted));
     }
 }

@@ -15,7 +15,7 @@ fn intrinsic(data: &[u8]) -> u64 {
 }
 
 #[test]
-fn code_is_stored_as_sent_and_paid_by_the_byte() {
+fn code_deposit_is_paid_per_byte() {
     let mut chain = Chain::new();
     chain.script("token", |_| out(1));
     let mut draft = creation(&chain, b"token");
@@ -32,7 +32,7 @@ fn code_is_stored_as_sent_and_paid_by_the_byte() {
 }
 
 #[test]
-fn the_constructor_runs_in_the_same_transaction() {
+fn constructor_runs_in_same_transaction() {
     let mut chain = Chain::new();
     chain.script("token", |guest| {
         assert_eq!(guest.host.context().value, U256::from(5));
@@ -52,7 +52,7 @@ fn the_constructor_runs_in_the_same_transaction() {
 }
 
 #[test]
-fn a_constructor_that_reverts_undoes_the_creation() {
+fn reverting_constructor_undoes_creation() {
     let mut chain = Chain::new();
     chain.script("token", |guest| {
         guest.store(1, 1)?;
@@ -71,7 +71,7 @@ fn a_constructor_that_reverts_undoes_the_creation() {
 }
 
 #[test]
-fn what_is_no_contract_is_told_why() {
+fn invalid_contract_has_reason() {
     let mut chain = Chain::new();
     let receipt = chain.send(creation(&chain, &[0x60, 0x80])).receipt;
     assert!(!receipt.success);
@@ -80,7 +80,7 @@ fn what_is_no_contract_is_told_why() {
 }
 
 #[test]
-fn gas_for_checking_and_for_the_deposit() {
+fn gas_of_validation_and_deposit() {
     let mut chain = Chain::new();
     chain.script("token", |_| out(1));
     let base = intrinsic(b"token");
@@ -93,7 +93,7 @@ fn gas_for_checking_and_for_the_deposit() {
 }
 
 #[test]
-fn an_address_is_taken_once() {
+fn address_collision_fails() {
     let mut chain = Chain::new();
     chain.script("token", |_| out(1));
     let address = chain.sender().create(0);
@@ -141,7 +141,7 @@ fn contracts_create_by_nonce_and_by_salt() {
 }
 
 #[test]
-fn a_failed_inner_creation_leaves_the_rest() {
+fn failed_inner_creation_keeps_outer() {
     let mut chain = Chain::new();
     chain.script("bad", |_| Err(Stop::Revert(Bytes::from_static(b"why"))));
     let factory = chain.contract("factory", |guest| {
@@ -161,7 +161,7 @@ fn a_failed_inner_creation_leaves_the_rest() {
 }
 
 #[test]
-fn a_failed_creation_stays_warm() {
+fn failed_creation_address_stays_warm() {
     let mut chain = Chain::new();
     let factory = chain.contract("factory", |guest| {
         guest.create(b"unknown", 0, None)?;
@@ -174,7 +174,7 @@ fn a_failed_creation_stays_warm() {
 }
 
 #[test]
-fn creation_data_is_bounded() {
+fn creation_data_size_is_limited() {
     let mut chain = Chain::new();
     let factory = chain.contract("factory", |guest| {
         let size = corniche_types::intrinsic::MAX_INIT_CODE_BYTES;

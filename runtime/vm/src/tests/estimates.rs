@@ -1,7 +1,7 @@
 //! Calls and gas estimates.
 
 use super::scripts::*;
-use crate::{Call, End, call::estimate_gas, host::CallKind};
+use crate::{Call, ExecutionStatus, call::estimate_gas, host::CallKind};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::{Account, Changes, Overlay, StateView};
 use corniche_types::SkipReason;
@@ -14,7 +14,7 @@ fn request(chain: &Chain, to: Address) -> Call {
 }
 
 #[test]
-fn a_call_answers_and_changes_nothing() {
+fn call_changes_nothing() {
     let mut chain = Chain::new();
     let to = chain.contract("counts", |guest| {
         let next = guest.load(1)? + 1;
@@ -32,31 +32,31 @@ fn a_call_answers_and_changes_nothing() {
 }
 
 #[test]
-fn how_calls_fail() {
+fn failed_calls() {
     let mut chain = Chain::new();
     let reverts = chain.contract("reverts", |_| Err(Stop::Revert(Bytes::from_static(b"no"))));
     let outcome = chain.call(request(&chain, reverts));
-    assert_eq!((outcome.end, outcome.output), (End::Revert, Bytes::from_static(b"no")));
-    let burns = chain.contract("burns", |guest| guest.pay(u64::MAX).and(out(0)));
-    assert_eq!(chain.call(request(&chain, burns)).end, End::OutOfGas);
+    assert_eq!((outcome.end, outcome.output), (ExecutionStatus::Revert, Bytes::from_static(b"no")));
+    let burns = chain.contract("burns", |guest| guest.charge(u64::MAX).and(out(0)));
+    assert_eq!(chain.call(request(&chain, burns)).end, ExecutionStatus::OutOfGas);
     let poor = Call { value: U256::from(1), from: BOB, ..request(&chain, reverts) };
-    assert_eq!(chain.call(poor).end, End::Invalid(SkipReason::Underfunded));
+    assert_eq!(chain.call(poor).end, ExecutionStatus::Invalid(SkipReason::Underfunded));
     let cannot_pay = Call { gas_price: 1, from: BOB, ..request(&chain, reverts) };
-    assert_eq!(chain.call(cannot_pay).end, End::Invalid(SkipReason::Underfunded));
+    assert_eq!(chain.call(cannot_pay).end, ExecutionStatus::Invalid(SkipReason::Underfunded));
     let little = Call { gas: 20_999, ..request(&chain, BOB) };
-    assert_eq!(chain.call(little).end, End::Invalid(SkipReason::IntrinsicGas));
+    assert_eq!(chain.call(little).end, ExecutionStatus::Invalid(SkipReason::IntrinsicGas));
     let creation = Call { to: None, input: Bytes::from_static(&[0x60]), ..request(&chain, BOB) };
-    assert_eq!(chain.call(creation).end, End::Refused("not a script".into()));
+    assert_eq!(chain.call(creation).end, ExecutionStatus::Refused("not a script".into()));
 }
 
 #[test]
-fn a_plain_transfer_is_estimated_exactly() {
+fn transfer_estimate_is_exact() {
     let chain = Chain::new();
     assert_eq!(chain.estimate(Call { value: U256::from(1), ..request(&chain, BOB) }), Ok(21_000));
     assert!(chain.estimate(Call { value: U256::MAX, ..request(&chain, BOB) }).is_err());
     assert_eq!(
         chain.estimate(Call { gas: 20_000, ..request(&chain, BOB) }).unwrap_err().outcome.end,
-        End::Invalid(SkipReason::IntrinsicGas)
+        ExecutionStatus::Invalid(SkipReason::IntrinsicGas)
     );
 }
 
@@ -64,7 +64,7 @@ fn a_plain_transfer_is_estimated_exactly() {
 #[test]
 fn estimates_suffice_and_are_close() {
     let mut chain = Chain::new();
-    let simple = chain.contract("simple", |guest| guest.pay(12_345).and(out(0)));
+    let simple = chain.contract("simple", |guest| guest.charge(12_345).and(out(0)));
     let clears = chain.contract("clears", |guest| {
         for slot in 0..10 {
             guest.store(slot, 1)?;
@@ -90,51 +90,51 @@ fn estimates_suffice_and_are_close() {
 }
 
 #[test]
-fn an_estimate_reports_why_nothing_suffices() {
+fn estimate_reports_failure() {
     let mut chain = Chain::new();
     let reverts = chain.contract("reverts", |_| Err(Stop::Revert(Bytes::from_static(b"no"))));
     let outcome = chain.estimate(request(&chain, reverts)).unwrap_err().outcome;
-    assert_eq!((outcome.end, outcome.output), (End::Revert, Bytes::from_static(b"no")));
+    assert_eq!((outcome.end, outcome.output), (ExecutionStatus::Revert, Bytes::from_static(b"no")));
 }
 
 #[test]
-fn an_estimate_stays_within_what_the_sender_can_pay() {
+fn estimate_respects_balance() {
     let mut chain = Chain::new();
-    let works = chain.contract("works", |guest| guest.pay(50_000).and(out(0)));
+    let works = chain.contract("works", |guest| guest.charge(50_000).and(out(0)));
     chain.set_balance(BOB, 100_000);
     let affordable = Call { from: BOB, gas_price: 1, ..request(&chain, works) };
     assert!(chain.estimate(affordable.clone()).is_ok());
     let dear = Call { gas_price: 2, ..affordable };
     let no_estimate = chain.estimate(dear.clone()).unwrap_err();
-    assert_eq!((no_estimate.outcome.end, no_estimate.allowance), (End::OutOfGas, 50_000));
+    assert_eq!((no_estimate.outcome.end, no_estimate.allowance), (ExecutionStatus::OutOfGas, 50_000));
     let dear_at_most = Call { gas_price: 1, max_gas_price: 2, ..dear.clone() };
     assert_eq!(chain.estimate(dear_at_most).unwrap_err().allowance, 50_000);
     for poor in [Call { value: U256::from(100_001), ..dear.clone() }, Call { gas_price: 5, ..dear }] {
-        assert_eq!(chain.estimate(poor).unwrap_err().outcome.end, End::Invalid(SkipReason::Underfunded));
+        assert_eq!(chain.estimate(poor).unwrap_err().outcome.end, ExecutionStatus::Invalid(SkipReason::Underfunded));
     }
 }
 
 /// A sender must be able to pay its maximum price, and pays the actual price.
 #[test]
-fn a_call_pays_the_price_and_not_the_most_it_would() {
+fn call_pays_effective_price() {
     let mut chain = Chain::new();
     let balance = chain.contract("balance", |guest| out(guest.balance(BOB)?));
     chain.set_balance(BOB, 1_000_000);
     let call = Call { from: BOB, gas: 100_000, gas_price: 2, max_gas_price: 10, ..request(&chain, balance) };
     let outcome = chain.call(call.clone());
-    assert_eq!((outcome.end, read(&outcome.output)), (End::Success, 800_000));
+    assert_eq!((outcome.end, read(&outcome.output)), (ExecutionStatus::Success, 800_000));
     for dear in [Call { max_gas_price: 11, ..call.clone() }, Call { value: U256::from(1), ..call }] {
-        assert_eq!(chain.call(dear).end, End::Invalid(SkipReason::Underfunded));
+        assert_eq!(chain.call(dear).end, ExecutionStatus::Invalid(SkipReason::Underfunded));
     }
 }
 
 /// A view that is interrupted after a given number of checks.
-struct TakenBack<'a> {
+struct InterruptedView<'a> {
     inner: &'a dyn StateView,
     left: AtomicUsize,
 }
 
-impl StateView for TakenBack<'_> {
+impl StateView for InterruptedView<'_> {
     fn account(&self, address: &Address) -> Option<Account> {
         self.inner.account(address)
     }
@@ -154,7 +154,7 @@ impl StateView for TakenBack<'_> {
 
 /// An interrupted run tells nothing about gas. Wherever it ends, there is no estimate, or the correct one.
 #[test]
-fn an_estimate_that_is_interrupted_is_none() {
+fn interrupted_estimate_fails() {
     let mut chain = Chain::new();
     let picky = chain.contract("picky", |guest| {
         guest.load(1)?;
@@ -164,7 +164,7 @@ fn an_estimate_that_is_interrupted_is_none() {
     let mut interrupted = 0;
     for questions in 0..1_000 {
         let view = chain.view();
-        let view = TakenBack { inner: &view, left: AtomicUsize::new(questions) };
+        let view = InterruptedView { inner: &view, left: AtomicUsize::new(questions) };
         let estimated = estimate_gas(
             &chain.scripts,
             &Overlay { base: &view, changes: &Changes::default() },
@@ -179,7 +179,7 @@ fn an_estimate_that_is_interrupted_is_none() {
             }
             Err(none) => {
                 let end = &none.outcome.end;
-                assert!(matches!(end, End::Fault(fault) if fault.is_interruption()), "{questions}: {none:?}");
+                assert!(matches!(end, ExecutionStatus::Fault(fault) if fault.is_interruption()), "{questions}: {none:?}");
                 interrupted += 1;
             }
         }

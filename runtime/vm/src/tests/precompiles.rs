@@ -4,7 +4,7 @@ use super::scripts::*;
 use crate::{
     Call, PrecompileError,
     host::{CallKind, CallStatus},
-    outcome::End,
+    outcome::ExecutionStatus,
     precompile, precompiles,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
@@ -48,7 +48,7 @@ fn vectors() -> Vec<Vector> {
 }
 
 #[test]
-fn known_answers_at_known_prices() {
+fn known_answers_and_prices() {
     let vectors = vectors();
     for precompile in precompiles() {
         assert!(vectors.iter().any(|vector| vector.address == precompile), "{precompile} has no vector");
@@ -64,9 +64,9 @@ impl Vector {
         let expect = |gas, end: Result<&Bytes, &str>, gas_left| {
             let ended = ended(gas);
             let as_expected = match end {
-                Ok(output) => (&ended.end, &ended.output) == (&End::Success, output),
-                Err("out of gas") => ended.end == End::OutOfGas,
-                Err(_) => matches!(ended.end, End::Precompile(_)) && ended.output.is_empty(),
+                Ok(output) => (&ended.end, &ended.output) == (&ExecutionStatus::Success, output),
+                Err("out of gas") => ended.end == ExecutionStatus::OutOfGas,
+                Err(_) => matches!(ended.end, ExecutionStatus::Precompile(_)) && ended.output.is_empty(),
             };
             let right = as_expected && ended.gas_left == gas_left;
             if right { Ok(()) } else { Err(format!("with {gas} gas: {ended:?}")) }
@@ -83,7 +83,7 @@ impl Vector {
 }
 
 #[test]
-fn pairs_beyond_those_computed_at_once() {
+fn pairing_of_many_pairs() {
     let vectors = vectors();
     let find = |name| vectors.iter().find(|vector| vector.name == name).unwrap().input.clone();
     let (one, opposites) = (find("pairing-one"), find("pairing-opposites"));
@@ -91,14 +91,14 @@ fn pairs_beyond_those_computed_at_once() {
     let pairs = |count: usize| opposites.repeat(count / 2);
     for count in [16, 34, 100] {
         let ended = run(pairs(count));
-        assert_eq!((ended.end, ended.output[31]), (End::Success, 1));
+        assert_eq!((ended.end, ended.output[31]), (ExecutionStatus::Success, 1));
         assert_eq!(PLENTY - ended.gas_left, 110_000 + 75_000 * count as u64);
         assert_eq!(run([pairs(count), one.to_vec()].concat()).output[31], 0);
     }
 }
 
 #[test]
-fn points_of_the_twisted_curve_outside_the_group_are_refused() {
+fn rejects_g2_points_outside_subgroup() {
     use ark_bn254::{Fq, Fq2, G2Affine};
     use ark_ff::{BigInteger, PrimeField};
     let points = (1u64..).filter_map(|x| G2Affine::get_point_from_x_unchecked(Fq2::new(Fq::from(x), Fq::from(1u64)), true));
@@ -108,7 +108,7 @@ fn points_of_the_twisted_curve_outside_the_group_are_refused() {
         let coordinates = [x.c1, x.c0, y.c1, y.c0].map(|part| part.into_bigint().to_bytes_be()).concat();
         let input = [&[0; 64][..], &coordinates].concat();
         let ended = precompile::at(&address(PAIRING)).unwrap().run(&input.into(), PLENTY);
-        assert_eq!(ended.end, End::Precompile(PrecompileError::Point));
+        assert_eq!(ended.end, ExecutionStatus::Precompile(PrecompileError::Point));
     }
 }
 
@@ -123,7 +123,7 @@ fn run(script: impl Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync + 's
 }
 
 #[test]
-fn contracts_call_them_each_way() {
+fn contracts_call_precompiles() {
     run(|guest| {
         for kind in [CallKind::Call, CallKind::Static, CallKind::Delegate] {
             let before = guest.gas;
@@ -138,7 +138,7 @@ fn contracts_call_them_each_way() {
 }
 
 #[test]
-fn a_failing_one_takes_what_it_was_given_and_no_more() {
+fn failed_precompile_consumes_its_gas() {
     run(|guest| {
         let returned = guest.call(CallKind::Call, address(BLAKE2), 0, 5_000, b"short")?;
         assert_eq!((returned.status, returned.output.len(), returned.gas), (CallStatus::Failure, 0, 100 + 5_000));
@@ -152,7 +152,7 @@ fn a_failing_one_takes_what_it_was_given_and_no_more() {
 }
 
 #[test]
-fn wei_sent_along_stays_unless_it_fails() {
+fn failed_precompile_returns_value() {
     let chain = run(|guest| {
         let (sha, blake) = (address(SHA256), address(BLAKE2));
         // The account does not exist yet, so it is created; the stipend is added.
@@ -172,7 +172,7 @@ fn wei_sent_along_stays_unless_it_fails() {
 }
 
 #[test]
-fn a_precompile_has_no_code() {
+fn precompile_has_no_code() {
     run(|guest| {
         let sha = address(SHA256);
         let code = guest.host.code(&sha, guest.gas)?;
@@ -187,7 +187,7 @@ fn a_precompile_has_no_code() {
 }
 
 #[test]
-fn depth_and_balance_bound_them_as_other_calls() {
+fn depth_and_balance_limit_precompiles() {
     run(|guest| {
         let returned = guest.call(CallKind::Call, address(SHA256), 101, u64::MAX, b"")?;
         assert_eq!(returned.status, CallStatus::Failure, "it has 100 wei");
@@ -207,7 +207,7 @@ fn depth_and_balance_bound_them_as_other_calls() {
 }
 
 #[test]
-fn transactions_reach_them() {
+fn transactions_call_precompiles() {
     let mut chain = Chain::new();
     let draft = |chain: &Chain, to: u16, input: &'static [u8], gas_limit| alloy_consensus::TxEip1559 {
         input: Bytes::from_static(input),
@@ -230,7 +230,7 @@ fn transactions_reach_them() {
 }
 
 #[test]
-fn calls_and_estimates_reach_them() {
+fn calls_and_estimates_use_precompiles() {
     let chain = Chain::new();
     let request = |to: u16, input: &'static [u8]| Call {
         to: Some(address(to)),
@@ -241,11 +241,14 @@ fn calls_and_estimates_reach_them() {
     assert_eq!(chain.call(request(IDENTITY, b"hello")).output, b"hello"[..]);
     let estimate = chain.estimate(request(SHA256, b"")).unwrap();
     assert!((21_060..21_060 + 21_060 / 64 + 1).contains(&estimate), "no plain transfer: {estimate}");
-    assert_eq!(chain.estimate(request(BLAKE2, b"x")).unwrap_err().outcome.end, End::Precompile(PrecompileError::Length));
+    assert_eq!(
+        chain.estimate(request(BLAKE2, b"x")).unwrap_err().outcome.end,
+        ExecutionStatus::Precompile(PrecompileError::Length)
+    );
 }
 
 #[test]
-fn code_at_such_an_address_never_runs() {
+fn code_at_precompile_address_never_runs() {
     let mut chain = Chain::new();
     let sha = address(SHA256);
     let other = chain.contract("other", |_| out(5));
@@ -256,11 +259,11 @@ fn code_at_such_an_address_never_runs() {
     assert_eq!(outcome.output[..], hex!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"));
 }
 
-/// `cargo test -p corniche-vm -p corniche-executor -p corniche-state --lib -- --ignored --nocapture figures_of_precompiles`
+/// `cargo test -p corniche-vm -p corniche-executor -p corniche-state --lib -- --ignored --nocapture measure_precompiles`
 #[test]
 #[ignore = "prints figures"]
 #[allow(clippy::disallowed_types, clippy::print_stdout)]
-fn figures_of_precompiles() {
+fn measure_precompiles() {
     let mut inputs: Vec<(String, Address, Bytes)> =
         vectors().into_iter().map(|vector| (vector.name.into(), vector.address, vector.input)).collect();
     let zeros = |length: usize| Bytes::from(vec![0; length]);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One action of a contract. A list of actions is a program and is passed as input: contracts call each other with the
 /// rest of it.
 #[derive(Clone, Copy, Debug)]
-enum Act {
+enum Action {
     Store(u8, u8),
     Transient(u8, u8),
     Log(u8),
@@ -24,31 +24,31 @@ enum Act {
     Burn,
 }
 
-fn any_act() -> impl Strategy<Value = Act> {
+fn any_act() -> impl Strategy<Value = Action> {
     prop_oneof![
-        4 => (0u8..4, 0u8..3).prop_map(|(slot, value)| Act::Store(slot, value)),
-        1 => (0u8..4, 0u8..3).prop_map(|(slot, value)| Act::Transient(slot, value)),
-        2 => (0u8..4).prop_map(Act::Log),
-        4 => (0u8..5, 0u8..40).prop_map(|(to, value)| Act::Call(to, value)),
-        1 => (0u8..3).prop_map(Act::Delegate),
-        1 => (0u8..3).prop_map(Act::Static),
-        1 => (0u8..40).prop_map(Act::Create),
-        1 => Just(Act::Revert),
-        1 => Just(Act::Burn),
+        4 => (0u8..4, 0u8..3).prop_map(|(slot, value)| Action::Store(slot, value)),
+        1 => (0u8..4, 0u8..3).prop_map(|(slot, value)| Action::Transient(slot, value)),
+        2 => (0u8..4).prop_map(Action::Log),
+        4 => (0u8..5, 0u8..40).prop_map(|(to, value)| Action::Call(to, value)),
+        1 => (0u8..3).prop_map(Action::Delegate),
+        1 => (0u8..3).prop_map(Action::Static),
+        1 => (0u8..40).prop_map(Action::Create),
+        1 => Just(Action::Revert),
+        1 => Just(Action::Burn),
     ]
 }
 
-fn encode(program: &[Act]) -> Bytes {
+fn encode(program: &[Action]) -> Bytes {
     let bytes = program.iter().flat_map(|act| match *act {
-        Act::Store(slot, value) => [0, slot, value],
-        Act::Transient(slot, value) => [1, slot, value],
-        Act::Log(topic) => [2, topic, 0],
-        Act::Call(to, value) => [3, to, value],
-        Act::Delegate(to) => [4, to, 0],
-        Act::Static(to) => [5, to, 0],
-        Act::Create(value) => [6, value, 0],
-        Act::Revert => [7, 0, 0],
-        Act::Burn => [8, 0, 0],
+        Action::Store(slot, value) => [0, slot, value],
+        Action::Transient(slot, value) => [1, slot, value],
+        Action::Log(topic) => [2, topic, 0],
+        Action::Call(to, value) => [3, to, value],
+        Action::Delegate(to) => [4, to, 0],
+        Action::Static(to) => [5, to, 0],
+        Action::Create(value) => [6, value, 0],
+        Action::Revert => [7, 0, 0],
+        Action::Burn => [8, 0, 0],
     });
     bytes.collect::<Vec<u8>>().into()
 }
@@ -94,7 +94,7 @@ proptest! {
     /// Arbitrary programs: [`Chain::send`] checks that wei is burned only as base fee. Two runs are equal, and a failed
     /// transaction leaves only the fee.
     #[test]
-    fn any_program_keeps_the_books(programs in prop::collection::vec(prop::collection::vec(any_act(), 0..7), 1..4), value in 0u64..100) {
+    fn balances_are_conserved(programs in prop::collection::vec(prop::collection::vec(any_act(), 0..7), 1..4), value in 0u64..100) {
         let mut chain = chain();
         for program in programs {
             let mut draft = chain.draft(contract("a"));
@@ -115,7 +115,7 @@ proptest! {
 
     /// Reverting to a checkpoint restores everything after it, and nothing before it. The model is a plain copy.
     #[test]
-    fn a_revert_gives_back_everything(steps in prop::collection::vec(any_step(), 0..60)) {
+    fn revert_restores_everything(steps in prop::collection::vec(any_step(), 0..60)) {
         let base = Changes {
             accounts: [(Address::with_last_byte(1), Some(Account { balance: U256::from(5), ..Account::default() }))].into(),
             storage: [((Address::with_last_byte(1), word(1)), word(1))].into(),

@@ -1,14 +1,14 @@
 //! A machine whose contracts are closures, and a small chain that runs them.
 
 use crate::{
-    Call, CallOutcome, Executed, NoEstimate, NotExecuted,
+    Call, CallOutcome, EstimateError, Executed, NotExecuted,
     call::{call, estimate_gas},
     host::{
-        BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, CreateRequest, CreateReturn, Exit, ExitStatus, Host,
-        HostError, Limits, Sum, Trap,
+        BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, CreateRequest, CreateReturn, Delta, Exit, ExitStatus, Host,
+        HostError, Limits, Trap,
     },
     machine::{Code, Deployment, Machine, Prepared},
-    outcome::End,
+    outcome::ExecutionStatus,
     trace::{Trace, TraceLimits},
     transact::{traced_transact, transact},
     wasm::Entry,
@@ -62,53 +62,53 @@ pub struct Guest<'h> {
 }
 
 impl Guest<'_> {
-    pub fn pay(&mut self, gas: u64) -> Result<(), Stop> {
+    pub fn charge(&mut self, gas: u64) -> Result<(), Stop> {
         self.gas = self.gas.checked_sub(gas).ok_or(Stop::OutOfGas)?;
         Ok(())
     }
 
     pub fn load(&mut self, slot: u64) -> Result<u64, Stop> {
         let loaded = self.host.storage_load(&word(slot), self.gas)?;
-        self.pay(loaded.gas)?;
+        self.charge(loaded.gas)?;
         Ok(number(loaded.value))
     }
 
     pub fn store(&mut self, slot: u64, value: u64) -> Result<(), Stop> {
         let stored = self.host.storage_store(&word(slot), &word(value), self.gas)?;
-        self.pay(stored.gas)
+        self.charge(stored.gas)
     }
 
     pub fn load_wide(&mut self, slot: u64) -> Result<U256, Stop> {
         let loaded = self.host.storage_load(&word(slot), self.gas)?;
-        self.pay(loaded.gas)?;
+        self.charge(loaded.gas)?;
         Ok(U256::from_be_bytes(loaded.value.0))
     }
 
     pub fn store_wide(&mut self, slot: u64, value: U256) -> Result<(), Stop> {
         let stored = self.host.storage_store(&word(slot), &value.into(), self.gas)?;
-        self.pay(stored.gas)
+        self.charge(stored.gas)
     }
 
-    pub fn count(&mut self, slot: u64, change: Sum, bound: U256) -> Result<bool, Stop> {
+    pub fn count(&mut self, slot: u64, change: Delta, bound: U256) -> Result<bool, Stop> {
         let counted = self.host.storage_count(&word(slot), change, &bound, self.gas)?;
-        self.pay(counted.gas)?;
+        self.charge(counted.gas)?;
         Ok(counted.value)
     }
 
     pub fn transient_load(&mut self, slot: u64) -> Result<u64, Stop> {
         let loaded = self.host.transient_load(&word(slot), self.gas)?;
-        self.pay(loaded.gas)?;
+        self.charge(loaded.gas)?;
         Ok(number(loaded.value))
     }
 
     pub fn transient_store(&mut self, slot: u64, value: u64) -> Result<(), Stop> {
         let stored = self.host.transient_store(&word(slot), &word(value), self.gas)?;
-        self.pay(stored.gas)
+        self.charge(stored.gas)
     }
 
     pub fn log(&mut self, topic: u64) -> Result<(), Stop> {
         let logged = self.host.emit_log(vec![word(topic)], Bytes::from_static(b"data"), self.gas)?;
-        self.pay(logged.gas)
+        self.charge(logged.gas)
     }
 
     pub fn call(&mut self, kind: CallKind, to: Address, value: u64, gas: u64, input: &[u8]) -> Result<CallReturn, Stop> {
@@ -122,7 +122,7 @@ impl Guest<'_> {
             limits: self.limits,
         };
         let returned = self.host.call(request)?;
-        self.pay(returned.gas)?;
+        self.charge(returned.gas)?;
         Ok(returned)
     }
 
@@ -142,13 +142,13 @@ impl Guest<'_> {
             limits: self.limits,
         };
         let created = self.host.create(request)?;
-        self.pay(created.gas)?;
+        self.charge(created.gas)?;
         Ok(created)
     }
 
     pub fn balance(&mut self, address: Address) -> Result<u64, Stop> {
         let balance = self.host.balance(&address, self.gas)?;
-        self.pay(balance.gas)?;
+        self.charge(balance.gas)?;
         Ok(balance.value.to())
     }
 }
@@ -197,7 +197,7 @@ impl Machine for Scripts {
         let constructor_input = parts.next().map(Bytes::copy_from_slice);
         let contract = match self.0.contains_key(&code) {
             true => Ok(Deployment { code_hash: keccak256(&code), code, abi_version: 1, gas_version: 1, constructor_input }),
-            false => Err(End::Refused("not a script".into())),
+            false => Err(ExecutionStatus::Refused("not a script".into())),
         };
         Prepared { gas: PREPARE_GAS, contract }
     }
@@ -342,7 +342,7 @@ impl Chain {
         call(&self.scripts, &self.view(), &self.env, &request)
     }
 
-    pub fn estimate(&self, request: Call) -> Result<u64, NoEstimate> {
+    pub fn estimate(&self, request: Call) -> Result<u64, EstimateError> {
         estimate_gas(&self.scripts, &self.view(), &self.env, &request)
     }
 }

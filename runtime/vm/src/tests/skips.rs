@@ -31,7 +31,7 @@ fn chain_at_nonce(nonce: u64) -> Chain {
 }
 
 #[test]
-fn each_reason() {
+fn every_skip_reason() {
     let chain = chain_at_nonce(5);
     let balance = chain.balance(chain.sender());
     assert_eq!(skipped(&chain, |_| {}), None);
@@ -50,7 +50,7 @@ fn each_reason() {
 }
 
 #[test]
-fn the_intrinsic_gas_of_a_creation() {
+fn intrinsic_gas_of_creation() {
     let chain = Chain::new();
     let create = |gas_limit| {
         skipped(&chain, |draft| {
@@ -65,7 +65,7 @@ fn the_intrinsic_gas_of_a_creation() {
 }
 
 #[test]
-fn contracts_send_nothing() {
+fn contract_accounts_cannot_send() {
     let mut chain = Chain::new();
     let sender = chain.sender();
     let code_hash = alloy_primitives::B256::repeat_byte(1);
@@ -82,7 +82,7 @@ fn contracts_send_nothing() {
 }
 
 #[test]
-fn the_last_nonce() {
+fn last_nonce() {
     assert_eq!(skipped(&chain_at_nonce(u64::MAX - 1), |_| {}), None);
     assert_eq!(skipped(&chain_at_nonce(u64::MAX), |_| {}), Some(NonceMax));
 }
@@ -92,7 +92,7 @@ type Repair = fn(&mut Chain, &mut TxEip1559);
 
 /// All reasons apply at first. Removing them one by one shows them in the order of their numbers.
 #[test]
-fn the_order_of_the_reasons() {
+fn order_of_skip_reasons() {
     let mut chain = chain_at_nonce(u64::MAX);
     let sender = chain.sender();
     let code_hash = alloy_primitives::B256::repeat_byte(1);

@@ -37,7 +37,7 @@ fn first_access_is_cold() {
 }
 
 #[test]
-fn changing_what_is_there_costs_less() {
+fn reset_costs_less_than_set() {
     let chain = &mut Chain::new();
     let to = chain.contract("sets", |guest| {
         let value = guest.input[0];
@@ -55,7 +55,7 @@ fn changing_what_is_there_costs_less() {
 }
 
 #[test]
-fn refunds_are_at_most_a_fifth() {
+fn refund_is_capped_at_one_fifth() {
     let chain = &mut Chain::new();
     let to = chain.contract("clears", |guest| {
         let to = u64::from(guest.input.is_empty());
@@ -72,7 +72,7 @@ fn refunds_are_at_most_a_fifth() {
 }
 
 #[test]
-fn an_access_list_is_paid_for_and_warm() {
+fn access_list_is_paid_and_warm() {
     let chain = &mut Chain::new();
     let other = chain.contract("other", |_| out(0));
     let to = chain.contract("reads", move |guest| {
@@ -104,7 +104,7 @@ fn sender_callee_and_coinbase_are_warm() {
 }
 
 #[test]
-fn what_a_reverted_frame_warmed_is_cold_again() {
+fn revert_restores_cold_access() {
     let chain = &mut Chain::new();
     let inner = chain.contract("touches", |guest| {
         guest.load(1)?;
@@ -121,7 +121,7 @@ fn what_a_reverted_frame_warmed_is_cold_again() {
 }
 
 #[test]
-fn refunds_of_a_reverted_frame_are_forgotten() {
+fn revert_drops_refunds() {
     let chain = &mut Chain::new();
     let clears = chain.contract("clears", |guest| {
         guest.store(1, 0)?;
@@ -142,7 +142,7 @@ fn refunds_of_a_reverted_frame_are_forgotten() {
 }
 
 #[test]
-fn the_stipend_cannot_write() {
+fn stipend_cannot_write() {
     let chain = &mut Chain::new();
     let writes = chain.contract("writes", |guest| guest.store(1, 0).and(out(0)));
     let to = chain.contract("pays", move |guest| {
@@ -155,7 +155,7 @@ fn the_stipend_cannot_write() {
 }
 
 #[test]
-fn transient_storage_lasts_one_transaction_and_can_be_undone() {
+fn transient_storage_is_reverted_and_cleared() {
     let chain = &mut Chain::new();
     let undone = chain.contract("undone", |guest| {
         guest.transient_store(1, 9)?;

@@ -1,7 +1,7 @@
 //! Answers to tools for Stylus contracts.
 
 use super::scripts::*;
-use crate::{Call, CallOutcome, End, host::CallKind, host::CallStatus, stylus};
+use crate::{Call, CallOutcome, ExecutionStatus, host::CallKind, host::CallStatus, stylus};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 
 const BOB: Address = Address::repeat_byte(0xb0);
@@ -32,7 +32,7 @@ fn error(signature: &str) -> Bytes {
 }
 
 #[test]
-fn code_that_is_there_is_active_for_nothing_and_for_ever() {
+fn deployed_code_is_always_active() {
     let mut chain = Chain::new();
     let program = chain.contract("program", |_| out(0));
     for (input, output) in [
@@ -46,7 +46,7 @@ fn code_that_is_there_is_active_for_nothing_and_for_ever() {
         (input("keepaliveDays()", []), words(&[0])),
     ] {
         let outcome = ask(&chain, input.clone());
-        assert_eq!((outcome.end, outcome.output), (End::Success, output), "{input}");
+        assert_eq!((outcome.end, outcome.output), (ExecutionStatus::Success, output), "{input}");
     }
     for (input, output) in [
         (of("activateProgram(address)", BOB), error("ProgramNotWasm()")),
@@ -61,24 +61,24 @@ fn code_that_is_there_is_active_for_nothing_and_for_ever() {
         (vec![1, 2, 3].into(), Bytes::new()),
     ] {
         let outcome = ask(&chain, input.clone());
-        assert_eq!((outcome.end, outcome.output), (End::Revert, output), "{input}");
+        assert_eq!((outcome.end, outcome.output), (ExecutionStatus::Revert, output), "{input}");
     }
 }
 
 #[test]
-fn everything_is_cached_and_nobody_manages_it() {
+fn cache_manager_is_empty() {
     let chain = Chain::new();
     let managers = input("allCacheManagers()", []);
     let is_cached = input("codehashIsCached(bytes32)", B256::ZERO);
     for (at, input, wei, end, output) in [
-        (stylus::CACHE, &managers, 0, End::Success, words(&[32, 0])),
-        (stylus::CACHE, &is_cached, 0, End::Success, words(&[1])),
-        (stylus::CACHE, &input("codehashIsCached(bytes32)", [0; 31]), 0, End::Revert, Bytes::new()),
-        (stylus::CACHE, &input("inkPrice()", []), 0, End::Revert, Bytes::new()),
-        (stylus::CACHE, &of("activateProgram(address)", BOB), 1, End::Revert, Bytes::new()),
-        (stylus::CACHE, &managers, 1, End::Revert, Bytes::new()),
-        (stylus::ADDRESS, &managers, 0, End::Revert, Bytes::new()),
-        (stylus::ADDRESS, &is_cached, 0, End::Revert, Bytes::new()),
+        (stylus::CACHE, &managers, 0, ExecutionStatus::Success, words(&[32, 0])),
+        (stylus::CACHE, &is_cached, 0, ExecutionStatus::Success, words(&[1])),
+        (stylus::CACHE, &input("codehashIsCached(bytes32)", [0; 31]), 0, ExecutionStatus::Revert, Bytes::new()),
+        (stylus::CACHE, &input("inkPrice()", []), 0, ExecutionStatus::Revert, Bytes::new()),
+        (stylus::CACHE, &of("activateProgram(address)", BOB), 1, ExecutionStatus::Revert, Bytes::new()),
+        (stylus::CACHE, &managers, 1, ExecutionStatus::Revert, Bytes::new()),
+        (stylus::ADDRESS, &managers, 0, ExecutionStatus::Revert, Bytes::new()),
+        (stylus::ADDRESS, &is_cached, 0, ExecutionStatus::Revert, Bytes::new()),
     ] {
         let outcome = ask_at(at, &chain, input.clone(), wei);
         assert_eq!((outcome.end, outcome.output), (end, output), "{at} {input}");
@@ -86,7 +86,7 @@ fn everything_is_cached_and_nobody_manages_it() {
 }
 
 #[test]
-fn wei_for_an_activation_comes_back_and_other_wei_is_refused() {
+fn activation_value_is_refunded() {
     let mut chain = Chain::new();
     let program = chain.contract("program", |_| out(0));
     let caller = chain.contract("caller", move |guest| {
@@ -108,12 +108,12 @@ fn wei_for_an_activation_comes_back_and_other_wei_is_refused() {
     }
     chain.set_balance(caller, 9);
     let outcome = chain.call(Call { from: chain.sender(), to: Some(caller), gas: BLOCK_GAS, ..Call::default() });
-    assert_eq!((outcome.end, read(&outcome.output)), (End::Success, 7));
+    assert_eq!((outcome.end, read(&outcome.output)), (ExecutionStatus::Success, 7));
 }
 
 /// Frozen: the price is part of the chain's rules.
 #[test]
-fn an_answer_has_its_price() {
+fn query_has_fixed_price() {
     let mut chain = Chain::new();
     let program = chain.contract("program", |_| out(0));
     let caller = chain.contract("caller", move |guest| {
@@ -141,5 +141,5 @@ fn an_answer_has_its_price() {
         out(7)
     });
     let outcome = chain.call(Call { from: chain.sender(), to: Some(caller), gas: BLOCK_GAS, ..Call::default() });
-    assert_eq!((outcome.end, read(&outcome.output)), (End::Success, 7));
+    assert_eq!((outcome.end, read(&outcome.output)), (ExecutionStatus::Success, 7));
 }

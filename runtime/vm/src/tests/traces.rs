@@ -2,8 +2,8 @@
 
 use super::scripts::*;
 use crate::host::{CallKind, CallStatus, MAX_CALL_DEPTH, Trap};
-use crate::{Call, Ending, Executed, FrameKind, OWN_BYTES, Trace, TraceFrame, TraceLimits};
-use crate::{call::simulate, outcome::End};
+use crate::{Call, Executed, FRAME_OVERHEAD_BYTES, FrameKind, FrameStatus, Trace, TraceFrame, TraceLimits};
+use crate::{call::simulate, outcome::ExecutionStatus};
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use corniche_types::Log;
@@ -76,8 +76,8 @@ fn told(trace: &Trace) -> Vec<String> {
         let TraceFrame { kind, value, ending, .. } = frame;
         let (from, to, indent) = (names(&frame.from), names(&frame.to), " ".repeat(depth));
         let ending = match ending {
-            Ending::Ran(End::Success) => "ok".into(),
-            Ending::Ran(end) => format!("{end:?}"),
+            FrameStatus::Ran(ExecutionStatus::Success) => "ok".into(),
+            FrameStatus::Ran(end) => format!("{end:?}"),
             other => format!("{other:?}"),
         };
         let (input, output) = (text(&frame.input), text(&frame.output));
@@ -108,7 +108,7 @@ fn told(trace: &Trace) -> Vec<String> {
 }
 
 #[test]
-fn every_kind_of_frame_in_its_place() {
+fn trace_nests_every_frame_kind() {
     let mut chain = Chain::new();
     let library = chain.contract("library", |guest| {
         guest.log(4)?;
@@ -171,7 +171,7 @@ fn every_kind_of_frame_in_its_place() {
 }
 
 #[test]
-fn a_creation_by_a_transaction() {
+fn trace_of_creation_transaction() {
     let mut chain = Chain::new();
     chain.script("token", |guest| match guest.input[0] {
         b'y' => out(1),
@@ -189,7 +189,7 @@ fn a_creation_by_a_transaction() {
 }
 
 #[test]
-fn how_frames_fail() {
+fn trace_of_failed_frames() {
     let mut chain = Chain::new();
     chain.contract("callee", |guest| match &guest.input[..] {
         b"revert" => {
@@ -236,7 +236,7 @@ fn how_frames_fail() {
 }
 
 #[test]
-fn as_deep_as_it_goes_and_one_too_deep() {
+fn trace_at_depth_limit() {
     let mut chain = Chain::new();
     let deep = chain.contract("deep", |guest| {
         guest.call(CallKind::Call, contract("deep"), 0, u64::MAX, &[])?;
@@ -247,12 +247,12 @@ fn as_deep_as_it_goes_and_one_too_deep() {
     while let Some(call) = frame.calls.first() {
         (frame, depth) = (call, depth + 1);
     }
-    assert_eq!((depth, &frame.ending), (MAX_CALL_DEPTH, &Ending::TooDeep));
+    assert_eq!((depth, &frame.ending), (MAX_CALL_DEPTH, &FrameStatus::CallTooDeep));
     assert_eq!(frame.gas_used, 0);
 }
 
 #[test]
-fn what_is_recorded_is_bounded_and_what_happens_is_not() {
+fn trace_limit_does_not_affect_execution() {
     let mut chain = Chain::new();
     let callee = chain.contract("callee", |guest| Ok(guest.input.clone()));
     let main = chain.contract("main", move |guest| {
@@ -264,26 +264,26 @@ fn what_is_recorded_is_bounded_and_what_happens_is_not() {
         out(7)
     });
     let draft = || TxEip1559 { gas_limit: BLOCK_GAS, ..chain.draft(main) };
-    let logs = 1_000 * (OWN_BYTES + 32 + 4);
-    let all = 1_000 * (OWN_BYTES + 2 * 1_000) + logs + OWN_BYTES + 32;
+    let logs = 1_000 * (FRAME_OVERHEAD_BYTES + 32 + 4);
+    let all = 1_000 * (FRAME_OVERHEAD_BYTES + 2 * 1_000) + logs + FRAME_OVERHEAD_BYTES + 32;
     let limits = |bytes| TraceLimits { bytes, top_only: false };
     let whole = chain.trace(draft(), limits(all));
     assert_eq!((whole.overflowed(), whole.bytes(), whole.root().unwrap().calls.len()), (false, all, 1_000));
-    for less in [all - 1, all - 33, all / 2, 3 * OWN_BYTES, OWN_BYTES, 0] {
+    for less in [all - 1, all - 33, all / 2, 3 * FRAME_OVERHEAD_BYTES, FRAME_OVERHEAD_BYTES, 0] {
         // The helper that traces also checks that the result is equal.
         let trace = chain.trace(draft(), limits(less));
         assert!(trace.overflowed() && trace.root().is_none());
         assert!(!trace.touched().accounts.is_empty(), "what was touched is told in any case");
         assert!(trace.bytes() <= less + 2_000, "nothing is counted any more");
     }
-    let top = chain.trace(draft(), TraceLimits { bytes: logs + OWN_BYTES + 32, top_only: true });
+    let top = chain.trace(draft(), TraceLimits { bytes: logs + FRAME_OVERHEAD_BYTES + 32, top_only: true });
     let root = top.root().unwrap();
     assert_eq!((root.calls.len(), root.logs.len(), read(&root.output)), (0, 1_000, 7));
     assert_eq!(root.gas_used, whole.root().unwrap().gas_used);
 }
 
 #[test]
-fn a_frame_that_overflows_leaves_nothing_to_its_callers() {
+fn trace_overflow_drops_frame() {
     let mut chain = Chain::new();
     chain.contract("endless", |guest| {
         guest.call(CallKind::Call, contract("endless"), 0, u64::MAX, &[0; 5_000])?;
@@ -298,7 +298,7 @@ fn a_frame_that_overflows_leaves_nothing_to_its_callers() {
 }
 
 #[test]
-fn what_a_run_touched_also_where_it_was_undone() {
+fn touched_includes_reverted_accesses() {
     let mut chain = Chain::new();
     let callee = chain.contract("callee", |guest| {
         guest.store(5, 1)?;
@@ -345,6 +345,6 @@ fn what_a_run_touched_also_where_it_was_undone() {
     let mut trace = Trace::new(EVERYTHING);
     let request = Call { to: Some(main), gas: 20_999, ..Call::default() };
     let (outcome, _) = simulate(&chain.scripts, &chain.view(), &chain.env, &request, Some(&mut trace));
-    assert!(matches!(outcome.end, End::Invalid(_)));
+    assert!(matches!(outcome.end, ExecutionStatus::Invalid(_)));
     assert!(trace.root().is_none() && !trace.overflowed() && trace.touched().accounts.is_empty());
 }

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, Bytes, TxKind, U256};
 const BOB: Address = Address::repeat_byte(0xb0);
 
 #[test]
-fn a_plain_transfer_costs_exactly_21_000() {
+fn transfer_costs_21_000() {
     let mut chain = Chain::new();
     let before = chain.balance(chain.sender());
     let mut draft = chain.draft(BOB);
@@ -23,7 +23,7 @@ fn a_plain_transfer_costs_exactly_21_000() {
 }
 
 #[test]
-fn the_tip_is_what_the_maximum_fee_leaves() {
+fn tip_is_limited_by_max_fee() {
     let mut chain = Chain::new();
     let mut draft = chain.draft(BOB);
     (draft.max_fee_per_gas, draft.max_priority_fee_per_gas) = (12, 5);
@@ -36,7 +36,7 @@ fn the_tip_is_what_the_maximum_fee_leaves() {
 }
 
 #[test]
-fn the_author_may_be_the_receiver_or_the_sender() {
+fn tip_receiver_may_be_party() {
     let mut chain = Chain::new();
     let mut draft = chain.draft(TIP_TO);
     draft.value = U256::from(3);
@@ -51,7 +51,7 @@ fn the_author_may_be_the_receiver_or_the_sender() {
 }
 
 #[test]
-fn a_transfer_of_nothing_to_nobody_leaves_no_account() {
+fn empty_transfer_creates_no_account() {
     let mut chain = Chain::new();
     let executed = chain.send_to(BOB);
     assert!(executed.receipt.success);
@@ -59,7 +59,7 @@ fn a_transfer_of_nothing_to_nobody_leaves_no_account() {
 }
 
 #[test]
-fn an_account_that_gave_everything_keeps_its_nonce() {
+fn emptied_account_keeps_nonce() {
     let mut chain = Chain::new();
     let mut draft = chain.draft(BOB);
     (draft.gas_limit, draft.max_fee_per_gas, draft.max_priority_fee_per_gas) = (21_000, 10, 0);
@@ -69,7 +69,7 @@ fn an_account_that_gave_everything_keeps_its_nonce() {
 }
 
 #[test]
-fn data_to_an_account_without_code_is_paid_for_and_ignored() {
+fn data_without_code_is_paid_and_ignored() {
     let mut chain = Chain::new();
     let mut draft = chain.draft(TxKind::Call(BOB));
     draft.input = Bytes::from_static(&[0, 1]);
@@ -78,7 +78,7 @@ fn data_to_an_account_without_code_is_paid_for_and_ignored() {
 }
 
 #[test]
-fn a_contract_that_reverts_pays_and_leaves_nothing_else() {
+fn revert_pays_gas_only() {
     let mut chain = Chain::new();
     let contract = chain.contract("reverts", |guest| {
         guest.store(1, 1)?;
@@ -100,11 +100,11 @@ fn a_contract_that_reverts_pays_and_leaves_nothing_else() {
 }
 
 #[test]
-fn out_of_gas_takes_it_all() {
+fn out_of_gas_consumes_everything() {
     let mut chain = Chain::new();
     let contract = chain.contract("burns", |guest| {
         guest.store(1, 1)?;
-        guest.pay(u64::MAX)?;
+        guest.charge(u64::MAX)?;
         out(0)
     });
     let receipt = chain.send_to(contract).receipt;
@@ -113,7 +113,7 @@ fn out_of_gas_takes_it_all() {
 }
 
 #[test]
-fn a_fault_of_the_node_is_no_receipt() {
+fn fault_gives_no_receipt() {
     let mut chain = Chain::new();
     let inner = chain.contract("broken", |_| Err(Stop::Fault("invariant".into())));
     let outer = chain.contract("caller", move |guest| guest.must_call(inner, &[]));

@@ -4,8 +4,8 @@
 //! live values. So the bound on native frames counts values ([`Frame`](super::validate::Frame)), and runs get a
 //! [`stack`](super::stack) of that size. Cranelift's optimiser is disabled, which keeps compile time nearly linear.
 
-use super::instrument::APART;
-use super::stack::{DEEP_BYTES, GUARD_BYTES};
+use super::instrument::PRIVATE_BYTES;
+use super::stack::{GUARD_BYTES, LARGE_STACK_BYTES};
 use super::validate::{MAX_MEMORY_PAGES, MAX_TABLE_ENTRIES};
 use std::num::NonZeroUsize;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
@@ -31,7 +31,7 @@ pub enum Backend {
 }
 
 /// Maximum number of functions reported for a failed run, innermost first.
-const MAX_PLACES: usize = 32;
+const MAX_BACKTRACE_FRAMES: usize = 32;
 
 impl Backend {
     pub const ALL: [Self; 4] = [Self::Cranelift, Self::Optimising, Self::Winch, Self::Pulley];
@@ -40,7 +40,7 @@ impl Backend {
 /// Sets every option that could make two nodes differ, even if it is wasmtime's default. Threads, exceptions, garbage
 /// collection, components and asynchronous support are not compiled in.
 #[allow(unsafe_code)]
-pub(super) fn wasmtime_config(backend: Backend, instances: u32, places: bool) -> wasmtime::Result<Config> {
+pub(super) fn wasmtime_config(backend: Backend, instances: u32, backtrace: bool) -> wasmtime::Result<Config> {
     let mut config = Config::new();
     match backend {
         Backend::Cranelift => config.strategy(Strategy::Cranelift).cranelift_opt_level(OptLevel::None),
@@ -64,7 +64,7 @@ pub(super) fn wasmtime_config(backend: Backend, instances: u32, places: bool) ->
     // Instrumentation counts instead.
     config.consume_fuel(false);
     config.epoch_interruption(false);
-    let stack_bytes = if backend == Backend::Pulley { PULLEY_STACK_BYTES } else { DEEP_BYTES };
+    let stack_bytes = if backend == Backend::Pulley { PULLEY_STACK_BYTES } else { LARGE_STACK_BYTES };
     config.max_wasm_stack(stack_bytes);
     // No fiber is ever created, but the engine requires at least this size.
     config.async_stack_size(stack_bytes);
@@ -72,8 +72,8 @@ pub(super) fn wasmtime_config(backend: Backend, instances: u32, places: bool) ->
     // trap.
     config.native_unwind_info(false);
     // Only for an engine that reruns failed calls.
-    config.wasm_backtrace_max_frames(if places { NonZeroUsize::new(MAX_PLACES) } else { None });
-    config.generate_address_map(places);
+    config.wasm_backtrace_max_frames(if backtrace { NonZeroUsize::new(MAX_BACKTRACE_FRAMES) } else { None });
+    config.generate_address_map(backtrace);
     // 4 GiB of address space per slot, of which at most 8 MiB are usable: page protection replaces bounds checks.
     config.memory_reservation(4 << 30);
     config.memory_guard_size(32 << 20);
@@ -89,7 +89,7 @@ pub(super) fn wasmtime_config(backend: Backend, instances: u32, places: bool) ->
 
     let mut pool = PoolingAllocationConfig::new();
     pool.total_core_instances(instances).total_memories(instances).total_tables(instances);
-    pool.max_memory_size(MAX_MEMORY_PAGES as usize * 65_536 + APART);
+    pool.max_memory_size(MAX_MEMORY_PAGES as usize * 65_536 + PRIVATE_BYTES);
     pool.table_elements(MAX_TABLE_ENTRIES as usize);
     // Otherwise the pool would reserve a thousand fiber stacks.
     pool.total_stacks(0);

@@ -45,13 +45,13 @@ pub(super) fn unseal(sealed: &[u8]) -> Option<&[u8]> {
 }
 
 /// The most recently used contracts, bounded by the bytes of their machine code.
-pub(super) struct Recent {
-    inner: Mutex<Entries>,
+pub(super) struct ContractCache {
+    inner: Mutex<LruEntries>,
     capacity_bytes: usize,
 }
 
 #[derive(Default)]
-struct Entries {
+struct LruEntries {
     by_id: BTreeMap<CodeId, (u64, CompiledContract)>,
     /// Code by last use; the first is evicted next.
     by_use: BTreeMap<u64, CodeId>,
@@ -59,7 +59,7 @@ struct Entries {
     bytes: usize,
 }
 
-impl Recent {
+impl ContractCache {
     pub fn new(capacity_bytes: usize) -> Self {
         Self { inner: Mutex::default(), capacity_bytes }
     }
@@ -97,7 +97,7 @@ impl Recent {
             let Some((used, old)) = entries.by_id.get_mut(&oldest) else { continue };
             // Runs on kept instances do not access this cache. They only set a flag, which saves the contract from one
             // eviction.
-            if oldest == id || old.take_sign_of_use() {
+            if oldest == id || old.take_used() {
                 entries.uses += 1;
                 *used = entries.uses;
                 entries.by_use.insert(entries.uses, oldest);
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_artefact_is_not_opened() {
+    fn damaged_artefact_is_rejected() {
         let sealed = seal(b"machine code");
         assert_eq!(unseal(&sealed), Some(&b"machine code"[..]));
         for at in 0..sealed.len() {

@@ -12,7 +12,7 @@ use super::hostcalls::Frame;
 use super::image::Image;
 use super::instance::Exports;
 use super::stack::NativeStack;
-use super::validate::Checked;
+use super::validate::ValidModule;
 use crate::host::{Exit, ExitStatus, Limits, Readiness, Trap};
 use alloy_primitives::B256;
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -46,7 +46,7 @@ pub(super) struct Start {
 }
 
 /// A frame whose start was paid.
-pub(super) struct Started {
+pub(super) struct PaidStart {
     pub ink: u64,
     pub limits: Limits,
     /// Gas that is not metered: always returned.
@@ -55,7 +55,7 @@ pub(super) struct Started {
 
 impl Start {
     /// Pays for the start; returns the remaining gas and limits, or an error if the gas does not suffice.
-    pub fn pay(self, schedule: &Schedule, entry: &Entry, readiness: Readiness) -> Result<Started, Exit> {
+    pub fn charge(self, schedule: &Schedule, entry: &Entry, readiness: Readiness) -> Result<PaidStart, Exit> {
         let metered = entry.gas.min(MAX_METERED_GAS);
         let Self { functions, initial_pages, .. } = self;
         let bytes = self.unpacked_bytes as usize;
@@ -69,21 +69,21 @@ impl Start {
         let pages = entry.limits.memory_pages.checked_sub(initial_pages);
         let memory_pages = pages.ok_or_else(|| Exit::failed(ExitStatus::Trap(Trap::MemoryExhausted)))?;
         let limits = Limits { stack_words: entry.limits.stack_words, memory_pages };
-        Ok(Started { ink, limits, unmetered: entry.gas - metered })
+        Ok(PaidStart { ink, limits, unmetered: entry.gas - metered })
     }
 }
 
 /// Results of validation.
 #[derive(BorshSerialize, BorshDeserialize)]
-pub(super) struct Facts {
+pub(super) struct ModuleFacts {
     start: Start,
     compile_gas: u64,
     native_stack: NativeStack,
     image: Image,
 }
 
-impl Facts {
-    pub fn of(checked: &Checked<'_>) -> Result<Self, CompileError> {
+impl ModuleFacts {
+    pub fn of(checked: &ValidModule<'_>) -> Result<Self, CompileError> {
         let unpacked_bytes = u32::try_from(checked.wasm.len()).map_err(|_| CompileError::Fault("it is too large".into()))?;
         let functions = checked.imported_functions + checked.defined_functions;
         let start = Start { unpacked_bytes, functions, initial_pages: checked.initial_pages };
@@ -114,11 +114,11 @@ pub struct CompiledContract {
 struct Compiled {
     schedule: &'static Schedule,
     id: CodeId,
-    /// Set by runs; see [`Recent::insert`](super::cache::Recent::insert).
+    /// Set by runs; see [`ContractCache::insert`](super::cache::ContractCache::insert).
     used: AtomicBool,
     pre: InstancePre<Frame>,
     exports: Exports,
-    facts: Facts,
+    facts: ModuleFacts,
     machine_code_bytes: usize,
 }
 
@@ -128,7 +128,7 @@ impl CompiledContract {
         schedule: &'static Schedule,
         id: &CodeId,
         module: &Module,
-        facts: Facts,
+        facts: ModuleFacts,
     ) -> Result<Self, CompileError> {
         let lacks = |name| CompileError::Fault(format!("the instrumented module lacks {name}"));
         let code = module.image_range();
@@ -180,13 +180,13 @@ impl CompiledContract {
     }
 
     /// Marks the contract as used. Writes the flag only once, so threads do not contend for its cache line.
-    pub(super) fn sign_of_use(&self) {
+    pub(super) fn mark_used(&self) {
         if !self.inner.used.load(Ordering::Relaxed) {
             self.inner.used.store(true, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn take_sign_of_use(&self) -> bool {
+    pub(super) fn take_used(&self) -> bool {
         self.inner.used.swap(false, Ordering::Relaxed)
     }
 

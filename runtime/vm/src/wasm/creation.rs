@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn unpacking_in_steps_gives_what_unpacking_at_once_does() {
+    fn stepwise_unpacking_matches_one_shot() {
         let mut accepted = 0;
         for seed in 0..400u64 {
             let length = [1, 30, 3_000, 60_000, MAX_MODULE_BYTES, MAX_MODULE_BYTES + 1][seed as usize % 6];
@@ -300,7 +300,7 @@ mod tests {
 
     /// Otherwise a few bytes would make the decoder write a whole window.
     #[test]
-    fn a_block_that_is_too_large_is_refused_before_it_is_unpacked() {
+    fn oversized_block_is_rejected_before_unpacking() {
         let zeros = vec![0; 20 << 20];
         for window in [16, 18, 22, 24] {
             let stream = compressed(&zeros, 9, window);
@@ -328,13 +328,13 @@ mod tests {
     const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
     #[test]
-    fn the_constants_are_what_they_say() {
+    fn constants_match_definitions() {
         assert_eq!(CONSTRUCTOR_SELECTOR, keccak256(corniche_abi::CONSTRUCTOR_SIGNATURE)[..4]);
         assert_eq!(PRELUDE[33..], hex!("80602b6000396000f300"));
     }
 
     #[test]
-    fn all_three_shapes_are_read() {
+    fn all_three_formats_parse() {
         for code in [MODULE.to_vec(), packed(MODULE)] {
             let plain = parse_creation(&code).unwrap();
             assert_eq!((plain.wasm.as_slice(), plain.constructor_input.as_ref()), (MODULE, None));
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_or_trailing_compressed_data_is_refused() {
+    fn rejects_damaged_or_trailing_data() {
         let whole = packed(MODULE);
         for end in 5..whole.len() {
             assert_eq!(unpack(&whole[..end]), Err(CreationError::Damaged), "cut at {end}");
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_stream_cannot_unpack_to_much() {
+    fn unpacked_size_is_limited() {
         // Nine uncompressed meta-blocks of 64 KiB: one above the limit. Real bombs compress better, but the same buffer
         // stops them.
         let mut stream = Vec::new();

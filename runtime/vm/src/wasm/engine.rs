@@ -5,18 +5,18 @@
 //! anyway, the run is a fault.
 
 use super::backend::{Backend, wasmtime_config};
-use super::cache::{ModuleCache, Recent, seal, unseal};
-use super::contract::{CodeId, CompiledContract, Facts, Start, Started};
+use super::backtrace::RawBacktrace;
+use super::cache::{ContractCache, ModuleCache, seal, unseal};
+use super::contract::{CodeId, CompiledContract, ModuleFacts, PaidStart, Start};
 use super::creation::{CreationError, unpack};
 use super::gas::{self, INK_PER_GAS, Schedule};
 use super::hostcalls::{self, Frame, Stop};
 use super::instance::{Counters, Instance};
+use super::instance_pool::InstancePool;
 use super::instrument::{self, InstrumentError};
-use super::places::RawPlaces;
-use super::shelf::Shelf;
-use super::stack::{Deep, NativeStack, release_usual};
-use super::starts::{self, Starts};
-use super::supposed::Supposed;
+use super::overrides::CodeOverrides;
+use super::stack::{LargeStack, NativeStack, release_default_stack};
+use super::start_cache::{self, StartCache};
 use super::validate::{self, Rules, ValidationError};
 use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Readiness, Trap};
 use alloy_primitives::{B256, Bytes, keccak256};
@@ -45,13 +45,13 @@ pub struct EngineConfig {
     /// Maximum number of concurrent calls, estimates and traces.
     pub callers: u32,
     /// Bytes of machine code kept in memory for blocks. Calls may keep 1/[`CALLS_SHARE`] of it in addition.
-    pub recent_bytes: usize,
+    pub contract_cache_bytes: usize,
     /// Bytes of instances kept between transactions for runs in blocks, including the machine code of their contracts.
     /// Calls may keep the same share in addition. During a transaction its thread keeps one instance of each warm
     /// contract, independent of their size.
-    pub waiting_bytes: usize,
-    /// Failed runs report their location ([`Host::failed_at`]), and compilation takes longer.
-    pub places: bool,
+    pub idle_instance_bytes: usize,
+    /// Failed runs report their location ([`Host::record_failure`]), and compilation takes longer.
+    pub backtrace: bool,
     /// Rules of the chain. Unlike all other settings they affect results; they follow from the genesis.
     pub rules: Rules,
     /// Secret for the hash seed of the executor's tables of keys. Any number in tests.
@@ -63,9 +63,9 @@ impl Default for EngineConfig {
         Self {
             executors: 2,
             callers: 6,
-            recent_bytes: 256 << 20,
-            waiting_bytes: 256 << 20,
-            places: false,
+            contract_cache_bytes: 256 << 20,
+            idle_instance_bytes: 256 << 20,
+            backtrace: false,
             rules: Rules::default(),
             table_secret: 0,
         }
@@ -80,7 +80,7 @@ impl EngineConfig {
 }
 
 /// Kept instances per concurrent run.
-const WAITING_EACH: u32 = 64;
+const IDLE_INSTANCES_PER_RUN: u32 = 64;
 /// Calls may keep 1/4 of what blocks may keep.
 const CALLS_SHARE: usize = 4;
 
@@ -97,29 +97,29 @@ pub struct WasmEngine {
     inner: Arc<Inner>,
     purpose: Purpose,
     /// Used by this handle only.
-    pub(super) supposed: Supposed,
+    pub(super) overrides: CodeOverrides,
 }
 
 /// Caches for one purpose.
-struct Kept {
-    recent: Recent,
-    shelf: Shelf,
-    deep_stack: Deep,
+struct Caches {
+    recent: ContractCache,
+    pool: InstancePool,
+    large_stack: LargeStack,
 }
 
 struct Inner {
     engine: Engine,
     linker: Linker<Frame>,
     /// Set when any contract has written to the console.
-    spoken: Arc<AtomicBool>,
+    console_used: Arc<AtomicBool>,
     rules: Rules,
-    places: bool,
+    backtrace: bool,
     /// Hash of everything except the code that an artefact depends on, by gas version.
     environments: BTreeMap<u8, B256>,
     artefacts: Arc<dyn ModuleCache>,
-    starts: Starts,
-    blocks: Kept,
-    calls: Kept,
+    starts: StartCache,
+    blocks: Caches,
+    calls: Caches,
     free_callers: AtomicU32,
 }
 
@@ -150,7 +150,7 @@ impl From<InstrumentError> for CompileError {
 }
 
 /// A compiled module.
-pub(super) struct Built {
+pub(super) struct CompiledModule {
     pub contract: CompiledContract,
     /// Artefact to store; `None` if it was loaded from storage.
     artefact: Option<Vec<u8>>,
@@ -192,34 +192,39 @@ impl WasmEngine {
         artefacts: Arc<dyn ModuleCache>,
     ) -> Result<Self, CompileError> {
         let transactions = config.transactions();
-        let waiting = transactions.saturating_mul(WAITING_EACH);
+        let waiting = transactions.saturating_mul(IDLE_INSTANCES_PER_RUN);
         let running = transactions.saturating_mul(MAX_CALL_DEPTH + 1);
-        let engine = wasmtime_config(backend, running.saturating_add(waiting), config.places)
+        let engine = wasmtime_config(backend, running.saturating_add(waiting), config.backtrace)
             .and_then(|config| Engine::new(&config))
             .map_err(|error| CompileError::Start(format!("{error:#}")))?;
-        let spoken = Arc::default();
-        let linker = hostcalls::linker(&engine, &spoken).map_err(fault)?;
+        let console_used = Arc::default();
+        let linker = hostcalls::linker(&engine, &console_used).map_err(fault)?;
         let kept = |purpose, threads: u32, share| {
-            let deep_stack =
-                Deep::reserve().map_err(|error| CompileError::Start(format!("reserve a native stack: {error}")))?;
-            Ok::<_, CompileError>(Kept {
-                recent: Recent::new(config.recent_bytes / share),
-                shelf: Shelf::new(purpose, threads.max(1) as usize, WAITING_EACH as usize, config.waiting_bytes / share),
-                deep_stack,
+            let large_stack =
+                LargeStack::reserve().map_err(|error| CompileError::Start(format!("reserve a native stack: {error}")))?;
+            Ok::<_, CompileError>(Caches {
+                recent: ContractCache::new(config.contract_cache_bytes / share),
+                pool: InstancePool::new(
+                    purpose,
+                    threads.max(1) as usize,
+                    IDLE_INSTANCES_PER_RUN as usize,
+                    config.idle_instance_bytes / share,
+                ),
+                large_stack,
             })
         };
         Ok(Self {
             purpose: Purpose::Blocks,
-            supposed: Supposed::default(),
+            overrides: CodeOverrides::default(),
             inner: Arc::new(Inner {
                 environments: environments(&engine)?,
                 engine,
                 linker,
-                spoken,
+                console_used,
                 rules: config.rules,
-                places: config.places,
+                backtrace: config.backtrace,
                 artefacts,
-                starts: Starts::default(),
+                starts: StartCache::default(),
                 blocks: kept(Purpose::Blocks, config.executors, 1)?,
                 calls: kept(Purpose::Calls, config.callers, CALLS_SHARE)?,
                 free_callers: AtomicU32::new(config.callers),
@@ -238,7 +243,7 @@ impl WasmEngine {
     /// Returns the engine for calls outside of blocks, with separate caches.
     #[must_use]
     pub fn for_calls(&self) -> Self {
-        Self { inner: self.inner.clone(), purpose: Purpose::Calls, supposed: Supposed::default() }
+        Self { inner: self.inner.clone(), purpose: Purpose::Calls, overrides: CodeOverrides::default() }
     }
 
     /// Returns an account's code ready to run: from memory, from the cache of artefacts, or compiled. Uses the latest
@@ -281,7 +286,7 @@ impl WasmEngine {
 
     /// Returns a contract in memory from either cache: blocks use contracts that calls compiled, and vice versa.
     pub(super) fn recent(&self, id: &CodeId) -> Option<CompiledContract> {
-        if let Some(contract) = self.supposed.get(id) {
+        if let Some(contract) = self.overrides.get(id) {
             return Some(contract.clone());
         }
         let Inner { blocks, calls, .. } = &*self.inner;
@@ -295,7 +300,7 @@ impl WasmEngine {
         }
     }
 
-    fn kept(&self) -> &Kept {
+    fn caches(&self) -> &Caches {
         match self.purpose {
             Purpose::Blocks => &self.inner.blocks,
             Purpose::Calls => &self.inner.calls,
@@ -335,23 +340,29 @@ impl WasmEngine {
     }
 
     /// Compiles a module, or loads its artefact, and stores nothing.
-    pub(super) fn build(&self, schedule: &'static Schedule, id: &CodeId, wasm: &[u8], gas: u64) -> Result<Built, CompileError> {
-        let checked = validate::check_under(schedule, self.inner.rules, wasm)?;
+    pub(super) fn build(
+        &self,
+        schedule: &'static Schedule,
+        id: &CodeId,
+        wasm: &[u8],
+        gas: u64,
+    ) -> Result<CompiledModule, CompileError> {
+        let checked = validate::check_with_schedule(schedule, self.inner.rules, wasm)?;
         affordable(checked.compile_gas(), gas)?;
         if let Some((module, facts)) = self.artefact(&self.key(schedule, id)) {
-            return Ok(Built { contract: self.link(schedule, id, &module, facts)?, artefact: None });
+            return Ok(CompiledModule { contract: self.link(schedule, id, &module, facts)?, artefact: None });
         }
-        let facts = Facts::of(&checked)?;
+        let facts = ModuleFacts::of(&checked)?;
         let code = self.inner.engine.precompile_module(&instrument::instrument(&checked)?).map_err(fault)?;
         let artefact = Some(seal(&facts.with(&code)?));
-        Ok(Built { contract: self.link(schedule, id, &self.load(&code)?, facts)?, artefact })
+        Ok(CompiledModule { contract: self.link(schedule, id, &self.load(&code)?, facts)?, artefact })
     }
 
     /// Stores the artefact, if it is new.
-    fn store(&self, schedule: &Schedule, built: &Built) {
+    fn store(&self, schedule: &Schedule, built: &CompiledModule) {
         if let Some(artefact) = &built.artefact {
             let (artefacts, contract) = (&self.inner.artefacts, &built.contract);
-            starts::write_record(&**artefacts, &contract.code_hash(), &contract.start());
+            start_cache::write_record(&**artefacts, &contract.code_hash(), &contract.start());
             artefacts.put(&self.key(schedule, contract.id()), artefact);
         }
     }
@@ -359,7 +370,7 @@ impl WasmEngine {
     /// Returns true if an artefact and a start are on record.
     pub(crate) fn is_compiled(&self, schedule: &Schedule, code_hash: &B256) -> bool {
         let (artefacts, id) = (&self.inner.artefacts, CodeId::new(schedule.version, code_hash));
-        artefacts.contains(&self.key(schedule, &id)) && artefacts.contains(&starts::record_key(code_hash))
+        artefacts.contains(&self.key(schedule, &id)) && artefacts.contains(&start_cache::record_key(code_hash))
     }
 
     /// Compiles an account's code unless its artefact is stored, so that no run has to. Returns true if it compiled.
@@ -378,7 +389,7 @@ impl WasmEngine {
         let built = self.build(schedule, &id, &unpack(stored_code)?, u64::MAX)?;
         match built.artefact {
             Some(_) => self.store(schedule, &built),
-            None => starts::write_record(&**artefacts, code_hash, &built.contract.start()),
+            None => start_cache::write_record(&**artefacts, code_hash, &built.contract.start()),
         }
         Ok(built.artefact.is_some())
     }
@@ -393,13 +404,13 @@ impl WasmEngine {
             return Ok(contract.start());
         }
         let records = &*self.inner.artefacts;
-        let start = match starts::read_record(records, code_hash) {
+        let start = match start_cache::read_record(records, code_hash) {
             Some(start) => start,
             None => {
                 let stored_code = stored_code().ok_or_else(|| CompileError::Fault("it is missing".into()))?;
                 let start = Start::of_valid_module(&unpack(&stored_code)?);
                 let start = start.ok_or_else(|| CompileError::Fault("it is no module".into()))?;
-                starts::write_record(records, code_hash, &start);
+                start_cache::write_record(records, code_hash, &start);
                 start
             }
         };
@@ -414,9 +425,9 @@ impl WasmEngine {
     }
 
     /// Returns the stored artefact, if it is intact.
-    fn artefact(&self, key: &B256) -> Option<(Module, Facts)> {
+    fn artefact(&self, key: &B256) -> Option<(Module, ModuleFacts)> {
         let sealed = self.inner.artefacts.get(key)?;
-        let (facts, code) = Facts::split(unseal(&sealed)?)?;
+        let (facts, code) = ModuleFacts::split(unseal(&sealed)?)?;
         Some((self.load(code).ok()?, facts))
     }
 
@@ -425,14 +436,14 @@ impl WasmEngine {
         schedule: &'static Schedule,
         id: &CodeId,
         module: &Module,
-        facts: Facts,
+        facts: ModuleFacts,
     ) -> Result<CompiledContract, CompileError> {
         CompiledContract::link(&self.inner.linker, schedule, id, module, facts)
     }
 
     fn keep(&self, contract: CompiledContract) -> CompiledContract {
         self.inner.starts.insert(contract.code_hash(), contract.start());
-        self.kept().recent.insert(*contract.id(), contract.clone());
+        self.caches().recent.insert(*contract.id(), contract.clone());
         contract
     }
 
@@ -450,8 +461,8 @@ impl WasmEngine {
     /// Needs much native stack, and switches to a separate stack for that.
     pub fn run(&self, contract: &CompiledContract, host: &mut dyn Host, entry: Entry) -> Exit {
         let readiness = host.code_readiness();
-        self.on_enough_stack(|| {
-            let started = match contract.start().pay(contract.schedule(), &entry, readiness) {
+        self.with_sufficient_stack(|| {
+            let started = match contract.start().charge(contract.schedule(), &entry, readiness) {
                 Ok(started) => started,
                 Err(exit) => return exit,
             };
@@ -480,10 +491,10 @@ impl WasmEngine {
         let broken = |error| Exit::failed(ExitStatus::Fault(format!("stored code {code_hash} cannot run: {error}")));
         let id = &CodeId::new(schedule.version, code_hash);
         let ready = || self.ready(schedule, code_hash, stored_code).map_err(broken);
-        self.on_enough_stack(|| {
+        self.with_sufficient_stack(|| {
             // The frame pays first. Only then its code is loaded, or compiled without an artefact.
             let start = self.start(id, stored_code).map_err(broken);
-            let started = start.and_then(|start| start.pay(schedule, &entry, readiness));
+            let started = start.and_then(|start| start.charge(schedule, &entry, readiness));
             match started.and_then(|started| Ok((self.instance(id, ready)?, started))) {
                 Ok((instance, started)) => self.run_in(instance, host, entry.input.clone(), started),
                 Err(exit) => exit,
@@ -493,13 +504,13 @@ impl WasmEngine {
 
     /// Returns the pages of native stacks to the system: this thread's, and those that threads share. Skips stacks in use.
     pub fn release_stacks(&self) {
-        release_usual();
-        self.inner.blocks.deep_stack.release();
-        self.inner.calls.deep_stack.release();
+        release_default_stack();
+        self.inner.blocks.large_stack.release();
+        self.inner.calls.large_stack.release();
     }
 
-    pub fn has_spoken(&self) -> bool {
-        self.inner.spoken.load(Ordering::Relaxed)
+    pub fn has_console_output(&self) -> bool {
+        self.inner.console_used.load(Ordering::Relaxed)
     }
 
     #[cfg(test)]
@@ -508,8 +519,8 @@ impl WasmEngine {
     }
 
     #[cfg(test)]
-    pub(super) fn shelf(&self) -> &Shelf {
-        &self.kept().shelf
+    pub(super) fn pool(&self) -> &InstancePool {
+        &self.caches().pool
     }
 
     #[cfg(test)]
@@ -519,47 +530,47 @@ impl WasmEngine {
 
     #[cfg(test)]
     pub(super) fn recent_len(&self) -> usize {
-        self.kept().recent.len()
+        self.caches().recent.len()
     }
 
     #[cfg(test)]
     pub(super) fn is_recent(&self, id: &CodeId) -> bool {
-        self.kept().recent.peek(id).is_some()
+        self.caches().recent.peek(id).is_some()
     }
 
     /// Returns a kept or new instance. An error is never the contract's fault.
     fn instance(&self, id: &CodeId, contract: impl FnOnce() -> Result<CompiledContract, Exit>) -> Result<Box<Instance>, Exit> {
-        let shelf = &self.kept().shelf;
-        if let Some(instance) = shelf.take(id) {
+        let pool = &self.caches().pool;
+        if let Some(instance) = pool.take(id) {
             return Ok(instance);
         }
-        let contract = shelf.contract(id).map_or_else(contract, Ok)?;
-        if !self.supposed.contains_key(id) {
-            shelf.start_fresh(&contract);
+        let contract = pool.contract(id).map_or_else(contract, Ok)?;
+        if !self.overrides.contains_key(id) {
+            pool.start_fresh(&contract);
         }
         let instance = Instance::new(&self.inner.engine, contract);
         instance.map(Box::new).map_err(|error| Exit::failed(ExitStatus::Fault(format!("{error:?}"))))
     }
 
     /// Enough for compilation, and then for running nearly all code without another switch.
-    fn on_enough_stack(&self, body: impl FnOnce() -> Exit) -> Exit {
+    fn with_sufficient_stack(&self, body: impl FnOnce() -> Exit) -> Exit {
         let bytes = NativeStack::BOUNDED.bytes(2 * Limits::TRANSACTION.stack_words);
-        self.kept().deep_stack.run(bytes, body).unwrap_or_else(|error| no_stack(&error))
+        self.caches().large_stack.run(bytes, body).unwrap_or_else(|error| no_stack(&error))
     }
 
-    fn run_in(&self, mut instance: Box<Instance>, host: &mut dyn Host, input: Bytes, started: Started) -> Exit {
-        host.code_is_paid();
+    fn run_in(&self, mut instance: Box<Instance>, host: &mut dyn Host, input: Bytes, started: PaidStart) -> Exit {
+        host.mark_code_paid();
         let bytes = instance.contract().native_stack().bytes(started.limits.stack_words);
-        let result = self.kept().deep_stack.run(bytes, || instance.run(host, input, started.ink, started.limits));
+        let result = self.caches().large_stack.run(bytes, || instance.run(host, input, started.ink, started.limits));
         let result = match result {
             Ok(result) => result,
             Err(error) => return no_stack(&error),
         };
-        let places = result
+        let backtrace = result
             .as_ref()
             .err()
-            .filter(|_| self.inner.places)
-            .map(|error| RawPlaces::of(error, instance.contract().schedule().version));
+            .filter(|_| self.inner.backtrace)
+            .map(|error| RawBacktrace::of(error, instance.contract().schedule().version));
         let status = match result {
             Ok(0) => ExitStatus::Return,
             Ok(_) => ExitStatus::Revert,
@@ -572,21 +583,21 @@ impl WasmEngine {
                 None => classify(&error, instance.counters()),
             },
         };
-        if let (Some(places), ExitStatus::Trap(_) | ExitStatus::OutOfGas) = (places, &status) {
-            host.failed_at(places);
+        if let (Some(backtrace), ExitStatus::Trap(_) | ExitStatus::OutOfGas) = (backtrace, &status) {
+            host.record_failure(backtrace);
         }
         let left = instance.ink().and_then(|ink| u64::try_from(ink).ok()).unwrap_or(0) / INK_PER_GAS;
         let output = std::mem::take(&mut instance.frame().output);
         // Traps leave the instance intact. Otherwise a contract that traps would make the kernel provide new pages for
         // every call.
         let is_kept = !matches!(status, ExitStatus::Fault(_))
-            && !self.supposed.contains_key(instance.contract().id())
+            && !self.overrides.contains_key(instance.contract().id())
             && instance.renew();
         let kept = is_kept.then(|| {
-            instance.contract().sign_of_use();
+            instance.contract().mark_used();
             instance
         });
-        self.kept().shelf.end(kept, host.context().depth == 0);
+        self.caches().pool.end(kept, host.context().depth == 0);
         match status {
             ExitStatus::Return | ExitStatus::Revert => Exit { status, output, gas_left: left + started.unmetered },
             failed => Exit::failed(failed),
@@ -595,7 +606,7 @@ impl WasmEngine {
 }
 
 fn no_stack(error: &std::io::Error) -> Exit {
-    Exit::failed(ExitStatus::Fault(format!("this machine gives no native stack: {error}")))
+    Exit::failed(ExitStatus::Fault(format!("reserve a native stack: {error}")))
 }
 
 /// Classifies a trap that no host call caused.
@@ -642,6 +653,6 @@ pub(super) fn environment(compiler: u64, schedule: &Schedule, emitted: &[u8]) ->
 
 /// Returns the compilers' input for [`EVERY_CONSTRUCT`], and the facts stored with their output.
 pub(super) fn emitted(schedule: &'static Schedule) -> Result<Vec<u8>, CompileError> {
-    let checked = validate::check_under(schedule, Rules::DEVELOPMENT, EVERY_CONSTRUCT)?;
-    Facts::of(&checked)?.with(&instrument::instrument(&checked)?)
+    let checked = validate::check_with_schedule(schedule, Rules::DEVELOPMENT, EVERY_CONSTRUCT)?;
+    ModuleFacts::of(&checked)?.with(&instrument::instrument(&checked)?)
 }

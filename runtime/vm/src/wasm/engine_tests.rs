@@ -5,7 +5,7 @@ use super::contract::CodeId;
 use super::engine::{CompileError, EVERY_CONSTRUCT, EngineConfig, Entry, WasmEngine, emitted, environment};
 use super::gas::{self, Schedule};
 use super::instance::Instance;
-use super::instance_tests::{GAS, Quiet, program};
+use super::instance_tests::{FixedHost, GAS, program};
 use super::instrument;
 use super::validate::{self, Rules};
 use crate::host::{Exit, ExitStatus, Limits, Readiness};
@@ -47,9 +47,12 @@ impl ModuleCache for Artefacts {
     }
 }
 
-fn engine(artefacts: &Arc<Artefacts>, recent_bytes: usize) -> WasmEngine {
-    WasmEngine::new(&EngineConfig { executors: 1, callers: 2, recent_bytes, ..EngineConfig::default() }, artefacts.clone())
-        .unwrap()
+fn engine(artefacts: &Arc<Artefacts>, contract_cache_bytes: usize) -> WasmEngine {
+    WasmEngine::new(
+        &EngineConfig { executors: 1, callers: 2, contract_cache_bytes, ..EngineConfig::default() },
+        artefacts.clone(),
+    )
+    .unwrap()
 }
 
 /// Returns the identifier of the code whose hash is this number.
@@ -65,7 +68,7 @@ fn module(result: i32) -> Vec<u8> {
 }
 
 #[test]
-fn artefacts_are_compiled_once_and_damage_is_repaired() {
+fn damaged_artefact_is_recompiled() {
     let artefacts = Arc::new(Artefacts::default());
     let wasm = module(0);
     let hash = keccak256(&wasm);
@@ -85,7 +88,7 @@ fn artefacts_are_compiled_once_and_damage_is_repaired() {
 }
 
 #[test]
-fn memory_for_recent_contracts_is_bounded() {
+fn contract_cache_is_bounded() {
     let artefacts = Arc::new(Artefacts::default());
     let probe = engine(&artefacts, 1 << 30).contract(&B256::ZERO, &module(0)).unwrap().bytes();
     let engine = engine(&artefacts, 2 * probe);
@@ -100,7 +103,7 @@ fn memory_for_recent_contracts_is_bounded() {
 /// An artefact contains everything that a run needs. After a restart, or for a call that cannot pay, nothing is
 /// unpacked, validated or loaded.
 #[test]
-fn stored_code_is_asked_for_only_without_an_artefact() {
+fn code_is_loaded_only_without_artefact() {
     let artefacts = Arc::new(Artefacts::default());
     let hash = keccak256(module(0));
     let gets = || artefacts.gets.load(Ordering::Relaxed);
@@ -116,8 +119,8 @@ fn stored_code_is_asked_for_only_without_an_artefact() {
     let before = gets();
     let start = engine.start_of(&hash).unwrap();
     let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
-    let least = (0..).find(|gas| start.pay(gas::LATEST, &entry(*gas), Readiness::Warm).is_ok()).unwrap();
-    let mut host = Quiet::new();
+    let least = (0..).find(|gas| start.charge(gas::LATEST, &entry(*gas), Readiness::Warm).is_ok()).unwrap();
+    let mut host = FixedHost::new();
     assert_eq!(engine.run_code(gas::LATEST, &hash, &nobody, &mut host, entry(least - 1)), Exit::failed(ExitStatus::OutOfGas));
     assert_eq!(gets(), before, "nothing was loaded for who cannot pay");
     engine.run_code(gas::LATEST, &hash, &nobody, &mut host, entry(least + 1_000));
@@ -126,19 +129,19 @@ fn stored_code_is_asked_for_only_without_an_artefact() {
 
 /// The stored artefacts are not visible. A caller must not cause a compilation for the price of a failed call.
 #[test]
-fn nothing_is_compiled_before_the_start_is_paid() {
+fn start_is_paid_before_compilation() {
     let wasm = module(0);
     let hash = keccak256(&wasm);
     let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
     let out_of_gas = Exit::failed(ExitStatus::OutOfGas);
     let start = engine(&Arc::new(Artefacts::default()), 0).contract(&hash, &wasm).unwrap().start();
-    let least = |readiness| (0..).find(|gas| start.pay(gas::LATEST, &entry(*gas), readiness).is_ok()).unwrap();
+    let least = |readiness| (0..).find(|gas| start.charge(gas::LATEST, &entry(*gas), readiness).is_ok()).unwrap();
     let (warm, cold) = (least(Readiness::Warm), least(Readiness::Cold));
     let with_artefact = Arc::new(Artefacts::default());
     engine(&with_artefact, 0).contract(&hash, &wasm).unwrap();
 
     let nobody = || panic!("nobody has to ask for the code");
-    for (gas, mut host) in [(700, Quiet::cold()), (cold - 1, Quiet::cold()), (warm - 1, Quiet::new())] {
+    for (gas, mut host) in [(700, FixedHost::cold()), (cold - 1, FixedHost::cold()), (warm - 1, FixedHost::new())] {
         let artefacts = Arc::new(Artefacts::default());
         let empty = engine(&artefacts, 0);
         assert_eq!(empty.run_code(gas::LATEST, &hash, &|| Some(wasm.clone().into()), &mut host, entry(gas)), out_of_gas);
@@ -154,16 +157,21 @@ fn nothing_is_compiled_before_the_start_is_paid() {
     // With enough gas the result is always equal.
     for gas in [warm, warm + 1, cold, cold + 1_000] {
         let artefacts = Arc::new(Artefacts::default());
-        let exit =
-            engine(&artefacts, 0).run_code(gas::LATEST, &hash, &|| Some(wasm.clone().into()), &mut Quiet::new(), entry(gas));
-        assert_eq!(engine(&with_artefact, 0).run_code(gas::LATEST, &hash, &nobody, &mut Quiet::new(), entry(gas)), exit);
+        let exit = engine(&artefacts, 0).run_code(
+            gas::LATEST,
+            &hash,
+            &|| Some(wasm.clone().into()),
+            &mut FixedHost::new(),
+            entry(gas),
+        );
+        assert_eq!(engine(&with_artefact, 0).run_code(gas::LATEST, &hash, &nobody, &mut FixedHost::new(), entry(gas)), exit);
         assert_eq!(artefacts.puts.load(Ordering::Relaxed), 1);
     }
 }
 
 /// A deployment stores a record that outlives the artefact: it is valid for another binary or processor.
 #[test]
-fn the_record_of_a_start_outlives_the_artefact() {
+fn start_record_outlives_artefact() {
     let artefacts = Arc::new(Artefacts::default());
     let wasm = module(0);
     let hash = keccak256(&wasm);
@@ -171,7 +179,7 @@ fn the_record_of_a_start_outlives_the_artefact() {
     artefacts.kept.lock().unwrap().clear();
     let entry = Entry { input: Bytes::new(), gas: 6_000, limits: Limits::TRANSACTION };
     let unpaid = |code: &dyn Fn() -> Option<Bytes>| {
-        let exit = engine(&artefacts, 0).run_code(gas::LATEST, &hash, code, &mut Quiet::cold(), entry.clone());
+        let exit = engine(&artefacts, 0).run_code(gas::LATEST, &hash, code, &mut FixedHost::cold(), entry.clone());
         assert_eq!(exit, Exit::failed(ExitStatus::OutOfGas));
     };
     unpaid(&|| panic!("the record says what the start costs"));
@@ -183,7 +191,7 @@ fn the_record_of_a_start_outlives_the_artefact() {
 }
 
 #[test]
-fn code_that_was_compiled_ahead_is_not_compiled_by_a_run() {
+fn compile_ahead_avoids_compilation() {
     let artefacts = Arc::new(Artefacts::default());
     let wasm = module(0);
     let hash = keccak256(&wasm);
@@ -196,14 +204,14 @@ fn code_that_was_compiled_ahead_is_not_compiled_by_a_run() {
     assert_eq!(artefacts.records.lock().unwrap().len(), 1);
     let entry = Entry { input: Bytes::new(), gas: GAS, limits: Limits::TRANSACTION };
     let nobody = || panic!("nobody has to ask for the code");
-    let exit = engine(&artefacts, 0).run_code(gas::LATEST, &hash, &nobody, &mut Quiet::cold(), entry);
+    let exit = engine(&artefacts, 0).run_code(gas::LATEST, &hash, &nobody, &mut FixedHost::cold(), entry);
     assert_eq!((exit.status, puts()), (ExitStatus::Return, 1));
     assert!(matches!(engine(&artefacts, 0).compile_ahead(gas::LATEST, &B256::ZERO, b"\x60\x80"), Err(CompileError::Unpack(_))));
 }
 
 /// Overridden code costs as much as its deployment, and is dropped with the request.
 #[test]
-fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
+fn overridden_code_is_paid_and_not_kept() {
     let artefacts = Arc::new(Artefacts::default());
     let engine = engine(&artefacts, 1 << 20);
     let wasm = module(7);
@@ -215,34 +223,34 @@ fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
     let engine = self::engine(&artefacts, 1 << 20);
     let mut supposing = engine.for_calls();
     for gas in [0, price::CREATE, price - 1] {
-        let refused = supposing.suppose(gas::LATEST, &wasm, gas).unwrap_err();
+        let refused = supposing.add_override(gas::LATEST, &wasm, gas).unwrap_err();
         assert!(matches!(refused, CompileError::OutOfGas { needed } if gas < needed && needed <= price), "{refused}");
     }
-    assert!(matches!(supposing.suppose(gas::LATEST, b"\0asm\x01\0\0\0", 1 << 30), Err(CompileError::Invalid(_))));
-    assert!(matches!(supposing.suppose(gas::LATEST, b"\x60\x80", 1 << 30), Err(CompileError::Unpack(_))));
-    assert_eq!(supposing.suppose(gas::LATEST, &wasm, price), Ok(price));
-    assert_eq!(supposing.suppose(gas::LATEST, &wasm, price), Ok(price), "whether or not it is known");
+    assert!(matches!(supposing.add_override(gas::LATEST, b"\0asm\x01\0\0\0", 1 << 30), Err(CompileError::Invalid(_))));
+    assert!(matches!(supposing.add_override(gas::LATEST, b"\x60\x80", 1 << 30), Err(CompileError::Unpack(_))));
+    assert_eq!(supposing.add_override(gas::LATEST, &wasm, price), Ok(price));
+    assert_eq!(supposing.add_override(gas::LATEST, &wasm, price), Ok(price), "whether or not it is known");
 
     let nobody = || panic!("the code is known");
     let entry = Entry { input: Bytes::new(), gas: GAS, limits: Limits::TRANSACTION };
-    let exit = supposing.run_code(gas::LATEST, &hash, &nobody, &mut Quiet::new(), entry.clone());
+    let exit = supposing.run_code(gas::LATEST, &hash, &nobody, &mut FixedHost::new(), entry.clone());
     assert_eq!(exit.status, ExitStatus::Revert);
     assert_eq!(
-        supposing.clone().run_code(gas::LATEST, &hash, &nobody, &mut Quiet::new(), entry.clone()),
+        supposing.clone().run_code(gas::LATEST, &hash, &nobody, &mut FixedHost::new(), entry.clone()),
         exit,
         "clones know it too"
     );
     for other in [&engine, &engine.for_calls()] {
-        let exit = other.run_code(gas::LATEST, &hash, &|| None, &mut Quiet::new(), entry.clone());
+        let exit = other.run_code(gas::LATEST, &hash, &|| None, &mut FixedHost::new(), entry.clone());
         assert!(matches!(exit.status, ExitStatus::Fault(_)), "nobody else does: {exit:?}");
-        assert_eq!((other.recent_len(), other.shelf().len()), (0, 0));
+        assert_eq!((other.recent_len(), other.pool().len()), (0, 0));
     }
     assert_eq!(artefacts.puts.load(Ordering::Relaxed), 0);
 }
 
 /// A simulated deployment is not stored. The chain's code is, even if a call loads it first.
 #[test]
-fn calls_store_artefacts_of_the_chain_alone() {
+fn calls_store_only_chain_artefacts() {
     let artefacts = Arc::new(Artefacts::default());
     let calls = engine(&artefacts, 1 << 20).for_calls();
     assert!(calls.prepare(&module(1).into(), 1 << 30, 2).contract.is_ok());
@@ -252,7 +260,7 @@ fn calls_store_artefacts_of_the_chain_alone() {
 }
 
 #[test]
-fn calls_have_a_bounded_number_of_permits() {
+fn call_permits_are_limited() {
     let engine = engine(&Arc::new(Artefacts::default()), 1 << 20);
     let (first, second) = (engine.call_permit(), engine.call_permit());
     assert!(first.is_some() && second.is_some() && engine.call_permit().is_none());
@@ -263,7 +271,7 @@ fn calls_have_a_bounded_number_of_permits() {
 /// The instance is reused after every end of a run. Otherwise a contract that traps would make the kernel provide new
 /// pages for every call.
 #[test]
-fn only_growth_costs_an_instance() {
+fn only_memory_growth_drops_instance() {
     let engine =
         WasmEngine::new(&EngineConfig { executors: 1, callers: 1, ..EngineConfig::default() }, Arc::new(NoCache)).unwrap();
     let ends = [
@@ -289,12 +297,12 @@ fn only_growth_costs_an_instance() {
         let untouched = Instance::new(engine.wasmtime(), contract.clone()).unwrap().memory().to_vec();
         for _ in 0..3 {
             let entry = Entry { input: Bytes::new(), gas: 100_000, limits: Limits::TRANSACTION };
-            engine.run(&contract, &mut Quiet::new(), entry);
-            let waiting = engine.shelf().take(contract.id());
+            engine.run(&contract, &mut FixedHost::new(), entry);
+            let waiting = engine.pool().take(contract.id());
             assert_eq!(waiting.is_some(), *kept == 1, "{body}");
             if let Some(mut instance) = waiting {
                 assert!(instance.memory() == untouched && instance.frame().is_empty(), "{body}");
-                engine.shelf().end(Some(instance), false);
+                engine.pool().end(Some(instance), false);
             }
         }
     }
@@ -302,38 +310,43 @@ fn only_growth_costs_an_instance() {
 
 /// Calls are free for their senders: they never evict anything that blocks keep.
 #[test]
-fn calls_push_out_nothing_that_blocks_keep() {
+fn calls_do_not_evict_block_caches() {
     let wasm = |result: u8| program(&[], &[(0, result)]);
-    let config =
-        EngineConfig { executors: 1, callers: 1, waiting_bytes: 400_000, recent_bytes: 100_000, ..EngineConfig::default() };
+    let config = EngineConfig {
+        executors: 1,
+        callers: 1,
+        idle_instance_bytes: 400_000,
+        contract_cache_bytes: 100_000,
+        ..EngineConfig::default()
+    };
     let engine = WasmEngine::new(&config, Arc::new(NoCache)).unwrap();
     let calls = engine.for_calls();
     let run = |engine: &WasmEngine, number: u8| {
         let contract = engine.contract(&B256::with_last_byte(number), &wasm(number)).unwrap();
         let entry = Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
-        engine.run(&contract, &mut Quiet::new(), entry);
+        engine.run(&contract, &mut FixedHost::new(), entry);
     };
     run(&engine, 0);
     let of_blocks = B256::with_last_byte(0);
     for number in 1..=200 {
         run(&calls, number);
     }
-    assert_eq!(engine.shelf().len(), 1);
-    assert!(engine.shelf().take(&id(0)).is_some(), "blocks find their instance");
+    assert_eq!(engine.pool().len(), 1);
+    assert!(engine.pool().take(&id(0)).is_some(), "blocks find their instance");
     assert!(engine.is_recent(&id(0)), "and their code");
     // Calls are bounded too, by a share of the limits for blocks.
-    assert!((1..100).contains(&calls.shelf().len()) && calls.shelf().bytes() <= 400_000 / 4);
+    assert!((1..100).contains(&calls.pool().len()) && calls.pool().bytes() <= 400_000 / 4);
     assert!(!calls.is_recent(&id(1)) && calls.is_recent(&id(200)));
     // Code loaded for one purpose is used for the other.
     let nobody = || panic!("nobody has to ask for the code");
     let entry = Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
-    calls.run_code(gas::LATEST, &of_blocks, &nobody, &mut Quiet::new(), entry.clone());
-    engine.run_code(gas::LATEST, &B256::with_last_byte(200), &nobody, &mut Quiet::new(), entry);
+    calls.run_code(gas::LATEST, &of_blocks, &nobody, &mut FixedHost::new(), entry.clone());
+    engine.run_code(gas::LATEST, &B256::with_last_byte(200), &nobody, &mut FixedHost::new(), entry);
 }
 
 /// A change of validation or instrumentation must never use code that was compiled before it.
 #[test]
-fn a_change_of_the_rules_changes_the_key_of_compiled_code() {
+fn rule_change_changes_artefact_key() {
     let mut keys = std::collections::BTreeSet::new();
     let mut add = |schedule: &Schedule, emitted: &[u8]| assert!(keys.insert(environment(7, schedule, emitted)));
     for schedule in gas::ALL {
@@ -366,11 +379,11 @@ fn a_change_of_the_rules_changes_the_key_of_compiled_code() {
 
 /// The emitted code of a version is part of the chain's rules, like its prices.
 #[test]
-fn what_versions_emit_is_frozen() {
+fn emitted_code_is_frozen() {
     let digests: String = gas::ALL
         .iter()
         .map(|schedule| {
-            let checked = validate::check_under(schedule, Rules::DEVELOPMENT, EVERY_CONSTRUCT).unwrap();
+            let checked = validate::check_with_schedule(schedule, Rules::DEVELOPMENT, EVERY_CONSTRUCT).unwrap();
             format!("{} {}\n", schedule.version, keccak256(instrument::instrument(&checked).unwrap()))
         })
         .collect();
@@ -378,7 +391,7 @@ fn what_versions_emit_is_frozen() {
 }
 
 #[test]
-fn every_construct_has_every_instruction() {
+fn fixture_has_every_instruction() {
     let text = include_str!("every_construct.wat");
     let wasm = wat::parse_str(text).unwrap();
     if std::env::var_os("WRITE_FIXTURES").is_some() {

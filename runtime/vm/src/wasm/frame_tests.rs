@@ -6,7 +6,7 @@
 use super::backend::Backend;
 use super::engine::{EngineConfig, WasmEngine};
 use super::instance_tests::generate;
-use super::validate::{self, Checked, Frame};
+use super::validate::{self, Frame, ValidModule};
 use super::{NoCache, instrument};
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
@@ -54,7 +54,7 @@ fn frame_bytes(backend: Backend, code: &[u8]) -> u32 {
     }
 }
 
-fn frames(backend: Backend, checked: &Checked<'_>) -> Vec<(Frame, u32)> {
+fn frames(backend: Backend, checked: &ValidModule<'_>) -> Vec<(Frame, u32)> {
     let counted = instrument::instrument(checked).unwrap();
     let module = Module::new(engine(backend).wasmtime(), counted).unwrap();
     let sizes: Vec<u32> = module
@@ -168,7 +168,7 @@ fn joins(locals: usize, count: usize, loops: bool, nested: bool) -> Vec<u8> {
 }
 
 #[test]
-fn frames_are_read_as_they_are() {
+fn frame_sizes_are_read() {
     let wasm = chain(20, 20, 2_000, |_| STEPS[0].into());
     for backend in readable() {
         let checked = validate::check(&wasm).unwrap();
@@ -180,7 +180,7 @@ fn frames_are_read_as_they_are() {
 }
 
 #[test]
-fn chains_stay_within_their_words() {
+fn chains_fit_counted_words() {
     for (at, step) in STEPS.iter().enumerate() {
         for (long, window) in [(0, 30), (12, 12), (12, 20), (40, 40)] {
             let most = check(step, &chain(long, window, 1_500, |_| (*step).into()));
@@ -190,7 +190,7 @@ fn chains_stay_within_their_words() {
 }
 
 #[test]
-fn joins_stay_within_their_words() {
+fn joins_fit_counted_words() {
     for (loops, nested) in [(false, false), (false, true), (true, false), (true, true)] {
         for (locals, count) in [(8, 400), (40, 100), (100, 40), (300, 12)] {
             let most = check("joins", &joins(locals, count, loops, nested));
@@ -200,7 +200,7 @@ fn joins_stay_within_their_words() {
 }
 
 #[test]
-fn random_functions_stay_within_their_words() {
+fn random_functions_fit_counted_words() {
     let modules = std::env::var("CORNICHE_MODULES").map_or(20, |text| text.parse().unwrap());
     let mut most = 0;
     for seed in 0..modules {
@@ -215,10 +215,10 @@ fn random_functions_stay_within_their_words() {
     println!("{most} % of the bound at most");
 }
 
-/// `cargo test -p corniche-vm --lib -- --ignored --nocapture words_of_contracts`
+/// `cargo test -p corniche-vm --lib -- --ignored --nocapture measure_words_of_contracts`
 #[test]
 #[ignore = "prints figures"]
-fn words_of_contracts() {
+fn measure_words_of_contracts() {
     let folder = std::env::var("CONTRACTS_WASM_DIR").unwrap();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -15,7 +15,7 @@ mod frame;
 
 use super::gas::{self, INK_PER_GAS};
 use super::image;
-use super::instrument::APART;
+use super::instrument::PRIVATE_BYTES;
 use crate::block_reads::BlockField;
 use crate::host::{
     CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, Host, HostCallEvent, HostError, Limits, Trap,
@@ -56,30 +56,30 @@ impl Call<'_> {
         self.ink / INK_PER_GAS
     }
 
-    fn pay(&mut self, ink: u64) -> Outcome<()> {
+    fn charge(&mut self, ink: u64) -> Outcome<()> {
         self.ink = self.ink.checked_sub(ink).ok_or(Stop::OutOfGas)?;
         Ok(())
     }
 
-    fn pay_gas(&mut self, gas: u64) -> Outcome<()> {
-        self.pay(gas.checked_mul(INK_PER_GAS).ok_or(Stop::OutOfGas)?)
+    fn charge_gas(&mut self, gas: u64) -> Outcome<()> {
+        self.charge(gas.checked_mul(INK_PER_GAS).ok_or(Stop::OutOfGas)?)
     }
 
-    fn settle<T>(&mut self, charged: Result<Charged<T>, HostError>) -> Outcome<T> {
+    fn charge_result<T>(&mut self, charged: Result<Charged<T>, HostError>) -> Outcome<T> {
         let charged = charged?;
-        self.pay_gas(charged.gas)?;
+        self.charge_gas(charged.gas)?;
         Ok(charged.value)
     }
 
-    fn pay_bytes(&mut self, bytes: usize) -> Outcome<()> {
-        self.pay(gas::INK_PER_HOST_BYTE.saturating_mul(bytes as u64))
+    fn charge_bytes(&mut self, bytes: usize) -> Outcome<()> {
+        self.charge(gas::INK_PER_HOST_BYTE.saturating_mul(bytes as u64))
     }
 
     // ---- guest memory ----
 
     /// The contract's own memory.
     fn memory(&self) -> &[u8] {
-        &self.handles.memory.data(&self.caller)[APART..]
+        &self.handles.memory.data(&self.caller)[PRIVATE_BYTES..]
     }
 
     fn read<const N: usize>(&mut self, pointer: i32) -> Outcome<[u8; N]> {
@@ -87,7 +87,7 @@ impl Call<'_> {
     }
 
     fn read_bytes(&mut self, pointer: i32, length: i32) -> Outcome<Bytes> {
-        self.pay_bytes(length as u32 as usize)?;
+        self.charge_bytes(length as u32 as usize)?;
         Ok(Bytes::copy_from_slice(slice(self.memory(), pointer, length as u32 as usize)?))
     }
 
@@ -121,7 +121,7 @@ impl Call<'_> {
     fn write_part(&mut self, destination: i32, data: &[u8], offset: i32, size: i32) -> Outcome<i32> {
         let start = (offset as u32 as usize).min(data.len());
         let part = &data[start..start + (size as u32 as usize).min(data.len() - start)];
-        self.pay_bytes(part.len())?;
+        self.charge_bytes(part.len())?;
         self.write(destination, part)?;
         Ok(part.len() as i32)
     }
@@ -134,14 +134,14 @@ impl Call<'_> {
         }
         let gas_left = self.gas_left();
         let loaded = self.host().storage_load(&key, gas_left);
-        let value = self.settle(loaded)?;
+        let value = self.charge_result(loaded)?;
         self.frame().cache.insert(key, CachedWord { value, dirty: false });
         Ok(value)
     }
 
     fn storage_cache(&mut self, key: B256, value: B256) -> Outcome<()> {
         let word = CachedWord { value, dirty: true };
-        match self.frame().cache.place(&key) {
+        match self.frame().cache.index_of(&key) {
             Some(place) => {
                 let before = std::mem::replace(self.frame().cache.value_at(place), word);
                 if before.dirty {
@@ -149,7 +149,7 @@ impl Call<'_> {
                 }
             }
             None => {
-                self.pay(gas::INK_PER_CACHED_WORD)?;
+                self.charge(gas::INK_PER_CACHED_WORD)?;
                 self.frame().cache.insert(key, word);
             }
         }
@@ -164,11 +164,11 @@ impl Call<'_> {
         dirty.dedup();
         for key in dirty.drain(..) {
             // A counter call may have written and removed it.
-            let Some(place) = self.frame().cache.place(&key) else { continue };
+            let Some(place) = self.frame().cache.index_of(&key) else { continue };
             let CachedWord { value, dirty: true } = *self.frame().cache.value_at(place) else { continue };
             let gas_left = self.gas_left();
             let stored = self.host().storage_store(&key, &value, gas_left);
-            self.settle(stored)?;
+            self.charge_result(stored)?;
             self.frame().cache.value_at(place).dirty = false;
         }
         self.frame().dirty = dirty;
@@ -204,7 +204,7 @@ impl Call<'_> {
         let (gas_left, limits) = (self.gas_left(), self.limits()?);
         let request = CallRequest { kind, to, value, input, gas_wanted: gas_wanted as u64, gas_left, limits };
         let CallReturn { status, output, gas } = self.host().call(request)?;
-        self.pay_gas(gas)?;
+        self.charge_gas(gas)?;
         self.write(length_out, &(output.len() as u32).to_le_bytes())?;
         self.frame().return_data = output;
         Ok(match status {
@@ -227,7 +227,7 @@ impl Call<'_> {
         let salt = salt.map(|salt| self.word(salt)).transpose()?;
         let (gas_left, limits) = (self.gas_left(), self.limits()?);
         let created = self.host().create(CreateRequest { value, code, salt, gas_left, limits })?;
-        self.pay_gas(created.gas)?;
+        self.charge_gas(created.gas)?;
         self.write(address_out, created.address.unwrap_or_default().as_slice())?;
         self.write(length_out, &(created.output.len() as u32).to_le_bytes())?;
         self.frame().return_data = created.output;
@@ -239,12 +239,12 @@ impl Call<'_> {
         if topics > 4 || (length as u32 as usize) < topics * 32 {
             return Err(Stop::Trap(Trap::BadHostCall(self.name)));
         }
-        self.pay_bytes(length as u32 as usize)?;
+        self.charge_bytes(length as u32 as usize)?;
         let (topics, data) = slice(self.memory(), data, length as u32 as usize)?.split_at(topics * 32);
         let (topics, data) = (topics.chunks_exact(32).map(B256::from_slice).collect(), Bytes::copy_from_slice(data));
         let gas_left = self.gas_left();
         let logged = self.host().emit_log(topics, data, gas_left);
-        self.settle(logged)
+        self.charge_result(logged)
     }
 
     // ---- other ----
@@ -252,12 +252,12 @@ impl Call<'_> {
     fn code_of(&mut self, address: i32) -> Outcome<Bytes> {
         let (address, gas_left) = (self.address(address)?, self.gas_left());
         let code = self.host().code(&address, gas_left);
-        self.settle(code)
+        self.charge_result(code)
     }
 
     fn keccak(&mut self, data: i32, length: i32, output: i32) -> Outcome<()> {
         let words = u64::from(length as u32).div_ceil(32);
-        self.pay(gas::INK_KECCAK_BASE + gas::INK_PER_KECCAK_WORD * words)?;
+        self.charge(gas::INK_KECCAK_BASE + gas::INK_PER_KECCAK_WORD * words)?;
         let hash = keccak256(slice(self.memory(), data, length as u32 as usize)?);
         self.write(output, hash.as_slice())
     }
@@ -270,7 +270,7 @@ impl Call<'_> {
 
     fn math_pow(&mut self, value: i32, exponent: i32) -> Outcome<()> {
         let bytes = self.number(exponent)?.byte_len() as u64;
-        self.pay(gas::INK_PER_EXPONENT_BYTE * bytes)?;
+        self.charge(gas::INK_PER_EXPONENT_BYTE * bytes)?;
         self.math(value, exponent, |value, exponent| value.wrapping_pow(exponent))
     }
 
@@ -294,7 +294,7 @@ fn slice(memory: &[u8], pointer: i32, length: usize) -> Outcome<&[u8]> {
 /// Writes to the module's memory at a contract address.
 fn write(memory: &mut [u8], pointer: i32, bytes: &[u8]) -> Outcome<()> {
     let start = pointer as u32 as usize;
-    let behind = start + APART;
+    let behind = start + PRIVATE_BYTES;
     let target = behind.checked_add(bytes.len()).and_then(|end| memory.get_mut(behind..end));
     target.ok_or(Stop::Trap(Trap::MemoryOutOfBounds))?.copy_from_slice(bytes);
     image::mark(memory, start, bytes.len());
@@ -315,7 +315,7 @@ fn perform<R>(
         return Err(wasmtime::Error::msg("the gas counter is not a positive i64"));
     };
     let mut call = Call { caller, handles, name, ink };
-    let outcome = call.pay(price).and_then(|()| body(&mut call));
+    let outcome = call.charge(price).and_then(|()| body(&mut call));
     let event = HostCallEvent { name, ink_before: ink, ink_after: call.ink };
     call.host().trace(&event);
     handles.gas.set(&mut call.caller, (event.ink_after as i64).into())?;
@@ -325,8 +325,8 @@ fn perform<R>(
     })
 }
 
-/// Binds every function of the table; `spoken` is set when a contract writes to the console.
-pub(super) fn linker(engine: &Engine, spoken: &Arc<AtomicBool>) -> wasmtime::Result<Linker<Frame>> {
+/// Binds every function of the table; `console_used` is set when a contract writes to the console.
+pub(super) fn linker(engine: &Engine, console_used: &Arc<AtomicBool>) -> wasmtime::Result<Linker<Frame>> {
     let mut linker = Linker::new(engine);
     macro_rules! hook {
         ($name:ident($call:ident $(, $argument:ident: $ty:ty)*) -> $result:ty $body:block) => {{
@@ -340,11 +340,11 @@ pub(super) fn linker(engine: &Engine, spoken: &Arc<AtomicBool>) -> wasmtime::Res
 
     // Input and output.
     hook!(read_args(call, destination: i32) -> () {
-        call.pay_bytes(call.caller.data().input.len())?;
+        call.charge_bytes(call.caller.data().input.len())?;
         call.write_own(destination, |frame| &frame.input)
     });
     hook!(write_result(call, data: i32, length: i32) -> () {
-        call.pay(gas::INK_PER_RESULT_BYTE * u64::from(length as u32))?;
+        call.charge(gas::INK_PER_RESULT_BYTE * u64::from(length as u32))?;
         let output = call.read_bytes(data, length)?;
         call.frame().output = output;
         Ok(())
@@ -368,13 +368,13 @@ pub(super) fn linker(engine: &Engine, spoken: &Arc<AtomicBool>) -> wasmtime::Res
     hook!(transient_load_bytes32(call, key: i32, destination: i32) -> () {
         let (key, gas_left) = (call.word(key)?, call.gas_left());
         let loaded = call.host().transient_load(&key, gas_left);
-        let value = call.settle(loaded)?;
+        let value = call.charge_result(loaded)?;
         call.write(destination, value.as_slice())
     });
     hook!(transient_store_bytes32(call, key: i32, value: i32) -> () {
         let (key, value, gas_left) = (call.word(key)?, call.word(value)?, call.gas_left());
         let stored = call.host().transient_store(&key, &value, gas_left);
-        call.settle(stored)
+        call.charge_result(stored)
     });
     hook!(emit_log(call, data: i32, length: i32, topics: i32) -> () { call.emit_log(data, length, topics) });
 
@@ -405,7 +405,7 @@ pub(super) fn linker(engine: &Engine, spoken: &Arc<AtomicBool>) -> wasmtime::Res
     hook!(account_balance(call, address: i32, destination: i32) -> () {
         let (address, gas_left) = (call.address(address)?, call.gas_left());
         let balance = call.host().balance(&address, gas_left);
-        let balance = call.settle(balance)?;
+        let balance = call.charge_result(balance)?;
         call.write_number(destination, balance)
     });
     hook!(account_code(call, address: i32, offset: i32, size: i32, destination: i32) -> i32 {
@@ -416,7 +416,7 @@ pub(super) fn linker(engine: &Engine, spoken: &Arc<AtomicBool>) -> wasmtime::Res
     hook!(account_codehash(call, address: i32, destination: i32) -> () {
         let (address, gas_left) = (call.address(address)?, call.gas_left());
         let hash = call.host().code_hash(&address, gas_left);
-        let hash = call.settle(hash)?;
+        let hash = call.charge_result(hash)?;
         call.write(destination, hash.as_slice())
     });
 
@@ -483,6 +483,6 @@ pub(super) fn linker(engine: &Engine, spoken: &Arc<AtomicBool>) -> wasmtime::Res
         Ok(())
     });
     corniche::link(&mut linker)?;
-    console::link(&mut linker, spoken)?;
+    console::link(&mut linker, console_used)?;
     Ok(linker)
 }

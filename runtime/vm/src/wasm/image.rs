@@ -1,11 +1,11 @@
 //! Initial content of a contract's memory, and how to restore it.
 //!
 //! Invariant after [`Image::restore`]: memory equals the image and no mark is left, if every byte that differed was in
-//! a marked chunk or within [`SPILL`] bytes after one. The instrumented module marks its stores
+//! a marked chunk or within [`MAX_STORE_OVERHANG`] bytes after one. The instrumented module marks its stores
 //! ([`instrument`](super::instrument)), and the host marks its writes ([`mark`]).
 
-use super::instrument::{APART, CHUNK, InstrumentError, SPILL, segments};
-use super::validate::{Checked, parser};
+use super::instrument::{CHUNK, InstrumentError, MAX_STORE_OVERHANG, PRIVATE_BYTES, segments};
+use super::validate::{ValidModule, parser};
 use borsh::{BorshDeserialize, BorshSerialize};
 use wasmparser::Payload;
 
@@ -17,13 +17,13 @@ pub(super) struct Image {
 }
 
 impl Image {
-    pub fn of(checked: &Checked<'_>) -> Result<Self, InstrumentError> {
+    pub fn of(checked: &ValidModule<'_>) -> Result<Self, InstrumentError> {
         let mut image = Self { chunks: Vec::new(), bytes: 0 };
         for payload in parser().parse_all(checked.wasm) {
             if let Payload::DataSection(section) = payload.map_err(InstrumentError::new)? {
                 for segment in segments(section) {
                     let (at, bytes) = segment?;
-                    image.lay(at as usize, bytes);
+                    image.write_data(at as usize, bytes);
                 }
             }
         }
@@ -35,7 +35,7 @@ impl Image {
         self.bytes
     }
 
-    fn lay(&mut self, mut at: usize, mut bytes: &[u8]) {
+    fn write_data(&mut self, mut at: usize, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (chunk, within) = (at / CHUNK, at % CHUNK);
             let (now, later) = bytes.split_at(bytes.len().min(CHUNK - within));
@@ -55,7 +55,7 @@ impl Image {
     /// Restores `memory`, which is the module's: marks, then the contract's memory. Calls `visit` with each chunk that
     /// was marked.
     pub fn restore(&self, memory: &mut [u8], mut visit: impl FnMut(usize)) {
-        let (marks, memory) = memory.split_at_mut(APART);
+        let (marks, memory) = memory.split_at_mut(PRIVATE_BYTES);
         // Memory is whole pages, so each chunk has a mark, and eight marks form a word.
         let (words, _) = marks[..memory.len() / CHUNK].as_chunks_mut::<8>();
         for (word, marks) in words.iter_mut().enumerate() {
@@ -80,10 +80,10 @@ impl Image {
             Some(first) => whole.copy_from_slice(first),
             None => whole.fill(0),
         }
-        if let Some(behind) = behind.first_chunk_mut::<SPILL>() {
+        if let Some(behind) = behind.first_chunk_mut::<MAX_STORE_OVERHANG>() {
             match self.chunk(chunk + 1).and_then(|first| first.first_chunk()) {
                 Some(first) => *behind = *first,
-                None => *behind = [0; SPILL],
+                None => *behind = [0; MAX_STORE_OVERHANG],
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Instances that are reused for several runs.
 //!
 //! A fresh instance costs several times the computation of a token transfer. Returning its pages interrupts all other
-//! cores that run this process. So an instance is restored after its run and kept ([`Shelf`](super::shelf::Shelf)). No
+//! cores that run this process. So an instance is restored after its run and kept ([`InstancePool`](super::instance_pool::InstancePool)). No
 //! effect of a run may be visible in the next:
 //!
 //! | changed by a run | how it is restored |
@@ -17,7 +17,7 @@
 use super::contract::CompiledContract;
 use super::hostcalls::{Frame, Handles};
 #[cfg(test)]
-use super::instrument::APART;
+use super::instrument::PRIVATE_BYTES;
 use super::instrument::{CHUNK, GAS_EXPORT, PAGES_EXPORT, RUN_EXPORT, STACK_EXPORT};
 use crate::host::{Host, Limits};
 use alloy_primitives::Bytes;
@@ -101,7 +101,7 @@ impl Instance {
         let length = i32::try_from(input.len())?;
         let (words, pages) = (i32::try_from(limits.stack_words)?, i32::try_from(limits.memory_pages)?);
         let Self { store, run, .. } = self;
-        Frame::lend(store, host, input, |store| run.call(store, (length, ink as i64, words, pages)))
+        Frame::with_host(store, host, input, |store| run.call(store, (length, ink as i64, words, pages)))
     }
 
     pub fn frame(&mut self) -> &mut Frame {
@@ -146,7 +146,7 @@ impl Instance {
     /// The contract's memory.
     #[cfg(test)]
     pub fn memory(&self) -> &[u8] {
-        &self.handles.memory.data(&self.store)[APART..]
+        &self.handles.memory.data(&self.store)[PRIVATE_BYTES..]
     }
 
     /// Bytes of memory for keeping the instance, without its contract's.

@@ -5,8 +5,8 @@ use super::engine::{EngineConfig, WasmEngine};
 use super::instance::Instance;
 use super::{NoCache, gas};
 use crate::host::{
-    BlockEnv, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Exit, ExitStatus, FrameContext, Host,
-    HostError, Limits, Readiness, Sum,
+    BlockEnv, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Delta, Exit, ExitStatus, FrameContext,
+    Host, HostError, Limits, Readiness,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use proptest::prelude::*;
@@ -24,12 +24,12 @@ fn engine() -> &'static WasmEngine {
 }
 
 /// A host with fixed answers.
-pub(super) struct Quiet {
+pub(super) struct FixedHost {
     context: FrameContext,
     cold: bool,
 }
 
-impl Quiet {
+impl FixedHost {
     pub(super) fn new() -> Self {
         let block = BlockEnv {
             rules: corniche_types::ProtocolRules::LATEST,
@@ -69,7 +69,7 @@ impl Quiet {
     }
 }
 
-impl Host for Quiet {
+impl Host for FixedHost {
     fn context(&self) -> &FrameContext {
         &self.context
     }
@@ -82,7 +82,7 @@ impl Host for Quiet {
     fn storage_store(&mut self, _: &B256, _: &B256, _: u64) -> Result<Charged<()>, HostError> {
         Ok(Charged::new((), 200))
     }
-    fn storage_count(&mut self, _: &B256, _: Sum, _: &U256, _: u64) -> Result<Charged<bool>, HostError> {
+    fn storage_count(&mut self, _: &B256, _: Delta, _: &U256, _: u64) -> Result<Charged<bool>, HostError> {
         Ok(Charged::new(true, 100))
     }
     fn transient_load(&mut self, key: &B256, _: u64) -> Result<Charged<B256>, HostError> {
@@ -113,16 +113,16 @@ impl Host for Quiet {
 
 /// All effects of a run: status, output, remaining ink, memory.
 #[derive(PartialEq, Eq)]
-struct Left {
+struct RunEffects {
     end: String,
     output: Bytes,
     ink: Option<i64>,
     memory: Vec<u8>,
 }
 
-fn run(instance: &mut Instance, input: &[u8], gas: u64) -> Left {
+fn run(instance: &mut Instance, input: &[u8], gas: u64) -> RunEffects {
     let limits = Limits { memory_pages: 64, ..Limits::TRANSACTION };
-    let result = instance.run(&mut Quiet::new(), Bytes::copy_from_slice(input), gas * gas::INK_PER_GAS, limits);
+    let result = instance.run(&mut FixedHost::new(), Bytes::copy_from_slice(input), gas * gas::INK_PER_GAS, limits);
     let end = match result {
         Ok(status) => format!("{status}"),
         Err(error) => match instance.frame().take_stop() {
@@ -131,10 +131,10 @@ fn run(instance: &mut Instance, input: &[u8], gas: u64) -> Left {
         },
     };
     let output = std::mem::take(&mut instance.frame().output);
-    Left { end, output, ink: instance.ink(), memory: instance.memory().to_vec() }
+    RunEffects { end, output, ink: instance.ink(), memory: instance.memory().to_vec() }
 }
 
-fn same(left: &Left, right: &Left) -> Result<(), TestCaseError> {
+fn same(left: &RunEffects, right: &RunEffects) -> Result<(), TestCaseError> {
     prop_assert_eq!(&left.end, &right.end);
     prop_assert_eq!((&left.output, left.ink), (&right.output, right.ink));
     prop_assert_eq!(left.memory.len(), right.memory.len());
@@ -273,7 +273,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn programs_that_write_everywhere(
+    fn reset_after_arbitrary_writes(
         steps in prop::collection::vec(step(), 1..32),
         data in prop::collection::vec((place(), any::<u8>()), 0..6),
         inputs in prop::collection::vec(prop::collection::vec(any::<u8>(), 2..70), 2..6),
@@ -283,7 +283,7 @@ proptest! {
 }
 
 #[test]
-fn a_store_across_the_end_of_a_chunk_is_undone_whole() {
+fn reset_covers_store_across_chunks() {
     for kind in ["i32.store", "i32.store8", "i32.store16", "i64.store", "i64.store8", "i64.store16", "i64.store32"] {
         let store = format!("({kind} (i32.load (i32.const 502)) ({}.const -1))", &kind[..3]);
         // On zeros, on data in the next chunk, and at the end of the first page.
@@ -300,7 +300,7 @@ fn a_store_across_the_end_of_a_chunk_is_undone_whole() {
 pub(super) mod generate;
 
 #[test]
-fn contracts_out_of_nowhere() {
+fn generated_contracts_match() {
     let (mut accepted, mut kept) = (0, 0);
     for seed in 0..120 {
         let Ok(wasm) = generate::from_bytes(&generate::stretch(seed, 500 + seed as usize * 20)) else { continue };
@@ -355,7 +355,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn real_contracts_with_any_calldata(inputs in prop::collection::vec(calldata(), 1..6)) {
+    fn reset_after_real_contracts(inputs in prop::collection::vec(calldata(), 1..6)) {
         for name in ["counter", "erc20"] {
             let kept = compare(&built(name), &inputs, GAS)?;
             // Neither grows: their allocations fit after their data.
@@ -365,48 +365,54 @@ proptest! {
 }
 
 #[test]
-fn the_shelf_keeps_what_was_used_last_within_its_bounds() {
+fn pool_keeps_recent_instances() {
     let wasm = |result: u8| program(&[], &[(0, result)]);
-    let config = EngineConfig { executors: 1, callers: 0, waiting_bytes: 400_000, ..EngineConfig::default() };
+    let config = EngineConfig { executors: 1, callers: 0, idle_instance_bytes: 400_000, ..EngineConfig::default() };
     let engine = WasmEngine::new(&config, Arc::new(NoCache)).unwrap();
     let contracts: Vec<_> =
         (0..20).map(|number| engine.compile(&B256::with_last_byte(number), &wasm(number)).unwrap()).collect();
     for contract in &contracts {
         let entry = super::Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
-        engine.run(contract, &mut Quiet::new(), entry);
+        engine.run(contract, &mut FixedHost::new(), entry);
     }
-    let shelf = engine.shelf();
-    let kept = shelf.len();
+    let pool = engine.pool();
+    let kept = pool.len();
     assert!(kept > 0 && kept < contracts.len(), "{kept} are kept");
-    assert!(shelf.bytes() <= 400_000);
-    assert!(shelf.take(contracts[19].id()).is_some());
-    assert!(shelf.take(contracts[19].id()).is_none());
-    assert!(shelf.take(&CodeId::new(1, &B256::ZERO)).is_none());
+    assert!(pool.bytes() <= 400_000);
+    assert!(pool.take(contracts[19].id()).is_some());
+    assert!(pool.take(contracts[19].id()).is_none());
+    assert!(pool.take(&CodeId::new(1, &B256::ZERO)).is_none());
 }
 
 /// Otherwise a call without gas would create instances and load code for the price of the call.
 #[test]
-fn who_cannot_pay_for_the_start_gets_no_instance() {
+fn unpaid_start_gets_no_instance() {
     let engine = WasmEngine::new(&EngineConfig::default(), Arc::new(NoCache)).unwrap();
     let hash = B256::with_last_byte(1);
     let contract = engine.compile(&hash, &program(&[], &[(0, 0)])).unwrap();
     let entry = |gas| super::Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
     let out_of_gas = Exit::failed(ExitStatus::OutOfGas);
-    assert_eq!(engine.run(&contract, &mut Quiet::new(), entry(600)), out_of_gas);
-    assert_eq!(engine.shelf().len(), 0, "none was made");
+    assert_eq!(engine.run(&contract, &mut FixedHost::new(), entry(600)), out_of_gas);
+    assert_eq!(engine.pool().len(), 0, "none was made");
     let missing = || panic!("nobody asked for the code");
     let unknown = B256::with_last_byte(2);
     assert_eq!(
-        engine.run_code(gas::LATEST, &unknown, &missing, &mut Quiet::new(), entry(gas::start_ink(0, 0) / gas::INK_PER_GAS - 1)),
+        engine.run_code(
+            gas::LATEST,
+            &unknown,
+            &missing,
+            &mut FixedHost::new(),
+            entry(gas::start_ink(0, 0) / gas::INK_PER_GAS - 1)
+        ),
         out_of_gas
     );
-    engine.run(&contract, &mut Quiet::new(), entry(GAS));
-    assert_eq!(engine.shelf().len(), 1);
+    engine.run(&contract, &mut FixedHost::new(), entry(GAS));
+    assert_eq!(engine.pool().len(), 1);
 }
 
 /// Hundreds of instances are kept; they must not hold data of their runs.
 #[test]
-fn a_waiting_instance_holds_nothing_of_what_it_served() {
+fn idle_instance_holds_no_data() {
     let engine = WasmEngine::new(&EngineConfig::default(), Arc::new(NoCache)).unwrap();
     for name in ["counter", "erc20"] {
         let hash = B256::with_last_byte(name.len() as u8);
@@ -414,12 +420,12 @@ fn a_waiting_instance_holds_nothing_of_what_it_served() {
         let calls = [&b"\xd0\x9d\xe0\x8a"[..], &b"\x18\x16\x0d\xdd"[..], &[0x70, 0xa0, 0x82, 0x31, 0, 0, 0, 0]];
         for input in calls {
             let input = Bytes::from([input, &[0; 4_096]].concat());
-            engine.run(&contract, &mut Quiet::new(), super::Entry { input, gas: GAS, limits: Limits::TRANSACTION });
-            if let Some(mut instance) = engine.shelf().take(contract.id()) {
+            engine.run(&contract, &mut FixedHost::new(), super::Entry { input, gas: GAS, limits: Limits::TRANSACTION });
+            if let Some(mut instance) = engine.pool().take(contract.id()) {
                 assert!(instance.frame().is_empty());
-                engine.shelf().end(Some(instance), false);
+                engine.pool().end(Some(instance), false);
             }
         }
-        assert!(engine.shelf().take(contract.id()).is_some(), "one was looked at");
+        assert!(engine.pool().take(contract.id()).is_some(), "one was looked at");
     }
 }

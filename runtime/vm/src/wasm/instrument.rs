@@ -21,17 +21,17 @@
 //! Functions without calls that need few words are not counted: the native stack has room for one of them at any depth
 //! ([`stack`](super::stack)). Custom sections are dropped.
 //!
-//! **Marks.** To restore an instance after a run ([`instance`](super::instance)), its memory starts with [`APART`]
+//! **Marks.** To restore an instance after a run ([`instance`](super::instance)), its memory starts with [`PRIVATE_BYTES`]
 //! bytes that the contract cannot reach: its own addresses start after them. There, one byte represents [`CHUNK`] bytes
 //! of the contract's memory. A store first sets the byte of the chunk that contains its first byte. It writes at most
-//! [`SPILL`] bytes beyond the chunk's end. `memory.copy` and `memory.fill` set the bytes of all chunks that they write.
+//! [`MAX_STORE_OVERHANG`] bytes beyond the chunk's end. `memory.copy` and `memory.fill` set the bytes of all chunks that they write.
 //! An address outside of memory marks an unwritten chunk, which is harmless.
 //!
 //! An added function starts the module: it sets the globals to their initial values and the counters to the run's
 //! limits.
 
 use super::gas::{self, Class, Schedule};
-use super::validate::{Checked, Frame, MAX_MEMORY_PAGES, parser};
+use super::validate::{Frame, MAX_MEMORY_PAGES, ValidModule, parser};
 use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{
@@ -49,16 +49,16 @@ pub const PAGES_EXPORT: &str = "pages";
 pub const RUN_EXPORT: &str = "run";
 
 /// Bytes before the contract's memory: one page.
-pub const APART: usize = 1 << 16;
+pub const PRIVATE_BYTES: usize = 1 << 16;
 /// Bytes of memory per mark.
 pub const CHUNK: usize = 1 << CHUNK_SHIFT;
 const CHUNK_SHIFT: u32 = 10;
-const PAGES_APART: u64 = 1;
+const PRIVATE_PAGES: u64 = 1;
 /// Index of the largest memory's last chunk; all bits below its highest are set.
 const LAST_CHUNK: i32 = (MAX_MEMORY_PAGES * 65_536 / CHUNK as u32 - 1) as i32;
-const _: () = assert!((LAST_CHUNK as usize) < APART && LAST_CHUNK & (LAST_CHUNK + 1) == 0);
+const _: () = assert!((LAST_CHUNK as usize) < PRIVATE_BYTES && LAST_CHUNK & (LAST_CHUNK + 1) == 0);
 /// Maximum number of bytes that a store writes beyond the end of its first chunk.
-pub const SPILL: usize = 7;
+pub const MAX_STORE_OVERHANG: usize = 7;
 
 /// Leaf functions with frames up to this size are not counted.
 pub const UNCOUNTED_LEAF_WORDS: u32 = 512;
@@ -82,14 +82,14 @@ fn failed(error: impl std::fmt::Display) -> InstrumentError {
 }
 
 /// Rewrites the module in linear time.
-pub fn instrument(checked: &Checked<'_>) -> Result<Vec<u8>, InstrumentError> {
-    instrument_noting(checked, |_, _, _| {})
+pub fn instrument(checked: &ValidModule<'_>) -> Result<Vec<u8>, InstrumentError> {
+    instrument_with_offsets(checked, |_, _, _| {})
 }
 
 /// Like [`instrument`], and reports each of the contract's instructions: the index of its defined function, the offset
 /// of its code in that function's new body, and its old offset in the module.
-pub(super) fn instrument_noting(
-    checked: &Checked<'_>,
+pub(super) fn instrument_with_offsets(
+    checked: &ValidModule<'_>,
     mut note: impl FnMut(usize, usize, usize),
 ) -> Result<Vec<u8>, InstrumentError> {
     let mut context = Context::new(checked);
@@ -110,7 +110,7 @@ pub(super) fn instrument_noting(
             Payload::DataSection(section) => {
                 for segment in segments(section) {
                     let (at, bytes) = segment?;
-                    out.data.active(0, &ConstExpr::i32_const((at as usize + APART) as i32), bytes.iter().copied());
+                    out.data.active(0, &ConstExpr::i32_const((at as usize + PRIVATE_BYTES) as i32), bytes.iter().copied());
                 }
             }
             Payload::ExportSection(section) => {
@@ -184,7 +184,7 @@ struct Context {
 }
 
 impl Context {
-    fn new(checked: &Checked<'_>) -> Self {
+    fn new(checked: &ValidModule<'_>) -> Self {
         let functions = checked.imported_functions + checked.defined_functions;
         Self {
             schedule: checked.schedule,
@@ -229,8 +229,8 @@ impl Context {
         out.types.ty().function([int, long, int, int], [int]);
         out.functions.function(self.grow_type).function(self.range_type).function(self.range_type).function(self.run_type);
         out.memories.memory(MemoryType {
-            minimum: u64::from(self.initial_pages) + PAGES_APART,
-            maximum: Some(u64::from(self.maximum_pages) + PAGES_APART),
+            minimum: u64::from(self.initial_pages) + PRIVATE_PAGES,
+            maximum: Some(u64::from(self.maximum_pages) + PRIVATE_PAGES),
             memory64: false,
             shared: false,
             page_size_log2: None,
@@ -273,7 +273,7 @@ impl Context {
         let mut code = function.instructions();
         // Beyond the memory's own limit: the specification's -1.
         code.local_get(pages).i64_extend_i32_u().memory_size(0).i64_extend_i32_u().i64_add();
-        code.i64_const(i64::from(self.maximum_pages) + PAGES_APART as i64).i64_gt_u();
+        code.i64_const(i64::from(self.maximum_pages) + PRIVATE_PAGES as i64).i64_gt_u();
         code.if_(BlockType::Empty).i32_const(-1).return_().end();
         // At most 128 pages from here on, so nothing below can overflow.
         code.global_get(self.gas_global)
@@ -287,7 +287,7 @@ impl Context {
             // First growth of the run.
             code.i64_const(again as i64).i64_const(0).local_get(pages).i32_const(0).i32_ne();
             code.memory_size(0)
-                .i32_const((u64::from(self.initial_pages) + PAGES_APART) as i32)
+                .i32_const((u64::from(self.initial_pages) + PRIVATE_PAGES) as i32)
                 .i32_eq()
                 .i32_and()
                 .select()
@@ -298,7 +298,7 @@ impl Context {
         code.global_get(self.pages_global).i32_const(0).i32_lt_s().if_(BlockType::Empty).unreachable().end();
         // New price per load: `Schedule::load_ink` of the new number of pages.
         code.memory_size(0)
-            .i32_const(PAGES_APART as i32)
+            .i32_const(PRIVATE_PAGES as i32)
             .i32_sub()
             .local_get(pages)
             .i32_add()
@@ -307,7 +307,7 @@ impl Context {
         code.i64_const(self.schedule.load_page as i64).local_get(spare);
         code.i64_const(gas::INK_PER_LOAD_PAGE_SQUARED as i64).i64_mul().i64_add().i64_mul().global_set(self.load_global);
         // Cannot fail here. If it does, the run is a fault in any case.
-        code.local_get(pages).memory_grow(0).i32_const(PAGES_APART as i32).i32_sub().end();
+        code.local_get(pages).memory_grow(0).i32_const(PRIVATE_PAGES as i32).i32_sub().end();
         function
     }
 
@@ -324,7 +324,7 @@ impl Context {
     fn fill(&self) -> Function {
         self.range(|code| {
             code.local_get(2).i32_eqz().local_get(0).i64_extend_i32_u();
-            code.memory_size(0).i32_const(PAGES_APART as i32).i32_sub().i64_extend_i32_u().i64_const(16).i64_shl();
+            code.memory_size(0).i32_const(PRIVATE_PAGES as i32).i32_sub().i64_extend_i32_u().i64_const(16).i64_shl();
             code.i64_le_u().i32_and().if_(BlockType::Empty).return_().end();
             place(code, 0);
             code.local_get(1).local_get(2).memory_fill(0);
@@ -447,11 +447,12 @@ impl Context {
                     function.instructions().call(self.fill_function);
                 }
                 (Class::MemorySize, _) => {
-                    function.instructions().memory_size(0).i32_const(PAGES_APART as i32).i32_sub();
+                    function.instructions().memory_size(0).i32_const(PRIVATE_PAGES as i32).i32_sub();
                 }
                 (Class::Load | Class::Store | Class::StoreByte, _) => {
                     let instruction = same.instruction(operator).map_err(failed)?;
-                    let (instruction, offset, long) = moved(instruction).ok_or_else(|| failed("an access to no memory"))?;
+                    let (instruction, offset, long) =
+                        shifted(instruction).ok_or_else(|| failed("an access without a memory"))?;
                     if class != Class::Load {
                         self.mark(&mut function.instructions(), offset, address, if long { spare } else { int });
                     }
@@ -475,16 +476,16 @@ impl Context {
 
 /// Translates a contract address to the module's memory. The upper half, which is out of bounds, stays out of bounds.
 fn place(code: &mut InstructionSink<'_>, address: u32) {
-    code.i32_const(-1).local_get(address).i32_const(APART as i32).i32_add();
+    code.i32_const(-1).local_get(address).i32_const(PRIVATE_BYTES as i32).i32_add();
     code.local_get(address).i32_const(0).i32_lt_s().select();
 }
 
 macro_rules! accesses {
     ($($name:ident $long:literal)*) => {
-        /// Returns the access moved by [`APART`], its original offset, and whether its value is an i64.
-        fn moved(instruction: Instruction<'_>) -> Option<(Instruction<'_>, u32, bool)> {
+        /// Returns the access moved by [`PRIVATE_BYTES`], its original offset, and whether its value is an i64.
+        fn shifted(instruction: Instruction<'_>) -> Option<(Instruction<'_>, u32, bool)> {
             // An offset that would overflow is out of bounds both with and without the addition.
-            let behind = |memarg: MemArg| MemArg { offset: (memarg.offset + APART as u64).min(u32::MAX.into()), ..memarg };
+            let behind = |memarg: MemArg| MemArg { offset: (memarg.offset + PRIVATE_BYTES as u64).min(u32::MAX.into()), ..memarg };
             match instruction {
                 $(Instruction::$name(memarg) => Some((Instruction::$name(behind(memarg)), u32::try_from(memarg.offset).ok()?, $long)),)*
                 _ => None,

@@ -4,7 +4,7 @@ use super::engine::{CompileError, Entry, WasmEngine};
 use super::{creation, gas};
 use crate::host::{Exit, ExitStatus, Host};
 use crate::machine::{Code, Deployment, Machine, Prepared};
-use crate::outcome::{End, Fault};
+use crate::outcome::{ExecutionStatus, Fault};
 use alloy_primitives::{Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
 use corniche_state::Account;
@@ -20,22 +20,25 @@ impl Machine for WasmEngine {
 
     fn prepare(&self, data: &Bytes, gas: u64, gas_version: u8) -> Prepared {
         let Some(schedule) = gas::schedule(gas_version) else {
-            return Prepared { gas: 0, contract: Err(End::Fault(Fault(format!("the rules name gas version {gas_version}")))) };
+            return Prepared {
+                gas: 0,
+                contract: Err(ExecutionStatus::Fault(Fault(format!("the rules name gas version {gas_version}")))),
+            };
         };
         // Unpacking, validation and compilation are paid in advance; the price of every creation covers the rest of
         // decoding.
         let unpacking = gas::unpack_gas(creation::compressed_bytes(data));
         if unpacking > gas {
-            return Prepared { gas: unpacking, contract: Err(End::OutOfGas) };
+            return Prepared { gas: unpacking, contract: Err(ExecutionStatus::OutOfGas) };
         }
         let parsed = match creation::parse_creation(data) {
             Ok(parsed) => parsed,
-            Err(error) => return Prepared { gas: unpacking, contract: Err(End::Refused(error.to_string())) },
+            Err(error) => return Prepared { gas: unpacking, contract: Err(ExecutionStatus::Refused(error.to_string())) },
         };
         // Minimum price of decoding and refusing the module. An accepted module also pays for its branches.
         let least = unpacking + schedule.compile_gas(parsed.wasm.len(), []);
         if least > gas {
-            return Prepared { gas: least, contract: Err(End::OutOfGas) };
+            return Prepared { gas: least, contract: Err(ExecutionStatus::OutOfGas) };
         }
         let code_hash = keccak256(&parsed.stored_code);
         match self.compile_under(schedule, &code_hash, &parsed.wasm, gas - unpacking) {
@@ -49,12 +52,14 @@ impl Machine for WasmEngine {
                     constructor_input: parsed.constructor_input,
                 }),
             },
-            Err(CompileError::OutOfGas { needed }) => Prepared { gas: unpacking + needed, contract: Err(End::OutOfGas) },
+            Err(CompileError::OutOfGas { needed }) => {
+                Prepared { gas: unpacking + needed, contract: Err(ExecutionStatus::OutOfGas) }
+            }
             Err(CompileError::Fault(text) | CompileError::Start(text)) => {
-                Prepared { gas: least, contract: Err(End::Fault(Fault(text))) }
+                Prepared { gas: least, contract: Err(ExecutionStatus::Fault(Fault(text))) }
             }
             Err(error @ (CompileError::Invalid(_) | CompileError::Unpack(_))) => {
-                Prepared { gas: least, contract: Err(End::Refused(error.to_string())) }
+                Prepared { gas: least, contract: Err(ExecutionStatus::Refused(error.to_string())) }
             }
         }
     }
@@ -133,30 +138,30 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_unpack_has_paid_for_the_attempt() {
+    fn failed_unpacking_is_paid() {
         let engine =
             WasmEngine::new(&EngineConfig { executors: 1, callers: 0, ..EngineConfig::default() }, Arc::new(NoCache)).unwrap();
         for (name, data) in refused() {
             let price = gas::GAS_UNPACK + gas::GAS_UNPACK_PER_BYTE * data.len() as u64;
             let prepared = engine.prepare(&data, price, gas::LATEST.version);
-            assert!(matches!(&prepared.contract, Err(End::Refused(_))), "{name}: {:?}", prepared.contract);
+            assert!(matches!(&prepared.contract, Err(ExecutionStatus::Refused(_))), "{name}: {:?}", prepared.contract);
             assert_eq!(prepared.gas, price, "{name}");
             // Nothing is unpacked without enough gas.
             let prepared = engine.prepare(&data, price - 1, gas::LATEST.version);
-            assert!(matches!(prepared.contract, Err(End::OutOfGas)), "{name}");
+            assert!(matches!(prepared.contract, Err(ExecutionStatus::OutOfGas)), "{name}");
         }
         // The map has its intended effect: if complete, its content is refused, not its encoding.
         let (_, whole) = &refused()[1];
         assert!(
-            matches!(engine.prepare(whole, 1 << 30, gas::LATEST.version).contract, Err(End::Refused(why)) if why.contains("not WebAssembly"))
+            matches!(engine.prepare(whole, 1 << 30, gas::LATEST.version).contract, Err(ExecutionStatus::Refused(why)) if why.contains("not WebAssembly"))
         );
     }
 
-    /// `cargo test -p corniche-vm --lib -- --ignored --nocapture figures_of_unpacking`
+    /// `cargo test -p corniche-vm --lib -- --ignored --nocapture measure_unpacking`
     #[test]
     #[ignore = "prints figures"]
     #[allow(clippy::disallowed_types, clippy::print_stdout)]
-    fn figures_of_unpacking() {
+    fn measure_unpacking() {
         for (name, data) in refused() {
             let once = || {
                 let start = std::time::Instant::now();

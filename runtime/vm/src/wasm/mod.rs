@@ -22,6 +22,7 @@
 //! transaction has no result.
 
 mod backend;
+pub mod backtrace;
 mod cache;
 mod contract;
 mod creation;
@@ -34,17 +35,16 @@ pub mod gas;
 mod hostcalls;
 mod image;
 mod instance;
+mod instance_pool;
+#[cfg(test)]
+mod instance_pool_tests;
 #[cfg(test)]
 mod instance_tests;
 pub mod instrument;
 mod machine;
-pub mod places;
-mod shelf;
-#[cfg(test)]
-mod shelf_tests;
+mod overrides;
 mod stack;
-mod starts;
-mod supposed;
+mod start_cache;
 pub mod validate;
 
 #[doc(hidden)]

@@ -2,14 +2,14 @@
 //!
 //! Counted words end a run, never the native stack. So every run gets a stack larger than its words can take ([`NativeStack`]).
 //! Stacks are reserved address space: the kernel commits a page when it is first written, and nothing here writes one. Pages stay
-//! committed until [`Deep::release`] or [`release_usual`]. These run rarely, not after each run: every page that a run touches
+//! committed until [`LargeStack::release`] or [`release_default_stack`]. These run rarely, not after each run: every page that a run touches
 //! again costs a page fault, and gas does not pay for that.
 //!
-//! - Each thread that runs contracts has one of [`USUAL_BYTES`].
+//! - Each thread that runs contracts has one of [`DEFAULT_STACK_BYTES`].
 //! - Code of gas version 1 may need far more, because its words do not bound the frames that a compiler makes. Such runs share one
-//!   stack of [`DEEP_BYTES`], one run at a time. This bounds the memory that they commit together.
+//!   stack of [`LARGE_STACK_BYTES`], one run at a time. This bounds the memory that they commit together.
 //!
-//! wasmtime's own limit is [`DEEP_BYTES`] and ends no run. If a bound were wrong, the run would hit [`GUARD_BYTES`] of inaccessible
+//! wasmtime's own limit is [`LARGE_STACK_BYTES`] and ends no run. If a bound were wrong, the run would hit [`GUARD_BYTES`] of inaccessible
 //! pages. The largest frame that Cranelift can make is smaller, so the process ends before anything is overwritten.
 
 use super::validate::Frame;
@@ -23,13 +23,13 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 pub(super) const BYTES_PER_WORD: usize = 256;
 /// Stack of each thread: 4 KiB per word. Code of gas version 2 needs 256 bytes, harmless contracts at most 2 KiB under
 /// version 1.
-pub(super) const USUAL_BYTES: usize = 256 << 20;
+pub(super) const DEFAULT_STACK_BYTES: usize = 256 << 20;
 /// Stack for any valid module: the words of a transaction, each with the largest frame that validation accepts for one.
-pub(super) const DEEP_BYTES: usize = 64 << 30;
+pub(super) const LARGE_STACK_BYTES: usize = 64 << 30;
 /// Cranelift numbers at most 2^21 values per function, each of which spills to at most 8 bytes: 16 MiB.
 pub(super) const GUARD_BYTES: usize = 64 << 20;
 /// For a host call and the host's work before the next frame starts.
-const HOST_BYTES: usize = 1 << 20;
+const HOST_STACK_BYTES: usize = 1 << 20;
 
 /// Native stack that code may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -53,32 +53,32 @@ impl NativeStack {
 
     /// Bytes that a run with this many words left may need.
     pub fn bytes(self, words: u32) -> usize {
-        words as usize * self.bytes_per_word as usize + self.uncounted_bytes as usize + HOST_BYTES
+        words as usize * self.bytes_per_word as usize + self.uncounted_bytes as usize + HOST_STACK_BYTES
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum On {
+enum StackKind {
     /// The thread's own stack, of unknown size.
     Thread,
-    Usual,
-    Deep,
+    Default,
+    Large,
 }
 
 thread_local! {
     /// The current stack of this thread, and its lowest address.
-    static HERE: Cell<(On, usize)> = const { Cell::new((On::Thread, usize::MAX)) };
-    /// This thread's [`On::Usual`] stack, while it is not in use.
-    static USUAL: Cell<Option<Stack>> = const { Cell::new(None) };
+    static CURRENT: Cell<(StackKind, usize)> = const { Cell::new((StackKind::Thread, usize::MAX)) };
+    /// This thread's [`StackKind::Default`] stack, while it is not in use.
+    static DEFAULT_STACK: Cell<Option<Stack>> = const { Cell::new(None) };
 }
 
 /// The stack for runs that do not fit the thread's.
-pub(super) struct Deep(Mutex<Stack>);
+pub(super) struct LargeStack(Mutex<Stack>);
 
-impl Deep {
-    /// Fails if the system limits address space or writable memory below [`DEEP_BYTES`].
+impl LargeStack {
+    /// Fails if the system limits address space or writable memory below [`LARGE_STACK_BYTES`].
     pub fn reserve() -> io::Result<Self> {
-        Ok(Self(Mutex::new(Stack::reserve(DEEP_BYTES)?)))
+        Ok(Self(Mutex::new(Stack::reserve(LARGE_STACK_BYTES)?)))
     }
 
     /// Returns the stack's pages to the kernel, unless a run uses it now.
@@ -92,32 +92,32 @@ impl Deep {
 
     /// Runs `body` with at least `bytes` of stack. Fails if this machine does not give them.
     pub fn run<R>(&self, bytes: usize, body: impl FnOnce() -> R) -> io::Result<R> {
-        let (on, limit) = HERE.get();
+        let (on, limit) = CURRENT.get();
         if (psm::stack_pointer() as usize).saturating_sub(limit) >= bytes {
             return Ok(body());
         }
         match on {
-            On::Thread if bytes <= USUAL_BYTES => {
-                let mut stack = USUAL.take().map_or_else(|| Stack::reserve(USUAL_BYTES), Ok)?;
-                let result = stack.run(On::Usual, body);
-                USUAL.set(Some(stack));
+            StackKind::Thread if bytes <= DEFAULT_STACK_BYTES => {
+                let mut stack = DEFAULT_STACK.take().map_or_else(|| Stack::reserve(DEFAULT_STACK_BYTES), Ok)?;
+                let result = stack.run(StackKind::Default, body);
+                DEFAULT_STACK.set(Some(stack));
                 Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
             }
-            On::Thread | On::Usual => {
-                let result = self.0.lock().unwrap_or_else(PoisonError::into_inner).run(On::Deep, body);
+            StackKind::Thread | StackKind::Default => {
+                let result = self.0.lock().unwrap_or_else(PoisonError::into_inner).run(StackKind::Large, body);
                 Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
             }
             // A run that began with all words took the whole stack, and what it used of it came off its words.
-            On::Deep => Err(io::Error::other(format!("the deep stack has no {bytes} bytes left"))),
+            StackKind::Large => Err(io::Error::other(format!("the large stack has less than {bytes} bytes left"))),
         }
     }
 }
 
-/// Returns the pages of this thread's [`On::Usual`] to the kernel, unless a run uses it now.
-pub(super) fn release_usual() {
-    if let Some(mut stack) = USUAL.take() {
+/// Returns the pages of this thread's [`StackKind::Default`] to the kernel, unless a run uses it now.
+pub(super) fn release_default_stack() {
+    if let Some(mut stack) = DEFAULT_STACK.take() {
         stack.release();
-        USUAL.set(Some(stack));
+        DEFAULT_STACK.set(Some(stack));
     }
 }
 
@@ -166,11 +166,11 @@ impl Stack {
         unsafe { libc::madvise(self.lowest().cast(), self.bytes, libc::MADV_DONTNEED) };
     }
 
-    fn run<R>(&mut self, on: On, body: impl FnOnce() -> R) -> std::thread::Result<R> {
-        let before = HERE.replace((on, self.lowest() as usize));
+    fn run<R>(&mut self, on: StackKind, body: impl FnOnce() -> R) -> std::thread::Result<R> {
+        let before = CURRENT.replace((on, self.lowest() as usize));
         // SAFETY: the memory is writable, page-aligned and nobody else's while `self` is borrowed. No panic leaves the closure.
         let result = unsafe { psm::on_stack(self.lowest(), self.bytes, || catch_unwind(AssertUnwindSafe(body))) };
-        HERE.set(before);
+        CURRENT.set(before);
         result
     }
 }
@@ -190,8 +190,8 @@ mod tests {
     use crate::wasm::validate::{MAX_FRAME_WORDS, MAX_LOCALS_TIMES_JOINS, MAX_OPERATORS, SLOTS_PER_WORD};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn on() -> On {
-        HERE.get().0
+    fn on() -> StackKind {
+        CURRENT.get().0
     }
 
     /// Returns the number of pages of a stack that the kernel has committed.
@@ -204,10 +204,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_commits_what_is_written() {
-        let mut stack = Stack::reserve(USUAL_BYTES).unwrap();
+    fn stack_commits_only_written_pages() {
+        let mut stack = Stack::reserve(DEFAULT_STACK_BYTES).unwrap();
         assert_eq!(committed(&stack), 0);
-        stack.run(On::Usual, || std::hint::black_box([1u8; 40_000])).unwrap();
+        stack.run(StackKind::Default, || std::hint::black_box([1u8; 40_000])).unwrap();
         assert!((10..1_000).contains(&committed(&stack)), "{}", committed(&stack));
     }
 
@@ -219,35 +219,35 @@ mod tests {
 
     /// Otherwise one run of old code takes memory from the node until it restarts.
     #[test]
-    fn released_stacks_give_their_pages_back() {
-        let deep = Deep::reserve().unwrap();
-        let committed_deep = || committed(&deep.0.lock().unwrap());
-        deep.run(USUAL_BYTES + 1, write).unwrap();
-        assert!(committed_deep() >= 512);
+    fn release_returns_pages() {
+        let deep = LargeStack::reserve().unwrap();
+        let committed_large = || committed(&deep.0.lock().unwrap());
+        deep.run(DEFAULT_STACK_BYTES + 1, write).unwrap();
+        assert!(committed_large() >= 512);
         deep.release();
-        assert_eq!(committed_deep(), 0);
-        assert_eq!(deep.run(USUAL_BYTES + 1, || 7).unwrap(), 7, "it runs again");
+        assert_eq!(committed_large(), 0);
+        assert_eq!(deep.run(DEFAULT_STACK_BYTES + 1, || 7).unwrap(), 7, "it runs again");
 
-        let committed_usual = || {
-            let stack = USUAL.take().unwrap();
+        let committed_default = || {
+            let stack = DEFAULT_STACK.take().unwrap();
             let pages = committed(&stack);
-            USUAL.set(Some(stack));
+            DEFAULT_STACK.set(Some(stack));
             pages
         };
         deep.run(1 << 20, write).unwrap();
-        assert!(committed_usual() >= 512);
-        release_usual();
-        assert_eq!(committed_usual(), 0);
+        assert!(committed_default() >= 512);
+        release_default_stack();
+        assert_eq!(committed_default(), 0);
     }
 
     #[test]
-    fn a_stack_in_use_keeps_its_pages() {
-        let deep = Deep::reserve().unwrap();
-        for bytes in [1 << 20, USUAL_BYTES + 1] {
+    fn stack_in_use_keeps_pages() {
+        let deep = LargeStack::reserve().unwrap();
+        for bytes in [1 << 20, DEFAULT_STACK_BYTES + 1] {
             let kept = deep.run(bytes, || {
                 let value = std::hint::black_box([7u8; 8192]);
                 deep.release();
-                release_usual();
+                release_default_stack();
                 std::hint::black_box(value).iter().all(|byte| *byte == 7)
             });
             assert!(kept.unwrap());
@@ -255,26 +255,31 @@ mod tests {
     }
 
     #[test]
-    fn runs_stay_on_the_stack_that_suffices() {
-        let deep = Deep::reserve().unwrap();
+    fn nested_runs_reuse_sufficient_stack() {
+        let deep = LargeStack::reserve().unwrap();
         let kinds = deep.run(1 << 20, || {
             let usual = on();
             let nested = deep.run(1 << 20, on).unwrap();
             let larger = deep
-                .run(USUAL_BYTES, || (on(), deep.run(USUAL_BYTES, on).unwrap(), deep.run(DEEP_BYTES, on).is_err()))
+                .run(DEFAULT_STACK_BYTES, || {
+                    (on(), deep.run(DEFAULT_STACK_BYTES, on).unwrap(), deep.run(LARGE_STACK_BYTES, on).is_err())
+                })
                 .unwrap();
             (usual, nested, larger, on())
         });
-        assert!(kinds.unwrap() == (On::Usual, On::Usual, (On::Deep, On::Deep, true), On::Usual));
-        assert!(on() == On::Thread);
+        assert!(
+            kinds.unwrap()
+                == (StackKind::Default, StackKind::Default, (StackKind::Large, StackKind::Large, true), StackKind::Default)
+        );
+        assert!(on() == StackKind::Thread);
     }
 
     #[test]
-    fn a_panic_passes_and_leaves_the_stacks_usable() {
-        let deep = Deep::reserve().unwrap();
-        for bytes in [1 << 20, USUAL_BYTES + 1] {
+    fn panic_keeps_stacks_usable() {
+        let deep = LargeStack::reserve().unwrap();
+        for bytes in [1 << 20, DEFAULT_STACK_BYTES + 1] {
             let panic = catch_unwind(AssertUnwindSafe(|| deep.run(bytes, || panic!("as meant"))));
-            assert!(panic.is_err() && on() == On::Thread);
+            assert!(panic.is_err() && on() == StackKind::Thread);
             assert_eq!(deep.run(bytes, || 7).unwrap(), 7);
         }
     }
@@ -282,8 +287,8 @@ mod tests {
     /// Otherwise runs of old code on many threads would commit the memory of many deep stacks.
     #[test]
     #[allow(clippy::disallowed_methods)]
-    fn one_run_at_a_time_is_deep() {
-        let (deep, inside) = (Deep::reserve().unwrap(), AtomicUsize::new(0));
+    fn large_stack_serves_one_run() {
+        let (deep, inside) = (LargeStack::reserve().unwrap(), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
@@ -293,8 +298,8 @@ mod tests {
                             std::thread::yield_now();
                             inside.fetch_sub(1, Ordering::SeqCst);
                         };
-                        deep.run(USUAL_BYTES + 1, run).unwrap();
-                        deep.run(1 << 20, || assert!(on() == On::Usual)).unwrap();
+                        deep.run(DEFAULT_STACK_BYTES + 1, run).unwrap();
+                        deep.run(1 << 20, || assert!(on() == StackKind::Default)).unwrap();
                     }
                 });
             }
@@ -302,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deep_stack_suffices_for_any_module() {
+    fn large_stack_fits_any_module() {
         // Six for each `call_indirect`, and for each branch the locals that may join there.
         let slots = 6 * u64::from(MAX_OPERATORS) + MAX_LOCALS_TIMES_JOINS;
         let paid = slots.div_ceil(SLOTS_PER_WORD.into());
@@ -312,6 +317,6 @@ mod tests {
         let bytes_per_word = (BYTES_PER_WORD as u64 * (least + paid)).div_ceil(least) as u32;
         let most = NativeStack { bytes_per_word, uncounted_bytes: GUARD_BYTES as u32 };
         let bytes = most.bytes(Limits::TRANSACTION.stack_words);
-        assert!(bytes < DEEP_BYTES, "{bytes}");
+        assert!(bytes < LARGE_STACK_BYTES, "{bytes}");
     }
 }

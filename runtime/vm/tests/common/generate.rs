@@ -132,13 +132,13 @@ fn smithed(bytes: &[u8]) -> Option<Vec<u8>> {
     };
     let wasm = wasm_smith::Module::new(config, &mut Unstructured::new(bytes)).ok()?.to_bytes();
     let mut module = Module::new();
-    Tamer::default().parse_core_module(&mut module, Parser::new(0), &wasm).ok()?;
+    HostCallRewriter::default().parse_core_module(&mut module, Parser::new(0), &wasm).ok()?;
     Some(module.finish())
 }
 
 /// Puts the host call behind each function that was offered.
 #[derive(Default)]
-struct Tamer {
+struct HostCallRewriter {
     /// Imports, with the type under which each was offered.
     imports: Vec<(&'static HostCall, u32)>,
     types: Vec<FuncType>,
@@ -146,7 +146,7 @@ struct Tamer {
     functions: Vec<u32>,
 }
 
-impl Tamer {
+impl HostCallRewriter {
     /// Index after all other functions.
     fn drive_index(&self) -> u32 {
         (2 * self.imports.len() + self.functions.len()) as u32
@@ -222,7 +222,7 @@ impl Tamer {
     }
 }
 
-impl Reencode for Tamer {
+impl Reencode for HostCallRewriter {
     type Error = std::convert::Infallible;
 
     fn function_index(&mut self, index: u32) -> Result<u32, Error<Self::Error>> {

@@ -6,8 +6,8 @@ pub mod generate;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_vm::BlockEnv;
 use corniche_vm::host::{
-    CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Exit, ExitStatus, FrameContext, Host,
-    HostCallEvent, HostError, Limits, Sum, Trap,
+    CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Delta, Exit, ExitStatus, FrameContext,
+    Host, HostCallEvent, HostError, Limits, Trap,
 };
 use corniche_vm::wasm::{Backend, CompileError, EngineConfig, Entry, NoCache, WasmEngine, gas};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub fn engine_of(backend: Backend) -> WasmEngine {
 
 /// State after a transaction. These tests have no rollback; the tests of the frame's rules cover it.
 #[derive(Clone, Default)]
-pub struct World {
+pub struct TestState {
     pub storage: BTreeMap<(Address, B256), B256>,
     pub transient: BTreeMap<(Address, B256), B256>,
     pub warm: BTreeSet<(Address, B256)>,
@@ -55,7 +55,7 @@ pub struct World {
 
 /// One frame in a world.
 pub struct TestHost<'a> {
-    pub world: &'a mut World,
+    pub world: &'a mut TestState,
     pub context: FrameContext,
 }
 
@@ -112,7 +112,7 @@ impl Host for TestHost<'_> {
         Ok(Charged::new((), gas + cold))
     }
 
-    fn storage_count(&mut self, key: &B256, change: Sum, bound: &U256, _gas_left: u64) -> Result<Charged<bool>, HostError> {
+    fn storage_count(&mut self, key: &B256, change: Delta, bound: &U256, _gas_left: u64) -> Result<Charged<bool>, HostError> {
         if self.context.is_static {
             return Err(HostError::StaticViolation);
         }
@@ -120,8 +120,8 @@ impl Host for TestHost<'_> {
         let cold = if self.world.warm.insert(slot) { 2_100 } else { 0 };
         let old = U256::from_be_bytes(self.world.storage.get(&slot).copied().unwrap_or_default().0);
         let new = match change {
-            Sum::Plus(amount) => old.checked_add(amount).filter(|new| new <= bound),
-            Sum::Minus(amount) => old.checked_sub(amount).filter(|new| new >= bound),
+            Delta::Plus(amount) => old.checked_add(amount).filter(|new| new <= bound),
+            Delta::Minus(amount) => old.checked_sub(amount).filter(|new| new >= bound),
         };
         let born = if new.is_some_and(|new| new > old) && old.is_zero() { 17_100 } else { 0 };
         if let Some(new) = new {
@@ -211,7 +211,7 @@ impl Host for TestHost<'_> {
     }
 }
 
-fn run_code(world: &mut World, code: &[u8], context: FrameContext, entry: Entry) -> Exit {
+fn run_code(world: &mut TestState, code: &[u8], context: FrameContext, entry: Entry) -> Exit {
     let engine = engine_of(world.backend);
     let schedule = gas::schedule(world.gas_version).unwrap_or(gas::LATEST);
     let contract = engine.contract_under(schedule, &keccak256(code), code).expect("a contract that runs");
@@ -221,7 +221,7 @@ fn run_code(world: &mut World, code: &[u8], context: FrameContext, entry: Entry)
     exit
 }
 
-impl World {
+impl TestState {
     pub fn on(backend: Backend) -> Self {
         Self { backend, ..Self::default() }
     }
@@ -293,7 +293,7 @@ pub fn recursive(locals: usize) -> Vec<u8> {
 /// Returns the greatest depth without a trap.
 pub fn depth_limit(backend: Backend, wasm: &[u8]) -> u64 {
     let fits = |depth: u64| {
-        let exit = World::on(backend).run(wasm, &vec![0; depth as usize], 1_000_000_000);
+        let exit = TestState::on(backend).run(wasm, &vec![0; depth as usize], 1_000_000_000);
         assert!(matches!(exit.status, ExitStatus::Return | ExitStatus::Trap(Trap::StackExhausted)), "{:?}", exit.status);
         exit.status == ExitStatus::Return
     };

@@ -1,8 +1,8 @@
 //! Calls of all kinds: executed code, affected state, results.
 
-use super::world::*;
+use super::test_state::*;
 use alloy_primitives::{Address, Bytes, U256};
-use corniche_vm::End;
+use corniche_vm::ExecutionStatus;
 
 const KINDS: [&str; 3] = ["call_contract", "delegate_call_contract", "static_call_contract"];
 
@@ -25,7 +25,7 @@ pub fn kinds_differ_in_whose_state_it_is() {
     ] {
         let body = format!("{}{COPY}", call(kind, 32));
         let mut world =
-            World::new().one(&answering(&body, 200)).two(&answering(&told, 104)).stored(ONE, 1, 1).stored(TWO, 1, 2);
+            TestState::new().one(&answering(&body, 200)).two(&answering(&told, 104)).stored(ONE, 1, 1).stored(TWO, 1, 2);
         world.value = U256::from(5);
         let answer = world.answer(b"");
         assert_eq!((int(&answer, 0), int(&answer, 8)), (0, 104));
@@ -46,7 +46,7 @@ pub fn delegation_in_a_static_frame() {
     );
     let two = contract(&format!("{} (i32.load (i32.const {OUT}))", call("delegate_call_contract", 64)));
     for (kind, status, written) in [("call_contract", 0, 7), ("static_call_contract", 1, 0)] {
-        let mut world = World::new().one(&answering(&call(kind, 32), 4)).two(&two).deploy(THREE, &write);
+        let mut world = TestState::new().one(&answering(&call(kind, 32), 4)).two(&two).deploy(THREE, &write);
         assert_eq!((int(&world.answer(b""), 0), world.slot(TWO, 1), world.slot(THREE, 1)), (status, written, 0), "{kind}");
     }
 }
@@ -66,8 +66,9 @@ pub fn nothing_changes_in_a_static_call() {
         ("(call $storage_flush_cache (i32.const 1))", 0),
         ("(call $create1 (i32.const 0) (i32.const 0) (i32.const 512) (i32.const 600) (i32.const 640))", 2),
     ] {
-        let mut world =
-            World::new().one(&answering(&call("static_call_contract", 32), 4)).two(&contract(&format!("{what} i32.const 0")));
+        let mut world = TestState::new()
+            .one(&answering(&call("static_call_contract", 32), 4))
+            .two(&contract(&format!("{what} i32.const 0")));
         assert_eq!(int(&world.answer(b""), 0), status, "{what}");
         assert_eq!((world.slot(TWO, 1), world.balance(PERSON)), (0, U256::from(77)));
     }
@@ -84,7 +85,7 @@ pub fn what_a_call_returned() {
                  (i32.store (i32.const 1036) (call $read_return_data (i32.const 1040) (i32.const {offset}) (i32.const {size})))",
                 call(kind, 32)
             );
-            let answer = World::new().one(&answering(&body, 80)).two(&echo).answer(&input);
+            let answer = TestState::new().one(&answering(&body, 80)).two(&echo).answer(&input);
             assert_eq!([0, 4, 8, 12].map(|at| int(&answer, at)), [0, 50, 50, copied], "{kind} {offset} {size}");
             let from = (offset as usize).min(50);
             assert_eq!(answer[16..16 + copied as usize], input[from..from + copied as usize]);
@@ -98,7 +99,7 @@ pub fn what_a_call_returned() {
         call("call_contract", 96)
     );
     let body = format!("{body} (i32.store (i32.const 1036) (call $return_data_size))");
-    let answer = World::new().one(&answering(&body, 16)).two(&answering("", 9)).answer(b"");
+    let answer = TestState::new().one(&answering(&body, 16)).two(&answering("", 9)).answer(b"");
     assert_eq!((int(&answer, 4), int(&answer, 12)), (0, 0));
 }
 
@@ -110,17 +111,17 @@ pub fn ways_to_fail() {
         // Code, status, returned bytes. A revert with any non-zero status returns data; a failure returns none.
         for (two, status, bytes) in [(&said(0), 0, 9), (&said(1), 1, 9), (&said(77), 1, 9), (&traps, 2, 0), (&endless, 2, 0)] {
             let body = format!("{} (i32.store (i32.const 1036) (call $return_data_size))", call(kind, 32));
-            let answer = World::new().one(&answering(&body, 16)).two(two).answer(b"");
+            let answer = TestState::new().one(&answering(&body, 16)).two(two).answer(b"");
             assert_eq!([0, 8, 12].map(|at| int(&answer, at)), [status, bytes, bytes], "{kind}");
         }
         // A call of an account without code succeeds, even if the account does not exist.
         for nobody in [96, 128] {
-            let answer = World::new().one(&answering(&call(kind, nobody), 12)).answer(b"");
+            let answer = TestState::new().one(&answering(&call(kind, nobody), 12)).answer(b"");
             assert_eq!([0, 8].map(|at| int(&answer, at)), [0, 0]);
         }
     }
     // A failed callee uses all its gas, but no more: the caller keeps 1/64, enough to continue.
-    let outcome = World::new().one(&answering(&call("call_contract", 32), 4)).two(&endless).send(b"");
+    let outcome = TestState::new().one(&answering(&call("call_contract", 32), 4)).two(&endless).send(b"");
     assert!(outcome.success() && outcome.gas_used > GAS * 62 / 64 && outcome.gas_used < GAS);
 }
 
@@ -128,7 +129,7 @@ pub fn gas_that_goes_along() {
     let told = answering(&format!("(i64.store (i32.const {OUT}) (call $evm_gas_left))"), 8);
     let given = |kind: &str, wanted: &str| {
         let body = format!("{}{COPY}", call(kind, 32).replace("(i64.const -1)", wanted));
-        let answer = World::new().one(&answering(&body, 24)).two(&told).answer(b"");
+        let answer = TestState::new().one(&answering(&body, 24)).two(&told).answer(b"");
         (int(&answer, 0), long(&answer, 16))
     };
     for kind in KINDS {
@@ -157,7 +158,7 @@ pub fn wei_goes_along() {
     // itself.
     let told = answering(&format!("(call $msg_value (i32.const {OUT}))"), 32);
     for (to, address) in [(32, TWO), (96, PERSON), (128, NOBODY), (0, Address::ZERO)] {
-        let mut world = World::new().one(&sends(to, SEVEN)).two(&told);
+        let mut world = TestState::new().one(&sends(to, SEVEN)).two(&told);
         let before = world.balance(address);
         world.answer(b"");
         if to != 0 {
@@ -170,12 +171,12 @@ pub fn wei_goes_along() {
     let body = format!(
         "{too_much} (i32.store (i32.const {OUT}) (call $call_contract (i32.const 32) (i32.const 0) (i32.const 0) (i32.const 700) (i64.const -1) (i32.const 1028)))"
     );
-    let mut world = World::new().one(&answering(&body, 8)).two(&contract("unreachable"));
+    let mut world = TestState::new().one(&answering(&body, 8)).two(&contract("unreachable"));
     let outcome = world.send(b"");
     assert_eq!((int(&outcome.output, 0), int(&outcome.output, 4), world.balance(ONE)), (2, 0, U256::from(10_000)));
     assert!(outcome.gas_used < 100_000, "what it was given came back: {}", outcome.gas_used);
     // The value returns when the callee reverts.
-    let mut world = World::new().one(&sends(32, SEVEN)).two(&contract("i32.const 1"));
+    let mut world = TestState::new().one(&sends(32, SEVEN)).two(&contract("i32.const 1"));
     assert_eq!((int(&world.answer(b""), 0), world.balance(ONE)), (1, U256::from(10_000)));
 }
 
@@ -203,7 +204,7 @@ pub fn reentrancy() {
         ("itself, by delegation: the same frame's state, no one entered", call("delegate_call_contract", 0), 0),
         ("through another", call("call_contract", 32), 1),
     ] {
-        let answer = World::new().one(&one(&to)).two(&back).answer(b"");
+        let answer = TestState::new().one(&one(&to)).two(&back).answer(b"");
         assert_eq!(int(&answer, 0), reentrant, "{how}");
     }
     // Two successive calls are not re-entrant.
@@ -214,7 +215,7 @@ pub fn reentrancy() {
         ),
         4,
     );
-    let answer = World::new().one(&twice).two(&answering(&told, 4)).answer(b"");
+    let answer = TestState::new().one(&twice).two(&answering(&told, 4)).answer(b"");
     assert_eq!(int(&answer, 0), 0);
-    let _ = (End::Success, Bytes::new());
+    let _ = (ExecutionStatus::Success, Bytes::new());
 }

@@ -1,8 +1,8 @@
 //! Hashes of certified headers.
 
-use super::world::*;
+use super::test_state::*;
 use corniche_types::certified::{DEPTH, WINDOW};
-use corniche_vm::End;
+use corniche_vm::ExecutionStatus;
 
 /// Reads the header with the number in the input, eight bytes. Returns the call's result and the word, which was all
 /// ones before.
@@ -27,7 +27,8 @@ pub fn as_far_as_it_goes() {
     let newest = env().number - DEPTH - 1;
     let oldest = newest - (WINDOW - 1);
     // All slots are full, and neighbours have different hashes.
-    let world = World::new().one(&answering(&asking(), 36)).certified(newest, 7).certified(oldest, 8).certified(newest - 1, 9);
+    let world =
+        TestState::new().one(&answering(&asking(), 36)).certified(newest, 7).certified(oldest, 8).certified(newest - 1, 9);
     let ask = |number: u64| world.clone().answer(&number.to_le_bytes());
     assert_eq!([newest, newest - 1, oldest].map(ask), [7, 9, 8].map(found));
     // Numbers whose slot holds the hash of another header.
@@ -40,7 +41,7 @@ pub fn as_far_as_it_goes() {
 
 pub fn of_whom_nobody_wrote() {
     let newest = env().number - DEPTH - 1;
-    assert_eq!(World::new().one(&answering(&asking(), 36)).answer(&newest.to_le_bytes()), nothing());
+    assert_eq!(TestState::new().one(&answering(&asking(), 36)).answer(&newest.to_le_bytes()), nothing());
 }
 
 /// The hash does not depend on the frame, and one read makes the slot warm for all.
@@ -49,7 +50,7 @@ pub fn in_every_kind_of_frame() {
     for kind in ["call_contract", "delegate_call_contract", "static_call_contract"] {
         let returned = format!("(drop (call $read_return_data (i32.const {OUT}) (i32.const 0) (i32.const 36)))");
         let body = format!("(call $read_args (i32.const 600)) {} {returned}", call(kind, 32));
-        let mut world = World::new().one(&answering(&body, 36)).two(&answering(&asking(), 36)).certified(number, 7);
+        let mut world = TestState::new().one(&answering(&body, 36)).two(&answering(&asking(), 36)).certified(number, 7);
         assert_eq!(world.answer(&number.to_le_bytes()), found(7), "{kind}");
     }
     let above = format!("(drop (call $certified_hash (i64.const {number}) (i32.const {OUT}))) {}", call("call_contract", 32));
@@ -57,7 +58,7 @@ pub fn in_every_kind_of_frame() {
         (drop (call $certified_hash (i64.const 9935) (i32.const 2000)))
         (i64.store (i32.const 1024) (i64.sub (i64.load (i32.const 1024)) (call $evm_ink_left)))";
     let kept = format!("{above} (drop (call $read_return_data (i32.const {OUT}) (i32.const 0) (i32.const 8)))");
-    let paid = World::new().one(&answering(&kept, 8)).two(&answering(below, 8)).certified(number, 7).answer(b"");
+    let paid = TestState::new().one(&answering(&kept, 8)).two(&answering(below, 8)).certified(number, 7).answer(b"");
     let paid = long(&paid, 0);
     assert!((1_000_000..2_000_000).contains(&paid), "{paid} ink: 100 gas and the calls themselves");
 }
@@ -65,9 +66,9 @@ pub fn in_every_kind_of_frame() {
 pub fn out_of_gas() {
     let number = env().number - DEPTH - 1;
     // The remaining gas does not pay for the load.
-    let mut world = World::new().one(&answering(&asking(), 36)).certified(number, 7);
+    let mut world = TestState::new().one(&answering(&asking(), 36)).certified(number, 7);
     let outcome = world.send(&number.to_le_bytes());
     assert!(outcome.success());
     world.gas = outcome.gas_used - 1_000;
-    assert_eq!(world.send(&number.to_le_bytes()).end, End::OutOfGas);
+    assert_eq!(world.send(&number.to_le_bytes()).end, ExecutionStatus::OutOfGas);
 }

@@ -1,16 +1,16 @@
 //! The block, the transaction, and remaining gas.
 
-use super::world::*;
+use super::test_state::*;
 use alloy_primitives::U256;
 use corniche_abi::{INK_PER_GAS, find};
 
 fn at_out(name: &str, bytes: u32) -> Vec<u8> {
-    World::new().one(&answering(&format!("(call ${name} (i32.const {OUT}))"), bytes)).answer(b"")
+    TestState::new().one(&answering(&format!("(call ${name} (i32.const {OUT}))"), bytes)).answer(b"")
 }
 
 fn number(name: &str) -> u64 {
     let body = format!("(i64.store (i32.const {OUT}) (call ${name}))");
-    long(&World::new().one(&answering(&body, 8)).answer(b""), 0)
+    long(&TestState::new().one(&answering(&body, 8)).answer(b""), 0)
 }
 
 pub fn the_block() {
@@ -33,7 +33,7 @@ pub fn the_transaction() {
     for kind in ["call_contract", "delegate_call_contract", "static_call_contract"] {
         let told = answering(&format!("(call $tx_origin (i32.const {OUT}))"), 20);
         let body = format!("{} (drop (call $read_return_data (i32.const {OUT}) (i32.const 0) (i32.const 20)))", call(kind, 32));
-        assert_eq!(World::new().one(&answering(&body, 20)).two(&told).answer(b""), SENDER.as_slice(), "{kind}");
+        assert_eq!(TestState::new().one(&answering(&body, 20)).two(&told).answer(b""), SENDER.as_slice(), "{kind}");
     }
 }
 
@@ -44,7 +44,7 @@ pub fn gas_and_ink() {
         OUT + 8,
         OUT + 16
     );
-    let mut world = World::new().one(&answering(&body, 20));
+    let mut world = TestState::new().one(&answering(&body, 20));
     let answer = world.answer(b"");
     let price = find("evm_gas_left").unwrap().ink;
     // Both after their own price; gas is rounded down.

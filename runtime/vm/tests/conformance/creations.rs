@@ -1,6 +1,6 @@
 //! Contracts that create contracts.
 
-use super::world::*;
+use super::test_state::*;
 use alloy_primitives::{Address, B256, U256, keccak256};
 use corniche_vm::wasm::PRELUDE;
 
@@ -32,14 +32,14 @@ pub fn addresses_and_nonces() {
     let child = contract("i32.const 0");
     let salt = B256::with_last_byte(7);
     // Address by the creator's nonce, which starts at 1 and increases with each creation.
-    let mut world = World::new().one(&maker("create1", UNIT));
+    let mut world = TestState::new().one(&maker("create1", UNIT));
     for nonce in [1, 2, 3] {
         let address = made(&world.answer(&child));
         assert_eq!((address, world.nonce(ONE)), (ONE.create(nonce), nonce + 1));
         assert!(world.has_code(address) && world.nonce(address) == 1 && world.balance(address) == U256::from(1));
     }
     // Address by salt and code; each only once.
-    let mut world = World::new().one(&maker("create2", ZERO));
+    let mut world = TestState::new().one(&maker("create2", ZERO));
     assert_eq!(made(&world.answer(&child)), ONE.create2_from_code(salt, &child));
     assert_eq!((made(&world.answer(&child)), world.nonce(ONE)), (Address::ZERO, 3), "a nonce is used up by a collision");
     // A constructor reads its creator and the value.
@@ -47,7 +47,7 @@ pub fn addresses_and_nonces() {
         "(call $msg_sender (i32.const 700)) (call $msg_value (i32.const 732)) (call $storage_cache_bytes32 (i32.const 160) (i32.const 732))
          (call $storage_flush_cache (i32.const 0)) (i32.ne (i32.load8_u (i32.const 700)) (i32.const 0x11))",
     );
-    let mut world = World::new().one(&maker("create1", SEVEN));
+    let mut world = TestState::new().one(&maker("create1", SEVEN));
     let address = made(&world.answer(&with_constructor(&asks)));
     assert_eq!((address, world.slot(address, 1)), (ONE.create(1), 7));
 }
@@ -58,7 +58,7 @@ pub fn ways_to_fail() {
     for kind in ["create1", "create2"] {
         // Creation data and the length of the return data: only a constructor that reverts returns data.
         for (data, said) in [(&reverts, 9), (&traps, 0), (&b"not a contract".to_vec(), 0), (&Vec::new(), 0)] {
-            let mut world = World::new().one(&maker(kind, SEVEN));
+            let mut world = TestState::new().one(&maker(kind, SEVEN));
             let answer = world.answer(data);
             assert_eq!((made(&answer), int(&answer, 32)), (Address::ZERO, said), "{kind}");
             assert_eq!(&answer[36..36 + said as usize], &[0x11; 9][..said as usize]);
@@ -67,11 +67,11 @@ pub fn ways_to_fail() {
         }
         // A value above the balance fails, and the nonce does not change.
         let body = maker(kind, 32);
-        let mut world = World::new().one(&body);
+        let mut world = TestState::new().one(&body);
         assert_eq!((made(&world.answer(&contract("i32.const 0"))), world.nonce(ONE)), (Address::ZERO, 1));
     }
     // A creation after a failed one clears the return data.
-    let mut world = World::new().one(&maker("create1", ZERO));
+    let mut world = TestState::new().one(&maker("create1", ZERO));
     world.answer(&reverts);
     assert_eq!(int(&world.answer(&contract("i32.const 0")), 32), 0);
 }
@@ -79,11 +79,11 @@ pub fn ways_to_fail() {
 pub fn in_a_static_frame() {
     for kind in ["create1", "create2"] {
         let two = maker(kind, ZERO);
-        let answer = World::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
+        let answer = TestState::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
         assert_eq!(int(&answer, 0), 2, "{kind}");
         // In a delegate call the creator is the delegating contract.
         let body = format!("(call $read_args (i32.const 600)) {}", call("delegate_call_contract", 32));
-        let mut world = World::new().one(&answering(&body, 4)).two(&two);
+        let mut world = TestState::new().one(&answering(&body, 4)).two(&two);
         world.answer(&contract("i32.const 0"));
         assert_eq!((world.nonce(ONE), world.nonce(TWO)), (2, 1));
     }

@@ -1,8 +1,8 @@
 //! Input, result, logs, hashing, arithmetic, memory, exits.
 
-use super::world::*;
+use super::test_state::*;
 use alloy_primitives::{B256, U256, keccak256};
-use corniche_vm::End;
+use corniche_vm::ExecutionStatus;
 use corniche_vm::host::Trap;
 use corniche_vm::wasm::gas;
 
@@ -11,9 +11,9 @@ pub fn input_and_result() {
         "(call $read_args (i32.const 2000)) (call $write_result (i32.const 2000) (local.get $n)) (i32.eq (local.get $n) (i32.const 3))",
     );
     for input in [&b""[..], b"a", b"abc", &[7; 10_000]] {
-        let outcome = World::new().one(&echo).send(input);
+        let outcome = TestState::new().one(&echo).send(input);
         assert_eq!(outcome.output[..], *input);
-        assert_eq!(outcome.end, if input.len() == 3 { End::Revert } else { End::Success });
+        assert_eq!(outcome.end, if input.len() == 3 { ExecutionStatus::Revert } else { ExecutionStatus::Success });
     }
     // The last result counts, even if it is empty.
     let twice = |second: u32| {
@@ -21,21 +21,26 @@ pub fn input_and_result() {
             "(call $write_result (i32.const 0) (i32.const 20)) (call $write_result (i32.const 32) (i32.const {second})) i32.const 0"
         ))
     };
-    assert_eq!(World::new().one(&twice(2)).answer(b""), [0x22; 2]);
-    assert!(World::new().one(&twice(0)).answer(b"").is_empty());
+    assert_eq!(TestState::new().one(&twice(2)).answer(b""), [0x22; 2]);
+    assert!(TestState::new().one(&twice(0)).answer(b"").is_empty());
     // A trap returns no data, even after a result was written.
-    let outcome = World::new().one(&contract("(call $write_result (i32.const 0) (i32.const 20)) unreachable")).send(b"");
-    assert_eq!((outcome.end, outcome.output.len(), outcome.gas_used), (End::Trap(Trap::Unreachable), 0, GAS));
+    let outcome = TestState::new().one(&contract("(call $write_result (i32.const 0) (i32.const 20)) unreachable")).send(b"");
+    assert_eq!((outcome.end, outcome.output.len(), outcome.gas_used), (ExecutionStatus::Trap(Trap::Unreachable), 0, GAS));
 }
 
 pub fn exits() {
-    for (status, end) in [(0, End::Success), (1, End::Revert), (2, End::Revert), (u32::MAX, End::Revert)] {
+    for (status, end) in [
+        (0, ExecutionStatus::Success),
+        (1, ExecutionStatus::Revert),
+        (2, ExecutionStatus::Revert),
+        (u32::MAX, ExecutionStatus::Revert),
+    ] {
         // Exits from any depth with the result written so far, and returns the remaining gas.
         let body = format!(
             "(call $write_result (i32.const 0) (i32.const 1)) (call $exit_early (i32.const {})) unreachable",
             status as i32
         );
-        let outcome = World::new().one(&contract(&body)).send(b"");
+        let outcome = TestState::new().one(&contract(&body)).send(b"");
         assert_eq!((outcome.end, &outcome.output[..]), (end, &[0x11][..]), "{status}");
         assert!(outcome.gas_used < 50_000);
     }
@@ -46,7 +51,7 @@ pub fn logs() {
         contract(&format!("(call $emit_log (i32.const 0) (i32.const {length}) (i32.const {topics})) i32.const 0"))
     };
     for (length, topics) in [(0, 0), (5, 0), (32, 1), (64, 2), (96, 3), (128, 4), (160, 4), (31, 0)] {
-        let outcome = World::new().one(&emit(length, topics)).send(b"");
+        let outcome = TestState::new().one(&emit(length, topics)).send(b"");
         let [log] = &outcome.logs[..] else { panic!("{:?}", outcome.end) };
         let addresses = [ONE, TWO, THREE, PERSON].map(|address| {
             let mut word = B256::ZERO;
@@ -58,8 +63,8 @@ pub fn logs() {
     }
     for (length, topics) in [(31, 1), (127, 4), (160, 5), (0, u32::MAX), (u32::MAX, 5)] {
         assert_eq!(
-            World::new().one(&emit(length, topics)).send(b"").end,
-            End::Trap(Trap::BadHostCall("emit_log")),
+            TestState::new().one(&emit(length, topics)).send(b"").end,
+            ExecutionStatus::Trap(Trap::BadHostCall("emit_log")),
             "{length} {topics}"
         );
     }
@@ -70,14 +75,14 @@ pub fn logs_of_what_failed_are_gone() {
         [("call_contract", 0, vec![TWO, ONE]), ("call_contract", 1, vec![ONE]), ("delegate_call_contract", 0, vec![ONE, ONE])]
     {
         let emit = "(call $emit_log (i32.const 0) (i32.const 32) (i32.const 1))";
-        let mut world = World::new()
+        let mut world = TestState::new()
             .one(&answering(&format!("{} {emit}", call(kind, 32)), 4))
             .two(&contract(&format!("{emit} i32.const {status}")));
         let addresses: Vec<_> = world.send(b"").logs.iter().map(|log| log.address).collect();
         assert_eq!(addresses, logged, "{kind} {status}");
     }
     let two = contract("(call $emit_log (i32.const 0) (i32.const 0) (i32.const 0)) i32.const 0");
-    let answer = World::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
+    let answer = TestState::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
     assert_eq!(int(&answer, 0), 2, "no log in a static frame");
 }
 
@@ -87,11 +92,11 @@ pub fn hashes() {
             "(call $read_args (i32.const 4000)) (call $native_keccak256 (i32.const 4000) (local.get $n) (i32.const {OUT}))"
         );
         let input = vec![0xc3; length];
-        assert_eq!(World::new().one(&answering(&body, 32)).answer(&input), keccak256(&input).as_slice());
+        assert_eq!(TestState::new().one(&answering(&body, 32)).answer(&input), keccak256(&input).as_slice());
     }
     // Overwrites its own input.
     let body = format!("(call $native_keccak256 (i32.const {OUT}) (i32.const 32) (i32.const {OUT}))");
-    assert_eq!(World::new().one(&answering(&body, 32)).answer(b""), keccak256([0; 32]).as_slice());
+    assert_eq!(TestState::new().one(&answering(&body, 32)).answer(b""), keccak256([0; 32]).as_slice());
 }
 
 pub fn arithmetic() {
@@ -100,7 +105,7 @@ pub fn arithmetic() {
         let arguments: String = (0..numbers.len()).map(|at| format!("(i32.const {})", OUT as usize + 32 * at)).collect();
         let body = format!("(call $read_args (i32.const {OUT})) (call ${name} {arguments})");
         // Only the first number changes.
-        let answer = World::new().one(&answering(&body, 32 * numbers.len() as u32)).answer(&input);
+        let answer = TestState::new().one(&answering(&body, 32 * numbers.len() as u32)).answer(&input);
         assert_eq!(answer[32..], input[32..], "{name}");
         U256::from_be_slice(&answer[..32])
     };
@@ -124,7 +129,7 @@ pub fn arithmetic() {
 
 /// Announcing growth costs a host call only. A page is paid when memory grows, announced or not.
 pub fn memory_is_paid_where_it_grows() {
-    let used = |body: &str| World::new().one(&answering(body, 1)).send(b"").gas_used;
+    let used = |body: &str| TestState::new().one(&answering(body, 1)).send(b"").gas_used;
     let announced = |pages: u32| used(&format!("(call $pay_for_memory_grow (i32.const {pages}))"));
     assert_eq!(announced(0), announced(60_000));
     let grown = |pages: i32| used(&format!("(drop (memory.grow (i32.const {pages})))"));

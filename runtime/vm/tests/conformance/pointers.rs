@@ -1,7 +1,7 @@
 //! Pointers: the last byte of memory is valid, the next one ends the frame.
 
-use super::world::*;
-use corniche_vm::End;
+use super::test_state::*;
+use corniche_vm::ExecutionStatus;
 use corniche_vm::host::Trap;
 
 /// Kind of an argument.
@@ -78,7 +78,7 @@ pub const SIGNATURES: &[(&str, &[Argument])] = &[
 const MEMORY: u32 = 65_536;
 
 /// Runs the function; the argument at `which` is `pointer`, and lengths are `length`.
-fn used(name: &str, arguments: &[Argument], which: usize, pointer: u32, length: u32) -> End {
+fn used(name: &str, arguments: &[Argument], which: usize, pointer: u32, length: u32) -> ExecutionStatus {
     // All other arguments point to zeros.
     let text: String = arguments
         .iter()
@@ -94,11 +94,11 @@ fn used(name: &str, arguments: &[Argument], which: usize, pointer: u32, length: 
     let call = corniche_abi::MODULES.iter().find_map(|(module, _)| corniche_abi::import(module, name)).unwrap();
     assert_eq!(call.parameters.len(), arguments.len(), "{name}");
     let drop = if call.result.is_some() { "drop" } else { "" };
-    World::new().one(&contract(&format!("(call ${name} {text}) {drop} i32.const 0"))).send(b"").end
+    TestState::new().one(&contract(&format!("(call ${name} {text}) {drop} i32.const 0"))).send(b"").end
 }
 
 pub fn all() {
-    let out = End::Trap(Trap::MemoryOutOfBounds);
+    let out = ExecutionStatus::Trap(Trap::MemoryOutOfBounds);
     for (name, arguments) in SIGNATURES {
         for (which, argument) in arguments.iter().enumerate() {
             // Pointer, length, and whether they are within memory.

@@ -1,7 +1,7 @@
 //! Storage and its cache, transient storage, counters.
 
-use super::world::*;
-use corniche_vm::End;
+use super::test_state::*;
+use corniche_vm::ExecutionStatus;
 use corniche_vm::host::Trap;
 
 /// Caches word 7 for slot 1.
@@ -11,7 +11,7 @@ const LOAD: &str = "(call $storage_load_bytes32 (i32.const 160) (i32.const 1024)
 
 pub fn only_a_flush_writes() {
     let after = |body: &str| {
-        let mut world = World::new().one(&answering(body, 32)).stored(ONE, 1, 3);
+        let mut world = TestState::new().one(&answering(body, 32)).stored(ONE, 1, 3);
         (world.answer(b"")[31], world.slot(ONE, 1))
     };
     assert_eq!(after(LOAD), (3, 3));
@@ -21,8 +21,8 @@ pub fn only_a_flush_writes() {
     // Nothing is written twice, and a later word stays in the cache.
     assert_eq!(after(&format!("{STORE}{FLUSH}(call $storage_cache_bytes32 (i32.const 160) (i32.const 512)){LOAD}")), (0, 7));
     // Reverted with the frame.
-    let mut world = World::new().one(&contract(&format!("{STORE}{FLUSH} i32.const 1"))).stored(ONE, 1, 3);
-    assert_eq!(world.send(b"").end, End::Revert);
+    let mut world = TestState::new().one(&contract(&format!("{STORE}{FLUSH} i32.const 1"))).stored(ONE, 1, 3);
+    assert_eq!(world.send(b"").end, ExecutionStatus::Revert);
     assert_eq!(world.slot(ONE, 1), 3);
 }
 
@@ -32,13 +32,13 @@ pub fn stale_words_stay_until_cleared() {
     for (clear, seen) in [(0, 3), (1, 7)] {
         let body =
             format!("{LOAD} (call $storage_flush_cache (i32.const {clear})) {} {LOAD}", call("delegate_call_contract", 32));
-        let mut world = World::new().one(&answering(&body, 32)).two(&two).stored(ONE, 1, 3);
+        let mut world = TestState::new().one(&answering(&body, 32)).two(&two).stored(ONE, 1, 3);
         assert_eq!((world.answer(b"")[31], world.slot(ONE, 1), world.slot(TWO, 1)), (seen, 7, 0), "clear {clear}");
     }
     // A dirty word belongs to the caller: a later flush overwrites the callee's write.
     let body =
         format!("(call $storage_cache_bytes32 (i32.const 160) (i32.const 512)) {} {FLUSH}", call("delegate_call_contract", 32));
-    let mut world = World::new().one(&answering(&body, 1)).two(&two).stored(ONE, 1, 3);
+    let mut world = TestState::new().one(&answering(&body, 1)).two(&two).stored(ONE, 1, 3);
     world.answer(b"");
     assert_eq!(world.slot(ONE, 1), 0);
 }
@@ -50,7 +50,7 @@ pub fn the_stipend_does_not_write() {
         let body = format!(
             "(i32.store (i32.const {OUT}) (call $call_contract (i32.const 32) (i32.const 0) (i32.const 0) (i32.const {ZERO}) (i64.const {gas}) (i32.const 600)))"
         );
-        let mut world = World::new().one(&answering(&body, 4)).two(&two).stored(TWO, 1, 3);
+        let mut world = TestState::new().one(&answering(&body, 4)).two(&two).stored(TWO, 1, 3);
         (int(&world.answer(b""), 0), world.slot(TWO, 1))
     };
     assert_eq!(given(100_000), (0, 7));
@@ -66,7 +66,7 @@ pub fn the_stipend_does_not_write() {
 pub fn transient_words() {
     let store = "(call $transient_store_bytes32 (i32.const 160) (i32.const 192))";
     let load = "(call $transient_load_bytes32 (i32.const 160) (i32.const 1024))";
-    let mut world = World::new().one(&answering(&format!("{store}{load}"), 32));
+    let mut world = TestState::new().one(&answering(&format!("{store}{load}"), 32));
     assert_eq!(world.answer(b"")[31], 7);
     // Cleared after the transaction, and never in storage.
     let mut world = world.one(&answering(load, 32));
@@ -75,12 +75,12 @@ pub fn transient_words() {
     let two = |status: u32| contract(&format!("{store} i32.const {status}"));
     for (kind, status, seen) in [("delegate_call_contract", 0, 7), ("delegate_call_contract", 1, 0), ("call_contract", 0, 0)] {
         let body = format!("{} {load}", call(kind, 32));
-        assert_eq!(World::new().one(&answering(&body, 32)).two(&two(status)).answer(b"")[31], seen, "{kind} {status}");
+        assert_eq!(TestState::new().one(&answering(&body, 32)).two(&two(status)).answer(b"")[31], seen, "{kind} {status}");
     }
     // In a static frame a load is permitted and a store is not, although the store would be discarded.
     for (what, status) in [(load, 0), (store, 2)] {
         let two = contract(&format!("{what} i32.const 0"));
-        let answer = World::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
+        let answer = TestState::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
         assert_eq!(int(&answer, 0), status);
     }
 }
@@ -98,15 +98,15 @@ pub fn counters() {
     ] {
         let body =
             format!("(i32.store (i32.const {OUT}) (call ${name} (i32.const {UNIT}) (i32.const {amount}) (i32.const {bound})))");
-        let mut world = World::new().one(&answering(&body, 4)).stored(ONE, 1, before);
+        let mut world = TestState::new().one(&answering(&body, 4)).stored(ONE, 1, before);
         assert_eq!((int(&world.answer(b""), 0), world.slot(ONE, 1)), (answer, after), "{name} of {before}");
         let two = contract(&format!("{body} i32.const 0"));
-        let status = World::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
+        let status = TestState::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
         assert_eq!(int(&status, 0), 2, "in a static frame");
     }
     // A dirty word is written first, and the next load reads the counter.
     let body = format!("{STORE} (drop (call $counter_sub (i32.const {UNIT}) (i32.const {UNIT}) (i32.const {ZERO}))) {LOAD}");
-    let mut world = World::new().one(&answering(&body, 32));
+    let mut world = TestState::new().one(&answering(&body, 32));
     assert_eq!((world.answer(b"")[31], world.slot(ONE, 1)), (6, 6));
     let _ = Trap::StaticViolation;
 }

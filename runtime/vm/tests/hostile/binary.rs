@@ -1,6 +1,6 @@
 //! Modules that no assembler writes: encodings at and beyond the limits of the format.
 
-use super::{Idea, idea};
+use super::{Attack, attack};
 
 type Section = (u8, Vec<u8>);
 
@@ -96,135 +96,139 @@ fn twice(id: u8) -> Vec<u8> {
     with(id, section.1)
 }
 
-pub fn ideas() -> Vec<Idea> {
+pub fn attacks() -> Vec<Attack> {
     let whole = assemble(&plain());
     let locals = |runs: &[u8]| changed(CODE, code(&[runs, &[0x41, 0, 0x0b]].concat()));
     let body = |body: &[u8]| changed(CODE, code(&[&[0], body, &[0x41, 0, 0x0b]].concat()));
     let many_names: Vec<u8> = [leb(60_000), (0..60_000).flat_map(|at| [leb(at), vec![1, b'n']].concat()).collect()].concat();
     vec![
-        idea("the smallest contract", "It costs less to start than it takes.", whole.clone()),
-        idea("nothing", "A module without a byte.", Vec::new()),
-        idea("a header and nothing else", "A module without sections.", whole[..8].to_vec()),
-        idea(
+        attack("the smallest contract", "It costs less to start than it takes.", whole.clone()),
+        attack("nothing", "A module without a byte.", Vec::new()),
+        attack("a header and nothing else", "A module without sections.", whole[..8].to_vec()),
+        attack(
             "a later version of the format",
             "A reader takes what it does not know.",
             [b"\0asm\x02\0\0\0", &whole[8..]].concat(),
         ),
-        idea("a component", "A component is read as a module.", [b"\0asm\x0d\0\x01\0", &whole[8..]].concat()),
-        idea("cut in the code", "A reader runs past the end.", whole[..whole.len() - 2].to_vec()),
-        idea("a byte behind the end", "Two codes are one module.", [&whole[..], &[0]].concat()),
-        idea(
+        attack("a component", "A component is read as a module.", [b"\0asm\x0d\0\x01\0", &whole[8..]].concat()),
+        attack("cut in the code", "A reader runs past the end.", whole[..whole.len() - 2].to_vec()),
+        attack("a byte behind the end", "Two codes are one module.", [&whole[..], &[0]].concat()),
+        attack(
             "a section longer than the module",
             "A reader allocates what a length promises.",
             [&whole[..8], &[TYPE], &HUGE].concat(),
         ),
-        idea(
+        attack(
             "a length of six bytes",
             "A reader shifts beyond its number.",
             [&whole[..8], &[TYPE, 0x86, 0x80, 0x80, 0x80, 0x80, 0x00]].concat(),
         ),
-        idea(
+        attack(
             "padded lengths",
             "Lengths of five bytes, as linkers write them, are read otherwise.",
             changed(FUNCTION, vec![0x81, 0x80, 0x80, 0x80, 0x00, 0x80, 0x80, 0x80, 0x80, 0x00]),
         ),
-        idea(
+        attack(
             "an integer with bits beyond its type",
             "Two readers take different numbers.",
             body(&[0x41, 0xff, 0xff, 0xff, 0xff, 0x3f, 0x1a]),
         ),
-        idea(
+        attack(
             "a padded constant",
             "Two encodings of one number have two prices.",
             body(&[0x41, 0x80, 0x80, 0x80, 0x80, 0x00, 0x1a]),
         ),
-        idea("an unknown section", "A later section is skipped by some.", with(14, vec![0])),
-        idea("sections out of order", "The memory is read before the function.", swapped()),
-        idea("two type sections", "The second replaces the first after it was checked.", twice(TYPE)),
-        idea("two memory sections", "The second memory is not counted.", twice(MEMORY)),
-        idea("two code sections", "The second code is not checked.", twice(CODE)),
-        idea("two export sections", "The entrypoint is exported twice.", twice(EXPORT)),
-        idea("fewer bodies than functions", "A function without a body.", changed(FUNCTION, vec![2, 0, 0])),
-        idea("more bodies than functions", "A body without a type.", changed(FUNCTION, vec![0])),
-        idea(
+        attack("an unknown section", "A later section is skipped by some.", with(14, vec![0])),
+        attack("sections out of order", "The memory is read before the function.", swapped()),
+        attack("two type sections", "The second replaces the first after it was checked.", twice(TYPE)),
+        attack("two memory sections", "The second memory is not counted.", twice(MEMORY)),
+        attack("two code sections", "The second code is not checked.", twice(CODE)),
+        attack("two export sections", "The entrypoint is exported twice.", twice(EXPORT)),
+        attack("fewer bodies than functions", "A function without a body.", changed(FUNCTION, vec![2, 0, 0])),
+        attack("more bodies than functions", "A body without a type.", changed(FUNCTION, vec![0])),
+        attack(
             "a body longer than its section",
             "A body reaches into the next section.",
             changed(CODE, vec![1, 0x7f, 0, 0x41, 0, 0x0b]),
         ),
-        idea("a body without an end", "A function falls into the next one.", changed(CODE, code(&[0, 0x41, 0]))),
-        idea(
+        attack("a body without an end", "A function falls into the next one.", changed(CODE, code(&[0, 0x41, 0]))),
+        attack(
             "a body behind its end",
             "Code behind the end is not checked.",
             changed(CODE, code(&[0, 0x41, 0, 0x0b, 0x01, 0x0b])),
         ),
-        idea("a function of a type that is not there", "An index reads beyond the types.", changed(FUNCTION, vec![1, 0x7f])),
-        idea("four billion types", "A reader allocates what a count promises.", changed(TYPE, HUGE.to_vec())),
-        idea(
+        attack("a function of a type that is not there", "An index reads beyond the types.", changed(FUNCTION, vec![1, 0x7f])),
+        attack("four billion types", "A reader allocates what a count promises.", changed(TYPE, HUGE.to_vec())),
+        attack(
             "four billion parameters",
             "A type allocates what its count promises.",
             changed(TYPE, [&[1, 0x60][..], &HUGE].concat()),
         ),
-        idea("four billion functions", "The same with functions.", changed(FUNCTION, HUGE.to_vec())),
-        idea("four billion exports", "The same with exports.", changed(EXPORT, HUGE.to_vec())),
-        idea("four billion bodies", "The same with bodies.", changed(CODE, HUGE.to_vec())),
-        idea("four billion imports", "The same with imports.", with(IMPORT, HUGE.to_vec())),
-        idea("four billion table entries", "The same with the table.", with(TABLE, [&[1, 0x70, 0][..], &HUGE].concat())),
-        idea(
+        attack("four billion functions", "The same with functions.", changed(FUNCTION, HUGE.to_vec())),
+        attack("four billion exports", "The same with exports.", changed(EXPORT, HUGE.to_vec())),
+        attack("four billion bodies", "The same with bodies.", changed(CODE, HUGE.to_vec())),
+        attack("four billion imports", "The same with imports.", with(IMPORT, HUGE.to_vec())),
+        attack("four billion table entries", "The same with the table.", with(TABLE, [&[1, 0x70, 0][..], &HUGE].concat())),
+        attack(
             "four billion elements",
             "The same with a segment of the table.",
             with(ELEMENT, [&[1, 0, 0x41, 0, 0x0b][..], &HUGE].concat()),
         ),
-        idea("four billion data segments", "The same with data.", with(DATA, HUGE.to_vec())),
-        idea(
+        attack("four billion data segments", "The same with data.", with(DATA, HUGE.to_vec())),
+        attack(
             "four billion announced data segments",
             "A count announces what does not follow.",
             with(DATA_COUNT, HUGE.to_vec()),
         ),
-        idea("announced data that does not follow", "The count and the segments differ by one.", with(DATA_COUNT, vec![1])),
-        idea("four billion locals", "One local with a count of four billion.", locals(&[&[1][..], &HUGE, &[0x7f]].concat())),
-        idea(
+        attack("announced data that does not follow", "The count and the segments differ by one.", with(DATA_COUNT, vec![1])),
+        attack("four billion locals", "One local with a count of four billion.", locals(&[&[1][..], &HUGE, &[0x7f]].concat())),
+        attack(
             "locals whose sum overflows",
             "Two counts wrap around to one.",
             locals(&[&[2][..], &HUGE, &[0x7f, 2, 0x7f]].concat()),
         ),
-        idea(
+        attack(
             "thousands of runs of no locals",
             "Runs of no locals cost nothing.",
             locals(&[leb(60_000), [0, 0x7f].repeat(60_000)].concat()),
         ),
-        idea(
+        attack(
             "four billion targets of a branch",
             "A table of branches allocates what its count promises.",
             body(&[&[0x41, 0, 0x0e][..], &HUGE].concat()),
         ),
-        idea("a branch out of the function", "A branch leaves more blocks than there are.", body(&[0x0c, 0x7f])),
-        idea("an else without an if", "A reader pops what is not there.", body(&[0x05])),
-        idea("a block of a type that is not there", "A block's type reads beyond the types.", body(&[0x02, 0xff, 0x00, 0x0b])),
-        idea(
+        attack("a branch out of the function", "A branch leaves more blocks than there are.", body(&[0x0c, 0x7f])),
+        attack("an else without an if", "A reader pops what is not there.", body(&[0x05])),
+        attack(
+            "a block of a type that is not there",
+            "A block's type reads beyond the types.",
+            body(&[0x02, 0xff, 0x00, 0x0b]),
+        ),
+        attack(
             "a global that is not there",
             "The contract writes to the counters that instrumentation adds.",
             body(&[0x42, 0x00, 0x24, 0x00]),
         ),
-        idea("a function that is not there", "The contract calls a function that instrumentation adds.", body(&[0x10, 0x01])),
-        idea(
+        attack("a function that is not there", "The contract calls a function that instrumentation adds.", body(&[0x10, 0x01])),
+        attack(
             "the second memory of a load",
             "A load names a memory that is not there.",
             body(&[0x41, 0, 0x28, 0x42, 0x01, 0x00, 0x1a]),
         ),
-        idea("an alignment of 2^32", "A shift by the alignment wraps.", body(&[0x41, 0, 0x28, 0x20, 0x00, 0x1a])),
-        idea(
+        attack("an alignment of 2^32", "A shift by the alignment wraps.", body(&[0x41, 0, 0x28, 0x20, 0x00, 0x1a])),
+        attack(
             "an offset beyond 32 bits",
             "The sum of address and offset wraps.",
             body(&[0x41, 0, 0x28, 0x02, 0xff, 0xff, 0xff, 0xff, 0x1f, 0x1a]),
         ),
-        idea("a prefix without its instruction", "A reader takes the next bytes as one.", body(&[0xfc])),
-        idea("an instruction that does not exist", "An unknown instruction is free.", body(&[0xfe, 0xff, 0x7f])),
-        idea(
+        attack("a prefix without its instruction", "A reader takes the next bytes as one.", body(&[0xfc])),
+        attack("an instruction that does not exist", "An unknown instruction is free.", body(&[0xfe, 0xff, 0x7f])),
+        attack(
             "a name that is not text",
             "A name of bytes that are no UTF-8 reaches a log.",
             changed(EXPORT, [&[2, 6][..], b"memory", &[2, 0, 2, 0xff, 0xfe, 0, 0]].concat()),
         ),
-        idea(
+        attack(
             "two exports of one name",
             "The host takes the other one.",
             changed(
@@ -232,43 +236,43 @@ pub fn ideas() -> Vec<Idea> {
                 [&[3, 6][..], b"memory", &[2, 0, 15], b"user_entrypoint", &[0, 0, 15], b"user_entrypoint", &[0, 0]].concat(),
             ),
         ),
-        idea(
+        attack(
             "a custom section of 500 KB",
             "Bytes that are not code are loaded for nothing.",
             behind([custom("x", &vec![7; 500_000])]),
         ),
-        idea(
+        attack(
             "a hundred thousand custom sections",
             "Sections without content cost a reader more than their bytes.",
             behind(vec![custom("", b""); 100_000]),
         ),
-        idea(
+        attack(
             "a custom section whose name is longer than it",
             "A reader takes a name beyond the section.",
             behind([(0, vec![0x7f, b'x'])]),
         ),
-        idea(
+        attack(
             "names of sixty thousand functions",
             "Names are read before anything is checked.",
             behind([function_names(&many_names)]),
         ),
-        idea(
+        attack(
             "a name section forty times",
             "Names are read again for each section.",
             behind((0..40).map(|_| function_names(&many_names[..12_000]))),
         ),
-        idea(
+        attack(
             "names in front of what is refused",
             "Names are paid for only by modules that are accepted.",
             assemble(&[function_names(&many_names), (TYPE, HUGE.to_vec())]),
         ),
-        idea(
+        attack(
             "a name for a function that is not there",
             "An index reads beyond the functions.",
             behind([function_names(&[&[1][..], &HUGE, &[1, b'n']].concat())]),
         ),
-        idea("four billion names", "A reader of names allocates what a count promises.", behind([function_names(&HUGE)])),
-        idea("a name with line breaks", "A refusal forges lines of a node's log.", {
+        attack("four billion names", "A reader of names allocates what a count promises.", behind([function_names(&HUGE)])),
+        attack("a name with line breaks", "A refusal forges lines of a node's log.", {
             let names = function_names(&[&[1, 0, 12][..], b"x\nERROR halt\r"].concat()[..15]);
             let mut sections = vec![names];
             sections.extend(plain());

@@ -1,7 +1,7 @@
 //! Code that is expensive to compile or run, and stacks.
 
 use super::support::{again, module};
-use super::{Idea, idea};
+use super::{Attack, attack};
 
 fn many(text: &str, count: usize) -> String {
     text.repeat(count)
@@ -73,42 +73,42 @@ fn indirect(entry: &str) -> Vec<u8> {
     )
 }
 
-pub fn ideas() -> Vec<Idea> {
+pub fn attacks() -> Vec<Attack> {
     [loops(), recursion(), compiler()].into_iter().flatten().collect()
 }
 
-fn loops() -> Vec<Idea> {
+fn loops() -> Vec<Attack> {
     let dead = many("(drop (i32.add (i32.const 1) (i32.const 2)))", 15_000);
     vec![
-        idea("empty loop", "A loop without instructions is free.", endless("")),
-        idea(
+        attack("empty loop", "A loop without instructions is free.", endless("")),
+        attack(
             "loop by a table of branches",
             "Branches back through a table are not counted.",
             endless("(block (br_table 1 1 1 (i32.const 7)))"),
         ),
-        idea(
+        attack(
             "loop by a condition",
             "A condition that always holds is free.",
             with("", "(loop $again (br_if $again (i32.const 1))) i32.const 0"),
         ),
-        idea(
+        attack(
             "loop in a loop",
             "The inner loop restarts before it was charged.",
             with("", "(loop $o (loop $i (br_if $i (i32.eqz (local.tee $a (i32.eqz (local.get $a))))) (br $o))) i32.const 0"),
         ),
-        idea(
+        attack(
             "loop of blocks",
             "Blocks cost nothing, so a loop of blocks costs one branch.",
             endless(&format!("{}{}", many("(block ", 500), many(")", 500))),
         ),
-        idea("loop of drops", "Instructions of no price cost something.", endless(&many("(drop (local.get $a))", 2_000))),
-        idea("loop of nothing", "Thousands of nops cost nothing.", endless(&many("nop ", 20_000))),
-        idea(
+        attack("loop of drops", "Instructions of no price cost something.", endless(&many("(drop (local.get $a))", 2_000))),
+        attack("loop of nothing", "Thousands of nops cost nothing.", endless(&many("nop ", 20_000))),
+        attack(
             "branch that skips dead code",
             "Code behind a branch is compiled and loaded but never charged.",
             endless(&format!("(block (br 0) {dead})")),
         ),
-        idea(
+        attack(
             "unreachable code of any type",
             "Behind `unreachable` the stack holds whatever an instruction wants.",
             with(
@@ -119,12 +119,12 @@ fn loops() -> Vec<Idea> {
                 ),
             ),
         ),
-        idea(
+        attack(
             "dead code in a thousand functions",
             "What can never run is cheap to deploy.",
             compiled(300, &format!("(return) {}", many("(drop (i32.rem_s (local.get 0) (local.get 0)))", 100))),
         ),
-        idea(
+        attack(
             "branches nobody predicts",
             "A wrong guess costs more than a branch.",
             endless(&format!(
@@ -137,59 +137,59 @@ fn loops() -> Vec<Idea> {
                     .collect::<String>()
             )),
         ),
-        idea(
+        attack(
             "table of branches nobody predicts",
             "The same through a table.",
             endless(&format!(
                 "{RANDOM} (block (block (block (block (br_table 0 1 2 3 0 1 2 3 (i32.shr_u (local.get $a) (i32.const 29)))))))"
             )),
         ),
-        idea(
+        attack(
             "taken branches",
             "Each taken branch waits for code.",
             endless(&many("(block (br_if 0 (i32.eqz (local.get $a))) (local.set $b (i64.const 1)))", 900)),
         ),
-        idea(
+        attack(
             "divisions that wait for each other",
             "A division takes twenty times an addition.",
             endless(&format!("(local.get $b) {} (local.set $b)", many("i64.const 9 i64.div_s ", 500))),
         ),
-        idea(
+        attack(
             "multiplications that wait for each other",
             "Latency is not throughput.",
             endless(&format!("(local.get $b) {} (local.set $b)", many("i64.const 7 i64.mul ", 500))),
         ),
-        idea(
+        attack(
             "comparisons used as numbers",
             "A comparison takes three instructions.",
             endless(&format!("(local.get $a) {} (local.set $a)", many("i32.eqz ", 500))),
         ),
-        idea(
+        attack(
             "division by zero",
             "A trap of the processor costs a signal.",
             endless("(drop (i32.div_u (i32.const 1) (local.get $a)))"),
         ),
-        idea(
+        attack(
             "overflow of a division",
             "The smallest number by minus one.",
             endless("(drop (i64.div_s (i64.const 0x8000000000000000) (i64.const -1)))"),
         ),
-        idea(
+        attack(
             "remainder of the same",
             "It is zero and must not trap.",
             endless("(drop (i64.rem_s (i64.const 0x8000000000000000) (i64.const -1)))"),
         ),
-        idea("unreachable", "A trap costs a signal.", with("", "unreachable")),
-        idea("functions in turns", "Code that is in no near cache is waited for.", functions_in_turns(3_500)),
-        idea(
+        attack("unreachable", "A trap costs a signal.", with("", "unreachable")),
+        attack("functions in turns", "Code that is in no near cache is waited for.", functions_in_turns(3_500)),
+        attack(
             "indirect calls at random",
             "The processor guesses the wrong function.",
             indirect("(i32.and (i32.shr_u (local.get $a) (i32.const 30)) (i32.const 3))"),
         ),
-        idea("indirect call of the wrong type", "A function reads parameters that nobody passed.", indirect("(i32.const 4)")),
-        idea("indirect call of an empty entry", "An empty entry is an address.", indirect("(i32.const 6)")),
-        idea("indirect call beyond the table", "The entry lies beyond the table.", indirect("(i32.const -1)")),
-        idea(
+        attack("indirect call of the wrong type", "A function reads parameters that nobody passed.", indirect("(i32.const 4)")),
+        attack("indirect call of an empty entry", "An empty entry is an address.", indirect("(i32.const 6)")),
+        attack("indirect call beyond the table", "The entry lies beyond the table.", indirect("(i32.const -1)")),
+        attack(
             "half a megabyte of stores",
             "Code itself does not fit the caches.",
             with(
@@ -200,7 +200,7 @@ fn loops() -> Vec<Idea> {
     ]
 }
 
-fn recursion() -> Vec<Idea> {
+fn recursion() -> Vec<Attack> {
     let deeper = |locals: usize, parameters: usize| {
         with(
             &format!(
@@ -213,15 +213,15 @@ fn recursion() -> Vec<Idea> {
         )
     };
     vec![
-        idea("recursion", "Depth is bounded by nothing but the native stack.", deeper(0, 0)),
-        idea("recursion with 348 locals", "Locals that nobody reads take no words.", deeper(348, 0)),
-        idea("recursion with 64 parameters", "Parameters on the native stack are counted once.", deeper(0, 64)),
-        idea(
+        attack("recursion", "Depth is bounded by nothing but the native stack.", deeper(0, 0)),
+        attack("recursion with 348 locals", "Locals that nobody reads take no words.", deeper(348, 0)),
+        attack("recursion with 64 parameters", "Parameters on the native stack are counted once.", deeper(0, 64)),
+        attack(
             "recursion of two functions",
             "Each looks like a leaf to the other.",
             with("(func $a (call $b)) (func $b (call $a))", "(call $a) i32.const 0"),
         ),
-        idea(
+        attack(
             "recursion through the table",
             "The depth of an indirect call is not known.",
             with(
@@ -229,12 +229,12 @@ fn recursion() -> Vec<Idea> {
                 "(call_indirect (type $t) (i32.const 0)) i32.const 0",
             ),
         ),
-        idea(
+        attack(
             "recursion into the entrypoint",
             "The entrypoint is entered from within.",
             module("1", "", "", "(call 0 (local.get 0))"),
         ),
-        idea(
+        attack(
             "recursion of the Fibonacci kind",
             "Depth stays small, so calls are never stopped.",
             with(
@@ -242,11 +242,15 @@ fn recursion() -> Vec<Idea> {
                 "(call $f (i32.const 60)) i32.const 0",
             ),
         ),
-        idea("a chain of 100 values across calls", "The compiler's frame is larger than what is counted.", sliding_chain(100)),
-        idea("a chain of 2,000 values across calls", "The same with a larger frame.", sliding_chain(2_000)),
-        idea("a chain of 9,000 values across calls", "The same with the largest frame.", sliding_chain(9_000)),
-        idea("9,000 values kept across a call", "All operands are spilled at once.", kept_across_calls(9_000)),
-        idea(
+        attack(
+            "a chain of 100 values across calls",
+            "The compiler's frame is larger than what is counted.",
+            sliding_chain(100),
+        ),
+        attack("a chain of 2,000 values across calls", "The same with a larger frame.", sliding_chain(2_000)),
+        attack("a chain of 9,000 values across calls", "The same with the largest frame.", sliding_chain(9_000)),
+        attack("9,000 values kept across a call", "All operands are spilled at once.", kept_across_calls(9_000)),
+        attack(
             "a leaf with many operands",
             "A function that calls nothing is not counted.",
             with(
@@ -257,19 +261,19 @@ fn recursion() -> Vec<Idea> {
     ]
 }
 
-fn compiler() -> Vec<Idea> {
+fn compiler() -> Vec<Attack> {
     vec![
-        idea(
+        attack(
             "2,000 functions with four locals",
             "Small functions cost the compiler more than they pay.",
             compiled(2_000, "(local i64 i64 i64 i64) (local.set 1 (local.get 2))"),
         ),
-        idea(
+        attack(
             "1,000 functions with 340 locals",
             "A declaration of locals is two bytes.",
             compiled(1_000, "(local i64 i64 i64 i64) (local i32) (local i64) (local i32)"),
         ),
-        idea(
+        attack(
             "functions with 300 live locals",
             "Every local lives across every branch.",
             compiled(
@@ -281,7 +285,7 @@ fn compiler() -> Vec<Idea> {
                 ),
             ),
         ),
-        idea(
+        attack(
             "locals that meet at every branch",
             "Each join makes a value for each local.",
             compiled(
@@ -299,7 +303,7 @@ fn compiler() -> Vec<Idea> {
                 ),
             ),
         ),
-        idea(
+        attack(
             "loops that carry values",
             "Each loop has a value for each local.",
             compiled(
@@ -316,12 +320,12 @@ fn compiler() -> Vec<Idea> {
                 ),
             ),
         ),
-        idea(
+        attack(
             "functions with 400 branches",
             "Branches in many functions.",
             compiled(40, &many("(block (br_if 0 (local.get 0)))", 400)),
         ),
-        idea(
+        attack(
             "functions with 300 conditions",
             "Both ways of a condition meet.",
             compiled(
@@ -329,7 +333,7 @@ fn compiler() -> Vec<Idea> {
                 &many("(if (local.get 0) (then (local.set 0 (i32.const 5))) (else (local.set 0 (i32.const 6))))", 300),
             ),
         ),
-        idea(
+        attack(
             "tables of branches with results",
             "Each edge carries a value.",
             compiled(
@@ -342,27 +346,27 @@ fn compiler() -> Vec<Idea> {
                 ),
             ),
         ),
-        idea(
+        attack(
             "3,000 operands at once",
             "Operands beyond every register.",
             compiled(10, &format!("{} {} drop", many("(i32.load (i32.const 4)) ", 3_000), many("i32.add ", 2_999))),
         ),
-        idea(
+        attack(
             "expression of 20,000 additions",
             "A tree of instructions is walked recursively.",
             compiled(3, &format!("(local.get 0) {} drop", many("(local.get 0) i32.add ", 20_000))),
         ),
-        idea(
+        attack(
             "50,000 stores",
             "Each store marks its page.",
             compiled(50, &many("(i32.store (local.get 0) (local.get 0))", 1_000)),
         ),
-        idea(
+        attack(
             "50,000 divisions",
             "Each division has two traps.",
             compiled(50, &many("(drop (i32.rem_s (local.get 0) (local.get 0)))", 1_000)),
         ),
-        idea(
+        attack(
             "20,000 indirect calls",
             "Each indirect call has three traps.",
             with(
@@ -376,27 +380,27 @@ fn compiler() -> Vec<Idea> {
                 "i32.const 0",
             ),
         ),
-        idea(
+        attack(
             "25,000 copies of memory",
             "Each copy is a call of the host's.",
             compiled(25, &many("(memory.copy (local.get 0) (local.get 0) (local.get 0))", 1_000)),
         ),
-        idea(
+        attack(
             "25,000 growths of memory",
             "Each growth is inlined accounting.",
             compiled(50, &many("(drop (memory.grow (local.get 0)))", 500)),
         ),
-        idea(
+        attack(
             "100,000 constants",
             "Each constant is a value.",
             compiled(100, &many("(drop (i64.const 0x123456789abcdef))", 400)),
         ),
-        idea(
+        attack(
             "60,000 selections",
             "Each selection is a branch or none.",
             compiled(60, &many("(local.set 0 (select (local.get 0) (i32.const 1) (local.get 0)))", 1_000)),
         ),
-        idea(
+        attack(
             "calls with 64 arguments",
             "Arguments are moved on the native stack.",
             with(

@@ -1,6 +1,6 @@
 //! Features of WebAssembly that could make nodes differ, or that have no price. All are refused, in every position.
 
-use super::{Idea, idea};
+use super::{Attack, attack};
 
 const SHELL: &str = r#"(memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0)"#;
 
@@ -9,7 +9,7 @@ pub fn with(extra: &str) -> Vec<u8> {
     wat::parse_str(format!("(module {extra} {SHELL})")).unwrap_or_else(|error| panic!("{error}\n{extra}"))
 }
 
-pub fn ideas() -> Vec<Idea> {
+pub fn attacks() -> Vec<Attack> {
     [
         ("float constant", "The bits of a NaN differ between processors.", "(func (drop (f32.div (f32.const 0) (f32.const 0))))"),
         ("float in a signature", "A type smuggles floats past a check of instructions.", "(func (param f64))"),
@@ -59,35 +59,35 @@ pub fn ideas() -> Vec<Idea> {
         ("entrypoint without a result", "The host reads a result that nobody wrote.", r#"(func (export "user_entrypoint2"))"#),
     ]
     .into_iter()
-    .map(|(name, hope, extra)| idea(name, hope, with(extra)))
+    .map(|(name, goal, extra)| attack(name, goal, with(extra)))
     .chain(others())
     .collect()
 }
 
 /// Ideas about the entrypoint or the memory.
-fn others() -> Vec<Idea> {
+fn others() -> Vec<Attack> {
     let text = |text: &str| wat::parse_str(text).unwrap();
     vec![
-        idea(
+        attack(
             "entrypoint of another type",
             "The entrypoint takes more than it is given.",
             text(
                 r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32 i32) (result i32) i32.const 0))"#,
             ),
         ),
-        idea(
+        attack(
             "entrypoint that is a host call",
             "The host enters itself.",
             text(
                 r#"(module (import "vm_hooks" "storage_flush_cache" (func $f (param i32))) (memory (export "memory") 1) (export "user_entrypoint" (func $f)))"#,
             ),
         ),
-        idea(
+        attack(
             "memory that is not exported",
             "Host calls write into memory that does not exist.",
             text(r#"(module (memory 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#),
         ),
-        idea(
+        attack(
             "no memory",
             "The same without any.",
             text(r#"(module (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#),

@@ -1,7 +1,7 @@
 //! Host calls: pointers and lengths at every edge, gas that ends within each call, floods.
 
 use super::support::{again, module};
-use super::{Idea, idea};
+use super::{Attack, attack};
 use corniche_abi::{HostCall, MODULES, ValueType};
 
 fn of(body: &str) -> Vec<u8> {
@@ -21,22 +21,22 @@ fn call(call: &HostCall, i32: &str, i64: &str) -> String {
     if call.result.is_some() { format!("(drop {text})") } else { text }
 }
 
-/// Each host call alone, with four ideas.
-fn each() -> impl Iterator<Item = Idea> {
+/// Each host call alone, with four attacks.
+fn each() -> impl Iterator<Item = Attack> {
     calls().flat_map(|host| {
         let name = |what: &str| format!("{}: {what}", host.name);
         let once = |argument: &str| of(&format!("{} i32.const 0", call(host, argument, "-1")));
         [
-            idea(name("all ones"), "Pointers and lengths of four billion wrap.", once("-1")).gas(200_000),
-            idea(
+            attack(name("all ones"), "Pointers and lengths of four billion wrap.", once("-1")).gas(200_000),
+            attack(
                 name("at the last byte"),
                 "A pointer to the last byte of memory is inside, what follows is not.",
                 once("131071"),
             )
             .gas(200_000),
-            idea(name("all over memory"), "Source and destination overlap, lengths are those of memory.", once("65536"))
+            attack(name("all over memory"), "Source and destination overlap, lengths are those of memory.", once("65536"))
                 .gas(3_000_000),
-            idea(
+            attack(
                 name("until gas ends"),
                 "Gas that ends within a call leaves half of its work done.",
                 of(&again(&call(host, "0", "0"))),
@@ -46,8 +46,8 @@ fn each() -> impl Iterator<Item = Idea> {
     })
 }
 
-pub fn ideas() -> Vec<Idea> {
-    let text = |name: &str, hope: &'static str, body: &str| idea(name, hope, of(&again(body)));
+pub fn attacks() -> Vec<Attack> {
+    let text = |name: &str, goal: &'static str, body: &str| attack(name, goal, of(&again(body)));
     let next = "(i32.store (i32.const 0) (local.tee $a (i32.add (local.get $a) (i32.const 1))))";
     each()
         .chain([
@@ -75,8 +75,8 @@ pub fn ideas() -> Vec<Idea> {
             text("input, again and again", "Input is copied for nothing.", "(call $read_args (i32.const 0))"),
         ])
         .chain([
-            idea("exit with a result, in the middle", "A run that leaves in the middle keeps its stack.", of("(call $write_result (i32.const 0) (i32.const 32)) (call $exit_early (i32.const 0)) unreachable")),
-            idea("exit by failing with much data", "A failure carries data back for nothing.", of("(call $write_result (i32.const 0) (i32.const 131072)) (call $exit_early (i32.const 1)) unreachable")),
+            attack("exit with a result, in the middle", "A run that leaves in the middle keeps its stack.", of("(call $write_result (i32.const 0) (i32.const 32)) (call $exit_early (i32.const 0)) unreachable")),
+            attack("exit by failing with much data", "A failure carries data back for nothing.", of("(call $write_result (i32.const 0) (i32.const 131072)) (call $exit_early (i32.const 1)) unreachable")),
         ])
         .collect()
 }

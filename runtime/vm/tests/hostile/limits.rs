@@ -2,12 +2,12 @@
 
 use super::features::with;
 use super::support::module;
-use super::{Idea, idea};
+use super::{Attack, attack};
 use corniche_vm::wasm::validate::*;
 
-/// Two ideas: a module at the limit, which must be affordable, and one beyond it, which must be refused.
-fn pair(what: &str, hope: &'static str, limit: usize, wasm: impl Fn(usize) -> Vec<u8>) -> [Idea; 2] {
-    [idea(format!("{limit} {what}"), hope, wasm(limit)), idea(format!("{} {what}", limit + 1), hope, wasm(limit + 1))]
+/// Two attacks: a module at the limit, which must be affordable, and one beyond it, which must be refused.
+fn pair(what: &str, goal: &'static str, limit: usize, wasm: impl Fn(usize) -> Vec<u8>) -> [Attack; 2] {
+    [attack(format!("{limit} {what}"), goal, wasm(limit)), attack(format!("{} {what}", limit + 1), goal, wasm(limit + 1))]
 }
 
 /// A contract with one additional function.
@@ -30,7 +30,7 @@ fn bytes(size: usize) -> Vec<u8> {
     wasm
 }
 
-pub fn ideas() -> Vec<Idea> {
+pub fn attacks() -> Vec<Attack> {
     let entry = r#"(func (export "user_entrypoint") (param i32) (result i32) i32.const 0)"#;
     let memory = |pages: usize| wat::parse_str(format!(r#"(module (memory (export "memory") {pages}) {entry})"#)).unwrap();
     let behind = |text: String| wat::parse_str(format!(r#"(module (memory (export "memory") 1) {entry} {text})"#)).unwrap();
@@ -117,44 +117,48 @@ pub fn ideas() -> Vec<Idea> {
     .into_iter()
     .flatten()
     .chain([
-        idea(
+        attack(
             "a name of 100 KB",
             "A long name of an import reaches the log.",
             with(&format!(r#"(import "vm_hooks" "{}" (func))"#, many("x", 100_000))),
         ),
-        idea(
+        attack(
             "100,000 targets of one branch",
             "A table of branches beyond every limit.",
             function(&format!("(param i32) (block (br_table {} (local.get 0)))", many("0 ", 100_000))),
         ),
-        idea("100,000 nested blocks", "A recursive reader runs out of its own stack.", deep(100_000)),
-        idea(
+        attack("100,000 nested blocks", "A recursive reader runs out of its own stack.", deep(100_000)),
+        attack(
             "a thousand parameters",
             "A type beyond what any call passes in registers.",
             function(&format!("(param {})", many("i64 ", 1_000))),
         ),
-        idea("all of memory is data", "A contract starts with 128 pages that must be copied.", data(MAX_MEMORY_PAGES as usize)),
-        idea(
+        attack(
+            "all of memory is data",
+            "A contract starts with 128 pages that must be copied.",
+            data(MAX_MEMORY_PAGES as usize),
+        ),
+        attack(
             "a segment at the end of memory",
             "A segment of no bytes lies behind memory.",
             behind(r#"(data (i32.const 65536) "")"#.into()),
         ),
-        idea(
+        attack(
             "a segment beyond memory",
             "Starting the contract fails after it was paid for.",
             behind(r#"(data (i32.const 65535) "xy")"#.into()),
         ),
-        idea(
+        attack(
             "a segment at the largest address",
             "The sum of offset and length wraps.",
             behind(r#"(data (i32.const -1) "xy")"#.into()),
         ),
-        idea(
+        attack(
             "elements beyond the table",
             "Starting the contract fails after it was paid for.",
             with("(table 1 funcref) (func $f) (elem (i32.const 1) $f)"),
         ),
-        idea("a thousand globals that a loop sets", "Globals lie in memory that no price sees.", {
+        attack("a thousand globals that a loop sets", "Globals lie in memory that no price sees.", {
             let set: String =
                 (0..1_000).map(|at| format!("(global.set {at} (i64.add (global.get {at}) (i64.const 1)))")).collect();
             module("1", &many("(global (mut i64) (i64.const -1))", 1_000), "", &super::support::again(&set))

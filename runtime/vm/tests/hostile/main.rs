@@ -1,4 +1,4 @@
-//! A corpus of hostile contracts: each module implements one idea for an attack.
+//! A corpus of hostile contracts: each module implements one attack.
 //!
 //! A module is refused at deployment, or it runs and ends with a bounded cost. Outcome and exact gas are frozen in
 //! `frozen.txt`, for each gas version. Every module runs with an empty and a full pool of instances and on a second
@@ -22,16 +22,16 @@ mod support;
 use alloy_primitives::{Address, Bytes, keccak256};
 use corniche_types::ProtocolRules;
 use corniche_vm::wasm::{Backend, validate};
-use corniche_vm::{End, NoCache, Rules, Vm, VmConfig};
+use corniche_vm::{ExecutionStatus, NoCache, Rules, Vm, VmConfig};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use support::{Artefacts, Bench, Cost, NOTHING, SUBJECT, processor_time};
 
 /// An attack.
-pub struct Idea {
+pub struct Attack {
     pub name: String,
     /// The attacker's goal.
-    pub hope: &'static str,
+    pub goal: &'static str,
     pub wasm: Vec<u8>,
     /// Gas limit of the call.
     pub gas: u64,
@@ -41,14 +41,14 @@ pub struct Idea {
 
 /// Enough to measure a loop, and for the most expensive single step.
 const GAS: u64 = 1_000_000;
-/// CPU time per gas, in ns, above which an idea is a finding.
+/// CPU time per gas, in ns, above which an attack is a finding.
 const FINDING: f64 = 25.0;
 
-pub fn idea(name: impl Into<String>, hope: &'static str, wasm: Vec<u8>) -> Idea {
-    Idea { name: name.into(), hope, wasm, gas: GAS, others: Vec::new() }
+pub fn attack(name: impl Into<String>, goal: &'static str, wasm: Vec<u8>) -> Attack {
+    Attack { name: name.into(), goal, wasm, gas: GAS, others: Vec::new() }
 }
 
-impl Idea {
+impl Attack {
     #[must_use]
     pub fn gas(self, gas: u64) -> Self {
         Self { gas, ..self }
@@ -61,11 +61,19 @@ impl Idea {
     }
 }
 
-fn ideas() -> Vec<Idea> {
-    [binary::ideas(), features::ideas(), limits::ideas(), code::ideas(), memory::ideas(), host::ideas(), calls::ideas()]
-        .into_iter()
-        .flatten()
-        .collect()
+fn attacks() -> Vec<Attack> {
+    [
+        binary::attacks(),
+        features::attacks(),
+        limits::attacks(),
+        code::attacks(),
+        memory::attacks(),
+        host::attacks(),
+        calls::attacks(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Nodes with one chain, which differ in everything that must stay invisible.
@@ -80,7 +88,7 @@ struct Nodes {
 impl Nodes {
     fn new() -> Self {
         let config = VmConfig { executors: 1, callers: 1, ..VmConfig::default() };
-        let cold = VmConfig { recent_bytes: 0, waiting_bytes: 0, ..config.clone() };
+        let cold = VmConfig { contract_cache_bytes: 0, idle_instance_bytes: 0, ..config.clone() };
         let warm = VmConfig { callers: 8, ..config.clone() };
         let winch = Vm::with_backend(&config, Backend::Winch, Arc::new(NoCache)).unwrap();
         Self {
@@ -95,7 +103,7 @@ impl Nodes {
     }
 }
 
-/// Result of one idea under one gas version.
+/// Result of one attack under one gas version.
 struct Outcome {
     frozen: String,
     /// Times in ns per gas: deployment (validation if the module is refused, otherwise compilation), a run on the cold
@@ -105,33 +113,33 @@ struct Outcome {
     warm: f64,
 }
 
-fn try_out(nodes: &mut Nodes, rules: &'static ProtocolRules, idea: &Idea) -> Outcome {
+fn try_out(nodes: &mut Nodes, rules: &'static ProtocolRules, attack: &Attack) -> Outcome {
     let schedule = corniche_vm::wasm::gas::schedule(rules.gas_version).unwrap();
-    let head = format!("{} | {}", idea.name, rules.gas_version);
+    let head = format!("{} | {}", attack.name, rules.gas_version);
     let start = processor_time();
-    let checked = validate::check_under(schedule, Rules::default(), &idea.wasm);
+    let checked = validate::check_with_schedule(schedule, Rules::default(), &attack.wasm);
     let nanoseconds = processor_time() - start;
     // Minimum additional cost of a creation.
     let creation = 32_000;
     let price = match checked {
         Ok(checked) => checked.compile_gas(),
         Err(error) => {
-            let paid = creation + schedule.compile_gas(idea.wasm.len(), []);
+            let paid = creation + schedule.compile_gas(attack.wasm.len(), []);
             let frozen = format!("{head} | refused: {error}");
             return Outcome { frozen, deployment: nanoseconds / paid as f64, cold: 0.0, warm: 0.0 };
         }
     };
     for bench in nodes.each() {
         bench.rules = rules;
-        bench.deploy(SUBJECT, &idea.wasm);
-        idea.others.iter().for_each(|(at, wasm)| bench.deploy(*at, wasm));
+        bench.deploy(SUBJECT, &attack.wasm);
+        attack.others.iter().for_each(|(at, wasm)| bench.deploy(*at, wasm));
     }
     let start = processor_time();
-    nodes.cold.vm.compile_ahead(rules.gas_version, &keccak256(&idea.wasm), &idea.wasm).unwrap();
+    nodes.cold.vm.compile_ahead(rules.gas_version, &keccak256(&attack.wasm), &attack.wasm).unwrap();
     let deployment = (processor_time() - start) / (price + creation) as f64;
-    let (cold, end) = run(&nodes.cold, idea, 1);
-    let (warm, again) = run(&nodes.warm, idea, 2);
-    let (other, elsewhere) = run(&nodes.other_compiler, idea, 1);
+    let (cold, end) = run(&nodes.cold, attack, 1);
+    let (warm, again) = run(&nodes.warm, attack, 2);
+    let (other, elsewhere) = run(&nodes.other_compiler, attack, 1);
     assert_eq!((&again, warm.gas), (&end, cold.gas), "{head}: the pool of instances shows");
     assert_eq!((&elsewhere, other.gas), (&end, cold.gas), "{head}: the compiler shows");
     let frozen = format!("{head} | {price} to deploy, {} to run: {}", cold.gas, text(&end));
@@ -139,44 +147,44 @@ fn try_out(nodes: &mut Nodes, rules: &'static ProtocolRules, idea: &Idea) -> Out
 }
 
 /// Returns the cheapest of `times + 1` runs. Gas and outcome of all runs must be equal.
-fn run(bench: &Bench, idea: &Idea, times: u32) -> (Cost, End) {
+fn run(bench: &Bench, attack: &Attack, times: u32) -> (Cost, ExecutionStatus) {
     let input = Bytes::new();
-    let run = || bench.run(Some(SUBJECT), &input, idea.gas);
+    let run = || bench.run(Some(SUBJECT), &input, attack.gas);
     let mut best = run();
     for _ in 0..times {
         // Loads another code, so that the node without a pool does not keep this one.
         bench.run(Some(NOTHING), &input, 100_000);
         let next = run();
-        assert_eq!((next.0.gas, &next.1), (best.0.gas, &best.1), "{}: the second run differs", idea.name);
+        assert_eq!((next.0.gas, &next.1), (best.0.gas, &best.1), "{}: the second run differs", attack.name);
         best.0.nanoseconds = best.0.nanoseconds.min(next.0.nanoseconds);
     }
     best
 }
 
-fn text(end: &End) -> String {
+fn text(end: &ExecutionStatus) -> String {
     match end {
-        End::Success => "success".into(),
-        End::Revert => "revert".into(),
+        ExecutionStatus::Success => "success".into(),
+        ExecutionStatus::Revert => "revert".into(),
         end => end.reason().unwrap_or_default(),
     }
 }
 
 #[test]
-fn every_idea_comes_to_what_is_frozen() {
-    let ideas = ideas();
-    let names: BTreeSet<&str> = ideas.iter().map(|idea| idea.name.as_str()).collect();
-    assert!(names.len() == ideas.len() && names.len() >= 60, "{} ideas, {} names", ideas.len(), names.len());
-    assert!(ideas.iter().all(|idea| idea.hope.ends_with('.')), "a hope is a sentence");
+fn attack_results_are_frozen() {
+    let attacks = attacks();
+    let names: BTreeSet<&str> = attacks.iter().map(|attack| attack.name.as_str()).collect();
+    assert!(names.len() == attacks.len() && names.len() >= 60, "{} attacks, {} names", attacks.len(), names.len());
+    assert!(attacks.iter().all(|attack| attack.goal.ends_with('.')), "a goal is a sentence");
     let mut nodes = Nodes::new();
     let mut rows = Vec::new();
-    for idea in &ideas {
+    for attack in &attacks {
         for rules in [&ProtocolRules::V1, &ProtocolRules::V2] {
-            rows.push(try_out(&mut nodes, rules, idea));
+            rows.push(try_out(&mut nodes, rules, attack));
         }
     }
     let frozen: String = rows.iter().map(|row| format!("{}\n", row.frozen)).collect();
     rows.sort_by(|one, other| other.worst().total_cmp(&one.worst()));
-    println!("{} ideas; ns for each gas of deployment, cold run, warm run", ideas.len());
+    println!("{} attacks; ns per gas of deployment, cold run, warm run", attacks.len());
     for row in &rows {
         let mark = if row.worst() > FINDING { "FINDING" } else { "" };
         println!("{:7.2} {:7.2} {:7.2} {mark:7} {}", row.deployment, row.cold, row.warm, row.frozen);
@@ -189,7 +197,7 @@ fn every_idea_comes_to_what_is_frozen() {
     for (found, expected) in frozen.lines().zip(expected.lines()) {
         assert_eq!(found, expected);
     }
-    assert_eq!(frozen.lines().count(), expected.lines().count(), "frozen.txt has other ideas; UPDATE_GAS=1 writes it anew");
+    assert_eq!(frozen.lines().count(), expected.lines().count(), "frozen.txt has other attacks; UPDATE_GAS=1 rewrites it");
 }
 
 impl Outcome {

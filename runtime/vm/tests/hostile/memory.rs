@@ -1,7 +1,7 @@
 //! Memory: growth, copies, faults.
 
 use super::support::{again, module};
-use super::{Idea, idea};
+use super::{Attack, attack};
 
 fn of(pages: &str, body: &str) -> Vec<u8> {
     module(pages, "", "(local $a i32) (local $b i64)", body)
@@ -26,8 +26,8 @@ fn chase(pages: u32) -> Vec<u8> {
     of(&pages.to_string(), &format!("{fill} {}", again(&format!("(local.get $a) {} (local.set $a)", "i32.load ".repeat(200)))))
 }
 
-pub fn ideas() -> Vec<Idea> {
-    let text = |name: &str, hope: &'static str, pages: &str, body: &str| idea(name, hope, of(pages, body));
+pub fn attacks() -> Vec<Attack> {
+    let text = |name: &str, goal: &'static str, pages: &str, body: &str| attack(name, goal, of(pages, body));
     vec![
         text("growth by nothing", "Growing by nothing costs nothing.", "1", &again("(drop (memory.grow (i32.const 0)))")),
         text("growth page by page", "Each growth moves memory.", "1 128", &again("(drop (memory.grow (i32.const 1)))")),
@@ -76,9 +76,9 @@ pub fn ideas() -> Vec<Idea> {
             "128",
             "(loop $touch (i32.store8 (local.get $a) (i32.const 1)) (br_if $touch (i32.lt_u (local.tee $a (i32.add (local.get $a) (i32.const 1024))) (i32.const 8388608)))) i32.const 0",
         ),
-        idea("loads that wait, 1 page", "Each load waits for the one before.", chase(1)),
-        idea("loads that wait, 16 pages", "The same beyond the nearest cache.", chase(16)),
-        idea("loads that wait, 128 pages", "The same beyond every cache.", chase(128)).gas(6_000_000),
+        attack("loads that wait, 1 page", "Each load waits for the one before.", chase(1)),
+        attack("loads that wait, 16 pages", "The same beyond the nearest cache.", chase(16)),
+        attack("loads that wait, 128 pages", "The same beyond every cache.", chase(128)).gas(6_000_000),
         text(
             "fill of all memory",
             "One instruction writes 8 MiB.",

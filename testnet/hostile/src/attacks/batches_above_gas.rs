@@ -4,7 +4,7 @@
 //! Requirement: such a batch is refused or cut before it becomes thousands of blocks; honest transfers succeed.
 
 use super::{Attack, By};
-use crate::{field::Field, forge};
+use crate::{context::AttackContext, forge};
 
 pub const ATTACK: Attack = Attack {
     name: "batches-above-gas",
@@ -15,9 +15,9 @@ pub const ATTACK: Attack = Attack {
     restart: None,
     // A single batch makes a few thousand blocks.
     few: 1,
-    run: |field| Box::pin(run(field)),
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    forge::propose_declaring(field, field.victims.genesis.block_gas_limit / 2).await
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    forge::propose_declaring(context, context.victims.genesis.block_gas_limit / 2).await
 }

@@ -5,8 +5,8 @@
 
 use super::{Attack, By};
 use crate::{
-    field::Field,
-    insider::{self, Mischief},
+    context::AttackContext,
+    insider::{self, Behaviour},
 };
 use corniche_certify::Share;
 use corniche_pipeline::PeerMessage;
@@ -23,12 +23,12 @@ pub const ATTACK: Attack = Attack {
     engine: None,
     restart: None,
     few: PER_TICK as u64,
-    run: |field| Box::pin(run(field)),
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    insider::run(field, |seat| {
-        let (epoch, signature) = (seat.committee.epoch(), seat.keys.bls.sign(b"old").to_bytes());
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    insider::run(context, |identity| {
+        let (epoch, signature) = (identity.committee.epoch(), identity.keys.bls.sign(b"old").to_bytes());
         let share = Share { epoch, height: Height(1), header_hash: B256::ZERO, signature };
         Ok(Box::new(Cheap(PeerMessage::CertificateShare(share.encode()).encode())))
     })
@@ -37,7 +37,7 @@ async fn run(field: &Field) -> anyhow::Result<()> {
 
 struct Cheap(Bytes);
 
-impl Mischief for Cheap {
+impl Behaviour for Cheap {
     fn extra(&mut self) -> Option<Bytes> {
         Some(self.0.clone())
     }

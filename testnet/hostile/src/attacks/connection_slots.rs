@@ -3,8 +3,8 @@
 //!
 //! Requirement: the validator is back within the limit; honest users are hardly affected.
 
-use super::{Attack, By, FEW};
-use crate::field::Field;
+use super::{Attack, By, SHORT_MESSAGES};
+use crate::context::AttackContext;
 use futures::future::{join, join_all};
 use std::{net::Ipv4Addr, time::Duration};
 use tokio::{
@@ -20,9 +20,9 @@ const ADDRESSES: usize = 32;
 /// Delay before a refused connection is opened again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// By this time the slots are full.
-const BEFORE_RESTART: Duration = Duration::from_secs(1);
+const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// The validator restarts at once.
-const DOWN: Duration = Duration::ZERO;
+const DOWNTIME: Duration = Duration::ZERO;
 
 pub const ATTACK: Attack = Attack {
     name: "connection-slots",
@@ -30,27 +30,27 @@ pub const ATTACK: Attack = Attack {
     about: "strangers keep silent connections on all slots while a validator restarts",
     by: By::Stranger,
     engine: None,
-    restart: Some(DOWN),
-    few: FEW,
-    run: |field| Box::pin(run(field)),
+    restart: Some(DOWNTIME),
+    few: SHORT_MESSAGES,
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    let ports: Vec<u16> = field.honest().into_iter().filter_map(|index| port(field, index)).collect();
-    let occupied = join_all((0..CONNECTIONS).flat_map(|number| ports.iter().map(move |port| occupy(field, number, *port))));
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    let ports: Vec<u16> = context.honest().into_iter().filter_map(|index| port(context, index)).collect();
+    let occupied = join_all((0..CONNECTIONS).flat_map(|number| ports.iter().map(move |port| occupy(context, number, *port))));
     let restarted = async {
-        sleep(BEFORE_RESTART).await;
-        field.restart_victim(DOWN).await
+        sleep(RESTART_DELAY).await;
+        context.restart_victim(DOWNTIME).await
     };
     join(occupied, restarted).await.1
 }
 
-async fn occupy(field: &Field, number: usize, port: u16) {
-    while field.budget.take() {
+async fn occupy(context: &AttackContext, number: usize, port: u16) {
+    while context.budget.take() {
         if let Ok(mut stream) = connect(number, port).await {
             let mut silence = [0; 64];
             let ended = async { while matches!(stream.read(&mut silence).await, Ok(1..)) {} };
-            let left = field.budget.until().saturating_duration_since(std::time::Instant::now());
+            let left = context.budget.until().saturating_duration_since(std::time::Instant::now());
             let _ = timeout(left, ended).await;
         }
         sleep(PAUSE).await;
@@ -65,6 +65,6 @@ async fn connect(number: usize, port: u16) -> std::io::Result<TcpStream> {
 }
 
 /// The TCP port in an address such as `/ip4/127.0.0.1/tcp/9000`.
-fn port(field: &Field, index: usize) -> Option<u16> {
-    field.address(index).address.to_string().rsplit('/').next()?.parse().ok()
+fn port(context: &AttackContext, index: usize) -> Option<u16> {
+    context.address(index).address.to_string().rsplit('/').next()?.parse().ok()
 }

@@ -3,11 +3,11 @@
 //!
 //! Requirement: stored blocks of future rounds are bounded in bytes and requests in number; memory does not grow with the attack.
 
-use super::{Attack, By, FEW};
+use super::{Attack, By, SHORT_MESSAGES};
 use crate::{
-    field::Field,
-    forge::{Forge, MADE_AHEAD},
-    insider::{self, Mischief},
+    context::AttackContext,
+    forge::{FORGED_ROUND_OFFSET, Forge},
+    insider::{self, Behaviour},
 };
 use corniche_mahi_mahi::message::{Message, Round};
 use corniche_pipeline::PeerMessage;
@@ -20,13 +20,16 @@ pub const ATTACK: Attack = Attack {
     by: By::Validators,
     engine: Some("mahi-mahi"),
     restart: None,
-    few: FEW,
-    run: |field| Box::pin(run(field)),
+    few: SHORT_MESSAGES,
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    let junk = Bytes::from(vec![0xff; field.victims.genesis.batch_bytes as usize]);
-    insider::run(field, |seat| Ok(Box::new(Far { forge: Forge::new(seat)?, junk: junk.clone(), next: MADE_AHEAD }))).await
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    let junk = Bytes::from(vec![0xff; context.victims.genesis.batch_bytes as usize]);
+    insider::run(context, |identity| {
+        Ok(Box::new(Far { forge: Forge::new(identity)?, junk: junk.clone(), next: FORGED_ROUND_OFFSET }))
+    })
+    .await
 }
 
 struct Far {
@@ -35,7 +38,7 @@ struct Far {
     next: u64,
 }
 
-impl Mischief for Far {
+impl Behaviour for Far {
     fn extra(&mut self) -> Option<Bytes> {
         self.next += 2;
         let block = self.forge.block(Round(self.next), self.junk.clone());

@@ -3,10 +3,10 @@
 //!
 //! Requirement: blocks stay small enough to execute, store, send and follow; honest transfers succeed.
 
-use super::{Attack, By, FEW};
+use super::{Attack, By, SHORT_MESSAGES};
 use crate::{
-    field::Field,
-    insider::{self, Mischief},
+    context::AttackContext,
+    insider::{self, Behaviour},
 };
 use corniche_admission::batch::{BATCH_OVERHEAD, ENTRY_OVERHEAD, MIN_TRANSACTION_BYTES, encode};
 use corniche_types::Bytes;
@@ -14,17 +14,17 @@ use corniche_types::Bytes;
 pub const ATTACK: Attack = Attack {
     name: "junk-batches",
     item: "B3",
-    about: "validators propose full batches of entries that are no transactions",
+    about: "validators propose full batches of entries that are not transactions",
     by: By::Validators,
     engine: None,
     restart: None,
-    few: FEW,
-    run: |field| Box::pin(run(field)),
+    few: SHORT_MESSAGES,
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    let room = field.victims.genesis.batch_bytes as usize;
-    insider::run(field, |_| Ok(Box::new(Junk { room, next: 0 }))).await
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    let room = context.victims.genesis.batch_bytes as usize;
+    insider::run(context, |_| Ok(Box::new(Junk { room, next: 0 }))).await
 }
 
 struct Junk {
@@ -33,7 +33,7 @@ struct Junk {
     next: u64,
 }
 
-impl Mischief for Junk {
+impl Behaviour for Junk {
     fn batch(&mut self) -> Option<Bytes> {
         let count = (self.room - BATCH_OVERHEAD) / (MIN_TRANSACTION_BYTES + ENTRY_OVERHEAD);
         let entries = (0..count).map(|_| {

@@ -2,10 +2,10 @@
 //!
 //! Requirement: shares cost at most one check per height, they do not flood the log, and certificates come as before.
 
-use super::{Attack, By, FEW};
+use super::{Attack, By, SHORT_MESSAGES};
 use crate::{
-    field::Field,
-    insider::{self, Mischief, Seat},
+    context::AttackContext,
+    insider::{self, Behaviour, InsiderIdentity},
 };
 use corniche_certify::Share;
 use corniche_pipeline::PeerMessage;
@@ -18,17 +18,20 @@ pub const ATTACK: Attack = Attack {
     by: By::Validators,
     engine: None,
     restart: None,
-    few: FEW,
-    run: |field| Box::pin(run(field)),
+    few: SHORT_MESSAGES,
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    insider::run(field, |seat| Ok(Box::new(Shares { epoch: seat.committee.epoch(), spoiled: spoiled(seat), next: 0 }))).await
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    insider::run(context, |identity| {
+        Ok(Box::new(Shares { epoch: identity.committee.epoch(), spoiled: spoiled(identity), next: 0 }))
+    })
+    .await
 }
 
 /// A curve point that signs something else.
-fn spoiled(seat: &Seat) -> [u8; 48] {
-    seat.keys.bls.sign(b"something else").to_bytes()
+fn spoiled(identity: &InsiderIdentity) -> [u8; 48] {
+    identity.keys.bls.sign(b"something else").to_bytes()
 }
 
 struct Shares {
@@ -37,7 +40,7 @@ struct Shares {
     next: u64,
 }
 
-impl Mischief for Shares {
+impl Behaviour for Shares {
     fn extra(&mut self) -> Option<Bytes> {
         self.next += 1;
         let share = match self.next % 2 {

@@ -4,20 +4,20 @@
 //! Requirement: blocks waiting for execution are bounded, and so is memory; honest transfers succeed.
 
 use super::{Attack, By};
-use crate::{field::Field, forge};
+use crate::{context::AttackContext, forge};
 
 pub const ATTACK: Attack = Attack {
     name: "one-transaction-blocks",
     item: "B4",
-    about: "validators order thousands of transactions that take a block each",
+    about: "validators propose thousands of transactions that declare a block's gas each",
     by: By::Validators,
     engine: None,
     restart: None,
     // A single batch makes a few thousand blocks.
     few: 1,
-    run: |field| Box::pin(run(field)),
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    forge::propose_declaring(field, field.victims.genesis.block_gas_limit).await
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    forge::propose_declaring(context, context.victims.genesis.block_gas_limit).await
 }

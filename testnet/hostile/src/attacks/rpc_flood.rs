@@ -2,8 +2,8 @@
 //!
 //! Requirement: a node at its limits refuses requests, its memory is bounded, and other clients' transfers succeed.
 
-use super::{Attack, By, FEW};
-use crate::field::Field;
+use super::{Attack, By, SHORT_MESSAGES};
+use crate::context::AttackContext;
 use anyhow::Context;
 use futures::future::join_all;
 use std::time::Duration;
@@ -18,34 +18,35 @@ const CLIENTS: usize = 32;
 /// Requests in one batch.
 const BATCH: usize = 50;
 /// Timeout of one response.
-const ANSWER: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of bytes of a response to read.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_RESPONSE_BYTES: u64 = 8 << 20;
 /// Delay after a refusal.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub const ATTACK: Attack = Attack {
     name: "rpc-flood",
     item: "B10",
-    about: "clients post batches of dear requests on ever new connections",
+    about: "clients send batches of expensive requests, each on a new connection",
     by: By::Stranger,
     engine: None,
     restart: None,
-    few: FEW,
-    run: |field| Box::pin(run(field)),
+    few: SHORT_MESSAGES,
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    let rpc = |index: usize| field.victims.members[index].rpc.strip_prefix("http://").map(str::to_owned).context("an HTTP URL");
-    let hosts = field.honest().into_iter().map(rpc).collect::<anyhow::Result<Vec<_>>>()?;
-    join_all((0..CLIENTS).flat_map(|_| &hosts).map(|host| flood(field, host))).await;
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    let rpc =
+        |index: usize| context.victims.members[index].rpc.strip_prefix("http://").map(str::to_owned).context("an HTTP URL");
+    let hosts = context.honest().into_iter().map(rpc).collect::<anyhow::Result<Vec<_>>>()?;
+    join_all((0..CLIENTS).flat_map(|_| &hosts).map(|host| flood(context, host))).await;
     Ok(())
 }
 
-async fn flood(field: &Field, host: &str) {
+async fn flood(context: &AttackContext, host: &str) {
     let request = request(host);
-    while field.budget.take() {
-        let asked = timeout(ANSWER, post(host, request.as_bytes())).await;
+    while context.budget.take() {
+        let asked = timeout(RESPONSE_TIMEOUT, post(host, request.as_bytes())).await;
         if !matches!(asked, Ok(Ok(()))) {
             sleep(PAUSE).await;
         }
@@ -56,7 +57,7 @@ async fn post(host: &str, request: &[u8]) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(host).await?;
     stream.write_all(request).await?;
     let mut answer = Vec::new();
-    stream.take(MOST_BYTES).read_to_end(&mut answer).await.map(drop)
+    stream.take(MAX_RESPONSE_BYTES).read_to_end(&mut answer).await.map(drop)
 }
 
 fn request(host: &str) -> String {

@@ -2,17 +2,17 @@
 //!
 //! Requirement: unneeded siblings are not kept, equivocation is reported once, honest transfers succeed.
 
-use super::{Attack, By, FEW};
+use super::{Attack, By, SHORT_MESSAGES};
 use crate::{
-    field::Field,
+    context::AttackContext,
     forge::Forge,
-    insider::{self, Mischief, Seat},
+    insider::{self, Behaviour, InsiderIdentity},
 };
 use anyhow::bail;
 use corniche_autobahn::{
     Signer as _,
+    crypto::ValidatorKeys,
     message::{Context, Message as AutobahnMessage, SignedCar},
-    real::ValidatorKeys,
 };
 use corniche_mahi_mahi::message::Message as MahiMahiMessage;
 use corniche_types::{Bytes, TimestampMs, wire};
@@ -27,30 +27,30 @@ pub const ATTACK: Attack = Attack {
     by: By::Validators,
     engine: None,
     restart: None,
-    few: FEW,
-    run: |field| Box::pin(run(field)),
+    few: SHORT_MESSAGES,
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    let engine = field.victims.genesis.engine.name.as_str();
-    insider::run(field, |seat| match engine {
-        "mahi-mahi" => Ok(Box::new(Blocks(Forge::new(seat)?))),
-        "autobahn" => Ok(Box::new(Cars::new(seat)?)),
-        other => bail!("no siblings are known for the engine {other}"),
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    let engine = context.victims.genesis.engine.name.as_str();
+    insider::run(context, |identity| match engine {
+        "mahi-mahi" => Ok(Box::new(Blocks(Forge::new(identity)?))),
+        "autobahn" => Ok(Box::new(Cars::new(identity)?)),
+        other => bail!("siblings: unsupported engine {other}"),
     })
     .await
 }
 
 /// One entry that is not a transaction: enough for a proposal.
-fn something() -> Option<Bytes> {
+fn placeholder_batch() -> Option<Bytes> {
     corniche_admission::batch::encode(&[Bytes::from(vec![0xff; 256])]).ok()
 }
 
 struct Blocks(Forge);
 
-impl Mischief for Blocks {
+impl Behaviour for Blocks {
     fn batch(&mut self) -> Option<Bytes> {
-        something()
+        placeholder_batch()
     }
 
     fn after(&mut self, message: &Bytes) -> Vec<Bytes> {
@@ -70,14 +70,14 @@ struct Cars {
 }
 
 impl Cars {
-    fn new(seat: &Seat) -> anyhow::Result<Self> {
-        Ok(Self { context: Context::new(&seat.committee), signer: seat.keys.autobahn(&seat.committee, false)? })
+    fn new(identity: &InsiderIdentity) -> anyhow::Result<Self> {
+        Ok(Self { context: Context::new(&identity.committee), signer: identity.keys.autobahn(&identity.committee, false)? })
     }
 }
 
-impl Mischief for Cars {
+impl Behaviour for Cars {
     fn batch(&mut self) -> Option<Bytes> {
-        something()
+        placeholder_batch()
     }
 
     fn after(&mut self, message: &Bytes) -> Vec<Bytes> {

@@ -4,10 +4,10 @@
 //!
 //! Requirement: others propose the silent validators' transactions before users are much affected.
 
-use super::{Attack, By, FEW};
+use super::{Attack, By, SHORT_MESSAGES};
 use crate::{
-    field::Field,
-    insider::{self, Mischief},
+    context::AttackContext,
+    insider::{self, Behaviour},
 };
 use corniche_pipeline::PeerMessage;
 use corniche_types::Bytes;
@@ -15,23 +15,23 @@ use corniche_types::Bytes;
 pub const ATTACK: Attack = Attack {
     name: "silence",
     item: "-",
-    about: "validators stay connected and propose nothing that users send",
+    about: "validators stay connected and propose no users' transactions",
     by: By::Validators,
     engine: None,
     restart: None,
-    few: FEW,
-    run: |field| Box::pin(run(field)),
+    few: SHORT_MESSAGES,
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    insider::run(field, |_| Ok(Box::new(Silence { ticks: 0 }))).await
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    insider::run(context, |_| Ok(Box::new(Silence { ticks: 0 }))).await
 }
 
 struct Silence {
     ticks: u64,
 }
 
-impl Mischief for Silence {
+impl Behaviour for Silence {
     fn serves_users(&self) -> bool {
         false
     }

@@ -2,9 +2,9 @@
 //!
 //! Requirement: responses are metered in bytes and limited in concurrency: bounded memory, little effect on honest users.
 
-use super::{Attack, By, FEW};
+use super::{Attack, By, SHORT_MESSAGES};
 use crate::{
-    field::Field,
+    context::AttackContext,
     stranger::{Stranger, for_each_victim},
 };
 use corniche_pipeline::Request;
@@ -23,24 +23,24 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub const ATTACK: Attack = Attack {
     name: "starve-servers",
     item: "B8",
-    about: "strangers ask for all blocks, over and over, many at a time",
+    about: "strangers send many concurrent requests for all blocks",
     by: By::Stranger,
     engine: None,
     restart: None,
-    few: FEW,
-    run: |field| Box::pin(run(field)),
+    few: SHORT_MESSAGES,
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    try_join_all(for_each_victim(field, STRANGERS).map(|(number, victim)| ask(field, number, victim))).await.map(drop)
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    try_join_all(for_each_victim(context, STRANGERS).map(|(number, victim)| ask(context, number, victim))).await.map(drop)
 }
 
-async fn ask(field: &Field, number: u64, victim: usize) -> anyhow::Result<()> {
-    let Some(stranger) = Stranger::join(field, number, &[victim]).await? else { return Ok(()) };
+async fn ask(context: &AttackContext, number: u64, victim: usize) -> anyhow::Result<()> {
+    let Some(stranger) = Stranger::join(context, number, &[victim]).await? else { return Ok(()) };
     let request = Bytes::from(wire::encode(&Request::Blocks { from: Height(1), offset: 0 }));
     let target = stranger.targets[0];
     let asking = (0..AT_ONCE).map(|_| async {
-        while field.budget.take() {
+        while context.budget.take() {
             if stranger.network.request(target, request.clone()).await.is_err() {
                 sleep(PAUSE).await;
             }

@@ -5,8 +5,8 @@
 
 use super::{Attack, By};
 use crate::{
-    field::Field,
-    insider::{self, Mischief, Seat},
+    context::AttackContext,
+    insider::{self, Behaviour, InsiderIdentity},
 };
 use corniche_autobahn::{
     Signer,
@@ -19,31 +19,31 @@ use corniche_types::Bytes;
 pub const ATTACK: Attack = Attack {
     name: "unsolicited-cars",
     item: "B5",
-    about: "validators send chains of 10,000 signed cars that nobody asked for",
+    about: "validators send unsolicited chains of 10,000 signed cars",
     by: By::Validators,
     engine: Some("autobahn"),
     restart: None,
     few: 4,
-    run: |field| Box::pin(run(field)),
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    insider::run(field, |seat| Ok(Box::new(Cars(chain(seat)?)))).await
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    insider::run(context, |identity| Ok(Box::new(Cars(chain(identity)?)))).await
 }
 
 struct Cars(Bytes);
 
-impl Mischief for Cars {
+impl Behaviour for Cars {
     fn extra(&mut self) -> Option<Bytes> {
         Some(self.0.clone())
     }
 }
 
 /// The encoded message: a lane that no other validator has.
-fn chain(seat: &Seat) -> anyhow::Result<Bytes> {
-    let context = Context::new(&seat.committee);
-    let signer = seat.keys.autobahn(&seat.committee, false)?;
-    let lane = seat.index;
+fn chain(identity: &InsiderIdentity) -> anyhow::Result<Bytes> {
+    let context = Context::new(&identity.committee);
+    let signer = identity.keys.autobahn(&identity.committee, false)?;
+    let lane = identity.index;
     let mut tip = context.start(lane);
     let mut cars = Vec::with_capacity(MAX_CARS);
     for position in (1..=MAX_CARS as u64).map(Position) {

@@ -2,11 +2,11 @@
 //!
 //! Requirement: unsolicited responses are dropped before verification, or their sender waits for its turn; none of it is kept.
 
-use super::{Attack, By, FEW};
+use super::{Attack, By, SHORT_MESSAGES};
 use crate::{
-    field::Field,
-    forge::{Forge, MADE_AHEAD},
-    insider::{self, Mischief},
+    context::AttackContext,
+    forge::{FORGED_ROUND_OFFSET, Forge},
+    insider::{self, Behaviour},
 };
 use corniche_mahi_mahi::{
     Config,
@@ -18,18 +18,20 @@ use corniche_types::Bytes;
 pub const ATTACK: Attack = Attack {
     name: "unsolicited-found",
     item: "B5",
-    about: "validators send answers full of signed blocks that nobody asked for",
+    about: "validators send unsolicited responses full of signed blocks",
     by: By::Validators,
     engine: Some("mahi-mahi"),
     restart: None,
-    few: FEW,
-    run: |field| Box::pin(run(field)),
+    few: SHORT_MESSAGES,
+    run: |context| Box::pin(run(context)),
 };
 
-async fn run(field: &Field) -> anyhow::Result<()> {
-    let config = Config::from_genesis(&field.victims.genesis).map_err(anyhow::Error::msg)?;
-    insider::run(field, |seat| Ok(Box::new(Answers { forge: Forge::new(seat)?, blocks: config.fetch_blocks.into(), next: 0 })))
-        .await
+async fn run(context: &AttackContext) -> anyhow::Result<()> {
+    let config = Config::from_genesis(&context.victims.genesis).map_err(anyhow::Error::msg)?;
+    insider::run(context, |identity| {
+        Ok(Box::new(Answers { forge: Forge::new(identity)?, blocks: config.fetch_blocks.into(), next: 0 }))
+    })
+    .await
 }
 
 struct Answers {
@@ -39,9 +41,9 @@ struct Answers {
     next: u64,
 }
 
-impl Mischief for Answers {
+impl Behaviour for Answers {
     fn extra(&mut self) -> Option<Bytes> {
-        let first = MADE_AHEAD + self.next * self.blocks;
+        let first = FORGED_ROUND_OFFSET + self.next * self.blocks;
         self.next += 1;
         let blocks = (first..first + self.blocks).map(|round| self.forge.block(Round(round), Bytes::new())).collect();
         Some(PeerMessage::Engine(Message::Found(Found { blocks, missing: Vec::new() }).encode()).encode())

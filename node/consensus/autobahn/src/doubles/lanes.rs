@@ -1,16 +1,16 @@
 //! Attacks of doubles on lanes: forks, and cars shown to few validators.
 
-use super::{Doubles, Vice, index};
+use super::{ByzantineCoalition, Misbehaviour, index};
 use crate::{
     Signer,
     kit::FakeKeys,
-    message::{Availability, Message, NamedCar, SignedCar, Tip, View},
+    message::{Availability, HashedCar, Message, SignedCar, Tip, View},
 };
-use corniche_testkit::Act;
+use corniche_testkit::MemberContext;
 use corniche_types::ValidatorIndex;
 
 /// Number of fruitless sends of a car before it goes to all.
-const PATIENCE: u32 = 4;
+const MAX_PRIVATE_SENDS: u32 = 4;
 
 /// The audience of one of a member's cars.
 pub struct Disclosure {
@@ -21,26 +21,26 @@ pub struct Disclosure {
     times: u32,
 }
 
-impl Doubles {
+impl ByzantineCoalition {
     /// Returns true if the engine receives the message too.
-    pub(super) fn hear_of_lanes(&mut self, act: &mut Act<'_>, from: usize, message: &Message) -> bool {
-        let me = index(act.me);
+    pub(super) fn on_receive_lanes(&mut self, ctx: &mut MemberContext<'_>, from: usize, message: &Message) -> bool {
+        let me = index(ctx.me);
         match message {
-            Message::Held { tip, .. } if self.sibling(tip).is_some() => {
-                if let Some(certificate) = self.known.availability(*tip)
-                    && act.random.once_in(2)
+            Message::CarVote { tip, .. } if self.sibling(tip).is_some() => {
+                if let Some(certificate) = self.knowledge.availability(*tip)
+                    && ctx.random.one_in(2)
                 {
-                    let few = act.random.between(1, self.correct().len() as u64) as usize;
-                    let to = self.some(act, few);
-                    act.send(to, Message::Available(certificate).encode());
+                    let count = ctx.random.between(1, self.correct().len() as u64) as usize;
+                    let to = self.random_correct(ctx, count);
+                    ctx.send(to, Message::Available(certificate).encode());
                 }
                 false
             }
-            Message::FetchCars { .. } if self.has(me, Vice::Hides) && !act.random.once_in(4) => false,
+            Message::FetchCars { .. } if self.has(me, Misbehaviour::WithholdCars) && !ctx.random.one_in(4) => false,
             Message::FetchCars { tip, .. } if self.sibling(tip).is_some() => {
-                if act.random.once_in(2) {
-                    let cars = self.siblings_down(*tip);
-                    act.send([from], Message::Cars { tip: *tip, cars }.encode());
+                if ctx.random.one_in(2) {
+                    let cars = self.sibling_chain(*tip);
+                    ctx.send([from], Message::Cars { tip: *tip, cars }.encode());
                 }
                 false
             }
@@ -49,77 +49,77 @@ impl Doubles {
     }
 
     /// Returns true if the message itself must not be sent.
-    pub(super) fn say_of_lanes(&mut self, act: &mut Act<'_>, to: &[usize], message: &Message) -> bool {
-        let me = index(act.me);
+    pub(super) fn on_send_lanes(&mut self, ctx: &mut MemberContext<'_>, to: &[usize], message: &Message) -> bool {
+        let me = index(ctx.me);
         match message {
-            Message::Car(car) if car.car.lane == me => self.disclose(act, car),
-            Message::Available(_) => self.has(me, Vice::Hides) && act.random.once_in(2),
+            Message::Car(car) if car.car.lane == me => self.disclose(ctx, car),
+            Message::Available(_) => self.has(me, Misbehaviour::WithholdCars) && ctx.random.one_in(2),
             // Responds with nothing, as if it held nothing.
-            Message::Cars { tip, .. } if self.has(me, Vice::Hides) && act.random.once_in(2) => {
-                act.send(to.iter().copied(), Message::Cars { tip: *tip, cars: Vec::new() }.encode());
+            Message::Cars { tip, .. } if self.has(me, Misbehaviour::WithholdCars) && ctx.random.one_in(2) => {
+                ctx.send(to.iter().copied(), Message::Cars { tip: *tip, cars: Vec::new() }.encode());
                 true
             }
             _ => false,
         }
     }
 
-    fn disclose(&mut self, act: &mut Act<'_>, car: &SignedCar) -> bool {
-        let me = index(act.me);
+    fn disclose(&mut self, ctx: &mut MemberContext<'_>, car: &SignedCar) -> bool {
+        let me = index(ctx.me);
         let place = (me, car.car.position.0);
-        let tip = NamedCar::trusted(car.clone(), &self.context).tip();
+        let tip = HashedCar::trusted(car.clone(), &self.context).tip();
         if self.disclosures.get(&place).is_none_or(|disclosure| disclosure.car != tip) {
-            let disclosure = if self.has(me, Vice::Forks) && act.random.once_in(2) {
-                self.fork(act, tip, car)
-            } else if self.has(me, Vice::Hides) && act.random.once_in(2) {
-                let audience = self.confidants(act);
+            let disclosure = if self.has(me, Misbehaviour::ForkLanes) && ctx.random.one_in(2) {
+                self.fork(ctx, tip, car)
+            } else if self.has(me, Misbehaviour::WithholdCars) && ctx.random.one_in(2) {
+                let audience = self.car_audience(ctx);
                 Disclosure { car: tip, audience, sibling: None, times: 0 }
             } else {
-                Disclosure { car: tip, audience: self.everybody(), sibling: None, times: 0 }
+                Disclosure { car: tip, audience: self.all_validators(), sibling: None, times: 0 }
             };
             self.disclosures.insert(place, disclosure);
         }
-        let everybody = self.everybody();
+        let all_validators = self.all_validators();
         let disclosure = self.disclosures.get_mut(&place).expect("just inserted");
         disclosure.times += 1;
-        let to = if disclosure.times > PATIENCE { &everybody } else { &disclosure.audience };
-        act.send(to.iter().copied(), Message::Car(car.clone()).encode());
+        let to = if disclosure.times > MAX_PRIVATE_SENDS { &all_validators } else { &disclosure.audience };
+        ctx.send(to.iter().copied(), Message::Car(car.clone()).encode());
         if let Some((sibling, audience)) = &disclosure.sibling {
-            act.send(audience.iter().copied(), Message::Car(sibling.clone()).encode());
+            ctx.send(audience.iter().copied(), Message::Car(sibling.clone()).encode());
         }
         true
     }
 
     /// As many as a certificate needs, the next leader alone, or no validator, so that the parents of later cars are
     /// missing.
-    fn confidants(&self, act: &mut Act<'_>) -> Vec<usize> {
-        match act.random.below(3) {
+    fn car_audience(&self, ctx: &mut MemberContext<'_>) -> Vec<usize> {
+        match ctx.random.below(3) {
             0 if self.config.cars_ahead > 1 => Vec::new(),
             0 => {
-                let next = crate::message::Slot(self.known.top.0 + 1);
+                let next = crate::message::Slot(self.knowledge.top.0 + 1);
                 vec![self.schedule.leader(next, View(0)).as_usize()]
             }
-            _ => self.some(act, self.committee.faulty()),
+            _ => self.random_correct(ctx, self.committee.max_faulty()),
         }
     }
 
     /// Shows every validator one of two cars, and some both.
-    fn fork(&self, act: &mut Act<'_>, tip: Tip, car: &SignedCar) -> Disclosure {
+    fn fork(&self, ctx: &mut MemberContext<'_>, tip: Tip, car: &SignedCar) -> Disclosure {
         let mut sibling = car.clone();
         let before = self.disclosures.get(&(tip.lane, tip.position.before().0)).and_then(|before| before.sibling.clone());
         if let Some((before, _)) = before {
-            let below = NamedCar::trusted(before, &self.context).tip();
-            if let Some(certificate) = self.known.availability(below).filter(|_| !act.random.once_in(4)) {
+            let below = HashedCar::trusted(before, &self.context).tip();
+            if let Some(certificate) = self.knowledge.availability(below).filter(|_| !ctx.random.one_in(4)) {
                 sibling.car.parent = below.digest;
                 sibling.certificate = Some(certificate);
             }
         }
         // A transaction that no user submitted.
-        let junk = (u64::MAX - act.random.below(1 << 32)).to_le_bytes();
+        let junk = (u64::MAX - ctx.random.below(1 << 32)).to_le_bytes();
         sibling.car.batch = [&sibling.car.batch[..], &junk].concat().into();
         sibling.signature = FakeKeys(tip.lane).sign(&self.context.car(&sibling.car));
         let (mut one, mut other) = (Vec::new(), Vec::new());
-        for validator in self.everybody() {
-            match act.random.below(4) {
+        for validator in self.all_validators() {
+            match ctx.random.below(4) {
                 _ if self.is_member(index(validator)) => one.push(validator),
                 0 => one.push(validator),
                 1 => other.push(validator),
@@ -139,7 +139,7 @@ impl Doubles {
     }
 
     /// The chain of siblings that ends at `tip`, ascending.
-    fn siblings_down(&self, tip: Tip) -> Vec<SignedCar> {
+    fn sibling_chain(&self, tip: Tip) -> Vec<SignedCar> {
         let mut cars = Vec::new();
         let mut at = tip;
         while let Some(car) = self.sibling(&at) {
@@ -155,7 +155,7 @@ impl Doubles {
         let of_lane = self.disclosures.range((lane, 0)..=(lane, u64::MAX)).rev().take(8);
         let siblings = of_lane.filter_map(|(_, disclosure)| disclosure.sibling.as_ref());
         siblings
-            .map(|(car, _)| NamedCar::trusted(car.clone(), &self.context).tip())
-            .find_map(|tip| self.known.availability(tip))
+            .map(|(car, _)| HashedCar::trusted(car.clone(), &self.context).tip())
+            .find_map(|tip| self.knowledge.availability(tip))
     }
 }

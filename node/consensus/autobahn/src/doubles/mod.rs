@@ -1,16 +1,16 @@
 //! Byzantine validators specific to Autobahn (feature `kit`), for schedules of whole engines.
 //!
 //! Each runs the real engine. This module decides which messages are sent, and has the keys of all members. The
-//! misbehaviour of a member is a set of [`Vice`]s. The attack on a view that a member leads is drawn once ([`slots`]).
+//! misbehaviour of a member is a set of [`Misbehaviour`]s. The attack on a view that a member leads is drawn once ([`slots`]).
 //! The doubles remember every share they saw, and make every certificate that is possible from these. Two contradicting
 //! certificates prove a loss of safety, even before execution.
 
-mod judge;
-mod known;
+mod conduct;
+mod knowledge;
 mod lanes;
 mod slots;
 
-pub use judge::Conduct;
+pub use conduct::ConductChecker;
 
 use crate::{
     Config,
@@ -18,11 +18,11 @@ use crate::{
     rules::Schedule,
 };
 use corniche_engine::Committee;
-use corniche_testkit::{Act, Gang, Micros};
+use corniche_testkit::{Coalition, MemberContext, Micros};
 use corniche_types::{Bytes, ValidatorIndex, wire};
-use known::Known;
+use knowledge::Knowledge;
 use lanes::Disclosure;
-use slots::Plan;
+use slots::LeaderAttack;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of the doubles, in the order used by schedules.
@@ -31,55 +31,64 @@ pub const NAMES: [&str; 9] =
 
 /// One kind of misbehaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vice {
+enum Misbehaviour {
     /// Signs two cars for a position and shows them to different validators.
-    Forks,
+    ForkLanes,
     /// Shows its cars only to f validators or to the next leader, and hardly responds to requests.
-    Hides,
+    WithholdCars,
     /// As a leader, shows one value to as many as a certificate needs, and another one to the others.
-    Splits,
+    EquivocatePrepares,
     /// Complains at once, denies its votes or reports another value, and picks the complaints that make a TC.
-    Lies,
+    FalseTimeouts,
     /// Withholds certificates, or shows them to few validators, or late.
-    Hoards,
+    WithholdCertificates,
     /// As a leader, proposes old tips, and proposes before its turn.
-    Repeats,
+    StaleTips,
     /// As a leader, proposes after others have complained.
-    Lingers,
+    LatePrepares,
     /// Forwards others' proposals without the parts that make them valid.
-    Strips,
+    StripProofs,
 }
 
-fn vices(name: &str) -> &'static [Vice] {
+fn misbehaviours(name: &str) -> &'static [Misbehaviour] {
     match name {
-        "lane-forker" => &[Vice::Forks],
-        "discloser" => &[Vice::Hides],
-        "splitter" => &[Vice::Splits],
-        "liar" => &[Vice::Lies],
-        "hoarder" => &[Vice::Hoards],
-        "stale-leader" => &[Vice::Repeats],
-        "late-leader" => &[Vice::Lingers, Vice::Lies],
-        "copier" => &[Vice::Strips],
-        _ => &[Vice::Forks, Vice::Hides, Vice::Splits, Vice::Lies, Vice::Hoards, Vice::Repeats, Vice::Lingers, Vice::Strips],
+        "lane-forker" => &[Misbehaviour::ForkLanes],
+        "discloser" => &[Misbehaviour::WithholdCars],
+        "splitter" => &[Misbehaviour::EquivocatePrepares],
+        "liar" => &[Misbehaviour::FalseTimeouts],
+        "hoarder" => &[Misbehaviour::WithholdCertificates],
+        "stale-leader" => &[Misbehaviour::StaleTips],
+        "late-leader" => &[Misbehaviour::LatePrepares, Misbehaviour::FalseTimeouts],
+        "copier" => &[Misbehaviour::StripProofs],
+        _ => &[
+            Misbehaviour::ForkLanes,
+            Misbehaviour::WithholdCars,
+            Misbehaviour::EquivocatePrepares,
+            Misbehaviour::FalseTimeouts,
+            Misbehaviour::WithholdCertificates,
+            Misbehaviour::StaleTips,
+            Misbehaviour::LatePrepares,
+            Misbehaviour::StripProofs,
+        ],
     }
 }
 
 /// All doubles of one run.
-pub struct Doubles {
+pub struct ByzantineCoalition {
     config: Config,
     committee: Committee,
     context: Context,
     schedule: Schedule,
-    members: BTreeMap<ValidatorIndex, &'static [Vice]>,
-    known: Known,
+    members: BTreeMap<ValidatorIndex, &'static [Misbehaviour]>,
+    knowledge: Knowledge,
     /// Attacks on views that a member leads.
-    plans: BTreeMap<(Slot, View), Plan>,
+    attacks: BTreeMap<(Slot, View), LeaderAttack>,
     /// Members that already lied about a view.
-    complained: BTreeSet<(ValidatorIndex, Slot, View)>,
+    timeouts_sent: BTreeSet<(ValidatorIndex, Slot, View)>,
     /// The TC chosen to end a view.
     chosen: BTreeMap<(Slot, View), TimeoutQc>,
     /// Slots whose commits are kept secret.
-    secret: BTreeSet<Slot>,
+    withheld_commits: BTreeSet<Slot>,
     /// Delayed messages, by time.
     later: BTreeMap<(Micros, u64), (Vec<usize>, Message)>,
     /// The audience of each of a member's cars.
@@ -87,53 +96,53 @@ pub struct Doubles {
     sequence: u64,
 }
 
-impl Doubles {
+impl ByzantineCoalition {
     pub fn new(config: Config, committee: Committee, members: &BTreeMap<usize, &'static str>) -> Self {
-        let members: BTreeMap<_, _> = members.iter().map(|(identity, name)| (index(*identity), vices(name))).collect();
+        let members: BTreeMap<_, _> = members.iter().map(|(identity, name)| (index(*identity), misbehaviours(name))).collect();
         Self {
             context: Context::new(&committee),
             schedule: Schedule::new(&committee, &config),
-            known: Known::new(&committee, members.keys().copied().collect()),
+            knowledge: Knowledge::new(&committee, members.keys().copied().collect()),
             config,
             committee,
             members,
-            plans: BTreeMap::new(),
-            complained: BTreeSet::new(),
+            attacks: BTreeMap::new(),
+            timeouts_sent: BTreeSet::new(),
             chosen: BTreeMap::new(),
-            secret: BTreeSet::new(),
+            withheld_commits: BTreeSet::new(),
             later: BTreeMap::new(),
             disclosures: BTreeMap::new(),
             sequence: 0,
         }
     }
 
-    fn has(&self, member: ValidatorIndex, vice: Vice) -> bool {
-        self.members.get(&member).is_some_and(|vices| vices.contains(&vice))
+    fn has(&self, member: ValidatorIndex, misbehaviour: Misbehaviour) -> bool {
+        self.members.get(&member).is_some_and(|misbehaviours| misbehaviours.contains(&misbehaviour))
     }
 
     fn is_member(&self, validator: ValidatorIndex) -> bool {
         self.members.contains_key(&validator)
     }
 
-    /// Validators that are correct, as far as this gang knows.
+    /// Validators that are correct, as far as this coalition knows.
     fn correct(&self) -> Vec<usize> {
         self.committee.indices().filter(|other| !self.is_member(*other)).map(ValidatorIndex::as_usize).collect()
     }
 
-    fn everybody(&self) -> Vec<usize> {
+    fn all_validators(&self) -> Vec<usize> {
         (0..self.committee.size()).collect()
     }
 
     /// `count` random correct validators.
-    fn some(&self, act: &mut Act<'_>, count: usize) -> Vec<usize> {
+    fn random_correct(&self, ctx: &mut MemberContext<'_>, count: usize) -> Vec<usize> {
         let mut correct = self.correct();
-        act.random.shuffle(&mut correct);
+        ctx.random.shuffle(&mut correct);
         correct.truncate(count);
         correct
     }
 
     /// Number of shares that a certificate of n − f needs besides the members' own.
-    fn needed(&self) -> usize {
+    fn missing_shares(&self) -> usize {
         self.committee.quorum().saturating_sub(self.members.len())
     }
 
@@ -142,47 +151,47 @@ impl Doubles {
         self.later.insert((at, self.sequence), (to, message));
     }
 
-    fn send_due(&mut self, act: &mut Act<'_>) {
-        while let Some(first) = self.later.first_entry().filter(|first| first.key().0 <= act.now) {
+    fn send_due(&mut self, ctx: &mut MemberContext<'_>) {
+        while let Some(first) = self.later.first_entry().filter(|first| first.key().0 <= ctx.now) {
             let (to, message) = first.remove();
             if let Message::Commit(certificate) = &message {
-                self.secret.remove(&certificate.slot);
+                self.withheld_commits.remove(&certificate.slot);
             }
-            act.send(to, message.encode());
+            ctx.send(to, message.encode());
         }
     }
 }
 
-impl Gang for Doubles {
-    fn hear(&mut self, act: &mut Act<'_>, from: usize, bytes: &Bytes) -> bool {
-        self.send_due(act);
+impl Coalition for ByzantineCoalition {
+    fn on_receive(&mut self, ctx: &mut MemberContext<'_>, from: usize, bytes: &Bytes) -> bool {
+        self.send_due(ctx);
         let Ok(message) = wire::decode::<Message>(bytes) else { return true };
-        self.learn(act, index(from), &message);
-        self.hear_of_lanes(act, from, &message) && self.hear_of_slots(act, index(from), &message)
+        self.learn(ctx, index(from), &message);
+        self.on_receive_lanes(ctx, from, &message) && self.on_receive_slots(ctx, index(from), &message)
     }
 
-    fn say(&mut self, act: &mut Act<'_>, to: &[usize], bytes: &Bytes) {
-        self.send_due(act);
+    fn on_send(&mut self, ctx: &mut MemberContext<'_>, to: &[usize], bytes: &Bytes) {
+        self.send_due(ctx);
         let message = wire::decode::<Message>(bytes).expect("the engine encoded it");
-        self.learn(act, index(act.me), &message);
-        if !self.say_of_lanes(act, to, &message) && !self.say_of_slots(act, to, &message) {
-            act.send(to.iter().copied(), bytes.clone());
+        self.learn(ctx, index(ctx.me), &message);
+        if !self.on_send_lanes(ctx, to, &message) && !self.on_send_slots(ctx, to, &message) {
+            ctx.send(to.iter().copied(), bytes.clone());
         }
     }
 }
 
-impl Doubles {
-    fn learn(&mut self, act: &mut Act<'_>, from: ValidatorIndex, message: &Message) {
-        self.known.learn(from, message);
-        if let Some(contradiction) = self.known.contradiction.take() {
-            act.prove(contradiction);
+impl ByzantineCoalition {
+    fn learn(&mut self, ctx: &mut MemberContext<'_>, from: ValidatorIndex, message: &Message) {
+        self.knowledge.learn(from, message);
+        if let Some(contradiction) = self.knowledge.contradiction.take() {
+            ctx.report_violation(contradiction);
         }
-        let old = Slot(self.known.top.0.saturating_sub(known::SLOTS_KEPT));
-        self.plans = self.plans.split_off(&(old, View(0)));
+        let old = Slot(self.knowledge.top.0.saturating_sub(knowledge::RETAINED_SLOTS));
+        self.attacks = self.attacks.split_off(&(old, View(0)));
         self.chosen = self.chosen.split_off(&(old, View(0)));
     }
 }
 
 fn index(identity: usize) -> ValidatorIndex {
-    ValidatorIndex(u16::try_from(identity).expect("committees are small"))
+    ValidatorIndex(u16::try_from(identity).expect("the committee size fits the index type"))
 }

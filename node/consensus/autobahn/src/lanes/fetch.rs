@@ -12,13 +12,13 @@
 //! other sources stay open meanwhile: a response to an earlier request is used from the car that is still missing
 //! downwards.
 //!
-//! No peer can make this grow without bound. There are at most [`MAX_EARLY`] certified tips per lane, bodies are
+//! No peer can make this grow without bound. There are at most [`MAX_EARLY_FETCHES`] certified tips per lane, bodies are
 //! bounded by the votes that wait for them, and only requested parts of a response are accepted. Targets that are not
 //! due cost nothing. Responses are read only from peers that owe one ([`Lanes::cars_owed`]).
 
 use super::{Effect, Lanes, OVERHEAD, lane::Lane};
 use crate::{
-    message::{Message, NamedCar, Position, Tip},
+    message::{HashedCar, Message, Position, Tip},
     verify::MAX_CARS,
 };
 use corniche_engine::Recipients;
@@ -29,7 +29,7 @@ use std::{
 };
 
 /// Maximum number of tips per lane whose histories are fetched before their turn.
-pub const MAX_EARLY: usize = 16;
+pub const MAX_EARLY_FETCHES: usize = 16;
 
 /// Maximum number of futile signature checks per response, for cars at positions with another car.
 const MAX_UNPROVEN: usize = 8;
@@ -40,7 +40,7 @@ pub struct Purpose(pub u64);
 
 /// Reason of a fetch; the greatest one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Need {
+pub enum FetchReason {
     /// A vote waits for the body of a tip without certificate.
     Body(Purpose),
     /// The tip is certified, and will probably be executed.
@@ -63,61 +63,61 @@ pub struct Fetches {
 }
 
 struct Target {
-    need: Need,
+    reason: FetchReason,
     /// The highest missing car; moves down as responses arrive.
     gap: Tip,
     /// Cars above this position are wanted, except executed ones.
     above: Position,
     /// Peers that hold it, in the order of requests, repeatedly in turn. Never empty.
     sources: Vec<ValidatorIndex>,
-    asked: usize,
+    requests_sent: usize,
     /// Sources that were asked and have not responded yet.
-    owing: BTreeSet<ValidatorIndex>,
+    outstanding: BTreeSet<ValidatorIndex>,
     ask_at: TimestampMs,
 }
 
 /// The next request of a target.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Ask {
-    whom: ValidatorIndex,
+struct FetchRequest {
+    peer: ValidatorIndex,
     gap: Tip,
     above: Position,
 }
 
 /// The wanted part of a chain, and the reason.
 #[derive(Clone, Copy)]
-struct Wanted {
-    need: Need,
+struct FetchRange {
+    reason: FetchReason,
     above: Position,
 }
 
 impl Target {
     /// This source sent a part. If it was large, the source is asked for the rest at once. Otherwise the next source is
     /// asked: a faulty one could send little each time, just before another one would be asked.
-    fn helped(&mut self, now: TimestampMs, from: ValidatorIndex, much: bool) {
+    fn on_useful_response(&mut self, now: TimestampMs, from: ValidatorIndex, is_large: bool) {
         let place = self.sources.iter().position(|source| *source == from).unwrap_or(0);
-        self.asked = place + usize::from(!much);
+        self.requests_sent = place + usize::from(!is_large);
         self.ask_at = now;
-        self.owing.remove(&from);
+        self.outstanding.remove(&from);
     }
 
     /// This source has nothing. If it was the last one asked, the next is asked at once, but no source twice in this
     /// way.
     fn not_found(&mut self, now: TimestampMs, from: ValidatorIndex) {
-        if self.sources.get(self.asked.wrapping_sub(1)) == Some(&from) && self.asked < self.sources.len() {
+        if self.sources.get(self.requests_sent.wrapping_sub(1)) == Some(&from) && self.requests_sent < self.sources.len() {
             self.ask_at = now;
         }
-        self.owing.remove(&from);
+        self.outstanding.remove(&from);
     }
 
-    fn ask(&mut self, now: TimestampMs, retry_ms: u64) -> Ask {
-        let whom = self.sources[self.asked % self.sources.len()];
-        self.asked += 1;
-        self.owing.insert(whom);
+    fn next_request(&mut self, now: TimestampMs, retry_ms: u64) -> FetchRequest {
+        let peer = self.sources[self.requests_sent % self.sources.len()];
+        self.requests_sent += 1;
+        self.outstanding.insert(peer);
         // Each round of unanswered requests doubles the timeout.
-        let rounds = (self.asked / self.sources.len()).min(6);
+        let rounds = (self.requests_sent / self.sources.len()).min(6);
         self.ask_at = TimestampMs(now.0.saturating_add(retry_ms << rounds));
-        Ask { whom, gap: self.gap, above: self.above }
+        FetchRequest { peer, gap: self.gap, above: self.above }
     }
 }
 
@@ -148,7 +148,7 @@ impl Fetches {
     fn put(&mut self, tip: Tip, target: Target) {
         self.gaps.insert((target.gap, tip));
         self.timers.insert((target.ask_at, tip));
-        if let Need::Body(purpose) = target.need {
+        if let FetchReason::Body(purpose) = target.reason {
             self.bodies.insert(tip, purpose);
         }
         self.targets.insert(tip, target);
@@ -187,12 +187,12 @@ impl Fetches {
     /// Histories of this lane that are being fetched, ascending.
     fn histories(&self, lane: ValidatorIndex) -> impl DoubleEndedIterator<Item = (&Tip, &Target)> {
         let end = Tip { position: Position(u64::MAX), ..lowest(lane) };
-        self.targets.range(lowest(lane)..end).filter(|(_, target)| !matches!(target.need, Need::Body(_)))
+        self.targets.range(lowest(lane)..end).filter(|(_, target)| !matches!(target.reason, FetchReason::Body(_)))
     }
 
     /// Returns true if another history may be fetched before it is committed.
     fn has_room(&self, lane: ValidatorIndex) -> bool {
-        self.histories(lane).filter(|(_, target)| target.need == Need::Early).count() < MAX_EARLY
+        self.histories(lane).filter(|(_, target)| target.reason == FetchReason::Early).count() < MAX_EARLY_FETCHES
     }
 
     /// The highest position below this tip's at which a fetch for the lane ends.
@@ -202,8 +202,8 @@ impl Fetches {
     }
 
     /// The lane is full: drops all histories except the one that is executed next.
-    fn give_up_early(&mut self, lane: ValidatorIndex) {
-        let early = self.histories(lane).filter(|(_, target)| target.need == Need::Early);
+    fn cancel_early(&mut self, lane: ValidatorIndex) {
+        let early = self.histories(lane).filter(|(_, target)| target.reason == FetchReason::Early);
         let early: Vec<_> = early.map(|(tip, _)| *tip).collect();
         early.iter().for_each(|tip| _ = self.take(tip));
     }
@@ -213,12 +213,13 @@ impl Fetches {
         self.targets.get(tip).map(|target| target.gap)
     }
 
-    fn add(&mut self, now: TimestampMs, tip: Tip, wanted: Wanted, gap: Tip, sources: &[ValidatorIndex]) {
-        let Wanted { need, above } = wanted;
-        let new = Target { need, gap, above, sources: Vec::new(), asked: 0, owing: BTreeSet::new(), ask_at: now };
+    fn add(&mut self, now: TimestampMs, tip: Tip, wanted: FetchRange, gap: Tip, sources: &[ValidatorIndex]) {
+        let FetchRange { reason, above } = wanted;
+        let new =
+            Target { reason, gap, above, sources: Vec::new(), requests_sent: 0, outstanding: BTreeSet::new(), ask_at: now };
         let mut target = self.take(&tip).unwrap_or(new);
         // The body was wanted first, and now the history is.
-        (target.need, target.above) = (target.need.max(need), target.above.min(above));
+        (target.reason, target.above) = (target.reason.max(reason), target.above.min(above));
         for source in sources.iter().filter(|source| Some(**source) != self.me) {
             if !target.sources.contains(source) {
                 target.sources.push(*source);
@@ -230,23 +231,23 @@ impl Fetches {
     }
 
     /// Requests to send now.
-    fn due(&mut self, now: TimestampMs) -> Vec<Ask> {
-        let (mut seen, mut questions) = (BTreeSet::new(), Vec::new());
+    fn due(&mut self, now: TimestampMs) -> Vec<FetchRequest> {
+        let (mut seen, mut requests) = (BTreeSet::new(), Vec::new());
         while let Some((_, tip)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             let Some(mut target) = self.take(&tip) else { break };
-            let ask = target.ask(now, self.retry_ms);
+            let request = target.next_request(now, self.retry_ms);
             self.put(tip, target);
-            if seen.insert(ask) {
-                questions.push(ask);
+            if seen.insert(request) {
+                requests.push(request);
             }
         }
-        questions
+        requests
     }
 
     /// Targets that miss this car and for which `from` owes a response.
-    fn owed(&self, from: ValidatorIndex, car: Tip) -> Vec<Tip> {
-        let owes = |tip: &Tip| self.targets.get(tip).is_some_and(|target| target.owing.contains(&from));
-        self.missing(car).into_iter().filter(owes).collect()
+    fn awaited_from(&self, from: ValidatorIndex, car: Tip) -> Vec<Tip> {
+        let is_awaited = |tip: &Tip| self.targets.get(tip).is_some_and(|target| target.outstanding.contains(&from));
+        self.missing(car).into_iter().filter(is_awaited).collect()
     }
 
     /// Targets of this lane.
@@ -255,11 +256,11 @@ impl Fetches {
     }
 
     /// The greatest need of the responses that `from` owes about this lane.
-    fn owes(&self, from: ValidatorIndex, lane: ValidatorIndex) -> Option<Need> {
+    fn is_awaited(&self, from: ValidatorIndex, lane: ValidatorIndex) -> Option<FetchReason> {
         self.of_lane(lane)
             .map(|(_, target)| target)
-            .filter(|target| target.owing.contains(&from))
-            .map(|target| target.need)
+            .filter(|target| target.outstanding.contains(&from))
+            .map(|target| target.reason)
             .max()
     }
 
@@ -267,14 +268,14 @@ impl Fetches {
     /// them than it gets requests.
     fn useless(&mut self, from: ValidatorIndex, lane: ValidatorIndex) {
         let tips: Vec<_> = self.of_lane(lane).map(|(tip, _)| *tip).collect();
-        self.update(&tips, |target| _ = target.owing.remove(&from));
+        self.update(&tips, |target| _ = target.outstanding.remove(&from));
     }
 
     /// The part that may be accepted for these targets.
-    fn wanted(&self, tips: &[Tip]) -> Option<Wanted> {
+    fn wanted(&self, tips: &[Tip]) -> Option<FetchRange> {
         let wanted = tips.iter().filter_map(|tip| self.targets.get(tip));
-        let wanted = wanted.map(|target| Wanted { need: target.need, above: target.above });
-        wanted.reduce(|a, b| Wanted { need: a.need.max(b.need), above: a.above.min(b.above) })
+        let wanted = wanted.map(|target| FetchRange { reason: target.reason, above: target.above });
+        wanted.reduce(|a, b| FetchRange { reason: a.reason.max(b.reason), above: a.above.min(b.above) })
     }
 
     fn update(&mut self, tips: &[Tip], change: impl Fn(&mut Target)) {
@@ -294,13 +295,13 @@ fn lowest(lane: ValidatorIndex) -> Tip {
 impl Lanes {
     /// Y1: fetches the history of a committed tip from these validators, above a position and above the executed tip.
     pub fn fetch_history(&mut self, now: TimestampMs, tip: Tip, above: Position, sources: &[ValidatorIndex]) {
-        self.fetch(now, tip, Wanted { need: Need::Next, above }, sources);
+        self.fetch(now, tip, FetchRange { reason: FetchReason::Next, above }, sources);
     }
 
     /// Same for a tip whose turn has not come; only while there is room.
     pub fn fetch_early(&mut self, now: TimestampMs, tip: Tip, above: Position, sources: &[ValidatorIndex]) {
         if self.fetches.has_room(tip.lane) && !self.is_full(tip.lane) {
-            self.fetch(now, tip, Wanted { need: Need::Early, above }, sources);
+            self.fetch(now, tip, FetchRange { reason: FetchReason::Early, above }, sources);
         }
     }
 
@@ -311,7 +312,7 @@ impl Lanes {
 
     /// Y4: fetches only the body of an uncertified tip whose parent is certified.
     pub fn fetch_body(&mut self, now: TimestampMs, tip: Tip, source: ValidatorIndex, purpose: Purpose) {
-        self.fetch(now, tip, Wanted { need: Need::Body(purpose), above: tip.position.before() }, &[source]);
+        self.fetch(now, tip, FetchRange { reason: FetchReason::Body(purpose), above: tip.position.before() }, &[source]);
     }
 
     /// Ends fetches of bodies that no vote waits for. Drops fetched bodies without children that no cut names any more.
@@ -325,11 +326,11 @@ impl Lanes {
         });
     }
 
-    fn fetch(&mut self, now: TimestampMs, tip: Tip, wanted: Wanted, sources: &[ValidatorIndex]) {
+    fn fetch(&mut self, now: TimestampMs, tip: Tip, wanted: FetchRange, sources: &[ValidatorIndex]) {
         let from = self.fetches.gap(&tip).unwrap_or(tip);
         if let Some(gap) = self.lane(tip.lane).gap(from, wanted.above) {
             self.fetches.add(now, tip, wanted, gap, sources);
-            self.ask(now);
+            self.send_requests(now);
         }
     }
 
@@ -340,23 +341,23 @@ impl Lanes {
         }
     }
 
-    pub(super) fn ask(&mut self, now: TimestampMs) {
-        for Ask { whom, gap, above } in self.fetches.due(now) {
+    pub(super) fn send_requests(&mut self, now: TimestampMs) {
+        for FetchRequest { peer, gap, above } in self.fetches.due(now) {
             let lane = self.lane(gap.lane);
             // The supported car is most likely on the same chain; if not, the next request goes deeper.
             let known = [lane.voted().position, lane.executed().position];
             let known = known.into_iter().filter(|known| *known < gap.position).max().unwrap_or(Position(0));
             let message = Message::FetchCars { tip: gap, above: above.max(known) };
-            self.effects.push_back(Effect::Send { to: Recipients::One(whom), message: Box::new(message) });
+            self.effects.push_back(Effect::Send { to: Recipients::One(peer), message: Box::new(message) });
         }
     }
 
     /// Maximum number of cars in a response that this peer owes about the lane; 0 if it owes none.
     pub fn cars_owed(&self, from: ValidatorIndex, lane: ValidatorIndex) -> usize {
-        match self.fetches.owes(from, lane) {
+        match self.fetches.is_awaited(from, lane) {
             None => 0,
-            Some(Need::Body(_)) => 1,
-            Some(Need::Early | Need::Next) => MAX_CARS,
+            Some(FetchReason::Body(_)) => 1,
+            Some(FetchReason::Early | FetchReason::Next) => MAX_CARS,
         }
     }
 
@@ -368,17 +369,17 @@ impl Lanes {
     /// Its hashes were checked, its signatures were not. A certified or committed tip needs none: one of its certifiers
     /// is correct and voted for the whole chain, whose top the owner signed, and hashes bind the rest to it. A body
     /// without a certificate needs its owner's signature.
-    pub fn take_cars(&mut self, now: TimestampMs, from: ValidatorIndex, tip: Tip, cars: &[Arc<NamedCar>]) {
-        let owed = |car: &Arc<NamedCar>| self.fetches.owed(from, car.tip());
-        let top = cars.iter().rposition(|car| !owed(car).is_empty());
-        let targets = self.fetches.owed(from, top.map_or(tip, |top| cars[top].tip()));
-        if let Some(Wanted { need, above }) = self.fetches.wanted(&targets) {
+    pub fn handle_cars(&mut self, now: TimestampMs, from: ValidatorIndex, tip: Tip, cars: &[Arc<HashedCar>]) {
+        let awaited_from = |car: &Arc<HashedCar>| self.fetches.awaited_from(from, car.tip());
+        let top = cars.iter().rposition(|car| !awaited_from(car).is_empty());
+        let targets = self.fetches.awaited_from(from, top.map_or(tip, |top| cars[top].tip()));
+        if let Some(FetchRange { reason, above }) = self.fetches.wanted(&targets) {
             let cars = top.map_or(&[][..], |top| &cars[..=top]);
-            let is_body = matches!(need, Need::Body(_));
+            let is_body = matches!(reason, FetchReason::Body(_));
             if cars.last().is_some_and(|top| !is_body || self.is_signed(top)) {
-                let much = self.take_chain(tip.lane, need, above, cars) >= self.config.fetch_bytes as usize / 2;
-                let much = much || cars.len() >= MAX_CARS / 2;
-                self.fetches.update(&targets, |target| target.helped(now, from, much));
+                let is_large = self.insert_chain(tip.lane, reason, above, cars) >= self.config.fetch_bytes as usize / 2;
+                let is_large = is_large || cars.len() >= MAX_CARS / 2;
+                self.fetches.update(&targets, |target| target.on_useful_response(now, from, is_large));
             } else {
                 self.fetches.update(&targets, |target| target.not_found(now, from));
             }
@@ -386,16 +387,16 @@ impl Lanes {
             self.fetches.useless(from, tip.lane);
         }
         self.advance(tip.lane);
-        self.ask(now);
+        self.send_requests(now);
     }
 
     /// Accepts the missing cars of this chain, from the top down. Returns their bytes.
-    fn take_chain(&mut self, lane: ValidatorIndex, need: Need, above: Position, cars: &[Arc<NamedCar>]) -> usize {
+    fn insert_chain(&mut self, lane: ValidatorIndex, reason: FetchReason, above: Position, cars: &[Arc<HashedCar>]) -> usize {
         let floor = above.max(self.lane(lane).executed().position);
         let (mut bytes, mut unproven) = (0, 0);
         for car in cars.iter().rev().take_while(|car| car.position() > floor) {
-            if need == Need::Early && self.is_full(lane) {
-                self.fetches.give_up_early(lane);
+            if reason == FetchReason::Early && self.is_full(lane) {
+                self.fetches.cancel_early(lane);
                 break;
             }
             // A long fork with false signatures would otherwise cost one check per car.
@@ -405,7 +406,7 @@ impl Lanes {
             if self.insert(car.clone()) {
                 bytes += car.batch().len() + OVERHEAD;
             }
-            if matches!(need, Need::Body(_)) && self.lane(lane).get(&car.tip()).is_some() {
+            if matches!(reason, FetchReason::Body(_)) && self.lane(lane).get(&car.tip()).is_some() {
                 self.bodies.insert(car.tip());
             }
         }

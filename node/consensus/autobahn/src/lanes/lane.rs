@@ -3,7 +3,7 @@
 //! Cars are stored by position *and* digest, so that a fork never replaces the car that was voted for (P9). A car is
 //! *rooted* if all cars between it and the executed position are held too.
 
-use crate::message::{Availability, NamedCar, Position, Tip};
+use crate::message::{Availability, HashedCar, Position, Tip};
 use corniche_types::B256;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use std::{
 
 /// One lane as seen by this validator.
 pub struct Lane {
-    cars: BTreeMap<(Position, B256), Held>,
+    cars: BTreeMap<(Position, B256), StoredCar>,
     /// The last car of the chain that this validator supports: the one it voted for last (D3), one that others
     /// certified on top of it, or one that a commit fixed (D5). Never decreases.
     voted: Tip,
@@ -22,11 +22,11 @@ pub struct Lane {
     /// Cars up to this position are dropped, except the executed tip.
     forgotten: Position,
     /// Cars whose parent is not voted for yet (D4), one per position.
-    waiting: BTreeMap<Position, Arc<NamedCar>>,
+    buffered: BTreeMap<Position, Arc<HashedCar>>,
     /// Positions for which the owner was accused already.
     accused: BTreeSet<Position>,
-    /// R5: no votes up to this position; an earlier life may have cast them.
-    pub silent_through: Position,
+    /// R5: no votes up to this position; an earlier incarnation may have cast them.
+    pub abstain_through: Position,
     /// Total [`weight`] of cars above the executed position, and of cars up to it.
     unexecuted: u64,
     retained: u64,
@@ -36,12 +36,12 @@ pub struct Lane {
 /// is not free, and a limit in bytes also limits the number of cars (G5).
 pub const CAR_WEIGHT: u64 = 4_096;
 
-fn weight(car: &NamedCar) -> u64 {
+fn weight(car: &HashedCar) -> u64 {
     car.batch().len() as u64 + CAR_WEIGHT
 }
 
-struct Held {
-    car: Arc<NamedCar>,
+struct StoredCar {
+    car: Arc<HashedCar>,
     rooted: bool,
     vote: Vote,
     /// Cached result of its signature check. Fetched cars may have false signatures.
@@ -66,15 +66,15 @@ impl Lane {
             certified: None,
             executed,
             forgotten: Position(0),
-            waiting: BTreeMap::new(),
+            buffered: BTreeMap::new(),
             accused: BTreeSet::new(),
-            silent_through: Position(0),
+            abstain_through: Position(0),
             unexecuted: 0,
             retained: 0,
         }
     }
 
-    pub fn get(&self, tip: &Tip) -> Option<&Arc<NamedCar>> {
+    pub fn get(&self, tip: &Tip) -> Option<&Arc<HashedCar>> {
         self.held(tip).map(|held| &held.car)
     }
 
@@ -119,14 +119,14 @@ impl Lane {
 
     /// Number of held cars, waiting ones included.
     pub fn count(&self) -> usize {
-        self.cars.len() + self.waiting.len()
+        self.cars.len() + self.buffered.len()
     }
 
     /// Bytes of cars above the highest certificate (row 32 of the checklist).
     pub fn uncertified_bytes(&self) -> usize {
         let above = (self.certified_position().next(), B256::ZERO);
         let held = self.cars.range(above..).map(|(_, held)| &held.car);
-        held.chain(self.waiting.values()).map(|car| car.batch().len()).sum()
+        held.chain(self.buffered.values()).map(|car| car.batch().len()).sum()
     }
 
     /// Returns true if all cars down to the executed position are held.
@@ -144,7 +144,7 @@ impl Lane {
     }
 
     /// Adds a car. Returns false if it is held already or not needed any more.
-    pub fn insert(&mut self, car: Arc<NamedCar>) -> bool {
+    pub fn insert(&mut self, car: Arc<HashedCar>) -> bool {
         let tip = car.tip();
         let key = (tip.position, tip.digest);
         if (tip.position <= self.forgotten && tip != self.executed) || self.cars.contains_key(&key) {
@@ -152,7 +152,7 @@ impl Lane {
         }
         let rooted = self.is_rooted(&car.parent());
         *self.weight_at(tip.position) += weight(&car);
-        self.cars.insert(key, Held { car, rooted, vote: Vote::None, is_signed: None });
+        self.cars.insert(key, StoredCar { car, rooted, vote: Vote::None, is_signed: None });
         if rooted {
             self.root_children(tip);
         }
@@ -209,7 +209,7 @@ impl Lane {
     }
 
     /// The chain that ends at `tip`, downwards to `above` (exclusive) or to the first missing car.
-    pub fn down(&self, tip: Tip, above: Position) -> impl Iterator<Item = &Arc<NamedCar>> {
+    pub fn ancestors(&self, tip: Tip, above: Position) -> impl Iterator<Item = &Arc<HashedCar>> {
         let mut next = Some(tip);
         std::iter::from_fn(move || {
             let car = self.get(&next.filter(|tip| tip.position > above)?)?;
@@ -219,18 +219,18 @@ impl Lane {
     }
 
     /// The chain above the executed position that ends at `tip`, ascending (O2, O3); `None` if cars of it are missing.
-    pub fn chain(&self, tip: &Tip) -> Option<Vec<Arc<NamedCar>>> {
+    pub fn chain(&self, tip: &Tip) -> Option<Vec<Arc<HashedCar>>> {
         if !self.is_rooted(tip) {
             return None;
         }
-        let mut cars: Vec<_> = self.down(*tip, self.executed.position).cloned().collect();
+        let mut cars: Vec<_> = self.ancestors(*tip, self.executed.position).cloned().collect();
         cars.reverse();
         Some(cars)
     }
 
     /// Returns true if the chain that ends at `tip` contains `below`, as far as it is held.
     pub fn descends(&self, tip: Tip, below: Tip) -> bool {
-        tip == below || self.down(tip, below.position).last().is_some_and(|car| car.parent() == below)
+        tip == below || self.ancestors(tip, below.position).last().is_some_and(|car| car.parent() == below)
     }
 
     /// Same, but only as far down as correct leaders name tips; cheap enough to call after every input.
@@ -249,13 +249,13 @@ impl Lane {
     }
 
     /// Other cars at this position, unless the owner was accused because of it.
-    pub fn forks_of(&self, tip: &Tip) -> Vec<Arc<NamedCar>> {
+    pub fn forks_of(&self, tip: &Tip) -> Vec<Arc<HashedCar>> {
         if self.accused.len() >= MAX_ACCUSED || self.accused.contains(&tip.position) {
             return Vec::new();
         }
         let place = (tip.position, B256::ZERO)..(tip.position.next(), B256::ZERO);
         let held = self.cars.range(place).map(|(_, held)| &held.car);
-        held.chain(self.waiting.get(&tip.position)).filter(|car| car.tip() != *tip).cloned().collect()
+        held.chain(self.buffered.get(&tip.position)).filter(|car| car.tip() != *tip).cloned().collect()
     }
 
     /// Notes that the owner was accused because of this position.
@@ -264,7 +264,7 @@ impl Lane {
     }
 
     /// Result of the signature check of this car, cached for held cars.
-    pub fn is_signed(&mut self, car: &NamedCar, check: impl FnOnce() -> bool) -> bool {
+    pub fn is_signed(&mut self, car: &HashedCar, check: impl FnOnce() -> bool) -> bool {
         let tip = car.tip();
         match self.cars.get_mut(&(tip.position, tip.digest)) {
             // Another copy of the car may have another signature.
@@ -275,28 +275,28 @@ impl Lane {
 
     /// D4: stores a car whose parent is not voted for, if it is at most `ahead` above the certified one (G5): a flood
     /// of a lane fills at most `ahead` cars. Returns true if it was stored.
-    pub fn wait(&mut self, car: Arc<NamedCar>, ahead: u64) -> bool {
+    pub fn buffer(&mut self, car: Arc<HashedCar>, ahead: u64) -> bool {
         let (low, position) = (self.certified_position(), car.position());
-        let fits = position > low && position.0 - low.0 <= ahead && !self.waiting.contains_key(&position);
+        let fits = position > low && position.0 - low.0 <= ahead && !self.buffered.contains_key(&position);
         if fits {
-            self.waiting.insert(position, car);
+            self.buffered.insert(position, car);
         }
-        self.waiting = self.waiting.split_off(&low.next());
+        self.buffered = self.buffered.split_off(&low.next());
         fits
     }
 
     /// Returns the waiting car whose turn it is, if any (D3 i). Drops those whose turn has passed.
-    pub fn next_waiting(&mut self) -> Option<Arc<NamedCar>> {
+    pub fn next_buffered(&mut self) -> Option<Arc<HashedCar>> {
         let next = self.voted.position.next();
-        self.waiting = self.waiting.split_off(&next);
-        let car = self.waiting.first_entry().filter(|first| first.get().parent() == self.voted)?;
+        self.buffered = self.buffered.split_off(&next);
+        let car = self.buffered.first_entry().filter(|first| first.get().parent() == self.voted)?;
         Some(car.remove())
     }
 
     /// Removes and returns this car if it waits.
-    pub fn take_waiting(&mut self, tip: &Tip) -> Option<Arc<NamedCar>> {
-        self.waiting.get(&tip.position).filter(|car| car.tip() == *tip)?;
-        self.waiting.remove(&tip.position)
+    pub fn take_buffered(&mut self, tip: &Tip) -> Option<Arc<HashedCar>> {
+        self.buffered.get(&tip.position).filter(|car| car.tip() == *tip)?;
+        self.buffered.remove(&tip.position)
     }
 
     /// A held, uncertified car whose turn it is.
@@ -310,12 +310,12 @@ impl Lane {
     }
 
     /// The highest held car.
-    pub fn highest(&self) -> Option<&Arc<NamedCar>> {
+    pub fn highest(&self) -> Option<&Arc<HashedCar>> {
         self.cars_downwards().next()
     }
 
     /// All held cars, highest first.
-    pub fn cars_downwards(&self) -> impl Iterator<Item = &Arc<NamedCar>> {
+    pub fn cars_downwards(&self) -> impl Iterator<Item = &Arc<HashedCar>> {
         self.cars.values().rev().map(|held| &held.car)
     }
 
@@ -328,11 +328,11 @@ impl Lane {
     }
 
     /// Executes a cut with this tip (O4, G2, D5). Returns the forks that are dropped.
-    pub fn execute(&mut self, tip: Tip) -> Vec<Arc<NamedCar>> {
+    pub fn execute(&mut self, tip: Tip) -> Vec<Arc<HashedCar>> {
         if tip.position <= self.executed.position {
             return Vec::new(); // O2, P8: a stale tip changes nothing.
         }
-        let committed: BTreeSet<B256> = self.down(tip, self.executed.position).map(|car| car.tip().digest).collect();
+        let committed: BTreeSet<B256> = self.ancestors(tip, self.executed.position).map(|car| car.tip().digest).collect();
         let decided = (self.executed.position.next(), B256::ZERO)..(tip.position.next(), B256::ZERO);
         let all = self.cars.range(decided).map(|(_, held)| held.car.clone());
         let (kept, dropped): (Vec<_>, Vec<_>) = all.partition(|car| committed.contains(&car.tip().digest));
@@ -349,7 +349,7 @@ impl Lane {
             self.voted = tip;
         }
         self.root_above_executed();
-        self.waiting = self.waiting.split_off(&tip.position.next());
+        self.buffered = self.buffered.split_off(&tip.position.next());
         self.accused = self.accused.split_off(&tip.position);
         dropped
     }
@@ -379,8 +379,9 @@ impl Lane {
     }
 
     /// After recovery: drops records at executed positions that belong to forks.
-    pub fn drop_old_forks(&mut self) {
-        let chain: BTreeSet<_> = self.down(self.executed, Position(0)).map(|car| (car.position(), car.tip().digest)).collect();
+    pub fn remove_old_forks(&mut self) {
+        let chain: BTreeSet<_> =
+            self.ancestors(self.executed, Position(0)).map(|car| (car.position(), car.tip().digest)).collect();
         let executed = self.executed.position;
         let retained = &mut self.retained;
         self.cars.retain(|key, held| {
@@ -390,7 +391,7 @@ impl Lane {
         });
     }
 
-    fn held(&self, tip: &Tip) -> Option<&Held> {
+    fn held(&self, tip: &Tip) -> Option<&StoredCar> {
         self.cars.get(&(tip.position, tip.digest))
     }
 }

@@ -17,15 +17,15 @@ mod tests;
 use crate::{
     config::Config,
     keys::{Signatures, Signer},
-    message::{Availability, Context, Message, NamedCar, Position, Statement, Tip},
+    message::{Availability, Context, HashedCar, Message, Position, Statement, Tip},
 };
 use corniche_engine::{Batch, Committee, Recipients};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use fetch::Fetches;
-pub use fetch::{MAX_EARLY, Purpose};
+pub use fetch::{MAX_EARLY_FETCHES, Purpose};
 pub use lane::CAR_WEIGHT;
 use lane::{Lane, Vote};
-use own::Own;
+use own::OwnLane;
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
@@ -40,14 +40,14 @@ pub enum Effect {
         to: Recipients,
         message: Box<Message>,
     },
-    /// Respond with [`Lanes::take_batch`] when there are transactions. At most one is outstanding.
+    /// Respond with [`Lanes::handle_batch`] when there are transactions. At most one is outstanding.
     WantBatch,
-    /// The owner resent this car, which we hold: send it the result of [`Lanes::answer_again`] when its turn comes.
-    Asked(Tip),
+    /// The owner resent this car, which we hold: send it the result of [`Lanes::response_to_resent`] when its turn comes.
+    CarResent(Tip),
     /// An own car was signed. It is not durable yet.
-    Built(Arc<NamedCar>),
+    Built(Arc<HashedCar>),
     /// A car was accepted, own ones included.
-    Taken(Arc<NamedCar>),
+    Accepted(Arc<HashedCar>),
     /// A higher car of a lane than before is certified by these validators; it may be missing here.
     Certified {
         tip: Tip,
@@ -56,26 +56,26 @@ pub enum Effect {
     /// An own batch that no car will carry.
     Requeue(Batch),
     /// The owner signed two cars for one position.
-    Accuse(ValidatorIndex, [Arc<NamedCar>; 2]),
+    Accuse(ValidatorIndex, [Arc<HashedCar>; 2]),
 }
 
 /// Data that must become durable.
 #[derive(Clone, Debug)]
 pub enum Write {
     /// An own car.
-    Own(Arc<NamedCar>),
+    Own(Arc<HashedCar>),
     /// A car and this validator's vote for it.
-    Voted(Arc<NamedCar>),
+    Voted(Arc<HashedCar>),
     /// A car without a vote.
-    Kept(Arc<NamedCar>),
+    Kept(Arc<HashedCar>),
     /// This validator's vote for a car stored before.
     Vote(Tip),
 }
 
-/// Records of earlier lives about the lanes.
+/// Records of earlier incarnations about the lanes.
 #[derive(Clone, Debug)]
 pub enum Recovered {
-    Car { car: Arc<NamedCar>, voted: bool },
+    Car { car: Arc<HashedCar>, voted: bool },
     Vote(Tip),
 }
 
@@ -100,7 +100,7 @@ pub struct Lanes {
     signer: Option<Arc<dyn Signer>>,
     signatures: Arc<dyn Signatures>,
     lanes: Vec<Lane>,
-    own: Option<Own>,
+    own: Option<OwnLane>,
     fetches: Fetches,
     /// Bodies fetched for votes, which no supported chain contains.
     bodies: BTreeSet<Tip>,
@@ -113,18 +113,18 @@ pub struct Lanes {
 const OVERHEAD: usize = 256;
 
 impl Lanes {
-    /// Recovery is construction (R1). Own cars are built only after [`Lanes::open_own`].
+    /// Recovery is construction (R1). Own cars are built only after [`Lanes::open_own_lane`].
     pub fn new(setup: Setup) -> Self {
         let Setup { config, committee, signer, signatures, executed, records } = setup;
         let context = Context::new(&committee);
-        let own = signer.as_ref().map(|signer| Own::new(executed[signer.index().as_usize()]));
+        let own = signer.as_ref().map(|signer| OwnLane::new(executed[signer.index().as_usize()]));
         let lanes = executed.into_iter().map(Lane::new).collect();
         let fetches = Fetches::new(signer.as_ref().map(|signer| signer.index()), config.fetch_retry_ms);
         let (bodies, effects) = (BTreeSet::new(), VecDeque::new());
         let mut all =
             Self { config, committee, context, signer, signatures, lanes, own, fetches, bodies, effects, changed: true };
         records.into_iter().for_each(|record| all.recover(record));
-        all.lanes.iter_mut().for_each(Lane::drop_old_forks);
+        all.lanes.iter_mut().for_each(Lane::remove_old_forks);
         all
     }
 
@@ -154,12 +154,12 @@ impl Lanes {
 
     /// Time of the next [`Lanes::tick`]; `None` if nothing is pending.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        [self.fetches.deadline(), self.own.as_ref().and_then(Own::deadline)].into_iter().flatten().min()
+        [self.fetches.deadline(), self.own.as_ref().and_then(OwnLane::deadline)].into_iter().flatten().min()
     }
 
     /// Must be called when the deadline passed.
     pub fn tick(&mut self, now: TimestampMs) {
-        self.ask(now);
+        self.send_requests(now);
         self.resend(now);
     }
 
@@ -171,7 +171,7 @@ impl Lanes {
     // ---- cars and certificates of any lane -----------------------------------------------------------------------------
 
     /// PROP: processes a verified car from its owner (D3, D4).
-    pub fn take_car(&mut self, now: TimestampMs, car: &Arc<NamedCar>) {
+    pub fn handle_car(&mut self, now: TimestampMs, car: &Arc<HashedCar>) {
         let tip = car.tip();
         if let Some(certificate) = car.certificate() {
             self.learn(certificate);
@@ -179,11 +179,11 @@ impl Lanes {
         self.report_fork(car);
         let (full, ahead) = (self.is_full(tip.lane), self.config.cars_ahead);
         if self.lane(tip.lane).get(&tip).is_some() {
-            self.vote_again(tip);
+            self.handle_resent_car(tip);
         } else if tip.position > self.lane(tip.lane).executed().position && Some(tip.lane) != self.me() && !full {
             if car.parent() == self.lane(tip.lane).voted() {
                 self.vote_for(car.clone());
-            } else if self.lane_mut(tip.lane).wait(car.clone(), ahead) {
+            } else if self.lane_mut(tip.lane).buffer(car.clone(), ahead) {
                 self.fetch_certified(now, tip.lane);
             }
         }
@@ -196,7 +196,7 @@ impl Lanes {
     }
 
     /// Adds a car to its lane. Returns false if it is held already or not needed any more.
-    fn hold(&mut self, car: Arc<NamedCar>) -> bool {
+    fn store(&mut self, car: Arc<HashedCar>) -> bool {
         let tip = car.tip();
         let news = self.lane_mut(tip.lane).insert(car);
         if news {
@@ -206,32 +206,32 @@ impl Lanes {
     }
 
     /// D3, D5: votes for a car that extends the supported chain.
-    fn vote_for(&mut self, car: Arc<NamedCar>) {
+    fn vote_for(&mut self, car: Arc<HashedCar>) {
         let tip = car.tip();
         let votes = self.votes_at(&tip);
-        if !self.hold(car.clone()) {
+        if !self.store(car.clone()) {
             return;
         }
         self.lane_mut(tip.lane).set_vote(&tip, if votes { Vote::Recorded } else { Vote::None });
         let write = if votes { Write::Voted(car.clone()) } else { Write::Kept(car.clone()) };
-        self.taken(car, write);
+        self.accept(car, write);
     }
 
-    fn taken(&mut self, car: Arc<NamedCar>, write: Write) {
+    fn accept(&mut self, car: Arc<HashedCar>, write: Write) {
         self.effects.push_back(Effect::Persist(write));
-        self.effects.push_back(Effect::Taken(car));
+        self.effects.push_back(Effect::Accepted(car));
         self.changed = true;
     }
 
     fn votes_at(&self, tip: &Tip) -> bool {
-        self.signer.is_some() && tip.position > self.lane(tip.lane).silent_through
+        self.signer.is_some() && tip.position > self.lane(tip.lane).abstain_through
     }
 
     /// Votes for waiting cars, and for fetched cars, whose turn has come.
     fn advance(&mut self, lane: ValidatorIndex) {
         while Some(lane) != self.me() {
             self.lane_mut(lane).follow_certified();
-            if let Some(car) = self.lane_mut(lane).next_waiting() {
+            if let Some(car) = self.lane_mut(lane).next_buffered() {
                 self.vote_for(car);
             } else if let Some(tip) = self.lane(lane).next_held() {
                 let votes = self.votes_at(&tip);
@@ -247,10 +247,10 @@ impl Lanes {
 
     /// D4: stores waiting cars that are certified now. Otherwise they would be dropped, and a validator one request
     /// behind a growing lane would stay behind: after each response the next cars would be missing.
-    fn hold_waiting(&mut self, certified: Tip) {
+    fn store_buffered(&mut self, certified: Tip) {
         let mut tip = certified;
         while !self.is_full(tip.lane)
-            && let Some(car) = self.lane_mut(tip.lane).take_waiting(&tip)
+            && let Some(car) = self.lane_mut(tip.lane).take_buffered(&tip)
         {
             tip = car.parent();
             self.insert(car);
@@ -258,7 +258,7 @@ impl Lanes {
     }
 
     /// The owner resent a car that we hold: it lacks our vote, or its certificate.
-    fn vote_again(&mut self, tip: Tip) {
+    fn handle_resent_car(&mut self, tip: Tip) {
         let lane = self.lane(tip.lane);
         if tip.position > lane.certified_position()
             && lane.vote(&tip) == Vote::None
@@ -269,12 +269,12 @@ impl Lanes {
             self.lane_mut(tip.lane).set_vote(&tip, Vote::Recorded);
             self.effects.push_back(Effect::Persist(Write::Vote(tip)));
         } else {
-            self.effects.push_back(Effect::Asked(tip));
+            self.effects.push_back(Effect::CarResent(tip));
         }
     }
 
     /// Response to an owner that resends this car: a certificate, or our vote.
-    pub fn answer_again(&self, tip: &Tip) -> Option<Message> {
+    pub fn response_to_resent(&self, tip: &Tip) -> Option<Message> {
         let lane = self.lane(tip.lane);
         match lane.certified().filter(|certificate| certificate.tip.position >= tip.position) {
             Some(certificate) => Some(Message::Available((**certificate).clone())),
@@ -284,13 +284,13 @@ impl Lanes {
     }
 
     fn vote(&self, tip: &Tip) -> Option<Message> {
-        let share = self.signer.as_ref()?.share(&self.context.statement(&Statement::Held(*tip)));
-        Some(Message::Held { tip: *tip, share })
+        let share = self.signer.as_ref()?.share(&self.context.statement(&Statement::CarVote(*tip)));
+        Some(Message::CarVote { tip: *tip, share })
     }
 
     /// D9: reports a fork, which breaks the rules although not the lane's order. Only two signatures prove it: fetched
     /// cars may have false ones. Returns false if signatures were checked and prove nothing.
-    fn report_fork(&mut self, car: &Arc<NamedCar>) -> bool {
+    fn report_fork(&mut self, car: &Arc<HashedCar>) -> bool {
         let others = self.lane(car.lane()).forks_of(&car.tip());
         if others.is_empty() {
             return true;
@@ -311,7 +311,7 @@ impl Lanes {
             let Availability { tip, proof } = certificate;
             self.effects.push_back(Effect::Certified { tip: *tip, signers: proof.signers.clone() });
             self.changed = true;
-            self.hold_waiting(certificate.tip);
+            self.store_buffered(certificate.tip);
             self.advance(lane);
         }
     }
@@ -319,14 +319,14 @@ impl Lanes {
     /// A write is durable: sends everything that relies on it.
     pub fn durable(&mut self, now: TimestampMs, write: Write) {
         match write {
-            Write::Own(car) => self.launch(now, car),
-            Write::Voted(car) => self.cast(car.tip()),
-            Write::Vote(tip) => self.cast(tip),
+            Write::Own(car) => self.publish(now, car),
+            Write::Voted(car) => self.cast_vote(car.tip()),
+            Write::Vote(tip) => self.cast_vote(tip),
             Write::Kept(_) => {}
         }
     }
 
-    fn cast(&mut self, tip: Tip) {
+    fn cast_vote(&mut self, tip: Tip) {
         self.lane_mut(tip.lane).set_vote(&tip, Vote::Cast);
         if let Some(vote) = self.vote(&tip) {
             self.effects.push_back(Effect::Send { to: Recipients::One(tip.lane), message: Box::new(vote) });
@@ -362,13 +362,13 @@ impl Lanes {
     }
 
     /// N6: returns true if it is certified, or held here with a certified parent.
-    pub fn vouches(&self, tip: &Tip) -> bool {
+    pub fn may_vote_strongly(&self, tip: &Tip) -> bool {
         let lane = self.lane(tip.lane);
         lane.certified().is_some_and(|certificate| certificate.tip == *tip) || lane.is_optimistic(tip)
     }
 
     /// The cars above the executed position that end at `tip`, ascending; `None` if some are missing (O1, O3).
-    pub fn chain(&self, tip: &Tip) -> Option<Vec<Arc<NamedCar>>> {
+    pub fn chain(&self, tip: &Tip) -> Option<Vec<Arc<HashedCar>>> {
         self.lane(tip.lane).chain(tip)
     }
 
@@ -378,10 +378,10 @@ impl Lanes {
     }
 
     /// Adds a car without a vote for it. Returns false if it is held already or not needed any more.
-    pub fn insert(&mut self, car: Arc<NamedCar>) -> bool {
-        let news = self.hold(car.clone());
+    pub fn insert(&mut self, car: Arc<HashedCar>) -> bool {
+        let news = self.store(car.clone());
         if news {
-            self.taken(car.clone(), Write::Kept(car));
+            self.accept(car.clone(), Write::Kept(car));
         }
         news
     }
@@ -406,44 +406,44 @@ impl Lanes {
 
     /// The chain that ends at `tip`, above `above`, as far down as it is held and fits into `bytes`; ascending. The tip
     /// always fits.
-    pub fn serve(&self, tip: &Tip, above: Position, mut bytes: usize) -> Vec<Arc<NamedCar>> {
+    pub fn serve(&self, tip: &Tip, above: Position, mut bytes: usize) -> Vec<Arc<HashedCar>> {
         let mut first = true;
-        let fits = |car: &&Arc<NamedCar>| {
+        let fits = |car: &&Arc<HashedCar>| {
             let size = car.batch().len() + OVERHEAD;
             let fits = std::mem::take(&mut first) || size <= bytes;
             bytes = bytes.saturating_sub(size);
             fits
         };
-        let mut cars: Vec<_> = self.lane(tip.lane).down(*tip, above).take_while(fits).cloned().collect();
+        let mut cars: Vec<_> = self.lane(tip.lane).ancestors(*tip, above).take_while(fits).cloned().collect();
         cars.reverse();
         cars
     }
 
-    /// R5: disables votes up to these positions; an earlier life may have cast them.
+    /// R5: disables votes up to these positions; an earlier incarnation may have cast them.
     pub fn abstain(&mut self, positions: &[Position]) {
         for (lane, position) in self.lanes.iter_mut().zip(positions) {
-            lane.silent_through = lane.silent_through.max(*position);
+            lane.abstain_through = lane.abstain_through.max(*position);
         }
     }
 
     /// The highest held car of a lane.
-    pub fn highest(&self, lane: ValidatorIndex) -> Option<&Arc<NamedCar>> {
+    pub fn highest(&self, lane: ValidatorIndex) -> Option<&Arc<HashedCar>> {
         self.lane(lane).highest()
     }
 
-    pub fn get(&self, tip: &Tip) -> Option<&Arc<NamedCar>> {
+    pub fn get(&self, tip: &Tip) -> Option<&Arc<HashedCar>> {
         self.lane(tip.lane).get(tip)
     }
 
     /// The highest held car of a lane with a valid signature of its owner. Fetched cars may have false ones; those are
     /// not above the highest certificate, so only a few are tried.
-    pub fn highest_signed(&mut self, lane: ValidatorIndex) -> Option<Arc<NamedCar>> {
+    pub fn highest_signed(&mut self, lane: ValidatorIndex) -> Option<Arc<HashedCar>> {
         let highest: Vec<_> = self.lane(lane).cars_downwards().take(4).cloned().collect();
         highest.into_iter().find(|car| self.is_signed(car))
     }
 
     /// Checks the owner's signature of this car.
-    fn is_signed(&mut self, car: &NamedCar) -> bool {
+    fn is_signed(&mut self, car: &HashedCar) -> bool {
         let signatures = self.signatures.clone();
         let check = || signatures.verify(car.lane(), &car.tip().digest, &car.signed().signature);
         self.lane_mut(car.lane()).is_signed(car, check)
@@ -455,7 +455,7 @@ impl Lanes {
     }
 
     /// A record of this car in its current state.
-    pub fn record(&self, tip: &Tip) -> Option<(Arc<NamedCar>, bool)> {
+    pub fn record(&self, tip: &Tip) -> Option<(Arc<HashedCar>, bool)> {
         let lane = self.lane(tip.lane);
         lane.get(tip).map(|car| (car.clone(), lane.vote(tip) != Vote::None))
     }

@@ -6,25 +6,25 @@ use super::{
 };
 use crate::{
     keys::Share,
-    message::{Availability, Car, Message, NamedCar, Proof, SignedCar, Statement, Tip},
+    message::{Availability, Car, HashedCar, Message, Proof, SignedCar, Statement, Tip},
 };
 use corniche_engine::{Batch, Recipients};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// State of the own lane.
-pub struct Own {
+pub struct OwnLane {
     /// The last own car, durable or not. Its position is never signed again (N10).
     tip: Tip,
     /// True while the last own car is not durable yet.
-    recording: bool,
+    is_recording: bool,
     /// Votes for own cars without a certificate.
     votes: BTreeMap<Tip, BTreeMap<ValidatorIndex, Share>>,
     batch: Option<Batch>,
     /// A batch was requested and has not come.
-    asked: bool,
-    /// True once the signatures of earlier lives are known.
-    open: bool,
+    is_batch_requested: bool,
+    /// True once the signatures of earlier incarnations are known.
+    is_open: bool,
     /// Time at which the certificate is sent alone, unless a car carries it before (D6).
     announce_at: Option<TimestampMs>,
     /// Time at which unacknowledged messages are sent again (P12, R3).
@@ -33,22 +33,22 @@ pub struct Own {
     pause_until: Option<TimestampMs>,
 }
 
-impl Own {
+impl OwnLane {
     pub fn new(tip: Tip) -> Self {
         Self {
             tip,
-            recording: false,
+            is_recording: false,
             votes: BTreeMap::new(),
             batch: None,
-            asked: false,
-            open: false,
+            is_batch_requested: false,
+            is_open: false,
             announce_at: None,
             resend_at: None,
             pause_until: None,
         }
     }
 
-    /// Registers a car of an earlier life.
+    /// Registers a car of an earlier incarnation.
     pub fn signed(&mut self, tip: Tip) {
         if tip.position > self.tip.position {
             self.tip = tip;
@@ -66,41 +66,41 @@ impl Lanes {
         self.own.as_ref().map(|own| own.tip)
     }
 
-    /// R3, R5: the signatures of earlier lives are known now; the lane continues after them.
-    pub fn open_own(&mut self, now: TimestampMs) {
+    /// R3, R5: the signatures of earlier incarnations are known now; the lane continues after them.
+    pub fn open_own_lane(&mut self, now: TimestampMs) {
         let Some(own) = &mut self.own else { return };
-        own.open = true;
+        own.is_open = true;
         own.resend_at = Some(now);
-        self.vote_for_own(now);
+        self.count_own_votes(now);
         self.resend(now);
     }
 
-    /// Closes the own lane: the signatures of earlier lives are unknown again.
-    pub fn close_own(&mut self) {
-        self.own.iter_mut().for_each(|own| own.open = false);
+    /// Closes the own lane: the signatures of earlier incarnations are unknown again.
+    pub fn close_own_lane(&mut self) {
+        self.own.iter_mut().for_each(|own| own.is_open = false);
     }
 
     /// Adopts an own car that a peer remembers. Returns true if our records lack it.
-    pub fn adopt_own(&mut self, car: &Arc<NamedCar>) -> bool {
+    pub fn adopt_own_car(&mut self, car: &Arc<HashedCar>) -> bool {
         let Some(before) = self.own_tip() else { return false };
-        if car.position() < before.position || !self.hold(car.clone()) {
+        if car.position() < before.position || !self.store(car.clone()) {
             return false;
         }
         self.lanes[car.lane().as_usize()].set_vote(&car.tip(), Vote::None);
         self.own.iter_mut().for_each(|own| own.signed(car.tip()));
-        self.taken(car.clone(), Write::Kept(car.clone()));
+        self.accept(car.clone(), Write::Kept(car.clone()));
         // With pipelined cars, only this certificate may prove it.
         car.certificate().iter().for_each(|certificate| self.learn(certificate));
         car.tip() != before
     }
 
     /// Response to [`Effect::WantBatch`]. An empty batch makes an empty car: a client waits for a later commit.
-    pub fn take_batch(&mut self, now: TimestampMs, batch: Batch) {
+    pub fn handle_batch(&mut self, now: TimestampMs, batch: Batch) {
         let fits = batch.bytes.len() <= self.config.batch_bytes as usize;
-        let Some(own) = self.own.as_mut().filter(|own| own.asked) else {
+        let Some(own) = self.own.as_mut().filter(|own| own.is_batch_requested) else {
             return self.effects.push_back(Effect::Requeue(batch)); // Not requested.
         };
-        own.asked = false;
+        own.is_batch_requested = false;
         if fits {
             own.batch = Some(batch);
         } else {
@@ -121,9 +121,9 @@ impl Lanes {
         }
         match own.batch.take() {
             Some(batch) => self.sign(now, batch),
-            None if own.asked => {}
+            None if own.is_batch_requested => {}
             None => {
-                own.asked = true;
+                own.is_batch_requested = true;
                 self.effects.push_back(Effect::WantBatch);
             }
         }
@@ -131,9 +131,9 @@ impl Lanes {
 
     /// Checks D2 and P20.
     fn may_build(&mut self) -> bool {
-        let Some(own) = self.own.as_mut().filter(|own| own.open && !own.recording) else { return false };
+        let Some(own) = self.own.as_mut().filter(|own| own.is_open && !own.is_recording) else { return false };
         let lane = &self.lanes[own.tip.lane.as_usize()];
-        // After a lost life, others may know another car at our last position: we build on the certified or committed
+        // After a lost incarnation, others may know another car at our last position: we build on the certified or committed
         // one.
         let certified = lane.certified().map(|certificate| certificate.tip);
         for tip in [Some(lane.executed()), certified].into_iter().flatten() {
@@ -151,47 +151,47 @@ impl Lanes {
         let (position, parent) = (own.tip.position.next(), own.tip.digest);
         let car = Car { lane: own.tip.lane, position, parent, batch: batch.bytes };
         let signature = signer.sign(&self.context.car(&car));
-        let car = Arc::new(NamedCar::trusted(SignedCar { car, signature, certificate }, &self.context));
-        assert!(car.position() > own.tip.position, "N10: one own car a position, ever");
-        (own.tip, own.recording) = (car.tip(), true);
+        let car = Arc::new(HashedCar::trusted(SignedCar { car, signature, certificate }, &self.context));
+        assert!(car.position() > own.tip.position, "N10: one own car per position, ever");
+        (own.tip, own.is_recording) = (car.tip(), true);
         own.pause_until = Some(after(now, self.config.car_interval_ms)).filter(|at| *at > now);
         self.effects.push_back(Effect::Built(car.clone()));
         self.effects.push_back(Effect::Persist(Write::Own(car)));
     }
 
     /// The own car is durable. Only now it counts and is sent.
-    pub(super) fn launch(&mut self, now: TimestampMs, car: Arc<NamedCar>) {
+    pub(super) fn publish(&mut self, now: TimestampMs, car: Arc<HashedCar>) {
         let tip = car.tip();
-        self.hold(car.clone());
+        self.store(car.clone());
         let lane = &mut self.lanes[tip.lane.as_usize()];
         lane.set_vote(&tip, Vote::Cast);
         let (Some(own), Some(signer)) = (&mut self.own, &self.signer) else { return };
-        own.recording = false;
+        own.is_recording = false;
         own.resend_at = Some(after(now, self.config.resend_ms));
         if car.certificate().is_some_and(|certificate| certificate.tip.position >= lane.certified_position()) {
             own.announce_at = None;
         }
-        let share = signer.share(&self.context.statement(&Statement::Held(tip)));
+        let share = signer.share(&self.context.statement(&Statement::CarVote(tip)));
         self.send_all(Message::Car(car.signed().clone()));
-        self.effects.push_back(Effect::Taken(car));
+        self.effects.push_back(Effect::Accepted(car));
         self.changed = true;
-        self.take_vote(now, tip.lane, tip, share);
+        self.handle_vote(now, tip.lane, tip, share);
     }
 
-    /// Votes for uncertified own cars of an earlier life: our vote is the first.
-    fn vote_for_own(&mut self, now: TimestampMs) {
+    /// Votes for uncertified own cars of an earlier incarnation: our vote is the first.
+    fn count_own_votes(&mut self, now: TimestampMs) {
         let (Some(own), Some(signer)) = (&self.own, self.signer.clone()) else { return };
         let lane = &self.lanes[own.tip.lane.as_usize()];
-        let cars = lane.down(own.tip, lane.certified_position()).map(|car| car.tip());
+        let cars = lane.ancestors(own.tip, lane.certified_position()).map(|car| car.tip());
         let voted: Vec<Tip> = cars.filter(|tip| lane.vote(tip) == Vote::Cast).collect();
         for tip in voted.into_iter().rev() {
-            let share = signer.share(&self.context.statement(&Statement::Held(tip)));
-            self.take_vote(now, tip.lane, tip, share);
+            let share = signer.share(&self.context.statement(&Statement::CarVote(tip)));
+            self.handle_vote(now, tip.lane, tip, share);
         }
     }
 
     /// D6: processes a verified vote for an own car.
-    pub fn take_vote(&mut self, now: TimestampMs, from: ValidatorIndex, tip: Tip, share: Share) {
+    pub fn handle_vote(&mut self, now: TimestampMs, from: ValidatorIndex, tip: Tip, share: Share) {
         let Some(own) = self.own.as_mut().filter(|own| own.tip.lane == tip.lane) else { return };
         let lane = &self.lanes[tip.lane.as_usize()];
         if tip.position <= lane.certified_position() || lane.get(&tip).is_none() {
@@ -199,7 +199,7 @@ impl Lanes {
         }
         let votes = own.votes.entry(tip).or_default();
         votes.insert(from, share);
-        if votes.len() < self.committee.validity() {
+        if votes.len() < self.committee.validity_threshold() {
             return;
         }
         let shares: Vec<_> = votes.iter().map(|(signer, share)| (*signer, share.clone())).collect();
@@ -228,26 +228,26 @@ impl Lanes {
             if lane.certified_position().min(lane.executed().position) < tip.position {
                 own.resend_at = Some(after(now, self.config.resend_ms));
             }
-            self.open_messages().into_iter().for_each(|message| self.send_all(message));
+            self.pending_messages().into_iter().for_each(|message| self.send_all(message));
         } else if announce && let Some(certificate) = lane.certified() {
             self.send_all(Message::Available((**certificate).clone()));
         }
     }
 
     /// P12: sends unacknowledged messages to a peer that may have missed them.
-    pub fn send_open(&mut self, peer: ValidatorIndex) {
-        if self.own.as_ref().is_some_and(|own| own.open) {
-            let messages = self.open_messages().into_iter().map(Box::new);
+    pub fn send_pending(&mut self, peer: ValidatorIndex) {
+        if self.own.as_ref().is_some_and(|own| own.is_open) {
+            let messages = self.pending_messages().into_iter().map(Box::new);
             self.effects.extend(messages.map(|message| Effect::Send { to: Recipients::One(peer), message }));
         }
     }
 
     /// Uncertified own cars, and the certificate of cars that are not executed.
-    fn open_messages(&self) -> Vec<Message> {
+    fn pending_messages(&self) -> Vec<Message> {
         let Some(own) = &self.own else { return Vec::new() };
         let lane = &self.lanes[own.tip.lane.as_usize()];
         let above = lane.certified_position();
-        let cars = lane.down(own.tip, above).filter_map(|car| presentable(car, lane, self.config.cars_ahead));
+        let cars = lane.ancestors(own.tip, above).filter_map(|car| with_certificate(car, lane, self.config.cars_ahead));
         let mut messages: Vec<_> = cars.map(Message::Car).collect();
         messages.reverse();
         if lane.executed().position < above {
@@ -265,7 +265,7 @@ impl Lanes {
 
 /// An own car with a certificate, as others accept it (D1). A peer that returned the car may have omitted the
 /// certificate; without it others would consider us faulty. `None` until the certificate is known.
-fn presentable(car: &NamedCar, lane: &Lane, ahead: u64) -> Option<SignedCar> {
+fn with_certificate(car: &HashedCar, lane: &Lane, ahead: u64) -> Option<SignedCar> {
     let mut signed = car.signed().clone();
     if signed.certificate.is_none() && car.position().0 > ahead {
         let below = |tip: &Tip| tip.position.0 + ahead >= car.position().0 && lane.descends(car.parent(), *tip);

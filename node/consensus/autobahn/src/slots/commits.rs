@@ -1,7 +1,7 @@
 //! Committed slots: accepted in any order, delivered with their cuts, and kept as long as open slots and laggards need
 //! them.
 
-use super::{Effect, desk::Desk};
+use super::{Effect, context::SlotContext};
 use crate::{
     message::{CommitQc, Cut, Message, Slot},
     slot::Anchor,
@@ -86,7 +86,7 @@ impl Commits {
     /// C8: stores a commit, with `cut` if it is known already. Returns true if the slot was open until now.
     pub fn insert(
         &mut self,
-        desk: &mut Desk,
+        ctx: &mut SlotContext,
         certificate: CommitQc,
         cut: Option<Arc<Cut>>,
     ) -> Result<bool, Box<[CommitQc; 2]>> {
@@ -102,23 +102,23 @@ impl Commits {
         if slot <= self.through {
             return Ok(false);
         }
-        desk.note(if cut.is_some() { "commit" } else { "commit-without-cut" }, slot, certificate.view);
+        ctx.note(if cut.is_some() { "commit" } else { "commit-without-cut" }, slot, certificate.view);
         let value = certificate.cut;
         self.slots.insert(slot, Committed { value, certificate: Some(certificate), cut: None });
         match cut {
-            Some(cut) => self.complete(desk, &cut),
-            None if self.fetch.is_none() => self.fetch_missing(desk),
+            Some(cut) => self.complete(ctx, &cut),
+            None if self.fetch.is_none() => self.fetch_missing(ctx),
             None => {}
         }
         Ok(true)
     }
 
     /// The cut of a committed slot arrived: delivers it.
-    pub fn complete(&mut self, desk: &mut Desk, cut: &Arc<Cut>) {
+    pub fn complete(&mut self, ctx: &mut SlotContext, cut: &Arc<Cut>) {
         let Some(committed) = self.slots.get_mut(&cut.slot) else { return };
         committed.cut = Some(cut.clone());
         if let Some(certificate) = committed.certificate.clone() {
-            desk.effects.push_back(Effect::Committed { cut: cut.clone(), certificate });
+            ctx.effects.push_back(Effect::Committed { cut: cut.clone(), certificate });
         }
         while self.slots.get(&Slot(self.through.0 + 1)).is_some_and(|next| next.cut.is_some()) {
             self.through.0 += 1;
@@ -129,31 +129,31 @@ impl Commits {
 
     /// P6: fetches cuts of certificates without one. A validator that acknowledged may lack the cut too, but n − 2f
     /// correct validators voted for it.
-    pub fn fetch_missing(&mut self, desk: &mut Desk) {
+    pub fn fetch_missing(&mut self, ctx: &mut SlotContext) {
         let missing: Vec<_> = self.slots.values().filter(|committed| committed.cut.is_none()).collect();
-        self.fetch = (!missing.is_empty()).then(|| desk.in_ms(desk.config.fetch_retry_ms));
+        self.fetch = (!missing.is_empty()).then(|| ctx.in_ms(ctx.config.fetch_retry_ms));
         for certificate in missing.iter().filter_map(|committed| committed.certificate.as_ref()) {
-            desk.ask_for_cut(certificate.slot, certificate.cut, &certificate.proof.signers, self.attempts);
+            ctx.request_cut(certificate.slot, certificate.cut, &certificate.proof.signers, self.attempts);
         }
         self.attempts = if missing.is_empty() { 0 } else { self.attempts + 1 };
     }
 
     /// Commits come in any order (P27). A commit that is still missing when later ones have been known for some time
     /// was lost, perhaps with its leader. This timer recovers it without the end of a view. Called after every change.
-    pub fn watch_gap(&mut self, desk: &Desk) {
+    pub fn watch_gap(&mut self, ctx: &SlotContext) {
         let has_gap = self.slots.last_key_value().is_some_and(|(last, _)| *last > self.through) && self.fetch.is_none();
         if !has_gap {
             (self.gap, self.gap_attempts) = (None, 0);
         } else if self.gap.is_none() {
-            self.gap = Some(desk.in_ms(desk.config.fetch_retry_ms));
+            self.gap = Some(ctx.in_ms(ctx.config.fetch_retry_ms));
         }
     }
 
     /// The leader of a later commit probably has it.
-    pub fn ask_for_gap(&mut self, desk: &mut Desk) {
+    pub fn request_gap(&mut self, ctx: &mut SlotContext) {
         let later = self.slots.values().rev().filter_map(|committed| committed.certificate.as_ref());
-        let leaders: Vec<_> = later.map(|certificate| desk.schedule.leader(certificate.slot, certificate.view)).collect();
-        desk.ask_holders(&Message::FetchCommits { above: self.through }, &leaders, self.gap_attempts);
+        let leaders: Vec<_> = later.map(|certificate| ctx.schedule.leader(certificate.slot, certificate.view)).collect();
+        ctx.request_from(&Message::FetchCommits { above: self.through }, &leaders, self.gap_attempts);
         self.gap_attempts += 1;
     }
 

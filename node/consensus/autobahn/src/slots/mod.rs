@@ -7,7 +7,7 @@
 //! where that needs no state.
 
 mod commits;
-pub(crate) mod desk;
+pub(crate) mod context;
 mod leaders;
 pub(crate) mod tally;
 mod tickets;
@@ -21,9 +21,9 @@ use crate::{
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use commits::Commits;
+use context::SlotContext;
 use corniche_engine::{Committee, Recipients, TraceEvent};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
-use desk::Desk;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The slots' queries to the lanes. Results may change only between inputs. After a relevant change (a higher certified
@@ -41,7 +41,7 @@ pub trait Lanes {
 
     /// Returns true if a strong vote for this tip is allowed (N6): it is certified here, or its body is held (also in
     /// the side store, P21) and its parent is certified.
-    fn vouches(&self, tip: &Tip) -> bool;
+    fn may_vote_strongly(&self, tip: &Tip) -> bool;
 
     /// Stores a verified certificate from a PREPARE (D7).
     fn learn(&mut self, certificate: &Availability);
@@ -54,12 +54,12 @@ pub struct Setup {
     /// Without keys the machine only follows: it never votes, proposes or complains.
     pub signer: Option<Arc<dyn Signer>>,
     pub signatures: Arc<dyn Signatures>,
-    /// Every slot up to this one is committed and was delivered in an earlier life; 0 at the beginning.
+    /// Every slot up to this one is committed and was delivered in an earlier incarnation; 0 at the beginning.
     pub committed: Slot,
     /// The cuts of the last k slots up to `committed` (fewer at the beginning), ascending: the anchors of the next k
     /// slots (P14).
     pub anchors: Vec<Cut>,
-    /// Commits of an earlier life, in any order. Those above `committed` are emitted as [`Effect::Committed`] again.
+    /// Commits of an earlier incarnation, in any order. Those above `committed` are emitted as [`Effect::Committed`] again.
     /// Those below provide the certificates of the anchors, and serve laggards.
     pub commits: Vec<(Cut, CommitQc)>,
     /// The last record of each slot that is not committed, in any order. Older records of a slot may precede the newer
@@ -89,7 +89,7 @@ pub enum Input {
     CaughtUp(Vec<(Cut, CommitQc)>),
 }
 
-/// Identifies a record of this life. Ascending; records become durable in this order.
+/// Identifies a record of this incarnation. Ascending; records become durable in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordId(pub u64);
 
@@ -107,7 +107,7 @@ pub enum Effect {
         to: Recipients,
         message: Box<Message>,
     },
-    /// The final value of a slot. Emitted once per slot and life, in any order (P27). Persist cut and certificate
+    /// The final value of a slot. Emitted once per slot and incarnation, in any order (P27). Persist cut and certificate
     /// before executing.
     Committed {
         cut: Arc<Cut>,
@@ -127,11 +127,11 @@ pub enum Effect {
         cut: Arc<Cut>,
         available: Vec<Availability>,
     },
-    /// A peer requests something, or shows that it lacks it: respond with the result of [`Slots::answer`] when it is
+    /// A peer requests something, or shows that it lacks it: respond with the result of [`Slots::response`] when it is
     /// the peer's turn. The response is small, and the peer may repeat the request.
-    Asked {
+    Requested {
         peer: ValidatorIndex,
-        question: Question,
+        request: Request,
     },
     /// Two PREPAREs of one leader for one view of a slot (N10).
     Accuse {
@@ -142,7 +142,7 @@ pub enum Effect {
     Behind {
         slot: Slot,
     },
-    /// The commit of a slot contains this validator's signature, but its records contain no vote: a life was lost (R5).
+    /// The commit of a slot contains this validator's signature, but its records contain no vote: an incarnation was lost (R5).
     LostVote {
         slot: Slot,
     },
@@ -152,7 +152,7 @@ pub enum Effect {
         slot: Slot,
     },
     /// Two values of one slot are certified: more than f validators are faulty. The machine stops here.
-    Broken {
+    ConflictingCommits {
         certificates: Box<[CommitQc; 2]>,
     },
     Trace(TraceEvent),
@@ -160,7 +160,7 @@ pub enum Effect {
 
 /// Requests of peers about a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum Request {
     /// The cut with this digest (P6).
     Cut { slot: Slot, cut: B256 },
     /// The certificate of its commit (row 34).
@@ -195,7 +195,7 @@ pub struct SlotRecord {
 
 /// The state machine of all slots.
 pub struct Slots {
-    desk: Desk,
+    ctx: SlotContext,
     commits: Commits,
     /// Uncommitted slots with any state; at most up to [`Commits::horizon`].
     open: BTreeMap<Slot, SlotState>,
@@ -203,7 +203,7 @@ pub struct Slots {
     top: Slot,
     /// The highest slot reported as [`Effect::Behind`].
     behind: Slot,
-    is_broken: bool,
+    is_halted: bool,
 }
 
 impl Slots {
@@ -211,81 +211,81 @@ impl Slots {
     pub fn new(setup: Setup) -> Self {
         let Setup { config, committee, signer, signatures, committed, anchors, commits, records, now } = setup;
         let open_slots = config.open_slots;
-        let desk = Desk::new(config, committee, signer, signatures, now);
-        let anchors = anchors.into_iter().map(|cut| (desk.context.cut(&cut), cut)).collect();
+        let ctx = SlotContext::new(config, committee, signer, signatures, now);
+        let anchors = anchors.into_iter().map(|cut| (ctx.context.cut(&cut), cut)).collect();
         let mut slots = Self {
             commits: Commits::new(open_slots, committed, anchors),
-            desk,
+            ctx,
             open: BTreeMap::new(),
             top: committed,
             behind: Slot(0),
-            is_broken: false,
+            is_halted: false,
         };
         for record in records {
             // A complaint alone does not prove that the slot was ever proposed.
             if record.view > View(0) || record.proposed.is_some() || record.voted.is_some() || record.conf.is_some() {
                 slots.top = slots.top.max(record.slot);
             }
-            let digest = record.prop.as_ref().map(|(_, cut)| slots.desk.context.cut(cut));
+            let digest = record.prop.as_ref().map(|(_, cut)| slots.ctx.context.cut(cut));
             slots.open.insert(record.slot, SlotState::recovered(record, digest));
         }
         slots.catch_up(commits);
         slots.open = slots.open.split_off(&Slot(slots.commits.through().0 + 1));
-        slots.open.values_mut().for_each(|state| state.resume(&slots.desk));
+        slots.open.values_mut().for_each(|state| state.resume(&slots.ctx));
         slots
     }
 
     /// Applies one input.
     pub fn handle(&mut self, now: TimestampMs, lanes: &mut dyn Lanes, input: Input) {
-        self.desk.now = self.desk.now.max(now);
+        self.ctx.now = self.ctx.now.max(now);
         match input {
-            Input::Message { from, message } => self.take(lanes, from, *message),
+            Input::Message { from, message } => self.handle_message(lanes, from, *message),
             Input::Lanes => {}
             Input::PeerUp(peer) => {
-                self.desk.leaders.up(peer);
+                self.ctx.leaders.peer_up(peer);
                 let to = Recipients::One(peer);
-                self.open.values().for_each(|state| state.send_open(&mut self.desk, to));
+                self.open.values().for_each(|state| state.send_pending(&mut self.ctx, to));
             }
             Input::PeerDown(peer) => {
-                self.desk.leaders.down(peer);
+                self.ctx.leaders.peer_down(peer);
                 self.shorten_timers_of(peer);
             }
-            Input::Durable(record) => self.desk.durable(record),
-            Input::Deadline => self.take_deadline(),
+            Input::Durable(record) => self.ctx.durable(record),
+            Input::Deadline => self.handle_deadline(),
             Input::CaughtUp(commits) => self.catch_up(commits),
         }
-        self.settle(lanes);
+        self.make_progress(lanes);
     }
 
     /// Returns the next output.
     pub fn poll(&mut self) -> Option<Effect> {
-        self.desk.effects.pop_front()
+        self.ctx.effects.pop_front()
     }
 
     /// Time at which the caller must pass [`Input::Deadline`] if no other input arrives. `None` if nothing is open and
     /// the lanes have no news (P10).
     pub fn deadline(&self) -> Option<TimestampMs> {
         let timers = self.open.values().filter_map(|state| state.timers.next());
-        timers.chain(self.commits.fetch).chain(self.commits.gap).min().filter(|_| !self.is_broken)
+        timers.chain(self.commits.fetch).chain(self.commits.gap).min().filter(|_| !self.is_halted)
     }
 
-    /// Response to a peer after [`Effect::Asked`]; `None` if the data is not known any more.
-    pub fn answer(&self, question: Question) -> Option<Message> {
+    /// Response to a peer after [`Effect::Requested`]; `None` if the data is not known any more.
+    pub fn response(&self, request: Request) -> Option<Message> {
         let open = |slot: Slot| self.open.get(&slot);
-        match question {
-            Question::Cut { slot, cut } => self.cut(slot, cut).map(|cut| Message::Cut(Cut::clone(&cut))),
-            Question::Commit { slot } => self.commits.certificate(slot).cloned().map(Message::Commit),
-            Question::View { slot, view } => open(slot)?.way_from(view),
-            Question::Vote { slot } => open(slot)?.vote_again(&self.desk),
-            Question::Acknowledgement { slot } => open(slot)?.acknowledge_again(&self.desk),
+        match request {
+            Request::Cut { slot, cut } => self.cut(slot, cut).map(|cut| Message::Cut(Cut::clone(&cut))),
+            Request::Commit { slot } => self.commits.certificate(slot).cloned().map(Message::Commit),
+            Request::View { slot, view } => open(slot)?.view_proof(view),
+            Request::Vote { slot } => open(slot)?.repeated_vote(&self.ctx),
+            Request::Acknowledgement { slot } => open(slot)?.repeated_ack(&self.ctx),
         }
     }
 
     /// R5: from now on, the validator signs nothing about slots up to this one.
     pub fn abstain(&mut self, through: Slot) {
-        self.desk.abstain(through);
+        self.ctx.abstain(through);
         // Views entered without the right to sign have no timer.
-        self.open.values_mut().for_each(|state| state.resume(&self.desk));
+        self.open.values_mut().for_each(|state| state.resume(&self.ctx));
     }
 
     /// Every slot up to this one is committed, and its cut was delivered.
@@ -300,13 +300,13 @@ impl Slots {
 
     /// Returns true if this tip is part of an open slot's proposal, or of the value that this validator voted for
     /// there.
-    pub fn names(&self, tip: &Tip) -> bool {
-        self.open.values().any(|state| state.names(tip))
+    pub fn contains_tip(&self, tip: &Tip) -> bool {
+        self.open.values().any(|state| state.contains_tip(tip))
     }
 
     /// Number of held items that must stay bounded.
     pub fn footprint(&self) -> usize {
-        self.open.values().map(SlotState::footprint).sum::<usize>() + self.commits.len() + self.desk.waiting()
+        self.open.values().map(SlotState::footprint).sum::<usize>() + self.commits.len() + self.ctx.waiting()
     }
 
     /// Debug output about the open slots.
@@ -321,58 +321,58 @@ impl Slots {
     // ---- inputs ----------------------------------------------------------------------------------------------------
 
     /// Processes all consequences of an input, including messages to this validator itself.
-    fn settle(&mut self, lanes: &mut dyn Lanes) {
+    fn make_progress(&mut self, lanes: &mut dyn Lanes) {
         loop {
-            while let (Some(me), Some(message)) = (self.desk.me(), self.desk.inbox.pop_front()) {
-                self.take(lanes, me, message);
+            while let (Some(me), Some(message)) = (self.ctx.me(), self.ctx.inbox.pop_front()) {
+                self.handle_message(lanes, me, message);
             }
-            if self.is_broken {
+            if self.is_halted {
                 return;
             }
             let is_quiet = self.is_quiet(lanes);
             for (slot, state) in self.open.iter_mut().filter(|(_, state)| !is_quiet || state.view > View(0)) {
-                state.vote_if_ready(&mut self.desk, lanes, self.commits.anchor(*slot));
+                state.vote_if_ready(&mut self.ctx, lanes, self.commits.anchor(*slot));
             }
-            self.pace(lanes);
-            self.commits.watch_gap(&self.desk);
-            if self.desk.inbox.is_empty() {
+            self.drive_slots(lanes);
+            self.commits.watch_gap(&self.ctx);
+            if self.ctx.inbox.is_empty() {
                 return;
             }
         }
     }
 
-    fn take(&mut self, lanes: &mut dyn Lanes, from: ValidatorIndex, message: Message) {
-        if self.is_broken {
+    fn handle_message(&mut self, lanes: &mut dyn Lanes, from: ValidatorIndex, message: Message) {
+        if self.is_halted {
             return;
         }
         match message {
-            Message::Prepare(prepare) => self.take_prepare(lanes, from, prepare),
-            Message::Prepared { vote, strong } => {
-                self.at(vote.slot, |state, desk| state.take_prepared(desk, from, vote, strong));
+            Message::Prepare(prepare) => self.handle_prepare(lanes, from, prepare),
+            Message::PrepareVote { vote, strong } => {
+                self.with_slot(vote.slot, |state, ctx| state.handle_prepare_vote(ctx, from, vote, strong));
             }
             Message::Confirm(certificate) => {
-                self.proposed(certificate.slot);
-                self.at(certificate.slot, |state, desk| state.take_confirm(desk, certificate));
+                self.note_proposed(certificate.slot);
+                self.with_slot(certificate.slot, |state, ctx| state.handle_confirm(ctx, certificate));
             }
-            Message::Confirmed(vote) => self.at(vote.slot, |state, desk| state.take_confirmed(desk, from, vote)),
+            Message::ConfirmAck(vote) => self.with_slot(vote.slot, |state, ctx| state.handle_confirm_ack(ctx, from, vote)),
             Message::Commit(certificate) => self.commit(certificate, None),
-            Message::Timeout(timeout) if self.commits.contains(timeout.slot) => self.help(from, timeout.slot),
-            Message::Timeout(timeout) => self.at(timeout.slot, |state, desk| state.take_timeout(desk, from, timeout)),
-            Message::TimedOut(certificate) => {
-                self.proposed(certificate.slot);
-                self.at(certificate.slot, |state, desk| state.take_timed_out(desk, &certificate));
+            Message::Timeout(timeout) if self.commits.contains(timeout.slot) => self.offer_commit(from, timeout.slot),
+            Message::Timeout(timeout) => self.with_slot(timeout.slot, |state, ctx| state.handle_timeout(ctx, from, timeout)),
+            Message::TimeoutQc(certificate) => {
+                self.note_proposed(certificate.slot);
+                self.with_slot(certificate.slot, |state, ctx| state.handle_timeout_qc(ctx, &certificate));
             }
-            Message::FetchCut { slot, cut } => self.take_fetch_cut(from, slot, cut),
-            Message::Cut(cut) => self.take_cut(cut),
+            Message::FetchCut { slot, cut } => self.handle_fetch_cut(from, slot, cut),
+            Message::Cut(cut) => self.handle_cut(cut),
             _ => {}
         }
     }
 
     /// C2: processes a PREPARE, with its certificates.
-    fn take_prepare(&mut self, lanes: &mut dyn Lanes, from: ValidatorIndex, prepare: SignedPrepare) {
+    fn handle_prepare(&mut self, lanes: &mut dyn Lanes, from: ValidatorIndex, prepare: SignedPrepare) {
         let slot = prepare.cut.slot;
-        let digest = self.desk.context.cut(&prepare.cut);
-        if !is_justified(&prepare, digest, &self.desk.config, &self.desk.committee) {
+        let digest = self.ctx.context.cut(&prepare.cut);
+        if !is_justified(&prepare, digest, &self.ctx.config, &self.ctx.committee) {
             return;
         }
         if let Some(anchor) = &prepare.previous {
@@ -380,13 +380,13 @@ impl Slots {
         }
         if self.commits.contains(slot) {
             if self.commits.wants(slot, digest) {
-                self.commits.complete(&mut self.desk, &Arc::new(prepare.cut));
+                self.commits.complete(&mut self.ctx, &Arc::new(prepare.cut));
             }
             // Its leader does not know of the commit.
-            return self.help(from, slot);
+            return self.offer_commit(from, slot);
         }
-        self.proposed(slot);
-        self.at(slot, |state, desk| state.take_prepare(desk, lanes, from, digest, prepare));
+        self.note_proposed(slot);
+        self.with_slot(slot, |state, ctx| state.handle_prepare(ctx, lanes, from, digest, prepare));
     }
 
     /// C8: commits a slot; `cut` is its value, if the caller has it.
@@ -395,53 +395,53 @@ impl Slots {
         if slot > self.commits.horizon() {
             if slot > self.behind {
                 self.behind = slot;
-                self.desk.effects.push_back(Effect::Behind { slot });
+                self.ctx.effects.push_back(Effect::Behind { slot });
             }
             return;
         }
         let cut = cut.or_else(|| self.open.get(&slot)?.body(certificate.cut));
-        let voted = self.desk.me().is_some_and(|me| certificate.proof.signers.contains(&me));
+        let voted = self.ctx.me().is_some_and(|me| certificate.proof.signers.contains(&me));
         let is_lost = voted && !self.open.get(&slot).is_some_and(SlotState::has_voted);
         let agreed = (!self.commits.contains(slot)).then(|| self.agreed(&certificate));
-        match self.commits.insert(&mut self.desk, certificate, cut) {
+        match self.commits.insert(&mut self.ctx, certificate, cut) {
             Ok(true) => {
-                self.desk.effects.extend(agreed.map(Effect::Trace));
-                self.judge_leaders(slot, view);
+                self.ctx.effects.extend(agreed.map(Effect::Trace));
+                self.update_reputation(slot, view);
                 self.open.remove(&slot);
-                self.proposed(slot);
+                self.note_proposed(slot);
                 if is_lost {
-                    self.desk.effects.push_back(Effect::LostVote { slot });
+                    self.ctx.effects.push_back(Effect::LostVote { slot });
                 }
             }
             Ok(false) => {}
             Err(certificates) => {
-                self.is_broken = true;
-                self.desk.effects.push_back(Effect::Broken { certificates });
+                self.is_halted = true;
+                self.ctx.effects.push_back(Effect::ConflictingCommits { certificates });
             }
         }
     }
 
     /// Learns from a commit which leaders are reliable, and how long a view takes.
-    fn judge_leaders(&mut self, slot: Slot, view: View) {
+    fn update_reputation(&mut self, slot: Slot, view: View) {
         let state = self.open.get(&slot).filter(|state| state.view == view);
-        if let Some(age) = state.and_then(|state| state.age(self.desk.now)) {
-            self.desk.leaders.measure(age);
+        if let Some(age) = state.and_then(|state| state.age(self.ctx.now)) {
+            self.ctx.leaders.record_duration(age);
         }
-        let schedule = self.desk.schedule;
+        let schedule = self.ctx.schedule;
         if view == View(0) {
-            self.desk.leaders.judge(schedule.leader(slot, view), slot, true);
+            self.ctx.leaders.record_outcome(schedule.leader(slot, view), slot, true);
         }
         // After n views every leader has failed, so later ones add nothing.
-        for failed in (0..view.0).take(self.desk.committee.size()) {
+        for failed in (0..view.0).take(self.ctx.committee.size()) {
             let leader = schedule.leader(slot, View(failed));
-            self.desk.leaders.judge(leader, slot, false);
+            self.ctx.leaders.record_outcome(leader, slot, false);
             self.shorten_timers_of(leader);
         }
     }
 
     fn shorten_timers_of(&mut self, leader: ValidatorIndex) {
-        for state in self.open.values_mut().filter(|state| self.desk.schedule.leader(state.slot, state.view) == leader) {
-            state.shorten_view_timer(&self.desk);
+        for state in self.open.values_mut().filter(|state| self.ctx.schedule.leader(state.slot, state.view) == leader) {
+            state.shorten_view_timer(&self.ctx);
         }
     }
 
@@ -462,26 +462,26 @@ impl Slots {
             let (cut, value) = (Arc::new(cut), certificate.cut);
             self.commit(certificate, Some(cut.clone()));
             if self.commits.wants(cut.slot, value) {
-                self.commits.complete(&mut self.desk, &cut);
+                self.commits.complete(&mut self.ctx, &cut);
             }
         }
     }
 
     /// Row 34: a peer works on a committed slot.
-    fn help(&mut self, peer: ValidatorIndex, slot: Slot) {
+    fn offer_commit(&mut self, peer: ValidatorIndex, slot: Slot) {
         if self.commits.certificate(slot).is_some() {
-            self.desk.ask(peer, Question::Commit { slot });
-        } else if self.desk.me() != Some(peer) {
-            self.desk.effects.push_back(Effect::Lagging { peer, slot });
+            self.ctx.queue_request(peer, Request::Commit { slot });
+        } else if self.ctx.me() != Some(peer) {
+            self.ctx.effects.push_back(Effect::Lagging { peer, slot });
         }
     }
 
     /// P6: responds to a request for a cut.
-    fn take_fetch_cut(&mut self, from: ValidatorIndex, slot: Slot, cut: B256) {
+    fn handle_fetch_cut(&mut self, from: ValidatorIndex, slot: Slot, cut: B256) {
         if self.cut(slot, cut).is_some() {
-            self.desk.ask(from, Question::Cut { slot, cut });
+            self.ctx.queue_request(from, Request::Cut { slot, cut });
         } else if self.commits.contains(slot) {
-            self.help(from, slot);
+            self.offer_commit(from, slot);
         }
     }
 
@@ -490,36 +490,36 @@ impl Slots {
         committed.or_else(|| self.open.get(&slot)?.body(digest))
     }
 
-    fn take_cut(&mut self, cut: Cut) {
-        let digest = self.desk.context.cut(&cut);
+    fn handle_cut(&mut self, cut: Cut) {
+        let digest = self.ctx.context.cut(&cut);
         if self.commits.wants(cut.slot, digest) {
-            self.commits.complete(&mut self.desk, &Arc::new(cut));
+            self.commits.complete(&mut self.ctx, &Arc::new(cut));
         } else if let Some(state) = self.open.get_mut(&cut.slot) {
-            state.take_cut(digest, &cut);
+            state.handle_cut(digest, &cut);
         }
     }
 
-    fn take_deadline(&mut self) {
-        self.open.values_mut().for_each(|state| state.take_deadline(&mut self.desk));
-        if due(&mut self.commits.fetch, self.desk.now) {
-            self.commits.fetch_missing(&mut self.desk);
+    fn handle_deadline(&mut self) {
+        self.open.values_mut().for_each(|state| state.handle_deadline(&mut self.ctx));
+        if due(&mut self.commits.fetch, self.ctx.now) {
+            self.commits.fetch_missing(&mut self.ctx);
         }
-        if due(&mut self.commits.gap, self.desk.now) {
-            self.commits.ask_for_gap(&mut self.desk);
+        if due(&mut self.commits.gap, self.ctx.now) {
+            self.commits.request_gap(&mut self.ctx);
         }
     }
 
     /// A validator proposed this slot, so the next one may start (S1).
-    fn proposed(&mut self, slot: Slot) {
+    fn note_proposed(&mut self, slot: Slot) {
         if slot <= self.commits.horizon() {
             self.top = self.top.max(slot);
         }
     }
 
     /// Runs `work` on a slot that is not committed and not out of reach.
-    fn at(&mut self, slot: Slot, work: impl FnOnce(&mut SlotState, &mut Desk)) {
+    fn with_slot(&mut self, slot: Slot, work: impl FnOnce(&mut SlotState, &mut SlotContext)) {
         if !self.commits.contains(slot) && slot <= self.commits.horizon() {
-            work(self.open.entry(slot).or_insert_with(|| SlotState::new(slot)), &mut self.desk);
+            work(self.open.entry(slot).or_insert_with(|| SlotState::new(slot)), &mut self.ctx);
         }
     }
 }

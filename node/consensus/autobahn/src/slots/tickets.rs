@@ -15,7 +15,7 @@ use corniche_types::ValidatorIndex;
 
 impl Slots {
     /// Arms timers, proposes, and reminds leaders. Nothing that is not due changes.
-    pub(super) fn pace(&mut self, lanes: &mut dyn Lanes) {
+    pub(super) fn drive_slots(&mut self, lanes: &mut dyn Lanes) {
         let last = Slot(self.top.0.max(self.commits.through().0) + 1);
         let is_quiet = self.is_quiet(lanes);
         for slot in (self.commits.through().0 + 1..=last.0).map(Slot) {
@@ -25,36 +25,36 @@ impl Slots {
             if self.open.get(&slot).is_some_and(|state| state.view > View(0)) {
                 self.propose_in_later_view(lanes, slot);
             } else {
-                self.pace_first_view(lanes, slot, slot == last, is_quiet);
+                self.drive_first_view(lanes, slot, slot == last, is_quiet);
             }
         }
     }
 
     /// `is_next`: as far as is known here, neither this slot nor a later one was proposed.
-    fn pace_first_view(&mut self, lanes: &mut dyn Lanes, slot: Slot, is_next: bool, is_quiet: bool) {
+    fn drive_first_view(&mut self, lanes: &mut dyn Lanes, slot: Slot, is_next: bool, is_quiet: bool) {
         // P10: without news there is no timer; otherwise an idle network would complain for ever. Later slots prove
         // news, unless all is quiet.
         let is_idle = if is_next { !self.has_news(lanes, slot, false, 1) } else { is_quiet };
         if is_idle && !(is_next && self.may_propose_news(lanes, slot)) {
             if let Some(state) = self.open.get_mut(&slot) {
-                state.disarm();
+                state.stop_timers();
             }
             return;
         }
         let state = self.open.entry(slot).or_insert_with(|| SlotState::new(slot));
-        state.arm(&self.desk);
-        if due(&mut state.timers.remind, self.desk.now) {
-            self.remind(lanes, slot);
+        state.start_timers(&self.ctx);
+        if due(&mut state.timers.forward_to_leader, self.ctx.now) {
+            self.forward_to_leader(lanes, slot);
         }
         if !self.is_free_next_proposal(slot) {
             return;
         }
         // C1, with the fallback of P10.
-        let coverage = self.desk.config.coverage(&self.desk.committee);
+        let coverage = self.ctx.config.coverage(&self.ctx.committee);
         let covered = !is_next || self.has_news(lanes, slot, true, coverage);
         let Some(state) = self.open.get_mut(&slot) else { return };
-        let wait = *state.timers.coverage.get_or_insert(self.desk.in_ms(self.desk.config.coverage_wait_ms));
-        if covered || wait <= self.desk.now {
+        let wait = *state.timers.coverage.get_or_insert(self.ctx.in_ms(self.ctx.config.coverage_wait_ms));
+        if covered || wait <= self.ctx.now {
             let (cut, available) = self.fresh_cut(lanes, slot, View(0));
             self.propose(View(0), cut, available, None);
         }
@@ -62,8 +62,8 @@ impl Slots {
 
     fn is_free_next_proposal(&self, slot: Slot) -> bool {
         let is_open = |state: &SlotState| state.view == View(0) && !state.timed_out && state.proposed.is_none();
-        self.desk.leads(slot, View(0))
-            && self.desk.signer(slot).is_some()
+        self.ctx.is_leader(slot, View(0))
+            && self.ctx.signer(slot).is_some()
             && self.has_anchor_certificate(slot)
             && self.open.get(&slot).is_none_or(is_open)
     }
@@ -80,7 +80,7 @@ impl Slots {
         }
         let Some(state) = self.open.get_mut(&slot) else { return };
         let (view, timeouts) = (state.view, state.entered.clone());
-        match state.next_proposal(&mut self.desk) {
+        match state.next_proposal(&mut self.ctx) {
             // C3: its tips need no certificates again.
             Some(Proposal::Winner(known)) => self.propose(view, Cut::clone(&known.cut), Vec::new(), timeouts),
             Some(Proposal::Fresh) => {
@@ -94,23 +94,23 @@ impl Slots {
     /// Signs a PREPARE. The only place that does, and once per view (N10).
     fn propose(&mut self, view: View, cut: Cut, available: Vec<Availability>, timeouts: Option<TimeoutQc>) {
         let slot = cut.slot;
-        let (Some(signer), Some(state)) = (self.desk.signer(slot), self.open.get_mut(&slot)) else { return };
-        assert!(state.proposed.is_none_or(|proposed| proposed < view), "N10: one PREPARE a view, ever");
-        let digest = self.desk.context.prepare(slot, view, self.desk.context.cut(&cut));
-        let previous = slot.0.checked_sub(self.desk.config.open_slots).map(Slot);
+        let (Some(signer), Some(state)) = (self.ctx.signer(slot), self.open.get_mut(&slot)) else { return };
+        assert!(state.proposed.is_none_or(|proposed| proposed < view), "N10: one PREPARE per view, ever");
+        let digest = self.ctx.context.prepare(slot, view, self.ctx.context.cut(&cut));
+        let previous = slot.0.checked_sub(self.ctx.config.open_slots).map(Slot);
         let previous = previous.and_then(|previous| self.commits.certificate(previous)).cloned();
         let prepare = SignedPrepare { view, cut, signature: signer.sign(&digest), available, previous, timeouts };
         state.proposed = Some(view);
         state.timers.coverage = None;
-        self.desk.note("prepare", slot, view);
-        state.promise(&mut self.desk, Recipients::All, Message::Prepare(prepare));
+        self.ctx.note("prepare", slot, view);
+        state.persist_and_send(&mut self.ctx, Recipients::All, Message::Prepare(prepare));
     }
 
     /// Row 11: one tip of every lane, the highest allowed one, with the certificates that a voter may need.
     fn fresh_cut(&self, lanes: &dyn Lanes, slot: Slot, view: View) -> (Cut, Vec<Availability>) {
         let anchor = self.commits.anchor(slot);
         let (mut tips, mut available) = (Vec::new(), Vec::new());
-        for lane in self.desk.committee.indices() {
+        for lane in self.ctx.committee.indices() {
             // C3: only certified tips in later views.
             let (tip, certificate) = self.tip(lanes, slot, lane, view == View(0));
             if tip.position > anchor.position(lane) {
@@ -118,8 +118,8 @@ impl Slots {
             }
             tips.push(tip);
         }
-        let value = slot.0.checked_sub(self.desk.config.open_slots).and_then(|anchor| self.commits.certificate(Slot(anchor)));
-        (Cut { slot, anchor: value.map(|qc| qc.cut).unwrap_or_default(), time: self.desk.now, tips }, available)
+        let value = slot.0.checked_sub(self.ctx.config.open_slots).and_then(|anchor| self.commits.certificate(Slot(anchor)));
+        (Cut { slot, anchor: value.map(|qc| qc.cut).unwrap_or_default(), time: self.ctx.now, tips }, available)
     }
 
     /// A lane's highest tip, and its certificate or that of its parent.
@@ -133,20 +133,20 @@ impl Slots {
         let certified = lanes.certified(lane);
         let position = certified.map_or(Position(0), |certificate| certificate.tip.position);
         if optimistic
-            && self.desk.may_be_optimistic(slot, lane)
+            && self.ctx.may_be_optimistic(slot, lane)
             && let Some((tip, parent)) = lanes.optimistic(lane).filter(|(tip, _)| tip.position > position)
         {
             return (tip, parent);
         }
         match certified {
             Some(certificate) => (certificate.tip, Some(certificate)),
-            None => (Tip { lane, position, digest: self.desk.context.lane_start(lane) }, None),
+            None => (Tip { lane, position, digest: self.ctx.context.lane_start(lane) }, None),
         }
     }
 
     /// Returns true if at least `least` lanes have a tip above that of the previous slot (P26).
-    fn has_news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool, least: usize) -> bool {
-        self.lanes_with_news(lanes, slot, optimistic).take(least).count() == least
+    fn has_news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool, min: usize) -> bool {
+        self.lanes_with_news(lanes, slot, optimistic).take(min).count() == min
     }
 
     fn lanes_with_news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool) -> impl Iterator<Item = ValidatorIndex> {
@@ -155,7 +155,7 @@ impl Slots {
             let above = known.map(|(before, last)| before.position(*lane).max(last.position(*lane)));
             above.is_some_and(|above| self.tip(lanes, slot, *lane, optimistic).0.position > above)
         };
-        self.desk.committee.indices().filter(is_above)
+        self.ctx.committee.indices().filter(is_above)
     }
 
     /// P10: returns true if no slot is missing, and no known, certified or proposed tip is above the last delivered
@@ -163,8 +163,8 @@ impl Slots {
     pub(super) fn is_quiet(&self, lanes: &dyn Lanes) -> bool {
         let Some(last) = self.last_cut().filter(|_| !self.commits.has_gap()) else { return false };
         let is_above = |tip: &Tip| tip.position > last.position(tip.lane);
-        let mut certified = self.desk.committee.indices().filter_map(|lane| lanes.certified(lane));
-        let mut proposed = self.open.values().filter_map(|state| state.seen.as_ref()).flat_map(|cut| &cut.tips);
+        let mut certified = self.ctx.committee.indices().filter_map(|lane| lanes.certified(lane));
+        let mut proposed = self.open.values().filter_map(|state| state.last_proposed.as_ref()).flat_map(|cut| &cut.tips);
         !certified.any(|certificate| is_above(&certificate.tip)) && !proposed.any(is_above)
     }
 
@@ -183,42 +183,42 @@ impl Slots {
         if before == Slot(0) {
             return Some(Anchor::Start);
         }
-        let proposed = || self.open.get(&before).and_then(|state| state.seen.as_ref());
+        let proposed = || self.open.get(&before).and_then(|state| state.last_proposed.as_ref());
         let cut = if self.commits.contains(before) { self.commits.cut(before) } else { proposed() };
         cut.map(|cut| Anchor::Cut(cut))
     }
 
     /// S1, S2: the half of the ticket that safety needs.
     fn has_anchor(&self, slot: Slot) -> bool {
-        slot.0.checked_sub(self.desk.config.open_slots).is_none_or(|anchor| anchor == 0 || self.commits.contains(Slot(anchor)))
+        slot.0.checked_sub(self.ctx.config.open_slots).is_none_or(|anchor| anchor == 0 || self.commits.contains(Slot(anchor)))
     }
 
     fn has_anchor_certificate(&self, slot: Slot) -> bool {
-        let anchor = slot.0.saturating_sub(self.desk.config.open_slots);
+        let anchor = slot.0.saturating_sub(self.ctx.config.open_slots);
         anchor == 0 || self.commits.certificate(Slot(anchor)).is_some()
     }
 
     /// P11: a leader that has not proposed may lack its ticket, or the news. Reminds it once per slot, after a quarter
     /// of the view's time: in good intervals nothing is forwarded.
-    fn remind(&mut self, lanes: &dyn Lanes, slot: Slot) {
-        let leader = self.desk.schedule.leader(slot, View(0));
-        if self.desk.me() == Some(leader) {
+    fn forward_to_leader(&mut self, lanes: &dyn Lanes, slot: Slot) {
+        let leader = self.ctx.schedule.leader(slot, View(0));
+        if self.ctx.me() == Some(leader) {
             return;
         }
         let to = Recipients::One(leader);
         let before = Slot(slot.0 - 1);
         if let Some(anchor) =
-            slot.0.checked_sub(self.desk.config.open_slots).and_then(|anchor| self.commits.certificate(Slot(anchor)))
+            slot.0.checked_sub(self.ctx.config.open_slots).and_then(|anchor| self.commits.certificate(Slot(anchor)))
         {
-            self.desk.post(to, Message::Commit(anchor.clone()));
+            self.ctx.send(to, Message::Commit(anchor.clone()));
         }
         if let Some(commit) = self.commits.certificate(before) {
-            self.desk.post(to, Message::Commit(commit.clone()));
+            self.ctx.send(to, Message::Commit(commit.clone()));
         } else if let Some((_, prepare)) = self.open.get(&before).and_then(|state| state.prepare.as_ref()) {
-            self.desk.post(to, Message::Prepare(prepare.clone()));
+            self.ctx.send(to, Message::Prepare(prepare.clone()));
         }
         let news = self.lanes_with_news(lanes, slot, false);
         let certificates: Vec<_> = news.filter_map(|lane| lanes.certified(lane)).cloned().collect();
-        certificates.into_iter().for_each(|certificate| self.desk.post(to, Message::Available(certificate)));
+        certificates.into_iter().for_each(|certificate| self.ctx.send(to, Message::Available(certificate)));
     }
 }

@@ -2,19 +2,19 @@
 
 use crate::cluster::{Cluster, DELAY, LOST, is_about_slots, plain};
 use corniche_autobahn::message::Message;
-use corniche_testkit::Fate;
+use corniche_testkit::Delivery;
 use corniche_types::wire;
 
 /// Bytes of the PREPARE that covers `cars` cars of every lane.
 fn prepare_size(cars: u64) -> usize {
     let mut cluster = Cluster::new(4, plain());
-    cluster.bend(|_, _, _, message| if is_about_slots(message) { LOST } else { Fate::Normal });
+    cluster.set_rule(|_, _, _, message| if is_about_slots(message) { LOST } else { Delivery::Normal });
     cluster.load(0..4, true);
     cluster.run_for(cars * 2 * DELAY);
     cluster.load(0..4, false);
     cluster.run_for(4 * DELAY);
     (0..4).for_each(|node| assert!(cluster.node(node).position(node)[1] >= cars));
-    cluster.straighten();
+    cluster.clear_rule();
     cluster.run_for(10_000);
     let covered = (0..4).map(|node| cluster.node(node).log.iter().map(|(_, ordered)| ordered.batches.len()).max().unwrap());
     assert!(covered.min().unwrap() as u64 >= 4 * cars - 4);
@@ -29,13 +29,13 @@ fn prepare_size(cars: u64) -> usize {
 }
 
 #[test]
-fn row_4_a_prepare_is_as_large_for_ten_thousand_cars_as_for_ten() {
+fn row_4_prepare_size_is_independent_of_backlog() {
     let (few, many) = (prepare_size(10), prepare_size(10_000));
     assert_eq!(few, many);
 }
 
 #[test]
-fn row_29_load_makes_cars_larger_and_not_slower() {
+fn row_29_load_makes_cars_larger_not_slower() {
     let mut carried = Vec::new();
     for rate in [1, 10, 100] {
         let mut cluster = Cluster::new(4, plain());

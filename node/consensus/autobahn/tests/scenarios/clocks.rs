@@ -12,16 +12,16 @@ fn busy() -> Cluster {
     let links = Links::uniform(4, Micros::from_millis(crate::cluster::DELAY));
     let mut cluster = Cluster::on(links, Config { view_timeout_ms: 1_000, ..plain() });
     cluster.run_for(2 * HOUR_MS as u64);
-    cluster.world.start_all();
+    cluster.simulation.start_all();
     cluster.load(0..4, true);
     cluster.run_for(1_000);
     cluster
 }
 
 fn restart_with_clock(cluster: &mut Cluster, node: usize, ahead_ms: i64) {
-    cluster.world.crash(node);
+    cluster.simulation.crash(node);
     cluster.clocks.borrow_mut()[node] = ahead_ms;
-    cluster.world.restart(node);
+    cluster.simulation.restart(node);
     cluster.load([node], true);
 }
 
@@ -33,12 +33,12 @@ fn a_validator_takes_part_as_soon_as_its_clock_is_right_again() {
         cluster.run_for(10_000);
         restart_with_clock(&mut cluster, 3, 0);
         // Without it there is no quorum.
-        cluster.world.crash(0);
+        cluster.simulation.crash(0);
         cluster.submit(3, "right");
-        let end = cluster.world.now() + Micros::from_seconds(5);
-        let done = cluster
-            .world
-            .run_until_done(end, |world| (1..4).all(|node| world.process(node).unwrap().delivered_at("right").is_some()));
+        let end = cluster.simulation.now() + Micros::from_seconds(5);
+        let done = cluster.simulation.run_until_done(end, |simulation| {
+            (1..4).all(|node| simulation.process(node).unwrap().delivered_at("right").is_some())
+        });
         assert!(done, "after {ahead_ms} ms ahead");
         cluster.check();
     }
@@ -49,7 +49,7 @@ fn a_wrong_clock_does_not_move_the_time_of_commits() {
     for ahead_ms in [HOUR_MS, 2_000, -HOUR_MS] {
         let mut cluster = busy();
         restart_with_clock(&mut cluster, 3, ahead_ms);
-        let since = cluster.world.now();
+        let since = cluster.simulation.now();
         cluster.run_for(10_000);
         let log: Vec<_> = cluster.node(0).log.iter().filter(|(at, _)| *at > since).collect();
         assert!(log.len() > 20, "{} commits", log.len());

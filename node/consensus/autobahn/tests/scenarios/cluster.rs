@@ -8,7 +8,7 @@ use corniche_autobahn::{
 use corniche_engine::{
     Batch, Committee, Engine, Input, Offence, Ordered, Output, Recipients, Resume, Ticket, TraceEvent, Verifier,
 };
-use corniche_testkit::{Action, Adversary, DiskModel, Event, Fate, Links, Micros, Process, View, World};
+use corniche_testkit::{Action, Adversary, Delivery, DiskModel, Event, Links, Micros, Process, Simulation, View};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     cell::RefCell,
@@ -27,7 +27,7 @@ pub struct Disk {
     pub resume: Resume,
 }
 
-/// How far each validator's clock is ahead of the time, ms. A life's own time never goes back.
+/// How far each validator's clock is ahead of the time, ms. An incarnation's own time never goes back.
 type Clocks = Rc<RefCell<Vec<i64>>>;
 
 /// One validator, and a record of its actions.
@@ -172,21 +172,21 @@ pub fn index(node: usize) -> ValidatorIndex {
 }
 
 /// Decides the fate of a message: `(now, from, to, message)`.
-pub type Rule = Box<dyn FnMut(Micros, usize, usize, &Message) -> Fate>;
+pub type Rule = Box<dyn FnMut(Micros, usize, usize, &Message) -> Delivery>;
 
-struct Bent(Rule);
+struct RuleAdversary(Rule);
 
-impl Adversary<Bytes> for Bent {
-    fn fate(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &Bytes) -> Fate {
+impl Adversary<Bytes> for RuleAdversary {
+    fn delivery(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &Bytes) -> Delivery {
         (self.0)(view.now, from, to, &wire::decode(message).unwrap())
     }
 }
 
 /// The message never arrives.
-pub const LOST: Fate = Fate::Hold(u64::MAX);
+pub const LOST: Delivery = Delivery::Hold(u64::MAX);
 
 pub struct Cluster {
-    pub world: World<Node>,
+    pub simulation: Simulation<Node>,
     pub clocks: Clocks,
     pub committee: Committee,
 }
@@ -208,7 +208,7 @@ impl Cluster {
     pub fn new(size: usize, config: Config) -> Self {
         let links = Links::uniform(size, Micros::from_millis(DELAY));
         let mut cluster = Self::on(links, config);
-        cluster.world.start_all();
+        cluster.simulation.start_all();
         cluster.run_for(5 * DELAY);
         cluster
     }
@@ -266,7 +266,7 @@ impl Cluster {
             node
         };
         let disks = DiskModel { sync: Micros::ZERO, rate: None };
-        Self { world: World::new(links, disks, 1, Box::new(start)), clocks, committee }
+        Self { simulation: Simulation::new(links, disks, 1, Box::new(start)), clocks, committee }
     }
 
     pub fn size(&self) -> usize {
@@ -274,12 +274,12 @@ impl Cluster {
     }
 
     pub fn node(&self, node: usize) -> &Node {
-        self.world.process(node).unwrap()
+        self.simulation.process(node).unwrap()
     }
 
     pub fn submit(&mut self, node: usize, text: &str) {
-        let now = self.world.now();
-        self.world.with(node, |node| {
+        let now = self.simulation.now();
+        self.simulation.with(node, |node| {
             node.queue.push_back(text.to_owned());
             node.drain(now);
         });
@@ -287,34 +287,34 @@ impl Cluster {
 
     /// Turns the endless supply of batches on or off.
     pub fn load(&mut self, nodes: impl IntoIterator<Item = usize>, endless: bool) {
-        let now = self.world.now();
+        let now = self.simulation.now();
         for node in nodes {
-            self.world.with(node, |node| {
+            self.simulation.with(node, |node| {
                 node.endless = endless;
                 node.drain(now);
             });
         }
     }
 
-    pub fn bend(&mut self, rule: impl FnMut(Micros, usize, usize, &Message) -> Fate + 'static) {
-        self.world.set_adversary(Some(Box::new(Bent(Box::new(rule)))));
+    pub fn set_rule(&mut self, rule: impl FnMut(Micros, usize, usize, &Message) -> Delivery + 'static) {
+        self.simulation.set_adversary(Some(Box::new(RuleAdversary(Box::new(rule)))));
     }
 
     /// Removes the rule. Held and lost messages arrive now.
-    pub fn straighten(&mut self) {
-        self.world.set_adversary(None);
+    pub fn clear_rule(&mut self) {
+        self.simulation.set_adversary(None);
     }
 
     /// Runs, and then tells every validator what a quorum has executed, as a pipeline does with certificates.
     pub fn run_for(&mut self, ms: u64) {
-        self.world.run_for(Micros::from_millis(ms));
-        let up: Vec<usize> = (0..self.size()).filter(|node| self.world.process(*node).is_some()).collect();
+        self.simulation.run_for(Micros::from_millis(ms));
+        let up: Vec<usize> = (0..self.size()).filter(|node| self.simulation.process(*node).is_some()).collect();
         let mut executed: Vec<_> = up.iter().map(|node| self.node(*node).disk.resume.index).collect();
         executed.sort_unstable_by(|a, b| b.cmp(a));
         let Some(certified) = executed.get(self.committee.quorum() - 1).copied() else { return };
-        let now = self.world.now();
+        let now = self.simulation.now();
         for node in up {
-            self.world.with(node, |node| {
+            self.simulation.with(node, |node| {
                 let certified = certified.min(node.disk.resume.index);
                 node.engine.handle(node.clock(now), Input::Certified(certified));
                 node.drain(now);
@@ -324,9 +324,11 @@ impl Cluster {
 
     /// Runs until all `nodes` delivered `text`, at most ten seconds. Returns the number of delays after `since`.
     pub fn delays_until(&mut self, since: Micros, text: &str, nodes: &[usize]) -> u64 {
-        let end = self.world.now() + Micros::from_seconds(10);
-        let done = |world: &World<Node>| nodes.iter().all(|node| world.process(*node).unwrap().delivered_at(text).is_some());
-        assert!(self.world.run_until_done(end, done), "{text} was not delivered");
+        let end = self.simulation.now() + Micros::from_seconds(10);
+        let done = |simulation: &Simulation<Node>| {
+            nodes.iter().all(|node| simulation.process(*node).unwrap().delivered_at(text).is_some())
+        };
+        assert!(self.simulation.run_until_done(end, done), "{text} was not delivered");
         let last = nodes.iter().map(|node| self.node(*node).delivered_at(text).unwrap()).max().unwrap();
         let took = (last - since).0;
         assert_eq!(took % (DELAY * 1_000), 0, "{took} µs are no whole delays");
@@ -336,7 +338,7 @@ impl Cluster {
     /// Checks safety: equal logs, as far as both go, and no rejection or accusation of a correct validator.
     pub fn check(&self) {
         let logs: Vec<BTreeMap<u64, &Ordered>> = (0..self.size())
-            .filter_map(|node| self.world.process(node))
+            .filter_map(|node| self.simulation.process(node))
             .map(|node| node.log.iter().map(|(_, ordered)| (ordered.index.0, ordered)).collect())
             .collect();
         for log in &logs {
@@ -344,7 +346,7 @@ impl Cluster {
                 logs.iter().filter_map(|other| other.get(at)).for_each(|other| assert_eq!(other, ordered));
             }
         }
-        for node in (0..self.size()).filter_map(|node| self.world.process(node)) {
+        for node in (0..self.size()).filter_map(|node| self.simulation.process(node)) {
             assert!(node.refused.is_empty() && node.accused.is_empty(), "{:?} {:?}", node.refused, node.accused);
         }
     }
@@ -355,11 +357,11 @@ pub fn is_about_slots(message: &Message) -> bool {
     matches!(
         message,
         Message::Prepare(_)
-            | Message::Prepared { .. }
+            | Message::PrepareVote { .. }
             | Message::Confirm(_)
-            | Message::Confirmed(_)
+            | Message::ConfirmAck(_)
             | Message::Commit(_)
             | Message::Timeout(_)
-            | Message::TimedOut(_)
+            | Message::TimeoutQc(_)
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, DELAY, LOST, plain};
 use corniche_autobahn::Config;
-use corniche_testkit::{Fate, Micros};
+use corniche_testkit::{Delivery, Micros};
 
 /// The full timer of a first view, ms.
 const FULL: u64 = 1_000;
@@ -16,7 +16,7 @@ fn config() -> Config {
 /// Longest time without a delivery at a validator, ms.
 fn longest_gap(cluster: &Cluster, node: usize, since: Micros) -> u64 {
     let mut times: Vec<_> = cluster.node(node).log.iter().map(|(at, _)| *at).filter(|at| *at >= since).collect();
-    times.extend([since, cluster.world.now()]);
+    times.extend([since, cluster.simulation.now()]);
     times.sort_unstable();
     times.windows(2).map(|pair| (pair[1] - pair[0]).0 / 1_000).max().unwrap_or_default()
 }
@@ -29,10 +29,10 @@ fn busy(size: usize) -> Cluster {
 }
 
 #[test]
-fn a_validator_whose_process_died_costs_no_full_timer() {
+fn dead_validator_costs_no_full_timer() {
     let mut cluster = busy(4);
-    let since = cluster.world.now();
-    cluster.world.crash(2);
+    let since = cluster.simulation.now();
+    cluster.simulation.crash(2);
     cluster.run_for(5_000);
     let longest = longest_gap(&cluster, 0, since);
     assert!(longest <= FULL / 8 + SLOT, "{longest} ms");
@@ -41,12 +41,12 @@ fn a_validator_whose_process_died_costs_no_full_timer() {
 
 /// Its connections stay up, so only failed views reveal it.
 #[test]
-fn a_silent_validator_costs_one_full_timer() {
+fn silent_validator_costs_one_full_timer() {
     for (size, silent) in [(4, 1), (7, 2)] {
         let mut cluster = busy(size);
-        cluster.bend(move |_, from, _, _| if from < silent { LOST } else { Fate::Normal });
+        cluster.set_rule(move |_, from, _, _| if from < silent { LOST } else { Delivery::Normal });
         cluster.run_for(20_000);
-        let since = cluster.world.now();
+        let since = cluster.simulation.now();
         cluster.run_for(5_000);
         let longest = longest_gap(&cluster, size - 1, since);
         assert!(longest <= silent as u64 * FULL / 8 + SLOT, "{size} validators: {longest} ms");

@@ -8,7 +8,7 @@ use corniche_autobahn::{
     message::{Slot, View},
     rules::Schedule,
 };
-use corniche_testkit::Fate;
+use corniche_testkit::Delivery;
 
 /// Leader of the next slot, once the network is at rest.
 fn warm(cluster: &mut Cluster, config: &Config) -> usize {
@@ -22,7 +22,7 @@ fn warm(cluster: &mut Cluster, config: &Config) -> usize {
 fn delays(config: &Config, away: usize, nodes: &[usize]) -> u64 {
     let mut cluster = Cluster::new(4, config.clone());
     let leader = warm(&mut cluster, config);
-    let since = cluster.world.now();
+    let since = cluster.simulation.now();
     cluster.submit((leader + away) % 4, "tx");
     let took = cluster.delays_until(since, "tx", nodes);
     cluster.check();
@@ -32,7 +32,7 @@ fn delays(config: &Config, away: usize, nodes: &[usize]) -> u64 {
 const ALL: [usize; 4] = [0, 1, 2, 3];
 
 #[test]
-fn the_table_of_message_delays_end_to_end() {
+fn end_to_end_message_delays() {
     let modes = [(true, true), (true, false), (false, false)];
     for fast_path in [true, false] {
         for (leader_tips, optimistic_tips) in modes {
@@ -50,18 +50,18 @@ fn the_table_of_message_delays_end_to_end() {
 }
 
 #[test]
-fn row_20_a_withheld_body_costs_two_delays_and_no_ancestors() {
+fn row_20_withheld_body_costs_two_delays() {
     // The fast path waits for the last vote, and the certificate for a car that never comes.
     let config = Config { fast_wait_ms: 100, availability_wait_ms: 10_000, ..plain() };
     let mut cluster = Cluster::new(4, config.clone());
     let leader = warm(&mut cluster, &config);
     let (owner, kept) = ((leader + 1) % 4, (leader + 2) % 4);
     // P29: the owner shows its car to all but one.
-    cluster.bend(move |_, from, to, message| {
+    cluster.set_rule(move |_, from, to, message| {
         let withheld = matches!(message, Message::Car(_)) && (from, to) == (owner, kept);
-        if withheld { LOST } else { Fate::Normal }
+        if withheld { LOST } else { Delivery::Normal }
     });
-    let since = cluster.world.now();
+    let since = cluster.simulation.now();
     cluster.submit(owner, "tx");
     // The last vote is two delays late: one request to the leader, one response.
     assert_eq!(cluster.delays_until(since, "tx", &ALL), 4 + 2);
@@ -74,22 +74,22 @@ fn row_20_a_withheld_body_costs_two_delays_and_no_ancestors() {
 }
 
 #[test]
-fn row_19_a_leader_that_withholds_its_own_body_loses_its_slot_and_no_more() {
+fn row_19_withholding_leader_loses_one_slot() {
     let config = Config { view_timeout_ms: 200, ..plain() };
     let mut cluster = Cluster::new(4, config.clone());
     let leader = warm(&mut cluster, &config);
-    cluster.bend(move |_, from, _, message| {
+    cluster.set_rule(move |_, from, _, message| {
         let withheld = matches!(message, Message::Car(_) | Message::Cars { .. }) && from == leader;
-        if withheld { LOST } else { Fate::Normal }
+        if withheld { LOST } else { Delivery::Normal }
     });
     cluster.submit(leader, "hidden");
     cluster.run_for(50);
-    let questions =
+    let requests =
         |cluster: &Cluster, node: usize| cluster.node(node).count(|message| matches!(message, Message::FetchCars { .. }));
     let other = (leader + 1) % 4;
-    assert_eq!(questions(&cluster, other), 1, "one question");
+    assert_eq!(requests(&cluster, other), 1, "one question");
     cluster.submit(other, "tx");
-    let since = cluster.world.now();
+    let since = cluster.simulation.now();
     let others: Vec<_> = (0..4).filter(|node| *node != leader).collect();
     // 200 ms for the view, and a few delays.
     assert!(cluster.delays_until(since - (since - corniche_testkit::Micros(since.0 / 10_000 * 10_000)), "tx", &others) < 40);

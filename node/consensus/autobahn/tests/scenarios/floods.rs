@@ -3,7 +3,7 @@
 
 use crate::{
     cluster::{Cluster, plain},
-    puppet::{FORKER, Puppet, tell, without_owner},
+    scripted::{FORKER, ScriptedValidator, tell, without_owner},
 };
 use corniche_autobahn::{
     Config,
@@ -16,7 +16,7 @@ fn config() -> Config {
 }
 
 /// Requests for cars that this validator sent to the forker.
-fn questions(cluster: &Cluster, node: usize) -> Vec<Tip> {
+fn requests(cluster: &Cluster, node: usize) -> Vec<Tip> {
     let asked = cluster.node(node).sent.iter().filter_map(|(_, to, message)| match message {
         Message::FetchCars { tip, .. } if *to == Recipients::One(FORKER) => Some(*tip),
         _ => None,
@@ -25,63 +25,69 @@ fn questions(cluster: &Cluster, node: usize) -> Vec<Tip> {
 }
 
 /// Names a tip of its lane in the next slot it leads, to one validator only, and lets the slot be decided.
-fn propose(cluster: &mut Cluster, puppet: &Puppet, tip: Tip, parent: Option<&Availability>, answer: Option<&[SignedCar]>) {
-    let (mut cut, previous) = puppet.next_cut(cluster);
+fn propose(
+    cluster: &mut Cluster,
+    scripted: &ScriptedValidator,
+    tip: Tip,
+    parent: Option<&Availability>,
+    answer: Option<&[SignedCar]>,
+) {
+    let (mut cut, previous) = scripted.next_cut(cluster);
     cut.tips[FORKER.as_usize()] = tip;
-    tell(cluster, 1, &puppet.prepare(cut, parent.into_iter().cloned().collect(), previous));
+    tell(cluster, 1, &scripted.prepare(cut, parent.into_iter().cloned().collect(), previous));
     if let Some(cars) = answer {
         tell(cluster, 1, &Message::Cars { tip, cars: cars.to_vec() });
     }
-    (1..4).for_each(|node| cluster.submit(node, &format!("{node} at {}", cluster.world.now())));
+    (1..4).for_each(|node| cluster.submit(node, &format!("{node} at {}", cluster.simulation.now())));
     cluster.run_for(1_500);
 }
 
 #[test]
-fn a_tip_on_a_chain_that_nobody_certified_is_not_asked_for() {
-    let (mut cluster, mut puppet) = without_owner(config());
+fn uncertified_chain_tip_is_not_requested() {
+    let (mut cluster, mut scripted) = without_owner(config());
     let mut cars: Vec<SignedCar> = Vec::new();
-    let mut tip = puppet.context.start(FORKER);
+    let mut tip = scripted.context.start(FORKER);
     for _ in 0..1_000 {
-        let car = puppet.car(tip, None, 10);
-        tip = puppet.tip(&car);
+        let car = scripted.car(tip, None, 10);
+        tip = scripted.tip(&car);
         cars.push(car);
     }
     for _ in 0..10 {
-        propose(&mut cluster, &puppet, tip, None, Some(&cars));
+        propose(&mut cluster, &scripted, tip, None, Some(&cars));
     }
-    assert!(questions(&cluster, 1).is_empty());
+    assert!(requests(&cluster, 1).is_empty());
     let node = cluster.node(1);
     assert!(node.log.len() > 10 && node.engine.footprint()[0] < 50, "{:?}", node.engine.footprint());
     assert!(node.disk.records.len() < 300, "{} records", node.disk.records.len());
 }
 
 #[test]
-fn bodies_of_tips_that_were_not_committed_go_with_their_slots() {
+fn uncommitted_bodies_are_dropped_with_slots() {
     for answers in [true, false] {
-        let (mut cluster, mut puppet) = without_owner(config());
-        let first = puppet.car(puppet.context.start(FORKER), None, 10);
-        let parent = puppet.tip(&first);
+        let (mut cluster, mut scripted) = without_owner(config());
+        let first = scripted.car(scripted.context.start(FORKER), None, 10);
+        let parent = scripted.tip(&first);
         (1..4).for_each(|to| tell(&mut cluster, to, &Message::Car(first.clone())));
         cluster.run_for(50);
-        let certificate = puppet.certificate(&cluster, parent, &[1]);
+        let certificate = scripted.certificate(&cluster, parent, &[1]);
         let mut named = Vec::new();
         for _ in 0..40 {
-            let car = puppet.car(parent, None, 10);
-            let tip = puppet.tip(&car);
+            let car = scripted.car(parent, None, 10);
+            let tip = scripted.tip(&car);
             named.push(tip);
             let answer = [car];
-            propose(&mut cluster, &puppet, tip, Some(&certificate), answers.then_some(&answer[..]));
+            propose(&mut cluster, &scripted, tip, Some(&certificate), answers.then_some(&answer[..]));
         }
-        let asked = questions(&cluster, 1);
+        let asked = requests(&cluster, 1);
         assert!(named.iter().all(|tip| asked.contains(tip)), "each was asked for, as its parent was shown");
         let node = cluster.node(1);
         assert!(node.engine.footprint()[0] < 30, "answers {answers}: {:?}", node.engine.footprint());
         assert!(node.disk.records.len() < 150, "answers {answers}: {} records", node.disk.records.len());
         // Requests must end.
         cluster.run_for(2_000);
-        let before = questions(&cluster, 1).len();
+        let before = requests(&cluster, 1).len();
         cluster.run_for(60_000);
-        assert_eq!(questions(&cluster, 1).len(), before);
+        assert_eq!(requests(&cluster, 1).len(), before);
         assert!((1..4).all(|node| cluster.node(node).log.len() == cluster.node(1).log.len()));
     }
 }

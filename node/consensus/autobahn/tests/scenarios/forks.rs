@@ -2,7 +2,7 @@
 
 use crate::{
     cluster::plain,
-    puppet::{FORKER, tell, without_owner},
+    scripted::{FORKER, tell, without_owner},
 };
 use corniche_autobahn::{
     Config,
@@ -12,21 +12,21 @@ use corniche_engine::Offence;
 use corniche_types::B256;
 
 #[test]
-fn row_31_two_certified_forks_leave_one_body_a_position_and_one_log() {
-    let (mut cluster, mut puppet) = without_owner(Config { view_timeout_ms: 300, retain_slots: 10, ..plain() });
-    let start = puppet.context.start(FORKER);
+fn row_31_certified_forks_give_one_log() {
+    let (mut cluster, mut scripted) = without_owner(Config { view_timeout_ms: 300, retain_slots: 10, ..plain() });
+    let start = scripted.context.start(FORKER);
     // f + 1 with the forker's own vote are two: each of its branches needs only one supporter.
     let mut stories = [(vec![1], start, None), (vec![2, 3], start, None)];
     let mut believed = true;
     for round in 0..60 {
         for (believers, tip, certificate) in &mut stories {
-            let car = puppet.car(*tip, certificate.clone(), 100);
-            let next = puppet.tip(&car);
+            let car = scripted.car(*tip, certificate.clone(), 100);
+            let next = scripted.tip(&car);
             believers.iter().for_each(|to| tell(&mut cluster, *to, &Message::Car(car.clone())));
             cluster.run_for(1);
-            let voted = |message: &Message| matches!(message, Message::Held { tip, .. } if *tip == next);
+            let voted = |message: &Message| matches!(message, Message::CarVote { tip, .. } if *tip == next);
             if cluster.node(believers[0]).count(voted) > 0 {
-                *certificate = Some(puppet.certificate(&cluster, next, &believers[..1]));
+                *certificate = Some(scripted.certificate(&cluster, next, &believers[..1]));
                 *tip = next;
             } else {
                 // The committed car is on the other branch: this one has lost its supporters.
@@ -51,10 +51,10 @@ fn row_31_two_certified_forks_leave_one_body_a_position_and_one_log() {
 }
 
 #[test]
-fn row_32_a_flood_of_cars_that_nobody_certifies_stays_one_car() {
+fn row_32_uncertified_car_flood_keeps_one_car() {
     for ahead in [1, 4] {
-        let (mut cluster, mut puppet) = without_owner(Config { cars_ahead: ahead, view_timeout_ms: 300, ..plain() });
-        let start = puppet.context.start(FORKER);
+        let (mut cluster, mut scripted) = without_owner(Config { cars_ahead: ahead, view_timeout_ms: 300, ..plain() });
+        let start = scripted.context.start(FORKER);
         let mut parents = vec![start];
         for flood in 0..300 {
             let parent = match flood % 3 {
@@ -66,8 +66,8 @@ fn row_32_a_flood_of_cars_that_nobody_certifies_stays_one_car() {
             if parent.position.0 >= ahead {
                 parent = start;
             }
-            let car = puppet.car(parent, None, 1_000);
-            parents.push(puppet.tip(&car));
+            let car = scripted.car(parent, None, 1_000);
+            parents.push(scripted.tip(&car));
             (1..4).for_each(|to| tell(&mut cluster, to, &Message::Car(car.clone())));
         }
         for node in 1..4 {
@@ -81,21 +81,21 @@ fn row_32_a_flood_of_cars_that_nobody_certifies_stays_one_car() {
 }
 
 #[test]
-fn n5_one_vote_a_position_in_all_lives_together() {
-    let (mut cluster, mut puppet) = without_owner(Config { view_timeout_ms: 60_000, ..plain() });
-    let (mut parent, mut certificate) = (puppet.context.start(FORKER), None);
+fn n5_one_vote_per_position_across_restarts() {
+    let (mut cluster, mut scripted) = without_owner(Config { view_timeout_ms: 60_000, ..plain() });
+    let (mut parent, mut certificate) = (scripted.context.start(FORKER), None);
     for _ in 0..5 {
-        let [one, other] = [(); 2].map(|()| puppet.car(parent, certificate.clone(), 100));
+        let [one, other] = [(); 2].map(|()| scripted.car(parent, certificate.clone(), 100));
         tell(&mut cluster, 1, &Message::Car(one.clone()));
         cluster.run_for(20);
-        parent = puppet.tip(&one);
-        certificate = Some(puppet.certificate(&cluster, parent, &[1]));
+        parent = scripted.tip(&one);
+        certificate = Some(scripted.certificate(&cluster, parent, &[1]));
         // The car it voted for is on its disk.
-        cluster.world.crash(1);
-        cluster.world.restart(1);
+        cluster.simulation.crash(1);
+        cluster.simulation.restart(1);
         cluster.run_for(200);
         tell(&mut cluster, 1, &Message::Car(other));
         cluster.run_for(20);
-        assert_eq!(cluster.node(1).count(|message| matches!(message, Message::Held { .. })), 0, "{:?}", parent.position);
+        assert_eq!(cluster.node(1).count(|message| matches!(message, Message::CarVote { .. })), 0, "{:?}", parent.position);
     }
 }

@@ -2,19 +2,19 @@
 
 use crate::cluster::{Cluster, DELAY, LOST, is_about_slots, plain};
 use corniche_autobahn::{Config, message::Message};
-use corniche_testkit::{Fate, Links, Micros};
+use corniche_testkit::{Delivery, Links, Micros};
 use std::{cell::Cell, rc::Rc};
 
 #[test]
-fn row_6_a_thousand_missing_cars_come_in_one_round_trip_beside_the_agreement() {
+fn row_6_thousand_missing_cars_take_one_round_trip() {
     let config = Config { optimistic_tips: false, leader_tips: false, view_timeout_ms: 60_000, ..plain() };
     let mut cluster = Cluster::new(4, config);
     // Slots are blocked, and the last validator receives no car, until 1,000 cars of lane 0 are certified.
     let open = Rc::new(Cell::new(false));
     let is_open = open.clone();
-    cluster.bend(move |_, _, to, message| {
+    cluster.set_rule(move |_, _, to, message| {
         let of_lanes = to == 3 && matches!(message, Message::Car(_) | Message::Available(_));
-        if of_lanes || is_about_slots(message) && !is_open.get() { LOST } else { Fate::Normal }
+        if of_lanes || is_about_slots(message) && !is_open.get() { LOST } else { Delivery::Normal }
     });
     cluster.load([0], true);
     cluster.run_for(1_000 * 2 * DELAY);
@@ -37,12 +37,12 @@ fn row_6_a_thousand_missing_cars_come_in_one_round_trip_beside_the_agreement() {
 }
 
 #[test]
-fn row_36_output_follows_the_link_from_the_first_body_on() {
+fn row_36_output_starts_with_first_body() {
     // Each node can send 1 MB/s; the node that was away lacks 60 slots of one car of 10 kB.
     let mut links = Links::uniform(4, Micros::from_millis(DELAY));
     links.egress = Some(1_000_000);
     let mut cluster = Cluster::on(links, Config { view_timeout_ms: 150, ..plain() });
-    (0..3).for_each(|node| cluster.world.restart(node));
+    (0..3).for_each(|node| cluster.simulation.restart(node));
     cluster.run_for(10 * DELAY);
     let body = "x".repeat(10_000);
     for round in 0..60 {
@@ -51,8 +51,8 @@ fn row_36_output_follows_the_link_from_the_first_body_on() {
     }
     let slots = cluster.node(0).log.len();
     assert!(slots >= 60);
-    cluster.world.restart(3);
-    let since = cluster.world.now();
+    cluster.simulation.restart(3);
+    let since = cluster.simulation.now();
     cluster.run_for(5_000);
     let times: Vec<_> = cluster.node(3).log.iter().map(|(at, _)| (*at - since).0 / 1_000).collect();
     assert_eq!(times.len(), slots);

@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, DELAY, LOST, plain};
 use corniche_autobahn::{Config, message::Message};
 use corniche_engine::Engine;
-use corniche_testkit::Fate;
+use corniche_testkit::Delivery;
 
 fn config() -> Config {
     Config { view_timeout_ms: 300, status_ms: 1_000, ..plain() }
@@ -11,7 +11,7 @@ fn config() -> Config {
 
 /// Runs until no validator has a timer. Returns the time that took, ms.
 fn until_silent(cluster: &mut Cluster, most: u64) -> u64 {
-    let running: Vec<_> = (0..cluster.size()).filter(|node| cluster.world.is_up(*node)).collect();
+    let running: Vec<_> = (0..cluster.size()).filter(|node| cluster.simulation.is_up(*node)).collect();
     for ms in 0..most / DELAY {
         if running.iter().all(|node| cluster.node(*node).engine.deadline().is_none()) {
             return ms * DELAY;
@@ -22,11 +22,11 @@ fn until_silent(cluster: &mut Cluster, most: u64) -> u64 {
 }
 
 #[test]
-fn p10_no_timer_fires_on_an_idle_network() {
+fn p10_idle_network_has_no_timers() {
     for down in [false, true] {
         let mut cluster = Cluster::new(4, config());
         if down {
-            cluster.world.crash(3);
+            cluster.simulation.crash(3);
         }
         until_silent(&mut cluster, 20_000);
         cluster.submit(0, "something");
@@ -48,24 +48,24 @@ fn p10_no_timer_fires_on_an_idle_network() {
 }
 
 #[test]
-fn a_lost_greeting_and_a_lost_commit_are_made_good() {
+fn lost_status_and_commit_are_repaired() {
     // Without a broken connection: worse than an engine must expect.
     let mut cluster = Cluster::new(4, config());
     cluster.submit(0, "first");
     cluster.run_for(1_000);
-    cluster.world.crash(3);
-    cluster.bend(|_, from, to, message| match message {
-        Message::Standing(_) if from == 3 || to == 3 => LOST,
-        _ => Fate::Normal,
+    cluster.simulation.crash(3);
+    cluster.set_rule(|_, from, to, message| match message {
+        Message::Status(_) if from == 3 || to == 3 => LOST,
+        _ => Delivery::Normal,
     });
-    cluster.world.restart(3);
+    cluster.simulation.restart(3);
     cluster.run_for(2_000);
-    cluster.straighten();
+    cluster.clear_rule();
     // Validator 3 receives no messages about slots.
-    cluster.bend(|_, _, to, message| match message {
-        Message::Standing(_) | Message::Commits(_) | Message::Cars { .. } => Fate::Normal,
+    cluster.set_rule(|_, _, to, message| match message {
+        Message::Status(_) | Message::Commits(_) | Message::Cars { .. } => Delivery::Normal,
         _ if to == 3 => LOST,
-        _ => Fate::Normal,
+        _ => Delivery::Normal,
     });
     cluster.submit(0, "second");
     cluster.run_for(10_000);

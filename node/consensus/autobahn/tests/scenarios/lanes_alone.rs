@@ -1,12 +1,12 @@
 //! Rows 1 and 2: lanes need no agreement, and no quorum.
 
 use crate::cluster::{Cluster, DELAY, LOST, is_about_slots, plain};
-use corniche_testkit::Fate;
+use corniche_testkit::Delivery;
 
 #[test]
-fn row_1_lanes_grow_at_the_links_pace_while_agreement_stands_still() {
+fn row_1_lanes_grow_without_agreement() {
     let mut cluster = Cluster::new(4, plain());
-    cluster.bend(|_, _, _, message| if is_about_slots(message) { LOST } else { Fate::Normal });
+    cluster.set_rule(|_, _, _, message| if is_about_slots(message) { LOST } else { Delivery::Normal });
     cluster.load(0..4, true);
     cluster.run_for(1_000);
     for node in 0..4 {
@@ -16,7 +16,7 @@ fn row_1_lanes_grow_at_the_links_pace_while_agreement_stands_still() {
         assert_eq!(certified, 1_000 / (2 * DELAY));
     }
     // One cut commits all of it.
-    cluster.straighten();
+    cluster.clear_rule();
     cluster.load(0..4, false);
     cluster.run_for(5_000);
     assert!(cluster.node(0).log.iter().any(|(_, ordered)| ordered.batches.len() >= 150));
@@ -24,16 +24,16 @@ fn row_1_lanes_grow_at_the_links_pace_while_agreement_stands_still() {
 }
 
 #[test]
-fn row_2_f_plus_1_on_each_side_of_a_partition_are_enough() {
+fn row_2_lanes_grow_in_partition() {
     let mut cluster = Cluster::new(4, plain());
     cluster.load(0..4, true);
-    cluster.world.partition(&[vec![0, 1], vec![2, 3]]);
+    cluster.simulation.partition(&[vec![0, 1], vec![2, 3]]);
     cluster.run_for(1_000);
     for node in 0..4 {
         let [_, certified, _] = cluster.node(node).position(node);
         assert!(certified >= 1_000 / (2 * DELAY) - 1, "{certified}");
     }
-    cluster.world.heal();
+    cluster.simulation.heal();
     cluster.load(0..4, false);
     cluster.run_for(6_000);
     let all = |node: usize| cluster.node(node).log.iter().map(|(_, ordered)| ordered.batches.len()).sum::<usize>();

@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, DELAY, Disk, LOST, plain};
 use corniche_autobahn::{Config, message::Message};
 use corniche_engine::Resume;
-use corniche_testkit::{Fate, Links, Micros};
+use corniche_testkit::{Delivery, Links, Micros};
 
 fn config() -> Config {
     Config { view_timeout_ms: 300, status_ms: 1_000, ..plain() }
@@ -11,38 +11,38 @@ fn config() -> Config {
 
 fn busy(cluster: &mut Cluster, from: usize, rounds: usize, name: &str) {
     for round in 0..rounds {
-        let running: Vec<_> = (from..cluster.size()).filter(|node| cluster.world.is_up(*node)).collect();
+        let running: Vec<_> = (from..cluster.size()).filter(|node| cluster.simulation.is_up(*node)).collect();
         running.iter().for_each(|node| cluster.submit(*node, &format!("{name}{round}-{node}")));
         cluster.run_for(5 * DELAY);
     }
 }
 
 fn everywhere(cluster: &Cluster, text: &str) -> bool {
-    (0..cluster.size()).filter_map(|node| cluster.world.process(node)).all(|node| node.delivered_at(text).is_some())
+    (0..cluster.size()).filter_map(|node| cluster.simulation.process(node)).all(|node| node.delivered_at(text).is_some())
 }
 
 #[test]
-fn r1_everybody_loses_power_at_once_and_goes_on() {
+fn r1_full_power_loss_recovers() {
     let mut cluster = Cluster::new(4, config());
-    for life in 0..5 {
-        busy(&mut cluster, 0, 3, &format!("life{life}-"));
-        cluster.run_for(life * 7);
-        (0..4).for_each(|node| cluster.world.crash(node));
-        cluster.world.start_all();
-        cluster.submit(0, &format!("after{life}"));
+    for incarnation in 0..5 {
+        busy(&mut cluster, 0, 3, &format!("life{incarnation}-"));
+        cluster.run_for(incarnation * 7);
+        (0..4).for_each(|node| cluster.simulation.crash(node));
+        cluster.simulation.start_all();
+        cluster.submit(0, &format!("after{incarnation}"));
         cluster.run_for(5_000);
-        assert!(everywhere(&cluster, &format!("after{life}")));
+        assert!(everywhere(&cluster, &format!("after{incarnation}")));
     }
     cluster.check();
 }
 
 #[test]
-fn r2_a_late_joiner_gets_what_was_committed_without_it() {
+fn r2_late_joiner_receives_earlier_commits() {
     let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
-    (1..4).for_each(|node| cluster.world.restart(node));
+    (1..4).for_each(|node| cluster.simulation.restart(node));
     busy(&mut cluster, 1, 60, "t");
     cluster.run_for(1_000);
-    cluster.world.restart(0);
+    cluster.simulation.restart(0);
     cluster.run_for(3_000);
     assert_eq!(cluster.node(0).log.len(), cluster.node(1).log.len());
     assert!(cluster.node(0).log.len() > 30);
@@ -51,24 +51,22 @@ fn r2_a_late_joiner_gets_what_was_committed_without_it() {
 
 /// Replaces one validator's disk, by nothing or an older one, and restarts it.
 fn lose(cluster: &mut Cluster, node: usize, left: Disk) {
-    cluster.world.crash(node);
-    *cluster.world.disk(node).unwrap() = left;
-    cluster.world.restart(node);
+    cluster.simulation.crash(node);
+    *cluster.simulation.disk(node).unwrap() = left;
+    cluster.simulation.restart(node);
 }
 
 #[test]
-fn r5_a_validator_that_lost_its_disk_signs_no_car_twice() {
+fn r5_lost_disk_signs_no_car_twice() {
     for (size, faulty) in [(4, 1), (7, 2)] {
         for keeps_state in [true, false] {
             let mut cluster = Cluster::new(size, config());
             busy(&mut cluster, 0, 20, "t");
-            let resume = cluster.world.process(0).unwrap().disk.resume.clone();
+            let resume = cluster.simulation.process(0).unwrap().disk.resume.clone();
             // Only f + 1 others know its last car.
-            cluster.bend(
-                move |_, from, to, message| {
-                    if from == 0 && to > faulty + 1 && matches!(message, Message::Car(_)) { LOST } else { Fate::Normal }
-                },
-            );
+            cluster.set_rule(move |_, from, to, message| {
+                if from == 0 && to > faulty + 1 && matches!(message, Message::Car(_)) { LOST } else { Delivery::Normal }
+            });
             cluster.submit(0, "lost-life");
             cluster.run_for(DELAY + 1);
             let cars = |cluster: &Cluster| {
@@ -81,7 +79,7 @@ fn r5_a_validator_that_lost_its_disk_signs_no_car_twice() {
             let before = cars(&cluster);
             let resume = if keeps_state { resume } else { Resume::default() };
             lose(&mut cluster, 0, Disk { records: Default::default(), resume });
-            cluster.straighten();
+            cluster.clear_rule();
             cluster.submit(0, "reborn");
             cluster.run_for(5_000);
             assert!(everywhere(&cluster, "reborn"), "{size}");
@@ -96,12 +94,12 @@ fn r5_a_validator_that_lost_its_disk_signs_no_car_twice() {
 }
 
 #[test]
-fn r5_a_restored_backup_learns_of_its_lost_life() {
+fn r5_restored_backup_detects_lost_records() {
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 5, "t");
-    cluster.world.crash(0);
-    let backup = cluster.world.disk(0).unwrap().clone();
-    cluster.world.restart(0);
+    cluster.simulation.crash(0);
+    let backup = cluster.simulation.disk(0).unwrap().clone();
+    cluster.simulation.restart(0);
     cluster.run_for(2_000);
     busy(&mut cluster, 0, 10, "lost");
     cluster.run_for(500);
@@ -113,38 +111,38 @@ fn r5_a_restored_backup_learns_of_its_lost_life() {
 }
 
 #[test]
-fn r5_whoever_does_not_know_itself_says_nothing_and_records_nothing() {
+fn r5_unrecovered_validator_is_passive() {
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 10, "t");
     cluster.run_for(500);
-    let resume = cluster.world.process(0).unwrap().disk.resume.clone();
-    cluster.world.crash(3);
+    let resume = cluster.simulation.process(0).unwrap().disk.resume.clone();
+    cluster.simulation.crash(3);
     for _ in 0..3 {
         lose(&mut cluster, 0, Disk { records: Default::default(), resume: resume.clone() });
         cluster.submit(0, "early");
         cluster.submit(1, "needs-three");
         cluster.run_for(3_000);
         // Two others know too little: it needs all three others, one of which may lie.
-        let said = cluster.node(0).count(|message| !matches!(message, Message::Standing(_)));
+        let said = cluster.node(0).count(|message| !matches!(message, Message::Status(_)));
         assert_eq!((said, cluster.node(0).disk.records.len()), (0, 0));
     }
-    cluster.world.restart(3);
+    cluster.simulation.restart(3);
     cluster.run_for(6_000);
     assert!(everywhere(&cluster, "needs-three"));
     cluster.check();
 }
 
-/// Slots about which it signed in this life.
+/// Slots about which it signed in this incarnation.
 fn signed(cluster: &Cluster, node: usize) -> Vec<u64> {
     let slot = |message: &Message| match message {
-        Message::Prepared { vote, .. } | Message::Confirmed(vote) => Some(vote.slot.0),
+        Message::PrepareVote { vote, .. } | Message::ConfirmAck(vote) => Some(vote.slot.0),
         Message::Timeout(timeout) => Some(timeout.slot.0),
         _ => None,
     };
     cluster.node(node).sent.iter().filter_map(|(_, _, message)| slot(message)).collect()
 }
 
-/// All validators work until `node` signs again; it must sign nothing up to slot `silent` in this life.
+/// All validators work until `node` signs again; it must sign nothing up to slot `silent` in this incarnation.
 fn comes_back(cluster: &mut Cluster, node: usize, silent: u64) {
     for round in 0..100 {
         busy(cluster, 1, 1, &format!("back{round}-"));
@@ -161,86 +159,86 @@ fn comes_back(cluster: &mut Cluster, node: usize, silent: u64) {
 const REACH: u64 = 12;
 
 #[test]
-fn r5_an_answer_that_comes_late_ends_patience_for_good() {
-    // A backup is restored. Only validator 3 knows the last car of the lost life; its response comes after the others'
+fn r5_late_response_ends_uncertainty() {
+    // A backup is restored. Only validator 3 knows the last car of the lost incarnation; its response comes after the others'
     // were enough.
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 5, "t");
     cluster.run_for(500);
-    cluster.world.crash(0);
-    let backup = cluster.world.disk(0).unwrap().clone();
-    cluster.world.restart(0);
+    cluster.simulation.crash(0);
+    let backup = cluster.simulation.disk(0).unwrap().clone();
+    cluster.simulation.restart(0);
     cluster.run_for(2_000);
     let before = cluster.node(3).position(0)[2];
-    let since = cluster.world.now();
+    let since = cluster.simulation.now();
     // Lost messages stay lost: one rule covers all of this.
-    cluster.bend(move |now, from, to, message| match message {
+    cluster.set_rule(move |now, from, to, message| match message {
         _ if from == 0 && to != 3 && now < since + Micros::from_millis(DELAY) => LOST,
         Message::Available(_) | Message::Prepare(_) if now < since + Micros::from_millis(DELAY) => LOST,
-        Message::Held { .. } if to == 0 => LOST,
+        Message::CarVote { .. } if to == 0 => LOST,
         _ if from == 3 && now < since + Micros::from_millis(200) => LOST,
-        _ => Fate::Normal,
+        _ => Delivery::Normal,
     });
     cluster.submit(0, "lost");
     cluster.run_for(DELAY + 1);
     assert_eq!((cluster.node(3).position(0)[2], cluster.node(1).position(0)[2]), (before + 1, before));
     let reached = cluster.node(1).log.len() as u64 + REACH;
-    cluster.world.crash(3);
+    cluster.simulation.crash(3);
     lose(&mut cluster, 0, backup);
     cluster.run_for(300);
-    let doubts = format!("forgot false blank false doubtful {reached}");
+    let doubts = format!("lost records false, no records false, uncertain through {reached}");
     assert!(cluster.node(0).engine.describe().contains(&doubts), "{}", cluster.node(0).engine.describe());
-    cluster.world.restart(3);
+    cluster.simulation.restart(3);
     cluster.run_for(200);
-    assert!(cluster.node(0).engine.describe().contains("forgot true"), "{}", cluster.node(0).engine.describe());
+    assert!(cluster.node(0).engine.describe().contains("lost records true"), "{}", cluster.node(0).engine.describe());
     // Now the others need it, but it stays silent.
-    cluster.world.crash(2);
+    cluster.simulation.crash(2);
     cluster.submit(1, "needs-three");
     cluster.run_for(6_000);
     assert_eq!(signed(&cluster, 0), [0; 0], "nobody has gone on: {}", cluster.node(0).engine.describe());
-    cluster.world.restart(2);
+    cluster.simulation.restart(2);
     cluster.run_for(2_000);
     comes_back(&mut cluster, 0, reached);
     cluster.check();
 }
 
 #[test]
-fn r5_own_signatures_that_the_records_lack_tell_of_a_lost_life() {
+fn r5_unknown_own_signatures_reveal_loss() {
     // A backup is restored, and no peer shows an own car: there was none, or it is committed. Votes in commits reveal
     // the loss, and the lane's certificate.
     for owner in [0, 1] {
         let mut cluster = Cluster::new(4, config());
         busy(&mut cluster, owner, 3, "t");
         cluster.run_for(500);
-        cluster.world.crash(0);
-        let backup = cluster.world.disk(0).unwrap().clone();
-        cluster.world.restart(0);
+        cluster.simulation.crash(0);
+        let backup = cluster.simulation.disk(0).unwrap().clone();
+        cluster.simulation.restart(0);
         cluster.run_for(2_000);
         busy(&mut cluster, owner, 3, "lost");
         cluster.run_for(500);
-        cluster.world.crash(0);
-        *cluster.world.disk(0).unwrap() = backup;
-        cluster.bend(|_, _, to, message| match message {
-            Message::Standing(standing) if to == 0 && standing.yours.is_some() => LOST,
-            _ => Fate::Normal,
+        cluster.simulation.crash(0);
+        *cluster.simulation.disk(0).unwrap() = backup;
+        cluster.set_rule(|_, _, to, message| match message {
+            Message::Status(status) if to == 0 && status.receiver_car.is_some() => LOST,
+            _ => Delivery::Normal,
         });
         let reached = cluster.node(1).log.len() as u64 + REACH;
-        cluster.world.restart(0);
+        cluster.simulation.restart(0);
         cluster.run_for(300);
-        cluster.straighten();
+        cluster.clear_rule();
         cluster.run_for(1_000);
-        assert!(cluster.node(0).engine.describe().contains("forgot true"), "{}", cluster.node(0).engine.describe());
-        // In its next life there is no sign any more: the records contain the evidence of the loss. They contain the
+        assert!(cluster.node(0).engine.describe().contains("lost records true"), "{}", cluster.node(0).engine.describe());
+        // In its next incarnation there is no sign any more: the records contain the evidence of the loss. They contain the
         // silence too.
-        cluster.world.crash(0);
-        cluster.world.restart(0);
+        cluster.simulation.crash(0);
+        cluster.simulation.restart(0);
         cluster.run_for(500);
-        assert!(cluster.node(0).engine.describe().contains("forgot false"), "{}", cluster.node(0).engine.describe());
-        cluster.world.crash(3);
+        assert!(cluster.node(0).engine.describe().contains("lost records false"), "{}", cluster.node(0).engine.describe());
+        cluster.simulation.crash(3);
         cluster.submit(1, "needs-three");
         cluster.run_for(6_000);
         assert_eq!(signed(&cluster, 0), [0; 0], "{}", cluster.node(0).engine.describe());
-        cluster.world.restart(3);
+        cluster.simulation.restart(3);
         cluster.run_for(2_000);
         comes_back(&mut cluster, 0, reached);
         cluster.check();
@@ -248,19 +246,19 @@ fn r5_own_signatures_that_the_records_lack_tell_of_a_lost_life() {
 }
 
 #[test]
-fn r5_the_own_lanes_certificate_tells_of_a_lost_life() {
-    // A backup is restored. A car of the lost life is certified and in no cut, and no peer shows the car itself.
+fn r5_own_lane_certificate_reveals_loss() {
+    // A backup is restored. A car of the lost incarnation is certified and in no cut, and no peer shows the car itself.
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 3, "t");
     cluster.run_for(500);
-    cluster.world.crash(0);
-    let backup = cluster.world.disk(0).unwrap().clone();
-    cluster.world.restart(0);
+    cluster.simulation.crash(0);
+    let backup = cluster.simulation.disk(0).unwrap().clone();
+    cluster.simulation.restart(0);
     cluster.run_for(2_000);
-    cluster.bend(|_, _, to, message| match message {
+    cluster.set_rule(|_, _, to, message| match message {
         Message::Prepare(_) | Message::Timeout(_) => LOST,
-        Message::Standing(_) if to == 0 => LOST,
-        _ => Fate::Normal,
+        Message::Status(_) if to == 0 => LOST,
+        _ => Delivery::Normal,
     });
     cluster.submit(0, "lost");
     cluster.run_for(5 * DELAY);
@@ -268,15 +266,15 @@ fn r5_the_own_lanes_certificate_tells_of_a_lost_life() {
     lose(&mut cluster, 0, backup);
     cluster.run_for(300);
     assert_eq!(cluster.node(0).position(0)[1], certified, "it knows the certificate");
-    assert!(cluster.node(0).engine.describe().contains("forgot true"), "{}", cluster.node(0).engine.describe());
-    cluster.straighten();
+    assert!(cluster.node(0).engine.describe().contains("lost records true"), "{}", cluster.node(0).engine.describe());
+    cluster.clear_rule();
     cluster.run_for(2_000);
     comes_back(&mut cluster, 0, REACH);
     cluster.check();
 }
 
 #[test]
-fn r5_silence_outlives_a_power_cut() {
+fn r5_abstention_survives_power_cut() {
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 10, "t");
     cluster.run_for(500);
@@ -284,42 +282,42 @@ fn r5_silence_outlives_a_power_cut() {
     lose(&mut cluster, 0, Disk::default());
     cluster.run_for(500);
     assert!(!cluster.node(0).disk.records.is_empty(), "it lives again");
-    // In this life its records are whole; but they contain what it may not sign.
-    cluster.world.crash(0);
-    cluster.world.restart(0);
+    // In this incarnation its records are whole; but they contain what it may not sign.
+    cluster.simulation.crash(0);
+    cluster.simulation.restart(0);
     cluster.run_for(500);
-    cluster.world.crash(3);
+    cluster.simulation.crash(3);
     cluster.submit(1, "needs-three");
     cluster.run_for(6_000);
     assert_eq!(signed(&cluster, 0), [0; 0]);
-    cluster.world.restart(3);
+    cluster.simulation.restart(3);
     cluster.run_for(2_000);
     comes_back(&mut cluster, 0, reached);
     cluster.check();
 }
 
 #[test]
-fn r5_a_lost_disk_is_known_by_its_name_without_any_car() {
+fn r5_disk_id_reveals_loss_without_cars() {
     // Validator 0 never made a car. It has voted: in committed slots, or in the first slot while nothing is committed.
     for anything_committed in [true, false] {
         let mut cluster = Cluster::new(4, Config { fast_path: anything_committed, ..config() });
         if !anything_committed {
             let lost = |message: &Message| matches!(message, Message::Confirm(_) | Message::Commit(_) | Message::Timeout(_));
-            cluster.bend(move |_, _, _, message| if lost(message) { LOST } else { Fate::Normal });
+            cluster.set_rule(move |_, _, _, message| if lost(message) { LOST } else { Delivery::Normal });
         }
         busy(&mut cluster, 1, if anything_committed { 10 } else { 1 }, "t");
         assert!(!signed(&cluster, 0).is_empty());
         let reached = cluster.node(1).log.len() as u64 + REACH;
         assert_eq!(reached == REACH, !anything_committed);
         // The others lose their memory too.
-        (0..4).for_each(|node| cluster.world.crash(node));
-        cluster.straighten();
-        *cluster.world.disk(0).unwrap() = Disk::default();
-        (0..3).for_each(|node| cluster.world.restart(node));
+        (0..4).for_each(|node| cluster.simulation.crash(node));
+        cluster.clear_rule();
+        *cluster.simulation.disk(0).unwrap() = Disk::default();
+        (0..3).for_each(|node| cluster.simulation.restart(node));
         cluster.submit(1, "needs-three");
         cluster.run_for(6_000);
         assert_eq!(signed(&cluster, 0), [0; 0], "two others are not enough");
-        cluster.world.restart(3);
+        cluster.simulation.restart(3);
         cluster.run_for(3_000);
         comes_back(&mut cluster, 0, reached);
         assert!(everywhere(&cluster, "needs-three"));
@@ -328,15 +326,15 @@ fn r5_a_lost_disk_is_known_by_its_name_without_any_car() {
 }
 
 #[test]
-fn r5_a_late_first_start_is_no_lost_life() {
-    // The others need the newcomer: its first life begins as if it had always been there.
+fn r5_late_first_start_is_no_loss() {
+    // The others need the newcomer: its first incarnation begins as if it had always been there.
     let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
-    (1..4).for_each(|node| cluster.world.restart(node));
+    (1..4).for_each(|node| cluster.simulation.restart(node));
     cluster.run_for(100);
     busy(&mut cluster, 1, 5, "t");
     cluster.run_for(500);
-    cluster.world.crash(3);
-    cluster.world.restart(0);
+    cluster.simulation.crash(3);
+    cluster.simulation.restart(0);
     cluster.submit(0, "hello");
     cluster.run_for(6_000);
     assert!(everywhere(&cluster, "hello"), "{}", cluster.node(0).engine.describe());
@@ -344,20 +342,20 @@ fn r5_a_late_first_start_is_no_lost_life() {
 }
 
 #[test]
-fn r5_disks_that_were_lost_before_anything_began_are_no_lost_lives() {
+fn r5_disks_lost_before_start_are_no_loss() {
     // Two of four are set up anew repeatedly before there is a quorum; then all are there.
     let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
-    cluster.world.restart(0);
+    cluster.simulation.restart(0);
     for _ in 0..3 {
-        cluster.world.restart(1);
+        cluster.simulation.restart(1);
         cluster.run_for(700);
         for node in [0, 1] {
             lose(&mut cluster, node, Disk::default());
             cluster.run_for(300);
         }
-        cluster.world.crash(1);
+        cluster.simulation.crash(1);
     }
-    (1..4).for_each(|node| cluster.world.restart(node));
+    (1..4).for_each(|node| cluster.simulation.restart(node));
     cluster.submit(0, "hello");
     cluster.run_for(3_000);
     assert!(everywhere(&cluster, "hello"), "{}", cluster.node(0).engine.describe());
@@ -365,36 +363,36 @@ fn r5_disks_that_were_lost_before_anything_began_are_no_lost_lives() {
 }
 
 #[test]
-fn r5_nothing_is_signed_before_others_have_spoken() {
+fn r5_nothing_is_signed_before_responses() {
     // Records that look whole may be from a backup. A validator must not gain from proposing early.
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 5, "t");
-    cluster.world.crash(3);
-    cluster.world.crash(0);
-    cluster.bend(|_, _, to, message| match message {
-        Message::Standing(_) if to == 0 => LOST,
-        _ => Fate::Normal,
+    cluster.simulation.crash(3);
+    cluster.simulation.crash(0);
+    cluster.set_rule(|_, _, to, message| match message {
+        Message::Status(_) if to == 0 => LOST,
+        _ => Delivery::Normal,
     });
-    cluster.world.restart(0);
+    cluster.simulation.restart(0);
     cluster.submit(1, "needs-three");
     cluster.run_for(6_000);
     assert_eq!(signed(&cluster, 0), [0; 0]);
-    cluster.straighten();
+    cluster.clear_rule();
     cluster.run_for(10_000);
     assert!(everywhere(&cluster, "needs-three"));
     cluster.check();
 }
 
 #[test]
-fn r4_an_intact_restart_that_the_network_needs_costs_a_patience() {
+fn r4_needed_restart_costs_one_stall_timeout() {
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 10, "t");
-    cluster.world.crash(3);
+    cluster.simulation.crash(3);
     cluster.run_for(500);
-    cluster.world.crash(1);
-    cluster.world.restart(1);
+    cluster.simulation.crash(1);
+    cluster.simulation.restart(1);
     cluster.submit(1, "on");
-    let since = cluster.world.now();
+    let since = cluster.simulation.now();
     cluster.run_for(6_000);
     let at = (0..3).map(|node| cluster.node(node).delivered_at("on").expect("it goes on")).max().unwrap();
     // A stall is detected within four retries of 300 ms; then there are views with a dead leader.
@@ -403,7 +401,7 @@ fn r4_an_intact_restart_that_the_network_needs_costs_a_patience() {
 }
 
 #[test]
-fn old_records_are_given_up_and_a_quiet_lane_is_kept() {
+fn old_records_are_released_except_quiet_lanes() {
     let mut cluster = Cluster::new(4, Config { retain_slots: 20, ..config() });
     cluster.submit(3, "only-once");
     cluster.run_for(500);
@@ -415,8 +413,8 @@ fn old_records_are_given_up_and_a_quiet_lane_is_kept() {
     }
     assert!(most < 300, "{most} records");
     // The quiet lane continues after a restart of all validators, although its car was executed long ago.
-    (0..4).for_each(|node| cluster.world.crash(node));
-    cluster.world.start_all();
+    (0..4).for_each(|node| cluster.simulation.crash(node));
+    cluster.simulation.start_all();
     cluster.submit(3, "once-more");
     cluster.run_for(5_000);
     assert!(everywhere(&cluster, "once-more"));

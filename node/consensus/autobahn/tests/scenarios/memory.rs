@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, DELAY, LOST, plain};
 use corniche_autobahn::{Config, lanes::CAR_WEIGHT, message::Message};
-use corniche_testkit::{Fate, Micros};
+use corniche_testkit::{Delivery, Micros};
 use std::{cell::Cell, rc::Rc};
 
 /// Number of items that a validator holds, and of records on its disk.
@@ -12,7 +12,7 @@ fn held(cluster: &Cluster, node: usize) -> [usize; 2] {
 }
 
 #[test]
-fn g3_executed_cars_are_kept_up_to_the_weight_of_full_lanes() {
+fn g3_executed_cars_are_kept_up_to_limit() {
     // The limit in slots alone would keep everything.
     let config = Config { lane_bytes: 25 * CAR_WEIGHT, retain_slots: 1_000_000, ..plain() };
     let mut cluster = Cluster::new(4, config.clone());
@@ -29,9 +29,9 @@ fn g3_executed_cars_are_kept_up_to_the_weight_of_full_lanes() {
     }
     assert!(cluster.node(0).position(0)[0] > 400 && most >= 4 * 20, "{most} cars: so many that it matters, and some are kept");
     // A validator that was away for a short time still finds the data it missed.
-    cluster.world.crash(3);
+    cluster.simulation.crash(3);
     cluster.run_for(5 * DELAY);
-    cluster.world.restart(3);
+    cluster.simulation.restart(3);
     cluster.load(0..4, false);
     cluster.run_for(5_000);
     assert_eq!(cluster.node(3).log.last().unwrap().1, cluster.node(0).log.last().unwrap().1);
@@ -61,39 +61,39 @@ fn sole_holder_serves(config: &Config, slots: u64, most: [usize; 2], restarts: b
     let mut cluster = Cluster::new(4, config.clone());
     let answers = Rc::new(Cell::new(false));
     let holder_answers = answers.clone();
-    cluster.bend(move |_, from, to, message| {
+    cluster.set_rule(move |_, from, to, message| {
         let is_body = matches!(message, Message::Car(_) | Message::Cars { .. });
         let is_hidden = is_body && (from == 0 && to != 1 || from == 1 && !holder_answers.get());
-        if is_hidden { LOST } else { Fate::Normal }
+        if is_hidden { LOST } else { Delivery::Normal }
     });
     cluster.load([0], true);
     let run_to = |cluster: &mut Cluster, slot: u64| {
-        let end = cluster.world.now() + Micros::from_seconds(300);
+        let end = cluster.simulation.now() + Micros::from_seconds(300);
         while cluster.node(1).disk.resume.index.0 < slot {
-            assert!(cluster.world.now() < end, "{}", cluster.node(1).engine.describe());
+            assert!(cluster.simulation.now() < end, "{}", cluster.node(1).engine.describe());
             cluster.run_for(10 * DELAY);
             let [things, records] = held(cluster, 1);
-            assert!(things.max(records) <= config.most_held(4), "{things} things, {records} records");
+            assert!(things.max(records) <= config.max_footprint(4), "{things} things, {records} records");
             let [lanes, _, commits, ..] = cluster.node(1).engine.footprint();
             assert!(lanes <= most[0] && commits <= most[1], "{lanes} cars, {commits} commits");
         }
     };
     if restarts {
         run_to(&mut cluster, slots / 2);
-        cluster.world.crash(1);
-        cluster.world.restart(1);
+        cluster.simulation.crash(1);
+        cluster.simulation.restart(1);
     }
     run_to(&mut cluster, slots);
     assert_eq!(cluster.node(2).log.len() + cluster.node(3).log.len(), 0, "they hold nothing");
     cluster.load([0], false);
-    cluster.world.crash(0);
+    cluster.simulation.crash(0);
     answers.set(true);
     cluster.run_for(30_000);
     (2..4).all(|node| cluster.node(node).disk.resume.index.0 >= slots)
 }
 
 #[test]
-fn g3_cars_without_a_certificate_are_kept_four_times_as_long_and_not_for_ever() {
+fn g3_uncertified_cars_are_kept_four_times_longer() {
     // Cars are certified without their bodies at validators 2 and 3, which execute nothing: no quorum, no certificate.
     let base = Config { optimistic_tips: false, leader_tips: false, view_timeout_ms: 200, ..plain() };
     let by_bytes = Config { lane_bytes: 25 * CAR_WEIGHT, retain_slots: 1_000_000, ..base.clone() };
@@ -108,13 +108,13 @@ fn g3_cars_without_a_certificate_are_kept_four_times_as_long_and_not_for_ever() 
 }
 
 #[test]
-fn g3_a_certificate_ends_the_longer_retention() {
+fn g3_certificate_ends_longer_retention() {
     let config = Config { lane_bytes: 25 * CAR_WEIGHT, retain_slots: 1_000_000, ..plain() };
     let mut cluster = Cluster::new(4, config);
     cluster.load(0..4, true);
     // Certificates come only at the end of each of these runs.
     for _ in 0..3 {
-        cluster.world.run_for(Micros::from_millis(100 * DELAY));
+        cluster.simulation.run_for(Micros::from_millis(100 * DELAY));
         let before = cluster.node(0).engine.footprint()[0];
         cluster.run_for(DELAY);
         let after = cluster.node(0).engine.footprint()[0];
@@ -123,19 +123,19 @@ fn g3_a_certificate_ends_the_longer_retention() {
 }
 
 #[test]
-fn nobody_piles_up_commits_that_it_cannot_execute() {
+fn unexecutable_commits_are_bounded() {
     // Its own slots wait until it is reminded of the news.
     let certified = Config { optimistic_tips: false, leader_tips: false, view_timeout_ms: 200, ..plain() };
     let config = Config { retain_slots: 20, ..certified };
     let mut cluster = Cluster::new(4, config.clone());
     // It votes, because certified tips need no data (N9), and gets none.
     let is_body = |message: &Message| matches!(message, Message::Car(_) | Message::Cars { .. });
-    cluster.bend(move |_, _, to, message| if to == 3 && is_body(message) { LOST } else { Fate::Normal });
+    cluster.set_rule(move |_, _, to, message| if to == 3 && is_body(message) { LOST } else { Delivery::Normal });
     cluster.load(0..3, true);
     for _ in 0..300 {
         cluster.run_for(10 * DELAY);
         let [things, records] = held(&cluster, 3);
-        assert!(things.max(records) <= config.most_held(4), "{things} things, {records} records");
+        assert!(things.max(records) <= config.max_footprint(4), "{things} things, {records} records");
     }
     assert!(cluster.node(0).log.len() > 600 && cluster.node(3).log.is_empty(), "{}", cluster.node(0).log.len());
     let [_, _, commits, records, _] = cluster.node(3).engine.footprint();
@@ -147,17 +147,20 @@ fn nobody_piles_up_commits_that_it_cannot_execute() {
 }
 
 #[test]
-fn g1_however_little_is_kept_everybody_can_restart_at_once() {
+fn g1_minimal_retention_allows_full_restart() {
     // One car per lane: every slot exceeds the weight limit.
     let mut cluster = Cluster::new(4, Config { lane_bytes: 1, view_timeout_ms: 300, ..plain() });
-    for life in 0..20 {
+    for incarnation in 0..20 {
         cluster.load(0..4, true);
-        cluster.run_for(60 * DELAY + 7 * life);
-        (0..4).for_each(|node| cluster.world.crash(node));
-        cluster.world.start_all();
-        cluster.submit(0, &format!("after{life}"));
+        cluster.run_for(60 * DELAY + 7 * incarnation);
+        (0..4).for_each(|node| cluster.simulation.crash(node));
+        cluster.simulation.start_all();
+        cluster.submit(0, &format!("after{incarnation}"));
         cluster.run_for(3_000);
-        assert!((0..4).all(|node| cluster.node(node).delivered_at(&format!("after{life}")).is_some()), "life {life}");
+        assert!(
+            (0..4).all(|node| cluster.node(node).delivered_at(&format!("after{incarnation}")).is_some()),
+            "life {incarnation}"
+        );
     }
     cluster.check();
 }

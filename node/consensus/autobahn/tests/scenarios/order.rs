@@ -5,7 +5,7 @@ use corniche_autobahn::{
     Config,
     kit::{FakeKeys, FakeSignatures, committee},
     lanes::{self, Lanes, Recovered},
-    message::{Car, Context, Cut, NamedCar, SignedCar, Slot, Tip},
+    message::{Car, Context, Cut, HashedCar, SignedCar, Slot, Tip},
     order::Order,
     rules::Schedule,
 };
@@ -17,13 +17,13 @@ use std::{collections::BTreeMap, sync::Arc};
 const SIZE: usize = 4;
 
 /// Lanes with forks, and cuts that name tips of any branch, also lower ones than before.
-struct Story {
+struct History {
     committee: Committee,
-    cars: BTreeMap<Tip, Arc<NamedCar>>,
+    cars: BTreeMap<Tip, Arc<HashedCar>>,
     cuts: Vec<Cut>,
 }
 
-fn story(seed: u64) -> Story {
+fn history(seed: u64) -> History {
     let mut random = Random::new(seed);
     let committee = committee(SIZE);
     let context = Context::new(&committee);
@@ -35,10 +35,10 @@ fn story(seed: u64) -> Story {
             for _ in 0..random.below(4) {
                 // Usually on the last car; a forker builds on any.
                 let parent =
-                    if random.once_in(4) { lane[random.below(lane.len() as u64) as usize] } else { lane[lane.len() - 1] };
+                    if random.one_in(4) { lane[random.below(lane.len() as u64) as usize] } else { lane[lane.len() - 1] };
                 let batch = Bytes::from(random.draw().to_le_bytes().to_vec());
                 let car = Car { lane: parent.lane, position: parent.position.next(), parent: parent.digest, batch };
-                let car = NamedCar::trusted(SignedCar { car, signature: [0; 64], certificate: None }, &context);
+                let car = HashedCar::trusted(SignedCar { car, signature: [0; 64], certificate: None }, &context);
                 lane.push(car.tip());
                 cars.insert(car.tip(), Arc::new(car));
             }
@@ -46,7 +46,7 @@ fn story(seed: u64) -> Story {
         let tips = tips.iter().map(|lane| lane[lane.len() - 1 - random.below(lane.len().min(4) as u64) as usize]).collect();
         cuts.push(Cut { slot: Slot(slot), anchor: B256::ZERO, time: TimestampMs(random.below(100)), tips });
     }
-    Story { committee, cars, cuts }
+    History { committee, cars, cuts }
 }
 
 fn order(committee: &Committee, resume: &Resume) -> Order {
@@ -55,22 +55,22 @@ fn order(committee: &Committee, resume: &Resume) -> Order {
 }
 
 /// A validator that receives the cars in random order, and executes whenever it can; it may restart in between.
-fn run(story: &Story, random: &mut Random) -> Vec<Ordered> {
-    let mut arrivals: Vec<_> = story.cars.values().cloned().collect();
+fn run(history: &History, random: &mut Random) -> Vec<Ordered> {
+    let mut arrivals: Vec<_> = history.cars.values().cloned().collect();
     random.shuffle(&mut arrivals);
-    let mut order = order(&story.committee, &Resume::default());
+    let mut order = order(&history.committee, &Resume::default());
     let (mut held, mut log) = (Vec::new(), Vec::<Ordered>::new());
-    let mut lanes = start(story, &order, &held);
+    let mut lanes = start(history, &order, &held);
     for car in arrivals {
         held.push(car.clone());
         lanes.insert(car);
-        if random.once_in(5) {
+        if random.one_in(5) {
             // A restart, with the data it has.
             let last = log.last().map(|last| Resume { index: last.index, checkpoint: last.checkpoint.clone() });
-            order = self::order(&story.committee, &last.unwrap_or_default());
-            lanes = start(story, &order, &held);
+            order = self::order(&history.committee, &last.unwrap_or_default());
+            lanes = start(history, &order, &held);
         }
-        while let Some(cut) = story.cuts.get(order.slot().0 as usize) {
+        while let Some(cut) = history.cuts.get(order.slot().0 as usize) {
             let Some(ordered) = order.execute(cut, |tip| lanes.chain(tip)) else { break };
             lanes.execute(&cut.tips);
             assert_eq!(lanes_executed(&lanes), order.executed());
@@ -80,10 +80,10 @@ fn run(story: &Story, random: &mut Random) -> Vec<Ordered> {
     log
 }
 
-fn start(story: &Story, order: &Order, held: &[Arc<NamedCar>]) -> Lanes {
+fn start(history: &History, order: &Order, held: &[Arc<HashedCar>]) -> Lanes {
     Lanes::new(lanes::Setup {
         config: Config::default(),
-        committee: story.committee.clone(),
+        committee: history.committee.clone(),
         signer: Some(Arc::new(FakeKeys(ValidatorIndex(0)))),
         signatures: Arc::new(FakeSignatures),
         executed: order.executed().to_vec(),
@@ -96,20 +96,20 @@ fn lanes_executed(lanes: &Lanes) -> Vec<Tip> {
 }
 
 #[test]
-fn row_37_any_order_of_arrival_any_restart_the_same_log() {
+fn row_37_same_log_for_any_arrival_order() {
     for seed in 0..100 {
-        let story = story(seed);
+        let history = history(seed);
         let mut random = Random::new(seed).fork("arrival");
-        let first = run(&story, &mut random);
+        let first = run(&history, &mut random);
         assert_eq!(first.len(), 20, "seed {seed}: everything is executed once everything is there");
         for _ in 0..4 {
-            assert_eq!(run(&story, &mut random), first, "seed {seed}");
+            assert_eq!(run(&history, &mut random), first, "seed {seed}");
         }
         // O2, O4: last_commit never decreases, so nothing is delivered twice: there are as many batches as executed
         // positions.
         let executed: u64 = {
             let mut highest = [0; SIZE];
-            for cut in &story.cuts {
+            for cut in &history.cuts {
                 cut.tips.iter().zip(&mut highest).for_each(|(tip, highest)| *highest = tip.position.0.max(*highest));
             }
             highest.iter().sum()
@@ -120,10 +120,10 @@ fn row_37_any_order_of_arrival_any_restart_the_same_log() {
 }
 
 #[test]
-fn row_17_nothing_is_executed_again_for_a_tip_that_was_executed() {
-    let Story { committee, cars, cuts } = story(3);
+fn row_17_executed_tip_is_not_executed_again() {
+    let History { committee, cars, cuts } = history(3);
     let mut order = order(&committee, &Resume::default());
-    let empty = Story { committee: committee.clone(), cars: BTreeMap::new(), cuts: Vec::new() };
+    let empty = History { committee: committee.clone(), cars: BTreeMap::new(), cuts: Vec::new() };
     let held: Vec<_> = cars.values().cloned().collect();
     let mut lanes = start(&empty, &order, &held);
     for cut in &cuts {
@@ -139,11 +139,11 @@ fn row_17_nothing_is_executed_again_for_a_tip_that_was_executed() {
 }
 
 #[test]
-fn o5_the_first_cars_of_all_lanes_come_before_the_second_ones() {
-    let Story { committee, cars, cuts } = story(1);
+fn o5_lanes_are_interleaved_by_position() {
+    let History { committee, cars, cuts } = history(1);
     let mut order = order(&committee, &Resume::default());
     let held: Vec<_> = cars.values().cloned().collect();
-    let lanes = start(&Story { committee: committee.clone(), cars: BTreeMap::new(), cuts: Vec::new() }, &order, &held);
+    let lanes = start(&History { committee: committee.clone(), cars: BTreeMap::new(), cuts: Vec::new() }, &order, &held);
     let chains: Vec<_> = cuts[5].tips.iter().map(|tip| lanes.chain(tip).unwrap()).collect();
     let mut expected = Vec::new();
     for offset in 0..chains.iter().map(Vec::len).max().unwrap() {

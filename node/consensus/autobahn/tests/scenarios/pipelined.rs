@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, DELAY, plain};
 use corniche_autobahn::Config;
 
 #[test]
-fn row_18_cars_in_a_round_trip_are_as_many_as_allowed() {
+fn row_18_pipelined_cars_per_round_trip() {
     for ahead in [1, 2, 4, 8] {
         let mut cluster = Cluster::new(4, Config { cars_ahead: ahead, ..plain() });
         cluster.load([0], true);

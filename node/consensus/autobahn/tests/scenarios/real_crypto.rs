@@ -4,8 +4,8 @@
 use crate::cluster::{Cluster, DELAY, plain};
 use corniche_autobahn::{
     Config, Signatures, Signer,
+    crypto::{BlsCertificates, Ed25519Certificates, ValidatorKeys},
     message::Message,
-    real::{Lists, Sums, ValidatorKeys},
 };
 use corniche_crypto::{BlsSecretKey, ConsensusKey};
 use corniche_engine::{Committee, Ordered};
@@ -34,8 +34,11 @@ pub fn keys(committee: &Committee, bls: bool) -> (Vec<Arc<dyn Signer>>, Arc<dyn 
         Arc::new(ValidatorKeys::new(committee, consensus, bls.then_some(share)).unwrap()) as Arc<dyn Signer>
     };
     let signers = secrets(committee.size()).into_iter().map(signer).collect();
-    let signatures: Arc<dyn Signatures> =
-        if bls { Arc::new(Sums::new(committee).unwrap()) } else { Arc::new(Lists::new(committee).unwrap()) };
+    let signatures: Arc<dyn Signatures> = if bls {
+        Arc::new(BlsCertificates::new(committee).unwrap())
+    } else {
+        Arc::new(Ed25519Certificates::new(committee).unwrap())
+    };
     (signers, signatures)
 }
 
@@ -46,24 +49,24 @@ fn run(size: usize, bls: bool) -> (Vec<(Micros, Ordered)>, BTreeSet<usize>) {
     let links = Links::uniform(size, Micros::from_millis(DELAY));
     let config = Config { view_timeout_ms: 200, bls, ..plain() };
     let mut cluster = Cluster::with_keys(links, config, committee, signers, signatures);
-    cluster.world.start_all();
+    cluster.simulation.start_all();
     cluster.run_for(5 * DELAY);
     for round in 0..8 {
         cluster.submit(1 + round % (size - 1), &format!("t{round}"));
         cluster.run_for(60);
         if round == 3 {
             // Views without a leader: certificates of differing complaints.
-            cluster.world.crash(0);
+            cluster.simulation.crash(0);
         }
     }
     cluster.run_for(3_000);
     cluster.check();
-    let is_complaint = |message: &Message| matches!(message, Message::TimedOut(_));
+    let is_complaint = |message: &Message| matches!(message, Message::TimeoutQc(_));
     assert!((1..size).any(|node| cluster.node(node).count(is_complaint) > 0), "there was a view change");
     assert!((0..8).all(|round| cluster.node(1).delivered_at(&format!("t{round}")).is_some()));
     let seal = |message: &Message| match message {
         Message::Commit(certificate) => Some(certificate.proof.seal.len()),
-        Message::TimedOut(certificate) => Some(certificate.proof.seal.len()),
+        Message::TimeoutQc(certificate) => Some(certificate.proof.seal.len()),
         Message::Available(certificate) => Some(certificate.proof.seal.len()),
         _ => None,
     };
@@ -73,7 +76,7 @@ fn run(size: usize, bls: bool) -> (Vec<(Micros, Ordered)>, BTreeSet<usize>) {
 }
 
 #[test]
-fn row_23_lists_and_sums_make_the_same_run_and_sums_are_of_one_size() {
+fn row_23_ed25519_and_bls_give_same_run() {
     for size in [4, 7] {
         let ((with_lists, lists), (with_sums, sums)) = (run(size, false), run(size, true));
         assert_eq!(with_lists, with_sums);
@@ -83,7 +86,7 @@ fn row_23_lists_and_sums_make_the_same_run_and_sums_are_of_one_size() {
 }
 
 #[test]
-fn shares_and_seals_bind_signer_statement_and_committee() {
+fn shares_and_seals_bind_their_context() {
     for bls in [false, true] {
         let committee = committee(4);
         let (signers, signatures) = keys(&committee, bls);

@@ -7,7 +7,7 @@ use corniche_types::ValidatorIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
-fn cars_are_vertices_and_slots_are_decisions() {
+fn trace_maps_cars_and_slots() {
     let mut cluster = Cluster::new(4, plain());
     for round in 0..10 {
         (0..4).for_each(|node| cluster.submit(node, &format!("t{round}-{node}")));
@@ -44,7 +44,7 @@ fn cars_are_vertices_and_slots_are_decisions() {
 }
 
 #[test]
-fn who_holds_cars_and_who_agreed_on_slots_is_told() {
+fn trace_reports_holders_and_voters() {
     let all: Vec<ValidatorIndex> = (0..4).map(ValidatorIndex).collect();
     for (fast_path, way) in [(true, "fast"), (false, "slow")] {
         let mut cluster = Cluster::new(4, Config { fast_path, ..plain() });

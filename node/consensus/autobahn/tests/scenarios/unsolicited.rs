@@ -2,13 +2,13 @@
 
 use crate::{
     cluster::{Cluster, index, plain},
-    puppet::{FORKER, Puppet, tell, without_owner},
+    scripted::{FORKER, ScriptedValidator, tell, without_owner},
 };
 use corniche_autobahn::{
     AutobahnVerifier, Config, Share, Signature, Signatures, Signer,
     kit::{FakeKeys, FakeSignatures, committee},
     message::{
-        Availability, CommitKind, CommitQc, Context, Cut, Message, Position, Proof, SignedCar, Slot, Standing, Statement, Tip,
+        Availability, CommitKind, CommitQc, Context, Cut, Message, Position, Proof, SignedCar, Slot, Statement, Status, Tip,
         View,
     },
 };
@@ -65,11 +65,11 @@ fn proof(context: &Context, statement: &Statement, signers: usize) -> Proof {
 }
 
 /// A chain of cars of lane 0.
-fn chain(puppet: &mut Puppet, mut tip: Tip, cars: usize) -> (Vec<SignedCar>, Tip) {
+fn chain(scripted: &mut ScriptedValidator, mut tip: Tip, cars: usize) -> (Vec<SignedCar>, Tip) {
     let mut chain = Vec::new();
     for _ in 0..cars {
-        let car = puppet.car(tip, None, 10);
-        tip = puppet.tip(&car);
+        let car = scripted.car(tip, None, 10);
+        tip = scripted.tip(&car);
         chain.push(car);
     }
     (chain, tip)
@@ -80,14 +80,14 @@ fn commits(context: &Context, size: usize, count: u64) -> Vec<(Cut, CommitQc)> {
     let commit = |slot: u64| {
         let cut = Cut { slot: Slot(slot), anchor: B256::ZERO, time: TimestampMs(slot), tips: tips.clone() };
         let (slot, view, name) = (cut.slot, View(0), context.cut(&cut));
-        let proof = proof(context, &Statement::Confirmed { slot, view, cut: name }, size - (size - 1) / 3);
+        let proof = proof(context, &Statement::ConfirmAck { slot, view, cut: name }, size - (size - 1) / 3);
         (cut, CommitQc { kind: CommitKind::Slow, slot, view, cut: name, proof })
     };
     (1..=count).map(commit).collect()
 }
 
 #[test]
-fn answers_cost_a_bounded_number_of_signature_checks() {
+fn responses_cost_bounded_signature_checks() {
     for size in [4, 50] {
         let (context, counting) = (Context::new(&committee(size)), Counting::new(Arc::new(FakeSignatures)));
         let verifier = AutobahnVerifier::new(Config::default(), committee(size), counting.clone());
@@ -95,12 +95,12 @@ fn answers_cost_a_bounded_number_of_signature_checks() {
             verifier.verify(FORKER, &message.encode()).unwrap();
             counting.take()
         };
-        let mut puppet = Puppet::new(context);
-        let (mut cars, tip) = chain(&mut puppet, context.start(FORKER), 10_000);
+        let mut scripted = ScriptedValidator::new(context);
+        let (mut cars, tip) = chain(&mut scripted, context.start(FORKER), 10_000);
         let parent = Tip { position: Position(9_999), digest: cars[9_999].car.parent, ..tip };
         let validity = (size - 1) / 3 + 1;
         cars[9_999].certificate =
-            Some(Availability { tip: parent, proof: proof(&context, &Statement::Held(parent), validity) });
+            Some(Availability { tip: parent, proof: proof(&context, &Statement::CarVote(parent), validity) });
         let found = checks(&Message::Cars { tip, cars });
         assert!(found <= size, "{found} checks of 10,000 cars");
         let found = checks(&Message::Commits(commits(&context, size, 256)));
@@ -115,16 +115,16 @@ fn unreadable(tip: Tip) -> Bytes {
 }
 
 fn tell_bytes(cluster: &mut Cluster, to: usize, message: &Bytes) {
-    let (now, from) = (cluster.world.now(), FORKER.as_usize());
-    cluster.world.with(to, |node| node.handle(now, Event::Message { from, message: message.clone() }));
+    let (now, from) = (cluster.simulation.now(), FORKER.as_usize());
+    cluster.simulation.with(to, |node| node.handle(now, Event::Message { from, message: message.clone() }));
 }
 
 /// Decoding and hashing 10,000 cars takes ten milliseconds, so it would show as a fault that the bytes are invalid.
 #[test]
 fn unsolicited_cars_are_not_read() {
-    let (mut cluster, mut puppet) = without_owner(plain());
-    let start = puppet.context.start(FORKER);
-    let (cars, tip) = chain(&mut puppet, start, 10_000);
+    let (mut cluster, mut scripted) = without_owner(plain());
+    let start = scripted.context.start(FORKER);
+    let (cars, tip) = chain(&mut scripted, start, 10_000);
     let verifier = AutobahnVerifier::new(plain(), committee(4), Arc::new(FakeSignatures));
     assert!(verifier.cost(&Message::Cars { tip, cars }.encode()) < 50, "less than one signature check");
     let before = cluster.node(1).engine.footprint();
@@ -140,9 +140,9 @@ fn unsolicited_cars_are_not_read() {
 
 #[test]
 fn an_unreadable_answer_counts_as_an_empty_one() {
-    let (mut cluster, puppet, cars, certificate) = behind(plain());
+    let (mut cluster, scripted, cars, certificate) = behind(plain());
     let asked = |cluster: &Cluster| cluster.node(1).count(|message| matches!(message, Message::FetchCars { .. }));
-    let next = puppet.clone().car(certificate.tip, Some(certificate.clone()), 10);
+    let next = scripted.clone().car(certificate.tip, Some(certificate.clone()), 10);
     tell(&mut cluster, 1, &Message::Car(next));
     assert_eq!(asked(&cluster), 1);
     tell_bytes(&mut cluster, 1, &unreadable(certificate.tip));
@@ -155,7 +155,7 @@ fn an_unreadable_answer_counts_as_an_empty_one() {
 
 #[cfg(feature = "real-crypto")]
 #[test]
-fn stated_costs_cover_the_checks_and_votes_stay_cheap() {
+fn stated_costs_cover_signature_checks() {
     use crate::{cluster::DELAY, real_crypto};
     use corniche_testkit::{Links, Micros};
     const CHECK_US: u64 = 50;
@@ -164,13 +164,13 @@ fn stated_costs_cover_the_checks_and_votes_stay_cheap() {
     let links = Links::uniform(4, Micros::from_millis(DELAY));
     let config = Config { view_timeout_ms: 200, ..plain() };
     let mut cluster = Cluster::with_keys(links, config.clone(), committee.clone(), signers, signatures.clone());
-    cluster.world.start_all();
+    cluster.simulation.start_all();
     cluster.run_for(5 * DELAY);
     cluster.load([0, 1], true);
     cluster.run_for(1_000);
-    cluster.world.crash(2);
+    cluster.simulation.crash(2);
     cluster.run_for(2_000);
-    cluster.world.restart(2);
+    cluster.simulation.restart(2);
     cluster.run_for(1_000);
     let mut kinds = std::collections::BTreeSet::new();
     for node in 0..4 {
@@ -190,19 +190,19 @@ fn stated_costs_cover_the_checks_and_votes_stay_cheap() {
 }
 
 /// Validator 0's lane. Only validator 2 holds the first cars and only 0 and 2 voted for them: all others fetch them.
-fn behind(config: Config) -> (Cluster, Puppet, Vec<SignedCar>, Availability) {
-    let (mut cluster, mut puppet) = without_owner(config);
+fn behind(config: Config) -> (Cluster, ScriptedValidator, Vec<SignedCar>, Availability) {
+    let (mut cluster, mut scripted) = without_owner(config);
     let (mut cars, mut certificate) = (Vec::new(), None);
-    let mut tip = puppet.context.start(FORKER);
+    let mut tip = scripted.context.start(FORKER);
     for _ in 0..5 {
-        let car = puppet.car(tip, certificate.clone(), 10);
-        tip = puppet.tip(&car);
+        let car = scripted.car(tip, certificate.clone(), 10);
+        tip = scripted.tip(&car);
         tell(&mut cluster, 2, &Message::Car(car.clone()));
         cluster.run_for(1);
-        certificate = Some(puppet.certificate(&cluster, tip, &[2]));
+        certificate = Some(scripted.certificate(&cluster, tip, &[2]));
         cars.push(SignedCar { certificate: None, ..car });
     }
-    (cluster, puppet, cars, certificate.unwrap())
+    (cluster, scripted, cars, certificate.unwrap())
 }
 
 /// Copies of these cars with false signatures.
@@ -211,57 +211,60 @@ fn false_signatures(cars: &[SignedCar]) -> Vec<SignedCar> {
 }
 
 #[test]
-fn a_certified_chain_is_bound_by_its_hashes_and_passed_on_whatever_its_signatures_are() {
-    let (mut cluster, puppet, cars, certificate) = behind(plain());
+fn certified_chain_needs_no_car_signatures() {
+    let (mut cluster, scripted, cars, certificate) = behind(plain());
     // Validator 1 asks the signers; 0 is the first of them and responds with false signatures.
-    let next = puppet.clone().car(certificate.tip, Some(certificate.clone()), 10);
+    let next = scripted.clone().car(certificate.tip, Some(certificate.clone()), 10);
     tell(&mut cluster, 1, &Message::Car(next.clone()));
     tell(&mut cluster, 1, &Message::Cars { tip: certificate.tip, cars: false_signatures(&cars) });
     assert_eq!(cluster.node(1).position(0)[2], 6, "held, and voted for");
     cluster.run_for(5);
     // Validator 3 gets it from validator 1, which is not blamed for that.
-    let newest = puppet.tip(&next);
-    let certified = puppet.certificate(&cluster, newest, &[1]);
+    let newest = scripted.tip(&next);
+    let certified = scripted.certificate(&cluster, newest, &[1]);
     tell(&mut cluster, 3, &Message::Available(certified.clone()));
-    let after = puppet.clone().car(newest, Some(certified), 11);
-    cluster.bend(|_, from, to, _| if from == 2 && to == 3 { crate::cluster::LOST } else { corniche_testkit::Fate::Normal });
+    let after = scripted.clone().car(newest, Some(certified), 11);
+    cluster.set_rule(
+        |_, from, to, _| if from == 2 && to == 3 { crate::cluster::LOST } else { corniche_testkit::Delivery::Normal },
+    );
     tell(&mut cluster, 3, &Message::Car(after));
     cluster.run_for(3_000);
     assert_eq!(cluster.node(3).position(0)[2], 7);
     assert!((1..4).all(|node| cluster.node(node).refused.is_empty() && cluster.node(node).accused.is_empty()));
     // The owner is not shown any car as its own that it did not sign.
-    let now = cluster.world.now();
+    let now = cluster.simulation.now();
     let lanes = vec![Position(0); 4];
-    let question = Standing { nonce: 9, answer: true, committed: None, yours: None, lanes, birth: None, met: None };
-    let message = Message::Standing(question).encode();
+    let request =
+        Status { nonce: 9, wants_response: true, committed: None, receiver_car: None, lanes, disk_id: None, peer_disk: None };
+    let message = Message::Status(request).encode();
     for node in 1..4 {
-        cluster.world.with(node, |node| node.handle(now, Event::Message { from: 0, message: message.clone() }));
+        cluster.simulation.with(node, |node| node.handle(now, Event::Message { from: 0, message: message.clone() }));
         let shown = cluster.node(node).sent.iter().rev().find_map(|(_, _, message)| match message {
-            Message::Standing(standing) if standing.nonce == 9 => standing.yours.clone(),
+            Message::Status(status) if status.nonce == 9 => status.receiver_car.clone(),
             _ => None,
         });
-        let signed = |car: &SignedCar| FakeSignatures.verify(FORKER, &puppet.context.car(&car.car), &car.signature);
+        let signed = |car: &SignedCar| FakeSignatures.verify(FORKER, &scripted.context.car(&car.car), &car.signature);
         assert!(shown.is_none_or(|car| signed(&car)), "validator {node}");
     }
 }
 
 #[test]
-fn a_body_that_no_certificate_vouches_for_needs_its_owners_signature() {
+fn uncertified_body_needs_owner_signature() {
     for signed in [false, true] {
-        let (mut cluster, mut puppet) = without_owner(Config { optimistic_tips: false, view_timeout_ms: 300, ..plain() });
-        let first = puppet.car(puppet.context.start(FORKER), None, 10);
-        let parent = puppet.tip(&first);
+        let (mut cluster, mut scripted) = without_owner(Config { optimistic_tips: false, view_timeout_ms: 300, ..plain() });
+        let first = scripted.car(scripted.context.start(FORKER), None, 10);
+        let parent = scripted.tip(&first);
         (1..4).for_each(|to| tell(&mut cluster, to, &Message::Car(first.clone())));
         cluster.run_for(50);
-        let certificate = puppet.certificate(&cluster, parent, &[1]);
-        let car = puppet.car(parent, None, 10);
-        let tip = puppet.tip(&car);
-        let (mut cut, previous) = puppet.next_cut(&cluster);
+        let certificate = scripted.certificate(&cluster, parent, &[1]);
+        let car = scripted.car(parent, None, 10);
+        let tip = scripted.tip(&car);
+        let (mut cut, previous) = scripted.next_cut(&cluster);
         cut.tips[FORKER.as_usize()] = tip;
-        tell(&mut cluster, 1, &puppet.prepare(cut, vec![certificate], previous));
+        tell(&mut cluster, 1, &scripted.prepare(cut, vec![certificate], previous));
         let asked = |message: &Message| matches!(message, Message::FetchCars { tip: asked, .. } if *asked == tip);
         assert_eq!(cluster.node(1).count(asked), 1);
-        let voted = |message: &Message| matches!(message, Message::Prepared { .. } | Message::Held { .. });
+        let voted = |message: &Message| matches!(message, Message::PrepareVote { .. } | Message::CarVote { .. });
         let before = cluster.node(1).count(voted);
         let cars = if signed { vec![car] } else { false_signatures(&[car]) };
         tell(&mut cluster, 1, &Message::Cars { tip, cars });
@@ -271,12 +274,12 @@ fn a_body_that_no_certificate_vouches_for_needs_its_owners_signature() {
 }
 
 #[test]
-fn a_fork_is_reported_only_with_two_signatures() {
-    let (mut cluster, mut puppet, cars, certificate) = behind(plain());
+fn fork_report_needs_two_signatures() {
+    let (mut cluster, mut scripted, cars, certificate) = behind(plain());
     // Validator 1 holds another car at position 1, then fetches the certified chain with false signatures.
-    let fork = puppet.car(puppet.context.start(FORKER), None, 12);
+    let fork = scripted.car(scripted.context.start(FORKER), None, 12);
     tell(&mut cluster, 1, &Message::Car(fork));
-    let next = puppet.car(certificate.tip, Some(certificate.clone()), 10);
+    let next = scripted.car(certificate.tip, Some(certificate.clone()), 10);
     tell(&mut cluster, 1, &Message::Car(next));
     let asked = |message: &Message| matches!(message, Message::FetchCars { tip, .. } if *tip == certificate.tip);
     assert_eq!(cluster.node(1).count(asked), 1);

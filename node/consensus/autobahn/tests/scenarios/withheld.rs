@@ -5,15 +5,15 @@ use corniche_autobahn::{
     Config,
     message::{CommitKind, Message},
 };
-use corniche_testkit::{Fate, Micros};
+use corniche_testkit::{Delivery, Micros};
 
 /// Delivery times at the first three validators, with or without bodies for the last one.
 fn times(withhold: bool) -> Vec<Micros> {
     let config = Config { optimistic_tips: false, leader_tips: false, availability_wait_ms: 0, ..plain() };
     let mut cluster = Cluster::new(4, config);
-    cluster.bend(move |_, _, to, message| {
+    cluster.set_rule(move |_, _, to, message| {
         let body = matches!(message, Message::Car(_) | Message::Cars { .. });
-        if withhold && body && to == 3 { LOST } else { Fate::Normal }
+        if withhold && body && to == 3 { LOST } else { Delivery::Normal }
     });
     let mut times = Vec::new();
     for round in 0..10 {
@@ -26,7 +26,7 @@ fn times(withhold: bool) -> Vec<Micros> {
     let fast = commits.filter(|(_, _, message)| matches!(message, Message::Commit(commit) if commit.kind == CommitKind::Fast));
     assert!(fast.count() >= 10, "the last validator's votes are in time");
     assert_eq!(cluster.node(3).log.is_empty(), withhold, "it executes nothing that it does not hold");
-    cluster.straighten();
+    cluster.clear_rule();
     cluster.run_for(2_000);
     assert!(cluster.node(3).delivered_at("t9").is_some());
     cluster.check();
@@ -34,6 +34,6 @@ fn times(withhold: bool) -> Vec<Micros> {
 }
 
 #[test]
-fn row_5_votes_do_not_wait_for_data_of_certified_tips() {
+fn row_5_votes_do_not_wait_for_certified_data() {
     assert_eq!(times(true), times(false));
 }

@@ -22,7 +22,7 @@ fn committed(config: Config, size: usize, crashed: &[usize]) -> Net {
 }
 
 #[test]
-fn fast_takes_three_delays_and_the_leader_knows_after_two() {
+fn fast_path_takes_three_delays() {
     for size in [1, 4, 5, 6, 7, 10] {
         let net = committed(plain(), size, &[]);
         let expected = if size == 1 { (0, 0) } else { (2, 3) };
@@ -34,7 +34,7 @@ fn fast_takes_three_delays_and_the_leader_knows_after_two() {
 }
 
 #[test]
-fn slow_takes_five() {
+fn slow_path_takes_five_delays() {
     for size in [4, 5, 6, 7, 10] {
         let net = committed(Config { fast_path: false, ..plain() }, size, &[]);
         assert_eq!(delays(&net, 1), (4, 5), "{size} validators");
@@ -43,14 +43,14 @@ fn slow_takes_five() {
 }
 
 #[test]
-fn one_crashed_makes_it_five() {
+fn crashed_validator_makes_five_delays() {
     // Row 7. Without waiting for the last vote; leaders stop waiting after some misses (P19).
     let net = committed(Config { fast_wait_ms: 0, ..plain() }, 4, &[3]);
     assert_eq!(delays(&net, 1), (4, 5));
 }
 
 #[test]
-fn all_to_all_takes_two_and_three() {
+fn all_to_all_takes_two_or_three_delays() {
     // Row 24, at every validator.
     let net = committed(Config { all_to_all: true, ..plain() }, 4, &[]);
     assert_eq!(delays(&net, 1), (2, 2));
@@ -61,7 +61,7 @@ fn all_to_all_takes_two_and_three() {
 }
 
 #[test]
-fn slots_start_one_delay_apart_or_none_with_a_stable_leader() {
+fn slots_start_one_delay_apart() {
     for (stable_leader, gap) in [(false, 1), (true, 0)] {
         // Row 14, S6: there is news whenever a slot starts, and commits take much longer.
         let mut net = Net::new(4, Config { stable_leader, open_slots: 8, fast_path: false, ..plain() });

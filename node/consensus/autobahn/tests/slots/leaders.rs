@@ -50,7 +50,7 @@ fn fail_first_views(net: &mut Net, ms: u64) {
 }
 
 #[test]
-fn dead_leaders_cost_their_full_timers_only_once() {
+fn dead_leaders_cost_full_timer_once() {
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
         let mut net = Net::new(size, config());
         run_busy(&mut net, 1_000);
@@ -65,7 +65,7 @@ fn dead_leaders_cost_their_full_timers_only_once() {
 }
 
 #[test]
-fn a_leader_whose_connection_ended_gets_a_short_timer_at_once() {
+fn disconnected_leader_gets_short_timer() {
     let mut net = Net::new(4, config());
     run_busy(&mut net, 1_000);
     let since = net.now;
@@ -85,7 +85,7 @@ fn a_leader_whose_connection_ended_gets_a_short_timer_at_once() {
 
 /// Timers may already run when the connection ends (P10 and R4 start them, too).
 #[test]
-fn a_running_timer_is_shortened_when_the_connection_ends() {
+fn disconnect_shortens_running_timer() {
     let mut net = Net::new(4, config());
     run_busy(&mut net, 1_000);
     assert!(net.run_until(1_000, Net::is_idle));
@@ -102,7 +102,7 @@ fn a_running_timer_is_shortened_when_the_connection_ends() {
 }
 
 #[test]
-fn trust_comes_back_with_a_commit_in_a_first_view() {
+fn first_view_commit_restores_trust() {
     let mut net = Net::new(4, config());
     run_busy(&mut net, 1_000);
     fail_first_views(&mut net, 6_000);
@@ -146,7 +146,7 @@ fn a_leader_that_fails_in_every_second_slot_does_not_cost_full_timers() {
 
 /// After the change a slot takes seven times as long as the short timer that was measured before.
 #[test]
-fn on_a_network_that_became_slow_all_leaders_redeem_themselves() {
+fn slow_network_restores_all_leaders_trust() {
     for all_to_all in [false, true] {
         let mut net = Net::new(4, Config { all_to_all, ..config() });
         run_busy(&mut net, 1_000);
@@ -162,7 +162,7 @@ fn on_a_network_that_became_slow_all_leaders_redeem_themselves() {
 
 /// If a slot takes longer than the full timer, timers double with each view as if all leaders were trusted.
 #[test]
-fn on_a_network_slower_than_the_timer_trust_changes_nothing() {
+fn trust_is_irrelevant_on_very_slow_network() {
     for size in [4, 7, 10] {
         let mut net = Net::new(size, config());
         net.link = Box::new(|_, _, _, _| Some(600));
@@ -175,7 +175,7 @@ fn on_a_network_slower_than_the_timer_trust_changes_nothing() {
 
 /// One validator is dead in addition, so slots take the slow path.
 #[test]
-fn on_a_slow_network_with_a_dead_validator_the_others_redeem_themselves() {
+fn slow_network_with_dead_validator_restores_trust() {
     let mut net = Net::new(4, config());
     run_busy(&mut net, 1_000);
     fail_first_views(&mut net, 6_000);
@@ -190,7 +190,7 @@ fn on_a_slow_network_with_a_dead_validator_the_others_redeem_themselves() {
 }
 
 #[test]
-fn after_a_partition_first_views_commit_again() {
+fn first_views_commit_after_partition() {
     let mut net = Net::new(4, config());
     run_busy(&mut net, 1_000);
     let pairs =
@@ -208,7 +208,7 @@ fn after_a_partition_first_views_commit_again() {
 
 /// Liveness after GST needs timers that grow, even if a validator distrusts all leaders.
 #[test]
-fn trust_has_no_part_in_the_timers_of_later_views() {
+fn later_view_timers_ignore_trust() {
     for (size, faulty) in [(4, 1), (7, 2)] {
         let mut net = Net::new(size, config());
         run_busy(&mut net, 1_000);
@@ -217,7 +217,7 @@ fn trust_has_no_part_in_the_timers_of_later_views() {
         for node in 0..size {
             (0..size).filter(|peer| *peer != node).for_each(|peer| net.give(node, Input::PeerDown(index(peer))));
         }
-        net.link = Box::new(|_, _, _, message| matches!(message, Message::Timeout(_) | Message::TimedOut(_)).then_some(DELAY));
+        net.link = Box::new(|_, _, _, message| matches!(message, Message::Timeout(_) | Message::TimeoutQc(_)).then_some(DELAY));
         let slot = net.nodes[0].slots.as_ref().expect("it runs").committed().0 + 1;
         net.grow();
         net.run_for(40_000);

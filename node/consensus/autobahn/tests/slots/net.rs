@@ -20,7 +20,7 @@ pub const DELAY: u64 = 10;
 /// Delay of a message in ms, or `None` if it is lost.
 pub type Link = Box<dyn FnMut(u64, ValidatorIndex, ValidatorIndex, &Message) -> Option<u64>>;
 /// A Byzantine validator: reacts to a received message. It sends through the net like all others.
-pub type Double = Box<dyn FnMut(&mut Mail, ValidatorIndex, &Message)>;
+pub type Double = Box<dyn FnMut(&mut Transport, ValidatorIndex, &Message)>;
 
 pub struct Net {
     pub config: Config,
@@ -33,7 +33,7 @@ pub struct Net {
     /// Time until a record is durable, ms.
     pub disk: u64,
     doubles: BTreeMap<ValidatorIndex, Double>,
-    pub mail: Mail,
+    pub transport: Transport,
     disks: BTreeMap<(u64, u64), (usize, usize, RecordId)>,
     /// The value of each slot at its first commit.
     pub values: BTreeMap<Slot, B256>,
@@ -43,14 +43,14 @@ pub struct Net {
 
 /// Messages in transit.
 #[derive(Default)]
-pub struct Mail {
+pub struct Transport {
     pub now: u64,
     sequence: u64,
     outbox: Vec<(ValidatorIndex, ValidatorIndex, Message)>,
     queue: BTreeMap<(u64, u64), (ValidatorIndex, ValidatorIndex, Message)>,
 }
 
-impl Mail {
+impl Transport {
     pub fn send(&mut self, from: ValidatorIndex, to: ValidatorIndex, message: Message) {
         self.outbox.push((from, to, message));
     }
@@ -63,10 +63,10 @@ pub struct Node {
     /// Durable records.
     pub disk: Vec<SlotRecord>,
     written: BTreeMap<RecordId, SlotRecord>,
-    life: usize,
+    incarnation: usize,
     /// Its disk was lost once.
     pub forgetful: bool,
-    /// Slots delivered in this life.
+    /// Slots delivered in this incarnation.
     handed: BTreeSet<Slot>,
     /// Commits, durable at once, with their time.
     pub commits: BTreeMap<Slot, (Arc<Cut>, CommitQc, u64)>,
@@ -96,7 +96,7 @@ impl Lanes for ModelLanes {
         self.certified.get(&tip.lane).is_some_and(|known| known.tip == *tip)
     }
 
-    fn vouches(&self, tip: &Tip) -> bool {
+    fn may_vote_strongly(&self, tip: &Tip) -> bool {
         self.held.contains(tip) || self.certified.get(&tip.lane).is_some_and(|known| known.tip == *tip)
     }
 
@@ -109,7 +109,7 @@ impl Lanes for ModelLanes {
 }
 
 pub fn index(number: usize) -> ValidatorIndex {
-    ValidatorIndex(u16::try_from(number).expect("committees are small"))
+    ValidatorIndex(u16::try_from(number).expect("the committee size fits the index type"))
 }
 
 /// Without optional features that change the cost of a slot: all tips certified, and timers far from a message delay.
@@ -132,7 +132,7 @@ impl Net {
             link: Box::new(|_, _, _, _| Some(DELAY)),
             disk: 0,
             doubles: BTreeMap::new(),
-            mail: Mail::default(),
+            transport: Transport::default(),
             disks: BTreeMap::new(),
             values: BTreeMap::new(),
             sent: BTreeMap::new(),
@@ -159,7 +159,7 @@ impl Net {
             now: TimestampMs(self.now),
         };
         self.nodes[node].slots = Some(Slots::new(setup));
-        self.nodes[node].life += 1;
+        self.nodes[node].incarnation += 1;
         self.nodes[node].written.clear();
         self.nodes[node].handed.clear();
         self.drain(node);
@@ -188,8 +188,8 @@ impl Net {
     }
 
     pub fn certificate(&self, tip: Tip) -> Availability {
-        let digest = self.context.statement(&Statement::Held(tip));
-        let signers: Vec<_> = self.committee.indices().take(self.committee.validity()).collect();
+        let digest = self.context.statement(&Statement::CarVote(tip));
+        let signers: Vec<_> = self.committee.indices().take(self.committee.validity_threshold()).collect();
         let shares: Vec<_> = signers.iter().map(|signer| (*signer, FakeKeys(*signer).share(&digest))).collect();
         let seal = FakeSignatures.combine(&shares).expect("well-formed");
         Availability { tip, proof: Proof { signers, seal } }
@@ -232,25 +232,25 @@ impl Net {
             match effect {
                 Effect::Persist { id, record } => {
                     self.nodes[node].written.insert(id, *record);
-                    self.mail.sequence += 1;
-                    let life = self.nodes[node].life;
-                    self.disks.insert((self.now + self.disk, self.mail.sequence), (node, life, id));
+                    self.transport.sequence += 1;
+                    let incarnation = self.nodes[node].incarnation;
+                    self.disks.insert((self.now + self.disk, self.transport.sequence), (node, incarnation, id));
                 }
                 Effect::Send { to: Recipients::All, message } => {
                     for peer in (0..self.nodes.len()).map(index).filter(|peer| *peer != me) {
-                        self.mail.send(me, peer, Message::clone(&message));
+                        self.transport.send(me, peer, Message::clone(&message));
                     }
                 }
                 Effect::Send { to: Recipients::One(peer), message } => {
                     assert_ne!(peer, me, "nobody sends to itself");
-                    self.mail.send(me, peer, *message);
+                    self.transport.send(me, peer, *message);
                 }
                 Effect::Committed { cut, certificate } => self.note_commit(node, cut, certificate),
                 Effect::FetchTip { tip, .. } => self.nodes[node].fetched.push(tip),
-                Effect::Asked { peer, question } => {
+                Effect::Requested { peer, request } => {
                     assert_ne!(peer, me, "nobody asks itself");
-                    let answer = self.nodes[node].slots.as_ref().and_then(|slots| slots.answer(question));
-                    answer.into_iter().for_each(|message| self.mail.send(me, peer, message));
+                    let response = self.nodes[node].slots.as_ref().and_then(|slots| slots.response(request));
+                    response.into_iter().for_each(|message| self.transport.send(me, peer, message));
                 }
                 Effect::Accuse { validator, .. } => {
                     assert!(!self.is_correct(validator.as_usize()), "N10: {validator:?} is correct");
@@ -261,7 +261,7 @@ impl Net {
                 }
                 Effect::Behind { .. } => drop(behind.insert(node)),
                 Effect::Lagging { peer, .. } => drop(behind.insert(peer.as_usize())),
-                Effect::Broken { certificates } => panic!("validator {node} sees {certificates:?}"),
+                Effect::ConflictingCommits { certificates } => panic!("validator {node} sees {certificates:?}"),
                 Effect::Trace(TraceEvent::Note { name, detail }) => self.nodes[node].notes.push((self.now, name, detail)),
                 Effect::Sync { .. } | Effect::Trace(_) => {}
             }
@@ -294,7 +294,7 @@ impl Net {
     }
 
     fn post(&mut self) {
-        for (from, to, message) in std::mem::take(&mut self.mail.outbox) {
+        for (from, to, message) in std::mem::take(&mut self.transport.outbox) {
             *self.sent.entry(kind(&message)).or_default() += 1;
             let accepted = self.verifier.verify(from, &message.encode()).is_ok();
             assert!(accepted || !self.is_correct(from.as_usize()), "correct {from:?} sends what nobody accepts: {message:?}");
@@ -302,8 +302,8 @@ impl Net {
                 continue;
             }
             if let Some(delay) = (self.link)(self.now, from, to, &message) {
-                self.mail.sequence += 1;
-                self.mail.queue.insert((self.now + delay, self.mail.sequence), (from, to, message));
+                self.transport.sequence += 1;
+                self.transport.queue.insert((self.now + delay, self.transport.sequence), (from, to, message));
             }
         }
     }
@@ -313,19 +313,19 @@ impl Net {
         let deadlines = (0..self.nodes.len()).filter_map(|node| Some((self.nodes[node].slots.as_ref()?.deadline()?.0, node)));
         // Disks first, then messages, then timers.
         let disk = self.disks.keys().next().map(|(at, _)| (*at, 0));
-        let mail = self.mail.queue.keys().next().map(|(at, _)| (*at, 1));
+        let transport = self.transport.queue.keys().next().map(|(at, _)| (*at, 1));
         let timer = deadlines.min();
-        let next = [disk, mail, timer.map(|(at, _)| (at, 2))].into_iter().flatten().min();
+        let next = [disk, transport, timer.map(|(at, _)| (at, 2))].into_iter().flatten().min();
         let Some((at, which)) = next.filter(|(at, _)| *at <= until) else {
             self.now = self.now.max(until);
             return false;
         };
         self.now = self.now.max(at);
-        self.mail.now = self.now;
+        self.transport.now = self.now;
         match which {
             0 => {
-                let (_, (node, life, id)) = self.disks.pop_first().expect("it was looked at");
-                if self.nodes[node].life == life && self.nodes[node].slots.is_some() {
+                let (_, (node, incarnation, id)) = self.disks.pop_first().expect("it was looked at");
+                if self.nodes[node].incarnation == incarnation && self.nodes[node].slots.is_some() {
                     let record = self.nodes[node].written.remove(&id).expect("it was written in this life");
                     let disk = &mut self.nodes[node].disk;
                     disk.retain(|old| old.slot != record.slot);
@@ -334,7 +334,7 @@ impl Net {
                 }
             }
             1 => {
-                let (_, (from, to, message)) = self.mail.queue.pop_first().expect("it was looked at");
+                let (_, (from, to, message)) = self.transport.queue.pop_first().expect("it was looked at");
                 self.deliver(from, to, message);
             }
             _ => {
@@ -349,7 +349,7 @@ impl Net {
 
     fn deliver(&mut self, from: ValidatorIndex, to: ValidatorIndex, message: Message) {
         if let Some(mut double) = self.doubles.remove(&to) {
-            double(&mut self.mail, from, &message);
+            double(&mut self.transport, from, &message);
             self.doubles.insert(to, double);
             return self.post();
         }
@@ -363,7 +363,7 @@ impl Net {
             Message::FetchCommits { above } => {
                 let known = self.nodes[node].commits.range(Slot(above.0 + 1)..);
                 let commits = known.map(|(_, (cut, certificate, _))| (Cut::clone(cut), certificate.clone())).collect();
-                self.mail.send(to, from, Message::Commits(commits));
+                self.transport.send(to, from, Message::Commits(commits));
                 self.post();
             }
             Message::Commits(commits) => self.give(node, Input::CaughtUp(commits)),
@@ -396,12 +396,12 @@ impl Net {
     /// Returns true if no validator waits for anything.
     pub fn is_idle(&self) -> bool {
         let is_quiet = |node: &Node| node.slots.as_ref().is_none_or(|slots| slots.deadline().is_none());
-        self.mail.queue.is_empty() && self.disks.is_empty() && self.nodes.iter().all(is_quiet)
+        self.transport.queue.is_empty() && self.disks.is_empty() && self.nodes.iter().all(is_quiet)
     }
 
     /// Sends a message for a double.
     pub fn send(&mut self, from: usize, to: usize, message: Message) {
-        self.mail.send(index(from), index(to), message);
+        self.transport.send(index(from), index(to), message);
         self.post();
     }
 
@@ -461,12 +461,12 @@ pub fn tip(context: &Context, lane: usize, position: u64) -> Tip {
 pub fn kind(message: &Message) -> &'static str {
     match message {
         Message::Prepare(_) => "prepare",
-        Message::Prepared { .. } => "prepared",
+        Message::PrepareVote { .. } => "prepared",
         Message::Confirm(_) => "confirm",
-        Message::Confirmed(_) => "confirmed",
+        Message::ConfirmAck(_) => "confirmed",
         Message::Commit(_) => "commit",
         Message::Timeout(_) => "timeout",
-        Message::TimedOut(_) => "timed-out",
+        Message::TimeoutQc(_) => "timed-out",
         Message::FetchCut { .. } => "fetch-cut",
         Message::Cut(_) => "cut",
         _ => "other",

@@ -2,7 +2,7 @@
 
 use crate::{
     net::{DELAY, Net, index, plain},
-    puppet::{Puppet, Shares},
+    scripted::{ScriptedValidator, Shares},
 };
 use corniche_autobahn::{
     Config,
@@ -12,7 +12,7 @@ use corniche_types::{B256, TimestampMs};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
-fn an_idle_network_has_no_slots_and_no_timers() {
+fn idle_network_has_no_slots_or_timers() {
     // P10, rows 9 and 41.
     let mut net = Net::new(4, plain());
     assert!(net.nodes.iter().all(|node| node.slots.as_ref().is_some_and(|slots| slots.deadline().is_none())));
@@ -27,7 +27,7 @@ fn an_idle_network_has_no_slots_and_no_timers() {
 }
 
 #[test]
-fn a_timer_ends_when_another_cut_has_taken_the_news() {
+fn committed_news_stops_timer() {
     // P10. Only one validator gets the first proposal of slot 1, and then learns of a car that is not in it: its timer
     // for slot 2 runs. The second view of slot 1 takes the car.
     let mut net = Net::new(7, Config { coverage_wait_ms: 50, ..plain() });
@@ -50,7 +50,7 @@ fn a_timer_ends_when_another_cut_has_taken_the_news() {
 }
 
 #[test]
-fn a_leader_without_news_keeps_nobody_busy() {
+fn leader_without_news_stays_idle() {
     // P10: one validator proposes the old tips in each of its own open slots, as soon as allowed, and certifies what it
     // gets. Such slots rest until there is something to commit.
     for (old, fast_path) in [(true, true), (false, true), (true, false)] {
@@ -59,13 +59,13 @@ fn a_leader_without_news_keeps_nobody_busy() {
         assert!(net.run_until(5_000, |net| net.all_committed(1)));
         net.run_for(1_000);
         let double = net.leader(4, 0);
-        let mut hasty = Hasty::new(Puppet::of(&net, double), old);
+        let mut hasty = EarlyProposer::new(ScriptedValidator::of(&net, double), old);
         let (cut, certificate, _) = &net.nodes[double].commits[&Slot(1)];
         hasty.cut = Some(Cut::clone(cut));
         hasty.commits.insert(Slot(1), certificate.clone());
         let mine: Vec<u64> = (2..200).filter(|slot| net.leads(double, *slot, 0)).collect();
         let first = certificate.clone();
-        net.corrupt(double, Box::new(move |mail, from, message| hasty.take(mail, from, message, &mine)));
+        net.corrupt(double, Box::new(move |transport, from, message| hasty.take(transport, from, message, &mine)));
         // It begins when it receives this message.
         net.send((double + 1) % 4, double, Message::Commit(first));
         net.run_for(60_000);
@@ -87,8 +87,8 @@ fn a_leader_without_news_keeps_nobody_busy() {
 }
 
 /// A leader that always proposes committed tips, or lower ones.
-struct Hasty {
-    puppet: Puppet,
+struct EarlyProposer {
+    scripted: ScriptedValidator,
     old: bool,
     commits: BTreeMap<Slot, CommitQc>,
     cut: Option<Cut>,
@@ -96,29 +96,35 @@ struct Hasty {
     proposed: BTreeSet<u64>,
 }
 
-impl Hasty {
-    fn new(puppet: Puppet, old: bool) -> Self {
-        Self { puppet, old, commits: BTreeMap::new(), cut: None, votes: BTreeMap::new(), proposed: BTreeSet::new() }
+impl EarlyProposer {
+    fn new(scripted: ScriptedValidator, old: bool) -> Self {
+        Self { scripted, old, commits: BTreeMap::new(), cut: None, votes: BTreeMap::new(), proposed: BTreeSet::new() }
     }
 
-    fn take(&mut self, mail: &mut crate::net::Mail, from: corniche_types::ValidatorIndex, message: &Message, mine: &[u64]) {
-        let (me, size) = (self.puppet.me, self.puppet.size);
+    fn take(
+        &mut self,
+        transport: &mut crate::net::Transport,
+        from: corniche_types::ValidatorIndex,
+        message: &Message,
+        mine: &[u64],
+    ) {
+        let (me, size) = (self.scripted.me, self.scripted.size);
         let mut all = Vec::new();
         match message {
-            Message::Prepared { vote, .. } if vote.view == View(0) => {
-                let Message::Prepared { vote: own, .. } = self.puppet.vote(vote.slot, View(0), vote.cut) else { return };
+            Message::PrepareVote { vote, .. } if vote.view == View(0) => {
+                let Message::PrepareVote { vote: own, .. } = self.scripted.vote(vote.slot, View(0), vote.cut) else { return };
                 let votes = self.votes.entry((vote.slot, true)).or_insert_with(|| Shares::from([(me, own.share)]));
                 votes.insert(from, vote.share.clone());
                 if votes.len() == 3 {
-                    all.push(Message::Confirm(Puppet::prepare_certificate(vote.slot, View(0), vote.cut, votes)));
+                    all.push(Message::Confirm(ScriptedValidator::prepare_certificate(vote.slot, View(0), vote.cut, votes)));
                 }
             }
-            Message::Confirmed(vote) if vote.view == View(0) => {
-                let Message::Confirmed(own) = self.puppet.ack(vote.slot, View(0), vote.cut) else { return };
+            Message::ConfirmAck(vote) if vote.view == View(0) => {
+                let Message::ConfirmAck(own) = self.scripted.ack(vote.slot, View(0), vote.cut) else { return };
                 let acks = self.votes.entry((vote.slot, false)).or_insert_with(|| Shares::from([(me, own.share)]));
                 acks.insert(from, vote.share.clone());
                 if acks.len() == 3 {
-                    let commit = Puppet::commit_certificate(CommitKind::Slow, vote.slot, View(0), vote.cut, acks);
+                    let commit = ScriptedValidator::commit_certificate(CommitKind::Slow, vote.slot, View(0), vote.cut, acks);
                     self.commits.insert(vote.slot, commit.clone());
                     all.push(Message::Commit(commit));
                 }
@@ -136,19 +142,19 @@ impl Hasty {
                 };
                 self.proposed.insert(slot);
                 let anchor = previous.as_ref().map_or(B256::ZERO, |certificate| certificate.cut);
-                let tips = if self.old { cut.tips.clone() } else { self.puppet.cut(slot, anchor, 0).tips };
-                let cut = Cut { slot: Slot(slot), anchor, time: TimestampMs(mail.now), tips };
-                all.push(self.puppet.prepare(View(0), cut, previous, None));
+                let tips = if self.old { cut.tips.clone() } else { self.scripted.cut(slot, anchor, 0).tips };
+                let cut = Cut { slot: Slot(slot), anchor, time: TimestampMs(transport.now), tips };
+                all.push(self.scripted.prepare(View(0), cut, previous, None));
             }
         }
         for message in all {
-            (0..size).map(index).filter(|to| *to != me).for_each(|to| mail.send(me, to, message.clone()));
+            (0..size).map(index).filter(|to| *to != me).for_each(|to| transport.send(me, to, message.clone()));
         }
     }
 }
 
 #[test]
-fn below_coverage_a_leader_waits_and_then_proposes_all_the_same() {
+fn leader_proposes_below_coverage_after_wait() {
     // P10: one lane of four has news.
     let mut net = Net::new(4, Config { coverage_wait_ms: 30, ..plain() });
     net.certify(2, 1, &[0, 1, 2, 3]);
@@ -160,7 +166,7 @@ fn below_coverage_a_leader_waits_and_then_proposes_all_the_same() {
 }
 
 #[test]
-fn coverage_paces_the_slots() {
+fn coverage_paces_slots() {
     // Row 9: three lanes have news at once, the fourth after 20 ms.
     for (coverage, start) in [(1, 0), (0, 0), (4, 20)] {
         let mut net = Net::new(4, Config { coverage, coverage_wait_ms: 500, ..plain() });
@@ -173,10 +179,10 @@ fn coverage_paces_the_slots() {
 }
 
 #[test]
-fn stalled_commits_leave_exactly_k_slots_open_and_one_cut_covers_the_backlog() {
+fn stalled_commits_leave_k_slots_open() {
     // Row 15, invariant (g).
     let mut net = Net::new(4, plain());
-    net.link = Box::new(|now, _, _, message| (now > 700 || !matches!(message, Message::Prepared { .. })).then_some(DELAY));
+    net.link = Box::new(|now, _, _, message| (now > 700 || !matches!(message, Message::PrepareVote { .. })).then_some(DELAY));
     for _ in 0..30 {
         net.grow();
         net.run_for(20);
@@ -189,7 +195,7 @@ fn stalled_commits_leave_exactly_k_slots_open_and_one_cut_covers_the_backlog() {
 }
 
 #[test]
-fn the_fast_path_is_left_alone_while_somebody_is_down_and_comes_back() {
+fn fast_path_pauses_while_validator_is_down() {
     // P19.
     let mut net = Net::new(4, Config { fast_wait_ms: 8, ..plain() });
     net.crash(3);
@@ -220,7 +226,7 @@ fn the_fast_path_is_left_alone_while_somebody_is_down_and_comes_back() {
     assert_eq!(took, [3 * DELAY; 8], "all are back");
     // And the leader waits again: the slowest vote is worth it, and no CONFIRM is sent.
     net.link = Box::new(|_, from, _, message| {
-        Some(if from == index(3) && matches!(message, Message::Prepared { .. }) { DELAY + 3 } else { DELAY })
+        Some(if from == index(3) && matches!(message, Message::PrepareVote { .. }) { DELAY + 3 } else { DELAY })
     });
     let before = net.sent["confirm"];
     for _ in 0..8 {
@@ -230,7 +236,7 @@ fn the_fast_path_is_left_alone_while_somebody_is_down_and_comes_back() {
 }
 
 #[test]
-fn a_leader_that_was_kept_from_the_news_is_reminded() {
+fn uninformed_leader_receives_news() {
     // P11: all validators except the leader of slot 1 know that a lane has grown.
     let mut net = Net::new(4, plain());
     let leader = (0..4).find(|node| net.leads(*node, 1, 0)).expect("somebody leads");
@@ -241,7 +247,7 @@ fn a_leader_that_was_kept_from_the_news_is_reminded() {
 }
 
 #[test]
-fn a_hidden_ticket_is_passed_on() {
+fn hidden_ticket_is_forwarded() {
     // P11: the leader of slot 2 never gets PREPARE(1) nor its commit from the leader of slot 1.
     let mut net = Net::new(4, Config { fast_path: false, ..plain() });
     let (first, second) = (net.leader(1, 0), net.leader(2, 0));

@@ -8,7 +8,7 @@ use corniche_autobahn::{
 use corniche_testkit::Random;
 
 #[test]
-fn nothing_that_relies_on_a_record_leaves_before_it_is_durable() {
+fn messages_wait_for_durable_records() {
     // A slow disk: the leader's PREPARE, votes and acknowledgements each wait for one write. The leader's own vote
     // waits for two.
     let mut net = Net::new(4, Config { fast_path: false, ..plain() });
@@ -29,7 +29,7 @@ fn nothing_that_relies_on_a_record_leaves_before_it_is_durable() {
 }
 
 #[test]
-fn a_vote_that_was_not_durable_was_never_given() {
+fn vote_that_was_not_durable_is_not_sent() {
     // The power fails between a vote's record and its sync, at every validator, at every time within a slot.
     for cut in 0..=70 {
         for all_to_all in [false, true] {
@@ -48,7 +48,7 @@ fn a_vote_that_was_not_durable_was_never_given() {
 }
 
 #[test]
-fn whoever_timed_out_does_so_again_after_a_restart_and_votes_for_nothing_below() {
+fn restart_repeats_timeout() {
     let mut net = Net::new(4, plain());
     let leader = net.leader(1, 0);
     net.crash(leader);
@@ -80,14 +80,14 @@ fn random_power_cuts() {
         let mut net = Net::new(size, Config { all_to_all: seed % 3 == 0, view_timeout_ms: 300, resend_ms: 200, ..plain() });
         net.disk = random.below(8);
         let mut links = random.fork("links");
-        net.link = Box::new(move |_, _, _, _| (!links.once_in(12)).then(|| links.between(1, 30)));
+        net.link = Box::new(move |_, _, _, _| (!links.one_in(12)).then(|| links.between(1, 30)));
         for _ in 0..30 {
             net.grow();
             net.run_for(random.below(120));
             let node = random.below(size as u64) as usize;
-            if net.nodes[node].slots.is_none() || random.once_in(3) {
+            if net.nodes[node].slots.is_none() || random.one_in(3) {
                 net.crash(node);
-                if random.once_in(2) {
+                if random.one_in(2) {
                     net.start(node);
                 }
             }
@@ -107,11 +107,11 @@ fn random_power_cuts() {
 }
 
 #[test]
-fn a_validator_that_forgot_abstains() {
+fn validator_without_records_abstains() {
     // R5: a lost disk in the middle of a slot. The validator signs nothing about the slot, and the others continue.
     let mut net = Net::new(4, plain());
     let forgetful = (net.leader(1, 0) + 2) % 4;
-    net.link = Box::new(|now, _, _, message| (now > 40 || !matches!(message, Message::Prepared { .. })).then_some(DELAY));
+    net.link = Box::new(|now, _, _, message| (now > 40 || !matches!(message, Message::PrepareVote { .. })).then_some(DELAY));
     net.grow();
     net.run_for(30);
     net.crash(forgetful);

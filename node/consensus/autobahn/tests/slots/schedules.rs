@@ -3,8 +3,8 @@
 //! must be committed, although the double continues its attacks.
 
 use crate::{
-    net::{DELAY, Mail, Net, index, plain},
-    puppet::{Puppet, Shares},
+    net::{DELAY, Net, Transport, index, plain},
+    scripted::{ScriptedValidator, Shares},
 };
 use corniche_autobahn::{
     Config,
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Remembers all received messages, votes for everything, reports anything, and as a leader shows different messages to
 /// different validators.
 struct Chaos {
-    puppet: Puppet,
+    scripted: ScriptedValidator,
     schedule: Schedule,
     random: Random,
     open_slots: u64,
@@ -39,11 +39,11 @@ struct Chaos {
 impl Chaos {
     fn new(net: &Net, node: usize, random: Random) -> Self {
         Self {
-            puppet: Puppet::of(net, node),
+            scripted: ScriptedValidator::of(net, node),
             schedule: Schedule::new(&net.committee, &net.config),
             random,
             open_slots: net.config.open_slots,
-            overlap: net.committee.overlap(),
+            overlap: net.committee.quorum_overlap(),
             quorum: net.committee.quorum(),
             cuts: BTreeMap::new(),
             votes: BTreeMap::new(),
@@ -56,36 +56,36 @@ impl Chaos {
         }
     }
 
-    fn take(&mut self, mail: &mut Mail, from: ValidatorIndex, message: &Message) {
+    fn take(&mut self, transport: &mut Transport, from: ValidatorIndex, message: &Message) {
         match message {
             Message::Prepare(prepare) => {
-                let (slot, value) = (prepare.cut.slot, self.puppet.context.cut(&prepare.cut));
+                let (slot, value) = (prepare.cut.slot, self.scripted.context.cut(&prepare.cut));
                 self.cuts.insert((slot, value), prepare.cut.clone());
                 self.commits.extend(prepare.previous.iter().map(|certificate| (certificate.slot, certificate.clone())));
-                self.vote(mail, slot, prepare.view, value);
-                self.propose_first(mail, Slot(slot.0 + 1));
+                self.vote(transport, slot, prepare.view, value);
+                self.propose_first(transport, Slot(slot.0 + 1));
             }
-            Message::Prepared { vote, .. } => {
+            Message::PrepareVote { vote, .. } => {
                 self.votes.entry((vote.slot, vote.view, vote.cut)).or_default().insert(from, vote.share.clone());
-                self.certify(mail, vote.slot, vote.view, vote.cut);
+                self.certify(transport, vote.slot, vote.view, vote.cut);
             }
             Message::Confirm(certificate) => {
                 self.certificates.insert((certificate.slot, certificate.view), certificate.clone());
-                let ack = self.puppet.ack(certificate.slot, certificate.view, certificate.cut);
-                self.send_to_some(mail, &ack, 3);
+                let ack = self.scripted.ack(certificate.slot, certificate.view, certificate.cut);
+                self.send_to_some(transport, &ack, 3);
             }
-            Message::Confirmed(vote) => {
+            Message::ConfirmAck(vote) => {
                 self.acks.entry((vote.slot, vote.view, vote.cut)).or_default().insert(from, vote.share.clone());
-                self.certify(mail, vote.slot, vote.view, vote.cut);
+                self.certify(transport, vote.slot, vote.view, vote.cut);
             }
             Message::Commit(certificate) => {
                 self.commits.insert(certificate.slot, certificate.clone());
-                self.propose_first(mail, Slot(certificate.slot.0 + 1));
+                self.propose_first(transport, Slot(certificate.slot.0 + 1));
             }
-            Message::Timeout(timeout) => self.complain(mail, from, timeout),
+            Message::Timeout(timeout) => self.complain(transport, from, timeout),
             Message::FetchCut { slot, cut } => {
-                if let Some(cut) = self.cuts.get(&(*slot, *cut)).filter(|_| self.random.once_in(2)) {
-                    mail.send(self.puppet.me, from, Message::Cut(cut.clone()));
+                if let Some(cut) = self.cuts.get(&(*slot, *cut)).filter(|_| self.random.one_in(2)) {
+                    transport.send(self.scripted.me, from, Message::Cut(cut.clone()));
                 }
             }
             _ => {}
@@ -93,36 +93,36 @@ impl Chaos {
     }
 
     /// To each other validator, except one in `times`.
-    fn send_to_some(&mut self, mail: &mut Mail, message: &Message, times: u64) {
+    fn send_to_some(&mut self, transport: &mut Transport, message: &Message, times: u64) {
         for to in self.others() {
-            if self.is_shy || !self.random.once_in(times) {
-                mail.send(self.puppet.me, to, message.clone());
+            if self.is_shy || !self.random.one_in(times) {
+                transport.send(self.scripted.me, to, message.clone());
             }
         }
     }
 
     fn others(&self) -> impl Iterator<Item = ValidatorIndex> + use<> {
-        let me = self.puppet.me;
-        (0..self.puppet.size).map(index).filter(move |to| *to != me)
+        let me = self.scripted.me;
+        (0..self.scripted.size).map(index).filter(move |to| *to != me)
     }
 
-    fn vote(&mut self, mail: &mut Mail, slot: Slot, view: View, value: B256) {
-        let vote = self.puppet.vote(slot, view, value);
-        self.send_to_some(mail, &vote, 3);
+    fn vote(&mut self, transport: &mut Transport, slot: Slot, view: View, value: B256) {
+        let vote = self.scripted.vote(slot, view, value);
+        self.send_to_some(transport, &vote, 3);
     }
 
     /// Proposes at most two own cuts in the first view of a slot, each to some validators.
-    fn propose_first(&mut self, mail: &mut Mail, slot: Slot) {
+    fn propose_first(&mut self, transport: &mut Transport, slot: Slot) {
         let proposed = self.proposed.entry(slot).or_default();
-        if self.schedule.leader(slot, View(0)) != self.puppet.me || *proposed >= 2 {
+        if self.schedule.leader(slot, View(0)) != self.scripted.me || *proposed >= 2 {
             return;
         }
         *proposed += 1;
         let Ok(previous) = self.ticket(slot) else { return };
         for _ in 0..2 {
-            let cut = self.fresh(mail, slot, previous.as_ref());
-            let prepare = self.puppet.prepare(View(0), cut, previous.clone(), None);
-            self.send_to_some(mail, &prepare, 2);
+            let cut = self.fresh(transport, slot, previous.as_ref());
+            let prepare = self.scripted.prepare(View(0), cut, previous.clone(), None);
+            self.send_to_some(transport, &prepare, 2);
         }
     }
 
@@ -133,58 +133,58 @@ impl Chaos {
         }
     }
 
-    fn fresh(&mut self, mail: &Mail, slot: Slot, previous: Option<&CommitQc>) -> Cut {
+    fn fresh(&mut self, transport: &Transport, slot: Slot, previous: Option<&CommitQc>) -> Cut {
         let anchor = previous.map(|certificate| certificate.cut).unwrap_or_default();
-        let cut = self.puppet.cut(slot.0, anchor, mail.now.saturating_sub(self.random.below(3)));
-        let value = self.puppet.context.cut(&cut);
+        let cut = self.scripted.cut(slot.0, anchor, transport.now.saturating_sub(self.random.below(3)));
+        let value = self.scripted.context.cut(&cut);
         self.cuts.insert((slot, value), cut.clone());
         cut
     }
 
     /// As a leader: sends certificates to any validators. Its own shares are always included.
-    fn certify(&mut self, mail: &mut Mail, slot: Slot, view: View, value: B256) {
-        if let Message::Prepared { vote, .. } = self.puppet.vote(slot, view, value) {
-            self.votes.entry((slot, view, value)).or_default().insert(self.puppet.me, vote.share);
+    fn certify(&mut self, transport: &mut Transport, slot: Slot, view: View, value: B256) {
+        if let Message::PrepareVote { vote, .. } = self.scripted.vote(slot, view, value) {
+            self.votes.entry((slot, view, value)).or_default().insert(self.scripted.me, vote.share);
         }
-        if let Message::Confirmed(vote) = self.puppet.ack(slot, view, value) {
-            self.acks.entry((slot, view, value)).or_default().insert(self.puppet.me, vote.share);
+        if let Message::ConfirmAck(vote) = self.scripted.ack(slot, view, value) {
+            self.acks.entry((slot, view, value)).or_default().insert(self.scripted.me, vote.share);
         }
         let (votes, acks) = (&self.votes[&(slot, view, value)], &self.acks[&(slot, view, value)]);
         let mut shown = Vec::new();
         if votes.len() >= self.quorum {
-            let certificate = Puppet::prepare_certificate(slot, view, value, votes);
+            let certificate = ScriptedValidator::prepare_certificate(slot, view, value, votes);
             self.certificates.insert((slot, view), certificate.clone());
             shown.push(Message::Confirm(certificate));
             // Not a valid certificate; must be rejected.
-            shown.push(Message::Commit(Puppet::commit_certificate(CommitKind::Slow, slot, view, value, votes)));
+            shown.push(Message::Commit(ScriptedValidator::commit_certificate(CommitKind::Slow, slot, view, value, votes)));
         }
-        if votes.len() == self.puppet.size {
-            shown.push(Message::Commit(Puppet::commit_certificate(CommitKind::Fast, slot, view, value, votes)));
+        if votes.len() == self.scripted.size {
+            shown.push(Message::Commit(ScriptedValidator::commit_certificate(CommitKind::Fast, slot, view, value, votes)));
         }
         if acks.len() >= self.quorum {
-            shown.push(Message::Commit(Puppet::commit_certificate(CommitKind::Slow, slot, view, value, acks)));
+            shown.push(Message::Commit(ScriptedValidator::commit_certificate(CommitKind::Slow, slot, view, value, acks)));
         }
-        shown.iter().for_each(|message| self.send_to_some(mail, message, 2));
+        shown.iter().for_each(|message| self.send_to_some(transport, message, 2));
     }
 
     /// Its own complaints contain any lie that would be accepted, a different one for each validator. As the next
     /// leader it picks its TC.
-    fn complain(&mut self, mail: &mut Mail, from: ValidatorIndex, timeout: &Timeout) {
+    fn complain(&mut self, transport: &mut Transport, from: ValidatorIndex, timeout: &Timeout) {
         let (slot, view) = (timeout.slot, timeout.view);
         for cut in &timeout.cuts {
-            self.cuts.insert((slot, self.puppet.context.cut(cut)), cut.clone());
+            self.cuts.insert((slot, self.scripted.context.cut(cut)), cut.clone());
         }
         self.certificates.extend(timeout.confirmed.iter().map(|it| ((slot, it.view), it.clone())));
         self.timeouts.entry((slot, view)).or_default().insert(from, timeout.clone());
         for to in self.others() {
             let lie = self.lie(slot, view);
-            mail.send(self.puppet.me, to, Message::Timeout(lie));
+            transport.send(self.scripted.me, to, Message::Timeout(lie));
         }
         let next = View(view.0 + 1);
-        if self.schedule.leader(slot, next) != self.puppet.me {
+        if self.schedule.leader(slot, next) != self.scripted.me {
             return;
         }
-        let shown = self.random.below(self.puppet.size as u64) as usize;
+        let shown = self.random.below(self.scripted.size as u64) as usize;
         let is_shy = self.is_shy;
         for to in self.others().filter(|to| !is_shy || *to == index(shown)) {
             let Some(reason) = self.reason(slot, view) else { return };
@@ -194,40 +194,40 @@ impl Chaos {
                     Some(cut) => cut.clone(),
                     None => continue,
                 },
-                None => self.fresh(mail, slot, previous.as_ref()),
+                None => self.fresh(transport, slot, previous.as_ref()),
             };
-            if self.is_shy || self.random.once_in(2) {
-                mail.send(self.puppet.me, to, self.puppet.prepare(next, cut, previous, Some(reason)));
+            if self.is_shy || self.random.one_in(2) {
+                transport.send(self.scripted.me, to, self.scripted.prepare(next, cut, previous, Some(reason)));
             }
         }
     }
 
     fn lie(&mut self, slot: Slot, view: View) -> Timeout {
-        if self.is_shy && !self.random.once_in(4) {
-            return self.puppet.timeout(slot, view, None, None);
+        if self.is_shy && !self.random.one_in(4) {
+            return self.scripted.timeout(slot, view, None, None);
         }
         let known: Vec<_> = self.cuts.keys().filter(|(of, _)| *of == slot).map(|(_, value)| *value).collect();
-        let voted = (!known.is_empty() && !self.random.once_in(3)).then(|| {
+        let voted = (!known.is_empty() && !self.random.one_in(3)).then(|| {
             let value = known[self.random.below(known.len() as u64) as usize];
             (View(self.random.below(u64::from(view.0) + 1) as u32), value)
         });
         let certificates: Vec<_> = self.certificates.range((slot, View(0))..=(slot, view)).map(|(_, it)| it.clone()).collect();
-        let confirmed = (!certificates.is_empty() && self.random.once_in(2))
+        let confirmed = (!certificates.is_empty() && self.random.one_in(2))
             .then(|| certificates[self.random.below(certificates.len() as u64) as usize].clone());
-        self.puppet.timeout(slot, view, voted, confirmed)
+        self.scripted.timeout(slot, view, voted, confirmed)
     }
 
     /// Any quorum of received complaints, with or without a lie of its own.
     fn reason(&mut self, slot: Slot, view: View) -> Option<corniche_autobahn::message::TimeoutQc> {
         let mut all = self.timeouts[&(slot, view)].clone();
         let lie = self.lie(slot, view);
-        all.insert(self.puppet.me, lie);
+        all.insert(self.scripted.me, lie);
         while all.len() > self.quorum {
             let place = self.random.below(all.len() as u64) as usize;
             let left_out = *all.keys().nth(place)?;
             all.remove(&left_out);
         }
-        (all.len() == self.quorum).then(|| Puppet::timeouts(slot, view, &all))
+        (all.len() == self.quorum).then(|| ScriptedValidator::timeouts(slot, view, &all))
     }
 }
 
@@ -236,9 +236,9 @@ fn run(seed: u64) -> (usize, u32) {
     let mut random = Random::new(seed);
     let size = [4, 4, 4, 5, 6, 7][random.below(6) as usize];
     let config = Config {
-        all_to_all: random.once_in(3),
-        fast_path: !random.once_in(4),
-        stable_leader: random.once_in(6),
+        all_to_all: random.one_in(3),
+        fast_path: !random.one_in(4),
+        stable_leader: random.one_in(6),
         open_slots: random.between(1, 4),
         view_timeout_ms: 200,
         max_view_timeout_ms: 2_000,
@@ -249,11 +249,11 @@ fn run(seed: u64) -> (usize, u32) {
     };
     let mut net = Net::new(size, config);
     net.disk = random.below(6);
-    let faulty = net.committee.faulty();
+    let faulty = net.committee.max_faulty();
     let doubles = random.subset(size, faulty);
     for node in &doubles {
         let mut chaos = Chaos::new(&net, *node, random.fork(&format!("double {node}")));
-        net.corrupt(*node, Box::new(move |mail, from, message| chaos.take(mail, from, message)));
+        net.corrupt(*node, Box::new(move |transport, from, message| chaos.take(transport, from, message)));
     }
     // Some kinds of messages are lost more often than others, and some links fail for a while.
     let loss: Vec<u64> = (0..9).map(|_| [2, 3, 6, 40][random.below(4) as usize]).collect();
@@ -264,7 +264,7 @@ fn run(seed: u64) -> (usize, u32) {
         let kind = ["prepare", "prepared", "confirm", "confirmed", "commit", "timeout", "timed-out", "fetch-cut", "cut"]
             .iter()
             .position(|kind| *kind == crate::net::kind(message));
-        let lost = is_cut || kind.is_some_and(|kind| links.once_in(loss[kind]));
+        let lost = is_cut || kind.is_some_and(|kind| links.one_in(loss[kind]));
         (!lost).then(|| links.between(1, 40))
     });
     let correct: Vec<_> = (0..size).filter(|node| net.is_correct(*node)).collect();
@@ -272,7 +272,7 @@ fn run(seed: u64) -> (usize, u32) {
         net.grow();
         net.run_for(random.between(20, 250));
         let node = correct[random.below(correct.len() as u64) as usize];
-        if random.once_in(4) {
+        if random.one_in(4) {
             net.crash(node);
             net.start(node);
         }
@@ -308,16 +308,16 @@ fn unheard(seed: u64) -> (bool, u32) {
     };
     let mut net = Net::new(size, timers);
     let leader = net.leader(1, 0);
-    for view in 1..=net.committee.faulty() {
+    for view in 1..=net.committee.max_faulty() {
         let node = net.leader(1, u32::try_from(view).expect("few"));
         let mut chaos = Chaos::new(&net, node, random.fork(&format!("double {node}")));
         chaos.is_shy = true;
-        net.corrupt(node, Box::new(move |mail, from, message| chaos.take(mail, from, message)));
+        net.corrupt(node, Box::new(move |transport, from, message| chaos.take(transport, from, message)));
     }
     let (cut_off, since, mut links) = (index(leader), random.between(15, 45), random.fork("links"));
     net.link = Box::new(move |now, from, to, _| {
         let is_cut = (from == cut_off || to == cut_off) && (since..3_000).contains(&now);
-        (!is_cut && !links.once_in(12)).then(|| links.between(5, 15))
+        (!is_cut && !links.one_in(12)).then(|| links.between(5, 15))
     });
     net.grow();
     net.run_for(3_000);
@@ -329,7 +329,7 @@ fn unheard(seed: u64) -> (bool, u32) {
 }
 
 #[test]
-fn unheard_commits_with_shy_doubles() {
+fn random_schedules_with_unseen_commits() {
     let (mut unheard_of, mut views) = (0, 0);
     for seed in seeds(200) {
         let (was_fast, view) = unheard(seed);

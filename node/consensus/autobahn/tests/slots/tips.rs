@@ -2,7 +2,7 @@
 
 use crate::{
     net::{DELAY, Net, index, plain},
-    puppet::Puppet,
+    scripted::ScriptedValidator,
 };
 use corniche_autobahn::{
     Config,
@@ -32,7 +32,7 @@ fn committed_tip(net: &Net, slot: u64, lane: usize) -> Tip {
 }
 
 #[test]
-fn a_leaders_own_car_commits_three_delays_after_its_prepare() {
+fn leaders_own_car_commits_in_three_delays() {
     // Row 19. The car is sent with PREPARE, so they arrive together.
     let mut net = Net::new(4, leader_tips());
     let leader = net.leader(1, 0);
@@ -46,7 +46,7 @@ fn a_leaders_own_car_commits_three_delays_after_its_prepare() {
 }
 
 #[test]
-fn a_missing_body_is_asked_for_once_and_holds_one_vote_only() {
+fn missing_body_is_requested_once() {
     // Row 20. One validator lacks the body: no fast commit until it comes, and a slow one without it.
     for comes in [true, false] {
         let mut net = Net::new(4, Config { fast_wait_ms: 30, ..leader_tips() });
@@ -67,17 +67,17 @@ fn a_missing_body_is_asked_for_once_and_holds_one_vote_only() {
 }
 
 #[test]
-fn a_tip_whose_parent_is_not_shown_is_neither_asked_for_nor_voted_for() {
+fn tip_without_certified_parent_is_ignored() {
     // C3, Y4: otherwise any number of cars could be fetched from an uncertified chain.
     for (position, shown, asked) in [(1, false, true), (2, false, false), (2, true, true)] {
         let mut net = Net::new(4, leader_tips());
         let leader = net.leader(1, 0);
-        let puppet = Puppet::of(&net, leader);
+        let scripted = ScriptedValidator::of(&net, leader);
         net.corrupt(leader, Box::new(|_, _, _| {}));
-        let mut cut = puppet.cut(1, B256::ZERO, 0);
+        let mut cut = scripted.cut(1, B256::ZERO, 0);
         cut.tips[leader] = net.tip(leader, position);
         let parent = shown.then(|| net.certificate(net.tip(leader, position - 1)));
-        let Message::Prepare(prepare) = puppet.prepare(View(0), cut.clone(), None, None) else { unreachable!() };
+        let Message::Prepare(prepare) = scripted.prepare(View(0), cut.clone(), None, None) else { unreachable!() };
         let prepare = SignedPrepare { available: parent.into_iter().collect(), ..prepare };
         let voter = (leader + 1) % 4;
         net.send(leader, voter, Message::Prepare(prepare));
@@ -89,7 +89,7 @@ fn a_tip_whose_parent_is_not_shown_is_neither_asked_for_nor_voted_for() {
 }
 
 #[test]
-fn a_body_that_f_plus_one_lack_costs_a_view_and_no_more() {
+fn body_missing_at_f_plus_one_costs_one_view() {
     // C3: later views name only certified tips.
     let mut net = Net::new(4, Config { optimistic_tips: true, ..plain() });
     let leader = net.leader(1, 0);
@@ -107,20 +107,20 @@ fn a_body_that_f_plus_one_lack_costs_a_view_and_no_more() {
 fn proposed_by_a_double(config: Config, tip_of: impl Fn(&Net, usize) -> Tip, time: u64) -> (Net, Tip) {
     let mut net = Net::new(4, Config { all_to_all: true, ..config });
     let leader = net.leader(1, 0);
-    let puppet = Puppet::of(&net, leader);
+    let scripted = ScriptedValidator::of(&net, leader);
     net.corrupt(leader, Box::new(|_, _, _| {}));
     let tip = tip_of(&net, leader);
-    let mut cut = puppet.cut(1, B256::ZERO, time);
+    let mut cut = scripted.cut(1, B256::ZERO, time);
     cut.tips[tip.lane.as_usize()] = tip;
-    let value = puppet.context.cut(&cut);
+    let value = scripted.context.cut(&cut);
     let parent = tip.position.0.checked_sub(1).filter(|below| *below > 0);
     let parent = parent.map(|below| net.certificate(net.tip(tip.lane.as_usize(), below)));
-    let Message::Prepare(prepare) = puppet.prepare(View(0), cut, None, None) else { unreachable!() };
+    let Message::Prepare(prepare) = scripted.prepare(View(0), cut, None, None) else { unreachable!() };
     let prepare = SignedPrepare { available: parent.into_iter().collect(), ..prepare };
     for to in (0..4).filter(|to| *to != leader) {
         net.send(leader, to, Message::Prepare(prepare.clone()));
-        net.send(leader, to, puppet.vote(Slot(1), View(0), value));
-        net.send(leader, to, puppet.ack(Slot(1), View(0), value));
+        net.send(leader, to, scripted.vote(Slot(1), View(0), value));
+        net.send(leader, to, scripted.ack(Slot(1), View(0), value));
     }
     // News, so that the others have something to commit.
     net.grow();
@@ -129,7 +129,7 @@ fn proposed_by_a_double(config: Config, tip_of: impl Fn(&Net, usize) -> Tip, tim
 }
 
 #[test]
-fn a_tip_that_nobody_has_is_not_committed() {
+fn nonexistent_tip_is_not_committed() {
     // N6, and with weak votes P5: the votes of validators that lack it are not binding.
     for weak_votes in [false, true] {
         let config = Config { weak_votes, ..leader_tips() };
@@ -139,23 +139,23 @@ fn a_tip_that_nobody_has_is_not_committed() {
 }
 
 #[test]
-fn only_the_leaders_own_lane_may_be_ahead_of_its_certificate() {
+fn only_leaders_lane_may_be_optimistic() {
     // Row 19 without row 20: all validators hold the car, and still none votes.
     let config = || Config { all_to_all: true, ..leader_tips() };
     for own in [true, false] {
         let mut net = Net::new(4, config());
         let leader = net.leader(1, 0);
-        let puppet = Puppet::of(&net, leader);
+        let scripted = ScriptedValidator::of(&net, leader);
         net.corrupt(leader, Box::new(|_, _, _| {}));
         let lane = if own { leader } else { (leader + 1) % 4 };
         let tip = net.tip(lane, 1);
         let others: Vec<_> = (0..4).filter(|node| *node != leader).collect();
         others.iter().for_each(|node| net.nodes[*node].lanes.held.extend([tip]));
-        let mut cut = puppet.cut(1, B256::ZERO, 0);
+        let mut cut = scripted.cut(1, B256::ZERO, 0);
         cut.tips[lane] = tip;
         for to in &others {
-            net.send(leader, *to, puppet.prepare(View(0), cut.clone(), None, None));
-            net.send(leader, *to, puppet.vote(Slot(1), View(0), puppet.context.cut(&cut)));
+            net.send(leader, *to, scripted.prepare(View(0), cut.clone(), None, None));
+            net.send(leader, *to, scripted.vote(Slot(1), View(0), scripted.context.cut(&cut)));
         }
         assert!(net.run_until(5_000, |net| net.all_committed(1)));
         assert_eq!(net.nodes[others[0]].commits[&Slot(1)].1.view, View(u32::from(!own)));
@@ -163,7 +163,7 @@ fn only_the_leaders_own_lane_may_be_ahead_of_its_certificate() {
 }
 
 #[test]
-fn weak_votes_make_a_quorum_with_f_plus_one_strong_ones() {
+fn weak_votes_need_f_plus_one_strong_votes() {
     // Row 21: two of four hold the body, a QC forms and commits slowly; one alone is not enough.
     for (holders, view) in [(2, 0), (1, 1)] {
         let mut net = Net::new(4, Config { weak_votes: true, ..leader_tips() });
@@ -183,7 +183,7 @@ fn weak_votes_make_a_quorum_with_f_plus_one_strong_ones() {
 }
 
 #[test]
-fn a_weak_vote_becomes_strong_when_the_body_comes() {
+fn body_arrival_strengthens_weak_vote() {
     let mut net = Net::new(4, Config { weak_votes: true, fast_wait_ms: 40, ..leader_tips() });
     let leader = net.leader(1, 0);
     let late = (leader + 1) % 4;
@@ -197,7 +197,7 @@ fn a_weak_vote_becomes_strong_when_the_body_comes() {
 }
 
 #[test]
-fn votes_wait_for_a_cut_from_the_future() {
+fn vote_waits_for_future_cut() {
     // Its time is 700 ms ahead, 500 are allowed: voted after 200.
     let (net, _) = proposed_by_a_double(plain(), |net, leader| net.tip(leader, 0), 700);
     let (cut, certificate, at) = &net.nodes[net.running().next().expect("three run")].commits[&Slot(1)];
@@ -206,7 +206,7 @@ fn votes_wait_for_a_cut_from_the_future() {
 }
 
 #[test]
-fn a_weak_vote_is_not_followed_by_one_for_another_value_after_a_restart() {
+fn restart_keeps_weak_vote_value() {
     // N1: prop does not contain a weak vote, so the record has a separate field for it.
     let mut net = Net::new(4, Config { weak_votes: true, ..leader_tips() });
     let leader = net.leader(1, 0);
@@ -217,44 +217,44 @@ fn a_weak_vote_is_not_followed_by_one_for_another_value_after_a_restart() {
     net.corrupt(
         leader,
         Box::new(move |_, from, message| {
-            if let Message::Prepared { vote, .. } = message {
+            if let Message::PrepareVote { vote, .. } = message {
                 heard.borrow_mut().insert((from, vote.slot, vote.view, vote.cut));
             }
         }),
     );
-    let puppet = Puppet::of(&net, leader);
-    let plain = puppet.cut(1, B256::ZERO, 0);
+    let scripted = ScriptedValidator::of(&net, leader);
+    let plain = scripted.cut(1, B256::ZERO, 0);
     let mut named = plain.clone();
     named.tips[leader] = net.tip(leader, 1);
     // No validator holds the tip of one of them; the other one needs nothing.
     for cut in [&named, &plain, &named] {
-        net.send(leader, voter, puppet.prepare(View(0), cut.clone(), None, None));
+        net.send(leader, voter, scripted.prepare(View(0), cut.clone(), None, None));
         net.run_for(3 * DELAY);
         net.crash(voter);
         net.start(voter);
     }
-    let value = puppet.context.cut(&named);
+    let value = scripted.context.cut(&named);
     assert_eq!(votes.borrow().iter().copied().collect::<Vec<_>>(), [(index(voter), Slot(1), View(0), value)]);
 }
 
 #[test]
-fn a_slot_below_a_commit_is_filled_also_when_nobody_has_certified_anything() {
+fn gap_below_commit_is_filled() {
     // P10: the leader of slot 2 is hasty and proposes its own car, which all hold. Slot 1 was never proposed, and there
     // is no news for it.
     let mut net = Net::new(4, Config { all_to_all: true, ..leader_tips() });
     let leader = net.leader(2, 0);
-    let puppet = Puppet::of(&net, leader);
+    let scripted = ScriptedValidator::of(&net, leader);
     net.corrupt(leader, Box::new(|_, _, _| {}));
     let tip = net.tip(leader, 1);
     let others: Vec<_> = (0..4).filter(|node| *node != leader).collect();
     others.iter().for_each(|node| net.nodes[*node].lanes.held.extend([tip]));
-    let mut cut = puppet.cut(2, B256::ZERO, 0);
+    let mut cut = scripted.cut(2, B256::ZERO, 0);
     cut.tips[leader] = tip;
-    let value = puppet.context.cut(&cut);
+    let value = scripted.context.cut(&cut);
     for to in &others {
-        net.send(leader, *to, puppet.prepare(View(0), cut.clone(), None, None));
-        net.send(leader, *to, puppet.vote(Slot(2), View(0), value));
-        net.send(leader, *to, puppet.ack(Slot(2), View(0), value));
+        net.send(leader, *to, scripted.prepare(View(0), cut.clone(), None, None));
+        net.send(leader, *to, scripted.vote(Slot(2), View(0), value));
+        net.send(leader, *to, scripted.ack(Slot(2), View(0), value));
     }
     assert!(net.run_until(500, |net| net.all_committed(2)));
     assert!(net.run_until(900, |net| net.all_committed(1)), "{}", net.describe());

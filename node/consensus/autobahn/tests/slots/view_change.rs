@@ -13,7 +13,7 @@ fn views_of(net: &Net, slot: u64) -> u32 {
 }
 
 #[test]
-fn a_crashed_leader_costs_one_view() {
+fn crashed_leader_costs_one_view() {
     for all_to_all in [false, true] {
         let mut net = Net::new(4, Config { all_to_all, ..plain() });
         net.crash(net.leader(1, 0));
@@ -27,7 +27,7 @@ fn a_crashed_leader_costs_one_view() {
 }
 
 #[test]
-fn a_run_of_faulty_leaders_is_paid_once() {
+fn consecutive_faulty_leaders_cost_once() {
     // Row 16: f successive leaders are down and k slots are wanted. The first slot pays f views, the others nothing. In
     // the order of validators they would pay f − 1, f − 2, … again.
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
@@ -47,7 +47,7 @@ fn a_run_of_faulty_leaders_is_paid_once() {
 }
 
 #[test]
-fn a_lost_commit_is_asked_for_by_complaining() {
+fn lost_commit_is_recovered_by_timeout() {
     // Row 34: one validator does not get COMMIT(1). Its complaint gets a response at once.
     let mut net = Net::new(4, plain());
     let leader = index(net.leader(1, 0));
@@ -64,7 +64,7 @@ fn a_lost_commit_is_asked_for_by_complaining() {
 }
 
 #[test]
-fn a_commit_that_died_with_its_leader_is_asked_for_when_later_ones_are_known() {
+fn lost_commit_is_recovered_from_later_leaders() {
     // Only one validator receives the commit of slot 1; then its leader is down. Slots 2 to 4 continue, and no view
     // must end by its timer.
     let mut net = Net::new(4, plain());
@@ -86,7 +86,7 @@ fn a_commit_that_died_with_its_leader_is_asked_for_when_later_ones_are_known() {
 }
 
 #[test]
-fn after_a_partition_everybody_says_at_once_what_it_waits_for() {
+fn partition_end_resends_pending_messages() {
     // E7: two and two, until long after all have complained. From healing to the commit: TIMEOUT, PREPARE, PREP-VOTE,
     // COMMIT.
     let mut net = Net::new(4, plain());
@@ -104,7 +104,7 @@ fn after_a_partition_everybody_says_at_once_what_it_waits_for() {
 }
 
 #[test]
-fn f_plus_one_complaints_take_everybody_along() {
+fn f_plus_one_timeouts_advance_all() {
     // Row 13: only two of four know that there is news, so only their timers run.
     let mut net = Net::new(4, plain());
     let leader = net.leader(1, 0);
@@ -121,7 +121,7 @@ fn f_plus_one_complaints_take_everybody_along() {
 }
 
 #[test]
-fn one_complainer_moves_nobody_however_often_it_complains() {
+fn repeated_timeout_of_one_advances_nobody() {
     // One vote per sender: f complaints, repeated, are not f + 1, and no voter counts twice.
     for all_to_all in [false, true] {
         let mut net = Net::new(4, Config { all_to_all, fast_path: false, ..plain() });
@@ -129,18 +129,18 @@ fn one_complainer_moves_nobody_however_often_it_complains() {
         let [double, silent] = [(leader + 1) % 4, (leader + 2) % 4];
         net.corrupt(double, Box::new(|_, _, _| {}));
         net.crash(silent);
-        let puppet = crate::puppet::Puppet::of(&net, double);
+        let scripted = crate::scripted::ScriptedValidator::of(&net, double);
         net.grow();
         for _ in 0..20 {
             net.run_for(DELAY);
             for to in (0..4).filter(|to| ![double, silent].contains(to)) {
-                net.send(double, to, Message::Timeout(puppet.timeout(Slot(1), View(0), None, None)));
+                net.send(double, to, Message::Timeout(scripted.timeout(Slot(1), View(0), None, None)));
             }
         }
         assert_eq!(net.sent["timeout"], 40, "nobody joins");
         // Two votes of the three that are needed; then the same two again, when the proposal is repeated.
         let proposed = net.nodes[leader].disk.iter().find_map(|record| record.prop.clone()).expect("it voted");
-        let vote = puppet.vote(Slot(1), View(0), net.context.cut(&proposed.1));
+        let vote = scripted.vote(Slot(1), View(0), net.context.cut(&proposed.1));
         net.run_for(700);
         let voters = (0..4).filter(|to| ![double, silent].contains(to)).collect::<Vec<_>>();
         voters.iter().for_each(|to| net.send(double, *to, vote.clone()));
@@ -153,7 +153,7 @@ fn one_complainer_moves_nobody_however_often_it_complains() {
 }
 
 #[test]
-fn whoever_comes_late_to_a_view_is_shown_the_way() {
+fn late_validator_receives_view_proof() {
     // P12: A leaves view 0 with the complaints of B and C, which never get A's. A does not complain about view 0 any
     // more.
     let mut net = Net::new(4, plain());
@@ -161,7 +161,7 @@ fn whoever_comes_late_to_a_view_is_shown_the_way() {
     net.crash(leader);
     let a = index((leader + 3) % 4);
     net.link = Box::new(move |now, from, _, message| {
-        let lost = now < 1_500 && from == a && matches!(message, Message::Timeout(_) | Message::TimedOut(_));
+        let lost = now < 1_500 && from == a && matches!(message, Message::Timeout(_) | Message::TimeoutQc(_));
         (!lost).then_some(DELAY)
     });
     net.grow();
@@ -172,7 +172,7 @@ fn whoever_comes_late_to_a_view_is_shown_the_way() {
 }
 
 #[test]
-fn any_order_of_messages_will_do() {
+fn any_message_order_commits() {
     // Row 33: the delay varies from message to message, so that any message can overtake any other.
     for seed in 0..40u64 {
         let mut net = Net::new(4, Config { all_to_all: seed % 2 == 0, ..plain() });
@@ -194,10 +194,10 @@ fn any_order_of_messages_will_do() {
 }
 
 #[test]
-fn later_views_take_twice_as_long_up_to_a_bound() {
+fn view_timeout_doubles_up_to_limit() {
     // Row 41: only complaints are delivered.
     let mut net = Net::new(4, Config { max_view_timeout_ms: 4_000, ..plain() });
-    net.link = Box::new(|_, _, _, message| matches!(message, Message::Timeout(_) | Message::TimedOut(_)).then_some(DELAY));
+    net.link = Box::new(|_, _, _, message| matches!(message, Message::Timeout(_) | Message::TimeoutQc(_)).then_some(DELAY));
     net.grow();
     net.run_for(16_000);
     let times: Vec<_> =

@@ -23,7 +23,7 @@ fn all_have(cluster: &Cluster, transactions: &BTreeSet<String>) -> bool {
 }
 
 #[test]
-fn everybody_online() {
+fn all_validators_online() {
     for (size, wave_length, leaders) in [(2, 4, 2), (4, 4, 1), (4, 5, 2), (5, 4, 2), (7, 4, 3), (10, 5, 2)] {
         let mut cluster = Cluster::honest(size, Config { wave_length, leaders, ..quick() }, 1);
         let mut transactions = BTreeSet::new();
@@ -41,7 +41,7 @@ fn everybody_online() {
 }
 
 #[test]
-fn a_fault_free_round_trip_takes_the_wave_length_in_delays() {
+fn fault_free_commit_takes_wave_length_delays() {
     // M7: in lock-step, the first leader round commits on receipt of the certify round's blocks.
     for wave_length in [4, 5] {
         let config = Config { wave_length, leaders: 4, parent_grace_ms: 0, ..quick() };
@@ -55,7 +55,7 @@ fn a_fault_free_round_trip_takes_the_wave_length_in_delays() {
 }
 
 #[test]
-fn blocks_are_the_only_messages_of_a_healthy_network() {
+fn healthy_network_sends_only_blocks() {
     // M1: n − 1 sends per validator and round, nothing else after the greetings.
     let mut cluster = Cluster::honest(4, quick(), 1);
     cluster.run_for(100);
@@ -70,7 +70,7 @@ fn blocks_are_the_only_messages_of_a_healthy_network() {
 }
 
 #[test]
-fn as_many_offline_as_may_be() {
+fn f_validators_offline() {
     for (size, down) in [(4, 1), (7, 2)] {
         let mut cluster = Cluster::honest(size, quick(), 3);
         (0..down).for_each(|node| cluster.crash(size - 1 - node));
@@ -90,7 +90,7 @@ fn as_many_offline_as_may_be() {
 }
 
 #[test]
-fn one_too_many_offline_stops_and_their_return_resumes() {
+fn progress_resumes_when_quorum_returns() {
     let mut cluster = Cluster::honest(4, quick(), 3);
     cluster.run_for(100);
     cluster.crash(3);
@@ -163,7 +163,7 @@ fn random_schedules_with_bad_coin_shares() {
 }
 
 #[test]
-fn a_partition_heals() {
+fn partition_heals_without_divergence() {
     let mut cluster = Cluster::honest(7, quick(), 9);
     cluster.run_for(100);
     cluster.groups = vec![0, 0, 0, 1, 1, 1, 1];
@@ -177,7 +177,7 @@ fn a_partition_heals() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn same_seed_gives_same_run() {
     let run = |seed| {
         let mut cluster = Cluster::honest(4, quick(), seed);
         cluster.link = Link { min_ms: 1, max_ms: 40, loss: 100 };
@@ -190,7 +190,7 @@ fn the_same_seed_is_the_same_run() {
 }
 
 #[test]
-fn a_validator_that_is_always_late_still_gets_its_blocks_ordered() {
+fn slow_validators_blocks_are_ordered() {
     // M14: weak links. This validator's messages take as long as three rounds of the others.
     let mut cluster = Cluster::honest(4, quick(), 4);
     cluster.run_for(100);

@@ -21,7 +21,7 @@ const TWO_EQUIVOCATORS: &str = "
 ";
 
 #[test]
-fn two_certified_siblings_stop_the_output_and_are_proven() {
+fn two_certified_siblings_halt_delivery_with_proof() {
     let drawing = Drawing::parse(4, 4, TWO_EQUIVOCATORS);
     let leaders: [(u64, &[u16]); 3] = [(1, &[3]), (2, &[1]), (5, &[1])];
     let outputs = drawing.outputs(&leaders, 0..drawing.blocks().count());
@@ -44,7 +44,7 @@ fn two_certified_siblings_stop_the_output_and_are_proven() {
 }
 
 #[test]
-fn one_certified_sibling_of_several_is_no_alarm() {
+fn one_certified_sibling_does_not_halt() {
     let text = "
         1 | 0:* | 1:* | 2:* | 3:* | 3':*
         2 | 0:0 1 2 3' | 1:1 0 2 3' | 2:2 0 1 3' | 3:3' 0 1 2

@@ -57,7 +57,7 @@ fn mean_delay(cluster: &Cluster, live: usize) -> u64 {
 /// probability that all ℓ leaders of a round are crashed. Covers M4, M5, M8 and the whole decision rule: without the
 /// direct skip, a crashed leader waits for an anchor.
 #[test]
-fn lock_step_delays_are_the_predicted_ones() {
+fn lock_step_delays_match_prediction() {
     for wave_length in [4, 5] {
         for leaders in 1..=3u16 {
             let config = Config { wave_length, leaders, min_round_ms: 0, ..quick() };
@@ -76,7 +76,7 @@ fn lock_step_delays_are_the_predicted_ones() {
 }
 
 #[test]
-fn slots_of_every_round_commit_from_the_first_at_depth_w() {
+fn every_round_commits_at_wave_depth() {
     // M3: if all validators are honest and in step, no slot of any round is skipped.
     for (wave_length, leaders) in [(4, 1), (5, 1), (4, 3)] {
         let config = Config { wave_length, leaders, min_round_ms: 0, ..quick() };
@@ -90,7 +90,7 @@ fn slots_of_every_round_commit_from_the_first_at_depth_w() {
 }
 
 #[test]
-fn leaders_without_a_path_between_them_both_commit() {
+fn unconnected_leaders_both_commit() {
     // M10: 0@2 does not reference 3@1.
     let text = "
         1 | 0:* | 1:* | 2:* | 3:*
@@ -107,7 +107,7 @@ fn leaders_without_a_path_between_them_both_commit() {
 }
 
 #[test]
-fn an_undecided_slot_holds_everything_after_it_back() {
+fn undecided_slot_blocks_later_slots() {
     // M12: in figure 6.2, rounds 2 to 5 are decided by round 9, but L1a only by round 10.
     let drawing = Drawing::parse(4, 5, FIGURE_6_2);
     let before = drawing.blocks().filter(|block| block.round() < Round(10)).count();
@@ -120,7 +120,7 @@ fn an_undecided_slot_holds_everything_after_it_back() {
 }
 
 #[test]
-fn a_muted_validators_user_turns_to_another() {
+fn user_of_muted_validator_resubmits() {
     // M18: blocks of the muted validator are delivered later as well; execution drops the duplicate by its nonce (D10).
     let mut cluster = Cluster::honest(4, quick(), 72);
     cluster.run_for(100);
@@ -139,7 +139,7 @@ fn a_muted_validators_user_turns_to_another() {
 
 /// M21. Set `CORNICHE_SOAK_ROUNDS=100000` for the long run.
 #[test]
-fn memory_is_flat_and_a_slow_joiner_says_the_same() {
+fn memory_is_flat_with_slow_joiner() {
     #[allow(clippy::disallowed_methods)] // The length of the run changes nothing in it.
     let rounds: u64 = std::env::var("CORNICHE_SOAK_ROUNDS").map_or(20_000, |rounds| rounds.parse().unwrap());
     let config = Config { gc_depth: 40, retain_rounds: 40, ..quick() };

@@ -48,8 +48,8 @@ pub struct Node {
     /// It never wrote a record. Durable, and false after the disk was lost.
     pub unsigned: bool,
     unsynced: BTreeMap<Ticket, Bytes>,
-    /// Incremented at every start; events of earlier lives are dropped.
-    life: u64,
+    /// Incremented at every start; events of earlier incarnations are dropped.
+    incarnation: u64,
     pub log: Vec<Ordered>,
     /// Time of the first delivery of each commit.
     pub delivered_at: Vec<u64>,
@@ -65,8 +65,8 @@ pub struct Node {
 }
 
 enum Event {
-    Arrives { from: usize, to: usize, life: u64, bytes: Bytes },
-    Synced { node: usize, life: u64, ticket: Ticket },
+    Arrives { from: usize, to: usize, incarnation: u64, bytes: Bytes },
+    Synced { node: usize, incarnation: u64, ticket: Ticket },
 }
 
 /// The keys of a committee and its cryptography.
@@ -87,7 +87,7 @@ pub struct Cluster {
     pub random: Random,
     /// Messages between different groups are lost.
     pub groups: Vec<u8>,
-    /// How far each validator's clock is ahead of the time, ms. A life's own time never goes back.
+    /// How far each validator's clock is ahead of the time, ms. An incarnation's own time never goes back.
     pub ahead_ms: Vec<i64>,
     /// Messages of these validators are lost.
     pub muted: BTreeSet<usize>,
@@ -144,7 +144,7 @@ impl Cluster {
             disk: BTreeMap::new(),
             unsigned: true,
             unsynced: BTreeMap::new(),
-            life: 0,
+            incarnation: 0,
             log: Vec::new(),
             delivered_at: Vec::new(),
             transactions: VecDeque::new(),
@@ -200,7 +200,7 @@ impl Cluster {
             now: self.clock(node),
         });
         let state = &mut self.nodes[node];
-        (state.engine, state.wants, state.life) = (Some(engine), false, state.life + 1);
+        (state.engine, state.wants, state.incarnation) = (Some(engine), false, state.incarnation + 1);
         self.drain(node);
         self.connect(node);
     }
@@ -227,7 +227,7 @@ impl Cluster {
     pub fn crash(&mut self, node: usize) {
         let state = &mut self.nodes[node];
         state.engine = None;
-        state.life += 1;
+        state.incarnation += 1;
         state.unsynced.clear();
         for peer in 0..self.nodes.len() {
             self.input(peer, Input::PeerDown(index(node)));
@@ -255,10 +255,10 @@ impl Cluster {
     /// Submits a user's transaction to a validator.
     pub fn submit(&mut self, node: usize, transaction: &str) {
         self.nodes[node].transactions.push_back(Bytes::copy_from_slice(transaction.as_bytes()));
-        self.answer_want(node);
+        self.answer_batch_request(node);
     }
 
-    fn answer_want(&mut self, node: usize) {
+    fn answer_batch_request(&mut self, node: usize) {
         let state = &mut self.nodes[node];
         if !state.wants || state.transactions.is_empty() || state.engine.is_none() {
             return;
@@ -306,7 +306,7 @@ impl Cluster {
                 Output::Trace(event) => self.nodes[node].traces.push(event),
             }
         }
-        self.answer_want(node);
+        self.answer_batch_request(node);
     }
 
     /// Returns false if the power fails here.
@@ -316,7 +316,7 @@ impl Cluster {
         state.unsigned = false;
         state.unsynced.insert(ticket, record);
         state.persisted += 1;
-        let event = Event::Synced { node, life: state.life, ticket };
+        let event = Event::Synced { node, incarnation: state.incarnation, ticket };
         if self.crash_at_persist == Some((node, state.persisted)) {
             self.crash_at_persist = None;
             self.crash(node);
@@ -385,7 +385,7 @@ impl Cluster {
             Some(block) if self.nodes[from].role == Role::Equivocator => self.equivocate(from, &targets, &block),
             Some(block) => {
                 self.archive.insert((block.content.round, block.content.author), block.clone());
-                self.check_shown(from, &block);
+                self.check_proposal(from, &block);
                 targets.iter().for_each(|target| self.transmit(from, *target, message.clone()));
             }
             None => targets.iter().for_each(|target| self.transmit(from, *target, message.clone())),
@@ -400,7 +400,7 @@ impl Cluster {
     }
 
     /// Checks I1 and W1.
-    fn check_shown(&mut self, from: usize, block: &SignedBlock) {
+    fn check_proposal(&mut self, from: usize, block: &SignedBlock) {
         if self.nodes[from].role == Role::Byzantine {
             return;
         }
@@ -431,8 +431,8 @@ impl Cluster {
             self.random.below(1_000) < self.link.loss || self.groups[from] != self.groups[to] || self.muted.contains(&from);
         let delay = self.link.min_ms + self.random.below(self.link.max_ms - self.link.min_ms + 1);
         if !lost {
-            let life = self.nodes[to].life;
-            self.schedule(delay, Event::Arrives { from, to, life, bytes });
+            let incarnation = self.nodes[to].incarnation;
+            self.schedule(delay, Event::Arrives { from, to, incarnation, bytes });
         }
     }
 
@@ -475,7 +475,7 @@ impl Cluster {
             (Some(at), other) if other.is_none_or(|(deadline, _)| at <= deadline) => {
                 let (_, event) = self.events.pop_first().unwrap();
                 self.now = self.now.max(at);
-                self.happen(event);
+                self.process(event);
             }
             (_, Some((at, node))) => {
                 self.now = self.now.max(at);
@@ -486,10 +486,12 @@ impl Cluster {
         true
     }
 
-    fn happen(&mut self, event: Event) {
+    fn process(&mut self, event: Event) {
         match event {
-            Event::Arrives { from, to, life, bytes } if self.nodes[to].life == life => self.arrive(from, to, &bytes),
-            Event::Synced { node, life, ticket } if self.nodes[node].life == life => {
+            Event::Arrives { from, to, incarnation, bytes } if self.nodes[to].incarnation == incarnation => {
+                self.receive(from, to, &bytes)
+            }
+            Event::Synced { node, incarnation, ticket } if self.nodes[node].incarnation == incarnation => {
                 let state = &mut self.nodes[node];
                 if let Some(record) = state.unsynced.remove(&ticket) {
                     state.disk.insert(ticket, record);
@@ -500,7 +502,7 @@ impl Cluster {
         }
     }
 
-    pub fn arrive(&mut self, from: usize, to: usize, bytes: &Bytes) {
+    pub fn receive(&mut self, from: usize, to: usize, bytes: &Bytes) {
         match self.verifier.verify(index(from), bytes) {
             Ok(message) => self.input(to, Input::Message { from: index(from), message }),
             Err(fault) => {

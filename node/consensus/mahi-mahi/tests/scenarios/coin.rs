@@ -23,7 +23,7 @@ fn coins() -> Coins {
 }
 
 #[test]
-fn a_coin_opens_with_a_quorum_of_authors_and_not_before() {
+fn coin_opens_with_quorum_of_authors() {
     let drawing = Drawing::parse(4, 4, TWO_ROUNDS);
     let mut coins = coins();
     let mut opened = Vec::new();
@@ -36,7 +36,7 @@ fn a_coin_opens_with_a_quorum_of_authors_and_not_before() {
 }
 
 #[test]
-fn any_quorum_opens_the_same_coin() {
+fn any_quorum_opens_same_coin() {
     let drawing = Drawing::parse(4, 4, TWO_ROUNDS);
     let blocks: Vec<_> = drawing.blocks().filter(|block| drawing.name(&block.reference()) != "0'@1").collect();
     let values = (0..4).map(|absent| {
@@ -51,7 +51,7 @@ fn any_quorum_opens_the_same_coin() {
 }
 
 #[test]
-fn a_late_share_opens_what_blocks_could_not() {
+fn late_share_opens_closed_coin() {
     let drawing = Drawing::parse(4, 4, TWO_ROUNDS);
     let context = Context::new(&committee(4));
     let mut coins = coins();
@@ -74,7 +74,7 @@ fn a_late_share_opens_what_blocks_could_not() {
 }
 
 #[test]
-fn forged_shares_are_reported_and_do_not_stop_anything() {
+fn forged_shares_are_reported_without_stall() {
     let mut cluster = Cluster::new(&[Role::BadShares, Role::Honest, Role::Honest, Role::Honest], quick(), 1);
     let mut transactions = BTreeSet::new();
     for number in 0..30 {
@@ -92,7 +92,7 @@ fn forged_shares_are_reported_and_do_not_stop_anything() {
 }
 
 #[test]
-fn rounds_that_an_honest_validator_jumped_past_still_open() {
+fn skipped_rounds_coin_still_opens() {
     // With 0's shares bad, every coin needs 1, 2 and 3. Validator 3 is cut off, comes back and jumps: it never has
     // blocks for the rounds between, and the others had none to replace its shares.
     let mut cluster = Cluster::new(&[Role::BadShares, Role::Honest, Role::Honest, Role::Honest], quick(), 2);

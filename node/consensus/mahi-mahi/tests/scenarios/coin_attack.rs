@@ -59,14 +59,14 @@ fn attack(seed: u64, size: usize, wave_length: u64) {
 }
 
 #[test]
-fn forged_shares_with_jumps_partitions_and_restarts_stall_no_coin() {
+fn forged_shares_never_stall_a_coin() {
     for (seed, size) in (60..72).zip([4, 7, 10].into_iter().cycle()) {
         attack(seed, size, 4 + seed % 2);
     }
 }
 
 #[test]
-fn with_forged_shares_every_coin_takes_a_wave_and_a_question_at_most() {
+fn forged_shares_cost_one_request_per_coin() {
     // No validator jumps: all honest shares are in blocks, and forgeries cost no time at all.
     let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
     let mut cluster = Cluster::new(&roles, quick(), 61);
@@ -82,7 +82,7 @@ fn with_forged_shares_every_coin_takes_a_wave_and_a_question_at_most() {
 }
 
 #[test]
-fn one_share_short_of_a_quorum_opens_nothing_whatever_forgers_add() {
+fn forged_shares_never_complete_a_quorum() {
     for size in [4, 7, 10] {
         let committee = committee(size);
         let (quorum, round) = (committee.quorum(), Round(9));

@@ -30,7 +30,7 @@ pub fn decide<'a>(dag: &Dag, leaders: u16, order: impl Fn(Round) -> Option<&'a [
     let mut decisions = Decisions::new(waves);
     for round in (1..=dag.top().0).map(Round) {
         decisions.block_arrived(round);
-        if waves.certified_in(round).and_then(&order).is_some() {
+        if waves.propose_round_of_certify(round).and_then(&order).is_some() {
             decisions.coin_opened(round);
         }
     }
@@ -39,7 +39,7 @@ pub fn decide<'a>(dag: &Dag, leaders: u16, order: impl Fn(Round) -> Option<&'a [
 }
 
 #[test]
-fn a_crashed_leader_is_skipped_at_once() {
+fn crashed_leader_is_skipped_directly() {
     // P3: the slot of validator 3 is empty.
     let text = "
         1 | 0:0 1 2 3 | 1:* | 2:*
@@ -59,7 +59,7 @@ const SIBLING_NOBODY_VOTES_FOR: &str = "
 ";
 
 #[test]
-fn p1_one_sibling_without_votes_does_not_skip_the_slot() {
+fn p1_sibling_without_votes_does_not_skip_slot() {
     let drawing = Drawing::parse(4, 4, SIBLING_NOBODY_VOTES_FOR);
     assert_eq!(directly(&drawing.dag(), 1, 3), Some(Verdict::Commit(drawing.reference("3'@1"))));
     // Before the certify round is known, the slot is open, not skipped: others may have committed 3' already.
@@ -69,7 +69,7 @@ fn p1_one_sibling_without_votes_does_not_skip_the_slot() {
 }
 
 #[test]
-fn p2_an_equivocators_blocks_count_once() {
+fn p2_equivocators_blocks_count_once() {
     // Validators 1 and 2 certify 0@1, and so do both siblings of 3: three blocks of the certify round, and a fourth.
     let certificates = "
         1 | 0:* | 1:* | 2:* | 3:*
@@ -98,7 +98,7 @@ fn p2_an_equivocators_blocks_count_once() {
 }
 
 #[test]
-fn two_consecutive_leaders_without_a_path_both_commit() {
+fn consecutive_unconnected_leaders_both_commit() {
     // M10: 0@1 is not in the history of 1@2, yet enough other blocks carry it.
     let text = "
         1 | 0:* | 1:* | 2:* | 3:*
@@ -115,7 +115,7 @@ fn two_consecutive_leaders_without_a_path_both_commit() {
 }
 
 #[test]
-fn the_vote_follows_the_order_of_the_parents() {
+fn vote_follows_parent_order() {
     // M11: both voters reach both siblings of 3.
     let text = "
         1 | 0:* | 1:* | 2:* | 3:* | 3':*
@@ -131,7 +131,7 @@ fn the_vote_follows_the_order_of_the_parents() {
 }
 
 #[test]
-fn votes_of_older_rounds_do_not_count_as_certificates() {
+fn votes_of_older_rounds_do_not_certify() {
     // P4: 0@4 and 1@4 vote for 3@2, 2@4 does not. 0@5 also links 3@3, whose history contains 3@2 but which is not in
     // the vote round.
     let text = "
@@ -183,7 +183,7 @@ fn partial_view(dag: &Dag, size: usize, random: &mut Random) -> Dag {
 }
 
 #[test]
-fn partial_views_of_random_dags_never_decide_a_slot_differently() {
+fn partial_dag_views_decide_equally() {
     let mut decided = 0;
     for seed in 0..150 {
         let (size, wave_length) = [(4, 4), (4, 5), (7, 4), (7, 5)][seed as usize % 4];

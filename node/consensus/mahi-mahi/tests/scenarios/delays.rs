@@ -46,7 +46,7 @@ fn assert_near(name: &str, measured: u64, expected: u64, tolerance: u64) {
 }
 
 #[test]
-fn mahi_mahi_takes_the_delays_of_its_formula() {
+fn mahi_mahi_delays_match_formula() {
     for (wave_length, leaders, fault_free, crashed) in [(4, 1, 4_900, 5_286), (4, 3, 4_700, 4_706), (5, 2, 5_800, 5_857)] {
         let config = || Config { wave_length, leaders, ..Config::default() };
         let name = format!("w = {wave_length}, l = {leaders}");
@@ -57,7 +57,7 @@ fn mahi_mahi_takes_the_delays_of_its_formula() {
 
 #[cfg(feature = "kit")]
 #[test]
-fn cordial_miners_takes_the_delays_of_its_formula() {
+fn cordial_miners_delays_match_formula() {
     assert_near("no fault", mean_delay(Config::cordial_miners(), 0, 500), 7_900, 100);
     // The variance comes mainly from waves with a crashed leader: a fifth of 1500 rounds.
     assert_near("3 crashed", mean_delay(Config::cordial_miners(), 3, 1_500), 10_000, 500);

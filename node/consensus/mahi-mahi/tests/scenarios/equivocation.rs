@@ -10,7 +10,7 @@ use corniche_types::{B256, Bytes, TimestampMs};
 use std::collections::BTreeSet;
 
 #[test]
-fn equivocation_is_proven_and_delivers_one_sibling_at_most() {
+fn equivocation_is_proven_and_delivered_once() {
     for wave_length in [4, 5] {
         let roles = [Role::Equivocator, Role::Honest, Role::Honest, Role::Honest];
         let mut cluster = Cluster::new(&roles, Config { wave_length, ..quick() }, 11);
@@ -32,7 +32,7 @@ fn equivocation_is_proven_and_delivers_one_sibling_at_most() {
 
 /// Siblings whose parents do not exist cost their author nothing, so reports of them must be bounded.
 #[test]
-fn one_author_is_not_reported_without_end() {
+fn accusations_per_author_are_limited() {
     let mut cluster = Cluster::new(&[Role::Equivocator, Role::Honest, Role::Honest, Role::Honest], quick(), 5);
     cluster.run_for(50);
     cluster.crash(0);
@@ -53,7 +53,7 @@ fn one_author_is_not_reported_without_end() {
                 batch: Bytes::from(vec![sibling]),
             };
             let signature = cluster.keys.signers[0].sign(&context.digest(&content));
-            cluster.arrive(0, 1, &Message::Block(SignedBlock { content, signature }).encode());
+            cluster.receive(0, 1, &Message::Block(SignedBlock { content, signature }).encode());
         }
     }
     let reports = cluster.nodes[1].accused.len() - before;
@@ -69,7 +69,7 @@ fn parents_of(cluster: &Cluster, author: usize, rounds: u64) -> BTreeSet<usize> 
 }
 
 #[test]
-fn proven_equivocators_are_parents_only_where_a_quorum_needs_them() {
+fn equivocators_are_parents_only_for_quorum() {
     for crashed in 0..3 {
         // q = 5: with two of seven down, there is no quorum without the equivocator.
         let mut roles = [Role::Honest; 7];
@@ -96,7 +96,7 @@ fn proven_equivocators_are_parents_only_where_a_quorum_needs_them() {
 /// All validators accept an author as a parent again if it stopped long ago. Otherwise an operator who once restored a
 /// backup would be excluded for ever.
 #[test]
-fn an_equivocator_that_stopped_is_forgiven() {
+fn equivocator_that_stopped_is_accepted_again() {
     let mut cluster = Cluster::new(&[Role::Equivocator, Role::Honest, Role::Honest, Role::Honest], quick(), 13);
     let load = |cluster: &mut Cluster, steps: usize, tag: &str| {
         for number in 0..steps {

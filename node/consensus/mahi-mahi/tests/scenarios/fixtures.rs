@@ -66,5 +66,5 @@ fn messages_records_and_checkpoints_keep_their_bytes() {
         });
         writeln!(text, "{name} {hex}").unwrap();
     }
-    assert!(text == FROZEN, "the encoding changed; it is now\n{text}");
+    assert!(text == FROZEN, "encoding: expected the frozen bytes, got\n{text}");
 }

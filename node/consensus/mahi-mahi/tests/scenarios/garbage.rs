@@ -37,7 +37,7 @@ fn refusal(change: impl FnOnce(&mut Content)) -> String {
 }
 
 #[test]
-fn each_rule_of_block_validity_refuses() {
+fn each_validity_rule_refuses_invalid_blocks() {
     assert!(verifier().verify(ValidatorIndex(1), &Message::Block(signed(good())).encode()).is_ok());
     let block =
         |round, author| BlockRef { round: Round(round), author: ValidatorIndex(author), digest: B256::with_last_byte(9) };
@@ -60,7 +60,7 @@ fn each_rule_of_block_validity_refuses() {
 }
 
 #[test]
-fn p2_one_authors_siblings_are_no_quorum_of_parents() {
+fn p2_siblings_do_not_form_parent_quorum() {
     // V4 rejects them already; V3 counts the parents that pass V4.
     let fault = refusal(|content| {
         let own = content.parents[0];
@@ -110,7 +110,7 @@ fn random_and_mutated_bytes_never_panic() {
 /// Valid messages of a validator that invents history: unknown parents, far rounds, far futures, endless siblings,
 /// wrong responses.
 #[test]
-fn a_flood_of_plausible_nonsense_is_bounded_and_survived() {
+fn flood_of_plausible_blocks_is_bounded() {
     let roles = [Role::Equivocator, Role::Honest, Role::Honest, Role::Honest];
     let mut cluster = Cluster::new(&roles, quick(), 5);
     cluster.run_for(50);
@@ -146,7 +146,7 @@ fn a_flood_of_plausible_nonsense_is_bounded_and_survived() {
             _ => Message::Block(block),
         };
         let bytes = message.encode();
-        (1..4).for_each(|target| cluster.arrive(0, target, &bytes));
+        (1..4).for_each(|target| cluster.receive(0, target, &bytes));
         if step % 100 == 0 {
             cluster.submit(1 + (step as usize / 100) % 3, &format!("t{step}"));
             cluster.run_for(10);

@@ -5,7 +5,7 @@ use corniche_mahi_mahi::Config;
 use std::collections::BTreeSet;
 
 #[test]
-fn a_hundred_validators_with_a_hundred_leaders() {
+fn hundred_validators_with_hundred_leaders() {
     let (wave_length, leaders, live) = (5, 100, 67);
     let mut cluster = Cluster::honest(100, Config { wave_length, leaders, ..quick() }, 1);
     (live..100).for_each(|node| cluster.crash(node));
@@ -22,7 +22,7 @@ fn a_hundred_validators_with_a_hundred_leaders() {
 }
 
 #[test]
-fn rounds_under_load_take_at_least_the_shortest_time() {
+fn rounds_take_at_least_minimum_time() {
     let mut cluster = Cluster::honest(4, Config { min_round_ms: 20, ..quick() }, 2);
     cluster.link.min_ms = 1;
     cluster.link.max_ms = 1;

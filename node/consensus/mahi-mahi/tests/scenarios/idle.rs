@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, quick};
 use corniche_mahi_mahi::Config;
 
 #[test]
-fn an_idle_network_makes_one_round_per_heartbeat() {
+fn idle_network_makes_one_round_per_heartbeat() {
     let config = Config { heartbeat_ms: 5_000, ..quick() };
     let mut cluster = Cluster::honest(4, config, 1);
     cluster.run_for(1_000);
@@ -16,7 +16,7 @@ fn an_idle_network_makes_one_round_per_heartbeat() {
 }
 
 #[test]
-fn a_transaction_is_ordered_at_once_and_then_it_is_quiet_again() {
+fn transaction_wakes_idle_network_briefly() {
     let config = Config { heartbeat_ms: 5_000, ..quick() };
     let mut cluster = Cluster::honest(4, config, 1);
     cluster.run_for(300);

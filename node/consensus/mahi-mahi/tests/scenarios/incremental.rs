@@ -81,8 +81,8 @@ impl Comparison {
             assert_eq!(first, None, "{context}: {:?} was told twice", decision.slot);
             match (decision.reason, decision.verdict) {
                 (Reason::Certified(_), _) => seen.certified += 1,
-                (Reason::Empty, _) => seen.empty += 1,
-                (Reason::Refused(_), _) => seen.refused += 1,
+                (Reason::NoBlock, _) => seen.empty += 1,
+                (Reason::NonVotes(_), _) => seen.refused += 1,
                 (Reason::Anchor(_), Verdict::Commit(_)) => seen.committed_by_anchor += 1,
                 (Reason::Anchor(_), Verdict::Skip) => seen.skipped_by_anchor += 1,
             }
@@ -121,7 +121,7 @@ fn compare(seed: u64, size: usize, waves: Waves, seen: &mut Seen) {
 }
 
 #[test]
-fn deciding_what_changed_is_deciding_everything() {
+fn incremental_decisions_match_full_decisions() {
     let mut seen = Seen::default();
     for seed in 0..180 {
         let size = [4, 7, 10][seed as usize % 3];

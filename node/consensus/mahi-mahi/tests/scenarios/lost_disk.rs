@@ -1,7 +1,7 @@
 //! K2: a validator whose disk was lost or restored from a backup signs no round twice. The cluster detects any second
 //! block sent by an honest validator, and any accusation of an honest validator.
 //!
-//! The forgotten part of the life is the worst case. The validator went on with only a quorum, preferably of liars and
+//! The forgotten part of the incarnation is the worst case. The validator went on with only a quorum, preferably of liars and
 //! of validators that will be away, so that hardly any honest validator that responds has seen what it signed. A liar
 //! is a validator that was reset to before that, and denies everything since.
 
@@ -94,7 +94,7 @@ fn lose(seed: u64, loss: Loss) {
     };
     // The loser counts as faulty. With more than f faulty validators, only safety is guaranteed.
     let done = cluster.run_while(60_000, lacking);
-    assert!(done || liars + 1 > cluster.keys.committee.faulty(), "seed {seed}, {loss:?}: no progress");
+    assert!(done || liars + 1 > cluster.keys.committee.max_faulty(), "seed {seed}, {loss:?}: no progress");
     cluster.assert_agreement();
 }
 
@@ -139,7 +139,7 @@ fn come_back(cluster: &mut Cluster, loser: usize, left: Left, backups: &[Snapsho
 
 /// A validator that knows of its loss counts as away itself; still f of the others may lie and f may be away.
 #[test]
-fn whoever_knows_of_the_loss_signs_nothing_twice_whatever_f_others_say() {
+fn known_disk_loss_never_signs_twice() {
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
         for seed in 0..12 {
             let (liars, away) = (seed as usize % (faulty + 1), seed as usize / 3 % (faulty + 1));
@@ -150,7 +150,7 @@ fn whoever_knows_of_the_loss_signs_nothing_twice_whatever_f_others_say() {
 
 /// The loser counts as one of the f, so f − 1 others may lie or be away.
 #[test]
-fn whoever_does_not_know_signs_nothing_twice_while_the_others_are_a_quorum() {
+fn unknown_disk_loss_never_signs_twice() {
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
         for seed in 100..116 {
             let liars = seed as usize % faulty;
@@ -162,10 +162,10 @@ fn whoever_does_not_know_signs_nothing_twice_while_the_others_are_a_quorum() {
     }
 }
 
-/// A first life that begins behind everybody's floor starts after certified commits, without records. Unless it is known
+/// A first incarnation that begins behind everybody's floor starts after certified commits, without records. Unless it is known
 /// to have signed nothing, this looks like a lost disk, so it counts among the f: f − 1 others may be away.
 #[test]
-fn a_first_life_that_follows_counts_as_one_that_forgot() {
+fn first_start_after_following_counts_as_loss() {
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
         let newborn = size - 1;
         let mut cluster = Cluster::honest(size, quick(), 11);
@@ -190,7 +190,7 @@ fn a_first_life_that_follows_counts_as_one_that_forgot() {
     }
 }
 
-/// A first life behind everybody's floor that is known to have signed nothing does not count among the f: with it the
+/// A first incarnation behind everybody's floor that is known to have signed nothing does not count among the f: with it the
 /// others are a quorum again, and it may even propose in the round that they have reached.
 #[test]
 fn a_first_life_known_to_have_signed_nothing_follows_and_goes_on_with_f_others_away() {
@@ -221,7 +221,7 @@ fn a_first_life_known_to_have_signed_nothing_follows_and_goes_on_with_f_others_a
 }
 
 /// A validator that has standing again after a loss writes down blocks of others. If power fails before its first own block, its
-/// records look whole. It must still propose only above the rounds that the lost life may have signed.
+/// records look whole. It must still propose only above the rounds that the lost incarnation may have signed.
 #[test]
 fn power_fails_before_the_first_block_after_a_loss() {
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
@@ -265,7 +265,7 @@ fn power_fails_before_the_first_block_after_a_loss() {
 }
 
 #[test]
-fn power_fails_again_before_it_knows() {
+fn power_cut_during_recovery() {
     // Messages received meanwhile must not make its records look whole.
     let mut cluster = Cluster::honest(4, quick(), 8);
     busy(&mut cluster, 20);
@@ -292,7 +292,7 @@ fn power_fails_again_before_it_knows() {
 }
 
 #[test]
-fn an_intact_restart_costs_two_rounds_while_the_others_go_on() {
+fn intact_restart_costs_two_rounds() {
     for size in [4, 7, 10] {
         let mut cluster = Cluster::honest(size, quick(), 5);
         busy(&mut cluster, 40);
@@ -310,7 +310,7 @@ fn an_intact_restart_costs_two_rounds_while_the_others_go_on() {
 }
 
 #[test]
-fn an_intact_restart_goes_on_when_the_others_cannot_without_it() {
+fn intact_restart_unblocks_network() {
     // f validators are away for good, so nothing progresses without the restarted one: it must not wait for more.
     for (size, away) in [(4, 1), (7, 2), (10, 3)] {
         let mut cluster = Cluster::honest(size, quick(), 6);
@@ -331,7 +331,7 @@ fn an_intact_restart_goes_on_when_the_others_cannot_without_it() {
 }
 
 #[test]
-fn small_committees_whose_quorum_is_everybody_start_again() {
+fn small_committees_restart() {
     // f = 0: the others know every block that exists, so no validator waits for rounds that cannot come.
     for size in [1, 2, 3] {
         for left in [Left::State, Left::Nothing, Left::Backup] {
@@ -353,7 +353,7 @@ fn small_committees_whose_quorum_is_everybody_start_again() {
 }
 
 #[test]
-fn a_liar_cannot_keep_a_start_waiting_for_rounds_that_do_not_exist() {
+fn nonexistent_rounds_do_not_delay_start() {
     use corniche_mahi_mahi::message::{BlockRef, Message, Round, Welcome};
     let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
     let mut cluster = Cluster::new(&roles, quick(), 9);
@@ -366,7 +366,7 @@ fn a_liar_cannot_keep_a_start_waiting_for_rounds_that_do_not_exist() {
     let far = BlockRef { round: Round(1 << 40), author: index(0), digest: corniche_types::B256::ZERO };
     let nonce = cluster.last_nonce[3];
     let lie = Message::Welcome(Welcome { nonce, latest: None, named: Some(far) }).encode();
-    cluster.arrive(0, 3, &lie);
+    cluster.receive(0, 3, &lie);
     cluster.submit(3, "t");
     assert!(cluster.run_while(5_000, |cluster| !cluster.delivered(1).contains(&"t".to_owned())));
 }

@@ -5,7 +5,7 @@ use crate::cluster::{Cluster, Role, quick};
 use corniche_mahi_mahi::Config;
 
 #[test]
-fn thousands_of_rounds_in_flat_memory() {
+fn memory_is_flat_over_thousands_of_rounds() {
     let config = Config { gc_depth: 20, retain_rounds: 20, heartbeat_ms: 100, ..quick() };
     let mut cluster = Cluster::honest(4, config, 41);
     let (mut largest, mut records) = ([0; 3], 0);
@@ -29,7 +29,7 @@ fn thousands_of_rounds_in_flat_memory() {
 }
 
 #[test]
-fn a_batch_that_the_floor_passes_over_returns_to_its_author() {
+fn batch_below_floor_is_requeued() {
     // G4: validator 3's messages are lost for longer than the floor depth. It receives the others' and learns that its
     // batch is lost.
     let config = Config { gc_depth: 8, retain_rounds: 8, ..quick() };
@@ -50,7 +50,7 @@ fn a_batch_that_the_floor_passes_over_returns_to_its_author() {
 }
 
 #[test]
-fn without_a_quorum_of_shares_the_dag_does_not_grow_without_end() {
+fn dag_is_bounded_without_coin_quorum() {
     // Beyond the fault bound: one validator's shares are bad and another is down, so rounds advance but no coin opens.
     let config = Config { gc_depth: 8, retain_rounds: 8, ..quick() };
     let mut cluster = Cluster::new(&[Role::BadShares, Role::Honest, Role::Honest, Role::Honest], config, 43);

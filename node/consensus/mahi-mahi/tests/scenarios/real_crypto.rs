@@ -6,7 +6,7 @@ use corniche_crypto::{CoinPublicKeys, ConsensusKey, deal_coin};
 use corniche_engine::Committee;
 use corniche_mahi_mahi::{
     Signer,
-    real::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
+    crypto::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
 };
 use corniche_types::{Address, B256, Bytes, ValidatorInfo};
 use std::{collections::BTreeSet, sync::Arc};
@@ -74,7 +74,7 @@ fn four_validators_with_real_keys() {
 }
 
 #[test]
-fn a_real_coin_survives_a_wrong_share() {
+fn real_coin_tolerates_wrong_share() {
     let mut keys = keys(4, 3);
     keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));
     let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
@@ -89,7 +89,7 @@ fn one_validator_with_real_keys() {
 }
 
 #[test]
-fn a_real_coin_survives_wrong_shares_and_a_jump() {
+fn real_coin_tolerates_wrong_shares_and_jump() {
     // With 0's shares wrong, every coin needs 1, 2 and 3; 3 has no blocks for the rounds in which it was cut off.
     let mut keys = keys(4, 3);
     keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));

@@ -31,7 +31,7 @@ fn cut_at(cut: usize, disk_ms: u64, resume_back: usize) -> bool {
 }
 
 #[test]
-fn a_power_cut_at_every_persist_point() {
+fn power_cut_at_every_persist_point() {
     for (disk_ms, resume_back) in [(0, 0), (4, 3)] {
         let cuts = (1..=90).filter(|cut| cut_at(*cut, disk_ms, resume_back)).count();
         assert!(cuts > 80, "only {cuts} cuts happened");
@@ -39,7 +39,7 @@ fn a_power_cut_at_every_persist_point() {
 }
 
 #[test]
-fn everybody_loses_power_at_once() {
+fn all_validators_lose_power() {
     let mut cluster = Cluster::honest(4, quick(), 8);
     cluster.disk_ms = 3;
     for cut in 0..10 {
@@ -58,7 +58,7 @@ fn everybody_loses_power_at_once() {
 }
 
 #[test]
-fn an_empty_disk_does_not_sign_old_rounds_again() {
+fn empty_disk_never_signs_old_rounds() {
     // K2: the peers report what this validator signed before; the cluster would detect a second block for a round.
     let mut cluster = Cluster::honest(4, quick(), 8);
     for number in 0..6 {
@@ -75,7 +75,7 @@ fn an_empty_disk_does_not_sign_old_rounds_again() {
 }
 
 #[test]
-fn a_restored_backup_does_not_sign_old_rounds_again() {
+fn restored_backup_never_signs_old_rounds() {
     let mut cluster = Cluster::honest(4, quick(), 8);
     cluster.run_for(50);
     cluster.submit(1, "first");
@@ -95,7 +95,7 @@ fn a_restored_backup_does_not_sign_old_rounds_again() {
 }
 
 #[test]
-fn one_that_has_forgotten_is_no_witness_of_itself() {
+fn validator_without_records_is_no_witness() {
     // K2: with two of the three others, it has a quorum only by counting itself, and only the third may have received
     // its last block.
     let mut cluster = Cluster::honest(4, quick(), 8);
@@ -121,7 +121,7 @@ fn one_that_has_forgotten_is_no_witness_of_itself() {
 }
 
 #[test]
-fn no_proposal_before_a_quorum_answered() {
+fn no_proposal_before_quorum_responds() {
     let mut cluster = Cluster::honest(4, quick(), 8);
     cluster.run_for(50);
     (0..4).for_each(|node| cluster.crash(node));
@@ -140,8 +140,8 @@ fn no_proposal_before_a_quorum_answered() {
 }
 
 #[test]
-fn a_first_life_that_could_not_sign_yet_is_no_lost_one() {
-    // Its greeting is lost, so it has no standing and records nothing; blocks still reach it.
+fn unsigned_first_start_is_no_loss() {
+    // Its greeting is lost, so it is not recovered and records nothing; blocks still reach it.
     let mut cluster = Cluster::honest(4, quick(), 27);
     cluster.crash(3);
     cluster.muted.insert(3);

@@ -14,7 +14,7 @@ fn busy(cluster: &mut Cluster, nodes: &[usize], rounds: usize) {
 }
 
 #[test]
-fn every_checkpoint_within_the_records_leads_to_the_same_commits() {
+fn every_checkpoint_resumes_to_same_commits() {
     let mut cluster = Cluster::honest(4, quick(), 31);
     busy(&mut cluster, &[0, 1, 2, 3], 80);
     let commits = cluster.nodes[3].log.len();
@@ -32,7 +32,7 @@ fn every_checkpoint_within_the_records_leads_to_the_same_commits() {
 }
 
 #[test]
-fn a_late_joiner_within_the_horizon_catches_up_from_peers() {
+fn late_joiner_catches_up_from_peers() {
     let mut cluster = Cluster::honest(4, quick(), 32);
     cluster.crash(3);
     cluster.nodes[3].disk.clear();
@@ -44,7 +44,7 @@ fn a_late_joiner_within_the_horizon_catches_up_from_peers() {
 }
 
 #[test]
-fn below_everybodys_floor_a_newer_resume_rebuilds_the_engine() {
+fn newer_resume_point_rebuilds_engine() {
     let mut cluster = Cluster::honest(4, quick(), 33);
     busy(&mut cluster, &[0, 1, 2, 3], 5);
     cluster.crash(3);
@@ -71,7 +71,7 @@ fn below_everybodys_floor_a_newer_resume_rebuilds_the_engine() {
 }
 
 #[test]
-fn a_checkpoint_stays_small() {
+fn checkpoint_stays_small() {
     let mut cluster = Cluster::honest(7, quick(), 34);
     busy(&mut cluster, &[0, 1, 2, 3, 4, 5, 6], 60);
     let largest = cluster.nodes[0].log.iter().map(|ordered| ordered.checkpoint.len()).max().unwrap();

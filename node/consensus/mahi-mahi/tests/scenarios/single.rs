@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, quick};
 
 #[test]
-fn a_lone_validator_orders_in_a_wave_without_waiting() {
+fn single_validator_orders_without_waiting() {
     let mut cluster = Cluster::honest(1, quick(), 1);
     cluster.run_for(100);
     let start = cluster.now;
@@ -20,7 +20,7 @@ fn a_lone_validator_orders_in_a_wave_without_waiting() {
 }
 
 #[test]
-fn a_lone_validator_restarts_at_every_commit() {
+fn single_validator_restarts_at_every_commit() {
     let mut cluster = Cluster::honest(1, quick(), 1);
     for number in 0..120 {
         cluster.submit(0, &format!("t{number}"));

@@ -44,7 +44,7 @@ fn clock(cluster: &Cluster, node: usize) -> u64 {
 }
 
 #[test]
-fn ten_thousand_rounds_behind() {
+fn catches_up_from_ten_thousand_rounds_behind() {
     // The others keep enough history to serve it. It is present for the first rounds, then away.
     let config = Config { gc_depth: 30, retain_rounds: 12_000, ..quick() };
     let mut cluster = Cluster::honest(4, config, 51);
@@ -77,7 +77,7 @@ fn ten_thousand_rounds_behind() {
 }
 
 #[test]
-fn two_laggards_get_turns() {
+fn two_lagging_validators_are_both_served() {
     let config = Config { gc_depth: 30, retain_rounds: 3_000, ..quick() };
     let mut cluster = Cluster::honest(7, config, 52);
     mean_latency(&mut cluster, &[0, 1, 2], "first", |_, number| number < 3);
@@ -108,7 +108,7 @@ fn two_laggards_get_turns() {
 }
 
 #[test]
-fn a_third_of_all_pushes_lost() {
+fn third_of_all_pushes_lost() {
     // M15: every DAG converges, and no block stays pending.
     for (seed, size) in [(53, 4), (54, 7)] {
         let mut cluster = Cluster::honest(size, quick(), seed);
@@ -150,7 +150,7 @@ fn made_up(author: u16, round: u64, number: u64) -> BlockRef {
 }
 
 #[test]
-fn a_tree_that_only_byzantine_blocks_reference_does_not_grow() {
+fn byzantine_only_tree_does_not_grow() {
     // P17: each root is accepted for its author; each leaf because a root needs it. There are 60,000 leaves.
     let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
     let mut cluster = Cluster::new(&roles, quick(), 55);
@@ -169,7 +169,7 @@ fn a_tree_that_only_byzantine_blocks_reference_does_not_grow() {
         let (_, root) = forge(&cluster, round, parents, tree);
         let blocks = std::iter::once(root).chain(leaves.into_iter().map(|(_, leaf)| leaf));
         for block in blocks.collect::<Vec<_>>() {
-            cluster.arrive(0, 1, &Message::Block(block).encode());
+            cluster.receive(0, 1, &Message::Block(block).encode());
         }
         largest = largest.max(cluster.engine(1).footprint()[1]);
     }
@@ -180,7 +180,7 @@ fn a_tree_that_only_byzantine_blocks_reference_does_not_grow() {
 }
 
 #[test]
-fn nothing_below_the_horizon_gets_in() {
+fn blocks_below_horizon_are_dropped() {
     let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
     let mut cluster = Cluster::new(&roles, Config { gc_depth: 10, retain_rounds: 10, ..quick() }, 56);
     for step in 0..150 {
@@ -197,8 +197,8 @@ fn nothing_below_the_horizon_gets_in() {
     let (old, old_block) = forge(&cluster, 1, genesis, 666);
     for target in 1..4 {
         let [before, ..] = cluster.engine(target).footprint();
-        cluster.arrive(0, target, &Message::Block(old_block.clone()).encode());
-        cluster.arrive(0, target, &Message::Found(Found { blocks: vec![old_block.clone()], missing: vec![] }).encode());
+        cluster.receive(0, target, &Message::Block(old_block.clone()).encode());
+        cluster.receive(0, target, &Message::Found(Found { blocks: vec![old_block.clone()], missing: vec![] }).encode());
         assert_eq!(cluster.engine(target).footprint()[..2], [before, 0], "validator {target} took it in");
     }
     // Through a reference: a new block that references the old one, with or without the author's last block in between.
@@ -216,7 +216,7 @@ fn nothing_below_the_horizon_gets_in() {
     assert_eq!(parents.len(), 3);
     parents.insert(0, old);
     let (new, new_block) = forge(&cluster, round, parents, 777);
-    cluster.arrive(0, 1, &Message::Block(new_block).encode());
+    cluster.receive(0, 1, &Message::Block(new_block).encode());
     assert_eq!(cluster.engine(1).footprint()[1], 0, "{new:?} stands on nothing that is missing");
     cluster.submit(1, "after");
     assert!(cluster.run_while(3_000, |cluster| !cluster.delivered(3).contains(&"after".to_owned())));
@@ -230,7 +230,7 @@ fn nothing_below_the_horizon_gets_in() {
 }
 
 #[test]
-fn a_flood_of_questions_gets_no_more_than_its_share() {
+fn request_flood_gets_its_share_only() {
     // Validator 0 sends every kind of request a thousand times per second for ten seconds.
     let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
     let config = Config { gc_depth: 30, retain_rounds: 1_000, ..quick() };
@@ -249,7 +249,7 @@ fn a_flood_of_questions_gets_no_more_than_its_share() {
     let sent = cluster.sent_bytes;
     for _ in 0..10_000 {
         for message in &flood {
-            cluster.arrive(0, 1, message);
+            cluster.receive(0, 1, message);
         }
         cluster.run_for(1);
     }
@@ -260,13 +260,13 @@ fn a_flood_of_questions_gets_no_more_than_its_share() {
     let before = cluster.nodes[1].sent_others;
     cluster.input(1, Input::PeerUp(index(2)));
     let polite = Fetch { wanted: vec![], above: Round(top) };
-    cluster.arrive(2, 1, &Message::Fetch(polite).encode());
+    cluster.receive(2, 1, &Message::Fetch(polite).encode());
     assert_eq!(cluster.nodes[1].sent_others, before + 2, "a greeting and an answer");
 }
 
 /// All faulty validators of fifty request as much as they can, for about one second.
 #[test]
-fn many_floods_together_get_little_more_than_one() {
+fn concurrent_floods_share_one_limit() {
     let (size, faulty) = (50, 16);
     let mut roles = vec![Role::Honest; size];
     roles[..faulty].fill(Role::Byzantine);
@@ -283,7 +283,7 @@ fn many_floods_together_get_little_more_than_one() {
     let flood = Message::Fetch(Fetch { wanted, above: Round(0) }).encode();
     let sent = cluster.sent_bytes;
     for _ in 0..200 {
-        (0..faulty).for_each(|liar| cluster.arrive(liar, node, &flood));
+        (0..faulty).for_each(|liar| cluster.receive(liar, node, &flood));
         cluster.run_for(5);
     }
     let blocks = (cluster.sent_bytes - sent) / one;
@@ -315,7 +315,7 @@ impl Signer for CountingSigner {
 }
 
 #[test]
-fn a_coin_share_that_is_asked_for_is_signed_once() {
+fn requested_coin_share_is_signed_once() {
     let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
     let mut keys = Keys::fake(&roles);
     let count = Arc::new(AtomicUsize::new(0));
@@ -330,7 +330,7 @@ fn a_coin_share_that_is_asked_for_is_signed_once() {
     let coins: Vec<_> = (0..64).map(|back| Round(clock(&cluster, 1) - back.min(5))).collect();
     let hello = Message::Hello(Hello { nonce: 1, after: Round(1_000), own: Round(1_000), coins });
     for _ in 0..1_000 {
-        cluster.arrive(0, 1, &hello.encode());
+        cluster.receive(0, 1, &hello.encode());
         cluster.run_for(1);
     }
     let signed = count.load(Ordering::Relaxed) - before;
@@ -366,7 +366,7 @@ fn blocks_of_far_rounds_are_not_kept() {
         // Alternating, up to the highest possible round.
         let round = if number % 2 == 0 { clock + 1_000 + number } else { (1 << 48) - number };
         let (_, block) = large(&cluster, round, number, 1_000);
-        cluster.arrive(0, 1, &Message::Block(block).encode());
+        cluster.receive(0, 1, &Message::Block(block).encode());
     }
     assert_eq!(cluster.engine(1).footprint()[1], 0);
     assert_eq!(cluster.engine(1).waiting(), [0, 0]);
@@ -388,7 +388,7 @@ fn most_waiting(seed: u64, bytes: usize) -> [usize; 2] {
         // Four siblings in each of the rounds ahead, from the top down.
         let round = clock + 240 - number / 4 % 230;
         let (_, block) = large(&cluster, round, number, bytes);
-        cluster.arrive(0, 1, &Message::Block(block).encode());
+        cluster.receive(0, 1, &Message::Block(block).encode());
         let waiting = cluster.engine(1).waiting();
         most = [most[0].max(waiting[0]), most[1].max(waiting[1])];
     }
@@ -398,7 +398,7 @@ fn most_waiting(seed: u64, bytes: usize) -> [usize; 2] {
 }
 
 #[test]
-fn what_waits_is_bounded_in_bytes_and_in_missing_parents() {
+fn pending_blocks_are_bounded() {
     // A quarter of 256 MiB with the largest blocks; with small ones, 32 times as many parents as one block can name.
     let [bytes, wanted] = most_waiting(59, 500_000);
     assert!((32 << 20..65 << 20).contains(&bytes) && wanted <= 32 * 28, "{bytes} bytes wait, {wanted} blocks are wanted");
@@ -409,7 +409,7 @@ fn what_waits_is_bounded_in_bytes_and_in_missing_parents() {
 /// Siblings of one round that other blocks of the same author reference, each with complete history: none of them
 /// waits.
 #[test]
-fn siblings_fill_their_authors_account_and_not_the_memory() {
+fn siblings_fill_only_their_authors_account() {
     let mut cluster = with_a_flooder(60);
     (0..20).for_each(|step| {
         cluster.submit(1 + step % 3, &format!("t{step}"));
@@ -431,8 +431,8 @@ fn siblings_fill_their_authors_account_and_not_the_memory() {
         let mut parents = vec![sibling];
         parents.extend((1..4).map(|author| of(&cluster, top, author)));
         let (_, dependent) = forge(&cluster, top + 1, parents, 10_000 + number);
-        cluster.arrive(0, 1, &Message::Block(dependent).encode());
-        cluster.arrive(0, 1, &Message::Block(block).encode());
+        cluster.receive(0, 1, &Message::Block(dependent).encode());
+        cluster.receive(0, 1, &Message::Block(block).encode());
     }
     let blocks = cluster.engine(1).footprint().into_iter().sum::<usize>() - before;
     assert!(blocks < 100, "{blocks} blocks");
@@ -449,7 +449,7 @@ impl Signatures for Counting {
 }
 
 #[test]
-fn blocks_that_nobody_asked_for_cost_no_signature_check() {
+fn unrequested_blocks_cost_no_signature_check() {
     let cluster = with_a_flooder(61);
     let counting = Arc::new(Counting(AtomicUsize::new(0)));
     let verifier = MahiVerifier::new(quick(), committee(4), counting.clone());
@@ -472,7 +472,7 @@ fn unreadable() -> Bytes {
 }
 
 #[test]
-fn an_answer_is_taken_once_and_only_with_its_authors_signatures() {
+fn response_is_accepted_once_and_only_signed() {
     let mut cluster = with_a_flooder(62);
     (0..10).for_each(|step| {
         cluster.submit(1 + step % 3, &format!("t{step}"));
@@ -490,28 +490,28 @@ fn an_answer_is_taken_once_and_only_with_its_authors_signatures() {
     let held = |cluster: &Cluster| cluster.engine(1).footprint()[0];
     let before = held(&cluster);
     let found = |block: &SignedBlock| Message::Found(Found { blocks: vec![block.clone()], missing: vec![] }).encode();
-    cluster.arrive(0, 1, &found(&block));
+    cluster.receive(0, 1, &found(&block));
     assert_eq!(held(&cluster), before, "nobody asked");
     // A far block makes validator 1 send requests.
     let ask = |cluster: &mut Cluster| {
         let (_, far) = large(cluster, top + 1_000, 2, 10);
-        cluster.arrive(0, 1, &Message::Block(far).encode());
+        cluster.receive(0, 1, &Message::Block(far).encode());
         cluster.run_for(3_000);
     };
     ask(&mut cluster);
     let before = held(&cluster);
-    cluster.arrive(0, 1, &unreadable());
+    cluster.receive(0, 1, &unreadable());
     assert_eq!(held(&cluster), before, "counts as an empty answer");
     for signed in [false, true] {
         ask(&mut cluster);
         let shown = if signed { block.clone() } else { SignedBlock { signature: [7; 64], ..block.clone() } };
         let before = held(&cluster);
-        cluster.arrive(0, 1, &found(&shown));
+        cluster.receive(0, 1, &found(&shown));
         assert_eq!(held(&cluster), before + usize::from(signed), "signed: {signed}");
     }
 }
 
-/// A cluster whose engines count signature checks. Validator 0 equivocated and is shunned; the test controls it.
+/// A cluster whose engines count signature checks. Validator 0 equivocated and is excluded; the test controls it.
 fn with_a_shunned_author(seed: u64) -> (Cluster, Arc<Counting>) {
     let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
     let counting = Arc::new(Counting(AtomicUsize::new(0)));
@@ -522,16 +522,16 @@ fn with_a_shunned_author(seed: u64) -> (Cluster, Arc<Counting>) {
     let round = clock(&cluster, 1) + 1;
     for number in 0..2 {
         let (_, sibling) = large(&cluster, round, number, 0);
-        cluster.arrive(0, 1, &Message::Block(sibling).encode());
+        cluster.receive(0, 1, &Message::Block(sibling).encode());
     }
     (cluster, counting)
 }
 
-/// Makes validator 1 need an invented parent of the shunned author. Returns true if it asks that author immediately.
+/// Makes validator 1 need an invented parent of the excluded author. Returns true if it asks that author immediately.
 fn bait(cluster: &mut Cluster, number: u64) -> bool {
     let (_, bait) = large(cluster, clock(cluster, 1) + 2 + number % 250, 1_000_000 + number, 0);
     let asked = cluster.nodes[1].sent_others;
-    cluster.arrive(0, 1, &Message::Block(bait).encode());
+    cluster.receive(0, 1, &Message::Block(bait).encode());
     cluster.run_for(1);
     cluster.nodes[1].sent_others > asked
 }
@@ -539,17 +539,17 @@ fn bait(cluster: &mut Cluster, number: u64) -> bool {
 /// Number of signature checks of validator 1 for a response with these blocks.
 fn cost_of_answer(cluster: &mut Cluster, counting: &Counting, blocks: Vec<SignedBlock>) -> usize {
     let before = counting.0.load(Ordering::Relaxed);
-    cluster.arrive(0, 1, &Message::Found(Found { blocks, missing: vec![] }).encode());
+    cluster.receive(0, 1, &Message::Found(Found { blocks, missing: vec![] }).encode());
     counting.0.load(Ordering::Relaxed) - before
 }
 
 #[test]
-fn surplus_siblings_in_answers_cost_no_signature_check() {
+fn surplus_siblings_cost_no_signature_check() {
     let (mut cluster, counting) = with_a_shunned_author(64);
     let round = clock(&cluster, 1) + 1;
     for number in 2..4 {
         let (_, sibling) = large(&cluster, round, number, 0);
-        cluster.arrive(0, 1, &Message::Block(sibling).encode());
+        cluster.receive(0, 1, &Message::Block(sibling).encode());
     }
     for answer in 0..50 {
         let surplus = (0..256).map(|number| large(&cluster, round, 10_000 + 256 * answer + number, 0).1).collect();
@@ -560,7 +560,7 @@ fn surplus_siblings_in_answers_cost_no_signature_check() {
 }
 
 #[test]
-fn answers_that_do_not_help_buy_little_time() {
+fn useless_responses_delay_little() {
     let waiting = |cluster: &Cluster, number: u64| large(cluster, clock(cluster, 1) + 250 - number / 256 % 240, number, 0).1;
     let unsigned = |cluster: &Cluster, number: u64| SignedBlock { signature: [7; 64], ..waiting(cluster, number) };
     type Kind<'a> = &'a dyn Fn(&Cluster, u64) -> SignedBlock;
@@ -584,7 +584,7 @@ fn answers_that_do_not_help_buy_little_time() {
 /// A node far behind catches up although it keeps none of the pushed blocks, even when the newest blocks it learns of
 /// are lies.
 #[test]
-fn a_node_far_behind_catches_up_while_another_names_rounds_that_do_not_exist() {
+fn catch_up_ignores_nonexistent_rounds() {
     let config = Config { gc_depth: 30, retain_rounds: 5_000, fetch_blocks: 64, ..quick() };
     let mut roles = [Role::Honest; 7];
     roles[0] = Role::Byzantine;
@@ -600,7 +600,7 @@ fn a_node_far_behind_catches_up_while_another_names_rounds_that_do_not_exist() {
     cluster.restart(6, commits);
     for step in 0..200 {
         let (_, far) = large(&cluster, (1 << 40) + step, step, 100);
-        cluster.arrive(0, 6, &Message::Block(far).encode());
+        cluster.receive(0, 6, &Message::Block(far).encode());
         cluster.submit(1, &format!("during{step}"));
         cluster.run_for(50);
     }

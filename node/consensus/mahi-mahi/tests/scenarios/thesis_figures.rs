@@ -68,7 +68,7 @@ const fn pair(a: u16, b: u16) -> [ValidatorIndex; 2] {
 const ORDERS: [[ValidatorIndex; 2]; 6] = [pair(3, 0), pair(0, 1), pair(1, 3), pair(0, 3), pair(3, 0), pair(0, 1)];
 
 #[test]
-fn figure_6_2_each_slot_is_decided_as_told() {
+fn figure_6_2_slot_decisions() {
     let drawing = Drawing::parse(4, 5, FIGURE_6_2);
     let dag = drawing.dag();
     // L6b has certificates of v0, v1 and v2; L6a lacks the votes of v1, v2 and v3.
@@ -110,7 +110,7 @@ const OUTPUT_6_2: [&[&str]; 11] = [
 ];
 
 #[test]
-fn figure_6_2_blocks_come_out_in_the_printed_order() {
+fn figure_6_2_delivery_order() {
     let drawing = Drawing::parse(4, 5, FIGURE_6_2);
     let commits = drawing.run(&LEADERS_6_2, 0..drawing.blocks().count());
     let names: Vec<_> = commits.iter().map(|(_, names)| names.clone()).collect();
@@ -118,7 +118,7 @@ fn figure_6_2_blocks_come_out_in_the_printed_order() {
 }
 
 #[test]
-fn figure_6_2_in_any_order_of_arrival_gives_the_same_commits() {
+fn figure_6_2_commits_for_any_arrival_order() {
     let drawing = Drawing::parse(4, 5, FIGURE_6_2);
     let count = drawing.blocks().count();
     let expected: Vec<_> = drawing.run(&LEADERS_6_2, 0..count).into_iter().map(|(ordered, _)| ordered).collect();

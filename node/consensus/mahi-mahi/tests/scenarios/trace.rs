@@ -19,7 +19,7 @@ fn figure_6_2() -> (Drawing, Vec<TraceEvent>) {
 }
 
 #[test]
-fn every_accepted_block_is_told_with_its_parents() {
+fn accepted_blocks_are_traced_with_parents() {
     let (drawing, events) = figure_6_2();
     let told = events.iter().filter_map(|event| if let TraceEvent::Accepted(vertex) = event { Some(vertex) } else { None });
     assert!(told.eq(&drawing.blocks().map(|block| block.vertex()).collect::<Vec<_>>()));
@@ -31,7 +31,7 @@ fn every_accepted_block_is_told_with_its_parents() {
 }
 
 #[test]
-fn every_slot_is_told_with_its_reason() {
+fn slots_are_traced_with_reason() {
     let (drawing, events) = figure_6_2();
     let mut told: Vec<_> = events
         .into_iter()
@@ -65,7 +65,7 @@ fn every_slot_is_told_with_its_reason() {
 
 /// Figure 6.2's committed slots, in slot order: a slot decided early waits for its turn.
 #[test]
-fn every_commit_is_told_with_its_slot_just_before_it_is_delivered() {
+fn commits_are_traced_before_delivery() {
     let drawing = Drawing::parse(4, 5, FIGURE_6_2);
     let (mut told, mut delivered) = (Vec::new(), Vec::new());
     for output in drawing.outputs(&LEADERS_6_2, 0..drawing.blocks().count()) {
@@ -85,7 +85,7 @@ fn every_commit_is_told_with_its_slot_just_before_it_is_delivered() {
 }
 
 #[test]
-fn leaders_are_told_once_before_their_slots_are_decided() {
+fn leaders_are_traced_once_before_decision() {
     let (_, events) = figure_6_2();
     let elected = |round| {
         let leaders = LEADERS_6_2[round as usize - 1].1.iter().copied().map(ValidatorIndex).collect();
@@ -104,7 +104,7 @@ fn leaders_are_told_once_before_their_slots_are_decided() {
 }
 
 #[test]
-fn an_own_block_is_proposed_then_accepted_and_a_restart_does_not_tell_it_again() {
+fn own_blocks_are_traced_once() {
     let mut cluster = Cluster::honest(4, quick(), 5);
     cluster.run_for(100);
     cluster.submit(0, "t");

@@ -27,19 +27,19 @@ fn is_certificate(dag: &Dag, block: &BlockRef, leader: &BlockRef) -> bool {
 }
 
 /// A random DAG with siblings, minimal parent sets, weak links and shuffled parent orders. In most rounds one author is
-/// shunned, for four rounds in a row, so that votes are missing.
+/// excluded, for four rounds in a row, so that votes are missing.
 pub fn random_dag(size: usize, wave_length: u64, rounds: u64, random: &mut Random) -> Dag {
     let committee = committee(size);
     let context = Context::new(&committee);
-    let faulty = committee.faulty();
+    let faulty = committee.max_faulty();
     let mut dag = Dag::new(size, committee.quorum(), wave_length);
     let mut last: Vec<BlockRef> = (0..size).map(|author| context.genesis(crate::cluster::index(author))).collect();
     let mut previous: Vec<Vec<BlockRef>> = last.iter().map(|block| vec![*block]).collect();
     let mut older: Vec<BlockRef> = Vec::new();
-    let mut shunned = 0;
+    let mut excluded = 0;
     for round in 1..=rounds {
         if round % 4 == 1 {
-            shunned = random.below(size as u64 + 2) as usize;
+            excluded = random.below(size as u64 + 2) as usize;
         }
         let mut current: Vec<Vec<BlockRef>> = vec![Vec::new(); size];
         for author in 0..size {
@@ -48,7 +48,7 @@ pub fn random_dag(size: usize, wave_length: u64, rounds: u64, random: &mut Rando
                 let mut others: Vec<usize> =
                     (0..size).filter(|other| *other != author && !previous[*other].is_empty()).collect();
                 random.shuffle(&mut others);
-                others.sort_by_key(|other| *other == shunned);
+                others.sort_by_key(|other| *other == excluded);
                 let own = previous[author].first().copied().unwrap_or(last[author]);
                 let others_needed = committee.quorum() - usize::from(own.round.0 + 1 == round);
                 if others.len() < others_needed {
@@ -63,7 +63,7 @@ pub fn random_dag(size: usize, wave_length: u64, rounds: u64, random: &mut Rando
                     .iter()
                     .rev()
                     .take(4)
-                    .find(|weak| !slots.contains(&(weak.round, weak.author)) && weak.author.as_usize() != shunned);
+                    .find(|weak| !slots.contains(&(weak.round, weak.author)) && weak.author.as_usize() != excluded);
                 parents.extend(weak.filter(|_| random.below(3) == 0));
                 let block = sign(size, u16::try_from(author).unwrap(), round, parents, format!("{sibling}").as_bytes());
                 assert!(dag.insert(block.clone()));
@@ -83,7 +83,7 @@ pub fn random_dag(size: usize, wave_length: u64, rounds: u64, random: &mut Rando
 }
 
 #[test]
-fn tables_agree_with_the_definitions() {
+fn vote_tables_match_definitions() {
     for (seed, (size, wave_length)) in (0..24).zip([(4, 4), (4, 5), (7, 4), (7, 5)].into_iter().cycle()) {
         let dag = random_dag(size, wave_length, 9, &mut Random::new(seed));
         for round in (wave_length..=dag.top().0).map(Round) {

@@ -1,25 +1,25 @@
 use super::*;
-use crate::budget::Kind;
+use crate::budget::Resource;
 use corniche_api::Reason;
 use proptest::prelude::*;
 use tokio::io::DuplexStream;
 
-const MOST: usize = 100_000;
+const MAX_MESSAGE_BYTES: usize = 100_000;
 
 /// Server end with `memory` bytes for messages, and client end.
 fn pair(memory: usize, pipe: usize) -> (Frames<DuplexStream>, DuplexStream) {
-    let kind = Kind { reason: Reason::ServerBusy, units: "bytes", largest: memory };
-    let budget = Budget::new(kind, memory, true);
+    let resource = Resource { reason: Reason::ServerBusy, units: "bytes", largest: memory };
+    let budget = Budget::new(resource, memory, true);
     let (ours, theirs) = tokio::io::duplex(pipe);
     let origin = Origin::of([127, 0, 0, 1].into());
-    (Frames::new(ours, Lender { budget, origin, most: MOST }), theirs)
+    (Frames::new(ours, MemoryBudget { budget, origin, limit: MAX_MESSAGE_BYTES }), theirs)
 }
 
 fn frame(first: u8, mask: [u8; 4], payload: &[u8]) -> Vec<u8> {
-    let (head, length) = head_of(first & 0xf, payload.len());
+    let (head, length) = encode_head(first & 0xf, payload.len());
     let mut frame = head[..length].to_vec();
     frame[0] = first;
-    frame[1] |= MASKED;
+    frame[1] |= MASK_BIT;
     frame.extend(mask);
     frame.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
     frame
@@ -51,7 +51,7 @@ async fn read(memory: usize, pipe: usize, bytes: &[u8]) -> (Vec<Incoming>, Resul
 
 fn message(incoming: &Incoming) -> Option<&[u8]> {
     match incoming {
-        Incoming::Message(gathered) => Some(&gathered.bytes),
+        Incoming::Message(body) => Some(&body.bytes),
         _ => None,
     }
 }
@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn messages_come_whole_however_they_are_cut(
+    fn fragmented_messages_are_reassembled(
         cuts in proptest::collection::vec(prop_oneof![0usize..300, 0usize..20_000, Just(BUFFER), Just(65_536)], 1..5),
         mask: [u8; 4],
         pipe in prop_oneof![Just(1usize), 2usize..9_000, Just(1 << 20)],
@@ -70,101 +70,101 @@ proptest! {
         let (mut whole, mut bytes) = (Vec::new(), Vec::new());
         for (number, cut) in cuts.iter().enumerate() {
             let piece: Vec<u8> = (0..*cut).map(|at| (at * 7 + number) as u8).collect();
-            let last = if number + 1 == cuts.len() { LAST } else { 0 };
+            let last = if number + 1 == cuts.len() { FIN } else { 0 };
             bytes.extend(frame(last | if number == 0 { BINARY } else { CONTINUATION }, mask, &piece));
             if pings && last == 0 {
-                bytes.extend(frame(LAST | PING, mask, &[number as u8; 5]));
+                bytes.extend(frame(FIN | PING, mask, &[number as u8; 5]));
             }
             whole.extend(piece);
         }
-        bytes.extend(frame(LAST | TEXT, [0; 4], b"{}"));
+        bytes.extend(frame(FIN | TEXT, [0; 4], b"{}"));
         sent.extend([whole, b"{}".to_vec()]);
-        let (read, ended) = futures::executor::block_on(read(4 * MOST, pipe, &bytes));
-        if sent[0].len() > MOST {
+        let (read, ended) = futures::executor::block_on(read(4 * MAX_MESSAGE_BYTES, pipe, &bytes));
+        if sent[0].len() > MAX_MESSAGE_BYTES {
             prop_assert!(matches!(ended, Err(Fault::TooLarge)), "{ended:?}");
             return Ok(());
         }
         prop_assert!(ended.is_ok(), "{ended:?}");
         let messages: Vec<&[u8]> = read.iter().filter_map(message).collect();
         prop_assert_eq!(messages, sent);
-        let told = read.iter().filter(|incoming| matches!(incoming, Incoming::Ping(payload) if payload.len() == 5)).count();
-        prop_assert_eq!(told, if pings { cuts.len() - 1 } else { 0 });
+        let ping_count = read.iter().filter(|incoming| matches!(incoming, Incoming::Ping(payload) if payload.len() == 5)).count();
+        prop_assert_eq!(ping_count, if pings { cuts.len() - 1 } else { 0 });
     }
 }
 
 #[tokio::test]
-async fn what_is_no_frame_ends_the_connection() {
+async fn invalid_frame_closes_connection() {
     let mask = [1, 2, 3, 4];
-    let text = |payload: &[u8]| frame(LAST | TEXT, mask, payload);
+    let text = |payload: &[u8]| frame(FIN | TEXT, mask, payload);
     let faults = [
-        (vec![LAST | TEXT, 1, b'x'], "Protocol"),
-        (frame(LAST | 0x40 | TEXT, mask, b"x"), "Protocol"),
-        (frame(LAST | CONTINUATION, mask, b"x"), "Protocol"),
+        (vec![FIN | TEXT, 1, b'x'], "Protocol"),
+        (frame(FIN | 0x40 | TEXT, mask, b"x"), "Protocol"),
+        (frame(FIN | CONTINUATION, mask, b"x"), "Protocol"),
         ([frame(TEXT, mask, b"x"), text(b"y")].concat(), "Protocol"),
-        (frame(LAST | 3, mask, b"x"), "Protocol"),
-        (frame(LAST | 11, mask, b"x"), "Protocol"),
+        (frame(FIN | 3, mask, b"x"), "Protocol"),
+        (frame(FIN | 11, mask, b"x"), "Protocol"),
         (frame(PING, mask, b"x"), "Protocol"),
-        (frame(LAST | PING, mask, &[0; 126]), "Protocol"),
-        (frame(LAST | CLOSE, mask, &[3]), "Protocol"),
-        (frame(LAST | CLOSE, mask, &999_u16.to_be_bytes()), "Protocol"),
-        (frame(LAST | CLOSE, mask, &1005_u16.to_be_bytes()), "Protocol"),
-        (frame(LAST | CLOSE, mask, &[3, 232, 0xff]), "NotText"),
+        (frame(FIN | PING, mask, &[0; 126]), "Protocol"),
+        (frame(FIN | CLOSE, mask, &[3]), "Protocol"),
+        (frame(FIN | CLOSE, mask, &999_u16.to_be_bytes()), "Protocol"),
+        (frame(FIN | CLOSE, mask, &1005_u16.to_be_bytes()), "Protocol"),
+        (frame(FIN | CLOSE, mask, &[3, 232, 0xff]), "NotText"),
         (text(&[0xff]), "NotText"),
-        ([frame(TEXT, mask, &[0xc3]), frame(LAST | CONTINUATION, mask, b"x")].concat(), "NotText"),
-        (text(&vec![b'x'; MOST + 1])[..20].to_vec(), "TooLarge"),
-        (vec![LAST | TEXT, MASKED | 127, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0], "TooLarge"),
-        ([frame(TEXT, mask, &[b'x'; MOST]), frame(LAST | CONTINUATION, mask, b"x")].concat(), "TooLarge"),
+        ([frame(TEXT, mask, &[0xc3]), frame(FIN | CONTINUATION, mask, b"x")].concat(), "NotText"),
+        (text(&vec![b'x'; MAX_MESSAGE_BYTES + 1])[..20].to_vec(), "TooLarge"),
+        (vec![FIN | TEXT, MASK_BIT | 127, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0], "TooLarge"),
+        ([frame(TEXT, mask, &[b'x'; MAX_MESSAGE_BYTES]), frame(FIN | CONTINUATION, mask, b"x")].concat(), "TooLarge"),
     ];
     for (bytes, expected) in faults {
-        let (read, ended) = read(4 * MOST, 1 << 20, &bytes).await;
+        let (read, ended) = read(4 * MAX_MESSAGE_BYTES, 1 << 20, &bytes).await;
         let fault = format!("{:?}", ended.unwrap_err());
         assert!(fault.starts_with(expected) && read.is_empty(), "{fault}, not {expected}: {read:?}");
     }
     // A character may be split over two frames, and the connection may end anywhere.
-    let halves = [frame(TEXT, mask, &[0xc3]), frame(LAST | CONTINUATION, mask, &[0xa4])].concat();
-    let (read_whole, _) = read(MOST, 1 << 20, &halves).await;
+    let halves = [frame(TEXT, mask, &[0xc3]), frame(FIN | CONTINUATION, mask, &[0xa4])].concat();
+    let (read_whole, _) = read(MAX_MESSAGE_BYTES, 1 << 20, &halves).await;
     assert_eq!(message(&read_whole[0]), Some("ä".as_bytes()));
     for length in 0..halves.len() {
-        let (read, ended) = read(MOST, 1 << 20, &halves[..length]).await;
+        let (read, ended) = read(MAX_MESSAGE_BYTES, 1 << 20, &halves[..length]).await;
         assert!(read.is_empty() && ended.is_ok(), "{read:?}, {ended:?}");
     }
 }
 
 /// The code and reason that a page passes to `close` are returned to it.
 #[tokio::test]
-async fn a_close_brings_its_code() {
+async fn close_code_is_returned() {
     let codes: [(&[u8], Option<u16>); 4] =
         [(&[], None), (&[3, 232], Some(1000)), (&[15, 161, b'b', b'y', b'e'], Some(4001)), (&[11, 184], Some(3000))];
     for (payload, expected) in codes {
-        let (read, _) = read(MOST, 1 << 10, &frame(LAST | CLOSE, [9, 8, 7, 6], payload)).await;
+        let (read, _) = read(MAX_MESSAGE_BYTES, 1 << 10, &frame(FIN | CLOSE, [9, 8, 7, 6], payload)).await;
         assert!(matches!(read[..], [Incoming::Close(code)] if code == expected), "{payload:?}: {read:?}");
     }
 }
 
 /// A client that downloads a large response cannot send meanwhile; that time must not count as slow sending.
 #[tokio::test]
-async fn a_message_takes_no_longer_because_nobody_reads_it() {
-    let (mut frames, mut client) = pair(MOST, 1 << 20);
-    let bytes = frame(LAST | TEXT, [0; 4], &[b'x'; MOST]);
+async fn unread_time_is_not_counted() {
+    let (mut frames, mut client) = pair(MAX_MESSAGE_BYTES, 1 << 20);
+    let bytes = frame(FIN | TEXT, [0; 4], &[b'x'; MAX_MESSAGE_BYTES]);
     client.write_all(&bytes[..BUFFER]).await.unwrap();
     assert!(futures::poll!(Box::pin(frames.next())).is_pending());
     let since = Instant::now().checked_sub(Duration::from_secs(45)).unwrap();
-    frames.message.as_mut().unwrap().begun = since;
-    assert!(frames.sending_for().unwrap() >= Duration::from_secs(45));
-    frames.nobody_read_since(since);
-    assert!(frames.sending_for().unwrap() < Duration::from_secs(45));
+    frames.message.as_mut().unwrap().started = since;
+    assert!(frames.receiving_for().unwrap() >= Duration::from_secs(45));
+    frames.exclude_unread_since(since);
+    assert!(frames.receiving_for().unwrap() < Duration::from_secs(45));
 }
 
 #[tokio::test]
-async fn a_message_that_there_is_no_memory_for_is_passed_over() {
+async fn message_without_memory_is_skipped() {
     let mask = [5, 6, 7, 8];
     let (large, small) = (vec![b'x'; 50_000], b"small".as_slice());
     let bytes = [
-        frame(LAST | TEXT, mask, &large),
+        frame(FIN | TEXT, mask, &large),
         frame(TEXT, mask, &large[..5_000]),
-        frame(LAST | PING, mask, b"still there?"),
-        frame(LAST | CONTINUATION, mask, &large[..15_001]),
-        frame(LAST | TEXT, mask, small),
+        frame(FIN | PING, mask, b"still there?"),
+        frame(FIN | CONTINUATION, mask, &large[..15_001]),
+        frame(FIN | TEXT, mask, small),
     ];
     let (read, ended) = read(20_000, 1 << 10, &bytes.concat()).await;
     assert!(ended.is_ok());
@@ -173,24 +173,28 @@ async fn a_message_that_there_is_no_memory_for_is_passed_over() {
 }
 
 #[tokio::test]
-async fn what_is_announced_takes_no_memory_before_it_comes() {
-    let (mut frames, mut client) = pair(MOST, 1 << 20);
-    let bytes = frame(LAST | TEXT, [0; 4], &[b'x'; MOST]);
+async fn announced_length_reserves_no_memory() {
+    let (mut frames, mut client) = pair(MAX_MESSAGE_BYTES, 1 << 20);
+    let bytes = frame(FIN | TEXT, [0; 4], &[b'x'; MAX_MESSAGE_BYTES]);
     client.write_all(&bytes[..2 * BUFFER]).await.unwrap();
     assert!(futures::poll!(Box::pin(frames.next())).is_pending());
-    let held = frames.message.as_ref().unwrap().gathered.as_ref().unwrap();
-    assert!(held.bytes.len() > BUFFER && held.bytes.capacity() <= 4 * BUFFER, "{}", held.bytes.capacity());
-    assert!(frames.sending_for().is_some());
+    let partial = frames.message.as_ref().unwrap().body.as_ref().unwrap();
+    assert!(partial.bytes.len() > BUFFER && partial.bytes.capacity() <= 4 * BUFFER, "{}", partial.bytes.capacity());
+    assert!(frames.receiving_for().is_some());
     client.write_all(&bytes[2 * BUFFER..]).await.unwrap();
     let Ok(Some(Incoming::Message(whole))) = frames.next().await else { panic!("no message") };
-    assert!(whole.bytes.len() == MOST && whole.bytes.capacity() == MOST && frames.sending_for().is_none());
+    assert!(
+        whole.bytes.len() == MAX_MESSAGE_BYTES
+            && whole.bytes.capacity() == MAX_MESSAGE_BYTES
+            && frames.receiving_for().is_none()
+    );
 }
 
 #[tokio::test]
-async fn what_is_said_is_framed_as_it_should_be() {
-    let (mut frames, mut client) = pair(MOST, 100);
+async fn sent_frames_match_rfc() {
+    let (mut frames, mut client) = pair(MAX_MESSAGE_BYTES, 100);
     let long = "x".repeat(70_000);
-    let said = [
+    let cases = [
         (Outgoing::Text("{}"), [&[0x81, 2], b"{}".as_slice()].concat()),
         (Outgoing::Text(&long[..126]), [&[0x81, 126, 0, 126], &long.as_bytes()[..126]].concat()),
         (Outgoing::Text(&long), [&[0x81, 127, 0, 0, 0, 0, 0, 1, 0x11, 0x70], long.as_bytes()].concat()),
@@ -200,7 +204,7 @@ async fn what_is_said_is_framed_as_it_should_be() {
         (Outgoing::Close(Some(1001), "gone"), [&[0x88, 6, 3, 233], b"gone".as_slice()].concat()),
         (Outgoing::Close(Some(1001), &long), [&[0x88, 125, 3, 233], &long.as_bytes()[..123]].concat()),
     ];
-    for (outgoing, expected) in said {
+    for (outgoing, expected) in cases {
         let mut read = vec![0; expected.len()];
         let (sent, received) = tokio::join!(frames.send(outgoing), client.read_exact(&mut read));
         assert!(sent.is_ok() && received.is_ok() && read == expected, "{outgoing:?}: {read:?}");

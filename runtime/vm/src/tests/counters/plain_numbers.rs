@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// One action of a contract on its three slots. Calls run one of the program's later bodies.
 #[derive(Clone, Copy, Debug)]
-enum Act {
-    Count(u64, Sum, U256),
+enum Action {
+    Count(u64, Delta, U256),
     Load(u64),
     Store(u64, U256),
     /// To contract a or b, or by delegation.
@@ -17,7 +17,7 @@ enum Act {
 
 #[derive(Clone, Debug)]
 struct Body {
-    acts: Vec<Act>,
+    actions: Vec<Action>,
     reverts: bool,
 }
 
@@ -29,23 +29,24 @@ fn edge() -> impl Strategy<Value = U256> + Clone {
     ]
 }
 
-fn any_act() -> impl Strategy<Value = Act> {
-    let change = (any::<bool>(), edge()).prop_map(|(plus, amount)| if plus { Sum::Plus(amount) } else { Sum::Minus(amount) });
+fn any_act() -> impl Strategy<Value = Action> {
+    let change =
+        (any::<bool>(), edge()).prop_map(|(plus, amount)| if plus { Delta::Plus(amount) } else { Delta::Minus(amount) });
     prop_oneof![
-        8 => (0u64..3, change, edge()).prop_map(|(slot, change, bound)| Act::Count(slot, change, bound)),
+        8 => (0u64..3, change, edge()).prop_map(|(slot, change, bound)| Action::Count(slot, change, bound)),
         // Bounds without effect, so that the sums change.
         4 => (0u64..3, any::<bool>(), 0u64..4).prop_map(|(slot, up, amount)| match up {
-            true => Act::Count(slot, plus(amount), MAX),
-            false => Act::Count(slot, minus(amount), n(0)),
+            true => Action::Count(slot, plus(amount), MAX),
+            false => Action::Count(slot, minus(amount), n(0)),
         }),
-        1 => (0u64..3).prop_map(Act::Load),
-        1 => (0u64..3, edge()).prop_map(|(slot, value)| Act::Store(slot, value)),
-        4 => (0u8..3, 1usize..4).prop_map(|(to, further)| Act::Call(to, further)),
+        1 => (0u64..3).prop_map(Action::Load),
+        1 => (0u64..3, edge()).prop_map(|(slot, value)| Action::Store(slot, value)),
+        4 => (0u8..3, 1usize..4).prop_map(|(to, further)| Action::Call(to, further)),
     ]
 }
 
 fn any_program() -> impl Strategy<Value = Vec<Body>> {
-    let body = (prop::collection::vec(any_act(), 0..6), any::<bool>()).prop_map(|(acts, reverts)| Body { acts, reverts });
+    let body = (prop::collection::vec(any_act(), 0..6), any::<bool>()).prop_map(|(actions, reverts)| Body { actions, reverts });
     prop::collection::vec(body, 1..5).prop_map(|mut bodies| {
         bodies[0].reverts = false;
         bodies
@@ -63,12 +64,12 @@ fn interpret(guest: &mut Guest<'_>, program: &[Body], trace: &Mutex<Trace>) -> R
     let index = guest.input.first().copied().unwrap_or(0);
     let body = &program[usize::from(index)];
     let saw = |number| trace.lock().unwrap().push(number);
-    for act in &body.acts {
+    for act in &body.actions {
         match *act {
-            Act::Count(slot, change, bound) => saw(n(u64::from(guest.count(slot, change, bound)?))),
-            Act::Load(slot) => saw(guest.load_wide(slot)?),
-            Act::Store(slot, value) => guest.store_wide(slot, value)?,
-            Act::Call(to, further) => {
+            Action::Count(slot, change, bound) => saw(n(u64::from(guest.count(slot, change, bound)?))),
+            Action::Load(slot) => saw(guest.load_wide(slot)?),
+            Action::Store(slot, value) => guest.store_wide(slot, value)?,
+            Action::Call(to, further) => {
                 let next = usize::from(index) + further;
                 if next < program.len() {
                     let kind = if to == 2 { CallKind::Delegate } else { CallKind::Call };
@@ -92,30 +93,30 @@ struct Plain {
 impl Plain {
     fn run(&mut self, program: &[Body], index: usize, address: Address) {
         let before = self.slots.clone();
-        for act in &program[index].acts {
+        for act in &program[index].actions {
             match *act {
-                Act::Count(slot, change, bound) => {
+                Action::Count(slot, change, bound) => {
                     let slot = self.slots.entry((address, word(slot))).or_default();
                     let counted = match change {
-                        Sum::Plus(amount) => slot.checked_add(amount).filter(|sum| *sum <= bound),
-                        Sum::Minus(amount) => slot.checked_sub(amount).filter(|rest| *rest >= bound),
+                        Delta::Plus(amount) => slot.checked_add(amount).filter(|sum| *sum <= bound),
+                        Delta::Minus(amount) => slot.checked_sub(amount).filter(|rest| *rest >= bound),
                     };
                     *slot = counted.unwrap_or(*slot);
                     self.trace.push(n(u64::from(counted.is_some())));
                 }
-                Act::Load(slot) => {
+                Action::Load(slot) => {
                     self.touched.insert((address, word(slot)));
                     self.trace.push(self.slots.get(&(address, word(slot))).copied().unwrap_or_default());
                 }
-                Act::Store(slot, value) => {
+                Action::Store(slot, value) => {
                     self.touched.insert((address, word(slot)));
                     self.slots.insert((address, word(slot)), value);
                 }
-                Act::Call(to, further) if index + further < program.len() => {
+                Action::Call(to, further) if index + further < program.len() => {
                     let callee = if to == 2 { address } else { contract(name(to)) };
                     self.run(program, index + further, callee);
                 }
-                Act::Call(..) => {}
+                Action::Call(..) => {}
             }
         }
         if program[index].reverts {
@@ -128,7 +129,7 @@ proptest! {
     /// Arbitrary programs of adds, subs, loads, stores, calls and reverts give the results of plain numbers. A slot
     /// that is only counted on is never read.
     #[test]
-    fn counters_are_plain_numbers(
+    fn counters_match_plain_numbers(
         start in prop::collection::vec(edge(), 6),
         programs in prop::collection::vec(any_program(), 1..4),
     ) {
@@ -152,7 +153,7 @@ proptest! {
             model.run(&program, 0, contract("a"));
 
             let view = chain.view();
-            let witness = Witness::new(&view);
+            let witness = RecordingView::new(&view);
             let watched = chain.run_on(&witness, draft.clone()).unwrap();
             prop_assert_eq!(&std::mem::take(&mut *trace.lock().unwrap()), &model.trace);
             let reads = witness.reads();

@@ -3,9 +3,9 @@
 use super::*;
 
 #[test]
-fn a_count_costs_a_store_and_no_number_shows_in_it() {
-    let gas = |base: u64, counts: &'static [(Sum, u64)]| {
-        let ran = Ran::once(n(base), move |guest| {
+fn count_costs_like_store() {
+    let gas = |base: u64, counts: &'static [(Delta, u64)]| {
+        let ran = CallRun::once(n(base), move |guest| {
             for (change, bound) in counts {
                 guest.count(1, *change, n(*bound))?;
             }
@@ -13,9 +13,9 @@ fn a_count_costs_a_store_and_no_number_shows_in_it() {
         });
         ran.gas()
     };
-    const ADD: (Sum, u64) = (Sum::Plus(U256::from_limbs([3, 0, 0, 0])), 100);
-    const TAKE: (Sum, u64) = (Sum::Minus(U256::from_limbs([3, 0, 0, 0])), 0);
-    const NOTHING: (Sum, u64) = (Sum::Plus(U256::ZERO), 100);
+    const ADD: (Delta, u64) = (Delta::Plus(U256::from_limbs([3, 0, 0, 0])), 100);
+    const TAKE: (Delta, u64) = (Delta::Minus(U256::from_limbs([3, 0, 0, 0])), 0);
+    const NOTHING: (Delta, u64) = (Delta::Plus(U256::ZERO), 100);
     let (warm, cold, born) = (2_900, 2_100, 17_100);
     for base in [1, 3, 50, 97] {
         assert_eq!(gas(base, &[ADD]), warm + cold);
@@ -34,13 +34,13 @@ fn a_count_costs_a_store_and_no_number_shows_in_it() {
 }
 
 #[test]
-fn gas_is_checked_before_anything_is_asked() {
+fn gas_is_checked_before_reads() {
     let with = |base: u64, gas: u64| {
         let mut chain = Chain::new();
         let to = chain.contract("counts", |guest| guest.count(1, plus(1), n(10)).and(out(0)));
         chain.state.storage.insert((to, word(1)), word(base));
         let view = chain.view();
-        let witness = Witness::new(&view);
+        let witness = RecordingView::new(&view);
         let mut draft = chain.draft(to);
         draft.gas_limit = 21_000 + gas;
         let executed = chain.run_on(&witness, draft).unwrap();
@@ -54,9 +54,9 @@ fn gas_is_checked_before_anything_is_asked() {
 }
 
 #[test]
-fn a_store_after_a_count_is_priced_as_if_the_transaction_had_found_what_it_left() {
+fn store_after_count_uses_counted_value() {
     let gas = |base: u64, script: fn(&mut Guest<'_>) -> Result<(), Stop>| {
-        Ran::once(n(base), move |guest| {
+        CallRun::once(n(base), move |guest| {
             script(guest)?;
             // Uses enough gas that the cap on refunds has no effect.
             guest.store(9, 1).and(guest.store(8, 1)).and(out(0))
@@ -81,7 +81,7 @@ fn a_store_after_a_count_is_priced_as_if_the_transaction_had_found_what_it_left(
 }
 
 #[test]
-fn what_a_reverted_count_did_to_prices_is_gone() {
+fn reverted_count_restores_prices() {
     let chain = &mut Chain::new();
     let inner = chain.contract("inner", |guest| {
         guest.count(1, plus(1), MAX)?;

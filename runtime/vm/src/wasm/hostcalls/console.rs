@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wasmtime::{Caller, Linker};
 
-pub(super) fn link(linker: &mut Linker<Frame>, spoken: &Arc<AtomicBool>) -> wasmtime::Result<()> {
+pub(super) fn link(linker: &mut Linker<Frame>, console_used: &Arc<AtomicBool>) -> wasmtime::Result<()> {
     macro_rules! hook {
         ($name:ident($call:ident $(, $argument:ident: $ty:ty)*) -> $result:ty $body:block) => {{
             let hook: &HostCall = corniche_abi::console(stringify!($name))
                 .ok_or_else(|| wasmtime::Error::msg("a host call is missing in the table"))?;
-            let spoken = Arc::clone(spoken);
+            let console_used = Arc::clone(console_used);
             let log = move |caller: Caller<'_, Frame>, $($argument: $ty),*| -> wasmtime::Result<$result> {
-                spoken.store(true, Ordering::Relaxed);
+                console_used.store(true, Ordering::Relaxed);
                 perform(caller, hook.name, hook.ink, |$call: &mut Call<'_>| -> Outcome<$result> { $body })
             };
             linker.func_wrap(CONSOLE_MODULE, hook.name, log)?;
@@ -23,7 +23,7 @@ pub(super) fn link(linker: &mut Linker<Frame>, spoken: &Arc<AtomicBool>) -> wasm
 
     hook!(log_txt(call, text: i32, length: i32) -> () {
         let text = call.read_bytes(text, length)?;
-        call.host().say(&text);
+        call.host().console_log(&text);
         Ok(())
     });
     hook!(log_i32(call, number: i32) -> () { call.say_number(number).map(drop) });
@@ -35,7 +35,7 @@ pub(super) fn link(linker: &mut Linker<Frame>, spoken: &Arc<AtomicBool>) -> wasm
 
 impl Call<'_> {
     fn say_number<N: ToString>(&mut self, number: N) -> Outcome<N> {
-        self.host().say(number.to_string().as_bytes());
+        self.host().console_log(number.to_string().as_bytes());
         Ok(number)
     }
 }

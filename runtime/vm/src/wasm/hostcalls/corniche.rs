@@ -3,7 +3,7 @@
 
 use super::{Call, Frame, Outcome, perform};
 use crate::block_reads::BlockField;
-use crate::host::Sum;
+use crate::host::Delta;
 use alloy_primitives::U256;
 use corniche_abi::{CORNICHE, CORNICHE_MODULE, HostCall};
 use wasmtime::{Caller, Linker};
@@ -13,8 +13,8 @@ pub(super) fn link(linker: &mut Linker<Frame>) -> wasmtime::Result<()> {
         match call.name {
             "block_randomness" => randomness(linker, call)?,
             "certified_hash" => certified_hash(linker, call)?,
-            "counter_add" => counter(linker, call, Sum::Plus)?,
-            "counter_sub" => counter(linker, call, Sum::Minus)?,
+            "counter_add" => counter(linker, call, Delta::Plus)?,
+            "counter_sub" => counter(linker, call, Delta::Minus)?,
             other => return Err(wasmtime::Error::msg(format!("{other} has no implementation"))),
         }
     }
@@ -38,7 +38,7 @@ fn certified_hash(linker: &mut Linker<Frame>, call: &'static HostCall) -> wasmti
     linker.func_wrap(CORNICHE_MODULE, call.name, read).map(|_| ())
 }
 
-fn counter(linker: &mut Linker<Frame>, call: &'static HostCall, change: fn(U256) -> Sum) -> wasmtime::Result<()> {
+fn counter(linker: &mut Linker<Frame>, call: &'static HostCall, change: fn(U256) -> Delta) -> wasmtime::Result<()> {
     let count = move |caller: Caller<'_, Frame>, slot: i32, amount: i32, bound: i32| -> wasmtime::Result<i32> {
         perform(caller, call.name, call.ink, |call| {
             let amount = call.number(amount)?;
@@ -56,14 +56,14 @@ impl Call<'_> {
         let gas_left = self.gas_left();
         // A negative number becomes larger than every block number.
         let found = self.host().certified_hash(number as u64, gas_left);
-        match self.settle(found)? {
+        match self.charge_result(found)? {
             Some(hash) => self.write(destination, hash.as_slice()).map(|()| 0),
             None => Ok(1),
         }
     }
 
     /// Returns 0 if the count was done, 1 if the bound does not permit it.
-    fn count(&mut self, slot: i32, change: Sum, bound: i32) -> Outcome<i32> {
+    fn count(&mut self, slot: i32, change: Delta, bound: i32) -> Outcome<i32> {
         let (key, bound) = (self.word(slot)?, self.number(bound)?);
         // First write a cached word of this frame. Later reads load the slot again.
         if let Some(word) = self.frame().cache.remove(&key)
@@ -71,10 +71,10 @@ impl Call<'_> {
         {
             let gas_left = self.gas_left();
             let stored = self.host().storage_store(&key, &word.value, gas_left);
-            self.settle(stored)?;
+            self.charge_result(stored)?;
         }
         let gas_left = self.gas_left();
         let counted = self.host().storage_count(&key, change, &bound, gas_left);
-        Ok(i32::from(!self.settle(counted)?))
+        Ok(i32::from(!self.charge_result(counted)?))
     }
 }

@@ -1,7 +1,7 @@
 //! A frame's state during host calls, and how the host gets into it and out again.
 
 use crate::host::{Host, HostError, Trap};
-use crate::table::Table;
+use crate::indexed_map::IndexedMap;
 use alloy_primitives::{B256, Bytes};
 use wasmtime::{Global, Memory, ResourceLimiter, Store};
 
@@ -50,7 +50,7 @@ pub(in crate::wasm) struct Frame {
     pub handles: Option<Handles>,
     /// Output of the last nested call or creation.
     pub(super) return_data: Bytes,
-    pub(super) cache: Table<B256, CachedWord>,
+    pub(super) cache: IndexedMap<B256, CachedWord>,
     /// Keys of words that became dirty since the last flush; some may be clean or removed now.
     pub(super) dirty: Vec<B256>,
 }
@@ -72,7 +72,12 @@ unsafe impl Send for HostPointer {}
 impl Frame {
     /// Runs `body` with `host` in the frame of `store`; everything else in the frame is reset.
     #[allow(unsafe_code)]
-    pub fn lend<R>(store: &mut Store<Self>, host: &mut dyn Host, input: Bytes, body: impl FnOnce(&mut Store<Self>) -> R) -> R {
+    pub fn with_host<R>(
+        store: &mut Store<Self>,
+        host: &mut dyn Host,
+        input: Bytes,
+        body: impl FnOnce(&mut Store<Self>) -> R,
+    ) -> R {
         let host: *mut (dyn Host + '_) = host;
         // SAFETY: only the lifetime changes. The pointer is dereferenced in `Call::host` alone, which runs inside host
         // calls, which run inside `body`. `host` is borrowed mutably for all that time and not used otherwise.

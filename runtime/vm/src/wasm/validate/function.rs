@@ -3,10 +3,10 @@
 use super::limits::*;
 use super::names::describe;
 use super::slots::Slots;
-use super::{Checker, Frame, ValidationError, gas, malformed, value_type};
+use super::{Frame, ModuleValidator, ValidationError, gas, malformed, value_type};
 use wasmparser::{BlockType, FunctionBody, Operator, ValidatorResources};
 
-impl<'a> Checker<'a> {
+impl<'a> ModuleValidator<'a> {
     pub(super) fn function(
         &mut self,
         body: &FunctionBody<'a>,

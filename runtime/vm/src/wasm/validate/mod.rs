@@ -4,7 +4,7 @@
 //! deterministic, bounded and priced features. A refusal names the feature or instruction and its function, by index
 //! and, if the module has a name section, by name.
 //!
-//! Invariants of a [`Checked`] module: every instruction has a price. Only `i32` and `i64` exist. It has one memory of
+//! Invariants of a [`ValidModule`] module: every instruction has a price. Only `i32` and `i64` exist. It has one memory of
 //! at most [`MAX_MEMORY_PAGES`] and at most one table, which is initialised once. Every import is in the host-call
 //! table with its exact signature (`console` only if [`Rules`] permit it). Segments are within memory and table, so
 //! instantiation cannot trap. Nothing runs before a call of the entrypoint.
@@ -17,23 +17,23 @@
 //! blocks with several results are refused: no compiler of contracts generates them, and they can be permitted later
 //! but not withdrawn.
 
+mod error;
 mod function;
 mod limits;
 mod names;
-mod refusal;
 mod slots;
 
+pub use error::{FunctionRef, ValidationError};
 pub use limits::*;
 pub use names::function_names;
-pub use refusal::{Place, ValidationError};
 pub use slots::SLOTS_PER_WORD;
 
 use super::gas::{self, Schedule};
 use super::instrument::UNCOUNTED_LEAF_WORDS;
 use super::stack::BYTES_PER_WORD;
 use corniche_abi::{CONSOLE_MODULE, ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
-use names::{first_users, printable, signature_text, value_text};
-use refusal::malformed;
+use error::malformed;
+use names::{first_uses, printable, signature_text, value_text};
 use std::collections::BTreeMap;
 use wasmparser::{
     CompositeInnerType, DataKind, ElementItems, ElementKind, ExternalKind, FuncType, FuncValidatorAllocations, Operator,
@@ -42,7 +42,7 @@ use wasmparser::{
 
 /// A valid module, with data for instrumentation.
 #[derive(Clone, Debug)]
-pub struct Checked<'a> {
+pub struct ValidModule<'a> {
     pub wasm: &'a [u8],
     pub imported_functions: u32,
     pub defined_functions: u32,
@@ -56,7 +56,7 @@ pub struct Checked<'a> {
     pub schedule: &'static Schedule,
 }
 
-impl Checked<'_> {
+impl ValidModule<'_> {
     /// Returns the gas of compiling the module at its deployment.
     pub fn compile_gas(&self) -> u64 {
         self.schedule.compile_gas(self.wasm.len(), &self.frames)
@@ -122,21 +122,25 @@ impl Rules {
 }
 
 /// Validates a module for chains that are not for development, under the latest gas version. Linear in its size.
-pub fn check(wasm: &[u8]) -> Result<Checked<'_>, ValidationError> {
-    check_by(Rules::default(), wasm)
+pub fn check(wasm: &[u8]) -> Result<ValidModule<'_>, ValidationError> {
+    check_with_rules(Rules::default(), wasm)
 }
 
 /// Validates a module by the rules of any chain, under the latest gas version.
-pub fn check_by(rules: Rules, wasm: &[u8]) -> Result<Checked<'_>, ValidationError> {
-    check_under(gas::LATEST, rules, wasm)
+pub fn check_with_rules(rules: Rules, wasm: &[u8]) -> Result<ValidModule<'_>, ValidationError> {
+    check_with_schedule(gas::LATEST, rules, wasm)
 }
 
 /// Validates a module by the rules of any chain, under any gas version.
-pub fn check_under<'a>(schedule: &'static Schedule, rules: Rules, wasm: &'a [u8]) -> Result<Checked<'a>, ValidationError> {
+pub fn check_with_schedule<'a>(
+    schedule: &'static Schedule,
+    rules: Rules,
+    wasm: &'a [u8],
+) -> Result<ValidModule<'a>, ValidationError> {
     if wasm.len() > MAX_MODULE_BYTES {
         return Err(ValidationError::TooLarge { size: wasm.len(), limit: MAX_MODULE_BYTES });
     }
-    let mut checker = Checker::new(schedule, rules, wasm);
+    let mut checker = ModuleValidator::new(schedule, rules, wasm);
     for payload in parser().parse_all(wasm) {
         checker.payload(payload.map_err(malformed)?)?;
     }
@@ -160,13 +164,13 @@ pub(super) fn parser() -> Parser {
     parser
 }
 
-struct Checker<'a> {
+struct ModuleValidator<'a> {
     schedule: &'static Schedule,
     rules: Rules,
     wasm: &'a [u8],
     names: BTreeMap<u32, String>,
     /// First function of each type, by type index.
-    first_users: BTreeMap<u32, u32>,
+    first_uses: BTreeMap<u32, u32>,
     validator: Validator,
     allocations: FuncValidatorAllocations,
     types: Vec<FuncType>,
@@ -182,14 +186,14 @@ struct Checker<'a> {
     frames: Vec<Frame>,
 }
 
-impl<'a> Checker<'a> {
+impl<'a> ModuleValidator<'a> {
     fn new(schedule: &'static Schedule, rules: Rules, wasm: &'a [u8]) -> Self {
         Self {
             schedule,
             rules,
             wasm,
             names: function_names(wasm),
-            first_users: first_users(wasm),
+            first_uses: first_uses(wasm),
             validator: Validator::new_with_features(features()),
             allocations: FuncValidatorAllocations::default(),
             types: Vec::new(),
@@ -205,13 +209,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn place(&self, index: u32) -> Place {
-        Place { index, name: self.names.get(&index).cloned() }
+    fn place(&self, index: u32) -> FunctionRef {
+        FunctionRef { index, name: self.names.get(&index).cloned() }
     }
 
     /// Our rules come first, because their messages refer to the contract and not to offsets; then wasmparser's.
     fn payload(&mut self, payload: Payload<'a>) -> Result<(), ValidationError> {
-        self.narrow(&payload)?;
+        self.check_limits(&payload)?;
         if let ValidPayload::Func(function, body) = self.validator.payload(&payload).map_err(malformed)? {
             let allocations = std::mem::take(&mut self.allocations);
             let mut validator = function.into_validator(allocations);
@@ -221,7 +225,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn narrow(&mut self, payload: &Payload<'a>) -> Result<(), ValidationError> {
+    fn check_limits(&mut self, payload: &Payload<'a>) -> Result<(), ValidationError> {
         match payload {
             Payload::Version { .. } | Payload::CustomSection(_) | Payload::End(_) => {}
             Payload::TypeSection(section) => {
@@ -315,7 +319,7 @@ impl<'a> Checker<'a> {
     fn signatures(&self) -> Result<(), ValidationError> {
         for (index, ty) in (0..).zip(&self.types) {
             let Some(reason) = refused_signature(ty) else { continue };
-            return Err(match self.first_users.get(&index) {
+            return Err(match self.first_uses.get(&index) {
                 Some(function) => ValidationError::Function { place: self.place(*function), reason },
                 None => ValidationError::Type { index, reason },
             });
@@ -415,7 +419,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Checked<'a>, ValidationError> {
+    fn finish(mut self) -> Result<ValidModule<'a>, ValidationError> {
         let Some((initial_pages, maximum_pages)) = self.memory.take() else {
             return Err(ValidationError::Export(MEMORY_EXPORT, "the module has no memory"));
         };
@@ -430,7 +434,7 @@ impl<'a> Checker<'a> {
         if !ty.is_some_and(|ty| ty.params() == [ValType::I32] && ty.results() == [ValType::I32]) {
             return Err(ValidationError::Export(ENTRYPOINT_EXPORT, "its type must be (i32) -> i32"));
         }
-        Ok(Checked {
+        Ok(ValidModule {
             wasm: self.wasm,
             imported_functions: self.imported_functions,
             defined_functions: self.defined_functions,

@@ -28,7 +28,7 @@ pub(super) fn printable(name: &str) -> String {
 
 /// Returns the first function of each type, as far as the module is readable: types precede the functions that use
 /// them.
-pub(super) fn first_users(wasm: &[u8]) -> BTreeMap<u32, u32> {
+pub(super) fn first_uses(wasm: &[u8]) -> BTreeMap<u32, u32> {
     let mut users = BTreeMap::new();
     let mut functions = 0;
     for payload in parser().parse_all(wasm).flatten() {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn d1_d2_a_batch_is_asked_for_when_the_last_car_is_certified() {
+fn d1_d2_batch_is_requested_after_certification() {
     for ahead in [1, 3] {
         let mut net = Net::new(4, Config { cars_ahead: ahead, ..Config::default() });
         for car in 0..ahead {
@@ -20,7 +20,7 @@ fn d1_d2_a_batch_is_asked_for_when_the_last_car_is_certified() {
 }
 
 #[test]
-fn d1_no_batch_is_asked_for_while_too_much_is_not_executed() {
+fn d1_unexecuted_backlog_stops_batch_requests() {
     let mut net = Net::new(4, Config { lane_bytes: 2 * (CAR_WEIGHT + 10), ..Config::default() });
     for car in 0..2 {
         assert!(net.batch(0, "exactly 10"), "{car}");
@@ -33,11 +33,11 @@ fn d1_no_batch_is_asked_for_while_too_much_is_not_executed() {
 }
 
 #[test]
-fn d3_d4_cars_out_of_order_are_voted_for_in_order() {
+fn d3_d4_reordered_cars_are_voted_in_order() {
     let mut net = Net::new(4, Config { cars_ahead: 4, ..Config::default() });
     let cars = net.chain(4, "c", &[0, 2]);
     // Pipelined: no certificates yet.
-    let bare = |car: &Arc<NamedCar>| net.car(car.parent(), std::str::from_utf8(car.batch()).unwrap(), None);
+    let bare = |car: &Arc<HashedCar>| net.car(car.parent(), std::str::from_utf8(car.batch()).unwrap(), None);
     let cars: Vec<_> = cars.iter().map(bare).collect();
     for place in [2, 1, 3] {
         net.take(1, &cars[place].clone());
@@ -48,7 +48,7 @@ fn d3_d4_cars_out_of_order_are_voted_for_in_order() {
 }
 
 #[test]
-fn d6_a_certificate_that_no_car_carries_leaves_alone() {
+fn d6_certificate_is_sent_without_next_car() {
     let mut net = Net::new(4, Config::default());
     net.batch(0, "last");
     net.run();
@@ -66,7 +66,7 @@ fn d6_a_certificate_that_no_car_carries_leaves_alone() {
 }
 
 #[test]
-fn d7_certificates_only_go_up() {
+fn d7_certified_tip_never_decreases() {
     let mut net = Net::new(4, Config::default());
     let cars = net.chain(3, "c", &[1, 2]);
     let (low, high) = (net.certificate(cars[0].tip(), &[1, 2]), net.certificate(cars[2].tip(), &[2, 3]));
@@ -76,7 +76,7 @@ fn d7_certificates_only_go_up() {
 }
 
 #[test]
-fn d8_lanes_grow_with_f_plus_1_on_each_side() {
+fn d8_lanes_grow_on_both_partition_sides() {
     let mut net = Net::new(4, Config::default());
     net.deaf = vec![2, 3];
     for car in 0..20 {
@@ -87,7 +87,7 @@ fn d8_lanes_grow_with_f_plus_1_on_each_side() {
 }
 
 #[test]
-fn p20_others_lanes_are_taken_in_up_to_twice_what_a_correct_owner_sends() {
+fn p20_other_lanes_are_limited_to_double() {
     let mut net = Net::new(4, Config { lane_bytes: 2 * (CAR_WEIGHT + 10), ..Config::default() });
     let cars = net.chain(9, "exactly 9", &[2, 3]);
     cars.iter().for_each(|car| net.take(1, car));
@@ -95,7 +95,7 @@ fn p20_others_lanes_are_taken_in_up_to_twice_what_a_correct_owner_sends() {
 }
 
 #[test]
-fn p12_what_is_lost_is_sent_again_and_an_executed_lane_is_quiet() {
+fn p12_lost_cars_are_resent_until_executed() {
     let mut net = Net::new(4, Config::default());
     net.batch(0, "lost");
     net.queue.clear();
@@ -111,10 +111,10 @@ fn p12_what_is_lost_is_sent_again_and_an_executed_lane_is_quiet() {
 }
 
 #[test]
-fn an_empty_batch_makes_an_empty_car_and_cars_keep_their_distance() {
+fn empty_batch_makes_car_after_interval() {
     let mut net = Net::paced(4, Config { car_interval_ms: 10, ..Config::default() });
     let positions = |net: &Net| net.nodes[0].own_tip().unwrap().position.0;
-    net.act(0, |lanes, now| lanes.take_batch(now, Batch::default()));
+    net.act(0, |lanes, now| lanes.handle_batch(now, Batch::default()));
     net.run();
     assert_eq!(positions(&net), 1);
     assert_eq!(net.nodes[0].certified(OWNER).unwrap().tip.position, Position(1));
@@ -124,7 +124,7 @@ fn an_empty_batch_makes_an_empty_car_and_cars_keep_their_distance() {
     net.now = TimestampMs(due);
     net.act(0, |lanes, now| lanes.tick(now));
     assert_eq!(net.asking.iter().filter(|node| **node == 0).count(), 2);
-    net.act(0, |lanes, now| lanes.take_batch(now, Batch { bytes: vec![1].into() }));
+    net.act(0, |lanes, now| lanes.handle_batch(now, Batch { bytes: vec![1].into() }));
     assert_eq!(positions(&net), 2);
 }
 
@@ -132,11 +132,11 @@ fn an_empty_batch_makes_an_empty_car_and_cars_keep_their_distance() {
 fn g5_empty_cars_are_not_free() {
     let mut net = Net::new(4, Config { lane_bytes: 3 * CAR_WEIGHT, ..Config::default() });
     for car in 0..3 {
-        net.act(0, |lanes, now| lanes.take_batch(now, Batch::default()));
+        net.act(0, |lanes, now| lanes.handle_batch(now, Batch::default()));
         net.run();
         assert_eq!(net.certified(0), car + 1);
     }
-    net.act(0, |lanes, now| lanes.take_batch(now, Batch::default()));
+    net.act(0, |lanes, now| lanes.handle_batch(now, Batch::default()));
     assert_eq!((net.certified(0), net.requeued.len()), (3, 1), "P20: nothing was asked for");
     // A lane that continues anyway is accepted up to twice the limit.
     let mut net = Net::new(4, Config { lane_bytes: 3 * CAR_WEIGHT, ..Config::default() });
@@ -151,7 +151,7 @@ fn g5_empty_cars_are_not_free() {
 }
 
 #[test]
-fn an_oversized_batch_goes_back_and_another_one_is_asked_for_later() {
+fn oversized_batch_is_requeued() {
     let mut net = Net::new(4, Config { batch_bytes: 10, ..Config::default() });
     assert!(net.batch(0, "more than 10"));
     assert_eq!(net.requeued.len(), 1);

@@ -4,7 +4,7 @@ use super::*;
 use crate::verify::MAX_CARS;
 
 #[test]
-fn d4_y1_a_gap_is_fetched_from_signers_and_voted_for_in_order() {
+fn d4_y1_gap_is_fetched_from_signers() {
     let mut net = Net::new(4, Config::default());
     net.deaf = vec![3];
     for car in 0..50 {
@@ -24,7 +24,7 @@ fn d4_y1_a_gap_is_fetched_from_signers_and_voted_for_in_order() {
 }
 
 #[test]
-fn d4_whoever_is_behind_catches_up_with_a_lane_that_goes_on() {
+fn d4_lagging_validator_catches_up_with_growing_lane() {
     let mut net = Net::new(4, Config::default());
     let cars = net.chain(14, "c", &[1, 2]);
     cars.iter().for_each(|car| net.take(1, car));
@@ -40,7 +40,7 @@ fn d4_whoever_is_behind_catches_up_with_a_lane_that_goes_on() {
 }
 
 #[test]
-fn y1_p15_silent_signers_are_hedged_one_retry_later_each() {
+fn y1_p15_silent_signers_are_hedged() {
     let mut net = Net::new(7, Config::default());
     let cars = net.chain(20, "c", &[1, 2, 3]);
     cars.iter().for_each(|car| net.take(3, car));
@@ -60,7 +60,7 @@ fn y1_p15_silent_signers_are_hedged_one_retry_later_each() {
 }
 
 #[test]
-fn a_long_history_comes_in_parts_without_waiting() {
+fn long_history_is_fetched_in_parts() {
     let mut net = Net::new(4, Config { fetch_bytes: 3 * 300, ..Config::default() });
     let cars = net.chain(31, "c", &[1, 2]);
     cars.iter().for_each(|car| net.take(1, car));
@@ -84,7 +84,7 @@ fn time_to_fetch(round_trip_ms: u64, drips: bool, pushy: bool) -> u64 {
     let (tip, start) = (cars[499].tip(), net.now.0);
     let drip = |net: &mut Net, gap: Tip| {
         let car = cars[usize::try_from(gap.position.0).unwrap() - 1].clone();
-        net.act(6, |lanes, now| lanes.take_cars(now, index(1), gap, &[car]));
+        net.act(6, |lanes, now| lanes.handle_cars(now, index(1), gap, &[car]));
     };
     let mut answers: Vec<(u64, usize, Message)> = Vec::new();
     net.act(6, |lanes, now| lanes.fetch_history(now, tip, Position(0), &[index(1), index(2), index(3)]));
@@ -115,7 +115,7 @@ fn time_to_fetch(round_trip_ms: u64, drips: bool, pushy: bool) -> u64 {
 }
 
 #[test]
-fn p15_whoever_drips_out_a_history_does_not_stay_the_one_that_is_asked() {
+fn p15_dripping_source_is_replaced() {
     let honest = time_to_fetch(20, false, false);
     assert!(honest <= 5 * 20 + 20, "{honest} ms");
     for pushy in [false, true] {
@@ -126,16 +126,16 @@ fn p15_whoever_drips_out_a_history_does_not_stay_the_one_that_is_asked() {
 }
 
 #[test]
-fn p15_holders_slower_than_the_hedge_are_used_all_the_same() {
+fn p15_slow_holders_are_still_used() {
     let took = time_to_fetch(400, false, false);
     assert!(took <= 5 * 400 + 100, "{took} ms");
 }
 
 #[test]
-fn answers_that_nobody_asked_for_are_dropped() {
+fn unrequested_responses_are_dropped() {
     let mut net = Net::new(4, Config::default());
     let cars = net.chain(5, "c", &[1, 2]);
-    net.act(3, |lanes, now| lanes.take_cars(now, index(1), cars[4].tip(), &cars));
+    net.act(3, |lanes, now| lanes.handle_cars(now, index(1), cars[4].tip(), &cars));
     assert_eq!(net.nodes[3].footprint(), 0);
 }
 
@@ -149,12 +149,12 @@ fn a_useless_answer_is_the_only_one_until_the_peer_is_asked_again() {
     let asked = (0..3).find(|peer| awaits(&net, *peer)).expect("a signer is asked");
     assert_eq!((0..3).filter(|peer| awaits(&net, *peer)).count(), 1);
     assert_eq!(net.nodes[3].cars_owed(index(asked), index(1)), 0, "not about another lane");
-    net.act(3, |lanes, now| lanes.take_cars(now, index(asked), others[4].tip(), &others));
+    net.act(3, |lanes, now| lanes.handle_cars(now, index(asked), others[4].tip(), &others));
     assert!(!awaits(&net, asked));
     net.queue.clear();
     (0..4).for_each(|_| net.later(net.config.fetch_retry_ms));
     assert!(awaits(&net, asked), "asked again");
-    net.act(3, |lanes, now| lanes.take_cars(now, index(asked), cars[3].tip(), &cars[..4]));
+    net.act(3, |lanes, now| lanes.handle_cars(now, index(asked), cars[3].tip(), &cars[..4]));
     assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(5));
     assert!((0..3).all(|peer| !awaits(&net, peer)));
 }
@@ -165,7 +165,7 @@ fn drop_all(net: &mut Net, node: usize) {
 }
 
 #[test]
-fn y4_of_a_chain_that_nobody_vouches_for_only_the_body_asked_for_is_kept() {
+fn y4_uncertified_chain_keeps_requested_body_only() {
     let mut net = Net::new(4, Config::default());
     let mut parent = Context::new(&net.committee).start(OWNER);
     let mut cars = Vec::new();
@@ -177,9 +177,9 @@ fn y4_of_a_chain_that_nobody_vouches_for_only_the_body_asked_for_is_kept() {
     net.act(1, |lanes, now| lanes.fetch_body(now, tip, index(2), Purpose(7)));
     net.queue.clear();
     assert_eq!(net.nodes[1].cars_owed(index(2), OWNER), 1, "longer responses are not read");
-    net.act(1, |lanes, now| lanes.take_cars(now, index(2), tip, &cars));
+    net.act(1, |lanes, now| lanes.handle_cars(now, index(2), tip, &cars));
     assert_eq!(net.nodes[1].footprint(), 1, "one car, and nothing is asked for any more");
-    assert!(!net.nodes[1].vouches(&tip), "N6: its parent is not certified");
+    assert!(!net.nodes[1].may_vote_strongly(&tip), "N6: its parent is not certified");
     // A slot still names it, then none does.
     net.act(1, |lanes, _| lanes.drop_bodies(|_| false, |named| *named == tip));
     assert!(net.nodes[1].needs(&tip));
@@ -188,12 +188,12 @@ fn y4_of_a_chain_that_nobody_vouches_for_only_the_body_asked_for_is_kept() {
 }
 
 #[test]
-fn y4_a_body_that_the_lane_goes_on_from_stays() {
+fn y4_extended_body_stays() {
     let mut net = Net::new(4, Config::default());
     let cars = net.chain(3, "c", &[2, 3]);
     let tip = cars[0].tip();
     net.act(1, |lanes, now| lanes.fetch_body(now, tip, index(2), Purpose(7)));
-    net.act(1, |lanes, now| lanes.take_cars(now, index(2), tip, &cars[..1]));
+    net.act(1, |lanes, now| lanes.handle_cars(now, index(2), tip, &cars[..1]));
     drop_all(&mut net, 1);
     assert_eq!(net.votes(1), [1]);
     cars[1..].iter().for_each(|car| net.take(1, car));
@@ -202,7 +202,7 @@ fn y4_a_body_that_the_lane_goes_on_from_stays() {
 }
 
 #[test]
-fn y4_a_question_ends_with_the_vote_that_wanted_the_answer() {
+fn y4_fetch_ends_with_its_vote() {
     let mut net = Net::new(4, Config::default());
     let start = Context::new(&net.committee).start(OWNER);
     for slot in 1..50u8 {
@@ -217,30 +217,30 @@ fn y4_a_question_ends_with_the_vote_that_wanted_the_answer() {
 }
 
 #[test]
-fn y2_few_histories_are_fetched_before_their_turn_and_none_into_a_full_lane() {
+fn y2_early_fetches_are_limited() {
     let mut net = Net::new(4, Config { lane_bytes: 2 * CAR_WEIGHT, ..Config::default() });
     let cars = net.chain(60, "", &[2, 3]);
     // No peer responds.
     for car in &cars[..50] {
         net.act(1, |lanes, now| lanes.prefetch(now, car.tip(), &[index(2), index(3)]));
     }
-    assert_eq!(net.nodes[1].footprint(), MAX_EARLY);
+    assert_eq!(net.nodes[1].footprint(), MAX_EARLY_FETCHES);
     let asked = net.count(|message| matches!(message, Message::FetchCars { .. }));
-    assert_eq!(asked, MAX_EARLY, "what is not due is not asked");
+    assert_eq!(asked, MAX_EARLY_FETCHES, "what is not due is not asked");
     // A history whose turn has come is requested.
     net.act(1, |lanes, now| lanes.fetch_history(now, cars[59].tip(), Position(0), &[index(2), index(3)]));
-    assert_eq!(net.nodes[1].footprint(), MAX_EARLY + 1);
+    assert_eq!(net.nodes[1].footprint(), MAX_EARLY_FETCHES + 1);
     // An early response fills the lane and no more; the history executed next is accepted completely.
     net.act(3, |lanes, now| lanes.prefetch(now, cars[49].tip(), &[index(2)]));
-    net.act(3, |lanes, now| lanes.take_cars(now, index(2), cars[49].tip(), &cars[..50]));
+    net.act(3, |lanes, now| lanes.handle_cars(now, index(2), cars[49].tip(), &cars[..50]));
     assert_eq!((net.nodes[3].lane(OWNER).count(), net.nodes[3].fetches.count()), (4, 0));
-    net.act(1, |lanes, now| lanes.take_cars(now, index(2), cars[59].tip(), &cars));
+    net.act(1, |lanes, now| lanes.handle_cars(now, index(2), cars[59].tip(), &cars));
     assert_eq!(net.nodes[1].chain(&cars[59].tip()).map(|cars| cars.len()), Some(60));
     assert_eq!(net.nodes[1].fetches.count(), 0);
 }
 
 #[test]
-fn what_is_executed_is_not_fetched_any_more() {
+fn executed_cars_are_not_fetched() {
     let mut net = Net::new(4, Config::default());
     let (lost, kept) = (net.chain(3, "lost", &[2, 3]), net.chain(5, "kept", &[2, 3]));
     net.act(1, |lanes, now| lanes.prefetch(now, lost[2].tip(), &[index(2), index(3)]));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn d9_one_vote_a_position_and_the_forker_is_accused_with_both_cars() {
+fn d9_forker_is_accused_and_gets_one_vote() {
     let mut net = Net::new(4, Config::default());
     let (one, other) = (net.chain(1, "a", &[]), net.chain(1, "b", &[]));
     net.take(1, &one[0]);
@@ -15,37 +15,37 @@ fn d9_one_vote_a_position_and_the_forker_is_accused_with_both_cars() {
 }
 
 #[test]
-fn d9_a_false_signature_does_not_hide_a_fork() {
+fn d9_false_signature_does_not_hide_fork() {
     let mut net = Net::new(4, Config::default());
     let [one, fetched, other] = ["a", "b", "c"].map(|text| net.chain(1, text, &[]).remove(0));
     net.take(1, &one);
     // A history that others certified is accepted by its hashes.
     let forged = SignedCar { signature: [7; 64], ..fetched.signed().clone() };
-    let forged = Arc::new(NamedCar::trusted(forged, &Context::new(&net.committee)));
+    let forged = Arc::new(HashedCar::trusted(forged, &Context::new(&net.committee)));
     net.act(1, |lanes, now| lanes.fetch_history(now, fetched.tip(), Position(0), &[index(2)]));
-    net.act(1, |lanes, now| lanes.take_cars(now, index(2), forged.tip(), std::slice::from_ref(&forged)));
+    net.act(1, |lanes, now| lanes.handle_cars(now, index(2), forged.tip(), std::slice::from_ref(&forged)));
     assert!(net.nodes[1].needs(&forged.tip()) && net.accused.is_empty(), "one signature proves nothing");
     net.take(1, &other);
     assert_eq!(net.accused, [(1, OWNER)]);
 }
 
 #[test]
-fn p21_a_fork_fetched_for_a_slot_is_vouched_for_but_gets_no_vote() {
+fn p21_fetched_fork_gets_no_car_vote() {
     let mut net = Net::new(4, Config::default());
     let (one, other) = (net.chain(1, "a", &[]), net.chain(1, "b", &[]));
     net.take(1, &one[0]);
     net.take(2, &other[0]);
     net.sent.clear();
     let tip = other[0].tip();
-    assert!(!net.nodes[1].vouches(&tip));
+    assert!(!net.nodes[1].may_vote_strongly(&tip));
     net.act(1, |lanes, now| lanes.fetch_body(now, tip, index(2), Purpose(1)));
     net.run();
-    assert!(net.nodes[1].vouches(&tip) && net.nodes[1].vouches(&one[0].tip()));
+    assert!(net.nodes[1].may_vote_strongly(&tip) && net.nodes[1].may_vote_strongly(&one[0].tip()));
     assert_eq!(net.votes(1), [0; 0]);
 }
 
 #[test]
-fn d5_p22_whoever_voted_for_the_losing_fork_goes_on_from_what_is_committed() {
+fn d5_p22_losing_fork_voter_follows_commit() {
     let mut net = Net::new(4, Config::default());
     let (lost, kept) = (net.chain(1, "lost", &[]), net.chain(2, "kept", &[2, 3]));
     net.take(1, &lost[0]);
@@ -60,7 +60,7 @@ fn d5_p22_whoever_voted_for_the_losing_fork_goes_on_from_what_is_committed() {
 }
 
 #[test]
-fn g2_forks_do_not_pile_up_and_a_stale_tip_changes_nothing() {
+fn g2_forks_are_dropped_and_stale_tips_ignored() {
     let mut net = Net::new(4, Config::default());
     let kept = net.chain(40, "kept", &[1, 2]);
     for (place, car) in kept.iter().enumerate() {
@@ -83,7 +83,7 @@ fn g2_forks_do_not_pile_up_and_a_stale_tip_changes_nothing() {
 }
 
 #[test]
-fn g5_a_flood_of_cars_fills_one_place_a_lane() {
+fn g5_car_flood_fills_one_place_per_lane() {
     for ahead in [1, 4] {
         let mut net = Net::new(4, Config { cars_ahead: ahead, ..Config::default() });
         let start = Context::new(&net.committee).start(OWNER);

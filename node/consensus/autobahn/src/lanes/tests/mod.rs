@@ -61,7 +61,7 @@ impl Net {
         for node in 0..size {
             let lanes = net.start(node, start.clone(), Vec::new());
             net.nodes.push(lanes);
-            net.act(node, |lanes, now| lanes.open_own(now));
+            net.act(node, |lanes, now| lanes.open_own_lane(now));
         }
         net
     }
@@ -88,7 +88,7 @@ impl Net {
         let records = records.collect();
         self.asking.retain(|asking| *asking != node);
         self.nodes[node] = self.start(node, executed, records);
-        self.act(node, |lanes, now| lanes.open_own(now));
+        self.act(node, |lanes, now| lanes.open_own_lane(now));
     }
 
     fn act(&mut self, node: usize, action: impl FnOnce(&mut Lanes, TimestampMs)) {
@@ -105,14 +105,14 @@ impl Net {
                     (0..self.nodes.len()).filter(|to| *to != node).for_each(|to| self.send(node, to, (*message).clone()));
                 }
                 Effect::Send { to: Recipients::One(to), message } => self.send(node, to.as_usize(), *message),
-                Effect::Asked(tip) => {
-                    let answer = self.nodes[node].answer_again(&tip);
-                    answer.into_iter().for_each(|message| self.send(node, tip.lane.as_usize(), message));
+                Effect::CarResent(tip) => {
+                    let response = self.nodes[node].response_to_resent(&tip);
+                    response.into_iter().for_each(|message| self.send(node, tip.lane.as_usize(), message));
                 }
                 Effect::WantBatch => self.asking.push(node),
                 Effect::Requeue(batch) => self.requeued.push(batch),
                 Effect::Accuse(validator, _) => self.accused.push((node, validator)),
-                Effect::Built(_) | Effect::Taken(_) | Effect::Certified { .. } => {}
+                Effect::Built(_) | Effect::Accepted(_) | Effect::Certified { .. } => {}
             }
         }
     }
@@ -137,10 +137,10 @@ impl Net {
     fn deliver(&mut self, from: usize, to: usize, message: Message) {
         let context = Context::new(&self.committee);
         let bytes = self.config.fetch_bytes as usize;
-        let named = |car: SignedCar| Arc::new(NamedCar::trusted(car, &context));
+        let named = |car: SignedCar| Arc::new(HashedCar::trusted(car, &context));
         self.act(to, |lanes, now| match message {
-            Message::Car(car) => lanes.take_car(now, &named(car)),
-            Message::Held { tip, share } => lanes.take_vote(now, index(from), tip, share),
+            Message::Car(car) => lanes.handle_car(now, &named(car)),
+            Message::CarVote { tip, share } => lanes.handle_vote(now, index(from), tip, share),
             Message::Available(certificate) => lanes.learn(&certificate),
             Message::FetchCars { tip, above } => {
                 let cars = lanes.serve(&tip, above, bytes).iter().map(|car| car.signed().clone()).collect();
@@ -151,7 +151,7 @@ impl Net {
             }
             Message::Cars { tip, cars } => {
                 let cars: Vec<_> = cars.into_iter().map(named).collect();
-                lanes.take_cars(now, index(from), tip, &cars);
+                lanes.handle_cars(now, index(from), tip, &cars);
             }
             other => panic!("{other:?} is no message of lanes"),
         });
@@ -162,7 +162,7 @@ impl Net {
         let Some(place) = self.asking.iter().position(|asking| *asking == node) else { return false };
         self.asking.remove(place);
         let bytes = text.as_bytes().to_vec().into();
-        self.act(node, |lanes, now| lanes.take_batch(now, Batch { bytes }));
+        self.act(node, |lanes, now| lanes.handle_batch(now, Batch { bytes }));
         true
     }
 
@@ -181,23 +181,23 @@ impl Net {
     }
 
     /// A car of the owner, which may sign anything.
-    fn car(&self, parent: Tip, text: &str, certificate: Option<Availability>) -> Arc<NamedCar> {
+    fn car(&self, parent: Tip, text: &str, certificate: Option<Availability>) -> Arc<HashedCar> {
         let context = Context::new(&self.committee);
         let batch = text.as_bytes().to_vec().into();
         let car = Car { lane: parent.lane, position: parent.position.next(), parent: parent.digest, batch };
         let signature = FakeKeys(parent.lane).sign(&context.car(&car));
-        Arc::new(NamedCar::trusted(SignedCar { car, signature, certificate }, &context))
+        Arc::new(HashedCar::trusted(SignedCar { car, signature, certificate }, &context))
     }
 
     fn certificate(&self, tip: Tip, signers: &[usize]) -> Availability {
-        let digest = Context::new(&self.committee).statement(&Statement::Held(tip));
+        let digest = Context::new(&self.committee).statement(&Statement::CarVote(tip));
         let shares: Vec<_> = signers.iter().map(|signer| (index(*signer), FakeKeys(index(*signer)).share(&digest))).collect();
         let seal = FakeSignatures.combine(&shares).unwrap();
         Availability { tip, proof: Proof { signers: shares.into_iter().map(|(signer, _)| signer).collect(), seal } }
     }
 
     /// A certified chain of this length; the last car is uncertified.
-    fn chain(&self, length: usize, text: &str, signers: &[usize]) -> Vec<Arc<NamedCar>> {
+    fn chain(&self, length: usize, text: &str, signers: &[usize]) -> Vec<Arc<HashedCar>> {
         let mut parent = Context::new(&self.committee).start(OWNER);
         let mut cars = Vec::new();
         for place in 0..length {
@@ -209,15 +209,15 @@ impl Net {
         cars
     }
 
-    fn take(&mut self, node: usize, car: &Arc<NamedCar>) {
+    fn take(&mut self, node: usize, car: &Arc<HashedCar>) {
         let car = car.clone();
-        self.act(node, |lanes, now| lanes.take_car(now, &car));
+        self.act(node, |lanes, now| lanes.handle_car(now, &car));
     }
 
     /// Positions that this node voted for in the owner's lane, in sending order.
     fn votes(&self, node: usize) -> Vec<u64> {
         let vote = |(from, _, message): &(usize, usize, Message)| match message {
-            Message::Held { tip, .. } if *from == node && tip.lane == OWNER => Some(tip.position.0),
+            Message::CarVote { tip, .. } if *from == node && tip.lane == OWNER => Some(tip.position.0),
             _ => None,
         };
         self.sent.iter().filter_map(vote).collect()

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn r1_r3_after_a_power_cut_votes_and_cars_are_the_same() {
+fn r1_r3_power_cut_keeps_votes_and_cars() {
     let mut net = Net::new(4, Config::default());
     net.batch(0, "certified");
     net.run();
@@ -14,7 +14,7 @@ fn r1_r3_after_a_power_cut_votes_and_cars_are_the_same() {
     assert_eq!(net.nodes[0].own_tip(), Some(own));
     net.run();
     assert_eq!((net.certified(0), own.position.0), (2, 2), "R3: the identical car was sent again");
-    // N5: the other car of a position gets no vote in another life either.
+    // N5: the other car of a position gets no vote in another incarnation either.
     let fork = net.car(Context::new(&net.committee).start(OWNER), "fork", None);
     net.restart(1);
     net.sent.clear();
@@ -23,7 +23,7 @@ fn r1_r3_after_a_power_cut_votes_and_cars_are_the_same() {
 }
 
 #[test]
-fn r5_a_validator_that_forgot_is_silent_about_what_it_may_have_voted_for() {
+fn r5_lost_records_abstain_from_old_positions() {
     let mut net = Net::new(4, Config::default());
     let cars = net.chain(4, "c", &[2, 3]);
     net.act(1, |lanes, _| lanes.abstain(&[Position(2), Position(0), Position(0), Position(0)]));
@@ -32,7 +32,7 @@ fn r5_a_validator_that_forgot_is_silent_about_what_it_may_have_voted_for() {
 }
 
 #[test]
-fn r5_a_lost_own_lane_goes_on_above_what_others_remember() {
+fn r5_lost_lane_continues_above_known_cars() {
     let mut net = Net::new(4, Config::default());
     for car in 0..3 {
         assert!(net.batch(0, &format!("{car}")));
@@ -43,9 +43,9 @@ fn r5_a_lost_own_lane_goes_on_above_what_others_remember() {
     net.asking.clear();
     let start = (0..4).map(|lane| Context::new(&net.committee).start(index(lane))).collect();
     net.nodes[0] = net.start(0, start, Vec::new());
-    net.act(0, |lanes, _| assert!(lanes.adopt_own(&remembered)));
+    net.act(0, |lanes, _| assert!(lanes.adopt_own_car(&remembered)));
     assert_eq!(net.certified(0), 2, "the car may be all that tells of it");
-    net.act(0, |lanes, now| lanes.open_own(now));
+    net.act(0, |lanes, now| lanes.open_own_lane(now));
     net.run();
     assert_eq!(net.certified(0), 3);
     assert!(net.batch(0, "next"));
@@ -54,7 +54,7 @@ fn r5_a_lost_own_lane_goes_on_above_what_others_remember() {
 }
 
 #[test]
-fn r5_an_own_car_that_comes_back_bare_is_certified_all_the_same() {
+fn r5_returned_bare_car_is_certified() {
     // Certificates are not signed by the owner: a peer that returns its car may withhold them.
     for ahead in [1, 3] {
         let mut net = Net::new(4, Config { cars_ahead: ahead, ..Config::default() });
@@ -65,15 +65,15 @@ fn r5_an_own_car_that_comes_back_bare_is_certified_all_the_same() {
         let highest = net.nodes[1].highest(OWNER).unwrap().clone();
         let certificate = net.nodes[1].certified(OWNER).cloned().unwrap();
         let bare = SignedCar { certificate: None, ..highest.signed().clone() };
-        let bare = Arc::new(NamedCar::trusted(bare, &Context::new(&net.committee)));
+        let bare = Arc::new(HashedCar::trusted(bare, &Context::new(&net.committee)));
         assert!(certificate.tip.position < bare.position());
         net.writes[0].clear();
         net.asking.clear();
         net.sent.clear();
         let start = (0..4).map(|lane| Context::new(&net.committee).start(index(lane))).collect();
         net.nodes[0] = net.start(0, start, Vec::new());
-        net.act(0, |lanes, _| assert!(lanes.adopt_own(&bare)));
-        net.act(0, |lanes, now| lanes.open_own(now));
+        net.act(0, |lanes, _| assert!(lanes.adopt_own_car(&bare)));
+        net.act(0, |lanes, now| lanes.open_own_lane(now));
         net.run();
         assert!(net.sent.is_empty() && !net.asking.contains(&0), "nothing that others would take for a fault");
         // At least one peer is honest.
@@ -88,12 +88,12 @@ fn r5_an_own_car_that_comes_back_bare_is_certified_all_the_same() {
 }
 
 #[test]
-fn n5_a_vote_for_a_car_that_was_kept_before_is_remembered_too() {
+fn n5_vote_for_stored_car_is_recovered() {
     let mut net = Net::new(4, Config::default());
     let (one, other) = (net.chain(1, "a", &[]), net.chain(1, "b", &[]));
     // It was fetched, so it is on disk without a vote, and the vote is a separate record.
     net.act(1, |lanes, now| lanes.fetch_body(now, one[0].tip(), index(2), Purpose(1)));
-    net.act(1, |lanes, now| lanes.take_cars(now, index(2), one[0].tip(), &one));
+    net.act(1, |lanes, now| lanes.handle_cars(now, index(2), one[0].tip(), &one));
     assert_eq!(net.votes(1), [1]);
     assert!(net.writes[1].iter().any(|write| matches!(write, Write::Vote(_))));
     net.restart(1);

@@ -1,0 +1,333 @@
+//! A queue between many sources and one thread, which serves the sources in turn. A turn is [`TURN_US`] of work: an item takes as many
+//! turns as it costs, so a source that sends expensive items gets no more of the thread than one that sends cheap ones. A source that floods
+//! waits behind itself, and what it adds beyond its [`SourceLimit`] is refused or replaces its newest item.
+//! [`TotalLimit`] bounds all sources together.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Condvar, Mutex, MutexGuard},
+};
+
+/// Work that one turn pays for, µs: a little more than checking a vote.
+const TURN_US: u64 = 200;
+/// Most turns that one item takes: 200 ms.
+const MAX_TURNS: u64 = 1_000;
+/// Most sources at once, those included that still owe turns: more than a node has peers.
+const MAX_SOURCES: usize = 8_192;
+
+/// Bounds of the items that one source may have waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceLimit {
+    pub items: usize,
+    /// Bytes of all items together. A larger item is refused.
+    pub bytes: usize,
+    pub when_full: WhenFull,
+}
+
+/// Treatment of an item whose source has [`SourceLimit::items`] waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    Refuse,
+    /// The item takes the place of its source's newest one.
+    ReplaceNewest,
+}
+
+/// Bounds of what all sources together have waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct TotalLimit {
+    pub items: usize,
+    pub bytes: usize,
+    /// A source with nothing waiting has room for one item beyond these bounds, so that however many others flood, they do not keep it out.
+    /// Only where the number of sources is bounded elsewhere.
+    pub guarantee_one: bool,
+}
+
+impl TotalLimit {
+    /// Bounds in bytes. Validators that flood keep out no other, however large the committee.
+    pub const fn for_validators(bytes: usize) -> Self {
+        Self { items: usize::MAX, bytes, guarantee_one: true }
+    }
+
+    /// Bounds in bytes for sources outside the committee.
+    pub const fn for_guests(bytes: usize) -> Self {
+        Self { items: usize::MAX, bytes, guarantee_one: false }
+    }
+}
+
+/// Size and cost of an item.
+#[derive(Clone, Copy, Debug)]
+pub struct ItemWeight {
+    pub bytes: usize,
+    /// Estimate of the thread's time, µs.
+    pub cost: u64,
+}
+
+/// The queue without its lock. Each source's items stay in order.
+pub struct FairScheduler<K, T> {
+    share: SourceLimit,
+    total: TotalLimit,
+    /// A line is empty only while its source owes turns.
+    queues: BTreeMap<K, SourceQueue<T>>,
+    /// The sources that have a line, whose turn it is first.
+    turns: VecDeque<K>,
+    bytes: usize,
+    /// Items in all lines.
+    items: usize,
+}
+
+struct SourceQueue<T> {
+    items: VecDeque<(T, ItemWeight)>,
+    bytes: usize,
+    /// Turns that pass before the next item, because the last one cost more than one.
+    debt: u64,
+}
+
+impl<K: Ord + Copy, T> FairScheduler<K, T> {
+    pub fn new(share: SourceLimit, total: TotalLimit) -> Self {
+        Self { share, total, queues: BTreeMap::new(), turns: VecDeque::new(), bytes: 0, items: 0 }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.items == 0
+    }
+
+    /// Adds an item, or gives it back if the bounds leave no room for it.
+    pub fn offer(&mut self, source: K, item: T, weight: ItemWeight) -> Result<(), T> {
+        let source_queue = self.queues.get(&source);
+        let (own_items, own_bytes) = source_queue.map_or((0, 0), |source_queue| (source_queue.items.len(), source_queue.bytes));
+        let is_full = own_items >= self.share.items;
+        let replaced = match self.share.when_full {
+            WhenFull::ReplaceNewest if is_full => {
+                source_queue.and_then(|source_queue| source_queue.items.back()).map(|(_, weight)| weight.bytes)
+            }
+            _ => None,
+        };
+        let freed_bytes = replaced.unwrap_or(0);
+        let fits_share = (!is_full || replaced.is_some()) && own_bytes - freed_bytes + weight.bytes <= self.share.bytes;
+        let fits_total = (replaced.is_some() || self.items < self.total.items)
+            && self.bytes - freed_bytes + weight.bytes <= self.total.bytes
+            || self.total.guarantee_one && own_items == 0;
+        if !fits_share || !fits_total || source_queue.is_none() && self.queues.len() >= MAX_SOURCES {
+            return Err(item);
+        }
+        if replaced.is_some() {
+            self.remove_newest(source);
+        }
+        self.add(source, item, weight);
+        Ok(())
+    }
+
+    fn add(&mut self, source: K, item: T, weight: ItemWeight) {
+        let Self { queues, turns, bytes, items, .. } = self;
+        let source_queue = queues.entry(source).or_insert_with(|| {
+            turns.push_back(source);
+            SourceQueue { items: VecDeque::new(), bytes: 0, debt: 0 }
+        });
+        source_queue.items.push_back((item, weight));
+        source_queue.bytes += weight.bytes;
+        *bytes += weight.bytes;
+        *items += 1;
+    }
+
+    fn remove_newest(&mut self, source: K) {
+        let Some(source_queue) = self.queues.get_mut(&source) else { return };
+        let Some((_, weight)) = source_queue.items.pop_back() else { return };
+        source_queue.bytes -= weight.bytes;
+        self.bytes -= weight.bytes;
+        self.items -= 1;
+    }
+
+    /// Takes the oldest item of the source whose turn it is.
+    pub fn take(&mut self) -> Option<T> {
+        if self.items == 0 {
+            // The thread is free: what was owed to nobody is forgotten.
+            self.queues.clear();
+            self.turns.clear();
+            return None;
+        }
+        loop {
+            let source = self.turns.pop_front()?;
+            let source_queue = self.queues.get_mut(&source)?;
+            let taken = if source_queue.debt == 0 { source_queue.items.pop_front() } else { None };
+            source_queue.debt = match &taken {
+                Some((_, weight)) => weight.cost.div_ceil(TURN_US).clamp(1, MAX_TURNS) - 1,
+                None => source_queue.debt.saturating_sub(1),
+            };
+            if let Some((_, weight)) = &taken {
+                source_queue.bytes -= weight.bytes;
+                self.bytes -= weight.bytes;
+                self.items -= 1;
+            }
+            if source_queue.items.is_empty() && source_queue.debt == 0 {
+                self.queues.remove(&source);
+            } else {
+                self.turns.push_back(source);
+            }
+            if let Some((item, _)) = taken {
+                return Some(item);
+            }
+        }
+    }
+}
+
+/// See the module documentation.
+pub struct FairQueue<K, T> {
+    waiting: Mutex<Waiting<K, T>>,
+    arrived: Condvar,
+}
+
+struct Waiting<K, T> {
+    queues: FairScheduler<K, T>,
+    closed: bool,
+}
+
+impl<K: Ord + Copy, T> FairQueue<K, T> {
+    pub fn new(share: SourceLimit, total: TotalLimit) -> Self {
+        let waiting = Waiting { queues: FairScheduler::new(share, total), closed: false };
+        Self { waiting: Mutex::new(waiting), arrived: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<K, T>> {
+        self.waiting.lock().expect("invariant: nobody panics while holding the queue")
+    }
+
+    /// Adds an item; false if the bounds leave no room for it.
+    pub fn offer(&self, source: K, item: T, weight: ItemWeight) -> bool {
+        let has_room = self.lock().queues.offer(source, item, weight).is_ok();
+        if has_room {
+            self.arrived.notify_one();
+        }
+        has_room
+    }
+
+    /// Takes the oldest item of the source whose turn it is, and waits for one. Returns `None` after the queue was closed.
+    pub fn take(&self) -> Option<T> {
+        let mut waiting = self.lock();
+        loop {
+            if waiting.closed {
+                return None;
+            }
+            if let Some(item) = waiting.queues.take() {
+                return Some(item);
+            }
+            waiting = self.arrived.wait(waiting).expect("invariant: nobody panics while holding the queue");
+        }
+    }
+
+    /// Ends the thread that takes.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cheap(bytes: usize) -> ItemWeight {
+        ItemWeight { bytes, cost: 1 }
+    }
+
+    fn queue(items: usize, bytes: usize, max_bytes: usize) -> FairQueue<u8, u32> {
+        FairQueue::new(SourceLimit { items, bytes, when_full: WhenFull::Refuse }, TotalLimit::for_guests(max_bytes))
+    }
+
+    /// True if nothing is left of any source.
+    fn is_clear(queues: &FairScheduler<u8, u32>) -> bool {
+        queues.queues.is_empty() && queues.turns.is_empty() && queues.bytes == 0 && queues.items == 0
+    }
+
+    #[test]
+    fn sources_take_turns() {
+        let queue = queue(100, 1_000, 10_000);
+        (0..100).for_each(|number| assert!(queue.offer(0, number, cheap(1))));
+        assert!(queue.offer(1, 1_000, cheap(1)) && queue.offer(1, 1_001, cheap(1)) && queue.offer(2, 2_000, cheap(1)));
+        let taken: Vec<_> = (0..7).map(|_| queue.take().unwrap()).collect();
+        assert_eq!(taken, [0, 1_000, 2_000, 1, 1_001, 2, 3]);
+    }
+
+    #[test]
+    fn queue_is_bounded_per_source_and_in_total() {
+        let few = queue(2, 1_000, 10_000);
+        assert_eq!([0, 1, 2].map(|number| few.offer(0, number, cheap(1))), [true, true, false]);
+        assert!(few.offer(1, 9, cheap(1)), "another has room all the same");
+        let small = queue(10, 10, 25);
+        assert_eq!([0, 1, 2].map(|number| small.offer(0, number, cheap(5))), [true, true, false]);
+        assert!(!small.offer(1, 9, cheap(11)), "larger than a share");
+        assert!(small.offer(1, 9, cheap(10)) && !small.offer(1, 9, cheap(1)));
+        assert!(!small.offer(2, 9, cheap(6)), "more than all may have");
+        // Taken items make room, to the last byte.
+        (0..3).for_each(|_| assert!(small.take().is_some()));
+        assert!(is_clear(&small.lock().queues));
+        small.close();
+        assert_eq!(small.take(), None);
+    }
+
+    /// In a large committee the shares of those who may be faulty are together more than the total.
+    #[test]
+    fn full_queue_accepts_one_item_per_idle_source() {
+        let share = SourceLimit { items: 10, bytes: 10, when_full: WhenFull::Refuse };
+        for total in [TotalLimit { items: 50, ..TotalLimit::for_validators(usize::MAX) }, TotalLimit::for_validators(50)] {
+            let mut queues = FairScheduler::new(share, total);
+            for source in 0..11 {
+                (0..10).for_each(|number| _ = queues.offer(source, number, cheap(1)));
+            }
+            assert_eq!(queues.items, 50 + 6, "six sources came when the queue was full");
+            assert!(queues.offer(11, 7, cheap(10)).is_ok(), "as large as a share");
+            assert_eq!(queues.offer(11, 8, cheap(0)), Err(8), "one and no more");
+            assert_eq!(queues.offer(12, 9, cheap(11)), Err(9), "larger than a share");
+            assert!((0..12).any(|_| queues.take() == Some(7)), "it has its turn");
+            while queues.take().is_some() {}
+            assert!(is_clear(&queues));
+        }
+        let mut bounded = FairScheduler::new(share, TotalLimit { items: 1, ..TotalLimit::for_guests(10) });
+        assert!(bounded.offer(0, 1, cheap(1)).is_ok() && bounded.offer(1, 2, cheap(1)).is_err());
+    }
+
+    #[test]
+    fn newest_item_of_full_source_is_replaced() {
+        let queue =
+            FairQueue::new(SourceLimit { items: 1, bytes: 10, when_full: WhenFull::ReplaceNewest }, TotalLimit::for_guests(20));
+        (0..1_000).for_each(|number| assert!(queue.offer(0, number, cheap(9))));
+        assert!(!queue.offer(0, 1_000, cheap(11)), "a refused item replaces nothing");
+        assert!(queue.offer(1, 7, cheap(10)) && !queue.offer(2, 8, cheap(2)), "bounded over all sources");
+        assert!(queue.offer(0, 999, cheap(10)), "within what the older item frees");
+        assert_eq!([queue.take(), queue.take()], [Some(999), Some(7)]);
+        assert!(queue.lock().queues.take().is_none() && is_clear(&queue.lock().queues));
+    }
+
+    #[test]
+    fn turns_are_measured_in_cost() {
+        let queue = queue(1_000, 100_000, 1_000_000);
+        let expensive = ItemWeight { bytes: 1, cost: 100 * TURN_US };
+        (0..10).for_each(|number| assert!(queue.offer(0, number, expensive)));
+        (0..500).for_each(|number| assert!(queue.offer(1, 1_000 + number, cheap(1))));
+        let taken: Vec<_> = (0..505).map(|_| queue.take().unwrap()).collect();
+        let expensive = |taken: &[u32]| taken.iter().filter(|item| **item < 1_000).count();
+        assert_eq!([expensive(&taken[..100]), expensive(&taken[..500])], [1, 5], "one for a hundred cheap ones");
+        // With nobody else waiting, debts cost nothing.
+        assert!((0..5).all(|_| queue.take().unwrap() < 1_000));
+    }
+
+    /// A source that sends its next expensive item after the last one was taken is not new each time.
+    #[test]
+    fn debts_end_when_queue_is_idle() {
+        let queue = queue(1_000, 100_000, 1_000_000);
+        let expensive = ItemWeight { bytes: 1, cost: 50 * TURN_US };
+        (0..200).for_each(|number| assert!(queue.offer(1, 1_000 + number, cheap(1))));
+        let mut taken = 0;
+        for _ in 0..100 {
+            if queue.lock().queues.queues.get(&0).is_none_or(|source_queue| source_queue.items.is_empty()) {
+                assert!(queue.offer(0, 0, expensive));
+            }
+            taken += usize::from(queue.take().unwrap() == 0);
+        }
+        assert_eq!(taken, 2);
+        while !queue.lock().queues.is_empty() {
+            queue.take();
+        }
+        assert!(queue.lock().queues.take().is_none() && is_clear(&queue.lock().queues));
+        assert!(queue.offer(0, 7, expensive) && queue.take() == Some(7));
+    }
+}

@@ -1,0 +1,221 @@
+//! Shared context of all slots: keys, clock, outgoing messages, and the records that messages wait for.
+
+use super::{Effect, RecordId, Request, SlotRecord, leaders::LeaderReputation};
+use crate::{
+    config::Config,
+    keys::{Share, Signatures, Signer},
+    message::{CommitQc, Context, Message, Slot, Statement, View},
+    rules::Schedule,
+};
+use corniche_engine::{Committee, Recipients, TraceEvent};
+use corniche_types::{B256, TimestampMs, ValidatorIndex};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+/// After so many late last votes in a row, a leader stops waiting for them (P19).
+const MAX_FAST_MISSES: u32 = 3;
+
+pub(crate) struct SlotContext {
+    pub config: Config,
+    pub committee: Committee,
+    pub context: Context,
+    pub schedule: Schedule,
+    pub signatures: Arc<dyn Signatures>,
+    pub now: TimestampMs,
+    pub effects: VecDeque<Effect>,
+    /// Messages of this validator to itself. They are handled like a peer's, without delay.
+    pub inbox: VecDeque<Message>,
+    signer: Option<Arc<dyn Signer>>,
+    /// R5: the validator signs nothing about slots up to this one.
+    abstain: Slot,
+    last_record: RecordId,
+    durable: RecordId,
+    /// Messages that rely on a record, with that record. Sent when it is durable.
+    waiting: VecDeque<(RecordId, Recipients, Message)>,
+    /// Number of times in a row that the last vote came after T_fast.
+    fast_misses: u32,
+    pub leaders: LeaderReputation,
+}
+
+impl SlotContext {
+    pub fn new(
+        config: Config,
+        committee: Committee,
+        signer: Option<Arc<dyn Signer>>,
+        signatures: Arc<dyn Signatures>,
+        now: TimestampMs,
+    ) -> Self {
+        Self {
+            context: Context::new(&committee),
+            schedule: Schedule::new(&committee, &config),
+            leaders: LeaderReputation::new(committee.size()),
+            config,
+            committee,
+            signatures,
+            now,
+            effects: VecDeque::new(),
+            inbox: VecDeque::new(),
+            signer,
+            abstain: Slot(0),
+            last_record: RecordId(0),
+            durable: RecordId(0),
+            waiting: VecDeque::new(),
+            fast_misses: 0,
+        }
+    }
+
+    pub fn me(&self) -> Option<ValidatorIndex> {
+        self.signer.as_ref().map(|signer| signer.index())
+    }
+
+    /// Returns the keys; `None` if there are none, or if nothing may be signed about this slot.
+    pub fn signer(&self, slot: Slot) -> Option<&dyn Signer> {
+        self.signer.as_deref().filter(|_| slot > self.abstain)
+    }
+
+    pub fn share(&self, slot: Slot, statement: &Statement) -> Option<Share> {
+        self.signer(slot).map(|signer| signer.share(&self.context.statement(statement)))
+    }
+
+    /// Replaces the earlier limit, even a higher one.
+    pub fn abstain(&mut self, through: Slot) {
+        self.abstain = through;
+    }
+
+    pub fn is_leader(&self, slot: Slot, view: View) -> bool {
+        self.me() == Some(self.schedule.leader(slot, view))
+    }
+
+    pub fn in_ms(&self, delay: u64) -> TimestampMs {
+        TimestampMs(self.now.0.saturating_add(delay))
+    }
+
+    /// Timer of a view, ms. The full timer is long on purpose and doubles with each view of a slot (3.8). On a fast network timers
+    /// are shorter ([`LeaderReputation`]), but only in views 0 to f of a slot: liveness rests on the later views, whose timers depend
+    /// neither on trust nor on measurements.
+    pub fn view_timeout(&self, slot: Slot, view: View) -> u64 {
+        let Config { view_timeout_ms, max_view_timeout_ms, .. } = self.config;
+        let factor = 1u64.checked_shl(view.0).unwrap_or(u64::MAX);
+        let full = view_timeout_ms.saturating_mul(factor).min(max_view_timeout_ms.max(view_timeout_ms));
+        let is_early = usize::try_from(view.0).is_ok_and(|view| view <= self.committee.max_faulty());
+        let leader = self.schedule.leader(slot, view);
+        let short = is_early.then(|| self.leaders.timeout(leader, view_timeout_ms)).flatten();
+        short.map_or(full, |short| short.min(full))
+    }
+
+    // ---- messages --------------------------------------------------------------------------------------------------
+
+    /// Sends a message now. Recipients may include this validator.
+    pub fn send(&mut self, to: Recipients, message: Message) {
+        let me = self.me();
+        let (own, others) = match to {
+            Recipients::All => (me.is_some(), self.committee.size() > 1),
+            Recipients::One(peer) => (me == Some(peer), me != Some(peer)),
+        };
+        if own {
+            self.inbox.push_back(message.clone());
+        }
+        if others {
+            self.effects.push_back(Effect::Send { to, message: Box::new(message) });
+        }
+    }
+
+    /// Queues a request of a peer. The caller limits the rate of the responses.
+    pub fn queue_request(&mut self, peer: ValidatorIndex, request: Request) {
+        if self.me() != Some(peer) {
+            self.effects.push_back(Effect::Requested { peer, request });
+        }
+    }
+
+    /// Returns true if the record is on disk, so that messages that rely on it may be sent.
+    pub fn is_durable(&self, record: RecordId) -> bool {
+        record <= self.durable
+    }
+
+    pub fn record(&mut self, record: SlotRecord) -> RecordId {
+        self.last_record.0 += 1;
+        self.effects.push_back(Effect::Persist { id: self.last_record, record: Box::new(record) });
+        self.last_record
+    }
+
+    /// Durable before visible: sends the message once `record` is on disk.
+    pub fn send_after(&mut self, record: RecordId, to: Recipients, message: Message) {
+        if record <= self.durable {
+            self.send(to, message);
+        } else {
+            self.waiting.push_back((record, to, message));
+        }
+    }
+
+    pub fn durable(&mut self, record: RecordId) {
+        self.durable = self.durable.max(record);
+        // The queue is not sorted by record if a vote was repeated before its record was durable.
+        let (ready, waiting): (VecDeque<_>, _) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(needed, ..)| *needed <= self.durable);
+        self.waiting = waiting;
+        ready.into_iter().for_each(|(_, to, message)| self.send(to, message));
+    }
+
+    /// Handles a commit that was certified here: the leader sends it to all, others pass it to themselves only (C5, C7).
+    pub fn announce_commit(&mut self, certificate: CommitQc) {
+        if self.is_leader(certificate.slot, certificate.view) {
+            self.send(Recipients::All, Message::Commit(certificate));
+        } else {
+            self.inbox.push_back(Message::Commit(certificate));
+        }
+    }
+
+    /// Sends CUT-REQ to f + 1 peers, `holders` first, and to different ones at each attempt (P6).
+    pub fn request_cut(&mut self, slot: Slot, cut: B256, holders: &[ValidatorIndex], attempt: usize) {
+        self.request_from(&Message::FetchCut { slot, cut }, holders, attempt);
+    }
+
+    /// Sends a request to f + 1 peers, `holders` first, and to different ones at each attempt.
+    pub fn request_from(&mut self, request: &Message, holders: &[ValidatorIndex], attempt: usize) {
+        let me = self.me();
+        let mut peers: Vec<_> =
+            holders.iter().copied().chain(self.committee.indices()).filter(|peer| Some(*peer) != me).collect();
+        let mut named = BTreeSet::new();
+        peers.retain(|peer| named.insert(*peer));
+        let count = self.committee.validity_threshold();
+        let first = attempt * count;
+        for place in first..first + count.min(peers.len()) {
+            self.send(Recipients::One(peers[place % peers.len()]), request.clone());
+        }
+    }
+
+    /// Rows 19 and 20: returns true if the leader of a slot's first view may name this lane's tip before it is certified.
+    pub fn may_be_optimistic(&self, slot: Slot, lane: ValidatorIndex) -> bool {
+        self.config.optimistic_tips || self.config.leader_tips && lane == self.schedule.leader(slot, View(0))
+    }
+
+    pub fn note(&mut self, name: &str, slot: Slot, view: View) {
+        let detail = format!("slot {} view {}", slot.0, view.0);
+        self.effects.push_back(Effect::Trace(TraceEvent::note(name, detail)));
+    }
+
+    // ---- the fast path (P19) ---------------------------------------------------------------------------------------
+
+    /// Time to wait for the last votes after the quorum, ms. `None` if the fast path is off, or if they were late too often.
+    pub fn fast_wait(&self) -> Option<u64> {
+        (self.config.fast_path && self.fast_misses < MAX_FAST_MISSES).then_some(self.config.fast_wait_ms)
+    }
+
+    pub fn fast_missed(&mut self) {
+        self.fast_misses += 1;
+    }
+
+    /// Records that all votes came, `after_ms` after the quorum. Votes are counted even if the leader does not wait for them, so
+    /// the fast path comes back by itself.
+    pub fn fast_complete(&mut self, after_ms: u64) {
+        if after_ms <= self.config.fast_wait_ms {
+            self.fast_misses = 0;
+        }
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}

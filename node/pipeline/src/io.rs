@@ -1,0 +1,198 @@
+//! Inputs and outputs of the pipeline.
+
+use crate::blocks::BlockPlan;
+use crate::dev::{Clock, DevCommand, DevSettings};
+use crate::execution::{Executed, VerifiedTransaction};
+use crate::message::{PeerMessage, Request, Response};
+use corniche_admission::{PoolConfig, Refusal, Rotation};
+use corniche_certify::{Keys as CertificateKeys, VerifiedCertificate};
+use corniche_engine::{Engine, Offence, Resume, Ticket, TraceEvent, Verified};
+use corniche_state::{CommittedBlock, State};
+use corniche_types::{B256, Block, Bytes, Certificate, Genesis, Height, TimestampMs, ValidatorIndex};
+use std::sync::Arc;
+
+/// libp2p identity of a peer: an ed25519 public key.
+pub type NodeKey = [u8; 32];
+
+/// Builds the engine: at start from the stored records, and again after following.
+pub type EngineFactory = Box<dyn Fn(Vec<(Ticket, Bytes)>, Resume, TimestampMs) -> Box<dyn Engine> + Send>;
+
+/// Input of a node.
+pub enum Input {
+    /// Transaction from a user (`from` is `None`) or a peer. `reply` is copied to [`Output::Submitted`]; with
+    /// `None` there is no response.
+    Submit {
+        transaction: VerifiedTransaction,
+        from: Option<NodeKey>,
+        reply: Option<u64>,
+    },
+    /// Command for a development chain; `reply` is copied to [`Output::DevCommandDone`].
+    Dev {
+        command: DevCommand,
+        reply: u64,
+    },
+    PeerUp {
+        peer: NodeKey,
+        validator: Option<ValidatorIndex>,
+    },
+    PeerDown {
+        peer: NodeKey,
+    },
+    /// Message that the engine's verifier accepted.
+    Engine {
+        from: ValidatorIndex,
+        message: Verified,
+    },
+    CertificateShare {
+        from: ValidatorIndex,
+        bytes: Bytes,
+    },
+    /// Certificate from a peer. One at or below [`crate::Pipeline::certified_height`] has no effect and need
+    /// not be verified.
+    Certificate {
+        from: NodeKey,
+        certificate: VerifiedCertificate,
+    },
+    /// Response to [`Output::Request`]; `None` if there was none.
+    Response {
+        from: NodeKey,
+        response: Option<Response>,
+    },
+    /// The engine's record with this ticket is durable.
+    Durable(Ticket),
+    /// Result of [`Output::Execute`], in order.
+    Executed(Box<Executed>),
+    /// [`Output::Append`] of this height is durable.
+    Appended(Height),
+    /// Result of [`Output::ReadSafetyLog`].
+    SafetyLog(Vec<(Ticket, Bytes)>),
+    /// This validator may order and vote from now on; see [`Setup::may_vote`].
+    MayVote,
+    Deadline,
+}
+
+/// Output of a node.
+pub enum Output {
+    Submitted {
+        reply: u64,
+        result: Result<B256, Refusal>,
+    },
+    /// A command of [`Input::Dev`] is done. `Ok`: hash of the last block that it made, if any, now appended; for
+    /// [`DevCommand::DropTransactions`] a transaction that left the pool, if any. `Err`: the reason why nothing was done.
+    DevCommandDone {
+        reply: u64,
+        result: Result<Option<B256>, &'static str>,
+    },
+    /// [`DevCommand::WaitForIdle`] is done: no block is in progress. Contains the chain's clock and its newest block.
+    DevIdle {
+        reply: u64,
+        clock: Clock,
+        height: Height,
+    },
+    Send {
+        to: NodeKey,
+        message: PeerMessage,
+    },
+    Request {
+        to: NodeKey,
+        request: Request,
+    },
+    /// The peer violated the protocol.
+    Penalise {
+        peer: NodeKey,
+        fault: Fault,
+    },
+    Persist(Ticket, Bytes),
+    ReleaseBelow(Ticket),
+    /// Return all records of the safety log, after all outputs emitted before are done.
+    ReadSafetyLog,
+    /// Run the plan with [`crate::ExecutionStage`] and respond with [`Input::Executed`].
+    Execute(Plan),
+    /// Transactions that will probably be ordered soon, in this order: run them speculatively when idle (rule
+    /// S1). Needs no response.
+    Available {
+        author: ValidatorIndex,
+        transactions: Vec<Bytes>,
+    },
+    /// Append atomically, sync, publish, then respond with [`Input::Appended`].
+    Append(Arc<CommittedBlock>),
+    AppendCertificate(Certificate),
+    AppendProgress(Resume),
+    /// A transaction entered the pool.
+    Pending {
+        transaction: VerifiedTransaction,
+        /// True if a user submitted it to this node, false if it came from a peer.
+        from_user: bool,
+    },
+    /// A transaction left the pool without being executed.
+    Dropped {
+        hash: B256,
+        status: TransactionStatus,
+    },
+    Accuse {
+        validator: ValidatorIndex,
+        offence: Offence,
+        evidence: Vec<Bytes>,
+    },
+    Trace(TraceEvent),
+    /// A quorum certified a different block than ours, or f + 1 validators executed a different one. Store
+    /// the signatures and stop: continuing would be unsafe. The reason is for the operator.
+    Halt {
+        reason: String,
+        /// Evidence with the signatures of a quorum or of f + 1 validators. `None`: no block of ours was
+        /// contradicted, so a restart is safe once the cause is fixed.
+        certificate: Option<Certificate>,
+    },
+}
+
+/// Block to execute.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub height: Height,
+    pub block: BlockPlan,
+}
+
+/// Fault of a peer, for its score.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault(pub String);
+
+/// Reason why a transaction left the pool without being executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    Dropped(String),
+    Replaced(B256),
+}
+
+/// Parts of a pipeline.
+pub struct Setup {
+    pub genesis: Arc<Genesis>,
+    /// Committee's keys for certificates, and our own key. Without an own key this is a full node.
+    pub certificate_keys: CertificateKeys,
+    pub engine_factory: Option<EngineFactory>,
+    /// `false`: a validator follows certified blocks, without an engine, until [`Input::MayVote`].
+    pub may_vote: bool,
+    /// Records of the safety log.
+    pub records: Vec<(Ticket, Bytes)>,
+    pub state: State,
+    /// Newest stored block; `None`: genesis.
+    pub head: Option<Block>,
+    /// Hash of the head or of the genesis block.
+    pub head_hash: B256,
+    /// Base fee of the next block, used by admission.
+    pub base_fee: u64,
+    pub resume: Resume,
+    /// Newest stored certificate.
+    pub certificate: Option<Certificate>,
+    /// Hashes of stored blocks without a certificate, to be signed again.
+    pub uncertified: Vec<(Height, B256)>,
+    pub pool: PoolConfig,
+    /// Number of states below the newest that stay readable. Local setting: execution reads only the newest
+    /// state.
+    pub recent_states: u64,
+    /// Rotation of senders among validators, as of the head; `None`: this validator proposes every
+    /// transaction that it receives.
+    pub rotation: Option<Rotation>,
+    /// Initial settings of a development chain, see [`crate::dev`]; `None` on other chains.
+    pub dev: Option<DevSettings>,
+    pub now: TimestampMs,
+}
