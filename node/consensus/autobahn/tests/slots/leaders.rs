@@ -129,7 +129,7 @@ fn a_leader_that_fails_in_every_second_slot_does_not_cost_full_timers() {
         let mut net = Net::new(size, config());
         run_busy(&mut net, 1_000);
         net.link = Box::new(move |_, from, _, message| {
-            let fails = |slot: Slot| slot.0 / size as u64 % 2 == 0;
+            let fails = |slot: Slot| (slot.0 / size as u64).is_multiple_of(2);
             let lost = from.as_usize() < faulty
                 && matches!(message, Message::Prepare(prepare) if prepare.view == View(0) && fails(prepare.cut.slot));
             (!lost).then_some(DELAY)
