@@ -99,6 +99,7 @@ engines-wasm: tools ## Build the ordering engines for wasm32
 e2e: build contracts node-tools postgres ## Test real processes with a wallet library and the Rust client's examples
 	# With the workspace's features, so that the builds of the tests are reused.
 	$(CARGO) build --locked --workspace --example transfer --example deploy --example verify
+	cd testnet/js && npm ci --no-audit --no-fund
 	cd testnet/e2e && npm ci --no-audit --no-fund && npm test
 
 # The verifier in the package for browsers: one module without imports, with reproducible bytes.
@@ -112,12 +113,12 @@ verifier: tools wasm-c ## Build the verifier for browsers: sdk/js/viem/verifier.
 
 .PHONY: clients
 clients: build contracts node-tools verifier ## Test compatibility with viem, ethers, hardhat, cast and a page in Chromium
-	cd testnet/e2e && npm ci --no-audit --no-fund
+	cd testnet/js && npm ci --no-audit --no-fund
 	cd sdk/js && npm ci --no-audit --no-fund && npm test
 
 .PHONY: explorer
 explorer: build contracts node-tools ## Test the explorer in Chromium, on a live network
-	cd testnet/e2e && npm ci --no-audit --no-fund
+	cd testnet/js && npm ci --no-audit --no-fund
 	cd web/browser && npm ci --no-audit --no-fund && npm test
 
 ##### documentation
@@ -186,6 +187,7 @@ soak: build contracts generations node-tools postgres ## Run the long tests: pro
 		$(CARGO) test --locked -p corniche-rpc --test fuzz -- --nocapture
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_CASES=$${CORNICHE_CASES:-100000} \
 		$(CARGO) test --locked -p corniche-fuzz --test seeded -- --nocapture
+	cd testnet/js && npm ci --no-audit --no-fund
 	cd testnet/e2e && npm ci --no-audit --no-fund && ROUNDS=$${ROUNDS:-300} npm run soak
 	cd sdk/js && npm ci --no-audit --no-fund && ENGINE=mahi-mahi SEED=$${SEED:-$$(date +%s)} RUN_SECONDS=$${RUN_SECONDS:-600} \
 		node --test tests/random-calls.test.js

@@ -5,8 +5,8 @@
 import { execFile } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Network, corniche } from '../../testnet/e2e/lib/network.js';
-import { until } from '../../testnet/e2e/lib/until.js';
+import { Network, corniche } from '../../testnet/js/network.js';
+import { until } from '../../testnet/js/until.js';
 import { fill } from './lib/chain.js';
 import { Explorer, close } from './lib/explorer.js';
 

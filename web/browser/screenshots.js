@@ -3,8 +3,8 @@
 
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Network } from '../../testnet/e2e/lib/network.js';
-import { until } from '../../testnet/e2e/lib/until.js';
+import { Network } from '../../testnet/js/network.js';
+import { until } from '../../testnet/js/until.js';
 import { fill } from './lib/chain.js';
 import { Explorer, PHONE, close } from './lib/explorer.js';
 

@@ -11,7 +11,7 @@ import { readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { encodeDeployData, encodeFunctionData, numberToHex, parseEther } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
-import { abi, bytecode } from '../../../testnet/e2e/lib/contracts.js';
+import { abi, bytecode } from '../../../testnet/js/contracts.js';
 import { Peer, available, corniche } from './nodes.js';
 
 const seconds = Number(process.env.RUN_SECONDS ?? 5);

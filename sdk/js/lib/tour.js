@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { parseEther } from 'viem';
-import { abi, bytecode } from '../../../testnet/e2e/lib/contracts.js';
-import { withNetwork, underEveryEngine } from '../../../testnet/e2e/lib/network.js';
+import { abi, bytecode } from '../../../testnet/js/contracts.js';
+import { withNetwork, underEveryEngine } from '../../../testnet/js/network.js';
 
-export { until } from '../../../testnet/e2e/lib/until.js';
+export { until } from '../../../testnet/js/until.js';
 export * from './traces.js';
 
 /** The contract of the tour, which has custom errors. The constructor takes a name, a symbol and `supply`. */

@@ -6,8 +6,8 @@ import test from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { bytesToHex, concatHex, createPublicClient, getContract, http, zeroAddress } from 'viem';
-import { abi, packed, wasm } from '../../../testnet/e2e/lib/contracts.js';
-import { withNetwork } from '../../../testnet/e2e/lib/network.js';
+import { abi, packed, wasm } from '../../../testnet/js/contracts.js';
+import { withNetwork } from '../../../testnet/js/network.js';
 import { carrying, plain, project } from '../lib/package.js';
 import { supply, token } from '../lib/tour.js';
 

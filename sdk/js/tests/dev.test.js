@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { createPublicClient, createTestClient, getAddress, http, parseEther, parseGwei, publicActions, walletActions, webSocket } from 'viem';
-import { Network } from '../../../testnet/e2e/lib/network.js';
+import { Network } from '../../../testnet/js/network.js';
 import { hardhat } from '../lib/hardhat.js';
 import { supply, token, until } from '../lib/tour.js';
 

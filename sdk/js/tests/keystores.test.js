@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { promisify } from 'node:util';
 import { Wallet } from 'ethers';
-import { corniche } from '../../../testnet/e2e/lib/network.js';
+import { corniche } from '../../../testnet/js/network.js';
 import { Cast, binary as cast } from '../lib/cast.js';
 
 const run = promisify(execFile);

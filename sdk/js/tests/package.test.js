@@ -10,9 +10,9 @@ import test from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { createPublicClient, http, keccak256 } from 'viem';
-import { packed as packedModule, wasm } from '../../../testnet/e2e/lib/contracts.js';
-import { corniche, withNetwork } from '../../../testnet/e2e/lib/network.js';
-import { until } from '../../../testnet/e2e/lib/until.js';
+import { packed as packedModule, wasm } from '../../../testnet/js/contracts.js';
+import { corniche, withNetwork } from '../../../testnet/js/network.js';
+import { until } from '../../../testnet/js/until.js';
 import { SOURCES, carrying, compile, node as run, programs, project } from '../lib/package.js';
 import { supply, token } from '../lib/tour.js';
 

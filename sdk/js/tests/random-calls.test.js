@@ -9,8 +9,8 @@ import { readFileSync } from 'node:fs';
 import Ajv from 'ajv';
 import WebSocket from 'ws';
 import { encodeFunctionData } from 'viem';
-import { withNetwork, underEveryEngine } from '../../../testnet/e2e/lib/network.js';
-import { eip1559, unprotected } from '../../../testnet/e2e/lib/transactions.js';
+import { withNetwork, underEveryEngine } from '../../../testnet/js/network.js';
+import { eip1559, unprotected } from '../../../testnet/js/transactions.js';
 import { Random, Requests } from '../lib/random.js';
 import { MULTICALL3, multicall3Abi, supply, token } from '../lib/tour.js';
 

@@ -10,8 +10,8 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
-import { corniche } from '../../../testnet/e2e/lib/network.js';
-import { until } from '../../../testnet/e2e/lib/until.js';
+import { corniche } from '../../../testnet/js/network.js';
+import { until } from '../../../testnet/js/until.js';
 import { missing, visit } from '../lib/browser.js';
 import { compile } from '../lib/package.js';
 

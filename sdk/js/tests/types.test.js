@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
-import { withNetwork } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork } from '../../../testnet/js/network.js';
 import { typesOf } from '../types/generate.js';
 
 const at = (path) => fileURLToPath(new URL(`../types/${path}`, import.meta.url));

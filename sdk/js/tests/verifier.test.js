@@ -8,7 +8,7 @@ import test from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import { createPublicClient, http, keccak256, pad, toHex } from 'viem';
-import { withNetwork } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork } from '../../../testnet/js/network.js';
 import { missing, open } from '../lib/browser.js';
 import { project } from '../lib/package.js';
 import { tampered } from '../lib/tamper.js';

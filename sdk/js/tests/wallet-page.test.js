@@ -6,7 +6,7 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { decodeErrorResult, numberToHex, verifyMessage, verifyTypedData } from 'viem';
-import { withNetwork } from '../../../testnet/e2e/lib/network.js';
+import { withNetwork } from '../../../testnet/js/network.js';
 import { missing, open } from '../lib/browser.js';
 import { supply, token } from '../lib/tour.js';
 

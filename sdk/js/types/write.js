@@ -1,7 +1,7 @@
 // Starts a node and writes viem/src/rpc.ts from its document.
 
 import { writeFileSync } from 'node:fs';
-import { Network } from '../../../testnet/e2e/lib/network.js';
+import { Network } from '../../../testnet/js/network.js';
 import { typesOf } from './generate.js';
 
 const network = await Network.dev();

@@ -9,7 +9,7 @@ import { existsSync, openSync, closeSync, readdirSync, readFileSync, readSync, s
 import { join, relative } from 'node:path';
 import { Disk } from './disk.js';
 import { shuffled } from './random.js';
-import { until } from './until.js';
+import { until } from '../../js/until.js';
 
 const KIB = 1 << 10;
 const MIB = 1 << 20;

@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
-import { until } from './until.js';
+import { until } from '../../js/until.js';
 
 const run = promisify(execFile);
 const isRoot = process.getuid() === 0;

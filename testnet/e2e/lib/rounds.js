@@ -2,7 +2,7 @@
 // lost, and a new transfer is executed.
 
 import assert from 'node:assert/strict';
-import { withNetwork } from './network.js';
+import { withNetwork } from '../../js/network.js';
 import { Faults } from './faults.js';
 import { seeded } from './random.js';
 import { User } from './users.js';

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { parseGwei } from 'viem';
-import { until } from './until.js';
+import { until } from '../../js/until.js';
 
 export class User {
   constructor(network, random) {

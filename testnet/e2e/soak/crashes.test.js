@@ -3,7 +3,7 @@
 // progress. ROUNDS crashes (default 50) under each engine, or those in ENGINE. SEED repeats a run's choices, but not the
 // system's timing.
 
-import { withNetwork, underEveryEngine } from '../lib/network.js';
+import { withNetwork, underEveryEngine } from '../../js/network.js';
 import { seeded, shuffled } from '../lib/random.js';
 import { User } from '../lib/users.js';
 

@@ -3,7 +3,7 @@
 // the engines, or those in ENGINE. FAULT_KINDS selects kinds, for instance flip,tear. SEED repeats a run's choices, but not the
 // system's timing.
 
-import { engines, underEveryEngine } from '../lib/network.js';
+import { engines, underEveryEngine } from '../../js/network.js';
 import { faultRounds } from '../lib/rounds.js';
 
 const rounds = Math.ceil(Number(process.env.FAULT_ROUNDS ?? 1_000) / engines.length);

@@ -9,9 +9,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { createHash, randomBytes } from 'node:crypto';
 import { encodeFunctionData, parseEther } from 'viem';
-import { abi, bytecode } from '../lib/contracts.js';
-import { withNetwork, underEveryEngine } from '../lib/network.js';
-import { until } from '../lib/until.js';
+import { abi, bytecode } from '../../js/contracts.js';
+import { withNetwork, underEveryEngine } from '../../js/network.js';
+import { until } from '../../js/until.js';
 
 const idle = Number(process.env.IDLE ?? 10_000);
 const busy = Number(process.env.BUSY ?? 100);

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { bytesToHex, concatHex, keccak256, toHex } from 'viem';
-import { withNetwork, underEveryEngine } from '../lib/network.js';
-import { eip1559, highS, unprotected } from '../lib/transactions.js';
+import { withNetwork, underEveryEngine } from '../../js/network.js';
+import { eip1559, highS, unprotected } from '../../js/transactions.js';
 
 underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
   const { network, step } = await withNetwork(t, { engine, validators: 1 });

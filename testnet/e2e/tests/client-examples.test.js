@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import test from 'node:test';
 import { promisify } from 'node:util';
-import { wasm } from '../lib/contracts.js';
-import { corniche, withNetwork } from '../lib/network.js';
+import { wasm } from '../../js/contracts.js';
+import { corniche, withNetwork } from '../../js/network.js';
 
 /** Output folder of `cargo build --examples`. */
 const examples = process.env.CLIENT_EXAMPLES ?? join(dirname(corniche), 'examples');

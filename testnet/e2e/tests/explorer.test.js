@@ -6,9 +6,9 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import test from 'node:test';
 import { keccak256 } from 'viem';
-import { started, withNetwork, underEveryEngine } from '../lib/network.js';
+import { started, withNetwork, underEveryEngine } from '../../js/network.js';
 import { postgres } from '../lib/postgres.js';
-import { until } from '../lib/until.js';
+import { until } from '../../js/until.js';
 
 async function page(explorer, path) {
   const response = await fetch(explorer + path);

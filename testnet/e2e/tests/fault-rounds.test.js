@@ -1,7 +1,7 @@
 // Each kind of fault once, on real processes under load; `soak/fault-rounds.test.js` draws a thousand. Nothing is timed: a round
 // ends when all nodes agree again.
 
-import { underEveryEngine } from '../lib/network.js';
+import { underEveryEngine } from '../../js/network.js';
 import { faultRounds } from '../lib/rounds.js';
 
 const kinds = ['crash', 'freeze', 'slow', 'partition', 'silence', 'delay', 'drops', 'flip', 'tear', 'full', 'nearly-full', 'read-only', 'clock', 'ahead'];

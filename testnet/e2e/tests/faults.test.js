@@ -3,8 +3,8 @@
 // afterwards the affected validator is as good as the others: the chain makes progress with it and without another one.
 
 import assert from 'node:assert/strict';
-import { withNetwork, underEveryEngine } from '../lib/network.js';
-import { until } from '../lib/until.js';
+import { withNetwork, underEveryEngine } from '../../js/network.js';
+import { until } from '../../js/until.js';
 
 /** Duration of a partition, under load. */
 const partedMs = Number(process.env.PARTED_MS ?? 3_000);

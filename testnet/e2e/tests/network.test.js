@@ -4,10 +4,10 @@
 import assert from 'node:assert/strict';
 import { keccak256, parseEther, parseEventLogs, toHex, toRlp } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
-import { abi, bytecode } from '../lib/contracts.js';
-import { withNetwork, underEveryEngine } from '../lib/network.js';
-import { quantity } from '../lib/transactions.js';
-import { until } from '../lib/until.js';
+import { abi, bytecode } from '../../js/contracts.js';
+import { withNetwork, underEveryEngine } from '../../js/network.js';
+import { quantity } from '../../js/transactions.js';
+import { until } from '../../js/until.js';
 
 const token = abi('erc20');
 const supply = parseEther('1000000');

@@ -7,9 +7,9 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseEther } from 'viem';
-import { abi, bytecode } from '../lib/contracts.js';
-import { corniche, withNetwork, underEveryEngine } from '../lib/network.js';
-import { until } from '../lib/until.js';
+import { abi, bytecode } from '../../js/contracts.js';
+import { corniche, withNetwork, underEveryEngine } from '../../js/network.js';
+import { until } from '../../js/until.js';
 
 const run = promisify(execFile);
 

@@ -2,7 +2,7 @@
 
 import { concatHex, encodeAbiParameters, encodeDeployData, encodeEventTopics, encodeFunctionData, parseAbi } from 'viem';
 import wabt from 'wabt';
-import { abi, bytecode, packed } from '../../../testnet/e2e/lib/contracts.js';
+import { abi, bytecode, packed } from '../../../testnet/js/contracts.js';
 
 /** Sends transactions to a network and returns what they created. */
 export async function fill(network) {

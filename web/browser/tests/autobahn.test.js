@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { withNetwork } from '../../../testnet/e2e/lib/network.js';
-import { until } from '../../../testnet/e2e/lib/until.js';
+import { withNetwork } from '../../../testnet/js/network.js';
+import { until } from '../../../testnet/js/until.js';
 import { Explorer, areSound, areWhole, close } from '../lib/explorer.js';
 
 /** Returns the value of a name in a list of facts. */

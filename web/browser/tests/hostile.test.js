@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { packed } from '../../../testnet/e2e/lib/contracts.js';
-import { withNetwork } from '../../../testnet/e2e/lib/network.js';
-import { until } from '../../../testnet/e2e/lib/until.js';
+import { packed } from '../../../testnet/js/contracts.js';
+import { withNetwork } from '../../../testnet/js/network.js';
+import { until } from '../../../testnet/js/until.js';
 import { Explorer, PHONE, close, isSound } from '../lib/explorer.js';
 import { modules } from '../lib/hostile.js';
 

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import test from 'node:test';
-import { withNetwork } from '../../../testnet/e2e/lib/network.js';
-import { until } from '../../../testnet/e2e/lib/until.js';
+import { withNetwork } from '../../../testnet/js/network.js';
+import { until } from '../../../testnet/js/until.js';
 import { fill, fillIds } from '../lib/chain.js';
 import { Explorer, areSound, areWhole, canBeWalked, close, isSound, rows } from '../lib/explorer.js';
 

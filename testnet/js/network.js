@@ -16,7 +16,7 @@ import { Links } from './links.js';
 import { until } from './until.js';
 
 const run = promisify(execFile);
-const repository = fileURLToPath(new URL('../../..', import.meta.url));
+const repository = fileURLToPath(new URL('../..', import.meta.url));
 
 /** The binary under test. */
 export const corniche = process.env.CORNICHE_BIN ?? join(repository, 'target/debug/corniche');

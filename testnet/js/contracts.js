@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { bytesToHex, concatHex, numberToHex } from 'viem';
 
-const repository = fileURLToPath(new URL('../../..', import.meta.url));
+const repository = fileURLToPath(new URL('../..', import.meta.url));
 const built = process.env.CONTRACTS_WASM_DIR ?? join(repository, 'target/contracts/wasm32-unknown-unknown/release');
 
 /** PUSH32 length, then DUP1, PUSH1 43, PUSH1 0, CODECOPY, PUSH1 0, RETURN, STOP: the form to which arguments can be appended. */
