@@ -388,7 +388,7 @@ mod tests {
             corniche_types::keccak256(&account.code).to_string(),
             "0xef8677226fad7c560b89dfbdf418624607e8c2fc3a628da7a2e42b6422c0f562"
         );
-        assert_eq!(genesis.hash().to_string(), "0xa3d7b5f3014b3210b600316f35461bf436aaf0cf7f0584ec9a52c6606d9a47ba");
+        assert_eq!(genesis.hash().to_string(), "0x9ab8f16d3eab77687f6b997b85b0d94bb264db9cb083f160f8cc20524838673a");
         let deployer = &genesis.accounts[&"0xcEcba2F1DC234f70Dd89F2041029807F8D03A990".parse::<Address>().unwrap()];
         assert_eq!((deployer.nonce, deployer.balance), (1, U256::ZERO));
         assert_eq!(
