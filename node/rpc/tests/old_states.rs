@@ -60,7 +60,7 @@ async fn missing_historical_state_is_error() {
     let (fixture, hashes) = fixture().await;
     for (whole, message) in [
         (None, "state not available: the state of block 1 is pruned"),
-        (Some(Whole::No), "state not available: it was forgotten"),
+        (Some(Whole::No), "state not available: it was pruned or could not be read"),
     ] {
         *fixture.chain.old_states.lock().unwrap() = whole;
         for (method, params) in requests("0x1", hashes[1]) {

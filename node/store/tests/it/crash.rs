@@ -251,7 +251,7 @@ fn checkpoint_with_wrong_log_position() {
         let (_store, recovered) = open(directory.path(), options(backend)).unwrap();
         assert_eq!(recovered.resume, resume, "what stands between the block and that place is not forgotten");
         let reason = recovered.rebuilt.unwrap();
-        assert!(reason.contains("another place"), "{reason}");
+        assert!(reason.contains("another position of the log"), "{reason}");
     }
 }
 

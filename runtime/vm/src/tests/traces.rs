@@ -225,8 +225,8 @@ fn trace_of_failed_frames() {
             " Call main callee 0 'gas' OutOfGas ''",
             " StaticCall main callee 0 'write' Trap(StaticViolation) ''",
             " Call main callee 0 'trap' Trap(Unreachable) ''",
-            " Call main callee 1 'unpaid' Unaffordable ''",
-            " Create main new 1 'token' Unaffordable ''",
+            " Call main callee 1 'unpaid' InsufficientBalance ''",
+            " Create main new 1 'token' InsufficientBalance ''",
             " Call main 0x9 0 'x' Precompile(Length) ''",
         ]
     );
