@@ -150,7 +150,7 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Res
     Ok((Arc::new(verifier), factory))
 }
 
-fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _data: &Path) -> anyhow::Result<Built> {
+fn autobahn(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<Built> {
     use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer, crypto};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
@@ -163,10 +163,13 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _data: &Path) -> anyhow::Res
         Arc::new(crypto::Ed25519Certificates::new(&committee).context("the genesis' consensus keys are damaged")?)
     };
     let verifier = AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
+    let unsigned = DataDirectory::new(data).unsigned();
     let factory: EngineFactory = Box::new(move |records, resume, now| {
-        let (config, committee) = (config.clone(), committee.clone());
+        let (config, committee, seed) = (config.clone(), committee.clone(), fresh_seed());
         let (signer, signatures) = (Some(signer.clone()), signatures.clone());
-        Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed: fresh_seed(), records, resume, now }))
+        // An engine that was built before may have signed something.
+        let unsigned = unsigned.exists();
+        Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
             as Box<dyn Engine>
     });
     Ok((Arc::new(verifier), factory))

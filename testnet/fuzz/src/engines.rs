@@ -241,6 +241,7 @@ fn autobahn_node(me: u16) -> Node {
         signatures,
         seed: u64::from(me),
         records: Vec::new(),
+        unsigned: true,
         resume: Resume::default(),
         now: TimestampMs(START_MS),
     });

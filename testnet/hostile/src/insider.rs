@@ -297,6 +297,7 @@ fn autobahn(
         committee,
         seed: now().0,
         records: Vec::new(),
+        unsigned: false,
         resume,
         now: now(),
     });

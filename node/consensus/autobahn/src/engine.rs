@@ -36,6 +36,9 @@ pub struct Setup {
     pub seed: u64,
     /// Records that were persisted and not released, in any order.
     pub records: Vec<(Ticket, Bytes)>,
+    /// True if the caller knows that this validator never signed anything, on any disk. Then commits without records are a first
+    /// incarnation that followed others' blocks, and not a lost disk (R5).
+    pub unsigned: bool,
     /// Position in the sequence of commits; may be ahead of the records.
     pub resume: Resume,
     pub now: TimestampMs,
@@ -129,7 +132,7 @@ impl Autobahn {
     /// Creates an engine, new or recovered (R1, R4): rebuilds lanes and slots from the records, continues the sequence after
     /// `resume`, and requests the peers' progress.
     pub fn new(setup: Setup) -> Self {
-        let Setup { config, committee, signer, signatures, seed, records, resume, now } = setup;
+        let Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now } = setup;
         let context = Context::new(&committee);
         let schedule = Schedule::new(&committee, &config);
         let order = Order::new(&resume, &committee, schedule, config.open_slots, config.genesis_time);
@@ -142,16 +145,19 @@ impl Autobahn {
             let record = wire::decode(&record).expect("a record was encoded by this engine, and its log verifies checksums");
             journal.recovered(ticket, recovered.apply(record, &context));
         }
+        // A record of a disk on which nothing had been signed is as good as the caller's knowledge: signatures need a later record.
+        let is_unsigned = (unsigned || recovered.is_first_disk) && recovered.abstention.is_none();
         // The validator forgot what it signed if its records contain no incarnation although there are commits or an abstention to keep.
         // Its last records are also missing if own cars were executed that the records do not contain.
         let no_records = !recovered.has_signing_record;
         let is_cut = me.is_some_and(|me| order.executed()[me.as_usize()].position > recovered.highest_car(me));
-        let lost_records =
-            no_records && (resume.index.0 > 0 || recovered.abstention.is_some()) || is_cut && recovered.abstention.is_none();
+        let lost_records = no_records && !is_unsigned && (resume.index.0 > 0 || recovered.abstention.is_some())
+            || is_cut && recovered.abstention.is_none();
         let past = repair::RecordedHistory {
             lost_records,
             no_records,
             disk_id: recovered.disk_id,
+            is_unsigned,
             peer_disk: recovered.peer_disk,
             abstention: recovered.abstention,
         };

@@ -32,6 +32,8 @@ pub enum Record {
     /// The first disk that another validator announced to this one.
     PeerDisk(DiskId),
     Abstention(Abstention),
+    /// The identifier of this disk, recorded when this validator had signed nothing on any disk.
+    FirstDisk(DiskId),
 }
 
 /// R5: this validator never signs anything about these, because a forgotten incarnation may have.

@@ -65,7 +65,8 @@ impl Kit for AutobahnKit {
             _ => Arc::new(FakeKeys(me)),
         };
         let (config, committee, signatures) = (self.config.clone(), self.committee.clone(), Arc::new(FakeSignatures));
-        Box::new(Autobahn::new(Setup { config, committee, signer: Some(signer), signatures, seed, records, resume, now }))
+        let (signer, unsigned) = (Some(signer), false);
+        Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
     }
 
     fn verifier(&self) -> Arc<dyn Verifier> {

@@ -39,7 +39,8 @@ impl Autobahn {
     }
 
     pub(crate) fn record_disk_id(&mut self, disk_id: DiskId) {
-        self.persist(RecordKey::DiskId, &Record::DiskId(disk_id), Some(AfterDurable::DiskId));
+        let record = self.repair.disk_record(disk_id);
+        self.persist(RecordKey::DiskId, &record, Some(AfterDurable::DiskId));
     }
 
     pub(crate) fn record_peer_disk(&mut self, disk_id: DiskId, nonce: u64) {
@@ -106,7 +107,7 @@ impl Autobahn {
                 self.commits.get(slot).map(|commit| Record::Commit((*commit.cut).clone(), commit.certificate.clone()))
             }
             RecordKey::Slot(_) => None,
-            RecordKey::DiskId => self.repair.disk_id().map(Record::DiskId),
+            RecordKey::DiskId => self.repair.disk_id().map(|disk_id| self.repair.disk_record(disk_id)),
             RecordKey::PeerDisk(peer) => self.repair.peer_disk(*peer).map(Record::PeerDisk),
             RecordKey::Abstention => self.repair.abstention().map(Record::Abstention),
         }
@@ -132,6 +133,8 @@ pub(crate) struct RecoveredRecords {
     /// True if there is a record that proves an incarnation.
     pub has_signing_record: bool,
     pub disk_id: Option<DiskId>,
+    /// Nothing had been signed when the disk's identifier was recorded.
+    pub is_first_disk: bool,
     pub peer_disk: BTreeMap<ValidatorIndex, DiskId>,
     pub abstention: Option<Abstention>,
 }
@@ -147,7 +150,8 @@ impl RecoveredRecords {
     }
 
     pub fn apply(&mut self, record: Record, context: &Context) -> RecordKey {
-        self.has_signing_record |= !matches!(record, Record::DiskId(_) | Record::PeerDisk(_) | Record::Abstention(_));
+        self.has_signing_record |=
+            !matches!(record, Record::DiskId(_) | Record::FirstDisk(_) | Record::PeerDisk(_) | Record::Abstention(_));
         match record {
             Record::Started => RecordKey::Started,
             Record::Car { car, voted } => {
@@ -172,6 +176,10 @@ impl RecoveredRecords {
             }
             Record::DiskId(disk_id) => {
                 self.disk_id = Some(disk_id);
+                RecordKey::DiskId
+            }
+            Record::FirstDisk(disk_id) => {
+                (self.disk_id, self.is_first_disk) = (Some(disk_id), true);
                 RecordKey::DiskId
             }
             Record::PeerDisk(disk_id) => {

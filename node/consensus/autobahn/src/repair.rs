@@ -8,7 +8,7 @@
 use crate::{
     config::Config,
     engine::Autobahn,
-    journal::Abstention,
+    journal::{Abstention, Record},
     message::{CommitQc, Cut, DiskId, HashedCar, Message, Position, Slot, Status, Tip},
     serve::Request,
     slots,
@@ -26,6 +26,8 @@ pub struct RecordedHistory {
     pub lost_records: bool,
     /// There is no record of any incarnation.
     pub no_records: bool,
+    /// Nothing was signed before this incarnation's first record.
+    pub is_unsigned: bool,
     pub disk_id: Option<DiskId>,
     pub peer_disk: BTreeMap<ValidatorIndex, DiskId>,
     pub abstention: Option<Abstention>,
@@ -47,6 +49,8 @@ pub struct Repair {
     uncertain_through: Slot,
     /// Never signed, also not in later incarnations.
     abstention: Option<Abstention>,
+    /// Nothing was signed before this disk's identifier was recorded.
+    is_unsigned: bool,
     /// This disk's identifier, and the progress of its announcement.
     disk_id: Option<DiskId>,
     announcement: Announcement,
@@ -83,7 +87,7 @@ enum Announcement {
 
 impl Repair {
     pub fn new(seed: u64, past: RecordedHistory, size: usize, now: TimestampMs) -> Self {
-        let RecordedHistory { lost_records, no_records, disk_id, peer_disk, abstention } = past;
+        let RecordedHistory { lost_records, no_records, is_unsigned, disk_id, peer_disk, abstention } = past;
         Self {
             // Includes the time in case the caller's seed is constant. 0 means that nothing was requested.
             nonce: (seed.rotate_left(32) ^ now.0).max(1),
@@ -93,6 +97,7 @@ impl Repair {
             no_records,
             uncertain_through: Slot(0),
             abstention,
+            is_unsigned,
             announcement: if disk_id.is_some() && !no_records { Announcement::Made } else { Announcement::None },
             disk_id,
             peer_disk: peer_disk.into_iter().map(|(peer, disk_id)| (peer, (disk_id, true))).collect(),
@@ -144,6 +149,11 @@ impl Repair {
         self.disk_id
     }
 
+    /// The record of this disk's identifier.
+    pub fn disk_record(&self, disk_id: DiskId) -> Record {
+        if self.is_unsigned && !self.lost_records { Record::FirstDisk(disk_id) } else { Record::DiskId(disk_id) }
+    }
+
     /// The disk to name in requests.
     pub fn announced(&self) -> Option<DiskId> {
         self.disk_id.filter(|_| self.announcement == Announcement::Made)
@@ -182,6 +192,10 @@ impl Autobahn {
     pub(crate) fn start_recovery(&mut self) {
         // The signatures of earlier incarnations are unknown until the peers respond.
         self.slots.abstain(Slot(u64::MAX));
+        if self.repair.is_unsigned {
+            // Before any other record: the first one ends what the caller knows, and this one replaces that knowledge.
+            self.is_announced();
+        }
         self.check_recovery();
         self.broadcast_status();
     }

@@ -75,6 +75,7 @@ impl BenchTarget for AutobahnBench {
             signatures: self.keys.signatures.clone(),
             seed: 1,
             records: Vec::new(),
+            unsigned: false,
             resume: Resume::default(),
             now: Micros::START.timestamp(),
         }))

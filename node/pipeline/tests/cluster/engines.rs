@@ -132,9 +132,18 @@ impl EngineKind {
                 let signatures = autobahn_signatures(&config, &committee);
                 Box::new(move |records, resume, now| {
                     let (config, committee, signatures) = (config.clone(), committee.clone(), signatures.clone());
-                    let (signer, seed) = (Some(signer.clone() as _), start * 1_000 + now.0);
-                    Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, resume, now }))
-                        as Box<dyn Engine>
+                    let (signer, seed, unsigned) = (Some(signer.clone() as _), start * 1_000 + now.0, false);
+                    Box::new(Autobahn::new(Setup {
+                        config,
+                        committee,
+                        signer,
+                        signatures,
+                        seed,
+                        records,
+                        unsigned,
+                        resume,
+                        now,
+                    })) as Box<dyn Engine>
                 })
             }
         }

@@ -98,8 +98,8 @@ impl EngineNetwork for Network {
         let (config, committee) = (self.config.clone(), self.committee.clone());
         Box::new(move |Start { seed, records, resume, now }| {
             let (config, committee) = (config.clone(), committee.clone());
-            let (signer, signatures) = (Some(signer.clone()), signatures.clone());
-            Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, resume, now }))
+            let (signer, signatures, unsigned) = (Some(signer.clone()), signatures.clone(), false);
+            Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
         })
     }
 }

@@ -25,6 +25,8 @@ pub const DELAY: u64 = 10;
 pub struct Disk {
     pub records: BTreeMap<Ticket, Bytes>,
     pub resume: Resume,
+    /// Nothing was ever signed by this validator.
+    pub unsigned: bool,
 }
 
 /// How far each validator's clock is ahead of the time, ms. An incarnation's own time never goes back.
@@ -243,6 +245,7 @@ impl Cluster {
                     signatures: signatures.clone(),
                     seed,
                     records: disk.records.clone().into_iter().collect(),
+                    unsigned: disk.unsigned,
                     resume: disk.resume.clone(),
                     now: TimestampMs(now.timestamp().0.saturating_add_signed(their_clocks.borrow()[node])),
                 }),

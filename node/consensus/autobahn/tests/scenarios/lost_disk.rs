@@ -78,7 +78,7 @@ fn r5_lost_disk_signs_no_car_twice() {
             };
             let before = cars(&cluster);
             let resume = if keeps_state { resume } else { Resume::default() };
-            lose(&mut cluster, 0, Disk { records: Default::default(), resume });
+            lose(&mut cluster, 0, Disk { resume, ..Disk::default() });
             cluster.clear_rule();
             cluster.submit(0, "reborn");
             cluster.run_for(5_000);
@@ -110,6 +110,33 @@ fn r5_restored_backup_detects_lost_records() {
     cluster.check();
 }
 
+/// It followed others' blocks before its engine first ran, for example while it compiled contracts. It looks like a lost
+/// disk, for which two others are not enough, but the caller knows that it has signed nothing.
+#[test]
+fn first_incarnation_that_followed_takes_part_with_f_others_down() {
+    // The engine is built again when the disk has any records, which end the caller's knowledge, and before it signs.
+    for rebuilt_after in [DELAY + 1, 2 * DELAY + 1, 3 * DELAY] {
+        let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
+        (1..4).for_each(|node| cluster.simulation.restart(node));
+        cluster.run_for(100);
+        busy(&mut cluster, 1, 10, "t");
+        cluster.run_for(500);
+        let resume = cluster.simulation.process(1).unwrap().disk.resume.clone();
+        assert!(resume.index.0 > 0);
+        cluster.simulation.crash(3);
+        lose(&mut cluster, 0, Disk { resume: resume.clone(), unsigned: true, ..Disk::default() });
+        cluster.run_for(rebuilt_after);
+        assert_eq!(cluster.node(0).count(|message| !matches!(message, Message::Status(_))), 0);
+        let records = cluster.node(0).disk.records.clone();
+        let unsigned = records.is_empty();
+        lose(&mut cluster, 0, Disk { resume, records, unsigned });
+        cluster.submit(1, "needs-three");
+        cluster.run_for(5_000);
+        assert!(everywhere(&cluster, "needs-three"), "{}", cluster.node(0).engine.describe());
+        cluster.check();
+    }
+}
+
 #[test]
 fn r5_unrecovered_validator_is_passive() {
     let mut cluster = Cluster::new(4, config());
@@ -118,7 +145,7 @@ fn r5_unrecovered_validator_is_passive() {
     let resume = cluster.simulation.process(0).unwrap().disk.resume.clone();
     cluster.simulation.crash(3);
     for _ in 0..3 {
-        lose(&mut cluster, 0, Disk { records: Default::default(), resume: resume.clone() });
+        lose(&mut cluster, 0, Disk { resume: resume.clone(), ..Disk::default() });
         cluster.submit(0, "early");
         cluster.submit(1, "needs-three");
         cluster.run_for(3_000);
