@@ -125,6 +125,7 @@ fn records() -> Vec<(&'static str, Record)> {
         ("record-birth", Record::DiskId(disk_id())),
         ("record-met", Record::PeerDisk(disk_id())),
         ("record-silence", Record::Abstention(Abstention { slots: SLOT, lanes: vec![Position(2)] })),
+        ("record-first-disk", Record::FirstDisk(disk_id())),
     ]
 }
 
@@ -160,7 +161,7 @@ fn is_frozen(message: &Message, record: &Record) -> bool {
     }
     match record {
         Record::Started | Record::Car { .. } | Record::Vote(_) | Record::Slot(_) | Record::Commit(..) => true,
-        Record::DiskId(_) | Record::PeerDisk(_) | Record::Abstention(_) => true,
+        Record::DiskId(_) | Record::PeerDisk(_) | Record::Abstention(_) | Record::FirstDisk(_) => true,
     }
 }
 
