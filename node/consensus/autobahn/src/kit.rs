@@ -59,13 +59,13 @@ impl Kit for AutobahnKit {
     }
 
     fn start(&self, setup: corniche_testkit::Setup) -> Box<dyn Measured> {
-        let corniche_testkit::Setup { me, seed, records, resume, now, forgery, .. } = setup;
+        let corniche_testkit::Setup { me, seed, records, unsigned, resume, now, forgery } = setup;
         let signer: Arc<dyn Signer> = match forgery {
             Some(Forgery::Share) => Arc::new(BadShares(me)),
             _ => Arc::new(FakeKeys(me)),
         };
         let (config, committee, signatures) = (self.config.clone(), self.committee.clone(), Arc::new(FakeSignatures));
-        let (signer, unsigned) = (Some(signer), false);
+        let signer = Some(signer);
         Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
     }
 

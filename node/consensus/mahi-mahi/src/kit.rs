@@ -70,10 +70,6 @@ impl Kit for MahiKit {
         Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
     }
 
-    fn trusts_unsigned(&self) -> bool {
-        true
-    }
-
     fn verifier(&self) -> Arc<dyn Verifier> {
         Arc::new(MahiVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(FakeSignatures)))
     }

@@ -30,11 +30,6 @@ pub trait Kit {
         &[]
     }
 
-    /// True if a validator that is known to have signed nothing is never taken for one that lost its disk.
-    fn trusts_unsigned(&self) -> bool {
-        false
-    }
-
     /// Creates the coalition of these members: identity and name of the double.
     fn coalition(&self, _members: &BTreeMap<usize, &'static str>) -> Option<Box<dyn Coalition>> {
         None
