@@ -192,9 +192,9 @@ impl Autobahn {
     pub(crate) fn start_recovery(&mut self) {
         // The signatures of earlier incarnations are unknown until the peers respond.
         self.slots.abstain(Slot(u64::MAX));
-        if self.repair.is_unsigned {
+        if self.repair.is_unsigned && self.repair.disk_id.is_none() {
             // Before any other record: the first one ends what the caller knows, and this one replaces that knowledge.
-            self.is_announced();
+            self.announce_disk_if_due();
         }
         self.check_recovery();
         self.broadcast_status();
@@ -267,7 +267,7 @@ impl Autobahn {
         let beyond_doubt = self.committee.max_faulty() + self.committee.validity_threshold();
         let others = self.committee.quorum() - usize::from(self.me().is_some());
         let needed = if self.repair.lost_records { beyond_doubt.max(others) } else { others };
-        if self.repair.responses.len() < needed.min(self.committee.size() - 1) || !self.is_announced() {
+        if self.repair.responses.len() < needed.min(self.committee.size() - 1) || !self.announce_disk_if_due() {
             return;
         }
         self.repair.recovered_at = Some(self.now);
@@ -319,8 +319,9 @@ impl Autobahn {
     // ---- lost incarnations ----------------------------------------------------------------------------------------------------
 
     /// R5: before a first incarnation signs anything, a quorum (with itself) must have recorded this disk's identifier. So
-    /// others know of a lost disk even if they remember no other signature of it.
-    fn is_announced(&mut self) -> bool {
+    /// others know of a lost disk even if they remember no other signature of it. Begins that if it has not begun, and
+    /// returns true if nothing has to be announced or the announcement was made.
+    fn announce_disk_if_due(&mut self) -> bool {
         let Some(signer) = self.signer.clone().filter(|_| self.repair.no_records && self.committee.max_faulty() > 0) else {
             return true;
         };

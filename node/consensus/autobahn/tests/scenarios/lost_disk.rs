@@ -110,20 +110,26 @@ fn r5_restored_backup_detects_lost_records() {
     cluster.check();
 }
 
+/// Four validators: 1 and 2 have committed, 3 has too and is down, and 0 was never started.
+fn without_newcomer() -> Cluster {
+    let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
+    (1..4).for_each(|node| cluster.simulation.restart(node));
+    cluster.run_for(100);
+    busy(&mut cluster, 1, 5, "t");
+    cluster.run_for(500);
+    cluster.simulation.crash(3);
+    cluster
+}
+
 /// It followed others' blocks before its engine first ran, for example while it compiled contracts. It looks like a lost
 /// disk, for which two others are not enough, but the caller knows that it has signed nothing.
 #[test]
 fn first_incarnation_that_followed_takes_part_with_f_others_down() {
     // The engine is built again when the disk has any records, which end the caller's knowledge, and before it signs.
     for rebuilt_after in [DELAY + 1, 2 * DELAY + 1, 3 * DELAY] {
-        let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
-        (1..4).for_each(|node| cluster.simulation.restart(node));
-        cluster.run_for(100);
-        busy(&mut cluster, 1, 10, "t");
-        cluster.run_for(500);
+        let mut cluster = without_newcomer();
         let resume = cluster.simulation.process(1).unwrap().disk.resume.clone();
         assert!(resume.index.0 > 0);
-        cluster.simulation.crash(3);
         lose(&mut cluster, 0, Disk { resume: resume.clone(), unsigned: true, ..Disk::default() });
         cluster.run_for(rebuilt_after);
         assert_eq!(cluster.node(0).count(|message| !matches!(message, Message::Status(_))), 0);
@@ -355,12 +361,7 @@ fn r5_disk_id_reveals_loss_without_cars() {
 #[test]
 fn r5_late_first_start_is_no_loss() {
     // The others need the newcomer: its first incarnation begins as if it had always been there.
-    let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
-    (1..4).for_each(|node| cluster.simulation.restart(node));
-    cluster.run_for(100);
-    busy(&mut cluster, 1, 5, "t");
-    cluster.run_for(500);
-    cluster.simulation.crash(3);
+    let mut cluster = without_newcomer();
     cluster.simulation.restart(0);
     cluster.submit(0, "hello");
     cluster.run_for(6_000);
