@@ -126,13 +126,6 @@ struct Entry {
     batch_gas: u64,
 }
 
-impl Entry {
-    /// True if no transaction is valid with this gas, in any state.
-    fn is_malformed(&self) -> bool {
-        self.gas < TRANSACTION_GAS
-    }
-}
-
 impl PartialCommit {
     fn new(mut commit: Ordered) -> Self {
         let batches = std::mem::take(&mut commit.batches).into_iter();
@@ -294,7 +287,7 @@ impl BlockBuilder {
 
     fn is_excess(&self, entry: &Entry) -> bool {
         let is_above = entry.batch_gas > self.genesis.batch_gas || entry.raw.len() > MAX_TRANSACTION_BYTES;
-        self.rules.drops_excess && is_above || self.rules.drops_malformed && entry.is_malformed()
+        self.rules.drops_excess && is_above || self.rules.drops_malformed && is_malformed(entry.gas)
     }
 
     fn has_room(&self, entry: &Entry) -> bool {
@@ -399,11 +392,16 @@ pub fn promising(batch: &Batch, genesis: &Genesis) -> Vec<Bytes> {
         if gas > genesis.batch_gas {
             break;
         }
-        if declared >= TRANSACTION_GAS {
+        if !is_malformed(declared) {
             promising.push(owned(&raw));
         }
     }
     promising
+}
+
+/// True if no transaction with this [`declared_gas`] is valid, in any state.
+fn is_malformed(declared_gas: u64) -> bool {
+    declared_gas < TRANSACTION_GAS
 }
 
 /// Gas limit declared by a transaction; 0 if it will be skipped because it cannot be decoded or declares more
