@@ -3,6 +3,9 @@
 //! The table is the one in the design; adding a crate means adding it here, and a line that has to be bent is a design
 //! question before it is an edit of this file.
 
+mod checkout;
+
+use checkout::root;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -272,10 +275,6 @@ fn may_import(importer: Layer, imported: Layer, named_engine: bool, dev: bool) -
         Simulated if imported == Rim => Err("a simulated network has no sockets, files or clock"),
         _ => Ok(()),
     }
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("node/cli is two folders deep")
 }
 
 fn workspace() -> Vec<Package> {

@@ -4,11 +4,13 @@
 //! `docs/`. A page of the book links to pages of the book, or to files that `make docs` copies beside them: other links
 //! would work in the checkout only. Addresses on the Internet are not checked, so the test needs no network.
 
+mod checkout;
+
+use checkout::{lines_of, root};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Component, Path, PathBuf},
-    process::Command,
 };
 
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -178,15 +180,6 @@ fn resolved(page: &str, link: &str) -> String {
 
 /// Markdown files that git knows or would add, by path; none outside of a repository, such as in an unpacked archive.
 fn markdown_files() -> BTreeMap<String, String> {
-    let arguments = ["-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"];
-    let output = Command::new("git").args(arguments).current_dir(root()).output().expect("git runs");
-    if !output.status.success() {
-        eprintln!("git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    let paths = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>();
+    let paths = lines_of(&["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]);
     paths.into_iter().filter_map(|path| Some((path.clone(), fs::read_to_string(root().join(path)).ok()?))).collect()
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("node/cli is two folders deep")
 }

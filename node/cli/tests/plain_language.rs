@@ -3,7 +3,10 @@
 //! Rules, in short: the subject comes first, and the field's word replaces a paraphrase. The list knows only the worst
 //! habits. `MAX_FINDINGS` may fall and never rise. A line that is right as it is goes into `ALLOWED`, with its reason.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+mod checkout;
+
+use checkout::{lines_of, root};
+use std::{collections::BTreeMap, fs, path::Path};
 
 /// Findings that are left, by the first folder of their path. Lower a number with each finding that is mended.
 const MAX_FINDINGS: &[(&str, usize)] = &[];
@@ -142,18 +145,4 @@ fn prose<'a>(path: &str, text: &'a str) -> Vec<(usize, &'a str, bool)> {
 
 fn slashed(line: &str) -> Option<&str> {
     ["///", "//!", "//", "/**", "/*", "* "].into_iter().find_map(|mark| line.strip_prefix(mark))
-}
-
-/// Lines that git prints; none outside of a repository, such as in an unpacked archive.
-fn lines_of(arguments: &[&str]) -> Vec<String> {
-    let output =
-        Command::new("git").args(["-c", "safe.directory=*"]).args(arguments).current_dir(root()).output().expect("git runs");
-    if !output.status.success() {
-        eprintln!("git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("node/cli is two folders deep")
 }
