@@ -163,7 +163,7 @@ impl Autobahn {
         let max_slots = self.config.retain_slots.saturating_mul(factor);
         let slots = self.floors.len() as u64;
         let is_large = if is_certified {
-            self.lanes.most_retained_of_one() > self.config.lane_bytes
+            self.lanes.max_retained_per_lane() > self.config.lane_bytes
         } else {
             let all = self.config.lane_bytes.saturating_mul(self.committee.size() as u64);
             self.lanes.retained() > all.saturating_mul(factor)

@@ -77,7 +77,7 @@ impl Autobahn {
                 self.release_records();
             }
             Some(AfterDurable::Started) => self.repair.mark_started(),
-            Some(AfterDurable::DiskId) => self.announce_disk(),
+            Some(AfterDurable::DiskId) => self.handle_disk_id_durable(),
             Some(AfterDurable::PeerDisk { peer, nonce }) => self.handle_peer_disk_durable(peer, nonce),
             None => {}
         }

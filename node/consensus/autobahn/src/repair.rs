@@ -9,6 +9,7 @@ use crate::{
     config::Config,
     engine::Autobahn,
     journal::{Abstention, Record},
+    keys::Signer,
     message::{CommitQc, Cut, DiskId, HashedCar, Message, Position, Slot, Status, Tip},
     serve::Request,
     slots,
@@ -78,6 +79,7 @@ pub struct Repair {
 
 #[derive(PartialEq, Eq)]
 enum Announcement {
+    /// The identifier is not announced; if there is one, its record is durable.
     None,
     /// Its record is in progress.
     Recording,
@@ -192,9 +194,10 @@ impl Autobahn {
     pub(crate) fn start_recovery(&mut self) {
         // The signatures of earlier incarnations are unknown until the peers respond.
         self.slots.abstain(Slot(u64::MAX));
-        if self.repair.is_unsigned && self.repair.disk_id.is_none() {
+        let is_new = self.repair.is_unsigned && self.repair.disk_id.is_none();
+        if let Some(signer) = self.unannounced_signer().filter(|_| is_new) {
             // Before any other record: the first one ends what the caller knows, and this one replaces that knowledge.
-            self.announce_disk_if_due();
+            self.choose_disk_id(signer.as_ref());
         }
         self.check_recovery();
         self.broadcast_status();
@@ -319,30 +322,38 @@ impl Autobahn {
     // ---- lost incarnations ----------------------------------------------------------------------------------------------------
 
     /// R5: before a first incarnation signs anything, a quorum (with itself) must have recorded this disk's identifier. So
-    /// others know of a lost disk even if they remember no other signature of it. Begins that if it has not begun, and
-    /// returns true if nothing has to be announced or the announcement was made.
+    /// others know of a lost disk even if they remember no other signature of it. Call it when a quorum is present:
+    /// records the identifier, then announces it. Returns true if it was announced or need not be.
     fn announce_disk_if_due(&mut self) -> bool {
-        let Some(signer) = self.signer.clone().filter(|_| self.repair.no_records && self.committee.max_faulty() > 0) else {
-            return true;
-        };
-        if self.repair.announcement == Announcement::None {
-            // Its record is durable before it is announced.
-            self.repair.announcement = Announcement::Recording;
-            if self.repair.disk_id.is_some() {
-                self.announce_disk();
-            } else {
-                let (validator, disk) = (signer.index(), self.repair.nonce);
-                let signature = signer.sign(&self.context.disk_id(validator, disk));
-                let disk_id = DiskId { validator, disk, signature };
-                self.repair.disk_id = Some(disk_id);
-                self.record_disk_id(disk_id);
-            }
-            return false;
+        let Some(signer) = self.unannounced_signer() else { return true };
+        match self.repair.announcement {
+            Announcement::None if self.repair.disk_id.is_some() => self.announce_disk(),
+            Announcement::None => self.choose_disk_id(signer.as_ref()),
+            Announcement::Recording => {}
+            Announcement::Made => return true,
         }
-        self.repair.announcement == Announcement::Made
+        false
     }
 
-    pub(crate) fn announce_disk(&mut self) {
+    /// The signer of a first incarnation in a committee with Byzantine members.
+    fn unannounced_signer(&self) -> Option<Arc<dyn Signer>> {
+        self.signer.clone().filter(|_| self.repair.no_records && self.committee.max_faulty() > 0)
+    }
+
+    fn choose_disk_id(&mut self, signer: &dyn Signer) {
+        let (validator, disk) = (signer.index(), self.repair.nonce);
+        let signature = signer.sign(&self.context.disk_id(validator, disk));
+        let disk_id = DiskId { validator, disk, signature };
+        (self.repair.disk_id, self.repair.announcement) = (Some(disk_id), Announcement::Recording);
+        self.record_disk_id(disk_id);
+    }
+
+    pub(crate) fn handle_disk_id_durable(&mut self) {
+        self.repair.announcement = Announcement::None;
+        self.check_recovery();
+    }
+
+    fn announce_disk(&mut self) {
         self.repair.announcement = Announcement::Made;
         self.repair.nonce = self.repair.nonce.wrapping_add(1).max(1);
         self.repair.responses.clear();

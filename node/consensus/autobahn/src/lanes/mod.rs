@@ -471,7 +471,7 @@ impl Lanes {
     }
 
     /// Same for the lane with the largest weight.
-    pub fn most_retained_of_one(&self) -> u64 {
+    pub fn max_retained_per_lane(&self) -> u64 {
         self.lanes.iter().map(Lane::retained).max().unwrap_or(0)
     }
 

@@ -372,22 +372,28 @@ fn r5_late_first_start_is_no_loss() {
 #[test]
 fn r5_disks_lost_before_start_are_no_loss() {
     // Two of four are set up anew repeatedly before there is a quorum; then all are there.
-    let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
-    cluster.simulation.restart(0);
-    for _ in 0..3 {
-        cluster.simulation.restart(1);
-        cluster.run_for(700);
-        for node in [0, 1] {
-            lose(&mut cluster, node, Disk::default());
-            cluster.run_for(300);
+    for unsigned in [false, true] {
+        let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
+        (0..4).for_each(|node| cluster.simulation.disk(node).unwrap().unsigned = unsigned);
+        cluster.simulation.restart(0);
+        for _ in 0..3 {
+            cluster.simulation.restart(1);
+            cluster.run_for(700);
+            for node in [0, 1] {
+                let announces = |message: &Message| matches!(message, Message::Status(status) if status.disk_id.is_some());
+                assert_eq!(cluster.node(node).count(announces), 0, "announced without a quorum");
+                // Without the statement: it was on the disk.
+                lose(&mut cluster, node, Disk::default());
+                cluster.run_for(300);
+            }
+            cluster.simulation.crash(1);
         }
-        cluster.simulation.crash(1);
+        (1..4).for_each(|node| cluster.simulation.restart(node));
+        cluster.submit(0, "hello");
+        cluster.run_for(3_000);
+        assert!(everywhere(&cluster, "hello"), "{}", cluster.node(0).engine.describe());
+        cluster.check();
     }
-    (1..4).for_each(|node| cluster.simulation.restart(node));
-    cluster.submit(0, "hello");
-    cluster.run_for(3_000);
-    assert!(everywhere(&cluster, "hello"), "{}", cluster.node(0).engine.describe());
-    cluster.check();
 }
 
 #[test]
