@@ -23,7 +23,7 @@ use corniche_types::{Address, B256, Header, TimestampMs, keccak256};
 /// Maximum length of a turn in ms: the time that a validator at place `p` gives each validator before it.
 pub const TURN_MS: u64 = 2_000;
 /// Minimum length of a turn in ms, however fast the network is.
-pub const MIN_TURN_MS: u64 = 300;
+pub const MIN_TURN_MS: u64 = 200;
 /// Number of turns after which any validator that has a transaction proposes it, even if others of its sender
 /// were executed meanwhile.
 pub(crate) const MAX_TURNS: u64 = 4;
