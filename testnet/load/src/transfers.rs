@@ -104,7 +104,11 @@ fn prepare(client: &Client, plan: &Plan) -> anyhow::Result<Vec<Sender>> {
     let each = plan.count.div_ceil(plan.senders);
     let cost = U256::from(fees.max_fee_per_gas) * U256::from(TRANSFER_GAS) + U256::from(1);
     let accounts: Vec<_> = (0..plan.senders).map(|_| fresh_key()).collect();
-    fund(client, &funder, accounts.iter().map(EthereumKey::address), cost * U256::from(each), fees)?;
+    let funded = fund(client, &funder, accounts.iter().map(EthereumKey::address), cost * U256::from(each), fees)?;
+    // A node that is a block behind would reject the transfers of accounts that it does not know yet.
+    for url in plan.urls {
+        Client::new(url).wait(funded, Wait::default()).with_context(|| format!("{url} does not know the funded senders"))?;
+    }
     let chain_id = client.chain_id()?;
     let share = |index: usize| each.min(plan.count.saturating_sub(index * each));
     let sign =
@@ -132,13 +136,14 @@ fn transfer(key: &EthereumKey, chain_id: u64, nonce: usize, fees: Fees) -> Bytes
     })
 }
 
+/// Funds accounts, and returns the last transfer's hash when all are executed.
 fn fund(
     client: &Client,
     funder: &EthereumKey,
     to: impl Iterator<Item = Address>,
     amount: U256,
     fees: Fees,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<B256> {
     let first_nonce = client.nonce(funder.address())?;
     let mut sent = Vec::new();
     for (nonce, address) in (first_nonce..).zip(to) {
@@ -151,11 +156,11 @@ fn fund(
         };
         sent.push(client.send(funder, &draft).context("funding the senders")?);
     }
-    for hash in sent {
-        let receipt = client.wait(hash, Wait::default()).context("funding the senders")?;
+    for hash in &sent {
+        let receipt = client.wait(*hash, Wait::default()).context("funding the senders")?;
         ensure!(receipt.status(), "{} cannot fund the senders", funder.address());
     }
-    Ok(())
+    sent.last().copied().context("there are no senders")
 }
 
 /// State shared by the threads of one run.
