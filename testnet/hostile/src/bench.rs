@@ -20,18 +20,25 @@ const RESTART: Duration = Duration::from_secs(15);
 /// Maximum number of messages of one attack; usually time ends it first.
 const MESSAGES: u64 = 10_000_000;
 
-/// Runs each attack under each engine that it applies to.
-pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) -> anyhow::Result<Vec<Row>> {
-    let mut rows = Vec::new();
+/// Runs each attack under each engine that it applies to. Returns the rows, and the number of attacks that could not be measured.
+pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) -> (Vec<Row>, usize) {
+    let (mut rows, mut failures) = (Vec::new(), 0);
     for engine in &options.engine {
         for attack in attacks.iter().filter(|attack| attack.applies_to(engine)) {
             log_line(format_args!("{engine}, {} validators: {} ({})", options.validators, attack.name, attack.about));
-            let row = measure(options, attack, engine, runtime).with_context(|| format!("{} on {engine}", attack.name))?;
-            log_line(format_args!("  {}", if row.missed.is_empty() { "ok".into() } else { row.missed.join("; ") }));
-            rows.push(row);
+            match measure(options, attack, engine, runtime) {
+                Ok(row) => {
+                    log_line(format_args!("  {}", if row.missed.is_empty() { "ok".into() } else { row.missed.join("; ") }));
+                    rows.push(row);
+                }
+                Err(error) => {
+                    log_line(format_args!("  not measured: {error:#}"));
+                    failures += 1;
+                }
+            }
         }
     }
-    Ok(rows)
+    (rows, failures)
 }
 
 fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &Runtime) -> anyhow::Result<Row> {

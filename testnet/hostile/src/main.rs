@@ -99,11 +99,12 @@ fn run(options: &Options) -> anyhow::Result<bool> {
         smoke::run(options, &attacks, &runtime)?;
         return Ok(true);
     }
-    let rows = bench::run(options, &attacks, &runtime)?;
+    let (rows, failures) = bench::run(options, &attacks, &runtime);
     print_line(report::table(&rows));
     if let Some(path) = &options.json {
         std::fs::write(path, report::json(options, &rows))?;
     }
+    ensure!(failures == 0, "{failures} attacks could not be measured; see above");
     Ok(rows.iter().all(|row| row.missed.is_empty()))
 }
 
