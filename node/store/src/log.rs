@@ -50,8 +50,8 @@ impl Settings {
     fn damaged(&self, path: &Path, offset: usize, problem: impl ToString) -> StoreError {
         let advice = match self.kind {
             LogKind::Safety => {
-                "restore the file from a backup, or delete safety/: the node then does not vote until it has learned from \
-                 a quorum what it signed last"
+                "delete safety/; the node then does not vote until it has learned from a quorum what it signed last. Do not \
+                 restore safety/ from a backup: an older copy lacks the newest signatures"
             }
             LogKind::Blocks | LogKind::Trace => BLOCKS_ADVICE,
         };
