@@ -21,7 +21,7 @@ use words::Words;
 corniche_contract::abi!();
 
 /// Bounds the loop over all owners that counts confirmations.
-const MOST_OWNERS: u64 = 50;
+const MAX_OWNERS: u64 = 50;
 
 sol! {
     event Received(address indexed from, uint256 value);
@@ -291,7 +291,7 @@ impl Multisig {
 
     fn require(&mut self, threshold: U256) -> Done {
         let owners = self.count.get();
-        if threshold.is_zero() || threshold > owners || owners > U256::from(MOST_OWNERS) {
+        if threshold.is_zero() || threshold > owners || owners > U256::from(MAX_OWNERS) {
             return Err(BadThreshold { owners, threshold }.into());
         }
         if threshold != self.threshold.get() {

@@ -69,7 +69,7 @@ fn rejects_invalid_owners_and_threshold() {
     assert!(matches!(bad(&[], 0), Some(MultisigError::BadThreshold(_))));
     assert!(matches!(bad(&[person(0)], 0), Some(MultisigError::BadThreshold(_))));
     assert!(matches!(bad(&[person(0)], 2), Some(MultisigError::BadThreshold(_))));
-    let many: Vec<Address> = (0..=MOST_OWNERS as u8).map(person).collect();
+    let many: Vec<Address> = (0..=MAX_OWNERS as u8).map(person).collect();
     assert!(matches!(bad(&many, 1), Some(MultisigError::BadThreshold(_))));
     assert!(bad(&many[1..], 50).is_none());
 }

@@ -31,10 +31,10 @@ corniche_contract::abi!();
 const DAY: u64 = 86_400;
 /// Seconds between commitment and registration: a commitment made after seeing the registration is too late.
 const LEAST_AGE: u64 = 60;
-const MOST_AGE: u64 = DAY;
+const MAX_AGE: u64 = DAY;
 /// Minimum and maximum days of a registration; the latter is also the maximum that a name can be paid ahead.
 const LEAST_DAYS: u64 = 30;
-const MOST_DAYS: u64 = 3_650;
+const MAX_DAYS: u64 = 3_650;
 /// Seconds after its end in which an expired name can still be renewed.
 const GRACE: u64 = 30 * DAY;
 /// Bits of a price, so that no product of prices overflows.
@@ -256,8 +256,8 @@ impl Registry {
     pub fn commit(&mut self, commitment: B256) -> Done {
         let (now, since) = (self.vm().block_timestamp(), self.committed(commitment));
         // Others who see a commitment must not be able to make it younger.
-        if since != 0 && now <= since + MOST_AGE {
-            return Err(AlreadyCommitted { commitment, until: since + MOST_AGE }.into());
+        if since != 0 && now <= since + MAX_AGE {
+            return Err(AlreadyCommitted { commitment, until: since + MAX_AGE }.into());
         }
         self.commitments.insert(commitment, U64::wrapping_from(now));
         let by = self.vm().msg_sender();
@@ -454,7 +454,7 @@ impl Registry {
         if now < since + LEAST_AGE {
             return Err(CommitmentTooNew { commitment, from: since + LEAST_AGE }.into());
         }
-        if now > since + MOST_AGE {
+        if now > since + MAX_AGE {
             return Err(CommitmentTooOld { commitment, since }.into());
         }
         self.commitments.insert(commitment, U64::ZERO);
@@ -463,7 +463,7 @@ impl Registry {
 
     /// Returns the end of a term that starts at `from`.
     fn extended(&self, from: u64, term: u64, least: u64) -> Result<u64, RegistryError> {
-        let most = (self.vm().block_timestamp() + MOST_DAYS * DAY).saturating_sub(from) / DAY;
+        let most = (self.vm().block_timestamp() + MAX_DAYS * DAY).saturating_sub(from) / DAY;
         if !(least..=most).contains(&term) {
             return Err(BadTerm { term, least, most }.into());
         }

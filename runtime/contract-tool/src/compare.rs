@@ -9,10 +9,10 @@ use std::{collections::BTreeMap, ops::Range};
 use wasmparser::{Parser, Payload, TypeRef};
 
 /// Maximum number of reported sections: a module may have a hundred thousand.
-const MOST_SECTIONS: usize = 16;
+const MAX_SECTIONS: usize = 16;
 
 /// Maximum number of printed characters of a name.
-const MOST_LETTERS: usize = 80;
+const MAX_LETTERS: usize = 80;
 
 /// Magic number and version, before the first section.
 const PREAMBLE_BYTES: usize = 8;
@@ -109,14 +109,14 @@ impl<'a> Module<'a> {
     /// Name of a function that is not imported.
     fn function_name(&self, at: usize) -> Option<String> {
         let name = self.symbols.name(u32::try_from(self.imported + at).ok()?)?;
-        Some(name.chars().take(MOST_LETTERS).flat_map(char::escape_debug).collect())
+        Some(name.chars().take(MAX_LETTERS).flat_map(char::escape_debug).collect())
     }
 }
 
 /// Name of a section: the format's for standard ones, its own for a custom one.
 fn section_name(id: u8, payload: &Payload<'_>) -> String {
     if let Payload::CustomSection(section) = payload {
-        let name: String = section.name().chars().take(MOST_LETTERS).collect();
+        let name: String = section.name().chars().take(MAX_LETTERS).collect();
         return format!("custom {name:?}{}", purpose(&name).map(|purpose| format!(" ({purpose})")).unwrap_or_default());
     }
     let names = [
@@ -176,9 +176,9 @@ fn sections(deployed: &Module<'_>, built: &Module<'_>) -> Vec<String> {
     if lines.is_empty() && deployed.whole && built.whole {
         lines.push("every section is the same: only their order or how their lengths are encoded differs".into());
     }
-    if lines.len() > MOST_SECTIONS {
-        let more = lines.len() - MOST_SECTIONS;
-        lines.truncate(MOST_SECTIONS);
+    if lines.len() > MAX_SECTIONS {
+        let more = lines.len() - MAX_SECTIONS;
+        lines.truncate(MAX_SECTIONS);
         lines.push(format!("and {more} more sections"));
     }
     for (module, is_what) in [(deployed, "the code on the chain"), (built, "what was built")] {
@@ -346,7 +346,7 @@ mod tests {
         assert!(told.contains("function 1 (\\u{1b}[m) ") && !told.contains('\u{1b}'), "{told:?}");
         let many = vec![custom("x", b""); 10_000];
         let told = lines(&with(&many), &with(&[]));
-        assert!(told.len() == MOST_SECTIONS + 3 && told[MOST_SECTIONS + 1] == "and 9984 more sections", "{told:?}");
+        assert!(told.len() == MAX_SECTIONS + 3 && told[MAX_SECTIONS + 1] == "and 9984 more sections", "{told:?}");
     }
 
     /// Every prefix and every changed byte: reported as a difference, without a panic.

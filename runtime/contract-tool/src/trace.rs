@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::PathBuf};
 
 /// Maximum number of contracts whose code is fetched per transaction, and number of concurrent requests.
-const MOST_CONTRACTS: usize = 256;
+const MAX_CONTRACTS: usize = 256;
 const AT_ONCE: usize = 16;
 
 #[derive(clap::Args, Debug)]
@@ -115,7 +115,7 @@ fn explain(error: ClientError) -> anyhow::Error {
 
 /// Collects the called and created contracts.
 fn contracts(frame: &TraceFrame, into: &mut BTreeSet<Address>) {
-    if !frame.to.is_zero() && into.len() < MOST_CONTRACTS {
+    if !frame.to.is_zero() && into.len() < MAX_CONTRACTS {
         into.insert(frame.to);
     }
     frame.calls.iter().for_each(|call| contracts(call, into));
