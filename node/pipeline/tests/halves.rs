@@ -13,6 +13,10 @@ use corniche_types::{
     certified, header_hash, keccak256,
 };
 use corniche_vm::Vm;
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::{
     collections::VecDeque,
     sync::{Arc, mpsc},
@@ -44,13 +48,16 @@ fn stage_after(vm: &Vm, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {
     ExecutionStage::new(Arc::new(genesis(4)), vm.clone(), start_after(blocks))
 }
 
-/// Deterministic pseudo-random numbers.
-struct Numbers(u64);
+/// Numbers that are a function of the seed.
+struct Numbers(SplitMix64);
 
 impl Numbers {
+    fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
+    }
+
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
+        self.0.next_u64() % bound
     }
 }
 
@@ -58,7 +65,7 @@ impl Numbers {
 /// are ordered twice, some too early, some are junk. Several blocks share a second, so that the base fee
 /// depends on the gas of all of them.
 fn plans(seed: u64) -> Vec<BlockPlan> {
-    let mut numbers = Numbers(seed);
+    let mut numbers = Numbers::new(seed);
     let (mut nonce, mut time) = (0, 1_000_000);
     (1..=BLOCKS)
         .map(|index| {
@@ -105,7 +112,7 @@ fn transfer(nonce: u64, numbers: &mut Numbers) -> Bytes {
 
 /// Executes ahead and seals behind, at distances chosen by the seed.
 fn interval_seconds(seed: u64, runner: &mut Runner, sealer: &mut Sealer, plans: Vec<BlockPlan>) -> Vec<Executed> {
-    let mut numbers = Numbers(!seed);
+    let mut numbers = Numbers::new(!seed);
     let (mut plans, mut waiting) = (VecDeque::from(plans), VecDeque::<UnsealedBlock>::new());
     let mut sealed = Vec::new();
     while !plans.is_empty() || !waiting.is_empty() {
@@ -180,7 +187,7 @@ fn early_execution_makes_the_same_blocks() {
         let judge: Vec<Executed> = plans(seed).into_iter().map(serially).collect();
         let (runner, mut sealer) = stage_after(&vm, &[]).split();
         let mut runner = runner.with_speculation(SpeculationLimits::default());
-        let mut numbers = Numbers(seed ^ 0xea71);
+        let mut numbers = Numbers::new(seed ^ 0xea71);
         let mut sealed = Vec::new();
         for plan in plans(seed) {
             // Some transactions are offered, with another author or in another order; some of those run in
@@ -235,7 +242,7 @@ fn threaded_stages_make_the_same_blocks() {
 fn crash_between_stages_loses_nothing() {
     let vm = vm();
     for seed in 200..230 {
-        let mut numbers = Numbers(seed ^ 0x5eed);
+        let mut numbers = Numbers::new(seed ^ 0x5eed);
         let mut stage = stage_after(&vm, &[]);
         let judge: Vec<Executed> = plans(seed).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
         let run = 1 + numbers.below(BLOCKS) as usize;

@@ -12,6 +12,10 @@ mod support;
 use chain::{ACCOUNTS, KEYS_PER_TRANSACTION, chain};
 use corniche_store::{Backend, History, Options, Store};
 use corniche_types::*;
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::{path::Path, time::Duration};
 use support::{genesis, process_cpu, thread_cpu_ns};
 
@@ -61,10 +65,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// CPU time of this thread per successful read.
 fn reads(store: &Store) -> String {
     let reader = store.reader();
-    let (mut seed, mut read, mut spent) = (7u64, 0u64, 0);
+    let (mut random, mut read, mut spent) = (SplitMix64::seed_from_u64(7), 0u64, 0);
     for _ in 0..READS {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let (height, number) = (Height((seed >> 33) % BLOCKS), (seed >> 13) % ACCOUNTS);
+        let (height, number) = (Height(random.next_u64() % BLOCKS), random.next_u64() % ACCOUNTS);
         let before = thread_cpu_ns();
         if let Some(state) = reader.state(height) {
             state.account(&Address::from_word(B256::from(U256::from(number))));

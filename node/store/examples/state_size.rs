@@ -11,6 +11,10 @@ mod support;
 use corniche_state::{Account, Changes, CommittedBlock, StateView};
 use corniche_store::{Backend, Options, Store, genesis_block};
 use corniche_types::*;
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::time::Duration;
 use support::{genesis, process_cpu, receipt, thread_cpu_ns};
 
@@ -41,15 +45,14 @@ fn measure(backend: Backend, keys: u64) -> Result<(), Box<dyn std::error::Error>
     let (state, mut tree) = (recovered.state, recovered.tree);
     let mut parent = genesis_block(&genesis).block;
     let (mut values, mut commit, mut index) = (0, 0, Duration::ZERO);
-    let mut random = 7u64;
+    let mut random = SplitMix64::seed_from_u64(7);
     for height in 1..=BLOCKS {
         let mut changes = Changes::default();
         let (mut ordered, mut receipts) = (Vec::new(), Vec::new());
         let snapshot = state.latest();
         for number in 0..TRANSACTIONS {
             for _ in 0..3 {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let address = address((random >> 20) % keys);
+                let address = address(random.next_u64() % keys);
                 let account = snapshot.account(&address).unwrap_or_default();
                 changes.accounts.insert(address, Some(Account { nonce: account.nonce + height, ..account }));
             }

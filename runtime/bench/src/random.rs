@@ -1,24 +1,25 @@
 //! Random draws that depend only on the seed, on every machine. So the weights of Zipf's law are computed
 //! with the four operations that IEEE 754 defines exactly, not with the platform's `pow`.
 
-/// SplitMix64.
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
+
+/// Numbers of SplitMix64.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     /// Independent stream for each name, so that a new workload does not change the others.
     pub fn new(seed: u64, name: &str) -> Self {
         let hash = corniche_types::keccak256(name);
         let first = u64::from_be_bytes(hash[..8].try_into().expect("eight of 32 bytes"));
-        Self(seed ^ first)
+        Self(SplitMix64::seed_from_u64(seed ^ first))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// Number below `bound`, which must not be zero.

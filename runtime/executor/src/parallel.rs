@@ -14,12 +14,16 @@ use crate::commit::OutputBuilder;
 use crate::core::{Core, PendingResult};
 use crate::runs::runs;
 use crate::schedule::Schedule;
-use crate::seed::{Seed, splitmix};
+use crate::seed::Seed;
 use crate::worker::{RunOutcome, Step, Worker};
 use crate::{BlockOutput, Candidate, Recorded, Runs, SingleThread, Statistics, WorkerPool};
 use corniche_state::StateView;
 use corniche_types::Address;
 use corniche_vm::{BlockEnv, Vm};
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::sync::OnceLock;
 
 /// Smaller blocks run on the caller's thread: waking others costs more than it saves.
@@ -87,11 +91,11 @@ pub fn execute_block_stepped(
     }
     let mut workers: Vec<Worker<'_>> = (0..workers.max(1)).map(|_| Worker::new()).collect();
     let mut run = |attempt: &Attempt<'_>| Some(block.run(&core, attempt));
-    let mut random = seed;
+    let mut random = SplitMix64::seed_from_u64(seed);
     // The first worker, in a random order, that has work takes a step.
     while workers.iter_mut().any(|worker| worker.step(&core, &mut run) == Step::Progressed) {
         let count = workers.len() as u64;
-        workers.swap(0, (splitmix(&mut random) % count) as usize);
+        workers.swap(0, (random.next_u64() % count) as usize);
     }
     assert!(
         core.schedule.closed(),

@@ -5,6 +5,10 @@
 //! public once the block is ordered. No result depends on the seed: nothing iterates over a table in its order.
 
 use foldhash::{SharedSeed, quality::FoldHasher};
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::hash::{Hash, Hasher};
 
 /// Both numbers of the hash. Knowing either of them suffices to choose colliding keys.
@@ -17,10 +21,10 @@ pub(crate) struct Seed {
 impl Seed {
     /// Creates the seed of one block. `secret` is the node's own ([`corniche_vm::VmConfig::table_secret`]).
     pub fn new(secret: u64, block: u64) -> Self {
-        let mut state = secret;
-        let own = splitmix(&mut state);
-        state ^= block;
-        Self { own, shared: SharedSeed::from_u64(splitmix(&mut state)) }
+        let mut secret = SplitMix64::seed_from_u64(secret);
+        let own = secret.next_u64();
+        let mut both = SplitMix64::seed_from_u64(secret.next_u64() ^ block);
+        Self { own, shared: SharedSeed::from_u64(both.next_u64()) }
     }
 
     pub fn hash(&self, key: &impl Hash) -> u64 {
@@ -28,15 +32,6 @@ impl Seed {
         key.hash(&mut hasher);
         hasher.finish()
     }
-}
-
-/// Returns the next number of SplitMix64.
-pub(crate) fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

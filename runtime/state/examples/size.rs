@@ -9,6 +9,10 @@ mod support;
 
 use corniche_state::{Account, Changes, Snapshot, State, StateView, Tree};
 use corniche_types::{Address, B256, Height, U256};
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use support::{cpu_ns, resident_bytes};
 
 const TRANSACTIONS: u64 = 1_000;
@@ -41,10 +45,10 @@ fn measure(keys: u64) {
         read_ns(&state.latest(), keys, keys)
     );
     let (mut reading, mut writing, mut hashing, mut pruning) = (0, 0, 0, 0);
-    let mut random = 7;
+    let mut random = SplitMix64::seed_from_u64(7);
     for block in 1..=BLOCKS {
         let height = Height(keys + block);
-        let numbers: Vec<u64> = (0..3 * TRANSACTIONS).map(|_| next(&mut random) % keys).collect();
+        let numbers: Vec<u64> = (0..3 * TRANSACTIONS).map(|_| random.next_u64() % keys).collect();
         let start = cpu_ns();
         let snapshot = state.latest();
         let values: Vec<u64> = numbers.iter().map(|number| read(&snapshot, *number)).collect();
@@ -85,9 +89,9 @@ fn measure(keys: u64) {
 
 /// Returns nanoseconds per read, for keys from `first` on.
 fn read_ns(snapshot: &Snapshot, first: u64, keys: u64) -> u64 {
-    let mut random = 1;
+    let mut random = SplitMix64::seed_from_u64(1);
     let start = cpu_ns();
-    let sum = (0..READS).fold(0u64, |sum, _| sum.wrapping_add(read(snapshot, first + next(&mut random) % keys)));
+    let sum = (0..READS).fold(0u64, |sum, _| sum.wrapping_add(read(snapshot, first + random.next_u64() % keys)));
     std::hint::black_box(sum);
     (cpu_ns() - start) / READS
 }
@@ -112,11 +116,6 @@ fn set(changes: &mut Changes, number: u64, value: u64) {
     } else {
         changes.storage.insert((address(number % 1_000), slot(number)), B256::from(U256::from(value)));
     }
-}
-
-fn next(random: &mut u64) -> u64 {
-    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *random >> 20
 }
 
 fn address(number: u64) -> Address {

@@ -12,6 +12,10 @@ mod support;
 
 use alloy_primitives::{Address, Bytes};
 use corniche_vm::VmConfig;
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use shapes::{Shape, fragments};
 use std::io::Write;
 use support::{Bench, SUBJECT, again, module, processor_time};
@@ -77,18 +81,17 @@ impl Mix {
     }
 }
 
-/// A small random number generator, so that runs with equal seeds are equal.
-struct Random(u64);
+/// Numbers that are a function of the seed.
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % bound
+        (self.0.next_u64() % bound as u64) as usize
     }
 }
 
 fn search(bench: &mut Bench, seed: u64, steps: u64) -> Vec<(String, f64)> {
-    let mut random = Random(seed);
+    let mut random = Random(SplitMix64::seed_from_u64(seed));
     let count = fragments(1).len();
     let mut kept: Vec<(f64, u32, Mix)> = Vec::new();
     for step in 0..steps {

@@ -34,7 +34,7 @@ impl Besides {
     /// Generates the data of this block. Uses its own random numbers, so that the traffic is the same without it.
     pub fn of(whole: &WholeBlock, traffic: &Traffic) -> Self {
         let height = whole.block.number.to::<u64>();
-        let mut random = Random(height);
+        let mut random = Random::new(height);
         let one = |(at, transaction): (usize, &corniche_web::node::Transaction)| {
             let to = transaction.to.unwrap_or_default();
             let inner = |random: &mut Random, kind: &str, from, to| CallFrame {

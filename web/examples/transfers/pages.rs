@@ -191,7 +191,7 @@ pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let served = tokio::spawn(server::serve(listener, server::router(Arc::new(app)), Vec::new()));
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut below = true;
     for page in PAGES {
         let mut times = Vec::with_capacity(REQUESTS);

@@ -41,7 +41,7 @@ impl Traffic {
     /// Generates this many transfers, with one account for every ten of them.
     pub fn new(seed: u64, transfers: u64) -> Self {
         let accounts = (transfers / 10).max(100);
-        Self { random: Random(seed), seed, transfers, accounts, blocks: 0, parent: B256::ZERO }
+        Self { random: Random::new(seed), seed, transfers, accounts, blocks: 0, parent: B256::ZERO }
     }
 
     /// Returns the parameters as text.

@@ -58,7 +58,7 @@ impl Chain {
     }
 
     fn grow(&mut self, seed: u64, blocks: u64) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         while (self.blocks.len() as u64) < blocks {
             let number = self.blocks.len() as u64;
             let (parent, before) = match self.blocks.last() {

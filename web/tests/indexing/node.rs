@@ -127,7 +127,7 @@ impl Scripted {
     /// Starts at block 0 and grows with the requests. From time to time it is busy, fails, is unreachable, or restarts
     /// with fewer blocks.
     pub fn be_moody(&self, seed: u64) {
-        self.change(|script| (script.moods, script.head) = (Some(Random(seed)), 0));
+        self.change(|script| (script.moods, script.head) = (Some(Random::new(seed)), 0));
     }
 
     /// Serves every request from now on, with all blocks.

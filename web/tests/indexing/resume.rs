@@ -188,7 +188,7 @@ async fn ended_again_and_again(seed: u64, url: &str) {
     let expected = undisturbed(&chain).await;
     let node = Scripted::start(chain).await;
     node.be_moody(seed);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for _ in 0..ENDS {
         let database = Database::open(url).await.unwrap();
         let (mut indexer, _) = indexer(&node, &database).await;
@@ -239,7 +239,7 @@ async fn killed_again_and_again(seed: u64, kills: u64, url: &str) {
     let node = Scripted::start(chain).await;
     node.show_dag();
     node.be_moody(seed);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for _ in 0..kills {
         let told = format!("{} {url}", node.url);
         let mut child = Command::new(std::env::current_exe().unwrap());
@@ -307,7 +307,7 @@ async fn revert_during_sync_is_followed() {
     let chain = Chain::new(12, 100);
     let node = Scripted::for_development(chain.clone()).await;
     let (database, _directory) = sqlite().await;
-    let mut random = Random(12);
+    let mut random = Random::new(12);
     for round in 0..20 {
         let (indexer, _) = indexer(&node, &database).await;
         let mut indexer = indexer;

@@ -1,19 +1,24 @@
 //! Deterministic randomness: a function of a seed, equal on every machine.
 
-/// The generator splitmix64.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 
+/// Numbers of SplitMix64.
+#[derive(Clone, Debug)]
+pub struct Random(SplitMix64);
+
+/// Step of the generator from one state to the next.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(STEP))
+        Self(SplitMix64::seed_from_u64(seed.wrapping_mul(STEP)))
     }
 
     pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(STEP);
-        mix(self.0)
+        self.0.next_u64()
     }
 
     /// Returns a number below `bound`, which must be above 0.
@@ -58,14 +63,9 @@ impl Random {
         let hash = label
             .bytes()
             .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
-        Self(mix(self.0 ^ hash))
+        let state = u64::from_le_bytes(self.0.state());
+        Self(SplitMix64::seed_from_u64(SplitMix64::seed_from_u64((state ^ hash).wrapping_sub(STEP)).next_u64()))
     }
-}
-
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@ use super::support::{genesis, receipt};
 use corniche_state::{Account, Changes, CommittedBlock, Tree};
 use corniche_store::genesis_block;
 use corniche_types::*;
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 
 pub const KEYS_PER_TRANSACTION: u64 = 3;
 pub const ACCOUNTS: u64 = 100_000;
@@ -12,17 +16,13 @@ pub fn chain(transactions: u64, count: u64) -> Vec<CommittedBlock> {
     let start = genesis_block(&genesis(Default::default()));
     let mut tree = Tree::default();
     tree.apply(&start.changes);
-    let (mut parent, mut blocks, mut seed) = (start.block, Vec::new(), 1u64);
-    let mut random = move || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        seed >> 33
-    };
+    let (mut parent, mut blocks, mut random) = (start.block, Vec::new(), SplitMix64::seed_from_u64(1));
     for height in 1..=count {
         let mut changes = Changes::default();
         let (mut ordered, mut receipts) = (Vec::new(), Vec::new());
         for index in 0..transactions {
             for key in 0..KEYS_PER_TRANSACTION {
-                let number = random() % ACCOUNTS;
+                let number = random.next_u64() % ACCOUNTS;
                 let address = Address::from_word(B256::from(U256::from(number)));
                 if key == 2 {
                     changes.storage.insert((Address::ZERO, B256::from(U256::from(number))), B256::from(U256::from(height)));

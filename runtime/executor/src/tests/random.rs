@@ -1,7 +1,10 @@
 //! Random scripts in random orders, one step at a time.
 
 use super::script::{Op, serially, stepped};
-use crate::seed::splitmix;
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 
 fn op(random: &mut impl FnMut(u64) -> u64) -> Op {
     let slot = random(3) as u8;
@@ -25,8 +28,8 @@ fn op(random: &mut impl FnMut(u64) -> u64) -> Op {
 fn random_scripts_random_interleavings() {
     let mut faults = 0;
     for case in 0..20_000u64 {
-        let mut state = case;
-        let mut random = |bound: u64| splitmix(&mut state) % bound;
+        let mut numbers = SplitMix64::seed_from_u64(case);
+        let mut random = |bound: u64| numbers.next_u64() % bound;
         let scripts: Vec<Vec<Op>> = (0..2 + random(7)).map(|_| (0..1 + random(5)).map(|_| op(&mut random)).collect()).collect();
         let workers = 1 + random(5) as usize;
         let expected = serially(&scripts);

@@ -125,7 +125,7 @@ fn stale_result_is_not_adopted() {
     let chain = TestChain::new();
     let (mut adopted, mut executed) = (0, 0);
     for case in 0..cases(1_000) / 10 {
-        let mut random = Random(case ^ 0xad0b7);
+        let mut random = Random::new(case ^ 0xad0b7);
         let raws = super::random_blocks::random_block(&mut random, 16, 6);
         let candidates = block(&raws);
         let mut order: Vec<usize> = (0..candidates.len()).collect();

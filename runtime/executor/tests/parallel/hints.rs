@@ -18,7 +18,7 @@ fn declared(transaction: TxEip1559, slots: &[(Address, u8)]) -> TxEip1559 {
 
 /// Transactions that read one slot and write the next; `hint` chooses the declared slots.
 fn hinted(seed: u64, hint: &Hint<'_>) -> Vec<corniche_executor::Candidate> {
-    let (mut random, mut liar) = (Random(seed), Random(!seed));
+    let (mut random, mut liar) = (Random::new(seed), Random::new(!seed));
     let mut nonces = [0; KEYS as usize];
     let raws: Vec<_> = (0..30)
         .map(|_| {

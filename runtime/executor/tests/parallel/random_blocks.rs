@@ -78,7 +78,7 @@ pub fn random_block(random: &mut Random, length: u64, keys: u64) -> Vec<Bytes> {
 fn random_blocks_match_serial() {
     let chain = TestChain::new();
     for case in 0..cases(1_000) {
-        let mut random = Random(case);
+        let mut random = Random::new(case);
         let length = 2 + random.below(22);
         let keys = 1 + random.below(u64::from(KEYS));
         let candidates = block(&random_block(&mut random, length, keys));
@@ -101,7 +101,7 @@ fn table_secret_keeps_output() {
     for secret in [1, 0x5eed_5eed_5eed_5eed, u64::MAX] {
         chain = chain.with_secret(secret);
         for case in 0..cases(1_000) / 10 {
-            let mut random = Random(case ^ 0x0001_0000);
+            let mut random = Random::new(case ^ 0x0001_0000);
             let (length, keys) = (2 + random.below(30), 1 + random.below(u64::from(KEYS)));
             let candidates = block(&random_block(&mut random, length, keys));
             // Serial execution has no tables.

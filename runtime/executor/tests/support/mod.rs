@@ -13,6 +13,10 @@ use corniche_executor::{BlockOutput, Candidate, serial::execute_block, verify_or
 use corniche_state::{Account, Changes, State, StateView, Tree};
 use corniche_types::{Height, ValidatorIndex};
 use corniche_vm::{BlockEnv, NoCache, Vm, VmConfig};
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::sync::Arc;
 
 pub const CHAIN_ID: u64 = 7;
@@ -144,7 +148,7 @@ pub fn addition(nonce: u64, contract: Address, end: u8, slot: u8, amount: u8) ->
 
 /// Returns blocks of valid and invalid transactions of all kinds; a function of the seed.
 pub fn workload(seed: u64) -> Vec<Vec<Bytes>> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut nonces = [0u64; 5];
     let contract = key(0).address().create(0);
     let mut blocks = vec![vec![key(0).sign(deployment(0))]];
@@ -201,15 +205,14 @@ pub fn digest(seed: u64) -> B256 {
     alloy_primitives::keccak256(bytes)
 }
 
-/// SplitMix64.
-pub struct Random(pub u64);
+pub struct Random(SplitMix64);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
+    }
+
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        self.0.next_u64() % bound
     }
 }

@@ -212,6 +212,10 @@ fn announced(state: &Decoder) -> usize {
 mod tests {
     use super::*;
     use alloy_primitives::keccak256;
+    use rand_xoshiro::{
+        SplitMix64,
+        rand_core::{Rng, SeedableRng},
+    };
 
     /// Returns a brotli stream with uncompressed content: header bits for a 64 KiB window, one uncompressed meta-block,
     /// the empty last one.
@@ -258,11 +262,8 @@ mod tests {
 
     /// Returns partly repetitive text.
     fn content(seed: u64, length: usize) -> Vec<u8> {
-        let mut state = seed;
-        let mut next = move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 40) as usize
-        };
+        let mut random = SplitMix64::seed_from_u64(seed);
+        let mut next = move || random.next_u32() as usize;
         let mut bytes: Vec<u8> = Vec::new();
         while bytes.len() < length {
             if bytes.len() > 40 && next() % 3 == 0 {
@@ -405,14 +406,10 @@ mod tests {
 
     #[test]
     fn garbage_never_panics() {
-        let mut seed = 1u64;
+        let mut random = SplitMix64::seed_from_u64(1);
         for length in 0..300 {
-            let mut data: Vec<u8> = (0..length)
-                .map(|_| {
-                    seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                    (seed >> 56) as u8
-                })
-                .collect();
+            let mut data = vec![0; length];
+            random.fill_bytes(&mut data);
             let _ = parse_creation(&data);
             let code = [&EOF_PREFIX[..], &[0], &data].concat();
             let _ = parse_creation(&code);

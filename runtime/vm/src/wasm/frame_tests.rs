@@ -8,6 +8,10 @@ use super::engine::{EngineConfig, WasmEngine};
 use super::instance_tests::generate;
 use super::validate::{self, Frame, ValidModule};
 use super::{NoCache, instrument};
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 use wasmtime::Module;
@@ -204,8 +208,8 @@ fn random_functions_fit_counted_words() {
     let modules = std::env::var("CORNICHE_MODULES").map_or(20, |text| text.parse().unwrap());
     let mut most = 0;
     for seed in 0..modules {
-        let mut random = seed;
-        let mut below = |bound: u64| (generate::splitmix(&mut random) % bound) as usize;
+        let mut random = SplitMix64::seed_from_u64(seed);
+        let mut below = |bound: u64| (random.next_u64() % bound) as usize;
         let (long, window, steps) = (below(60), 1 + below(40), 20 + below(1_000));
         let few = 1 + below(STEPS.len() as u64);
         let wasm = chain(long, window, steps, |_| STEPS[below(few as u64)].into());

@@ -8,6 +8,10 @@
 use arbitrary::Unstructured;
 use corniche_abi::{ENTRYPOINT_EXPORT, HostCall, MODULES, ValueType};
 use corniche_vm::wasm::validate;
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::collections::BTreeMap;
 use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{
@@ -19,11 +23,11 @@ use wasmparser::{CodeSectionReader, FuncType, FunctionSectionReader, ImportSecti
 /// Returns a deployable module; a function of the seed.
 #[allow(dead_code)] // not used by tests that have bytes
 pub fn contract(seed: u64) -> Vec<u8> {
-    let mut random = seed;
+    let mut random = SplitMix64::seed_from_u64(seed);
     let mut refusals = BTreeMap::<String, u32>::new();
     for _ in 0..1_000 {
-        let length = 500 + (splitmix(&mut random) % 4_000) as usize;
-        match from_bytes(&stretch(splitmix(&mut random), length)) {
+        let length = 500 + (random.next_u64() % 4_000) as usize;
+        match from_bytes(&stretch(random.next_u64(), length)) {
             Ok(wasm) => return wasm,
             Err(refusal) => *refusals.entry(refusal).or_default() += 1,
         }
@@ -39,18 +43,15 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Returns `length` pseudo-random bytes; a function of the seed.
-pub fn stretch(mut seed: u64, length: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| splitmix(&mut seed).to_le_bytes()).collect();
-    bytes.truncate(length);
+pub fn stretch(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    SplitMix64::seed_from_u64(seed).fill_bytes(&mut bytes);
     bytes
 }
 
-pub fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+/// Returns a number that is a function of the seed.
+fn number(seed: u64) -> u64 {
+    SplitMix64::seed_from_u64(seed).next_u64()
 }
 
 /// Address of the bits that select the functions to run: in the later part of the input, after the bytes used as
@@ -160,7 +161,7 @@ impl HostCallRewriter {
         let mut code = function.instructions();
         let imports = self.imports.len() as u32;
         let mut all: Vec<(u8, u64, u32, u32, i32)> = Vec::new();
-        let mut add = |turn, index: u32, ty, bits| all.push((turn, splitmix(&mut u64::from(index)), index, ty, bits));
+        let mut add = |turn, index: u32, ty, bits| all.push((turn, number(u64::from(index)), index, ty, bits));
         (imports..).zip(&self.functions).for_each(|(index, ty)| add(1, index, *ty, 3));
         for (index, (call, ty)) in (imports + self.functions.len() as u32..).zip(&self.imports) {
             match call.name {
@@ -194,7 +195,7 @@ impl HostCallRewriter {
         let mut function = Function::new([]);
         let mut code = function.instructions();
         for (at, ty) in call.parameters.iter().enumerate() {
-            let number = splitmix(&mut (u64::from(index) << 8 | at as u64)) as i32;
+            let number = number(u64::from(index) << 8 | at as u64) as i32;
             match ty {
                 // Around the headers that the chains of tests have.
                 ValueType::I64 if call.name == "certified_hash" => code.i64_const(130 + i64::from(number & 7)),
