@@ -136,7 +136,8 @@ fn ask(connection: &mut Connection, request: &str) -> anyhow::Result<()> {
         #[serde(borrow)]
         result: Option<&'a RawValue>,
     }
-    let answer: Answer = serde_json::from_slice(connection.post(request.as_bytes())?).context("the answer makes no sense")?;
+    let body = connection.post(request.as_bytes())?;
+    let answer: Answer = serde_json::from_slice(&body).context("invalid response")?;
     match answer {
         Answer { error: Some(refusal), .. } => Err(anyhow!("{request:.200} is refused: {refusal}")),
         Answer { result: None, .. } => Err(anyhow!("{request:.200} is answered with nothing")),
@@ -237,7 +238,7 @@ mod tests {
         for (body, word) in [
             (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no no"}}"#, "no no"),
             (r#"{"jsonrpc":"2.0","id":1}"#, "nothing"),
-            ("busy", "no sense"),
+            ("busy", "invalid response"),
         ] {
             let (url, server) = node(vec![OK, body]);
             let requests = [request("eth_chainId").unwrap()];

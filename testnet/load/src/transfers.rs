@@ -292,7 +292,7 @@ fn microseconds(since: Duration) -> u64 {
 
 /// Submits transfers; returns how many of them, from the front, the node has now.
 fn submit(connection: &mut Connection, request: &str, numbers: std::ops::Range<usize>) -> anyhow::Result<usize> {
-    let answers = serde_json::from_slice(connection.post(request.as_bytes())?).context("the answer makes no sense")?;
+    let answers = serde_json::from_slice(&connection.post(request.as_bytes())?).context("invalid response")?;
     let mut answers = match answers {
         Answers::Many(answers) => answers,
         // The node refused the whole request.
@@ -320,7 +320,7 @@ fn block(connection: &mut Connection, number: u64) -> anyhow::Result<Option<Bloc
         error: Option<Refusal>,
     }
     let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["{number:#x}",false]}}"#);
-    let found: Found = serde_json::from_slice(connection.post(request.as_bytes())?).context("the answer makes no sense")?;
+    let found: Found = serde_json::from_slice(&connection.post(request.as_bytes())?).context("invalid response")?;
     found.error.map_or(Ok(found.result), |refusal| Err(anyhow!("{refusal}")))
 }
 
