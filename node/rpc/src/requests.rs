@@ -2,8 +2,8 @@
 //! The handlers are in [`crate::dispatch`].
 
 use crate::budget::Reservation;
+use crate::client::Client;
 use crate::jsonrpc::{Body, Call, Json, Message, write_response};
-use crate::listener::Client;
 use crate::node::{LARGE_RESPONSE_BYTES, Node};
 use crate::session::Session;
 use crate::submit::submit_timed;

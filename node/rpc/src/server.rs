@@ -8,10 +8,11 @@
 
 use crate::backend::{Backend, ChainEvent};
 use crate::budget::{self, BodyBuffer, Budget};
+use crate::client::Client;
 use crate::config::RpcConfig;
 use crate::console;
 use crate::jsonrpc::write_response;
-use crate::listener::{BoundedListener, Client};
+use crate::listener::BoundedListener;
 use crate::metrics::Metrics;
 use crate::node::{Clock, LARGE_RESPONSE_BYTES, Node};
 use crate::requests::{RpcResponse, handle_body};

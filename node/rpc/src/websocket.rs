@@ -12,9 +12,9 @@ pub(crate) use handshake::Upgrade;
 
 use crate::backend::{Reverted, SyncProgress};
 use crate::budget::{Budget, Reservation, Resource};
+use crate::client::Client;
 use crate::convert;
 use crate::dag;
-use crate::listener::Client;
 use crate::logs;
 use crate::node::{LARGE_RESPONSE_BYTES, Node};
 use crate::requests::{RpcResponse, handle_body};
