@@ -6,9 +6,8 @@
 
 use crate::backend::{ChainEvent, DevChain};
 use crate::call::PreparedCall;
-use crate::node::Node;
+use crate::node::{Node, wait_for_stop};
 use crate::replay::Replay;
-use crate::server::wait_for_stop;
 use alloy_primitives::Address;
 use corniche_api::RpcError;
 use corniche_types::Height;

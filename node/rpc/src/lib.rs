@@ -63,8 +63,7 @@ pub use backend::{
     AccountChange, Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, Reverted,
     SyncProgress,
 };
-pub use config::RpcConfig;
-pub use faucet::FaucetConfig;
+pub use config::{FaucetConfig, RpcConfig};
 pub use metrics::Metrics;
 pub use node::Clock;
 pub use server::{RpcServer, ServerParts};

@@ -5,7 +5,6 @@ use crate::budget::{self, Budget};
 use crate::config::RpcConfig;
 use crate::deadline::{DeadlineView, RequestDeadline};
 use crate::fair_executor::FairExecutor;
-use crate::faucet::Faucet;
 use crate::fees::TipCache;
 use crate::filters::{self, Filters};
 use crate::jsonrpc::Json;
@@ -56,7 +55,6 @@ pub(crate) struct SharedState {
     pub rate_limiter: RateLimiter,
     /// Serialises creating the node's own transactions.
     pub send_lock: tokio::sync::Mutex<()>,
-    pub faucet: Option<Faucet>,
     /// Sends the blocks that a development chain reverted.
     pub reverts: broadcast::Sender<Arc<Reverted>>,
     /// Accounts whose transactions a development chain accepts unsigned.
@@ -100,7 +98,6 @@ impl Node {
             heads: watch::Sender::new(backend.head()),
             syncing: watch::Sender::new(backend.syncing()),
             stopped,
-            faucet: config.faucet.clone().map(Faucet::new),
             reverts: broadcast::Sender::new(64),
             impersonated: Mutex::default(),
             send_lock: tokio::sync::Mutex::default(),
@@ -260,4 +257,12 @@ pub(crate) fn ensure_available(state: &dyn StateView) -> Result<(), RpcError> {
 
 pub(crate) fn state_unavailable() -> RpcError {
     Reason::StateNotAvailable.with("it was pruned or could not be read")
+}
+
+/// Returns when the server stops.
+pub(crate) async fn wait_for_stop(mut stopped: watch::Receiver<bool>) {
+    // An error means that the sender was dropped without a stop: keep serving.
+    if stopped.wait_for(|stopped| *stopped).await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }
