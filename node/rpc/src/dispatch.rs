@@ -8,7 +8,8 @@ use crate::call::{self, CallRequest};
 use crate::dag;
 use crate::dev;
 use crate::fees;
-use crate::filters::{self, FilterKind};
+use crate::filter_polls;
+use crate::filters::FilterKind;
 use crate::jsonrpc::{Json, Params, json};
 use crate::logs;
 use crate::ots::{self, BlockName};
@@ -248,11 +249,11 @@ impl RequestContext<'_> {
             }
             Method::EthGetFilterChanges => {
                 let id: U128 = params.at_most(1)?.required(0)?;
-                node.read(origin, move |node| filters::changes(node, id)).await
+                node.read(origin, move |node| filter_polls::changes(node, id)).await
             }
             Method::EthGetFilterLogs => {
                 let id: U128 = params.at_most(1)?.required(0)?;
-                node.read(origin, move |node| filters::all_logs(node, id)).await
+                node.read(origin, move |node| filter_polls::all_logs(node, id)).await
             }
             Method::EthUninstallFilter => json(&node.filters.remove(params.at_most(1)?.required(0)?)),
 

@@ -15,7 +15,7 @@ use crate::budget::{Budget, Reservation, Resource};
 use crate::client::Client;
 use crate::convert;
 use crate::dag;
-use crate::logs;
+use crate::log_match;
 use crate::node::{LARGE_RESPONSE_BYTES, Node, wait_for_stop};
 use crate::requests::{RpcResponse, handle_body};
 use crate::session::{BlockNotification, Session, notification};
@@ -264,8 +264,8 @@ impl Connection<'_> {
                     self.notify(id, &convert::header(block), HEADER_JSON_BYTES, &mut notified_bytes).await?
                 }
                 BlockNotification::Logs(filter) => {
-                    for log in logs::matching(block, &filter) {
-                        self.notify(id, &log, logs::json_bytes(&log), &mut notified_bytes).await?;
+                    for log in log_match::matching(block, &filter) {
+                        self.notify(id, &log, log_match::json_bytes(&log), &mut notified_bytes).await?;
                     }
                 }
             }
