@@ -5,8 +5,8 @@
 //! Calls that change no state are handled the same way.
 
 use crate::backend::{ChainEvent, DevChain};
-use crate::call::PreparedCall;
 use crate::node::{Node, wait_for_stop};
+use crate::prepare::PreparedCall;
 use crate::replay::Replay;
 use alloy_primitives::Address;
 use corniche_api::RpcError;

@@ -4,7 +4,7 @@
 //! threads of [`Node::read`](crate::node::Node::read) and [`Node::call`](crate::node::Node::call).
 
 use crate::access_list;
-use crate::call::{self, CallRequest};
+use crate::call;
 use crate::dag;
 use crate::dev;
 use crate::fees;
@@ -13,6 +13,7 @@ use crate::filters::FilterKind;
 use crate::jsonrpc::{Json, Params, json};
 use crate::logs;
 use crate::ots::{self, BlockName};
+use crate::prepare::CallRequest;
 use crate::proofs;
 use crate::raw;
 use crate::reads;

@@ -46,6 +46,7 @@ mod metrics;
 mod node;
 mod ots;
 mod overrides;
+mod prepare;
 mod proofs;
 mod rate_limit;
 mod raw;
