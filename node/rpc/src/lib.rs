@@ -8,14 +8,21 @@
 //!                  ▲ session: positions of subscriptions
 //! ```
 //!
-//! - [`backend`]: interface to the node; the server stores no chain data.
-//! - [`server`]: HTTP, CORS, limits on bodies and responses; [`listener`]: limits on connections, clients
-//!   behind proxies; [`budget`], [`rate_limit`], [`fair_executor`], [`deadline`]: each client's share of common resources.
-//! - [`jsonrpc`]: framing; [`requests`]: bodies and batches; [`dispatch`]: the method table.
-//! - [`overrides`]: state and block overrides; [`replay`]: re-execution of blocks, for [`trace`].
-//! - [`simulate`]: simulated blocks of calls.
-//! - [`reads`], [`access_list`], [`call`], [`proofs`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`],
-//!   [`submit`], [`txpool`], [`raw`], [`ots`], [`convert`]: handlers.
+//! Modules in layers, lowest first; each uses only modules above it in this list, or earlier ones of its line.
+//!
+//! - Interface and limits: [`backend`] (interface to the node; the server stores no chain data), [`config`],
+//!   [`metrics`].
+//! - Each client's share of common resources: [`budget`], [`deadline`], [`fair_executor`], [`token_bucket`],
+//!   [`client`] (also behind proxies), [`rate_limit`].
+//! - Formats: [`jsonrpc`] (framing), [`convert`], [`log_match`].
+//! - State of all requests: [`filters`] (positions of polling clients), [`node`].
+//! - Execution: [`overrides`] (of state and block), [`prepare`] (calls), [`replay`] (blocks), [`console`].
+//! - Handlers: [`access_list`], [`call`], [`dag`], [`fees`], [`logs`], [`txpool`], [`filter_polls`], [`proofs`],
+//!   [`raw`], [`reads`], [`submit`], [`dev`], [`trace`], [`ots`], [`simulate`], [`faucet`].
+//! - Requests: [`session`] (positions of subscriptions), [`dispatch`] (the method table; one submodule for each
+//!   group of methods), [`requests`] (bodies and batches).
+//! - Connections: [`listener`] (limits on connections), [`websocket`], [`server`] (HTTP, CORS, limits on bodies and
+//!   responses).
 //!
 //! Invariants: every request gets a response, is counted, and costs bounded work. Everything that accumulates
 //! has a limit in [`RpcConfig`]. No input from a client causes a panic. Error texts are in `corniche_api`,
