@@ -41,11 +41,13 @@
 //! here, and corruption would lose data); one log for both (safety records are released within hours, blocks
 //! are kept).
 
+mod block;
 mod block_cache;
 mod checkpoint;
 mod code_cache;
 mod directory;
 mod error;
+mod historical_state;
 mod history;
 mod indexer;
 pub mod kv;
@@ -58,15 +60,18 @@ mod recovery;
 mod revert;
 mod safety;
 mod segment;
+mod shared;
 mod store;
 mod trace;
+mod window;
 
+pub use block::StoredBlock;
 pub use code_cache::CodeCache;
 pub use directory::{DataDirectory, Identity, SCHEMA, Space};
 pub use error::StoreError;
 pub use history::History;
 pub use options::{Backend, Options};
-pub use reader::{Reader, StoredBlock};
+pub use reader::Reader;
 pub use recovery::{Recovered, genesis_block};
 pub use store::{Store, Synced};
 pub use trace::{Trace, TraceRecord, TraceWindow};

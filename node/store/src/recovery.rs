@@ -5,17 +5,19 @@
 //!                                          └─ on any error: discard it, replay from genesis
 //! ```
 
+use crate::block::{Recent, StoredBlock};
 use crate::checkpoint::{self, CertificateAt, Meta};
 use crate::directory::{DataDirectory, Identity};
 use crate::history::{self, HistoryStore};
 use crate::kv::{self, Kv, KvError, PanicGuard};
 use crate::log::{BLOCKS_ADVICE, Log, LogReader, LogRecord, Position, Settings};
-use crate::reader::{Recent, Shared, StoredBlock, Window};
 use crate::record::{self, BlockRecord};
 use crate::revert::RevertPlan;
 use crate::safety::SafetyLog;
 use crate::segment::{self, LogKind};
-use crate::{Backend, Options, StoreError};
+use crate::shared::Shared;
+use crate::window::Window;
+use crate::{Options, StoreError};
 use corniche_engine::Ticket;
 use corniche_state::{Changes, CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
@@ -186,17 +188,6 @@ fn check(log: &LogReader) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// File with the reason why the key-value store failed while the node ran.
-pub(crate) fn failed_marker(directory: &DataDirectory, backend: Backend) -> PathBuf {
-    directory.state().join(format!("{}.failed", backend.name()))
-}
-
-/// File that exists while a backend is being opened and loaded: if that ends the process, the next start does
-/// not try it again.
-fn opening_marker(directory: &DataDirectory, backend: Backend) -> PathBuf {
-    directory.state().join(format!("{}.opening", backend.name()))
-}
-
 /// Reason why a replay did not reach the head.
 enum Failure {
     /// The checkpoint is wrong: it is rebuilt from the log.
@@ -270,10 +261,10 @@ impl Chain<'_> {
         if self.options.rebuild {
             return Some("asked for".into());
         }
-        if let Ok(reason) = fs::read_to_string(failed_marker(self.directory, self.options.backend)) {
+        if let Ok(reason) = fs::read_to_string(self.directory.failed_marker(self.options.backend)) {
             return Some(format!("it failed while the node ran: {reason}"));
         }
-        let interrupted = opening_marker(self.directory, self.options.backend).exists();
+        let interrupted = self.directory.opening_marker(self.options.backend).exists();
         interrupted.then(|| "the last attempt to open it did not end".into())
     }
 
@@ -291,14 +282,14 @@ impl Chain<'_> {
         // Also removes a file in place of the directory.
         let removed = if files.is_dir() { fs::remove_dir_all(&files) } else { fs::remove_file(&files) };
         remove(&files, removed)?;
-        for marker in [failed_marker(self.directory, backend), opening_marker(self.directory, backend)] {
+        for marker in [self.directory.failed_marker(backend), self.directory.opening_marker(backend)] {
             remove(&marker, fs::remove_file(&marker))?;
         }
         Ok(())
     }
 
     fn try_replay(&self) -> Result<(Replayed, PanicGuard, HistoryStore), Failure> {
-        let marker = opening_marker(self.directory, self.options.backend);
+        let marker = self.directory.opening_marker(self.options.backend);
         fs::write(&marker, "").map_err(StoreError::io("write", &marker))?;
         let opened = kv::open(self.options.backend, &self.state_directory(), self.options.kv_cache_bytes);
         let loaded = opened.map_err(Failure::from).and_then(|kv| Ok((self.load(&kv)?, kv)));
