@@ -7,6 +7,7 @@
 #[cfg(test)]
 extern crate self as corniche_vm;
 
+mod backtrace;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod block_reads;
@@ -29,15 +30,15 @@ mod vm;
 mod warm_code;
 pub mod wasm;
 
+pub use backtrace::CodeLocation;
 pub use block_reads::{BlockField, BlockReads};
 pub use host::BlockEnv;
-pub use outcome::{Call, CallOutcome, EstimateError, Executed, ExecutionStatus, Fault, NotExecuted};
-pub use precompile::{PrecompileError, is_precompile, precompiles};
+pub use outcome::{Call, CallOutcome, EstimateError, Executed, ExecutionStatus, Fault, NotExecuted, PrecompileError};
+pub use precompile::{is_precompile, precompiles};
 pub use trace::{
     ConsoleLine, FRAME_OVERHEAD_BYTES, FrameKind, FrameStatus, LINE_OVERHEAD_BYTES, MAX_CONSOLE_BYTES, TRUNCATED_LINE, Touched,
     Trace, TraceFrame, TraceLimits, TraceLog,
 };
 pub use vm::{Vm, VmConfig};
-pub use wasm::backtrace::CodeLocation;
 pub use wasm::validate::Rules;
 pub use wasm::{ModuleCache, NoCache, THREAD_STACK_BYTES};

@@ -7,7 +7,7 @@
 use super::backend::{Backend, wasmtime_config};
 use super::backtrace::RawBacktrace;
 use super::cache::{ContractCache, ModuleCache, seal, unseal};
-use super::contract::{CodeId, CompiledContract, ModuleFacts, PaidStart, Start};
+use super::contract::{CompiledContract, ModuleFacts, PaidStart, Start};
 use super::creation::{CreationError, unpack};
 use super::gas::{self, INK_PER_GAS, Schedule};
 use super::hostcalls::{self, Frame, Stop};
@@ -18,7 +18,8 @@ use super::overrides::CodeOverrides;
 use super::stack::{LargeStack, NativeStack, release_default_stack};
 use super::start_cache::{self, StartCache};
 use super::validate::{self, Rules, ValidationError};
-use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Readiness, Trap};
+use crate::host::{Entry, Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Readiness, Trap};
+use crate::warm_code::CodeId;
 use alloy_primitives::{B256, Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
 use std::collections::BTreeMap;
@@ -158,14 +159,6 @@ pub(super) struct CompiledModule {
 
 fn affordable(needed: u64, gas: u64) -> Result<(), CompileError> {
     if needed > gas { Err(CompileError::OutOfGas { needed }) } else { Ok(()) }
-}
-
-/// A frame's input, gas and limits.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub input: Bytes,
-    pub gas: u64,
-    pub limits: Limits,
 }
 
 /// Permit to run one call outside of blocks; see [`WasmEngine::call_permit`].

@@ -1,6 +1,6 @@
 //! A reused instance behaves exactly like a fresh one.
 
-use super::contract::{CodeId, CompiledContract};
+use super::contract::CompiledContract;
 use super::engine::{EngineConfig, WasmEngine};
 use super::instance::Instance;
 use super::{NoCache, gas};
@@ -8,6 +8,7 @@ use crate::host::{
     BlockEnv, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Delta, Exit, ExitStatus, FrameContext,
     Host, HostError, Limits, Readiness,
 };
+use crate::warm_code::CodeId;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use proptest::prelude::*;
 use std::fmt::Write;

@@ -47,11 +47,11 @@ mod stack;
 mod start_cache;
 pub mod validate;
 
+pub use crate::host::Entry;
 #[doc(hidden)]
 pub use backend::Backend;
 pub use backend::THREAD_STACK_BYTES;
 pub use cache::{ModuleCache, NoCache};
-pub(crate) use contract::CodeId;
 pub use contract::CompiledContract;
 pub use creation::{CONSTRUCTOR_SELECTOR, Creation, CreationError, EOF_PREFIX, PRELUDE, parse_creation, unpack};
-pub use engine::{CallPermit, CompileError, EngineConfig, Entry, WasmEngine};
+pub use engine::{CallPermit, CompileError, EngineConfig, WasmEngine};
