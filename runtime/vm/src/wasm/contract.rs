@@ -6,7 +6,7 @@
 //! artefact   facts (borsh) ‖ machine code of wasmtime
 //! ```
 
-use super::engine::CompileError;
+use super::error::{CompileError, fault};
 use super::gas::{self, INK_PER_GAS, Schedule};
 use super::hostcalls::Frame;
 use super::image::Image;
@@ -125,7 +125,7 @@ impl CompiledContract {
                 schedule,
                 id: *id,
                 used: AtomicBool::new(false),
-                pre: linker.instantiate_pre(module).map_err(super::engine::fault)?,
+                pre: linker.instantiate_pre(module).map_err(fault)?,
                 exports: Exports::of(module).map_err(lacks)?,
                 facts,
                 machine_code_bytes: code.end as usize - code.start as usize,

@@ -1,12 +1,15 @@
 //! Loading, caching and eviction of code.
 
 use super::cache::{ModuleCache, NoCache, seal};
-use super::engine::{CompileError, EVERY_CONSTRUCT, EngineConfig, Entry, WasmEngine, emitted, environment};
+use super::config::EngineConfig;
+use super::engine::{EVERY_CONSTRUCT, WasmEngine, emitted, environment};
+use super::error::CompileError;
 use super::gas::{self, Schedule};
 use super::instance::Instance;
 use super::instance_tests::{FixedHost, GAS, program};
 use super::instrument;
 use super::validate::{self, Rules};
+use crate::host::Entry;
 use crate::host::{Exit, ExitStatus, Limits, Readiness};
 use crate::machine::Machine;
 use crate::price;

@@ -8,8 +8,8 @@
 //!
 //! Grown instances are not kept, and a frame within another of the same code needs one more. Both need a new instance.
 
+use super::config::Purpose;
 use super::contract::CompiledContract;
-use super::engine::Purpose;
 use super::instance::Instance;
 use crate::warm_code::{CodeId, MAX_WARM_CODES};
 use std::cell::Cell;

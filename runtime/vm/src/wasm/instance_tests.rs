@@ -1,7 +1,8 @@
 //! A reused instance behaves exactly like a fresh one.
 
+use super::config::EngineConfig;
 use super::contract::CompiledContract;
-use super::engine::{EngineConfig, WasmEngine};
+use super::engine::WasmEngine;
 use super::instance::Instance;
 use super::{NoCache, gas};
 use crate::host::{

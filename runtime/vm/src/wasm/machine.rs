@@ -1,6 +1,7 @@
 //! The engine as the machine for the rules of state.
 
-use super::engine::{CompileError, WasmEngine};
+use super::engine::WasmEngine;
+use super::error::CompileError;
 use super::{creation, gas};
 use crate::host::{Entry, Exit, ExitStatus, Host};
 use crate::machine::{Code, Deployment, Machine, Prepared};

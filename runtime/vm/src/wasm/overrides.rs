@@ -5,7 +5,8 @@
 
 use super::contract::CompiledContract;
 use super::creation::{compressed_bytes, unpack};
-use super::engine::{CompileError, WasmEngine};
+use super::engine::WasmEngine;
+use super::error::CompileError;
 use super::gas::{self, Schedule};
 use crate::price;
 use crate::warm_code::CodeId;
