@@ -2,6 +2,16 @@
 //!
 //! [`wasm`] prepares modules for deterministic execution and runs single frames. The other modules implement Ethereum's
 //! rules about accounts, calls, storage and gas. The two parts meet at [`host`].
+//!
+//! Modules in layers, lowest first; each uses only modules in its line or above:
+//!
+//! - Shared by both parts: `backtrace` (locations in code), `block_reads` (the block, and which fields were read),
+//!   [`host`] (requests of a frame), `outcome` (results), `machine` (runs code), `warm_code` (codes that are loaded),
+//!   `indexed_map`.
+//! - The engine: [`wasm`].
+//! - Parts of the rules: `price`, `journal` (changes of state, with reverts), `precompile`, `trace`.
+//! - Frames and calls: `frame`, then `stylus` (queries of tools) and `create`.
+//! - Runs: `transact` (transactions), `call` (calls and estimates), `vm`, and `bench` for measurements.
 
 // Lets the generator of contracts in `tests/` also serve unit tests.
 #[cfg(test)]
