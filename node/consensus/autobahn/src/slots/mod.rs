@@ -7,9 +7,10 @@
 //! where that needs no state.
 
 mod commits;
-pub(crate) mod context;
+mod context;
 mod leaders;
-pub(crate) mod tally;
+pub(crate) mod slot;
+mod tally;
 mod tickets;
 
 use crate::{
@@ -17,13 +18,13 @@ use crate::{
     keys::{Signatures, Signer},
     message::{Availability, CommitKind, CommitQc, Cut, Message, PrepareQc, SignedPrepare, Slot, TimeoutQc, Tip, View},
     rules::is_justified,
-    slot::{SlotState, due},
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use commits::Commits;
 use context::SlotContext;
 use corniche_engine::{Committee, Recipients, TraceEvent};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
+use slot::{SlotState, due};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The slots' queries to the lanes. Results may change only between inputs. After a relevant change (a higher certified

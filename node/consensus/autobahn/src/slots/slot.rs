@@ -15,13 +15,13 @@ mod views;
 
 pub(crate) use views::Proposal;
 
+use super::{Effect, Lanes, RecordId, Request, SlotRecord, context::SlotContext, tally::Tally};
 use crate::{
     config::MAX_CLOCK_AHEAD_MS,
     message::{
         Availability, Cut, Message, Position, PrepareQc, SignedPrepare, Slot, Statement, Timeout, TimeoutQc, Tip, View, Vote,
     },
     rules::is_fresh,
-    slots::{Effect, Lanes, RecordId, Request, SlotRecord, context::SlotContext, tally::Tally},
 };
 use corniche_engine::{Committee, Recipients};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
