@@ -1,7 +1,7 @@
 //! `eth_createAccessList`: finds the addresses and slots that a call should declare.
 
-use crate::call::{self, CallRequest, PreparedCall};
 use crate::node::{Node, ensure_available};
+use crate::prepare::{CallRequest, PreparedCall, execution_error, prepare};
 use alloy_eips::eip2930::{AccessList, AccessListItem, AccessListResult};
 use alloy_primitives::{Address, B256, U256};
 use corniche_api::RpcError;
@@ -16,7 +16,7 @@ type AccessKeys = BTreeMap<Address, BTreeSet<B256>>;
 const MAX_RUNS: usize = 8;
 
 pub(crate) fn create(node: &Node, call_request: CallRequest) -> Result<AccessListResult, RpcError> {
-    let PreparedCall { vm, view, env, mut call } = call::prepare(node, call_request)?;
+    let PreparedCall { vm, view, env, mut call } = prepare(node, call_request)?;
     // Sender, receiver and precompiles are warm anyway; declaring them only costs gas.
     let contract = || call.from.create(view.account(&call.from).unwrap_or_default().nonce);
     let warm = [call.from, call.to.unwrap_or_else(contract)];
@@ -35,7 +35,7 @@ pub(crate) fn create(node: &Node, call_request: CallRequest) -> Result<AccessLis
         let outcome = vm.trace_call(&*view, &env, &call, &mut trace);
         ensure_available(&*view)?;
         if matches!(outcome.end, ExecutionStatus::Invalid(_) | ExecutionStatus::Fault(_)) {
-            return Err(call::execution_error(outcome, call.gas, false));
+            return Err(execution_error(outcome, call.gas, false));
         }
         let mut reached = list.clone();
         for address in trace.touched().reached.iter().filter(|address| !is_warm(address)) {
@@ -46,7 +46,7 @@ pub(crate) fn create(node: &Node, call_request: CallRequest) -> Result<AccessLis
         }
         if reached == list || runs == MAX_RUNS {
             let gas_used = U256::from(outcome.gas_used);
-            let error = (!outcome.success()).then(|| call::execution_error(outcome, call.gas, false).message);
+            let error = (!outcome.success()).then(|| execution_error(outcome, call.gas, false).message);
             return Ok(AccessListResult { access_list: access_list(&call), gas_used, error });
         }
         list = reached;

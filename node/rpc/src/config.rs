@@ -1,8 +1,10 @@
 //! Limits of the server. They do not affect the chain; each bounds the cost that clients can cause.
 
-use crate::faucet::FaucetConfig;
+use alloy_primitives::U256;
 use corniche_api::Namespaces;
+use corniche_crypto::EthereumKey;
 use corniche_origin::Proxy;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limits of the server; the defaults are in `default`.
@@ -163,3 +165,32 @@ impl Default for RpcConfig {
         }
     }
 }
+
+/// Key, amount and limits of the faucet.
+#[derive(Clone)]
+pub struct FaucetConfig {
+    pub key: Arc<EthereumKey>,
+    /// Wei per grant.
+    pub wei: U256,
+    /// Grants per day for one account, and for one client. IPv6 clients count by /48 network, since one
+    /// client can use every address in it.
+    pub per_account: u32,
+    pub per_client: u32,
+    /// Grants per day in all, at most 100,000.
+    pub per_day: u32,
+}
+
+impl std::fmt::Debug for FaucetConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FaucetConfig").field("account", &self.key.address()).field("wei", &self.wei).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for FaucetConfig {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |config: &Self| (config.key.address(), config.wei, config.per_account, config.per_client, config.per_day);
+        parts(self) == parts(other)
+    }
+}
+
+impl Eq for FaucetConfig {}

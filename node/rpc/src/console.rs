@@ -5,10 +5,9 @@
 //! Calls that change no state are handled the same way.
 
 use crate::backend::{ChainEvent, DevChain};
-use crate::call::PreparedCall;
-use crate::node::Node;
+use crate::node::{Node, wait_for_stop};
+use crate::prepare::PreparedCall;
 use crate::replay::Replay;
-use crate::server::wait_for_stop;
 use alloy_primitives::Address;
 use corniche_api::RpcError;
 use corniche_types::Height;

@@ -2,10 +2,11 @@
 //! that the node signs or that are sent unsigned (impersonation).
 
 use crate::backend::{AccountChange, ChainBlock, DevChain, DevCommand, DropTarget};
-use crate::call::{self, CallRequest};
+use crate::call;
 use crate::fees;
 use crate::jsonrpc::{Json, Params, json};
 use crate::node::Node;
+use crate::prepare::CallRequest;
 use alloy_consensus::{TxEip1559, TxLegacy, TypedTransaction};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U64, U256};

@@ -4,37 +4,23 @@
 //! returns the balance and the limits. Counters per account and per client are kept in memory for one day of
 //! the node's clock. They are lost when the node stops.
 
+use crate::config::FaucetConfig;
 use crate::fees;
 use crate::node::Node;
 use alloy_consensus::TxEip1559;
-use alloy_primitives::{Address, B256, TxKind, U256};
+use alloy_primitives::{Address, B256, TxKind};
 use axum::http::StatusCode;
-use corniche_crypto::EthereumKey;
 use corniche_origin::{Origin, Site};
 use corniche_types::TimestampMs;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, btree_map::Entry};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const DAY_MS: u64 = 24 * 3_600 * 1_000;
 /// Gas of a transfer to an account without code; contracts get no extra gas.
 const TRANSFER_GAS: u64 = 21_000;
 /// Upper bound of `per_day`: each grant may add one map entry for the account and one for the client.
 const MAX_PER_DAY: u32 = 100_000;
-
-/// Key, amount and limits of the faucet.
-#[derive(Clone)]
-pub struct FaucetConfig {
-    pub key: Arc<EthereumKey>,
-    /// Wei per grant.
-    pub wei: U256,
-    /// Grants per day for one account, and for one client. IPv6 clients count by /48 network, since one
-    /// client can use every address in it.
-    pub per_account: u32,
-    pub per_client: u32,
-    /// Grants per day in all, at most 100,000.
-    pub per_day: u32,
-}
 
 pub(crate) struct Faucet {
     config: FaucetConfig,
@@ -187,25 +173,13 @@ impl FaucetConfig {
     }
 }
 
-impl std::fmt::Debug for FaucetConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FaucetConfig").field("account", &self.key.address()).field("wei", &self.wei).finish_non_exhaustive()
-    }
-}
-
-impl PartialEq for FaucetConfig {
-    fn eq(&self, other: &Self) -> bool {
-        let parts = |config: &Self| (config.key.address(), config.wei, config.per_account, config.per_client, config.per_day);
-        parts(self) == parts(other)
-    }
-}
-
-impl Eq for FaucetConfig {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy_primitives::U256;
+    use corniche_crypto::EthereumKey;
     use std::net::IpAddr;
+    use std::sync::Arc;
 
     #[test]
     fn daily_limits_per_account_and_client() {

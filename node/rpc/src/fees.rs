@@ -6,28 +6,15 @@ use alloy_eips::BlockId;
 use alloy_rpc_types_eth::FeeHistory;
 use corniche_api::{Reason, RpcError};
 use corniche_types::Height;
-use std::sync::{Mutex, PoisonError};
 
 /// Number of blocks that a suggestion looks at, and the percentile of their tips that it returns.
 const TIP_BLOCKS: u64 = 20;
 const TIP_PERCENTILE: usize = 60;
 
-/// Cached suggestion for one head: wallets ask for it far more often than it changes.
-#[derive(Debug, Default)]
-pub(crate) struct TipCache(Mutex<Option<(Height, u64)>>);
-
-impl TipCache {
-    /// Call it after a revert: another block may follow at the same height.
-    pub fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
 /// Tip paid in recent blocks, in wei per gas, at least the configured minimum.
 pub(crate) fn suggested_tip(node: &Node) -> u64 {
     let head = node.backend.head();
-    let cached = *node.tip.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, tip)) = cached.filter(|(height, _)| *height == head) {
+    if let Some(tip) = node.tip.get(head) {
         return tip;
     }
     let blocks = (head.0.saturating_sub(TIP_BLOCKS - 1)..=head.0).filter_map(|height| node.backend.block(Height(height)));
@@ -35,7 +22,7 @@ pub(crate) fn suggested_tip(node: &Node) -> u64 {
     tips.sort_unstable();
     let percentile_tip = tips.get(tips.len().saturating_sub(1) * TIP_PERCENTILE / 100).copied().unwrap_or(0);
     let tip = u64::try_from(percentile_tip).unwrap_or(u64::MAX).max(node.config.minimum_tip);
-    *node.tip.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, tip));
+    node.tip.set(head, tip);
     tip
 }
 

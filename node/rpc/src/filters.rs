@@ -6,10 +6,7 @@
 
 use crate::backend::Reverted;
 use crate::budget::{Budget, Reservation};
-use crate::convert;
-use crate::logs;
-use crate::node::Node;
-use crate::txpool;
+use crate::log_match;
 use alloy_primitives::{B256, FixedBytes, U128};
 use alloy_rpc_types_eth::{Filter, Log};
 use corniche_api::{Reason, RpcError};
@@ -19,16 +16,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::jsonrpc::{Json, json};
-
 /// Number of pending transactions kept for filters.
 const MAX_PENDING_HASHES: usize = 8192;
-/// Maximum number of block hashes per response.
-const MAX_BLOCK_HASHES: u64 = 1024;
 /// Maximum number of logs from reverted blocks kept per filter. Only development chains revert blocks.
 const MAX_REMOVED_LOGS: usize = 10_000;
-/// Maximum number of attempts when reverts interfere with a poll.
-const MAX_POLL_ATTEMPTS: usize = 8;
 
 /// Random, so that no client can guess another's.
 pub(crate) fn random_id() -> U128 {
@@ -57,7 +48,7 @@ struct Entry {
 /// Position of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FilterPosition {
-    next: u64,
+    pub next: u64,
     reverts: u64,
 }
 
@@ -132,7 +123,7 @@ impl Filters {
                 FilterKind::Blocks => entry.next = new_head + 1,
                 FilterKind::Logs(filter) => {
                     let room = MAX_REMOVED_LOGS.saturating_sub(entry.removed.len());
-                    entry.removed.extend(logs::removed(reverted, filter, entry.next).take(room));
+                    entry.removed.extend(log_match::removed(reverted, filter, entry.next).take(room));
                     entry.next = new_head + 1;
                 }
                 FilterKind::Pending { .. } => continue,
@@ -142,7 +133,7 @@ impl Filters {
     }
 
     /// Puts back removed logs that could not be sent to the client.
-    fn restore_removed(&self, id: U128, removed: Vec<Log>) {
+    pub fn restore_removed(&self, id: U128, removed: Vec<Log>) {
         if let Some(entry) = self.lock().get_mut(&id) {
             entry.removed.splice(0..0, removed);
         }
@@ -150,7 +141,7 @@ impl Filters {
 
     /// Moves the filter on to `next`, and returns the removed logs that the client must get first. `None` if
     /// a revert meanwhile removed blocks that the filter had passed: then the results found may be outdated.
-    fn advance(&self, id: U128, from: FilterPosition, next: u64) -> Option<Vec<Log>> {
+    pub fn advance(&self, id: U128, from: FilterPosition, next: u64) -> Option<Vec<Log>> {
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(&id) else { return Some(Vec::new()) };
         if entry.reverts != from.reverts {
@@ -170,77 +161,15 @@ impl Filters {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Pending transactions that a filter at `from` has not reported, and the number of the next one.
+    pub fn pending_since(&self, from: u64) -> (Vec<B256>, u64) {
+        let pending = self.lock_pending();
+        let skip = usize::try_from(from.saturating_sub(pending.first)).unwrap_or(usize::MAX);
+        (pending.hashes.iter().skip(skip).copied().collect(), pending.next())
+    }
+
     fn lock_pending(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// `eth_getFilterChanges`.
-pub(crate) fn changes(node: &Node, id: U128) -> Result<Json, RpcError> {
-    // Retries if a development chain reverts meanwhile; the number of attempts is bounded.
-    for _ in 0..MAX_POLL_ATTEMPTS {
-        if let Some(changes_found) = try_changes(node, id)? {
-            return Ok(changes_found);
-        }
-    }
-    json::<[B256; 0]>(&[])
-}
-
-fn try_changes(node: &Node, id: U128) -> Result<Option<Json>, RpcError> {
-    let (kind, position) = node.filters.get(id, (node.clock)())?;
-    let from = position.next;
-    let head = node.backend.head().0;
-    match kind {
-        FilterKind::Blocks => {
-            let end = (head + 1).min(from + MAX_BLOCK_HASHES);
-            let hashes: Vec<B256> =
-                (from..end).filter_map(|height| node.backend.block(Height(height))).map(|block| block.hash).collect();
-            node.filters.advance(id, position, end).map(|_| json(&hashes)).transpose()
-        }
-        FilterKind::Logs(filter) => {
-            let batch = logs::collect_logs(node, &filter, from, head);
-            let next = batch.as_ref().map_or_else(|(_, next)| *next, |batch| batch.next);
-            // If the response fails, the client gets no logs, so the removed ones are kept.
-            let Ok(batch) = batch else {
-                let removed = node.filters.advance(id, position, next);
-                node.filters.restore_removed(id, removed.unwrap_or_default());
-                return batch.map(|_| None).map_err(|(error, _)| error);
-            };
-            let Some(removed) = node.filters.advance(id, position, next) else { return Ok(None) };
-            json(&[removed, batch.logs].concat()).map(Some)
-        }
-        FilterKind::Pending { full } => {
-            let (hashes, next) = {
-                let pending = node.filters.lock_pending();
-                let skip = usize::try_from(from.saturating_sub(pending.first)).unwrap_or(usize::MAX);
-                (pending.hashes.iter().skip(skip).copied().collect::<Vec<_>>(), pending.next())
-            };
-            if !full {
-                node.filters.advance(id, position, next);
-                return json(&hashes).map(Some);
-            }
-            let (mut changes_found, mut bytes) = (Vec::new(), 0);
-            for (number, hash) in (next - hashes.len() as u64..).zip(&hashes) {
-                let Some(waiting) = node.backend.pool_transaction(hash) else { continue };
-                bytes += txpool::json_bytes(&waiting);
-                if bytes > node.config.max_response_bytes && !changes_found.is_empty() {
-                    // The rest follows with the next poll.
-                    node.filters.advance(id, position, number);
-                    return json(&changes_found).map(Some);
-                }
-                changes_found.push(convert::pending_transaction(waiting.transaction(), waiting.sender()));
-            }
-            node.filters.advance(id, position, next);
-            json(&changes_found).map(Some)
-        }
-    }
-}
-
-/// `eth_getFilterLogs`: all logs that match a log filter, like `eth_getLogs`.
-pub(crate) fn all_logs(node: &Node, id: U128) -> Result<Json, RpcError> {
-    match node.filters.get(id, (node.clock)())?.0 {
-        FilterKind::Logs(filter) => json(&logs::search(node, &filter)?),
-        FilterKind::Blocks | FilterKind::Pending { .. } => Err(Reason::FilterNotFound.error()),
     }
 }
 

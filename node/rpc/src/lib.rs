@@ -8,14 +8,21 @@
 //!                  ▲ session: positions of subscriptions
 //! ```
 //!
-//! - [`backend`]: interface to the node; the server stores no chain data.
-//! - [`server`]: HTTP, CORS, limits on bodies and responses; [`listener`]: limits on connections, clients
-//!   behind proxies; [`budget`], [`rate_limit`], [`fair_executor`], [`deadline`]: each client's share of common resources.
-//! - [`jsonrpc`]: framing; [`requests`]: bodies and batches; [`dispatch`]: the method table.
-//! - [`overrides`]: state and block overrides; [`replay`]: re-execution of blocks, for [`trace`].
-//! - [`simulate`]: simulated blocks of calls.
-//! - [`reads`], [`access_list`], [`call`], [`proofs`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`],
-//!   [`submit`], [`txpool`], [`raw`], [`ots`], [`convert`]: handlers.
+//! Modules in layers, lowest first; each uses only modules above it in this list, or earlier ones of its line.
+//!
+//! - Interface and limits: [`backend`] (interface to the node; the server stores no chain data), [`config`],
+//!   [`metrics`].
+//! - Each client's share of common resources: [`budget`], [`deadline`], [`fair_executor`], [`token_bucket`],
+//!   [`client`] (also behind proxies), [`rate_limit`].
+//! - Formats: [`jsonrpc`] (framing), [`convert`], [`log_match`].
+//! - State of all requests: [`filters`] (positions of polling clients), [`node`].
+//! - Execution: [`overrides`] (of state and block), [`prepare`] (calls), [`replay`] (blocks), [`console`].
+//! - Handlers: [`access_list`], [`call`], [`dag`], [`fees`], [`logs`], [`txpool`], [`filter_polls`], [`proofs`],
+//!   [`raw`], [`reads`], [`submit`], [`dev`], [`trace`], [`ots`], [`simulate`], [`faucet`].
+//! - Requests: [`session`] (positions of subscriptions), [`dispatch`] (the method table; one submodule for each
+//!   group of methods), [`requests`] (bodies and batches).
+//! - Connections: [`listener`] (limits on connections), [`websocket`], [`server`] (HTTP, CORS, limits on bodies and
+//!   responses).
 //!
 //! Invariants: every request gets a response, is counted, and costs bounded work. Everything that accumulates
 //! has a limit in [`RpcConfig`]. No input from a client causes a panic. Error texts are in `corniche_api`,
@@ -25,6 +32,7 @@ mod access_list;
 pub mod backend;
 mod budget;
 mod call;
+mod client;
 mod config;
 mod console;
 mod convert;
@@ -35,14 +43,17 @@ mod dispatch;
 mod fair_executor;
 mod faucet;
 mod fees;
+mod filter_polls;
 mod filters;
 mod jsonrpc;
 mod listener;
+mod log_match;
 mod logs;
 mod metrics;
 mod node;
 mod ots;
 mod overrides;
+mod prepare;
 mod proofs;
 mod rate_limit;
 mod raw;
@@ -53,6 +64,7 @@ mod server;
 mod session;
 mod simulate;
 mod submit;
+mod token_bucket;
 mod trace;
 mod txpool;
 mod websocket;
@@ -61,8 +73,7 @@ pub use backend::{
     AccountChange, Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, Reverted,
     SyncProgress,
 };
-pub use config::RpcConfig;
-pub use faucet::FaucetConfig;
+pub use config::{FaucetConfig, RpcConfig};
 pub use metrics::Metrics;
 pub use node::Clock;
 pub use server::{RpcServer, ServerParts};

@@ -1,10 +1,9 @@
 //! Listener with limits on connections and on idle time.
 
+use crate::client::Client;
 use crate::config::RpcConfig;
 use crate::metrics::Metrics;
-use crate::rate_limit::TokenBucket;
 use axum::extract::connect_info::Connected;
-use axum::http::HeaderMap;
 use axum::serve::IncomingStream;
 use corniche_origin::{Origin, Proxy, proxy};
 use std::collections::BTreeMap;
@@ -115,31 +114,11 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// Client of a request, and its connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Client {
-    /// Remote address of the connection: the client or a proxy.
-    pub peer: IpAddr,
-    pub origin: Origin,
-    pub connection: Arc<Mutex<TokenBucket>>,
-}
-
 impl Connected<IncomingStream<'_, BoundedListener>> for Client {
     /// Called once per connection.
     fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Self {
         let peer = stream.remote_addr().ip();
         Self { peer, origin: Origin::of(peer), connection: Arc::default() }
-    }
-}
-
-impl Client {
-    /// Returns the client behind trusted proxies, or `self` if the peer is not a trusted proxy.
-    pub fn resolve_proxies(self, proxies: &[Proxy], headers: &HeaderMap) -> Self {
-        if !proxy::trusts(proxies, self.peer) {
-            return self;
-        }
-        // A proxy's connection carries requests of many clients, so it gets no rate limit of its own.
-        Self { origin: Origin::of(proxy::client(proxies, self.peer, headers)), connection: Arc::default(), ..self }
     }
 }
 

@@ -5,22 +5,19 @@ use crate::budget::{self, Budget};
 use crate::config::RpcConfig;
 use crate::deadline::{DeadlineView, RequestDeadline};
 use crate::fair_executor::FairExecutor;
-use crate::faucet::Faucet;
-use crate::fees::TipCache;
 use crate::filters::{self, Filters};
 use crate::jsonrpc::Json;
 use crate::metrics::Metrics;
-use crate::proofs::Proofs;
 use crate::rate_limit::{RateLimiter, RateLimits};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, U128};
 use corniche_api::{Reason, RpcError};
 use corniche_origin::Origin;
-use corniche_state::StateView;
+use corniche_state::{StateView, Tree};
 use corniche_types::{Height, TimestampMs};
 use std::collections::BTreeSet;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, watch};
 
 /// Wall clock. Expiry of filters and the faucet's days depend on it.
@@ -43,7 +40,8 @@ pub(crate) struct SharedState {
     pub metrics: Metrics,
     pub filters: Filters,
     pub tip: TipCache,
-    pub proofs: Proofs,
+    /// Tree for proofs and its height, once the first proof was requested.
+    pub proof_tree: Mutex<Option<(Height, Tree)>>,
     pub clock: Clock,
     /// Budget for responses above [`LARGE_RESPONSE_BYTES`], from creation until they are sent.
     pub response_bytes: Budget,
@@ -56,7 +54,6 @@ pub(crate) struct SharedState {
     pub rate_limiter: RateLimiter,
     /// Serialises creating the node's own transactions.
     pub send_lock: tokio::sync::Mutex<()>,
-    pub faucet: Option<Faucet>,
     /// Sends the blocks that a development chain reverted.
     pub reverts: broadcast::Sender<Arc<Reverted>>,
     /// Accounts whose transactions a development chain accepts unsigned.
@@ -67,6 +64,30 @@ pub(crate) struct SharedState {
     reads: FairExecutor,
     /// One at a time, because proofs share one tree.
     provers: FairExecutor,
+}
+
+/// Cached suggestion of a tip for one head: wallets ask for it far more often than it changes.
+#[derive(Debug, Default)]
+pub(crate) struct TipCache(Mutex<Option<(Height, u64)>>);
+
+impl TipCache {
+    pub fn get(&self, head: Height) -> Option<u64> {
+        self.lock().filter(|(height, _)| *height == head).map(|(_, tip)| tip)
+    }
+
+    pub fn set(&self, head: Height, tip: u64) {
+        *self.lock() = Some((head, tip));
+    }
+
+    /// Call it after a revert: another block may follow at the same height.
+    pub fn clear(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Height, u64)>> {
+        // Every critical section leaves the entry consistent.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Deref for Node {
@@ -100,7 +121,6 @@ impl Node {
             heads: watch::Sender::new(backend.head()),
             syncing: watch::Sender::new(backend.syncing()),
             stopped,
-            faucet: config.faucet.clone().map(Faucet::new),
             reverts: broadcast::Sender::new(64),
             impersonated: Mutex::default(),
             send_lock: tokio::sync::Mutex::default(),
@@ -112,7 +132,7 @@ impl Node {
             provers: FairExecutor::new(1, config.max_waiting_calls),
             response_bytes: budget(response_bytes, config.max_response_bytes_in_flight),
             tip: TipCache::default(),
-            proofs: Proofs::default(),
+            proof_tree: Mutex::default(),
             backend,
             config,
             metrics,
@@ -260,4 +280,12 @@ pub(crate) fn ensure_available(state: &dyn StateView) -> Result<(), RpcError> {
 
 pub(crate) fn state_unavailable() -> RpcError {
     Reason::StateNotAvailable.with("it was pruned or could not be read")
+}
+
+/// Returns when the server stops.
+pub(crate) async fn wait_for_stop(mut stopped: watch::Receiver<bool>) {
+    // An error means that the sender was dropped without a stop: keep serving.
+    if stopped.wait_for(|stopped| *stopped).await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }

@@ -14,7 +14,7 @@ use corniche_api::{Reason, RpcError};
 use corniche_state::{Changes, StateView, Tree, TreeKey, account_value};
 use corniche_types::Height;
 use serde::{Deserialize, Serialize};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// Maximum number of slots per request, as in geth.
@@ -24,10 +24,6 @@ const MAX_BLOCKS_BEHIND: u64 = 256;
 /// Number and length of the waits until the sealed block is durable.
 const MAX_SEAL_POLLS: u32 = 200;
 const SEAL_POLL_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Second tree and its height, once the first proof was requested.
-#[derive(Default)]
-pub(crate) struct Proofs(Mutex<Option<(Height, Tree)>>);
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -76,7 +72,7 @@ pub(crate) fn get(node: &Node, address: Address, slots: Vec<SlotKey>, block: Blo
     }
     let root = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?.header.state_root;
 
-    let mut cached = node.proofs.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut cached = node.proof_tree.lock().unwrap_or_else(PoisonError::into_inner);
     let tree = tree_at(&mut cached, node, &*view, height, root)?;
     let account = view.account(&address);
     let key = TreeKey::account(&address);

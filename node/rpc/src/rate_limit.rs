@@ -2,15 +2,14 @@
 //! so that a loading page can send many requests at once. Each connection has one too, and so has each IPv6
 //! network, since one client may use many of its addresses.
 
-use crate::listener::Client;
+use crate::client::Client;
+use crate::token_bucket::TokenBucket;
 use corniche_api::{Reason, RpcError};
 use corniche_origin::{Origin, Site};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Capacity of a bucket, in seconds of requests.
-const BURST_SECONDS: u32 = 5;
 /// Maximum number of buckets of each kind. Above it, full ones are removed, which changes no limit.
 const MAX_BUCKETS: usize = 16_384;
 /// An IPv6 /48 network, the usual size of a site, may send as many requests as this number of addresses.
@@ -36,27 +35,6 @@ pub(crate) struct RateLimiter {
 struct Buckets {
     addresses: BTreeMap<Origin, TokenBucket>,
     sites: BTreeMap<Site, TokenBucket>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TokenBucket {
-    /// Time at which the bucket is full again: each request taken moves it into the future by one share.
-    /// `None`: never used.
-    full_at: Option<Instant>,
-}
-
-impl TokenBucket {
-    /// Returns the bucket after taking one request, or the wait until one is available.
-    fn take_one(self, per_second: u32, now: Instant) -> Result<Self, Duration> {
-        let interval = Duration::from_secs(1) / per_second;
-        let burst_window = interval * per_second.saturating_mul(BURST_SECONDS);
-        let full_at = self.full_at.map_or(now, |full_at| full_at.max(now)) + interval;
-        if full_at - now > burst_window { Err(full_at - now - burst_window) } else { Ok(Self { full_at: Some(full_at) }) }
-    }
-
-    fn is_full(self, now: Instant) -> bool {
-        self.full_at.is_none_or(|full_at| full_at <= now)
-    }
 }
 
 impl RateLimiter {
@@ -134,6 +112,7 @@ fn rate_limited(per_second: u32, scope: &str, wait: Duration) -> RpcError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::token_bucket::BURST_SECONDS;
 
     fn origin(text: &str) -> Origin {
         Origin::of(text.parse().expect("an address"))

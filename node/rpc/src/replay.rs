@@ -3,8 +3,8 @@
 //! trace is then not returned.
 
 use crate::backend::ChainBlock;
-use crate::call::block_env;
 use crate::node::{Node, ensure_available, state_unavailable};
+use crate::prepare::block_env;
 use alloy_eips::BlockId;
 use alloy_primitives::Address;
 use corniche_api::{Reason, RpcError};

@@ -2,8 +2,9 @@
 //! The handlers are in [`crate::dispatch`].
 
 use crate::budget::Reservation;
+use crate::client::Client;
+use crate::dispatch::RequestContext;
 use crate::jsonrpc::{Body, Call, Json, Message, write_response};
-use crate::listener::Client;
 use crate::node::{LARGE_RESPONSE_BYTES, Node};
 use crate::session::Session;
 use crate::submit::submit_timed;
@@ -22,16 +23,6 @@ pub(crate) struct RpcResponse {
     pub subscribed: Vec<U128>,
     /// Held until the text is sent.
     pub reserved: Reservation,
-}
-
-/// Connection and client of a request. Subscriptions need a WebSocket, i.e. a `session`.
-pub(crate) struct RequestContext<'a> {
-    pub node: &'a Arc<Node>,
-    pub session: Option<&'a Session>,
-    /// Rate limits and turns count per client.
-    pub client: &'a Client,
-    pub subscribed: Vec<U128>,
-    reserved: Reservation,
 }
 
 /// Answers one HTTP body or WebSocket message.

@@ -8,12 +8,14 @@
 
 use crate::backend::{Backend, ChainEvent};
 use crate::budget::{self, BodyBuffer, Budget};
+use crate::client::Client;
 use crate::config::RpcConfig;
 use crate::console;
+use crate::faucet::Faucet;
 use crate::jsonrpc::write_response;
-use crate::listener::{BoundedListener, Client};
+use crate::listener::BoundedListener;
 use crate::metrics::Metrics;
-use crate::node::{Clock, LARGE_RESPONSE_BYTES, Node};
+use crate::node::{Clock, LARGE_RESPONSE_BYTES, Node, wait_for_stop};
 use crate::requests::{RpcResponse, handle_body};
 use crate::websocket::{self, EventSources, Upgrade};
 use axum::Router;
@@ -85,6 +87,7 @@ impl RpcServer {
             request_bytes: Budget::new(request_bytes, config.max_request_bytes_in_flight, config.spare_loopback),
             pending,
             stopped: stopped.clone(),
+            faucet: config.faucet.clone().map(Faucet::new),
             node: Arc::clone(&node),
         });
         let serving = axum::serve(listener, router(server).into_make_service_with_connect_info::<Client>())
@@ -117,13 +120,6 @@ impl RpcServer {
                 task.abort();
             }
         }
-    }
-}
-
-pub(crate) async fn wait_for_stop(mut stopped: watch::Receiver<bool>) {
-    // An error means that the sender was dropped without a stop: keep serving.
-    if stopped.wait_for(|stopped| *stopped).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 
@@ -188,6 +184,7 @@ const INVALID_CONTENT_TYPE: (StatusCode, &str) =
 
 struct Server {
     node: Arc<Node>,
+    faucet: Option<Faucet>,
     websockets: Budget,
     request_bytes: Budget,
     pending: broadcast::Sender<B256>,
@@ -364,7 +361,7 @@ const NO_FAUCET: (StatusCode, &str) = (StatusCode::NOT_FOUND, "this node has no 
 const FAUCET_BODY_BYTES: usize = 4 << 10;
 
 async fn faucet(State(server): State<Arc<Server>>) -> Response {
-    match &server.node.faucet {
+    match &server.faucet {
         Some(faucet) => axum::Json(faucet.describe(&server.node)).into_response(),
         None => NO_FAUCET.into_response(),
     }
@@ -375,7 +372,7 @@ async fn request_faucet(
     ConnectInfo(client): ConnectInfo<Client>,
     request: Request,
 ) -> Response {
-    if server.node.faucet.is_none() {
+    if server.faucet.is_none() {
         return NO_FAUCET.into_response();
     }
     let client = client.resolve_proxies(&server.node.config.trusted_proxies, request.headers());
@@ -395,7 +392,7 @@ async fn request_faucet(
         Ok(Ok(body)) => {
             // Spawned as a task, so that it continues if the client disconnects.
             let granted = tokio::spawn(async move {
-                let faucet = server.node.faucet.as_ref()?;
+                let faucet = server.faucet.as_ref()?;
                 Some(faucet.handle_request(&server.node, client.origin, &body).await)
             });
             match granted.await {

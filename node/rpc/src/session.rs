@@ -6,7 +6,7 @@
 use crate::backend::{Reverted, SyncProgress};
 use crate::convert;
 use crate::filters::random_id;
-use crate::logs;
+use crate::log_match;
 use alloy_primitives::U128;
 use alloy_rpc_types_eth::Filter;
 use corniche_api::{DagGrowth, Reason, RpcError, SUBSCRIPTION};
@@ -164,7 +164,7 @@ impl Session {
             match &subscription.topic {
                 Topic::NewHeads => subscription.next = left,
                 Topic::Logs(filter) => {
-                    messages.extend(logs::removed(reverted, filter, reported).map(|log| notification(*id, &log)));
+                    messages.extend(log_match::removed(reverted, filter, reported).map(|log| notification(*id, &log)));
                     subscription.next = left + 1;
                 }
                 Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag => {}

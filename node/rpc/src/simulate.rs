@@ -5,10 +5,10 @@
 //! root is zero, because computing it would cost as much as executing them.
 
 use crate::backend::ChainBlock;
-use crate::call::{execution_error, to_call};
 use crate::jsonrpc::{Json, json};
 use crate::node::{Node, ensure_available};
 use crate::overrides::{OverriddenState, override_block};
+use crate::prepare::{execution_error, to_call};
 use alloy_consensus::proofs::calculate_transaction_root;
 use alloy_consensus::transaction::Recovered;
 use alloy_consensus::{SignableTransaction, Transaction as _, TxEnvelope};

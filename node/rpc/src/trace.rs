@@ -8,9 +8,9 @@ mod prestate;
 
 pub(crate) use calls::opcode_name;
 
-use crate::call::{self, CallRequest, PreparedCall};
 use crate::jsonrpc::{Json, json};
 use crate::node::{Node, ensure_available};
+use crate::prepare::{CallRequest, PreparedCall, execution_error, prepare};
 use crate::replay::Replay;
 use alloy_eips::BlockId;
 use alloy_primitives::B256;
@@ -149,8 +149,7 @@ pub(crate) fn call(node: &Node, call: TransactionRequest, block: BlockId, reques
         return Err(RpcError::invalid_params("txIndex is not supported: a call is traced after the whole block"));
     }
     let (overrides, block_overrides) = (request.state_overrides, request.block_overrides);
-    let PreparedCall { vm, view, env, call } =
-        call::prepare(node, CallRequest { request: call, block, overrides, block_overrides })?;
+    let PreparedCall { vm, view, env, call } = prepare(node, CallRequest { request: call, block, overrides, block_overrides })?;
     let mut trace = tracer.trace(max_recorded_bytes(node));
     let mut outcome = vm.trace_call(&*view, &env, &call, &mut trace);
     if matches!(tracer, Tracer::Calls(_)) && trace.root().is_some_and(TraceFrame::has_backtrace) {
@@ -159,7 +158,7 @@ pub(crate) fn call(node: &Node, call: TransactionRequest, block: BlockId, reques
     }
     ensure_available(&*view)?;
     match outcome.end {
-        ExecutionStatus::Invalid(_) | ExecutionStatus::Fault(_) => Err(call::execution_error(outcome, call.gas, false)),
+        ExecutionStatus::Invalid(_) | ExecutionStatus::Fault(_) => Err(execution_error(outcome, call.gas, false)),
         _ => tracer.result(node, &trace, &*view, max_recorded_bytes(node)).map(|(result, _)| result),
     }
 }

@@ -1,6 +1,6 @@
 //! Cache of data read from the log: log queries read the same blocks again and again.
 
-use crate::reader::StoredBlock;
+use crate::block::StoredBlock;
 use corniche_types::{Header, Height};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

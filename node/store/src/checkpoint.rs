@@ -17,9 +17,9 @@
 //! keys sort by height.
 
 use crate::Identity;
+use crate::block::{Recent, StoredBlock};
 use crate::kv::{Batch, Kv, KvError};
 use crate::log::Position;
-use crate::reader::{Recent, StoredBlock};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_state::{Account, Changes};
 use corniche_types::{Address, B256, Bytes, Height, keccak256, wire};

@@ -12,7 +12,7 @@
 //! deleted. `VERSION` is written last when a directory is created, so a directory with `VERSION` once had all
 //! parts.
 
-use crate::StoreError;
+use crate::{Backend, StoreError};
 use corniche_types::B256;
 use fs4::fs_std::FileExt;
 use std::fs::{self, File, OpenOptions};
@@ -82,6 +82,17 @@ impl DataDirectory {
 
     pub fn state(&self) -> PathBuf {
         self.root.join("state")
+    }
+
+    /// File with the reason why the key-value store failed while the node ran.
+    pub(crate) fn failed_marker(&self, backend: Backend) -> PathBuf {
+        self.state().join(format!("{}.failed", backend.name()))
+    }
+
+    /// File that exists while a backend is being opened and loaded: if that ends the process, the next start does
+    /// not try it again.
+    pub(crate) fn opening_marker(&self, backend: Backend) -> PathBuf {
+        self.state().join(format!("{}.opening", backend.name()))
     }
 
     pub fn code(&self) -> PathBuf {

@@ -1,6 +1,6 @@
 //! Background thread that moves the checkpoint towards the head.
 
-use crate::reader::Shared;
+use crate::shared::Shared;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;

@@ -23,29 +23,34 @@
 //!   disk, so only a restart, which reads them back, can decide.
 //! - A data directory belongs to one chain, one schema and one process.
 //!
+//! Modules in layers, lowest first; each uses only modules in its row or above:
+//!
 //! | module | content |
 //! |---|---|
-//! | `directory` | layout, `VERSION`, `LOCK`, free space |
+//! | `options`, `error`, `probe` | settings, errors; lets tests simulate power cuts |
+//! | `directory` | layout, `VERSION`, `LOCK`, markers, free space |
 //! | `segment`, `log`, `record` | format of a segment file; a list of segments; content of a record |
+//! | `code_cache`, `trace` | compiled contract code by key; recent events of the engine, for people, which may be lost |
 //! | `safety` | safety log: tickets and their release |
+//! | `block`, `block_cache` | a block with its results; blocks that were read from the log |
 //! | `kv`, `checkpoint` | key-value trait with two backends; keys, batches and loading of the checkpoint |
-//! | `history` | states of old blocks, on disk |
-//! | `recovery` | opening: from a directory to a state at the head |
-//! | `store`, `reader`, `indexer` | the single writer; any number of readers; the background thread |
-//! | `revert` | reverting blocks, only on development chains |
-//! | `code_cache` | compiled contract code by key |
-//! | `trace` | recent events of the engine, for people; may be lost |
-//! | `probe` | lets tests simulate power cuts |
+//! | `history`, `window` | states of old blocks, on disk; newest blocks, in memory |
+//! | `shared` | state shared by the writer, readers and the background thread |
+//! | `historical_state`, `reader`, `indexer` | view of an old state; any number of readers; the background thread |
+//! | `revert`, `recovery` | reverting blocks, only on development chains; opening, from a directory to a state at the head |
+//! | `store` | the single writer |
 //!
 //! Alternatives not chosen: blocks in the key-value store (4 to 12 µs per key, against 3 µs per transaction
 //! here, and corruption would lose data); one log for both (safety records are released within hours, blocks
 //! are kept).
 
+mod block;
 mod block_cache;
 mod checkpoint;
 mod code_cache;
 mod directory;
 mod error;
+mod historical_state;
 mod history;
 mod indexer;
 pub mod kv;
@@ -58,15 +63,18 @@ mod recovery;
 mod revert;
 mod safety;
 mod segment;
+mod shared;
 mod store;
 mod trace;
+mod window;
 
+pub use block::StoredBlock;
 pub use code_cache::CodeCache;
 pub use directory::{DataDirectory, Identity, SCHEMA, Space};
 pub use error::StoreError;
 pub use history::History;
 pub use options::{Backend, Options};
-pub use reader::{Reader, StoredBlock};
+pub use reader::Reader;
 pub use recovery::{Recovered, genesis_block};
 pub use store::{Store, Synced};
 pub use trace::{Trace, TraceRecord, TraceWindow};

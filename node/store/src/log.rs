@@ -1,10 +1,10 @@
 //! Log: segment files in a directory, with one writer that appends groups and any number of readers.
 
+mod opening;
+
 use crate::directory::sync_directory;
 use crate::probe::{Probe, Step};
-use crate::segment::{
-    self, HEADER_BYTES, Header, Key, LogKind, MAX_RECORD_BYTES, RECORD_HEADER_BYTES, RecordHeader, TailState,
-};
+use crate::segment::{self, HEADER_BYTES, Header, Key, LogKind, MAX_RECORD_BYTES, RECORD_HEADER_BYTES, RecordHeader};
 use crate::{Identity, StoreError};
 use borsh::{BorshDeserialize, BorshSerialize};
 use std::collections::BTreeMap;
@@ -224,16 +224,16 @@ impl Log {
     pub(crate) fn open(settings: Settings, history_lost_if_created: bool) -> Result<(Self, Found), StoreError> {
         let reader = LogReader { settings: Arc::new(settings), segments: Arc::default() };
         let mut found = Found::default();
-        let mut sequences = list(&reader.settings)?;
+        let mut sequences = opening::list(&reader.settings)?;
         let mut first_sequence = 0;
         if let Some(&last) = sequences.last()
-            && remove_incomplete_segment(&reader.settings, last)?
+            && opening::remove_incomplete_segment(&reader.settings, last)?
         {
             first_sequence = last;
             sequences.pop();
         }
         for &sequence in &sequences {
-            let segment = read_header(&reader.settings, sequence)?;
+            let segment = opening::read_header(&reader.settings, sequence)?;
             reader.segments_mut().insert(sequence, segment);
         }
         let Some(&last) = sequences.last() else {
@@ -243,7 +243,7 @@ impl Log {
         };
         let key = reader.key(last).expect("the segment was just listed");
         let path = reader.settings.path(last);
-        found.cut_bytes = cut_tail(&reader.settings, &path, &key)?;
+        found.cut_bytes = opening::cut_tail(&reader.settings, &path, &key)?;
         let file = File::options().read(true).write(true).open(&path).map_err(StoreError::io("open", &path))?;
         let length = file.metadata().map_err(StoreError::io("read", &path))?.len();
         Ok((Self { reader, file, path, sequence: last, key, length, group: Vec::new() }, found))
@@ -395,100 +395,6 @@ impl LogReader {
         let (kind, nonce) = (self.settings.kind, segment::fresh_nonce());
         Header { kind, chain_id, genesis_hash, sequence, base, history_lost, nonce }
     }
-}
-
-/// Sequence numbers of the segment files, in ascending order without gaps.
-fn list(settings: &Settings) -> Result<Vec<u64>, StoreError> {
-    let directory = &settings.directory;
-    let mut sequences = Vec::new();
-    for entry in fs::read_dir(directory).map_err(StoreError::io("list", directory))? {
-        let entry = entry.map_err(StoreError::io("list", directory))?;
-        let name = entry.file_name();
-        let number: Option<u64> =
-            name.to_str().and_then(|name| name.strip_suffix(".log")).and_then(|number| number.parse().ok());
-        sequences.extend(number);
-    }
-    sequences.sort_unstable();
-    // The block log keeps all segments since the first; the safety log's oldest ones are deleted.
-    let first = match settings.kind {
-        LogKind::Blocks | LogKind::Trace => 0,
-        LogKind::Safety => sequences.first().copied().unwrap_or(0),
-    };
-    for (&sequence, expected) in sequences.iter().zip(first..) {
-        if sequence != expected {
-            return Err(settings.damaged(&settings.path(expected), 0, "the segment is missing"));
-        }
-    }
-    Ok(sequences)
-}
-
-/// Removes the last segment if its creation was interrupted. It has no records then, because the header is
-/// synced first.
-fn remove_incomplete_segment(settings: &Settings, sequence: u64) -> Result<bool, StoreError> {
-    let path = settings.path(sequence);
-    let length = fs::metadata(&path).map_err(StoreError::io("read", &path))?.len();
-    if length > HEADER_BYTES as u64 {
-        return Ok(false);
-    }
-    let bytes = fs::read(&path).map_err(StoreError::io("read", &path))?;
-    if Header::decode(&bytes).is_ok() {
-        return Ok(false);
-    }
-    tracing::warn!(file = %path.display(), length, "removed a segment with an incomplete header");
-    settings.probe("remove", &path, &Step::Remove { path: &path })?;
-    fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
-    settings.probe("sync the directory of", &path, &Step::SyncDirectory { path: &settings.directory })?;
-    sync_directory(&settings.directory)?;
-    Ok(true)
-}
-
-fn read_header(settings: &Settings, sequence: u64) -> Result<Segment, StoreError> {
-    let path = settings.path(sequence);
-    let file = File::open(&path).map_err(StoreError::io("open", &path))?;
-    let mut bytes = [0; HEADER_BYTES];
-    let (header, key) = match file.read_exact_at(&mut bytes, 0) {
-        Ok(()) => Header::decode(&bytes).map_err(|problem| settings.damaged(&path, 0, problem))?,
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            return Err(settings.damaged(&path, 0, "its header is incomplete"));
-        }
-        Err(error) => return Err(StoreError::io("read", &path)(error)),
-    };
-    if header.identity() != settings.identity {
-        return Err(StoreError::OtherChain { path, found: header.identity(), expected: settings.identity });
-    }
-    if header.kind != settings.kind || header.sequence != sequence {
-        let problem = format!("it is segment {} of the {:?} log, in a wrong place", header.sequence, header.kind);
-        return Err(settings.damaged(&path, 0, problem));
-    }
-    Ok(Segment { header, key })
-}
-
-/// Cuts the last segment after its last whole record, if the rest can be a torn tail. Returns the number of
-/// bytes cut.
-fn cut_tail(settings: &Settings, path: &Path, key: &Key) -> Result<u64, StoreError> {
-    let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
-    let mut offset = HEADER_BYTES;
-    let flaw = loop {
-        if offset == bytes.len() {
-            return Ok(0);
-        }
-        match segment::record_at(key, &bytes, offset) {
-            Ok(record) => offset = record.payload.end,
-            Err(flaw) => break flaw,
-        }
-    };
-    if let TailState::Damaged { witness } = segment::classify_tail(key, &bytes, offset) {
-        let problem = format!("{flaw}, but records written after it was synced follow at byte {witness}");
-        return Err(settings.damaged(path, offset, problem));
-    }
-    let cut = (bytes.len() - offset) as u64;
-    tracing::warn!(file = %path.display(), offset, cut, %flaw, "truncated a torn tail");
-    settings.probe("cut", path, &Step::Cut { path, length: offset as u64 })?;
-    let file = File::options().write(true).open(path).map_err(StoreError::io("open", path))?;
-    file.set_len(offset as u64).map_err(StoreError::io("cut", path))?;
-    settings.probe("sync", path, &Step::Sync { path })?;
-    file.sync_all().map_err(StoreError::io("sync", path))?;
-    Ok(cut)
 }
 
 #[cfg(test)]

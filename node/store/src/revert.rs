@@ -4,12 +4,14 @@
 //! anything changes, the plan is written to a file ([`RevertPlan`]). A start that finds this file repeats the
 //! plan, so that a crash leaves either chain, never a mixture.
 
+use crate::block::StoredBlock;
 use crate::checkpoint::{self, CertificateAt, Meta};
 use crate::directory::{DataDirectory, sync_directory};
 use crate::kv::{Batch, Kv, KvError};
 use crate::log::{Log, Position};
-use crate::reader::{Reader, Shared, StoredBlock};
+use crate::reader::Reader;
 use crate::record::{self, BlockRecord};
+use crate::shared::Shared;
 use crate::{StoreError, history};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_state::Changes;

@@ -1,15 +1,17 @@
 //! The single writer.
 
+use crate::block::{Recent, StoredBlock};
 use crate::code_cache::CodeCache;
 use crate::directory::{DataDirectory, Space};
 use crate::indexer::Indexer;
 use crate::kv::KvError;
 use crate::log::{Log, Position};
 use crate::probe::Step;
-use crate::reader::{Reader, Recent, Shared, StoredBlock};
+use crate::reader::Reader;
 use crate::recovery::{self, Opened, Recovered};
 use crate::revert::RevertPlan;
 use crate::safety::SafetyLog;
+use crate::shared::Shared;
 use crate::{Identity, Options, StoreError, Trace, record};
 use corniche_engine::Ticket;
 use corniche_state::{Changes, CommittedBlock};

@@ -6,7 +6,6 @@ use crate::schedule::{FinalizeResult, Position, Reader, Schedule};
 use crate::seed::Seed;
 use crate::small_deque::SmallDeque;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
-use crate::validate;
 use crate::{Candidate, Predicate, Recorded};
 use corniche_state::StateView;
 use corniche_types::{Address, B256, Bytes, Receipt, SkipReason, U256};
@@ -166,7 +165,7 @@ impl<'c> Core<'c> {
     /// D4, D5, D8: makes `position` final if it is at the frontier and its result holds.
     pub fn finalize(&self, position: Position, bounds_violated: &mut u64) -> FinalizeResult {
         self.schedule.finalize(position, |work| {
-            if !validate::predicates_hold(&self.storage, self.base, position, &work.predicates) {
+            if !predicates_hold(&self.storage, self.base, position, &work.predicates) {
                 *bounds_violated += 1;
                 self.withdraw_result(position, work);
                 return false;
@@ -222,4 +221,16 @@ impl<'c> Core<'c> {
     pub fn fault(&self) -> Option<(Position, String)> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// D8: returns whether every predicate still has its recorded answer. Everything below `position` must be final.
+fn predicates_hold(
+    storage: &Cells<(Address, B256)>,
+    base: &dyn StateView,
+    position: Position,
+    predicates: &[Predicate],
+) -> bool {
+    predicates
+        .iter()
+        .all(|predicate| predicate.evaluate(&storage.final_content(&predicate.key, position, base)) == predicate.answer)
 }

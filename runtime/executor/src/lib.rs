@@ -8,6 +8,15 @@
 //! - [`Speculator`]: computes such results for transactions that are not ordered yet.
 //! - [`fees::next_base_fee`]: computes the base fee of the next block.
 //!
+//! Modules in layers, lowest first; each uses only modules in its line or above:
+//!
+//! - `candidate`, `recorded`, `output`, [`fees`], `roots`, `seed`, `statistics`, `pool`: input, output, shared values.
+//! - [`serial`]: the definition of the result.
+//! - `sync`, `schedule`, `small_deque`, `mvstore`, `conflict_predictor`: parts of a parallel run.
+//! - `core`: its state. `attempt`, `validate`, `runs`, `worker`, `commit`: attempts, publication of results, runs handed
+//!   out, threads, the end of the block.
+//! - [`parallel`], `speculate`: blocks; results of transactions that are not ordered yet.
+//!
 //! Invariant: an ordered transaction need not be valid. The executor checks every candidate again, in the state that
 //! its predecessors left. It skips a transaction that may not run: no fee, no receipt, and the reason goes into the
 //! ordering record.

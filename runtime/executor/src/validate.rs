@@ -9,24 +9,12 @@
 
 use crate::Predicate;
 use crate::core::{Core, Outcome, PendingResult, Published};
-use crate::mvstore::{CellId, Cells, Write};
-use crate::schedule::{Position, Reader};
-use corniche_state::{Account, Delta, StateView};
+use crate::mvstore::{CellId, Write};
+use crate::schedule::Reader;
+use corniche_state::{Account, Delta};
 use corniche_types::{Address, B256, U256};
 use corniche_vm::Executed;
 use std::collections::btree_map::IntoIter;
-
-/// D8: returns whether every predicate still has its recorded answer. Everything below `position` must be final.
-pub(crate) fn predicates_hold(
-    storage: &Cells<(Address, B256)>,
-    base: &dyn StateView,
-    position: Position,
-    predicates: &[Predicate],
-) -> bool {
-    predicates
-        .iter()
-        .all(|predicate| predicate.evaluate(&storage.final_content(&predicate.key, position, base)) == predicate.answer)
-}
 
 /// D2: publishes an attempt's result to the store, key by key.
 pub(crate) struct Publication {

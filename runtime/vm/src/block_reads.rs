@@ -1,8 +1,23 @@
-//! Records which fields of its block a transaction has read. A result from one block is valid in another one in which
+//! The block in which a transaction runs. Records which of its fields the transaction has read. A result from one block is valid in another one in which
 //! all these fields are equal.
 
-use crate::host::BlockEnv;
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
+use corniche_types::ProtocolRules;
+
+/// The block in which a transaction runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockEnv {
+    /// Rules of the block; contracts cannot read them.
+    pub rules: &'static ProtocolRules,
+    pub chain_id: u64,
+    pub number: u64,
+    /// Seconds.
+    pub timestamp: u64,
+    pub base_fee: u64,
+    pub coinbase: Address,
+    pub gas_limit: u64,
+    pub randomness: B256,
+}
 
 /// A field of [`BlockEnv`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +82,6 @@ impl BlockReads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::B256;
 
     const BLOCK: BlockEnv = BlockEnv {
         rules: corniche_types::ProtocolRules::LATEST,

@@ -5,18 +5,18 @@
 //! [`Host::call`].
 
 use crate::{
+    backtrace::RawBacktrace,
     block_reads::{BlockField, BlockReads},
     host::{
-        BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Delta, FrameContext,
-        Host, HostError, Limits, MAX_CALL_DEPTH, Readiness,
+        BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Delta, Entry,
+        FrameContext, Host, HostError, Limits, MAX_CALL_DEPTH, Readiness,
     },
     journal::Journal,
     machine::Machine,
     outcome::{ExecutionStatus, Fault, FrameOutcome},
-    precompile, price, stylus,
+    precompile, price,
     trace::{FrameKind, FrameStatus, Trace, TraceFrame},
-    warm_code::WarmCode,
-    wasm::{CodeId, Entry, backtrace::RawBacktrace},
+    warm_code::{CodeId, WarmCode},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_types::{Log, certified};
@@ -118,7 +118,7 @@ impl<'a> World<'a> {
         if let Some(precompile) = precompile::at(&message.code_of) {
             return precompile.run(&message.input, message.gas);
         }
-        if stylus::is_at(&message.code_of) {
+        if precompile::is_stylus(&message.code_of) {
             return self.stylus(&message);
         }
         let account = self.journal.account(&message.code_of).clone();

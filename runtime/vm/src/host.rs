@@ -1,7 +1,7 @@
 //! Interface between running WebAssembly and the rules of Ethereum's state: requests of a frame, and the result of
 //! running it.
 //!
-//! [`wasm`](crate::wasm) runs a module and has no access to journals, warm keys or refunds. The frame that implements
+//! `wasm` runs a module and has no access to journals, warm keys or refunds. The frame that implements
 //! [`Host`] does not use wasmtime. Rules of the interface:
 //!
 //! - Units are **gas**. The finer unit, ink, is used only in `wasm`.
@@ -12,31 +12,16 @@
 //! - Calls nest on the native stack: `run` → [`Host::call`] → `run`. The depth is limited by [`MAX_CALL_DEPTH`], which
 //!   the host checks, and by [`Limits`], which the host passes unchanged from the caller's request to the callee's run.
 
+use crate::backtrace::RawBacktrace;
+pub use crate::block_reads::BlockEnv;
 use crate::block_reads::BlockField;
-use crate::wasm::backtrace::RawBacktrace;
 use alloy_primitives::{Address, B256, Bytes, U256};
 pub use corniche_state::Delta;
-use corniche_types::ProtocolRules;
 
 /// Maximum number of open frames in one transaction. Ethereum's limit of 1,024 is not reachable with 63/64 of the gas
 /// per level; this limit keeps a transaction's instances and native stack small. A call or creation at this depth fails
 /// without running.
 pub const MAX_CALL_DEPTH: u32 = 256;
-
-/// The block in which a transaction runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlockEnv {
-    /// Rules of the block; contracts cannot read them.
-    pub rules: &'static ProtocolRules,
-    pub chain_id: u64,
-    pub number: u64,
-    /// Seconds.
-    pub timestamp: u64,
-    pub base_fee: u64,
-    pub coinbase: Address,
-    pub gas_limit: u64,
-    pub randomness: B256,
-}
 
 /// Values that are constant while a frame runs.
 #[derive(Clone, Debug)]
@@ -70,6 +55,14 @@ pub struct Limits {
 
 impl Limits {
     pub const TRANSACTION: Self = Self { stack_words: 65_536, memory_pages: 2_048 };
+}
+
+/// A frame's input, gas and limits.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub input: Bytes,
+    pub gas: u64,
+    pub limits: Limits,
 }
 
 /// A result and its cost in gas.
@@ -143,7 +136,7 @@ pub struct CallReturn {
 #[derive(Clone, Debug)]
 pub struct CreateRequest {
     pub value: U256,
-    /// Creation data in any form that [`parse_creation`](crate::wasm::parse_creation) accepts.
+    /// Creation data in any form that `parse_creation` accepts.
     pub code: Bytes,
     /// CREATE2 if present.
     pub salt: Option<B256>,

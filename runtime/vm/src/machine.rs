@@ -1,9 +1,8 @@
 //! Interface of the rules of state to a machine that runs code. The WebAssembly engine implements it; tests of the
 //! rules use scripts instead.
 
-use crate::host::{Exit, Host};
+use crate::host::{Entry, Exit, Host};
 use crate::outcome::ExecutionStatus;
-use crate::wasm::Entry;
 use alloy_primitives::{B256, Bytes};
 use corniche_state::Account;
 

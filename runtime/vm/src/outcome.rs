@@ -2,7 +2,6 @@
 
 use crate::block_reads::BlockReads;
 use crate::host::{Exit, ExitStatus, Trap};
-use crate::precompile::PrecompileError;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::{Additions, Changes};
 use corniche_types::{Log, Receipt, SkipReason};
@@ -108,6 +107,26 @@ impl CallOutcome {
     pub(crate) fn before_running(end: ExecutionStatus) -> Self {
         Self { end, output: Bytes::new(), gas_used: 0, logs: Vec::new(), contract_address: None }
     }
+}
+
+/// Maximum length in bytes of base, exponent and modulus (EIP-7823).
+pub(crate) const MAX_NUMBER_BYTES: usize = 1_024;
+
+/// Why a precompile rejected its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PrecompileError {
+    #[error("invalid input length")]
+    Length,
+    #[error("invalid final flag")]
+    FinalFlag,
+    #[error("bn254: coordinate exceeds modulus")]
+    Coordinate,
+    #[error("bn254: malformed point")]
+    Point,
+    #[error("bad elliptic curve pairing size")]
+    PairingLength,
+    #[error("one or more of base/exponent/modulus length exceeded {} bytes", MAX_NUMBER_BYTES)]
+    NumberLength,
 }
 
 /// How execution ended.

@@ -26,12 +26,20 @@ mod bn254;
 mod modexp;
 mod p256;
 
-use crate::outcome::{ExecutionStatus, FrameOutcome};
-use crate::stylus;
-use alloy_primitives::{Address, B256, Bytes, U256};
+use crate::outcome::{ExecutionStatus, FrameOutcome, PrecompileError};
+use alloy_primitives::{Address, B256, Bytes, U256, address};
 use ark_ff::BigInt;
 use ripemd::{Digest, Ripemd160};
 use sha2::Sha256;
+
+/// Addresses at which `stylus` answers queries of tools for Stylus contracts.
+pub(crate) const STYLUS: Address = address!("0000000000000000000000000000000000000071");
+pub(crate) const STYLUS_CACHE: Address = address!("0000000000000000000000000000000000000072");
+
+/// Returns whether `stylus` handles calls to the address.
+pub(crate) fn is_stylus(address: &Address) -> bool {
+    [STYLUS, STYLUS_CACHE].contains(address)
+}
 
 /// One of them.
 pub(crate) struct Precompile {
@@ -39,23 +47,6 @@ pub(crate) struct Precompile {
     /// Price in gas; the function must be fast.
     price: fn(&[u8]) -> u64,
     run: fn(&Bytes) -> Result<Bytes, PrecompileError>,
-}
-
-/// Why an input is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PrecompileError {
-    #[error("invalid input length")]
-    Length,
-    #[error("invalid final flag")]
-    FinalFlag,
-    #[error("bn254: coordinate exceeds modulus")]
-    Coordinate,
-    #[error("bn254: malformed point")]
-    Point,
-    #[error("bad elliptic curve pairing size")]
-    PairingLength,
-    #[error("one or more of base/exponent/modulus length exceeded {} bytes", modexp::MAX_BYTES)]
-    NumberLength,
 }
 
 /// Sorted by address.
@@ -95,7 +86,7 @@ pub fn precompiles() -> impl Iterator<Item = Address> {
 
 /// Returns whether the node itself handles calls to this address.
 pub fn is_precompile(address: &Address) -> bool {
-    at(address).is_some() || stylus::is_at(address)
+    at(address).is_some() || is_stylus(address)
 }
 
 impl Precompile {
@@ -164,7 +155,7 @@ mod tests {
             number += 1;
             Address::from_word(B256::from(U256::from(number - 1)))
         });
-        let computing = |address: &Address| is_precompile(address) && !stylus::is_at(address);
+        let computing = |address: &Address| is_precompile(address) && !is_stylus(address);
         assert_eq!(found.take(70_000).filter(computing).collect::<Vec<_>>(), all);
         for bit in 16..160 {
             for address in &all {

@@ -22,17 +22,10 @@ use crate::{
     frame::{Message, World},
     host::CallKind,
     outcome::{ExecutionStatus, FrameOutcome},
+    precompile::STYLUS_CACHE,
     wasm::gas::INK_PER_GAS,
 };
-use alloy_primitives::{Address, Bytes, U256, address};
-
-pub(crate) const ADDRESS: Address = address!("0000000000000000000000000000000000000071");
-pub(crate) const CACHE: Address = address!("0000000000000000000000000000000000000072");
-
-/// Returns whether this module handles calls to the address.
-pub(crate) fn is_at(address: &Address) -> bool {
-    [ADDRESS, CACHE].contains(address)
-}
+use alloy_primitives::{Address, Bytes, U256};
 
 /// Gas per call.
 const PRICE: u64 = 200;
@@ -62,7 +55,7 @@ enum QueryResult {
 }
 
 impl World<'_> {
-    /// Handles a call to an address for which [`is_at`] is true; its value has already been transferred.
+    /// Handles a call to an address for which [`is_stylus`](crate::precompile::is_stylus) is true; its value has already been transferred.
     pub fn stylus(&mut self, message: &Message) -> FrameOutcome {
         let (selector, argument) = match message.input.split_first_chunk() {
             Some((selector, rest)) => (*selector, rest.first_chunk::<32>()),
@@ -70,7 +63,7 @@ impl World<'_> {
         };
         let address =
             argument.and_then(|word| word[..12].iter().all(|byte| *byte == 0).then(|| Address::from_slice(&word[12..])));
-        let cache = message.code_of == CACHE;
+        let cache = message.code_of == STYLUS_CACHE;
         let looks = !cache && matches!(selector, ACTIVATE | PROGRAM_VERSION | TIME_LEFT);
         let mut price = PRICE;
         let mut is_program = false;

@@ -4,8 +4,8 @@
 //! output than a node should hold for a client, so [`TraceLimits`] bound the recording. A trace above a limit holds no
 //! frames and reports this; the run's result does not change.
 
+use crate::backtrace::CodeLocation;
 use crate::outcome::{ExecutionStatus, FrameOutcome};
-use crate::wasm::backtrace::CodeLocation;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::Account;
 use corniche_types::Log;

@@ -2,16 +2,29 @@
 //!
 //! Loaded codes and kept instances differ between nodes and are never visible. The visible rule: the last
 //! [`MAX_WARM_CODES`] codes that a transaction ran are warm. A node keeps an instance of each until the transaction ends
-//! ([`instance_pool`](crate::wasm)). So every start at the warm price finds an instance, even if a transaction calls many
+//! (`instance_pool`). So every start at the warm price finds an instance, even if a transaction calls many
 //! contracts in turns. Deeply nested frames may need many instances of one code, so from depth [`MAX_WARM_DEPTH`] on every
 //! start pays the cold price. At lower depths, a start within a frame of the same code pays for an additional
 //! instance.
 
 use crate::host::Readiness;
-use crate::wasm::CodeId;
+use alloy_primitives::B256;
 
 pub(crate) const MAX_WARM_CODES: usize = 32;
 pub(crate) const MAX_WARM_DEPTH: u32 = 32;
+
+/// Identifies code under a gas version. Code that is deployed under several versions has one identifier for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CodeId {
+    pub hash: B256,
+    pub gas_version: u8,
+}
+
+impl CodeId {
+    pub fn new(gas_version: u8, hash: &B256) -> Self {
+        Self { hash: *hash, gas_version }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct WarmCode {
@@ -61,7 +74,7 @@ impl WarmCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::{B256, U256};
+    use alloy_primitives::U256;
 
     fn id(number: usize) -> CodeId {
         CodeId::new(1, &B256::from(U256::from(number)))

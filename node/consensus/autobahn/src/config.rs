@@ -1,12 +1,5 @@
 //! The engine's parameters. The genesis contains all that affect validity or results.
 
-use crate::{
-    execution::{MAX_LAG, UNCERTIFIED_FACTOR},
-    journal::SPARE_RECORDS,
-    lanes::{CAR_WEIGHT, MAX_EARLY_FETCHES},
-    serve::MAX_WAITING,
-    slot::SlotState,
-};
 use corniche_engine::Committee;
 use corniche_types::{Genesis, TimestampMs};
 use std::collections::BTreeMap;
@@ -63,7 +56,7 @@ pub struct Config {
     /// validators; fewer if the cars of one lane exceed `lane_bytes`. While no certificate shows that a quorum executed the
     /// slots, four times as many are kept, and four times `lane_bytes` per lane, for all lanes together.
     pub retain_slots: u64,
-    /// Maximum bytes of own cars that are not executed yet, each counted with [`CAR_WEIGHT`] in addition to its batch.
+    /// Maximum bytes of own cars that are not executed yet, each counted with `lanes::CAR_WEIGHT` in addition to its batch.
     /// Above the limit the engine asks for no batches. Twice as many are accepted of each other lane (P20). See also
     /// `retain_slots`.
     pub lane_bytes: u64,
@@ -194,28 +187,6 @@ impl Config {
         let prepare = committee_size * (42 + 42 + proof + 74) + 4 * proof;
         // One car is always allowed.
         (self.fetch_bytes as usize).max(self.batch_bytes as usize) + prepare + 4_096
-    }
-
-    /// Maximum number of items that an engine holds in a committee of this size, even with f Byzantine validators, and
-    /// of records that it needs. Honest validators stay far below: most of it is capacity that liars could fill.
-    pub fn max_footprint(&self, committee_size: usize) -> usize {
-        let capped = |number: u64| number.min(1 << 40);
-        let size = committee_size as u64;
-        // Maximum number of cars in a lane whose owner is correct.
-        let lane = capped(self.lane_bytes.div_ceil(CAR_WEIGHT)) + 1;
-        let (open, lag) = (2 * capped(self.open_slots), capped(self.retain_slots.saturating_add(MAX_LAG)));
-        // Not executed: twice as much is accepted; the tip executed next may be on another fork of equal size; and one
-        // body per slot that is not executed. Executed: the retained cars, or those of the last slot. Then the cars
-        // that wait for their turn.
-        let cars = size * (4 * lane + open + lag + (UNCERTIFIED_FACTOR + 2) * lane + capped(self.cars_ahead));
-        let fetches = size * (MAX_EARLY_FETCHES as u64 + 1 + open);
-        let commits = UNCERTIFIED_FACTOR * capped(self.retain_slots) + lag + open;
-        let slots = open * (2 + SlotState::max_footprint(committee_size) as u64);
-        let requests = size * MAX_WAITING as u64;
-        // Two records per car and its vote. As many obsolete ones again, until the records that hold them back are
-        // written again.
-        let records = 2 * (2 * cars + commits + open) + SPARE_RECORDS as u64;
-        usize::try_from(cars + fetches + commits + slots + requests + records).unwrap_or(usize::MAX)
     }
 
     /// Number of lanes with news that a leader needs to propose (C1).

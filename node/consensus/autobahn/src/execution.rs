@@ -2,9 +2,8 @@
 
 use crate::{
     engine::Autobahn,
-    journal::{Record, RecordKey},
+    journal::{AfterDurable, Record, RecordKey},
     message::{CommitQc, Cut, Slot, Tip},
-    records::AfterDurable,
 };
 use corniche_engine::{Output, TraceEvent};
 use std::sync::Arc;

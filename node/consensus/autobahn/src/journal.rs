@@ -5,13 +5,28 @@
 //! again.
 
 use crate::{
+    lanes::Write,
     message::{CommitQc, Cut, DiskId, Position, SignedCar, Slot, Tip},
-    slots::SlotRecord,
+    slots::{RecordId, SlotRecord},
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::Ticket;
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::collections::BTreeMap;
+
+/// An action that waits for a record.
+pub(crate) enum AfterDurable {
+    Lanes(Write),
+    Slots(RecordId),
+    Commit(Slot),
+    Started,
+    DiskId,
+    /// The disk of this peer, and the nonce of its request.
+    PeerDisk {
+        peer: ValidatorIndex,
+        nonce: u64,
+    },
+}
 
 /// All records of this engine.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]

@@ -2,7 +2,7 @@
 //! modelled cryptography. The real implementations are in `real` (feature `real-crypto`).
 //!
 //! There are two kinds of signatures: an author's under a car or a proposal (ed25519), and a *share* under a
-//! [`Statement`](crate::message::Statement), which becomes part of a certificate. The genesis selects the kind of
+//! `message::Statement`, which becomes part of a certificate. The genesis selects the kind of
 //! shares: ed25519, where a certificate is the list of shares, or BLS, where it is their sum.
 
 use corniche_types::{B256, Bytes, ValidatorIndex};

@@ -13,6 +13,18 @@
 //!
 //! The rule numbers (D lanes, C one slot, V view change, S parallel slots, O order, Y synchronisation, G garbage, R
 //! restart, N never, P pitfalls) are explained in this crate's README, which also lists the departures from the paper.
+//!
+//! Modules in layers, lowest first; each uses only modules in its line or above:
+//!
+//! - Format and keys: [`keys`], [`message`], `crypto` (real keys).
+//! - Rules: [`config`], [`rules`], [`verify`] (bytes of peers) with `seal_cache`, [`order`] (sequence of commits).
+//! - Two state machines without bytes, disks or clocks: [`lanes`] (cars) and [`slots`] (agreement on cuts).
+//! - `journal`: records on disk.
+//! - `engine`: combines them. Its methods are in several files, which call each other through the one struct:
+//!   `execution` (deliveries), `records` (writing and recovery), `repair` (start-up and catching up), `serve`
+//!   (responses to peers).
+//! - `footprint`: upper bound of what an engine holds.
+//! - For tests: `fake_keys`, `doubles` (Byzantine validators), `kit`.
 
 pub mod config;
 #[cfg(feature = "real-crypto")]
@@ -21,8 +33,11 @@ pub mod crypto;
 mod doubles;
 mod engine;
 mod execution;
+#[cfg(feature = "kit")]
+mod fake_keys;
 #[cfg(test)]
 mod fixtures;
+mod footprint;
 mod journal;
 pub mod keys;
 #[cfg(feature = "kit")]
@@ -35,7 +50,6 @@ mod repair;
 pub mod rules;
 mod seal_cache;
 mod serve;
-mod slot;
 pub mod slots;
 pub mod verify;
 

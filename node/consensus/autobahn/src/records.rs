@@ -3,28 +3,14 @@
 use crate::{
     engine::Autobahn,
     execution::Commit,
-    journal::{Abstention, Record, RecordKey},
+    journal::{Abstention, AfterDurable, Record, RecordKey},
     lanes::{Lanes, Recovered, Write},
     message::{Context, DiskId, HashedCar, Position, Slot},
-    slots::{self, RecordId, SlotRecord},
+    slots::{self, SlotRecord},
 };
 use corniche_engine::{Output, Ticket};
 use corniche_types::ValidatorIndex;
 use std::{collections::BTreeMap, sync::Arc};
-
-/// An action that waits for a record.
-pub(crate) enum AfterDurable {
-    Lanes(Write),
-    Slots(RecordId),
-    Commit(Slot),
-    Started,
-    DiskId,
-    /// The disk of this peer, and the nonce of its request.
-    PeerDisk {
-        peer: ValidatorIndex,
-        nonce: u64,
-    },
-}
 
 impl Autobahn {
     pub(crate) fn persist(&mut self, key: RecordKey, record: &Record, waiting: Option<AfterDurable>) {

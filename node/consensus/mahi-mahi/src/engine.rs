@@ -3,6 +3,9 @@
 //! One step processes the input (place blocks, answer peers), then runs [`MahiMahi::make_progress`]: open coins, decide,
 //! deliver, collect garbage, and propose if it is time. Outputs are queued and returned by `poll`.
 
+mod commits;
+mod proposals;
+
 use crate::{
     coin::Coins,
     config::Config,
@@ -10,10 +13,10 @@ use crate::{
     decisions::Decisions,
     journal::{Journal, Record},
     keys::{Coin, Signatures, Signer},
-    message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock},
+    message::{Block, BlockRef, Context, Message, Round},
     proposer::{BatchRequest, Proposer},
     repair::Repair,
-    rules::{Decision, Slot, Verdict, Waves},
+    rules::Waves,
     serve::Service,
     siblings::{Equivocations, ExtraSiblings},
     state::Sequence,
@@ -26,9 +29,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
-
-/// If the oldest undecided slot is this many floor depths back, rounds continue at the heartbeat only.
-const MAX_OPEN_DEPTHS: u64 = 4;
 
 /// Arguments of [`MahiMahi::new`].
 pub struct Setup {
@@ -428,183 +428,6 @@ impl MahiMahi {
             self.update_coins();
         }
         self.propose_if_due();
-    }
-
-    /// D0 and D7: decides slots and delivers commits.
-    fn extend_commits(&mut self) {
-        if self.is_halted || !self.repair.may_deliver() && self.me().is_some() {
-            return;
-        }
-        self.trace_elected();
-        let order = |round: Round| self.coins.opened(self.waves.certify_round(round)).map(|coin| coin.order.as_slice());
-        let decided = self.decisions.decide(&self.dag, order, self.sequence.next());
-        decided.iter().for_each(|decision| self.trace_decided(decision));
-        let floor = self.sequence.floor();
-        while let slot = self.sequence.next()
-            && let Some(verdict) = self.decisions.take(slot)
-        {
-            self.sequence.advance_to(self.waves.after(slot));
-            if let Verdict::Commit(leader) = verdict {
-                self.commit(slot, leader);
-            }
-        }
-        if self.sequence.floor() > floor {
-            self.collect_garbage();
-        }
-    }
-
-    fn trace_elected(&mut self) {
-        for coin in self.coins.take_opened() {
-            self.closed_coins.remove(&coin);
-            let Some(round) = self.decisions.coin_opened(coin).filter(|round| *round >= self.sequence.next().round) else {
-                continue;
-            };
-            let order = self.coins.opened(coin).map_or(&[][..], |opened| &opened.order);
-            let leaders = order.iter().take(usize::from(self.waves.leaders)).copied().collect();
-            self.trace(TraceEvent::Elected { round: round.0, leaders });
-        }
-    }
-
-    fn trace_decided(&mut self, decision: &Decision) {
-        let Decision { slot, leader, verdict, .. } = *decision;
-        let committed = match verdict {
-            Verdict::Commit(block) => Some(block.digest),
-            Verdict::Skip => None,
-        };
-        let why = decision.why(self.committee.size());
-        self.trace(TraceEvent::Decided { round: slot.round.0, rank: slot.rank, leader, committed, why });
-    }
-
-    fn commit(&mut self, slot: Slot, leader: BlockRef) {
-        let leader = self.dag.get(&leader).expect("a verdict names a block of the DAG").clone();
-        let coin = self.coins.opened(self.waves.certify_round(leader.round()));
-        let randomness = coin.expect("a slot is decided only when its coin is open").seed;
-        let commit = self.sequence.commit(&self.dag, &leader, randomness, self.config.gc_depth);
-        for block in &commit.blocks {
-            self.undelivered.remove(&(block.round(), block.author()));
-        }
-        let detail = format!("{} {:?}, {} blocks", commit.ordered.index, leader.reference(), commit.blocks.len());
-        self.trace(TraceEvent::note("commit", detail));
-        self.trace(TraceEvent::Delivered { round: slot.round.0, rank: slot.rank, commit: commit.ordered.index });
-        self.outputs.push_back(Output::Deliver(commit.ordered));
-    }
-
-    /// G1–G4: drops old data after the floor moved.
-    fn collect_garbage(&mut self) {
-        let floor = self.sequence.floor();
-        let kept = self.undelivered.split_off(&(floor + 1, ValidatorIndex(0)));
-        let lost = std::mem::replace(&mut self.undelivered, kept);
-        let me = self.me();
-        for (round, author) in lost.into_iter().filter(|(_, author)| Some(*author) == me) {
-            // G4: validity holds for transactions, not for blocks.
-            let batches = self.dag.siblings(round, author).map(|block| block.content().batch.clone());
-            self.outputs.extend(batches.filter(|bytes| !bytes.is_empty()).map(|bytes| Output::Requeue(Batch { bytes })));
-        }
-        self.accused = self.accused.split_off(&(floor + 1, ValidatorIndex(0)));
-        if let Some(proposer) = &mut self.proposer {
-            proposer.raise_floor(floor);
-        }
-        for block in self.synchroniser.raise_floor(floor) {
-            self.accept(block, Origin::Peer);
-        }
-        let retained = floor - self.config.retain_rounds;
-        self.postponed.retain(|block| block.round() > retained);
-        self.dag.prune(retained);
-        self.extra_siblings.prune(retained);
-        self.coins.prune(retained);
-        self.service.raise_floor(floor);
-        self.closed_coins = self.closed_coins.split_off(&(floor + 1));
-        if let Some(ticket) = self.journal.release(retained) {
-            self.outputs.push_back(Output::ReleaseBelow(ticket));
-        }
-    }
-
-    fn propose_if_due(&mut self) {
-        let excluded = self.excluded();
-        let Some(proposer) = &mut self.proposer else { return };
-        proposer.observe_clock(self.now, &self.dag, &excluded);
-        if self.may_propose_at().is_none_or(|at| at > self.now) {
-            return;
-        }
-        let due = self.must_propose();
-        let Some(proposer) = &mut self.proposer else { return };
-        if let Some(batch) = proposer.batch.take() {
-            return self.propose(batch);
-        }
-        match proposer.batch_request {
-            BatchRequest::None => {
-                proposer.batch_request = BatchRequest::Fresh;
-                let (bytes, gas) = (self.config.batch_bytes, self.config.batch_gas);
-                self.outputs.push_back(Output::WantBatch { bytes, gas });
-            }
-            BatchRequest::Overdue if due => self.propose(Batch::default()),
-            BatchRequest::Fresh | BatchRequest::Overdue => {}
-        }
-    }
-
-    fn may_propose_at(&self) -> Option<TimestampMs> {
-        self.next_proposal().map(|(_, at)| at)
-    }
-
-    /// Round and time of the next proposal; see [`Proposer::next`]. `None` before a quorum reported what it knows of
-    /// earlier incarnations, and while an own block is not durable yet.
-    fn next_proposal(&self) -> Option<(Round, TimestampMs)> {
-        if self.in_flight.is_some() || self.is_halted {
-            return None;
-        }
-        let proposer = self.proposer.as_ref()?;
-        let (round, at) = proposer.next(&self.dag, &self.config, self.sequence.floor(), &self.excluded())?;
-        let at = at.max(self.repair.allowed_at(&self.config, round, proposer.since(round))?);
-        // Chance leaves no slot open for so long: more than f validators are faulty. The memory must not fill up
-        // meanwhile.
-        let stretched = self.dag.clock() > self.sequence.next().round + MAX_OPEN_DEPTHS * self.config.gc_depth;
-        Some((round, if stretched { at.max(proposer.heartbeat_at(&self.config)) } else { at }))
-    }
-
-    /// A batch waits to be ordered, or a peer waits for a higher round: rounds must continue.
-    pub(crate) fn is_busy(&self) -> bool {
-        // There is a block of the round we could propose in: a peer is one round ahead and may need our block.
-        !self.undelivered.is_empty() || self.dag.top() >= self.dag.clock() || self.dag.clock() <= self.service.awaited()
-    }
-
-    fn must_propose(&self) -> bool {
-        let heartbeat = self.proposer.as_ref().map(|proposer| proposer.heartbeat_at(&self.config));
-        self.is_busy() || heartbeat.is_some_and(|at| at <= self.now)
-    }
-
-    fn proposal_deadline(&self) -> Option<TimestampMs> {
-        let at = self.may_propose_at()?;
-        let proposer = self.proposer.as_ref()?;
-        match proposer.batch_request {
-            _ if proposer.batch.is_some() => Some(at),
-            BatchRequest::None => Some(at),
-            BatchRequest::Fresh | BatchRequest::Overdue if self.is_busy() => Some(at),
-            BatchRequest::Fresh | BatchRequest::Overdue => Some(at.max(proposer.heartbeat_at(&self.config))),
-        }
-    }
-
-    /// E5, E10. The only place that signs blocks. The round is above every round signed before (I1).
-    fn propose(&mut self, batch: Batch) {
-        let Some((round, _)) = self.next_proposal() else { return };
-        let excluded = self.excluded();
-        let (Some(proposer), Some(signer)) = (&mut self.proposer, &self.signer) else { return };
-        assert!(round > proposer.highest_signed, "I1: one own block per round, ever");
-        let content = Content {
-            author: proposer.me(),
-            round,
-            timestamp: self.now,
-            parents: proposer.parents(&self.dag, &self.context, round, &excluded),
-            coin_share: signer.coin_share(&self.context.coin_message(round)),
-            batch: batch.bytes,
-        };
-        let signature = signer.sign(&self.context.digest(&content));
-        let block = Arc::new(Block::trusted(SignedBlock { content, signature }, &self.context));
-        proposer.proposed(self.now, round);
-        self.repair.clear_uncertain();
-        self.trace(TraceEvent::Proposed(block.vertex()));
-        let ticket = self.journal.append(round);
-        self.outputs.push_back(Output::Persist(ticket, block.encode()));
-        self.in_flight = Some((ticket, block));
     }
 
     pub(crate) fn trace(&mut self, event: TraceEvent) {

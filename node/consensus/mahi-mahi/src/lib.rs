@@ -21,6 +21,17 @@
 //!
 //! The rule numbers (V, E, F, C, D, G, S, W, K, P) are explained in this crate's README, which also lists the
 //! departures from the thesis.
+//!
+//! Modules in layers, lowest first; each uses only modules in its line or above:
+//!
+//! - Format and keys: [`keys`], [`message`], `crypto` (real keys).
+//! - Data: [`coin`], [`dag`], [`config`].
+//! - Rules: [`rules`], [`decisions`], [`state`] (sequence of commits), [`verify`] (bytes of peers).
+//! - Parts of the engine: `journal` (records), `proposer`, `synchroniser` (missing blocks).
+//! - `engine`: combines them. Its methods are in several files, which call each other through the one struct:
+//!   `engine/commits`, `engine/proposals`, `repair` (start-up and requests), `serve` (responses to peers), `siblings`
+//!   (equivocations), `fault_bound`.
+//! - For tests: `kit`.
 
 pub mod coin;
 pub mod config;

@@ -1,4 +1,4 @@
-//! The decision rules D3–D5: pure verdicts on a DAG. Repeated calls are harmless. [`crate::decisions`] chooses when to
+//! The decision rules D3–D5: pure verdicts on a DAG. Repeated calls are harmless. `decisions` chooses when to
 //! call them.
 //!
 //! Every threshold counts distinct **authors**, never blocks: an equivocator's extra blocks must not forge a quorum (P2).

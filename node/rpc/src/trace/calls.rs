@@ -1,6 +1,6 @@
 //! `callTracer`: the tree of calls.
 
-use crate::call::revert_reason;
+use crate::prepare::revert_reason;
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use corniche_vm::host::Trap;
 use corniche_vm::{ExecutionStatus, FrameKind, FrameStatus, TraceFrame, TraceLog};

@@ -108,9 +108,18 @@ fn slice(memory: &mut [u8], at: i32, length: usize) -> wasmtime::Result<&mut [u8
     memory.get_mut(at..at + length).ok_or_else(missing_memory)
 }
 
+type StateCaller<'c> = Caller<'c, State>;
+
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
-    type StateCaller<'c> = Caller<'c, State>;
+    link_data(&mut linker)?;
+    link_storage(&mut linker)?;
+    link_context(&mut linker)?;
+    Ok(linker)
+}
+
+/// Input, output, logs and hashes.
+fn link_data(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.func_wrap(VM_HOOKS_MODULE, "read_args", |mut caller: StateCaller<'_>, to: i32| -> wasmtime::Result<()> {
         let (memory, state) = parts(&mut caller)?;
         slice(memory, to, state.single.input.len())?.copy_from_slice(&state.single.input);
@@ -125,6 +134,31 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
             Ok(())
         },
     )?;
+    linker.func_wrap(
+        VM_HOOKS_MODULE,
+        "emit_log",
+        |mut caller: StateCaller<'_>, at: i32, length: i32, _: i32| -> wasmtime::Result<()> {
+            let (memory, _) = parts(&mut caller)?;
+            let log = Bytes::copy_from_slice(slice(memory, at, length as u32 as usize)?);
+            std::hint::black_box(log);
+            Ok(())
+        },
+    )?;
+    linker.func_wrap(
+        VM_HOOKS_MODULE,
+        "native_keccak256",
+        |mut caller: StateCaller<'_>, at: i32, length: i32, to: i32| -> wasmtime::Result<()> {
+            let (memory, _) = parts(&mut caller)?;
+            let hash = keccak256(slice(memory, at, length as u32 as usize)?);
+            slice(memory, to, 32)?.copy_from_slice(hash.as_slice());
+            Ok(())
+        },
+    )?;
+    Ok(())
+}
+
+/// Storage and counters.
+fn link_storage(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.func_wrap(
         VM_HOOKS_MODULE,
         "storage_load_bytes32",
@@ -147,15 +181,21 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     )?;
     linker.func_wrap(VM_HOOKS_MODULE, "storage_flush_cache", |_: i32| {})?;
     linker.func_wrap(
-        VM_HOOKS_MODULE,
-        "emit_log",
-        |mut caller: StateCaller<'_>, at: i32, length: i32, _: i32| -> wasmtime::Result<()> {
-            let (memory, _) = parts(&mut caller)?;
-            let log = Bytes::copy_from_slice(slice(memory, at, length as u32 as usize)?);
-            std::hint::black_box(log);
-            Ok(())
+        CORNICHE_MODULE,
+        "counter_add",
+        |mut caller: StateCaller<'_>, slot: i32, amount: i32, limit: i32| -> wasmtime::Result<i32> {
+            let (memory, state) = parts(&mut caller)?;
+            let mut word = |at| slice(memory, at, 32).map(|bytes| B256::from_slice(bytes));
+            let (slot, amount, limit) = (word(slot)?, word(amount)?, word(limit)?);
+            let [amount, limit] = [amount, limit].map(|word| U256::from_be_bytes(word.0));
+            Ok(i32::from(!state.storage.count(slot, Delta::Plus(amount), limit)))
         },
     )?;
+    Ok(())
+}
+
+/// Call and block.
+fn link_context(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.func_wrap(VM_HOOKS_MODULE, "msg_sender", |mut caller: StateCaller<'_>, to: i32| -> wasmtime::Result<()> {
         let (memory, state) = parts(&mut caller)?;
         slice(memory, to, 20)?.copy_from_slice(state.single.sender.as_slice());
@@ -169,26 +209,5 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     linker.func_wrap(VM_HOOKS_MODULE, "msg_reentrant", || 0i32)?;
     linker.func_wrap(VM_HOOKS_MODULE, "block_timestamp", || TIMESTAMP as i64)?;
     linker.func_wrap(VM_HOOKS_MODULE, "pay_for_memory_grow", |_: i32| {})?;
-    linker.func_wrap(
-        VM_HOOKS_MODULE,
-        "native_keccak256",
-        |mut caller: StateCaller<'_>, at: i32, length: i32, to: i32| -> wasmtime::Result<()> {
-            let (memory, _) = parts(&mut caller)?;
-            let hash = keccak256(slice(memory, at, length as u32 as usize)?);
-            slice(memory, to, 32)?.copy_from_slice(hash.as_slice());
-            Ok(())
-        },
-    )?;
-    linker.func_wrap(
-        CORNICHE_MODULE,
-        "counter_add",
-        |mut caller: StateCaller<'_>, slot: i32, amount: i32, limit: i32| -> wasmtime::Result<i32> {
-            let (memory, state) = parts(&mut caller)?;
-            let mut word = |at| slice(memory, at, 32).map(|bytes| B256::from_slice(bytes));
-            let (slot, amount, limit) = (word(slot)?, word(amount)?, word(limit)?);
-            let [amount, limit] = [amount, limit].map(|word| U256::from_be_bytes(word.0));
-            Ok(i32::from(!state.storage.count(slot, Delta::Plus(amount), limit)))
-        },
-    )?;
-    Ok(linker)
+    Ok(())
 }

@@ -5,11 +5,10 @@
 //! ```
 
 use super::{PrecompileError, padded};
+use crate::outcome::MAX_NUMBER_BYTES as MAX_BYTES;
 use alloy_primitives::{Bytes, U256};
 use num_bigint::BigUint;
 
-/// Maximum size of each of the three numbers (EIP-7823).
-pub const MAX_BYTES: usize = 1_024;
 /// Size of the three lengths.
 const HEAD_BYTES: usize = 96;
 const MIN_PRICE: u64 = 500;

@@ -1,7 +1,7 @@
 //! Answers to tools for Stylus contracts.
 
 use super::scripts::*;
-use crate::{Call, CallOutcome, ExecutionStatus, host::CallKind, host::CallStatus, stylus};
+use crate::{Call, CallOutcome, ExecutionStatus, host::CallKind, host::CallStatus, precompile};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 
 const BOB: Address = Address::repeat_byte(0xb0);
@@ -15,7 +15,7 @@ fn of(signature: &str, address: Address) -> Bytes {
 }
 
 fn ask(chain: &Chain, input: Bytes) -> CallOutcome {
-    ask_at(stylus::ADDRESS, chain, input, 0)
+    ask_at(precompile::STYLUS, chain, input, 0)
 }
 
 fn ask_at(address: Address, chain: &Chain, input: Bytes, wei: u64) -> CallOutcome {
@@ -71,14 +71,14 @@ fn cache_manager_is_empty() {
     let managers = input("allCacheManagers()", []);
     let is_cached = input("codehashIsCached(bytes32)", B256::ZERO);
     for (at, input, wei, end, output) in [
-        (stylus::CACHE, &managers, 0, ExecutionStatus::Success, words(&[32, 0])),
-        (stylus::CACHE, &is_cached, 0, ExecutionStatus::Success, words(&[1])),
-        (stylus::CACHE, &input("codehashIsCached(bytes32)", [0; 31]), 0, ExecutionStatus::Revert, Bytes::new()),
-        (stylus::CACHE, &input("inkPrice()", []), 0, ExecutionStatus::Revert, Bytes::new()),
-        (stylus::CACHE, &of("activateProgram(address)", BOB), 1, ExecutionStatus::Revert, Bytes::new()),
-        (stylus::CACHE, &managers, 1, ExecutionStatus::Revert, Bytes::new()),
-        (stylus::ADDRESS, &managers, 0, ExecutionStatus::Revert, Bytes::new()),
-        (stylus::ADDRESS, &is_cached, 0, ExecutionStatus::Revert, Bytes::new()),
+        (precompile::STYLUS_CACHE, &managers, 0, ExecutionStatus::Success, words(&[32, 0])),
+        (precompile::STYLUS_CACHE, &is_cached, 0, ExecutionStatus::Success, words(&[1])),
+        (precompile::STYLUS_CACHE, &input("codehashIsCached(bytes32)", [0; 31]), 0, ExecutionStatus::Revert, Bytes::new()),
+        (precompile::STYLUS_CACHE, &input("inkPrice()", []), 0, ExecutionStatus::Revert, Bytes::new()),
+        (precompile::STYLUS_CACHE, &of("activateProgram(address)", BOB), 1, ExecutionStatus::Revert, Bytes::new()),
+        (precompile::STYLUS_CACHE, &managers, 1, ExecutionStatus::Revert, Bytes::new()),
+        (precompile::STYLUS, &managers, 0, ExecutionStatus::Revert, Bytes::new()),
+        (precompile::STYLUS, &is_cached, 0, ExecutionStatus::Revert, Bytes::new()),
     ] {
         let outcome = ask_at(at, &chain, input.clone(), wei);
         assert_eq!((outcome.end, outcome.output), (end, output), "{at} {input}");
@@ -91,15 +91,15 @@ fn activation_value_is_refunded() {
     let program = chain.contract("program", |_| out(0));
     let caller = chain.contract("caller", move |guest| {
         let activation = of("activateProgram(address)", program);
-        let activated = guest.call(CallKind::Call, stylus::ADDRESS, 5, u64::MAX, &activation)?;
+        let activated = guest.call(CallKind::Call, precompile::STYLUS, 5, u64::MAX, &activation)?;
         assert_eq!((activated.status, &activated.output), (CallStatus::Success, &words(&[2, 0])));
-        assert_eq!((guest.balance(stylus::ADDRESS)?, guest.balance(caller_address())?), (0, 9));
-        let paid = guest.call(CallKind::Call, stylus::ADDRESS, 5, u64::MAX, &input("inkPrice()", []))?;
+        assert_eq!((guest.balance(precompile::STYLUS)?, guest.balance(caller_address())?), (0, 9));
+        let paid = guest.call(CallKind::Call, precompile::STYLUS, 5, u64::MAX, &input("inkPrice()", []))?;
         assert_eq!((paid.status, paid.output.len()), (CallStatus::Revert, 0));
         assert_eq!(guest.balance(caller_address())?, 9);
         // It writes nothing, so it works in frames of every kind.
         for kind in [CallKind::Static, CallKind::Delegate] {
-            assert_eq!(guest.call(kind, stylus::ADDRESS, 0, u64::MAX, &activation)?.status, CallStatus::Success);
+            assert_eq!(guest.call(kind, precompile::STYLUS, 0, u64::MAX, &activation)?.status, CallStatus::Success);
         }
         out(7)
     });
@@ -125,18 +125,18 @@ fn query_has_fixed_price() {
             (of("activateProgram(address)", Address::with_last_byte(1)), 100 + 200 + 100),
             (input("somethingElse()", []), 300),
         ] {
-            let returned = guest.call(CallKind::Call, stylus::ADDRESS, 0, u64::MAX, &input)?;
+            let returned = guest.call(CallKind::Call, precompile::STYLUS, 0, u64::MAX, &input)?;
             costs.push((returned.gas, gas));
         }
         for (gas, expected) in costs {
             assert_eq!(gas, expected);
         }
         for (given, status) in [(199, CallStatus::Failure), (200, CallStatus::Success)] {
-            assert_eq!(guest.call(CallKind::Call, stylus::ADDRESS, 0, given, &input("inkPrice()", []))?.status, status);
+            assert_eq!(guest.call(CallKind::Call, precompile::STYLUS, 0, given, &input("inkPrice()", []))?.status, status);
         }
         for (given, status) in [(299, CallStatus::Failure), (300, CallStatus::Success)] {
             let version = of("programVersion(address)", program);
-            assert_eq!(guest.call(CallKind::Call, stylus::ADDRESS, 0, given, &version)?.status, status);
+            assert_eq!(guest.call(CallKind::Call, precompile::STYLUS, 0, given, &version)?.status, status);
         }
         out(7)
     });

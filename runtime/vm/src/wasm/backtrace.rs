@@ -8,30 +8,15 @@ use super::creation::unpack;
 use super::gas;
 use super::instrument::instrument_with_offsets;
 use super::validate::{Rules, ValidModule, check_with_schedule, parser};
+pub use crate::backtrace::{CodeLocation, RawBacktrace};
 use wasmparser::Payload;
-
-/// Location of an instruction in a module, in the terms of debug information.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodeLocation {
-    /// Function index; imported functions count first.
-    pub function: u32,
-    /// Offset in bytes from the start of the code section's content.
-    pub offset: u32,
-}
-
-/// Locations in the instrumented module: functions, and bytes from the module's start; innermost first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RawBacktrace {
-    backtrace: Vec<(u32, usize)>,
-    gas_version: u8,
-}
 
 impl RawBacktrace {
     /// Returns the locations of a failed run, if the engine records them.
     pub(super) fn of(error: &wasmtime::Error, gas_version: u8) -> Self {
         let frames = error.downcast_ref::<wasmtime::WasmBacktrace>().map(|backtrace| backtrace.frames()).unwrap_or_default();
         let backtrace = frames.iter().filter_map(|frame| Some((frame.func_index(), frame.module_offset()?))).collect();
-        Self { backtrace, gas_version }
+        Self { frames: backtrace, gas_version }
     }
 
     /// Translates to the module in an account's code. Empty if that is not the code that ran.
@@ -44,10 +29,9 @@ impl RawBacktrace {
     }
 
     fn map_to_original(&self, checked: &ValidModule<'_>) -> Option<Vec<CodeLocation>> {
-        let wanted: Vec<_> =
-            self.backtrace.iter().map(|(function, _)| function.checked_sub(checked.imported_functions)).collect();
+        let wanted: Vec<_> = self.frames.iter().map(|(function, _)| function.checked_sub(checked.imported_functions)).collect();
         // For the functions on the stack only: offset in the new body, and in the old module.
-        let mut notes: Vec<Vec<(usize, usize)>> = vec![Vec::new(); self.backtrace.len()];
+        let mut notes: Vec<Vec<(usize, usize)>> = vec![Vec::new(); self.frames.len()];
         let counted = instrument_with_offsets(checked, |function, new, old| {
             for (note, wanted) in notes.iter_mut().zip(&wanted) {
                 if *wanted == u32::try_from(function).ok() {
@@ -65,7 +49,7 @@ impl RawBacktrace {
             let (_, old) = note[..note.partition_point(|(new, _)| *new <= within)].last().or(note.first())?;
             Some(CodeLocation { function: *function, offset: u32::try_from(old.checked_sub(code)?).ok()? })
         };
-        Some(self.backtrace.iter().zip(&notes).filter_map(place).collect())
+        Some(self.frames.iter().zip(&notes).filter_map(place).collect())
     }
 }
 

@@ -4,7 +4,8 @@
 //! blake3 hash, which is checked before use. This detects damage, not attacks: an attacker who can write the cache
 //! could as well replace the binary.
 
-use super::contract::{CodeId, CompiledContract};
+use super::contract::CompiledContract;
+use crate::warm_code::CodeId;
 use alloy_primitives::B256;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

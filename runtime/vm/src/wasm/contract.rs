@@ -6,14 +6,15 @@
 //! artefact   facts (borsh) ‖ machine code of wasmtime
 //! ```
 
-use super::engine::{CompileError, Entry};
+use super::error::{CompileError, fault};
 use super::gas::{self, INK_PER_GAS, Schedule};
 use super::hostcalls::Frame;
 use super::image::Image;
 use super::instance::Exports;
 use super::stack::NativeStack;
 use super::validate::ValidModule;
-use crate::host::{Exit, ExitStatus, Limits, Readiness, Trap};
+use crate::host::{Entry, Exit, ExitStatus, Limits, Readiness, Trap};
+use crate::warm_code::CodeId;
 use alloy_primitives::B256;
 use borsh::{BorshDeserialize, BorshSerialize};
 use std::sync::Arc;
@@ -22,19 +23,6 @@ use wasmtime::{InstancePre, Linker, Module};
 
 /// More gas than this is not metered but handed back: ink has 63 bits.
 const MAX_METERED_GAS: u64 = i64::MAX as u64 / INK_PER_GAS / 2;
-
-/// Identifies code under a gas version. Code that is deployed under several versions has one identifier for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CodeId {
-    pub hash: B256,
-    pub gas_version: u8,
-}
-
-impl CodeId {
-    pub fn new(gas_version: u8, hash: &B256) -> Self {
-        Self { hash: *hash, gas_version }
-    }
-}
 
 /// Facts that determine the price of a frame's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -137,7 +125,7 @@ impl CompiledContract {
                 schedule,
                 id: *id,
                 used: AtomicBool::new(false),
-                pre: linker.instantiate_pre(module).map_err(super::engine::fault)?,
+                pre: linker.instantiate_pre(module).map_err(fault)?,
                 exports: Exports::of(module).map_err(lacks)?,
                 facts,
                 machine_code_bytes: code.end as usize - code.start as usize,

@@ -1,16 +1,19 @@
 //! Loading, caching and eviction of code.
 
 use super::cache::{ModuleCache, NoCache, seal};
-use super::contract::CodeId;
-use super::engine::{CompileError, EVERY_CONSTRUCT, EngineConfig, Entry, WasmEngine, emitted, environment};
+use super::config::EngineConfig;
+use super::engine::{EVERY_CONSTRUCT, WasmEngine, emitted, environment};
+use super::error::CompileError;
 use super::gas::{self, Schedule};
 use super::instance::Instance;
 use super::instance_tests::{FixedHost, GAS, program};
 use super::instrument;
 use super::validate::{self, Rules};
+use crate::host::Entry;
 use crate::host::{Exit, ExitStatus, Limits, Readiness};
 use crate::machine::Machine;
 use crate::price;
+use crate::warm_code::CodeId;
 use alloy_primitives::{B256, Bytes, keccak256};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -4,7 +4,8 @@
 #![allow(clippy::disallowed_methods)] // the environment has a number of modules, and a folder of contracts
 
 use super::backend::Backend;
-use super::engine::{EngineConfig, WasmEngine};
+use super::config::EngineConfig;
+use super::engine::WasmEngine;
 use super::instance_tests::generate;
 use super::validate::{self, Frame, ValidModule};
 use super::{NoCache, instrument};

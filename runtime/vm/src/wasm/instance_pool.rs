@@ -2,16 +2,16 @@
 //!
 //! Invariant: the last [`MAX_WARM_CODES`] contracts that a thread started each keep one instance until the thread's
 //! transaction ends. This is independent of their size, of the number of threads and of other threads. A transaction
-//! pays the warm price for the same contracts ([`warm_code`](crate::warm_code)), so a start at that price creates no
+//! pays the warm price for the same contracts (`warm_code`), so a start at that price creates no
 //! instance and loads nothing. Everything else (older contracts, further instances of one) is bounded in number and
 //! bytes. After a transaction everything is.
 //!
 //! Grown instances are not kept, and a frame within another of the same code needs one more. Both need a new instance.
 
-use super::contract::{CodeId, CompiledContract};
-use super::engine::Purpose;
+use super::config::Purpose;
+use super::contract::CompiledContract;
 use super::instance::Instance;
-use crate::warm_code::MAX_WARM_CODES;
+use crate::warm_code::{CodeId, MAX_WARM_CODES};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

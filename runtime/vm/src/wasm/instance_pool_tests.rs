@@ -1,9 +1,11 @@
 //! Starts at the price of warm code find an instance.
 
+use super::config::EngineConfig;
 use super::contract::CompiledContract;
-use super::engine::{EngineConfig, Entry, WasmEngine};
+use super::engine::WasmEngine;
 use super::instance_tests::{FixedHost, GAS};
 use super::{CompileError, NoCache};
+use crate::host::Entry;
 use crate::host::{ExitStatus, Limits};
 use crate::warm_code::MAX_WARM_CODES;
 use alloy_primitives::{B256, Bytes};

@@ -1,13 +1,15 @@
 //! A reused instance behaves exactly like a fresh one.
 
-use super::contract::{CodeId, CompiledContract};
-use super::engine::{EngineConfig, WasmEngine};
+use super::config::EngineConfig;
+use super::contract::CompiledContract;
+use super::engine::WasmEngine;
 use super::instance::Instance;
 use super::{NoCache, gas};
 use crate::host::{
     BlockEnv, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Delta, Exit, ExitStatus, FrameContext,
     Host, HostError, Limits, Readiness,
 };
+use crate::warm_code::CodeId;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use proptest::prelude::*;
 use std::fmt::Write;

@@ -30,16 +30,20 @@
 //! An added function starts the module: it sets the globals to their initial values and the counters to the run's
 //! limits.
 
-use super::gas::{self, Class, Schedule};
-use super::validate::{Frame, MAX_MEMORY_PAGES, ValidModule, parser};
-use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
+mod added;
+mod function;
+
+use super::gas::Schedule;
+use super::validate::{MAX_MEMORY_PAGES, ValidModule, parser};
+use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT};
+pub(super) use function::ends_run;
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{
-    BlockType, CodeSection, ConstExpr, DataSection, ElementSection, ExportKind, ExportSection, Function, FunctionSection,
-    GlobalSection, GlobalType, ImportSection, Instruction, InstructionSink, MemArg, MemorySection, MemoryType, Module,
-    TableSection, TypeSection, ValType,
+    BlockType, CodeSection, ConstExpr, DataSection, ElementSection, ExportKind, ExportSection, FunctionSection, GlobalSection,
+    GlobalType, ImportSection, Instruction, InstructionSink, MemArg, MemorySection, MemoryType, Module, TableSection,
+    TypeSection, ValType,
 };
-use wasmparser::{DataKind, DataSectionReader, FunctionBody, GlobalSectionReader, Operator, Payload};
+use wasmparser::{DataKind, DataSectionReader, GlobalSectionReader, Operator, Payload};
 
 /// Names of the exported counters.
 pub const GAS_EXPORT: &str = "gas";
@@ -249,255 +253,11 @@ impl Context {
         out.code.function(&self.grow()).function(&self.copy()).function(&self.fill()).function(&self.run());
     }
 
-    /// Sets all globals that an earlier run may have changed, including the counters.
-    fn run(&self) -> Function {
-        let (length, ink, words, pages) = (0, 1, 2, 3);
-        let mut function = Function::new([]);
-        for (index, first) in &self.mutable_globals {
-            function.instruction(first).instructions().global_set(*index);
-        }
-        let mut code = function.instructions();
-        code.local_get(ink).global_set(self.gas_global);
-        code.local_get(words).global_set(self.stack_global);
-        code.local_get(pages).global_set(self.pages_global);
-        code.i64_const(self.schedule.load_ink(self.initial_pages) as i64).global_set(self.load_global);
-        code.local_get(length).call(self.entrypoint).end();
-        function
-    }
-
-    /// `memory.grow` with its price. A growth that cannot succeed costs no pages; one beyond the transaction's limit
-    /// traps.
-    fn grow(&self) -> Function {
-        let (pages, spare) = (0, 1);
-        let mut function = Function::new([(1, ValType::I64)]);
-        let mut code = function.instructions();
-        // Beyond the memory's own limit: the specification's -1.
-        code.local_get(pages).i64_extend_i32_u().memory_size(0).i64_extend_i32_u().i64_add();
-        code.i64_const(i64::from(self.maximum_pages) + PRIVATE_PAGES as i64).i64_gt_u();
-        code.if_(BlockType::Empty).i32_const(-1).return_().end();
-        // At most 128 pages from here on, so nothing below can overflow.
-        code.global_get(self.gas_global)
-            .local_get(pages)
-            .i64_extend_i32_u()
-            .i64_const(self.schedule.grown_page as i64)
-            .i64_mul()
-            .i64_sub();
-        let again = self.schedule.regrown_page * u64::from(self.initial_pages);
-        if again > 0 {
-            // First growth of the run.
-            code.i64_const(again as i64).i64_const(0).local_get(pages).i32_const(0).i32_ne();
-            code.memory_size(0)
-                .i32_const((u64::from(self.initial_pages) + PRIVATE_PAGES) as i32)
-                .i32_eq()
-                .i32_and()
-                .select()
-                .i64_sub();
-        }
-        self.settle_gas(&mut code, spare);
-        code.global_get(self.pages_global).local_get(pages).i32_sub().global_set(self.pages_global);
-        code.global_get(self.pages_global).i32_const(0).i32_lt_s().if_(BlockType::Empty).unreachable().end();
-        // New price per load: `Schedule::load_ink` of the new number of pages.
-        code.memory_size(0)
-            .i32_const(PRIVATE_PAGES as i32)
-            .i32_sub()
-            .local_get(pages)
-            .i32_add()
-            .i64_extend_i32_u()
-            .local_tee(spare);
-        code.i64_const(self.schedule.load_page as i64).local_get(spare);
-        code.i64_const(gas::INK_PER_LOAD_PAGE_SQUARED as i64).i64_mul().i64_add().i64_mul().global_set(self.load_global);
-        // Cannot fail here. If it does, the run is a fault in any case.
-        code.local_get(pages).memory_grow(0).i32_const(PRIVATE_PAGES as i32).i32_sub().end();
-        function
-    }
-
-    fn copy(&self) -> Function {
-        self.range(|code| {
-            place(code, 0);
-            place(code, 1);
-            code.local_get(2).memory_copy(0, 0);
-        })
-    }
-
-    /// Skips an empty fill within memory. Processors with masked stores take a slow path for it if the next page is not
-    /// mapped: 200 ns for one gas.
-    fn fill(&self) -> Function {
-        self.range(|code| {
-            code.local_get(2).i32_eqz().local_get(0).i64_extend_i32_u();
-            code.memory_size(0).i32_const(PRIVATE_PAGES as i32).i32_sub().i64_extend_i32_u().i64_const(16).i64_shl();
-            code.i64_le_u().i32_and().if_(BlockType::Empty).return_().end();
-            place(code, 0);
-            code.local_get(1).local_get(2).memory_fill(0);
-        })
-    }
-
-    /// Writes a range: charges for its length, writes, and marks what was written. An access out of bounds writes
-    /// nothing.
-    fn range(&self, write: impl FnOnce(&mut InstructionSink<'_>)) -> Function {
-        let (destination, length, spare, last) = (0, 2, 3, 4);
-        let mut function = Function::new([(1, ValType::I64), (1, ValType::I32)]);
-        let mut code = function.instructions();
-        code.global_get(self.gas_global);
-        code.local_get(length).i64_extend_i32_u().i64_const(gas::INK_PER_MEMORY_BYTE as i64).i64_mul().i64_sub();
-        self.settle_gas(&mut code, spare);
-        write(&mut code);
-        code.local_get(length).i32_eqz().if_(BlockType::Empty).return_().end();
-        // In bounds from here on: nothing overflows.
-        code.local_get(destination).local_get(length).i32_add().i32_const(1).i32_sub();
-        code.i32_const(CHUNK_SHIFT as i32).i32_shr_u().local_set(last);
-        code.local_get(destination).i32_const(CHUNK_SHIFT as i32).i32_shr_u().local_tee(destination);
-        code.local_get(last).i32_eq().if_(BlockType::Empty);
-        code.local_get(destination).i32_const(1).i32_store8(MARK).return_().end();
-        code.local_get(destination).i32_const(1);
-        code.local_get(last).local_get(destination).i32_sub().i32_const(1).i32_add().memory_fill(0);
-        code.end();
-        function
-    }
-
-    /// Marks the target of a store whose value is on top of the stack, with the address below it; both stay on the
-    /// stack.
-    fn mark(&self, code: &mut InstructionSink<'_>, offset: u32, address: u32, value: u32) {
-        code.local_set(value).local_tee(address).local_get(address);
-        if offset > 0 {
-            // Wraps only if the store itself is out of bounds.
-            code.i32_const(offset as i32).i32_add();
-        }
-        // The mask keeps the index within the marks, even if the store is out of bounds.
-        code.i32_const(CHUNK_SHIFT as i32).i32_shr_u().i32_const(LAST_CHUNK).i32_and();
-        code.i32_const(1).i32_store8(MARK).local_get(value);
-    }
-
     /// Stores the i64 on top of the stack as remaining gas, and traps if it is below zero.
     fn settle_gas(&self, code: &mut InstructionSink<'_>, spare: u32) {
         code.local_tee(spare).global_set(self.gas_global);
         code.local_get(spare).i64_const(0).i64_lt_s().if_(BlockType::Empty).unreachable().end();
     }
-
-    fn charge(&self, code: &mut InstructionSink<'_>, run: Run, spare: u32) {
-        let known = if self.grows { 0 } else { self.schedule.load_ink(self.initial_pages) };
-        let ink = run.ink + run.loads * known;
-        if ink == 0 {
-            return;
-        }
-        code.global_get(self.gas_global).i64_const(ink as i64).i64_sub();
-        if self.grows && run.loads > 0 {
-            code.global_get(self.load_global);
-            if run.loads > 1 {
-                code.i64_const(run.loads as i64).i64_mul();
-            }
-            code.i64_sub();
-        }
-        self.settle_gas(code, spare);
-    }
-
-    fn function(
-        &self,
-        body: &FunctionBody<'_>,
-        frame: &Frame,
-        mut note: impl FnMut(usize, usize),
-    ) -> Result<Function, InstrumentError> {
-        let mut same = RoundtripReencoder;
-        let mut locals = Vec::new();
-        for local in body.get_locals_reader().map_err(failed)? {
-            let (count, ty) = local.map_err(failed)?;
-            locals.push((count, same.val_type(ty).map_err(failed)?));
-        }
-        // Temporaries for charging and marking.
-        locals.extend([(1, ValType::I64), (2, ValType::I32)]);
-        let spare = frame.parameters + frame.locals;
-        let (address, int) = (spare + 1, spare + 2);
-        let operators: Vec<Operator<'_>> =
-            body.get_operators_reader().map_err(failed)?.into_iter().collect::<Result<_, _>>().map_err(failed)?;
-        let mut prices = Prices::of(self.schedule, &operators, gas::INK_PER_LOCAL * u64::from(frame.locals));
-        let words = frame.counted_words().map(|words| words as i32);
-
-        let mut function = Function::new(locals);
-        if let Some(words) = words {
-            let mut code = function.instructions();
-            code.global_get(self.stack_global).i32_const(words).i32_sub().global_set(self.stack_global);
-            code.global_get(self.stack_global).i32_const(0).i32_lt_s().if_(BlockType::Empty).unreachable().end();
-            // A branch to the function's own label now ends here, with its depth unchanged.
-            code.block(body_type(frame));
-        }
-        self.charge(&mut function.instructions(), prices.next(), spare);
-        // Number of the contract's open blocks; the last `end` closes the function itself.
-        let mut open = 0u32;
-        let last = operators.len().saturating_sub(1);
-        let places = body.get_operators_reader().map_err(failed)?.into_iter_with_offsets();
-        for ((at, operator), place) in operators.into_iter().enumerate().zip(places) {
-            note(function.byte_len(), place.map_err(failed)?.1);
-            let class = gas::class(&operator).ok_or_else(|| failed("an instruction without a price"))?;
-            let ends_run = ends_run(&operator) && at != last;
-            match &operator {
-                Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => open += 1,
-                Operator::End => open = open.saturating_sub(1),
-                _ => {}
-            }
-            match (class, &operator) {
-                (Class::MemoryGrow, _) => {
-                    function.instructions().call(self.grow_function);
-                }
-                (_, Operator::Return) if words.is_some() => {
-                    function.instructions().br(open);
-                }
-                (Class::MemoryCopy, _) => {
-                    function.instructions().call(self.copy_function);
-                }
-                (Class::MemoryFill, _) => {
-                    function.instructions().call(self.fill_function);
-                }
-                (Class::MemorySize, _) => {
-                    function.instructions().memory_size(0).i32_const(PRIVATE_PAGES as i32).i32_sub();
-                }
-                (Class::Load | Class::Store | Class::StoreByte, _) => {
-                    let instruction = same.instruction(operator).map_err(failed)?;
-                    let (instruction, offset, long) =
-                        shifted(instruction).ok_or_else(|| failed("an access without a memory"))?;
-                    if class != Class::Load {
-                        self.mark(&mut function.instructions(), offset, address, if long { spare } else { int });
-                    }
-                    function.instruction(&instruction);
-                }
-                _ => {
-                    function.instruction(&same.instruction(operator).map_err(failed)?);
-                }
-            }
-            if ends_run {
-                self.charge(&mut function.instructions(), prices.next(), spare);
-            }
-        }
-        if let Some(words) = words {
-            let mut code = function.instructions();
-            code.global_get(self.stack_global).i32_const(words).i32_add().global_set(self.stack_global).end();
-        }
-        Ok(function)
-    }
-}
-
-/// Translates a contract address to the module's memory. The upper half, which is out of bounds, stays out of bounds.
-fn place(code: &mut InstructionSink<'_>, address: u32) {
-    code.i32_const(-1).local_get(address).i32_const(PRIVATE_BYTES as i32).i32_add();
-    code.local_get(address).i32_const(0).i32_lt_s().select();
-}
-
-macro_rules! accesses {
-    ($($name:ident $long:literal)*) => {
-        /// Returns the access moved by [`PRIVATE_BYTES`], its original offset, and whether its value is an i64.
-        fn shifted(instruction: Instruction<'_>) -> Option<(Instruction<'_>, u32, bool)> {
-            // An offset that would overflow is out of bounds both with and without the addition.
-            let behind = |memarg: MemArg| MemArg { offset: (memarg.offset + PRIVATE_BYTES as u64).min(u32::MAX.into()), ..memarg };
-            match instruction {
-                $(Instruction::$name(memarg) => Some((Instruction::$name(behind(memarg)), u32::try_from(memarg.offset).ok()?, $long)),)*
-                _ => None,
-            }
-        }
-    };
-}
-
-accesses! {
-    I32Load false I32Load8S false I32Load8U false I32Load16S false I32Load16U false I32Store false I32Store8 false I32Store16 false
-    I64Load true I64Load8S true I64Load8U true I64Load16S true I64Load16U true I64Load32S true I64Load32U true
-    I64Store true I64Store8 true I64Store16 true I64Store32 true
 }
 
 /// Returns the data segments in order: address and content.
@@ -510,60 +270,4 @@ pub(super) fn segments<'a>(section: DataSectionReader<'a>) -> impl Iterator<Item
             _ => Err(failed("a data segment that is not placed by a constant")),
         }
     })
-}
-
-fn body_type(frame: &Frame) -> BlockType {
-    match frame.result {
-        None => BlockType::Empty,
-        Some(ValueType::I32) => BlockType::Result(ValType::I32),
-        Some(ValueType::I64) => BlockType::Result(ValType::I64),
-    }
-}
-
-/// Returns whether the instruction ends a straight run: what follows is reachable without it, or may not be reached
-/// after it.
-pub(super) fn ends_run(operator: &Operator<'_>) -> bool {
-    matches!(
-        operator,
-        Operator::Loop { .. }
-            | Operator::If { .. }
-            | Operator::Else
-            | Operator::End
-            | Operator::Br { .. }
-            | Operator::BrIf { .. }
-            | Operator::BrTable { .. }
-            | Operator::Return
-            | Operator::Unreachable
-    )
-}
-
-/// Price of a straight run: a fixed part, and a number of loads, whose price depends on the pages.
-#[derive(Clone, Copy, Default)]
-struct Run {
-    ink: u64,
-    loads: u64,
-}
-
-/// Prices of a function's straight runs, in order.
-struct Prices(std::vec::IntoIter<Run>);
-
-impl Prices {
-    fn of(schedule: &Schedule, operators: &[Operator<'_>], entry: u64) -> Self {
-        let mut runs = Vec::new();
-        let mut run = Run { ink: entry, loads: 0 };
-        for operator in operators {
-            if let Some(class) = gas::class(operator) {
-                run.ink += schedule.ink(class);
-                run.loads += gas::loads(class);
-            }
-            if ends_run(operator) {
-                runs.push(std::mem::take(&mut run));
-            }
-        }
-        Self(runs.into_iter())
-    }
-
-    fn next(&mut self) -> Run {
-        self.0.next().unwrap_or_default()
-    }
 }

@@ -1,8 +1,9 @@
 //! The engine as the machine for the rules of state.
 
-use super::engine::{CompileError, Entry, WasmEngine};
+use super::engine::WasmEngine;
+use super::error::CompileError;
 use super::{creation, gas};
-use crate::host::{Exit, ExitStatus, Host};
+use crate::host::{Entry, Exit, ExitStatus, Host};
 use crate::machine::{Code, Deployment, Machine, Prepared};
 use crate::outcome::{ExecutionStatus, Fault};
 use alloy_primitives::{Bytes, keccak256};

@@ -24,11 +24,13 @@
 mod backend;
 pub mod backtrace;
 mod cache;
+mod config;
 mod contract;
 mod creation;
 mod engine;
 #[cfg(test)]
 mod engine_tests;
+mod error;
 #[cfg(test)]
 mod frame_tests;
 pub mod gas;
@@ -47,11 +49,13 @@ mod stack;
 mod start_cache;
 pub mod validate;
 
+pub use crate::host::Entry;
 #[doc(hidden)]
 pub use backend::Backend;
 pub use backend::THREAD_STACK_BYTES;
 pub use cache::{ModuleCache, NoCache};
-pub(crate) use contract::CodeId;
+pub use config::EngineConfig;
 pub use contract::CompiledContract;
 pub use creation::{CONSTRUCTOR_SELECTOR, Creation, CreationError, EOF_PREFIX, PRELUDE, parse_creation, unpack};
-pub use engine::{CallPermit, CompileError, EngineConfig, Entry, WasmEngine};
+pub use engine::{CallPermit, WasmEngine};
+pub use error::CompileError;

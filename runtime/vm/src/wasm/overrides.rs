@@ -3,11 +3,13 @@
 //! It pays the price of a deployment before any of it is read, so gas bounds the work of a request. Nothing outlives
 //! the handle: no machine code in memory or on disk, and no instances.
 
-use super::contract::{CodeId, CompiledContract};
+use super::contract::CompiledContract;
 use super::creation::{compressed_bytes, unpack};
-use super::engine::{CompileError, WasmEngine};
+use super::engine::WasmEngine;
+use super::error::CompileError;
 use super::gas::{self, Schedule};
 use crate::price;
+use crate::warm_code::CodeId;
 use alloy_primitives::keccak256;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::{
     Share, Signatures, Signer,
-    kit::{FakeKeys, FakeSignatures},
+    fake_keys::{FakeKeys, FakeSignatures},
     message::{
         Availability, CommitKind, CommitQc, Context, Cut, Message, PrepareQc, Proof, Slot, Statement, Timeout, TimeoutQc, Tip,
         View,

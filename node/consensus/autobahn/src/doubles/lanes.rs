@@ -3,7 +3,7 @@
 use super::{ByzantineCoalition, Misbehaviour, index};
 use crate::{
     Signer,
-    kit::FakeKeys,
+    fake_keys::FakeKeys,
     message::{Availability, HashedCar, Message, SignedCar, Tip, View},
 };
 use corniche_testkit::MemberContext;

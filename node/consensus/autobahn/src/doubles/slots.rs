@@ -3,7 +3,7 @@
 use super::{ByzantineCoalition, Misbehaviour, index, knowledge::Knowledge};
 use crate::{
     Signer,
-    kit::FakeKeys,
+    fake_keys::FakeKeys,
     message::{
         Availability, CommitQc, Cut, Message, Position, Report, SignedPrepare, Slot, Statement, Timeout, TimeoutQc, Tip, View,
     },

@@ -1,11 +1,8 @@
 //! Committed slots: accepted in any order, delivered with their cuts, and kept as long as open slots and laggards need
 //! them.
 
-use super::{Effect, context::SlotContext};
-use crate::{
-    message::{CommitQc, Cut, Message, Slot},
-    slot::Anchor,
-};
+use super::{Effect, context::SlotContext, slot::Anchor};
+use crate::message::{CommitQc, Cut, Message, Slot};
 use corniche_types::{B256, TimestampMs};
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -4,12 +4,9 @@
 //! turn. The certificate of the commit k slots before proves that at most k slots are open. The first half only
 //! concerns progress and is not shown to others.
 
-use super::Slots;
-use crate::{
-    message::{Availability, Cut, Message, Position, SignedPrepare, Slot, TimeoutQc, Tip, View},
-    slot::{Anchor, Proposal, SlotState, due},
-    slots::Lanes,
-};
+use super::slot::{Anchor, Proposal, SlotState, due};
+use super::{Lanes, Slots};
+use crate::message::{Availability, Cut, Message, Position, SignedPrepare, Slot, TimeoutQc, Tip, View};
 use corniche_engine::Recipients;
 use corniche_types::ValidatorIndex;
 

@@ -6,6 +6,38 @@ use super::slots::Slots;
 use super::{Frame, ModuleValidator, ValidationError, gas, malformed, value_type};
 use wasmparser::{BlockType, FunctionBody, Operator, ValidatorResources};
 
+/// Counts of a function's instructions.
+#[derive(Default)]
+struct Counts {
+    /// Each target of a table of branches counts as one.
+    operators: u32,
+    joins: u64,
+    /// Indirect calls.
+    indirect: u32,
+}
+
+impl Counts {
+    fn add(&mut self, operator: &Operator<'_>) {
+        let targets = match operator {
+            Operator::BrTable { targets } => targets.len(),
+            _ => 0,
+        };
+        self.operators = self.operators.saturating_add(1).saturating_add(targets);
+        match operator {
+            Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } | Operator::Else | Operator::BrIf { .. } => {
+                self.joins += 1
+            }
+            Operator::BrTable { .. } => self.joins += 1 + u64::from(targets),
+            Operator::CallIndirect { .. } => self.indirect += 1,
+            _ => {}
+        }
+    }
+}
+
+fn calls(operator: &Operator<'_>) -> bool {
+    matches!(operator, Operator::Call { .. } | Operator::CallIndirect { .. })
+}
+
 impl<'a> ModuleValidator<'a> {
     pub(super) fn function(
         &mut self,
@@ -15,18 +47,7 @@ impl<'a> ModuleValidator<'a> {
         let index = validator.index();
         let refuse = |this: &Self, reason: String| ValidationError::Function { place: this.place(index), reason };
         let parameters = validator.len_locals();
-        let mut locals = 0u32;
-        let mut reader = body.get_locals_reader().map_err(malformed)?;
-        for _ in 0..reader.get_count() {
-            let offset = reader.original_position();
-            let (count, ty) = reader.read().map_err(malformed)?;
-            value_type(ty).map_err(|feature| refuse(self, format!("a local of type {ty}; {feature} are not allowed")))?;
-            locals = locals.saturating_add(count);
-            if locals.saturating_add(parameters) > MAX_LOCALS {
-                return Err(refuse(self, format!("more than {MAX_LOCALS} locals")));
-            }
-            validator.define_locals(offset, count, ty).map_err(malformed)?;
-        }
+        let locals = self.locals(body, validator)?;
         let ty = self.function_types.get(index as usize).and_then(|ty| self.types.get(*ty as usize));
         let result = ty.and_then(|ty| ty.results().first()).and_then(|ty| value_type(*ty).ok());
         let mut frame = Frame {
@@ -40,33 +61,15 @@ impl<'a> ModuleValidator<'a> {
             counts_slots: self.schedule.counts_slots,
         };
         let mut slots = Slots::default();
-        let mut operators = 0u32;
-        let (mut joins, mut indirect) = (0u64, 0);
+        let mut counts = Counts::default();
         let mut reader = body.get_operators_reader().map_err(malformed)?;
         while !reader.eof() {
             let (operator, offset) = reader.read_with_offset().map_err(malformed)?;
             self.operator(index, &operator)?;
-            let targets = match &operator {
-                Operator::BrTable { targets } => targets.len(),
-                _ => 0,
-            };
-            operators = operators.saturating_add(1).saturating_add(targets);
-            if operators > MAX_OPERATORS {
+            counts.add(&operator);
+            frame.is_leaf &= !calls(&operator);
+            if counts.operators > MAX_OPERATORS {
                 return Err(refuse(self, format!("more than {MAX_OPERATORS} instructions")));
-            }
-            match &operator {
-                Operator::Block { .. }
-                | Operator::Loop { .. }
-                | Operator::If { .. }
-                | Operator::Else
-                | Operator::BrIf { .. } => joins += 1,
-                Operator::BrTable { .. } => joins += 1 + u64::from(targets),
-                Operator::Call { .. } => frame.is_leaf = false,
-                Operator::CallIndirect { .. } => {
-                    frame.is_leaf = false;
-                    indirect += 1;
-                }
-                _ => {}
             }
             slots.operator(&operator);
             validator.op(offset, &operator).map_err(|error| refuse(self, error.to_string()))?;
@@ -79,6 +82,7 @@ impl<'a> ModuleValidator<'a> {
             }
         }
         reader.finish().map_err(malformed)?;
+        let Counts { joins, indirect, .. } = counts;
         if joins > u64::from(MAX_JOINS) {
             return Err(refuse(self, format!("{joins} branches in one function; at most {MAX_JOINS} are allowed")));
         }
@@ -91,6 +95,30 @@ impl<'a> ModuleValidator<'a> {
         frame.joins = joins as u32 + JOINS_OF_INDIRECT_CALL * indirect;
         self.frames.push(frame);
         Ok(())
+    }
+
+    /// Reads the types of the locals; returns their number.
+    fn locals(
+        &self,
+        body: &FunctionBody<'a>,
+        validator: &mut wasmparser::FuncValidator<ValidatorResources>,
+    ) -> Result<u32, ValidationError> {
+        let index = validator.index();
+        let refuse = |reason: String| ValidationError::Function { place: self.place(index), reason };
+        let parameters = validator.len_locals();
+        let mut locals = 0u32;
+        let mut reader = body.get_locals_reader().map_err(malformed)?;
+        for _ in 0..reader.get_count() {
+            let offset = reader.original_position();
+            let (count, ty) = reader.read().map_err(malformed)?;
+            value_type(ty).map_err(|feature| refuse(format!("a local of type {ty}; {feature} are not allowed")))?;
+            locals = locals.saturating_add(count);
+            if locals.saturating_add(parameters) > MAX_LOCALS {
+                return Err(refuse(format!("more than {MAX_LOCALS} locals")));
+            }
+            validator.define_locals(offset, count, ty).map_err(malformed)?;
+        }
+        Ok(locals)
     }
 
     fn operator(&self, function: u32, operator: &Operator<'_>) -> Result<(), ValidationError> {

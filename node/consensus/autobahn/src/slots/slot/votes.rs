@@ -1,0 +1,108 @@
+//! Votes of this validator in a slot (C3, C4).
+
+use super::{Anchor, SlotState};
+use crate::{
+    config::MAX_CLOCK_AHEAD_MS,
+    message::{Message, Position, SignedPrepare, Statement, Tip, View, Vote},
+    rules::is_fresh,
+    slots::{Effect, Lanes, context::SlotContext},
+};
+use corniche_engine::Recipients;
+use corniche_types::{B256, TimestampMs};
+
+/// C3: result of the check before a vote.
+enum VoteCheck {
+    Strong,
+    /// These tips are neither certified nor held.
+    MissingTips(Vec<Tip>),
+    /// Its time is too far ahead until then.
+    Early(TimestampMs),
+    /// No vote now; perhaps later, when the anchor is known.
+    None,
+}
+
+impl SlotState {
+    /// C4: votes for the PREPARE of this view as soon as every claim of the vote is true. One value per view (N1), none
+    /// in a view that was given up (N2).
+    pub fn vote_if_ready(&mut self, ctx: &mut SlotContext, lanes: &dyn Lanes, anchor: Anchor<'_>) {
+        let Some((known, prepare)) = &self.prepare else { return };
+        let voted = self.voted.filter(|(view, _)| *view == self.view).map(|(_, value)| value);
+        if self.timed_out || self.has_voted_strongly() || voted.is_some_and(|value| value != known.digest) {
+            return;
+        }
+        let known = known.clone();
+        let strong = match self.check_vote(ctx, lanes, anchor, prepare) {
+            VoteCheck::Strong => true,
+            VoteCheck::MissingTips(tips) => {
+                if !std::mem::replace(&mut self.are_tips_requested, true) {
+                    let from = ctx.schedule.leader(self.slot, self.view);
+                    ctx.effects.extend(tips.into_iter().map(|tip| Effect::FetchTip { slot: self.slot, tip, from }));
+                }
+                if !ctx.config.weak_votes || voted.is_some() {
+                    return;
+                }
+                false
+            }
+            VoteCheck::Early(until) => return self.timers.early = Some(until),
+            VoteCheck::None => return,
+        };
+        let Some(vote) = self.prepare_vote(ctx, known.digest, strong) else { return };
+        self.voted = Some((self.view, known.digest));
+        if strong {
+            // P5: a weak vote is not reported in a TIMEOUT, so it cannot oblige a later view to a cut whose tips may
+            // not exist.
+            self.prop = Some((self.view, known));
+        }
+        self.persist_and_send(ctx, self.vote_recipients(ctx), vote);
+    }
+
+    /// C3: checks the claims of a vote.
+    fn check_vote(&self, ctx: &SlotContext, lanes: &dyn Lanes, anchor: Anchor<'_>, prepare: &SignedPrepare) -> VoteCheck {
+        if !is_fresh(prepare, &ctx.committee) {
+            // Correct validators checked it in the view in which it was fresh.
+            return VoteCheck::Strong;
+        }
+        let until = TimestampMs(prepare.cut.time.0.saturating_sub(MAX_CLOCK_AHEAD_MS));
+        if until > ctx.now {
+            return VoteCheck::Early(until);
+        }
+        let is_shown = |tip: &Tip| prepare.available.iter().any(|certificate| certificate.tip == *tip);
+        // The lanes know all shown certificates, and are faster to query.
+        let is_certified = |tip: &Tip| lanes.is_certified(tip) || is_shown(tip);
+        // Y4: a body without a certified parent could be on a chain without any certificate, so it is not requested.
+        let has_parent = |tip: &Tip| {
+            let is_parent = |parent: &Tip| parent.lane == tip.lane && parent.position.next() == tip.position;
+            tip.position == Position(1) || prepare.available.iter().any(|certificate| is_parent(&certificate.tip))
+        };
+        let mut missing = Vec::new();
+        for tip in prepare.cut.tips.iter().filter(|tip| tip.position > anchor.position(tip.lane) && !is_certified(tip)) {
+            let is_allowed = prepare.view == View(0) && ctx.may_be_optimistic(self.slot, tip.lane);
+            match anchor {
+                Anchor::Unknown => return VoteCheck::None,
+                _ if !is_allowed => return VoteCheck::None,
+                _ if lanes.may_vote_strongly(tip) => {}
+                _ if has_parent(tip) => missing.push(*tip),
+                _ => return VoteCheck::None,
+            }
+        }
+        if missing.is_empty() { VoteCheck::Strong } else { VoteCheck::MissingTips(missing) }
+    }
+
+    pub(super) fn prepare_vote(&self, ctx: &SlotContext, cut: B256, strong: bool) -> Option<Message> {
+        let (slot, view) = (self.slot, self.view);
+        let statement =
+            if strong { Statement::PrepareVote { slot, view, cut } } else { Statement::WeakPrepareVote { slot, view, cut } };
+        let share = ctx.share(slot, &statement)?;
+        Some(Message::PrepareVote { vote: Vote { slot, view, cut, share }, strong })
+    }
+
+    pub(super) fn confirm_ack(&self, ctx: &SlotContext, cut: B256) -> Option<Message> {
+        let (slot, view) = (self.slot, self.view);
+        let share = ctx.share(slot, &Statement::ConfirmAck { slot, view, cut })?;
+        Some(Message::ConfirmAck(Vote { slot, view, cut, share }))
+    }
+
+    pub(super) fn vote_recipients(&self, ctx: &SlotContext) -> Recipients {
+        if ctx.config.all_to_all { Recipients::All } else { Recipients::One(ctx.schedule.leader(self.slot, self.view)) }
+    }
+}

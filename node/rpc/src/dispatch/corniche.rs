@@ -1,0 +1,69 @@
+//! `corniche_*`: ordering, certificates, validators and the DAG.
+
+use super::params::block_or_latest;
+use crate::dag;
+use crate::jsonrpc::{Json, Params, json};
+use crate::node::Node;
+use crate::reads;
+use alloy_primitives::{B256, U64};
+use corniche_api::{Certificate, DagRange, Ordering, RpcError};
+use corniche_origin::Origin;
+
+/// `corniche_getOrdering`.
+pub(super) async fn ordering(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let block = block_or_latest(params.at_most(1)?, 0)?;
+    node.read(origin, move |node| {
+        let block = node.block(block);
+        json(&block.and_then(|block| block.ordering.as_ref().map(Ordering::from)))
+    })
+    .await
+}
+
+/// `corniche_getCertificate`.
+pub(super) async fn certificate(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let block = block_or_latest(params.at_most(1)?, 0)?;
+    node.read(origin, move |node| {
+        let certificate = node.height(block).and_then(|height| node.backend.certificate(height));
+        json(&certificate.as_ref().map(Certificate::from))
+    })
+    .await
+}
+
+/// `corniche_getTransactionStatus`.
+pub(super) async fn transaction_status(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let hash: B256 = params.at_most(1)?.required(0)?;
+    node.read(origin, move |node| json(&reads::transaction_report(node, &hash))).await
+}
+
+/// `corniche_getHeads`.
+pub(super) async fn heads(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    params.at_most(0)?;
+    node.read(origin, |node| json(&reads::heads(node)?)).await
+}
+
+/// `corniche_getValidators`.
+pub(super) fn validators(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
+    params.at_most(0).and_then(|_| json(&node.backend.validators()))
+}
+
+/// `corniche_getPeers`.
+pub(super) fn peers(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
+    params.at_most(0).and_then(|_| json(&node.backend.peers()))
+}
+
+/// `corniche_getStatistics`.
+pub(super) fn statistics(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
+    params.at_most(0).and_then(|_| json(&node.backend.statistics()))
+}
+
+/// `corniche_getExecution`.
+pub(super) async fn execution(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let block = block_or_latest(params.at_most(1)?, 0)?;
+    node.read(origin, move |node| json(&node.height(block).and_then(|height| node.backend.execution(height)))).await
+}
+
+/// `corniche_getDag`.
+pub(super) async fn dag(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let range = DagRange::new(params.at_most(2)?.required(0)?, params.required::<U64>(1)?.to());
+    node.read(origin, move |node| json(&dag::section(node, range)?)).await
+}
