@@ -79,7 +79,6 @@ pub mod list {
     pub const EMPTY: &str = "No entries.";
     pub const COPY: &str = "Copy";
     pub const BAD_CURSOR: &str = "Invalid cursor: expected one from a link of this list. Open the first page.";
-    pub const BAD_PLACE: &str = "Invalid cursor: expected one from a link of this list. Open the first page of the list.";
     pub const PAGES: &str = "Pages";
     pub const PARTS: &str = "Sections";
 
