@@ -19,11 +19,13 @@ pub mod problem;
 pub mod reference;
 pub mod request;
 pub mod schema;
-pub(crate) mod texts;
 pub mod tokens;
 pub mod transactions;
 
-use crate::app_state::AppState;
+use crate::{
+    app_state::AppState,
+    views::reference::{Parameter, Schema},
+};
 use axum::{
     Json, Router,
     extract::{
@@ -37,7 +39,7 @@ use axum::{
 use futures::future::BoxFuture;
 use problem::Problem;
 use request::ApiRequest;
-use schema::{HasSchema, Schema};
+use schema::HasSchema;
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -56,17 +58,6 @@ pub struct Endpoint {
     /// Schema of the response.
     pub schema: fn() -> Schema,
     call: fn(ApiRequest) -> BoxFuture<'static, Result<Response, Problem>>,
-}
-
-/// A parameter of an endpoint.
-#[derive(Clone, Copy, Debug)]
-pub struct Parameter {
-    /// Name of the parameter.
-    pub name: &'static str,
-    /// Meaning of the parameter.
-    pub about: &'static str,
-    /// `true` if the parameter is required.
-    pub required: bool,
 }
 
 impl Endpoint {

@@ -5,28 +5,19 @@
 //! which both databases treat alike. 256-bit numbers are stored as 32 bytes ([`amount`]).
 
 mod keys;
+mod migrations;
 mod rows;
 
 pub use keys::{Keys, select};
 pub use rows::{Parameters, Rows, Value};
 
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{Address, B256, U256};
 use sqlx::{
     AnyConnection, AnyPool, AssertSqlSafe, Row,
     any::{AnyArguments, AnyPoolOptions, AnyRow},
     query::Query,
 };
 use std::{path::Path, time::Duration};
-
-/// The schema, in SQLite's dialect.
-const SCHEMA: &str = include_str!("database/schema.sql");
-
-/// Returns the schema version, stored under `schema` in `meta`. The explorer rejects a database with another version;
-/// it has to be rebuilt. Comments and white space do not change the version.
-fn version(schema: &str) -> String {
-    let code: String = statements(schema).join(";").split_whitespace().collect();
-    hex::encode(&keccak256(code)[..8])
-}
 
 /// Connections for pages and the API. The indexer has its own.
 const READERS: u32 = 8;
@@ -40,17 +31,31 @@ pub enum DatabaseError {
     /// Error of the database.
     #[error("explorer database: {0}")]
     Failed(#[from] sqlx::Error),
-    /// The database has another schema version.
+    /// The database is older than the first migration.
     #[error(
-        "explorer database: expected schema {wanted}, got {found} of another version of this program; delete the database or use an empty \
+        "explorer database: expected schema {wanted} or a later one, got {found} of an early build; delete the database or use an empty \
          one, then start again. It is filled from the node; only uploaded ABIs have to be uploaded again"
     )]
-    Version {
-        /// Schema version of the database.
+    TooOld {
+        /// Schema of the database.
         found: String,
-        /// Schema version of this program.
-        wanted: String,
+        /// Oldest schema that this program can migrate.
+        wanted: &'static str,
     },
+    /// The database is newer than the newest migration of this program.
+    #[error(
+        "explorer database: expected schema version {known} or an earlier one, got {found} of a newer version of this program; update \
+         this program, or use an empty database"
+    )]
+    TooNew {
+        /// Schema version of the database.
+        found: i64,
+        /// Newest schema version of this program.
+        known: i64,
+    },
+    /// A migration failed. It has no effect on the database.
+    #[error("explorer database: {0}; the database keeps its schema. Start again, or use an empty database")]
+    Migration(sqlx::migrate::MigrateError),
     /// A row has a value that this program does not write.
     #[error("explorer database: invalid value in column {column}: {problem}")]
     InvalidValue {
@@ -87,13 +92,6 @@ impl Dialect {
             _ => Err(DatabaseError::Url(url.split('@').next_back().unwrap_or_default().to_owned())),
         }
     }
-
-    fn schema(self) -> String {
-        match self {
-            Self::Sqlite => SCHEMA.to_owned(),
-            Self::Postgres => SCHEMA.replace("INTEGER", "BIGINT").replace("BLOB", "BYTEA").replace(") WITHOUT ROWID", ")"),
-        }
-    }
 }
 
 impl Database {
@@ -102,34 +100,14 @@ impl Database {
         Self::open(&format!("sqlite://{}?mode=rwc", path.display())).await
     }
 
-    /// Opens the database at this URL. Creates the tables if it is empty.
+    /// Opens the database at this URL, and brings its tables to the newest version.
     pub async fn open(url: &str) -> Result<Self, DatabaseError> {
         sqlx::any::install_default_drivers();
         let dialect = Dialect::of(url)?;
         let readers = pool(dialect, READERS).connect(url).await?;
         let database = Self { readers, url: url.to_owned(), dialect };
-        database.prepare().await?;
+        migrations::run(&mut *database.writer().await?, dialect).await?;
         Ok(database)
-    }
-
-    /// Creates the tables if they do not exist.
-    async fn prepare(&self) -> Result<(), DatabaseError> {
-        let wanted = version(SCHEMA);
-        let mut writer = self.writer().await?;
-        // Both databases support only a trial query to find out whether the table exists.
-        let found = sqlx::query("SELECT value FROM meta WHERE key = 'schema'").fetch_optional(&mut *writer).await;
-        if let Ok(Some(row)) = found {
-            let found: String = row.try_get(0)?;
-            return if found == wanted { Ok(()) } else { Err(DatabaseError::Version { found, wanted }) };
-        }
-        let mut transaction = sqlx::Connection::begin(&mut *writer).await?;
-        for statement in statements(&self.dialect.schema()) {
-            sqlx::query(AssertSqlSafe(statement)).execute(&mut *transaction).await?;
-        }
-        let remember = sqlx::query("INSERT INTO meta (key, value) VALUES ('schema', $1)").bind(wanted);
-        remember.execute(&mut *transaction).await?;
-        transaction.commit().await?;
-        Ok(())
     }
 
     /// Returns the connection pool for pages and the API.
@@ -195,13 +173,6 @@ fn pool(dialect: Dialect, connections: u32) -> AnyPoolOptions {
             Ok(())
         })
     })
-}
-
-/// Splits the schema at semicolons, without comments.
-fn statements(schema: &str) -> Vec<String> {
-    let code: Vec<&str> = schema.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
-    let statements = code.join("\n");
-    statements.split(';').map(str::trim).filter(|statement| !statement.is_empty()).map(str::to_owned).collect()
 }
 
 /// Creates a query with static text.
@@ -354,30 +325,6 @@ mod tests {
         assert_eq!((place.block(), place.position()), (1_000_000, 77));
         assert!(Place::new(5, 1) > Place::new(5, 0));
         assert!(Place::new(6, 0) > Place::new(5, 1_000_000));
-    }
-
-    #[test]
-    fn postgres_schema_has_same_tables() {
-        let schema = Dialect::Postgres.schema();
-        for word in ["INTEGER", "BLOB", "ROWID"] {
-            let code: Vec<_> = statements(&schema).into_iter().filter(|statement| statement.contains(word)).collect();
-            assert_eq!(code, Vec::<String>::new(), "{word} is SQLite's");
-        }
-        assert_eq!(statements(&schema).len(), statements(SCHEMA).len());
-    }
-
-    #[test]
-    fn comments_do_not_change_schema_version() {
-        let plain = version("CREATE TABLE a (b INTEGER);");
-        let spoken = "-- What it is for; and why.\nCREATE TABLE a (\n    -- Of something.\n    b INTEGER -- or nothing\n);\n\n";
-        assert_eq!(version(spoken), plain);
-        for other in [
-            "CREATE TABLE a (b BLOB);",
-            "CREATE TABLE a (b INTEGER, c INTEGER);",
-            "CREATE TABLE a (b INTEGER); CREATE INDEX i ON a (b);",
-        ] {
-            assert_ne!(version(other), plain, "{other}");
-        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Router of the explorer, with the middleware for all requests: rate limits, headers, error pages.
 
 use crate::{
-    api::texts,
     api::{self, problem::Problem},
     app_state::AppState,
     links,
@@ -75,14 +74,14 @@ async fn etherscan_or_page(
 ) -> Response {
     match api::etherscan::is_api_request(&request) {
         true => api::etherscan::get(app, query).await,
-        false => pages::api::page(&app).into_response(),
+        false => pages::api::page(&app, &api::reference::reference()).into_response(),
     }
 }
 
 async fn not_found(request: Request) -> Response {
     let text = failure::no_page(request.uri().path());
     match api::is_api_request(&request) {
-        true => Problem::missing(format!("{text} {} {}", links::API, texts::SAYS)).into_response(),
+        true => Problem::missing(format!("{text} {} {}", links::API, failure::LISTS_ENDPOINTS)).into_response(),
         false => Failure::NotFound(text).into_response(),
     }
 }

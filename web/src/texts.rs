@@ -4,6 +4,8 @@
 
 #![allow(missing_docs)] // A text is its own documentation. Comments say what a name and a text do not.
 
+pub mod reference;
+
 pub const LANGUAGE: &str = "en";
 pub const NAME: &str = "Corniche";
 pub const EXPLORER: &str = "Corniche explorer";
@@ -77,7 +79,6 @@ pub mod list {
     pub const EMPTY: &str = "No entries.";
     pub const COPY: &str = "Copy";
     pub const BAD_CURSOR: &str = "Invalid cursor: expected one from a link of this list. Open the first page.";
-    pub const BAD_PLACE: &str = "Invalid cursor: expected one from a link of this list. Open the first page of the list.";
     pub const PAGES: &str = "Pages";
     pub const PARTS: &str = "Sections";
 
@@ -120,6 +121,9 @@ pub mod failure {
     pub const WAITS: &str = "Node unavailable. The pages show the data that is already indexed.";
     pub const WAITS_HINT: &str = "The log of the explorer has the reason.";
     pub const BEHIND: &str = "Syncing with the node:";
+
+    /// Ends the error of an unknown API path; the path of the API's reference precedes it.
+    pub const LISTS_ENDPOINTS: &str = "lists the endpoints.";
 
     /// Error: no page has this path.
     pub fn no_page(path: &str) -> String {

@@ -3,11 +3,14 @@
 use super::{
     problem::Problem,
     request::ApiRequest,
-    schema::{HasSchema, Schema, object},
+    schema::{HasSchema, object},
 };
 use crate::{
     indexer::dag::Round,
-    views::rounds::{MAX_ROUNDS, Window},
+    views::{
+        reference::Schema,
+        rounds::{MAX_ROUNDS, Window},
+    },
 };
 use corniche_api::DagVertex;
 use serde::Serialize;

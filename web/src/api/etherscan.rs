@@ -12,6 +12,7 @@ use super::problem::Problem;
 use crate::{
     app_state::AppState,
     database::{Read, int, sql},
+    views::reference,
 };
 use alloy_primitives::{Address, B256};
 use axum::{
@@ -30,24 +31,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// An action of the Etherscan API.
 pub struct Action {
-    /// `account`
-    pub module: &'static str,
-    /// `txlist`
-    pub name: &'static str,
-    /// Names of its parameters.
-    pub takes: &'static [&'static str],
-    /// Description of the response.
-    pub about: &'static str,
+    /// Name, parameters and description.
+    pub reference: reference::Action,
     call: fn(Arc<AppState>, Parameters) -> BoxFuture<'static, Answer>,
 }
 
 macro_rules! action {
     ($module:literal, $name:literal, [$($takes:literal),*], $function:path, $about:literal) => {
         Action {
-            module: $module,
-            name: $name,
-            takes: &[$($takes),*],
-            about: $about,
+            reference: reference::Action { module: $module, name: $name, takes: &[$($takes),*], about: $about },
             call: |app, parameters| Box::pin(async move { $function(&app, &parameters).await }),
         }
     };
@@ -257,10 +249,10 @@ pub async fn post(
 
 async fn answer(app: Arc<AppState>, parameters: Parameters) -> Response {
     let (module, name) = (parameters.get("module").unwrap_or_default(), parameters.get("action").unwrap_or_default());
-    let action = ACTIONS.iter().find(|action| action.module == module && action.name == name);
+    let action = ACTIONS.iter().find(|action| action.reference.module == module && action.reference.name == name);
     let answer = match action {
         Some(action) => (action.call)(app, parameters).await,
-        None if ACTIONS.iter().any(|action| action.module == module) => {
+        None if ACTIONS.iter().any(|action| action.reference.module == module) => {
             Err(EtherscanError::rejected("Error! Missing Or invalid Action name"))
         }
         None => Err(EtherscanError::rejected("Error! Missing Or invalid Module name")),

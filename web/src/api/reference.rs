@@ -1,12 +1,10 @@
 //! Generates the documentation `docs/explorer-api.md`. The page at `/api` has the same content.
 
-use super::{
-    ENDPOINTS, Endpoint,
-    etherscan::ACTIONS,
-    problem::Problem,
-    schema::{Object, Schema},
+use super::{ENDPOINTS, etherscan::ACTIONS, problem::Problem, schema::HasSchema};
+use crate::{
+    texts::reference as texts,
+    views::reference::{Action, Endpoint, Object, Reference, Schema},
 };
-use crate::{api::schema::HasSchema, api::texts};
 use std::{collections::BTreeSet, fmt::Write};
 
 const HEAD: &str = "\
@@ -14,33 +12,43 @@ const HEAD: &str = "\
 # The explorer's API
 ";
 
+/// Returns the reference of all endpoints.
+pub fn reference() -> Reference {
+    let endpoints: Vec<Endpoint> = ENDPOINTS
+        .iter()
+        .map(|endpoint| Endpoint {
+            path: endpoint.path,
+            about: endpoint.about,
+            parameters: endpoint.parameters,
+            schema: (endpoint.schema)(),
+        })
+        .collect();
+    let action = |action: &super::etherscan::Action| action.reference;
+    Reference { objects: objects(&endpoints), endpoints, actions: ACTIONS.iter().map(action).collect() }
+}
+
 /// Returns every object of the API once, in order of first use.
-pub fn objects() -> Vec<Object> {
-    let schemas = ENDPOINTS.iter().map(|endpoint| (endpoint.schema)()).chain([Problem::schema()]);
+fn objects(endpoints: &[Endpoint]) -> Vec<Object> {
+    let problem = Problem::schema();
+    let schemas = endpoints.iter().map(|endpoint| &endpoint.schema).chain([&problem]);
     let mut known = BTreeSet::new();
-    let objects: Vec<Object> = schemas.flat_map(|schema| schema.objects().into_iter().cloned().collect::<Vec<_>>()).collect();
-    objects.into_iter().filter(|object| known.insert(object.name)).collect()
+    schemas.flat_map(Schema::objects).filter(|object| known.insert(object.name)).cloned().collect()
 }
 
-/// Returns an example response as formatted JSON; `None` for files.
-pub fn example(endpoint: &Endpoint) -> Option<String> {
-    let schema = (endpoint.schema)();
-    (!matches!(schema, Schema::Lines(_))).then(|| serde_json::to_string_pretty(&schema.example()).unwrap_or_default())
-}
-
-/// Returns the whole page.
+/// Returns the whole document.
 pub fn markdown() -> String {
+    let reference = reference();
     let mut page = HEAD.to_owned();
     for paragraph in texts::INTRODUCTION {
         page += &format!("\n{paragraph}\n");
     }
     page += &format!("\n## {}\n", texts::ENDPOINTS);
-    for endpoint in ENDPOINTS {
+    for endpoint in &reference.endpoints {
         describe(&mut page, endpoint);
     }
     page += &format!("\n## {}\n\n{}\n", texts::FILES, texts::FILES_NOTE);
     page += &format!("\n## {}\n", texts::OBJECTS);
-    for object in objects() {
+    for object in &reference.objects {
         let _ = write!(
             page,
             "\n### {}\n\n{}\n\n| {} | {} | {} |\n|---|---|---|\n",
@@ -63,14 +71,14 @@ pub fn markdown() -> String {
         texts::TAKES,
         texts::ANSWER
     );
-    for action in ACTIONS {
-        let _ = writeln!(page, "| `{}` `{}` | {} | {} |", action.module, action.name, code(action.takes), action.about);
+    for action in &reference.actions {
+        let Action { module, name, takes, about } = action;
+        let _ = writeln!(page, "| `{module}` `{name}` | {} | {about} |", code(takes));
     }
     page
 }
 
 fn describe(page: &mut String, endpoint: &Endpoint) {
-    let schema = (endpoint.schema)();
     let _ = write!(page, "\n### `{}`\n\n{}\n", endpoint.path, endpoint.about);
     if !endpoint.parameters.is_empty() {
         let _ = write!(page, "\n| {} | {} |\n|---|---|\n", texts::PARAMETER, texts::MEANING);
@@ -79,11 +87,11 @@ fn describe(page: &mut String, endpoint: &Endpoint) {
             let _ = writeln!(page, "| `{}`{note} | {} |", parameter.name, parameter.about);
         }
     }
-    match &schema {
+    match &endpoint.schema {
         Schema::Lines(columns) => _ = write!(page, "\n{}: {}.\n", texts::COLUMNS, code(columns)),
         schema => _ = write!(page, "\n{}: {}.\n", texts::ANSWER, schema.kind()),
     }
-    if let Some(example) = example(endpoint) {
+    if let Some(example) = endpoint.example() {
         let _ = write!(page, "\n```json\n{example}\n```\n");
     }
 }

@@ -1,13 +1,10 @@
 //! A request with parameters that are checked against the table; and paginated lists.
 
-use super::{
-    Endpoint,
-    problem::Problem,
-    schema::{HasSchema, Schema},
-};
+use super::{Endpoint, problem::Problem, schema::HasSchema};
 use crate::{
     app_state::AppState,
     database::{DatabaseError, Place, Read},
+    views::reference::Schema,
 };
 use alloy_primitives::{Address, B256};
 use serde::Serialize;

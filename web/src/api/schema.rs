@@ -1,100 +1,15 @@
 //! Schema of responses. Each object is declared once: the same lines define the Rust type, its documentation and an
 //! example. So every served field is documented.
 
+use crate::views::reference::Schema;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-
-/// Schema of a value.
-#[derive(Clone, Debug)]
-pub enum Schema {
-    /// A plain value.
-    Plain {
-        /// Type name in the documentation.
-        kind: &'static str,
-        /// Example value.
-        example: Value,
-    },
-    /// A nullable value.
-    Maybe(Box<Schema>),
-    /// An array.
-    List(Box<Schema>),
-    /// A page of a list, with the cursor of the next one.
-    Page(Box<Schema>),
-    /// An object with fields.
-    Object(Object),
-    /// CSV with these columns.
-    Lines(&'static [&'static str]),
-}
-
-/// An object with its own name in the documentation.
-#[derive(Clone, Debug)]
-pub struct Object {
-    /// `Block`
-    pub name: &'static str,
-    /// Description.
-    pub about: String,
-    /// Fields in the order in which they are served. All fields are always present.
-    pub fields: Vec<Field>,
-}
-
-/// A field of an object.
-#[derive(Clone, Debug)]
-pub struct Field {
-    /// Name in JSON.
-    pub name: String,
-    /// Meaning.
-    pub meaning: String,
-    /// Schema.
-    pub schema: Schema,
-    /// Example, if that of the schema does not fit.
-    pub example: Option<Value>,
-}
 
 /// A type that responses may contain.
 pub trait HasSchema: Serialize {
     /// Returns its schema.
     fn schema() -> Schema;
-}
-
-impl Schema {
-    /// Returns a short name of the type.
-    pub fn kind(&self) -> String {
-        match self {
-            Self::Plain { kind, .. } => (*kind).to_owned(),
-            Self::Maybe(schema) => format!("{} or null", schema.kind()),
-            Self::List(schema) => format!("list of {}", schema.kind()),
-            Self::Page(schema) => format!("page of {}", schema.kind()),
-            Self::Object(object) => object.name.to_owned(),
-            Self::Lines(_) => "CSV".to_owned(),
-        }
-    }
-
-    /// Returns an example.
-    pub fn example(&self) -> Value {
-        match self {
-            Self::Plain { example, .. } => example.clone(),
-            Self::Maybe(schema) => schema.example(),
-            Self::List(schema) => json!([schema.example()]),
-            Self::Page(schema) => json!({"items": [schema.example()], "next": "0000000000a00003"}),
-            Self::Object(object) => {
-                let example = |field: &Field| field.example.clone().unwrap_or_else(|| field.schema.example());
-                object.fields.iter().map(|field| (field.name.clone(), example(field))).collect()
-            }
-            Self::Lines(columns) => json!(columns.join(",")),
-        }
-    }
-
-    /// Returns the objects in it. An object comes before the objects of its fields.
-    pub fn objects(&self) -> Vec<&Object> {
-        match self {
-            Self::Plain { .. } | Self::Lines(_) => Vec::new(),
-            Self::Maybe(schema) | Self::List(schema) | Self::Page(schema) => schema.objects(),
-            Self::Object(object) => {
-                std::iter::once(object).chain(object.fields.iter().flat_map(|field| field.schema.objects())).collect()
-            }
-        }
-    }
 }
 
 /// Converts a Rust name to JSON's camel case.
@@ -121,8 +36,11 @@ macro_rules! object {
         pub struct $name { $( $(#[doc = $meaning])+ pub $field: $kind, )+ }
 
         impl $crate::api::schema::HasSchema for $name {
-            fn schema() -> $crate::api::schema::Schema {
-                use $crate::api::schema::{Field, Schema, Object, camel_case, sentences};
+            fn schema() -> $crate::views::reference::Schema {
+                use $crate::{
+                    api::schema::{camel_case, sentences},
+                    views::reference::{Field, Object, Schema},
+                };
                 let fields = vec![$( Field {
                     name: camel_case(stringify!($field)),
                     meaning: sentences(&[$($meaning),+]),

@@ -6,6 +6,7 @@ use crate::{
     indexer_status::Halt,
     node::{Node, NodeError, quantity},
 };
+use alloy_primitives::B256;
 use corniche_api::Certificate;
 use corniche_client::{ClientError, Request};
 use corniche_types::SignerBitmap;
@@ -67,6 +68,50 @@ async fn step(node: &Node, connection: &mut AnyConnection, certified: u64, chain
     if certified <= known {
         return Ok(None);
     }
+    let by_height = fetch(node, known, certified).await?;
+    let Some(reached) = by_height.keys().next_back().copied() else { return Ok(None) };
+    let seen_ms = now_ms();
+    let mut transaction = connection.begin().await.map_err(DatabaseError::from)?;
+    let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
+    let mut rows = Rows::new("certificates", columns);
+    let mut records = Records::new();
+    let mut first = known + 1;
+    for (height, certificate) in by_height {
+        rows.push([
+            height.into(),
+            first.into(),
+            certificate.signers.clone().into(),
+            certificate.signature.clone().into(),
+            certificate.fault_model.clone().into(),
+            seen_ms.into(),
+        ]);
+        if let Some(heard_ms) = chain.heard_ms {
+            set_certified(&mut transaction, first, height, heard_ms).await?;
+        }
+        let (hash, time_ms) = indexed(&mut transaction, height).await?;
+        if hash != certificate.block_hash {
+            return match chain.development {
+                // The chain was just reverted; the next turn detects it.
+                true => Ok(None),
+                false => Err(IndexError::Halt(Halt::Contradiction { number: height })),
+            };
+        }
+        count_signers(&mut records, &certificate, time_ms / DAY_MS, chain.committee);
+        first = height + 1;
+    }
+    rows.write(&mut transaction).await?;
+    let mut rows = write::validator_rows();
+    for ((validator, day), (signed, missed)) in records {
+        rows.push([validator, day, 0, 0, 0, signed, missed].map(Into::into));
+    }
+    rows.write(&mut transaction).await?;
+    write::set_meta(&mut transaction, KEY, reached.to_string()).await?;
+    transaction.commit().await.map_err(DatabaseError::from)?;
+    Ok(Some(reached))
+}
+
+/// Requests the certificates after block `known`, up to block `certified`, at most [`AT_ONCE`].
+async fn fetch(node: &Node, known: u64, certified: u64) -> Result<BTreeMap<u64, Certificate>, IndexError> {
     let last = certified.min(known + AT_ONCE);
     let request = |number| Request { method: "corniche_getCertificate", params: json!([quantity(number)]) };
     let requests = (known + 1..=last).map(request).collect();
@@ -79,62 +124,34 @@ async fn step(node: &Node, connection: &mut AnyConnection, certified: u64, chain
     }
     // A certificate for a block that is not indexed yet has to wait. One that covers no new block is of no use.
     by_height.retain(|height, _| (known + 1..=certified).contains(height));
-    let Some(reached) = by_height.keys().next_back().copied() else { return Ok(None) };
-    let seen_ms = now_ms();
-    let mut transaction = connection.begin().await.map_err(DatabaseError::from)?;
-    let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
-    let mut rows = Rows::new("certificates", columns);
-    let mut records: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
-    let mut first = known + 1;
-    for (height, certificate) in by_height {
-        rows.push([
-            height.into(),
-            first.into(),
-            certificate.signers.clone().into(),
-            certificate.signature.clone().into(),
-            certificate.fault_model.clone().into(),
-            seen_ms.into(),
-        ]);
-        if let Some(heard_ms) = chain.heard_ms {
-            let text = "UPDATE blocks SET certified_ms = $1 WHERE number BETWEEN $2 AND $3 AND seen_ms IS NOT NULL";
-            sql(text)
-                .bind(int(heard_ms))
-                .bind(int(first))
-                .bind(int(height))
-                .execute(&mut *transaction)
-                .await
-                .map_err(DatabaseError::from)?;
+    Ok(by_height)
+}
+
+/// Stores when the node reported these blocks as certified, unless they existed before the explorer observed.
+async fn set_certified(connection: &mut AnyConnection, first: u64, last: u64, heard_ms: u64) -> Result<(), DatabaseError> {
+    let text = "UPDATE blocks SET certified_ms = $1 WHERE number BETWEEN $2 AND $3 AND seen_ms IS NOT NULL";
+    sql(text).bind(int(heard_ms)).bind(int(first)).bind(int(last)).execute(connection).await?;
+    Ok(())
+}
+
+/// Returns the hash and the time of an indexed block.
+async fn indexed(connection: &mut AnyConnection, number: u64) -> Result<(B256, u64), DatabaseError> {
+    let row = sql("SELECT hash, time_ms FROM blocks WHERE number = $1").bind(int(number)).fetch_one(connection).await?;
+    Ok((row.hash("hash")?, row.number("time_ms")?))
+}
+
+/// Number of signed and of missed certificates, by validator and day.
+type Records = BTreeMap<(u64, u64), (u64, u64)>;
+
+fn count_signers(records: &mut Records, certificate: &Certificate, day: u64, committee: u64) {
+    let signers = signers(certificate, committee);
+    for validator in 0..committee {
+        let record = records.entry((validator, day)).or_default();
+        match signers.contains(&validator) {
+            true => record.0 += 1,
+            false => record.1 += 1,
         }
-        let row =
-            sql("SELECT hash, time_ms FROM blocks WHERE number = $1").bind(int(height)).fetch_one(&mut *transaction).await;
-        let row = row.map_err(DatabaseError::from)?;
-        if row.hash("hash")? != certificate.block_hash {
-            return match chain.development {
-                // The chain was just reverted; the next turn detects it.
-                true => Ok(None),
-                false => Err(IndexError::Halt(Halt::Contradiction { number: height })),
-            };
-        }
-        let day = row.number("time_ms")? / DAY_MS;
-        let signers = signers(&certificate, chain.committee);
-        for validator in 0..chain.committee {
-            let record = records.entry((validator, day)).or_default();
-            match signers.contains(&validator) {
-                true => record.0 += 1,
-                false => record.1 += 1,
-            }
-        }
-        first = height + 1;
     }
-    rows.write(&mut transaction).await?;
-    let mut rows = write::validator_rows();
-    for ((validator, day), (signed, missed)) in records {
-        rows.push([validator, day, 0, 0, 0, signed, missed].map(Into::into));
-    }
-    rows.write(&mut transaction).await?;
-    write::set_meta(&mut transaction, KEY, reached.to_string()).await?;
-    transaction.commit().await.map_err(DatabaseError::from)?;
-    Ok(Some(reached))
 }
 
 /// Returns the committee indexes of the signers; empty if the bitmap has another committee size.

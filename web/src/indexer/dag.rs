@@ -9,6 +9,8 @@ mod planner;
 mod round;
 mod schedule;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod validation;
 

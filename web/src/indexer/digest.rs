@@ -3,7 +3,7 @@
 use super::events::{self, TokenEvent};
 use crate::{
     database::{Place, Rows, int},
-    node::{Receipt, Transaction, WholeBlock},
+    node::{Log, Receipt, Transaction, WholeBlock},
 };
 use alloy_primitives::{Address, B256, U256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,27 +140,6 @@ pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> R
             receipts.len()
         )));
     }
-    let time_ms =
-        whole.ordering.as_ref().map_or(block.timestamp.to::<u64>().saturating_mul(1_000), |ordering| ordering.timestamp_ms);
-    let mut digest = Digest {
-        number,
-        hash: block.hash,
-        parent: block.parent_hash,
-        time_ms,
-        leader: whole.ordering.as_ref().map(|ordering| ordering.leader),
-        rows: Vec::new(),
-        token_events: Vec::new(),
-        accounts: BTreeMap::new(),
-        created: Vec::new(),
-        loggers: BTreeSet::new(),
-        transactions: block.transactions.len() as u64,
-        failed: 0,
-        skipped: whole.ordering.as_ref().map_or(0, |ordering| ordering.skipped.len() as u64),
-        gas_used: block.gas_used.to(),
-        by_author: BTreeMap::new(),
-        has_calls: false,
-        left_out: block.transactions.len().saturating_sub(room) as u64,
-    };
     let authors = authors(whole);
     if !authors.is_empty() && authors.len() != block.transactions.len() {
         return Err(invalid(format!(
@@ -169,6 +148,8 @@ pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> R
             authors.len()
         )));
     }
+    let mut digest = Digest::of_header(whole);
+    digest.left_out = block.transactions.len().saturating_sub(room) as u64;
     digest.block(whole, seen_ms);
     digest.ordering(whole);
     let mut rows = TransactionRows::new(room);
@@ -216,6 +197,31 @@ impl Digest {
     /// Returns the approximate size in memory in bytes.
     pub fn bytes(&self) -> usize {
         self.rows.iter().map(Rows::bytes).sum::<usize>() + size_of_val(self.token_events.as_slice())
+    }
+
+    /// Returns a digest without rows and without effects of transactions.
+    fn of_header(whole: &WholeBlock) -> Self {
+        let (block, ordering) = (&whole.block, whole.ordering.as_ref());
+        let header_ms = block.timestamp.to::<u64>().saturating_mul(1_000);
+        Self {
+            number: block.number.to(),
+            hash: block.hash,
+            parent: block.parent_hash,
+            time_ms: ordering.map_or(header_ms, |ordering| ordering.timestamp_ms),
+            leader: ordering.map(|ordering| ordering.leader),
+            rows: Vec::new(),
+            token_events: Vec::new(),
+            accounts: BTreeMap::new(),
+            created: Vec::new(),
+            loggers: BTreeSet::new(),
+            transactions: block.transactions.len() as u64,
+            failed: 0,
+            skipped: ordering.map_or(0, |ordering| ordering.skipped.len() as u64),
+            gas_used: block.gas_used.to(),
+            by_author: BTreeMap::new(),
+            has_calls: false,
+            left_out: 0,
+        }
     }
 
     fn block(&mut self, whole: &WholeBlock, seen_ms: Option<u64>) {
@@ -326,23 +332,33 @@ impl Digest {
             self.time_ms.into(),
             transaction.input.clone().into(),
         ]);
-        for log in &receipt.logs {
+        self.logs(place, &receipt.logs, rows, activity)
+    }
+
+    fn logs(
+        &mut self,
+        transaction: Place,
+        logs: &[Log],
+        rows: &mut TransactionRows,
+        activity: &mut Activity,
+    ) -> Result<(), InvalidBlock> {
+        for log in logs {
             if log.topics.len() > 4 {
                 return Err(InvalidBlock {
                     number: self.number,
                     problem: format!("expected at most 4 topics in a log, got {}", log.topics.len()),
                 });
             }
-            had_part(log.address, role::LOGGED);
+            *activity.entry((log.address, transaction.0)).or_default() |= role::LOGGED;
             self.loggers.insert(log.address);
-            self.token_events.extend(events::read(log).into_iter().map(|moved| (place, moved)));
+            self.token_events.extend(events::read(log).into_iter().map(|moved| (transaction, moved)));
             if rows.logs.len() == rows.room {
                 self.left_out += 1;
                 continue;
             }
             rows.logs.push([
                 Place::new(self.number, rows.logs.len() as u64).into(),
-                place.into(),
+                transaction.into(),
                 log.address.into(),
                 log.topics.concat().into(),
                 log.topics.first().copied().into(),

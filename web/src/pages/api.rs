@@ -1,35 +1,31 @@
-//! Documentation of the API: the tables of [`crate::api`] as a page.
+//! Documentation of the API.
 
 use super::{Html, layout, parts};
 use crate::{
-    api::texts,
-    api::{
-        ENDPOINTS, Endpoint, Parameter,
-        etherscan::ACTIONS,
-        reference::{example, objects},
-        schema::{Field, Object, Schema},
-    },
     app_state::AppState,
+    texts::reference as texts,
+    views::reference::{Action, Endpoint, Field, Object, Parameter, Reference, Schema},
 };
 use maud::{Markup, html};
 
+const EXAMPLE: &str = "Example response";
+
 /// `/api`
-pub fn page(app: &AppState) -> Html {
+pub fn page(app: &AppState, reference: &Reference) -> Html {
     let body = html! {
         h1 { (texts::TITLE) }
         @for paragraph in texts::INTRODUCTION { p { (paragraph) } }
         h2 { (texts::ENDPOINTS) }
-        @for endpoint in ENDPOINTS { (describe(endpoint)) }
+        @for endpoint in &reference.endpoints { (describe(endpoint)) }
         section { h2 { (texts::FILES) } p { (texts::FILES_NOTE) } }
-        section #etherscan { h2 { (texts::ETHERSCAN) } p { (texts::ETHERSCAN_NOTE) } (actions()) }
+        section #etherscan { h2 { (texts::ETHERSCAN) } p { (texts::ETHERSCAN_NOTE) } (actions(&reference.actions)) }
         h2 { (texts::OBJECTS) }
-        @for object in objects() { (show(&object)) }
+        @for object in &reference.objects { (show(object)) }
     };
     layout::page(app, texts::TITLE, body)
 }
 
 fn describe(endpoint: &Endpoint) -> Markup {
-    let schema = (endpoint.schema)();
     let row = |parameter: &Parameter| {
         let note = html! { @if !parameter.required { " " span .note { (texts::OPTIONAL) } } };
         vec![html! { span { code { (parameter.name) } (note) } }, prose(parameter.about)]
@@ -41,19 +37,19 @@ fn describe(endpoint: &Endpoint) -> Markup {
             @if !endpoint.parameters.is_empty() {
                 (parts::table(texts::PARAMETER, &[texts::PARAMETER, texts::MEANING], endpoint.parameters.iter().map(row).collect()))
             }
-            @if let Schema::Lines(columns) = &schema {
+            @if let Schema::Lines(columns) = &endpoint.schema {
                 p { (texts::COLUMNS) ": " @for column in *columns { code { (column) } " " } }
             } @else {
-                p { (texts::ANSWER) ": " (kind(&schema)) }
+                p { (texts::ANSWER) ": " (kind(&endpoint.schema)) }
             }
-            @if let Some(example) = example(endpoint) {
-                details { summary { (texts::EXAMPLE) } pre .bytes tabindex="0" { code { (example) } } }
+            @if let Some(example) = endpoint.example() {
+                details { summary { (EXAMPLE) } pre .bytes tabindex="0" { code { (example) } } }
             }
         }
     }
 }
 
-/// Short description of a form, with a link to its object.
+/// Short description of a schema, with a link to its object.
 fn kind(schema: &Schema) -> Markup {
     match schema.objects().first() {
         Some(object) => html! { a href={ "#" (object.name) } { (schema.kind()) } },
@@ -72,15 +68,15 @@ fn show(object: &Object) -> Markup {
     }
 }
 
-fn actions() -> Markup {
-    let row = |action: &crate::api::etherscan::Action| {
+fn actions(actions: &[Action]) -> Markup {
+    let row = |action: &Action| {
         vec![
             html! { span { code { (action.module) } " " code { (action.name) } } },
             html! { span { @for takes in action.takes { code { (takes) } " " } } },
             prose(action.about),
         ]
     };
-    parts::table(texts::ETHERSCAN, &[texts::ACTION, texts::TAKES, texts::ANSWER], ACTIONS.iter().map(row).collect())
+    parts::table(texts::ETHERSCAN, &[texts::ACTION, texts::TAKES, texts::ANSWER], actions.iter().map(row).collect())
 }
 
 /// Renders text with code between backticks.

@@ -3,7 +3,9 @@
 //! A screen reader reads a chart as one picture with its first, last and highest bar. A page with a chart contains the same
 //! numbers in a table.
 
-use crate::{format, pages::statistics::texts::chart as texts, texts::list};
+pub(crate) mod texts;
+
+use crate::{format, texts::list};
 use alloy_primitives::U256;
 use maud::{Markup, html};
 

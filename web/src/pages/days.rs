@@ -1,7 +1,9 @@
 //! Pages of days: their range, and values for days without a row.
 
+pub(crate) mod texts;
+
 use super::Failure;
-use crate::{app_state::AppState, format, links, pages::statistics::texts, texts::list};
+use crate::{app_state::AppState, format, links, texts::list};
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::{collections::BTreeMap, ops::RangeInclusive};

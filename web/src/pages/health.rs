@@ -1,11 +1,12 @@
 //! Signers of the newest certificates: a strip of small squares for each validator.
 
+pub(crate) mod texts;
+
 use super::Failure;
 use crate::{
     app_state::AppState,
     database::{Read, sql},
     format, links,
-    pages::validators::texts::strip as texts,
 };
 use corniche_types::SignerBitmap;
 use maud::{Markup, html};

@@ -1,9 +1,10 @@
 //! Search page: redirects to the only match, or lists the hits, or lists the attempted lookups.
 
+pub(crate) mod texts;
+
 use super::{Page, layout, parts};
 use crate::{
     app_state::AppState,
-    search::texts,
     search::{self, Found, Hit, Kind, MAX_QUERY_CHARS},
     texts::nav,
 };

@@ -1,5 +1,7 @@
 //! Page of a token: transfers, holders, ids, and supply over time.
 
+pub(crate) mod texts;
+
 use super::{
     Failure, Page, ROWS, account,
     blocks::Before,
@@ -14,7 +16,7 @@ use crate::{
     app_state::AppState,
     database::{Read, amount, int, sql},
     format, links,
-    pages::tokens::texts,
+    pages::tokens::texts as tokens_texts,
 };
 use alloy_primitives::{Address, U256};
 use axum::extract::{Path, Query, State};
@@ -59,10 +61,10 @@ pub async fn show(State(app): State<Arc<AppState>>, Path(address): Path<String>,
     columns.extend(token.has_ids().then_some(texts::ID));
     let here = links::token(token.address);
     let part = html! {
-        (parts::table(texts::TRANSFERS, &columns, cells))
+        (parts::table(tokens_texts::TRANSFERS, &columns, cells))
         (parts::older(&here, last, from.before.is_none()))
     };
-    Ok(page(&app, &token, texts::TRANSFERS, part, from.before.is_none()))
+    Ok(page(&app, &token, tokens_texts::TRANSFERS, part, from.before.is_none()))
 }
 
 fn transfer(token: &Token, row: &AnyRow) -> Result<Vec<Markup>, Failure> {
@@ -94,7 +96,7 @@ pub async fn part(
     let token = find(&app, &address).await?;
     let is_newest = from.is_first() && until.is_newest();
     let (name, body) = match part.as_str() {
-        PART_HOLDERS => (texts::HOLDERS, holders(&app, &token, &from).await?),
+        PART_HOLDERS => (tokens_texts::HOLDERS, holders(&app, &token, &from).await?),
         PART_IDS if token.has_ids() => (texts::IDS, ids(&app, &token, &from).await?),
         PART_DAYS => (texts::DAYS, over_time(&app, &token, &until).await?),
         _ => return Err(Failure::NotFound(texts::no_part(&part))),
@@ -111,20 +113,21 @@ async fn find(app: &AppState, address: &str) -> Result<Token, Failure> {
 /// A complete page. Its facts are current, so all of it is live if it shows the first page of its list.
 fn page(app: &AppState, token: &Token, part: &str, body: Markup, is_newest: bool) -> super::Html {
     let here = token.address;
-    let mut tabs = vec![(links::token(here), texts::TRANSFERS), (links::token_part(here, PART_HOLDERS), texts::HOLDERS)];
+    let mut tabs =
+        vec![(links::token(here), tokens_texts::TRANSFERS), (links::token_part(here, PART_HOLDERS), tokens_texts::HOLDERS)];
     tabs.extend(token.has_ids().then(|| (links::token_part(here, PART_IDS), texts::IDS)));
     tabs.push((links::token_part(here, PART_DAYS), texts::DAYS));
-    let title = format!("{} {here}", texts::TOKEN);
+    let title = format!("{} {here}", tokens_texts::TOKEN);
     let body = html! {
-        h1 { (texts::TOKEN) " " (tokens::name(token)) }
-        @if !token.consistent { p .warning role="note" { strong { (texts::INCONSISTENT) "." } " " (texts::INCONSISTENT_NOTE) } }
+        h1 { (tokens_texts::TOKEN) " " (tokens::name(token)) }
+        @if !token.consistent { p .warning role="note" { strong { (tokens_texts::INCONSISTENT) "." } " " (tokens_texts::INCONSISTENT_NOTE) } }
         section #facts data-live=[is_newest.then_some("facts")] {
             (parts::facts(&[
-                (texts::ADDRESS, parts::account_in_full(here)),
-                (texts::STANDARD, html! { (tokens::standard(token.standard)) }),
-                (texts::SUPPLY, token.amount(token.supply)),
-                (texts::HOLDERS, html! { (format::number(token.holders)) }),
-                (texts::TRANSFERS, html! { (format::number(token.transfers)) }),
+                (tokens_texts::ADDRESS, parts::account_in_full(here)),
+                (tokens_texts::STANDARD, html! { (tokens::standard(token.standard)) }),
+                (tokens_texts::SUPPLY, token.amount(token.supply)),
+                (tokens_texts::HOLDERS, html! { (format::number(token.holders)) }),
+                (tokens_texts::TRANSFERS, html! { (format::number(token.transfers)) }),
                 (texts::DECIMALS, html! { (token.decimals) }),
                 (texts::FIRST_SEEN, parts::block(token.first_block)),
             ]))
@@ -163,7 +166,7 @@ async fn holders(app: &AppState, token: &Token, from: &Below) -> Result<Markup, 
     Ok(html! {
         @if let Some(id) = id { p { (texts::OF_ID) " #" (id) } }
         @else if token.has_ids() { p .note { (texts::TOTALS_NOTE) } }
-        (parts::table(texts::HOLDERS, &columns, found.iter().map(cells).collect()))
+        (parts::table(tokens_texts::HOLDERS, &columns, found.iter().map(cells).collect()))
         (parts::next_pages(&list, last, from.is_first()))
     })
 }
@@ -208,13 +211,13 @@ async fn over_time(app: &AppState, token: &Token, until: &Until) -> Result<Marku
     let row = |(day, (transfers, supply)): (&u64, &(u64, U256))| {
         vec![html! { (format::day(*day)) }, html! { (format::number(*transfers)) }, parts::tokens(*supply, token.decimals)]
     };
-    let columns = [texts::DAY, texts::TRANSFERS, texts::SUPPLY_AT_END];
+    let columns = [texts::DAY, tokens_texts::TRANSFERS, texts::SUPPLY_AT_END];
     let list = links::token_part(token.address, PART_DAYS);
     Ok(html! {
         (days::pages(&list, until, &window, oldest))
         div .columns {
-            (chart::amounts(texts::SUPPLY, &supplies, token.decimals, supply))
-            (chart::bars(texts::TRANSFERS, &transfers, moved))
+            (chart::amounts(tokens_texts::SUPPLY, &supplies, token.decimals, supply))
+            (chart::bars(tokens_texts::TRANSFERS, &transfers, moved))
         }
         h3 { (texts::DAYS_MOVED) }
         (parts::table(texts::DAYS_MOVED, &columns, found.range(window.clone()).rev().map(row).collect()))

@@ -168,15 +168,9 @@ async fn executed(
     is_certified: bool,
 ) -> Result<Markup, Failure> {
     let place = row.place("place")?;
-    let hash = row.hash("hash")?;
     let input = row.bytes("input")?;
     let to = row.maybe_address("recipient")?;
-    let succeeded = row.int("succeeded")? == 1;
-    let readers = app.database.readers();
-    let logs = sql(
-        "SELECT place, address, topics, SUBSTR(data, 1, 16384) AS data, CAST(LENGTH(data) AS BIGINT) AS bytes FROM logs WHERE transaction_place = $1 ORDER BY place LIMIT $2",
-    );
-    let logs = logs.bind(place.0).bind(MAX_LISTED).fetch_all(readers).await?;
+    let logs = logs_of(app, place).await?;
     let runs_code = !input.is_empty() || row.number("gas_used")? != 21_000;
     let calls = if runs_code { calls::of(app, row).await? } else { Calls::default() };
     let mut contracts: BTreeSet<Address> = to.into_iter().collect();
@@ -185,43 +179,10 @@ async fn executed(
     }
     contracts.extend(calls.parties());
     let known = KnownAbis::contracts(&app.database, contracts).await?;
-    let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
-    let block = block.fetch_optional(readers).await?;
-    let seen = |column| block.as_ref().and_then(|block| block.maybe_number(column).ok().flatten());
-    let times = Times {
-        received: executions::received_ms(readers, place).await?,
-        ordered: Some(row.number("time_ms")?),
-        executed: seen("seen_ms"),
-        certified: seen("certified_ms").filter(|_| is_certified),
-    };
-    let word = status::of_executed(is_certified);
-    let currency = app.status().currency;
-    let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
-    let fee = U256::from(gas_used) * U256::from(gas_price);
+    let times = times_of(app, row, is_certified).await?;
     Ok(html! {
-        (tabs(hash, texts::OVERVIEW))
-        section {
-            (parts::facts(&[
-                (texts::HASH, parts::hash(hash)),
-                (texts::STATUS, html! { (parts::status(word)) }),
-                (texts::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls.why(&known)) } }),
-                (texts::BLOCK, html! { (parts::block(place.block())) ", " (texts::POSITION) " " (place.position()) }),
-                (texts::TIME, parts::time(row.number("time_ms")?)),
-                (texts::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
-                (texts::FROM, parts::account_in_full(row.address("sender")?)),
-                (texts::TO, to.map_or(html! { (texts::CREATION) }, parts::account_in_full)),
-                (texts::CREATED, row.maybe_address("created")?.map_or(html! { "–" }, parts::account_in_full)),
-                (texts::VALUE, parts::coins(row.amount("value")?, &currency)),
-                (texts::FEE, parts::coins(fee, &currency)),
-                (texts::GAS, html! {
-                    (list::of(&format::number(gas_used), &format::number(row.number("gas_limit")?))) ", "
-                    (format::percent(gas_used, row.number("gas_limit")?))
-                }),
-                (texts::GAS_PRICE, html! { (unit::gwei(&format::gwei(gas_price))) }),
-                (texts::NONCE, html! { (row.number("nonce")?) }),
-                (texts::KIND, html! { (row.number("kind")?) }),
-            ]))
-        }
+        (tabs(row.hash("hash")?, texts::OVERVIEW))
+        section { (facts(row, is_certified, calls.why(&known), &app.status().currency)?) }
         (timeline(report, times))
         @if !input.is_empty() {
             section {
@@ -240,6 +201,60 @@ async fn executed(
         }
         @if runs_code { section #calls { h2 { (texts::CALLS) } (calls.tree(&known)) } }
     })
+}
+
+/// Reads the first logs of a transaction, with the beginning of their data.
+async fn logs_of(app: &AppState, place: Place) -> Result<Vec<AnyRow>, Failure> {
+    let logs = sql(
+        "SELECT place, address, topics, SUBSTR(data, 1, 16384) AS data, CAST(LENGTH(data) AS BIGINT) AS bytes FROM logs WHERE transaction_place = $1 ORDER BY place LIMIT $2",
+    );
+    Ok(logs.bind(place.0).bind(MAX_LISTED).fetch_all(app.database.readers()).await?)
+}
+
+/// Reads the stored times of an executed transaction.
+async fn times_of(app: &AppState, row: &AnyRow, is_certified: bool) -> Result<Times, Failure> {
+    let (readers, place) = (app.database.readers(), row.place("place")?);
+    let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
+    let block = block.fetch_optional(readers).await?;
+    let seen = |column| block.as_ref().and_then(|block| block.maybe_number(column).ok().flatten());
+    Ok(Times {
+        received: executions::received_ms(readers, place).await?,
+        ordered: Some(row.number("time_ms")?),
+        executed: seen("seen_ms"),
+        certified: seen("certified_ms").filter(|_| is_certified),
+    })
+}
+
+/// Table of an executed transaction. `why` is the reason of a revert.
+fn facts(row: &AnyRow, is_certified: bool, why: Markup, currency: &str) -> Result<Markup, Failure> {
+    let place = row.place("place")?;
+    let succeeded = row.int("succeeded")? == 1;
+    let to = row.maybe_address("recipient")?;
+    let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
+    let fee = U256::from(gas_used) * U256::from(gas_price);
+    Ok(parts::facts(&[
+        (texts::HASH, parts::hash(row.hash("hash")?)),
+        (texts::STATUS, html! { (parts::status(status::of_executed(is_certified))) }),
+        (texts::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (why) } }),
+        (texts::BLOCK, html! { (parts::block(place.block())) ", " (texts::POSITION) " " (place.position()) }),
+        (texts::TIME, parts::time(row.number("time_ms")?)),
+        (texts::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
+        (texts::FROM, parts::account_in_full(row.address("sender")?)),
+        (texts::TO, to.map_or(html! { (texts::CREATION) }, parts::account_in_full)),
+        (texts::CREATED, row.maybe_address("created")?.map_or(html! { "–" }, parts::account_in_full)),
+        (texts::VALUE, parts::coins(row.amount("value")?, currency)),
+        (texts::FEE, parts::coins(fee, currency)),
+        (
+            texts::GAS,
+            html! {
+                (list::of(&format::number(gas_used), &format::number(row.number("gas_limit")?))) ", "
+                (format::percent(gas_used, row.number("gas_limit")?))
+            },
+        ),
+        (texts::GAS_PRICE, html! { (unit::gwei(&format::gwei(gas_price))) }),
+        (texts::NONCE, html! { (row.number("nonce")?) }),
+        (texts::KIND, html! { (row.number("kind")?) }),
+    ]))
 }
 
 /// The signed transaction, if the node returned it.

@@ -1,5 +1,7 @@
 //! Page of a validator: its keys, its daily record, and the blocks it led.
 
+pub(crate) mod texts;
+
 use super::{
     Failure, Page, ROWS,
     blocks::{self, Before},
@@ -11,7 +13,7 @@ use crate::{
     app_state::AppState,
     database::{Place, Read, int, sql},
     format, links,
-    pages::validators::texts,
+    pages::validators::texts as validators_texts,
     texts::keys,
     views::validators::{DAYS, records},
 };
@@ -45,12 +47,12 @@ pub async fn show(State(app): State<Arc<AppState>>, Path(index): Path<String>, Q
     let mut led = query.fetch_all(app.database.readers()).await?;
     let last = cursor::cut(&mut led, ROWS).map(|row| row.number("number")).transpose()?.map(Place::first);
     let here = links::validator(index);
-    let title = format!("{} {index}", texts::VALIDATOR);
+    let title = format!("{} {index}", validators_texts::VALIDATOR);
     let body = html! {
         h1 { (title) }
-        @if let Some(committee) = &committee { (facts(committee, index)) } @else { p .note { (texts::NO_COMMITTEE) } }
+        @if let Some(committee) = &committee { (facts(committee, index)) } @else { p .note { (validators_texts::NO_COMMITTEE) } }
         section #health data-live="health" { h2 { (texts::SIGNATURES) } (health(&app, index).await?) }
-        section { h2 { (texts::RECORD) } (record(&app, index).await?) }
+        section { h2 { (validators_texts::RECORD) } (record(&app, index).await?) }
         section #blocks {
             h2 { (texts::BLOCKS_LED) }
             (blocks::table(&app, &led)?)
@@ -64,15 +66,15 @@ fn facts(committee: &Validators, index: u64) -> Markup {
     let Some(validator) = committee.validators.get(index as usize) else { return html! {} };
     html! {
         section {
-            h2 { (texts::KEYS) }
+            h2 { (validators_texts::KEYS) }
             (parts::facts(&[
-                (texts::FEE_ADDRESS, parts::account_in_full(validator.fee_address)),
-                (texts::WEIGHT, html! { "1" span .note { " – " (texts::WEIGHT_NOTE) } }),
+                (validators_texts::FEE_ADDRESS, parts::account_in_full(validator.fee_address)),
+                (validators_texts::WEIGHT, html! { "1" span .note { " – " (validators_texts::WEIGHT_NOTE) } }),
                 (keys::CONSENSUS_KEY, parts::hash(validator.consensus_key)),
                 (keys::BLS_KEY, parts::bytes(&validator.bls_key)),
                 (keys::NETWORK_KEY, parts::hash(validator.network_key)),
             ]))
-            p .note { (texts::KEYS_NOTE) }
+            p .note { (validators_texts::KEYS_NOTE) }
         }
     }
 }
@@ -83,12 +85,12 @@ async fn health(app: &AppState, index: u64) -> Result<Markup, Failure> {
     let [today, week, month] = record.signatures;
     Ok(html! {
         (parts::facts(&[
-            (texts::HEALTH, html! { (health.strip(index)) " " (health::tag(health.verdict(index))) }),
-            (texts::TODAY, validators::uptime(today)),
-            (texts::WEEK, validators::uptime(week)),
-            (texts::MONTH, validators::uptime(month)),
+            (validators_texts::HEALTH, html! { (health.strip(index)) " " (health::tag(health.verdict(index))) }),
+            (validators_texts::TODAY, validators::uptime(today)),
+            (validators_texts::WEEK, validators::uptime(week)),
+            (validators_texts::MONTH, validators::uptime(month)),
         ]))
-        p .note { (texts::UPTIME_NOTE) }
+        p .note { (validators_texts::UPTIME_NOTE) }
     })
 }
 
@@ -112,13 +114,21 @@ async fn record(app: &AppState, index: u64) -> Result<Markup, Failure> {
         cells.push(validators::uptime((counts[3], counts[4])));
         cells
     };
-    let columns = [texts::DAY, texts::LED, texts::BATCHES, texts::TRANSACTIONS, texts::SIGNED, texts::MISSED, texts::UPTIME];
+    let columns = [
+        texts::DAY,
+        validators_texts::LED,
+        validators_texts::BATCHES,
+        validators_texts::TRANSACTIONS,
+        validators_texts::SIGNED,
+        validators_texts::MISSED,
+        texts::UPTIME,
+    ];
     Ok(html! {
         div .columns {
-            (bar_chart(texts::LED, 0, &days, &window))
-            (bar_chart(texts::MISSED, 4, &days, &window))
+            (bar_chart(validators_texts::LED, 0, &days, &window))
+            (bar_chart(validators_texts::MISSED, 4, &days, &window))
         }
-        (parts::table(texts::RECORD, &columns, days.iter().rev().map(row).collect()))
+        (parts::table(validators_texts::RECORD, &columns, days.iter().rev().map(row).collect()))
     })
 }
 

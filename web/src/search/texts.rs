@@ -1,26 +1,5 @@
-//! Texts of the search page.
+//! Texts of search results.
 
-pub const TITLE: &str = "Search";
-pub const FOUND: &str = "Several results";
-pub const NOTHING: &str = "No results";
-pub const EMPTY: &str = "Enter a search term";
-pub const TRIED: &str = "Searched for";
-pub const NEXT: &str = "Suggestions";
-/// Advice if there are no hits.
-pub const ADVICE: [&str; 6] = [
-    "A hash has 0x and 64 hexadecimal digits. It identifies a block, a transaction, a batch, a validator's key or an event topic. \
-     Check that it was copied completely.",
-    "A new transaction may not have reached the node yet. Retry in a few seconds.",
-    "An address has 0x and 40 hexadecimal digits. Its page opens even if it is in no block yet.",
-    "Search for a validator by its index (validator 2), and for a node by its peer ID.",
-    "Search for a block by its number, with or without commas.",
-    "Search for a token, method or event by the beginning of its name, in upper or lower case.",
-];
-pub const WHAT: &str = "Result";
-pub const NAME: &str = "Description";
-/// Headings of the kinds of hits, in the order of `Kind::ALL`.
-pub const KINDS: [&str; 8] =
-    ["Blocks", "Transactions", "Accounts", "Validators", "Peers", "Tokens", "Methods and errors", "Events"];
 pub const TRIED_TRANSACTION: &str = "a transaction with this hash";
 pub const TRIED_BLOCK: &str = "a block with this hash";
 pub const TRIED_SKIPPED: &str = "a skipped transaction with this hash";
@@ -29,7 +8,7 @@ pub const TRIED_CODE: &str = "a contract with this code hash";
 pub const WITH_CODE: &str = "contract with this code hash";
 /// Prefix of a query for a validator's position, in lower case.
 pub const VALIDATOR: &str = "validator";
-/// Entry in the list [`TRIED`]; the position follows.
+/// Entry in the list of attempted lookups; the position follows.
 pub const TRIED_POSITION: &str = "a validator with index";
 pub const TRIED_PEER: &str = "a node with this peer ID, among the explorer's nodes and their peers";
 pub const A_PEER: &str = "node of the network";

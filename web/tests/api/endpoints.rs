@@ -6,9 +6,10 @@ use crate::{
     explorer::{EXPLORER, Explorer, PENDING},
 };
 use corniche_web::{
-    api::{ENDPOINTS, Endpoint, schema::Schema},
+    api::{ENDPOINTS, Endpoint},
     indexer_status::Halt,
     limits::Rate,
+    views::reference::Schema,
 };
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use corniche_web::database::Database;
 use sqlx::{AssertSqlSafe, Column, Row, any::AnyRow};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 
 /// Columns with the explorer's clock, which are not part of the chain.
 const CLOCKS: [&str; 2] = ["seen_ms", "certified_ms"];
@@ -10,18 +10,24 @@ const CLOCKS: [&str; 2] = ["seen_ms", "certified_ms"];
 /// Table with the node's statistics, which are not part of the chain. An interrupted indexer may miss them.
 const OF_THE_NODE: &str = "executions";
 
-/// Returns the names of all tables of the chain.
-pub fn tables() -> Vec<&'static str> {
-    let schema = include_str!("../../src/database/schema.sql");
+/// Rows of each table, sorted.
+pub type Dump = BTreeMap<String, Vec<String>>;
+
+/// Returns the names of all tables of the chain, which migrations create.
+fn tables() -> Vec<String> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/database/migrations");
+    let files = fs::read_dir(directory).expect("the migrations").map(|file| file.expect("a migration").path());
+    let schema: String = files.map(|path| fs::read_to_string(path).expect("a migration")).collect();
     let tables = schema.lines().filter_map(|line| line.strip_prefix("CREATE TABLE ")?.split(' ').next());
-    tables.filter(|table| *table != OF_THE_NODE).collect()
+    tables.filter(|table| *table != OF_THE_NODE).map(str::to_owned).collect()
 }
 
 /// Returns all rows of all tables, sorted.
-pub async fn all(database: &Database) -> BTreeMap<&'static str, Vec<String>> {
+pub async fn all(database: &Database) -> Dump {
     let mut dump = BTreeMap::new();
     for table in tables() {
-        dump.insert(table, rows(database, &format!("SELECT * FROM {table}")).await);
+        let rows = rows(database, &format!("SELECT * FROM {table}")).await;
+        dump.insert(table, rows);
     }
     dump
 }
@@ -53,7 +59,7 @@ fn cell(row: &AnyRow, at: usize) -> String {
 }
 
 /// Panics with the first lines that differ.
-pub fn assert_same(left: &BTreeMap<&'static str, Vec<String>>, right: &BTreeMap<&'static str, Vec<String>>, what: &str) {
+pub fn assert_same(left: &Dump, right: &Dump, what: &str) {
     for (table, lines) in left {
         let others = &right[table];
         let only = |these: &[String], those: &[String]| -> Vec<String> {

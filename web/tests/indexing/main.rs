@@ -5,6 +5,7 @@ mod blocks;
 mod chain;
 mod dump;
 mod indexer_status;
+mod migrations;
 mod model;
 mod node;
 mod plans;

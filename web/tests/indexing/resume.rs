@@ -2,7 +2,7 @@
 
 use super::{
     chain::{Chain, Made},
-    dump::{all, assert_same},
+    dump::{Dump, all, assert_same},
     model::Model,
     node::Scripted,
     postgres,
@@ -83,7 +83,7 @@ pub async fn go_on(indexer: &mut Indexer, indexer_status: &IndexerStatus) -> Opt
 }
 
 /// Returns the expected database content for this chain.
-async fn undisturbed(chain: &Chain) -> BTreeMap<&'static str, Vec<String>> {
+async fn undisturbed(chain: &Chain) -> Dump {
     let node = Scripted::start(chain.clone()).await;
     let (database, _directory) = sqlite().await;
     assert_eq!(follow(&node, &database).await, None);
@@ -161,7 +161,7 @@ async fn node_without_statistics_is_followed() {
     let mut held = all(&database).await;
     let indexer_status =
         |lines: &Vec<String>| lines.iter().filter(|line| !line.contains("\"executions\"")).cloned().collect::<Vec<_>>();
-    let expected: BTreeMap<_, _> = expected.iter().map(|(table, lines)| (*table, indexer_status(lines))).collect();
+    let expected: BTreeMap<_, _> = expected.iter().map(|(table, lines)| (table.clone(), indexer_status(lines))).collect();
     held.values_mut().for_each(|lines| *lines = indexer_status(lines));
     assert_same(&expected, &held, "with and without what blocks took");
     assert_eq!(super::dump::rows(&database, "SELECT * FROM executions").await, Vec::<String>::new());
@@ -220,7 +220,7 @@ async fn cancelled_indexer_resumes_on_postgres() {
 }
 
 /// Returns the expected database content for this chain and its DAG.
-async fn undisturbed_with_dag(chain: &Chain) -> BTreeMap<&'static str, Vec<String>> {
+async fn undisturbed_with_dag(chain: &Chain) -> Dump {
     let node = Scripted::start(chain.clone()).await;
     node.show_dag();
     let (database, _directory) = sqlite().await;
@@ -228,7 +228,7 @@ async fn undisturbed_with_dag(chain: &Chain) -> BTreeMap<&'static str, Vec<Strin
     let held = all(&database).await;
     assert_eq!([held["dag_rounds"].len(), held["leaders"].len()], [chain.blocks.len() - 1; 2]);
     for (table, lines) in undisturbed(chain).await {
-        assert!(["dag_rounds", "leaders"].contains(&table) || held[table] == lines, "{table}");
+        assert!(["dag_rounds", "leaders"].contains(&table.as_str()) || held[&table] == lines, "{table}");
     }
     held
 }

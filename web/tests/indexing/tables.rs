@@ -10,7 +10,7 @@ use super::{
 use alloy_primitives::{Bytes, U64, U256};
 use corniche_api::BatchRange;
 use corniche_web::{
-    database::{Database, DatabaseError},
+    database::Database,
     indexer::{
         digest::digest_within,
         events::{Standard, TokenEvent},
@@ -77,25 +77,6 @@ async fn numbers_above_i64_are_clamped() {
             assert!(days.iter().all(|day| day.ends_with(&format!("gas_used={}", i64::MAX))), "{days:?}");
         }
         assert_same(&all(&lite).await, &all(&large).await, "SQLite and PostgreSQL");
-    }
-}
-
-#[tokio::test]
-async fn other_schema_version_is_rejected() {
-    let postgres = postgres().await;
-    let directory = tempfile::tempdir().unwrap();
-    let lite = format!("sqlite://{}?mode=rwc", directory.path().join("explorer.db").display());
-    for url in [lite, postgres.database("version").await] {
-        let database = Database::open(&url).await.unwrap();
-        Database::open(&url).await.expect("the same version");
-        let mut writer = database.writer().await.unwrap();
-        sqlx::query("UPDATE meta SET value = 'older' WHERE key = 'schema'").execute(&mut *writer).await.unwrap();
-        let refused = Database::open(&url).await.unwrap_err();
-        assert!(matches!(&refused, DatabaseError::Version { found, .. } if found == "older"), "{refused}");
-        let said = refused.to_string();
-        for words in ["another version of this program", "older", "use an empty one"] {
-            assert!(said.contains(words), "{words} is not in {said}");
-        }
     }
 }
 

@@ -62,7 +62,7 @@ fn signed(known: &mut Vec<u64>, report: Vec<u64>) {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::tests::{slot, vertex},
+        super::testing::{slot, vertex},
         *,
     };
 

@@ -44,7 +44,7 @@ pub fn distinct(signers: &mut Vec<u64>, validators: u64) {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::tests::{slot, vertex},
+        super::testing::{slot, vertex},
         *,
     };
     use corniche_api::{DagVertex, LeaderSlot, SlotStatus};

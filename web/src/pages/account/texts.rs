@@ -54,6 +54,7 @@ pub const CALLS_NOTE: &str = "Calls from and to this address inside transactions
 pub const AS_FILE: &str = "Download CSV";
 pub const FIRST: &str = "First page";
 pub const MORE: &str = "Next page";
+pub const BAD_CURSOR: &str = "Invalid cursor: expected one from a link of this list. Open the first page of the list.";
 pub const BAD_ADDRESS: &str = "Invalid address: expected 0x and 40 hexadecimal digits.";
 /// Accessible name of the QR code; the address follows.
 pub const QR: &str = "QR code of";

@@ -48,7 +48,7 @@ impl After {
     fn parts<const N: usize>(&self, sizes: [usize; N]) -> Result<[Vec<u8>; N], Failure> {
         let Some(text) = &self.after else { return Ok([const { Vec::new() }; N]) };
         let bytes = hex::decode(text).ok().filter(|bytes| bytes.len() <= sizes.iter().sum::<usize>());
-        let mut rest = bytes.ok_or_else(|| Failure::BadRequest(list::BAD_PLACE.into()))?;
+        let mut rest = bytes.ok_or_else(|| Failure::BadRequest(texts::BAD_CURSOR.into()))?;
         Ok(sizes.map(|size| {
             let tail = rest.split_off(size.min(rest.len()));
             std::mem::replace(&mut rest, tail)

@@ -11,13 +11,3 @@ pub const GAS: &str = "Gas used";
 pub const TRANSFERS: &str = "Token transfers";
 pub const CONTRACTS: &str = "Contracts created";
 pub const NEW_ACCOUNTS: &str = "New accounts";
-pub const EARLIER: &str = "Previous days";
-pub const NEWEST: &str = "Latest days";
-pub const BAD_DATE: &str = "Invalid date: expected YYYY-MM-DD, such as 2026-01-31.";
-
-/// Parts of a chart's accessible name.
-pub mod chart {
-    pub const FIRST: &str = "First:";
-    pub const LAST: &str = "Last:";
-    pub const HIGHEST: &str = "Highest:";
-}

@@ -17,17 +17,12 @@ pub const BATCHES: &str = "Batches";
 pub const TRANSACTIONS: &str = "Transactions";
 pub const SIGNED: &str = "Signed";
 pub const MISSED: &str = "Missed";
-pub const UPTIME: &str = "Uptime";
 pub const TODAY: &str = "Uptime today";
 pub const WEEK: &str = "Uptime 7 days";
 pub const MONTH: &str = "Uptime 30 days";
 pub const HEALTH: &str = "Last 20 certificates";
-pub const SIGNATURES: &str = "Signatures";
-pub const DAY: &str = "Day (UTC)";
 pub const FEE_ADDRESS: &str = "Fee recipient";
 pub const WEIGHT: &str = "Votes";
-pub const BLOCKS_LED: &str = "Latest blocks led";
-pub const BAD_INDEX: &str = "Invalid validator: expected its index in the committee, counted from 0.";
 
 /// Number of validators, engine, quorum, and number of validators that may be missing from a certificate.
 pub fn committee(all: &str, engine: &str, quorum: &str, spare: &str) -> String {
@@ -35,19 +30,4 @@ pub fn committee(all: &str, engine: &str, quorum: &str, spare: &str) -> String {
         "{all} validators order transactions with {engine} and sign the resulting blocks. A certificate needs {quorum} signatures, \
          so {spare} of the validators may be offline."
     )
-}
-
-/// Error: no validator has this position.
-pub fn missing(index: u64, all: usize) -> String {
-    format!("Validator {index} not found: the committee has {all} validators, counted from 0.")
-}
-
-/// Texts about a validator's strip of squares.
-pub mod strip {
-    pub const OF: &str = "of";
-    pub const MISSED: &str = "missed";
-    pub const NONE_YET: &str = "no certificates yet";
-    pub const SIGNS: &str = "signing";
-    pub const SILENT: &str = "not signing";
-    pub const MORE: &str = "All validators";
 }

@@ -1,4 +1,4 @@
-//! Texts of the page for API users.
+//! Texts of the API's reference, for `docs/explorer-api.md` and the page `/api`.
 
 pub const TITLE: &str = "API";
 pub const INTRODUCTION: [&str; 5] = [
@@ -29,8 +29,6 @@ pub const HOLDS: &str = "Type";
 pub const ACTION: &str = "Module and action";
 pub const TAKES: &str = "Parameters";
 pub const ANSWER: &str = "Response";
-pub const EXAMPLE: &str = "Example response";
 /// Label above the columns of a file.
 pub const COLUMNS: &str = "Columns";
 pub const OPTIONAL: &str = "optional";
-pub const SAYS: &str = "lists the endpoints.";

@@ -1,4 +1,4 @@
--- Tables of the explorer's database, in SQLite's dialect. For PostgreSQL, database.rs replaces INTEGER by BIGINT and
+-- Tables of the explorer's database, in SQLite's dialect. For PostgreSQL, `migrations.rs` replaces INTEGER by BIGINT and
 -- BLOB by BYTEA, and removes WITHOUT ROWID.
 --
 -- A *place* is a block number times 2^20 plus a position within the block. Transactions, logs, transfers and calls have
