@@ -164,7 +164,7 @@ fn nothing_is_forgotten() {
     for endpoint in ENDPOINTS {
         assert!(PAGES.iter().any(|page| pattern(page) == pattern(endpoint.path)), "{} is not measured", endpoint.path);
     }
-    for action in ACTIONS.iter().filter(|action| !OF_THE_NODE.contains(&action.name)) {
+    for action in ACTIONS.iter().map(|action| &action.reference).filter(|action| !OF_THE_NODE.contains(&action.name)) {
         let question = format!("/api?module={}&action={}", action.module, action.name);
         let is_asked = |page: &&str| page.strip_prefix(&question).is_some_and(|rest| rest.is_empty() || rest.starts_with('&'));
         assert!(PAGES.iter().any(is_asked), "{question} is not measured");
