@@ -5,15 +5,16 @@ use super::{
     NodeConfig,
     backend::{Dag, Readers},
     clock,
+    keys::ValidatorKeys,
     warm_up::WarmUp,
 };
-use crate::{engines, keys::ValidatorKeys};
 use anyhow::{Context, bail};
 use corniche_admission::{PoolConfig, Rotation};
-use corniche_console::exit::{Exit, Failed};
 use corniche_engine::{Committee, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
-use corniche_pipeline::{CertificateKeys, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup, dev::DevSettings};
+use corniche_pipeline::{
+    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup, dev::DevSettings,
+};
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
 use corniche_threads::Threads;
@@ -31,12 +32,26 @@ const MAX_EXECUTION_THREADS: usize = 16;
 /// that are not on disk yet must be in memory, which holds several times as many.
 const HISTORY_CHECKPOINT_BLOCKS: u64 = 32;
 
+/// Verifier of peers' messages, and factory of the engine from the store's state.
+pub type EngineParts = (Arc<dyn Verifier>, EngineFactory);
+
+/// Builds the engine of a genesis for a validator whose data is in a directory. Called at each start of the chain's threads.
+pub type EngineBuilder = fn(&Genesis, ValidatorKeys, &Path) -> anyhow::Result<EngineParts>;
+
+/// Keys of a validator, and its engine.
+#[derive(Clone)]
+pub struct Validator {
+    pub keys: ValidatorKeys,
+    pub engine: EngineBuilder,
+}
+
 /// Configuration, keys and location of a chain.
 pub struct NodeContext {
     pub config: NodeConfig,
     pub genesis: Arc<Genesis>,
-    /// Keys of a validator, and its index in the genesis; `None`: a full node.
-    pub keys: Option<ValidatorKeys>,
+    /// `None`: a full node.
+    pub validator: Option<Validator>,
+    /// Index of the validator in the genesis.
     pub own: Option<ValidatorIndex>,
     pub data: PathBuf,
     /// True for a development chain, which accepts further commands.
@@ -69,12 +84,12 @@ impl NodeContext {
     pub fn new(
         config: NodeConfig,
         genesis: Genesis,
-        keys: Option<ValidatorKeys>,
+        validator: Option<Validator>,
         data: PathBuf,
         dev: bool,
     ) -> anyhow::Result<Self> {
-        let own = own_index(&genesis, keys.as_ref())?;
-        Ok(Self { config, genesis: Arc::new(genesis), keys, own, data, dev, temporary: false })
+        let own = own_index(&genesis, validator.as_ref().map(|validator| &validator.keys))?;
+        Ok(Self { config, genesis: Arc::new(genesis), validator, own, data, dev, temporary: false })
     }
 
     /// Store options of this chain.
@@ -100,7 +115,7 @@ impl NodeContext {
     /// Opens the chain, with an existing virtual machine or a new one.
     pub fn open(&self, rebuild: bool, vm: Option<Vm>) -> anyhow::Result<Chain> {
         let (store, recovered) = Store::open(&self.data, &self.genesis, Options { rebuild, ..self.options() })?;
-        if let Some(keys) = &self.keys {
+        if let Some(keys) = self.keys() {
             claim_data_dir(&self.data, keys)?;
         }
         report_recovery(&recovered)?;
@@ -122,8 +137,8 @@ impl NodeContext {
         };
         // A development chain has nobody to follow, and obeys from the start.
         let warm_up = if self.dev { warm_up.and_then(WarmUp::finish) } else { warm_up };
-        let (verifier, engine_factory) =
-            self.keys.clone().map(|keys| engines::build(genesis, keys, &self.data)).transpose()?.unzip();
+        let build = |Validator { keys, engine }: &Validator| engine(genesis, keys.clone(), &self.data);
+        let (verifier, engine_factory) = self.validator.as_ref().map(build).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
         let start = StartPoint::new(&reader, &recovered, certified);
         let state = recovered.state.clone();
@@ -148,7 +163,7 @@ impl NodeContext {
         let runner = runner.with_pool(threads.clone()).with_dev_mode(self.dev);
         let resume = recovered.resume.clone();
         let min_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
-        let own_key = self.own.zip(self.keys.as_ref().map(|keys| keys.bls.clone()));
+        let own_key = self.own.zip(self.keys().map(|keys| keys.bls.clone()));
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
             certificate_keys: CertificateKeys::bls(&Committee::from_genesis(genesis), own_key),
@@ -190,6 +205,10 @@ impl NodeContext {
     pub fn is_validator(&self) -> bool {
         self.own.is_some()
     }
+
+    pub fn keys(&self) -> Option<&ValidatorKeys> {
+        self.validator.as_ref().map(|validator| &validator.keys)
+    }
 }
 
 impl Chain {
@@ -208,6 +227,11 @@ impl Chain {
     }
 }
 
+/// The node stopped because continuing would be unsafe. Contains the reason, for the operator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Halted(pub String);
+
 /// Logs what was recovered.
 ///
 /// # Errors
@@ -223,7 +247,7 @@ fn report_recovery(recovered: &Recovered) -> anyhow::Result<()> {
     if let Some(certificate) = &recovered.divergence {
         let message =
             format!("this node executed block {} differently than other validators; see docs/operate.md", certificate.height);
-        return Err(Failed::new(Exit::Halted, message).into());
+        return Err(Halted(message).into());
     }
     Ok(())
 }

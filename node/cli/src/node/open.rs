@@ -1,174 +1,175 @@
-//! Starts a node from a data directory and a configuration, and shuts it down in order.
+//! A node from its start to its stop.
 
 use super::{
     NodeConfig,
     backend::{NodeBackend, ReaderHandle, own_version},
     block_server::BlockServers,
     certificates::CertificateCache,
-    chain::{Chain, NodeContext, header_at},
+    chain::{Chain, Halted, NodeContext, Validator, header_at},
     clock,
     config::{Faucet, MetricsAddress},
     core,
     development::{DevController, DevRpc},
     journal::Journal,
+    keys::{NetworkKey, ValidatorKeys},
     metrics::NodeMetrics,
     shared::{Shared, count},
     verify::{Checks, Verifiers},
 };
-use crate::{
-    explorer,
-    keys::{NetworkKey, ValidatorKeys},
-};
 use anyhow::Context;
-use corniche_console::{
-    exit::{Exit, Failed},
-    secret,
-};
+use corniche_console::secret;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
 use corniche_pipeline::{Input, Pipeline};
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
 use corniche_types::{B256, Bytes, Genesis, Header, Height};
-use corniche_web::indexer::Keep;
 use prometheus_client::registry::Registry;
 use std::{
+    io,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     thread::JoinHandle,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, runtime::Runtime};
 
-/// Arguments of `run`.
+/// Parts of a node.
 pub struct NodeSetup {
     pub config: NodeConfig,
     pub genesis: Genesis,
-    /// Keys of a validator; `None`: a full node.
-    pub keys: Option<ValidatorKeys>,
+    /// `None`: a full node, which does not order.
+    pub validator: Option<Validator>,
+    /// Data directory; created if it does not exist.
     pub data: PathBuf,
+    /// Rebuilds state and indices from the log.
     pub rebuild: bool,
     /// True for a development chain, which accepts further commands.
     pub dev: bool,
-    /// True if the data directory is deleted with the process.
+    /// True if the data directory is deleted with the process, so that nothing has to wait for the disk.
     pub temporary: bool,
-    /// Client version, if it differs from the default.
+    /// Response to `web3_clientVersion`, if it differs from the default.
     pub version: Option<String>,
-    /// Explorer in the same process.
-    pub explorer: Option<ExplorerSetup>,
-    /// Called once when the node is ready.
-    pub ready: Box<dyn FnOnce(ServedAddresses)>,
 }
 
-/// Explorer in the node's process.
-pub struct ExplorerSetup {
-    /// Port on this machine. `None`: the default port, or a free one if that is in use.
-    pub port: Option<u16>,
-    /// Directory of the explorer.
-    pub data: PathBuf,
-    pub keep: Keep,
+impl NodeSetup {
+    pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> Self {
+        Self { config, genesis, validator, data, rebuild: false, dev: false, temporary: false, version: None }
+    }
 }
 
-/// Addresses of a running node.
-pub struct ServedAddresses {
-    pub rpc: SocketAddr,
-    pub metrics: Option<SocketAddr>,
-    pub explorer: Option<SocketAddr>,
+/// A node.
+pub struct Node;
+
+/// Running node. It stops with [`Self::stop`]; a dropped handle leaves its threads running.
+pub struct NodeHandle {
+    shared: Arc<Shared>,
+    server: RpcServer,
+    network: Option<NetworkHandle>,
+    controller: Arc<DevController>,
 }
 
-/// Runs a node until it is stopped or halts.
-pub fn run(setup: NodeSetup) -> anyhow::Result<()> {
-    start_logging();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(setup.config.limits.socket_threads.max(1))
-        // Contract calls run on the runtime's threads; with smaller stacks each call would map and unmap its
-        // own stack.
+/// Runtime for a node. Contract calls run on its threads; with smaller stacks each call would map and unmap its own stack.
+///
+/// # Errors
+///
+/// The system has no room for the threads.
+pub fn runtime(config: &NodeConfig) -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(config.limits.socket_threads.max(1))
         .thread_stack_size(corniche_vm::THREAD_STACK_BYTES)
         .enable_all()
-        .build()?;
-    let result = runtime.block_on(serve(setup));
-    // Threads that still wait for a client end with the process.
-    runtime.shutdown_background();
-    result
+        .build()
 }
 
-pub fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("CORNICHE_LOG").unwrap_or_else(|_| "info,libp2p=warn".into());
-    // With several nodes in one process, the first one's logging stays.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).try_init();
+impl Node {
+    /// Opens the chain and starts its threads, the network and the RPC server. Call it on a [`runtime`].
+    ///
+    /// # Errors
+    ///
+    /// An address is in use, the data directory cannot be opened, or continuing would be unsafe ([`Halted`]).
+    pub async fn start(setup: NodeSetup) -> anyhow::Result<NodeHandle> {
+        let NodeSetup { config, genesis, validator, data, rebuild, dev, temporary, version } = setup;
+        let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
+        let metrics_listener = MetricsAddress::bind(config.metrics, config.rpc).await?;
+        let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
+        let rpc = RpcConfig { faucet, ..config.serve.rpc() };
+        let context = NodeContext { temporary, ..NodeContext::new(config, genesis, validator, data, dev)? };
+        let (config, genesis) = (context.config.clone(), context.genesis.clone());
+        let chain = context.open(rebuild, None)?;
+        let height = chain.height;
+        let shared = Arc::new(Shared::new(config.limits.inbox, chain.base_fee));
+        shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
+
+        let network = start_network(&config, &genesis, context.keys()).await?;
+        let handle = network.as_ref().map(|(handle, _)| handle.clone());
+        if let Some((handle, events)) = network {
+            let certificates = CertificateCache::new(chain.pipeline.certificate_verifier().clone());
+            let checks = Checks { chain_id: genesis.chain_id, engine: chain.verifier.clone(), certificates };
+            let verifiers = Verifiers::spawn(config.limits.verify_threads, checks, &shared, &handle);
+            tokio::spawn(forward_network_events(events, verifiers, shared.clone(), BlockServers::spawn(&chain.store.reader())));
+        }
+        let vm = chain.vm.clone();
+        let readers = Arc::new(ReaderHandle::new(chain.readers(context.is_validator())));
+        let runtime = tokio::runtime::Handle::current();
+        let threads = run_chain(&context, chain, &shared, handle.clone().map(|handle| (handle, runtime)), Vec::new());
+
+        let own = context.own;
+        let keys = context.keys().map(|keys| PeerKey(keys.network.public()));
+        let controller = Arc::new(DevController::new(context, shared.clone(), readers.clone(), vm.clone(), threads));
+        let backend = NodeBackend {
+            genesis_header: genesis_header(&readers.current().reader),
+            genesis: genesis.clone(),
+            readers: readers.clone(),
+            shared: shared.clone(),
+            network: handle.clone(),
+            identity: handle.as_ref().map(NetworkHandle::key).or(keys),
+            vm,
+            starting: height,
+            version: version.unwrap_or_else(own_version),
+            dev: dev.then(|| DevRpc(controller.clone())),
+        };
+        let mut registry = Registry::default();
+        let parts = ServerParts {
+            metrics: Metrics::register(&mut registry),
+            registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), &readers)),
+            config: rpc,
+            listener,
+            metrics_listener,
+            backend: Arc::new(backend),
+            clock: Arc::new(clock::now),
+        };
+        let server = RpcServer::start(parts)?;
+        let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
+        let (engine, chain_id) = (&genesis.engine.name, genesis.chain_id);
+        let metrics = server.metrics_address();
+        tracing::info!(rpc = %server.address(), ?metrics, height = height.0, chain_id, %engine, "{role} is up");
+        Ok(NodeHandle { shared, server, network: handle, controller })
+    }
 }
 
-async fn serve(setup: NodeSetup) -> anyhow::Result<()> {
-    let NodeSetup { config, genesis, keys, data, rebuild, dev, temporary, version, explorer, ready } = setup;
-    let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
-    let metrics_listener = MetricsAddress::bind(config.metrics, config.rpc).await?;
-    let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
-    let rpc = RpcConfig { faucet, ..config.serve.rpc() };
-    let context = NodeContext { temporary, ..NodeContext::new(config, genesis, keys, data, dev)? };
-    let (config, genesis) = (context.config.clone(), context.genesis.clone());
-    let chain = context.open(rebuild, None)?;
-    let height = chain.height;
-    let shared = Arc::new(Shared::new(config.limits.inbox, chain.base_fee));
-    shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
-
-    let network = start_network(&config, &genesis, context.keys.as_ref()).await?;
-    let handle = network.as_ref().map(|(handle, _)| handle.clone());
-    if let Some((handle, events)) = network {
-        let certificates = CertificateCache::new(chain.pipeline.certificate_verifier().clone());
-        let checks = Checks { chain_id: genesis.chain_id, engine: chain.verifier.clone(), certificates };
-        let verifiers = Verifiers::spawn(config.limits.verify_threads, checks, &shared, &handle);
-        tokio::spawn(forward_network_events(events, verifiers, shared.clone(), BlockServers::spawn(&chain.store.reader())));
+impl NodeHandle {
+    /// Address of JSON-RPC.
+    pub fn rpc_address(&self) -> SocketAddr {
+        self.server.address()
     }
-    let vm = chain.vm.clone();
-    let readers = Arc::new(ReaderHandle::new(chain.readers(context.is_validator())));
-    let runtime = tokio::runtime::Handle::current();
-    let threads = run_chain(&context, chain, &shared, handle.clone().map(|handle| (handle, runtime)), Vec::new());
 
-    let own = context.own;
-    let keys = context.keys.as_ref().map(|keys| PeerKey(keys.network.public()));
-    let controller = Arc::new(DevController::new(context, shared.clone(), readers.clone(), vm.clone(), threads));
-    let backend = NodeBackend {
-        genesis_header: genesis_header(&readers.current().reader),
-        genesis: genesis.clone(),
-        readers: readers.clone(),
-        shared: shared.clone(),
-        network: handle.clone(),
-        identity: handle.as_ref().map(NetworkHandle::key).or(keys),
-        vm,
-        starting: height,
-        version: version.unwrap_or_else(own_version),
-        dev: dev.then(|| DevRpc(controller.clone())),
-    };
-    let mut registry = Registry::default();
-    let parts = ServerParts {
-        metrics: Metrics::register(&mut registry),
-        registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), &readers)),
-        config: rpc,
-        listener,
-        metrics_listener,
-        backend: Arc::new(backend),
-        clock: Arc::new(clock::now),
-    };
-    let server = RpcServer::start(parts)?;
-    let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
-    let (engine, chain_id) = (&genesis.engine.name, genesis.chain_id);
-    let metrics = server.metrics_address();
-    tracing::info!(rpc = %server.address(), ?metrics, height = height.0, chain_id, %engine, "{role} is up");
-    let rpc = server.address();
-    let explorer = match explorer {
-        Some(setup) => Some(start_explorer(setup, rpc, &genesis.currency).await?),
-        None => None,
-    };
-    ready(ServedAddresses { rpc, metrics, explorer });
-
-    let halted = wait_for_shutdown(&shared).await;
-    server.stop().await;
-    if let Some(handle) = handle {
-        handle.shutdown().await;
+    /// Address of `/metrics`, if it is served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.server.metrics_address()
     }
-    controller.stop().await;
-    match halted {
-        Some(reason) => Err(Failed::new(Exit::Halted, reason).into()),
-        None => Ok(()),
+
+    /// Waits until the node halts by itself, which it does only if continuing would be unsafe.
+    pub async fn halted(&self) -> Halted {
+        Halted(self.shared.halted().await)
+    }
+
+    /// Stops the node: the RPC server first, the threads of the chain last.
+    pub async fn stop(self) {
+        self.server.stop().await;
+        if let Some(network) = self.network {
+            network.shutdown().await;
+        }
+        self.controller.stop().await;
     }
 }
 
@@ -204,32 +205,6 @@ fn resubmit(pipeline: &mut Pipeline, raw_transactions: Vec<Bytes>, chain_id: u64
     let pending = pipeline.pool().ready_len() + pipeline.pool().queued_len();
     if found > 0 {
         tracing::info!(found, pending, "users' transactions of the last run");
-    }
-}
-
-/// The explorer responds at once, and ends with the process: it can rebuild all its data.
-async fn start_explorer(setup: ExplorerSetup, rpc: SocketAddr, currency: &str) -> anyhow::Result<SocketAddr> {
-    let ExplorerSetup { port, data, keep } = setup;
-    let explorer = match explorer::beside(rpc, port.unwrap_or(explorer::PORT), &data, keep, currency).await {
-        Err(_) if port.is_none() => explorer::beside(rpc, 0, &data, keep, currency).await?,
-        explorer => explorer?,
-    };
-    let address = explorer.address()?;
-    tokio::spawn(async move {
-        if let Err(error) = explorer.run(std::future::pending()).await {
-            tracing::error!(%error, "the explorer ended");
-        }
-    });
-    Ok(address)
-}
-
-async fn wait_for_shutdown(shared: &Shared) -> Option<String> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).ok()?;
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => None,
-        _ = terminate.recv() => None,
-        reason = shared.halted() => Some(reason),
     }
 }
 

@@ -40,13 +40,13 @@ fn named(genesis: &Genesis, key: PeerKey, seat: Option<usize>) -> Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::genesis::{NetworkSpec, make_network};
+    use crate::node::{NetworkSpec, make_network, testing::spec};
     use corniche_network::{NetworkIdentity, Peer as Linked};
     use std::time::Duration;
 
     #[test]
     fn single_node_reports_itself() {
-        let network = make_network(&NetworkSpec { validators: 4, ..NetworkSpec::default() }).unwrap();
+        let network = make_network(&NetworkSpec { validators: 4, ..spec() }).unwrap();
         let key = PeerKey(network.validators[2].network.public());
         let Peers { own, peers } = peers_response(&network.genesis, Some(key), None);
         let own = own.expect("it has a key");
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn guest_has_no_validator_index() {
-        let network = make_network(&NetworkSpec { validators: 1, ..NetworkSpec::default() }).unwrap();
+        let network = make_network(&NetworkSpec { validators: 1, ..spec() }).unwrap();
         let id = NetworkIdentity::from_seed([7; 32]).key();
         let connected_at = UNIX_EPOCH + Duration::from_millis(1_234);
         let round_trip = Some(Duration::from_nanos(420_900));

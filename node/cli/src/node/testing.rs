@@ -1,18 +1,23 @@
 //! Helpers shared by the tests of this folder.
 
-use crate::genesis::{NetworkSpec, make_network};
+use super::{NetworkSpec, make_network};
 use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::VerifiedTransaction;
-use corniche_types::{Address, Genesis, TimestampMs, U256};
+use corniche_types::{Address, EngineConfig, Genesis, TimestampMs, U256};
 
 const CHAIN: u64 = 7;
 
 /// Equal for every call.
 pub fn genesis() -> Genesis {
-    let spec = NetworkSpec { validators: 1, timestamp_ms: TimestampMs(1), seed: [1; 32], ..NetworkSpec::default() };
+    let spec = NetworkSpec { validators: 1, timestamp_ms: TimestampMs(1), seed: [1; 32], ..spec() };
     make_network(&spec).unwrap().genesis
+}
+
+/// Network of an engine that does nothing.
+pub fn spec() -> NetworkSpec {
+    NetworkSpec::new(EngineConfig { name: "none".into(), parameters: Default::default() })
 }
 
 /// Transfer of this amount by the first development account.

@@ -117,16 +117,19 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        genesis::{NetworkSpec, make_network},
-        node::{
-            chain::{Chain, NodeContext},
-            clock,
-        },
+    use crate::node::{
+        EngineParts, NetworkSpec, Validator, ValidatorKeys,
+        chain::{Chain, NodeContext},
+        clock, make_network,
+        testing::spec,
     };
+    use corniche_engine::{Engine, Input as EngineInput, Output as EngineOutput, PeerFault, Verified, Verifier};
     use corniche_pipeline::{Input, Output};
-    use corniche_types::{Address, GenesisAccount, keccak256};
-    use std::sync::mpsc;
+    use corniche_types::{Address, Genesis, GenesisAccount, TimestampMs, ValidatorIndex, keccak256};
+    use std::{
+        path::Path,
+        sync::{Arc, mpsc},
+    };
 
     fn contract(result: u8) -> Bytes {
         let text = format!(
@@ -135,12 +138,41 @@ mod tests {
         wat::parse_str(text).unwrap().into()
     }
 
+    /// Engine that does nothing.
+    struct Silent;
+
+    impl Engine for Silent {
+        fn handle(&mut self, _: TimestampMs, _: EngineInput) {}
+
+        fn poll(&mut self) -> Option<EngineOutput> {
+            None
+        }
+
+        fn deadline(&self) -> Option<TimestampMs> {
+            None
+        }
+    }
+
+    impl Verifier for Silent {
+        fn cost(&self, _: &[u8]) -> u64 {
+            0
+        }
+
+        fn verify(&self, _: ValidatorIndex, _: &Bytes) -> Result<Verified, PeerFault> {
+            Err(PeerFault("nothing is expected".into()))
+        }
+    }
+
+    fn silent_engine(_: &Genesis, _: ValidatorKeys, _: &Path) -> anyhow::Result<EngineParts> {
+        Ok((Arc::new(Silent), Box::new(|_, _, _| Box::new(Silent))))
+    }
+
     /// A validator with its data directory, and one that lost its compiled code: both open at once, and vote only
     /// with all code compiled.
     #[test]
     fn validator_compiles_before_voting() {
         let directory = tempfile::tempdir().unwrap();
-        let mut network = make_network(&NetworkSpec { validators: 1, ..NetworkSpec::default() }).unwrap();
+        let mut network = make_network(&NetworkSpec { validators: 1, ..spec() }).unwrap();
         let codes = [0, 1, 2].map(contract);
         for (number, code) in (1..).zip(&codes) {
             let account = GenesisAccount { code: code.clone(), nonce: 1, ..GenesisAccount::default() };
@@ -148,7 +180,8 @@ mod tests {
         }
         let data = directory.path().join("data");
         let config = toml::from_str("genesis = 'genesis.json'").unwrap();
-        let context = NodeContext::new(config, network.genesis, network.validators.pop(), data.clone(), false).unwrap();
+        let validator = network.validators.pop().map(|keys| Validator { keys, engine: silent_engine });
+        let context = NodeContext::new(config, network.genesis, validator, data.clone(), false).unwrap();
         let gas_version = corniche_types::ProtocolRules::LATEST.gas_version;
         let is_compiled = |vm: &Vm| codes.iter().all(|code| vm.is_compiled(gas_version, &keccak256(code)));
         for _ in 0..2 {
