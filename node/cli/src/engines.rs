@@ -1,6 +1,5 @@
 //! Ordering engines by their name in the genesis. No other code of the binary names an engine.
 
-use crate::node::{EngineBuilder, EngineParts, ValidatorKeys};
 use anyhow::{Context, bail};
 use clap::builder::PossibleValuesParser;
 use corniche_console::exit::{Exit, Failed};
@@ -8,6 +7,7 @@ use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine};
 use corniche_network::{Channel, Limits};
 use corniche_pipeline::EngineFactory;
+use corniche_service::{EngineBuilder, EngineParts, ValidatorKeys};
 use corniche_store::DataDirectory;
 use corniche_types::{B256, EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
@@ -175,11 +175,9 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        genesis::{default_spec, make_network},
-        node::NetworkSpec,
-    };
+    use crate::genesis::{default_spec, make_network};
     use corniche_pipeline::PeerMessage;
+    use corniche_service::NetworkSpec;
     use corniche_types::Bytes;
 
     fn check_with(name: &str, validators: usize, batch_bytes: u32, parameters: &[(&str, u64)]) -> Result<(), String> {

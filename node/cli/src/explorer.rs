@@ -1,7 +1,7 @@
 //! `corniche explorer`: the explorer as its own process, for any node. `corniche dev` and `corniche testnet
 //! up` start one too.
 
-use crate::run_node::start_logging;
+use crate::node::start_logging;
 use anyhow::Context;
 use corniche_console::exit;
 use corniche_origin::Proxy;

@@ -3,15 +3,13 @@
 
 mod contracts;
 
-use crate::{
-    engines, keys,
-    node::{self, Network, NetworkSpec, funded},
-};
+use crate::{engines, keys};
 use anyhow::{Context, ensure};
 use clap::Subcommand;
 use corniche_console::{dev_accounts::dev_accounts, exit, secret};
 use corniche_crypto::CoinSecretShare;
 use corniche_network::PeerKey;
+use corniche_service::{Network, NetworkSpec, funded};
 use corniche_types::{Address, EngineConfig, Genesis, ValidatorInfo};
 use std::{
     collections::BTreeMap,
@@ -26,14 +24,14 @@ pub fn default_spec() -> NetworkSpec {
 
 /// Creates every validator's keys, and the genesis with them and the predeployed contracts.
 pub fn make_network(spec: &NetworkSpec) -> anyhow::Result<Network> {
-    let network = node::make_network(&with_contracts(spec))?;
+    let network = corniche_service::make_network(&with_contracts(spec))?;
     engines::check(&network.genesis)?;
     Ok(network)
 }
 
 /// Creates the genesis for validators with their own keys; also returns their coin shares, in the same order.
 fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyhow::Result<(Genesis, Vec<CoinSecretShare>)> {
-    let (genesis, shares) = node::make_genesis(&with_contracts(spec), validators)?;
+    let (genesis, shares) = corniche_service::make_genesis(&with_contracts(spec), validators)?;
     engines::check(&genesis)?;
     Ok((genesis, shares))
 }

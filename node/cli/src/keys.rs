@@ -12,11 +12,11 @@
 //! Secrets are lines of hexadecimal in files of mode 0600, in a directory of mode 0700. Files that others can
 //! read are refused on loading, as in ssh: such a key must be considered compromised.
 
-use crate::node::{NetworkKey, ValidatorKeys};
 use anyhow::{Context, ensure};
 use clap::Subcommand;
 use corniche_console::{exit, secret};
 use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, EthereumKey};
+use corniche_service::{NetworkKey, ValidatorKeys};
 use corniche_types::{Address, B256, ValidatorInfo};
 use std::{
     fs,

@@ -6,7 +6,6 @@ mod explorer;
 mod genesis;
 mod keys;
 mod node;
-mod run_node;
 mod sim;
 mod testnet;
 
@@ -37,12 +36,12 @@ enum Command {
     Account(account::Args),
     Bench(corniche_exec_bench::Args),
     Contract(corniche_contract_tool::Args),
-    Dev(run_node::DevArgs),
+    Dev(node::DevArgs),
     Explorer(explorer::Args),
     Genesis(genesis::Args),
     Keys(keys::Args),
     Load(corniche_load::Args),
-    Node(run_node::Args),
+    Node(node::Args),
     Sim(sim::Args),
     Testnet(testnet::Args),
 }
@@ -52,11 +51,11 @@ fn main() -> ExitCode {
         Command::Account(args) => account::run(args),
         Command::Bench(args) => corniche_exec_bench::run(args),
         Command::Contract(args) => corniche_contract_tool::run(args),
-        Command::Dev(args) => run_node::run_dev(args),
+        Command::Dev(args) => node::run_dev(args),
         Command::Explorer(args) => explorer::run(args),
         Command::Genesis(args) => genesis::run(args),
         Command::Keys(args) => keys::run(args),
-        Command::Node(args) => run_node::run(args),
+        Command::Node(args) => node::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Testnet(args) => testnet::run(args),
         Command::Load(args) => corniche_load::run(args),

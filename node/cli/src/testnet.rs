@@ -4,10 +4,7 @@
 //! `node.toml`, its keys, `data/` and `node.log`. `up` on an existing directory starts the same network again
 //! with its data.
 
-use crate::{
-    engines, explorer, genesis, keys,
-    node::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NetworkKey, NetworkSpec, NodeConfig, Serve},
-};
+use crate::{engines, explorer, genesis, keys};
 use anyhow::{Context, bail, ensure};
 use corniche_api::Namespaces;
 use corniche_client::Client;
@@ -17,6 +14,7 @@ use corniche_console::{
     secret,
 };
 use corniche_network::PeerKey;
+use corniche_service::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NetworkKey, NetworkSpec, NodeConfig, Serve};
 use corniche_types::{B256, EngineConfig};
 use corniche_web::indexer::Keep;
 use serde::{Deserialize, Serialize};

@@ -216,7 +216,7 @@ fn records(bytes: &Bytes) -> (Vec<Bytes>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::testing::{long_transfer, transfer};
+    use crate::testing::{long_transfer, transfer};
 
     fn raw(nonces: std::ops::Range<u64>) -> Vec<Bytes> {
         nonces.map(|nonce| transfer(nonce, 1).transaction().raw().clone()).collect()

@@ -77,7 +77,7 @@ mod tests {
     }
 
     fn certificates() -> (CertificateCache, Arc<Counting>, Committee) {
-        let committee = Committee::from_genesis(&crate::node::testing::genesis());
+        let committee = Committee::from_genesis(&crate::testing::genesis());
         let counting = Arc::new(Counting::default());
         let keys = CertificateKeys { committee: counting.clone(), own: None };
         (CertificateCache::new(CertificateVerifier::new(committee.clone(), &keys)), counting, committee)

@@ -235,7 +235,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::testing::transfer;
+    use crate::testing::transfer;
     use corniche_state::EmptyState;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Opens a chain from its data directory and prepares it to run: store, state, virtual machine, engine and
 //! pipeline.
 
-use super::{
+use crate::{
     NodeConfig,
     backend::{Dag, Readers},
     clock,

@@ -1,7 +1,7 @@
 //! Execution and sealing threads. The first executes ordered blocks and, while none waits, proposed
 //! transactions speculatively. The second hashes executed blocks.
 
-use super::{clock, pool_view::PoolView, shared::Shared};
+use crate::{clock, pool_view::PoolView, shared::Shared};
 use corniche_api::Execution;
 use corniche_crypto::VerifiedTransaction;
 use corniche_executor::{Runs, SingleThread, WorkerPool, verify_ordered_cached};
@@ -175,7 +175,7 @@ fn verify_in_parallel(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::testing::{genesis, transfer};
+    use crate::testing::{genesis, transfer};
     use corniche_threads::Threads;
     use corniche_types::Height;
 

@@ -1,4 +1,8 @@
-//! A node as a library: connects store, state, virtual machine, pipeline, network and RPC.
+//! A node as a library: connects store, state, virtual machine, pipeline, network and RPC. [`Node::start`] runs one in
+//! any program; `examples/embed.rs` shows how.
+//!
+//! The program chooses the ordering engine: it passes an [`EngineBuilder`]. The library handles no signals, exits no process
+//! and sets up no logging.
 
 mod backend;
 mod block_server;
@@ -6,7 +10,6 @@ mod certificates;
 mod chain;
 mod clock;
 mod config;
-mod core;
 mod development;
 mod execution;
 mod execution_stats;
@@ -16,12 +19,13 @@ mod inbox;
 mod journal;
 mod keys;
 mod metrics;
-mod open;
+mod node;
 mod peers;
 mod pool_view;
 mod shared;
 #[cfg(test)]
 mod testing;
+mod threads;
 mod verify;
 mod warm_up;
 mod writer;
@@ -31,4 +35,4 @@ pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, 
 pub use development::remove_old_data;
 pub use genesis::{Network, NetworkSpec, funded, make_genesis, make_network};
 pub use keys::{NetworkKey, ValidatorKeys};
-pub use open::{Node, NodeHandle, NodeSetup, runtime};
+pub use node::{Node, NodeHandle, NodeSetup, runtime};

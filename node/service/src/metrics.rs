@@ -1,6 +1,6 @@
 //! Metrics of the node, besides those of its RPC server.
 
-use super::{backend::ReaderHandle, shared::Shared};
+use crate::{backend::ReaderHandle, shared::Shared};
 use corniche_network::NetworkHandle;
 use prometheus_client::{
     collector::Collector,

@@ -1,7 +1,7 @@
 //! Block server for peers that follow, on two threads: one for validators, one for other peers. Peers take
 //! turns, so a peer with many requests delays only itself. The network limits the bytes sent to each peer.
 
-use super::fair_queue::{FairQueue, ItemWeight, SourceLimit, TotalLimit, WhenFull};
+use crate::fair_queue::{FairQueue, ItemWeight, SourceLimit, TotalLimit, WhenFull};
 use corniche_network::{Peer, PeerKey, Reply};
 use corniche_pipeline::{BlockSource, FollowedBlock, Request, Response, serve_blocks};
 use corniche_store::Reader;

@@ -1,6 +1,6 @@
 //! Writer thread: processes jobs in order with group commits, and monitors the free space.
 
-use super::shared::{Shared, count};
+use crate::shared::{Shared, count};
 use corniche_engine::Ticket;
 use corniche_pipeline::Input;
 use corniche_rpc::ChainEvent;
@@ -139,7 +139,7 @@ fn write_group(store: &mut Store, group: Vec<WriteJob>, shared: &Shared) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{
+    use crate::{
         inbox::Received,
         testing::{genesis, transfer},
     };

@@ -40,7 +40,7 @@ fn named(genesis: &Genesis, key: PeerKey, seat: Option<usize>) -> Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{NetworkSpec, make_network, testing::spec};
+    use crate::{NetworkSpec, make_network, testing::spec};
     use corniche_network::{NetworkIdentity, Peer as Linked};
     use std::time::Duration;
 

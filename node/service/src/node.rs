@@ -1,6 +1,6 @@
 //! A node from its start to its stop.
 
-use super::{
+use crate::{
     NodeConfig,
     backend::{NodeBackend, ReaderHandle, own_version},
     block_server::BlockServers,
@@ -8,12 +8,12 @@ use super::{
     chain::{Chain, Halted, NodeContext, Validator, header_at},
     clock,
     config::{Faucet, MetricsAddress},
-    core,
     development::{DevController, DevRpc},
     journal::Journal,
     keys::{NetworkKey, ValidatorKeys},
     metrics::NodeMetrics,
     shared::{Shared, count},
+    threads,
     verify::{Checks, Verifiers},
 };
 use anyhow::Context;
@@ -193,7 +193,7 @@ pub fn run_chain(
     }
     let (journal, raw_transactions) = Journal::open(&context.data);
     resubmit(&mut pipeline, [raw_transactions, pool].concat(), context.genesis.chain_id);
-    core::spawn((pipeline, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
+    threads::spawn((pipeline, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
 }
 
 /// Submits the users' transactions of the last run again; those executed meanwhile are refused.

@@ -1,7 +1,7 @@
 //! State shared by the threads of a node and its RPC server: queues, pending responses, counters, and
 //! shutdown.
 
-use super::{execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView};
+use crate::{execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Offence;
@@ -269,7 +269,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{inbox::Received, testing::transfer};
+    use crate::{inbox::Received, testing::transfer};
     use futures::FutureExt;
 
     #[test]

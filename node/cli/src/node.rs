@@ -1,17 +1,14 @@
 //! `corniche node` and `corniche dev`.
 
-use crate::{
-    engines, explorer, genesis, keys,
-    node::{
-        self, Halted, Limits, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys,
-        remove_old_data,
-    },
-};
+use crate::{engines, explorer, genesis, keys};
 use anyhow::Context;
 use corniche_api::Namespaces;
 use corniche_console::{
     dev_accounts::dev_accounts,
     exit::{self, Exit, Failed},
+};
+use corniche_service::{
+    Halted, Limits, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys, remove_old_data,
 };
 use corniche_store::History;
 use corniche_types::Genesis;
@@ -107,15 +104,7 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
     remove_old_data(&directory.join("data"));
     let config = NodeConfig {
         genesis: directory.join("genesis.json"),
-        keys: None,
-        network_key: None,
         rpc: ([127, 0, 0, 1], args.port).into(),
-        metrics: None,
-        listen: Vec::new(),
-        peers: Vec::new(),
-        learn_addresses: true,
-        index: Default::default(),
-        state: Default::default(),
         serve: Serve {
             namespaces: args.namespaces.clone().unwrap_or_else(Namespaces::all),
             log_span_seconds: u64::MAX,
@@ -124,8 +113,8 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
             ..Serve::default()
         },
         // All states of a development chain fit into memory.
-        faucet: None,
         limits: Limits { recent_states: u64::MAX, ..Limits::default() },
+        ..NodeConfig::default()
     };
     let (json, chain_id, engine) = (args.json, genesis.chain_id, genesis.engine.name.clone());
     // Port 0, a free port, applies to both.
@@ -161,7 +150,7 @@ struct ServedAddresses {
 /// Runs a node until it is stopped or halts. Calls `ready` once it serves requests.
 fn serve(setup: NodeSetup, explorer: Option<ExplorerSetup>, ready: impl FnOnce(ServedAddresses)) -> anyhow::Result<()> {
     start_logging();
-    let runtime = node::runtime(&setup.config)?;
+    let runtime = corniche_service::runtime(&setup.config)?;
     let result = runtime.block_on(async {
         let currency = setup.genesis.currency.clone();
         let node = Node::start(setup).await?;

@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
+    /// Genesis file. The program reads it, and the keys: [`NodeSetup`](crate::NodeSetup) contains both.
     pub genesis: PathBuf,
     /// Directory of a validator's keys (`corniche keys new`). Without it the node is a full node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -335,6 +336,27 @@ fn default_rpc() -> SocketAddr {
     ([127, 0, 0, 1], 8545).into()
 }
 
+impl Default for NodeConfig {
+    /// Full node without peers, with RPC on loopback.
+    fn default() -> Self {
+        Self {
+            genesis: PathBuf::new(),
+            keys: None,
+            network_key: None,
+            rpc: default_rpc(),
+            metrics: None,
+            listen: Vec::new(),
+            peers: Vec::new(),
+            learn_addresses: true,
+            index: Backend::default(),
+            state: StateHistory::default(),
+            serve: Serve::default(),
+            faucet: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
 impl NodeConfig {
     /// Reads a configuration file and makes its paths absolute.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
@@ -453,7 +475,7 @@ mod tests {
         assert!(error.contains("\"rocks\" is unknown; there are \"sled\" and \"redb\""), "{error}");
     }
 
-    /// The fuzz target of `node.toml`; a binary has no library that a fuzzer could call.
+    /// The fuzz target of `node.toml`.
     #[test]
     fn mutated_files_never_panic() {
         let seeds = [

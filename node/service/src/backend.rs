@@ -1,6 +1,6 @@
 //! Data source of the RPC server: store, state and the copy of the pool.
 
-use super::{development::DevRpc, peers, shared::Shared};
+use crate::{development::DevRpc, peers, shared::Shared};
 use corniche_admission::Refusal;
 use corniche_api::{
     ErrorCode, Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators,

@@ -5,7 +5,7 @@
 //! distributed key generation, the dealer must be trusted not to predict leaders. With validators' own keys,
 //! the dealer learns no other secret.
 
-use super::keys::ValidatorKeys;
+use crate::keys::ValidatorKeys;
 use anyhow::ensure;
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::CoinSecretShare;

@@ -8,7 +8,7 @@
 //!                                    └───────▶ network
 //! ```
 
-use super::{
+use crate::{
     clock,
     execution::{MAX_QUEUED_PROPOSALS, Task, Tasks, run_execution, run_sealing},
     inbox::Received,
@@ -177,7 +177,7 @@ impl OutputSink {
         match output {
             Output::Submitted { reply, result } => {
                 count(&shared.counters.refused, usize::from(result.is_err()));
-                shared.respond(reply, result.map_err(super::backend::refusal_error));
+                shared.respond(reply, result.map_err(crate::backend::refusal_error));
             }
             Output::DevCommandDone { reply, result } => {
                 let result = result.map(|block| block.unwrap_or_default());
@@ -283,7 +283,7 @@ fn api_status(status: corniche_pipeline::TransactionStatus) -> TransactionStatus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{
+    use crate::{
         pool_view::PoolView,
         testing::{genesis, transfer},
     };

@@ -117,7 +117,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{
+    use crate::{
         EngineParts, NetworkSpec, Validator, ValidatorKeys,
         chain::{Chain, NodeContext},
         clock, make_network,

@@ -12,7 +12,7 @@
 //! turns as checking it costs ([`Verifier::cost`]). So a peer that floods, with many messages or with expensive ones, delays nobody but
 //! itself, and what waits is bounded in bytes.
 
-use super::{
+use crate::{
     certificates::CertificateCache,
     fair_queue::{
         FairQueue, ItemWeight, SourceLimit, TotalLimit,
@@ -203,7 +203,7 @@ impl Checks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::testing::transfer;
+    use crate::testing::transfer;
     use corniche_engine::{PeerFault, Verified};
     use corniche_types::{B256, Certificate, Epoch, FaultModel, SignerBitmap};
 

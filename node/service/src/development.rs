@@ -5,12 +5,12 @@
 //! knows of reverts. The engine does not revert: it has its records, and resumes where it was. So no block
 //! may be in progress when the threads end, or the engine would deliver it afterwards.
 
-use super::{
+use crate::{
     backend::ReaderHandle,
     chain::{Chain, NodeContext},
     clock,
     journal::Journal,
-    open::run_chain,
+    node::run_chain,
     shared::{DevCheckpoint, Shared},
 };
 use anyhow::Context;
@@ -444,7 +444,7 @@ fn remove(directory: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::testing::{genesis, transfer};
+    use crate::testing::{genesis, transfer};
     use corniche_pipeline::dev::Clock;
     use corniche_store::{
         Options, genesis_block,

@@ -1,6 +1,6 @@
 //! Helpers shared by the tests of this folder.
 
-use super::{NetworkSpec, make_network};
+use crate::{NetworkSpec, make_network};
 use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
 use corniche_console::dev_accounts::dev_accounts;

@@ -4,7 +4,7 @@
 //! [`MAX_MESSAGES_IN_A_ROW`] messages a lower class has a turn, so that a validator that floods does not keep out guests and users. All but
 //! answers are bounded and push back. Many add, one thread receives.
 
-use super::fair_queue::{FairScheduler, ItemWeight, SourceLimit, TotalLimit, WhenFull};
+use crate::fair_queue::{FairScheduler, ItemWeight, SourceLimit, TotalLimit, WhenFull};
 use corniche_pipeline::NodeKey;
 use std::{
     collections::VecDeque,
