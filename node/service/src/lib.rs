@@ -32,6 +32,7 @@ mod writer;
 
 pub use chain::{EngineBuilder, EngineParts, Halted, Validator};
 pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve};
+pub use corniche_pipeline::EngineFactory;
 pub use development::remove_old_data;
 pub use genesis::{Network, NetworkSpec, funded, make_genesis, make_network};
 pub use keys::{NetworkKey, ValidatorKeys};

@@ -17,12 +17,13 @@ use crate::{
     verify::{Checks, Verifiers},
 };
 use anyhow::Context;
+use corniche_api::RpcError;
 use corniche_console::secret;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
 use corniche_pipeline::{Input, Pipeline};
-use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
+use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
-use corniche_types::{B256, Bytes, Genesis, Header, Height};
+use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt};
 use prometheus_client::registry::Registry;
 use std::{
     io,
@@ -31,7 +32,7 @@ use std::{
     sync::Arc,
     thread::JoinHandle,
 };
-use tokio::{net::TcpListener, runtime::Runtime};
+use tokio::{net::TcpListener, runtime::Runtime, sync::broadcast::error::RecvError};
 
 /// Parts of a node.
 pub struct NodeSetup {
@@ -63,6 +64,7 @@ pub struct Node;
 /// Running node. It stops with [`Self::stop`]; a dropped handle leaves its threads running.
 pub struct NodeHandle {
     shared: Arc<Shared>,
+    backend: Arc<NodeBackend>,
     server: RpcServer,
     network: Option<NetworkHandle>,
     controller: Arc<DevController>,
@@ -116,7 +118,7 @@ impl Node {
         let own = context.own;
         let keys = context.keys().map(|keys| PeerKey(keys.network.public()));
         let controller = Arc::new(DevController::new(context, shared.clone(), readers.clone(), vm.clone(), threads));
-        let backend = NodeBackend {
+        let backend = Arc::new(NodeBackend {
             genesis_header: genesis_header(&readers.current().reader),
             genesis: genesis.clone(),
             readers: readers.clone(),
@@ -127,7 +129,7 @@ impl Node {
             starting: height,
             version: version.unwrap_or_else(own_version),
             dev: dev.then(|| DevRpc(controller.clone())),
-        };
+        });
         let mut registry = Registry::default();
         let parts = ServerParts {
             metrics: Metrics::register(&mut registry),
@@ -135,7 +137,7 @@ impl Node {
             config: rpc,
             listener,
             metrics_listener,
-            backend: Arc::new(backend),
+            backend: backend.clone(),
             clock: Arc::new(clock::now),
         };
         let server = RpcServer::start(parts)?;
@@ -143,7 +145,7 @@ impl Node {
         let (engine, chain_id) = (&genesis.engine.name, genesis.chain_id);
         let metrics = server.metrics_address();
         tracing::info!(rpc = %server.address(), ?metrics, height = height.0, chain_id, %engine, "{role} is up");
-        Ok(NodeHandle { shared, server, network: handle, controller })
+        Ok(NodeHandle { shared, backend, server, network: handle, controller })
     }
 }
 
@@ -156,6 +158,33 @@ impl NodeHandle {
     /// Address of `/metrics`, if it is served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.server.metrics_address()
+    }
+
+    /// Submits a signed transaction; returns its hash when it is in the pool.
+    ///
+    /// # Errors
+    ///
+    /// The node refuses the transaction, or is stopping.
+    pub async fn submit(&self, raw: Bytes) -> Result<B256, RpcError> {
+        self.backend.submit(raw).await
+    }
+
+    /// Receipt of a transaction; waits until the transaction is in a block. `None`: the node stopped before.
+    pub async fn receipt(&self, transaction: &B256) -> Option<Receipt> {
+        // Before the look-up, so that no block is missed.
+        let mut events = self.backend.subscribe();
+        loop {
+            if let Some((height, index)) = self.backend.transaction(transaction) {
+                return self.backend.block(height)?.receipts.get(index as usize).cloned();
+            }
+            let event = tokio::select! {
+                event = events.recv() => event,
+                _ = self.shared.halted() => return None,
+            };
+            if let Err(RecvError::Closed) = event {
+                return None;
+            }
+        }
     }
 
     /// Waits until the node halts by itself, which it does only if continuing would be unsafe.
