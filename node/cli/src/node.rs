@@ -7,9 +7,7 @@ use corniche_console::{
     dev_accounts::dev_accounts,
     exit::{self, Exit, Failed},
 };
-use corniche_service::{
-    Halted, Limits, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys, remove_old_data,
-};
+use corniche_service::{Halted, Limits, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys};
 use corniche_store::History;
 use corniche_types::Genesis;
 use corniche_web::indexer::Keep;
@@ -17,6 +15,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
 };
+use tokio::runtime::Runtime;
 
 /// Run a validator or a full node
 #[derive(clap::Args, Debug)]
@@ -51,7 +50,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let keys = config.keys.as_deref().map(keys::load).transpose()?;
     let validator = keys.map(|keys| Validator { keys, engine: engines::build });
     let setup = NodeSetup { rebuild: args.rebuild, ..NodeSetup::new(config, genesis, validator, args.data) };
-    serve(setup, None, |_| {})
+    serve(corniche_service::runtime(&setup.config)?, Node::start(setup), None, |_| {})
 }
 
 /// Run a development chain with one validator
@@ -94,14 +93,12 @@ pub struct DevArgs {
 
 /// Runs `corniche dev` until it is stopped.
 pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
-    corniche_crypto::allow_impersonation();
     let temporary = match &args.data {
         Some(_) => None,
         None => Some(tempfile::Builder::new().prefix("corniche-dev-").tempdir().context("cannot make a temporary directory")?),
     };
     let directory = args.data.clone().or_else(|| temporary.as_ref().map(|dir| dir.path().into())).unwrap_or_default();
     let (genesis, keys) = dev_chain(&args, &directory)?;
-    remove_old_data(&directory.join("data"));
     let config = NodeConfig {
         genesis: directory.join("genesis.json"),
         rpc: ([127, 0, 0, 1], args.port).into(),
@@ -120,15 +117,16 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
     // Port 0, a free port, applies to both.
     let port = args.explorer_port.or((args.port == 0).then_some(0));
     let keep = Keep { dag_rounds: args.dag_rounds, ..Keep::default() };
-    let explorer = (!args.no_explorer).then(|| ExplorerSetup { port, data: directory.join("explorer"), keep });
+    let currency = genesis.currency.clone();
+    let explorer = (!args.no_explorer).then(|| ExplorerSetup { port, data: directory.join("explorer"), keep, currency });
     let validator = Some(Validator { keys, engine: engines::build });
     let setup = NodeSetup {
-        dev: true,
         temporary: temporary.is_some(),
         version: args.client_version,
         ..NodeSetup::new(config, genesis, validator, directory.join("data"))
     };
-    serve(setup, explorer, |addresses| announce(json, chain_id, &engine, addresses))
+    let runtime = corniche_service::runtime(&setup.config)?;
+    serve(runtime, corniche_devchain::start(setup), explorer, |addresses| announce(json, chain_id, &engine, addresses))
 }
 
 /// Explorer in the node's process.
@@ -138,6 +136,7 @@ struct ExplorerSetup {
     /// Directory of the explorer.
     data: PathBuf,
     keep: Keep,
+    currency: String,
 }
 
 /// Addresses of a running node.
@@ -148,15 +147,18 @@ struct ServedAddresses {
 }
 
 /// Runs a node until it is stopped or halts. Calls `ready` once it serves requests.
-fn serve(setup: NodeSetup, explorer: Option<ExplorerSetup>, ready: impl FnOnce(ServedAddresses)) -> anyhow::Result<()> {
+fn serve(
+    runtime: Runtime,
+    start: impl Future<Output = anyhow::Result<NodeHandle>>,
+    explorer: Option<ExplorerSetup>,
+    ready: impl FnOnce(ServedAddresses),
+) -> anyhow::Result<()> {
     start_logging();
-    let runtime = corniche_service::runtime(&setup.config)?;
     let result = runtime.block_on(async {
-        let currency = setup.genesis.currency.clone();
-        let node = Node::start(setup).await?;
+        let node = start.await?;
         let rpc = node.rpc_address();
         let explorer = match explorer {
-            Some(setup) => Some(start_explorer(setup, rpc, &currency).await?),
+            Some(setup) => Some(start_explorer(setup, rpc).await?),
             None => None,
         };
         ready(ServedAddresses { rpc, metrics: node.metrics_address(), explorer });
@@ -184,10 +186,10 @@ pub fn start_logging() {
 }
 
 /// The explorer responds at once, and ends with the process: it can rebuild all its data.
-async fn start_explorer(setup: ExplorerSetup, rpc: SocketAddr, currency: &str) -> anyhow::Result<SocketAddr> {
-    let ExplorerSetup { port, data, keep } = setup;
-    let explorer = match explorer::beside(rpc, port.unwrap_or(explorer::PORT), &data, keep, currency).await {
-        Err(_) if port.is_none() => explorer::beside(rpc, 0, &data, keep, currency).await?,
+async fn start_explorer(setup: ExplorerSetup, rpc: SocketAddr) -> anyhow::Result<SocketAddr> {
+    let ExplorerSetup { port, data, keep, currency } = setup;
+    let explorer = match explorer::beside(rpc, port.unwrap_or(explorer::PORT), &data, keep, &currency).await {
+        Err(_) if port.is_none() => explorer::beside(rpc, 0, &data, keep, &currency).await?,
         explorer => explorer?,
     };
     let address = explorer.address()?;

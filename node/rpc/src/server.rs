@@ -6,7 +6,7 @@
 //! a request. It replies "internal error" to `eth_subscribe` over HTTP. It runs batch elements past its own
 //! middleware, where requests are counted.
 
-use crate::backend::{Backend, ChainEvent};
+use crate::backend::{Backend, ChainEvent, DevChain};
 use crate::budget::{self, BodyBuffer, Budget};
 use crate::config::RpcConfig;
 use crate::console;
@@ -45,6 +45,8 @@ pub struct ServerParts {
     /// Already bound, so that the caller chooses the address and sees bind errors early.
     pub listener: TcpListener,
     pub backend: Arc<dyn Backend>,
+    /// Development commands; `None` on all other chains.
+    pub dev: Option<Arc<dyn DevChain>>,
     /// From [`Metrics::register`].
     pub metrics: Metrics,
     /// Serves `registry` at `/metrics`; `None`: not served. Separate from the public port, because metrics
@@ -66,10 +68,10 @@ pub struct RpcServer {
 impl RpcServer {
     /// Starts the server; must be called within a tokio runtime.
     pub fn start(parts: ServerParts) -> io::Result<Self> {
-        let ServerParts { config, listener, backend, metrics, metrics_listener, registry, clock } = parts;
+        let ServerParts { config, listener, backend, dev, metrics, metrics_listener, registry, clock } = parts;
         let address = listener.local_addr()?;
         let (stopping, stopped) = watch::channel(false);
-        let node = Arc::new(Node::new(config, backend, metrics, clock, stopped.clone()));
+        let node = Arc::new(Node::new(config, backend, dev, metrics, clock, stopped.clone()));
         let (pending, _) = broadcast::channel(node.config.max_pending_behind);
         let event_task = tokio::spawn(forward_events(Arc::clone(&node), pending.clone(), stopped.clone()));
 

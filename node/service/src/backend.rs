@@ -1,6 +1,6 @@
 //! Data source of the RPC server: store, state and the copy of the pool.
 
-use crate::{development::DevRpc, peers, shared::Shared};
+use crate::{peers, shared::Shared};
 use corniche_admission::Refusal;
 use corniche_api::{
     ErrorCode, Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators,
@@ -8,7 +8,7 @@ use corniche_api::{
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Committee;
 use corniche_network::{NetworkHandle, PeerKey};
-use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, SyncProgress};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, SyncProgress};
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{Reader, Trace};
 use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Genesis, Header, Height, ProtocolRules, ValidatorIndex};
@@ -36,8 +36,6 @@ pub struct NodeBackend {
     pub starting: Height,
     /// Response to `web3_clientVersion`.
     pub version: String,
-    /// Only on a development chain.
-    pub dev: Option<DevRpc>,
 }
 
 /// Readers of an open chain.
@@ -54,7 +52,7 @@ pub fn own_version() -> String {
     format!("corniche/v{}/{os}-{arch}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Current view: a development chain that reverts is opened again.
+/// Current view: a suspended chain resumes with another one.
 pub struct ReaderHandle(RwLock<Arc<Readers>>);
 
 impl ReaderHandle {
@@ -276,10 +274,6 @@ impl Backend for NodeBackend {
         let block = self.readers.current().reader.block(height)?;
         let hashes: Vec<_> = block.receipts().iter().map(|receipt| receipt.transaction_hash).collect();
         Some(Execution { received_of: self.shared.pool_view.received_of(&hashes), ..stats })
-    }
-
-    fn dev(&self) -> Option<&dyn DevChain> {
-        self.dev.as_ref().map(|dev| dev as &dyn DevChain)
     }
 
     fn dag_newest_round(&self) -> Result<u64, RpcError> {

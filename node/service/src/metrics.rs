@@ -19,7 +19,7 @@ pub struct NodeMetrics {
     engine: String,
     shared: Arc<Shared>,
     network: Option<NetworkHandle>,
-    /// Gives the current trace: a development chain has another one after a reset, and the old one must end.
+    /// Gives the current trace: a suspended chain resumes with another one, and the old one must end.
     readers: Arc<ReaderHandle>,
 }
 

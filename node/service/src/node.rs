@@ -2,16 +2,16 @@
 
 use crate::{
     NodeConfig,
-    backend::{NodeBackend, ReaderHandle, own_version},
+    backend::{NodeBackend, own_version},
     block_server::BlockServers,
     certificates::CertificateCache,
     chain::{Chain, Halted, NodeContext, Validator, header_at},
     clock,
     config::{Faucet, MetricsAddress},
-    development::{DevController, DevRpc},
     journal::Journal,
     keys::{NetworkKey, ValidatorKeys},
     metrics::NodeMetrics,
+    running::RunningChain,
     shared::{Shared, count},
     threads,
     verify::{Checks, Verifiers},
@@ -23,7 +23,7 @@ use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdent
 use corniche_pipeline::{Input, Pipeline};
 use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
-use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt};
+use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt, ValidatorIndex};
 use prometheus_client::registry::Registry;
 use std::{
     io,
@@ -58,16 +58,27 @@ impl NodeSetup {
     }
 }
 
-/// A node.
-pub struct Node;
+/// Node whose chain runs, before it serves requests.
+pub struct Node {
+    chain: Arc<RunningChain>,
+    genesis: Arc<Genesis>,
+    own: Option<ValidatorIndex>,
+    network: Option<NetworkHandle>,
+    /// Identity among peers, with or without a network.
+    identity: Option<PeerKey>,
+    starting: Height,
+    version: String,
+    rpc: RpcConfig,
+    listener: TcpListener,
+    metrics_listener: Option<TcpListener>,
+}
 
 /// Running node. It stops with [`Self::stop`]; a dropped handle leaves its threads running.
 pub struct NodeHandle {
-    shared: Arc<Shared>,
+    chain: Arc<RunningChain>,
     backend: Arc<NodeBackend>,
     server: RpcServer,
     network: Option<NetworkHandle>,
-    controller: Arc<DevController>,
 }
 
 /// Runtime for a node. Contract calls run on its threads; with smaller stacks each call would map and unmap its own stack.
@@ -90,62 +101,86 @@ impl Node {
     ///
     /// An address is in use, the data directory cannot be opened, or continuing would be unsafe ([`Halted`]).
     pub async fn start(setup: NodeSetup) -> anyhow::Result<NodeHandle> {
+        Self::open(setup).await?.serve(|parts| parts)
+    }
+
+    /// Opens the chain and starts its threads and the network. [`Self::serve`] does the rest of [`Self::start`].
+    ///
+    /// # Errors
+    ///
+    /// See [`Self::start`].
+    pub async fn open(setup: NodeSetup) -> anyhow::Result<Self> {
         let NodeSetup { config, genesis, validator, data, rebuild, dev, temporary, version } = setup;
         let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
         let metrics_listener = MetricsAddress::bind(config.metrics, config.rpc).await?;
         let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
         let rpc = RpcConfig { faucet, ..config.serve.rpc() };
         let context = NodeContext { temporary, ..NodeContext::new(config, genesis, validator, data, dev)? };
-        let (config, genesis) = (context.config.clone(), context.genesis.clone());
+        let genesis = context.genesis.clone();
         let chain = context.open(rebuild, None)?;
-        let height = chain.height;
-        let shared = Arc::new(Shared::new(config.limits.inbox, chain.base_fee));
+        let starting = chain.height;
+        let shared = Arc::new(Shared::new(context.config.limits.inbox, chain.base_fee));
         shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
-
-        let network = start_network(&config, &genesis, context.keys()).await?;
-        let handle = network.as_ref().map(|(handle, _)| handle.clone());
-        if let Some((handle, events)) = network {
-            let certificates = CertificateCache::new(chain.pipeline.certificate_verifier().clone());
-            let checks = Checks { chain_id: genesis.chain_id, engine: chain.verifier.clone(), certificates };
-            let verifiers = Verifiers::spawn(config.limits.verify_threads, checks, &shared, &handle);
-            tokio::spawn(forward_network_events(events, verifiers, shared.clone(), BlockServers::spawn(&chain.store.reader())));
-        }
-        let vm = chain.vm.clone();
-        let readers = Arc::new(ReaderHandle::new(chain.readers(context.is_validator())));
-        let runtime = tokio::runtime::Handle::current();
-        let threads = run_chain(&context, chain, &shared, handle.clone().map(|handle| (handle, runtime)), Vec::new());
-
+        let network = connect(&context, &chain, &shared).await?;
         let own = context.own;
-        let keys = context.keys().map(|keys| PeerKey(keys.network.public()));
-        let controller = Arc::new(DevController::new(context, shared.clone(), readers.clone(), vm.clone(), threads));
+        let key = context.keys().map(|keys| PeerKey(keys.network.public()));
+        let identity = network.as_ref().map(NetworkHandle::key).or(key);
+        let runtime = tokio::runtime::Handle::current();
+        let chain = RunningChain::start(context, chain, shared, network.clone().map(|network| (network, runtime)));
+        Ok(Self {
+            chain: Arc::new(chain),
+            genesis,
+            own,
+            network,
+            identity,
+            starting,
+            version: version.unwrap_or_else(own_version),
+            rpc,
+            listener,
+            metrics_listener,
+        })
+    }
+
+    /// Chain of the node, and its threads.
+    pub fn chain(&self) -> &Arc<RunningChain> {
+        &self.chain
+    }
+
+    /// Starts the RPC server; `adjust` changes its parts before.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot start.
+    pub fn serve(self, adjust: impl FnOnce(ServerParts) -> ServerParts) -> anyhow::Result<NodeHandle> {
+        let Self { chain, genesis, own, network, identity, starting, version, rpc, listener, metrics_listener } = self;
+        let (shared, readers) = (&chain.shared, &chain.readers);
         let backend = Arc::new(NodeBackend {
             genesis_header: genesis_header(&readers.current().reader),
             genesis: genesis.clone(),
             readers: readers.clone(),
             shared: shared.clone(),
-            network: handle.clone(),
-            identity: handle.as_ref().map(NetworkHandle::key).or(keys),
-            vm,
-            starting: height,
-            version: version.unwrap_or_else(own_version),
-            dev: dev.then(|| DevRpc(controller.clone())),
+            network: network.clone(),
+            identity,
+            vm: chain.vm().clone(),
+            starting,
+            version,
         });
         let mut registry = Registry::default();
         let parts = ServerParts {
             metrics: Metrics::register(&mut registry),
-            registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), &readers)),
+            registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, shared, network.as_ref(), readers)),
             config: rpc,
             listener,
             metrics_listener,
             backend: backend.clone(),
+            dev: None,
             clock: Arc::new(clock::now),
         };
-        let server = RpcServer::start(parts)?;
+        let server = RpcServer::start(adjust(parts))?;
         let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
-        let (engine, chain_id) = (&genesis.engine.name, genesis.chain_id);
-        let metrics = server.metrics_address();
-        tracing::info!(rpc = %server.address(), ?metrics, height = height.0, chain_id, %engine, "{role} is up");
-        Ok(NodeHandle { shared, backend, server, network: handle, controller })
+        let (engine, chain_id, metrics) = (&genesis.engine.name, genesis.chain_id, server.metrics_address());
+        tracing::info!(rpc = %server.address(), ?metrics, height = starting.0, chain_id, %engine, "{role} is up");
+        Ok(NodeHandle { chain, backend, server, network })
     }
 }
 
@@ -179,7 +214,7 @@ impl NodeHandle {
             }
             let event = tokio::select! {
                 event = events.recv() => event,
-                _ = self.shared.halted() => return None,
+                _ = self.chain.shared.halted() => return None,
             };
             if let Err(RecvError::Closed) = event {
                 return None;
@@ -189,7 +224,7 @@ impl NodeHandle {
 
     /// Waits until the node halts by itself, which it does only if continuing would be unsafe.
     pub async fn halted(&self) -> Halted {
-        Halted(self.shared.halted().await)
+        Halted(self.chain.shared.halted().await)
     }
 
     /// Stops the node: the RPC server first, the threads of the chain last.
@@ -198,7 +233,9 @@ impl NodeHandle {
         if let Some(network) = self.network {
             network.shutdown().await;
         }
-        self.controller.stop().await;
+        let chain = self.chain;
+        // Waits for the threads.
+        let _ = tokio::task::spawn_blocking(move || chain.stop()).await;
     }
 }
 
@@ -242,6 +279,18 @@ fn genesis_header(reader: &Reader) -> Header {
 }
 
 // ---- peers -------------------------------------------------------------------------------------------------------------
+
+/// Starts the network, if the configuration has addresses, and the threads that receive from it.
+async fn connect(context: &NodeContext, chain: &Chain, shared: &Arc<Shared>) -> anyhow::Result<Option<NetworkHandle>> {
+    let network = start_network(&context.config, &context.genesis, context.keys()).await?;
+    let Some((handle, events)) = network else { return Ok(None) };
+    let certificates = CertificateCache::new(chain.pipeline.certificate_verifier().clone());
+    let checks = Checks { chain_id: context.genesis.chain_id, engine: chain.verifier.clone(), certificates };
+    let verifiers = Verifiers::spawn(context.config.limits.verify_threads, checks, shared, &handle);
+    let servers = BlockServers::spawn(&chain.store.reader());
+    tokio::spawn(forward_network_events(events, verifiers, shared.clone(), servers));
+    Ok(Some(handle))
+}
 
 async fn start_network(
     config: &NodeConfig,

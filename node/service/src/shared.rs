@@ -66,9 +66,8 @@ pub struct Shared {
     pub events: broadcast::Sender<ChainEvent>,
     /// Signals new events in the trace of the ordering.
     pub dag: watch::Sender<()>,
-    /// Number of started and completed reverts of a development chain: odd during a revert, when no
-    /// transactions are accepted.
-    reverts: watch::Sender<u64>,
+    /// Number of times that requests were held and released: odd while they are held.
+    holds: watch::Sender<u64>,
     /// Users waiting for admission's response, by ticket.
     pending: Mutex<BTreeMap<u64, oneshot::Sender<SubmitResult>>>,
     next_reply: AtomicU64,
@@ -86,7 +85,7 @@ pub struct Shared {
     halt_signal: Notify,
     /// Point where ordering resumes after everything submitted to the writer.
     pub resume: Mutex<Resume>,
-    /// The writer's store, after its thread has ended; used by reverts of a development chain.
+    /// The writer's store, after its thread has ended; used by a suspension.
     pub returned_store: Mutex<Option<Store>>,
     pub return_store: std::sync::atomic::AtomicBool,
     /// Last state of a quiet development chain.
@@ -104,7 +103,7 @@ impl Shared {
             executions: ExecutionStats::default(),
             events: broadcast::channel(4_096).0,
             dag: watch::Sender::default(),
-            reverts: watch::Sender::default(),
+            holds: watch::Sender::default(),
             pending: Mutex::default(),
             next_reply: AtomicU64::new(1),
             next_base_fee: AtomicU64::new(base_fee),
@@ -142,35 +141,35 @@ impl Shared {
         receiver
     }
 
-    /// Like [`Self::submit`], but waits for a revert to end, and retries if a revert of a development chain
-    /// discards the request.
+    /// Like [`Self::submit`], but waits while requests are held, and retries if the exchange of the chain discards
+    /// the request.
     pub async fn admit(&self, check: impl Fn() -> Result<VerifiedTransaction, RpcError>) -> SubmitResult {
-        let mut revert_count = self.wait_for_revert().await;
+        let mut release_count = self.wait_for_release().await;
         loop {
             if let Ok(response) = self.submit(check()?).await {
                 return response;
             }
-            let now = self.wait_for_revert().await;
-            if now == revert_count {
+            let now = self.wait_for_release().await;
+            if now == release_count {
                 return Err(Reason::NotAccepting.with("the node is stopping"));
             }
-            revert_count = now;
+            release_count = now;
         }
     }
 
-    /// Waits until no revert is in progress.
-    async fn wait_for_revert(&self) -> u64 {
-        self.reverts.subscribe().wait_for(|reverts| reverts % 2 == 0).await.map_or(0, |reverts| *reverts)
+    /// Waits until requests are not held.
+    async fn wait_for_release(&self) -> u64 {
+        self.holds.subscribe().wait_for(|holds| holds % 2 == 0).await.map_or(0, |holds| *holds)
     }
 
-    /// Marks the start of a revert: submissions wait until [`Self::end_revert`].
-    pub fn begin_revert(&self) {
-        self.reverts.send_modify(|reverts| *reverts |= 1);
+    /// Holds requests: submissions wait until [`Self::release_requests`].
+    pub fn hold_requests(&self) {
+        self.holds.send_modify(|holds| *holds |= 1);
     }
 
-    /// Marks the end of a revert, successful or not.
-    pub fn end_revert(&self) {
-        self.reverts.send_modify(|reverts| *reverts = reverts.next_multiple_of(2));
+    /// Releases held requests, whether the chain was exchanged or not.
+    pub fn release_requests(&self) {
+        self.holds.send_modify(|holds| *holds = holds.next_multiple_of(2));
     }
 
     /// Sends a command to a development chain. The response is the hash of the last block that it made, if
@@ -273,17 +272,17 @@ mod tests {
     use futures::FutureExt;
 
     #[test]
-    fn pending_requests_are_retried_after_revert() {
+    fn held_requests_are_retried() {
         let shared = Shared::new(10, 1);
         let admit = |nonce| Box::pin(shared.admit(move || Ok(transfer(0, nonce))));
         let mut early = admit(1);
         assert!((&mut early).now_or_never().is_none(), "it waits for admission");
-        shared.begin_revert();
+        shared.hold_requests();
         shared.shut_down();
         let mut meanwhile = admit(2);
         assert!((&mut early).now_or_never().is_none() && (&mut meanwhile).now_or_never().is_none());
         shared.reset();
-        shared.end_revert();
+        shared.release_requests();
         for submission in [&mut early, &mut meanwhile] {
             assert!((&mut *submission).now_or_never().is_none(), "it waits for admission");
             let Received::Item(Input::Submit { reply: Some(reply), .. }) = shared.inbox.receive(None, true) else {
@@ -305,13 +304,13 @@ mod tests {
     }
 
     #[test]
-    fn failed_revert_reports_stop() {
+    fn release_after_stop_reports_stop() {
         let shared = Shared::new(10, 1);
-        shared.begin_revert();
+        shared.hold_requests();
         shared.shut_down();
         let mut submission = std::pin::pin!(shared.admit(|| Ok(transfer(0, 1))));
         assert!(submission.as_mut().now_or_never().is_none());
-        shared.end_revert();
+        shared.release_requests();
         let refused = submission.now_or_never().unwrap().unwrap_err();
         assert!(refused.message.contains("the node is stopping"), "{refused}");
     }

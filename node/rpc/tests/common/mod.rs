@@ -47,6 +47,7 @@ impl Fixture {
             config,
             listener,
             backend: chain.clone(),
+            dev: Some(chain.clone()),
             metrics: Metrics::register(&mut registry),
             metrics_listener,
             registry: Arc::new(registry),
