@@ -6,18 +6,19 @@
 //! may be in progress when the threads end, or the engine would deliver it afterwards.
 
 use crate::{
+    control_record::ControlRecord,
+    extension::{DevExtension, Done},
+    mining::{ChainCommand, DevSettings, DropTarget as PooledTarget, MAX_BLOCKS_PER_COMMAND},
     revert::{old_data, remove, remove_old_data, removed_blocks, revert_store, values_before},
-    snapshots::{Snapshot, Snapshots},
+    snapshots::{Checkpoint, Snapshot, Snapshots},
 };
 use anyhow::Context;
+use borsh::BorshDeserialize;
 use corniche_api::{Reason, RpcError};
 use corniche_console::{dev_accounts::dev_accounts, exit};
 use corniche_crypto::EthereumKey;
-use corniche_pipeline::dev::{
-    ControlRecord, DevCommand as PipelineCommand, DevSettings, DropTarget as PipelineDropTarget, MAX_BLOCKS_PER_COMMAND,
-};
 use corniche_rpc::{AccountChange, ChainEvent, DevChain, DevCommand, DropTarget, Reverted};
-use corniche_service::{DevCheckpoint, RunningChain, now};
+use corniche_service::{PoolView, RunningChain, now};
 use corniche_store::{Recovered, Store};
 use corniche_types::{Address, B256, Height, TimestampMs, keccak256};
 use futures::future::BoxFuture;
@@ -29,7 +30,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 
 /// Executes development commands on a chain.
 pub struct DevController {
@@ -61,32 +62,53 @@ impl DevController {
         Self { chain, automine, time_offset, started, resets: AtomicU64::new(0), inner: Mutex::new(inner) }
     }
 
-    /// Sends a command to the pipeline and waits until it is done.
-    async fn send(&self, command: PipelineCommand) -> Result<u64, RpcError> {
-        self.send_for_hash(command).await.map(|_| 0)
+    /// Sends a command to the pipeline and waits until it is done; then reads the pool, before the pipeline continues.
+    async fn send_and_read<T: Send + 'static>(
+        &self,
+        command: ChainCommand,
+        read: impl FnOnce(&PoolView) -> T + Send + 'static,
+    ) -> Result<(Done, T), RpcError> {
+        let (sender, receiver) = oneshot::channel();
+        let command = borsh::to_vec(&command).expect("writing into memory cannot fail");
+        self.chain.command(command.into(), move |pool, result| {
+            // The requester may have gone.
+            let _ = sender.send((result, read(pool)));
+        });
+        let Ok((result, read)) = receiver.await else {
+            return Err(Reason::NotAccepting.with("the chain was reverted"));
+        };
+        let response = result.map_err(|reason| Reason::NotObeyed.with(reason))?;
+        let done = Done::try_from_slice(&response).map_err(|error| RpcError::internal(error.to_string()))?;
+        Ok((done, read))
     }
 
-    /// Like `send`; returns the hash in the response.
-    async fn send_for_hash(&self, command: PipelineCommand) -> Result<B256, RpcError> {
-        match self.chain.dev_command(command).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Reason::NotAccepting.with("the chain was reverted")),
+    async fn send(&self, command: ChainCommand) -> Result<u64, RpcError> {
+        self.send_and_read(command, |_| ()).await.map(|_| 0)
+    }
+
+    /// Like `send`; returns the hash in the response, or zero.
+    async fn send_for_hash(&self, command: ChainCommand) -> Result<B256, RpcError> {
+        match self.send_and_read(command, |_| ()).await? {
+            (Done::Hash(hash), ()) => Ok(hash.unwrap_or_default()),
+            (Done::Idle { .. }, ()) => Ok(B256::ZERO),
         }
     }
 
     /// Waits until no block is in progress: with automine, until all executable transactions are in blocks.
-    async fn wait_for_idle(&self) -> Result<DevCheckpoint, RpcError> {
-        self.send(PipelineCommand::WaitForIdle).await?;
-        self.chain.take_dev_checkpoint().ok_or_else(|| RpcError::internal("no checkpoint of a settled chain"))
+    async fn wait_for_idle(&self) -> Result<Checkpoint, RpcError> {
+        match self.send_and_read(ChainCommand::WaitForIdle, PoolView::by_arrival).await? {
+            (Done::Idle { clock, height }, pool) => Ok(Checkpoint { height, clock, pool }),
+            (Done::Hash(_), _) => Err(RpcError::internal("no checkpoint of an idle chain")),
+        }
     }
 
     /// Returns 1 if a transaction left the pool.
-    async fn drop_pooled(&self, target: PipelineDropTarget) -> Result<u64, RpcError> {
-        let mut dropped_hash = self.send_for_hash(PipelineCommand::DropTransactions(target)).await?;
+    async fn drop_pooled(&self, target: PooledTarget) -> Result<u64, RpcError> {
+        let mut dropped_hash = self.send_for_hash(ChainCommand::DropTransactions(target)).await?;
         if dropped_hash.is_zero() {
             // A transaction being ordered gets into a block, or returns to the pool.
             self.wait_for_idle().await?;
-            dropped_hash = self.send_for_hash(PipelineCommand::DropTransactions(target)).await?;
+            dropped_hash = self.send_for_hash(ChainCommand::DropTransactions(target)).await?;
         }
         Ok(u64::from(!dropped_hash.is_zero()))
     }
@@ -101,8 +123,8 @@ impl DevController {
         let Some(index) = inner.snapshots.index(id) else { return Ok(0) };
         if let Err(error) = self.pause_blocks(inner.has_caught_up).await {
             // Nothing happened: restore the mining settings. Errors here repeat the first one.
-            let _ = self.send(PipelineCommand::SetAutomine(self.automine.load(Ordering::Relaxed))).await;
-            let _ = self.send(PipelineCommand::SetInterval { ms: inner.interval_ms }).await;
+            let _ = self.send(ChainCommand::SetAutomine(self.automine.load(Ordering::Relaxed))).await;
+            let _ = self.send(ChainCommand::SetInterval { ms: inner.interval_ms }).await;
             return Err(error);
         }
         inner.has_caught_up = true;
@@ -121,23 +143,28 @@ impl DevController {
 
     /// Waits until no block is in progress, and prevents new ones.
     async fn pause_blocks(&self, has_caught_up: bool) -> Result<(), RpcError> {
-        self.send(PipelineCommand::SetInterval { ms: 0 }).await?;
-        self.send(PipelineCommand::SetAutomine(false)).await?;
+        self.send(ChainCommand::SetInterval { ms: 0 }).await?;
+        self.send(ChainCommand::SetAutomine(false)).await?;
         if !has_caught_up {
-            self.send(PipelineCommand::SetAccounts(Vec::new())).await?;
+            self.send(ChainCommand::SetAccounts(Vec::new())).await?;
         }
         self.wait_for_idle().await.map(|_| ())
     }
 
     fn revert_to(&self, inner: &mut Inner, snapshot: Snapshot) -> anyhow::Result<()> {
-        let Snapshot { time_offset, checkpoint: DevCheckpoint { height: to, clock, pool }, .. } = snapshot;
+        let Snapshot { time_offset, checkpoint: Checkpoint { height: to, clock, pool }, .. } = snapshot;
         let (mut store, suspended) = self.chain.suspend()?;
         let removed = removed_blocks(&store.reader(), to);
         let recovered = self.undo_blocks(&mut store, to)?;
         self.time_offset.store(time_offset, Ordering::Relaxed);
         let (automine, interval) = (self.automine.load(Ordering::Relaxed), inner.interval_ms);
         let start = DevSettings { clock: Some(clock), automine, interval };
-        let chain = self.chain.context().prepare(store, recovered, Some(self.chain.vm().clone()), start)?;
+        let chain = self.chain.context().prepare(
+            store,
+            recovered,
+            Some(self.chain.vm().clone()),
+            Some(Box::new(DevExtension::new(start))),
+        )?;
         suspended.resume(chain, pool, ChainEvent::Reverted(Arc::new(Reverted { to, removed })));
         Ok(())
     }
@@ -182,7 +209,7 @@ impl DevController {
         let old = old_data(&context.data);
         remove(&old)?;
         fs::rename(&context.data, &old).with_context(|| format!("cannot rename {}", context.data.display()))?;
-        let chain = context.open(false, Some(self.chain.vm().clone()))?;
+        let chain = context.open(false, Some(self.chain.vm().clone()), Some(Box::<DevExtension>::default()))?;
         remove_old_data(&context.data);
         self.time_offset.store(0, Ordering::Relaxed);
         self.automine.store(true, Ordering::Relaxed);
@@ -202,38 +229,36 @@ impl DevController {
             DevCommand::Mine { blocks, .. } if blocks > MAX_BLOCKS_PER_COMMAND => {
                 Err(Reason::NotObeyed.with(format!("at most {MAX_BLOCKS_PER_COMMAND} blocks at once, got {blocks}")))
             }
-            DevCommand::Mine { blocks, interval_seconds } => {
-                self.send(PipelineCommand::Mine { blocks, interval_seconds }).await
-            }
+            DevCommand::Mine { blocks, interval_seconds } => self.send(ChainCommand::Mine { blocks, interval_seconds }).await,
             DevCommand::SetAccounts(changes) => {
-                self.send(PipelineCommand::SetAccounts(changes.into_iter().map(control_record).collect())).await
+                self.send(ChainCommand::SetAccounts(changes.into_iter().map(control_record).collect())).await
             }
             DevCommand::IncreaseTime { seconds } => {
                 let ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
-                self.send(PipelineCommand::IncreaseTime { ms }).await?;
+                self.send(ChainCommand::IncreaseTime { ms }).await?;
                 Ok(self.time_offset.fetch_add(seconds, Ordering::Relaxed).saturating_add(seconds))
             }
             DevCommand::SetNextTimestamp { timestamp } => {
-                self.send(PipelineCommand::SetNextTimestamp { time: TimestampMs(timestamp.saturating_mul(1_000)) }).await?;
+                self.send(ChainCommand::SetNextTimestamp { time: TimestampMs(timestamp.saturating_mul(1_000)) }).await?;
                 Ok(timestamp)
             }
-            DevCommand::SetNextBaseFee { wei } => self.send(PipelineCommand::SetNextBaseFee { wei }).await,
-            DevCommand::SetNextRandomness(randomness) => self.send(PipelineCommand::SetNextRandomness(randomness)).await,
+            DevCommand::SetNextBaseFee { wei } => self.send(ChainCommand::SetNextBaseFee { wei }).await,
+            DevCommand::SetNextRandomness(randomness) => self.send(ChainCommand::SetNextRandomness(randomness)).await,
             DevCommand::DropTransactions(target) => {
                 self.drop_pooled(match target {
-                    DropTarget::Transaction(hash) => PipelineDropTarget::Transaction(hash),
-                    DropTarget::Sender(sender) => PipelineDropTarget::Sender(sender),
-                    DropTarget::All => PipelineDropTarget::All,
+                    DropTarget::Transaction(hash) => PooledTarget::Transaction(hash),
+                    DropTarget::Sender(sender) => PooledTarget::Sender(sender),
+                    DropTarget::All => PooledTarget::All,
                 })
                 .await
             }
             DevCommand::SetAutomine(automine) => {
-                let done = self.send(PipelineCommand::SetAutomine(automine)).await?;
+                let done = self.send(ChainCommand::SetAutomine(automine)).await?;
                 self.automine.store(automine, Ordering::Relaxed);
                 Ok(done)
             }
             DevCommand::SetInterval { ms } => {
-                let done = self.send(PipelineCommand::SetInterval { ms }).await?;
+                let done = self.send(ChainCommand::SetInterval { ms }).await?;
                 inner.interval_ms = ms;
                 Ok(done)
             }

@@ -1,7 +1,7 @@
 //! Snapshots of a development chain.
 
-use corniche_service::DevCheckpoint;
-use corniche_types::Bytes;
+use crate::mining::Clock;
+use corniche_types::{Bytes, Height};
 use std::collections::VecDeque;
 
 /// Maximum number of snapshots; the oldest are dropped.
@@ -10,11 +10,19 @@ const MAX_SNAPSHOTS: usize = 10_000;
 /// Maximum bytes of pooled transactions in all snapshots; the newest snapshot is always complete.
 const MAX_POOLED_BYTES: usize = 64 << 20;
 
+/// State of a chain while no block is in progress.
+pub struct Checkpoint {
+    pub height: Height,
+    pub clock: Clock,
+    /// Transactions waiting for a block, by arrival.
+    pub pool: Vec<Bytes>,
+}
+
 /// State of a chain at a snapshot.
 pub struct Snapshot {
     id: u64,
     pub time_offset: u64,
-    pub checkpoint: DevCheckpoint,
+    pub checkpoint: Checkpoint,
 }
 
 impl Snapshot {
@@ -33,7 +41,7 @@ pub struct Snapshots {
 
 impl Snapshots {
     /// Adds a snapshot and returns its name; drops old ones beyond the limits.
-    pub fn add(&mut self, checkpoint: DevCheckpoint, time_offset: u64) -> u64 {
+    pub fn add(&mut self, checkpoint: Checkpoint, time_offset: u64) -> u64 {
         self.newest += 1;
         let snapshot = Snapshot { id: self.newest, time_offset, checkpoint };
         self.bytes += snapshot.bytes();
@@ -64,13 +72,12 @@ impl Snapshots {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_pipeline::dev::Clock;
-    use corniche_types::{Height, TimestampMs};
+    use corniche_types::TimestampMs;
 
     #[test]
     fn snapshots_are_bounded() {
         let long = Bytes::from(vec![0; MAX_POOLED_BYTES / 3]);
-        let checkpoint = |pooled: usize| DevCheckpoint {
+        let checkpoint = |pooled: usize| Checkpoint {
             height: Height(1),
             clock: Clock { time: TimestampMs(1), next: Default::default() },
             pool: vec![long.clone(); pooled],

@@ -45,8 +45,6 @@ pub struct ServerParts {
     /// Already bound, so that the caller chooses the address and sees bind errors early.
     pub listener: TcpListener,
     pub backend: Arc<dyn Backend>,
-    /// Development commands; `None` on all other chains.
-    pub dev: Option<Arc<dyn DevChain>>,
     /// From [`Metrics::register`].
     pub metrics: Metrics,
     /// Serves `registry` at `/metrics`; `None`: not served. Separate from the public port, because metrics
@@ -68,7 +66,16 @@ pub struct RpcServer {
 impl RpcServer {
     /// Starts the server; must be called within a tokio runtime.
     pub fn start(parts: ServerParts) -> io::Result<Self> {
-        let ServerParts { config, listener, backend, dev, metrics, metrics_listener, registry, clock } = parts;
+        Self::start_with(parts, None)
+    }
+
+    /// Like [`Self::start`], for a development chain.
+    pub fn start_dev(parts: ServerParts, dev: Arc<dyn DevChain>) -> io::Result<Self> {
+        Self::start_with(parts, Some(dev))
+    }
+
+    fn start_with(parts: ServerParts, dev: Option<Arc<dyn DevChain>>) -> io::Result<Self> {
+        let ServerParts { config, listener, backend, metrics, metrics_listener, registry, clock } = parts;
         let address = listener.local_addr()?;
         let (stopping, stopped) = watch::channel(false);
         let node = Arc::new(Node::new(config, backend, dev, metrics, clock, stopped.clone()));

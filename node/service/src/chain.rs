@@ -13,7 +13,7 @@ use corniche_admission::{PoolConfig, Rotation};
 use corniche_engine::{Committee, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
-    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup, dev::DevSettings,
+    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, Runner, Sealer, Setup,
 };
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
@@ -54,8 +54,6 @@ pub struct NodeContext {
     /// Index of the validator in the genesis.
     pub own: Option<ValidatorIndex>,
     pub data: PathBuf,
-    /// True for a development chain, which accepts further commands.
-    pub dev: bool,
     /// True if the data directory is deleted with the process, so that nothing has to wait for the disk.
     pub temporary: bool,
 }
@@ -81,15 +79,9 @@ pub struct Chain {
 }
 
 impl NodeContext {
-    pub fn new(
-        config: NodeConfig,
-        genesis: Genesis,
-        validator: Option<Validator>,
-        data: PathBuf,
-        dev: bool,
-    ) -> anyhow::Result<Self> {
+    pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> anyhow::Result<Self> {
         let own = own_index(&genesis, validator.as_ref().map(|validator| &validator.keys))?;
-        Ok(Self { config, genesis: Arc::new(genesis), validator, own, data, dev, temporary: false })
+        Ok(Self { config, genesis: Arc::new(genesis), validator, own, data, temporary: false })
     }
 
     /// Store options of this chain.
@@ -112,18 +104,24 @@ impl NodeContext {
         self.config.state.history != History::Off
     }
 
-    /// Opens the chain, with an existing virtual machine or a new one.
-    pub fn open(&self, rebuild: bool, vm: Option<Vm>) -> anyhow::Result<Chain> {
+    /// Opens the chain, with an existing virtual machine or a new one. The extension is `None` on a real network.
+    pub fn open(&self, rebuild: bool, vm: Option<Vm>, extension: Option<Box<dyn Extension>>) -> anyhow::Result<Chain> {
         let (store, recovered) = Store::open(&self.data, &self.genesis, Options { rebuild, ..self.options() })?;
         if let Some(keys) = self.keys() {
             claim_data_dir(&self.data, keys)?;
         }
         report_recovery(&recovered)?;
-        self.prepare(store, recovered, vm, DevSettings::default())
+        self.prepare(store, recovered, vm, extension)
     }
 
-    /// Prepares the opened store to run; `dev` has the settings of a development chain.
-    pub fn prepare(&self, store: Store, recovered: Recovered, vm: Option<Vm>, dev: DevSettings) -> anyhow::Result<Chain> {
+    /// Prepares the opened store to run.
+    pub fn prepare(
+        &self,
+        store: Store,
+        recovered: Recovered,
+        vm: Option<Vm>,
+        extension: Option<Box<dyn Extension>>,
+    ) -> anyhow::Result<Chain> {
         let (genesis, limits) = (&self.genesis, &self.config.limits);
         let reader = store.reader();
         let threads = limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
@@ -135,8 +133,8 @@ impl NodeContext {
                 (vm, warm_up)
             }
         };
-        // A development chain has nobody to follow, and obeys from the start.
-        let warm_up = if self.dev { warm_up.and_then(WarmUp::finish) } else { warm_up };
+        // Commands need the engine from the start.
+        let warm_up = if extension.is_some() { warm_up.and_then(WarmUp::finish) } else { warm_up };
         let build = |Validator { keys, engine }: &Validator| engine(genesis, keys.clone(), &self.data);
         let (verifier, engine_factory) = self.validator.as_ref().map(build).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
@@ -160,7 +158,8 @@ impl NodeContext {
         // The execution thread is one of them.
         let threads: Arc<dyn WorkerPool> =
             if threads > 1 { Arc::new(Threads::start(threads)?) } else { Arc::new(SingleThread) };
-        let runner = runner.with_pool(threads.clone()).with_dev_mode(self.dev);
+        let directives = extension.as_ref().map(|extension| extension.directives());
+        let runner = runner.with_pool(threads.clone()).with_directives(directives);
         let resume = recovered.resume.clone();
         let min_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
         let own_key = self.own.zip(self.keys().map(|keys| keys.bls.clone()));
@@ -180,7 +179,7 @@ impl NodeContext {
             recent_states: limits.recent_states.max(min_recent),
             pool: PoolConfig { max_transactions: limits.pool_transactions, ..PoolConfig::from_genesis(genesis) },
             rotation: Some(start.rotation),
-            dev: self.dev.then_some(dev),
+            extension,
             now: clock::now(),
         });
         let height = start.height;

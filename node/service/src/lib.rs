@@ -39,5 +39,5 @@ pub use genesis::{Network, NetworkSpec, funded, make_genesis, make_network};
 pub use journal::Journal;
 pub use keys::{NetworkKey, ValidatorKeys};
 pub use node::{Node, NodeHandle, NodeSetup, runtime};
+pub use pool_view::PoolView;
 pub use running::{RunningChain, SuspendedChain};
-pub use shared::DevCheckpoint;

@@ -20,7 +20,7 @@ use anyhow::Context;
 use corniche_api::RpcError;
 use corniche_console::secret;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
-use corniche_pipeline::{Input, Pipeline};
+use corniche_pipeline::{Extension, Input, Pipeline};
 use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
 use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt, ValidatorIndex};
@@ -44,8 +44,8 @@ pub struct NodeSetup {
     pub data: PathBuf,
     /// Rebuilds state and indices from the log.
     pub rebuild: bool,
-    /// True for a development chain, which accepts further commands.
-    pub dev: bool,
+    /// Commands and directives that a real network does not have. `None` for a node of a network.
+    pub extension: Option<Box<dyn Extension>>,
     /// True if the data directory is deleted with the process, so that nothing has to wait for the disk.
     pub temporary: bool,
     /// Response to `web3_clientVersion`, if it differs from the default.
@@ -54,7 +54,7 @@ pub struct NodeSetup {
 
 impl NodeSetup {
     pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> Self {
-        Self { config, genesis, validator, data, rebuild: false, dev: false, temporary: false, version: None }
+        Self { config, genesis, validator, data, rebuild: false, extension: None, temporary: false, version: None }
     }
 }
 
@@ -101,7 +101,7 @@ impl Node {
     ///
     /// An address is in use, the data directory cannot be opened, or continuing would be unsafe ([`Halted`]).
     pub async fn start(setup: NodeSetup) -> anyhow::Result<NodeHandle> {
-        Self::open(setup).await?.serve(|parts| parts)
+        Self::open(setup).await?.serve(RpcServer::start)
     }
 
     /// Opens the chain and starts its threads and the network. [`Self::serve`] does the rest of [`Self::start`].
@@ -110,14 +110,14 @@ impl Node {
     ///
     /// See [`Self::start`].
     pub async fn open(setup: NodeSetup) -> anyhow::Result<Self> {
-        let NodeSetup { config, genesis, validator, data, rebuild, dev, temporary, version } = setup;
+        let NodeSetup { config, genesis, validator, data, rebuild, extension, temporary, version } = setup;
         let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
         let metrics_listener = MetricsAddress::bind(config.metrics, config.rpc).await?;
         let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
         let rpc = RpcConfig { faucet, ..config.serve.rpc() };
-        let context = NodeContext { temporary, ..NodeContext::new(config, genesis, validator, data, dev)? };
+        let context = NodeContext { temporary, ..NodeContext::new(config, genesis, validator, data)? };
         let genesis = context.genesis.clone();
-        let chain = context.open(rebuild, None)?;
+        let chain = context.open(rebuild, None, extension)?;
         let starting = chain.height;
         let shared = Arc::new(Shared::new(context.config.limits.inbox, chain.base_fee));
         shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
@@ -146,12 +146,12 @@ impl Node {
         &self.chain
     }
 
-    /// Starts the RPC server; `adjust` changes its parts before.
+    /// Starts the RPC server with `start`, usually [`RpcServer::start`].
     ///
     /// # Errors
     ///
     /// The server cannot start.
-    pub fn serve(self, adjust: impl FnOnce(ServerParts) -> ServerParts) -> anyhow::Result<NodeHandle> {
+    pub fn serve(self, start: impl FnOnce(ServerParts) -> io::Result<RpcServer>) -> anyhow::Result<NodeHandle> {
         let Self { chain, genesis, own, network, identity, starting, version, rpc, listener, metrics_listener } = self;
         let (shared, readers) = (&chain.shared, &chain.readers);
         let backend = Arc::new(NodeBackend {
@@ -173,10 +173,9 @@ impl Node {
             listener,
             metrics_listener,
             backend: backend.clone(),
-            dev: None,
             clock: Arc::new(clock::now),
         };
-        let server = RpcServer::start(adjust(parts))?;
+        let server = start(parts)?;
         let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
         let (engine, chain_id, metrics) = (&genesis.engine.name, genesis.chain_id, server.metrics_address());
         tracing::info!(rpc = %server.address(), ?metrics, height = starting.0, chain_id, %engine, "{role} is up");

@@ -4,11 +4,11 @@ use crate::{
     backend::{ReaderHandle, Readers},
     chain::{Chain, NodeContext},
     node::run_chain,
-    shared::{DevCheckpoint, Shared, SubmitResult},
+    pool_view::PoolView,
+    shared::Shared,
 };
 use anyhow::{Context, ensure};
 use corniche_network::NetworkHandle;
-use corniche_pipeline::dev::DevCommand;
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
 use corniche_types::{Bytes, Resume};
@@ -17,7 +17,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     thread::JoinHandle,
 };
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::runtime::Handle;
 
 /// Chain of a node, and its threads.
 pub struct RunningChain {
@@ -99,14 +99,11 @@ impl RunningChain {
         Ok((store, SuspendedChain { running: self, threads }))
     }
 
-    /// Sends a command to a development chain.
-    pub fn dev_command(&self, command: DevCommand) -> oneshot::Receiver<SubmitResult> {
-        self.shared.dev_command(command)
-    }
-
-    /// State of a development chain while no block was in progress.
-    pub fn take_dev_checkpoint(&self) -> Option<DevCheckpoint> {
-        self.shared.dev_checkpoint.lock().ok().and_then(|mut checkpoint| checkpoint.take())
+    /// Sends a command to the chain's extension, after the transactions that were submitted before. `done` gets the
+    /// response, with the pool at that moment, and runs on the pipeline's thread. It is dropped without a call if the
+    /// chain stops or is suspended before.
+    pub fn command(&self, command: Bytes, done: impl FnOnce(&PoolView, Result<Bytes, String>) + Send + 'static) {
+        self.shared.command(command, Box::new(done));
     }
 
     /// Halts the node for good: the state of its chain is unknown. The reason is for the operator.

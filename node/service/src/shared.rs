@@ -5,10 +5,7 @@ use crate::{execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Offence;
-use corniche_pipeline::{
-    Input,
-    dev::{Clock, DevCommand},
-};
+use corniche_pipeline::{CommandResponse, Input};
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
 use corniche_types::{B256, Bytes, Height, Resume, ValidatorIndex};
@@ -49,13 +46,8 @@ pub fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Ordering::Relaxed);
 }
 
-/// State of a development chain while no block is in progress.
-pub struct DevCheckpoint {
-    pub height: Height,
-    pub clock: Clock,
-    /// Transactions waiting for a block, by arrival.
-    pub pool: Vec<Bytes>,
-}
+/// Called with the response to a command, on the pipeline's thread.
+pub type CommandDone = Box<dyn FnOnce(&PoolView, Result<Bytes, String>) + Send>;
 
 /// State shared by the threads and the RPC server.
 pub struct Shared {
@@ -70,9 +62,11 @@ pub struct Shared {
     holds: watch::Sender<u64>,
     /// Users waiting for admission's response, by ticket.
     pending: Mutex<BTreeMap<u64, oneshot::Sender<SubmitResult>>>,
+    /// Commands waiting for their response, by ticket.
+    commands: Mutex<BTreeMap<u64, CommandDone>>,
     next_reply: AtomicU64,
     pub next_base_fee: AtomicU64,
-    /// Base fee set on a development chain; [`u64::MAX`]: none.
+    /// Base fee that the extension set; [`u64::MAX`]: none.
     requested_base_fee: AtomicU64,
     /// Number of proposals queued for speculative execution.
     pub queued_proposals: AtomicUsize,
@@ -88,8 +82,6 @@ pub struct Shared {
     /// The writer's store, after its thread has ended; used by a suspension.
     pub returned_store: Mutex<Option<Store>>,
     pub return_store: std::sync::atomic::AtomicBool,
-    /// Last state of a quiet development chain.
-    pub dev_checkpoint: Mutex<Option<DevCheckpoint>>,
     /// True if the disk is nearly full: no transactions are accepted.
     pub disk_nearly_full: std::sync::atomic::AtomicBool,
 }
@@ -105,6 +97,7 @@ impl Shared {
             dag: watch::Sender::default(),
             holds: watch::Sender::default(),
             pending: Mutex::default(),
+            commands: Mutex::default(),
             next_reply: AtomicU64::new(1),
             next_base_fee: AtomicU64::new(base_fee),
             requested_base_fee: AtomicU64::new(u64::MAX),
@@ -116,7 +109,6 @@ impl Shared {
             resume: Mutex::default(),
             returned_store: Mutex::default(),
             return_store: false.into(),
-            dev_checkpoint: Mutex::default(),
             disk_nearly_full: false.into(),
         }
     }
@@ -172,18 +164,27 @@ impl Shared {
         self.holds.send_modify(|holds| *holds = holds.next_multiple_of(2));
     }
 
-    /// Sends a command to a development chain. The response is the hash of the last block that it made, if
-    /// any.
-    pub fn dev_command(&self, command: DevCommand) -> oneshot::Receiver<SubmitResult> {
-        let (sender, receiver) = oneshot::channel();
+    /// Sends a command to the extension. Without a response, `done` is dropped.
+    pub fn command(&self, command: Bytes, done: CommandDone) {
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
-        self.pending().insert(reply, sender);
+        self.commands().insert(reply, done);
         // Queued after earlier transactions.
-        if self.inbox.push_command(Input::Dev { command, reply }).is_err() {
+        if self.inbox.push_command(Input::Command { command, reply }).is_err() {
             // There will be no response.
-            self.pending().remove(&reply);
+            self.commands().remove(&reply);
         }
-        receiver
+    }
+
+    /// Passes on the response to a command.
+    pub fn command_done(&self, CommandResponse { reply, result }: CommandResponse) {
+        let done = self.commands().remove(&reply);
+        if let Some(done) = done {
+            done(&self.pool_view, result);
+        }
+    }
+
+    fn commands(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, CommandDone>> {
+        self.commands.lock().expect("invariant: nobody panics while holding the waiting commands")
     }
 
     /// Sets the values of a chain that was just opened.
@@ -214,6 +215,7 @@ impl Shared {
     pub fn reset(&self) {
         self.pool_view.clear();
         self.pending().clear();
+        self.commands().clear();
         // Last: requests accepted from now on get a response.
         self.inbox.reopen();
         self.queued_proposals.store(0, Ordering::Relaxed);
@@ -262,6 +264,7 @@ impl Shared {
     pub fn shut_down(&self) {
         self.inbox.close();
         self.pending().clear();
+        self.commands().clear();
     }
 }
 

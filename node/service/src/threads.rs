@@ -13,7 +13,7 @@ use crate::{
     execution::{MAX_QUEUED_PROPOSALS, Task, Tasks, run_execution, run_sealing},
     inbox::Received,
     journal::Journal,
-    shared::{DevCheckpoint, Shared, count},
+    shared::{Shared, count},
     writer::{WriteJob, run_writer},
 };
 use corniche_api::TransactionStatus;
@@ -134,7 +134,7 @@ fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, sink: &OutputSin
         started.take();
         let now = clock::now();
         let timeout = pipeline.deadline().map(|deadline| Duration::from_millis(deadline.0.saturating_sub(now.0)));
-        let input = match sink.shared.inbox.receive(timeout, !pipeline.awaits_idle()) {
+        let input = match sink.shared.inbox.receive(timeout, !pipeline.holds_users()) {
             Received::Item(input) => input,
             Received::TimedOut => Input::Deadline,
             Received::Closed => return,
@@ -179,15 +179,7 @@ impl OutputSink {
                 count(&shared.counters.refused, usize::from(result.is_err()));
                 shared.respond(reply, result.map_err(crate::backend::refusal_error));
             }
-            Output::DevCommandDone { reply, result } => {
-                let result = result.map(|block| block.unwrap_or_default());
-                shared.respond(reply, result.map_err(|reason| corniche_api::Reason::NotObeyed.with(reason)));
-            }
-            Output::DevIdle { reply, clock, height } => {
-                let checkpoint = DevCheckpoint { height, clock, pool: shared.pool_view.by_arrival() };
-                *shared.dev_checkpoint.lock().expect("invariant: nobody panics while holding the clock") = Some(checkpoint);
-                shared.respond(reply, Ok(B256::ZERO));
-            }
+            Output::CommandDone(response) => shared.command_done(response),
             Output::Send { to, message } => self.send(to, &message),
             Output::Request { to, request } => self.request(to, wire::encode(&request).into()),
             Output::Penalise { peer, fault } => {

@@ -181,11 +181,11 @@ mod tests {
         let data = directory.path().join("data");
         let config = toml::from_str("genesis = 'genesis.json'").unwrap();
         let validator = network.validators.pop().map(|keys| Validator { keys, engine: silent_engine });
-        let context = NodeContext::new(config, network.genesis, validator, data.clone(), false).unwrap();
+        let context = NodeContext::new(config, network.genesis, validator, data.clone()).unwrap();
         let gas_version = corniche_types::ProtocolRules::LATEST.gas_version;
         let is_compiled = |vm: &Vm| codes.iter().all(|code| vm.is_compiled(gas_version, &keccak256(code)));
         for _ in 0..2 {
-            let mut chain = context.open(false, None).unwrap();
+            let mut chain = context.open(false, None, None).unwrap();
             assert!(!is_compiled(&chain.vm), "the start waits for no compiler");
             let reads_safety_log = |chain: &mut Chain| {
                 std::iter::from_fn(|| chain.pipeline.poll()).any(|output| matches!(output, Output::ReadSafetyLog))
@@ -198,7 +198,7 @@ mod tests {
             chain.pipeline.handle(clock::now(), Input::MayVote);
             assert!(reads_safety_log(&mut chain));
             drop(chain);
-            assert!(context.open(false, None).unwrap().warm_up.is_none(), "artefacts stay");
+            assert!(context.open(false, None, None).unwrap().warm_up.is_none(), "artefacts stay");
             std::fs::remove_dir_all(data.join("code")).unwrap();
         }
     }

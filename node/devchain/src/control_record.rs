@@ -1,14 +1,19 @@
 //! Control records among the ordered transactions of a development chain.
+//!
+//! A [`ControlRecord`] takes the path of a transaction: engine, block, state, log. So a chain that restarts, or
+//! executes its ordered bytes again, makes the same blocks. Its encoding is not a valid transaction, because no
+//! transaction has type 0x7f: every other chain skips such a record as undecodable.
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_admission::batch::MIN_TRANSACTION_BYTES;
+use corniche_pipeline::{BlockSettings, Directive, Directives};
 use corniche_state::{ABI_VERSION, Account, Changes, KECCAK_EMPTY, Overlay, StateView};
 use corniche_types::{Address, B256, Bytes, OrderedTransaction, ProtocolRules, TimestampMs, U256, keccak256};
 
 /// First byte of a control record: a type that no transaction has.
 const TAG: u8 = 0x7f;
 
-/// Control record; see [`crate::dev`].
+/// Control record.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum ControlRecord {
     /// Sets the time of the open block.
@@ -53,8 +58,27 @@ impl ControlRecord {
     }
 }
 
+/// [`Directives`] of a development chain.
+pub struct ControlRecords;
+
+impl Directives for ControlRecords {
+    fn directive(&self, entry: &[u8]) -> Option<Directive> {
+        let record = ControlRecord::decode(entry)?;
+        let time = if let ControlRecord::Time(time) = record { Some(time) } else { None };
+        Some(Directive { time, ends_block: matches!(record, ControlRecord::End(_)), account: record.account() })
+    }
+
+    fn settings(&self, ordered: &[OrderedTransaction]) -> BlockSettings {
+        BlockSettings { base_fee: base_fee(ordered), randomness: randomness(ordered) }
+    }
+
+    fn changes(&self, ordered: &[OrderedTransaction], view: &dyn StateView, rules: &ProtocolRules) -> Changes {
+        changes(ordered, view, rules)
+    }
+}
+
 /// Changes made by a block's control records on top of `view`.
-pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView, rules: &ProtocolRules) -> Changes {
+pub fn changes(ordered: &[OrderedTransaction], view: &dyn StateView, rules: &ProtocolRules) -> Changes {
     let mut changes = Changes::default();
     for record in ordered.iter().filter_map(|ordered| ControlRecord::decode(&ordered.raw)) {
         let Some(address) = record.account() else { continue };
@@ -76,13 +100,13 @@ pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView, rule
 }
 
 /// Base fee set by a block's control records.
-pub(crate) fn base_fee(ordered: &[OrderedTransaction]) -> Option<u64> {
+pub fn base_fee(ordered: &[OrderedTransaction]) -> Option<u64> {
     let value_of = |record| if let ControlRecord::BaseFee(wei) = record { Some(wei) } else { None };
     ordered.iter().filter_map(|ordered| value_of(ControlRecord::decode(&ordered.raw)?)).next_back()
 }
 
 /// Randomness set by a block's control records.
-pub(crate) fn randomness(ordered: &[OrderedTransaction]) -> Option<B256> {
+pub fn randomness(ordered: &[OrderedTransaction]) -> Option<B256> {
     let value_of = |record| if let ControlRecord::Randomness(value) = record { Some(value) } else { None };
     ordered.iter().filter_map(|ordered| value_of(ControlRecord::decode(&ordered.raw)?)).next_back()
 }

@@ -1,21 +1,14 @@
-//! Commands of a development chain: time, blocks without transactions, and changes of accounts.
-//!
-//! Each [`ControlRecord`] is a control record between the ordered transactions. Its encoding is not a valid
-//! transaction (no transaction has type 0x7f). It takes the path of a transaction: engine, block, state, log.
-//! So a chain that restarts, or executes its ordered bytes again, makes the same blocks. Every other chain
-//! skips such a record as undecodable. Only a pipeline with [`crate::Setup::dev`] creates or applies them.
+//! Commands of a development chain, and the batches that they make: time, blocks without transactions, and changes
+//! of accounts.
 //!
 //! ```text
-//! Set… ─╮                                     ╭─▶ BlockBuilder: Time, End
-//! Mine ─┼─▶ Dev (waits for the engine) ─▶ batch of records and transactions ─┤
-//! Time ─╯                                     ╰─▶ Runner: Set…
+//! Set… ─╮                                                                         ╭─▶ BlockBuilder: Time, End
+//! Mine ─┼─▶ DevState (waits for the engine) ─▶ batch of records and transactions ─┤
+//! Time ─╯                                                                         ╰─▶ Runner: Set…
 //! ```
 
-mod control_record;
-
-pub use control_record::ControlRecord;
-pub(crate) use control_record::{base_fee, changes, randomness};
-
+use crate::control_record::{ControlRecord, base_fee};
+use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_admission::batch;
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Batch;
@@ -27,13 +20,13 @@ const MAX_WAITING_JOBS: usize = 4_096;
 /// Maximum number of blocks of one command per batch.
 const MAX_BLOCKS_PER_BATCH: u64 = 1_000;
 /// Bytes of a batch reserved for control records, beside the transactions from the pool.
-pub(crate) const CONTROL_RECORD_BYTES: u32 = 256 << 10;
+pub const CONTROL_RECORD_BYTES: u32 = 256 << 10;
 /// Maximum number of blocks per command.
 pub const MAX_BLOCKS_PER_COMMAND: u64 = 10_000;
 
-/// Command for a development chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DevCommand {
+/// Command for a development chain, encoded in [`Input::Command`](corniche_pipeline::Input::Command).
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum ChainCommand {
     /// Makes `blocks` blocks, `interval_seconds` seconds from each other (`None`: by the clock). The pool's transactions
     /// go into the first one.
     Mine { blocks: u64, interval_seconds: Option<u64> },
@@ -58,7 +51,7 @@ pub enum DevCommand {
 }
 
 /// Transactions to drop from the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum DropTarget {
     Transaction(B256),
     Sender(Address),
@@ -66,7 +59,7 @@ pub enum DropTarget {
 }
 
 impl DropTarget {
-    pub(crate) fn matches(&self, transaction: &VerifiedTransaction) -> bool {
+    pub fn matches(&self, transaction: &VerifiedTransaction) -> bool {
         match self {
             Self::Transaction(hash) => transaction.hash() == *hash,
             Self::Sender(sender) => transaction.sender() == *sender,
@@ -76,14 +69,14 @@ impl DropTarget {
 }
 
 /// Clock of a chain at the time of reading, and settings of its next block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Clock {
     pub time: TimestampMs,
     pub next: NextBlock,
 }
 
 /// Settings of the next block. A setter's block does not use them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct NextBlock {
     pub time: Option<TimestampMs>,
     pub base_fee: Option<u64>,
@@ -108,7 +101,7 @@ impl Default for DevSettings {
 
 /// State of a development chain in its pipeline.
 #[derive(Debug)]
-pub(crate) struct DevState {
+pub struct DevState {
     /// Milliseconds by which the chain's clock is ahead of the node's.
     offset_ms: i64,
     next: NextBlock,
@@ -119,7 +112,7 @@ pub(crate) struct DevState {
     pub automine: bool,
     interval: u64,
     next_interval_block: Option<TimestampMs>,
-    jobs: VecDeque<(DevCommand, u64)>,
+    jobs: VecDeque<(ChainCommand, u64)>,
 }
 
 impl DevState {
@@ -158,22 +151,22 @@ impl DevState {
     }
 
     /// Returns true if the response comes with a block, false if there is none to wait for.
-    pub fn apply(&mut self, now: TimestampMs, command: DevCommand, id: u64) -> Result<bool, &'static str> {
+    pub fn apply(&mut self, now: TimestampMs, command: ChainCommand, id: u64) -> Result<bool, &'static str> {
         match command {
-            DevCommand::IncreaseTime { ms } => self.offset_ms = self.offset_ms.saturating_add(ms),
-            DevCommand::SetNextTimestamp { time } if time < self.last_block_time => {
+            ChainCommand::IncreaseTime { ms } => self.offset_ms = self.offset_ms.saturating_add(ms),
+            ChainCommand::SetNextTimestamp { time } if time < self.last_block_time => {
                 return Err("the timestamp is before that of the previous block");
             }
-            DevCommand::SetNextTimestamp { time } => self.next.time = Some(time),
-            DevCommand::SetNextBaseFee { wei } => (self.next.base_fee, self.base_fee) = (Some(wei), Some(wei)),
-            DevCommand::SetNextRandomness(randomness) => self.next.randomness = Some(randomness),
-            DevCommand::SetAutomine(automine) => self.automine = automine,
-            DevCommand::SetInterval { ms } => {
+            ChainCommand::SetNextTimestamp { time } => self.next.time = Some(time),
+            ChainCommand::SetNextBaseFee { wei } => (self.next.base_fee, self.base_fee) = (Some(wei), Some(wei)),
+            ChainCommand::SetNextRandomness(randomness) => self.next.randomness = Some(randomness),
+            ChainCommand::SetAutomine(automine) => self.automine = automine,
+            ChainCommand::SetInterval { ms } => {
                 self.interval = ms;
                 self.next_interval_block = (ms > 0).then(|| TimestampMs(now.0.saturating_add(ms)));
             }
-            DevCommand::Mine { blocks: 0, .. } | DevCommand::WaitForIdle | DevCommand::DropTransactions(_) => {}
-            DevCommand::Mine { .. } | DevCommand::SetAccounts(_) => {
+            ChainCommand::Mine { blocks: 0, .. } | ChainCommand::WaitForIdle | ChainCommand::DropTransactions(_) => {}
+            ChainCommand::Mine { .. } | ChainCommand::SetAccounts(_) => {
                 if self.jobs.len() >= MAX_WAITING_JOBS {
                     return Err("too many blocks are pending");
                 }
@@ -185,15 +178,15 @@ impl DevState {
     }
 
     /// Splits a command for many blocks, because a batch has room for only some.
-    fn push(&mut self, command: DevCommand, id: u64) {
+    fn push(&mut self, command: ChainCommand, id: u64) {
         let (mut remaining, interval_seconds) = match command {
-            DevCommand::Mine { blocks, interval_seconds } => (blocks, interval_seconds),
+            ChainCommand::Mine { blocks, interval_seconds } => (blocks, interval_seconds),
             other => return self.jobs.push_back((other, id)),
         };
         while remaining > 0 {
             let blocks = remaining.min(MAX_BLOCKS_PER_BATCH);
             remaining -= blocks;
-            self.jobs.push_back((DevCommand::Mine { blocks, interval_seconds }, if remaining == 0 { id } else { 0 }));
+            self.jobs.push_back((ChainCommand::Mine { blocks, interval_seconds }, if remaining == 0 { id } else { 0 }));
         }
     }
 
@@ -206,7 +199,7 @@ impl DevState {
         if self.next_interval_block.is_some_and(|ends| ends <= now) {
             self.next_interval_block = Some(TimestampMs(now.0.saturating_add(self.interval)));
             if self.jobs.is_empty() {
-                self.jobs.push_back((DevCommand::Mine { blocks: 1, interval_seconds: None }, 0));
+                self.jobs.push_back((ChainCommand::Mine { blocks: 1, interval_seconds: None }, 0));
             }
         }
     }
@@ -214,7 +207,7 @@ impl DevState {
     /// True if the next batch takes the pool's transactions.
     pub fn wants_pool(&self) -> bool {
         match self.jobs.front() {
-            Some((DevCommand::Mine { .. }, _)) => true,
+            Some((ChainCommand::Mine { .. }, _)) => true,
             Some(_) => false,
             None => self.automine,
         }
@@ -227,7 +220,7 @@ impl DevState {
             return None;
         }
         let mut raw = Vec::new();
-        let is_setter = matches!(job, Some((DevCommand::SetAccounts(_), _)));
+        let is_setter = matches!(job, Some((ChainCommand::SetAccounts(_), _)));
         let next = if is_setter { NextBlock::default() } else { std::mem::take(&mut self.next) };
         if let Some(requested) = next.time {
             self.offset_ms = offset_between(requested, now);
@@ -243,7 +236,7 @@ impl DevState {
         raw.extend(pool_batch.iter().flat_map(|pool_batch| batch::decode(&pool_batch.bytes)));
         match job {
             None => {}
-            Some((DevCommand::Mine { blocks, interval_seconds }, id)) => {
+            Some((ChainCommand::Mine { blocks, interval_seconds }, id)) => {
                 for _ in 1..blocks {
                     raw.push(ControlRecord::End(0).encode());
                     time.0 = time.0.saturating_add(interval_seconds.unwrap_or(1).saturating_mul(1_000));
@@ -257,7 +250,7 @@ impl DevState {
                         Some(TimestampMs(time.0.saturating_add(interval_seconds.unwrap_or(1).saturating_mul(1_000))));
                 }
             }
-            Some((DevCommand::SetAccounts(records), id)) => {
+            Some((ChainCommand::SetAccounts(records), id)) => {
                 raw.extend(records.iter().filter(|record| record.account().is_some()).map(ControlRecord::encode));
                 raw.push(ControlRecord::End(id).encode());
             }
@@ -325,8 +318,8 @@ mod tests {
     #[test]
     fn clock_changes_are_monotonic() {
         let mut dev = dev();
-        dev.apply(NOW, DevCommand::IncreaseTime { ms: 5_000 }, 0).unwrap();
-        let mine = DevCommand::Mine { blocks: 1, interval_seconds: None };
+        dev.apply(NOW, ChainCommand::IncreaseTime { ms: 5_000 }, 0).unwrap();
+        let mine = ChainCommand::Mine { blocks: 1, interval_seconds: None };
         let mined = |dev: &mut DevState, now: u64| {
             assert_eq!(dev.apply(NOW, mine.clone(), 9), Ok(true));
             match records(dev.batch(TimestampMs(now), None))[..] {
@@ -335,11 +328,11 @@ mod tests {
             }
         };
         assert_eq!(mined(&mut dev, 50_000), 55_000);
-        dev.apply(NOW, DevCommand::SetNextTimestamp { time: TimestampMs(90_000) }, 0).unwrap();
+        dev.apply(NOW, ChainCommand::SetNextTimestamp { time: TimestampMs(90_000) }, 0).unwrap();
         assert_eq!([mined(&mut dev, 51_000), mined(&mut dev, 51_500), mined(&mut dev, 52_000)], [90_000, 90_500, 91_000]);
-        dev.apply(NOW, DevCommand::IncreaseTime { ms: -60_000 }, 0).unwrap();
+        dev.apply(NOW, ChainCommand::IncreaseTime { ms: -60_000 }, 0).unwrap();
         assert_eq!(mined(&mut dev, 53_000), 91_000);
-        assert!(dev.apply(NOW, DevCommand::SetNextTimestamp { time: TimestampMs(90_999) }, 0).is_err());
+        assert!(dev.apply(NOW, ChainCommand::SetNextTimestamp { time: TimestampMs(90_999) }, 0).is_err());
         let restarted = DevState::new(TimestampMs(91_000), NOW, DevSettings::default());
         assert_eq!(restarted.time(TimestampMs(50_001)), TimestampMs(91_001), "after a restart");
     }
@@ -347,15 +340,15 @@ mod tests {
     #[test]
     fn reverted_chain_restores_clock() {
         let mut dev = dev();
-        dev.apply(NOW, DevCommand::IncreaseTime { ms: 7_000 }, 0).unwrap();
-        dev.apply(NOW, DevCommand::SetNextTimestamp { time: TimestampMs(80_000) }, 0).unwrap();
+        dev.apply(NOW, ChainCommand::IncreaseTime { ms: 7_000 }, 0).unwrap();
+        dev.apply(NOW, ChainCommand::SetNextTimestamp { time: TimestampMs(80_000) }, 0).unwrap();
         let clock = dev.clock(TimestampMs(51_000));
         let start = DevSettings { clock: Some(clock), automine: false, interval: 30 };
         let mut reverted = DevState::new(TimestampMs(10_000), TimestampMs(99_000), start);
         assert_eq!(reverted.clock(TimestampMs(99_000)), clock);
         assert_eq!((clock.time.0, reverted.time(TimestampMs(99_500)).0), (58_000, 58_500), "it goes on from there");
         assert!(!reverted.wants_pool() && reverted.deadline() == Some(TimestampMs(99_030)));
-        reverted.apply(NOW, DevCommand::Mine { blocks: 1, interval_seconds: None }, 5).unwrap();
+        reverted.apply(NOW, ChainCommand::Mine { blocks: 1, interval_seconds: None }, 5).unwrap();
         assert_eq!(records(reverted.batch(TimestampMs(99_600), None))[0], ControlRecord::Time(TimestampMs(80_000)));
     }
 
@@ -363,14 +356,14 @@ mod tests {
     fn next_block_settings_skip_setter_blocks() {
         let mut dev = dev();
         let randomness = B256::repeat_byte(7);
-        dev.apply(NOW, DevCommand::SetNextBaseFee { wei: 5 }, 0).unwrap();
-        dev.apply(NOW, DevCommand::SetNextRandomness(randomness), 0).unwrap();
-        dev.apply(NOW, DevCommand::SetNextTimestamp { time: TimestampMs(50_500) }, 0).unwrap();
-        dev.apply(NOW, DevCommand::SetAccounts(vec![ControlRecord::SetNonce(Address::ZERO, 1)]), 4).unwrap();
+        dev.apply(NOW, ChainCommand::SetNextBaseFee { wei: 5 }, 0).unwrap();
+        dev.apply(NOW, ChainCommand::SetNextRandomness(randomness), 0).unwrap();
+        dev.apply(NOW, ChainCommand::SetNextTimestamp { time: TimestampMs(50_500) }, 0).unwrap();
+        dev.apply(NOW, ChainCommand::SetAccounts(vec![ControlRecord::SetNonce(Address::ZERO, 1)]), 4).unwrap();
         let setter = records(dev.batch(TimestampMs(60_000), None));
         assert_eq!(setter[0], ControlRecord::Time(TimestampMs(50_500)), "nor is that later");
         assert!(matches!(setter[1..], [ControlRecord::SetNonce(..), ControlRecord::End(4)]));
-        dev.apply(NOW, DevCommand::Mine { blocks: 2, interval_seconds: None }, 5).unwrap();
+        dev.apply(NOW, ChainCommand::Mine { blocks: 2, interval_seconds: None }, 5).unwrap();
         let ordered = |records: Vec<ControlRecord>| -> Vec<OrderedTransaction> {
             let author = corniche_types::ValidatorIndex(0);
             records.iter().map(|record| OrderedTransaction { author, raw: record.encode() }).collect()
@@ -389,12 +382,12 @@ mod tests {
         );
         assert!(matches!(mined[4..], [ControlRecord::Time(_), ControlRecord::End(5)]), "once");
         let mined = ordered(mined);
-        assert_eq!((base_fee(&mined), super::randomness(&mined)), (Some(5), Some(randomness)));
+        assert_eq!((base_fee(&mined), crate::control_record::randomness(&mined)), (Some(5), Some(randomness)));
         // Transactions sent meanwhile are checked against the set base fee, until the block exists.
         assert_eq!((dev.clock(NOW).next, dev.base_fee()), (NextBlock::default(), Some(5)));
         dev.executed(&ordered(setter));
         assert_eq!(dev.base_fee(), Some(5));
-        dev.apply(NOW, DevCommand::SetNextBaseFee { wei: 6 }, 0).unwrap();
+        dev.apply(NOW, ChainCommand::SetNextBaseFee { wei: 6 }, 0).unwrap();
         dev.executed(&mined);
         assert_eq!(dev.base_fee(), Some(6), "said since");
         dev.batch(NOW, Some(Batch { bytes: batch::encode(&[vec![2; 100].into()]).unwrap() })).unwrap();
@@ -405,7 +398,7 @@ mod tests {
     #[test]
     fn mined_blocks_are_split_into_batches() {
         let mut dev = dev();
-        dev.apply(NOW, DevCommand::Mine { blocks: 2_500, interval_seconds: Some(12) }, 3).unwrap();
+        dev.apply(NOW, ChainCommand::Mine { blocks: 2_500, interval_seconds: Some(12) }, 3).unwrap();
         let mut times = Vec::new();
         for last in [0, 0, 3] {
             let batch = dev.batch(NOW, None);
@@ -424,10 +417,10 @@ mod tests {
     #[test]
     fn manual_mining_waits_for_command() {
         let mut dev = dev();
-        dev.apply(NOW, DevCommand::SetAutomine(false), 0).unwrap();
+        dev.apply(NOW, ChainCommand::SetAutomine(false), 0).unwrap();
         assert!(!dev.wants_pool());
-        dev.apply(NOW, DevCommand::SetAccounts(vec![ControlRecord::SetNonce(Address::ZERO, 1)]), 4).unwrap();
-        dev.apply(NOW, DevCommand::Mine { blocks: 1, interval_seconds: None }, 5).unwrap();
+        dev.apply(NOW, ChainCommand::SetAccounts(vec![ControlRecord::SetNonce(Address::ZERO, 1)]), 4).unwrap();
+        dev.apply(NOW, ChainCommand::Mine { blocks: 1, interval_seconds: None }, 5).unwrap();
         assert!(!dev.wants_pool(), "a setter has a block of its own");
         assert!(matches!(
             records(dev.batch(NOW, None))[..],
@@ -435,7 +428,7 @@ mod tests {
         ));
         assert!(dev.wants_pool());
         dev.batch(NOW, None).unwrap();
-        dev.apply(NOW, DevCommand::SetInterval { ms: 100 }, 0).unwrap();
+        dev.apply(NOW, ChainCommand::SetInterval { ms: 100 }, 0).unwrap();
         dev.tick(TimestampMs(NOW.0 + 99));
         assert!(!dev.wants_pool());
         dev.tick(TimestampMs(NOW.0 + 100));
@@ -456,7 +449,7 @@ mod tests {
         ];
         let author = corniche_types::ValidatorIndex(0);
         let ordered: Vec<_> = setters.iter().map(|record| OrderedTransaction { author, raw: record.encode() }).collect();
-        let changes = changes(&ordered, &EmptyState, corniche_types::ProtocolRules::LATEST);
+        let changes = crate::control_record::changes(&ordered, &EmptyState, corniche_types::ProtocolRules::LATEST);
         let view = Overlay { base: &EmptyState, changes: &changes };
         let account = view.account(&funded).unwrap();
         assert_eq!((account.balance, account.nonce), (U256::from(8), 3));
