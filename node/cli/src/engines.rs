@@ -1,13 +1,13 @@
 //! Ordering engines by their name in the genesis. No other code of the binary names an engine.
 
-use crate::keys::ValidatorKeys;
 use anyhow::{Context, bail};
 use clap::builder::PossibleValuesParser;
 use corniche_console::exit::{Exit, Failed};
 use corniche_crypto::CoinPublicKeys;
-use corniche_engine::{Committee, Engine, Verifier};
+use corniche_engine::{Committee, Engine};
 use corniche_network::{Channel, Limits};
 use corniche_pipeline::EngineFactory;
+use corniche_service::{EngineBuilder, EngineParts, ValidatorKeys};
 use corniche_store::DataDirectory;
 use corniche_types::{B256, EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
@@ -20,13 +20,10 @@ struct EngineEntry {
     /// Size in bytes of the largest message: with a full batch of the genesis, or a response of the maximum
     /// size that the parameters allow.
     max_message_bytes: fn(&Genesis) -> Result<usize, String>,
-    build: fn(&Genesis, ValidatorKeys, &Path) -> anyhow::Result<Built>,
+    build: EngineBuilder,
     /// Parameters for a chain with a single node.
     single_node: &'static [(&'static str, u64)],
 }
-
-/// Verifier of peers' messages, and factory of the engine from the store's state.
-pub type Built = (Arc<dyn Verifier>, EngineFactory);
 
 const ENGINES: &[EngineEntry] = &[
     EngineEntry {
@@ -108,7 +105,7 @@ pub fn check_matches(genesis: &Genesis, requested: Option<&str>, directory: &Pat
 }
 
 /// Verifier and factory of the engine of the validator that runs in `data`.
-pub fn build(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<Built> {
+pub fn build(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<EngineParts> {
     (find(&genesis.engine.name)?.build)(genesis, keys, data)
 }
 
@@ -125,7 +122,7 @@ fn fresh_seed() -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<Built> {
+fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<EngineParts> {
     use corniche_mahi_mahi::{Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer, crypto};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
@@ -150,7 +147,7 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Res
     Ok((Arc::new(verifier), factory))
 }
 
-fn autobahn(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<Built> {
+fn autobahn(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<EngineParts> {
     use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer, crypto};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
@@ -178,14 +175,15 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::genesis::{NetworkSpec, make_network};
+    use crate::genesis::{default_spec, make_network};
     use corniche_pipeline::PeerMessage;
+    use corniche_service::NetworkSpec;
     use corniche_types::Bytes;
 
     fn check_with(name: &str, validators: usize, batch_bytes: u32, parameters: &[(&str, u64)]) -> Result<(), String> {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let engine = EngineConfig { name: name.into(), parameters };
-        let spec = NetworkSpec { validators, batch_bytes, engine, ..NetworkSpec::default() };
+        let spec = NetworkSpec { validators, batch_bytes, engine, ..default_spec() };
         make_network(&spec).map(drop).map_err(|error| format!("{error:#}"))
     }
 

@@ -4,12 +4,7 @@
 //! `node.toml`, its keys, `data/` and `node.log`. `up` on an existing directory starts the same network again
 //! with its data.
 
-use crate::{
-    engines, explorer,
-    genesis::{self, NetworkSpec},
-    keys::NetworkKey,
-    node::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve},
-};
+use crate::{engines, explorer, genesis, keys};
 use anyhow::{Context, bail, ensure};
 use corniche_api::Namespaces;
 use corniche_client::Client;
@@ -19,6 +14,7 @@ use corniche_console::{
     secret,
 };
 use corniche_network::PeerKey;
+use corniche_service::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NetworkKey, NetworkSpec, NodeConfig, Serve};
 use corniche_types::{B256, EngineConfig};
 use corniche_web::indexer::Keep;
 use serde::{Deserialize, Serialize};
@@ -211,7 +207,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     ensure!(up.validators + up.full_nodes <= 100, "more than 100 processes on one machine are not a testnet");
     let name = up.engine.as_deref().unwrap_or(engines::DEFAULT);
     let engine = EngineConfig { name: name.to_owned(), parameters: up.parameter.iter().cloned().collect() };
-    let network = genesis::make_network(&NetworkSpec { validators: up.validators, engine, ..NetworkSpec::default() })?;
+    let network = genesis::make_network(&NetworkSpec { validators: up.validators, engine, ..genesis::default_spec() })?;
     fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
     let total = up.validators + up.full_nodes;
     // More threads than processors only wake each other.
@@ -241,7 +237,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
         fs::create_dir_all(&folder)?;
         match validator {
             Some(keys) => {
-                keys.save(&folder.join("keys"))?;
+                keys::save(keys, &folder.join("keys"))?;
                 keys.declare_unsigned(&folder.join("data"))?;
             }
             None => secret::write(&folder.join("network.key"), &hex::encode(full[index - up.validators].seed()))?,

@@ -28,6 +28,10 @@ enum Layer {
     Whole,
     /// Touches the world; imports no decider, and no other crate of the rim.
     Rim,
+    /// A node as a library: composes the whole with the rim. The engine is a parameter.
+    Service,
+    /// A node with more commands than a real network has.
+    Devchain,
     /// Whole networks in virtual time: composes like a root, and touches no world.
     Simulated,
     /// Programs of users other than nodes. They import the sdk only.
@@ -37,7 +41,7 @@ enum Layer {
     /// Programs that wire everything: the binary, and the attacker on real networks. They and the simulator alone name engines.
     Roots,
 }
-use Layer::{Commands, Cores, Deciders, Kit, Rim, Roots, Simulated, Tools, Users, Whole, Words};
+use Layer::{Commands, Cores, Deciders, Devchain, Kit, Rim, Roots, Service, Simulated, Tools, Users, Whole, Words};
 
 /// Crate, folder, layer.
 const CRATES: &[(&str, &str, Layer)] = &[
@@ -64,6 +68,8 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-network", "node/network", Rim),
     ("corniche-store", "node/store", Rim),
     ("corniche-rpc", "node/rpc", Rim),
+    ("corniche-service", "node/service", Service),
+    ("corniche-devchain", "node/devchain", Devchain),
     ("corniche-simulator", "node/simulator", Simulated),
     ("corniche-core-bench", "node/consensus/bench", Simulated),
     ("corniche-web", "web", Users),
@@ -156,7 +162,7 @@ fn only_outer_crates_do_io() {
     let mut broken = Vec::new();
     for package in workspace() {
         let layer = layers.get(package.name.as_str());
-        if matches!(layer, Some(Rim | Users | Commands | Roots) | None) {
+        if matches!(layer, Some(Rim | Service | Devchain | Users | Commands | Roots) | None) {
             continue;
         }
         for dependency in package.dependencies.iter().filter(|dependency| !dependency.dev) {
@@ -166,7 +172,7 @@ fn only_outer_crates_do_io() {
             }
         }
     }
-    assert!(broken.is_empty(), "only network, store, rpc and cli may:\n{}", broken.join("\n"));
+    assert!(broken.is_empty(), "only network, store, rpc, service, devchain and cli may:\n{}", broken.join("\n"));
 }
 
 /// The explorer sees a node as anybody does: through its RPC.
@@ -238,10 +244,17 @@ fn rules_reject_violations() {
         (Rim, Whole, false, false),
         (Rim, Rim, false, false),
         (Kit, Deciders, true, false),
+        (Service, Deciders, true, false),
+        (Service, Simulated, false, false),
+        (Service, Devchain, false, false),
+        (Devchain, Deciders, true, false),
+        (Commands, Devchain, false, false),
         (Simulated, Rim, false, false),
+        (Simulated, Service, false, false),
         (Users, Rim, false, false),
         (Commands, Commands, false, false),
         (Commands, Deciders, true, false),
+        (Commands, Service, false, false),
         (Roots, Roots, false, false),
     ] {
         assert!(may_import(importer, imported, engine, dev).is_err(), "{importer:?} may not import {imported:?}");
@@ -254,7 +267,13 @@ fn rules_reject_violations() {
         (Rim, Cores, false, false),
         (Deciders, Kit, false, false),
         (Simulated, Deciders, true, false),
+        (Service, Rim, false, false),
+        (Service, Whole, false, false),
+        (Service, Deciders, true, true),
         (Commands, Whole, false, false),
+        (Devchain, Service, false, false),
+        (Roots, Service, false, false),
+        (Roots, Devchain, false, false),
         (Roots, Commands, false, false),
         (Roots, Deciders, true, false),
         (Roots, Simulated, false, false),
@@ -267,12 +286,13 @@ fn rules_reject_violations() {
 fn may_import(importer: Layer, imported: Layer, named_engine: bool, dev: bool) -> Result<(), &'static str> {
     match importer {
         _ if imported >= importer => Err("arrows point down, and never sideways"),
-        Whole if named_engine && !dev => Err("engines are known by their trait only; tests may name one"),
+        Whole | Service | Devchain if named_engine && !dev => Err("engines are known by their trait only; tests may name one"),
         Rim if imported == Kit && dev => Ok(()),
         Rim if imported > Cores => Err("the rim may not know who decides"),
+        Commands if matches!(imported, Service | Devchain) => Err("commands for users reach a node by its RPC"),
         Commands if named_engine => Err("engines are known by their trait only"),
         Users if imported > Cores => Err("what people use knows the sdk"),
-        Simulated if imported == Rim => Err("a simulated network has no sockets, files or clock"),
+        Simulated if matches!(imported, Rim | Service | Devchain) => Err("a simulated network has no sockets, files or clock"),
         _ => Ok(()),
     }
 }

@@ -22,7 +22,7 @@
 //! Blocks are cut only on request ([`BlockBuilder::poll`]). Until then a commit costs only the bytes of its
 //! batches, however many blocks it will make.
 
-use crate::dev::{self, ControlRecord};
+use crate::extension::Directives;
 use corniche_admission::batch;
 use corniche_engine::{Batch, Ordered, Resume};
 use corniche_types::{
@@ -70,9 +70,8 @@ impl BlockPlan {
 
 /// Converts commits to block plans.
 pub struct BlockBuilder {
-    /// True on a development chain: [`ControlRecord`]s set the end and time of blocks, and an idle chain makes no
-    /// blocks.
-    dev_mode: bool,
+    /// `None` on a real network. With directives an idle chain makes no blocks: the extension decides when to make one.
+    directives: Option<Arc<dyn Directives>>,
     genesis: Arc<Genesis>,
     /// Height of the next block to close.
     height: Height,
@@ -180,7 +179,7 @@ impl BlockBuilder {
         let partial = head.filter(|ordering| ordering.last_commit > resume.index);
         let skip = partial.map_or(0, |ordering| ordering.last_commit_consumed);
         Self {
-            dev_mode: false,
+            directives: None,
             rules: genesis.rules_at(height.next()),
             genesis: genesis.clone(),
             height: height.next(),
@@ -196,8 +195,8 @@ impl BlockBuilder {
     }
 
     #[must_use]
-    pub fn with_dev_mode(self, dev_mode: bool) -> Self {
-        Self { dev_mode, ..self }
+    pub(crate) fn with_directives(self, directives: Option<Arc<dyn Directives>>) -> Self {
+        Self { directives, ..self }
     }
 
     /// Returns the next closed block.
@@ -252,8 +251,8 @@ impl BlockBuilder {
 
     fn next_commit(&mut self) -> Option<PartialCommit> {
         let mut commit = self.waiting.pop_front()?;
-        if self.dev_mode {
-            // A development chain's clock may be ahead of the engine's.
+        if self.directives.is_some() {
+            // Directives may have set a later time than the engine's.
             commit.time = commit.time.max(self.last_block_time);
         }
         Some(PartialCommit::new(commit))
@@ -266,14 +265,12 @@ impl BlockBuilder {
         if std::mem::take(&mut current.ended) {
             self.close();
         }
-        let record = self.dev_mode.then(|| ControlRecord::decode(&entry.raw)).flatten();
-        match &record {
-            Some(ControlRecord::Time(time)) => current.commit.time = (*time).max(self.last_block_time),
-            Some(ControlRecord::End(_)) => current.ended = true,
-            _ => {}
+        let directive = self.directives.as_ref().and_then(|directives| directives.directive(&entry.raw));
+        if let Some(directive) = &directive {
+            current.commit.time = directive.time.map_or(current.commit.time, |time| time.max(self.last_block_time));
+            current.ended = directive.ends_block;
         }
-        // Control records of a development chain do not count towards the limits.
-        let counts = record.is_none();
+        let counts = directive.is_none();
         if counts && !self.is_excess(&entry) && !self.has_room(&entry) {
             self.close();
         }
@@ -333,7 +330,7 @@ impl BlockBuilder {
     }
 
     fn idle_block_is_due(&self, now: TimestampMs) -> bool {
-        !self.dev_mode && self.last_block_time != TimestampMs(0) && now.0 >= self.last_block_time.0 + IDLE_BLOCK_MS
+        self.directives.is_none() && self.last_block_time != TimestampMs(0) && now.0 >= self.last_block_time.0 + IDLE_BLOCK_MS
     }
 
     fn add(&mut self, PartialCommit { commit, position, .. }: &PartialCommit, entry: Entry, counts: bool) {
@@ -369,8 +366,8 @@ impl BlockBuilder {
             self.last_block_time = open.plan.time;
             self.height = self.height.next();
             self.rules = self.genesis.rules_at(self.height);
-            if self.dev_mode {
-                open.plan.randomness = dev::randomness(&open.plan.ordered).unwrap_or(open.plan.randomness);
+            if let Some(directives) = &self.directives {
+                open.plan.randomness = directives.settings(&open.plan.ordered).randomness.unwrap_or(open.plan.randomness);
             }
             self.closed.push_back(open.plan);
         }

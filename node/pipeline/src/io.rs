@@ -1,8 +1,8 @@
 //! Inputs and outputs of the pipeline.
 
 use crate::blocks::BlockPlan;
-use crate::dev::{Clock, DevCommand, DevSettings};
 use crate::execution::{Executed, VerifiedTransaction};
+use crate::extension::{CommandResponse, Extension};
 use crate::message::{PeerMessage, Request, Response};
 use corniche_admission::{PoolConfig, Refusal, Rotation};
 use corniche_certify::{Keys as CertificateKeys, VerifiedCertificate};
@@ -26,9 +26,9 @@ pub enum Input {
         from: Option<NodeKey>,
         reply: Option<u64>,
     },
-    /// Command for a development chain; `reply` is copied to [`Output::DevCommandDone`].
-    Dev {
-        command: DevCommand,
+    /// Command for the extension; `reply` is copied to [`Output::CommandDone`].
+    Command {
+        command: Bytes,
         reply: u64,
     },
     PeerUp {
@@ -77,18 +77,8 @@ pub enum Output {
         reply: u64,
         result: Result<B256, Refusal>,
     },
-    /// A command of [`Input::Dev`] is done. `Ok`: hash of the last block that it made, if any, now appended; for
-    /// [`DevCommand::DropTransactions`] a transaction that left the pool, if any. `Err`: the reason why nothing was done.
-    DevCommandDone {
-        reply: u64,
-        result: Result<Option<B256>, &'static str>,
-    },
-    /// [`DevCommand::WaitForIdle`] is done: no block is in progress. Contains the chain's clock and its newest block.
-    DevIdle {
-        reply: u64,
-        clock: Clock,
-        height: Height,
-    },
+    /// A command of [`Input::Command`] is done. Blocks that it made are appended.
+    CommandDone(CommandResponse),
     Send {
         to: NodeKey,
         message: PeerMessage,
@@ -192,7 +182,7 @@ pub struct Setup {
     /// Rotation of senders among validators, as of the head; `None`: this validator proposes every
     /// transaction that it receives.
     pub rotation: Option<Rotation>,
-    /// Initial settings of a development chain, see [`crate::dev`]; `None` on other chains.
-    pub dev: Option<DevSettings>,
+    /// `None` on a real network.
+    pub extension: Option<Box<dyn Extension>>,
     pub now: TimestampMs,
 }

@@ -25,10 +25,12 @@
 //!   A validator that may not vote yet ([`Setup::may_vote`]) begins the same way.
 //! - A validator also follows blocks that f + 1 others signed, if without it there is no quorum. They count
 //!   as certified only when a quorum has signed them, like all others (decision 0019).
+//! - Batches contain only transactions, unless the pipeline has an [`Extension`], which a real network has not. Every
+//!   other entry is skipped.
 
 mod blocks;
-pub mod dev;
 mod execution;
+mod extension;
 mod follow;
 mod io;
 mod message;
@@ -40,6 +42,7 @@ pub use corniche_certify::{
     VerifiedCertificate,
 };
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
+pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Extension};
 pub use io::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
 pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};

@@ -3,7 +3,7 @@
 
 mod backlog;
 mod catch_up;
-mod development;
+mod extension;
 mod forwarding;
 mod ordering;
 mod peers;
@@ -12,8 +12,8 @@ mod results;
 mod users;
 
 use crate::blocks::BlockBuilder;
-use crate::dev::DevState;
 use crate::execution::VerifiedTransaction;
+use crate::extension::Extension;
 use crate::follow::Follower;
 use crate::io::{EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
 use backlog::Backlog;
@@ -25,7 +25,7 @@ use corniche_types::{
     Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, TimestampMs, ValidatorIndex, certified,
 };
 use forwarding::Forwarding;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Maximum distance of execution ahead of the newest certificate, in blocks (design §3). Contracts can rely
@@ -93,14 +93,8 @@ pub struct Pipeline {
     /// Time to send our shares again, because nothing was certified since.
     shares_at: Option<TimestampMs>,
     forwarding: Forwarding,
-    /// `None`: not a development chain.
-    dev: Option<DevState>,
-    /// Requesters that wait for a block.
-    pending_commands: BTreeSet<u64>,
-    /// On a development chain: batches that the engine has not delivered yet, and the commands that wait
-    /// until there are none.
-    undelivered_batches: Vec<B256>,
-    idle_waiters: Vec<u64>,
+    /// `None` on a real network.
+    extension: Option<Box<dyn Extension>>,
     out: VecDeque<Output>,
     halted: bool,
 }
@@ -133,11 +127,14 @@ impl Pipeline {
         let engine = engine_factory.map(|build| build(setup.records, setup.resume.clone(), setup.now));
         let head_ordering = setup.head.as_ref().map(|block| &block.ordering);
         let newest = head_ordering.map_or(setup.genesis.timestamp_ms, |head| head.time);
-        let dev = setup.dev.map(|start| DevState::new(newest, setup.now, start));
-        let builder =
-            BlockBuilder::new(&setup.genesis, head_height, head_ordering, setup.resume.clone()).with_dev_mode(dev.is_some());
+        let mut extension = setup.extension;
+        if let Some(extension) = &mut extension {
+            extension.start(newest, setup.now);
+        }
+        let directives = extension.as_ref().map(|extension| extension.directives());
+        let builder = BlockBuilder::new(&setup.genesis, head_height, head_ordering, setup.resume.clone());
         let mut pipeline = Self {
-            builder,
+            builder: builder.with_directives(directives),
             own,
             mode: if engine.is_some() { Mode::Ordering } else { Mode::Following },
             engine_factory: setup.engine_factory,
@@ -175,10 +172,7 @@ impl Pipeline {
             stuck_since: None,
             announce_at: None,
             shares_at: None,
-            dev,
-            pending_commands: BTreeSet::new(),
-            undelivered_batches: Vec::new(),
-            idle_waiters: Vec::new(),
+            extension,
             forwarding: Forwarding::new(own, &committee, setup.rotation, setup.now),
             out: VecDeque::new(),
             halted: false,
@@ -196,7 +190,7 @@ impl Pipeline {
         self.rotate(now);
         match input {
             Input::Submit { transaction, from, reply } => self.submit(now, transaction, from, reply),
-            Input::Dev { command, reply } => self.dev_command(now, command, reply),
+            Input::Command { command, reply } => self.command(now, &command, reply),
             Input::PeerUp { peer, validator } => self.peer_up(now, peer, validator),
             Input::PeerDown { peer } => self.peer_down(now, peer),
             Input::Engine { from, message } => self.engine_message(now, from, message),
@@ -226,11 +220,20 @@ impl Pipeline {
         let follows = self.mode == Mode::Following && self.is_idle();
         let missing = follows.then(|| self.missing()).flatten();
         let follow = missing.and_then(|missing| self.follower.deadline(missing));
-        let dev = self.dev.as_ref().filter(|_| !self.awaits_idle()).and_then(DevState::deadline);
-        [engine, engine_timeout, follow, self.share_check_at, self.announce_at, self.shares_at, self.forwarding_deadline(), dev]
-            .into_iter()
-            .flatten()
-            .min()
+        let extension = self.extension.as_ref().and_then(|extension| extension.deadline());
+        [
+            engine,
+            engine_timeout,
+            follow,
+            self.share_check_at,
+            self.announce_at,
+            self.shares_at,
+            self.forwarding_deadline(),
+            extension,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Pool, for RPC queries about pending transactions.
@@ -276,9 +279,8 @@ impl Pipeline {
     /// Runs all stages until nothing changes.
     fn run_stages(&mut self, now: TimestampMs) {
         self.pool.tick(now);
-        let awaits_idle = self.awaits_idle();
-        if let Some(dev) = self.dev.as_mut().filter(|_| !awaits_idle) {
-            dev.tick(now);
+        if let Some(extension) = &mut self.extension {
+            extension.tick(now);
         }
         while self.drain_engine(now) {}
         self.drain_certifier(now);
@@ -288,8 +290,9 @@ impl Pipeline {
         self.store_progress();
         self.forward_again(now);
         self.send_queued(now);
-        self.complete_idle_waiters(now);
+        // Before the responses, so that a client no longer finds a transaction that it dropped.
         self.report_dropped();
+        self.poll_extension(now);
     }
 
     /// Reports transactions that left the pool unexecuted.

@@ -145,11 +145,6 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
-    /// Development commands; `None` on all other chains.
-    fn dev(&self) -> Option<&dyn DevChain> {
-        None
-    }
-
     /// Newest round that [`Self::dag_events`] covers.
     ///
     /// # Errors

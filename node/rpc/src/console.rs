@@ -21,7 +21,7 @@ const TRACE_LIMITS: TraceLimits = TraceLimits { bytes: 64 << 20, top_only: false
 
 /// Runs until the server stops; returns at once on other than development chains.
 pub(crate) async fn run(node: Arc<Node>, stopped: watch::Receiver<bool>) {
-    if node.backend.dev().is_none() {
+    if node.dev().is_none() {
         return;
     }
     let mut events = node.backend.subscribe();
@@ -61,7 +61,7 @@ fn print_block(node: &Node, height: Height) {
 }
 
 fn try_print_block(node: &Node, height: Height) -> Result<(), RpcError> {
-    let (Some(dev), Some(block)) = (node.backend.dev(), node.backend.block(height)) else { return Ok(()) };
+    let (Some(dev), Some(block)) = (node.dev(), node.backend.block(height)) else { return Ok(()) };
     let mut replay = Replay::new(node, Arc::clone(&block))?;
     for receipt in &block.receipts {
         let mut trace = Trace::new(TRACE_LIMITS);
@@ -74,7 +74,7 @@ fn try_print_block(node: &Node, height: Height) -> Result<(), RpcError> {
 /// Prints the console output of a call that changes no state. Runs the call again to record it, if any
 /// contract ever used the console.
 pub(crate) fn print_call(node: &Node, method: &str, call: &PreparedCall) {
-    let Some(dev) = node.backend.dev().filter(|_| call.vm.has_console_output()) else { return };
+    let Some(dev) = node.dev().filter(|_| call.vm.has_console_output()) else { return };
     let mut trace = Trace::new(TRACE_LIMITS);
     call.vm.trace_call(&*call.view, &call.env, &call.call, &mut trace);
     print_trace(dev, &method, &trace);

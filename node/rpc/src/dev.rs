@@ -24,7 +24,7 @@ const MAX_IMPERSONATED: usize = 10_000;
 
 /// Handles one method of this module.
 pub(crate) async fn handle(node: &Arc<Node>, origin: Origin, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
-    let Some(dev) = node.backend.dev() else { return Err(Reason::NotDevelopment.with("see `corniche dev`")) };
+    let Some(dev) = node.dev() else { return Err(Reason::NotDevelopment.with("see `corniche dev`")) };
     if method == Method::EthSendTransaction {
         return send(node, origin, params).await;
     }
@@ -264,7 +264,7 @@ async fn send(node: &Arc<Node>, origin: Origin, params: &Params<'_>) -> Result<J
 
 fn fill_and_sign(node: &Node, mut request: TransactionRequest) -> Result<Bytes, RpcError> {
     let from = request.from.ok_or_else(|| RpcError::invalid_params("missing value for \"from\""))?;
-    let key = node.backend.dev().and_then(|dev| dev.keys().into_iter().find(|key| key.address() == from));
+    let key = node.dev().and_then(|dev| dev.keys().into_iter().find(|key| key.address() == from));
     if key.is_none() && !impersonated(node).contains(&from) {
         return Err(Reason::UnknownAccount.with(from));
     }
@@ -310,5 +310,5 @@ fn estimate(node: &Node, request: TransactionRequest) -> Result<u64, RpcError> {
 
 /// `eth_accounts`: addresses of the development keys.
 pub(crate) fn accounts(node: &Node) -> Vec<Address> {
-    node.backend.dev().map(|dev| dev.keys().iter().map(|key| key.address()).collect()).unwrap_or_default()
+    node.dev().map(|dev| dev.keys().iter().map(|key| key.address()).collect()).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! State shared by all method handlers: backend and limits; also resolves block ids.
 
-use crate::backend::{Backend, ChainBlock, Reverted, SyncProgress};
+use crate::backend::{Backend, ChainBlock, DevChain, Reverted, SyncProgress};
 use crate::budget::{self, Budget};
 use crate::config::RpcConfig;
 use crate::deadline::{DeadlineView, RequestDeadline};
@@ -36,6 +36,7 @@ pub(crate) struct Node {
 /// State shared by all requests.
 pub(crate) struct SharedState {
     pub backend: Arc<dyn Backend>,
+    dev: Option<Arc<dyn DevChain>>,
     pub config: RpcConfig,
     pub metrics: Metrics,
     pub filters: Filters,
@@ -98,10 +99,18 @@ impl Deref for Node {
     }
 }
 
+impl SharedState {
+    /// Development commands; `None` on all other chains.
+    pub fn dev(&self) -> Option<&dyn DevChain> {
+        self.dev.as_deref()
+    }
+}
+
 impl Node {
     pub fn new(
         config: RpcConfig,
         backend: Arc<dyn Backend>,
+        dev: Option<Arc<dyn DevChain>>,
         metrics: Metrics,
         clock: Clock,
         stopped: watch::Receiver<bool>,
@@ -134,6 +143,7 @@ impl Node {
             tip: TipCache::default(),
             proof_tree: Mutex::default(),
             backend,
+            dev,
             config,
             metrics,
             clock,

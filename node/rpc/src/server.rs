@@ -6,7 +6,7 @@
 //! a request. It replies "internal error" to `eth_subscribe` over HTTP. It runs batch elements past its own
 //! middleware, where requests are counted.
 
-use crate::backend::{Backend, ChainEvent};
+use crate::backend::{Backend, ChainEvent, DevChain};
 use crate::budget::{self, BodyBuffer, Budget};
 use crate::client::Client;
 use crate::config::RpcConfig;
@@ -68,10 +68,19 @@ pub struct RpcServer {
 impl RpcServer {
     /// Starts the server; must be called within a tokio runtime.
     pub fn start(parts: ServerParts) -> io::Result<Self> {
+        Self::start_with(parts, None)
+    }
+
+    /// Like [`Self::start`], for a development chain.
+    pub fn start_dev(parts: ServerParts, dev: Arc<dyn DevChain>) -> io::Result<Self> {
+        Self::start_with(parts, Some(dev))
+    }
+
+    fn start_with(parts: ServerParts, dev: Option<Arc<dyn DevChain>>) -> io::Result<Self> {
         let ServerParts { config, listener, backend, metrics, metrics_listener, registry, clock } = parts;
         let address = listener.local_addr()?;
         let (stopping, stopped) = watch::channel(false);
-        let node = Arc::new(Node::new(config, backend, metrics, clock, stopped.clone()));
+        let node = Arc::new(Node::new(config, backend, dev, metrics, clock, stopped.clone()));
         let (pending, _) = broadcast::channel(node.config.max_pending_behind);
         let event_task = tokio::spawn(forward_events(Arc::clone(&node), pending.clone(), stopped.clone()));
 

@@ -213,7 +213,7 @@ impl NodeProcess {
             recent_states: RECENT_STATES,
             // Clients choose the proposer, as in the papers measured here.
             rotation: None,
-            dev: None,
+            extension: None,
             now: now.timestamp(),
         });
         let mut node = Self {
@@ -361,11 +361,7 @@ impl NodeProcess {
                     self.network.checks.borrow_mut().accused(self.process, validator, offence);
                 }
                 Output::Trace(event) => self.traced(now, event),
-                Output::Pending { .. }
-                | Output::Dropped { .. }
-                | Output::Available { .. }
-                | Output::DevCommandDone { .. }
-                | Output::DevIdle { .. } => {}
+                Output::Pending { .. } | Output::Dropped { .. } | Output::Available { .. } | Output::CommandDone(_) => {}
             }
         }
         self.write(now);

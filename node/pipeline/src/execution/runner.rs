@@ -1,7 +1,7 @@
 //! First half: runs a block's transactions and writes their changes to the state.
 
 use super::{AncestorHashes, ExecutionStart, VerifiedTransaction};
-use crate::{BlockPlan, dev};
+use crate::{BlockPlan, Directives};
 use corniche_executor::{
     BlockOutput, Candidate, Runs, SingleThread, SpeculationCounts, SpeculationLimits, Speculator, Statistics, WorkerPool, fees,
     parallel,
@@ -23,8 +23,8 @@ pub struct Runner {
     parent: Parent,
     ancestors: AncestorHashes,
     pool: Arc<dyn WorkerPool>,
-    /// True on a development chain: control records among the transactions set accounts.
-    dev_mode: bool,
+    /// `None` on a real network.
+    directives: Option<Arc<dyn Directives>>,
     /// `None`: transactions run only after they are ordered.
     speculator: Option<Speculator>,
     statistics: Statistics,
@@ -82,7 +82,7 @@ impl Runner {
             parent: Parent::from_header(&start.head, start.gas_in_second),
             ancestors,
             pool: Arc::new(SingleThread),
-            dev_mode: false,
+            directives: None,
             speculator: None,
             statistics: Statistics::default(),
         }
@@ -100,10 +100,10 @@ impl Runner {
         Self { speculator: Some(Speculator::new(limits)), ..self }
     }
 
-    /// Applies the control records of a development chain; see [`crate::dev`].
+    /// Applies these directives, which an [`Extension`](crate::Extension) orders.
     #[must_use]
-    pub fn with_dev_mode(self, dev_mode: bool) -> Self {
-        Self { dev_mode, ..self }
+    pub fn with_directives(self, directives: Option<Arc<dyn Directives>>) -> Self {
+        Self { directives, ..self }
     }
 
     /// Returns memory of native stacks to the system, on every thread that executes. See [`Vm::release_stacks`].
@@ -227,10 +227,10 @@ impl Runner {
     }
 
     fn finish(&mut self, plan: BlockPlan, env: BlockEnv, candidates: &[Candidate], mut output: BlockOutput) -> UnsealedBlock {
-        if self.dev_mode {
-            let dev_changes =
-                dev::changes(&plan.ordered, &Overlay { base: &self.state.latest(), changes: &output.changes }, env.rules);
-            output.changes.merge(dev_changes);
+        if let Some(directives) = &self.directives {
+            let view = Overlay { base: &self.state.latest(), changes: &output.changes };
+            let changes = directives.changes(&plan.ordered, &view, env.rules);
+            output.changes.merge(changes);
         }
         // Written last, after any other change of that account; the next block's transactions are the first
         // to see it.
@@ -252,7 +252,7 @@ impl Runner {
     fn env(&self, plan: &BlockPlan) -> BlockEnv {
         let coinbase = self.fee_addresses.get(plan.leader.as_usize()).copied().unwrap_or_default();
         let env = self.env_in(plan.time.0 / 1000, coinbase, plan.randomness);
-        let base_fee = if self.dev_mode { dev::base_fee(&plan.ordered) } else { None };
+        let base_fee = self.directives.as_ref().and_then(|directives| directives.settings(&plan.ordered).base_fee);
         BlockEnv { base_fee: base_fee.unwrap_or(env.base_fee), ..env }
     }
 

@@ -122,7 +122,7 @@ impl Pipeline {
     /// Block builder that continues after the newest appended block.
     fn builder_after_head(&self) -> BlockBuilder {
         let (head, resume) = (self.appended_ordering.as_ref(), self.appended_resume.clone());
-        BlockBuilder::new(&self.genesis, self.appended, head, resume).with_dev_mode(self.dev.is_some())
+        BlockBuilder::new(&self.genesis, self.appended, head, resume).with_directives(self.directives())
     }
 
     pub(super) fn response(&mut self, now: TimestampMs, from: NodeKey, response: Option<Response>) {

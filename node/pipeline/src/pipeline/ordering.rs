@@ -41,7 +41,7 @@ impl Pipeline {
                     self.releases.push_back((self.builder.delivered(), ticket));
                 }
                 EngineOutput::Deliver(commit) => {
-                    self.batches_delivered(commit.batches.iter().map(|(_, batch)| batch));
+                    self.batches_returned(commit.batches.iter().map(|(_, batch)| batch));
                     self.builder.push(commit);
                 }
                 EngineOutput::Available { author, batch } => {
@@ -51,7 +51,7 @@ impl Pipeline {
                     }
                 }
                 EngineOutput::Requeue(batch) => {
-                    self.batches_delivered([&batch]);
+                    self.batches_returned([&batch]);
                     self.pool.requeue(batch);
                 }
                 EngineOutput::Accuse { validator, offence, evidence } => {
@@ -73,7 +73,6 @@ impl Pipeline {
         let batch = batch.or_else(|| (self.builder.is_open() || overloaded).then(Batch::default));
         let Some(batch) = batch else { return false };
         self.wanted_batch = None;
-        self.batch_given(&batch);
         self.engine_input(now, EngineInput::Batch(batch));
         true
     }

@@ -58,8 +58,8 @@ impl Pipeline {
         let committed = executed.committed;
         // Updated first, so that clients that use the new base fee are not rejected against the old one.
         self.base_fee = committed.block.header.base_fee_per_gas.unwrap_or(1);
-        if let Some(dev) = &mut self.dev {
-            dev.executed(&committed.block.ordered);
+        if let Some(extension) = &mut self.extension {
+            extension.executed(&committed.block.ordered);
         }
         self.appending_info.insert(height, (executed.hash, executed.returned));
         self.appending.push_back(committed.clone());
@@ -85,7 +85,9 @@ impl Pipeline {
                 returned.into_iter().filter(|(author, _)| Some(*author) == own).map(|(_, transaction)| transaction).collect();
             let executed = self.with_changed_accounts(executed, &committed.block.ordered);
             self.pool.on_block(&self.view(), self.base_fee(), &executed, &returned);
-            self.complete_commands(&committed.block.ordered, hash);
+            if let Some(extension) = &mut self.extension {
+                extension.appended(&committed.block.ordered, hash);
+            }
             self.certifier.executed(height, hash);
             if let Some(certificate) = self.followed_certificates.remove(&height) {
                 self.certifier.certificate(certificate);

@@ -353,7 +353,7 @@ impl Node {
             pool: PoolConfig::from_genesis(&genesis),
             recent_states: RECENT_STATES,
             rotation,
-            dev: None,
+            extension: None,
             now,
         });
         let hashes: Vec<B256> = [header_hash(&genesis.header(Tree::default().apply(&genesis_changes(&genesis))))]

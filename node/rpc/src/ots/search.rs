@@ -182,7 +182,7 @@ fn first_block(
 pub(crate) fn by_sender_and_nonce(node: &Node, sender: Address, nonce: u64) -> Result<Option<B256>, RpcError> {
     let now = node.state(Default::default())?.1.account(&sender).unwrap_or_default();
     // A contract's nonce counts its creations; only on a development chain may it send transactions.
-    if now.nonce <= nonce || (now.has_code() && node.backend.dev().is_none()) {
+    if now.nonce <= nonce || (now.has_code() && node.dev().is_none()) {
         return Ok(None);
     }
     let in_block = |block: &ChainBlock| {

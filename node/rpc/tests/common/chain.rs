@@ -465,10 +465,6 @@ impl Backend for TestChain {
         Some(Arc::new(OldState { changes, whole }))
     }
 
-    fn dev(&self) -> Option<&dyn DevChain> {
-        Some(self)
-    }
-
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
         if let Some(refusal) = self.refusal.lock().unwrap().take() {
             return Box::pin(async { Err(refusal) });

@@ -43,7 +43,7 @@ impl Fixture {
         let mut registry = Registry::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let metrics_listener = Some(TcpListener::bind("127.0.0.1:0").await.unwrap());
-        let server = RpcServer::start(ServerParts {
+        let parts = ServerParts {
             config,
             listener,
             backend: chain.clone(),
@@ -54,8 +54,8 @@ impl Fixture {
                 let now = now.clone();
                 Arc::new(move || TimestampMs(now.load(Ordering::Relaxed)))
             },
-        })
-        .unwrap();
+        };
+        let server = RpcServer::start_dev(parts, chain.clone()).unwrap();
         Self { chain, client: Client::new(server.address()), server, now }
     }
 

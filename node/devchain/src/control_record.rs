@@ -1,0 +1,122 @@
+//! Control records among the ordered transactions of a development chain.
+//!
+//! A [`ControlRecord`] takes the path of a transaction: engine, block, state, log. So a chain that restarts, or
+//! executes its ordered bytes again, makes the same blocks. Its encoding is not a valid transaction, because no
+//! transaction has type 0x7f: every other chain skips such a record as undecodable.
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_admission::batch::MIN_TRANSACTION_BYTES;
+use corniche_pipeline::{BlockSettings, Directive, Directives};
+use corniche_state::{ABI_VERSION, Account, Changes, KECCAK_EMPTY, Overlay, StateView};
+use corniche_types::{Address, B256, Bytes, OrderedTransaction, ProtocolRules, TimestampMs, U256, keccak256};
+
+/// First byte of a control record: a type that no transaction has.
+const TAG: u8 = 0x7f;
+
+/// Control record.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum ControlRecord {
+    /// Sets the time of the open block.
+    Time(TimestampMs),
+    /// Ends the block, with or without transactions. The number identifies the requester; 0: none.
+    End(u64),
+    SetBalance(Address, U256),
+    SetNonce(Address, u64),
+    SetCode(Address, Bytes),
+    SetStorage(Address, B256, B256),
+    /// Sets the minimum base fee of this block, in wei per gas.
+    BaseFee(u64),
+    /// Sets the randomness of this block.
+    Randomness(B256),
+}
+
+impl ControlRecord {
+    /// Padded to the minimum length of a batch's entry.
+    pub fn encode(&self) -> Bytes {
+        let body = borsh::to_vec(self).expect("writing into memory cannot fail");
+        let mut raw = [&[TAG][..], &body].concat();
+        raw.resize(raw.len().max(MIN_TRANSACTION_BYTES), 0);
+        raw.into()
+    }
+
+    /// `None` for transactions and everything else.
+    pub fn decode(raw: &[u8]) -> Option<Self> {
+        let mut body = raw.strip_prefix(&[TAG])?;
+        let record = Self::deserialize(&mut body).ok()?;
+        body.iter().all(|byte| *byte == 0).then_some(record)
+    }
+
+    /// Account that it changes.
+    pub fn account(&self) -> Option<Address> {
+        match self {
+            Self::Time(_) | Self::End(_) | Self::BaseFee(_) | Self::Randomness(_) => None,
+            Self::SetBalance(address, _)
+            | Self::SetNonce(address, _)
+            | Self::SetCode(address, _)
+            | Self::SetStorage(address, ..) => Some(*address),
+        }
+    }
+}
+
+/// [`Directives`] of a development chain.
+pub struct ControlRecords;
+
+impl Directives for ControlRecords {
+    fn directive(&self, entry: &[u8]) -> Option<Directive> {
+        let record = ControlRecord::decode(entry)?;
+        let time = if let ControlRecord::Time(time) = record { Some(time) } else { None };
+        Some(Directive { time, ends_block: matches!(record, ControlRecord::End(_)), account: record.account() })
+    }
+
+    fn settings(&self, ordered: &[OrderedTransaction]) -> BlockSettings {
+        BlockSettings { base_fee: base_fee(ordered), randomness: randomness(ordered) }
+    }
+
+    fn changes(&self, ordered: &[OrderedTransaction], view: &dyn StateView, rules: &ProtocolRules) -> Changes {
+        changes(ordered, view, rules)
+    }
+}
+
+/// Changes made by a block's control records on top of `view`.
+pub fn changes(ordered: &[OrderedTransaction], view: &dyn StateView, rules: &ProtocolRules) -> Changes {
+    let mut changes = Changes::default();
+    for record in ordered.iter().filter_map(|ordered| ControlRecord::decode(&ordered.raw)) {
+        let Some(address) = record.account() else { continue };
+        let mut account = (Overlay { base: view, changes: &changes }).account(&address).unwrap_or_default();
+        match record {
+            ControlRecord::SetBalance(_, balance) => account.balance = balance,
+            ControlRecord::SetNonce(_, nonce) => account.nonce = nonce,
+            ControlRecord::SetCode(_, code) => set_code(&mut account, code, rules, &mut changes),
+            ControlRecord::SetStorage(_, slot, value) => {
+                changes.storage.insert((address, slot), value);
+                // A nonexistent account cannot have storage.
+                account.nonce = account.nonce.max(u64::from(account.is_empty()));
+            }
+            ControlRecord::Time(_) | ControlRecord::End(_) | ControlRecord::BaseFee(_) | ControlRecord::Randomness(_) => {}
+        }
+        changes.accounts.insert(address, (!account.is_empty()).then_some(account));
+    }
+    changes
+}
+
+/// Base fee set by a block's control records.
+pub fn base_fee(ordered: &[OrderedTransaction]) -> Option<u64> {
+    let value_of = |record| if let ControlRecord::BaseFee(wei) = record { Some(wei) } else { None };
+    ordered.iter().filter_map(|ordered| value_of(ControlRecord::decode(&ordered.raw)?)).next_back()
+}
+
+/// Randomness set by a block's control records.
+pub fn randomness(ordered: &[OrderedTransaction]) -> Option<B256> {
+    let value_of = |record| if let ControlRecord::Randomness(value) = record { Some(value) } else { None };
+    ordered.iter().filter_map(|ordered| value_of(ControlRecord::decode(&ordered.raw)?)).next_back()
+}
+
+fn set_code(account: &mut Account, code: Bytes, rules: &ProtocolRules, changes: &mut Changes) {
+    if code.is_empty() {
+        (account.code_hash, account.abi_version, account.gas_version) = (KECCAK_EMPTY, 0, 0);
+    } else {
+        account.code_hash = keccak256(&code);
+        (account.abi_version, account.gas_version) = (ABI_VERSION, rules.gas_version);
+        changes.code.insert(account.code_hash, code);
+    }
+}

@@ -1,0 +1,45 @@
+//! Starts a node in a program of one's own, submits a transaction and reads the receipt.
+
+use alloy_consensus::TxEip1559;
+use anyhow::Context;
+use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, crypto};
+use corniche_console::dev_accounts::dev_accounts;
+use corniche_engine::Committee;
+use corniche_service::{
+    EngineFactory, EngineParts, NetworkSpec, Node, NodeConfig, NodeSetup, Validator, ValidatorKeys, make_network, runtime,
+};
+use corniche_types::{Address, EngineConfig, Genesis};
+use std::{path::Path, sync::Arc};
+
+pub fn main() -> anyhow::Result<()> {
+    let engine = EngineConfig { name: "autobahn".into(), parameters: [("car_interval_ms".into(), 0)].into() };
+    let mut network = make_network(&NetworkSpec { validators: 1, block_ms: 0, ..NetworkSpec::new(engine) })?;
+    let data = tempfile::tempdir()?;
+    let config = NodeConfig { rpc: ([127, 0, 0, 1], 0).into(), ..NodeConfig::default() };
+    runtime(&config)?.block_on(async {
+        let chain_id = network.genesis.chain_id;
+        let validator = network.validators.pop().map(|keys| Validator { keys, engine: autobahn });
+        let node = Node::start(NodeSetup::new(config, network.genesis, validator, data.path().into())).await?;
+        let to = Address::repeat_byte(1).into();
+        let transfer = TxEip1559 { chain_id, gas_limit: 21_000, max_fee_per_gas: 2_000_000_000, to, ..Default::default() };
+        let hash = node.submit(dev_accounts()[0].key.sign(transfer)).await?;
+        let receipt = node.receipt(&hash).await.context("the node stopped")?;
+        anyhow::ensure!(receipt.success, "the transfer failed");
+        eprintln!("{hash} used {} gas; JSON-RPC is served on {}", receipt.gas_used, node.rpc_address());
+        node.stop().await;
+        Ok(())
+    })
+}
+
+fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _: &Path) -> anyhow::Result<EngineParts> {
+    let (config, committee) = (Config::from_genesis(genesis).map_err(anyhow::Error::msg)?, Committee::from_genesis(genesis));
+    let signer = Arc::new(crypto::ValidatorKeys::new(&committee, keys.consensus, None).context("not a validator's keys")?);
+    let signatures = Arc::new(crypto::Ed25519Certificates::new(&committee).context("the committee's keys are damaged")?);
+    let verifier = AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
+    let factory: EngineFactory = Box::new(move |records, resume, now| {
+        let (config, committee, signer) = (config.clone(), committee.clone(), Some(signer.clone() as _));
+        let (signatures, seed, unsigned) = (signatures.clone(), now.0, false);
+        Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
+    });
+    Ok((Arc::new(verifier), factory))
+}

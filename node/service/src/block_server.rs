@@ -1,0 +1,118 @@
+//! Block server for peers that follow, on two threads: one for validators, one for other peers. Peers take
+//! turns, so a peer with many requests delays only itself. The network limits the bytes sent to each peer.
+
+use crate::fair_queue::{FairQueue, ItemWeight, SourceLimit, TotalLimit, WhenFull};
+use corniche_network::{Peer, PeerKey, Reply};
+use corniche_pipeline::{BlockSource, FollowedBlock, Request, Response, serve_blocks};
+use corniche_store::Reader;
+use corniche_types::{Bytes, Certificate, Header, Height, wire};
+use std::{sync::Arc, thread};
+
+/// Limits on queued requests per peer; the network allows one at a time.
+const SHARE: SourceLimit = SourceLimit { items: 8, bytes: 1 << 20, when_full: WhenFull::Refuse };
+/// Bytes of all validators' requests together, and of all guests'.
+const MAX_TOTAL_BYTES: usize = 8 << 20;
+/// Cost of reading and encoding a response in µs, about the same for all requests.
+const READ_US: u64 = 5_000;
+
+type Queue = Arc<FairQueue<PeerKey, (Bytes, Reply)>>;
+
+/// Answers requests until it is dropped.
+pub struct BlockServers {
+    validators: Queue,
+    guests: Queue,
+}
+
+impl BlockServers {
+    pub fn spawn(reader: &Reader) -> Self {
+        let queue = |total| Arc::new(FairQueue::new(SHARE, total));
+        let servers = Self {
+            validators: queue(TotalLimit::for_validators(MAX_TOTAL_BYTES)),
+            guests: queue(TotalLimit::for_guests(MAX_TOTAL_BYTES)),
+        };
+        for (name, queue, is_validator) in [("serve", &servers.validators, true), ("serve-guests", &servers.guests, false)] {
+            let (queue, stored) = (queue.clone(), StoredBlocks(reader.clone()));
+            let body = move || {
+                while let Some((request, reply)) = queue.take() {
+                    // Dropping `reply` refuses the request.
+                    if let Some(response) = respond(&request, is_validator, &stored) {
+                        reply.send(wire::encode(&response).into());
+                    }
+                }
+            };
+            thread::Builder::new().name(name.into()).spawn(body).expect("the system has room for a thread");
+        }
+        servers
+    }
+
+    /// Queues a request; refuses it if there is no room.
+    pub fn serve(&self, from: Peer, request: Bytes, reply: Reply) {
+        let queue = if from.validator.is_some() { &self.validators } else { &self.guests };
+        let weight = ItemWeight { bytes: request.len(), cost: READ_US };
+        queue.offer(from.id, (request, reply), weight);
+    }
+}
+
+impl Drop for BlockServers {
+    fn drop(&mut self) {
+        self.validators.close();
+        self.guests.close();
+    }
+}
+
+/// `None` for requests that cannot be decoded, and for others' requests that only validators may send.
+fn respond(request: &[u8], is_validator: bool, stored: &impl BlockSource) -> Option<Response> {
+    match wire::decode(request).ok()? {
+        Request::Executed { .. } if !is_validator => None,
+        request => Some(serve_blocks(request, stored)),
+    }
+}
+
+/// Source of the blocks that peers follow.
+struct StoredBlocks(Reader);
+
+impl BlockSource for StoredBlocks {
+    fn block(&self, height: Height) -> Option<FollowedBlock> {
+        let committed = self.0.block(height)?.committed.clone();
+        Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
+    }
+
+    fn header(&self, height: Height) -> Option<Header> {
+        self.0.header(height)
+    }
+
+    fn certificate_from(&self, height: Height) -> Option<Certificate> {
+        self.0.certificate(height).as_deref().cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Source without blocks.
+    struct Empty;
+
+    impl BlockSource for Empty {
+        fn block(&self, _: Height) -> Option<FollowedBlock> {
+            None
+        }
+
+        fn header(&self, _: Height) -> Option<Header> {
+            None
+        }
+
+        fn certificate_from(&self, _: Height) -> Option<Certificate> {
+            None
+        }
+    }
+
+    #[test]
+    fn uncertified_blocks_only_for_validators() {
+        let certified = wire::encode(&Request::Blocks { from: Height(1), offset: 0 });
+        let executed = wire::encode(&Request::Executed { from: Height(1), through: Height(2), offset: 0 });
+        let answered = |request: &[u8], is_validator| respond(request, is_validator, &Empty).is_some();
+        assert!(answered(&certified, true) && answered(&certified, false) && answered(&executed, true));
+        assert!(!answered(&executed, false) && !answered(b"junk", true));
+    }
+}

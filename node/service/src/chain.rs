@@ -1,0 +1,378 @@
+//! Opens a chain from its data directory and prepares it to run: store, state, virtual machine, engine and
+//! pipeline.
+
+use crate::{
+    NodeConfig,
+    backend::{Dag, Readers},
+    clock,
+    keys::ValidatorKeys,
+    warm_up::WarmUp,
+};
+use anyhow::{Context, bail};
+use corniche_admission::{PoolConfig, Rotation};
+use corniche_engine::{Committee, Verifier};
+use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
+use corniche_pipeline::{
+    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, Runner, Sealer, Setup,
+};
+use corniche_state::{SharedTree, State};
+use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
+use corniche_threads::Threads;
+use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, certified, header_hash};
+use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Upper limit: each thread reserves address space for contract instances.
+const MAX_EXECUTION_THREADS: usize = 16;
+
+/// Checkpoint interval in blocks, and lag behind the head, for a node that keeps old states on disk. States
+/// that are not on disk yet must be in memory, which holds several times as many.
+const HISTORY_CHECKPOINT_BLOCKS: u64 = 32;
+
+/// Verifier of peers' messages, and factory of the engine from the store's state.
+pub type EngineParts = (Arc<dyn Verifier>, EngineFactory);
+
+/// Builds the engine of a genesis for a validator whose data is in a directory. Called at each start of the chain's threads.
+pub type EngineBuilder = fn(&Genesis, ValidatorKeys, &Path) -> anyhow::Result<EngineParts>;
+
+/// Keys of a validator, and its engine.
+#[derive(Clone)]
+pub struct Validator {
+    pub keys: ValidatorKeys,
+    pub engine: EngineBuilder,
+}
+
+/// Configuration, keys and location of a chain.
+pub struct NodeContext {
+    pub config: NodeConfig,
+    pub genesis: Arc<Genesis>,
+    /// `None`: a full node.
+    pub validator: Option<Validator>,
+    /// Index of the validator in the genesis.
+    pub own: Option<ValidatorIndex>,
+    pub data: PathBuf,
+    /// True if the data directory is deleted with the process, so that nothing has to wait for the disk.
+    pub temporary: bool,
+}
+
+/// Opened chain, ready to continue.
+pub struct Chain {
+    pub store: Store,
+    pub state: State,
+    pub tree: SharedTree,
+    pub vm: Vm,
+    pub verifier: Option<Arc<dyn Verifier>>,
+    pub pipeline: Pipeline,
+    pub runner: Runner,
+    pub sealer: Sealer,
+    pub threads: Arc<dyn WorkerPool>,
+    pub height: Height,
+    pub certified: Height,
+    pub resume: Resume,
+    /// Code of the state that is not compiled yet. A validator votes when it is.
+    pub warm_up: Option<WarmUp>,
+    /// Base fee of the next block if it were made now.
+    pub base_fee: u64,
+}
+
+impl NodeContext {
+    pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> anyhow::Result<Self> {
+        let own = own_index(&genesis, validator.as_ref().map(|validator| &validator.keys))?;
+        Ok(Self { config, genesis: Arc::new(genesis), validator, own, data, temporary: false })
+    }
+
+    /// Store options of this chain.
+    pub fn options(&self) -> Options {
+        // Only a validator has an engine to trace.
+        let trace_bytes = if self.own.is_some() { self.config.limits.trace_mib.saturating_mul(1 << 20) } else { 0 };
+        let (default, history) = (Options::default(), self.config.state.history);
+        Options {
+            backend: self.config.index,
+            trace_bytes,
+            sync: !self.temporary,
+            history,
+            checkpoint_lag: if self.keeps_history() { HISTORY_CHECKPOINT_BLOCKS } else { default.checkpoint_lag },
+            checkpoint_blocks: if self.keeps_history() { HISTORY_CHECKPOINT_BLOCKS } else { default.checkpoint_blocks },
+            ..default
+        }
+    }
+
+    fn keeps_history(&self) -> bool {
+        self.config.state.history != History::Off
+    }
+
+    /// Opens the chain, with an existing virtual machine or a new one. The extension is `None` on a real network.
+    pub fn open(&self, rebuild: bool, vm: Option<Vm>, extension: Option<Box<dyn Extension>>) -> anyhow::Result<Chain> {
+        let (store, recovered) = Store::open(&self.data, &self.genesis, Options { rebuild, ..self.options() })?;
+        if let Some(keys) = self.keys() {
+            claim_data_dir(&self.data, keys)?;
+        }
+        report_recovery(&recovered)?;
+        self.prepare(store, recovered, vm, extension)
+    }
+
+    /// Prepares the opened store to run.
+    pub fn prepare(
+        &self,
+        store: Store,
+        recovered: Recovered,
+        vm: Option<Vm>,
+        extension: Option<Box<dyn Extension>>,
+    ) -> anyhow::Result<Chain> {
+        let (genesis, limits) = (&self.genesis, &self.config.limits);
+        let reader = store.reader();
+        let threads = limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
+        let (vm, warm_up) = match vm {
+            Some(vm) => (vm, None),
+            None => {
+                let vm = Vm::new(&vm_config(genesis, threads), Arc::new(DiskModuleCache(store.code_cache())))?;
+                let warm_up = WarmUp::new(&vm, &recovered.state);
+                (vm, warm_up)
+            }
+        };
+        // Commands need the engine from the start.
+        let warm_up = if extension.is_some() { warm_up.and_then(WarmUp::finish) } else { warm_up };
+        let build = |Validator { keys, engine }: &Validator| engine(genesis, keys.clone(), &self.data);
+        let (verifier, engine_factory) = self.validator.as_ref().map(build).transpose()?.unzip();
+        let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
+        let start = StartPoint::new(&reader, &recovered, certified);
+        let state = recovered.state.clone();
+        let stage = ExecutionStage::new(
+            genesis.clone(),
+            vm.clone(),
+            ExecutionStart {
+                state: state.clone(),
+                tree: recovered.tree,
+                head: start.head.clone(),
+                gas_in_second: start.gas_in_second,
+                hashes: start.hashes,
+            },
+        );
+        let base_fee = stage.base_fee_at(clock::now().0 / 1000);
+        let (runner, sealer) = stage.split();
+        let tree = sealer.tree();
+        let runner = if limits.speculation { runner.with_speculation(SpeculationLimits::default()) } else { runner };
+        // The execution thread is one of them.
+        let threads: Arc<dyn WorkerPool> =
+            if threads > 1 { Arc::new(Threads::start(threads)?) } else { Arc::new(SingleThread) };
+        let directives = extension.as_ref().map(|extension| extension.directives());
+        let runner = runner.with_pool(threads.clone()).with_directives(directives);
+        let resume = recovered.resume.clone();
+        let min_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
+        let own_key = self.own.zip(self.keys().map(|keys| keys.bls.clone()));
+        let pipeline = Pipeline::new(Setup {
+            genesis: genesis.clone(),
+            certificate_keys: CertificateKeys::bls(&Committee::from_genesis(genesis), own_key),
+            engine_factory,
+            may_vote: warm_up.is_none(),
+            records: recovered.safety,
+            state: state.clone(),
+            head: (start.height > Height(0)).then(|| recovered.head.block().clone()),
+            head_hash: header_hash(&start.head),
+            base_fee,
+            resume: recovered.resume,
+            certificate: recovered.certificate.as_deref().cloned(),
+            uncertified: start.uncertified,
+            recent_states: limits.recent_states.max(min_recent),
+            pool: PoolConfig { max_transactions: limits.pool_transactions, ..PoolConfig::from_genesis(genesis) },
+            rotation: Some(start.rotation),
+            extension,
+            now: clock::now(),
+        });
+        let height = start.height;
+        Ok(Chain {
+            resume,
+            store,
+            state,
+            tree,
+            vm,
+            verifier,
+            pipeline,
+            runner,
+            sealer,
+            threads,
+            height,
+            certified,
+            warm_up,
+            base_fee,
+        })
+    }
+
+    pub fn is_validator(&self) -> bool {
+        self.own.is_some()
+    }
+
+    pub fn keys(&self) -> Option<&ValidatorKeys> {
+        self.validator.as_ref().map(|validator| &validator.keys)
+    }
+}
+
+impl Chain {
+    /// View for RPC.
+    pub fn readers(&self, is_validator: bool) -> Readers {
+        let dag = match (is_validator, self.trace()) {
+            (false, _) => Dag::FullNode,
+            (true, None) => Dag::NotTraced,
+            (true, Some(trace)) => Dag::Traced(trace),
+        };
+        Readers { reader: self.store.reader(), state: self.state.clone(), tree: self.tree.clone(), dag }
+    }
+
+    pub fn trace(&self) -> Option<Trace> {
+        self.store.trace()
+    }
+}
+
+/// The node stopped because continuing would be unsafe. Contains the reason, for the operator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Halted(pub String);
+
+/// Logs what was recovered.
+///
+/// # Errors
+///
+/// The node must not continue.
+fn report_recovery(recovered: &Recovered) -> anyhow::Result<()> {
+    if recovered.safety_lost {
+        tracing::warn!("the safety log is lost; this validator does not vote until a quorum has told it what it signed");
+    }
+    if let Some(reason) = &recovered.rebuilt {
+        tracing::warn!(reason, "state and indices were rebuilt from the block log");
+    }
+    if let Some(certificate) = &recovered.divergence {
+        let message =
+            format!("this node executed block {} differently than other validators; see docs/operate.md", certificate.height);
+        return Err(Halted(message).into());
+    }
+    Ok(())
+}
+
+fn vm_config(genesis: &Genesis, executors: usize) -> VmConfig {
+    let [a, b, c, d, e, f, g, h, ..] = B256::random().0;
+    let executors = u32::try_from(executors).expect("clamped by the caller");
+    let rules = Rules { console: genesis.is_development() };
+    VmConfig { executors, rules, table_secret: u64::from_le_bytes([a, b, c, d, e, f, g, h]), ..VmConfig::default() }
+}
+
+/// Index of the validator with these keys.
+fn own_index(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<Option<ValidatorIndex>> {
+    let Some(keys) = keys else { return Ok(None) };
+    let index = keys.index_in(genesis)?;
+    let index = index.context("no validator of this genesis has these keys; start without keys to run a full node")?;
+    Ok(Some(index))
+}
+
+/// A data directory belongs to one validator: in another's directory it would not find its own signatures.
+fn claim_data_dir(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
+    let (path, own) = (data.join("VALIDATOR"), keys.consensus.public().to_string());
+    let unsigned = DataDirectory::new(data).unsigned();
+    match std::fs::read_to_string(&unsigned) {
+        Ok(key) if key.trim() != own => bail!(
+            "{} names the consensus key {}, these keys are of {own}; delete the file, or use the keys created with it",
+            unsigned.display(),
+            key.trim()
+        ),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot read {}", unsigned.display()));
+        }
+        _ => {}
+    }
+    match std::fs::read_to_string(&path) {
+        Ok(owner) if owner.trim() == own => Ok(()),
+        Ok(owner) => bail!(
+            "{} belongs to the validator with the consensus key {}, these keys are of {own}; start each on its own directory",
+            data.display(),
+            owner.trim()
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::write(&path, own + "\n").with_context(|| format!("cannot write {}", path.display()))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// Point where execution and certification continue.
+struct StartPoint {
+    height: Height,
+    head: Header,
+    gas_in_second: u64,
+    hashes: Vec<B256>,
+    uncertified: Vec<(Height, B256)>,
+    rotation: Rotation,
+}
+
+impl StartPoint {
+    fn new(reader: &Reader, recovered: &Recovered, certified: Height) -> Self {
+        let height = recovered.head.height();
+        let head = header_at(reader, height);
+        let mut gas_in_second = 0;
+        let mut next_below = height;
+        while next_below > Height(0) {
+            let header = header_at(reader, next_below);
+            if header.timestamp != head.timestamp {
+                break;
+            }
+            gas_in_second += header.gas_used;
+            next_below = Height(next_below.0 - 1);
+        }
+        let uncertified = (certified.0 + 1..=height.0)
+            .filter_map(|number| reader.header(Height(number)).map(|header| (Height(number), header_hash(&header))))
+            .collect();
+        let hashes = certified::unwritten(height.0).map(|number| header_hash(&header_at(reader, Height(number)))).collect();
+        // All headers of a rotation, which may be thousands on a fast chain.
+        let down = (1..=height.0).rev().map_while(|number| reader.header(Height(number)));
+        Self { height, head, gas_in_second, hashes, uncertified, rotation: Rotation::from_headers(down) }
+    }
+}
+
+pub fn header_at(reader: &Reader, height: Height) -> Header {
+    reader.header(height).expect("invariant: every height up to the head is stored")
+}
+
+/// Cache of compiled contracts in the data directory.
+struct DiskModuleCache(CodeCache);
+
+impl ModuleCache for DiskModuleCache {
+    fn get(&self, key: &B256) -> Option<Vec<u8>> {
+        self.0.get(&key.0)
+    }
+
+    fn contains(&self, key: &B256) -> bool {
+        self.0.contains(&key.0)
+    }
+
+    fn put(&self, key: &B256, artefact: &[u8]) {
+        self.0.put(&key.0, artefact);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_other_validator_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let [owner, other] = [1, 2].map(|seed| ValidatorKeys::from_seed([seed; 32]));
+        claim_data_dir(directory.path(), &owner).unwrap();
+        claim_data_dir(directory.path(), &owner).unwrap();
+        let refusal = claim_data_dir(directory.path(), &other).unwrap_err().to_string();
+        for key in [&owner, &other] {
+            assert!(refusal.contains(&key.consensus.public().to_string()), "{refusal}");
+        }
+        claim_data_dir(directory.path(), &owner).unwrap();
+        // The statement that nothing was signed is about one key, too.
+        other.declare_unsigned(directory.path()).unwrap();
+        let refusal = claim_data_dir(directory.path(), &owner).unwrap_err().to_string();
+        assert!(refusal.contains("UNSIGNED names the consensus key"), "{refusal}");
+        owner.declare_unsigned(directory.path()).unwrap();
+        claim_data_dir(directory.path(), &owner).unwrap();
+        // Content that is not text matches no validator.
+        std::fs::write(directory.path().join("VALIDATOR"), [0xff; 4]).unwrap();
+        assert!(claim_data_dir(directory.path(), &owner).unwrap_err().to_string().starts_with("cannot read "));
+    }
+}

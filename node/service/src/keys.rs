@@ -1,0 +1,106 @@
+//! Keys of a validator, in memory.
+
+use anyhow::{Context, bail, ensure};
+use corniche_crypto::{BlsSecretKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, EthereumKey};
+use corniche_store::DataDirectory;
+use corniche_types::{Address, B256, Bytes, Genesis, ValidatorIndex, ValidatorInfo};
+use std::{fs, path::Path};
+
+/// Secret of a libp2p identity: an ed25519 seed.
+#[derive(Clone)]
+pub struct NetworkKey([u8; 32]);
+
+impl NetworkKey {
+    pub fn from_seed(seed: [u8; 32]) -> Self {
+        Self(seed)
+    }
+
+    /// Seed from which the network layer creates its identity.
+    pub fn seed(&self) -> [u8; 32] {
+        self.0
+    }
+
+    /// Public key in the genesis, 32 bytes.
+    pub fn public(&self) -> B256 {
+        ConsensusKey::from_seed(self.0).public()
+    }
+}
+
+impl std::fmt::Debug for NetworkKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NetworkKey(public {})", self.public())
+    }
+}
+
+/// All secrets of one validator.
+#[derive(Clone, Debug)]
+pub struct ValidatorKeys {
+    pub consensus: ConsensusKey,
+    pub bls: BlsSecretKey,
+    pub network: NetworkKey,
+    /// `None` until it is dealt with a genesis.
+    pub coin: Option<CoinSecretShare>,
+    pub fee_address: Address,
+    /// Present if the fee address was created together with the other keys.
+    pub fee_key: Option<EthereumKey>,
+}
+
+impl ValidatorKeys {
+    /// Derives all keys from one seed, each with its own label.
+    pub fn from_seed(seed: [u8; 32]) -> Self {
+        let derive = |label: &str| corniche_crypto::digest(&[b"corniche-keys/", label.as_bytes(), &seed].concat()).0;
+        let fee_key = (0u8..)
+            .find_map(|attempt| EthereumKey::from_bytes(&derive(&format!("fee/{attempt}"))).ok())
+            .expect("256 digests are not all outside the curve's order");
+        Self {
+            consensus: ConsensusKey::from_seed(derive("consensus")),
+            bls: BlsSecretKey::from_seed(derive("bls")),
+            network: NetworkKey::from_seed(derive("network")),
+            coin: None,
+            fee_address: fee_key.address(),
+            fee_key: Some(fee_key),
+        }
+    }
+
+    /// Public part, as listed in a genesis.
+    pub fn public(&self) -> ValidatorInfo {
+        ValidatorInfo {
+            consensus_key: self.consensus.public(),
+            bls_key: Bytes::copy_from_slice(&self.bls.public().to_bytes()),
+            bls_proof: Bytes::copy_from_slice(&self.bls.prove_possession().to_bytes()),
+            network_key: self.network.public(),
+            fee_address: self.fee_address,
+        }
+    }
+
+    /// Index of the validator with these keys; `None` if the genesis does not list the consensus key.
+    ///
+    /// # Errors
+    ///
+    /// The genesis lists the consensus key with other keys than these: such a node must not start.
+    pub fn index_in(&self, genesis: &Genesis) -> anyhow::Result<Option<ValidatorIndex>> {
+        let own = self.public();
+        let same_key = |validator: &ValidatorInfo| validator.consensus_key == own.consensus_key;
+        let Some(position) = genesis.validators.iter().position(same_key) else { return Ok(None) };
+        let index = ValidatorIndex(u16::try_from(position).context("a genesis has at most 1000 validators")?);
+        ensure!(
+            genesis.validators[position] == own,
+            "the genesis lists other keys beside the consensus key of validator {index}"
+        );
+        let Some(coin) = &self.coin else {
+            bail!("there is no coin.key; the creator of the genesis has it for validator {index}")
+        };
+        let probe = b"corniche coin.key check";
+        let dealt = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
+        let fits = coin.index() == index && dealt.verify_share(index, probe, &coin.sign(probe));
+        ensure!(fits, "coin.key is not the key of validator {index} in this genesis");
+        Ok(Some(index))
+    }
+
+    /// Records in a validator's data directory that these keys have signed nothing. Only for keys just created.
+    pub fn declare_unsigned(&self, data: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(data).with_context(|| format!("cannot create {}", data.display()))?;
+        let path = DataDirectory::new(data).unsigned();
+        fs::write(&path, format!("{}\n", self.consensus.public())).with_context(|| format!("cannot write {}", path.display()))
+    }
+}

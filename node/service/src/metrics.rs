@@ -1,0 +1,128 @@
+//! Metrics of the node, besides those of its RPC server.
+
+use crate::{backend::ReaderHandle, shared::Shared};
+use corniche_network::NetworkHandle;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
+    registry::Registry,
+};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+};
+
+/// Reads the node's counters on each scrape.
+pub struct NodeMetrics {
+    /// Name of the engine in the genesis.
+    engine: String,
+    shared: Arc<Shared>,
+    network: Option<NetworkHandle>,
+    /// Gives the current trace: a suspended chain resumes with another one, and the old one must end.
+    readers: Arc<ReaderHandle>,
+}
+
+impl NodeMetrics {
+    pub fn register(
+        mut registry: Registry,
+        engine: &str,
+        shared: &Arc<Shared>,
+        network: Option<&NetworkHandle>,
+        readers: &Arc<ReaderHandle>,
+    ) -> Registry {
+        let engine = engine.to_owned();
+        let metrics = Self { engine, shared: shared.clone(), network: network.cloned(), readers: readers.clone() };
+        registry.register_collector(Box::new(metrics));
+        registry
+    }
+}
+
+impl fmt::Debug for NodeMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NodeMetrics")
+    }
+}
+
+impl Collector for NodeMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let counters = &self.shared.counters;
+        let gauge = |encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64| {
+            let metric = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+        };
+        let counter = |encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64| {
+            let metric = ConstCounter::new(value);
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+        };
+        let engine = Info::new([("name", self.engine.as_str())]);
+        engine.encode(encoder.encode_descriptor("corniche_engine", "Ordering engine", None, engine.metric_type())?)?;
+        let read = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
+        gauge(&mut encoder, "corniche_head_height", "Newest durable block", read(&counters.head))?;
+        gauge(&mut encoder, "corniche_finalized_height", "Newest certified block", read(&counters.finalized))?;
+        gauge(&mut encoder, "corniche_pool_transactions", "Transactions in the pool", self.shared.pool_view.len() as u64)?;
+        counter(&mut encoder, "corniche_transactions_executed", "Transactions in blocks", read(&counters.executed))?;
+        counter(
+            &mut encoder,
+            "corniche_transactions_adopted",
+            "Ordered transactions whose result from before ordering was used",
+            read(&counters.transactions_adopted),
+        )?;
+        counter(&mut encoder, "corniche_early_runs", "Runs before ordering", read(&counters.early_runs))?;
+        counter(
+            &mut encoder,
+            "corniche_early_without_result",
+            "Runs before ordering without a result",
+            read(&counters.early_without_result),
+        )?;
+        counter(
+            &mut encoder,
+            "corniche_early_passed_over",
+            "Transactions not run before ordering because of their author's limit",
+            read(&counters.early_passed_over),
+        )?;
+        counter(&mut encoder, "corniche_transactions_run", "Runs of ordered transactions", read(&counters.transactions_run))?;
+        counter(
+            &mut encoder,
+            "corniche_transactions_run_again",
+            "Runs of ordered transactions after the first, because of a conflict",
+            read(&counters.transactions_run_again),
+        )?;
+        counter(
+            &mut encoder,
+            "corniche_transactions_skipped",
+            "Ordered transactions that were not valid",
+            read(&counters.skipped),
+        )?;
+        counter(&mut encoder, "corniche_transactions_refused", "Transactions admission refused", read(&counters.refused))?;
+        counter(
+            &mut encoder,
+            "corniche_accusations",
+            "Times a validator was seen breaking the rules",
+            read(&counters.accusations),
+        )?;
+        counter(
+            &mut encoder,
+            "corniche_inbox_dropped",
+            "Messages dropped because the inbox was full",
+            read(&counters.inbox_dropped),
+        )?;
+        counter(&mut encoder, "corniche_peer_faults", "Messages of peers that are never valid", read(&counters.peer_faults))?;
+        if let Some(trace) = self.readers.current().dag.traced() {
+            let help = "Events of the engine that were not traced because the disk was behind";
+            counter(&mut encoder, "corniche_trace_dropped", help, trace.dropped())?;
+        }
+        if let Some(network) = &self.network {
+            gauge(&mut encoder, "corniche_peers", "Connected peers", network.peers().len() as u64)?;
+            let general = network.stats().general;
+            let refused = "Peers' connections refused for want of a slot, or because of a ban";
+            counter(&mut encoder, "corniche_peer_connections_refused", refused, general.connections_refused)?;
+            let evicted = "Peers' connections closed because a newcomer needed their slot";
+            counter(&mut encoder, "corniche_peer_connections_evicted", evicted, general.connections_evicted)?;
+            counter(&mut encoder, "corniche_peer_requests_served", "Requests of peers answered", general.requests_served)?;
+            let declined = "Requests of peers not answered: too many at once, or too slow";
+            counter(&mut encoder, "corniche_peer_requests_refused", declined, general.requests_refused)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,347 @@
+//! A node from its start to its stop.
+
+use crate::{
+    NodeConfig,
+    backend::{NodeBackend, own_version},
+    block_server::BlockServers,
+    certificates::CertificateCache,
+    chain::{Chain, Halted, NodeContext, Validator, header_at},
+    clock,
+    config::{Faucet, MetricsAddress},
+    journal::Journal,
+    keys::{NetworkKey, ValidatorKeys},
+    metrics::NodeMetrics,
+    running::RunningChain,
+    shared::{Shared, count},
+    threads,
+    verify::{Checks, Verifiers},
+};
+use anyhow::Context;
+use corniche_api::RpcError;
+use corniche_console::secret;
+use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
+use corniche_pipeline::{Extension, Input, Pipeline};
+use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts};
+use corniche_store::Reader;
+use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt, ValidatorIndex};
+use prometheus_client::registry::Registry;
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+};
+use tokio::{net::TcpListener, runtime::Runtime, sync::broadcast::error::RecvError};
+
+/// Parts of a node.
+pub struct NodeSetup {
+    pub config: NodeConfig,
+    pub genesis: Genesis,
+    /// `None`: a full node, which does not order.
+    pub validator: Option<Validator>,
+    /// Data directory; created if it does not exist.
+    pub data: PathBuf,
+    /// Rebuilds state and indices from the log.
+    pub rebuild: bool,
+    /// Commands and directives that a real network does not have. `None` for a node of a network.
+    pub extension: Option<Box<dyn Extension>>,
+    /// True if the data directory is deleted with the process, so that nothing has to wait for the disk.
+    pub temporary: bool,
+    /// Response to `web3_clientVersion`, if it differs from the default.
+    pub version: Option<String>,
+}
+
+impl NodeSetup {
+    pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> Self {
+        Self { config, genesis, validator, data, rebuild: false, extension: None, temporary: false, version: None }
+    }
+}
+
+/// Node whose chain runs, before it serves requests.
+pub struct Node {
+    chain: Arc<RunningChain>,
+    genesis: Arc<Genesis>,
+    own: Option<ValidatorIndex>,
+    network: Option<NetworkHandle>,
+    /// Identity among peers, with or without a network.
+    identity: Option<PeerKey>,
+    starting: Height,
+    version: String,
+    rpc: RpcConfig,
+    listener: TcpListener,
+    metrics_listener: Option<TcpListener>,
+}
+
+/// Running node. It stops with [`Self::stop`]; a dropped handle leaves its threads running.
+pub struct NodeHandle {
+    chain: Arc<RunningChain>,
+    backend: Arc<NodeBackend>,
+    server: RpcServer,
+    network: Option<NetworkHandle>,
+}
+
+/// Runtime for a node. Contract calls run on its threads; with smaller stacks each call would map and unmap its own stack.
+///
+/// # Errors
+///
+/// The system has no room for the threads.
+pub fn runtime(config: &NodeConfig) -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(config.limits.socket_threads.max(1))
+        .thread_stack_size(corniche_vm::THREAD_STACK_BYTES)
+        .enable_all()
+        .build()
+}
+
+impl Node {
+    /// Opens the chain and starts its threads, the network and the RPC server. Call it on a [`runtime`].
+    ///
+    /// # Errors
+    ///
+    /// An address is in use, the data directory cannot be opened, or continuing would be unsafe ([`Halted`]).
+    pub async fn start(setup: NodeSetup) -> anyhow::Result<NodeHandle> {
+        Self::open(setup).await?.serve(RpcServer::start)
+    }
+
+    /// Opens the chain and starts its threads and the network. [`Self::serve`] does the rest of [`Self::start`].
+    ///
+    /// # Errors
+    ///
+    /// See [`Self::start`].
+    pub async fn open(setup: NodeSetup) -> anyhow::Result<Self> {
+        let NodeSetup { config, genesis, validator, data, rebuild, extension, temporary, version } = setup;
+        let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
+        let metrics_listener = MetricsAddress::bind(config.metrics, config.rpc).await?;
+        let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
+        let rpc = RpcConfig { faucet, ..config.serve.rpc() };
+        let context = NodeContext { temporary, ..NodeContext::new(config, genesis, validator, data)? };
+        let genesis = context.genesis.clone();
+        let chain = context.open(rebuild, None, extension)?;
+        let starting = chain.height;
+        let shared = Arc::new(Shared::new(context.config.limits.inbox, chain.base_fee));
+        shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
+        let network = connect(&context, &chain, &shared).await?;
+        let own = context.own;
+        let key = context.keys().map(|keys| PeerKey(keys.network.public()));
+        let identity = network.as_ref().map(NetworkHandle::key).or(key);
+        let runtime = tokio::runtime::Handle::current();
+        let chain = RunningChain::start(context, chain, shared, network.clone().map(|network| (network, runtime)));
+        Ok(Self {
+            chain: Arc::new(chain),
+            genesis,
+            own,
+            network,
+            identity,
+            starting,
+            version: version.unwrap_or_else(own_version),
+            rpc,
+            listener,
+            metrics_listener,
+        })
+    }
+
+    /// Chain of the node, and its threads.
+    pub fn chain(&self) -> &Arc<RunningChain> {
+        &self.chain
+    }
+
+    /// Starts the RPC server with `start`, usually [`RpcServer::start`].
+    ///
+    /// # Errors
+    ///
+    /// The server cannot start.
+    pub fn serve(self, start: impl FnOnce(ServerParts) -> io::Result<RpcServer>) -> anyhow::Result<NodeHandle> {
+        let Self { chain, genesis, own, network, identity, starting, version, rpc, listener, metrics_listener } = self;
+        let (shared, readers) = (&chain.shared, &chain.readers);
+        let backend = Arc::new(NodeBackend {
+            genesis_header: genesis_header(&readers.current().reader),
+            genesis: genesis.clone(),
+            readers: readers.clone(),
+            shared: shared.clone(),
+            network: network.clone(),
+            identity,
+            vm: chain.vm().clone(),
+            starting,
+            version,
+        });
+        let mut registry = Registry::default();
+        let parts = ServerParts {
+            metrics: Metrics::register(&mut registry),
+            registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, shared, network.as_ref(), readers)),
+            config: rpc,
+            listener,
+            metrics_listener,
+            backend: backend.clone(),
+            clock: Arc::new(clock::now),
+        };
+        let server = start(parts)?;
+        let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
+        let (engine, chain_id, metrics) = (&genesis.engine.name, genesis.chain_id, server.metrics_address());
+        tracing::info!(rpc = %server.address(), ?metrics, height = starting.0, chain_id, %engine, "{role} is up");
+        Ok(NodeHandle { chain, backend, server, network })
+    }
+}
+
+impl NodeHandle {
+    /// Address of JSON-RPC.
+    pub fn rpc_address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Address of `/metrics`, if it is served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.server.metrics_address()
+    }
+
+    /// Submits a signed transaction; returns its hash when it is in the pool.
+    ///
+    /// # Errors
+    ///
+    /// The node refuses the transaction, or is stopping.
+    pub async fn submit(&self, raw: Bytes) -> Result<B256, RpcError> {
+        self.backend.submit(raw).await
+    }
+
+    /// Receipt of a transaction; waits until the transaction is in a block. `None`: the node stopped before.
+    pub async fn receipt(&self, transaction: &B256) -> Option<Receipt> {
+        // Before the look-up, so that no block is missed.
+        let mut events = self.backend.subscribe();
+        loop {
+            if let Some((height, index)) = self.backend.transaction(transaction) {
+                return self.backend.block(height)?.receipts.get(index as usize).cloned();
+            }
+            let event = tokio::select! {
+                event = events.recv() => event,
+                _ = self.chain.shared.halted() => return None,
+            };
+            if let Err(RecvError::Closed) = event {
+                return None;
+            }
+        }
+    }
+
+    /// Waits until the node halts by itself, which it does only if continuing would be unsafe.
+    pub async fn halted(&self) -> Halted {
+        Halted(self.chain.shared.halted().await)
+    }
+
+    /// Stops the node: the RPC server first, the threads of the chain last.
+    pub async fn stop(self) {
+        self.server.stop().await;
+        if let Some(network) = self.network {
+            network.shutdown().await;
+        }
+        let chain = self.chain;
+        // Waits for the threads.
+        let _ = tokio::task::spawn_blocking(move || chain.stop()).await;
+    }
+}
+
+/// Starts the threads of a chain, with the journal's transactions of users, and then with these.
+pub fn run_chain(
+    context: &NodeContext,
+    chain: Chain,
+    shared: &Arc<Shared>,
+    network: Option<(NetworkHandle, tokio::runtime::Handle)>,
+    pool: Vec<Bytes>,
+) -> Vec<JoinHandle<()>> {
+    let trace = chain.trace();
+    if let Some(trace) = &trace {
+        let dag = shared.dag.clone();
+        trace.on_growth(move || dag.send_replace(()));
+    }
+    let Chain { store, mut pipeline, runner, sealer, threads, warm_up, .. } = chain;
+    if let Some(warm_up) = warm_up {
+        let shared = shared.clone();
+        warm_up.start(context.is_validator(), move || shared.inbox.push_response(Input::MayVote));
+    }
+    let (journal, raw_transactions) = Journal::open(&context.data);
+    resubmit(&mut pipeline, [raw_transactions, pool].concat(), context.genesis.chain_id);
+    threads::spawn((pipeline, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
+}
+
+/// Submits the users' transactions of the last run again; those executed meanwhile are refused.
+fn resubmit(pipeline: &mut Pipeline, raw_transactions: Vec<Bytes>, chain_id: u64) {
+    let found = raw_transactions.len();
+    for transaction in raw_transactions.into_iter().filter_map(|raw| corniche_admission::check(raw, chain_id).ok()) {
+        pipeline.handle(clock::now(), Input::Submit { transaction, from: None, reply: None });
+    }
+    let pending = pipeline.pool().ready_len() + pipeline.pool().queued_len();
+    if found > 0 {
+        tracing::info!(found, pending, "users' transactions of the last run");
+    }
+}
+
+fn genesis_header(reader: &Reader) -> Header {
+    header_at(reader, Height(0))
+}
+
+// ---- peers -------------------------------------------------------------------------------------------------------------
+
+/// Starts the network, if the configuration has addresses, and the threads that receive from it.
+async fn connect(context: &NodeContext, chain: &Chain, shared: &Arc<Shared>) -> anyhow::Result<Option<NetworkHandle>> {
+    let network = start_network(&context.config, &context.genesis, context.keys()).await?;
+    let Some((handle, events)) = network else { return Ok(None) };
+    let certificates = CertificateCache::new(chain.pipeline.certificate_verifier().clone());
+    let checks = Checks { chain_id: context.genesis.chain_id, engine: chain.verifier.clone(), certificates };
+    let verifiers = Verifiers::spawn(context.config.limits.verify_threads, checks, shared, &handle);
+    let servers = BlockServers::spawn(&chain.store.reader());
+    tokio::spawn(forward_network_events(events, verifiers, shared.clone(), servers));
+    Ok(Some(handle))
+}
+
+async fn start_network(
+    config: &NodeConfig,
+    genesis: &Genesis,
+    keys: Option<&ValidatorKeys>,
+) -> anyhow::Result<Option<(NetworkHandle, Events)>> {
+    if config.listen.is_empty() && config.peers.is_empty() {
+        return Ok(None);
+    }
+    let key = match (keys, &config.network_key) {
+        (Some(keys), _) => keys.network.clone(),
+        (None, Some(path)) => network_key(path)?,
+        (None, None) => NetworkKey::from_seed(B256::random().0),
+    };
+    let mut network = NetworkConfig::from_genesis(NetworkIdentity::from_seed(key.seed()), genesis);
+    network.learn_addresses = config.learn_addresses;
+    network.limits.guests = config.limits.guests;
+    network.limits.guests_per_address = config.limits.guests_per_address;
+    for address in &config.listen {
+        network.listen.push(address.parse().with_context(|| format!("listen address {address}"))?);
+    }
+    for peer in &config.peers {
+        network = network.with_bootstrap(peer).with_context(|| format!("peer address {peer}"))?;
+    }
+    Ok(Some(corniche_network::Network::start(network).await?))
+}
+
+/// Identity in `path`; created if it does not exist.
+fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
+    if !path.exists() {
+        secret::write(path, &hex::encode(B256::random()))?;
+    }
+    secret::read(path, |text| hex::FromHex::from_hex(text).map(NetworkKey::from_seed))
+}
+
+/// Forwards network events to the verifiers and the pipeline, and answers followers from the store.
+async fn forward_network_events(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, servers: BlockServers) {
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::PeerUp(peer) => {
+                tracing::info!(%peer, "connected");
+                shared.inbox.push_response(Input::PeerUp { peer: peer.id.0.0, validator: peer.validator });
+            }
+            Event::PeerDown(peer) => {
+                tracing::info!(%peer, "disconnected");
+                shared.inbox.push_response(Input::PeerDown { peer: peer.id.0.0 });
+            }
+            Event::Message { from, bytes, .. } => {
+                let is_queued = verifiers.offer(from.id, from.validator, bytes);
+                count(&shared.counters.inbox_dropped, usize::from(!is_queued));
+            }
+            Event::Request { from, bytes, reply } => servers.serve(from, bytes, reply),
+        }
+    }
+}

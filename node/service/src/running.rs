@@ -1,0 +1,150 @@
+//! Running chain of a node: its threads, and its exchange for another state of the chain.
+
+use crate::{
+    backend::{ReaderHandle, Readers},
+    chain::{Chain, NodeContext},
+    node::run_chain,
+    pool_view::PoolView,
+    shared::Shared,
+};
+use anyhow::{Context, ensure};
+use corniche_network::NetworkHandle;
+use corniche_rpc::ChainEvent;
+use corniche_store::Store;
+use corniche_types::{Bytes, Resume};
+use corniche_vm::Vm;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    thread::JoinHandle,
+};
+use tokio::runtime::Handle;
+
+/// Chain of a node, and its threads.
+pub struct RunningChain {
+    context: NodeContext,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) readers: Arc<ReaderHandle>,
+    vm: Vm,
+    has_peers: bool,
+    threads: Mutex<Threads>,
+}
+
+struct Threads {
+    handles: Vec<JoinHandle<()>>,
+    /// True once they have ended permanently.
+    stopped: bool,
+}
+
+/// Chain whose threads have ended. Users' transactions wait until [`Self::resume`] or [`RunningChain::halt`].
+pub struct SuspendedChain<'a> {
+    running: &'a RunningChain,
+    threads: MutexGuard<'a, Threads>,
+}
+
+impl RunningChain {
+    /// Starts the threads of an opened chain.
+    pub(crate) fn start(
+        context: NodeContext,
+        chain: Chain,
+        shared: Arc<Shared>,
+        network: Option<(NetworkHandle, Handle)>,
+    ) -> Self {
+        let readers = Arc::new(ReaderHandle::new(chain.readers(context.is_validator())));
+        let (vm, has_peers) = (chain.vm.clone(), network.is_some());
+        let handles = run_chain(&context, chain, &shared, network, Vec::new());
+        Self { context, shared, readers, vm, has_peers, threads: Mutex::new(Threads { handles, stopped: false }) }
+    }
+
+    /// Configuration and location of the chain. Opens and prepares the chain that [`SuspendedChain::resume`] starts.
+    pub fn context(&self) -> &NodeContext {
+        &self.context
+    }
+
+    pub fn vm(&self) -> &Vm {
+        &self.vm
+    }
+
+    /// Readers of the chain as it is now.
+    pub fn readers(&self) -> Arc<Readers> {
+        self.readers.current()
+    }
+
+    /// Point where ordering resumes after everything that was written.
+    pub fn resume_point(&self) -> Resume {
+        self.shared.resume.lock().map(|resume| resume.clone()).unwrap_or_default()
+    }
+
+    /// True once the node is stopping.
+    pub fn is_stopped(&self) -> bool {
+        // Locked while the chain is suspended, which is not a stop.
+        self.threads.try_lock().is_ok_and(|threads| threads.stopped)
+    }
+
+    /// Ends the threads and returns the store, with everything written. Blocks for that long. Users' transactions wait.
+    ///
+    /// # Errors
+    ///
+    /// The node has peers, which would send parts of the old chain; or it is stopping; or a thread failed and kept the
+    /// store.
+    pub fn suspend(&self) -> anyhow::Result<(Store, SuspendedChain<'_>)> {
+        ensure!(!self.has_peers, "suspend: expected a node without peers");
+        let mut threads = self.lock();
+        ensure!(!threads.stopped, "the node is stopping");
+        self.shared.hold_requests();
+        self.shared.return_store.store(true, Ordering::Relaxed);
+        self.end(&mut threads);
+        self.shared.return_store.store(false, Ordering::Relaxed);
+        let returned = self.shared.returned_store.lock().ok().and_then(|mut store| store.take());
+        let store = returned.context("the store is still in use")?;
+        Ok((store, SuspendedChain { running: self, threads }))
+    }
+
+    /// Sends a command to the chain's extension, after the transactions that were submitted before. `done` gets the
+    /// response, with the pool at that moment, and runs on the pipeline's thread. It is dropped without a call if the
+    /// chain stops or is suspended before.
+    pub fn command(&self, command: Bytes, done: impl FnOnce(&PoolView, Result<Bytes, String>) + Send + 'static) {
+        self.shared.command(command, Box::new(done));
+    }
+
+    /// Halts the node for good: the state of its chain is unknown. The reason is for the operator.
+    pub fn halt(&self, reason: String) {
+        self.shared.halt(reason);
+        self.shared.release_requests();
+    }
+
+    /// Ends the threads permanently. Blocks until they have ended.
+    pub(crate) fn stop(&self) {
+        // Before taking the lock, which may be held by a command that waits for the threads.
+        self.shared.shut_down();
+        let mut threads = self.lock();
+        threads.stopped = true;
+        self.end(&mut threads);
+    }
+
+    fn end(&self, threads: &mut Threads) {
+        self.shared.shut_down();
+        for thread in threads.handles.drain(..) {
+            // A thread that panicked has reported it through `halted`.
+            let _ = thread.join();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SuspendedChain<'_> {
+    /// Starts the threads on this chain, with these transactions in the pool. Subscribers get the event before users'
+    /// transactions continue.
+    pub fn resume(mut self, chain: Chain, pool: Vec<Bytes>, event: ChainEvent) {
+        let RunningChain { context, shared, readers, .. } = self.running;
+        shared.reset();
+        shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
+        shared.set_requested_base_fee(chain.pipeline.requested_base_fee());
+        readers.replace(chain.readers(context.is_validator()));
+        self.threads.handles = run_chain(context, chain, shared, None, pool);
+        let _ = shared.events.send(event);
+        shared.release_requests();
+    }
+}
