@@ -88,7 +88,7 @@ impl Chain<'_> {
         let (base, kv) = loaded?;
         let history_store = self.history_store(&kv, base.meta.height)?;
         let replay = Replay::new(self.identity, self.genesis, &kv, &history_store, &self.log, base);
-        Ok((replay.to_head(self.options)?, kv, history_store))
+        Ok((replay.run(self.options)?, kv, history_store))
     }
 
     fn history_store(&self, kv: &PanicGuard, height: Height) -> Result<HistoryStore, Failure> {

@@ -106,7 +106,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Replays the log above the base. Blocks further behind the head than the lag enter the checkpoint.
-    pub fn to_head(mut self, options: &Options) -> Result<Replayed, Failure> {
+    pub fn run(mut self, options: &Options) -> Result<Replayed, Failure> {
         self.check_rules(&self.newest)?;
         let lag = usize::try_from(options.checkpoint_lag).unwrap_or(usize::MAX);
         let step = usize::try_from(options.checkpoint_blocks).unwrap_or(usize::MAX).clamp(1, 1024);
