@@ -54,7 +54,10 @@ pub enum DatabaseError {
         known: i64,
     },
     /// A migration failed. It has no effect on the database.
-    #[error("explorer database: {0}; the database keeps its schema. Start again, or use an empty database")]
+    #[error(
+        "explorer database: {0}; the database keeps its schema. Start again, use the version of this program that wrote it, or use an \
+         empty database"
+    )]
     Migration(sqlx::migrate::MigrateError),
     /// A row has a value that this program does not write.
     #[error("explorer database: invalid value in column {column}: {problem}")]

@@ -23,8 +23,8 @@ struct Kept {
 }
 
 impl ExecutionStats {
-    /// Stores the statistics of the block at this height. Drops those at this height and above, which a
-    /// chain has reverted.
+    /// Stores the statistics of the block at this height. Drops those at this height and above, whose
+    /// blocks were undone.
     pub fn put(&self, height: Height, execution: Execution) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Kept { blocks, transactions } = &mut *kept;

@@ -85,7 +85,7 @@ impl RunningChain {
     /// # Errors
     ///
     /// The node has peers, which would send parts of the old chain; or it is stopping; or a thread failed and kept the
-    /// store.
+    /// store. Call [`Self::halt`] after the last one, because the threads have ended.
     pub fn suspend(&self) -> anyhow::Result<(Store, SuspendedChain<'_>)> {
         ensure!(!self.has_peers, "suspend: expected a node without peers");
         let mut threads = self.lock();
