@@ -197,7 +197,7 @@ impl PoolView {
         entries.into_iter().map(|entry| entry.transaction.transaction().raw().clone()).collect()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lock().transactions.len()
     }
 }
