@@ -23,7 +23,7 @@ help: ## List the targets
 	@echo
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also clang with llvm, Node.js 20 or newer with npm, Chromium, and PostgreSQL"
+	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also clang with llvm, Node.js 20 or newer with npm, Chromium, and PostgreSQL, which it installs as root"
 
 ##### a network on this machine
 
@@ -51,7 +51,11 @@ generations: tools ## Build contracts of older SDKs (contracts/generations), for
 ##### checks and tests
 
 .PHONY: test
-test: tools node-tools postgres fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e hostile-smoke clients explorer ## Run all checks and tests
+test: ## Install missing tools where possible, then run all checks and tests
+	@source .ci/tools && $(MAKE) --no-print-directory test-all
+
+.PHONY: test-all
+test-all: tools node-tools postgres fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e hostile-smoke clients explorer
 	@echo "all passed" >&2
 
 .PHONY: fmt fmt-check
