@@ -7,9 +7,9 @@ use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine};
 use corniche_network::{Channel, Limits};
 use corniche_pipeline::EngineFactory;
-use corniche_service::{EngineBuilder, EngineParts, ValidatorKeys};
+use corniche_service::{EngineBuilder, EngineParts, ValidatorKeys, fresh_seed};
 use corniche_store::DataDirectory;
-use corniche_types::{B256, EngineConfig, Genesis};
+use corniche_types::{EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// Name of an engine, and its functions for the binary.
@@ -114,12 +114,6 @@ pub fn single_node(name: &str) -> anyhow::Result<EngineConfig> {
     let engine = find(name)?;
     let parameters = engine.single_node.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<BTreeMap<_, _>>();
     Ok(EngineConfig { name: engine.name.to_owned(), parameters })
-}
-
-/// Different at every start: old responses to "what did I sign last?" must not count as new ones.
-fn fresh_seed() -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = B256::random().0;
-    u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
 fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<EngineParts> {

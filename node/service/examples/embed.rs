@@ -6,7 +6,8 @@ use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, crypto};
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_engine::Committee;
 use corniche_service::{
-    EngineFactory, EngineParts, NetworkSpec, Node, NodeConfig, NodeSetup, Validator, ValidatorKeys, make_network, runtime,
+    EngineFactory, EngineParts, NetworkSpec, Node, NodeConfig, NodeSetup, Validator, ValidatorKeys, fresh_seed, make_network,
+    runtime,
 };
 use corniche_types::{Address, EngineConfig, Genesis};
 use std::{path::Path, sync::Arc};
@@ -38,7 +39,8 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _: &Path) -> anyhow::Result<
     let verifier = AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let factory: EngineFactory = Box::new(move |records, resume, now| {
         let (config, committee, signer) = (config.clone(), committee.clone(), Some(signer.clone() as _));
-        let (signatures, seed, unsigned) = (signatures.clone(), now.0, false);
+        // `unsigned`: nothing states that these keys have never signed, as the file UNSIGNED of `corniche keys new` does.
+        let (signatures, seed, unsigned) = (signatures.clone(), fresh_seed(), false);
         Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
     });
     Ok((Arc::new(verifier), factory))

@@ -58,6 +58,12 @@ pub struct NodeContext {
     pub temporary: bool,
 }
 
+/// Seed for an engine, different at every start: old responses to "what did I sign last?" must not count as new ones.
+pub fn fresh_seed() -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = B256::random().0;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+}
+
 /// Opened chain, ready to continue.
 pub struct Chain {
     pub store: Store,
@@ -80,6 +86,8 @@ pub struct Chain {
 
 impl NodeContext {
     pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> anyhow::Result<Self> {
+        // Whoever embeds a node may have read the genesis from anywhere.
+        corniche_crypto::verify_genesis(&genesis).context("genesis")?;
         let own = own_index(&genesis, validator.as_ref().map(|validator| &validator.keys))?;
         Ok(Self { config, genesis: Arc::new(genesis), validator, own, data, temporary: false })
     }

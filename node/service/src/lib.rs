@@ -31,7 +31,7 @@ mod warm_up;
 mod writer;
 
 pub use backend::Readers;
-pub use chain::{Chain, EngineBuilder, EngineParts, Halted, NodeContext, Validator};
+pub use chain::{Chain, EngineBuilder, EngineParts, Halted, NodeContext, Validator, fresh_seed};
 pub use clock::now;
 pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve};
 pub use corniche_pipeline::EngineFactory;

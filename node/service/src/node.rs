@@ -17,7 +17,7 @@ use crate::{
     verify::{Checks, Verifiers},
 };
 use anyhow::Context;
-use corniche_api::RpcError;
+use corniche_api::{RpcError, TransactionStatus};
 use corniche_console::secret;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
 use corniche_pipeline::{Extension, Input, Pipeline};
@@ -175,7 +175,8 @@ impl Node {
             backend: backend.clone(),
             clock: Arc::new(clock::now),
         };
-        let server = start(parts)?;
+        // Otherwise the threads would keep the data directory.
+        let server = start(parts).inspect_err(|_| chain.stop())?;
         let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
         let (engine, chain_id, metrics) = (&genesis.engine.name, genesis.chain_id, server.metrics_address());
         tracing::info!(rpc = %server.address(), ?metrics, height = starting.0, chain_id, %engine, "{role} is up");
@@ -203,13 +204,19 @@ impl NodeHandle {
         self.backend.submit(raw).await
     }
 
-    /// Receipt of a transaction; waits until the transaction is in a block. `None`: the node stopped before.
+    /// Receipt of a transaction; waits until the transaction is in a block. `None`: the node stopped before, or the
+    /// transaction left the pool without being executed.
     pub async fn receipt(&self, transaction: &B256) -> Option<Receipt> {
         // Before the look-up, so that no block is missed.
         let mut events = self.backend.subscribe();
         loop {
             if let Some((height, index)) = self.backend.transaction(transaction) {
                 return self.backend.block(height)?.receipts.get(index as usize).cloned();
+            }
+            if let Some(TransactionStatus::Dropped { .. } | TransactionStatus::Replaced { .. }) =
+                self.backend.status(transaction)
+            {
+                return None;
             }
             let event = tokio::select! {
                 event = events.recv() => event,

@@ -26,8 +26,8 @@ const SUSPICION_MS: u64 = 10_000;
 /// longest.
 const MAX_LATENCIES: usize = 64;
 const MIN_LATENCIES: usize = 16;
-/// A turn is a multiple of the median latency, rounded up to [`TURN_STEP_MS`]. The multiple is larger above
-/// [`SHORT_LATENCY_MS`]: there queues cause a part of the latency, so it varies more, and a turn that ends too early has
+/// A turn is twice the median latency, and three times the part above [`SHORT_LATENCY_MS`], rounded up to
+/// [`TURN_STEP_MS`]. Queues cause a part of a long latency, so it varies more, and a turn that ends too early has
 /// transactions proposed twice.
 const SHORT_LATENCY_FACTOR: u64 = 2;
 const LONG_LATENCY_FACTOR: u64 = 3;
@@ -107,8 +107,9 @@ impl Reputation {
         let mut sorted: Vec<u64> = self.latencies.iter().copied().collect();
         sorted.sort_unstable();
         let median = sorted[sorted.len() / 2];
-        let factor = if median <= SHORT_LATENCY_MS { SHORT_LATENCY_FACTOR } else { LONG_LATENCY_FACTOR };
-        median.saturating_mul(factor).min(TURN_MS).next_multiple_of(TURN_STEP_MS).max(MIN_TURN_MS)
+        let short = median.min(SHORT_LATENCY_MS) * SHORT_LATENCY_FACTOR;
+        let long = median.saturating_sub(SHORT_LATENCY_MS).saturating_mul(LONG_LATENCY_FACTOR);
+        long.saturating_add(short).min(TURN_MS).next_multiple_of(TURN_STEP_MS).max(MIN_TURN_MS)
     }
 }
 
@@ -153,8 +154,8 @@ mod tests {
         // A third of the transactions wait for a silent validator.
         (0..MAX_LATENCIES).for_each(|number| reputation.record_latency(if number % 3 == 0 { 2_000 } else { 160 }));
         assert_eq!(reputation.turn(), 350);
-        (0..MAX_LATENCIES).for_each(|_| reputation.record_latency(210));
-        assert_eq!(reputation.turn(), 650);
+        (0..MAX_LATENCIES).for_each(|_| reputation.record_latency(300));
+        assert_eq!(reputation.turn(), 700);
         (0..MAX_LATENCIES).for_each(|_| reputation.record_latency(u64::MAX));
         assert_eq!(reputation.turn(), TURN_MS);
     }
