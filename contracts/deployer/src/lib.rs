@@ -4,8 +4,8 @@
 //! allocator or panics, and with the same memory module.
 //!
 //! - `deploy(bytes code, bytes call, uint256 value, bytes32 salt) returns (address)` creates the contract, and calls it with
-//!   `call` and `value` unless `call` is empty. It refunds the rest and logs `ContractDeployed(address)`. Without a salt the
-//!   address depends on the number of earlier creations, with a salt on code, salt and call.
+//!   `call` and `value` unless `call` is empty. It refunds the excess and logs `ContractDeployed(address)`. If `salt` is zero,
+//!   the address depends on the number of earlier creations; otherwise it depends on code, salt and call.
 //! - `initSalt(bytes32 salt, bytes call) returns (bytes32)` returns the salt that determines the address: keccak256 of both.
 //!
 //! Revert data of the new contract is passed on in `ContractInitializationError(address,bytes)`. A deployment includes
@@ -121,14 +121,14 @@ fn refuse(output: &mut Output, error: u32) -> Result<(), Refusal> {
     Err(Refusal)
 }
 
-/// The output must be empty before and is empty after.
+/// Returns keccak256(salt ‖ call). The output is the buffer: it must be empty before the call, and is empty afterwards.
 fn salt_of(salt: &[u8; 32], call: Place, output: &mut Output) -> Result<[u8; 32], Refusal> {
     output.word(salt).needed()?;
     output.append(call.contents()).needed()?;
     Ok(hooks::keccak256(output.leave()))
 }
 
-/// Returns `None` if the second is larger.
+/// Returns `one` - `other`, or `None` if `other` is larger.
 fn difference(one: &[u8; 32], other: &[u8; 32]) -> Option<[u8; 32]> {
     let (mut rest, mut borrowed) = (*one, false);
     for (digit, other) in rest.iter_mut().zip(other).rev() {

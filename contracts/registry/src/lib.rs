@@ -29,15 +29,15 @@ use stylus_sdk::prelude::*;
 corniche_contract::abi!();
 
 const DAY: u64 = 86_400;
-/// Seconds between commitment and registration: a commitment made after seeing the registration is too late.
+/// Minimum seconds from commitment to registration: a commitment made after seeing a registration is then too new.
 const LEAST_AGE: u64 = 60;
 const MAX_AGE: u64 = DAY;
 /// Minimum and maximum days of a registration; the latter is also the maximum that a name can be paid ahead.
 const LEAST_DAYS: u64 = 30;
 const MAX_DAYS: u64 = 3_650;
-/// Seconds after its end in which an expired name can still be renewed.
+/// Grace period in seconds: time after expiry in which a name can still be renewed.
 const GRACE: u64 = 30 * DAY;
-/// Bits of a price, so that no product of prices overflows.
+/// Maximum bits of the daily price, so that the price of a term does not overflow.
 const PRICE_BITS: usize = 128;
 
 sol! {
@@ -119,7 +119,7 @@ sol_storage! {
     #[entrypoint]
     pub struct Registry {
         address treasury;
-        /// Price in wei of a day of a name of five characters or more.
+        /// Price per day, in wei, of a name with five or more characters.
         uint256 price;
         mapping(bytes32 => Name) names;
         /// Time of a commitment. Zero means that there is none, or that it was used.
@@ -255,7 +255,7 @@ impl Registry {
     /// Commits to a name without revealing it. Registration is possible from a minute to a day later.
     pub fn commit(&mut self, commitment: B256) -> Done {
         let (now, since) = (self.vm().block_timestamp(), self.committed(commitment));
-        // Others who see a commitment must not be able to make it younger.
+        // Otherwise anyone who sees a commitment could repeat it, and so reset its time.
         if since != 0 && now <= since + MAX_AGE {
             return Err(AlreadyCommitted { commitment, until: since + MAX_AGE }.into());
         }
@@ -374,7 +374,7 @@ impl Registry {
         self.names.getter(label.0).owner.get()
     }
 
-    // By limbs, here and where times are stored: checked conversions add their panic messages to the module, four kilobytes.
+    // Limbs are used here and where times are stored, because panic messages of checked conversions would add 4 kB of code.
     fn expires(&self, label: Label) -> u64 {
         self.names.getter(label.0).expires.get().as_limbs()[0]
     }
@@ -410,7 +410,7 @@ impl Registry {
         one.records.getter(one.tenure.get()).heir.get()
     }
 
-    /// Requires a name with an owner.
+    /// Requires a name that is registered and not expired.
     fn held(&self, name: &str) -> Result<Label, RegistryError> {
         let label = Label::of(name)?;
         match self.state(label) {
@@ -438,8 +438,8 @@ impl Registry {
         one.owner.set(owner);
     }
 
-    /// Name, owner and term prevent other uses of a revealed registration. Chain and contract prevent uses elsewhere. The secret
-    /// prevents guessing.
+    /// Hashes name, owner and term, so that others cannot use a revealed secret; chain and contract, so that the commitment is
+    /// valid only here; and a secret, so that nobody can guess the name.
     fn commitment_of(&self, label: Label, owner: Address, term: u64, secret: B256) -> B256 {
         let chain = U256::from(self.vm().chain_id());
         keccak256((chain, self.vm().contract_address(), label.0, owner, term, secret).abi_encode())

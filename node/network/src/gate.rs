@@ -159,7 +159,7 @@ impl Gate {
         let is_validator = self.shared.validator(&key).is_some();
         let origin = origin(endpoint.get_remote_address());
         match (is_validator, origin) {
-            (true, Some(origin)) => self.shared.validator_at(key, origin),
+            (true, Some(origin)) => self.shared.record_validator_origin(key, origin),
             (false, Some(origin)) if endpoint.is_listener() => {
                 self.guests.guests.insert(connection, Guest { peer: key, origin, since: Instant::now() });
             }

@@ -161,7 +161,7 @@ impl LimitedTransport {
         let origin = inbound_origin(from);
         let (end, ended) = oneshot::channel();
         let counters = &self.shared.counters.general;
-        let admitted = lock(slots).admit(Instant::now(), origin, self.shared.validators_at(origin), end);
+        let admitted = lock(slots).admit(Instant::now(), origin, self.shared.count_validators_at(origin), end);
         let id = match admitted {
             Some(Admitted::Free(id)) => id,
             Some(Admitted::Evicting(id)) => {

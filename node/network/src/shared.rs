@@ -25,13 +25,13 @@ pub(crate) struct Shared {
     pub counters: Counters,
     pub links: RwLock<BTreeMap<PeerKey, Arc<Link>>>,
     pub listening: Mutex<Vec<Multiaddr>>,
-    /// For all guests together.
+    /// Permits for concurrent responses to all guests (peers outside the committee) together.
     pub guest_answers: Semaphore,
     pub guest_response_meter: Throttle,
     validators: BTreeMap<PeerKey, ValidatorIndex>,
     validator_origins: Mutex<ValidatorOrigins>,
     scores: Mutex<Scores>,
-    /// By channel, then by validator; the last one is for all guests together.
+    /// Free bytes of the inboxes, by channel, then by validator. The last inbox is shared by all guests.
     inboxes: [Vec<Arc<Semaphore>>; 2],
 }
 
@@ -65,12 +65,12 @@ impl Shared {
     }
 
     /// Number of validators known at this address.
-    pub fn validators_at(&self, origin: Origin) -> usize {
+    pub fn count_validators_at(&self, origin: Origin) -> usize {
         self.validator_origins().count(origin)
     }
 
-    /// Records that a validator proved its key at this address.
-    pub fn validator_at(&self, validator: PeerKey, origin: Origin) {
+    /// Records that a validator authenticated from this address.
+    pub fn record_validator_origin(&self, validator: PeerKey, origin: Origin) {
         self.validator_origins().record(validator, origin);
     }
 
@@ -78,7 +78,7 @@ impl Shared {
         self.validator_origins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Maximum message that this node may send.
+    /// Maximum size of a message that this node may send, in bytes.
     pub fn sending_limit(&self, channel: Channel) -> usize {
         let own = self.config.identity.key();
         self.config.limits.frame_bytes(channel, self.validator(&own).is_some())
@@ -112,7 +112,7 @@ impl Shared {
         };
         self.counters.general.faults.increment();
         if first {
-            tracing::warn!(%peer, ?fault, detail, "a peer broke the rules; further faults of it are only counted");
+            tracing::warn!(%peer, ?fault, detail, "peer violated the protocol; its further faults are counted, not logged");
         }
         match verdict {
             Verdict::Banned => {
@@ -125,7 +125,7 @@ impl Shared {
         }
     }
 
-    /// Returns true once per peer.
+    /// Returns true on the first call for a peer, so that the log mentions it only once.
     pub fn is_first_report(&self, now: Instant, peer: &PeerKey) -> bool {
         self.scores().is_first_report(now, *peer)
     }

@@ -16,10 +16,10 @@ use std::fmt::Display;
 use std::sync::Arc;
 use tokio::sync::{broadcast::error::RecvError, watch};
 
-/// Limits for one transaction. Console output fits into a fraction of it.
+/// Limits of the trace of one transaction. Console output needs only a fraction of them.
 const TRACE_LIMITS: TraceLimits = TraceLimits { bytes: 64 << 20, top_only: false };
 
-/// Runs until the server stops; returns at once on other than development chains.
+/// Runs until the server stops. Returns immediately if this is not a development chain.
 pub(crate) async fn run(node: Arc<Node>, stopped: watch::Receiver<bool>) {
     if node.dev().is_none() {
         return;
@@ -54,7 +54,7 @@ pub(crate) async fn run(node: Arc<Node>, stopped: watch::Receiver<bool>) {
 }
 
 fn print_block(node: &Node, height: Height) {
-    // A revert may have removed the block meanwhile.
+    // Only a debug message: a revert may have removed the block in the meantime.
     if let Err(error) = try_print_block(node, height) {
         tracing::debug!(%height, error = error.message, "cannot read console output of a block");
     }

@@ -13,9 +13,11 @@ use std::time::Instant;
 /// Number of blocks between two checks of the deadline.
 const DEADLINE_CHECK_INTERVAL: u64 = 64;
 
+/// Checks a filter's number of addresses and topics, because each is compared with every log.
+///
 /// # Errors
 ///
-/// Too many addresses or topics: each is compared with every log.
+/// [`Reason::TooManyAddresses`] or [`Reason::TooManyTopics`].
 pub(crate) fn check(node: &Node, filter: &Filter) -> Result<(), RpcError> {
     let limit = node.config.max_log_criteria;
     if filter.address.len() > limit {
@@ -99,8 +101,8 @@ pub(crate) struct LogBatch {
 }
 
 /// Finds logs of the blocks `from..=to` for a filter or subscription. Stops early, after a whole block, at
-/// the limits of count, size or time. If the logs of one block alone exceed the size limit, returns an error
-/// and the height after that block.
+/// the limits of count, size or time. Logs of one block that alone exceed the size limit are omitted: the call
+/// stops before that block, or, if it found no logs before it, returns an error and the height after the block.
 pub(crate) fn collect_logs(node: &Node, filter: &Filter, from: u64, to: u64) -> Result<LogBatch, (RpcError, u64)> {
     let last = filter.block_option.get_to_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
     let first = filter.block_option.get_from_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
@@ -134,7 +136,7 @@ pub(crate) fn collect_logs(node: &Node, filter: &Filter, from: u64, to: u64) -> 
     Ok(LogBatch { logs, next })
 }
 
-/// Returns the block if its bloom matches the filter.
+/// Returns the block if it has logs and its bloom matches the filter.
 fn candidate(node: &Node, filter: &Filter, height: Height) -> Option<std::sync::Arc<ChainBlock>> {
     let bloom = node.backend.logs_bloom(height)?;
     // Most blocks of a quiet chain have no logs, and an empty filter matches every bloom.

@@ -1,4 +1,4 @@
-//! Processes request bodies: one request, or a batch in order. Charges each request to the client's limits.
+//! Processes request bodies: one request, or a batch in order. Each request counts against the client's rate limit.
 //! The handlers are in [`crate::dispatch`].
 
 use crate::budget::Reservation;
@@ -21,7 +21,7 @@ pub(crate) struct RpcResponse {
     pub text: String,
     /// Subscriptions that this body created. They start once the client has received their ids.
     pub subscribed: Vec<U128>,
-    /// Held until the text is sent.
+    /// Memory reserved for the text; held until the text is sent.
     pub reserved: Reservation,
 }
 
@@ -74,9 +74,9 @@ fn append_element(out: &mut String, one: &str) {
 }
 
 impl RequestContext<'_> {
-    /// Processes the elements one after the other, so that a batch takes only one of the bounded jobs.
-    /// Transactions are the exception: a few are submitted together, in order. Waiting for each alone would
-    /// wake two threads per transaction.
+    /// Processes the elements one after the other, so that a batch occupies at most one job of the executor.
+    /// Transactions are an exception: up to [`MAX_CONCURRENT_SUBMISSIONS`] are submitted together, in order. One
+    /// at a time would cost two thread wake-ups per transaction.
     async fn handle_batch(&mut self, out: &mut String, elements: &[&RawValue]) {
         let mut rest = elements;
         while let Some((element, others)) = rest.split_first() {

@@ -12,8 +12,8 @@ fn topic(byte: u8) -> String {
     format!("0x{}", format!("{byte:02x}").repeat(32))
 }
 
-/// Block 1: logs [1,2] and [3] of ECHO, [1] of FUNDED. Block 2: empty. Block 3: [1,9] of ECHO, in its second
-/// transaction.
+/// Mines three blocks with logs. Block 1: ECHO with topics [1, 2] and [3], FUNDED with topics [1]. Block 2: empty. Block 3:
+/// ECHO with topics [1, 9], in the second transaction.
 fn mine(fixture: &Fixture) {
     fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1, 2]), log(ECHO, &[3])]), (transfer(1), vec![log(FUNDED, &[1])])]);
     fixture.chain.mine(&[]);
@@ -115,7 +115,7 @@ async fn filter_reports_each_item_once() {
         assert_eq!(changes(filter).await, json!([]));
     }
     let sent = client.result("eth_sendRawTransaction", json!([transfer(1)])).await;
-    // Events of the pool use a separate channel.
+    // Pool events use a separate channel, so the transaction may appear a little later.
     let mut seen = changes(&pending).await;
     while seen == json!([]) {
         seen = changes(&pending).await;
@@ -130,7 +130,7 @@ async fn filter_reports_each_item_once() {
     let found = changes(&logs).await;
     assert_eq!((found.as_array().unwrap().len(), &found[0]["blockNumber"]), (1, &json!("0x2")));
     assert_eq!(changes(&logs).await, json!([]));
-    // All logs in the filter's own range (here: the head), reported before or not.
+    // Covers the filter's own range (here the head block, which has no logs), whatever was reported before.
     assert_eq!(client.result("eth_getFilterLogs", json!([logs])).await, json!([]));
     assert_eq!(client.error("eth_getFilterLogs", json!([blocks])).await, (-32000, "filter not found".into()));
     assert_eq!(client.result("eth_uninstallFilter", json!([blocks])).await, true);

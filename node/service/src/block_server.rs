@@ -1,5 +1,5 @@
-//! Block server for peers that follow, on two threads: one for validators, one for other peers. Peers take
-//! turns, so a peer with many requests delays only itself. The network limits the bytes sent to each peer.
+//! Serves blocks to peers that sync from this node, on two threads: one for validators, one for other peers. Peers
+//! take turns, so a peer with many requests delays only itself. The network limits the bytes sent to each peer.
 
 use crate::fair_queue::{FairQueue, ItemWeight, SourceLimit, TotalLimit, WhenFull};
 use corniche_network::{Peer, PeerKey, Reply};
@@ -9,15 +9,15 @@ use corniche_types::{Bytes, Certificate, Header, Height, wire};
 use std::{sync::Arc, thread};
 
 /// Limits on queued requests per peer; the network allows one at a time.
-const SHARE: SourceLimit = SourceLimit { items: 8, bytes: 1 << 20, when_full: WhenFull::Refuse };
-/// Bytes of all validators' requests together, and of all guests'.
+const REQUEST_LIMIT: SourceLimit = SourceLimit { items: 8, bytes: 1 << 20, when_full: WhenFull::Refuse };
+/// Maximum bytes of the queued requests of all validators together, and the same for all guests together.
 const MAX_TOTAL_BYTES: usize = 8 << 20;
 /// Cost of reading and encoding a response in µs, about the same for all requests.
 const READ_US: u64 = 5_000;
 
 type Queue = Arc<FairQueue<PeerKey, (Bytes, Reply)>>;
 
-/// Answers requests until it is dropped.
+/// Threads that serve block requests. Dropping it stops them.
 pub struct BlockServers {
     validators: Queue,
     guests: Queue,
@@ -25,7 +25,7 @@ pub struct BlockServers {
 
 impl BlockServers {
     pub fn spawn(reader: &Reader) -> Self {
-        let queue = |total| Arc::new(FairQueue::new(SHARE, total));
+        let queue = |total| Arc::new(FairQueue::new(REQUEST_LIMIT, total));
         let servers = Self {
             validators: queue(TotalLimit::for_validators(MAX_TOTAL_BYTES)),
             guests: queue(TotalLimit::for_guests(MAX_TOTAL_BYTES)),
@@ -60,7 +60,7 @@ impl Drop for BlockServers {
     }
 }
 
-/// `None` for requests that cannot be decoded, and for others' requests that only validators may send.
+/// Returns `None` if the request cannot be decoded, or if only validators may send it and the sender is not a validator.
 fn respond(request: &[u8], is_validator: bool, stored: &impl BlockSource) -> Option<Response> {
     match wire::decode(request).ok()? {
         Request::Executed { .. } if !is_validator => None,
@@ -68,7 +68,7 @@ fn respond(request: &[u8], is_validator: bool, stored: &impl BlockSource) -> Opt
     }
 }
 
-/// Source of the blocks that peers follow.
+/// Blocks of this node's store, served to peers that sync.
 struct StoredBlocks(Reader);
 
 impl BlockSource for StoredBlocks {

@@ -1,7 +1,6 @@
-//! A queue between many sources and one thread, which serves the sources in turn. A turn is [`TURN_US`] of work: an item takes as many
-//! turns as it costs, so a source that sends expensive items gets no more of the thread than one that sends cheap ones. A source that floods
-//! waits behind itself, and what it adds beyond its [`SourceLimit`] is refused or replaces its newest item.
-//! [`TotalLimit`] bounds all sources together.
+//! Fair queue (like deficit round robin) between many sources and one thread. A turn is [`TURN_US`] of work. An expensive item
+//! takes several turns, so all sources get the same share of the thread's time. A source that floods delays only itself:
+//! an item beyond its [`SourceLimit`] is refused or replaces its newest item. [`TotalLimit`] bounds all sources together.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,9 +9,9 @@ use std::{
 
 /// Work that one turn pays for, µs: a little more than checking a vote.
 const TURN_US: u64 = 200;
-/// Most turns that one item takes: 200 ms.
+/// Maximum number of turns of one item: 200 ms.
 const MAX_TURNS: u64 = 1_000;
-/// Most sources at once, those included that still owe turns: more than a node has peers.
+/// Maximum number of sources with queued items or debt. A node has fewer peers.
 const MAX_SOURCES: usize = 8_192;
 
 /// Bounds of the items that one source may have waiting.
@@ -32,23 +31,23 @@ pub enum WhenFull {
     ReplaceNewest,
 }
 
-/// Bounds of what all sources together have waiting.
+/// Limits on the queued items of all sources together.
 #[derive(Clone, Copy, Debug)]
 pub struct TotalLimit {
     pub items: usize,
     pub bytes: usize,
-    /// A source with nothing waiting has room for one item beyond these bounds, so that however many others flood, they do not keep it out.
-    /// Only where the number of sources is bounded elsewhere.
+    /// Accepts one item of a source without queued items even beyond these limits, so that floods of others cannot
+    /// exclude it. Requires that the number of sources is bounded elsewhere.
     pub guarantee_one: bool,
 }
 
 impl TotalLimit {
-    /// Bounds in bytes. Validators that flood keep out no other, however large the committee.
+    /// Limit in bytes for validators. Every validator can queue one item, even if others flood.
     pub const fn for_validators(bytes: usize) -> Self {
         Self { items: usize::MAX, bytes, guarantee_one: true }
     }
 
-    /// Bounds in bytes for sources outside the committee.
+    /// Limit in bytes for sources outside the committee.
     pub const fn for_guests(bytes: usize) -> Self {
         Self { items: usize::MAX, bytes, guarantee_one: false }
     }
@@ -66,19 +65,19 @@ pub struct ItemWeight {
 pub struct FairScheduler<K, T> {
     share: SourceLimit,
     total: TotalLimit,
-    /// A line is empty only while its source owes turns.
+    /// Queues by source. A queue is empty only while its source has debt.
     queues: BTreeMap<K, SourceQueue<T>>,
-    /// The sources that have a line, whose turn it is first.
+    /// The sources in `queues`, in the order of their turns.
     turns: VecDeque<K>,
     bytes: usize,
-    /// Items in all lines.
+    /// Number of items in all queues.
     items: usize,
 }
 
 struct SourceQueue<T> {
     items: VecDeque<(T, ItemWeight)>,
     bytes: usize,
-    /// Turns that pass before the next item, because the last one cost more than one.
+    /// Turns that the source must skip, because its last item took more than one turn.
     debt: u64,
 }
 
@@ -91,7 +90,7 @@ impl<K: Ord + Copy, T> FairScheduler<K, T> {
         self.items == 0
     }
 
-    /// Adds an item, or gives it back if the bounds leave no room for it.
+    /// Adds an item. Returns it as the error if it exceeds a limit.
     pub fn offer(&mut self, source: K, item: T, weight: ItemWeight) -> Result<(), T> {
         let source_queue = self.queues.get(&source);
         let (own_items, own_bytes) = source_queue.map_or((0, 0), |source_queue| (source_queue.items.len(), source_queue.bytes));
@@ -140,7 +139,7 @@ impl<K: Ord + Copy, T> FairScheduler<K, T> {
     /// Takes the oldest item of the source whose turn it is.
     pub fn take(&mut self) -> Option<T> {
         if self.items == 0 {
-            // The thread is free: what was owed to nobody is forgotten.
+            // No source waits, so debts delay nobody and are cancelled.
             self.queues.clear();
             self.turns.clear();
             return None;
@@ -191,7 +190,7 @@ impl<K: Ord + Copy, T> FairQueue<K, T> {
         self.waiting.lock().expect("invariant: nobody panics while holding the queue")
     }
 
-    /// Adds an item; false if the bounds leave no room for it.
+    /// Adds an item. Returns false if it exceeds a limit.
     pub fn offer(&self, source: K, item: T, weight: ItemWeight) -> bool {
         let has_room = self.lock().queues.offer(source, item, weight).is_ok();
         if has_room {
@@ -200,7 +199,7 @@ impl<K: Ord + Copy, T> FairQueue<K, T> {
         has_room
     }
 
-    /// Takes the oldest item of the source whose turn it is, and waits for one. Returns `None` after the queue was closed.
+    /// Waits for an item, then takes the oldest item of the source whose turn it is. Returns `None` once the queue is closed.
     pub fn take(&self) -> Option<T> {
         let mut waiting = self.lock();
         loop {
@@ -214,7 +213,7 @@ impl<K: Ord + Copy, T> FairQueue<K, T> {
         }
     }
 
-    /// Ends the thread that takes.
+    /// Makes [`FairQueue::take`] return `None` from now on, even if items are queued. This ends the thread.
     pub fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_all();
@@ -233,7 +232,7 @@ mod tests {
         FairQueue::new(SourceLimit { items, bytes, when_full: WhenFull::Refuse }, TotalLimit::for_guests(max_bytes))
     }
 
-    /// True if nothing is left of any source.
+    /// Returns true if no item and no debt of any source is left.
     fn is_clear(queues: &FairScheduler<u8, u32>) -> bool {
         queues.queues.is_empty() && queues.turns.is_empty() && queues.bytes == 0 && queues.items == 0
     }
@@ -251,12 +250,12 @@ mod tests {
     fn queue_is_bounded_per_source_and_in_total() {
         let few = queue(2, 1_000, 10_000);
         assert_eq!([0, 1, 2].map(|number| few.offer(0, number, cheap(1))), [true, true, false]);
-        assert!(few.offer(1, 9, cheap(1)), "another has room all the same");
+        assert!(few.offer(1, 9, cheap(1)), "another source still has room");
         let small = queue(10, 10, 25);
         assert_eq!([0, 1, 2].map(|number| small.offer(0, number, cheap(5))), [true, true, false]);
-        assert!(!small.offer(1, 9, cheap(11)), "larger than a share");
+        assert!(!small.offer(1, 9, cheap(11)), "larger than the limit per source");
         assert!(small.offer(1, 9, cheap(10)) && !small.offer(1, 9, cheap(1)));
-        assert!(!small.offer(2, 9, cheap(6)), "more than all may have");
+        assert!(!small.offer(2, 9, cheap(6)), "exceeds the total limit");
         // Taken items make room, to the last byte.
         (0..3).for_each(|_| assert!(small.take().is_some()));
         assert!(is_clear(&small.lock().queues));
@@ -264,7 +263,7 @@ mod tests {
         assert_eq!(small.take(), None);
     }
 
-    /// In a large committee the shares of those who may be faulty are together more than the total.
+    /// In a large committee, the limits of f faulty validators together exceed the total limit.
     #[test]
     fn full_queue_accepts_one_item_per_idle_source() {
         let share = SourceLimit { items: 10, bytes: 10, when_full: WhenFull::Refuse };
@@ -273,11 +272,11 @@ mod tests {
             for source in 0..11 {
                 (0..10).for_each(|number| _ = queues.offer(source, number, cheap(1)));
             }
-            assert_eq!(queues.items, 50 + 6, "six sources came when the queue was full");
-            assert!(queues.offer(11, 7, cheap(10)).is_ok(), "as large as a share");
-            assert_eq!(queues.offer(11, 8, cheap(0)), Err(8), "one and no more");
-            assert_eq!(queues.offer(12, 9, cheap(11)), Err(9), "larger than a share");
-            assert!((0..12).any(|_| queues.take() == Some(7)), "it has its turn");
+            assert_eq!(queues.items, 50 + 6, "one item of each of the six sources after the queue was full");
+            assert!(queues.offer(11, 7, cheap(10)).is_ok(), "as large as the limit per source");
+            assert_eq!(queues.offer(11, 8, cheap(0)), Err(8), "only one item is guaranteed");
+            assert_eq!(queues.offer(12, 9, cheap(11)), Err(9), "larger than the limit per source");
+            assert!((0..12).any(|_| queues.take() == Some(7)), "source 11 gets its turn");
             while queues.take().is_some() {}
             assert!(is_clear(&queues));
         }
@@ -291,8 +290,8 @@ mod tests {
             FairQueue::new(SourceLimit { items: 1, bytes: 10, when_full: WhenFull::ReplaceNewest }, TotalLimit::for_guests(20));
         (0..1_000).for_each(|number| assert!(queue.offer(0, number, cheap(9))));
         assert!(!queue.offer(0, 1_000, cheap(11)), "a refused item replaces nothing");
-        assert!(queue.offer(1, 7, cheap(10)) && !queue.offer(2, 8, cheap(2)), "bounded over all sources");
-        assert!(queue.offer(0, 999, cheap(10)), "within what the older item frees");
+        assert!(queue.offer(1, 7, cheap(10)) && !queue.offer(2, 8, cheap(2)), "total limit");
+        assert!(queue.offer(0, 999, cheap(10)), "fits, because the replaced item frees its bytes");
         assert_eq!([queue.take(), queue.take()], [Some(999), Some(7)]);
         assert!(queue.lock().queues.take().is_none() && is_clear(&queue.lock().queues));
     }
@@ -305,12 +304,12 @@ mod tests {
         (0..500).for_each(|number| assert!(queue.offer(1, 1_000 + number, cheap(1))));
         let taken: Vec<_> = (0..505).map(|_| queue.take().unwrap()).collect();
         let expensive = |taken: &[u32]| taken.iter().filter(|item| **item < 1_000).count();
-        assert_eq!([expensive(&taken[..100]), expensive(&taken[..500])], [1, 5], "one for a hundred cheap ones");
-        // With nobody else waiting, debts cost nothing.
+        assert_eq!([expensive(&taken[..100]), expensive(&taken[..500])], [1, 5], "one expensive item per hundred items");
+        // Debts delay nothing if no other source waits.
         assert!((0..5).all(|_| queue.take().unwrap() < 1_000));
     }
 
-    /// A source that sends its next expensive item after the last one was taken is not new each time.
+    /// A source keeps its debt while its own queue is empty. Otherwise it could avoid the debt by queueing one item at a time.
     #[test]
     fn debts_end_when_queue_is_idle() {
         let queue = queue(1_000, 100_000, 1_000_000);

@@ -6,13 +6,13 @@
 //!  record   marker 4 ‖ length 4 ‖ distance 4 ‖ check 4 ‖ sum 16 ‖ payload
 //! ```
 //!
-//! Every check is a blake3 hash keyed by the segment's own header, and covers the record's offset. So a
-//! record that is moved to another position or file is invalid. The header contains a random number that
-//! peers never learn, so no data from peers can look like a record. `distance` is the distance from the start
-//! of the record's group. A group is written with one `fdatasync`, and the next group is written only after
+//! A record's check and sum are blake3 hashes, keyed by the hash of the segment's header, and cover the record's
+//! offset. So a record that is moved to another position or file is invalid. The header contains a random number
+//! that peers never learn, so no data from peers can look like a record. `distance` is the number of bytes from the
+//! start of the record's group. A group is written with one `fdatasync`, and the next group is written only after
 //! that.
 //!
-//! This distinguishes a torn tail from damage. If the record at X is incomplete:
+//! This distinguishes a torn tail from damage. If the record at X is incomplete or fails its check:
 //! - If a whole record of a *later group* follows, X had been synced, so this is damage.
 //! - Otherwise X may never have been durable, so it was not acknowledged: a torn tail.
 
@@ -54,13 +54,13 @@ pub(crate) struct Header {
     pub sequence: u64,
     /// Block log: lowest height that can be in this segment.
     pub base: u64,
-    /// Safety log: true if earlier signatures were lost and not learned again when this segment was created.
+    /// Safety log: true if earlier signatures were lost, and had not been recovered when this segment was created.
     pub history_lost: bool,
     /// Random, so that peers cannot compute the checks in the segment.
     pub nonce: u64,
 }
 
-/// Key of all checks in one segment.
+/// Key of all records' checks and sums in one segment: the hash of its header.
 pub(crate) type Key = [u8; 32];
 
 impl Header {
@@ -94,8 +94,8 @@ impl Header {
     }
 }
 
-/// Number that peers cannot guess, from the operating system through the seeds of the standard library's hash
-/// maps.
+/// Returns a number that peers cannot guess. The operating system provides it: it seeds the hash maps of the standard
+/// library.
 pub(crate) fn fresh_nonce() -> u64 {
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u8(0);

@@ -195,7 +195,7 @@ impl Block<'_> {
             return Ok(());
         }
         let (name, number) = (self.name, self.env.number);
-        let message = format!("{name}: block {number} on {threads} threads is not what serial execution makes of it");
+        let message = format!("{name}: block {number} on {threads} threads: result differs from serial execution");
         Err(Failed::new(Exit::Diverged, message).into())
     }
 }

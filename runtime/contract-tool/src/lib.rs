@@ -73,7 +73,7 @@ enum Command {
     Verify(verify::Verify),
     /// Print the creation data of a contract as hexadecimal, for wallets and other tools
     ///
-    /// Without ARGs it is the bytecode of those tools: they append the ABI-encoded constructor arguments themselves.
+    /// Without ARGs, prints the `bytecode` that such tools expect: they append the ABI-encoded constructor arguments themselves.
     Pack(deploy::Pack),
 }
 

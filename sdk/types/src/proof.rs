@@ -10,8 +10,8 @@
 //!  more      blake3_keyed(BRANCH, hash of the 0 side ‖ hash of the 1 side)
 //! ```
 //!
-//! - account key: `blake3_keyed(ACCOUNT, address)`; value: nonce (8 bytes), balance (32), code hash (32), versions of host interface and
-//!   gas table (1 each), numbers little-endian
+//! - account key: `blake3_keyed(ACCOUNT, address)`; value: nonce (8 bytes), balance (32), code hash (32), version of the host
+//!   interface (1), version of the gas table (1), numbers little-endian
 //! - storage key: `blake3_keyed(STORAGE, address ‖ slot)`; value: the 32 bytes of the slot, never all zero
 //! - value hash: `blake3_keyed(VALUE, value)`
 //!
@@ -70,7 +70,7 @@ impl TreeKey {
         Self(hash_short(STORAGE, &[address.as_slice(), slot.as_slice()]))
     }
 
-    /// Returns the side of the path at a branch `depth` levels below the root.
+    /// Returns true if the path takes the 1 side at a branch `depth` levels below the root.
     pub fn side(&self, depth: usize) -> bool {
         debug_assert!(depth < MAX_DEPTH, "different keys differ in one of their 256 bits");
         self.0[depth / 8] & (0x80 >> (depth % 8)) != 0
@@ -100,7 +100,7 @@ pub enum Terminal {
     },
 }
 
-/// Why a proof is invalid.
+/// Reason for which a proof is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
     /// The list is not the encoding of a proof, or a slot's value has the wrong length.
@@ -128,7 +128,7 @@ pub fn verify_account(root: &B256, address: &Address, proof: &[Bytes]) -> Result
     value.map(|value| Account::try_from_slice(value).map_err(|_| ProofError::InvalidAccount)).transpose()
 }
 
-/// Returns the word in a slot in the state with this root; zero if it was never written.
+/// Returns the word in a slot in the state with this root; zero if the tree does not contain the slot.
 pub fn verify_storage(root: &B256, address: &Address, slot: &B256, proof: &[Bytes]) -> Result<B256, ProofError> {
     match verify(root, &TreeKey::storage(address, slot), proof)? {
         Some(value) => B256::try_from(value).map_err(|_| ProofError::Malformed),
@@ -230,7 +230,7 @@ fn branch_hash(zero: &B256, one: &B256) -> B256 {
     hash_short(BRANCH, &[zero.as_slice(), one.as_slice()])
 }
 
-/// Domain flags of blake3. An input of one block is the first chunk, the last chunk and the root.
+/// Domain flags of blake3. The only block of an input is the start and the end of its chunk, and the root.
 const ONE_BLOCK: u8 = KEYED_HASH | 1 | 1 << 1 | 1 << 3;
 const KEYED_HASH: u8 = 1 << 4;
 
@@ -302,6 +302,6 @@ mod tests {
         assert_eq!(verify_account(&root, &rich, &[]), Err(ProofError::Malformed));
         assert_eq!(verify_account(&root, &rich, &vec![Bytes::from(vec![0; 32]); 258]), Err(ProofError::Malformed));
         assert!(matches!(verify_account(&root, &rich, &[Bytes::from(vec![0])]), Err(ProofError::RootMismatch { .. })));
-        assert!(verify_account(&root, &poor, &shown).is_err(), "it is another one's");
+        assert!(verify_account(&root, &poor, &shown).is_err(), "proof of another account");
     }
 }

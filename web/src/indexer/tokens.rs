@@ -56,10 +56,13 @@ fn text(response: &[u8], most: usize) -> String {
     clean(&String::from_utf8_lossy(bytes)).chars().take(most).collect()
 }
 
-/// Cleans untrusted text to be shown in a line: removes control characters, and characters that change the direction.
+/// Cleans untrusted text for display in one line: removes control characters, zero-width characters, and characters that change
+/// the text direction. Trims white space.
 pub fn clean(text: &str) -> String {
-    let turns = |character: char| matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-    text.chars().filter(|character| !character.is_control() && !turns(*character)).collect::<String>().trim().to_owned()
+    fn is_format(character: char) -> bool {
+        matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    }
+    text.chars().filter(|character| !character.is_control() && !is_format(*character)).collect::<String>().trim().to_owned()
 }
 
 fn decimals(response: &[u8]) -> u64 {
@@ -67,7 +70,7 @@ fn decimals(response: &[u8]) -> u64 {
     number.try_into().ok().filter(|decimals| *decimals <= 77).unwrap_or(0)
 }
 
-/// Returns a name in the form in which the search compares it.
+/// Returns the search key of a name: lower case, so that the search ignores case.
 pub fn key(name: &str) -> Vec<u8> {
     name.to_lowercase().into_bytes()
 }

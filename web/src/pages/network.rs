@@ -18,7 +18,7 @@ use corniche_api::Statistics;
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Number of blocks whose latency from order to certificate is measured.
+/// Number of blocks for the statistics of the time from ordering to certification.
 const BLOCKS: i64 = 100;
 
 /// `/network`
@@ -35,7 +35,7 @@ pub async fn show(State(app): State<Arc<AppState>>) -> Page {
             section { h2 { (texts::CHAIN) } (chain(&app).await?) }
             section {
                 h2 { (texts::EXECUTION) }
-                @match &info.statistics { Some(statistics) => (execution(statistics)), None => p .note { (texts::SILENT) } }
+                @match &info.statistics { Some(statistics) => (execution(statistics)), None => p .note { (texts::OFFLINE) } }
             }
         }
     };
@@ -44,7 +44,7 @@ pub async fn show(State(app): State<Arc<AppState>>) -> Page {
 
 fn node(app: &AppState, info: &NodeInfo) -> Markup {
     let now = app.status();
-    let unknown = || html! { span .note { (texts::SILENT) } };
+    let unknown = || html! { span .note { (texts::OFFLINE) } };
     let heads = now.heads.as_ref();
     let block = |number: Option<u64>| number.map_or_else(unknown, parts::block);
     parts::facts(&[
@@ -60,13 +60,13 @@ fn node(app: &AppState, info: &NodeInfo) -> Markup {
 
 /// Newest block whose inner calls are stored. Returns `None` until the node has responded.
 fn traced(now: &Snapshot) -> Option<Markup> {
-    let nobody_asks = || now.chain_id.map(|_| html! { span .note { (texts::NOT_TRACED) } });
-    now.traced.map(parts::block).or_else(nobody_asks)
+    let not_traced = || now.chain_id.map(|_| html! { span .note { (texts::NOT_TRACED) } });
+    now.traced.map(parts::block).or_else(not_traced)
 }
 
 fn syncing(progress: Option<Progress>) -> Markup {
     match progress {
-        None => html! { (texts::IN_STEP) },
+        None => html! { (texts::SYNCED) },
         Some(progress) => {
             let [current, highest] = [progress.current_block, progress.highest_block].map(|number| format::number(number.to()));
             html! { (texts::CATCHING_UP) " " (current) " / " (highest) }
@@ -104,7 +104,7 @@ async fn chain(app: &AppState) -> Result<Markup, Failure> {
 fn latency(sorted: &[u64]) -> String {
     let at = |per_cent: usize| sorted.get(sorted.len() * per_cent / 100).copied();
     match (at(50), at(90)) {
-        (Some(half), Some(most)) => texts::latency(&format::duration(half), &format::duration(most), sorted.len()),
+        (Some(median), Some(p90)) => texts::latency(&format::duration(median), &format::duration(p90), sorted.len()),
         _ => texts::NO_LATENCY.into(),
     }
 }
@@ -158,13 +158,13 @@ mod tests {
         filled.app.indexer_status.set_traced(Some(990));
         let page = page().await;
         assert!(!page.contains(texts::NOT_TRACED) && testing::links(&page, "/block/").contains(&"990".to_owned()), "{page}");
-        assert!(traced(&Snapshot::default()).is_none(), "nobody knows yet");
+        assert!(traced(&Snapshot::default()).is_none(), "the node has not responded yet");
     }
 
     #[tokio::test]
-    async fn unavailable_node_leaves_a_page() {
+    async fn page_renders_without_node() {
         let filled = testing::test_app().await;
         let page = show(State(Arc::clone(&filled.app))).await.unwrap().0.into_string();
-        assert!(page.contains(texts::SILENT) && page.contains(texts::CHAIN), "{page}");
+        assert!(page.contains(texts::OFFLINE) && page.contains(texts::CHAIN), "{page}");
     }
 }

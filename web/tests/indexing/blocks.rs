@@ -86,7 +86,7 @@ pub fn block(head: &Head, transactions: Vec<(Transaction, Receipt)>) -> WholeBlo
     WholeBlock { block, receipts, ordering: (number > 0).then_some(ordering) }
 }
 
-/// Content of a transaction, without its hash.
+/// Content of a transaction and its receipt, without the hash.
 pub struct Call {
     /// Sender.
     pub from: Address,
@@ -128,7 +128,7 @@ pub fn transaction(hash: B256, call: Call) -> (Transaction, Receipt) {
     (transaction, receipt)
 }
 
-/// Builds the log of this event. Several events are possible only as one ERC-1155 batch of one token between two
+/// Builds the log of one event. Several events become one ERC-1155 batch, so they must have the same token and the same
 /// accounts.
 pub fn log(moved: &[TokenEvent]) -> Log {
     let topic = |address: Address| address.into_word();

@@ -25,7 +25,7 @@ sol_storage! {
         /// The newest two posts have separate slots, so that a timeline reads one slot per user.
         mapping(uint256 => bytes32) newest;
         mapping(uint256 => bytes32) previous;
-        /// All posts and their times, by user << 64 | number.
+        /// All posts and their times. The key is (user << 64) | number of the post.
         mapping(uint256 => bytes32) texts;
         mapping(uint256 => uint256) times;
     }
@@ -74,7 +74,7 @@ impl Retwis {
         Ok(number)
     }
 
-    /// The newest post of each of these users.
+    /// Returns each user's newest post: the name of a user without posts, zero for an unknown user.
     pub fn timeline(&self, users: Vec<U256>) -> Vec<B256> {
         users.into_iter().map(|user| self.newest.get(user)).collect()
     }
@@ -85,7 +85,7 @@ impl Retwis {
 }
 
 impl Retwis {
-    /// Seconds plus one, because zero means never.
+    /// Block time in Unix seconds, plus one: zero means that no time is stored.
     fn now(&self) -> U256 {
         U256::from(self.vm().block_timestamp()) + U256::ONE
     }

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic() {
+    fn restocking_and_total() {
         assert_eq!([restocked(20, 10), restocked(19, 10), restocked(0, 10)], [10, 100, 81]);
         assert_eq!(total(10_000, 0, 0, 0), Some(10_000));
         assert_eq!(total(10_000, 10_000, 0, 0), Some(0));

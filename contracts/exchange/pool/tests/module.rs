@@ -104,7 +104,7 @@ impl Place {
         self.chain.by(from).send(token, transferCall { to, value }).unwrap();
     }
 
-    /// In these tests every account pays with alice's tokens.
+    /// Pays alice's tokens to the pool. In these tests alice pays for every account.
     fn pay_in(&mut self, token: Address, value: U256) {
         self.pay(token, self.alice, self.pool, value);
     }
@@ -155,7 +155,7 @@ fn deposit_trade_withdraw() {
     assert_eq!((told.first, told.second), (gold, silver));
 
     assert_eq!(place.join(alice, n(4_000_000), n(1_000_000)).unwrap(), n(1_999_000));
-    assert_eq!((place.supply(), place.balance(pool, Address::ZERO)), (n(2_000_000), n(1_000)), "a thousand are nobody's");
+    assert_eq!((place.supply(), place.balance(pool, Address::ZERO)), (n(2_000_000), n(1_000)), "1,000 shares are locked");
 
     let quoted = place.chain.view(pool, Pool::quoteCall { tokenIn: gold, amountIn: n(10_000) });
     assert_eq!(place.swap(bob, gold, n(10_000), quoted).unwrap(), n(2_486));
@@ -229,15 +229,15 @@ fn invalid_calls_revert_with_named_errors() {
     }
 }
 
-/// The attack on the first depositors: own almost all of few shares, raise their price by gifts to the pool, and wait for
-/// deposits that are rounded down. It costs a thousand times its gain.
+/// Share inflation attack on the first depositors: the attacker owns almost all of few shares, raises their price by gifts to
+/// the pool, and waits for deposits that are rounded down. It costs about 1,000 times the victim's loss.
 #[test]
 fn share_inflation_attack_does_not_pay() {
     for present in [n(1_000_000), n(1_000_000_000_000)] {
         let mut place = Place::new();
         let (mallory, victim) = (place.chain.account("mallory"), place.chain.account("victim"));
-        assert_eq!(place.join(mallory, n(1_001), n(1_001)).unwrap(), n(1), "as few as can be");
-        // Deposits at an absurd price are gifts. Then the other side.
+        assert_eq!(place.join(mallory, n(1_001), n(1_001)).unwrap(), n(1), "one share: the minimum");
+        // The excess of an unbalanced deposit is a gift to the pool. The first deposit is almost all gold, the second silver.
         let mut shares = U256::ONE + place.join(mallory, present, n(1)).unwrap();
         shares += place.join(mallory, present / n(1_000) + n(2), present).unwrap();
         let dear = place.reserves().0 / place.supply();
@@ -314,7 +314,7 @@ enum Deed {
         first: U256,
         second: U256,
     },
-    /// This many 256ths of bob's shares.
+    /// Redeems this many 256ths of bob's shares.
     Leave(u8),
     Give {
         first: bool,
@@ -322,7 +322,7 @@ enum Deed {
     },
 }
 
-/// Small amounts as often as large ones.
+/// Amounts with a uniform number of bits, so that small ones are as frequent as large ones.
 fn amount() -> impl Strategy<Value = U256> {
     (0..96_u32, any::<u128>()).prop_map(|(bits, random)| n((random & ((1 << bits) - 1)) | (1 << bits)))
 }

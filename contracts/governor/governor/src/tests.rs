@@ -68,7 +68,7 @@ impl Place {
         self.history[&block].get(&who).copied().unwrap_or_default()
     }
 
-    /// Mocks the token's result for this query. The host has one mock at a time.
+    /// Mocks the token's response to this query, and removes all earlier mocks.
     fn answers(&self, who: u8, block: u64) {
         use alloy_sol_types::SolCall;
         sol!(function balanceAt(address account, uint64 block) returns (uint256););
@@ -112,7 +112,7 @@ impl Place {
 fn refused_in(result: Result<impl Sized, GovernorError>, expected: State) {
     match result {
         Err(GovernorError::WrongState(WrongState { state, .. })) => assert_eq!(state, expected as u8),
-        _ => panic!("it should not be allowed in {expected:?}"),
+        _ => panic!("expected error WrongState({expected:?})"),
     }
 }
 
@@ -219,7 +219,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => who.clone().prop_map(|who| Deed::Propose { who }),
         4 => (who, proposal.clone(), 0..4_u8).prop_map(|(who, proposal, support)| Deed::Vote { who, proposal, support }),
         2 => proposal.prop_map(|proposal| Deed::Execute { proposal }),
-        // The clock often stays while blocks advance, and sometimes jumps to the far end.
+        // Blocks often advance without the clock, and the clock sometimes jumps by the whole grace period.
         3 => (0..3_u64, prop_oneof![Just(0), 0..60_u64, Just(GRACE)])
             .prop_map(|(blocks, seconds)| Deed::GoOn { blocks, seconds }),
     ]
@@ -229,7 +229,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 struct Remembered {
     id: B256,
     at: u64,
-    /// Balances at the end of the block before.
+    /// Balances at the end of the block before the proposal.
     had: BTreeMap<u8, u64>,
     voted: BTreeMap<u8, u8>,
     executed: bool,

@@ -1,17 +1,17 @@
-//! Seeded fault schedules: first faults, then everything heals and must make progress.
+//! Seeded fault schedules. Faults come first; then everything heals, and the cluster must make progress.
 //!
-//! Every fourth seed makes an equivocation schedule instead: f validators sign several proposals per round, and links reorder everything.
-//! If the engine's kit has its own doubles, every second seed makes a coalition schedule: f of those doubles, usually neighbours, so
-//! that they lead consecutive views.
+//! A *double* ([`Double`]) is a Byzantine validator. Every fourth seed makes an equivocation schedule: f validators sign
+//! several proposals per round, and links reorder messages. If the engine has doubles of its own, every second seed
+//! makes a coalition schedule: f of those doubles, usually neighbours, so that they lead consecutive views.
 //!
-//! A run is a function of the kit, its committee's size and the seed. Byzantine validators, validators that lost their
-//! disks and validators that stay off are together at most f, so every schedule must succeed. Any number of the other
-//! validators may crash, be partitioned or slow at the same time.
+//! A run is a function of the kit, its committee's size and the seed. At most f validators are Byzantine, lose their disk
+//! or stay off, so every schedule must succeed. Any number of the other validators may crash, be partitioned or be slow
+//! at the same time.
 //!
-//! A validator can crash before its first record, and return so late that it must follow certified commits. To itself
-//! and to its peers it looks as if it had lost its disk, so it counts among the f. The schedule cannot know this in
-//! advance. Therefore a disk is not lost once f are reached. If the validator that follows is itself the one too many,
-//! the run must be safe, but need not make progress.
+//! A validator can crash before its first record and restart so late that it must sync from certified commits. This is
+//! like a lost disk, so the validator counts as one of the f. The schedule cannot know this in advance. Therefore no disk
+//! is lost while f validators are already faulty. If the late validator itself is number f + 1, the run must be safe, but
+//! need not make progress.
 
 use crate::{DiskModel, Double, Jitter, Kit, Links, Micros, Random, TestCluster};
 use std::{collections::BTreeMap, fmt, rc::Rc};
@@ -49,7 +49,7 @@ pub struct Schedule {
     pub dead: Vec<usize>,
     pub links: Links,
     pub disks: DiskModel,
-    /// Block length, ms; a node with an open block wants commits: [`SafetyChecker::block_ms`](crate::SafetyChecker).
+    /// Minimum time between two blocks, ms: see [`SafetyChecker::block_ms`](crate::SafetyChecker).
     pub block_ms: u64,
     /// Time from the start until everything heals.
     pub fault_duration: Micros,
@@ -61,7 +61,7 @@ pub struct Schedule {
 pub enum Step {
     Submit(usize),
     Crash(usize),
-    /// With the state of this many commits ago.
+    /// Restarts a validator with its state of this many commits ago; 0 for the newest state.
     Restart(usize, u64),
     LoseDisk(usize),
     Partition(Vec<usize>, Vec<usize>),
@@ -85,7 +85,7 @@ impl Schedule {
         }
     }
 
-    /// A mixed schedule with f doubles of the engine's own kind.
+    /// f doubles that only this engine has. In half of the cases, other validators have faults too.
     fn coalition(size: usize, faulty: usize, own: &[&'static str], seed: u64) -> Self {
         let mut random = Random::new(seed).fork("plot");
         let mut order: Vec<_> = (0..size).collect();
@@ -112,8 +112,8 @@ impl Schedule {
         schedule
     }
 
-    /// Almost only f validators that sign several blocks per round, and links that reorder messages differently for
-    /// every validator.
+    /// f validators that sign several blocks per round, and links that reorder messages differently for every
+    /// validator. No other faults.
     fn equivocating(size: usize, faulty: usize, seed: u64) -> Self {
         let mut random = Random::new(seed).fork("crowded");
         let mut order: Vec<_> = (0..size).collect();
@@ -265,7 +265,8 @@ pub fn run(kit: &Rc<dyn Kit>, seed: u64) -> Result<Outcome, String> {
 /// The command that repeats one schedule.
 fn repro(name: &str, size: usize, seed: u64) -> String {
     format!(
-        "again: CORNICHE_SIZE={size} CORNICHE_SEED={seed} CORNICHE_SCHEDULES=1 cargo test -p corniche-{name} --test suite schedules"
+        "reproduce: CORNICHE_SIZE={size} CORNICHE_SEED={seed} CORNICHE_SCHEDULES=1 \
+         cargo test -p corniche-{name} --test suite schedules"
     )
 }
 
@@ -334,7 +335,7 @@ fn apply_step(cluster: &mut TestCluster, schedule: &Schedule, step: &Step) {
     }
 }
 
-/// Restarts all validators that are not dead, and removes loss and delays. Late doubles stay late.
+/// Restarts all validators that are not in `dead`, and removes partitions, loss and delays except that of [`Double::Late`].
 fn heal(cluster: &mut TestCluster, schedule: &Schedule) {
     cluster.simulation.heal();
     cluster.simulation.links.loss = 0;

@@ -1,11 +1,11 @@
 //! Virtual time: one event queue, and all interaction between nodes.
 //!
 //! A *process* is a running program; its *identity* is the validator it plays. Both are the same number, except for
-//! Byzantine doubles: several processes share one identity. Faults and access refer to processes, messages to
-//! identities.
+//! Byzantine doubles: several processes share one identity. Methods that inject faults or access state take processes.
+//! Messages name identities.
 //!
-//! Events of one instant happen in the order in which they were caused. So a run is a function of the processes, the
-//! settings and the seed.
+//! Events with the same time are processed in the order in which they were scheduled. So a run is a function of the
+//! processes, the settings and the seed.
 
 use crate::{Action, Adversary, Delivery, DiskModel, Event, Links, Micros, Process, Random, adversary::View};
 use std::{
@@ -17,14 +17,14 @@ use std::{
 /// Starts a process from `(process, its disk, now, a seed)`.
 pub type Start<P> = Box<dyn FnMut(usize, <P as Process>::Disk, Micros, u64) -> P>;
 
-/// Limit of alarms without progress of time. A process that exceeds it is broken.
+/// Maximum number of timers of one process that fire at the same virtual time. A process that exceeds it is broken.
 const MAX_TIMERS_AT_ONCE: u32 = 1_000;
 
 /// Nodes, links, disks and time.
 pub struct Simulation<P: Process> {
     now: Micros,
     queue: BinaryHeap<Reverse<QueueEntry<P::Message>>>,
-    /// Breaks ties between events of one instant.
+    /// Number of scheduled events; breaks ties between events with the same time.
     sequence: u64,
     nodes: Vec<Node<P>>,
     /// Processes of each identity.
@@ -32,13 +32,16 @@ pub struct Simulation<P: Process> {
     pub links: Links,
     pub disks: DiskModel,
     adversary: Option<Box<dyn Adversary<P::Message>>>,
+    /// Messages that the adversary holds back, by receiver and [`Delivery::Hold`] number.
     held: BTreeMap<(usize, u64), Vec<Scheduled<P::Message>>>,
     /// Indexed by ordered pair of processes.
     pairs: Vec<Pair>,
     /// Number of connected processes of each identity, indexed by process and identity.
     connected: Vec<u8>,
     start: Start<P>,
+    /// Source of the processes' seeds.
     starts: Random,
+    /// Source of delays, losses and duplicates.
     transit: Random,
     pub statistics: Statistics,
 }
@@ -68,7 +71,7 @@ struct Node<P: Process> {
     busy_until: Micros,
     /// Events that arrived while the node was busy.
     inbox: VecDeque<Event<P::Message>>,
-    /// Time of the alarm that the queue holds for its deadline.
+    /// Time of the process's timer in the queue.
     timer: Option<Micros>,
     timers_at_once: (Micros, u32),
     disk_free: Micros,
@@ -81,7 +84,7 @@ struct Pair {
     connection: u32,
     /// Never connected.
     separated: bool,
-    /// Arrival time of the last message that keeps the order.
+    /// Arrival time of the last message that was not reordered. Later ones do not arrive before it.
     last_arrival: Micros,
 }
 
@@ -197,7 +200,7 @@ impl<P: Process> Simulation<P> {
         self.nodes[process].disk.as_mut()
     }
 
-    /// Changes a running process, then takes its actions. `None` while the power is off.
+    /// Applies `change` to a running process, then executes its pending actions. Returns `None` while the power is off.
     pub fn with<R>(&mut self, process: usize, change: impl FnOnce(&mut P) -> R) -> Option<R> {
         let result = self.nodes[process].process.as_mut().map(change)?;
         self.drain(process);
@@ -242,7 +245,7 @@ impl<P: Process> Simulation<P> {
         self.nodes[process].disk = Some(P::Disk::default());
     }
 
-    /// Keeps connections only within a group. Processes that are not listed join group 0.
+    /// Keeps connections only within a group. Processes that are not listed join the first group.
     pub fn partition(&mut self, groups: &[Vec<usize>]) {
         self.nodes.iter_mut().for_each(|node| node.group = 0);
         for (number, group) in (0u32..).zip(groups) {
@@ -436,7 +439,7 @@ impl<P: Process> Simulation<P> {
         delivery
     }
 
-    /// Keeps one alarm per node in the queue, at or before its deadline. It is checked again when it fires.
+    /// Keeps one timer per node in the queue, at or before the node's deadline. The deadline is checked when it fires.
     fn set_timer(&mut self, process: usize) {
         let node = &mut self.nodes[process];
         let Some(deadline) = node.process.as_ref().and_then(Process::deadline) else { return };
@@ -469,7 +472,7 @@ impl<P: Process> Simulation<P> {
         }
     }
 
-    /// Makes or breaks the connections of one process, by power and groups.
+    /// Connects or disconnects one process and each other one, according to power, group, identity and separation.
     fn reconnect(&mut self, process: usize) {
         for other in 0..self.nodes.len() {
             let pair = self.pair(process, other);

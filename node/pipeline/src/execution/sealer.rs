@@ -1,4 +1,4 @@
-//! Second half: computes the header and hash of an executed block.
+//! Second half of the execution stage: computes the header and hash of an executed block.
 
 use super::{Executed, ExecutionStart, UnsealedBlock};
 use corniche_executor::BlockOutput;
@@ -8,9 +8,9 @@ use corniche_types::{
 };
 use std::sync::{Arc, mpsc::Sender};
 
-/// Maximum size of the return data stored with a block's receipts, in bytes. A byte costs a quarter of a gas,
-/// so with a large block gas limit the return data could exceed the size of a log record. It is in no root,
-/// so dropping it is outside the protocol rules.
+/// Maximum size of the return data stored with a block's receipts, in bytes. A byte of return data costs 0.25 gas,
+/// so with a large block gas limit the return data could exceed the maximum record size of the block log. No root in
+/// the header covers return data, so dropping it does not affect consensus.
 const MAX_OUTPUT_BYTES: usize = 128 << 20;
 
 /// Seals blocks in the order they were executed: state tree, ordering record, header, hash.
@@ -20,7 +20,7 @@ pub struct Sealer {
     tree: SharedTree,
     parent: Height,
     parent_hash: B256,
-    /// To the runner, which writes the hashes into the state much later.
+    /// Sends each block hash to the runner, which writes it into the state some blocks later.
     sealed: Sender<B256>,
 }
 
@@ -36,7 +36,7 @@ impl Sealer {
         }
     }
 
-    /// State tree after the last block sealed here, for proofs.
+    /// Returns the state tree after the last sealed block. It serves state proofs.
     pub fn tree(&self) -> SharedTree {
         self.tree.clone()
     }

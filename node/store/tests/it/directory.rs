@@ -10,7 +10,7 @@ fn refusal(directory: &std::path::Path) -> StoreError {
 }
 
 #[test]
-fn the_layout() {
+fn directory_layout() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("made/for/us");
     let (store, _) = open(&root, options(Backend::Redb)).unwrap();
@@ -34,7 +34,7 @@ fn key_permissions_are_restricted() {
     fs::write(keys.join("consensus"), "secret").unwrap();
     let (_store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
     assert_eq!(fs::metadata(&keys).unwrap().permissions().mode() & 0o777, 0o700);
-    assert!(!recovered.safety_lost, "keys made before the first start are no sign of a lost history");
+    assert!(!recovered.safety_lost, "keys from before the first start do not mean that the safety log was lost");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn one_process_at_a_time() {
     let error = refusal(directory.path());
     assert!(matches!(error, StoreError::InUse { .. }), "{error}");
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
-    // A reader that outlives the store can still read the files.
+    // A reader keeps the lock, because it can still read the files after the store is dropped.
     let reader = store.reader();
     drop((store, recovered));
     assert!(matches!(refusal(directory.path()), StoreError::InUse { .. }));

@@ -36,7 +36,7 @@ fn before(chain: &Chain, to: u64) -> Changes {
     before
 }
 
-/// Position of the engine, which does not revert.
+/// Resume point of the consensus engine. It stays after the reverted blocks, because the engine is not reverted.
 fn resume() -> Resume {
     Resume { index: CommitIndex(500), checkpoint: "after all".into() }
 }
@@ -181,17 +181,17 @@ fn crash_during_revert_is_atomic() {
             let taken = store.revert_to(Height(25), &resume(), &before(&chain, 25));
             drop(store);
             let (store, recovered) = open(directory.path(), options(Backend::Sled)).unwrap();
-            let went_back = store.reader().head().height() == Height(25);
-            let expected = if went_back { first(&chain, 25) } else { chain };
+            let is_reverted = store.reader().head().height() == Height(25);
+            let expected = if is_reverted { first(&chain, 25) } else { chain };
             assert_reader(&expected, &store.reader());
             assert_state(&expected, &recovered);
-            assert_eq!(recovered.resume, if went_back { resume() } else { expected.head().resume.clone() }, "{step}");
-            outcomes[usize::from(went_back)] += 1;
+            assert_eq!(recovered.resume, if is_reverted { resume() } else { expected.head().resume.clone() }, "{step}");
+            outcomes[usize::from(is_reverted)] += 1;
             if taken.is_ok() {
-                assert!(went_back);
+                assert!(is_reverted);
                 break;
             }
         }
-        assert!(outcomes[1] > 1, "some crashed after it was decided: {outcomes:?}");
+        assert!(outcomes[1] > 1, "some power cuts came after the revert was durable: {outcomes:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 const RECORD_HEADER: usize = 32;
-/// Size of the record with the durable end of the safety log, which ends each group of the block log.
+/// Size of the last record of each group of the block log. It contains the durable length of the safety log.
 const SAFETY_END: usize = RECORD_HEADER + 2 + 16;
 
 /// Chain of 6 blocks without certificates, each block and each ticket in its own group, and a seventh ticket.
@@ -51,7 +51,8 @@ fn left(directory: &Path, pristine: &Path, log: &str, damage: impl FnOnce(&mut V
     (head, recovered.safety.len())
 }
 
-/// `tail` is the range of damaged bytes, counted from the end; `expected` is what then remains.
+/// Damages each byte of `tail`, which is counted from the end of the log. `expected` are the numbers of remaining blocks and
+/// safety records after damage, `whole` those without damage.
 fn each_byte(log: &str, tail: std::ops::Range<usize>, expected: (usize, usize), whole: (usize, usize)) {
     let pristine = scratch();
     let chain = sample(pristine.path());
@@ -87,9 +88,8 @@ fn safety_log_cut_at_every_byte() {
     each_byte("safety", 0..last_record, (6, 6), (6, 7));
 }
 
-/// After a cut the chain continues.
 #[test]
-fn chain_continues_after_cut() {
+fn chain_continues_after_truncation() {
     let directory = scratch();
     let chain = Chain::of(9);
     let (mut store, _) = open(directory.path(), options(Backend::Sled)).unwrap();

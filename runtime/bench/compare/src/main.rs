@@ -6,10 +6,11 @@
 //! ```
 //!
 //! Both run the same signed transactions through the same virtual machine on the same state in memory. Both
-//! must have the results of serial execution: receipts, changes, gas, roots. Block-STM has no additions to
-//! unread values. So tips are kept outside its state and credited after the block, as such executors do for
-//! Ethereum; everything else is read and written through it. Its post-processing of a block (sums, one map of
-//! changes, the two roots) runs on one thread and is timed and reported separately.
+//! must have the results of serial execution: receipts, changes, gas, roots. Block-STM cannot add to a value
+//! without reading it, so all transactions would conflict on the tip. Therefore tips are kept outside its state
+//! and credited after the block, as in Block-STM executors for Ethereum. Everything else is read and written
+//! through Block-STM. Its post-processing of a block (sums, one map of changes, the two roots) runs on one thread
+//! and is measured separately.
 
 mod block_stm;
 mod chain;
@@ -34,8 +35,7 @@ impl WorkerPool for Threads {
 /// Method of executing a block.
 struct Way<'a> {
     name: &'a str,
-    /// Returns the results, if any, and the time until the end of Block-STM's part, if it differs from the
-    /// total.
+    /// Returns the results, if any. For Block-STM also returns the time without post-processing.
     run: Box<dyn Fn(&Chain) -> (Option<BlockOutput>, Option<Duration>) + 'a>,
 }
 
@@ -75,7 +75,7 @@ fn main() {
             }),
         },
         Way {
-            name: "Block-STM, 2 threads, two numbers moved, nothing else",
+            name: "Block-STM, 2 threads, overhead only (no VM)",
             run: Box::new(|chain| {
                 block_stm::bare(chain);
                 (None, None)
@@ -97,7 +97,7 @@ fn main() {
                 let (wall, cpu) = (wall.elapsed(), process_cpu() - cpu);
                 assert!(
                     output.is_none_or(|output| output == expected),
-                    "{}: not what serial execution makes of it",
+                    "{}: result differs from serial execution",
                     ways[way].name
                 );
                 if block > 0 {
@@ -123,7 +123,7 @@ fn main() {
     }
     let ratio = 1.0 / against(&took[2].wall, &took[3].wall);
     println!(
-        "ours on 2 threads against Block-STM on 2 threads, whole blocks: {ratio:.2}x; medians of {} pairs",
+        "speedup of ours over Block-STM, both on 2 threads, whole blocks: {ratio:.2}x (median of {} pairs)",
         took[0].wall.len()
     );
 }
@@ -133,7 +133,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// Processor time of all threads so far.
+/// CPU time of all threads of this process since its start.
 fn process_cpu() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one timespec, which we own and which outlives the call.

@@ -19,7 +19,7 @@ pub fn zipf(chain: &mut Chain<'_>, sizes: &Sizes) -> anyhow::Result<Generator> {
 }
 
 fn transactions(chain: &mut Chain<'_>, keys: Keys, sizes: &Sizes) -> anyhow::Result<Generator> {
-    ensure!(sizes.ycsb_keys > 0, "--ycsb-keys is at least 1");
+    ensure!(sizes.ycsb_keys > 0, "--ycsb-keys: expected at least 1, got 0");
     let table = chain.deploy("bench_ycsb", None)?;
     chain.fill(table, (0..sizes.ycsb_keys).map(|key| (slot_of(0, U256::from(key)), U256::from(key + 1))));
     Ok(Box::new(move |random, sender| {

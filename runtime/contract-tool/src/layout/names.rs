@@ -63,13 +63,13 @@ pub struct Names<'a> {
     pub packages: &'a Packages,
 }
 
-/// Maximum number of steps of a search: imports may lead to the same item in very many ways.
+/// Maximum number of steps of a search: the number of import paths to an item can be exponential.
 const STEPS: usize = 100_000;
 
 /// State of a search.
 #[derive(Default)]
-struct Sought {
-    /// Names being resolved, by package and module: imports may be circular.
+struct SearchState {
+    /// Names being resolved, by package and module. Detects circular imports.
     open: BTreeSet<(String, usize, String)>,
     steps: usize,
 }
@@ -80,7 +80,7 @@ impl Names<'_> {
         if path.leading_colon.is_some() {
             names.insert(0, String::new());
         }
-        self.follow(&names, scope, &mut Sought::default())
+        self.follow(&names, scope, &mut SearchState::default())
     }
 
     /// Finds the constant of a path.
@@ -89,7 +89,7 @@ impl Names<'_> {
         let Some(name) = names.pop() else { return Ok(None) };
         let at = match names.is_empty() {
             true => Some(Named::Module(scope.clone())),
-            false => self.follow(&names, scope, &mut Sought::default())?,
+            false => self.follow(&names, scope, &mut SearchState::default())?,
         };
         let Some(Named::Module(at)) = at else { return Ok(None) };
         let module = &at.source.modules[at.module];
@@ -100,8 +100,8 @@ impl Names<'_> {
         let globs = module.globs.iter().map(|glob| [&glob[..], std::slice::from_ref(&name)].concat());
         for mut names in imported.chain(globs) {
             let Some(name) = names.pop() else { continue };
-            // Only in its own module: re-exports of constants are not followed.
-            if let Some(Named::Module(at)) = self.follow(&names, &at, &mut Sought::default())?
+            // The imported path must name the module that declares the constant: re-exports are not followed.
+            if let Some(Named::Module(at)) = self.follow(&names, &at, &mut SearchState::default())?
                 && let Some(found) = at.source.modules[at.module].constants.get(&name)
             {
                 return Ok(Some((at.clone(), found.clone())));
@@ -110,7 +110,7 @@ impl Names<'_> {
         Ok(None)
     }
 
-    fn follow(&self, names: &[String], scope: &Scope, sought: &mut Sought) -> anyhow::Result<Option<Named>> {
+    fn follow(&self, names: &[String], scope: &Scope, sought: &mut SearchState) -> anyhow::Result<Option<Named>> {
         let Some((first, mut rest)) = names.split_first() else { return Ok(Some(Named::Module(scope.clone()))) };
         let parent = |scope: &Scope| scope.within(scope.source.modules[scope.module].parent);
         let mut at = match first.as_str() {
@@ -142,7 +142,7 @@ impl Names<'_> {
     }
 
     /// Finds a name in a module.
-    fn member(&self, name: &str, scope: &Scope, sought: &mut Sought) -> anyhow::Result<Option<Named>> {
+    fn member(&self, name: &str, scope: &Scope, sought: &mut SearchState) -> anyhow::Result<Option<Named>> {
         match self.declared(name, scope, sought)? {
             Some(found) => Ok(Some(found)),
             None => self.globbed(name, scope, sought),
@@ -150,7 +150,7 @@ impl Names<'_> {
     }
 
     /// Finds an item or import with that name.
-    fn declared(&self, name: &str, scope: &Scope, sought: &mut Sought) -> anyhow::Result<Option<Named>> {
+    fn declared(&self, name: &str, scope: &Scope, sought: &mut SearchState) -> anyhow::Result<Option<Named>> {
         let module = &scope.source.modules[scope.module];
         if let Some(item) = module.items.get(name) {
             return match item {
@@ -160,7 +160,7 @@ impl Names<'_> {
                 Item::Other => Ok(Some(Named::Other(scope.clone()))),
                 Item::Unknown(condition) => {
                     let (path, package) = (scope.path_of(name), &scope.source.package);
-                    bail!("whether {path} of the package {package} is compiled is not known: {condition}")
+                    bail!("cannot determine if {path} of the package {package} is compiled: unsupported condition {condition}")
                 }
             };
         }
@@ -169,7 +169,7 @@ impl Names<'_> {
     }
 
     /// Finds a name through `use …::*`. Several globs may lead to the same item.
-    fn globbed(&self, name: &str, scope: &Scope, sought: &mut Sought) -> anyhow::Result<Option<Named>> {
+    fn globbed(&self, name: &str, scope: &Scope, sought: &mut SearchState) -> anyhow::Result<Option<Named>> {
         self.once(name, scope, sought, |sought| {
             let mut known: Option<Named> = None;
             for glob in &scope.source.modules[scope.module].globs {
@@ -182,7 +182,7 @@ impl Names<'_> {
                 };
                 if let (Some(one), Some(other)) = (&known, &found) {
                     let (path, package) = (scope.path_of(name), &scope.source.package);
-                    ensure!(one.is(other), "{path} of the package {package} may be one of two, by `use …::*`");
+                    ensure!(one.is(other), "{path} of the package {package} is ambiguous: two `use …::*` import the name");
                 }
                 known = known.or(found);
             }
@@ -195,8 +195,8 @@ impl Names<'_> {
         &self,
         name: &str,
         scope: &Scope,
-        sought: &mut Sought,
-        search: impl FnOnce(&mut Sought) -> anyhow::Result<Option<Named>>,
+        sought: &mut SearchState,
+        search: impl FnOnce(&mut SearchState) -> anyhow::Result<Option<Named>>,
     ) -> anyhow::Result<Option<Named>> {
         let key = (scope.source.package.clone(), scope.module, name.to_owned());
         if !sought.open.insert(key.clone()) {

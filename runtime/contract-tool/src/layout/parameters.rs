@@ -49,7 +49,7 @@ impl Names<'_> {
                     let arguments = bound.arguments.clone();
                     Argument::Number(self.number(expression, &Context { scope: scope.clone(), arguments })?)
                 }
-                _ => bail!("nothing says what {name} stands for"),
+                _ => bail!("type parameter {name} has no value here"),
             };
             bound.arguments.insert(name, argument);
         }
@@ -66,7 +66,7 @@ impl Names<'_> {
             // A plain name may also be a type.
             Given::Type(syn::Type::Path(path)) => self
                 .number(&syn::Expr::Path(syn::ExprPath { attrs: Vec::new(), qself: None, path: path.path.clone() }), context),
-            _ => bail!("`{}` is no number that is understood here", argument.to_token_stream()),
+            _ => bail!("`{}` is not a supported constant", argument.to_token_stream()),
         }
     }
 
@@ -76,7 +76,7 @@ impl Names<'_> {
     }
 
     fn number_within(&self, expression: &syn::Expr, context: &Context, steps: &mut usize) -> anyhow::Result<usize> {
-        let told = || format!("`{}` is no number that is understood here", expression.to_token_stream());
+        let told = || format!("`{}` is not a supported constant", expression.to_token_stream());
         *steps = steps.checked_sub(1).with_context(told)?;
         match expression {
             syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) => number.base10_parse().with_context(told),
@@ -184,7 +184,7 @@ pub fn parameter(path: &syn::Path, context: &Context) -> anyhow::Result<Option<A
     let first = path.segments.first().and_then(|first| context.arguments.get(&first.ident.to_string()));
     let (Some(argument), None) = (first, path.leading_colon) else { return Ok(None) };
     let told = path.to_token_stream();
-    ensure!(path.segments.len() == 1, "`{told}` is a type that a trait names, which is not followed here: write it out");
+    ensure!(path.segments.len() == 1, "`{told}` is an associated type, which is not supported: write the type out");
     Ok(Some(argument.clone()))
 }
 

@@ -85,7 +85,7 @@ impl Builder<'_> {
             syn::Type::Path(path) if path.qself.is_none() => &path.path,
             syn::Type::Paren(inner) => return self.resolved(&inner.elem, context),
             syn::Type::Group(inner) => return self.resolved(&inner.elem, context),
-            _ => bail!("`{}` is no storage type that is understood here", written(kind)),
+            _ => bail!("`{}` is not a supported storage type", written(kind)),
         };
         if let Some(argument) = parameter(path, context)? {
             return match argument {
@@ -101,7 +101,7 @@ impl Builder<'_> {
                 self.storage(&alias.kind, &Rc::new(bound))
             }
             Some(Named::Library(way)) => self.library(&way, &given, context),
-            Some(Named::Module(_) | Named::Other(_)) => bail!("`{}` is no storage type", written(kind)),
+            Some(Named::Module(_) | Named::Other(_)) => bail!("`{}` is not a storage type", written(kind)),
             None => bail!(
                 "the type `{}` is not found, neither in its module nor in what that imports (the package {}). Macros are not run here: a type that one \
                  makes has to be written out",
@@ -117,7 +117,7 @@ impl Builder<'_> {
         if name == "PhantomData" {
             return Ok(self.add("t_nothing", Size::NOTHING, None));
         }
-        ensure!(first == "stylus_sdk", "{} is no storage type", way.join("::"));
+        ensure!(first == "stylus_sdk", "{} is not a storage type", way.join("::"));
         let one = |at: usize| match given.get(at) {
             Some(Given::Type(kind)) => Ok(kind),
             _ => bail!("{name} lacks an argument"),
@@ -142,7 +142,8 @@ impl Builder<'_> {
                 let element = self.storage(one(0)?, context)?;
                 let length = self.names.number_given(given.get(1).context("StorageArray lacks its length")?, context)?;
                 let size = element.size.context("it contains itself")?;
-                let size = rules::array(size, length).with_context(|| format!("an array of {length} that has no place"))?;
+                let size =
+                    rules::array(size, length).with_context(|| format!("array of {length}: it does not fit into storage"))?;
                 let (base, bytes) = (element.id, size.bytes());
                 let kind = Type::inplace(format!("{}[{length}]", self.label(&base)), bytes);
                 let id = format!("t_array({base}){length}_storage");

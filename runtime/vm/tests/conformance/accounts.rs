@@ -6,23 +6,24 @@ use alloy_primitives::{B256, U256, keccak256};
 pub fn balances() {
     let of = |at: u32| {
         let body = format!("(call $account_balance (i32.const {at}) (i32.const {OUT}))");
-        U256::from_be_slice(&TestState::new().one(&answering(&body, 32)).answer(b""))
+        U256::from_be_slice(&TestState::new().one(&contract_returning(&body, 32)).output(b""))
     };
     // The contract's own, an externally owned account's, a missing account's.
     assert_eq!([of(0), of(96), of(128)], [U256::from(10_000), U256::from(77), U256::ZERO]);
     // Its own balance includes the call's value.
-    let mut world = TestState::new().one(&answering(&format!("(call $account_balance (i32.const 0) (i32.const {OUT}))"), 32));
+    let mut world =
+        TestState::new().one(&contract_returning(&format!("(call $account_balance (i32.const 0) (i32.const {OUT}))"), 32));
     world.value = U256::from(5);
-    assert_eq!(U256::from_be_slice(&world.answer(b"")), U256::from(10_005));
+    assert_eq!(U256::from_be_slice(&world.output(b"")), U256::from(10_005));
     // Minus the wei that it has sent.
     let body = format!(
         "(drop (call $call_contract (i32.const 96) (i32.const 0) (i32.const 0) (i32.const {SEVEN}) (i64.const 0) (i32.const 600)))
          (call $account_balance (i32.const 0) (i32.const {OUT}))"
     );
-    assert_eq!(U256::from_be_slice(&TestState::new().one(&answering(&body, 32)).answer(b"")), U256::from(9_993));
+    assert_eq!(U256::from_be_slice(&TestState::new().one(&contract_returning(&body, 32)).output(b"")), U256::from(9_993));
 }
 
-pub fn code_is_copied_as_far_as_it_goes() {
+pub fn code_is_copied_to_its_end() {
     let two = contract("i32.const 0");
     let size = two.len() as u32;
     for (at, offset, length, copied) in [
@@ -43,7 +44,7 @@ pub fn code_is_copied_as_far_as_it_goes() {
             OUT + 8,
             OUT + 4
         );
-        let answer = TestState::new().one(&answering(&body, 1_500)).two(&two).answer(b"");
+        let answer = TestState::new().one(&contract_returning(&body, 1_500)).two(&two).output(b"");
         assert_eq!((int(&answer, 0), int(&answer, 4)), (copied, if at == 32 { size } else { 0 }), "{offset} {length}");
         let from = (offset as usize).min(two.len());
         assert_eq!(answer[8..8 + copied as usize], two[from..from + copied as usize]);
@@ -51,11 +52,11 @@ pub fn code_is_copied_as_far_as_it_goes() {
     }
 }
 
-pub fn hashes_of_code_of_nothing_and_of_nobody() {
+pub fn code_hashes_of_empty_and_missing_accounts() {
     let two = contract("i32.const 0");
     let of = |at: u32| {
         let body = format!("(call $account_codehash (i32.const {at}) (i32.const {OUT}))");
-        B256::from_slice(&TestState::new().one(&answering(&body, 32)).two(&two).answer(b""))
+        B256::from_slice(&TestState::new().one(&contract_returning(&body, 32)).two(&two).output(b""))
     };
     assert_eq!([of(32), of(96), of(128)], [keccak256(&two), keccak256([]), B256::ZERO]);
     // An account exists once it has received wei.
@@ -63,5 +64,5 @@ pub fn hashes_of_code_of_nothing_and_of_nobody() {
         "(drop (call $call_contract (i32.const 128) (i32.const 0) (i32.const 0) (i32.const {UNIT}) (i64.const 0) (i32.const 600)))
          (call $account_codehash (i32.const 128) (i32.const {OUT}))"
     );
-    assert_eq!(TestState::new().one(&answering(&body, 32)).answer(b""), keccak256([]).as_slice());
+    assert_eq!(TestState::new().one(&contract_returning(&body, 32)).output(b""), keccak256([]).as_slice());
 }

@@ -9,7 +9,7 @@ const KINDS: [&str; 3] = ["call_contract", "delegate_call_contract", "static_cal
 /// Copies a call's return data to the bytes after its status.
 const COPY: &str = "(drop (call $read_return_data (i32.const 1040) (i32.const 0) (i32.const 500)))";
 
-pub fn kinds_differ_in_whose_state_it_is() {
+pub fn call_kinds_select_state() {
     // Returns its address, sender and value, and the word of slot 1.
     let told = format!(
         "(call $contract_address (i32.const {OUT})) (call $msg_sender (i32.const {})) (call $msg_value (i32.const {}))
@@ -24,10 +24,13 @@ pub fn kinds_differ_in_whose_state_it_is() {
         ("static_call_contract", TWO, ONE, 0, 2),
     ] {
         let body = format!("{}{COPY}", call(kind, 32));
-        let mut world =
-            TestState::new().one(&answering(&body, 200)).two(&answering(&told, 104)).stored(ONE, 1, 1).stored(TWO, 1, 2);
+        let mut world = TestState::new()
+            .one(&contract_returning(&body, 200))
+            .two(&contract_returning(&told, 104))
+            .stored(ONE, 1, 1)
+            .stored(TWO, 1, 2);
         world.value = U256::from(5);
-        let answer = world.answer(b"");
+        let answer = world.output(b"");
         assert_eq!((int(&answer, 0), int(&answer, 8)), (0, 104));
         let told = &answer[16..];
         assert_eq!(told[..20], *address.as_slice(), "{kind}");
@@ -46,8 +49,8 @@ pub fn delegation_in_a_static_frame() {
     );
     let two = contract(&format!("{} (i32.load (i32.const {OUT}))", call("delegate_call_contract", 64)));
     for (kind, status, written) in [("call_contract", 0, 7), ("static_call_contract", 1, 0)] {
-        let mut world = TestState::new().one(&answering(&call(kind, 32), 4)).two(&two).deploy(THREE, &write);
-        assert_eq!((int(&world.answer(b""), 0), world.slot(TWO, 1), world.slot(THREE, 1)), (status, written, 0), "{kind}");
+        let mut world = TestState::new().one(&contract_returning(&call(kind, 32), 4)).two(&two).deploy(THREE, &write);
+        assert_eq!((int(&world.output(b""), 0), world.slot(TWO, 1), world.slot(THREE, 1)), (status, written, 0), "{kind}");
     }
 }
 
@@ -67,9 +70,9 @@ pub fn nothing_changes_in_a_static_call() {
         ("(call $create1 (i32.const 0) (i32.const 0) (i32.const 512) (i32.const 600) (i32.const 640))", 2),
     ] {
         let mut world = TestState::new()
-            .one(&answering(&call("static_call_contract", 32), 4))
+            .one(&contract_returning(&call("static_call_contract", 32), 4))
             .two(&contract(&format!("{what} i32.const 0")));
-        assert_eq!(int(&world.answer(b""), 0), status, "{what}");
+        assert_eq!(int(&world.output(b""), 0), status, "{what}");
         assert_eq!((world.slot(TWO, 1), world.balance(PERSON)), (0, U256::from(77)));
     }
 }
@@ -85,7 +88,7 @@ pub fn what_a_call_returned() {
                  (i32.store (i32.const 1036) (call $read_return_data (i32.const 1040) (i32.const {offset}) (i32.const {size})))",
                 call(kind, 32)
             );
-            let answer = TestState::new().one(&answering(&body, 80)).two(&echo).answer(&input);
+            let answer = TestState::new().one(&contract_returning(&body, 80)).two(&echo).output(&input);
             assert_eq!([0, 4, 8, 12].map(|at| int(&answer, at)), [0, 50, 50, copied], "{kind} {offset} {size}");
             let from = (offset as usize).min(50);
             assert_eq!(answer[16..16 + copied as usize], input[from..from + copied as usize]);
@@ -99,7 +102,7 @@ pub fn what_a_call_returned() {
         call("call_contract", 96)
     );
     let body = format!("{body} (i32.store (i32.const 1036) (call $return_data_size))");
-    let answer = TestState::new().one(&answering(&body, 16)).two(&answering("", 9)).answer(b"");
+    let answer = TestState::new().one(&contract_returning(&body, 16)).two(&contract_returning("", 9)).output(b"");
     assert_eq!((int(&answer, 4), int(&answer, 12)), (0, 0));
 }
 
@@ -111,25 +114,25 @@ pub fn ways_to_fail() {
         // Code, status, returned bytes. A revert with any non-zero status returns data; a failure returns none.
         for (two, status, bytes) in [(&said(0), 0, 9), (&said(1), 1, 9), (&said(77), 1, 9), (&traps, 2, 0), (&endless, 2, 0)] {
             let body = format!("{} (i32.store (i32.const 1036) (call $return_data_size))", call(kind, 32));
-            let answer = TestState::new().one(&answering(&body, 16)).two(two).answer(b"");
+            let answer = TestState::new().one(&contract_returning(&body, 16)).two(two).output(b"");
             assert_eq!([0, 8, 12].map(|at| int(&answer, at)), [status, bytes, bytes], "{kind}");
         }
         // A call of an account without code succeeds, even if the account does not exist.
         for nobody in [96, 128] {
-            let answer = TestState::new().one(&answering(&call(kind, nobody), 12)).answer(b"");
+            let answer = TestState::new().one(&contract_returning(&call(kind, nobody), 12)).output(b"");
             assert_eq!([0, 8].map(|at| int(&answer, at)), [0, 0]);
         }
     }
     // A failed callee uses all its gas, but no more: the caller keeps 1/64, enough to continue.
-    let outcome = TestState::new().one(&answering(&call("call_contract", 32), 4)).two(&endless).send(b"");
+    let outcome = TestState::new().one(&contract_returning(&call("call_contract", 32), 4)).two(&endless).send(b"");
     assert!(outcome.success() && outcome.gas_used > GAS * 62 / 64 && outcome.gas_used < GAS);
 }
 
-pub fn gas_that_goes_along() {
-    let told = answering(&format!("(i64.store (i32.const {OUT}) (call $evm_gas_left))"), 8);
+pub fn forwarded_gas() {
+    let told = contract_returning(&format!("(i64.store (i32.const {OUT}) (call $evm_gas_left))"), 8);
     let given = |kind: &str, wanted: &str| {
         let body = format!("{}{COPY}", call(kind, 32).replace("(i64.const -1)", wanted));
-        let answer = TestState::new().one(&answering(&body, 24)).two(&told).answer(b"");
+        let answer = TestState::new().one(&contract_returning(&body, 24)).two(&told).output(b"");
         (int(&answer, 0), long(&answer, 16))
     };
     for kind in KINDS {
@@ -145,9 +148,9 @@ pub fn gas_that_goes_along() {
     }
 }
 
-pub fn wei_goes_along() {
+pub fn forwarded_value() {
     let sends = |to: u32, value: u32| {
-        answering(
+        contract_returning(
             &format!(
                 "(i32.store (i32.const {OUT}) (call $call_contract (i32.const {to}) (i32.const 0) (i32.const 0) (i32.const {value}) (i64.const 50000) (i32.const 1028)))"
             ),
@@ -156,11 +159,11 @@ pub fn wei_goes_along() {
     };
     // To a contract, which reads the value; to an account without code; to a missing account, which then exists; and to
     // itself.
-    let told = answering(&format!("(call $msg_value (i32.const {OUT}))"), 32);
+    let told = contract_returning(&format!("(call $msg_value (i32.const {OUT}))"), 32);
     for (to, address) in [(32, TWO), (96, PERSON), (128, NOBODY), (0, Address::ZERO)] {
         let mut world = TestState::new().one(&sends(to, SEVEN)).two(&told);
         let before = world.balance(address);
-        world.answer(b"");
+        world.output(b"");
         if to != 0 {
             assert_eq!(world.balance(address), before + U256::from(7));
             assert_eq!(world.balance(ONE), U256::from(9_993));
@@ -171,13 +174,13 @@ pub fn wei_goes_along() {
     let body = format!(
         "{too_much} (i32.store (i32.const {OUT}) (call $call_contract (i32.const 32) (i32.const 0) (i32.const 0) (i32.const 700) (i64.const -1) (i32.const 1028)))"
     );
-    let mut world = TestState::new().one(&answering(&body, 8)).two(&contract("unreachable"));
+    let mut world = TestState::new().one(&contract_returning(&body, 8)).two(&contract("unreachable"));
     let outcome = world.send(b"");
     assert_eq!((int(&outcome.output, 0), int(&outcome.output, 4), world.balance(ONE)), (2, 0, U256::from(10_000)));
     assert!(outcome.gas_used < 100_000, "what it was given came back: {}", outcome.gas_used);
     // The value returns when the callee reverts.
     let mut world = TestState::new().one(&sends(32, SEVEN)).two(&contract("i32.const 1"));
-    assert_eq!((int(&world.answer(b""), 0), world.balance(ONE)), (1, U256::from(10_000)));
+    assert_eq!((int(&world.output(b""), 0), world.balance(ONE)), (1, U256::from(10_000)));
 }
 
 /// True while another frame of the same address is open.
@@ -194,7 +197,7 @@ pub fn reentrancy() {
         ))
     };
     // Passes the call to one, and returns its result.
-    let back = answering(
+    let back = contract_returning(
         &format!("{} (drop (call $read_return_data (i32.const {OUT}) (i32.const 0) (i32.const 4)))", call("call_contract", 0)),
         4,
     );
@@ -204,18 +207,18 @@ pub fn reentrancy() {
         ("itself, by delegation: the same frame's state, no one entered", call("delegate_call_contract", 0), 0),
         ("through another", call("call_contract", 32), 1),
     ] {
-        let answer = TestState::new().one(&one(&to)).two(&back).answer(b"");
+        let answer = TestState::new().one(&one(&to)).two(&back).output(b"");
         assert_eq!(int(&answer, 0), reentrant, "{how}");
     }
     // Two successive calls are not re-entrant.
-    let twice = answering(
+    let twice = contract_returning(
         &format!(
             "{0} {0} (drop (call $read_return_data (i32.const {OUT}) (i32.const 0) (i32.const 4)))",
             call("call_contract", 32)
         ),
         4,
     );
-    let answer = TestState::new().one(&twice).two(&answering(&told, 4)).answer(b"");
+    let answer = TestState::new().one(&twice).two(&contract_returning(&told, 4)).output(b"");
     assert_eq!(int(&answer, 0), 0);
     let _ = (ExecutionStatus::Success, Bytes::new());
 }

@@ -5,12 +5,12 @@ use alloy_primitives::U256;
 use corniche_abi::{INK_PER_GAS, find};
 
 fn at_out(name: &str, bytes: u32) -> Vec<u8> {
-    TestState::new().one(&answering(&format!("(call ${name} (i32.const {OUT}))"), bytes)).answer(b"")
+    TestState::new().one(&contract_returning(&format!("(call ${name} (i32.const {OUT}))"), bytes)).output(b"")
 }
 
 fn number(name: &str) -> u64 {
     let body = format!("(i64.store (i32.const {OUT}) (call ${name}))");
-    long(&TestState::new().one(&answering(&body, 8)).answer(b""), 0)
+    long(&TestState::new().one(&contract_returning(&body, 8)).output(b""), 0)
 }
 
 pub fn the_block() {
@@ -31,9 +31,9 @@ pub fn the_transaction() {
     );
     // Equal in a nested frame of any kind.
     for kind in ["call_contract", "delegate_call_contract", "static_call_contract"] {
-        let told = answering(&format!("(call $tx_origin (i32.const {OUT}))"), 20);
+        let told = contract_returning(&format!("(call $tx_origin (i32.const {OUT}))"), 20);
         let body = format!("{} (drop (call $read_return_data (i32.const {OUT}) (i32.const 0) (i32.const 20)))", call(kind, 32));
-        assert_eq!(TestState::new().one(&answering(&body, 20)).two(&told).answer(b""), SENDER.as_slice(), "{kind}");
+        assert_eq!(TestState::new().one(&contract_returning(&body, 20)).two(&told).output(b""), SENDER.as_slice(), "{kind}");
     }
 }
 
@@ -44,8 +44,8 @@ pub fn gas_and_ink() {
         OUT + 8,
         OUT + 16
     );
-    let mut world = TestState::new().one(&answering(&body, 20));
-    let answer = world.answer(b"");
+    let mut world = TestState::new().one(&contract_returning(&body, 20));
+    let answer = world.output(b"");
     let price = find("evm_gas_left").unwrap().ink;
     // Both after their own price; gas is rounded down.
     assert_eq!(long(&answer, 8), (long(&answer, 0) - price) / INK_PER_GAS);
@@ -53,5 +53,5 @@ pub fn gas_and_ink() {
     assert!(long(&answer, 8) < GAS - 21_000);
     // Remaining gas grows by exactly the additional gas.
     world.gas += 1_000;
-    assert_eq!(long(&world.answer(b""), 8), long(&answer, 8) + 1_000);
+    assert_eq!(long(&world.output(b""), 8), long(&answer, 8) + 1_000);
 }

@@ -21,8 +21,8 @@ pub fn input_and_result() {
             "(call $write_result (i32.const 0) (i32.const 20)) (call $write_result (i32.const 32) (i32.const {second})) i32.const 0"
         ))
     };
-    assert_eq!(TestState::new().one(&twice(2)).answer(b""), [0x22; 2]);
-    assert!(TestState::new().one(&twice(0)).answer(b"").is_empty());
+    assert_eq!(TestState::new().one(&twice(2)).output(b""), [0x22; 2]);
+    assert!(TestState::new().one(&twice(0)).output(b"").is_empty());
     // A trap returns no data, even after a result was written.
     let outcome = TestState::new().one(&contract("(call $write_result (i32.const 0) (i32.const 20)) unreachable")).send(b"");
     assert_eq!((outcome.end, outcome.output.len(), outcome.gas_used), (ExecutionStatus::Trap(Trap::Unreachable), 0, GAS));
@@ -76,13 +76,13 @@ pub fn logs_of_what_failed_are_gone() {
     {
         let emit = "(call $emit_log (i32.const 0) (i32.const 32) (i32.const 1))";
         let mut world = TestState::new()
-            .one(&answering(&format!("{} {emit}", call(kind, 32)), 4))
+            .one(&contract_returning(&format!("{} {emit}", call(kind, 32)), 4))
             .two(&contract(&format!("{emit} i32.const {status}")));
         let addresses: Vec<_> = world.send(b"").logs.iter().map(|log| log.address).collect();
         assert_eq!(addresses, logged, "{kind} {status}");
     }
     let two = contract("(call $emit_log (i32.const 0) (i32.const 0) (i32.const 0)) i32.const 0");
-    let answer = TestState::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
+    let answer = TestState::new().one(&contract_returning(&call("static_call_contract", 32), 4)).two(&two).output(b"");
     assert_eq!(int(&answer, 0), 2, "no log in a static frame");
 }
 
@@ -92,11 +92,11 @@ pub fn hashes() {
             "(call $read_args (i32.const 4000)) (call $native_keccak256 (i32.const 4000) (local.get $n) (i32.const {OUT}))"
         );
         let input = vec![0xc3; length];
-        assert_eq!(TestState::new().one(&answering(&body, 32)).answer(&input), keccak256(&input).as_slice());
+        assert_eq!(TestState::new().one(&contract_returning(&body, 32)).output(&input), keccak256(&input).as_slice());
     }
     // Overwrites its own input.
     let body = format!("(call $native_keccak256 (i32.const {OUT}) (i32.const 32) (i32.const {OUT}))");
-    assert_eq!(TestState::new().one(&answering(&body, 32)).answer(b""), keccak256([0; 32]).as_slice());
+    assert_eq!(TestState::new().one(&contract_returning(&body, 32)).output(b""), keccak256([0; 32]).as_slice());
 }
 
 pub fn arithmetic() {
@@ -105,7 +105,7 @@ pub fn arithmetic() {
         let arguments: String = (0..numbers.len()).map(|at| format!("(i32.const {})", OUT as usize + 32 * at)).collect();
         let body = format!("(call $read_args (i32.const {OUT})) (call ${name} {arguments})");
         // Only the first number changes.
-        let answer = TestState::new().one(&answering(&body, 32 * numbers.len() as u32)).answer(&input);
+        let answer = TestState::new().one(&contract_returning(&body, 32 * numbers.len() as u32)).output(&input);
         assert_eq!(answer[32..], input[32..], "{name}");
         U256::from_be_slice(&answer[..32])
     };
@@ -129,7 +129,7 @@ pub fn arithmetic() {
 
 /// Announcing growth costs a host call only. A page is paid when memory grows, announced or not.
 pub fn memory_is_paid_where_it_grows() {
-    let used = |body: &str| TestState::new().one(&answering(body, 1)).send(b"").gas_used;
+    let used = |body: &str| TestState::new().one(&contract_returning(body, 1)).send(b"").gas_used;
     let announced = |pages: u32| used(&format!("(call $pay_for_memory_grow (i32.const {pages}))"));
     assert_eq!(announced(0), announced(60_000));
     let grown = |pages: i32| used(&format!("(drop (memory.grow (i32.const {pages})))"));

@@ -214,7 +214,7 @@ pub fn all() {
             "{before} (local.set $x (call $evm_ink_left)) {body} (local.set $y (call $evm_ink_left))
              (i64.store (i32.const 2000) (i64.sub (local.get $x) (local.get $y))) (call $write_result (i32.const 2000) (i32.const 8)) i32.const 0"
         );
-        let answer = TestState::new().one(&contract(&measured)).stored(ONE, 1, 3).answer(&[1; 10]);
+        let answer = TestState::new().one(&contract(&measured)).stored(ONE, 1, 3).output(&[1; 10]);
         let modules = corniche_abi::MODULES.iter();
         let base = modules.filter_map(|(module, _)| import(module, call)).next().unwrap().ink;
         assert_eq!(long(&answer, 0), base + ink + asking, "{call}: {before} {body}");

@@ -11,16 +11,16 @@ const LOAD: &str = "(call $storage_load_bytes32 (i32.const 160) (i32.const 1024)
 
 pub fn only_a_flush_writes() {
     let after = |body: &str| {
-        let mut world = TestState::new().one(&answering(body, 32)).stored(ONE, 1, 3);
-        (world.answer(b"")[31], world.slot(ONE, 1))
+        let mut world = TestState::new().one(&contract_returning(body, 32)).stored(ONE, 1, 3);
+        (world.output(b"")[31], world.slot(ONE, 1))
     };
     assert_eq!(after(LOAD), (3, 3));
-    // A frame sees its own cache; without a flush its words are lost.
+    // A frame reads its own cached words; without a flush they are not written.
     assert_eq!(after(&format!("{STORE}{LOAD}")), (7, 3));
     assert_eq!(after(&format!("{STORE}{FLUSH}{LOAD}")), (7, 7));
-    // Nothing is written twice, and a later word stays in the cache.
+    // A word that is cached after the flush is read, but not written.
     assert_eq!(after(&format!("{STORE}{FLUSH}(call $storage_cache_bytes32 (i32.const 160) (i32.const 512)){LOAD}")), (0, 7));
-    // Reverted with the frame.
+    // A flushed word is reverted together with its frame.
     let mut world = TestState::new().one(&contract(&format!("{STORE}{FLUSH} i32.const 1"))).stored(ONE, 1, 3);
     assert_eq!(world.send(b"").end, ExecutionStatus::Revert);
     assert_eq!(world.slot(ONE, 1), 3);
@@ -32,14 +32,14 @@ pub fn stale_words_stay_until_cleared() {
     for (clear, seen) in [(0, 3), (1, 7)] {
         let body =
             format!("{LOAD} (call $storage_flush_cache (i32.const {clear})) {} {LOAD}", call("delegate_call_contract", 32));
-        let mut world = TestState::new().one(&answering(&body, 32)).two(&two).stored(ONE, 1, 3);
-        assert_eq!((world.answer(b"")[31], world.slot(ONE, 1), world.slot(TWO, 1)), (seen, 7, 0), "clear {clear}");
+        let mut world = TestState::new().one(&contract_returning(&body, 32)).two(&two).stored(ONE, 1, 3);
+        assert_eq!((world.output(b"")[31], world.slot(ONE, 1), world.slot(TWO, 1)), (seen, 7, 0), "clear {clear}");
     }
     // A dirty word belongs to the caller: a later flush overwrites the callee's write.
     let body =
         format!("(call $storage_cache_bytes32 (i32.const 160) (i32.const 512)) {} {FLUSH}", call("delegate_call_contract", 32));
-    let mut world = TestState::new().one(&answering(&body, 1)).two(&two).stored(ONE, 1, 3);
-    world.answer(b"");
+    let mut world = TestState::new().one(&contract_returning(&body, 1)).two(&two).stored(ONE, 1, 3);
+    world.output(b"");
     assert_eq!(world.slot(ONE, 1), 0);
 }
 
@@ -50,8 +50,8 @@ pub fn the_stipend_does_not_write() {
         let body = format!(
             "(i32.store (i32.const {OUT}) (call $call_contract (i32.const 32) (i32.const 0) (i32.const 0) (i32.const {ZERO}) (i64.const {gas}) (i32.const 600)))"
         );
-        let mut world = TestState::new().one(&answering(&body, 4)).two(&two).stored(TWO, 1, 3);
-        (int(&world.answer(b""), 0), world.slot(TWO, 1))
+        let mut world = TestState::new().one(&contract_returning(&body, 4)).two(&two).stored(TWO, 1, 3);
+        (int(&world.output(b""), 0), world.slot(TWO, 1))
     };
     assert_eq!(given(100_000), (0, 7));
     // The minimum gas that suffices, and one less.
@@ -63,30 +63,34 @@ pub fn the_stipend_does_not_write() {
     assert_eq!((given(enough), given(short)), ((0, 7), (2, 3)));
 }
 
-pub fn transient_words() {
+pub fn transient_storage() {
     let store = "(call $transient_store_bytes32 (i32.const 160) (i32.const 192))";
     let load = "(call $transient_load_bytes32 (i32.const 160) (i32.const 1024))";
-    let mut world = TestState::new().one(&answering(&format!("{store}{load}"), 32));
-    assert_eq!(world.answer(b"")[31], 7);
+    let mut world = TestState::new().one(&contract_returning(&format!("{store}{load}"), 32));
+    assert_eq!(world.output(b"")[31], 7);
     // Cleared after the transaction, and never in storage.
-    let mut world = world.one(&answering(load, 32));
-    assert_eq!((world.answer(b"")[31], world.slot(ONE, 1)), (0, 0));
+    let mut world = world.one(&contract_returning(load, 32));
+    assert_eq!((world.output(b"")[31], world.slot(ONE, 1)), (0, 0));
     // Kept across calls of one transaction, reverted with a failed frame, and separate for each contract.
     let two = |status: u32| contract(&format!("{store} i32.const {status}"));
     for (kind, status, seen) in [("delegate_call_contract", 0, 7), ("delegate_call_contract", 1, 0), ("call_contract", 0, 0)] {
         let body = format!("{} {load}", call(kind, 32));
-        assert_eq!(TestState::new().one(&answering(&body, 32)).two(&two(status)).answer(b"")[31], seen, "{kind} {status}");
+        assert_eq!(
+            TestState::new().one(&contract_returning(&body, 32)).two(&two(status)).output(b"")[31],
+            seen,
+            "{kind} {status}"
+        );
     }
     // In a static frame a load is permitted and a store is not, although the store would be discarded.
     for (what, status) in [(load, 0), (store, 2)] {
         let two = contract(&format!("{what} i32.const 0"));
-        let answer = TestState::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
+        let answer = TestState::new().one(&contract_returning(&call("static_call_contract", 32), 4)).two(&two).output(b"");
         assert_eq!(int(&answer, 0), status);
     }
 }
 
 pub fn counters() {
-    // By 7 with bound 1, by 1 with bound 7, by 1 with lower bound 1, by 7 with lower bound 0.
+    // Function, amount, bound, value before, status (1: out of bounds), value after. SEVEN, UNIT and ZERO are 7, 1 and 0.
     for (name, amount, bound, before, answer, after) in [
         ("counter_add", SEVEN, UNIT, 0, 1, 0),
         ("counter_add", UNIT, SEVEN, 6, 0, 7),
@@ -98,15 +102,15 @@ pub fn counters() {
     ] {
         let body =
             format!("(i32.store (i32.const {OUT}) (call ${name} (i32.const {UNIT}) (i32.const {amount}) (i32.const {bound})))");
-        let mut world = TestState::new().one(&answering(&body, 4)).stored(ONE, 1, before);
-        assert_eq!((int(&world.answer(b""), 0), world.slot(ONE, 1)), (answer, after), "{name} of {before}");
+        let mut world = TestState::new().one(&contract_returning(&body, 4)).stored(ONE, 1, before);
+        assert_eq!((int(&world.output(b""), 0), world.slot(ONE, 1)), (answer, after), "{name} of {before}");
         let two = contract(&format!("{body} i32.const 0"));
-        let status = TestState::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
+        let status = TestState::new().one(&contract_returning(&call("static_call_contract", 32), 4)).two(&two).output(b"");
         assert_eq!(int(&status, 0), 2, "in a static frame");
     }
-    // A dirty word is written first, and the next load reads the counter.
+    // A counter call first writes the slot's dirty word. The next load returns the counter's new value.
     let body = format!("{STORE} (drop (call $counter_sub (i32.const {UNIT}) (i32.const {UNIT}) (i32.const {ZERO}))) {LOAD}");
-    let mut world = TestState::new().one(&answering(&body, 32));
-    assert_eq!((world.answer(b"")[31], world.slot(ONE, 1)), (6, 6));
+    let mut world = TestState::new().one(&contract_returning(&body, 32));
+    assert_eq!((world.output(b"")[31], world.slot(ONE, 1)), (6, 6));
     let _ = Trap::StaticViolation;
 }

@@ -1,4 +1,4 @@
-//! A state with a few contracts, executed by the node's real frames.
+//! A state with a few contracts, and calls of them on the node's virtual machine.
 
 use crate::common::wat;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -43,7 +43,7 @@ pub fn env() -> BlockEnv {
     }
 }
 
-/// Returns the imports that a text uses.
+/// Returns WebAssembly text that imports the host functions named in `text`.
 pub fn imports(text: &str) -> String {
     let kind = |kind: &ValueType| if *kind == ValueType::I32 { "i32 " } else { "i64 " };
     let all = MODULES.iter().flat_map(|(module, calls)| calls.iter().map(move |call| (module, call)));
@@ -57,8 +57,9 @@ pub fn imports(text: &str) -> String {
     .collect()
 }
 
-/// Returns a contract with one page and this body. `$n` is the length of the input; `$x` and `$y` are i64. The words at
-/// 32 × k, for k below 16, are addresses and numbers that tests use; see [`TestState::new`].
+/// Returns a contract with one page of memory and this body. `$n` is the length of the input; `$x` and `$y` are i64
+/// locals. Memory contains [`ONE`], [`TWO`], [`THREE`], [`PERSON`] and [`NOBODY`] at 0, 32, 64, 96 and 128, the number 1 at
+/// [`UNIT`] and 7 at [`SEVEN`]. All other bytes are zero.
 pub fn contract(body: &str) -> Vec<u8> {
     let data: String = [(0, ONE), (32, TWO), (64, THREE), (96, PERSON), (128, NOBODY)]
         .map(|(at, address)| {
@@ -75,17 +76,18 @@ pub fn contract(body: &str) -> Vec<u8> {
     ))
 }
 
-/// Addresses of words in [`contract`]s: zero, 1 and 7.
+/// Memory addresses of 32-byte words in [`contract`]s with the values 0, 1 and 7.
 pub const ZERO: u32 = 512;
 pub const UNIT: u32 = 160;
 pub const SEVEN: u32 = 192;
 
-/// Returns a contract that returns `bytes` bytes at [`OUT`].
-pub fn answering(body: &str, bytes: u32) -> Vec<u8> {
+/// Returns a contract that runs `body` and then returns `bytes` bytes from [`OUT`].
+pub fn contract_returning(body: &str, bytes: u32) -> Vec<u8> {
     contract(&format!("{body} (call $write_result (i32.const {OUT}) (i32.const {bytes})) i32.const 0"))
 }
 
-/// Calls another contract with all gas and the data at 600 (`$n` bytes); stores the status at [`OUT`].
+/// Returns code that calls the address in memory at `to` with all gas, and stores the status at [`OUT`]. The calldata
+/// is `$n` bytes of memory from address 600.
 pub fn call(kind: &str, to: u32) -> String {
     let value = if kind == "call_contract" { format!("(i32.const {ZERO}) ") } else { String::new() };
     format!(
@@ -157,7 +159,7 @@ impl TestState {
 
     /// Sends a transaction and returns its output.
     #[track_caller]
-    pub fn answer(&mut self, input: &[u8]) -> Vec<u8> {
+    pub fn output(&mut self, input: &[u8]) -> Vec<u8> {
         let outcome = self.send(input);
         assert!(outcome.success(), "{:?}", outcome.end);
         outcome.output.to_vec()

@@ -1,4 +1,4 @@
-//! Tests of the task with a simulated node that chooses its numbers, forgets, restarts and rejects requests.
+//! Tests of [`SyncTask`] with a simulated node that invents round numbers, loses data, restarts and rejects requests.
 
 use super::{
     testing::{Fixture, NodeScript, digest, grow, slot, vertex},
@@ -84,7 +84,7 @@ async fn node_without_commits_is_not_polled_for_them() {
     let before = fixture.script.lock().unwrap().requests;
     fixture.looks(16).await;
     let requests = fixture.script.lock().unwrap().requests - before;
-    assert!(requests <= 32, "{requests} questions in 16 looks");
+    assert!(requests <= 32, "{requests} requests in 16 polls");
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn leaders_outlive_their_rounds() {
     for (round, is_kept) in [(7, false), (70, false), (71, true), (120, true)] {
         assert_eq!(leader(10 * round).await, Some(Leader { round, rank: 0, is_kept }));
     }
-    assert_eq!(leader(11).await, None, "a commit of nobody");
+    assert_eq!(leader(11).await, None, "no leader has this commit");
 }
 
 #[tokio::test]
@@ -174,9 +174,9 @@ async fn full_node_is_polled_rarely() {
     assert!(fixture.indexer_status.snapshot().dag_unavailable.unwrap().contains("a full node orders nothing"));
 }
 
-/// A notification before a poll does not trigger another one. A notification that the task did not act on does.
+/// A poll consumes an earlier notification. A notification that arrives while the task may not poll is kept.
 #[tokio::test]
-async fn notification_during_poll_causes_another_poll() {
+async fn notification_is_kept_until_next_poll() {
     let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
     fixture.update_node(|script| grow(script, 1..=20, SlotStatus::Committed));
     fixture.notifications.set_dag(DagNotice::Grew);
@@ -231,8 +231,8 @@ async fn gap_in_lane_does_not_stop_sync() {
     assert_eq!(fixture.cars().await[&0], (1..=50).chain(400..=420).collect::<Vec<_>>());
 }
 
-/// Keeps all entries and adds many impossible ones.
-fn lie(dag: &mut Dag) {
+/// Sets the range and all commits to impossible numbers, and adds entries with impossible numbers.
+fn corrupt_numbers(dag: &mut Dag) {
     (dag.from_round, dag.to_round, dag.newest_round) = (0, u64::MAX, u64::MAX);
     dag.slots.iter_mut().for_each(|slot| slot.commit = Some(u64::MAX));
     for far in [u64::MAX, 1 << 63, i64::MAX as u64] {
@@ -252,11 +252,11 @@ async fn invalid_numbers_are_ignored() {
         let mut fixture = Fixture::set(engine, 100).await;
         fixture.update_node(|script| {
             grow(script, 1..=300, SlotStatus::Committed);
-            script.twist = Some(lie as fn(&mut Dag));
+            script.twist = Some(corrupt_numbers as fn(&mut Dag));
         });
         fixture.looks(20).await;
         let requests = fixture.script.lock().unwrap().requests;
-        assert!(requests < 200, "{engine}: asked {requests} times");
+        assert!(requests < 200, "{engine}: {requests} requests");
         fixture.update_node(|script| script.twist = None);
         fixture.looks(10).await;
         let rounds = fixture.rounds().await;
@@ -297,7 +297,7 @@ fn equivocating_proposer_is_bounded() {
     assert_eq!(round.vertices.iter().map(|vertex| vertex.author).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
 }
 
-/// Its owner is slow, or was offline from the beginning.
+/// The owner of the lane is slow, or was offline from the beginning.
 #[tokio::test]
 async fn lane_far_behind_is_found() {
     let mut fixture = Fixture::set(AUTOBAHN, 100).await;

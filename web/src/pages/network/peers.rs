@@ -18,13 +18,13 @@ const STEPS: [u64; 4] = [1_000, 10_000, 50_000, 150_000];
 
 /// Table of the node and its peers, validators first.
 pub fn table(committee: Option<&Validators>, row: Option<&NodePeers>) -> Markup {
-    let Some(NodePeers { own, peers: Some(peers) }) = row else { return html! { p .note { (texts::SILENT) } } };
+    let Some(NodePeers { own, peers: Some(peers) }) = row else { return html! { p .note { (texts::OFFLINE) } } };
     let index_of = |peer: &Peer| committee.and_then(|committee| committee_index(committee, peer));
     let cells = |(peer, is_own): (&Peer, bool)| {
         let round_trip = peer.round_trip_us.map_or(texts::NOT_MEASURED.into(), format::micros);
         vec![
             html! { (name(index_of(peer), peer)) @if is_own { " " span .tag { (texts::OWN) } } },
-            html! { @match &peer.version { Some(version) => code .data { (version) }, None => span .note { (texts::NOT_SAID) } } },
+            html! { @match &peer.version { Some(version) => code .data { (version) }, None => span .note { (texts::UNKNOWN) } } },
             html! { @if is_own { "–" } @else { (round_trip) } },
             html! { @match peer.connected_ms { Some(ms) => (parts::time(ms)), None => "–" } },
         ]
@@ -91,7 +91,7 @@ fn node_name(index_of: Option<u64>, row: &NodePeers) -> Markup {
 /// The cells of a row.
 fn latency_cells(committee: &Validators, columns: std::ops::Range<u64>, own: Option<u64>, row: &NodePeers) -> Markup {
     let Some(peers) = &row.peers else {
-        return html! { td colspan=(columns.end.max(1)) { span .note { (texts::SILENT) } } };
+        return html! { td colspan=(columns.end.max(1)) { span .note { (texts::OFFLINE) } } };
     };
     let link = |index: u64| peers.iter().find(|peer| committee_index(committee, peer) == Some(index));
     html! {
@@ -160,7 +160,7 @@ mod tests {
         }
         let many = table(committee.as_ref(), Some(&row(2, vec![linked(3, 1); 60]))).into_string();
         assert_eq!((many.matches("<tr>").count(), many.contains("50 of 61")), (51, true), "{many}");
-        assert!(table(committee.as_ref(), Some(&NodePeers::default())).into_string().contains(texts::SILENT));
+        assert!(table(committee.as_ref(), Some(&NodePeers::default())).into_string().contains(texts::OFFLINE));
     }
 
     #[tokio::test]
@@ -180,8 +180,8 @@ mod tests {
         assert_eq!(cells[1], " data-column=\"validator 1\">–");
         assert!(cells[2].contains(texts::NOT_MEASURED), "{}", cells[2]);
         assert_eq!(cells[3], " class=\"step-2\" data-column=\"validator 3\">12.3 ms");
-        assert!(rows[1].contains("colspan=\"4\"") && rows[1].contains(texts::SILENT), "{}", rows[1]);
-        assert!(rows[2].contains(texts::UNNAMED) && rows[2].contains(texts::SILENT), "{}", rows[2]);
+        assert!(rows[1].contains("colspan=\"4\"") && rows[1].contains(texts::OFFLINE), "{}", rows[1]);
+        assert!(rows[2].contains(texts::UNNAMED) && rows[2].contains(texts::OFFLINE), "{}", rows[2]);
         assert!(rows[3].contains(texts::FULL_NODE) && rows[3].contains("step-4") && rows[3].contains(texts::NO_LINK));
         assert!(page.contains(&texts::missing_rows(2, 4)), "{page}");
         assert_eq!(page.matches("scope=\"col\"").count(), 5);

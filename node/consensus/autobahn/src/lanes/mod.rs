@@ -1,9 +1,10 @@
-//! The lanes: one chain of cars per validator, each car certified by f + 1. Their growth depends on no timer, leader or
-//! slot (D8), and this module knows no slots, so other engines can build on it.
+//! The lanes: one chain of cars per validator, each car certified by f + 1. Lanes grow without timers, leaders or slots
+//! (D8). This module does not depend on slots, so other engines can build on it.
 //!
 //! ```text
-//!   own lane      batch ──▶ car, recorded ──▶ to all ──▶ votes ──▶ certificate, rides in the next car
-//!   other lanes   car ──▶ in order? recorded ──▶ vote          out of order: waits, and its history is fetched from signers
+//!   own lane      batch ──▶ car, recorded ──▶ to all ──▶ votes ──▶ certificate, sent with the next car
+//!   other lanes   car in order ──▶ recorded ──▶ vote
+//!                 car out of order ──▶ buffered, and its history is fetched from the signers of a certificate
 //! ```
 //! Invariants: one own car per position (N10); one vote per position, for a car that is durable here with everything
 //! below it (N5). A certificate covers the whole chain below it, because votes are cast in order (D3).
@@ -43,10 +44,10 @@ pub struct Lanes {
     lanes: Vec<Lane>,
     own: Option<OwnLane>,
     fetches: Fetches,
-    /// Bodies fetched for votes, which no supported chain contains.
+    /// Cars that were fetched to vote for a cut, and are not on the chain that this validator supports.
     bodies: BTreeSet<Tip>,
     effects: VecDeque<Effect>,
-    /// A tip or a body changed since the last [`Lanes::take_changed`].
+    /// True if a tip or a body changed since the last [`Lanes::take_changed`].
     changed: bool,
 }
 
@@ -54,7 +55,7 @@ pub struct Lanes {
 const OVERHEAD: usize = 256;
 
 impl Lanes {
-    /// Recovery is construction (R1). Own cars are built only after [`Lanes::open_own_lane`].
+    /// Creates the lanes from the records of earlier runs (R1). Own cars are built only after [`Lanes::open_own_lane`].
     pub fn new(setup: Setup) -> Self {
         let Setup { config, committee, signer, signatures, executed, records } = setup;
         let context = Context::new(&committee);
@@ -131,7 +132,7 @@ impl Lanes {
         self.advance(tip.lane);
     }
 
-    /// P20: other lanes are accepted up to twice the amount that a correct owner sends.
+    /// P20: returns true if the lane has twice the unexecuted bytes that a correct owner sends. Then no more are accepted.
     fn is_full(&self, lane: ValidatorIndex) -> bool {
         self.lane(lane).unexecuted() >= self.config.lane_bytes.saturating_mul(2)
     }
@@ -168,7 +169,7 @@ impl Lanes {
         self.signer.is_some() && tip.position > self.lane(tip.lane).abstain_through
     }
 
-    /// Votes for waiting cars, and for fetched cars, whose turn has come.
+    /// Votes for buffered and fetched cars that are next in the order of their lane.
     fn advance(&mut self, lane: ValidatorIndex) {
         while Some(lane) != self.me() {
             self.lane_mut(lane).follow_certified();
@@ -198,7 +199,7 @@ impl Lanes {
         }
     }
 
-    /// The owner resent a car that we hold: it lacks our vote, or its certificate.
+    /// Handles a car that the owner resent although we hold it: the owner has not received our vote or a certificate.
     fn handle_resent_car(&mut self, tip: Tip) {
         let lane = self.lane(tip.lane);
         if tip.position > lane.certified_position()
@@ -229,8 +230,8 @@ impl Lanes {
         Some(Message::CarVote { tip: *tip, share })
     }
 
-    /// D9: reports a fork, which breaks the rules although not the lane's order. Only two signatures prove it: fetched
-    /// cars may have false ones. Returns false if signatures were checked and prove nothing.
+    /// D9: reports a fork: two cars of one owner at one position. Only two valid signatures prove it, and signatures of fetched
+    /// cars may be invalid. Returns false if signatures were checked and do not prove a fork.
     fn report_fork(&mut self, car: &Arc<HashedCar>) -> bool {
         let others = self.lane(car.lane()).forks_of(&car.tip());
         if others.is_empty() {
@@ -257,7 +258,7 @@ impl Lanes {
         }
     }
 
-    /// A write is durable: sends everything that relies on it.
+    /// Must be called when a write is durable. Sends the messages that depend on it.
     pub fn durable(&mut self, now: TimestampMs, write: Write) {
         match write {
             Write::Own(car) => self.publish(now, car),
@@ -280,8 +281,8 @@ impl Lanes {
         self.lane(lane).certified().map(|certificate| &**certificate)
     }
 
-    /// The car that this validator voted for last, if its parent is certified and itself is not yet, with the parent's
-    /// certificate; without one only at position 1.
+    /// Returns the car that this validator voted for last, and its parent's certificate. Returns `None` if the car is
+    /// certified already, or its parent is not. At position 1 the parent has no certificate.
     pub fn optimistic(&self, lane: ValidatorIndex) -> Option<(Tip, Option<&Availability>)> {
         let lane = self.lane(lane);
         let tip = lane.voted();
@@ -295,14 +296,14 @@ impl Lanes {
         (certificate.is_some() || parent.position == Position(0)).then_some((tip, certificate))
     }
 
-    /// Returns true if its certificate is known, or that of a car above it: a validator that voted for that car holds
-    /// this one too (D3).
+    /// Returns true if this car or a car above it is certified. Validators that voted for the higher car hold this car too
+    /// (D3).
     pub fn is_certified(&self, tip: &Tip) -> bool {
         let lane = self.lane(tip.lane);
         lane.certified().is_some_and(|certificate| lane.is_just_below(certificate.tip, *tip))
     }
 
-    /// N6: returns true if it is certified, or held here with a certified parent.
+    /// N6: returns true if the car has the highest certificate of its lane, or is held here with a certified parent.
     pub fn may_vote_strongly(&self, tip: &Tip) -> bool {
         let lane = self.lane(tip.lane);
         lane.certified().is_some_and(|certificate| certificate.tip == *tip) || lane.is_optimistic(tip)
@@ -345,8 +346,8 @@ impl Lanes {
         self.lanes.iter_mut().zip(positions).for_each(|(lane, position)| lane.forget(*position));
     }
 
-    /// The chain that ends at `tip`, above `above`, as far down as it is held and fits into `bytes`; ascending. The tip
-    /// always fits.
+    /// Returns the end of the chain up to `tip`, in ascending order: the held cars above `above` that fit into `bytes`. The
+    /// tip is returned even if it is larger.
     pub fn serve(&self, tip: &Tip, above: Position, mut bytes: usize) -> Vec<Arc<HashedCar>> {
         let mut first = true;
         let fits = |car: &&Arc<HashedCar>| {
@@ -376,8 +377,8 @@ impl Lanes {
         self.lane(tip.lane).get(tip)
     }
 
-    /// The highest held car of a lane with a valid signature of its owner. Fetched cars may have false ones; those are
-    /// not above the highest certificate, so only a few are tried.
+    /// Returns the highest held car of a lane with a valid signature of its owner. Fetched cars may have invalid signatures.
+    /// They are not above the highest certificate, so the search ends after 4 cars.
     pub fn highest_signed(&mut self, lane: ValidatorIndex) -> Option<Arc<HashedCar>> {
         let highest: Vec<_> = self.lane(lane).cars_downwards().take(4).cloned().collect();
         highest.into_iter().find(|car| self.is_signed(car))
@@ -411,7 +412,7 @@ impl Lanes {
         self.lanes.iter().map(Lane::retained).sum()
     }
 
-    /// Same for the lane with the largest weight.
+    /// Weight of executed cars that are kept for others, in bytes, of the lane with the largest weight.
     pub fn max_retained_per_lane(&self) -> u64 {
         self.lanes.iter().map(Lane::retained).max().unwrap_or(0)
     }

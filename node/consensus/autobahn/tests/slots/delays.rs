@@ -1,4 +1,4 @@
-//! The table of message delays (5.2), exactly.
+//! Exact number of message delays per slot, as in the table of section 5.2.
 
 use crate::net::{DELAY, Net, plain};
 use corniche_autobahn::{
@@ -6,11 +6,11 @@ use corniche_autobahn::{
     message::{CommitKind, Slot},
 };
 
-/// From a slot's PREPARE to its commit, in message delays: (at its leader, at the last validator).
+/// Returns the message delays from a slot's PREPARE to its commit, at the first and at the last validator that commits.
 fn delays(net: &Net, slot: u64) -> (u64, u64) {
-    let start = net.proposed_at(slot, 0).expect("it was proposed");
-    let times: Vec<_> = net.running().map(|node| net.committed_at(node, slot).expect("it is committed") - start).collect();
-    (times.iter().min().expect("somebody runs") / DELAY, times.iter().max().expect("somebody runs") / DELAY)
+    let start = net.proposed_at(slot, 0).expect("the slot was proposed");
+    let times: Vec<_> = net.running().map(|node| net.committed_at(node, slot).expect("committed everywhere") - start).collect();
+    (times.iter().min().expect("a running validator") / DELAY, times.iter().max().expect("a running validator") / DELAY)
 }
 
 fn committed(config: Config, size: usize, crashed: &[usize]) -> Net {
@@ -44,14 +44,14 @@ fn slow_path_takes_five_delays() {
 
 #[test]
 fn crashed_validator_makes_five_delays() {
-    // Row 7. Without waiting for the last vote; leaders stop waiting after some misses (P19).
+    // Row 7. `fast_wait_ms` is 0, as if the leader had already stopped waiting after some missing votes (P19).
     let net = committed(Config { fast_wait_ms: 0, ..plain() }, 4, &[3]);
     assert_eq!(delays(&net, 1), (4, 5));
 }
 
 #[test]
 fn all_to_all_takes_two_or_three_delays() {
-    // Row 24, at every validator.
+    // Row 24: every validator commits at the same time.
     let net = committed(Config { all_to_all: true, ..plain() }, 4, &[]);
     assert_eq!(delays(&net, 1), (2, 2));
     let net = committed(Config { all_to_all: true, fast_path: false, ..plain() }, 4, &[]);
@@ -63,7 +63,7 @@ fn all_to_all_takes_two_or_three_delays() {
 #[test]
 fn slots_start_one_delay_apart() {
     for (stable_leader, gap) in [(false, 1), (true, 0)] {
-        // Row 14, S6: there is news whenever a slot starts, and commits take much longer.
+        // Row 14, S6: new cars are certified before each slot starts, and a commit takes longer than the gap.
         let mut net = Net::new(4, Config { stable_leader, open_slots: 8, fast_path: false, ..plain() });
         net.grow();
         let mut times = Vec::new();

@@ -1,6 +1,7 @@
-//! The attack on "share validity is not block validity": f validators forge their shares, so every coin needs all
-//! honest ones. Meanwhile honest validators are cut off, restart and jump, so their blocks carry no share for the
-//! rounds between. No coin may stall, only the forgers are accused, and no validator knows a coin early (C5).
+//! Attack on the rule that a block with an invalid coin share is still a valid block. f validators forge their coin
+//! shares, so every coin needs the shares of all honest validators. Meanwhile honest validators are disconnected,
+//! restart and jump to later rounds, so no block carries their shares for the skipped rounds. No coin may stall, only
+//! the forgers may be accused, and no validator may learn a coin early (C5).
 
 use crate::{
     cluster::{Cluster, Link, Role, index, quick},
@@ -50,7 +51,7 @@ fn attack(seed: u64, size: usize, wave_length: u64) {
     cluster.submit(size - 1, "last");
     assert!(cluster.run_while(10_000, |cluster| lacks(cluster, "last")), "seed {seed}, n = {size}: a coin stalls");
     cluster.assert_agreement();
-    // The cluster refuses accusations of honest validators. At least one accuses each forger of a bad coin share.
+    // The cluster panics if an honest validator is accused. At least one honest validator accuses each forger.
     let accused = |forger: usize| {
         let mut honest = cluster.honest_nodes();
         honest.any(|(_, state)| state.accused.contains(&(index(forger), Offence::BadCoinShare)))
@@ -66,7 +67,7 @@ fn forged_shares_never_stall_a_coin() {
 }
 
 #[test]
-fn forged_shares_cost_one_request_per_coin() {
+fn forged_shares_do_not_delay_commits() {
     // No validator jumps: all honest shares are in blocks, and forgeries cost no time at all.
     let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
     let mut cluster = Cluster::new(&roles, quick(), 61);
@@ -92,8 +93,8 @@ fn forged_shares_never_complete_a_quorum() {
             coins.add_share(round, index(author), signer.coin_share(&message));
         };
         (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
-        // Repeats the shares, adds forged ones of all but the last honest author, and a share under other authors'
-        // names.
+        // Adds the same shares again, forged shares of all authors except the one whose share is still missing, and
+        // validator 0's share under the names of other authors.
         (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
         let forgers = (0..size).filter(|author| *author != quorum - 1);
         forgers.for_each(|author| add(&mut coins, author, &BadShares(index(author))));

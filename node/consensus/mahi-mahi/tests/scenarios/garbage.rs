@@ -61,7 +61,7 @@ fn each_validity_rule_refuses_invalid_blocks() {
 
 #[test]
 fn p2_siblings_do_not_form_parent_quorum() {
-    // V4 rejects them already; V3 counts the parents that pass V4.
+    // V4 rejects two parents by one author, so the parents that V3 counts have distinct authors.
     let fault = refusal(|content| {
         let own = content.parents[0];
         content.parents =
@@ -107,8 +107,8 @@ fn random_and_mutated_bytes_never_panic() {
     }
 }
 
-/// Valid messages of a validator that invents history: unknown parents, far rounds, far futures, endless siblings,
-/// wrong responses.
+/// Well-formed messages of a validator that invents history: unknown parents, high rounds, timestamps far in the
+/// future, many blocks of the same round, wrong responses.
 #[test]
 fn flood_of_plausible_blocks_is_bounded() {
     let roles = [Role::Equivocator, Role::Honest, Role::Honest, Role::Honest];
@@ -157,7 +157,7 @@ fn flood_of_plausible_blocks_is_bounded() {
     for (node, _) in cluster.honest_nodes() {
         assert_eq!(cluster.delivered(node).len(), 30, "validator {node}");
         let [_, pending, _] = cluster.nodes[node].engine.as_ref().unwrap().footprint();
-        assert!(pending <= 2 * 30 + 64 + 8, "{pending} blocks wait");
+        assert!(pending <= 2 * 30 + 64 + 8, "{pending} pending blocks");
     }
 }
 
