@@ -120,3 +120,41 @@ fn set_code(account: &mut Account, code: Bytes, rules: &ProtocolRules, changes: 
         changes.code.insert(account.code_hash, code);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_admission::batch;
+    use corniche_engine::{Batch, Ordered};
+    use corniche_pipeline::BlockBuilder;
+    use corniche_service::{NetworkSpec, make_network};
+    use corniche_types::{CommitIndex, EngineConfig, Height, Resume, ValidatorIndex};
+    use std::sync::Arc;
+
+    #[test]
+    fn network_skips_control_records() {
+        let engine = EngineConfig { name: "autobahn".into(), parameters: Default::default() };
+        let genesis = Arc::new(make_network(&NetworkSpec::new(engine)).unwrap().genesis);
+        let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+        let time = TimestampMs(genesis.timestamp_ms.0 + 60_000);
+        let records = [
+            ControlRecord::Time(TimestampMs(u64::MAX)),
+            ControlRecord::SetBalance(Address::repeat_byte(1), U256::MAX),
+            ControlRecord::BaseFee(7),
+            ControlRecord::Randomness(B256::repeat_byte(7)),
+            ControlRecord::End(3),
+        ];
+        let batch = Batch { bytes: batch::encode(&records.map(|record| record.encode())).unwrap() };
+        builder.push(Ordered {
+            index: CommitIndex(1),
+            leader: ValidatorIndex(0),
+            time,
+            randomness: B256::ZERO,
+            batches: vec![(ValidatorIndex(0), batch)],
+            checkpoint: Bytes::new(),
+        });
+        let plan = builder.poll().unwrap();
+        assert_eq!((plan.time, plan.randomness, plan.ordered), (time, B256::ZERO, Vec::new()));
+        assert!(builder.poll().is_none(), "no record ended a block");
+    }
+}
