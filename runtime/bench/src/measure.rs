@@ -226,7 +226,7 @@ mod tests {
     use corniche_types::Bytes;
 
     #[test]
-    fn a_block_that_is_not_the_judges_is_an_error_with_its_own_code() {
+    fn wrong_result_has_its_own_exit_code() {
         let (accounts, wasm) = (Accounts::new(2), Wasm::new(None));
         let mut chain = Chain::new(&accounts, &wasm).unwrap();
         let to = TxKind::Call(Address::repeat_byte(1));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_that_of_all_threads() {
+    fn processor_time_counts_all_threads() {
         let spin = || (0..3_000_000u64).fold(1u64, |sum, number| std::hint::black_box(sum.wrapping_mul(number | 1)));
         let before = process_cpu();
         std::thread::scope(|scope| {

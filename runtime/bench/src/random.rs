@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_and_name_draw_the_same() {
+    fn streams_depend_on_seed_and_name() {
         let draw = |seed, name| {
             std::iter::repeat_with({
                 let mut random = Random::new(seed, name);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_draws_in_the_proportion_of_its_weights() {
+    fn zipf_draws_follow_weights() {
         let keys = Keys::zipf(100, 0.9);
         let mut random = Random::new(3, "zipf");
         let mut counts = [0u32; 100];
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_kept() {
+    fn draws_stay_within_bounds() {
         let mut random = Random::new(0, "bounds");
         let uniform = Keys::uniform(3);
         let mut seen = [false; 3];

@@ -213,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn a_median_is_the_one_in_the_middle() {
+    fn median_is_the_middle_value() {
         assert_eq!(median(vec![]), 0.0);
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
     }
 
     #[test]
-    fn ratios_are_of_runs_side_by_side() {
+    fn ratios_compare_paired_runs() {
         let parallel = Parallel { threads: 2, runs: vec![took(50, 110), took(100, 210), took(50, 120)], ..Parallel::default() };
         let measured = Measured {
             serial: vec![took(100, 100), took(200, 200), took(90, 100)],

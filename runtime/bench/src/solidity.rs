@@ -32,7 +32,7 @@ mod tests {
     use alloy_primitives::hex;
 
     #[test]
-    fn calls_have_their_selector_and_arrays_their_place() {
+    fn calls_are_abi_encoded() {
         let transfer = call("transfer(address,uint256)", &[Address::ZERO.into(), 1u64.into()]);
         assert_eq!((&transfer[..4], transfer.len()), (&hex!("a9059cbb")[..], 4 + 64));
         let words = [3, 7, 64, 1, 9].map(|word| U256::from(word).to_be_bytes::<32>());
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_lies_where_solidity_puts_it() {
+    fn mapping_slots_match_solidity() {
         let expected = keccak256(hex!(
             "000000000000000000000000000000000000000000000000000000000000000a"
             "0000000000000000000000000000000000000000000000000000000000000002"

@@ -223,7 +223,7 @@ mod tests {
     use crate::workloads::WORKLOADS;
 
     #[test]
-    fn ratios_are_of_the_same_round() {
+    fn ratios_compare_runs_of_one_round() {
         let figures = || vec![vec![1.0, 2.0], vec![30.0, 40.0], vec![5.0, 50.0]];
         let mut row =
             Row { workload: &WORKLOADS[0], gas: 1, subjects: vec!["ours", BARE], figures: [figures(), figures(), figures()] };

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_built_is_named_with_what_builds_it() {
+    fn missing_contract_error_names_the_build_command() {
         let folder = tempfile::tempdir().unwrap();
         let wasm = Wasm::new(Some(folder.path()));
         let error = wasm.read("bench_amm").unwrap_err().to_string();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_encoded_as_every_wallet_does() {
+    fn call_encoding_matches_wallets() {
         let function = interface().function("transfer(address,uint256)").unwrap();
         let data =
             encode_call(&function, Arguments(&arguments(&["0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "1000"]))).unwrap();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn returned_values_are_decoded_by_the_second_parentheses() {
+    fn outputs_are_decoded_by_signature() {
         let function = interface().function("pair()(uint256,string)").unwrap();
         let values = [DynSolValue::Uint("7".parse().unwrap(), 256), DynSolValue::String("seven".into())];
         let output = function.abi_encode_output(&values).unwrap().into();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_alone_must_be_unambiguous() {
+    fn ambiguous_function_name_is_refused() {
         assert_eq!(interface().function("transfer").unwrap().signature(), "transfer(address,uint256)");
         for name in ["get", "absent"] {
             assert!(interface().function(name).is_err(), "{name}");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn constructor_arguments_carry_no_selector() {
+    fn constructor_arguments_have_no_selector() {
         let encoded = interface().constructor_arguments(None, Arguments(&arguments(&["Gold", "5"]))).unwrap().unwrap();
         assert_eq!(encoded.len(), 4 * 32);
         assert_eq!(encoded[63], 5);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constructor_without_arguments_is_asked_for_by_its_selector() {
+    fn constructor_without_arguments_needs_selector() {
         let none = Interface(JsonAbi::new());
         let encoded = none.constructor_arguments(Some("constructor()"), Arguments(&[])).unwrap();
         assert_eq!(encoded.unwrap(), hex!("5585258d"));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arguments_name_the_argument_and_the_type() {
+    fn error_names_argument_and_type() {
         let function = interface().function("transfer").unwrap();
         let error = encode_call(&function, Arguments(&arguments(&["0x12", "1"]))).unwrap_err().to_string();
         assert!(error.contains("0x12") && error.contains("address"), "{error}");

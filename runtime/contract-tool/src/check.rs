@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_memory_is_told_with_what_it_costs() {
+    fn large_memory_is_reported_with_cost() {
         assert_eq!(pages_note(4), None);
         let note = pages_note(17).unwrap();
         assert!(

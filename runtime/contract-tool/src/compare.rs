@@ -244,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_do_not_differ() {
+    fn equal_bytes_have_no_difference() {
         assert!(compare(&module(&[0x01]), &module(&[0x01])).is_none());
     }
 
     #[test]
-    fn the_first_byte_the_section_and_the_function_are_named() {
+    fn difference_names_byte_section_and_function() {
         let difference = compare(&module(&[0x01]), &module(&[0x01, 0x01])).unwrap();
         assert!(!difference.only_custom);
         assert_eq!(
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_are_told_in_the_order_of_the_module() {
+    fn sections_are_listed_in_module_order() {
         let globals = [&b"\0asm\x01\0\0\0"[..], &section(1, &[1, 0x60, 0, 0]), &section(6, &[0])].concat();
         assert_eq!(
             lines(&module(&[]), &globals),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_people_read_is_no_other_code() {
+    fn custom_sections_are_not_code() {
         let difference = compare(&interface::embed(&module(&[]), b"[]"), &module(&[])).unwrap();
         assert!(difference.only_custom);
         assert_eq!(
@@ -314,14 +314,14 @@ mod tests {
     }
 
     #[test]
-    fn the_same_sections_in_another_order_are_told() {
+    fn reordered_sections_are_reported() {
         let [one, other] = [custom("a", b"1"), custom("b", b"2")];
         let difference = compare(&with(&[one.clone(), other.clone()]), &with(&[other, one])).unwrap();
         assert!(difference.only_custom && difference.lines[1].starts_with("every section is the same"), "{difference:?}");
     }
 
     #[test]
-    fn what_cannot_be_read_is_never_the_same() {
+    fn unreadable_module_is_never_equal() {
         let cut = &module(&[])[..24];
         let difference = compare(&module(&[]), cut).unwrap();
         assert!(!difference.only_custom, "{difference:?}");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_strangers_are_escaped_and_lists_are_cut() {
+    fn untrusted_names_are_escaped_and_lists_limited() {
         let hostile = "\u{1b}[2J\u{202e}\"";
         let told = lines(&with(&[custom(hostile, b""), custom(hostile, b"")]), &with(&[])).join("\n");
         assert!(!told.contains('\u{1b}') && !told.contains('\u{202e}'), "{told:?}");
@@ -351,7 +351,7 @@ mod tests {
 
     /// Every prefix and every changed byte: reported as a difference, without a panic.
     #[test]
-    fn no_cut_and_no_changed_byte_breaks_it() {
+    fn damaged_modules_never_panic() {
         let whole = interface::embed(&with(&[custom("name", &[1, 4, 1, 1, 1, b'f'])]), b"[]");
         for length in 0..whole.len() {
             assert!(compare(&whole, &whole[..length]).is_some_and(|difference| difference.lines.len() > 1), "cut at {length}");

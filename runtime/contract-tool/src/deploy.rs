@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_salt_is_a_number_or_bytes() {
+    fn salt_is_number_or_bytes() {
         assert_eq!(salt("7").unwrap(), B256::with_last_byte(7));
         let bytes = B256::repeat_byte(0xab);
         assert_eq!(salt(&bytes.to_string()).unwrap(), bytes);

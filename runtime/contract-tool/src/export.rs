@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_told_and_events_and_errors_are_read() {
+    fn abi_has_functions_events_and_errors() {
         let (items, unread) = items();
         let names: Vec<_> = items.iter().map(|item| format!("{} {}", item["type"], item["name"]).replace('"', "")).collect();
         assert_eq!(
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_without_end_or_without_a_declaration_is_an_error() {
+    fn recursive_or_undeclared_type_is_an_error() {
         for (declared, says) in
             [("struct A { A[] more; } error E(A a);", "contains itself"), ("error E(Nowhere a);", "Nowhere")]
         {
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_in_the_way_of_solidity() {
+    fn names_follow_solidity() {
         for (rust, solidity) in
             [("initial_supply", "initialSupply"), ("to", "to"), ("_days", "_days"), ("", ""), ("a_b_c", "aBC")]
         {

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shorter_range_is_taken_from_the_refusal_if_it_gets_anywhere() {
+    fn suggested_range_is_used_if_it_progresses() {
         let refusal = "block range too large: at most 600 seconds from the first block to the last; this block range should work: [0x5, 0x1f4]";
         assert_eq!(suggested(refusal, 5, 1_000), Some(500));
         assert_eq!(suggested(refusal, 5, 500), None, "it is what was asked for");

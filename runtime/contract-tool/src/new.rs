@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_one_that_cargo_and_a_file_can_have() {
+    fn project_name_is_valid_for_cargo() {
         for good in ["a", "my-token", "token2", "a_b"] {
             check_name(good).unwrap();
         }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_has_its_own_name_where_the_template_had_its() {
+    fn project_name_replaces_template_name() {
         for template in [Template::Counter, Template::Token] {
             for (place, text) in template.files() {
                 let mine = named(place, text, template.name(), "zz-mine");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_harness_is_a_path_or_an_address() {
+    fn harness_is_path_or_url() {
         assert_eq!(dependency("https://a.example/c").unwrap(), "corniche-harness = { git = \"https://a.example/c\" }");
         let checkout = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         assert!(dependency(checkout).unwrap().ends_with("/runtime/harness\" }"));

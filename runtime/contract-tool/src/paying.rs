@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_wei_or_name_their_unit() {
+    fn amounts_default_to_wei() {
         assert_eq!(amount("1000"), Ok(U256::from(1000)));
         assert_eq!(amount("1.5gwei"), Ok(U256::from(1_500_000_000)));
         assert_eq!(amount("2ether"), Ok(U256::from(2_000_000_000_000_000_000u64)));

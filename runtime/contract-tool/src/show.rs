@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_names_of_the_language() {
+    fn names_follow_the_target_language() {
         for (name, solidity, typescript) in [
             ("my-token", "MyToken", "myToken"),
             ("token", "Token", "token"),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_an_item_a_line() {
+    fn json_has_one_item_per_line() {
         assert_eq!(lines(&[]), "[]");
         let items = [serde_json::json!({"type": "receive"}), serde_json::json!({"type": "fallback"})];
         assert_eq!(lines(&items), "[\n  {\"type\":\"receive\"},\n  {\"type\":\"fallback\"}\n]");

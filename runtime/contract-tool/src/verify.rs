@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_comes_before_what_is_as_long() {
+    fn equal_code_comes_before_equal_length() {
         let all = || vec![candidate(b"12"), candidate(b"345"), candidate(b"678"), candidate(b"90123")];
         assert_eq!(closest(all(), b"678").wasm, b"678");
         assert_eq!(closest(all(), b"abcdef").wasm, b"90123");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_tells_both_hashes_and_what_to_do() {
+    fn verdict_has_both_hashes_and_remedy() {
         let (one, other) = (b"\0asm\x01\0\0\0".to_vec(), b"\0asm\x01\0\0\0\0\x02\x01x".to_vec());
         let verdict = |built: &[u8]| Verdict {
             address: Address::ZERO,

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_job_runs_on_the_same_threads_and_is_over_when_run_returns() {
+    fn jobs_end_before_run_returns() {
         let pool = pool(3);
         let ids = || {
             let ids = Mutex::new(Vec::new());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_the_caller_and_the_pool_goes_on() {
+    fn panic_reaches_caller_and_pool_continues() {
         let pool = pool(2);
         let finished = AtomicUsize::new(0);
         let run = AssertUnwindSafe(|| {

@@ -257,7 +257,7 @@ mod tests {
         "mac":"39990c1684557447940d4c69e06b1b82b2aceacb43f284df65c956daf3046b85"},"id":"ce541d8d-c79b-40f8-9f8c-20f59616faba","version":3}"#;
 
     #[test]
-    fn what_others_wrote_is_read() {
+    fn foreign_keystores_are_read() {
         let keystore: Keystore = serde_json::from_str(BY_PBKDF2).unwrap();
         assert_eq!(keystore.unlock("testpassword").unwrap().to_hex().trim_start_matches("0x"), SECRET);
         // Compares the address in the file with the key's.
@@ -268,14 +268,14 @@ mod tests {
     /// The specification's other example has n = 2^18 with r = 1, but RFC 7914 requires n below 2^16 there;
     /// no program writes that.
     #[test]
-    fn scrypt_outside_of_its_rfc_is_refused() {
+    fn invalid_scrypt_parameters_are_refused() {
         let keystore: Keystore = serde_json::from_str(BY_SCRYPT).unwrap();
         let error = keystore.unlock("testpassword").unwrap_err().to_string();
         assert!(error.contains("scrypt"), "{error}");
     }
 
     #[test]
-    fn what_is_locked_opens_with_its_password_only() {
+    fn keystore_opens_with_its_password_only() {
         let key = EthereumKey::from_hex(SECRET).unwrap();
         let text = serde_json::to_string(&Keystore::lock(&key, "correct horse", CHEAP).unwrap()).unwrap();
         assert!(!text.contains(SECRET));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_asks_for_too_much_or_says_wrong_things_is_refused() {
+    fn costly_or_invalid_keystore_is_refused() {
         let key = EthereumKey::from_hex(SECRET).unwrap();
         let good = serde_json::to_value(Keystore::lock(&key, "", CHEAP).unwrap()).unwrap();
         assert_eq!(good["crypto"]["kdf"], "scrypt");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_has_the_shape_of_a_random_one() {
+    fn identifier_is_a_version_4_uuid() {
         assert_eq!(uuid(B256::repeat_byte(0xff)), "ffffffff-ffff-4fff-bfff-ffffffffffff");
     }
 }

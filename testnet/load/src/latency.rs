@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_latencies_that_occurred() {
+    fn percentiles_are_measured_latencies() {
         let latencies = Latencies::new((1..=100).rev().map(|at| at * 1_000).collect());
         let shares = [0, 500, 501, 990, 999, 1000].map(|share| latencies.per_mille(share));
         assert_eq!(shares, [1.0, 50.0, 51.0, 99.0, 100.0, 100.0]);

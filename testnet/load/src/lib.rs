@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_names_what_was_counted() {
+    fn report_names_its_unit() {
         let report = |noun, pushed_back| Report {
             noun,
             planned: 4,

@@ -54,7 +54,7 @@ fn text(seconds: u64, sent: usize, done: usize, lately: usize, word: &str) -> St
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_line_says_how_far_it_is_and_how_fast_it_goes() {
+    fn progress_line_shows_share_and_rate() {
         assert_eq!(super::text(3, 900, 850, 300, "executed"), "3 s: 900 sent, 850 executed, 300 in the last second");
     }
 }

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_is_a_method_and_its_parameters() {
+    fn read_is_method_and_parameters() {
         assert_eq!(request("eth_blockNumber").unwrap(), r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#);
         assert_eq!(
             request(r#"eth_getBalance ["0x12", "latest"]"#).unwrap(),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_stands_still_is_charged_with_all_that_waited() {
+    fn stalled_node_counts_waiting_requests() {
         // Twenty requests are due within 0.1 s, during which the first one is delayed.
         let requests = [String::new()];
         let plan = plan(&[], &requests, Some(200.0));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_answers_at_once_is_asked_when_it_is_time() {
+    fn fast_node_is_asked_on_schedule() {
         let requests = [String::new()];
         let plan = plan(&[], &requests, Some(200.0));
         let run = Run::new(&plan, Cell::new(Duration::ZERO));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_and_nothing_end_the_run() {
+    fn errors_and_empty_responses_end_the_run() {
         for (body, word) in [
             (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no no"}}"#, "no no"),
             (r#"{"jsonrpc":"2.0","id":1}"#, "nothing"),

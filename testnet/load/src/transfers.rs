@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_never_seen_does_not_count_as_fast() {
+    fn unseen_transfers_are_not_fast() {
         let half = report(&[1, 1, 0], &[Some(2_000_001), None, None], 3);
         assert_eq!((half.planned, half.latencies.count()), (3, 1));
         assert_eq!(half.per_second(), 0.5);

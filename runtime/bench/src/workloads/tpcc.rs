@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn at_full_size_the_constants_are_the_benchmarks() {
+    fn full_size_uses_tpcc_constants() {
         assert_eq!(scaled(CUSTOMER_SPREAD.0, CUSTOMER_SPREAD.1, 3_000), 1_023);
         assert_eq!(scaled(ITEM_SPREAD.0, ITEM_SPREAD.1, 100_000), 8_191);
     }

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn small_fields_share_a_slot_and_none_crosses_its_edge() {
+    fn small_fields_share_slots() {
         let [full, half, byte, address] = [32, 16, 1, 20].map(Size::value);
         let (positions, slots) = place(&[byte, half, half, full, byte, address, byte]);
         assert_eq!(positions, [at(0, 0), at(0, 1), at(1, 0), at(2, 0), at(3, 0), at(3, 1), at(3, 21)]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_whole_slots_begins_one_and_shares_none() {
+    fn large_fields_start_a_slot() {
         let byte = Size::value(1);
         let (positions, slots) = place(&[byte, Size::slots(2), byte, Size::SLOT, Size::slots(1)]);
         assert_eq!(positions, [at(0, 0), at(1, 0), at(3, 0), at(4, 0), at(5, 0)]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_takes_nothing_and_a_struct_of_nothing_takes_a_slot() {
+    fn empty_struct_takes_one_slot() {
         let byte = Size::value(1);
         assert_eq!(place(&[byte, Size::NOTHING, byte]), (vec![at(0, 0), at(0, 1), at(0, 1)], 1));
         assert_eq!(place(&[]), (vec![], 1));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_hold_as_many_elements_in_a_slot_as_fit() {
+    fn array_elements_are_packed() {
         for (bytes, length, slots) in [(1, 32, 1), (1, 33, 2), (3, 10, 1), (3, 11, 2), (20, 3, 3), (32, 5, 5), (16, 0, 0)] {
             assert_eq!(array(Size::value(bytes), length), Some(Size::slots(slots)), "{length} of {bytes} bytes");
         }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_sdk_are_types_of_solidity() {
+    fn sdk_types_map_to_solidity() {
         for (name, numbers, label, bytes) in [
             ("StorageU96", &[][..], "uint96", 12),
             ("StorageI8", &[], "int8", 1),

@@ -72,7 +72,7 @@ fn told(layout: &Layout) -> Vec<String> {
 }
 
 #[test]
-fn fields_in_the_syntax_of_solidity_and_of_rust_are_the_same() {
+fn solidity_and_rust_syntax_have_equal_layouts() {
     let solidity = laid(
         "sol_storage! { #[entrypoint] pub struct Contract {
             /// Owner.
@@ -117,7 +117,7 @@ fn fields_in_the_syntax_of_solidity_and_of_rust_are_the_same() {
 }
 
 #[test]
-fn types_are_followed_through_files_crates_names_and_parameters() {
+fn types_are_resolved_across_files_and_crates() {
     let layout = try_files(
         &[
             (
@@ -167,7 +167,7 @@ fn types_are_followed_through_files_crates_names_and_parameters() {
 
 /// A macro crate has no types, and its source is not a library's.
 #[test]
-fn crates_of_macros_are_passed_over() {
+fn macro_crates_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     let source = "use other::*; use stylus_sdk::storage::*; #[storage] #[entrypoint] struct C { a: StorageU8 }";
@@ -179,7 +179,7 @@ fn crates_of_macros_are_passed_over() {
 }
 
 #[test]
-fn what_cfg_leaves_out_of_a_module_is_not_there() {
+fn cfg_excluded_items_are_ignored() {
     let layout = laid(
         "sol_storage! { #[entrypoint] struct Contract { Part part; } }
          #[cfg(not(target_arch = \"wasm32\"))] sol_storage! { struct Part { uint8 natively; } }
@@ -208,7 +208,7 @@ fn what_cfg_leaves_out_of_a_module_is_not_there() {
 }
 
 #[test]
-fn types_made_by_hand_are_as_large_as_they_say() {
+fn custom_types_declare_their_size() {
     let layout = laid(
         "sol_storage! { #[entrypoint] struct Contract { uint64 a; Five five; bool b; Wide wide; Ring<3> ring; bool c; Plain plain; Rings rings; } }
          struct Five { slot: U256 } impl StorageType for Five { const SLOT_BYTES: usize = FIVE; }
@@ -234,7 +234,7 @@ fn types_made_by_hand_are_as_large_as_they_say() {
 }
 
 #[test]
-fn numbers_that_are_counted_are_numbers_of_solidity() {
+fn constants_are_evaluated_as_in_solidity() {
     let source = "pub struct Counter; impl StorageType for Counter {} pub struct Balances; impl StorageType for Balances {}";
     let contract = "use corniche_contract::{Balances, Counter}; sol_storage! { #[entrypoint] struct C { Counter supply; Balances balances; } }";
     let counted = try_files(&[("src/lib.rs", contract), ("corniche/src/lib.rs", source)], None).unwrap();
@@ -246,7 +246,7 @@ fn numbers_that_are_counted_are_numbers_of_solidity() {
 }
 
 #[test]
-fn a_struct_may_hold_itself_where_values_lie_elsewhere() {
+fn recursive_struct_is_allowed_in_mappings() {
     let layout = laid(
         "sol_storage! { #[entrypoint] struct Tree { Node root; } struct Node { uint256 value; mapping(uint256 => Node) below; Node[] beside; } }",
     );
@@ -260,7 +260,7 @@ fn a_struct_may_hold_itself_where_values_lie_elsewhere() {
 }
 
 #[test]
-fn the_storage_is_the_entrypoint_or_what_is_top_level_or_what_one_says() {
+fn root_is_entrypoint_top_level_or_chosen() {
     let two = "sol_storage! { struct A { uint8 a; } struct B { uint8 b; } } unsafe impl TopLevelStorage for B {}";
     assert_eq!(told(&laid(two)), ["0+0 uint8 b"]);
     assert_eq!(told(&try_files(&[("src/lib.rs", two)], Some("A")).unwrap()), ["0+0 uint8 a"]);
@@ -272,7 +272,7 @@ fn the_storage_is_the_entrypoint_or_what_is_top_level_or_what_one_says() {
 
 /// Each error names the field, its position and the type.
 #[test]
-fn what_cannot_be_known_is_an_error() {
+fn unsupported_types_are_errors() {
     let of = |field: &str, rest: &str| {
         refused(&format!("use stylus_sdk::storage::*;\n#[storage] #[entrypoint] struct C {{\n{field} }}\n{rest}"))
     };
@@ -321,10 +321,10 @@ fn what_cannot_be_known_is_an_error() {
         ),
         ("a: Odd", "struct Odd; impl StorageType for Odd { const SLOT_BYTES: usize = 33; }", "a slot has 32"),
         ("a: A", "type A = B; type B = A;", "has no end"),
-        ("a: StorageArray<StorageU8, X>", "const X: usize = Y; const Y: usize = X;", "is no number"),
+        ("a: StorageArray<StorageU8, X>", "const X: usize = Y; const Y: usize = X;", "is not a supported constant"),
         ("a: StorageUint<512, 8>", "", "StorageUint is a type of the SDK that is not known here"),
         ("a: StorageFixedBytes<33>", "", "not known here"),
-        ("a: StorageArray<StorageU8, { 300 as u8 as usize }>", "", "is no number"),
+        ("a: StorageArray<StorageU8, { 300 as u8 as usize }>", "", "is not a supported constant"),
         (
             "a: Ring<1>",
             "struct Ring<const N: usize>; impl StorageType for Ring<1> {} impl StorageType for Ring<2> { const REQUIRED_SLOTS: usize = 9; }",
@@ -357,7 +357,7 @@ fn what_cannot_be_known_is_an_error() {
 
 /// Types, constants and structs with the same name in several modules, passed to one generic type.
 #[test]
-fn what_has_the_same_name_elsewhere_is_something_else() {
+fn equal_names_in_other_modules_differ() {
     let layout = try_files(
         &[
             (
@@ -405,7 +405,7 @@ fn what_has_the_same_name_elsewhere_is_something_else() {
 
 /// Extreme nesting and repetition: the result is a layout or an error, never a crash or an endless run.
 #[test]
-fn sources_that_mean_harm_are_answered() {
+fn hostile_sources_are_refused() {
     let contract = "sol_storage! { #[entrypoint] struct C { uint8 a; } }";
     let half = 50_000;
     for (open, inner, close) in [
@@ -453,7 +453,7 @@ fn sources_that_mean_harm_are_answered() {
         .contains("more slots than a module can count")
     );
     let numbers = chain("const N0: usize = 0;", &|at| format!("const N{at}: usize = N{0} + N{0};", at - 1));
-    assert!(refused(&format!("{numbers}{entry} StorageArray<StorageU8, N60> }}")).contains("is no number"));
+    assert!(refused(&format!("{numbers}{entry} StorageArray<StorageU8, N60> }}")).contains("is not a supported constant"));
     let globs = chain("mod m0 {}", &|at| format!("mod m{at} {{ pub use super::m{0}::*; pub use super::m{0}::*; }}", at - 1));
     assert!(refused(&format!("{globs}{entry} m60::X }}")).contains("imported in too many ways"));
 
@@ -474,7 +474,7 @@ fn sources_that_mean_harm_are_answered() {
 }
 
 #[test]
-fn it_is_what_solidity_s_compiler_says() {
+fn layout_matches_solc() {
     let layout = fields("address owner; mapping(address => Pair) pairs; string[] names;");
     let json = serde_json::to_value(&layout).unwrap();
     assert_eq!(json["storage"][1]["type"], "t_mapping(t_address,t_struct(here::Pair)_storage)");
@@ -515,7 +515,7 @@ fn changes(old: &str, new: &str) -> Comparison {
 }
 
 #[test]
-fn what_is_new_may_lie_where_nothing_lay() {
+fn new_fields_may_use_free_slots() {
     for (old, new, added) in [
         ("address a;", "address a; uint256 b;", "b"),
         ("address a;", "address a; uint64 b;", "b"),
@@ -547,7 +547,7 @@ fn what_is_new_may_lie_where_nothing_lay() {
 }
 
 #[test]
-fn what_an_old_version_stored_has_to_be_found_again() {
+fn upgrade_keeps_stored_fields() {
     use Kind::*;
     for (old, new, clashes) in [
         ("uint256 a; uint256 b;", "uint256 b; uint256 a;", &[(Moved, "a"), (Moved, "b")][..]),
@@ -601,7 +601,7 @@ fn what_an_old_version_stored_has_to_be_found_again() {
 }
 
 #[test]
-fn another_name_in_the_same_place_is_told() {
+fn renamed_field_is_reported() {
     let found = changes("uint256 a; Pair p;", "uint256 b; Pair p;");
     assert!(found.clashes.is_empty(), "{found:?}");
     assert_eq!(found.renamed[0].to_string(), "a at slot 0 is called b now");
@@ -611,7 +611,7 @@ fn another_name_in_the_same_place_is_told() {
 }
 
 #[test]
-fn a_clash_says_where_and_what_to_do() {
+fn conflict_names_slot_and_remedy() {
     let found = changes("address a; uint64 b;", "uint64 x; address a; uint64 b;");
     assert_eq!(
         found.clashes.iter().map(ToString::to_string).collect::<Vec<_>>(),
