@@ -24,7 +24,7 @@ fn counts_and_emits_caller() {
 }
 
 #[test]
-fn what_would_pass_the_end_is_refused_by_name() {
+fn overflow_reverts_with_its_error() {
     let mut chain = Chain::new();
     let alice = chain.account("alice");
     let counter = chain.by(alice).deploy(&Contract::in_this_crate(), ()).unwrap();

@@ -16,7 +16,7 @@ fn gold(chain: &mut Chain, owner: Address) -> Address {
 }
 
 #[test]
-fn a_transfer_moves_tokens_and_is_told() {
+fn transfer_moves_tokens_and_emits_event() {
     let mut chain = Chain::new();
     let [alice, bob] = ["alice", "bob"].map(|name| chain.account(name));
     let token = gold(&mut chain, alice);
@@ -27,7 +27,7 @@ fn a_transfer_moves_tokens_and_is_told() {
 }
 
 #[test]
-fn more_than_there_is_is_refused_by_name() {
+fn overdraft_reverts_with_its_error() {
     let mut chain = Chain::new();
     let [alice, bob] = ["alice", "bob"].map(|name| chain.account(name));
     let token = gold(&mut chain, alice);
