@@ -86,7 +86,7 @@ pub struct Chain {
 
 impl NodeContext {
     pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> anyhow::Result<Self> {
-        // Whoever embeds a node may have read the genesis from anywhere.
+        // A program that embeds a node may have read the genesis from anywhere.
         corniche_crypto::verify_genesis(&genesis).context("genesis")?;
         let own = own_index(&genesis, validator.as_ref().map(|validator| &validator.keys))?;
         Ok(Self { config, genesis: Arc::new(genesis), validator, own, data, temporary: false })
