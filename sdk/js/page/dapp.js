@@ -7,7 +7,8 @@ import { Wallet } from './wallet.js';
 window.install = (key) => void (window.ethereum = new Wallet(key));
 
 const ask = (method, ...params) => window.ethereum.request({ method, params });
-const provider = () => new BrowserProvider(window.ethereum, undefined, { pollingInterval: 50, cacheTimeout: -1 });
+const POLLING_MS = 50;
+const provider = () => new BrowserProvider(window.ethereum, undefined, { pollingInterval: POLLING_MS, cacheTimeout: -1 });
 /** Converts a rejection to an object that can leave the page. */
 const outcome = (promise) =>
   promise.then(
@@ -38,12 +39,19 @@ window.dapp = {
     return token.target;
   },
 
+  /** Transfers until the page hears of one, and returns that event and the number of transfers. */
   async transfer({ abi, address }, to, amount) {
     const token = new Contract(address, abi, await provider().getSigner());
-    const heard = new Promise((resolve) => void token.once(token.filters.Transfer(null, to), resolve));
-    await (await token.transfer(to, amount)).wait();
-    const { args } = await heard;
-    return { event: args.map(String), balance: String(await token.balanceOf(to)) };
+    let heard;
+    await token.once(token.filters.Transfer(null, to), (event) => (heard = event));
+    // ethers listens from the block that is the newest when the node responds. The first transfer may be in it already.
+    let count = 0;
+    while (!heard) {
+      await (await token.transfer(to, amount)).wait();
+      count += 1;
+      await new Promise((resolve) => setTimeout(resolve, 2 * POLLING_MS));
+    }
+    return { event: heard.args.map(String), count, balance: String(await token.balanceOf(to)) };
   },
 
   async transferFails({ abi, address }, to, amount) {
