@@ -69,7 +69,7 @@ impl Directives for ControlRecords {
     }
 
     fn settings(&self, ordered: &[OrderedTransaction]) -> BlockSettings {
-        BlockSettings { base_fee: base_fee(ordered), randomness: randomness(ordered) }
+        settings(ordered)
     }
 
     fn changes(&self, ordered: &[OrderedTransaction], view: &dyn StateView, rules: &ProtocolRules) -> Changes {
@@ -99,16 +99,17 @@ pub fn changes(ordered: &[OrderedTransaction], view: &dyn StateView, rules: &Pro
     changes
 }
 
-/// Base fee set by a block's control records.
-pub fn base_fee(ordered: &[OrderedTransaction]) -> Option<u64> {
-    let value_of = |record| if let ControlRecord::BaseFee(wei) = record { Some(wei) } else { None };
-    ordered.iter().filter_map(|ordered| value_of(ControlRecord::decode(&ordered.raw)?)).next_back()
-}
-
-/// Randomness set by a block's control records.
-pub fn randomness(ordered: &[OrderedTransaction]) -> Option<B256> {
-    let value_of = |record| if let ControlRecord::Randomness(value) = record { Some(value) } else { None };
-    ordered.iter().filter_map(|ordered| value_of(ControlRecord::decode(&ordered.raw)?)).next_back()
+/// Header fields that a block's control records set; of several records the last one counts.
+pub fn settings(ordered: &[OrderedTransaction]) -> BlockSettings {
+    let mut settings = BlockSettings::default();
+    for record in ordered.iter().filter_map(|ordered| ControlRecord::decode(&ordered.raw)) {
+        match record {
+            ControlRecord::BaseFee(wei) => settings.base_fee = Some(wei),
+            ControlRecord::Randomness(value) => settings.randomness = Some(value),
+            _ => {}
+        }
+    }
+    settings
 }
 
 fn set_code(account: &mut Account, code: Bytes, rules: &ProtocolRules, changes: &mut Changes) {

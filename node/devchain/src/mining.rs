@@ -7,7 +7,7 @@
 //! Time ─╯                                                                         ╰─▶ Runner: Set…
 //! ```
 
-use crate::control_record::{ControlRecord, base_fee};
+use crate::control_record::{ControlRecord, settings};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_admission::batch;
 use corniche_crypto::VerifiedTransaction;
@@ -140,7 +140,7 @@ impl DevState {
 
     /// Records that a block with these entries is now the newest.
     pub fn executed(&mut self, ordered: &[OrderedTransaction]) {
-        if self.base_fee.is_some() && self.next.base_fee.is_none() && base_fee(ordered).is_some() {
+        if self.base_fee.is_some() && self.next.base_fee.is_none() && settings(ordered).base_fee.is_some() {
             self.base_fee = None;
         }
     }
@@ -270,6 +270,7 @@ fn offset_between(time: TimestampMs, now: TimestampMs) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corniche_pipeline::BlockSettings;
     use corniche_state::{EmptyState, Overlay, StateView};
     use corniche_types::{Bytes, U256};
 
@@ -382,7 +383,7 @@ mod tests {
         );
         assert!(matches!(mined[4..], [ControlRecord::Time(_), ControlRecord::End(5)]), "once");
         let mined = ordered(mined);
-        assert_eq!((base_fee(&mined), crate::control_record::randomness(&mined)), (Some(5), Some(randomness)));
+        assert_eq!(settings(&mined), BlockSettings { base_fee: Some(5), randomness: Some(randomness) });
         // Transactions sent meanwhile are checked against the set base fee, until the block exists.
         assert_eq!((dev.clock(NOW).next, dev.base_fee()), (NextBlock::default(), Some(5)));
         dev.executed(&ordered(setter));
