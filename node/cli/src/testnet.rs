@@ -4,28 +4,21 @@
 //! `node.toml`, its keys, `data/` and `node.log`. `up` on an existing directory starts the same network again
 //! with its data.
 
-use crate::{engines, explorer, genesis, keys};
-use anyhow::{Context, bail, ensure};
+mod files;
+mod process;
+
+use crate::{engines, genesis};
+use anyhow::Context;
 use corniche_api::Namespaces;
-use corniche_client::Client;
-use corniche_console::{
-    dev_accounts::dev_accounts,
-    exit::{self, Exit, Failed},
-    secret,
-};
-use corniche_network::PeerKey;
-use corniche_service::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NetworkKey, NetworkSpec, NodeConfig, Serve};
-use corniche_types::{B256, EngineConfig};
+use corniche_console::{dev_accounts::dev_accounts, exit};
 use corniche_web::indexer::Keep;
+use process::NodeProcess;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
-    ffi::OsString,
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    os::unix::process::CommandExt,
+    net::TcpStream,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -114,25 +107,6 @@ struct Testnet {
     explorer: Option<NodeProcess>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct NodeProcess {
-    name: String,
-    /// `validator`, `full` or `explorer`.
-    role: String,
-    /// URL; for the explorer, the URL of its pages.
-    rpc: String,
-    /// URL of a node's metrics.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    metrics: Option<String>,
-    /// For the explorer, which has no configuration file, its data directory.
-    config: PathBuf,
-    data_dir: PathBuf,
-    log: PathBuf,
-    /// Process id of the last start; may have ended.
-    pid: Option<u32>,
-}
-
 /// Runs `corniche testnet`.
 pub fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
@@ -145,7 +119,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 fn start(up: &Up) -> anyhow::Result<()> {
     fs::create_dir_all(&up.directory.dir).with_context(|| format!("cannot create {}", up.directory.dir.display()))?;
     let dir = up.directory.dir.canonicalize()?;
-    let mut testnet = if dir.join("testnet.json").exists() { Testnet::load(&dir)? } else { make(&dir, up)? };
+    let mut testnet = if dir.join("testnet.json").exists() { Testnet::load(&dir)? } else { files::make(&dir, up)? };
     let genesis = genesis::load(&dir.join("genesis.json"))?;
     engines::check_matches(&genesis, up.engine.as_deref(), &dir)?;
     for member in testnet.nodes.iter_mut().filter(|member| !member.is_running()) {
@@ -199,152 +173,6 @@ fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
     let program = std::env::args().next().unwrap_or_else(|| "corniche".into());
     exit::result(format_args!("Status {program} testnet status --dir {directory}"));
     exit::result(format_args!("Stop   {program} testnet down --dir {directory}          (--wipe deletes the data)"));
-}
-
-/// Creates keys, genesis and configuration files of a new network.
-fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
-    ensure!(up.validators >= 1, "a network needs at least one validator");
-    ensure!(up.validators + up.full_nodes <= 100, "more than 100 processes on one machine are not a testnet");
-    let name = up.engine.as_deref().unwrap_or(engines::DEFAULT);
-    let engine = EngineConfig { name: name.to_owned(), parameters: up.parameter.iter().cloned().collect() };
-    let network = genesis::make_network(&NetworkSpec { validators: up.validators, engine, ..genesis::default_spec() })?;
-    fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
-    let total = up.validators + up.full_nodes;
-    // More threads than processors only wake each other.
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let limits = Limits {
-        socket_threads: (processors / total).clamp(1, Limits::default().socket_threads),
-        execution_threads: (processors / total).clamp(1, Limits::default().execution_threads),
-        // Speculation uses idle processors; here there may be none.
-        speculation: processors >= total,
-        // All nodes have the same address.
-        guests: up.full_nodes.max(Limits::default().guests),
-        guests_per_address: up.full_nodes.max(Limits::default().guests_per_address),
-        ..Limits::default()
-    };
-    let ports = Ports::choose(up.base_port, total)?;
-    let full: Vec<NetworkKey> = (0..up.full_nodes).map(|_| NetworkKey::from_seed(B256::random().0)).collect();
-    let addresses: Vec<String> =
-        network.validators.iter().zip(&ports.peers).map(|(keys, port)| peer_address(&keys.network, *port)).collect();
-    let mut nodes = Vec::new();
-    for index in 0..total {
-        let validator = network.validators.get(index);
-        let name = match validator {
-            Some(_) => format!("validator-{index}"),
-            None => format!("full-{}", index - up.validators),
-        };
-        let folder = dir.join(&name);
-        fs::create_dir_all(&folder)?;
-        match validator {
-            Some(keys) => {
-                keys::save(keys, &folder.join("keys"))?;
-                keys.declare_unsigned(&folder.join("data"))?;
-            }
-            None => secret::write(&folder.join("network.key"), &hex::encode(full[index - up.validators].seed()))?,
-        }
-        // One node has a faucet, from the last funded account.
-        let faucet = dev_accounts().pop().filter(|_| index == 0);
-        if let Some(account) = &faucet {
-            secret::write(&folder.join("faucet.key"), account.secret)?;
-        }
-        let config = NodeConfig {
-            genesis: "../genesis.json".into(),
-            faucet: faucet.map(|_| Faucet::with_key("faucet.key".into())),
-            keys: validator.map(|_| "keys".into()),
-            rpc: SocketAddr::from((Ipv4Addr::LOCALHOST, ports.rpc[index])),
-            metrics: Some(MetricsAddress::At(SocketAddr::from((Ipv4Addr::LOCALHOST, ports.metrics[index])))),
-            listen: vec![format!("/ip4/127.0.0.1/tcp/{}", ports.peers[index])],
-            peers: addresses.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, peer)| peer.clone()).collect(),
-            learn_addresses: true,
-            index: Default::default(),
-            state: Default::default(),
-            network_key: validator.is_none().then(|| "network.key".into()),
-            // All clients are on this machine, and load tests are the purpose.
-            serve: Serve { namespaces: namespaces(up, index)?, spare_loopback: true, ..Serve::default() },
-            limits: limits.clone(),
-        };
-        let config_path = folder.join("node.toml");
-        fs::write(&config_path, toml::to_string(&config)?)?;
-        nodes.push(NodeProcess {
-            rpc: format!("http://{}", config.rpc),
-            metrics: Some(format!("http://127.0.0.1:{}/metrics", ports.metrics[index])),
-            role: if validator.is_some() { "validator" } else { "full" }.into(),
-            data_dir: folder.join("data"),
-            log: folder.join("node.log"),
-            config: config_path,
-            name,
-            pid: None,
-        });
-    }
-    let explorer = (!up.no_explorer).then(|| explorer_of(dir, up)).transpose()?;
-    Ok(Testnet { chain_id: network.genesis.chain_id, nodes, explorer })
-}
-
-/// The explorer queries the first node, including traces of transactions.
-fn namespaces(up: &Up, index: usize) -> anyhow::Result<Namespaces> {
-    Ok(match &up.namespaces {
-        Some(namespaces) => namespaces.clone(),
-        None if index == 0 && !up.no_explorer => Namespaces::from_names(Namespaces::default().names().chain(["debug"]))?,
-        None => Namespaces::default(),
-    })
-}
-
-fn explorer_of(dir: &Path, up: &Up) -> anyhow::Result<NodeProcess> {
-    let folder = dir.join("explorer");
-    fs::create_dir_all(&folder)?;
-    let free = |port: u16| -> anyhow::Result<SocketAddr> { Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, port))?.local_addr()?) };
-    let usual = if up.base_port == 0 { 0 } else { explorer::PORT };
-    let address = match up.explorer_port {
-        Some(port) => free(port).with_context(|| format!("port {port} is taken; choose another --explorer-port"))?,
-        None => free(usual).or_else(|_| free(0))?,
-    };
-    Ok(NodeProcess {
-        name: "explorer".into(),
-        role: "explorer".into(),
-        rpc: format!("http://{address}"),
-        metrics: None,
-        data_dir: folder.clone(),
-        log: dir.join("explorer.log"),
-        config: folder,
-        pid: None,
-    })
-}
-
-fn peer_address(key: &NetworkKey, port: u16) -> String {
-    format!("/ip4/127.0.0.1/tcp/{port}/p2p/{}", PeerKey(key.public()).to_peer_id())
-}
-
-struct Ports {
-    rpc: Vec<u16>,
-    peers: Vec<u16>,
-    metrics: Vec<u16>,
-}
-
-impl Ports {
-    fn choose(base: u16, count: usize) -> anyhow::Result<Self> {
-        if base == 0 {
-            // All listeners are held until all ports are known, so that the ports differ.
-            let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on this machine");
-            let listeners = (0..3 * count).map(|_| free()).collect::<anyhow::Result<Vec<_>>>()?;
-            let mut ports =
-                listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<anyhow::Result<Vec<_>>>()?;
-            let metrics = ports.split_off(2 * count);
-            let peers = ports.split_off(count);
-            return Ok(Self { rpc: ports, peers, metrics });
-        }
-        let row = |first: u32| {
-            let port = |index: usize| u16::try_from(first + index as u32).context("--base-port is too high");
-            (0..count).map(port).collect::<anyhow::Result<Vec<_>>>()
-        };
-        let base = u32::from(base);
-        let ports = Self { rpc: row(base)?, peers: row(base + 1000)?, metrics: row(base + u32::from(METRICS_ABOVE_RPC))? };
-        for port in ports.rpc.iter().chain(&ports.peers).chain(&ports.metrics) {
-            TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).with_context(|| {
-                format!("port {port} is taken, perhaps by another testnet; stop it or choose another --base-port")
-            })?;
-        }
-        Ok(ports)
-    }
 }
 
 fn stop(dir: &Path, wipe: bool) -> anyhow::Result<()> {
@@ -414,129 +242,5 @@ impl Testnet {
 
     fn save(&self, dir: &Path) -> anyhow::Result<()> {
         Ok(fs::write(dir.join("testnet.json"), serde_json::to_string_pretty(self)?)?)
-    }
-}
-
-struct NodeStatus {
-    height: u64,
-    finalized: u64,
-    peers: u64,
-}
-
-impl NodeProcess {
-    fn as_node(&self) -> Vec<OsString> {
-        ["node", "--config"]
-            .into_iter()
-            .map(Into::into)
-            .chain([self.config.clone().into(), "--data".into(), self.data_dir.clone().into()])
-            .collect()
-    }
-
-    /// Arguments of the explorer: it follows the first node, and queries the others for their peers.
-    fn as_explorer(&self, nodes: &[NodeProcess], currency: &str, dag_rounds: u64) -> Vec<OsString> {
-        let dag_rounds = dag_rounds.to_string();
-        let options = std::iter::once("--node").chain(std::iter::repeat("--also-ask"));
-        let node_options = options.zip(nodes).flat_map(|(option, node)| [option, node.rpc.as_str()]);
-        let own = ["--currency", currency, "--dag-rounds", &dag_rounds, "--listen", self.address(), "--data"];
-        let arguments = std::iter::once("explorer").chain(node_options).chain(own);
-        arguments.map(Into::into).chain([self.config.clone().into()]).collect()
-    }
-
-    fn spawn(&self, arguments: &[OsString]) -> anyhow::Result<u32> {
-        let log = fs::OpenOptions::new().create(true).append(true).open(&self.log)?;
-        let binary = std::env::current_exe().context("cannot find the corniche binary")?;
-        let mut command = Command::new(binary);
-        command.args(arguments);
-        // Own process group: an interrupt at the terminal that started the network does not stop it.
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
-        Ok(command.spawn().with_context(|| format!("cannot start {}", self.name))?.id())
-    }
-
-    /// True if the process of the last start still runs and is ours.
-    fn is_running(&self) -> bool {
-        let Some(pid) = self.pid else { return false };
-        let Ok(command) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
-        // A zombie has no command line; another program with the same process id has a different one.
-        let config = self.config.as_os_str().as_encoded_bytes();
-        command.windows(config.len()).any(|window| window == config)
-    }
-
-    fn signal(&self, signal: i32) {
-        if let Some(pid) = self.pid.and_then(|pid| i32::try_from(pid).ok()) {
-            // SAFETY: kill takes two numbers and accesses no memory of ours.
-            #[allow(unsafe_code)]
-            unsafe {
-                libc::kill(pid, signal);
-            }
-        }
-    }
-
-    fn query_status(&self) -> Option<NodeStatus> {
-        let client = Client::new(&self.rpc);
-        let number = |text: String| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
-        let height = number(client.transport().request("eth_blockNumber", json!([])).ok()?)?;
-        let finalized: serde_json::Value =
-            client.transport().request("eth_getBlockByNumber", json!(["finalized", false])).ok()?;
-        let finalized = number(finalized["number"].as_str()?.to_owned())?;
-        let peers = number(client.transport().request("net_peerCount", json!([])).ok()?)?;
-        Some(NodeStatus { height, finalized, peers })
-    }
-
-    /// Host and port.
-    fn address(&self) -> &str {
-        self.rpc.trim_start_matches("http://")
-    }
-
-    fn wait_until(&self, is_ready: impl Fn() -> bool) -> anyhow::Result<()> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        while !is_ready() {
-            if !self.is_running() {
-                let log = fs::read_to_string(&self.log).unwrap_or_default();
-                let last = log.lines().rev().take(5).collect::<Vec<_>>();
-                let last = last.into_iter().rev().collect::<Vec<_>>().join("\n");
-                bail!("{} stopped immediately; end of {}:\n{last}", self.name, self.log.display());
-            }
-            if Instant::now() >= deadline {
-                let message = format!("{} does not respond; see {}", self.name, self.log.display());
-                return Err(Failed::new(Exit::Deadline, message).into());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn member(name: &str, port: u16) -> NodeProcess {
-        NodeProcess {
-            name: name.into(),
-            role: name.into(),
-            rpc: format!("http://127.0.0.1:{port}"),
-            metrics: None,
-            config: "there".into(),
-            data_dir: "there".into(),
-            log: "log".into(),
-            pid: None,
-        }
-    }
-
-    #[test]
-    fn explorer_gets_arguments_of_up() {
-        let nodes = [member("validator", 1), member("validator", 2)];
-        let arguments = member("explorer", 3).as_explorer(&nodes, "CRN", 0);
-        let has_option = |option: &str, value: &str| arguments.windows(2).any(|pair| *pair == [option, value]);
-        for (option, value) in [
-            ("--node", "http://127.0.0.1:1"),
-            ("--also-ask", "http://127.0.0.1:2"),
-            ("--currency", "CRN"),
-            ("--dag-rounds", "0"),
-            ("--listen", "127.0.0.1:3"),
-            ("--data", "there"),
-        ] {
-            assert!(has_option(option, value), "{option} {value} in {arguments:?}");
-        }
     }
 }

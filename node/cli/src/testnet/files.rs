@@ -1,0 +1,187 @@
+//! Files of a new network: keys, genesis and configuration of each node.
+
+use super::{Testnet, Up, process::NodeProcess};
+use crate::{engines, explorer, genesis, keys};
+use anyhow::{Context, ensure};
+use corniche_api::Namespaces;
+use corniche_console::{dev_accounts::dev_accounts, secret};
+use corniche_network::PeerKey;
+use corniche_service::{
+    Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NetworkKey, NetworkSpec, NodeConfig, Serve, ValidatorKeys,
+};
+use corniche_types::{B256, EngineConfig};
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
+};
+
+/// Creates keys, genesis and configuration files of a new network.
+pub(super) fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
+    ensure!(up.validators >= 1, "a network needs at least one validator");
+    ensure!(up.validators + up.full_nodes <= 100, "more than 100 processes on one machine are not a testnet");
+    let name = up.engine.as_deref().unwrap_or(engines::DEFAULT);
+    let engine = EngineConfig { name: name.to_owned(), parameters: up.parameter.iter().cloned().collect() };
+    let network = genesis::make_network(&NetworkSpec { validators: up.validators, engine, ..genesis::default_spec() })?;
+    fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
+    let total = up.validators + up.full_nodes;
+    let ports = Ports::choose(up.base_port, total)?;
+    let peers = network.validators.iter().zip(&ports.peers).map(|(keys, port)| peer_address(&keys.network, *port)).collect();
+    let files = NodeFiles { dir, up, validators: &network.validators, ports, peers, limits: limits(up) };
+    let nodes = (0..total).map(|index| files.write(index)).collect::<anyhow::Result<_>>()?;
+    let explorer = (!up.no_explorer).then(|| explorer_of(dir, up)).transpose()?;
+    Ok(Testnet { chain_id: network.genesis.chain_id, nodes, explorer })
+}
+
+/// Limits of nodes that share one machine and one address.
+fn limits(up: &Up) -> Limits {
+    let default = Limits::default();
+    let total = up.validators + up.full_nodes;
+    // More threads than processors only wake each other.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Limits {
+        socket_threads: (processors / total).clamp(1, default.socket_threads),
+        execution_threads: (processors / total).clamp(1, default.execution_threads),
+        // Speculation uses idle processors; here there may be none.
+        speculation: processors >= total,
+        guests: up.full_nodes.max(default.guests),
+        guests_per_address: up.full_nodes.max(default.guests_per_address),
+        ..default
+    }
+}
+
+/// Writes the folder of each node. Validators come first, then full nodes.
+struct NodeFiles<'a> {
+    dir: &'a Path,
+    up: &'a Up,
+    validators: &'a [ValidatorKeys],
+    ports: Ports,
+    /// Addresses of the validators for other nodes.
+    peers: Vec<String>,
+    limits: Limits,
+}
+
+impl NodeFiles<'_> {
+    fn write(&self, index: usize) -> anyhow::Result<NodeProcess> {
+        let validator = self.validators.get(index);
+        let (name, role) = match validator {
+            Some(_) => (format!("validator-{index}"), "validator"),
+            None => (format!("full-{}", index - self.validators.len()), "full"),
+        };
+        let folder = self.dir.join(&name);
+        fs::create_dir_all(&folder)?;
+        match validator {
+            Some(keys) => {
+                keys::save(keys, &folder.join("keys"))?;
+                keys.declare_unsigned(&folder.join("data"))?;
+            }
+            None => secret::write(&folder.join("network.key"), &hex::encode(B256::random()))?,
+        }
+        let config = self.config(index, &folder)?;
+        let config_path = folder.join("node.toml");
+        fs::write(&config_path, toml::to_string(&config)?)?;
+        Ok(NodeProcess {
+            rpc: format!("http://{}", config.rpc),
+            metrics: Some(format!("http://127.0.0.1:{}/metrics", self.ports.metrics[index])),
+            role: role.into(),
+            data_dir: folder.join("data"),
+            log: folder.join("node.log"),
+            config: config_path,
+            name,
+            pid: None,
+        })
+    }
+
+    fn config(&self, index: usize, folder: &Path) -> anyhow::Result<NodeConfig> {
+        let is_validator = index < self.validators.len();
+        // One node has a faucet, from the last funded account.
+        let faucet = dev_accounts().pop().filter(|_| index == 0);
+        if let Some(account) = &faucet {
+            secret::write(&folder.join("faucet.key"), account.secret)?;
+        }
+        let others = self.peers.iter().enumerate().filter(|(other, _)| *other != index);
+        Ok(NodeConfig {
+            genesis: "../genesis.json".into(),
+            faucet: faucet.map(|_| Faucet::with_key("faucet.key".into())),
+            keys: is_validator.then(|| "keys".into()),
+            rpc: SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports.rpc[index])),
+            metrics: Some(MetricsAddress::At(SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports.metrics[index])))),
+            listen: vec![format!("/ip4/127.0.0.1/tcp/{}", self.ports.peers[index])],
+            peers: others.map(|(_, peer)| peer.clone()).collect(),
+            learn_addresses: true,
+            index: Default::default(),
+            state: Default::default(),
+            network_key: (!is_validator).then(|| "network.key".into()),
+            // All clients are on this machine, and load tests are the purpose.
+            serve: Serve { namespaces: namespaces(self.up, index)?, spare_loopback: true, ..Serve::default() },
+            limits: self.limits.clone(),
+        })
+    }
+}
+
+/// The explorer queries the first node, including traces of transactions.
+fn namespaces(up: &Up, index: usize) -> anyhow::Result<Namespaces> {
+    Ok(match &up.namespaces {
+        Some(namespaces) => namespaces.clone(),
+        None if index == 0 && !up.no_explorer => Namespaces::from_names(Namespaces::default().names().chain(["debug"]))?,
+        None => Namespaces::default(),
+    })
+}
+
+fn explorer_of(dir: &Path, up: &Up) -> anyhow::Result<NodeProcess> {
+    let folder = dir.join("explorer");
+    fs::create_dir_all(&folder)?;
+    let free = |port: u16| -> anyhow::Result<SocketAddr> { Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, port))?.local_addr()?) };
+    let usual = if up.base_port == 0 { 0 } else { explorer::PORT };
+    let address = match up.explorer_port {
+        Some(port) => free(port).with_context(|| format!("port {port} is taken; choose another --explorer-port"))?,
+        None => free(usual).or_else(|_| free(0))?,
+    };
+    Ok(NodeProcess {
+        name: "explorer".into(),
+        role: "explorer".into(),
+        rpc: format!("http://{address}"),
+        metrics: None,
+        data_dir: folder.clone(),
+        log: dir.join("explorer.log"),
+        config: folder,
+        pid: None,
+    })
+}
+
+fn peer_address(key: &NetworkKey, port: u16) -> String {
+    format!("/ip4/127.0.0.1/tcp/{port}/p2p/{}", PeerKey(key.public()).to_peer_id())
+}
+
+struct Ports {
+    rpc: Vec<u16>,
+    peers: Vec<u16>,
+    metrics: Vec<u16>,
+}
+
+impl Ports {
+    fn choose(base: u16, count: usize) -> anyhow::Result<Self> {
+        if base == 0 {
+            // All listeners are held until all ports are known, so that the ports differ.
+            let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on this machine");
+            let listeners = (0..3 * count).map(|_| free()).collect::<anyhow::Result<Vec<_>>>()?;
+            let mut ports =
+                listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<anyhow::Result<Vec<_>>>()?;
+            let metrics = ports.split_off(2 * count);
+            let peers = ports.split_off(count);
+            return Ok(Self { rpc: ports, peers, metrics });
+        }
+        let row = |first: u32| {
+            let port = |index: usize| u16::try_from(first + index as u32).context("--base-port is too high");
+            (0..count).map(port).collect::<anyhow::Result<Vec<_>>>()
+        };
+        let base = u32::from(base);
+        let ports = Self { rpc: row(base)?, peers: row(base + 1000)?, metrics: row(base + u32::from(METRICS_ABOVE_RPC))? };
+        for port in ports.rpc.iter().chain(&ports.peers).chain(&ports.metrics) {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).with_context(|| {
+                format!("port {port} is taken, perhaps by another testnet; stop it or choose another --base-port")
+            })?;
+        }
+        Ok(ports)
+    }
+}
