@@ -170,6 +170,16 @@ impl OpenBlock {
         };
         Self { plan, gas: 0, bytes: 0 }
     }
+
+    /// Extends the block to the first `consumed` entries of `commit`. Ordering resumes after `resume`.
+    fn extend(&mut self, commit: &Ordered, consumed: u32, resume: &Resume) {
+        self.plan.last_commit = commit.index;
+        self.plan.last_commit_consumed = consumed;
+        self.plan.leader = commit.leader;
+        self.plan.time = commit.time;
+        self.plan.randomness = commit.randomness;
+        self.plan.resume = resume.clone();
+    }
 }
 
 impl BlockBuilder {
@@ -317,12 +327,7 @@ impl BlockBuilder {
             self.open = Some(OpenBlock::new(&commit, &self.complete));
         }
         if let Some(open) = &mut self.open {
-            open.plan.last_commit = commit.index;
-            open.plan.last_commit_consumed = position;
-            open.plan.leader = commit.leader;
-            open.plan.time = commit.time;
-            open.plan.randomness = commit.randomness;
-            open.plan.resume = self.complete.clone();
+            open.extend(&commit, position, &self.complete);
             if commit.time.0 >= self.last_block_time.0 + self.genesis.block_ms {
                 self.close();
             }
@@ -343,13 +348,8 @@ impl BlockBuilder {
             open.gas = open.gas.saturating_add(gas);
             open.bytes += raw.len() as u64;
         }
+        open.extend(commit, *position, complete);
         let plan = &mut open.plan;
-        plan.last_commit = commit.index;
-        plan.last_commit_consumed = *position;
-        plan.leader = commit.leader;
-        plan.time = commit.time;
-        plan.randomness = commit.randomness;
-        plan.resume = complete.clone();
         plan.ordered.push(OrderedTransaction { author: source.author, raw });
         match plan.batches.last_mut() {
             Some(last)

@@ -1,10 +1,17 @@
 //! Follows blocks that others certified: full nodes always, validators when they have fallen behind.
 //! Validators also follow blocks with a [`WeakCertificate`].
 
+mod large_block;
+mod proof;
+
+pub use proof::{ExpectedBlock, Proof, ResponseError};
+
 use crate::io::NodeKey;
-use crate::message::{FollowedBlock, PART_BYTES, Part, Request, Response};
-use corniche_certify::{VerifiedCertificate, WeakCertificate};
-use corniche_types::{B256, Block, Certificate, Header, Height, ProtocolRules, TimestampMs, header_hash, wire};
+use crate::message::{Part, Request, Response};
+use corniche_certify::VerifiedCertificate;
+use corniche_types::{Certificate, Height, TimestampMs};
+use large_block::LargeBlock;
+use proof::{Proven, check_blocks};
 use std::collections::BTreeMap;
 
 /// Timeout of a request.
@@ -19,14 +26,6 @@ const RETRY_DELAY_MS: u64 = 500;
 /// that fails is probably only unreachable.
 const MAX_VALIDATOR_PAUSE_MS: u64 = 4_000;
 const MAX_GUEST_PAUSE_MS: u64 = 60_000;
-/// A block in parts must arrive within [`REQUEST_TIMEOUT_MS`] plus this per part.
-const PART_TIMEOUT_MS: u64 = 1_000;
-/// Maximum size of a block under rules that do not bound it, in bytes.
-const MAX_BLOCK_BYTES: u64 = 256 << 20;
-/// Upper bound of the encoded size of a block, as a multiple of the bytes that the rules allow its
-/// transactions. The shortest entries have 64 bytes and need up to 90 bytes in the ordering record.
-const MAX_ENCODED_RATIO: u64 = 4;
-
 /// Chooses peers to request blocks from. Validators come first, because other identities are free.
 #[derive(Default)]
 pub struct Follower {
@@ -37,39 +36,6 @@ pub struct Follower {
     large: BTreeMap<NodeKey, LargeBlock>,
 }
 
-/// Block that arrives in parts from one peer.
-struct LargeBlock {
-    /// Time of the request for its first part.
-    started: TimestampMs,
-    /// Header, already proven.
-    header: Header,
-    proof: Proof,
-    length: u64,
-    received: Vec<u8>,
-}
-
-/// Reason why a response is unusable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ResponseError {
-    /// Another peer was faster.
-    Late,
-    /// The peer has no such blocks, or responded after the timeout: no fault.
-    Unavailable,
-    Fault(String),
-}
-
-impl From<String> for ResponseError {
-    fn from(fault: String) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<&str> for ResponseError {
-    fn from(fault: &str) -> Self {
-        Self::Fault(fault.into())
-    }
-}
-
 /// Missing blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingBlocks {
@@ -77,34 +43,6 @@ pub struct MissingBlocks {
     /// Height of the weak certificate that covers them; `None`: a peer knows a certificate.
     pub through: Option<Height>,
 }
-
-/// Requirements for followed blocks: the chain that they must continue, and a weak certificate, if there is
-/// one.
-#[derive(Clone, Copy)]
-pub struct ExpectedBlock<'a> {
-    pub height: Height,
-    pub parent: B256,
-    pub weak: Option<&'a WeakCertificate>,
-    pub rules: &'static ProtocolRules,
-}
-
-impl ExpectedBlock<'_> {
-    /// Maximum size of the encoded block, in bytes.
-    fn max_bytes(&self) -> u64 {
-        self.rules.max_block_bytes.saturating_mul(MAX_ENCODED_RATIO).min(MAX_BLOCK_BYTES)
-    }
-}
-
-/// Proof that blocks are valid.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Proof {
-    Certificate(VerifiedCertificate),
-    /// The weak certificate of [`ExpectedBlock`].
-    Weak,
-}
-
-/// Blocks, with a proof for the last of them or for a descendant of it.
-type Proven = (Vec<FollowedBlock>, Proof);
 
 /// Connected peer.
 #[derive(Default)]
@@ -186,10 +124,10 @@ impl Follower {
     pub fn next_request(&mut self, now: TimestampMs, missing: MissingBlocks) -> Option<(NodeKey, Request)> {
         let MissingBlocks { from, through } = missing;
         self.expire(now);
-        self.large.retain(|_, large| large.header.number == from.0);
+        self.large.retain(|_, large| large.height() == from);
         let next_part = self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer));
         let (peer, offset) = match next_part {
-            Some((peer, large)) => (*peer, large.received.len() as u64),
+            Some((peer, large)) => (*peer, large.received()),
             None => (self.choose_peer(now, missing)?, 0),
         };
         self.peers.get_mut(&peer)?.requested = now;
@@ -229,7 +167,7 @@ impl Follower {
             return None;
         }
         let slow_at = |(peer, request): (&NodeKey, &PendingRequest)| {
-            let whole = self.large.get(peer).map(|large| large.started.0 + REQUEST_TIMEOUT_MS);
+            let whole = self.large.get(peer).map(|large| large.started().0 + REQUEST_TIMEOUT_MS);
             TimestampMs(whole.unwrap_or(u64::MAX).min(request.at.0 + HEDGE_DELAY_MS))
         };
         Some(for_same_blocks.map(slow_at).max().unwrap_or_default())
@@ -300,7 +238,7 @@ impl Follower {
         let received = match response.part.take() {
             None => check_blocks(&response, next, verify).map(|proof| Some((response.blocks, proof))),
             Some(part) => {
-                let expected = self.large.get(&peer).map_or(0, |large| large.received.len() as u64);
+                let expected = self.large.get(&peer).map_or(0, |large| large.received());
                 match &requested {
                     Some(requested) if part.offset == expected => {
                         self.receive_part((peer, requested.at), &response, &part, next, verify)
@@ -329,7 +267,7 @@ impl Follower {
             None => LargeBlock::begin(requested, response, part.length, next, verify)?,
         };
         large.add(part)?;
-        if large.received.len() as u64 == large.length {
+        if large.is_complete() {
             let proven = large.finish()?;
             self.large.clear();
             return Ok(Some(proven));
@@ -341,136 +279,12 @@ impl Follower {
     /// Time at which [`Self::next_request`] may succeed or a request expires, if nothing else happens.
     pub fn deadline(&self, missing: MissingBlocks) -> Option<TimestampMs> {
         let expiry = self.requests.iter().map(|(peer, request)| request_deadline(self.large.get(peer), request)).min();
-        let next_part = self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer)).map(|(_, large)| large.started);
+        let next_part =
+            self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer)).map(|(_, large)| large.started());
         let ready = self.available_peers(missing).map(|(_, peer_state)| peer_state.not_before).min();
         let ask = self.next_request_at(missing.from).zip(ready).map(|(earliest, ready)| earliest.max(ready));
         [expiry, next_part, ask].into_iter().flatten().min()
     }
-}
-
-impl LargeBlock {
-    /// Starts with the response that contains the first part.
-    fn begin(
-        started: TimestampMs,
-        response: &Response,
-        length: u64,
-        next: ExpectedBlock<'_>,
-        verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-    ) -> Result<Self, ResponseError> {
-        if !response.blocks.is_empty() {
-            return Err("response with both blocks and a part".into());
-        }
-        let limit = next.max_bytes();
-        if length > limit {
-            return Err(format!("block {} has {length} bytes, the limit is {limit}", next.height).into());
-        }
-        let proof = check_chain(response, next, verify)?;
-        let header = response.headers.first().ok_or("block part without header")?.0.clone();
-        Ok(Self { started, header, proof, length, received: Vec::new() })
-    }
-
-    /// Time by which it must be complete.
-    fn deadline(&self) -> TimestampMs {
-        TimestampMs(self.started.0 + REQUEST_TIMEOUT_MS + PART_TIMEOUT_MS * self.length.div_ceil(PART_BYTES as u64))
-    }
-
-    fn add(&mut self, part: &Part) -> Result<(), String> {
-        let expected = (self.length - self.received.len() as u64).min(PART_BYTES as u64);
-        if part.length != self.length || part.bytes.is_empty() || part.bytes.len() as u64 != expected {
-            let (bytes, length) = (part.bytes.len(), part.length);
-            return Err(format!("part of a block: expected {expected} bytes of {}, got {bytes} of {length}", self.length));
-        }
-        self.received.extend_from_slice(&part.bytes);
-        Ok(())
-    }
-
-    fn finish(self) -> Result<Proven, String> {
-        let followed: FollowedBlock = wire::decode(&self.received).map_err(|error| error.to_string())?;
-        if followed.block.header != self.header {
-            return Err("the block is not the certified one".into());
-        }
-        check_body(&followed)?;
-        Ok((vec![followed], self.proof))
-    }
-}
-
-/// Checks that the blocks and headers of `response` continue our chain and end in a proven header. The caller
-/// provides `verify` for the signatures of a certificate. Blocks that pass were certified by a quorum or
-/// executed by an honest validator. If executing them gives another header, our execution is wrong, not the
-/// peer.
-fn check_chain(
-    response: &Response,
-    next: ExpectedBlock<'_>,
-    verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-) -> Result<Proof, ResponseError> {
-    let blocks = response.blocks.iter().map(|followed| &followed.block.header);
-    let (mut height, mut hash) = (next.height, next.parent);
-    for header in blocks.chain(response.headers.iter().map(|header| &header.0)) {
-        if header.number != height.0 || header.parent_hash != hash {
-            return Err(format!("block {} does not continue our chain at {height}", header.number).into());
-        }
-        hash = header_hash(header);
-        height = height.next();
-    }
-    let last = Height(height.0 - 1);
-    if last < next.height {
-        return Err("no header".into());
-    }
-    let Some(certificate) = response.certificate.clone() else { return check_weak(next.weak, last, hash) };
-    if certificate.height != last || certificate.header_hash != hash {
-        return Err(format!("the certificate is not for the last header, {last}").into());
-    }
-    verify(certificate).map(Proof::Certificate).ok_or_else(|| "the certificate's signature does not verify".into())
-}
-
-/// Accepts a header that is covered by the weak certificate.
-fn check_weak(weak: Option<&WeakCertificate>, height: Height, hash: B256) -> Result<Proof, ResponseError> {
-    let weak = weak.ok_or("no certificate")?;
-    // A response to an earlier request is no fault.
-    if weak.height() != height {
-        return Err(ResponseError::Unavailable);
-    }
-    if weak.header_hash() != hash {
-        return Err(format!("the header at {height} is not the one of the weak certificate").into());
-    }
-    Ok(Proof::Weak)
-}
-
-/// Like [`check_chain`], for whole blocks including their bodies.
-fn check_blocks(
-    response: &Response,
-    next: ExpectedBlock<'_>,
-    verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-) -> Result<Proof, ResponseError> {
-    if response.blocks.is_empty() {
-        return Err("response with headers but no blocks".into());
-    }
-    let proof = check_chain(response, next, verify)?;
-    for followed in &response.blocks {
-        let height = followed.block.height();
-        check_body(followed).map_err(|problem| format!("block {height}: {problem}"))?;
-    }
-    Ok(proof)
-}
-
-/// Checks that the body is what the header commits to.
-fn check_body(followed: &FollowedBlock) -> Result<(), &'static str> {
-    let FollowedBlock { block, resume } = followed;
-    let ordering = &block.ordering;
-    if ordering.extra_data() != block.header.extra_data {
-        return Err("the ordering record does not match the header");
-    }
-    if Block::transactions_hash(&block.ordered) != ordering.transactions_hash {
-        return Err("the transactions are not the ordered ones");
-    }
-    let authors = ordering.batches.iter().flat_map(|batch| (0..batch.count).map(|_| batch.author));
-    if !authors.eq(block.ordered.iter().map(|transaction| transaction.author)) {
-        return Err("the authors are not the ordered ones");
-    }
-    if resume.hash() != ordering.resume_hash {
-        return Err("the resume point does not match the header");
-    }
-    Ok(())
 }
 
 #[cfg(test)]
