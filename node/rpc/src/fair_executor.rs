@@ -6,6 +6,7 @@
 //! is an [`Origin`]: all connections of one address are one client, and so are all clients behind one
 //! untrusted proxy.
 
+use crate::priority;
 use corniche_api::{Reason, RpcError};
 use corniche_origin::Origin;
 use std::collections::{BTreeMap, VecDeque};
@@ -107,6 +108,7 @@ impl FairQueue {
     /// Loop of one thread: runs a job, then queued ones. Starting a thread per job would wake two threads
     /// each time, which costs several times as much as a cheap call.
     fn run_jobs(&self, first: Job) {
+        priority::yield_to_ordering();
         let mut next = Some(first);
         while let Some(job) = next {
             let send_result = job();

@@ -12,7 +12,7 @@
 //!
 //! - Interface and limits: [`backend`] (interface to the node; the server stores no chain data), [`config`],
 //!   [`metrics`].
-//! - Each client's share of common resources: [`budget`], [`deadline`], [`fair_executor`], [`token_bucket`],
+//! - Each client's share of common resources: [`budget`], [`deadline`], [`priority`], [`fair_executor`], [`token_bucket`],
 //!   [`client`] (also behind proxies), [`rate_limit`].
 //! - Formats: [`jsonrpc`] (framing), [`convert`], [`log_match`].
 //! - State of all requests: [`filters`] (positions of polling clients), [`node`].
@@ -54,6 +54,7 @@ mod node;
 mod ots;
 mod overrides;
 mod prepare;
+mod priority;
 mod proofs;
 mod rate_limit;
 mod raw;
@@ -76,6 +77,7 @@ pub use backend::{
 pub use config::{FaucetConfig, RpcConfig};
 pub use metrics::Metrics;
 pub use node::Clock;
+pub use priority::yield_to_ordering;
 pub use server::{RpcServer, ServerParts};
 #[doc(hidden)]
 pub use websocket::read_websocket;

@@ -4,6 +4,7 @@
 use crate::fair_queue::{FairQueue, ItemWeight, SourceLimit, TotalLimit, WhenFull};
 use corniche_network::{Peer, PeerKey, Reply};
 use corniche_pipeline::{BlockSource, FollowedBlock, Request, Response, serve_blocks};
+use corniche_rpc::yield_to_ordering;
 use corniche_store::Reader;
 use corniche_types::{Bytes, Certificate, Header, Height, wire};
 use std::{sync::Arc, thread};
@@ -33,6 +34,9 @@ impl BlockServers {
         for (name, queue, is_validator) in [("serve", &servers.validators, true), ("serve-guests", &servers.guests, false)] {
             let (queue, stored) = (queue.clone(), StoredBlocks(reader.clone()));
             let body = move || {
+                if !is_validator {
+                    yield_to_ordering();
+                }
                 while let Some((request, reply)) = queue.take() {
                     // Dropping `reply` refuses the request.
                     if let Some(response) = respond(&request, is_validator, &stored) {
