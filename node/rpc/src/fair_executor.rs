@@ -223,6 +223,14 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn jobs_run_at_lower_priority() {
+        let executor = FairExecutor::new(1, 1);
+        let niceness = || Ok(rustix::process::getpriority_process(None).unwrap());
+        assert!(executor.run(client(1), niceness).await.unwrap() >= priority::NICENESS);
+        assert!(niceness().unwrap() < priority::NICENESS, "only threads that run jobs");
+    }
+
+    #[tokio::test]
     async fn jobs_above_limit_are_rejected() {
         let executor = Arc::new(FairExecutor::new(1, 1));
         let (release, first) = occupy(&executor).await;

@@ -1,7 +1,7 @@
 //! Priority of threads that answer others' questions.
 
 /// Nice value of these threads: about a tenth of another thread's processor time while both want it.
-const NICENESS: i32 = 10;
+pub(crate) const NICENESS: i32 = 10;
 
 /// Lowers the priority of the calling thread for good, so that ordering and execution come first on a busy machine.
 /// Repeated calls cost one system call each.

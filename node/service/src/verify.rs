@@ -23,6 +23,7 @@ use crate::{
 use corniche_engine::Verifier;
 use corniche_network::{Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
+use corniche_rpc::yield_to_ordering;
 use corniche_types::{Bytes, Height, ValidatorIndex};
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -64,7 +65,12 @@ impl Verifiers {
         let checks = Arc::new(checks);
         for (name, queue) in queues.all() {
             let (queue, checks, shared, network) = (queue.clone(), checks.clone(), shared.clone(), network.clone());
+            // Blocks wait for validators' certificates, not for those of guests.
+            let is_urgent = !Arc::ptr_eq(&queue, &queues.guest_certificates);
             let body = move || {
+                if !is_urgent {
+                    yield_to_ordering();
+                }
                 while let Some((peer, validator, bytes)) = queue.take() {
                     match checks.check(peer, validator, &bytes, &shared) {
                         Ok(inputs) => inputs.into_iter().for_each(|input| forward_input(&shared, peer, validator, input)),
