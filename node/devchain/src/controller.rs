@@ -16,7 +16,7 @@ use anyhow::Context;
 use borsh::BorshDeserialize;
 use corniche_api::{Reason, RpcError};
 use corniche_console::{dev_accounts::dev_accounts, exit};
-use corniche_crypto::EthereumKey;
+use corniche_crypto::{EthereumKey, ImpersonationPermit};
 use corniche_rpc::{AccountChange, ChainEvent, DevChain, DevCommand, DropTarget, Reverted};
 use corniche_service::{PoolView, RunningChain, now};
 use corniche_store::{Recovered, Store};
@@ -42,6 +42,8 @@ pub struct DevController {
     started: B256,
     resets: AtomicU64,
     inner: Mutex<Inner>,
+    /// For the RPC server, which reads transactions also while the chain is suspended.
+    _permit: ImpersonationPermit,
 }
 
 struct Inner {
@@ -59,7 +61,9 @@ impl DevController {
         let inner = Inner { snapshots: Snapshots::default(), interval_ms: 0, has_caught_up: false, failed: false };
         let (automine, time_offset) = (AtomicBool::new(true), AtomicU64::new(0));
         let started = keccak256([u64::from(std::process::id()).to_be_bytes(), now().0.to_be_bytes()].concat());
-        Self { chain, automine, time_offset, started, resets: AtomicU64::new(0), inner: Mutex::new(inner) }
+        let permit = ImpersonationPermit::new(chain.context().genesis.chain_id);
+        let (resets, inner) = (AtomicU64::new(0), Mutex::new(inner));
+        Self { chain, automine, time_offset, started, resets, inner, _permit: permit }
     }
 
     /// Sends a command to the pipeline and waits until it is done; then reads the pool, before the pipeline continues.
@@ -163,7 +167,7 @@ impl DevController {
             store,
             recovered,
             Some(self.chain.vm().clone()),
-            Some(Box::new(DevExtension::new(start))),
+            Some(Box::new(DevExtension::new(self.chain_id(), start))),
         )?;
         suspended.resume(chain, pool, ChainEvent::Reverted(Arc::new(Reverted { to, removed })));
         Ok(())
@@ -209,7 +213,8 @@ impl DevController {
         let old = old_data(&context.data);
         remove(&old)?;
         fs::rename(&context.data, &old).with_context(|| format!("cannot rename {}", context.data.display()))?;
-        let chain = context.open(false, Some(self.chain.vm().clone()), Some(Box::<DevExtension>::default()))?;
+        let extension = DevExtension::new(self.chain_id(), DevSettings::default());
+        let chain = context.open(false, Some(self.chain.vm().clone()), Some(Box::new(extension)))?;
         remove_old_data(&context.data);
         self.time_offset.store(0, Ordering::Relaxed);
         self.automine.store(true, Ordering::Relaxed);
@@ -217,6 +222,10 @@ impl DevController {
         (inner.interval_ms, inner.has_caught_up) = (0, true);
         suspended.resume(chain, Vec::new(), ChainEvent::Reverted(Arc::new(Reverted { to: Height(0), removed })));
         Ok(())
+    }
+
+    fn chain_id(&self) -> u64 {
+        self.chain.context().genesis.chain_id
     }
 
     async fn apply(&self, command: DevCommand) -> Result<u64, RpcError> {
