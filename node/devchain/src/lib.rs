@@ -20,7 +20,7 @@ use extension::DevExtension;
 use mining::DevSettings;
 use std::sync::Arc;
 
-/// Starts a node whose only validator accepts development commands. While it runs, this process accepts
+/// Starts a node whose only validator accepts development commands, on any tokio runtime. While it runs, this process accepts
 /// transactions of impersonated accounts for its chain id; a node of another chain in the process needs another id. Any client
 /// may delete the data directory, and the directory beside it with the suffix `.old`.
 ///

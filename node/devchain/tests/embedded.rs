@@ -1,4 +1,4 @@
-//! Development chains in programs of one's own: several in one process.
+//! Development chains in programs of one's own: on any runtime, and several in one process.
 
 use alloy_consensus::TxEip1559;
 use anyhow::Context;
@@ -51,6 +51,14 @@ impl Chain {
         let client = self.client.clone();
         tokio::task::spawn_blocking(move || client.transport().request(method, params)).await.unwrap()
     }
+
+    async fn height(&self) -> U256 {
+        self.request("eth_blockNumber", json!([])).await.unwrap()
+    }
+
+    async fn mine(&self) {
+        self.request::<Value>("evm_mine", json!([])).await.unwrap();
+    }
 }
 
 fn setup(chain_id: u64, data: &Path) -> NodeSetup {
@@ -80,6 +88,27 @@ fn unsigned(chain_id: u64) -> Bytes {
     let to = STRANGER.into();
     let transfer = TxEip1559 { chain_id, gas_limit: 21_000, max_fee_per_gas: 2_000_000_000, to, ..TxEip1559::default() };
     impersonate(transfer, dev_accounts()[1].address)
+}
+
+#[test]
+fn current_thread_runtime_reverts_and_resets() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let chain = Chain::dev(31).await;
+        let snapshot: U256 = chain.request("evm_snapshot", json!([])).await.unwrap();
+        chain.mine().await;
+        assert_eq!(chain.height().await, U256::ONE);
+        assert!(chain.request::<bool>("evm_revert", json!([snapshot])).await.unwrap());
+        assert_eq!(chain.height().await, U256::ZERO);
+        chain.mine().await;
+        chain.mine().await;
+        assert_eq!(chain.height().await, U256::from(2));
+        chain.request::<Value>("anvil_reset", json!([])).await.unwrap();
+        assert_eq!(chain.height().await, U256::ZERO);
+        chain.mine().await;
+        assert_eq!(chain.height().await, U256::ONE);
+        chain.node.stop().await;
+    });
 }
 
 #[test]
