@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Prints the figures of docs/performance.md, as one line of JSON or text each. Arguments select some: dev, 1, 4, idle, busy; also
-# steady, which is long (MINUTES) and fails if memory grows; and profile: processor time per transfer of four validators, by
-# thread, and of the load generator.
+# steady, which is long (MINUTES, default 30) and fails if memory grows; profile: processor time per transfer of four validators,
+# by thread, and of the load generator; and store, which is long (MINUTES, default 10): compares the databases of the index,
+# saturated, with transfers to ACCOUNTS accounts.
 #
 # Environment: CORNICHE_BIN, ENGINE (the ordering engine: mahi-mahi, the default, or autobahn), COUNT (transfers per run), RATE
-# (paced run, transfers per second), IDLE_SECONDS, BUSY_RATE, MINUTES and STEADY_RATE; LOAD: further options of the load generator
-# in 4 and profile, for instance "--batch 16".
+# (paced run, transfers per second), IDLE_SECONDS, BUSY_RATE, MINUTES and STEADY_RATE; of store: STORES, VALIDATORS and ACCOUNTS;
+# LOAD: further options of the load generator in 4, profile and store, for instance "--batch 16".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,8 +16,9 @@ count=${COUNT:-10000}
 rate=${RATE:-200}
 idle_seconds=${IDLE_SECONDS:-30}
 busy_rate=${BUSY_RATE:-1000}
-minutes=${MINUTES:-30}
 steady_rate=${STEADY_RATE:-500}
+validators=${VALIDATORS:-4}
+accounts=${ACCOUNTS:-100000}
 read -ra load <<<"${LOAD:-}" || true
 [ -x "$bin" ] || { echo "$bin is missing: make build" >&2; exit 1; }
 
@@ -134,7 +136,7 @@ resident() { for pid in "$@"; do awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/
 # a tenth above that of the middle third.
 bench_steady() {
     up 4
-    local minute
+    local minute minutes=${MINUTES:-30}
     : >"$directory/steady.txt"
     for minute in $(seq "$minutes"); do
         # shellcheck disable=SC2046
@@ -155,6 +157,81 @@ bench_steady() {
         }' "$directory/steady.txt"
 }
 
+# up_store INDEX: a new network whose nodes have this index, and whose base fee does not rise under sustained load: transfers that
+# were signed before the run could not pay it after two minutes.
+up_store() {
+    local node
+    up "$validators" && down "$validators"
+    sed -i 's/"target_gas_per_second": [0-9]*/"target_gas_per_second": 1000000000/' "$directory/$validators/genesis.json"
+    for node in "$directory/$validators"/validator-*; do
+        sed -i "s/^index = .*/index = \"$1\"/" "$node/node.toml"
+        # The data directory of a new genesis states that its validator has signed nothing yet.
+        mv "$node/data/VALIDATOR" "$node/UNSIGNED"
+        rm -r "$node/data" && mkdir "$node/data" && mv "$node/UNSIGNED" "$node/data/UNSIGNED"
+    done
+    up "$validators"
+}
+
+# store_load COUNT: sends this many transfers, as fast as possible; its report goes to store.json.
+store_load() {
+    # shellcheck disable=SC2046
+    "$bin" load $(rpcs) --count "$1" --recipients "$accounts" --senders 16 --timeout 7200 --json "${load[@]}" \
+        >"$directory/store.json" 2>"$directory/store.txt" || { cat "$directory/store.txt" >&2; return 1; }
+}
+
+# Member of the report.
+reported() { sed -n "s/.*\"$1\": \([0-9.]*\).*/\1/p" "$directory/store.json"; }
+
+# Total size of these files and directories in MiB.
+size() { du -cm "$@" | tail -n 1 | cut -f1; }
+
+# One network for each database of STORES. The first load makes the accounts, and its rate determines the number of transfers that
+# take about MINUTES.
+bench_store() {
+    local index
+    for index in ${STORES:-sled redb}; do store_run "$index"; done
+}
+
+store_run() {
+    local sending before after started minute=0 memory="" count minutes=${MINUTES:-10}
+    up_store "$1"
+    store_load "$accounts"
+    count=$(awk -v rate="$(reported transfersPerSecond)" -v minutes="$minutes" 'BEGIN { printf "%d", rate * minutes * 60 }')
+    : >"$directory/store.txt"
+    store_load "$count" &
+    sending=$!
+    until grep -q 'are signed; sending' "$directory/store.txt"; do kill -0 "$sending" || return 1; sleep 0.1; done
+    # shellcheck disable=SC2046
+    before=$(ticks $(pids)) started=$SECONDS
+    while kill -0 "$sending" 2>/dev/null; do
+        sleep 1
+        if [ $((SECONDS - started)) -ge $(((minute + 1) * 60)) ]; then
+            minute=$((minute + 1))
+            # shellcheck disable=SC2046
+            memory+=" $(resident $(pids))"
+            echo "store $1: minute $minute: largest validator, MiB:${memory##* }" >&2
+        fi
+    done
+    wait "$sending"
+    # shellcheck disable=SC2046
+    after=$(ticks $(pids))
+    # shellcheck disable=SC2046
+    memory+=" $(resident $(pids))"
+    awk -v ticks=$((after - before)) -v hertz="$(getconf CLK_TCK)" -v store="$1" -v validators="$validators" -v accounts="$accounts" \
+        -v count="$count" -v seconds="$(reported seconds)" -v rate="$(reported transfersPerSecond)" -v p50="$(reported p50)" \
+        -v p99="$(reported p99)" -v memory="$memory" -v disk="$(size "$directory/$validators"/validator-*/data)" \
+        -v state="$(size "$directory/$validators"/validator-*/data/state)" \
+        'BEGIN {
+            printf "store %s, %d validators, %d accounts: %d transfers in %.0f s\n", store, validators, accounts, count, seconds
+            printf "  transfers/s                  %.0f\n  latency p50 / p99, ms        %.0f / %.0f\n", rate, p50, p99
+            printf "  processor time per transfer  %.0f us, all validators\n", ticks / hertz * 1e6 / count
+            printf "  largest validator, MiB      %s (after each minute, and at the end)\n", memory
+            printf "  disk, MiB                    %d, of which the index %d, all validators\n", disk, state
+        }'
+    down "$validators"
+    rm -r "${directory:?}/$validators"
+}
+
 echo "engine: $engine"
 uptime >&2
 [ $# -gt 0 ] || set -- dev 1 4 idle busy
@@ -166,6 +243,7 @@ for what in "$@"; do
         busy) bench_busy ;;
         steady) bench_steady ;;
         profile) bench_profile ;;
-        *) echo "unknown: $what (dev, 1, 4, idle, busy, steady, profile)" >&2; exit 2 ;;
+        store) bench_store ;;
+        *) echo "unknown: $what (dev, 1, 4, idle, busy, steady, profile, store)" >&2; exit 2 ;;
     esac
 done

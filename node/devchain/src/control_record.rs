@@ -6,6 +6,7 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_admission::batch::MIN_TRANSACTION_BYTES;
+use corniche_crypto::ImpersonationPermit;
 use corniche_pipeline::{BlockSettings, Directive, Directives};
 use corniche_state::{ABI_VERSION, Account, Changes, KECCAK_EMPTY, Overlay, StateView};
 use corniche_types::{Address, B256, Bytes, OrderedTransaction, ProtocolRules, TimestampMs, U256, keccak256};
@@ -58,8 +59,17 @@ impl ControlRecord {
     }
 }
 
-/// [`Directives`] of a development chain.
-pub struct ControlRecords;
+/// [`Directives`] of a development chain. Block building and execution hold it as long as they run, so both accept
+/// transactions of impersonated accounts until they end.
+pub struct ControlRecords {
+    _permit: ImpersonationPermit,
+}
+
+impl ControlRecords {
+    pub fn new(chain_id: u64) -> Self {
+        Self { _permit: ImpersonationPermit::new(chain_id) }
+    }
+}
 
 impl Directives for ControlRecords {
     fn directive(&self, entry: &[u8]) -> Option<Directive> {

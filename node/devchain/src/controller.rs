@@ -16,7 +16,7 @@ use anyhow::Context;
 use borsh::BorshDeserialize;
 use corniche_api::{Reason, RpcError};
 use corniche_console::{dev_accounts::dev_accounts, exit};
-use corniche_crypto::EthereumKey;
+use corniche_crypto::{EthereumKey, ImpersonationPermit};
 use corniche_rpc::{AccountChange, ChainEvent, DevChain, DevCommand, DropTarget, Reverted};
 use corniche_service::{PoolView, RunningChain, now};
 use corniche_store::{Recovered, Store};
@@ -30,7 +30,10 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
-use tokio::sync::{Mutex, oneshot};
+use tokio::{
+    sync::{Mutex, OwnedMutexGuard, oneshot},
+    task::JoinError,
+};
 
 /// Executes development commands on a chain.
 pub struct DevController {
@@ -41,7 +44,9 @@ pub struct DevController {
     /// Id of this process; hashed with the number of resets, it identifies the chain.
     started: B256,
     resets: AtomicU64,
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
+    /// For the RPC server, which reads transactions also while the chain is suspended.
+    _permit: ImpersonationPermit,
 }
 
 struct Inner {
@@ -59,7 +64,9 @@ impl DevController {
         let inner = Inner { snapshots: Snapshots::default(), interval_ms: 0, has_caught_up: false, failed: false };
         let (automine, time_offset) = (AtomicBool::new(true), AtomicU64::new(0));
         let started = keccak256([u64::from(std::process::id()).to_be_bytes(), now().0.to_be_bytes()].concat());
-        Self { chain, automine, time_offset, started, resets: AtomicU64::new(0), inner: Mutex::new(inner) }
+        let permit = ImpersonationPermit::new(chain.context().genesis.chain_id);
+        let (resets, inner) = (AtomicU64::new(0), Arc::new(Mutex::new(inner)));
+        Self { chain, automine, time_offset, started, resets, inner, _permit: permit }
     }
 
     /// Sends a command to the pipeline and waits until it is done; then reads the pool, before the pipeline continues.
@@ -119,7 +126,7 @@ impl DevController {
     }
 
     /// Returns 1 if the snapshot existed. It is consumed, with all later ones.
-    async fn revert(&self, inner: &mut Inner, id: u64) -> Result<u64, RpcError> {
+    async fn revert(self: &Arc<Self>, mut inner: OwnedMutexGuard<Inner>, id: u64) -> Result<u64, RpcError> {
         let Some(index) = inner.snapshots.index(id) else { return Ok(0) };
         if let Err(error) = self.pause_blocks(inner.has_caught_up).await {
             // Nothing happened: restore the mining settings. Errors here repeat the first one.
@@ -130,8 +137,23 @@ impl DevController {
         inner.has_caught_up = true;
         let Some(snapshot) = inner.snapshots.take(index) else { return Ok(0) };
         let to = snapshot.checkpoint.height;
-        let reverted = tokio::task::block_in_place(|| self.revert_to(inner, snapshot));
-        reverted.map(|()| 1).map_err(|error| self.fail(inner, &format!("cannot revert the chain to block {to}: {error:#}")))
+        let failure = format!("cannot revert the chain to block {to}");
+        self.exchange_chain(inner, failure, |controller, inner| controller.revert_to(inner, snapshot)).await.map(|()| 1)
+    }
+
+    /// Runs `exchange`, which ends the chain's threads and starts others, on a thread that may block. Halts the node if it
+    /// fails.
+    async fn exchange_chain(
+        self: &Arc<Self>,
+        mut inner: OwnedMutexGuard<Inner>,
+        failure: String,
+        exchange: impl FnOnce(&Self, &mut Inner) -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<(), RpcError> {
+        let controller = self.clone();
+        let exchanged = tokio::task::spawn_blocking(move || {
+            exchange(&controller, &mut inner).map_err(|error| controller.fail(&mut inner, &format!("{failure}: {error:#}")))
+        });
+        exchanged.await.unwrap_or_else(|error| Err(command_failed(&error)))
     }
 
     /// Halts the node: the state of its chain is unknown.
@@ -163,7 +185,7 @@ impl DevController {
             store,
             recovered,
             Some(self.chain.vm().clone()),
-            Some(Box::new(DevExtension::new(start))),
+            Some(Box::new(DevExtension::new(self.chain_id(), start))),
         )?;
         suspended.resume(chain, pool, ChainEvent::Reverted(Arc::new(Reverted { to, removed })));
         Ok(())
@@ -195,10 +217,9 @@ impl DevController {
     }
 
     /// Resets to the genesis, in a new data directory: nothing of the old one is needed.
-    async fn reset(&self, inner: &mut Inner) -> Result<u64, RpcError> {
+    async fn reset(self: &Arc<Self>, mut inner: OwnedMutexGuard<Inner>) -> Result<u64, RpcError> {
         inner.snapshots.clear();
-        let reopened = tokio::task::block_in_place(|| self.reopen_at_genesis(inner));
-        reopened.map(|()| 0).map_err(|error| self.fail(inner, &format!("the chain could not begin again: {error:#}")))
+        self.exchange_chain(inner, "the chain could not begin again".into(), Self::reopen_at_genesis).await.map(|()| 0)
     }
 
     fn reopen_at_genesis(&self, inner: &mut Inner) -> anyhow::Result<()> {
@@ -209,7 +230,8 @@ impl DevController {
         let old = old_data(&context.data);
         remove(&old)?;
         fs::rename(&context.data, &old).with_context(|| format!("cannot rename {}", context.data.display()))?;
-        let chain = context.open(false, Some(self.chain.vm().clone()), Some(Box::<DevExtension>::default()))?;
+        let extension = DevExtension::new(self.chain_id(), DevSettings::default());
+        let chain = context.open(false, Some(self.chain.vm().clone()), Some(Box::new(extension)))?;
         remove_old_data(&context.data);
         self.time_offset.store(0, Ordering::Relaxed);
         self.automine.store(true, Ordering::Relaxed);
@@ -219,9 +241,13 @@ impl DevController {
         Ok(())
     }
 
-    async fn apply(&self, command: DevCommand) -> Result<u64, RpcError> {
+    fn chain_id(&self) -> u64 {
+        self.chain.context().genesis.chain_id
+    }
+
+    async fn apply(self: Arc<Self>, command: DevCommand) -> Result<u64, RpcError> {
         // One at a time: a revert must not undo blocks for which another command waits.
-        let mut inner = self.inner.lock().await;
+        let mut inner = self.inner.clone().lock_owned().await;
         if inner.failed || self.chain.is_stopped() {
             return Err(Reason::NotAccepting.with("the node is stopping"));
         }
@@ -263,8 +289,8 @@ impl DevController {
                 Ok(done)
             }
             DevCommand::Snapshot => self.snapshot(&mut inner).await,
-            DevCommand::Revert { id } => self.revert(&mut inner, id).await,
-            DevCommand::Reset => self.reset(&mut inner).await,
+            DevCommand::Revert { id } => self.revert(inner, id).await,
+            DevCommand::Reset => self.reset(inner).await,
         }
     }
 }
@@ -298,9 +324,13 @@ impl DevChain for DevRpc {
         // A client may disconnect meanwhile; the command is completed anyway.
         Box::pin(async move {
             let task = tokio::spawn(async move { controller.apply(command).await });
-            task.await.unwrap_or_else(|error| Err(RpcError::internal(format!("the command failed: {error}"))))
+            task.await.unwrap_or_else(|error| Err(command_failed(&error)))
         })
     }
+}
+
+fn command_failed(error: &JoinError) -> RpcError {
+    RpcError::internal(format!("the command failed: {error}"))
 }
 
 fn control_record(change: AccountChange) -> ControlRecord {

@@ -26,6 +26,7 @@ pub enum Done {
 
 /// Development chain in its pipeline.
 pub struct DevExtension {
+    directives: Arc<ControlRecords>,
     settings: DevSettings,
     state: DevState,
     /// Commands that wait for a block.
@@ -36,15 +37,10 @@ pub struct DevExtension {
     responses: VecDeque<CommandResponse>,
 }
 
-impl Default for DevExtension {
-    fn default() -> Self {
-        Self::new(DevSettings::default())
-    }
-}
-
 impl DevExtension {
-    pub fn new(settings: DevSettings) -> Self {
+    pub fn new(chain_id: u64, settings: DevSettings) -> Self {
         Self {
+            directives: Arc::new(ControlRecords::new(chain_id)),
             settings,
             state: DevState::new(TimestampMs(0), TimestampMs(0), settings),
             pending: BTreeSet::new(),
@@ -85,7 +81,7 @@ impl DevExtension {
 
 impl Extension for DevExtension {
     fn directives(&self) -> Arc<dyn Directives> {
-        Arc::new(ControlRecords)
+        self.directives.clone()
     }
 
     fn start(&mut self, newest: TimestampMs, now: TimestampMs) {

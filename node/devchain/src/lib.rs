@@ -1,5 +1,9 @@
 //! Everything that only `corniche dev` needs: control records, snapshots, reverts, unsigned transactions and the output
 //! of contracts. A node that starts without this crate has none of it.
+//!
+//! Modules in layers, lowest first; each uses only modules above it: `control_record` (entries of batches), `mining` (commands
+//! and the batches that they make), `extension` (both in the pipeline), `snapshots`, `revert` (blocks in the store),
+//! `controller` (commands of clients).
 
 mod control_record;
 mod controller;
@@ -13,10 +17,12 @@ use controller::{DevController, DevRpc};
 use corniche_rpc::RpcServer;
 use corniche_service::{Node, NodeHandle, NodeSetup};
 use extension::DevExtension;
+use mining::DevSettings;
 use std::sync::Arc;
 
-/// Starts a node whose only validator accepts development commands. Afterwards the whole process accepts transactions of
-/// impersonated accounts. Any client may delete the data directory, and the directory beside it with the suffix `.old`.
+/// Starts a node whose only validator accepts development commands, on any tokio runtime. While it runs, this process accepts
+/// transactions of impersonated accounts for its chain id; a node of another chain in the process needs another id. Any client
+/// may delete the data directory, and the directory beside it with the suffix `.old`.
 ///
 /// # Errors
 ///
@@ -24,9 +30,9 @@ use std::sync::Arc;
 /// validator.
 pub async fn start(setup: NodeSetup) -> anyhow::Result<NodeHandle> {
     check(&setup)?;
-    corniche_crypto::allow_impersonation();
     let data = setup.data.clone();
-    let node = Node::open(NodeSetup { extension: Some(Box::<DevExtension>::default()), ..setup }).await?;
+    let extension = DevExtension::new(setup.genesis.chain_id, DevSettings::default());
+    let node = Node::open(NodeSetup { extension: Some(Box::new(extension)), ..setup }).await?;
     revert::remove_old_data(&data);
     let dev = Arc::new(DevRpc(Arc::new(DevController::new(node.chain().clone()))));
     node.serve(|parts| RpcServer::start_dev(parts, dev))

@@ -3,10 +3,12 @@
 mod links;
 
 use crate::{
-    NetworkError, PeerKey,
+    PeerKey,
     dial::Dialer,
+    error::NetworkError,
     event::EventSender,
     gate::Gate,
+    link_table::LinkTable,
     shared::Shared,
     streams,
     transport::{is_usable, probe},
@@ -57,6 +59,8 @@ pub(crate) struct Driver {
     reporter: mpsc::UnboundedSender<Report>,
     connections: BTreeMap<ConnectionId, Connection>,
     links: BTreeMap<PeerKey, ActiveLink>,
+    /// Copy of `links` for other tasks and the handles.
+    link_table: Arc<LinkTable>,
     /// At the chooser: connections that are chosen and not yet ready, with the peer's instance.
     chosen: BTreeMap<PeerKey, (ConnectionId, u64)>,
     instance: u64,
@@ -80,6 +84,7 @@ impl Driver {
     pub fn new(
         swarm: Swarm<Behaviour>,
         shared: Arc<Shared>,
+        link_table: Arc<LinkTable>,
         commands: mpsc::UnboundedReceiver<Command>,
         ending: Ending,
     ) -> Self {
@@ -99,6 +104,7 @@ impl Driver {
             reporter,
             connections: BTreeMap::new(),
             links: BTreeMap::new(),
+            link_table,
             chosen: BTreeMap::new(),
             // Must differ between starts, but need not be secret.
             instance: RandomState::new().hash_one(Instant::now()),

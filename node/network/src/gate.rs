@@ -5,6 +5,7 @@
 
 use crate::{
     PeerKey,
+    link_table::LinkTable,
     origin::{inbound_origin, origin},
     shared::Shared,
 };
@@ -99,6 +100,7 @@ impl<Id: Ord + Copy> GuestSlots<Id> {
 
 pub(crate) struct Gate {
     shared: Arc<Shared>,
+    links: Arc<LinkTable>,
     established: BTreeMap<ConnectionId, PeerKey>,
     guests: GuestSlots<ConnectionId>,
     /// Connections to close: new ones have their slots.
@@ -106,7 +108,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<Shared>, links: Arc<LinkTable>) -> Self {
         let (limits, timing) = (&shared.config.limits, &shared.config.timing);
         let guests = GuestSlots {
             all: limits.guests,
@@ -114,7 +116,7 @@ impl Gate {
             idle: timing.guest_idle,
             guests: BTreeMap::new(),
         };
-        Self { shared, established: BTreeMap::new(), guests, evicted: VecDeque::new() }
+        Self { shared, links, established: BTreeMap::new(), guests, evicted: VecDeque::new() }
     }
 
     fn admit(&self, peer: &PeerId) -> Result<PeerKey, Refused> {
@@ -134,7 +136,7 @@ impl Gate {
             return Ok(());
         }
         let last_received = |connection: &ConnectionId, peer: &PeerKey| {
-            let link = self.shared.link(peer).filter(|link| link.connection == *connection)?;
+            let link = self.links.get(peer).filter(|link| link.connection == *connection)?;
             Some(link.last_received())
         };
         if let Some(evicted) = self.guests.admit(Instant::now(), origin, last_received)?

@@ -1,6 +1,9 @@
 //! Interface of the network for the rest of the node.
 
-use crate::{Channel, Fault, Peer, PeerInfo, PeerKey, RequestError, Sent, Stats, driver::Command, fetch, shared::Shared};
+use crate::{
+    Channel, Fault, Peer, PeerInfo, PeerKey, RequestError, Sent, Stats, driver::Command, fetch, link_table::LinkTable,
+    shared::Shared,
+};
 use corniche_types::{Bytes, ValidatorIndex};
 use libp2p::Multiaddr;
 use std::{
@@ -14,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 #[derive(Clone)]
 pub struct NetworkHandle {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) links: Arc<LinkTable>,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
     pub(crate) ended: watch::Receiver<bool>,
 }
@@ -31,7 +35,7 @@ impl NetworkHandle {
 
     /// Queues a message for a peer, or drops it. Never blocks.
     pub fn send(&self, to: PeerKey, channel: Channel, bytes: Bytes) -> Sent {
-        match self.shared.link(&to) {
+        match self.links.get(&to) {
             Some(link) => link.send(channel, bytes),
             None => Sent::NotConnected,
         }
@@ -48,7 +52,7 @@ impl NetworkHandle {
     pub fn request(&self, to: PeerKey, bytes: Bytes) -> impl Future<Output = Result<Bytes, RequestError>> + Send + 'static {
         let this = self.clone();
         async move {
-            let link = this.shared.link(&to).ok_or(RequestError::NotConnected)?;
+            let link = this.links.get(&to).ok_or(RequestError::NotConnected)?;
             let answer = fetch::ask(&this.shared, &link, bytes).await;
             if let Err(error @ RequestError::AnswerTooLarge { .. }) = &answer {
                 this.blame(link.peer, Fault::Oversized, &error.to_string());
@@ -71,20 +75,17 @@ impl NetworkHandle {
 
     /// Connected peers, sorted by key.
     pub fn peers(&self) -> Vec<Peer> {
-        let links = self.shared.links.read().unwrap_or_else(PoisonError::into_inner);
-        links.values().map(|link| link.peer).collect()
+        self.links.peers()
     }
 
     /// Connected peers with further information.
     pub fn peer_infos(&self) -> Vec<PeerInfo> {
-        let links = self.shared.links.read().unwrap_or_else(PoisonError::into_inner);
-        let links: Vec<_> = links.values().cloned().collect();
-        links.iter().map(|link| link.info()).collect()
+        self.links.peer_infos()
     }
 
     /// True if this peer is connected.
     pub fn is_up(&self, peer: &PeerKey) -> bool {
-        self.shared.link(peer).is_some()
+        self.links.get(peer).is_some()
     }
 
     /// Listening addresses, without `/p2p`.

@@ -29,11 +29,21 @@
 //!  node ◀── Events ◀── inbox permits ◀── Link: reader ◀── stream ◀── ┘
 //!                         Driver: connections, links, dialling, bans
 //! ```
+//!
+//! Modules in layers, lowest first; each uses only modules in its line or above:
+//!
+//! - Types and formats: `key`, `event`, `config`, `error`, `frame`, `handshake`.
+//! - Parts without I/O: `fault` (points and bans), `origin`, `observed`, `stats`, `throttle` (rates), `dial` (when to redial).
+//! - libp2p: `streams`, `bounded_close`.
+//! - `shared`: state of the whole network.
+//! - Links: `link`, `link_table`, `fetch` (requests).
+//! - Connections: [`inbound`], [`gate`], `transport`, [`driver`], `handle`.
 
 mod bounded_close;
 mod config;
 mod dial;
 mod driver;
+mod error;
 mod event;
 mod fault;
 mod fetch;
@@ -44,14 +54,17 @@ mod handshake;
 mod inbound;
 mod key;
 mod link;
+mod link_table;
 mod observed;
 mod origin;
 mod shared;
 mod stats;
 mod streams;
+mod throttle;
 mod transport;
 
 pub use config::{ChainIdentity, ChannelLimits, Limits, NetworkConfig, Rate, Timing, Transport};
+pub use error::NetworkError;
 pub use event::{Channel, Event, Events, Peer, Reply};
 pub use fault::Fault;
 pub use fetch::RequestError;
@@ -74,18 +87,10 @@ pub async fn read_frames(mut stream: &[u8], limit: usize) -> Vec<Vec<u8>> {
 
 use driver::{Behaviour, Driver, Ending};
 use libp2p::{Swarm, identify, ping, swarm};
+use link_table::LinkTable;
 use shared::Shared;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
-
-/// Reason why the network could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum NetworkError {
-    #[error("cannot listen on {address}: {reason}")]
-    Listen { address: Multiaddr, reason: String },
-    #[error("cannot set up the transport: {0}")]
-    Transport(String),
-}
 
 /// Starts networks.
 pub struct Network;
@@ -101,10 +106,11 @@ impl Network {
         let ping = ping::Config::new().with_interval(config.timing.ping).with_timeout(config.timing.ping);
         let (event_sender, events) = event::queue();
         let shared = Arc::new(Shared::new(config, event_sender));
+        let links = Arc::new(LinkTable::default());
         let transport = transport::build(&shared)?;
         let identify = identify::Config::new("/corniche/1".into(), keypair.public()).with_agent_version(AGENT_VERSION.into());
         let behaviour = Behaviour {
-            gate: gate::Gate::new(shared.clone()),
+            gate: gate::Gate::new(shared.clone(), links.clone()),
             streams: streams::Behaviour::new(),
             identify: identify::Behaviour::new(identify),
             ping: ping::Behaviour::new(ping),
@@ -115,9 +121,9 @@ impl Network {
         let (commands, command_receiver) = mpsc::unbounded_channel();
         let (ended_sender, ended) = watch::channel(false);
         let ending = Ending { events: shared.events.clone(), ended: ended_sender };
-        let mut driver = Driver::new(swarm, shared.clone(), command_receiver, ending);
+        let mut driver = Driver::new(swarm, shared.clone(), links.clone(), command_receiver, ending);
         driver.listen().await?;
         tokio::spawn(driver.run());
-        Ok((NetworkHandle { shared, commands, ended }, events))
+        Ok((NetworkHandle { shared, links, commands, ended }, events))
     }
 }

@@ -4,26 +4,28 @@ use crate::{
     Channel, Fault, NetworkConfig, Peer, PeerKey,
     event::EventSender,
     fault::{Scores, Verdict},
-    link::{INBOX_BYTES_LIMIT, Link, Throttle},
     origin::ValidatorOrigins,
     stats::Counters,
+    throttle::Throttle,
 };
 use corniche_origin::Origin;
 use corniche_types::ValidatorIndex;
 use libp2p::Multiaddr;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 use tokio::sync::Semaphore;
+
+/// Largest inbox: shares are counted in 32 bits.
+pub(crate) const INBOX_BYTES_LIMIT: usize = 1 << 30;
 
 /// Every lock in here is held for a few instructions, and never across another lock or an await.
 pub(crate) struct Shared {
     pub config: NetworkConfig,
     pub events: EventSender,
     pub counters: Counters,
-    pub links: RwLock<BTreeMap<PeerKey, Arc<Link>>>,
     pub listening: Mutex<Vec<Multiaddr>>,
     /// Permits for concurrent responses to all guests (peers outside the committee) together.
     pub guest_answers: Semaphore,
@@ -51,7 +53,6 @@ impl Shared {
             config,
             events,
             counters: Counters::default(),
-            links: RwLock::default(),
             listening: Mutex::default(),
             validators,
             validator_origins: Mutex::new(validator_origins),
@@ -92,10 +93,6 @@ impl Shared {
         let inboxes = &self.inboxes[channel.index()];
         let place = peer.validator.map_or(inboxes.len() - 1, ValidatorIndex::as_usize);
         inboxes[place].clone()
-    }
-
-    pub fn link(&self, peer: &PeerKey) -> Option<Arc<Link>> {
-        self.links.read().unwrap_or_else(PoisonError::into_inner).get(peer).cloned()
     }
 
     pub fn banned_until(&self, now: Instant, peer: &PeerKey) -> Option<Instant> {

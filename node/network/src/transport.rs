@@ -1,6 +1,6 @@
 //! Transports: TCP with noise and yamux, QUIC, and DNS if addresses need it.
 
-use crate::{NetworkError, bounded_close::BoundedClose, inbound::LimitedTransport, shared::Shared};
+use crate::{bounded_close::BoundedClose, error::NetworkError, inbound::LimitedTransport, shared::Shared};
 use libp2p::{
     Multiaddr, PeerId, Transport,
     core::{muxing::StreamMuxerBox, transport::Boxed, upgrade::Version},

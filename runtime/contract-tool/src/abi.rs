@@ -104,6 +104,14 @@ impl Interface {
     }
 }
 
+/// Parses the items of an ABI: an array, or an object with the array under `abi`; validates it, because it may come from anyone.
+pub fn parse_items(json: &[u8], of: &str) -> anyhow::Result<Vec<Value>> {
+    let mut value: Value = serde_json::from_slice(json).with_context(|| format!("the ABI of {of} is not JSON"))?;
+    let value = value.get_mut("abi").map(Value::take).unwrap_or(value);
+    serde_json::from_value::<JsonAbi>(value.clone()).with_context(|| format!("what {of} says is no ABI"))?;
+    serde_json::from_value(value).with_context(|| format!("the ABI of {of} is no array"))
+}
+
 /// Selector and encoded arguments.
 pub fn encode_call(function: &Function, arguments: Arguments<'_>) -> anyhow::Result<Bytes> {
     Ok(function.abi_encode_input(&parse_arguments(&function.inputs, arguments)?)?.into())

@@ -1,6 +1,6 @@
 //! `corniche contract build`: builds a crate into a deployable module.
 
-use super::project::Project;
+use super::{deployable, project::Project};
 use anyhow::{Context, ensure};
 use corniche_abi::interface;
 use corniche_console::exit::{self, Exit, Failed};
@@ -142,13 +142,13 @@ fn told(file: &Path, made: &Made, fits: &Deployable) -> String {
             "made smaller by {version}: the same bytes come only from the same one, or from both with --no-wasm-opt"
         ));
     }
-    lines.extend(super::check::pages_note(fits.pages));
+    lines.extend(deployable::pages_note(fits.pages));
     lines.join("\n")
 }
 
 fn as_json(file: &Path, made: &Made, fits: &Deployable) -> serde_json::Value {
     let (first, again) = call_gas(fits);
-    let mut told = super::check::as_json(fits);
+    let mut told = deployable::as_json(fits);
     told["file"] = json!(file);
     told["callGas"] = json!({"first": first, "again": again});
     told["compiler"] = json!(made.compiler);

@@ -1,9 +1,9 @@
 //! `corniche contract deploy` and `pack`.
 
 use super::{
-    Node,
     abi::{Arguments, Interface},
     module,
+    options::Node,
     paying::{self, Paying},
 };
 use alloy_dyn_abi::{DynSolValue, JsonAbiExt};

@@ -1,6 +1,6 @@
 //! Interface of a deployed contract, loaded on first use.
 
-use super::{Node, abi::Interface, module, paying};
+use super::{abi::Interface, errors, module, options::Node};
 use alloy_json_abi::{Function, JsonAbi};
 use anyhow::bail;
 use corniche_client::Client;
@@ -52,7 +52,7 @@ impl<'a> Known<'a> {
         let interface = if text.contains('(') { Interface::nothing() } else { self.interface() };
         if interface.is_empty() && !text.contains('(') {
             let at = self.address;
-            match self.client.code(at).map_err(|error| paying::explain(error, interface))?.is_empty() {
+            match self.client.code(at).map_err(|error| errors::explain(error, interface))?.is_empty() {
                 true => bail!("there is no contract at {at}"),
                 false => bail!(
                     "the contract at {at} carries no ABI: write the function with its types, for instance '{text}(address)(uint256)', or give --abi"

@@ -1,16 +1,28 @@
 //! `corniche contract`: creating, building, deploying, calling, tracing and verifying contracts.
+//!
+//! Modules in layers, lowest first; each uses only modules in its line or above:
+//!
+//! - Options, formats and texts: `options` (node and output), `abi`, `errors`, `compare` (of modules),
+//!   `deployable`.
+//! - Projects: `project` (a contract's crate), `export` (the ABI of its source), `build`, `module`.
+//! - Contracts on a chain: `trace`, `paying` (transactions), `known` (interface of a deployed contract).
+//! - Commands: `new`, `check`, `show` (`abi`), `deploy` (and `pack`), `using` (`call`, `send`, `encode`), `logs`,
+//!   `layout`, `verify`; `build` and `trace` are commands, too.
 
 mod abi;
 mod build;
 mod check;
 mod compare;
 mod deploy;
+mod deployable;
+mod errors;
 mod export;
 mod known;
 mod layout;
 mod logs;
 mod module;
 mod new;
+mod options;
 mod paying;
 mod project;
 mod show;
@@ -19,8 +31,6 @@ mod using;
 mod verify;
 
 use clap::Subcommand;
-use corniche_client::Client;
-use std::path::PathBuf;
 
 /// Create, build, deploy and call contracts
 #[derive(clap::Args, Debug)]
@@ -75,33 +85,6 @@ enum Command {
     ///
     /// Without ARGs, prints the `bytecode` that such tools expect: they append the ABI-encoded constructor arguments themselves.
     Pack(deploy::Pack),
-}
-
-/// Node to call.
-#[derive(clap::Args, Debug)]
-struct Rpc {
-    /// JSON-RPC URL of the node
-    #[arg(long, value_name = "URL", env = "CORNICHE_RPC", default_value = "http://127.0.0.1:8545")]
-    rpc: String,
-}
-
-impl Rpc {
-    fn client(&self) -> Client {
-        Client::new(&self.rpc)
-    }
-}
-
-/// Node to call, and output format.
-#[derive(clap::Args, Debug)]
-struct Node {
-    #[command(flatten)]
-    rpc: Rpc,
-    /// File with the contract's ABI as JSON, for contracts without an embedded one: functions, constructor, events and errors
-    #[arg(long, value_name = "FILE")]
-    abi: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs `corniche contract`.

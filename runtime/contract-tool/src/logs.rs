@@ -1,6 +1,6 @@
 //! `corniche contract logs`: decoded logs of a contract.
 
-use super::{Node, abi, abi::Interface, known::Known, paying};
+use super::{abi, abi::Interface, errors, known::Known, options::Node};
 use alloy_dyn_abi::{DecodedEvent, EventExt};
 use alloy_json_abi::Event;
 use alloy_primitives::U64;
@@ -57,7 +57,7 @@ impl Logs {
         let topic = only.as_ref().map(Event::selector);
         let mut next = self.from;
         loop {
-            let head = client.block_number().map_err(|error| paying::explain(error, &abi))?;
+            let head = client.block_number().map_err(|error| errors::explain(error, &abi))?;
             let last = self.to.map_or(head, |to| to.min(head));
             while next <= last {
                 let (logs, until) = self.some(&client, topic, next, last)?;
@@ -89,7 +89,7 @@ impl Logs {
             }
             answer => answer,
         };
-        answer.map_err(|error| paying::explain(error, Interface::nothing()))
+        answer.map_err(|error| errors::explain(error, Interface::nothing()))
     }
 
     /// Returns false if the output could not be written.

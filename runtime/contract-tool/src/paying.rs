@@ -1,6 +1,10 @@
 //! Transactions from the command line: signer, fees and result.
 
-use super::{abi::Interface, trace};
+use super::{
+    abi::Interface,
+    errors::{explain, explain_by},
+    trace,
+};
 use anyhow::{Context, bail};
 use corniche_client::{Call, Client, ClientError, Draft, Receipt, Wait};
 use corniche_console::{
@@ -121,30 +125,6 @@ fn asked_again<'a>(client: &Client, key: &EthereumKey, draft: &Draft, abi: &impl
         Err(error) => format!("{:#}", explain_by(error, abi)),
         Ok(_) => "it would succeed now; perhaps it ran out of gas".to_owned(),
     }
-}
-
-/// Adds the exit code to each kind of failure, and the reason to reverts.
-pub fn explain(error: ClientError, abi: &Interface) -> anyhow::Error {
-    explain_by(error, &|| abi)
-}
-
-/// Like [`explain`]; loads the interface only if there is something to decode.
-pub fn explain_by<'a>(error: ClientError, abi: &impl Fn() -> &'a Interface) -> anyhow::Error {
-    let exit = match &error {
-        ClientError::Unreachable { .. } => Exit::Unreachable,
-        ClientError::Refused { .. } | ClientError::Dropped { .. } => Exit::Refused,
-        ClientError::Reverted { .. } => Exit::Reverted,
-        ClientError::Deadline { .. } => Exit::Deadline,
-        ClientError::InvalidResponse { .. } | ClientError::Unproven { .. } | ClientError::Unsignable(_) => Exit::Failure,
-    };
-    let message = match &error {
-        ClientError::Reverted { message, data } => match abi().revert_reason(data) {
-            Some(reason) if !message.contains(&reason) => format!("{message}: {reason}"),
-            _ => message.clone(),
-        },
-        _ => error.to_string(),
-    };
-    Failed::new(exit, message).into()
 }
 
 pub fn receipt_json(receipt: &Receipt) -> Value {

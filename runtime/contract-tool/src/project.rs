@@ -3,6 +3,7 @@
 //! The build is isolated from local paths, flags and profiles by [`module_build`], as in tests with the
 //! harness; versions come from Cargo.lock. What remains is the compiler, which `rust-toolchain.toml` pins.
 
+use super::abi::parse_items;
 use anyhow::{Context, bail, ensure};
 use corniche_harness::cargo::{TARGET, module_build, module_of};
 use serde_json::Value;
@@ -83,7 +84,7 @@ impl Project {
             return Ok(None);
         }
         let json = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        super::show::parse(&json, &path.display().to_string())?;
+        parse_items(&json, &path.display().to_string())?;
         Ok(Some(json))
     }
 

@@ -1,6 +1,11 @@
 //! `corniche contract abi`: prints an ABI in the formats of other tools.
 
-use super::{Rpc, abi::Interface, export, paying, project::Project};
+use super::{
+    abi::{Interface, parse_items},
+    errors, export,
+    options::Rpc,
+    project::Project,
+};
 use alloy_json_abi::{JsonAbi, ToSolConfig};
 use anyhow::{Context, bail, ensure};
 use corniche_abi::interface;
@@ -97,17 +102,17 @@ impl Show {
         if bytes.starts_with(b"\0asm") {
             let carried = interface::embedded(&bytes);
             let help = "`corniche contract build` puts the abi.json of a project into its module";
-            return parse(carried.with_context(|| format!("{} carries no ABI; {help}", path.display()))?, &self.of);
+            return parse_items(carried.with_context(|| format!("{} carries no ABI; {help}", path.display()))?, &self.of);
         }
-        parse(&bytes, &self.of)
+        parse_items(&bytes, &self.of)
     }
 
     fn on_chain(&self, address: Address) -> anyhow::Result<Vec<Value>> {
-        let code = self.rpc.client().code(address).map_err(|error| paying::explain(error, Interface::nothing()))?;
+        let code = self.rpc.client().code(address).map_err(|error| errors::explain(error, Interface::nothing()))?;
         ensure!(!code.is_empty(), "there is no contract at {address}");
         let wasm = unpack(&code).with_context(|| format!("the code at {address} is no module"))?;
         match interface::embedded(&wasm) {
-            Some(carried) => parse(carried, &self.of),
+            Some(carried) => parse_items(carried, &self.of),
             None => bail!("the contract at {address} carries no ABI; whoever deployed it may have its abi.json"),
         }
     }
@@ -117,7 +122,7 @@ impl Show {
 /// are not decoded.
 fn differences(kept: &Path, source: &[Value]) -> anyhow::Result<()> {
     let json = fs::read(kept).with_context(|| format!("cannot read {}; --write makes it", kept.display()))?;
-    let kept_items = parse(&json, &kept.display().to_string())?;
+    let kept_items = parse_items(&json, &kept.display().to_string())?;
     let all = |items: &[Value]| -> anyhow::Result<BTreeSet<String>> {
         // Converted to the same type, so that omitted optional fields do not count as differences.
         let abi: JsonAbi = serde_json::from_value(items.to_vec().into())?;
@@ -128,14 +133,6 @@ fn differences(kept: &Path, source: &[Value]) -> anyhow::Result<()> {
     lines.extend(source.difference(&kept_items).map(|item| format!("+ {item}")));
     ensure!(lines.is_empty(), "{} is not what the source says; --write makes it so\n{}", kept.display(), lines.join("\n"));
     Ok(())
-}
-
-/// Parses an array, or an object with the array under `abi`; validates it, because it may come from anyone.
-pub fn parse(json: &[u8], of: &str) -> anyhow::Result<Vec<Value>> {
-    let mut value: Value = serde_json::from_slice(json).with_context(|| format!("the ABI of {of} is not JSON"))?;
-    let value = value.get_mut("abi").map(Value::take).unwrap_or(value);
-    serde_json::from_value::<JsonAbi>(value.clone()).with_context(|| format!("what {of} says is no ABI"))?;
-    serde_json::from_value(value).with_context(|| format!("the ABI of {of} is no array"))
 }
 
 /// JSON with one item per line, as in `abi.json`.

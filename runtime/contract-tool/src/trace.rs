@@ -1,7 +1,7 @@
 //! `corniche contract trace`: a transaction as a tree of calls. The calls come from the node (`callTracer`),
 //! the names from the contracts' code. The output is the same tree as in tests with the harness.
 
-use super::{Rpc, abi::Interface, module, paying};
+use super::{abi::Interface, errors, module, options::Rpc};
 use alloy_primitives::U64;
 use anyhow::Context;
 use corniche_client::{Client, ClientError, Request};
@@ -108,7 +108,7 @@ fn explain(error: ClientError) -> anyhow::Error {
         ClientError::Refused { refusal, .. } if refusal.message.contains("state") => {
             "the state before its block is no longer held: a node with `[state] history` keeps more"
         }
-        _ => return paying::explain(error, Interface::nothing()),
+        _ => return errors::explain(error, Interface::nothing()),
     };
     Failed::new(Exit::Refused, format!("{error}\n  {told}")).into()
 }

@@ -1,9 +1,11 @@
 //! `corniche contract call`, `send` and `encode`.
 
 use super::{
-    Node, abi,
+    abi,
     abi::{Arguments, Interface},
+    errors,
     known::Known,
+    options::Node,
     paying,
 };
 use anyhow::bail;
@@ -75,7 +77,7 @@ impl Call {
         let function = known.function(&self.function)?;
         let input = abi::encode_call(&function, Arguments(&self.arguments))?;
         let call = corniche_client::Call { from: self.from, to: Some(self.to), value: U256::ZERO, input };
-        let output = client.call(&call).map_err(|error| paying::explain_by(error, &|| known.interface()))?;
+        let output = client.call(&call).map_err(|error| errors::explain_by(error, &|| known.interface()))?;
         if output.is_empty() && !function.outputs.is_empty() && client.code(self.to)?.is_empty() {
             bail!("there is no contract at {}", self.to);
         }

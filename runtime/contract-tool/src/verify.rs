@@ -4,11 +4,11 @@
 //! it, so packing and constructor arguments make no difference.
 
 use super::{
-    Rpc,
     abi::Interface,
     build::make,
     compare::{Difference, compare},
-    known, module, paying,
+    errors, known, module,
+    options::Rpc,
     project::Project,
 };
 use anyhow::{Context, ensure};
@@ -91,7 +91,7 @@ impl Verify {
     }
 
     fn deployed(&self, client: &Client) -> anyhow::Result<Deployed> {
-        let code = client.code(self.address).map_err(|error| paying::explain(error, Interface::nothing()))?;
+        let code = client.code(self.address).map_err(|error| errors::explain(error, Interface::nothing()))?;
         ensure!(!code.is_empty(), "there is no contract at {} on this node's chain; --rpc names another node", self.address);
         let wasm = unpack(&code).with_context(|| format!("the code at {} is no module", self.address))?;
         Ok(Deployed { code_hash: keccak256(&code), wasm })

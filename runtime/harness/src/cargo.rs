@@ -5,7 +5,7 @@
 //! all paths are remapped to fixed ones, and compiler flags from the environment are ignored.
 #![allow(clippy::disallowed_methods)] // a tool for tests on a developer's machine; no consensus code runs here
 
-use crate::contract::ContractError;
+use crate::error::ContractError;
 use serde_json::Value;
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Checks whether a module would deploy, and proposes fixes if it would not.
 
-use crate::{Chain, Contract, creation};
+use crate::{chain::Chain, contract::Contract, creation};
 use corniche_abi::{CONSOLE_MODULE, ENTRYPOINT_EXPORT};
 use corniche_vm::Rules;
 use corniche_vm::wasm::validate::{self, ValidationError};

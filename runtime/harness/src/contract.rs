@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods)] // a tool for tests on a developer's machine; no consensus code runs here
 
 use crate::cargo::{self, Build};
+use crate::error::ContractError;
 use crate::symbols::Symbols;
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Bytes;
@@ -21,21 +22,6 @@ pub struct Contract {
     pub abi: JsonAbi,
     /// Names and source lines of its functions, if known.
     pub symbols: Option<Arc<Symbols>>,
-}
-
-/// Error in loading or building a contract.
-#[derive(Debug, thiserror::Error)]
-pub enum ContractError {
-    #[error("cannot read {}: {error}", path.display())]
-    Unreadable { path: PathBuf, error: std::io::Error },
-    #[error("{} is not an ABI: {error}", path.display())]
-    NotAnAbi { path: PathBuf, error: serde_json::Error },
-    #[error("cannot run {0}: {1}")]
-    CannotRun(&'static str, std::io::Error),
-    #[error("{} does not build for wasm32-unknown-unknown:\n{errors}", manifest.display())]
-    DoesNotBuild { manifest: PathBuf, errors: String },
-    #[error("{} builds no .wasm: its [lib] needs crate-type = [\"lib\", \"cdylib\"]", .0.display())]
-    NoModule(PathBuf),
 }
 
 impl Contract {

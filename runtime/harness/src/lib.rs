@@ -32,6 +32,12 @@
 //!
 //! Failures are shown as a call tree: `unwrap` on a [`Failed`] prints callers, callees and arguments, the gas of each
 //! frame, events and errors, with names from the contracts' ABIs.
+//!
+//! Modules in layers, lowest first; each uses only modules in its line or above:
+//!
+//! - Contracts: `error`, `symbols` (functions and lines), [`cargo`] (builds), `contract`, [`creation`] (data of deployments).
+//! - Results: `outcome`, `revert`, `address_book` (names in traces), `trace_format`, `gas`.
+//! - `chain`, then `check`.
 
 mod address_book;
 pub mod cargo;
@@ -39,6 +45,7 @@ mod chain;
 mod check;
 mod contract;
 pub mod creation;
+mod error;
 mod gas;
 mod outcome;
 mod revert;
@@ -49,7 +56,8 @@ pub use address_book::AddressBook;
 pub use alloy_primitives::{Address, B256, Bytes, U256};
 pub use chain::{Chain, TransactionBuilder};
 pub use check::{Deployable, NotDeployable, check};
-pub use contract::{Contract, ContractError};
+pub use contract::Contract;
+pub use error::ContractError;
 pub use gas::{GasReport, GasUsed};
 pub use outcome::{Failed, Sent};
 pub use revert::Revert;

@@ -21,6 +21,8 @@ mod certificate;
 mod coin;
 mod finality;
 mod genesis;
+#[cfg(feature = "transactions")]
+mod impersonation;
 mod pairing;
 mod scalar;
 mod secret;
@@ -36,10 +38,12 @@ pub use certificate::{CertificateClaim, CertificateError, CommitteeKeys, check_c
 pub use coin::{CoinDeal, CoinPublicKeys, CoinSecretShare, CoinShare, deal_coin};
 pub use finality::{FinalBlock, HeaderError};
 pub use genesis::{GenesisKeyError, verify_genesis};
+#[cfg(feature = "transactions")]
+pub use impersonation::{ImpersonationPermit, impersonate};
 pub use secret::SecretError;
 pub use signed::{ConsensusKey, ConsensusPublicKey, Domain, SignatureInvalid, Signed, Verified};
 #[cfg(feature = "transactions")]
-pub use transaction::{EthereumKey, SignatureError, VerifiedTransaction, allow_impersonation, impersonate, recover};
+pub use transaction::{EthereumKey, SignatureError, VerifiedTransaction, recover};
 
 use corniche_types::B256;
 

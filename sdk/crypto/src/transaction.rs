@@ -1,6 +1,9 @@
 //! Transactions with known senders, and users' keys.
 
-use crate::secret::{self, SecretError};
+use crate::{
+    impersonation::impersonated,
+    secret::{self, SecretError},
+};
 use alloy_consensus::{SignableTransaction, Signed as AlloySigned, TxEnvelope};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Address, B256, Bytes, Signature, U256, keccak256, uint};
@@ -9,10 +12,7 @@ use secp256k1::{
     Message, PublicKey, SecretKey,
     ecdsa::{RecoverableSignature, RecoveryId},
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 /// Half the order of secp256k1, rounded down: the maximum `s` of a transaction (EIP-2).
 const HALF_ORDER: U256 = uint!(0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0_U256);
@@ -65,7 +65,7 @@ impl VerifiedTransaction {
         let (r, s) = (signature.r(), signature.s());
         let (sender, is_impersonated) = match recover(transaction.signature_hash(), r, s, signature.v()) {
             Some(signer) => (signer, false),
-            None => (impersonated(r, s).ok_or(SignatureError::Invalid)?, true),
+            None => (impersonated(chain_id, r, s).ok_or(SignatureError::Invalid)?, true),
         };
         Ok(Self(Arc::new(Inner { transaction, sender, is_impersonated })))
     }
@@ -96,7 +96,7 @@ impl VerifiedTransaction {
     }
 
     /// Returns whether the transaction has no signature and is accepted because this is a development chain
-    /// ([`impersonate`]). Such a sender may have code: EIP-3607 protects against a key for a contract's address, and
+    /// ([`impersonate`](crate::impersonate)). Such a sender may have code: EIP-3607 protects against a key for a contract's address, and
     /// here is no key.
     pub fn is_impersonated(&self) -> bool {
         self.0.is_impersonated
@@ -115,41 +115,6 @@ impl std::ops::Deref for VerifiedTransaction {
     fn deref(&self) -> &Transaction {
         self.transaction()
     }
-}
-
-// ---- impersonation on development chains -------------------------------------------------------------------------------
-
-/// Prefix of a sender's address in the place of a signature: `r`, and the start of `s`. No point of the curve has this
-/// `r` as its x coordinate, so it can never be a signature. Its length is that of a signature.
-const IMPERSONATED: u8 = 0x55;
-/// True if this process runs a development chain. Global, because all readers of a transaction, from admission to a
-/// trace, must determine the same sender. A process runs one chain.
-static IMPERSONATION_ALLOWED: AtomicBool = AtomicBool::new(false);
-
-/// Makes this process accept transactions of [`impersonate`]. For development chains only: anyone can create such
-/// transactions.
-pub fn allow_impersonation() {
-    IMPERSONATION_ALLOWED.store(true, Ordering::Relaxed);
-}
-
-/// Creates a transaction that names its sender in place of a signature. The signature is invalid except on a
-/// development chain.
-pub fn impersonate<T>(transaction: T, sender: Address) -> Bytes
-where
-    T: SignableTransaction<Signature>,
-    TxEnvelope: From<AlloySigned<T>>,
-{
-    let mut s = [IMPERSONATED; 32];
-    s[12..].copy_from_slice(sender.as_slice());
-    let signature = Signature::new(U256::from_be_bytes([IMPERSONATED; 32]), U256::from_be_bytes(s), false);
-    TxEnvelope::from(transaction.into_signed(signature)).encoded_2718().into()
-}
-
-fn impersonated(r: U256, s: U256) -> Option<Address> {
-    let (r, s) = (r.to_be_bytes::<32>(), s.to_be_bytes::<32>());
-    let (mark, address) = s.split_at(12);
-    let is_mark = r.iter().chain(mark).all(|byte| *byte == IMPERSONATED);
-    (is_mark && IMPERSONATION_ALLOWED.load(Ordering::Relaxed)).then(|| Address::from_slice(address))
 }
 
 impl PartialEq for VerifiedTransaction {

@@ -1,7 +1,7 @@
-//! Impersonation. In its own process, because it is permitted per process.
+//! Impersonation.
 
 use alloy_consensus::TxEip1559;
-use corniche_crypto::{EthereumKey, SignatureError, VerifiedTransaction, allow_impersonation, impersonate, recover};
+use corniche_crypto::{EthereumKey, ImpersonationPermit, SignatureError, VerifiedTransaction, impersonate, recover};
 use corniche_types::{Address, B256, Transaction, U256};
 
 #[test]
@@ -13,7 +13,7 @@ fn impersonation_is_off_by_default() {
     };
     let sender = Address::repeat_byte(0x11);
     assert_eq!(verify(sender).unwrap_err(), SignatureError::Invalid);
-    allow_impersonation();
+    let permit = ImpersonationPermit::new(7);
     for sender in [sender, Address::ZERO, Address::repeat_byte(0xff)] {
         let transaction = verify(sender).unwrap();
         assert_eq!((transaction.sender(), transaction.is_impersonated()), (sender, true));
@@ -28,4 +28,22 @@ fn impersonation_is_off_by_default() {
         .into_iter()
         .any(|odd| recover(B256::repeat_byte(3), U256::from_be_bytes([0x55; 32]), U256::ONE, odd).is_some());
     assert!(!on_curve, "no signature looks like that");
+    drop(permit);
+    assert_eq!(verify(sender).unwrap_err(), SignatureError::Invalid, "permitted until then");
+}
+
+#[test]
+fn permit_is_for_one_chain() {
+    let verify = |chain_id| {
+        let raw = impersonate(TxEip1559 { chain_id, ..TxEip1559::default() }, Address::repeat_byte(0x11));
+        VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), chain_id).is_ok()
+    };
+    let first = ImpersonationPermit::new(21);
+    let second = ImpersonationPermit::new(21);
+    let other = ImpersonationPermit::new(22);
+    assert_eq!([21, 22, 23].map(verify), [true, true, false]);
+    drop((first, other));
+    assert_eq!([21, 22, 23].map(verify), [true, false, false], "one permit is left for 21");
+    drop(second);
+    assert_eq!([21, 22, 23].map(verify), [false; 3]);
 }

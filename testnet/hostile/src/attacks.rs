@@ -16,21 +16,10 @@ mod starve_servers;
 mod unsolicited_cars;
 mod unsolicited_found;
 
-use crate::context::AttackContext;
+use crate::context::{AttackContext, By};
+use anyhow::Context;
 use futures::future::BoxFuture;
-use serde::Serialize;
 use std::time::Duration;
-
-/// Kinds of attackers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum By {
-    /// Peers without a validator's key, and RPC clients.
-    #[serde(rename = "strangers")]
-    Stranger,
-    /// As many validators as may be faulty.
-    #[serde(rename = "validators")]
-    Validators,
-}
 
 /// Number of messages of the short form, for attacks with cheap messages.
 const SHORT_MESSAGES: u64 = 32;
@@ -73,6 +62,14 @@ pub const ATTACKS: &[&Attack] = &[
 impl Attack {
     pub fn applies_to(&self, engine: &str) -> bool {
         self.engine.is_none_or(|only| only == engine)
+    }
+
+    /// Runs the attack until its budget is spent. Fails if that takes longer than `limit`.
+    pub async fn execute(&self, context: &AttackContext, limit: Duration) -> anyhow::Result<()> {
+        // Starts the clock only now, after the preparation of the load.
+        context.budget.until();
+        let done = tokio::time::timeout(limit, (self.run)(context)).await;
+        done.context("the attack did not end")?.context("the attack failed")
     }
 }
 

@@ -1,11 +1,11 @@
 //! One row of the table: a network, its honest users before, during and after an attack, and the state of its processes.
 
 use crate::{
-    Options,
     attacks::Attack,
     context::{AttackContext, Budget, Rejoin},
     load::{Load, Measure, Running},
-    log_line,
+    options::Options,
+    output::log_line,
     report::{Row, evaluate},
     victims::Victims,
 };
@@ -62,13 +62,13 @@ fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &R
         runtime.block_on(context.restart_victim(pause)).context("calm")?;
     }
     let calm = calm.finish().context("calm")?;
-    let context = AttackContext::replace_validators(victims.clone(), attack, options.seed, Budget::new(MESSAGES, length))?;
+    let context = AttackContext::replace_validators(victims.clone(), attack.by, options.seed, Budget::new(MESSAGES, length))?;
     let (honest, nodes) = (context.honest(), context.checked_nodes());
     let calm_mib = peak(&victims, &nodes);
 
     let under_way = start(&honest)?;
     let mut missed = Vec::new();
-    if let Err(error) = runtime.block_on(context.run(attack, length + TRANSFER_TIMEOUT)) {
+    if let Err(error) = runtime.block_on(attack.execute(&context, length + TRANSFER_TIMEOUT)) {
         missed.push(format!("{error:#}"));
     }
     let recovery = victims.transfer(&nodes, TRANSFER_TIMEOUT);

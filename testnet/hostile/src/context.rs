@@ -1,11 +1,9 @@
 //! Environment and limits of an attack.
 
-use crate::{
-    attacks::{Attack, By},
-    victims::Victims,
-};
+use crate::victims::Victims;
 use anyhow::Context;
 use corniche_network::PeerAddress;
+use serde::Serialize;
 use std::{
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -13,6 +11,17 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+/// Kinds of attackers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum By {
+    /// Peers without a validator's key, and RPC clients.
+    #[serde(rename = "strangers")]
+    Stranger,
+    /// As many validators as may be faulty.
+    #[serde(rename = "validators")]
+    Validators,
+}
 
 /// One run of one attack.
 pub struct AttackContext {
@@ -39,23 +48,15 @@ impl AttackContext {
     }
 
     /// Stops the validators that the attackers replace: the last ones, as many as may be faulty, or none for strangers.
-    pub fn replace_validators(victims: Arc<Victims>, attack: &Attack, seed: u64, budget: Budget) -> anyhow::Result<Self> {
+    pub fn replace_validators(victims: Arc<Victims>, by: By, seed: u64, budget: Budget) -> anyhow::Result<Self> {
         let size = victims.genesis.validators.len();
-        let faulty = match attack.by {
+        let faulty = match by {
             By::Stranger => 0,
             By::Validators => victims.genesis.fault_model().faulty(size),
         };
         let insiders: Vec<_> = (size - faulty..size).collect();
         insiders.iter().try_for_each(|index| victims.stop(*index))?;
         Ok(Self::new(victims, insiders, seed, budget))
-    }
-
-    /// Runs the attack until its budget is spent. Fails if that takes longer than `limit`.
-    pub async fn run(&self, attack: &Attack, limit: Duration) -> anyhow::Result<()> {
-        // Starts the clock only now, after the preparation of the load.
-        self.budget.until();
-        let done = tokio::time::timeout(limit, (attack.run)(self)).await;
-        done.context("the attack did not end")?.context("the attack failed")
     }
 
     /// Validators whose processes run.

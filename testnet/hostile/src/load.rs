@@ -1,6 +1,6 @@
 //! Honest users: `corniche load` in a separate process.
 
-use crate::{log_line, victims::Victims};
+use crate::{output::log_line, victims::Victims};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::{

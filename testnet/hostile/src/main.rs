@@ -7,14 +7,17 @@
 //! start ─▶ calm load ─▶ load + attack ─▶ attack ends: recovery ─▶ load after ─▶ agreement, memory, receipts ─▶ one row of the table
 //! ```
 //!
+//! Modules in layers, lowest first; each uses only modules in its row or above:
+//!
 //! | module | contents |
 //! |---|---|
-//! | `attacks` | one file per attack, and the table of them |
+//! | `options`, `output`, `keys` | command line, its output, keys of the validators that the attacker replaces |
+//! | `victims`, `load` | the processes under attack, and their honest users |
 //! | `context` | environment of an attack: targets, budget, a validator to restart |
 //! | `stranger`, `insider` | peers of both kinds, built on the node's own network and engines |
 //! | `forge` | blocks and batches that only faulty validators make |
-//! | `victims`, `load` | the processes under attack, and their honest users |
-//! | `bench`, `report` | the phases of a run; limits and tables |
+//! | `attacks` | one file per attack, and the table of them |
+//! | `report`, `bench` | limits and tables; the phases of a run |
 //! | `smoke` | the short form for CI: a bounded number of messages, without time limits |
 
 mod attacks;
@@ -24,6 +27,8 @@ mod forge;
 mod insider;
 mod keys;
 mod load;
+mod options;
+mod output;
 mod report;
 mod smoke;
 mod stranger;
@@ -32,46 +37,9 @@ mod victims;
 use anyhow::{bail, ensure};
 use attacks::{ATTACKS, Attack};
 use clap::Parser;
-use std::{io::Write, path::PathBuf, process::ExitCode};
-
-/// Attack a network of real processes on this machine and measure the effect on honest users
-#[derive(Parser, Debug)]
-#[command(name = "corniche-hostile")]
-pub struct Options {
-    /// Names of the attacks to run; default: all
-    #[arg(value_name = "ATTACK")]
-    names: Vec<String>,
-    /// List the attacks and exit
-    #[arg(long)]
-    list: bool,
-    /// Send a few messages of each attack, then check that the network still executes a transfer; no time limits
-    #[arg(long, conflicts_with_all = ["json", "seconds", "rate"])]
-    smoke: bool,
-    /// Number of validators of each network; the attacker replaces the maximum number of faulty ones
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    validators: usize,
-    /// Ordering engines, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "mahi-mahi,autobahn")]
-    engine: Vec<String>,
-    /// Duration of each load and of each attack in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    seconds: u64,
-    /// Number of transfers per second of the honest users
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    rate: u32,
-    /// Seed of the attackers' choices
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// File for the results as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Keep the directories of the networks, which contain their logs
-    #[arg(long)]
-    keep: bool,
-    /// Path of the node binary under test
-    #[arg(long, value_name = "FILE", env = "CORNICHE_BIN", default_value = "target/debug/corniche")]
-    corniche: PathBuf,
-}
+use options::Options;
+use output::{log_line, print_line};
+use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -117,14 +85,4 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Attack>> {
         None => bail!("unknown attack {name}; see --list"),
     };
     names.iter().map(find).collect()
-}
-
-/// Prints one line of the result, on standard output.
-fn print_line(line: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
-}
-
-/// Prints one line for people, on standard error.
-fn log_line(line: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

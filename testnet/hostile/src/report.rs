@@ -1,6 +1,10 @@
 //! Limits, and the table of results.
 
-use crate::{Options, attacks::By, context::Rejoin, load::Measure};
+use crate::{
+    context::{By, Rejoin},
+    load::Measure,
+    options::Options,
+};
 use serde::Serialize;
 use serde_json::json;
 

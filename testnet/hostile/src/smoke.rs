@@ -2,10 +2,10 @@
 //! timed, but generous timeouts detect operations that never finish.
 
 use crate::{
-    Options,
-    attacks::{Attack, By},
-    context::{AttackContext, Budget},
-    log_line,
+    attacks::Attack,
+    context::{AttackContext, Budget, By},
+    options::Options,
+    output::log_line,
     victims::Victims,
 };
 use anyhow::{Context, ensure};
@@ -37,8 +37,8 @@ fn attack(options: &Options, attacks: &[&Attack], engine: &str, runtime: &Runtim
     victims.transfer(&all, TRANSFER_TIMEOUT)?;
     for attack in attacks {
         let context =
-            AttackContext::replace_validators(victims.clone(), attack, options.seed, Budget::new(attack.few, LENGTH))?;
-        runtime.block_on(context.run(attack, LENGTH + TRANSFER_TIMEOUT)).with_context(|| attack.name)?;
+            AttackContext::replace_validators(victims.clone(), attack.by, options.seed, Budget::new(attack.few, LENGTH))?;
+        runtime.block_on(attack.execute(&context, LENGTH + TRANSFER_TIMEOUT)).with_context(|| attack.name)?;
         let spent = context.budget.spent();
         ensure!(spent > 0, "{}: nothing was sent", attack.name);
         let nodes = context.checked_nodes();

@@ -1,6 +1,6 @@
 //! The processes under attack: a network that `corniche testnet up` creates in a temporary directory.
 
-use crate::Options;
+use crate::{options::Options, output::log_line};
 use anyhow::{Context, bail, ensure};
 use corniche_client::{Client, Draft, Wait};
 use corniche_crypto::EthereumKey;
@@ -95,7 +95,7 @@ impl Victims {
         let mut directory = tempfile::Builder::new().prefix("corniche-hostile-").tempdir()?;
         if options.keep {
             directory.disable_cleanup(true);
-            crate::log_line(format_args!("logs and data are kept in {}", directory.path().display()));
+            log_line(format_args!("logs and data are kept in {}", directory.path().display()));
         }
         let mut command = Command::new(corniche);
         command.args(["testnet", "up", "--no-explorer", "--json", "--base-port", "0", "--engine", engine]);
@@ -200,7 +200,7 @@ impl Drop for Victims {
     fn drop(&mut self) {
         let processes: Vec<_> = self.processes().iter_mut().filter_map(Option::take).collect();
         for error in processes.into_iter().filter_map(|process| process.end().err()) {
-            crate::log_line(format_args!("{error:#}"));
+            log_line(format_args!("{error:#}"));
         }
     }
 }

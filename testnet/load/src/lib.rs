@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000, conflicts_with_all = ["seconds", "read"])]
     count: usize,
     /// Read request instead of transfers: method and parameters, 'eth_getBalance ["0x…","latest"]'; may be repeated, the requests take turns
-    #[arg(long, value_name = "METHOD PARAMS", conflicts_with_all = ["batch", "key_file", "timeout", "senders"])]
+    #[arg(long, value_name = "METHOD PARAMS", conflicts_with_all = ["batch", "key_file", "timeout", "senders", "recipients"])]
     read: Vec<String>,
     /// Number of connections for reads, each with one request at a time
     #[arg(long, value_name = "N", default_value_t = 32, requires = "read")]
@@ -44,6 +44,9 @@ pub struct Args {
     /// Number of sending accounts, each with its own connection
     #[arg(long, value_name = "N", default_value_t = 16)]
     senders: usize,
+    /// Number of receiving accounts, which get transfers in turn; default: one for each sender
+    #[arg(long, value_name = "N")]
+    recipients: Option<usize>,
     /// Number of transfers per request
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: usize,
@@ -75,10 +78,12 @@ fn transfers(args: &Args) -> anyhow::Result<Report> {
         (Some(_), None) => anyhow::bail!("--seconds of transfers needs a --rate: they are signed before the first is sent"),
     };
     ensure!(count > 0 && args.senders > 0 && args.batch > 0, "--count, --senders and --batch are at least 1");
+    ensure!(args.recipients != Some(0), "--recipients is at least 1");
     transfers::measure(&transfers::Plan {
         urls: &args.rpc,
         count,
         senders: args.senders,
+        recipients: args.recipients,
         batch: args.batch,
         rate: args.rate,
         patience: Duration::from_secs(args.timeout),

@@ -34,6 +34,8 @@ pub struct Plan<'a> {
     pub urls: &'a [String],
     pub count: usize,
     pub senders: usize,
+    /// Receiving accounts; `None`: one for each sender.
+    pub recipients: Option<usize>,
     /// Transfers per request.
     pub batch: usize,
     /// Transfers per second over all senders.
@@ -111,9 +113,20 @@ fn prepare(client: &Client, plan: &Plan) -> anyhow::Result<Vec<Sender>> {
     }
     let chain_id = client.chain_id()?;
     let share = |index: usize| each.min(plan.count.saturating_sub(index * each));
-    let sign =
-        |(index, key): (usize, &EthereumKey)| Sender::new((0..share(index)).map(|nonce| transfer(key, chain_id, nonce, fees)));
+    let sign = |(index, key): (usize, &EthereumKey)| {
+        let to = |nonce: usize| match plan.recipients {
+            // A separate recipient, so that transfers of different senders are independent.
+            None => key.address().create(0),
+            Some(recipients) => recipient((nonce * plan.senders + index) % recipients),
+        };
+        Sender::new((0..share(index)).map(|nonce| transfer(key, chain_id, nonce, to(nonce), fees)))
+    };
     Ok(accounts.iter().enumerate().map(sign).collect())
+}
+
+/// Account that every run with `--recipients` uses again.
+fn recipient(number: usize) -> Address {
+    Address::from_word(keccak256((number as u64).to_be_bytes()))
 }
 
 fn fresh_key() -> EthereumKey {
@@ -122,15 +135,14 @@ fn fresh_key() -> EthereumKey {
         .expect("almost every word is a key")
 }
 
-fn transfer(key: &EthereumKey, chain_id: u64, nonce: usize, fees: Fees) -> Bytes {
+fn transfer(key: &EthereumKey, chain_id: u64, nonce: usize, to: Address, fees: Fees) -> Bytes {
     key.sign(alloy_consensus::TxEip1559 {
         chain_id,
         nonce: nonce as u64,
         gas_limit: TRANSFER_GAS,
         max_fee_per_gas: fees.max_fee_per_gas,
         max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
-        // A separate recipient per sender, so that transfers of different senders are independent.
-        to: key.address().create(0).into(),
+        to: to.into(),
         value: U256::from(1),
         ..Default::default()
     })

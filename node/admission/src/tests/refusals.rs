@@ -177,7 +177,7 @@ fn impersonated_sender_with_code_is_accepted() {
     world.admit(&draft(1, 0)).unwrap();
     world.account(1).code_hash = B256::repeat_byte(1);
     says(world.admit(&draft(1, 1)), "sender not an eoa");
-    corniche_crypto::allow_impersonation();
+    let _permit = corniche_crypto::ImpersonationPermit::new(CHAIN_ID);
     says(world.admit(&draft(1, 1)), "sender not an eoa");
     let transaction = TxEip1559 {
         chain_id: CHAIN_ID,

@@ -24,10 +24,7 @@ use crate::{
     streams::{Accepted, OpenError, Opener, Protocol},
 };
 use libp2p::{Stream, swarm::ConnectionId};
-use std::{
-    sync::{Arc, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 
 /// Reports of the tasks of connections and links.
@@ -101,8 +98,8 @@ impl Driver {
         } else {
             let (accepted, arriving) = mpsc::channel(2);
             entry.accepted = Some(accepted);
-            let shared = self.shared.clone();
-            let hello = move || Hello { linked: shared.link(&peer).is_some(), ..hello };
+            let links = self.link_table.clone();
+            let hello = move || Hello { linked: links.get(&peer).is_some(), ..hello };
             self.spawn_handshake(connection, respond(connection, arriving, hello, self.reporter.clone()));
         }
     }
@@ -207,7 +204,7 @@ impl Driver {
         let (link, backlogs) = Link::new(peer, connection, opener, observed, self.shared.clone());
         let link = Arc::new(link);
         self.links.insert(id, ActiveLink { link: link.clone(), instance, since: Instant::now() });
-        self.shared.links.write().unwrap_or_else(PoisonError::into_inner).insert(id, link.clone());
+        self.link_table.insert(link.clone());
         link.open();
         self.dialer.up(&id);
         tracing::info!(%peer, "connected");
@@ -297,7 +294,7 @@ impl Driver {
     /// Takes down the link with a peer; returns its connection.
     pub(super) fn remove_link(&mut self, peer: &PeerKey) -> Option<ConnectionId> {
         let live = self.links.remove(peer)?;
-        self.shared.links.write().unwrap_or_else(PoisonError::into_inner).remove(peer);
+        self.link_table.remove(peer);
         live.link.close();
         tracing::info!(peer = %live.link.peer, "disconnected");
         Some(live.link.connection)

@@ -73,7 +73,7 @@ fn contract_accounts_cannot_send() {
     chain.state.accounts.insert(sender, Some(Account { code_hash, ..account }));
     assert_eq!(skipped(&chain, |_| {}), Some(SenderNotEoa));
     // Nor if unsigned transactions are permitted: this one is signed, which its bytes show.
-    corniche_crypto::allow_impersonation();
+    let _permit = corniche_crypto::ImpersonationPermit::new(CHAIN_ID);
     assert_eq!(skipped(&chain, |_| {}), Some(SenderNotEoa));
     let raw = corniche_crypto::impersonate(chain.draft(BOB), sender);
     let unsigned = VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN_ID).unwrap();

@@ -1,0 +1,29 @@
+//! Errors of the client, with exit codes and decoded revert reasons.
+
+use super::abi::Interface;
+use corniche_client::ClientError;
+use corniche_console::exit::{Exit, Failed};
+
+/// Adds the exit code to each kind of failure, and the reason to reverts.
+pub fn explain(error: ClientError, abi: &Interface) -> anyhow::Error {
+    explain_by(error, &|| abi)
+}
+
+/// Like [`explain`]; loads the interface only if there is something to decode.
+pub fn explain_by<'a>(error: ClientError, abi: &impl Fn() -> &'a Interface) -> anyhow::Error {
+    let exit = match &error {
+        ClientError::Unreachable { .. } => Exit::Unreachable,
+        ClientError::Refused { .. } | ClientError::Dropped { .. } => Exit::Refused,
+        ClientError::Reverted { .. } => Exit::Reverted,
+        ClientError::Deadline { .. } => Exit::Deadline,
+        ClientError::InvalidResponse { .. } | ClientError::Unproven { .. } | ClientError::Unsignable(_) => Exit::Failure,
+    };
+    let message = match &error {
+        ClientError::Reverted { message, data } => match abi().revert_reason(data) {
+            Some(reason) if !message.contains(&reason) => format!("{message}: {reason}"),
+            _ => message.clone(),
+        },
+        _ => error.to_string(),
+    };
+    Failed::new(exit, message).into()
+}
