@@ -9,10 +9,11 @@ use crate::{
     Autobahn, AutobahnVerifier, Config, Setup, Signer,
     doubles::{self, ByzantineCoalition, ConductChecker},
     journal::Record,
+    lanes::CAR_WEIGHT,
     message::{Context, Message, SignedCar, Tip},
 };
 use corniche_engine::{Committee, Verifier, VertexId};
-use corniche_testkit::{Coalition, Forgery, Kit, Measured, MessageChecker, Random, derive_bytes};
+use corniche_testkit::{Coalition, Forgery, Kit, MAX_BATCH_BYTES, Measured, MessageChecker, Random, derive_bytes};
 use corniche_types::{B256, Bytes, ValidatorIndex, wire};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -27,6 +28,7 @@ pub struct AutobahnKit {
 impl AutobahnKit {
     /// A committee of this size with short timers, so that short runs cover many slots and views.
     pub fn quick(size: usize) -> Rc<dyn Kit> {
+        let committee = committee(size);
         let config = Config {
             view_timeout_ms: 400,
             max_view_timeout_ms: 5_000,
@@ -35,10 +37,10 @@ impl AutobahnKit {
             resend_ms: 300,
             status_ms: 1_000,
             retain_slots: 60,
-            lane_bytes: 1 << 20,
             ..Config::default()
         };
-        Rc::new(Self::new(committee(size), config))
+        let lane_bytes = retained_lane_bytes(&committee, &config);
+        Rc::new(Self::new(committee, Config { lane_bytes, ..config }))
     }
 
     pub fn new(committee: Committee, config: Config) -> Self {
@@ -156,6 +158,19 @@ impl Measured for Autobahn {
     fn describe(&self) -> String {
         Autobahn::describe(self)
     }
+}
+
+/// Bytes by which a lane grows in `retain_slots` slots, so that a validator at most so far behind finds all cars it needs.
+///
+/// In n slots every validator leads once. Correct leaders decide within the view timer T. A view of a faulty leader ends
+/// by the timer, which doubles with every further one: f neighbours cost (2^(f + 1) − f − 2) T in all. Meanwhile a lane
+/// grows by one car per `car_interval_ms`.
+fn retained_lane_bytes(committee: &Committee, config: &Config) -> u64 {
+    let (size, faulty) = (committee.size() as u64, committee.max_faulty() as u64);
+    let timers_per_rotation = size + (1 << (faulty + 1)) - faulty - 2;
+    let rotations = config.retain_slots.div_ceil(size);
+    let cars = rotations * timers_per_rotation * config.view_timeout_ms / config.car_interval_ms;
+    cars * (CAR_WEIGHT + MAX_BATCH_BYTES)
 }
 
 /// A committee whose keys are never used.

@@ -15,6 +15,8 @@ use std::{
 
 /// Maximum transactions per batch.
 const BATCH: usize = 20;
+/// Maximum bytes of a batch.
+pub const MAX_BATCH_BYTES: u64 = (BATCH * size_of::<TransactionId>()) as u64;
 
 /// A message in transit. It is verified once, however many processes receive it.
 #[derive(Clone)]

@@ -44,7 +44,7 @@ pub use adversary::{Adversary, Delivery, View};
 pub use cluster::TestCluster;
 pub use coalition::{Coalition, MemberContext, MessageChecker};
 pub use doubles::{Double, LATE};
-pub use engine_process::{EngineDisk, EngineProcess, EngineSetup, Packet};
+pub use engine_process::{EngineDisk, EngineProcess, EngineSetup, MAX_BATCH_BYTES, Packet};
 pub use kit::{Forgery, Kit, Measured, Setup};
 pub use links::{DiskModel, Jitter, Links, Port};
 pub use modelled::{committee, derive_bytes, genesis};
