@@ -13,10 +13,10 @@
 //!
 //! # For an engine's author
 //!
-//! Implement [`Kit`] behind a feature of the engine's crate, and let `tests/suite.rs` be
+//! Implement [`Kit`] in a crate of test support for the engine, and let the engine's `tests/suite.rs` be
 //!
 //! ```ignore
-//! use corniche_my_engine::kit::MyKit;
+//! use corniche_my_engine_testing::MyKit;
 //! corniche_testkit::suite!(|size| std::rc::Rc::new(MyKit::new(size)));
 //! ```
 //!

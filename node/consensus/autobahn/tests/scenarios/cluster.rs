@@ -2,9 +2,9 @@
 
 use corniche_autobahn::{
     Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer,
-    kit::{FakeKeys, FakeSignatures, committee},
     message::{Message, Position},
 };
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
 use corniche_engine::{
     Batch, Committee, Engine, Input, Offence, Ordered, Output, Recipients, Resume, Ticket, TraceEvent, Verifier,
 };

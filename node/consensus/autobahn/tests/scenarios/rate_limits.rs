@@ -6,9 +6,9 @@ use crate::{
 };
 use corniche_autobahn::{
     Config, Signer,
-    kit::{FakeKeys, FakeSignatures, committee},
     message::{Message, Position, Slot, Status, Tip},
 };
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
 use corniche_testkit::{Event, Links, Micros, Process};
 use corniche_types::B256;
 use std::sync::Arc;

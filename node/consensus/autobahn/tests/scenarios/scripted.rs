@@ -3,11 +3,11 @@
 use crate::cluster::{Cluster, index};
 use corniche_autobahn::{
     Config, Signatures, Signer,
-    kit::{FakeKeys, FakeSignatures},
     message::{
         Availability, Car, CommitQc, Context, Cut, Message, Proof, SignedCar, SignedPrepare, Slot, Statement, Tip, View,
     },
 };
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures};
 use corniche_testkit::{Event, Process};
 use corniche_types::ValidatorIndex;
 

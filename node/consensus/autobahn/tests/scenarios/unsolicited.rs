@@ -6,12 +6,12 @@ use crate::{
 };
 use corniche_autobahn::{
     AutobahnVerifier, Config, Share, Signature, Signatures, Signer,
-    kit::{FakeKeys, FakeSignatures, committee},
     message::{
         Availability, CommitKind, CommitQc, Context, Cut, Message, Position, Proof, SignedCar, Slot, Statement, Status, Tip,
         View,
     },
 };
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
 use corniche_engine::{Recipients, Verifier};
 use corniche_testkit::{Event, Process};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};

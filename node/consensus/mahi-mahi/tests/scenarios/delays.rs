@@ -4,6 +4,7 @@
 
 use crate::cluster::Cluster;
 use corniche_mahi_mahi::Config;
+use corniche_mahi_mahi_testing::cordial_miners;
 
 const DELAY_MS: u64 = 10;
 
@@ -55,10 +56,9 @@ fn mahi_mahi_delays_match_formula() {
     }
 }
 
-#[cfg(feature = "kit")]
 #[test]
 fn cordial_miners_delays_match_formula() {
-    assert_near("no fault", mean_delay(Config::cordial_miners(), 0, 500), 7_900, 100);
+    assert_near("no fault", mean_delay(cordial_miners(), 0, 500), 7_900, 100);
     // The variance comes mainly from waves with a crashed leader: a fifth of 1500 rounds.
-    assert_near("3 crashed", mean_delay(Config::cordial_miners(), 3, 1_500), 10_000, 500);
+    assert_near("3 crashed", mean_delay(cordial_miners(), 3, 1_500), 10_000, 500);
 }

@@ -2,12 +2,11 @@
 
 use crate::{
     cluster::{Cluster, Keys, Link, Role, index, quick},
-    crypto::committee,
+    crypto::{FakeSignatures, committee},
 };
 use corniche_engine::{Input, Verifier};
 use corniche_mahi_mahi::{
     CoinShare, Config, MahiVerifier, Signature, Signatures, Signer,
-    kit::FakeSignatures,
     message::{BlockRef, Content, Context, Fetch, Found, Hello, Message, Round, SignedBlock},
 };
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
