@@ -135,6 +135,11 @@ impl<P: Process> Simulation<P> {
         self.nodes[process].process.as_ref()
     }
 
+    /// Contents of a disk while the power is off; `None` while it is on.
+    pub fn stored(&self, process: usize) -> Option<&P::Disk> {
+        self.nodes[process].disk.as_ref()
+    }
+
     /// Disk of a process while the power is off; `None` while it is on.
     pub fn disk(&mut self, process: usize) -> Option<&mut P::Disk> {
         self.nodes[process].disk.as_mut()
@@ -181,10 +186,7 @@ impl<P: Process> Simulation<P> {
 
     /// Processes all events up to `end`; the time is then `end`.
     pub fn run_until(&mut self, end: Micros) {
-        while self.queue.peek().is_some_and(|Reverse(entry)| entry.at <= end) {
-            self.step();
-        }
-        self.now = self.now.max(end);
+        while self.step_until(end) {}
     }
 
     pub fn run_for(&mut self, time: Micros) {
@@ -194,13 +196,20 @@ impl<P: Process> Simulation<P> {
     /// Runs until `done`, which is called after every event, or until `end`. Returns the last result of `done`.
     pub fn run_until_done(&mut self, end: Micros, mut done: impl FnMut(&Self) -> bool) -> bool {
         while !done(self) {
-            if self.queue.peek().is_none_or(|Reverse(entry)| entry.at > end) {
-                self.now = self.now.max(end);
+            if !self.step_until(end) {
                 return done(self);
             }
-            self.step();
         }
         true
+    }
+
+    /// Processes the next event if it happens by `end`. Otherwise the time is then `end`, and the result is false.
+    pub fn step_until(&mut self, end: Micros) -> bool {
+        if self.queue.peek().is_none_or(|Reverse(entry)| entry.at > end) {
+            self.now = self.now.max(end);
+            return false;
+        }
+        self.step()
     }
 
     /// Processes the next event. Returns false if the queue is empty.
