@@ -20,10 +20,12 @@ enum Layer {
     Words,
     Tools,
     Cores,
-    /// Shared code of the deciders' tests. Engines import it for tests and behind a feature.
+    /// Shared code of the deciders' tests.
     Kit,
     /// Sans-IO; never import each other.
     Deciders,
+    /// Modelled keys and Byzantine validators of one engine, which imports them for its tests.
+    EngineKit,
     /// The composition of the deciders, through the engine trait and never a named engine.
     Whole,
     /// Touches the world; imports no decider, and no other crate of the rim.
@@ -41,7 +43,7 @@ enum Layer {
     /// Programs that wire everything: the binary, and the attacker on real networks. They and the simulator alone name engines.
     Roots,
 }
-use Layer::{Commands, Cores, Deciders, Devchain, Kit, Rim, Roots, Service, Simulated, Tools, Users, Whole, Words};
+use Layer::{Commands, Cores, Deciders, Devchain, EngineKit, Kit, Rim, Roots, Service, Simulated, Tools, Users, Whole, Words};
 
 /// Crate, folder, layer.
 const CRATES: &[(&str, &str, Layer)] = &[
@@ -58,7 +60,9 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-engine", "node/consensus/engine", Cores),
     ("corniche-testkit", "node/consensus/testkit", Kit),
     ("corniche-mahi-mahi", "node/consensus/mahi-mahi", Deciders),
+    ("corniche-mahi-mahi-testing", "node/consensus/mahi-mahi/testing", EngineKit),
     ("corniche-autobahn", "node/consensus/autobahn", Deciders),
+    ("corniche-autobahn-testing", "node/consensus/autobahn/testing", EngineKit),
     ("corniche-executor", "runtime/executor", Deciders),
     ("corniche-harness", "runtime/harness", Deciders),
     ("corniche-admission", "node/admission", Deciders),
@@ -83,6 +87,9 @@ const CRATES: &[(&str, &str, Layer)] = &[
 
 /// Engines by name: only roots, and tests of the whole, may import one.
 const ENGINES: &[&str] = &["corniche-mahi-mahi", "corniche-autobahn"];
+
+/// Roots that only test: they may contain modelled keys.
+const TEST_ROOTS: &[&str] = &["corniche-fuzz"];
 
 /// Crates that use clocks, sockets, files or the operating system's randomness.
 const WORLD: &[&str] = &[
@@ -154,6 +161,21 @@ fn imports_follow_the_layers() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// Modelled keys are hashes that anyone can compute.
+#[test]
+fn no_program_of_users_contains_modelled_keys() {
+    let layers: BTreeMap<_, _> = CRATES.iter().map(|&(name, _, layer)| (name, layer)).collect();
+    for package in workspace() {
+        if layers.get(package.name.as_str()) != Some(&Roots) || TEST_ROOTS.contains(&package.name.as_str()) {
+            continue;
+        }
+        for dependency in package.dependencies.iter().filter(|dependency| !dependency.dev) {
+            let imported = layers.get(dependency.name.as_str());
+            assert!(!matches!(imported, Some(Kit | EngineKit)), "{} imports {}", package.name, dependency.name);
+        }
+    }
 }
 
 #[test]
@@ -244,6 +266,12 @@ fn rules_reject_violations() {
         (Rim, Whole, false, false),
         (Rim, Rim, false, false),
         (Kit, Deciders, true, false),
+        (Deciders, Kit, false, false),
+        (Deciders, EngineKit, false, false),
+        (EngineKit, EngineKit, false, true),
+        (Whole, EngineKit, false, false),
+        (Rim, EngineKit, false, true),
+        (Service, EngineKit, false, false),
         (Service, Deciders, true, false),
         (Service, Simulated, false, false),
         (Service, Devchain, false, false),
@@ -265,8 +293,13 @@ fn rules_reject_violations() {
         (Whole, Deciders, false, false),
         (Whole, Deciders, true, true),
         (Rim, Cores, false, false),
-        (Deciders, Kit, false, false),
+        (Deciders, Kit, false, true),
+        (Deciders, EngineKit, false, true),
+        (EngineKit, Deciders, true, false),
+        (EngineKit, Kit, false, false),
+        (Whole, Kit, false, true),
         (Simulated, Deciders, true, false),
+        (Simulated, EngineKit, false, false),
         (Service, Rim, false, false),
         (Service, Whole, false, false),
         (Service, Deciders, true, true),
@@ -285,9 +318,13 @@ fn rules_reject_violations() {
 
 fn may_import(importer: Layer, imported: Layer, named_engine: bool, dev: bool) -> Result<(), &'static str> {
     match importer {
+        Deciders if imported == EngineKit && dev => Ok(()),
         _ if imported >= importer => Err("arrows point down, and never sideways"),
         Whole | Service | Devchain if named_engine && !dev => Err("engines are known by their trait only; tests may name one"),
         Rim if imported == Kit && dev => Ok(()),
+        Deciders | Whole | Rim | Service | Devchain | Commands if matches!(imported, Kit | EngineKit) && !dev => {
+            Err("test support is for tests")
+        }
         Rim if imported > Cores => Err("the rim may not know who decides"),
         Commands if matches!(imported, Service | Devchain) => Err("commands for users reach a node by its RPC"),
         Commands if named_engine => Err("engines are known by their trait only"),

@@ -111,7 +111,7 @@ fn transfer(nonce: u64, numbers: &mut Numbers) -> Bytes {
 }
 
 /// Executes ahead and seals behind, at distances chosen by the seed.
-fn interval_seconds(seed: u64, runner: &mut Runner, sealer: &mut Sealer, plans: Vec<BlockPlan>) -> Vec<Executed> {
+fn run_and_seal_apart(seed: u64, runner: &mut Runner, sealer: &mut Sealer, plans: Vec<BlockPlan>) -> Vec<Executed> {
     let mut numbers = Numbers::new(!seed);
     let (mut plans, mut waiting) = (VecDeque::from(plans), VecDeque::<UnsealedBlock>::new());
     let mut sealed = Vec::new();
@@ -159,7 +159,7 @@ fn separate_stages_make_the_same_blocks() {
         let judge: Vec<Executed> = plans(seed).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
         assert_chain(&judge);
         let (mut runner, mut sealer) = stage_after(&vm, &[]).split();
-        assert_same(&interval_seconds(seed, &mut runner, &mut sealer, plans(seed)), &judge);
+        assert_same(&run_and_seal_apart(seed, &mut runner, &mut sealer, plans(seed)), &judge);
         skipped += judge.iter().map(|block| block.committed.block.ordering.skipped.len()).sum::<usize>();
         returned += judge.iter().map(|block| block.returned.len()).sum::<usize>();
         fees.extend(judge.iter().map(|block| block.committed.block.header.base_fee_per_gas));
@@ -255,7 +255,7 @@ fn crash_between_stages_loses_nothing() {
         drop((runner, sealer));
         let disk: Vec<Arc<CommittedBlock>> = before[..appended].iter().map(|block| block.committed.clone()).collect();
         let (mut runner, mut sealer) = stage_after(&vm, &disk).split();
-        let after = interval_seconds(seed, &mut runner, &mut sealer, plans(seed).split_off(appended));
+        let after = run_and_seal_apart(seed, &mut runner, &mut sealer, plans(seed).split_off(appended));
         assert_same(&after, &judge[appended..]);
     }
 }

@@ -11,7 +11,7 @@ use corniche_types::{B256, Bytes, Certificate, Epoch, Genesis, Height, U256, Val
 const PATIENCE_MS: u64 = 1_000;
 
 /// Validator 0 of four executed these blocks, which are not certified; validator 1 executed none.
-fn interval_seconds(blocks: u64) -> (Node, Node) {
+fn apart(blocks: u64) -> (Node, Node) {
     apart_of(&genesis(4), blocks)
 }
 
@@ -69,7 +69,7 @@ fn certificates_sent(node: &Node) -> usize {
 
 #[test]
 fn weakly_certified_blocks_are_followed() {
-    let (ahead, mut behind) = interval_seconds(80);
+    let (ahead, mut behind) = apart(80);
     [0, 2].into_iter().for_each(|validator| meet(&mut behind, validator));
     [0, 2].into_iter().for_each(|validator| give(&mut behind, validator, share(&ahead, 64, validator)));
     let (to, request) = asks(&mut behind).expect("it follows");
@@ -86,7 +86,7 @@ fn weakly_certified_blocks_are_followed() {
 
 #[test]
 fn certification_needs_a_quorum() {
-    let (ahead, mut behind) = interval_seconds(80);
+    let (ahead, mut behind) = apart(80);
     meet(&mut behind, 0);
     meet(&mut behind, 2);
     behind.slow_processor = true;
@@ -136,7 +136,7 @@ fn followed_block_waits_for_quorum() {
 
 #[test]
 fn too_few_shares_are_not_followed() {
-    let (ahead, _) = interval_seconds(3);
+    let (ahead, _) = apart(3);
     let forged = |validator| {
         let share = Share::decode(&share(&ahead, 3, validator)).unwrap();
         Share { signature: [0xc0; 48], ..share }.encode()
@@ -148,7 +148,7 @@ fn too_few_shares_are_not_followed() {
         [share(&ahead, 3, 0), share(&ahead, 3, 3)],
     ];
     for shares in cases {
-        let (_, mut behind) = interval_seconds(0);
+        let (_, mut behind) = apart(0);
         [0, 2].into_iter().for_each(|validator| meet(&mut behind, validator));
         for (validator, bytes) in [0, 2].into_iter().zip(shares) {
             give(&mut behind, validator, bytes.clone());
@@ -164,7 +164,7 @@ fn too_few_shares_are_not_followed() {
 #[test]
 fn full_node_follows_certificates_only() {
     let genesis = genesis(4);
-    let (ahead, _) = interval_seconds(3);
+    let (ahead, _) = apart(3);
     let mut full = Node::new(11, &genesis, None);
     [0, 2].into_iter().for_each(|validator| meet(&mut full, validator));
     [0, 2].into_iter().for_each(|validator| give(&mut full, validator, share(&ahead, 3, validator)));
@@ -177,7 +177,7 @@ fn full_node_follows_certificates_only() {
 
 #[test]
 fn unsigned_chain_is_penalised() {
-    let (ahead, mut behind) = interval_seconds(3);
+    let (ahead, mut behind) = apart(3);
     let mut other = Node::new(12, &genesis(4), Some(2));
     (0..3).for_each(|nonce| other.submit(common::transfer_from(&common::user_number(1), nonce, 10)));
     [0, 2].into_iter().for_each(|validator| meet(&mut behind, validator));
@@ -203,7 +203,7 @@ fn diverging_result_halts() {
     let genesis = genesis(4);
     let mut wrong = genesis.clone();
     wrong.accounts.values_mut().for_each(|account| account.balance += U256::from(1));
-    let (ahead, _) = interval_seconds(3);
+    let (ahead, _) = apart(3);
     let mut broken = Node::with_state_of(11, &genesis, &wrong, Some(1));
     [0, 2].into_iter().for_each(|validator| meet(&mut broken, validator));
     [0, 2].into_iter().for_each(|validator| give(&mut broken, validator, share(&ahead, 3, validator)));
@@ -217,7 +217,7 @@ fn diverging_result_halts() {
 /// The signers disconnect before they respond: the node orders again instead of waiting for them.
 #[test]
 fn engine_is_retried_without_signer() {
-    let (ahead, mut behind) = interval_seconds(3);
+    let (ahead, mut behind) = apart(3);
     [0, 2].into_iter().for_each(|validator| meet(&mut behind, validator));
     [0, 2].into_iter().for_each(|validator| give(&mut behind, validator, share(&ahead, 3, validator)));
     asks(&mut behind).expect("it follows");
@@ -227,7 +227,7 @@ fn engine_is_retried_without_signer() {
 
 #[test]
 fn bounded_response_ends_at_requested_block() {
-    let (ahead, _) = interval_seconds(10);
+    let (ahead, _) = apart(10);
     let request = |from, through, offset| Request::Executed { from: Height(from), through: Height(through), offset };
     let whole = ahead.answer(request(3, 7, 0));
     let heights: Vec<u64> = whole.blocks.iter().map(|followed| followed.block.height().0).collect();
@@ -245,7 +245,7 @@ fn bounded_response_ends_at_requested_block() {
 /// Maximum range with large blocks: blocks that do not fit are replaced by their headers.
 #[test]
 fn remaining_blocks_come_with_next_request() {
-    let (mut ahead, mut behind) = interval_seconds(0);
+    let (mut ahead, mut behind) = apart(0);
     for _ in 0..12 {
         ahead.script.lock().unwrap().push_back(vec![large(0, 100 << 10); 10]);
         ahead.wait(1);

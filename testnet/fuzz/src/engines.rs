@@ -3,8 +3,9 @@
 //! Bytes are steps: `kind`, `peer`, two bytes of length, then so many bytes of a message. Whatever carries the enemy's own signature is
 //! believed, so that changed messages get past the verifier; what others signed must verify. Keys are modelled.
 
+use corniche_autobahn_testing as autobahn_testing;
 use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Verifier};
-use corniche_mahi_mahi::kit as mahi;
+use corniche_mahi_mahi_testing as mahi_testing;
 use corniche_testkit::Random;
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
 use std::collections::VecDeque;
@@ -159,7 +160,7 @@ fn transcript(start: fn(u16) -> Node, seed: u64) -> Vec<u8> {
 /// Believes the enemy's signatures.
 struct TrustingSignatures<S>(S);
 
-impl corniche_mahi_mahi::Signatures for TrustingSignatures<mahi::FakeSignatures> {
+impl corniche_mahi_mahi::Signatures for TrustingSignatures<mahi_testing::FakeSignatures> {
     fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &[u8; 64]) -> bool {
         author == BYZANTINE || corniche_mahi_mahi::Signatures::verify(&self.0, author, digest, signature)
     }
@@ -173,15 +174,15 @@ fn mahi_node(me: u16) -> Node {
         retain_rounds: 60,
         ..corniche_mahi_mahi::Config::default()
     };
-    let committee: Committee = mahi::committee(usize::from(SIZE));
-    let signatures = Arc::new(TrustingSignatures(mahi::FakeSignatures));
+    let committee: Committee = mahi_testing::committee(usize::from(SIZE));
+    let signatures = Arc::new(TrustingSignatures(mahi_testing::FakeSignatures));
     let verifier = corniche_mahi_mahi::MahiVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let engine = corniche_mahi_mahi::MahiMahi::new(corniche_mahi_mahi::Setup {
         config,
         committee,
-        signer: Some(Arc::new(mahi::FakeKeys(ValidatorIndex(me)))),
+        signer: Some(Arc::new(mahi_testing::FakeKeys(ValidatorIndex(me)))),
         signatures,
-        coin: mahi::FakeCoin::default().shared(),
+        coin: mahi_testing::FakeCoin::default().shared(),
         seed: u64::from(me),
         records: Vec::new(),
         unsigned: true,
@@ -199,9 +200,7 @@ pub fn mahi_mahi_seeds() -> Vec<Vec<u8>> {
     (0..4).map(|seed| transcript(mahi_node, seed)).collect()
 }
 
-use corniche_autobahn::kit as autobahn_kit;
-
-impl corniche_autobahn::Signatures for TrustingSignatures<autobahn_kit::FakeSignatures> {
+impl corniche_autobahn::Signatures for TrustingSignatures<autobahn_testing::FakeSignatures> {
     fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &[u8; 64]) -> bool {
         author == BYZANTINE || self.0.verify(author, digest, signature)
     }
@@ -231,13 +230,13 @@ fn autobahn_node(me: u16) -> Node {
         lane_bytes: 1 << 20,
         ..corniche_autobahn::Config::default()
     };
-    let committee: Committee = autobahn_kit::committee(usize::from(SIZE));
-    let signatures = Arc::new(TrustingSignatures(autobahn_kit::FakeSignatures));
+    let committee: Committee = autobahn_testing::committee(usize::from(SIZE));
+    let signatures = Arc::new(TrustingSignatures(autobahn_testing::FakeSignatures));
     let verifier = corniche_autobahn::AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let engine = corniche_autobahn::Autobahn::new(corniche_autobahn::Setup {
         config,
         committee,
-        signer: Some(Arc::new(autobahn_kit::FakeKeys(ValidatorIndex(me)))),
+        signer: Some(Arc::new(autobahn_testing::FakeKeys(ValidatorIndex(me)))),
         signatures,
         seed: u64::from(me),
         records: Vec::new(),

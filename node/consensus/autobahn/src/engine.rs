@@ -6,11 +6,12 @@
 use crate::{
     config::Config,
     execution::Commit,
-    journal::{AfterDurable, Journal, Record, RecordKey},
+    journal::{AfterDurable, Journal, RecordKey},
     keys::{Signatures, Signer},
     lanes::{self, Lanes, Purpose},
     message::{Availability, Context, HashedCar, Message, Position, Slot, Tip},
     order::Order,
+    record::Record,
     records::RecoveredRecords,
     repair::{self, Repair},
     rules::Schedule,

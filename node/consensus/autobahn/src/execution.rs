@@ -2,8 +2,9 @@
 
 use crate::{
     engine::Autobahn,
-    journal::{AfterDurable, Record, RecordKey},
+    journal::{AfterDurable, RecordKey},
     message::{CommitQc, Cut, Slot, Tip},
+    record::Record,
 };
 use corniche_engine::{Output, TraceEvent};
 use std::sync::Arc;

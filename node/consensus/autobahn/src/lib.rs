@@ -16,35 +16,29 @@
 //!
 //! Modules in layers, lowest first; each uses only modules in its line or above:
 //!
-//! - Format and keys: [`keys`], [`message`], `crypto` (real keys).
+//! - Format and keys: [`keys`], [`message`], `crypto` (real keys), [`record`] (on disk; names types of [`slots`]).
 //! - Rules: [`config`], [`rules`], [`verify`] (bytes of peers) with `seal_cache`, [`order`] (sequence of commits).
 //! - Two state machines without bytes, disks or clocks: [`lanes`] (cars) and [`slots`] (agreement on cuts).
-//! - `journal`: records on disk.
+//! - `journal`: which records are needed.
 //! - `engine`: combines them. Its methods are in several files, which call each other through the one struct:
 //!   `execution` (deliveries), `records` (writing and recovery), `repair` (start-up and catching up), `serve`
 //!   (responses to peers).
 //! - `footprint`: upper bound of what an engine holds.
-//! - For tests: `fake_keys`, `doubles` (Byzantine validators), `kit`.
+//!
+//! Modelled keys, Byzantine validators and the kit for the shared suite are in `corniche-autobahn-testing`.
 
 pub mod config;
 #[cfg(feature = "real-crypto")]
 pub mod crypto;
-#[cfg(feature = "kit")]
-mod doubles;
 mod engine;
 mod execution;
-#[cfg(feature = "kit")]
-mod fake_keys;
-#[cfg(test)]
-mod fixtures;
 mod footprint;
 mod journal;
 pub mod keys;
-#[cfg(feature = "kit")]
-pub mod kit;
 pub mod lanes;
 pub mod message;
 pub mod order;
+pub mod record;
 mod records;
 mod repair;
 pub mod rules;

@@ -346,12 +346,12 @@ impl Cut {
 
 impl Message {
     /// First byte of an encoding after the version, by kind.
-    pub(crate) const CAR: u8 = 0;
-    pub(crate) const PREPARE: u8 = 3;
-    pub(crate) const TIMEOUT_QC: u8 = 9;
-    pub(crate) const STATUS: u8 = 14;
-    pub(crate) const CARS: u8 = 11;
-    pub(crate) const COMMITS: u8 = 16;
+    pub const CAR: u8 = 0;
+    pub const PREPARE: u8 = 3;
+    pub const TIMEOUT_QC: u8 = 9;
+    pub const STATUS: u8 = 14;
+    pub const CARS: u8 = 11;
+    pub const COMMITS: u8 = 16;
 
     pub fn encode(&self) -> Bytes {
         wire::encode(self).into()

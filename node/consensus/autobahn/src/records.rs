@@ -3,9 +3,10 @@
 use crate::{
     engine::Autobahn,
     execution::Commit,
-    journal::{Abstention, AfterDurable, Record, RecordKey},
+    journal::{AfterDurable, RecordKey},
     lanes::{Lanes, Recovered, Write},
     message::{Context, DiskId, HashedCar, Position, Slot},
+    record::{Abstention, Record},
     slots::{self, SlotRecord},
 };
 use corniche_engine::{Output, Ticket};

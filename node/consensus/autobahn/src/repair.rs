@@ -10,8 +10,8 @@ mod recovery;
 use crate::{
     config::Config,
     engine::Autobahn,
-    journal::{Abstention, Record},
     message::{CommitQc, Cut, DiskId, HashedCar, Message, Position, Slot, Status},
+    record::{Abstention, Record},
     serve::Request,
     slots,
 };

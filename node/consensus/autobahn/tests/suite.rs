@@ -1,6 +1,6 @@
 //! The shared suite, and this engine's fault schedules.
 
-use corniche_autobahn::kit::AutobahnKit;
+use corniche_autobahn_testing::AutobahnKit;
 use corniche_testkit::suite;
 
 corniche_testkit::suite!(AutobahnKit::quick);

@@ -7,7 +7,6 @@ use crate::{
 use corniche_autobahn::{
     Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
     crypto::{BlsCertificates, Ed25519Certificates, ValidatorKeys},
-    kit,
     message::{Message, Position, SignedCar},
 };
 use corniche_crypto::{BlsSecretKey, ConsensusKey};
@@ -138,7 +137,7 @@ fn real_keys(size: usize, bls: bool) -> Keys {
 fn modelled_keys(size: usize) -> Keys {
     let signer = |position| Arc::new(Modelled(index(position))) as Arc<dyn Signer>;
     let signers = (0..size).map(signer).collect();
-    Keys { committee: kit::committee(size), signers, signatures: Arc::new(Modelled(index(0))) }
+    Keys { committee: corniche_autobahn_testing::committee(size), signers, signatures: Arc::new(Modelled(index(0))) }
 }
 
 struct Modelled(ValidatorIndex);

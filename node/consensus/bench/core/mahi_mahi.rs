@@ -9,7 +9,6 @@ use corniche_engine::{Committee, Engine, Resume, Verifier};
 use corniche_mahi_mahi::{
     Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
     crypto::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
-    kit,
     message::{CoinHelp, Context, Message, Round},
 };
 use corniche_testkit::Micros;
@@ -123,7 +122,7 @@ fn real_keys(size: usize) -> Keys {
 fn modelled_keys(size: usize) -> Keys {
     let signer = |position| Arc::new(Modelled(index(position))) as Arc<dyn Signer>;
     Keys {
-        committee: kit::committee(size),
+        committee: corniche_mahi_mahi_testing::committee(size),
         signers: (0..size).map(signer).collect(),
         signatures: Arc::new(Modelled(index(0))),
         coin: Arc::new(ModelledCoin),

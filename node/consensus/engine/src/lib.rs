@@ -36,6 +36,20 @@ pub trait Engine: Send {
     fn deadline(&self) -> Option<TimestampMs>;
 }
 
+impl<E: Engine + ?Sized> Engine for Box<E> {
+    fn handle(&mut self, now: TimestampMs, input: Input) {
+        (**self).handle(now, input);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        (**self).poll()
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        (**self).deadline()
+    }
+}
+
 /// Checks the bytes of peers. Has no state; usable on any thread.
 pub trait Verifier: Send + Sync {
     /// Estimates the time that [`Verifier::verify`] needs for `bytes`, in µs on an ordinary machine, from the first

@@ -40,21 +40,8 @@ pub struct Config {
     pub fetch_bytes: u32,
     /// Lower bound of all commit times.
     pub genesis_time: TimestampMs,
-    /// Not a parameter: a genesis always uses the default variant.
-    pub rule: CommitRule,
-}
-
-/// Decision rules applied to the DAG.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CommitRule {
-    #[default]
-    MahiMahi,
-    /// Cordial Miners on the same DAG, the baseline of the thesis. A wave of five rounds begins when the previous one
-    /// ended. Its first round has one leader, elected by the coin of its last round. The leader commits with a quorum
-    /// of certificates. Otherwise the next leader that commits decides it, by whether its history contains a
-    /// certificate. There is no direct skip.
-    #[cfg(feature = "kit")]
-    CordialMiners,
+    /// Waves of another protocol on the same DAG, for comparisons. Not a parameter: `None` for every genesis.
+    pub baseline: Option<Waves>,
 }
 
 impl Default for Config {
@@ -74,7 +61,7 @@ impl Default for Config {
             fetch_blocks: 256,
             fetch_bytes: 1 << 20,
             genesis_time: TimestampMs(0),
-            rule: CommitRule::MahiMahi,
+            baseline: None,
         }
     }
 }
@@ -176,19 +163,7 @@ impl Config {
     /// The waves of this protocol for a committee size; at most one leader slot per validator and round.
     pub fn waves(&self, committee_size: usize) -> Waves {
         let leaders = u16::try_from(committee_size).map_or(self.leaders, |size| self.leaders.min(size));
-        match self.rule {
-            CommitRule::MahiMahi => Waves::mahi_mahi(self.wave_length, leaders),
-            #[cfg(feature = "kit")]
-            CommitRule::CordialMiners => {
-                Waves { length: self.wave_length, leaders: 1, stride: self.wave_length, direct_skip: false }
-            }
-        }
-    }
-
-    /// The baseline that the thesis compares with.
-    #[cfg(feature = "kit")]
-    pub fn cordial_miners() -> Self {
-        Self { wave_length: 5, leaders: 1, rule: CommitRule::CordialMiners, ..Self::default() }
+        self.baseline.unwrap_or(Waves::mahi_mahi(self.wave_length, leaders))
     }
 
     /// V7: maximum number of parents of a block: one per author of the previous round, plus weak links.

@@ -29,9 +29,10 @@
 //! - Rules: [`rules`], [`decisions`], [`state`] (sequence of commits), [`verify`] (bytes of peers).
 //! - Parts of the engine: `journal` (records), `proposer`, `synchroniser` (missing blocks).
 //! - `engine`: combines them. Its methods are in several files, which call each other through the one struct:
-//!   `engine/commits`, `engine/proposals`, `repair` (start-up and requests), `serve` (responses to peers), `siblings`
+//!   `engine/blocks`, `engine/commits`, `engine/proposals`, `repair` (start-up and requests), `serve` (responses to peers), `siblings`
 //!   (equivocations), `fault_bound`.
-//! - For tests: `kit`.
+//!
+//! Modelled keys and the kit for the shared suite are in `corniche-mahi-mahi-testing`.
 
 pub mod coin;
 pub mod config;
@@ -43,8 +44,6 @@ mod engine;
 mod fault_bound;
 mod journal;
 pub mod keys;
-#[cfg(feature = "kit")]
-pub mod kit;
 pub mod message;
 mod proposer;
 mod repair;

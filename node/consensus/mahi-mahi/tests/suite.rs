@@ -1,6 +1,6 @@
 //! The shared suite, and this engine's fault schedules.
 
-use corniche_mahi_mahi::kit::MahiKit;
+use corniche_mahi_mahi_testing::MahiKit;
 use corniche_testkit::suite;
 
 corniche_testkit::suite!(MahiKit::quick);

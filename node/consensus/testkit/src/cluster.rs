@@ -1,7 +1,7 @@
 //! A committee of engines in a simulation, with users, Byzantine doubles, and the safety checker that checks them.
 
 use crate::{
-    Coalition, DiskModel, Double, EngineDisk, EngineProcess, EngineSetup, Kit, Links, Micros, Random, Simulation,
+    Coalition, DiskModel, Double, EngineDisk, EngineProcess, EngineSetup, Kit, Links, Micros, ProcessNotes, Random, Simulation,
     doubles::LATE,
     safety::{SafetyChecker, TransactionId, ValidatorStatus},
 };
@@ -41,11 +41,11 @@ impl TestCluster {
         let coalition = coalition(&*kit, &doubles);
         let start = {
             let (kit, checker, doubles, identities) = (kit.clone(), checker.clone(), doubles.clone(), identities.clone());
-            Box::new(move |process: usize, disk: EngineDisk, now, seed| {
+            Box::new(move |process: usize, disk: EngineDisk<ProcessNotes>, now, seed| {
                 let me = identities[process];
                 let (double, coalition) = (doubles.get(&me).copied(), coalition.clone());
                 let setup = EngineSetup { kit: kit.clone(), checker: checker.clone(), me, double, coalition };
-                EngineProcess::start(setup, disk, now, seed)
+                EngineProcess::launch(setup, disk, now, seed)
             })
         };
         let simulation = Simulation::with_identities(identities.clone(), links, disks, seed, start);
@@ -122,11 +122,11 @@ impl TestCluster {
         let certified = self.certified(identity).unwrap_or(0);
         let max_lag = self.kit.max_lag();
         if let Some(disk) = self.simulation.disk(identity) {
-            disk.position = disk.position.saturating_sub(lag);
-            if disk.position + max_lag < certified {
-                disk.position = certified;
+            disk.notes.position = disk.notes.position.saturating_sub(lag);
+            if disk.notes.position + max_lag < certified {
+                disk.notes.position = certified;
             }
-            if disk.position > 0 && disk.records.is_empty() && disk.may_have_signed {
+            if disk.notes.position > 0 && disk.records.is_empty() && disk.may_have_signed {
                 self.recordless.insert(identity);
             }
         }
@@ -148,10 +148,10 @@ impl TestCluster {
         let Some(certified) = self.certified(identity) else { return false };
         self.simulation.crash(identity);
         let Some(disk) = self.simulation.disk(identity) else { return false };
-        self.checker.borrow_mut().waive_delivery(std::mem::take(&mut disk.submitted));
+        self.checker.borrow_mut().waive_delivery(std::mem::take(&mut disk.notes.submitted));
         disk.records.clear();
         disk.may_have_signed = true;
-        disk.position = certified;
+        disk.notes.position = certified;
         self.recordless.insert(identity);
         self.checker.borrow_mut().set_status(identity, ValidatorStatus::LostRecords);
         true
@@ -223,9 +223,7 @@ impl TestCluster {
     /// Checks safety so far, and the memory limit.
     pub fn check(&self) -> Result<(), String> {
         self.checker.borrow().verdict()?;
-        let held = |identity: &usize| {
-            self.simulation.process(*identity).map_or(0, |process| process.peak_footprint.max(process.records()))
-        };
+        let held = |identity: &usize| self.simulation.process(*identity).map_or(0, EngineProcess::footprint);
         match self.running().find(|identity| held(identity) > self.kit.max_footprint()) {
             Some(identity) => {
                 Err(format!("memory: validator {identity} held {}, at most {}", held(&identity), self.kit.max_footprint()))

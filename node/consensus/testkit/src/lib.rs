@@ -1,22 +1,25 @@
 //! Shared test tools for ordering engines: virtual time, links, disks, faults, and the suite that every engine must
 //! pass.
 //!
-//! Three layers, each usable without the next:
+//! Layers, each usable without the next:
 //!
 //! - [`Simulation`] runs [`Process`]es on virtual time: messages over [`Links`], disk writes, power cuts, partitions. It
 //!   knows no engine; whole pipelines run on it too.
-//! - [`Kit`] is the part that an engine's author writes: how to start the engine with modelled keys, and how to parse
-//!   and forge its messages. [`EngineProcess`] runs an engine alone as a process. [`TestCluster`] is a committee of them with
-//!   users, Byzantine [`Double`]s and a [`SafetyChecker`] that checks safety at every step. An engine may add a [`Coalition`] of
+//! - [`EngineHost`] runs one engine as a process. Its [`Surroundings`] are its users, and whatever watches it.
+//! - [`ScenarioCluster`] is a committee whose test knows the engine ([`Subject`]): it scripts messages, reads states, and
+//!   sees all that every validator did.
+//! - [`TestCluster`] is a committee of any engine. [`Kit`] is the part that an engine's author writes: how to start the
+//!   engine with modelled keys, and how to parse and forge its messages. The cluster has users, Byzantine [`Double`]s and a
+//!   [`SafetyChecker`] that checks safety at every step. An engine may add a [`Coalition`] of
 //!   its own doubles, and a [`MessageChecker`] that checks the messages of its correct validators.
 //! - [`schedule`] makes fault schedules from seeds; [`suite`] contains the tests that every engine must pass.
 //!
 //! # For an engine's author
 //!
-//! Implement [`Kit`] behind a feature of the engine's crate, and let `tests/suite.rs` be
+//! Implement [`Kit`] in a crate of test support for the engine, and let the engine's `tests/suite.rs` be
 //!
 //! ```ignore
-//! use corniche_my_engine::kit::MyKit;
+//! use corniche_my_engine_testing::MyKit;
 //! corniche_testkit::suite!(|size| std::rc::Rc::new(MyKit::new(size)));
 //! ```
 //!
@@ -26,6 +29,7 @@ mod adversary;
 mod cluster;
 mod coalition;
 mod doubles;
+mod engine_host;
 mod engine_process;
 pub mod fault_counts;
 mod kit;
@@ -35,6 +39,7 @@ pub mod mutate;
 mod process;
 mod random;
 pub mod safety;
+mod scenario;
 pub mod schedule;
 mod simulation;
 pub mod suite;
@@ -44,12 +49,14 @@ pub use adversary::{Adversary, Delivery, View};
 pub use cluster::TestCluster;
 pub use coalition::{Coalition, MemberContext, MessageChecker};
 pub use doubles::{Double, LATE};
-pub use engine_process::{EngineDisk, EngineProcess, EngineSetup, MAX_BATCH_BYTES, Packet};
+pub use engine_host::{EngineDisk, EngineHost, HostSetup, Outbox, Packet, Records, Sending, Surroundings};
+pub use engine_process::{CheckedSurroundings, EngineProcess, EngineSetup, MAX_BATCH_BYTES, ProcessNotes};
 pub use kit::{Forgery, Kit, Measured, Setup};
 pub use links::{DiskModel, Jitter, Links, Port};
 pub use modelled::{committee, derive_bytes, genesis};
 pub use process::{Action, Event, Process};
 pub use random::Random;
 pub use safety::SafetyChecker;
+pub use scenario::{EngineStart, Observed, Recorder, ScenarioCluster, ScenarioDisk, ScenarioNode, Subject, texts};
 pub use simulation::{Simulation, Start, Statistics};
 pub use time::Micros;

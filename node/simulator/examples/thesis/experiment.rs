@@ -3,6 +3,7 @@
 use crate::common::{FIVE_REGIONS, LOCK_STEP, measured};
 use corniche_engine::TraceEvent;
 use corniche_mahi_mahi::Config;
+use corniche_mahi_mahi_testing::cordial_miners;
 use corniche_simulator::{
     Probe, Report, Scenario, Tune,
     scenario::{Fault, parse},
@@ -21,7 +22,7 @@ pub enum Protocol {
         w: u64,
         leaders: u64,
     },
-    /// On the same DAG and with equal pacing: `Config::cordial_miners`.
+    /// On the same DAG and with equal pacing: `cordial_miners`.
     CordialMiners,
 }
 
@@ -116,8 +117,8 @@ impl Experiment {
                 None
             }
             Protocol::CordialMiners => Some(Tune::MahiMahi(|config| {
-                let Config { wave_length, leaders, rule, .. } = Config::cordial_miners();
-                (config.wave_length, config.leaders, config.rule) = (wave_length, leaders, rule);
+                let Config { wave_length, leaders, baseline, .. } = cordial_miners();
+                (config.wave_length, config.leaders, config.baseline) = (wave_length, leaders, baseline);
             })),
         };
         let crashed = |node: &usize| matches!(&self.scenario.faults[..], [Fault::Crash { nodes, .. }] if nodes.contains(node));

@@ -13,8 +13,6 @@ mod fetch;
 mod interface;
 mod lane;
 mod own;
-#[cfg(test)]
-mod tests;
 
 use crate::{
     config::Config,
@@ -404,7 +402,17 @@ impl Lanes {
 
     /// Number of held cars and of fetches.
     pub fn footprint(&self) -> usize {
-        self.lanes.iter().map(Lane::count).sum::<usize>() + self.fetches.count()
+        self.lanes.iter().map(Lane::count).sum::<usize>() + self.fetch_count()
+    }
+
+    /// Number of histories and bodies that are being fetched.
+    pub fn fetch_count(&self) -> usize {
+        self.fetches.count()
+    }
+
+    /// Weight of a lane's cars that are not executed yet, bytes.
+    pub fn unexecuted(&self, lane: ValidatorIndex) -> u64 {
+        self.lane(lane).unexecuted()
     }
 
     /// Total weight of executed cars that are kept for others, bytes.

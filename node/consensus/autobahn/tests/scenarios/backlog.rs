@@ -13,10 +13,10 @@ fn prepare_size(cars: u64) -> usize {
     cluster.run_for(cars * 2 * DELAY);
     cluster.load(0..4, false);
     cluster.run_for(4 * DELAY);
-    (0..4).for_each(|node| assert!(cluster.node(node).position(node)[1] >= cars));
+    (0..4).for_each(|node| assert!(cluster.position(node, node)[1] >= cars));
     cluster.clear_rule();
     cluster.run_for(10_000);
-    let covered = (0..4).map(|node| cluster.node(node).log.iter().map(|(_, ordered)| ordered.batches.len()).max().unwrap());
+    let covered = (0..4).map(|node| cluster.seen(node).log.iter().map(|(_, ordered)| ordered.batches.len()).max().unwrap());
     assert!(covered.min().unwrap() as u64 >= 4 * cars - 4);
     cluster.check();
     // The largest one: it has a tip and a certificate of every lane.
@@ -24,7 +24,7 @@ fn prepare_size(cars: u64) -> usize {
         Message::Prepare(prepare) if prepare.timeouts.is_none() => wire::encode(message).len(),
         _ => 0,
     };
-    let all = (0..4).flat_map(|node| cluster.node(node).sent.iter());
+    let all = (0..4).flat_map(|node| cluster.seen(node).sent.iter());
     all.map(|(_, _, message)| size(message)).max().unwrap()
 }
 
@@ -44,8 +44,8 @@ fn row_29_load_makes_cars_larger_not_slower() {
             cluster.run_for(DELAY);
         }
         cluster.run_for(1_000);
-        let [executed, ..] = cluster.node(0).position(0);
-        let all = cluster.node(0).log.iter().flat_map(|(_, ordered)| crate::cluster::texts(ordered)).count();
+        let [executed, ..] = cluster.position(0, 0);
+        let all = cluster.seen(0).log.iter().flat_map(|(_, ordered)| crate::cluster::texts(ordered)).count();
         assert_eq!(all, 50 * rate);
         carried.push((executed, all as u64 / executed));
     }

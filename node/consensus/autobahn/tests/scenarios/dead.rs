@@ -15,7 +15,7 @@ fn config() -> Config {
 
 /// Longest time without a delivery at a validator, ms.
 fn longest_gap(cluster: &Cluster, node: usize, since: Micros) -> u64 {
-    let mut times: Vec<_> = cluster.node(node).log.iter().map(|(at, _)| *at).filter(|at| *at >= since).collect();
+    let mut times: Vec<_> = cluster.seen(node).log.iter().map(|(at, _)| *at).filter(|at| *at >= since).collect();
     times.extend([since, cluster.simulation.now()]);
     times.sort_unstable();
     times.windows(2).map(|pair| (pair[1] - pair[0]).0 / 1_000).max().unwrap_or_default()

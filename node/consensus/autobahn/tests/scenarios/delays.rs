@@ -14,7 +14,7 @@ use corniche_testkit::Delivery;
 fn warm(cluster: &mut Cluster, config: &Config) -> usize {
     cluster.submit(0, "warm");
     cluster.run_for(1_000);
-    let next = Slot(cluster.node(0).log.len() as u64 + 1);
+    let next = Slot(cluster.seen(0).log.len() as u64 + 1);
     Schedule::new(&cluster.committee, config).leader(next, View(0)).as_usize()
 }
 
@@ -66,7 +66,7 @@ fn row_20_withheld_body_costs_two_delays() {
     // The last vote is two delays late: one request to the leader, one response.
     assert_eq!(cluster.delays_until(since, "tx", &ALL), 4 + 2);
     let asked =
-        cluster.node(kept).sent.iter().filter(|(at, _, message)| *at > since && matches!(message, Message::FetchCars { .. }));
+        cluster.seen(kept).sent.iter().filter(|(at, _, message)| *at > since && matches!(message, Message::FetchCars { .. }));
     let asked: Vec<_> = asked.collect();
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0].1, corniche_engine::Recipients::One(index(leader)));
@@ -85,7 +85,7 @@ fn row_19_withholding_leader_loses_one_slot() {
     cluster.submit(leader, "hidden");
     cluster.run_for(50);
     let requests =
-        |cluster: &Cluster, node: usize| cluster.node(node).count(|message| matches!(message, Message::FetchCars { .. }));
+        |cluster: &Cluster, node: usize| cluster.seen(node).count(|message| matches!(message, Message::FetchCars { .. }));
     let other = (leader + 1) % 4;
     assert_eq!(requests(&cluster, other), 1, "one question");
     cluster.submit(other, "tx");

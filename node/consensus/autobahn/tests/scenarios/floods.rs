@@ -17,7 +17,7 @@ fn config() -> Config {
 
 /// Requests for cars that this validator sent to the forker.
 fn requests(cluster: &Cluster, node: usize) -> Vec<Tip> {
-    let asked = cluster.node(node).sent.iter().filter_map(|(_, to, message)| match message {
+    let asked = cluster.seen(node).sent.iter().filter_map(|(_, to, message)| match message {
         Message::FetchCars { tip, .. } if *to == Recipients::One(FORKER) => Some(*tip),
         _ => None,
     });
@@ -38,7 +38,8 @@ fn propose(
     if let Some(cars) = answer {
         tell(cluster, 1, &Message::Cars { tip, cars: cars.to_vec() });
     }
-    (1..4).for_each(|node| cluster.submit(node, &format!("{node} at {}", cluster.simulation.now())));
+    let now = cluster.simulation.now();
+    (1..4).for_each(|node| cluster.submit(node, &format!("{node} at {now}")));
     cluster.run_for(1_500);
 }
 
@@ -56,9 +57,9 @@ fn uncertified_chain_tip_is_not_requested() {
         propose(&mut cluster, &scripted, tip, None, Some(&cars));
     }
     assert!(requests(&cluster, 1).is_empty());
-    let node = cluster.node(1);
-    assert!(node.log.len() > 10 && node.engine.footprint()[0] < 50, "{:?}", node.engine.footprint());
-    assert!(node.disk.records.len() < 300, "{} records", node.disk.records.len());
+    let (held, records) = (cluster.engine(1).footprint(), cluster.records(1).len());
+    assert!(cluster.seen(1).log.len() > 10 && held[0] < 50, "{held:?}");
+    assert!(records < 300, "{records} records");
 }
 
 #[test]
@@ -80,14 +81,14 @@ fn uncommitted_bodies_are_dropped_with_slots() {
         }
         let asked = requests(&cluster, 1);
         assert!(named.iter().all(|tip| asked.contains(tip)), "each was asked for, as its parent was shown");
-        let node = cluster.node(1);
-        assert!(node.engine.footprint()[0] < 30, "answers {answers}: {:?}", node.engine.footprint());
-        assert!(node.disk.records.len() < 150, "answers {answers}: {} records", node.disk.records.len());
+        let (held, records) = (cluster.engine(1).footprint(), cluster.records(1).len());
+        assert!(held[0] < 30, "answers {answers}: {held:?}");
+        assert!(records < 150, "answers {answers}: {records} records");
         // Requests must end.
         cluster.run_for(2_000);
         let before = requests(&cluster, 1).len();
         cluster.run_for(60_000);
         assert_eq!(requests(&cluster, 1).len(), before);
-        assert!((1..4).all(|node| cluster.node(node).log.len() == cluster.node(1).log.len()));
+        assert!((1..4).all(|node| cluster.seen(node).log.len() == cluster.seen(1).log.len()));
     }
 }

@@ -25,7 +25,7 @@ fn row_31_certified_forks_give_one_log() {
             believers.iter().for_each(|to| tell(&mut cluster, *to, &Message::Car(car.clone())));
             cluster.run_for(1);
             let voted = |message: &Message| matches!(message, Message::CarVote { tip, .. } if *tip == next);
-            if cluster.node(believers[0]).count(voted) > 0 {
+            if cluster.seen(believers[0]).count(voted) > 0 {
                 *certificate = Some(scripted.certificate(&cluster, next, &believers[..1]));
                 *tip = next;
             } else {
@@ -39,14 +39,14 @@ fn row_31_certified_forks_give_one_log() {
     cluster.run_for(10_000);
     assert!(!believed, "D5: no two stories go on for ever");
     let logs: Vec<Vec<_>> =
-        (1..4).map(|node| cluster.node(node).log.iter().map(|(_, ordered)| ordered.clone()).collect()).collect();
+        (1..4).map(|node| cluster.seen(node).log.iter().map(|(_, ordered)| ordered.clone()).collect()).collect();
     assert!(logs[0].len() > 10 && logs.iter().all(|log| log == &logs[0]));
     for node in 1..4 {
-        let node = cluster.node(node);
-        assert!((0..60).all(|round| node.delivered_at(&format!("t{round}")).is_some()));
-        let [lanes, ..] = node.engine.footprint();
+        let seen = cluster.seen(node);
+        assert!((0..60).all(|round| seen.delivered_at(&format!("t{round}")).is_some()));
+        let [lanes, ..] = cluster.engine(node).footprint();
         assert!(lanes < 4 * 40, "memory is flat: {lanes} cars and fetches");
-        assert!(node.accused.iter().all(|accused| *accused == (FORKER, Offence::Equivocation)));
+        assert!(seen.accused.iter().all(|accused| *accused == (FORKER, Offence::Equivocation)));
     }
 }
 
@@ -71,12 +71,12 @@ fn row_32_uncertified_car_flood_keeps_one_car() {
             (1..4).for_each(|to| tell(&mut cluster, to, &Message::Car(car.clone())));
         }
         for node in 1..4 {
-            let held = cluster.node(node).engine.uncertified_bytes(FORKER);
+            let held = cluster.engine(node).uncertified_bytes(FORKER);
             assert!((1..=1_000 * ahead as usize).contains(&held), "{ahead} ahead: {held} bytes");
         }
         cluster.submit(1, "through");
         cluster.run_for(3_000);
-        assert!((1..4).all(|node| cluster.node(node).delivered_at("through").is_some()));
+        assert!((1..4).all(|node| cluster.seen(node).delivered_at("through").is_some()));
     }
 }
 
@@ -96,6 +96,6 @@ fn n5_one_vote_per_position_across_restarts() {
         cluster.run_for(200);
         tell(&mut cluster, 1, &Message::Car(other));
         cluster.run_for(20);
-        assert_eq!(cluster.node(1).count(|message| matches!(message, Message::CarVote { .. })), 0, "{:?}", parent.position);
+        assert_eq!(cluster.seen(1).count(|message| matches!(message, Message::CarVote { .. })), 0, "{:?}", parent.position);
     }
 }

@@ -20,19 +20,19 @@ fn row_6_thousand_missing_cars_take_one_round_trip() {
     cluster.run_for(1_000 * 2 * DELAY);
     cluster.load([0], false);
     cluster.run_for(10 * DELAY);
-    let cars = cluster.node(0).position(0)[1];
-    assert!(cars >= 1_000 && cluster.node(3).position(0) == [0, 0, 0]);
+    let cars = cluster.position(0, 0)[1];
+    assert!(cars >= 1_000 && cluster.position(3, 0) == [0, 0, 0]);
     // From now on only cars are lost on the way to it. Another car gives the leader something to propose.
     open.set(true);
     cluster.submit(0, "last");
     cluster.run_for(3_000);
     let covering =
-        |node: usize| cluster.node(node).log.iter().find(|(_, ordered)| ordered.batches.len() >= 900).map(|(at, _)| *at);
+        |node: usize| cluster.seen(node).log.iter().find(|(_, ordered)| ordered.batches.len() >= 900).map(|(at, _)| *at);
     let (elsewhere, here) = (covering(1).expect("one cut covers them"), covering(3).expect("it has them"));
     // Y2: the request is sent on arrival of the PREPARE; the commit arrives two delays later, and so does the response.
     assert!(here <= elsewhere.max(here) && here - elsewhere <= Micros(1_000), "{here} against {elsewhere}");
     let long = |message: &Message| matches!(message, Message::FetchCars { tip, above } if tip.position.0 - above.0 >= 900);
-    assert_eq!(cluster.node(3).count(long), 1);
+    assert_eq!(cluster.seen(3).count(long), 1);
     cluster.check();
 }
 
@@ -49,12 +49,12 @@ fn row_36_output_starts_with_first_body() {
         cluster.submit(0, &format!("{round}{body}"));
         cluster.run_for(600);
     }
-    let slots = cluster.node(0).log.len();
+    let slots = cluster.seen(0).log.len();
     assert!(slots >= 60);
     cluster.simulation.restart(3);
     let since = cluster.simulation.now();
     cluster.run_for(5_000);
-    let times: Vec<_> = cluster.node(3).log.iter().map(|(at, _)| (*at - since).0 / 1_000).collect();
+    let times: Vec<_> = cluster.seen(3).log.iter().map(|(at, _)| (*at - since).0 / 1_000).collect();
     assert_eq!(times.len(), slots);
     let (first, last) = (times[0], times[slots - 1]);
     // One body takes 10 ms on the line, all of them 600 ms; the first is executed long before the last arrives.

@@ -13,12 +13,12 @@ fn config() -> Config {
 fn until_silent(cluster: &mut Cluster, most: u64) -> u64 {
     let running: Vec<_> = (0..cluster.size()).filter(|node| cluster.simulation.is_up(*node)).collect();
     for ms in 0..most / DELAY {
-        if running.iter().all(|node| cluster.node(*node).engine.deadline().is_none()) {
+        if running.iter().all(|node| cluster.engine(*node).deadline().is_none()) {
             return ms * DELAY;
         }
         cluster.run_for(DELAY);
     }
-    panic!("somebody still has a timer: {}", cluster.node(running[0]).engine.describe());
+    panic!("somebody still has a timer: {}", cluster.engine(running[0]).describe());
 }
 
 #[test]
@@ -31,18 +31,18 @@ fn p10_idle_network_has_no_timers() {
         until_silent(&mut cluster, 20_000);
         cluster.submit(0, "something");
         cluster.run_for(2_000);
-        assert!(cluster.node(1).delivered_at("something").is_some());
+        assert!(cluster.seen(1).delivered_at("something").is_some());
         // Each validator sends its status once more to each of the three others.
         let took = until_silent(&mut cluster, 60_000);
         assert!(took <= 10_000, "{took} ms");
         cluster.run_for(5 * DELAY);
-        let sent = |cluster: &Cluster| (0..3).map(|node| cluster.node(node).sent.len()).sum::<usize>();
+        let sent = |cluster: &Cluster| (0..3).map(|node| cluster.seen(node).sent.len()).sum::<usize>();
         let before = sent(&cluster);
         cluster.run_for(3_600_000);
         assert_eq!(sent(&cluster), before);
         cluster.submit(0, "more");
         cluster.run_for(3_000);
-        assert!(cluster.node(1).delivered_at("more").is_some());
+        assert!(cluster.seen(1).delivered_at("more").is_some());
         cluster.check();
     }
 }
@@ -69,8 +69,8 @@ fn lost_status_and_commit_are_repaired() {
     });
     cluster.submit(0, "second");
     cluster.run_for(10_000);
-    assert!(cluster.node(1).delivered_at("second").is_some());
-    assert!(cluster.node(3).delivered_at("second").is_some(), "{}", cluster.node(3).engine.describe());
+    assert!(cluster.seen(1).delivered_at("second").is_some());
+    assert!(cluster.seen(3).delivered_at("second").is_some(), "{}", cluster.engine(3).describe());
     until_silent(&mut cluster, 60_000);
     cluster.check();
 }

@@ -10,8 +10,8 @@ fn row_1_lanes_grow_without_agreement() {
     cluster.load(0..4, true);
     cluster.run_for(1_000);
     for node in 0..4 {
-        assert!(cluster.node(node).log.is_empty());
-        let [_, certified, _] = cluster.node(node).position(node);
+        assert!(cluster.seen(node).log.is_empty());
+        let [_, certified, _] = cluster.position(node, node);
         // A car and its votes take one round trip.
         assert_eq!(certified, 1_000 / (2 * DELAY));
     }
@@ -19,7 +19,7 @@ fn row_1_lanes_grow_without_agreement() {
     cluster.clear_rule();
     cluster.load(0..4, false);
     cluster.run_for(5_000);
-    assert!(cluster.node(0).log.iter().any(|(_, ordered)| ordered.batches.len() >= 150));
+    assert!(cluster.seen(0).log.iter().any(|(_, ordered)| ordered.batches.len() >= 150));
     cluster.check();
 }
 
@@ -30,13 +30,13 @@ fn row_2_lanes_grow_in_partition() {
     cluster.simulation.partition(&[vec![0, 1], vec![2, 3]]);
     cluster.run_for(1_000);
     for node in 0..4 {
-        let [_, certified, _] = cluster.node(node).position(node);
+        let [_, certified, _] = cluster.position(node, node);
         assert!(certified >= 1_000 / (2 * DELAY) - 1, "{certified}");
     }
     cluster.simulation.heal();
     cluster.load(0..4, false);
     cluster.run_for(6_000);
-    let all = |node: usize| cluster.node(node).log.iter().map(|(_, ordered)| ordered.batches.len()).sum::<usize>();
+    let all = |node: usize| cluster.seen(node).log.iter().map(|(_, ordered)| ordered.batches.len()).sum::<usize>();
     assert!(all(0) >= 4 * 49 && (1..4).all(|node| all(node) == all(0)), "{}", all(0));
     cluster.check();
 }

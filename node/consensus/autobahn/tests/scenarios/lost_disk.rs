@@ -1,6 +1,6 @@
 //! R1–R5: power cuts, late joiners, lost disks, restored backups.
 
-use crate::cluster::{Cluster, DELAY, Disk, LOST, plain};
+use crate::cluster::{Cluster, DELAY, Disk, LOST, lost_disk, plain};
 use corniche_autobahn::{Config, message::Message};
 use corniche_engine::Resume;
 use corniche_testkit::{Delivery, Links, Micros};
@@ -18,7 +18,8 @@ fn busy(cluster: &mut Cluster, from: usize, rounds: usize, name: &str) {
 }
 
 fn everywhere(cluster: &Cluster, text: &str) -> bool {
-    (0..cluster.size()).filter_map(|node| cluster.simulation.process(node)).all(|node| node.delivered_at(text).is_some())
+    let mut running = (0..cluster.size()).filter(|node| cluster.simulation.is_up(*node));
+    running.all(|node| cluster.seen(node).delivered_at(text).is_some())
 }
 
 #[test]
@@ -44,15 +45,22 @@ fn r2_late_joiner_receives_earlier_commits() {
     cluster.run_for(1_000);
     cluster.simulation.restart(0);
     cluster.run_for(3_000);
-    assert_eq!(cluster.node(0).log.len(), cluster.node(1).log.len());
-    assert!(cluster.node(0).log.len() > 30);
+    assert_eq!(cluster.seen(0).log.len(), cluster.seen(1).log.len());
+    assert!(cluster.seen(0).log.len() > 30);
     cluster.check();
+}
+
+/// A disk without records, of a validator that followed others to this commit.
+fn lost_disk_at(resume: Resume) -> Disk {
+    let mut disk = lost_disk();
+    disk.notes.resume = resume;
+    disk
 }
 
 /// Replaces one validator's disk, by nothing or an older one, and restarts it.
 fn lose(cluster: &mut Cluster, node: usize, left: Disk) {
     cluster.simulation.crash(node);
-    *cluster.simulation.disk(node).unwrap() = left;
+    *cluster.disk(node) = left;
     cluster.simulation.restart(node);
 }
 
@@ -62,7 +70,7 @@ fn r5_lost_disk_signs_no_car_twice() {
         for keeps_state in [true, false] {
             let mut cluster = Cluster::new(size, config());
             busy(&mut cluster, 0, 20, "t");
-            let resume = cluster.simulation.process(0).unwrap().disk.resume.clone();
+            let resume = cluster.seen(0).resume.clone();
             // Only f + 1 others know its last car.
             cluster.set_rule(move |_, from, to, message| {
                 if from == 0 && to > faulty + 1 && matches!(message, Message::Car(_)) { LOST } else { Delivery::Normal }
@@ -70,7 +78,7 @@ fn r5_lost_disk_signs_no_car_twice() {
             cluster.submit(0, "lost-life");
             cluster.run_for(DELAY + 1);
             let cars = |cluster: &Cluster| {
-                let sent = cluster.node(0).sent.iter().filter_map(|(_, _, message)| match message {
+                let sent = cluster.seen(0).sent.iter().filter_map(|(_, _, message)| match message {
                     Message::Car(car) => Some((car.car.position, car.car.clone())),
                     _ => None,
                 });
@@ -78,7 +86,7 @@ fn r5_lost_disk_signs_no_car_twice() {
             };
             let before = cars(&cluster);
             let resume = if keeps_state { resume } else { Resume::default() };
-            lose(&mut cluster, 0, Disk { resume, ..Disk::default() });
+            lose(&mut cluster, 0, lost_disk_at(resume));
             cluster.clear_rule();
             cluster.submit(0, "reborn");
             cluster.run_for(5_000);
@@ -98,7 +106,7 @@ fn r5_restored_backup_detects_lost_records() {
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 5, "t");
     cluster.simulation.crash(0);
-    let backup = cluster.simulation.disk(0).unwrap().clone();
+    let backup = cluster.disk(0).clone();
     cluster.simulation.restart(0);
     cluster.run_for(2_000);
     busy(&mut cluster, 0, 10, "lost");
@@ -128,17 +136,17 @@ fn first_incarnation_that_followed_takes_part_with_f_others_down() {
     // The engine is built again when the disk has any records, which end the caller's knowledge, and before it signs.
     for rebuilt_after in [DELAY + 1, 2 * DELAY + 1, 3 * DELAY] {
         let mut cluster = without_newcomer();
-        let resume = cluster.simulation.process(1).unwrap().disk.resume.clone();
+        let resume = cluster.seen(1).resume.clone();
         assert!(resume.index.0 > 0);
-        lose(&mut cluster, 0, Disk { resume: resume.clone(), unsigned: true, ..Disk::default() });
+        lose(&mut cluster, 0, Disk { may_have_signed: false, ..lost_disk_at(resume.clone()) });
         cluster.run_for(rebuilt_after);
-        assert_eq!(cluster.node(0).count(|message| !matches!(message, Message::Status(_))), 0);
-        let records = cluster.node(0).disk.records.clone();
+        assert_eq!(cluster.seen(0).count(|message| !matches!(message, Message::Status(_))), 0);
+        let records = cluster.records(0).clone();
         let unsigned = records.is_empty();
-        lose(&mut cluster, 0, Disk { resume, records, unsigned });
+        lose(&mut cluster, 0, Disk { records, may_have_signed: !unsigned, ..lost_disk_at(resume) });
         cluster.submit(1, "needs-three");
         cluster.run_for(5_000);
-        assert!(everywhere(&cluster, "needs-three"), "{}", cluster.node(0).engine.describe());
+        assert!(everywhere(&cluster, "needs-three"), "{}", cluster.engine(0).describe());
         cluster.check();
     }
 }
@@ -148,16 +156,16 @@ fn r5_unrecovered_validator_is_passive() {
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 10, "t");
     cluster.run_for(500);
-    let resume = cluster.simulation.process(0).unwrap().disk.resume.clone();
+    let resume = cluster.seen(0).resume.clone();
     cluster.simulation.crash(3);
     for _ in 0..3 {
-        lose(&mut cluster, 0, Disk { resume: resume.clone(), ..Disk::default() });
+        lose(&mut cluster, 0, lost_disk_at(resume.clone()));
         cluster.submit(0, "early");
         cluster.submit(1, "needs-three");
         cluster.run_for(3_000);
         // Two others know too little: it needs all three others, one of which may lie.
-        let said = cluster.node(0).count(|message| !matches!(message, Message::Status(_)));
-        assert_eq!((said, cluster.node(0).disk.records.len()), (0, 0));
+        let said = cluster.seen(0).count(|message| !matches!(message, Message::Status(_)));
+        assert_eq!((said, cluster.records(0).len()), (0, 0));
     }
     cluster.simulation.restart(3);
     cluster.run_for(6_000);
@@ -172,7 +180,7 @@ fn signed(cluster: &Cluster, node: usize) -> Vec<u64> {
         Message::Timeout(timeout) => Some(timeout.slot.0),
         _ => None,
     };
-    cluster.node(node).sent.iter().filter_map(|(_, _, message)| slot(message)).collect()
+    cluster.seen(node).sent.iter().filter_map(|(_, _, message)| slot(message)).collect()
 }
 
 /// All validators work until `node` signs again; it must sign nothing up to slot `silent` in this incarnation.
@@ -185,7 +193,7 @@ fn comes_back(cluster: &mut Cluster, node: usize, silent: u64) {
             return;
         }
     }
-    panic!("validator {node} never takes part again: {}", cluster.node(node).engine.describe());
+    panic!("validator {node} never takes part again: {}", cluster.engine(node).describe());
 }
 
 /// 3k slots.
@@ -199,10 +207,10 @@ fn r5_late_response_ends_uncertainty() {
     busy(&mut cluster, 0, 5, "t");
     cluster.run_for(500);
     cluster.simulation.crash(0);
-    let backup = cluster.simulation.disk(0).unwrap().clone();
+    let backup = cluster.disk(0).clone();
     cluster.simulation.restart(0);
     cluster.run_for(2_000);
-    let before = cluster.node(3).position(0)[2];
+    let before = cluster.position(3, 0)[2];
     let since = cluster.simulation.now();
     // Lost messages stay lost: one rule covers all of this.
     cluster.set_rule(move |now, from, to, message| match message {
@@ -214,21 +222,21 @@ fn r5_late_response_ends_uncertainty() {
     });
     cluster.submit(0, "lost");
     cluster.run_for(DELAY + 1);
-    assert_eq!((cluster.node(3).position(0)[2], cluster.node(1).position(0)[2]), (before + 1, before));
-    let reached = cluster.node(1).log.len() as u64 + REACH;
+    assert_eq!((cluster.position(3, 0)[2], cluster.position(1, 0)[2]), (before + 1, before));
+    let reached = cluster.seen(1).log.len() as u64 + REACH;
     cluster.simulation.crash(3);
     lose(&mut cluster, 0, backup);
     cluster.run_for(300);
     let doubts = format!("lost records false, no records false, uncertain through {reached}");
-    assert!(cluster.node(0).engine.describe().contains(&doubts), "{}", cluster.node(0).engine.describe());
+    assert!(cluster.engine(0).describe().contains(&doubts), "{}", cluster.engine(0).describe());
     cluster.simulation.restart(3);
     cluster.run_for(200);
-    assert!(cluster.node(0).engine.describe().contains("lost records true"), "{}", cluster.node(0).engine.describe());
+    assert!(cluster.engine(0).describe().contains("lost records true"), "{}", cluster.engine(0).describe());
     // Now the others need it, but it stays silent.
     cluster.simulation.crash(2);
     cluster.submit(1, "needs-three");
     cluster.run_for(6_000);
-    assert_eq!(signed(&cluster, 0), [0; 0], "nobody has gone on: {}", cluster.node(0).engine.describe());
+    assert_eq!(signed(&cluster, 0), [0; 0], "nobody has gone on: {}", cluster.engine(0).describe());
     cluster.simulation.restart(2);
     cluster.run_for(2_000);
     comes_back(&mut cluster, 0, reached);
@@ -244,33 +252,33 @@ fn r5_unknown_own_signatures_reveal_loss() {
         busy(&mut cluster, owner, 3, "t");
         cluster.run_for(500);
         cluster.simulation.crash(0);
-        let backup = cluster.simulation.disk(0).unwrap().clone();
+        let backup = cluster.disk(0).clone();
         cluster.simulation.restart(0);
         cluster.run_for(2_000);
         busy(&mut cluster, owner, 3, "lost");
         cluster.run_for(500);
         cluster.simulation.crash(0);
-        *cluster.simulation.disk(0).unwrap() = backup;
+        *cluster.disk(0) = backup;
         cluster.set_rule(|_, _, to, message| match message {
             Message::Status(status) if to == 0 && status.receiver_car.is_some() => LOST,
             _ => Delivery::Normal,
         });
-        let reached = cluster.node(1).log.len() as u64 + REACH;
+        let reached = cluster.seen(1).log.len() as u64 + REACH;
         cluster.simulation.restart(0);
         cluster.run_for(300);
         cluster.clear_rule();
         cluster.run_for(1_000);
-        assert!(cluster.node(0).engine.describe().contains("lost records true"), "{}", cluster.node(0).engine.describe());
+        assert!(cluster.engine(0).describe().contains("lost records true"), "{}", cluster.engine(0).describe());
         // In its next incarnation there is no sign any more: the records contain the evidence of the loss. They contain the
         // silence too.
         cluster.simulation.crash(0);
         cluster.simulation.restart(0);
         cluster.run_for(500);
-        assert!(cluster.node(0).engine.describe().contains("lost records false"), "{}", cluster.node(0).engine.describe());
+        assert!(cluster.engine(0).describe().contains("lost records false"), "{}", cluster.engine(0).describe());
         cluster.simulation.crash(3);
         cluster.submit(1, "needs-three");
         cluster.run_for(6_000);
-        assert_eq!(signed(&cluster, 0), [0; 0], "{}", cluster.node(0).engine.describe());
+        assert_eq!(signed(&cluster, 0), [0; 0], "{}", cluster.engine(0).describe());
         cluster.simulation.restart(3);
         cluster.run_for(2_000);
         comes_back(&mut cluster, 0, reached);
@@ -285,7 +293,7 @@ fn r5_own_lane_certificate_reveals_loss() {
     busy(&mut cluster, 0, 3, "t");
     cluster.run_for(500);
     cluster.simulation.crash(0);
-    let backup = cluster.simulation.disk(0).unwrap().clone();
+    let backup = cluster.disk(0).clone();
     cluster.simulation.restart(0);
     cluster.run_for(2_000);
     cluster.set_rule(|_, _, to, message| match message {
@@ -295,11 +303,11 @@ fn r5_own_lane_certificate_reveals_loss() {
     });
     cluster.submit(0, "lost");
     cluster.run_for(5 * DELAY);
-    let [_, certified, _] = cluster.node(1).position(0);
+    let [_, certified, _] = cluster.position(1, 0);
     lose(&mut cluster, 0, backup);
     cluster.run_for(300);
-    assert_eq!(cluster.node(0).position(0)[1], certified, "it knows the certificate");
-    assert!(cluster.node(0).engine.describe().contains("lost records true"), "{}", cluster.node(0).engine.describe());
+    assert_eq!(cluster.position(0, 0)[1], certified, "it knows the certificate");
+    assert!(cluster.engine(0).describe().contains("lost records true"), "{}", cluster.engine(0).describe());
     cluster.clear_rule();
     cluster.run_for(2_000);
     comes_back(&mut cluster, 0, REACH);
@@ -311,10 +319,10 @@ fn r5_abstention_survives_power_cut() {
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 10, "t");
     cluster.run_for(500);
-    let reached = cluster.node(1).log.len() as u64 + REACH;
-    lose(&mut cluster, 0, Disk::default());
+    let reached = cluster.seen(1).log.len() as u64 + REACH;
+    lose(&mut cluster, 0, lost_disk());
     cluster.run_for(500);
-    assert!(!cluster.node(0).disk.records.is_empty(), "it lives again");
+    assert!(!cluster.records(0).is_empty(), "it lives again");
     // In this incarnation its records are whole; but they contain what it may not sign.
     cluster.simulation.crash(0);
     cluster.simulation.restart(0);
@@ -340,12 +348,12 @@ fn r5_disk_id_reveals_loss_without_cars() {
         }
         busy(&mut cluster, 1, if anything_committed { 10 } else { 1 }, "t");
         assert!(!signed(&cluster, 0).is_empty());
-        let reached = cluster.node(1).log.len() as u64 + REACH;
+        let reached = cluster.seen(1).log.len() as u64 + REACH;
         assert_eq!(reached == REACH, !anything_committed);
         // The others lose their memory too.
         (0..4).for_each(|node| cluster.simulation.crash(node));
         cluster.clear_rule();
-        *cluster.simulation.disk(0).unwrap() = Disk::default();
+        *cluster.disk(0) = lost_disk();
         (0..3).for_each(|node| cluster.simulation.restart(node));
         cluster.submit(1, "needs-three");
         cluster.run_for(6_000);
@@ -365,7 +373,7 @@ fn r5_late_first_start_is_no_loss() {
     cluster.simulation.restart(0);
     cluster.submit(0, "hello");
     cluster.run_for(6_000);
-    assert!(everywhere(&cluster, "hello"), "{}", cluster.node(0).engine.describe());
+    assert!(everywhere(&cluster, "hello"), "{}", cluster.engine(0).describe());
     cluster.check();
 }
 
@@ -374,16 +382,16 @@ fn r5_disks_lost_before_start_are_no_loss() {
     // Two of four are set up anew repeatedly before there is a quorum; then all are there.
     for unsigned in [false, true] {
         let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
-        (0..4).for_each(|node| cluster.simulation.disk(node).unwrap().unsigned = unsigned);
+        (0..4).for_each(|node| cluster.disk(node).may_have_signed = !unsigned);
         cluster.simulation.restart(0);
         for _ in 0..3 {
             cluster.simulation.restart(1);
             cluster.run_for(700);
             for node in [0, 1] {
                 let announces = |message: &Message| matches!(message, Message::Status(status) if status.disk_id.is_some());
-                assert_eq!(cluster.node(node).count(announces), 0, "announced without a quorum");
+                assert_eq!(cluster.seen(node).count(announces), 0, "announced without a quorum");
                 // Without the statement: it was on the disk.
-                lose(&mut cluster, node, Disk::default());
+                lose(&mut cluster, node, lost_disk());
                 cluster.run_for(300);
             }
             cluster.simulation.crash(1);
@@ -391,7 +399,7 @@ fn r5_disks_lost_before_start_are_no_loss() {
         (1..4).for_each(|node| cluster.simulation.restart(node));
         cluster.submit(0, "hello");
         cluster.run_for(3_000);
-        assert!(everywhere(&cluster, "hello"), "{}", cluster.node(0).engine.describe());
+        assert!(everywhere(&cluster, "hello"), "{}", cluster.engine(0).describe());
         cluster.check();
     }
 }
@@ -428,7 +436,7 @@ fn r4_needed_restart_costs_one_stall_timeout() {
     cluster.submit(1, "on");
     let since = cluster.simulation.now();
     cluster.run_for(6_000);
-    let at = (0..3).map(|node| cluster.node(node).delivered_at("on").expect("it goes on")).max().unwrap();
+    let at = (0..3).map(|node| cluster.seen(node).delivered_at("on").expect("it goes on")).max().unwrap();
     // A stall is detected within four retries of 300 ms; then there are views with a dead leader.
     assert!((at - since) < Micros::from_millis(1_200 + 2_000), "{}", at - since);
     cluster.check();
@@ -443,7 +451,7 @@ fn old_records_are_released_except_quiet_lanes() {
     for round in 0..400 {
         cluster.submit(0, &format!("t{round}"));
         cluster.run_for(6 * DELAY);
-        most = most.max(cluster.node(1).disk.records.len());
+        most = most.max(cluster.records(1).len());
     }
     assert!(most < 300, "{most} records");
     // The quiet lane continues after a restart of all validators, although its car was executed long ago.

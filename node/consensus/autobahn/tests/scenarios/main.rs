@@ -5,6 +5,7 @@ mod clocks;
 mod cluster;
 mod dead;
 mod delays;
+mod fixtures;
 mod floods;
 mod forks;
 mod history;

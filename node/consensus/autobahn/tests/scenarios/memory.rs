@@ -7,8 +7,7 @@ use std::{cell::Cell, rc::Rc};
 
 /// Number of items that a validator holds, and of records on its disk.
 fn held(cluster: &Cluster, node: usize) -> [usize; 2] {
-    let node = cluster.node(node);
-    [node.engine.footprint().iter().sum(), node.disk.records.len()]
+    [cluster.engine(node).footprint().iter().sum(), cluster.records(node).len()]
 }
 
 #[test]
@@ -21,20 +20,20 @@ fn g3_executed_cars_are_kept_up_to_limit() {
     for _ in 0..100 {
         cluster.run_for(10 * DELAY);
         for node in 0..4 {
-            let [lanes, _, commits, records, _] = cluster.node(node).engine.footprint();
+            let [lanes, _, commits, records, _] = cluster.engine(node).footprint();
             // Four lanes of 25 executed cars, some unexecuted ones, and as many again that wait for release.
             assert!(lanes <= 4 * 25 + 40 && commits <= 100 && records <= 620, "{lanes} cars, {commits} commits, {records}");
             most = most.max(lanes);
         }
     }
-    assert!(cluster.node(0).position(0)[0] > 400 && most >= 4 * 20, "{most} cars: so many that it matters, and some are kept");
+    assert!(cluster.position(0, 0)[0] > 400 && most >= 4 * 20, "{most} cars: so many that it matters, and some are kept");
     // A validator that was away for a short time still finds the data it missed.
     cluster.simulation.crash(3);
     cluster.run_for(5 * DELAY);
     cluster.simulation.restart(3);
     cluster.load(0..4, false);
     cluster.run_for(5_000);
-    assert_eq!(cluster.node(3).log.last().unwrap().1, cluster.node(0).log.last().unwrap().1);
+    assert_eq!(cluster.seen(3).log.last().unwrap().1, cluster.seen(0).log.last().unwrap().1);
     cluster.check();
 }
 
@@ -46,11 +45,11 @@ fn g3_a_lane_that_floods_does_not_fill_the_share_of_others() {
     for _ in 0..100 {
         cluster.run_for(10 * DELAY);
         for node in 0..4 {
-            let lanes = cluster.node(node).engine.footprint()[0];
+            let lanes = cluster.engine(node).footprint()[0];
             assert!(lanes <= 25 + 40, "{lanes} cars");
         }
     }
-    assert!(cluster.node(1).position(0)[0] > 200, "{:?}", cluster.node(1).position(0));
+    assert!(cluster.position(1, 0)[0] > 200, "{:?}", cluster.position(1, 0));
     cluster.check();
 }
 
@@ -69,12 +68,12 @@ fn sole_holder_serves(config: &Config, slots: u64, most: [usize; 2], restarts: b
     cluster.load([0], true);
     let run_to = |cluster: &mut Cluster, slot: u64| {
         let end = cluster.simulation.now() + Micros::from_seconds(300);
-        while cluster.node(1).disk.resume.index.0 < slot {
-            assert!(cluster.simulation.now() < end, "{}", cluster.node(1).engine.describe());
+        while cluster.seen(1).resume.index.0 < slot {
+            assert!(cluster.simulation.now() < end, "{}", cluster.engine(1).describe());
             cluster.run_for(10 * DELAY);
             let [things, records] = held(cluster, 1);
             assert!(things.max(records) <= config.max_footprint(4), "{things} things, {records} records");
-            let [lanes, _, commits, ..] = cluster.node(1).engine.footprint();
+            let [lanes, _, commits, ..] = cluster.engine(1).footprint();
             assert!(lanes <= most[0] && commits <= most[1], "{lanes} cars, {commits} commits");
         }
     };
@@ -84,12 +83,12 @@ fn sole_holder_serves(config: &Config, slots: u64, most: [usize; 2], restarts: b
         cluster.simulation.restart(1);
     }
     run_to(&mut cluster, slots);
-    assert_eq!(cluster.node(2).log.len() + cluster.node(3).log.len(), 0, "they hold nothing");
+    assert_eq!(cluster.seen(2).log.len() + cluster.seen(3).log.len(), 0, "they hold nothing");
     cluster.load([0], false);
     cluster.simulation.crash(0);
     answers.set(true);
     cluster.run_for(30_000);
-    (2..4).all(|node| cluster.node(node).disk.resume.index.0 >= slots)
+    (2..4).all(|node| cluster.seen(node).resume.index.0 >= slots)
 }
 
 #[test]
@@ -115,9 +114,9 @@ fn g3_certificate_ends_longer_retention() {
     // Certificates come only at the end of each of these runs.
     for _ in 0..3 {
         cluster.simulation.run_for(Micros::from_millis(100 * DELAY));
-        let before = cluster.node(0).engine.footprint()[0];
+        let before = cluster.engine(0).footprint()[0];
         cluster.run_for(DELAY);
-        let after = cluster.node(0).engine.footprint()[0];
+        let after = cluster.engine(0).footprint()[0];
         assert!(before > 150 && after <= 4 * 25 + 40, "{before} cars, then {after}");
     }
 }
@@ -137,8 +136,8 @@ fn unexecutable_commits_are_bounded() {
         let [things, records] = held(&cluster, 3);
         assert!(things.max(records) <= config.max_footprint(4), "{things} things, {records} records");
     }
-    assert!(cluster.node(0).log.len() > 600 && cluster.node(3).log.is_empty(), "{}", cluster.node(0).log.len());
-    let [_, _, commits, records, _] = cluster.node(3).engine.footprint();
+    assert!(cluster.seen(0).log.len() > 600 && cluster.seen(3).log.is_empty(), "{}", cluster.seen(0).log.len());
+    let [_, _, commits, records, _] = cluster.engine(3).footprint();
     assert!(commits <= 20 + 256 + 16, "{commits} commits");
     // A few records are needed besides those of commits. The journal searches for records to write again when there are
     // this many.
@@ -158,7 +157,7 @@ fn g1_minimal_retention_allows_full_restart() {
         cluster.submit(0, &format!("after{incarnation}"));
         cluster.run_for(3_000);
         assert!(
-            (0..4).all(|node| cluster.node(node).delivered_at(&format!("after{incarnation}")).is_some()),
+            (0..4).all(|node| cluster.seen(node).delivered_at(&format!("after{incarnation}")).is_some()),
             "life {incarnation}"
         );
     }

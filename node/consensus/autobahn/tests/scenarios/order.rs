@@ -3,12 +3,12 @@
 
 use corniche_autobahn::{
     Config,
-    kit::{FakeKeys, FakeSignatures, committee},
     lanes::{self, Lanes, Recovered},
     message::{Car, Context, Cut, HashedCar, SignedCar, Slot, Tip},
     order::Order,
     rules::Schedule,
 };
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
 use corniche_engine::{Committee, Ordered, Resume};
 use corniche_testkit::Random;
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};

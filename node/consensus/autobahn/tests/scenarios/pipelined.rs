@@ -9,11 +9,11 @@ fn row_18_pipelined_cars_per_round_trip() {
         let mut cluster = Cluster::new(4, Config { cars_ahead: ahead, ..plain() });
         cluster.load([0], true);
         cluster.run_for(100 * 2 * DELAY);
-        let [_, certified, _] = cluster.node(0).position(0);
+        let [_, certified, _] = cluster.position(0, 0);
         assert!((99 * ahead..=100 * ahead).contains(&certified), "{ahead} ahead: {certified} in 100 round trips");
         cluster.load([0], false);
         cluster.run_for(1_000);
-        let all: usize = cluster.node(3).log.iter().map(|(_, ordered)| ordered.batches.len()).sum();
+        let all: usize = cluster.seen(3).log.iter().map(|(_, ordered)| ordered.batches.len()).sum();
         assert!(all as u64 >= certified);
         cluster.check();
     }

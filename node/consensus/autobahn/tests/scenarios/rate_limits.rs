@@ -6,16 +6,15 @@ use crate::{
 };
 use corniche_autobahn::{
     Config, Signer,
-    kit::{FakeKeys, FakeSignatures, committee},
     message::{Message, Position, Slot, Status, Tip},
 };
-use corniche_testkit::{Event, Links, Micros, Process};
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
+use corniche_testkit::{Links, Micros};
 use corniche_types::B256;
 use std::sync::Arc;
 
 fn ask(cluster: &mut Cluster, from: usize, to: usize, message: &Message) {
-    let now = cluster.simulation.now();
-    cluster.simulation.with(to, |node| node.handle(now, Event::Message { from, message: message.encode() }));
+    cluster.tell(from, to, message);
 }
 
 #[test]
@@ -27,7 +26,7 @@ fn request_flood_is_limited_by_token_bucket() {
         cluster.run_for(4 * DELAY);
     }
     cluster.run_for(1_000);
-    let held = cluster.node(1).sent.iter().rev().find_map(|(_, _, message)| match message {
+    let held = cluster.seen(1).sent.iter().rev().find_map(|(_, _, message)| match message {
         Message::CarVote { tip, .. } if tip.lane.0 == 0 => Some(*tip),
         _ => None,
     });
@@ -41,14 +40,14 @@ fn request_flood_is_limited_by_token_bucket() {
         }
         cluster.run_for(1);
     }
-    let answers = cluster.node(1).sent.iter().filter(|(at, ..)| *at >= before);
+    let answers = cluster.seen(1).sent.iter().filter(|(at, ..)| *at >= before);
     let bytes: usize = answers.map(|(_, _, message)| message.encode().len()).filter(|bytes| *bytes > 500).sum();
     // 8 full responses at once and 16 in the second, each of about 20 kB.
     assert!((300_000..800_000).contains(&bytes), "{bytes}");
     // Another peer is served at once.
     let before = cluster.simulation.now();
     ask(&mut cluster, 2, 1, &Message::FetchCars { tip, above: Position(0) });
-    let answered = cluster.node(1).sent.iter().any(|(at, _, message)| *at >= before && matches!(message, Message::Cars { .. }));
+    let answered = cluster.seen(1).sent.iter().any(|(at, _, message)| *at >= before && matches!(message, Message::Cars { .. }));
     assert!(answered);
 }
 
@@ -59,7 +58,7 @@ fn small_cars_cost_their_wire_size() {
     cluster.run_for(3_000);
     cluster.load([0], false);
     cluster.run_for(1_000);
-    let held = cluster.node(1).sent.iter().rev().find_map(|(_, _, message)| match message {
+    let held = cluster.seen(1).sent.iter().rev().find_map(|(_, _, message)| match message {
         Message::CarVote { tip, .. } if tip.lane.0 == 0 => Some(*tip),
         _ => None,
     });
@@ -69,7 +68,7 @@ fn small_cars_cost_their_wire_size() {
         (0..10).for_each(|number| ask(&mut cluster, 3, 1, &Message::FetchCars { tip, above: Position(number) }));
         cluster.run_for(1);
     }
-    let answers = cluster.node(1).sent.iter().filter(|(at, ..)| *at >= before);
+    let answers = cluster.seen(1).sent.iter().filter(|(at, ..)| *at >= before);
     let bytes: usize = answers.map(|(_, _, message)| message.encode().len()).filter(|bytes| *bytes > 500).sum();
     // 24 full responses, and the one that causes a debt.
     assert!((500_000..1_700_000).contains(&bytes), "{bytes}");
@@ -81,7 +80,7 @@ fn request_for_missing_data_gets_empty_response() {
     let tip = Tip { lane: corniche_types::ValidatorIndex(0), position: Position(7), digest: B256::with_last_byte(1) };
     ask(&mut cluster, 3, 1, &Message::FetchCars { tip, above: Position(0) });
     let empty = |message: &Message| matches!(message, Message::Cars { cars, .. } if cars.is_empty());
-    assert_eq!(cluster.node(1).count(empty), 1);
+    assert_eq!(cluster.seen(1).count(empty), 1);
     ask(&mut cluster, 3, 1, &Message::FetchCommits { above: Slot(u64::MAX) });
 }
 
@@ -91,13 +90,13 @@ fn all_responses_share_one_token_bucket() {
     cluster.submit(0, "one");
     cluster.run_for(1_000);
     let sent = |cluster: &Cluster, wanted: &dyn Fn(&Message) -> bool| {
-        (0..4).flat_map(|node| cluster.node(node).sent.clone()).map(|(_, _, message)| message).find(|message| wanted(message))
+        (0..4).flat_map(|node| cluster.seen(node).sent.clone()).map(|(_, _, message)| message).find(|message| wanted(message))
     };
     let Some(Message::Prepare(prepare)) = sent(&cluster, &|message| matches!(message, Message::Prepare(_))) else { panic!() };
     let car = sent(&cluster, &|message| matches!(message, Message::Car(_))).unwrap();
     let cut = corniche_autobahn::message::Context::new(&cluster.committee).cut(&prepare.cut);
     let slot = prepare.cut.slot;
-    let leader = (0..4).find(|node| cluster.node(*node).count(|message| matches!(message, Message::Prepare(_))) > 0).unwrap();
+    let leader = (0..4).find(|node| cluster.seen(*node).count(|message| matches!(message, Message::Prepare(_))) > 0).unwrap();
     let me = (0..4).find(|node| *node != leader && *node != 0).unwrap();
     // A slot that is still open: its leader repeats its proposal.
     let open = Slot(slot.0 + 1);
@@ -114,7 +113,7 @@ fn all_responses_share_one_token_bucket() {
             (0..10).for_each(|_| ask(&mut cluster, from, me, &request));
             cluster.run_for(1);
         }
-        let answers = cluster.node(me).sent.iter().filter(|(at, ..)| *at >= before).count();
+        let answers = cluster.seen(me).sent.iter().filter(|(at, ..)| *at >= before).count();
         // 8 at once and 16 in the second, each counted as 1 kB more than its size, and regular messages.
         assert!(answers <= 60, "{answers} answers to ten thousand of {request:?}");
     }
@@ -137,7 +136,7 @@ fn concurrent_floods_share_one_limit() {
         cluster.run_for(4 * DELAY);
     }
     cluster.run_for(500);
-    let tip = cluster.node(node).sent.iter().rev().find_map(|(_, _, message)| match message {
+    let tip = cluster.seen(node).sent.iter().rev().find_map(|(_, _, message)| match message {
         Message::CarVote { tip, .. } if tip.lane == index(0) => Some(*tip),
         _ => None,
     });
@@ -167,7 +166,7 @@ fn concurrent_floods_share_one_limit() {
         cluster.run_for(5);
     }
     let checks = counting.take();
-    let answers = cluster.node(node).sent.iter().filter(|(at, ..)| *at >= before);
+    let answers = cluster.seen(node).sent.iter().filter(|(at, ..)| *at >= before);
     let bytes: usize = answers.map(|(_, _, message)| message.encode().len()).sum();
     // One validator of four gets 24 full responses in its first second. A full response takes about a millisecond, a
     // check 50 µs.

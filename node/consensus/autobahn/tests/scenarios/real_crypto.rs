@@ -62,17 +62,17 @@ fn run(size: usize, bls: bool) -> (Vec<(Micros, Ordered)>, BTreeSet<usize>) {
     cluster.run_for(3_000);
     cluster.check();
     let is_complaint = |message: &Message| matches!(message, Message::TimeoutQc(_));
-    assert!((1..size).any(|node| cluster.node(node).count(is_complaint) > 0), "there was a view change");
-    assert!((0..8).all(|round| cluster.node(1).delivered_at(&format!("t{round}")).is_some()));
+    assert!((1..size).any(|node| cluster.seen(node).count(is_complaint) > 0), "there was a view change");
+    assert!((0..8).all(|round| cluster.seen(1).delivered_at(&format!("t{round}")).is_some()));
     let seal = |message: &Message| match message {
         Message::Commit(certificate) => Some(certificate.proof.seal.len()),
         Message::TimeoutQc(certificate) => Some(certificate.proof.seal.len()),
         Message::Available(certificate) => Some(certificate.proof.seal.len()),
         _ => None,
     };
-    let sent = (1..size).flat_map(|node| cluster.node(node).sent.iter());
+    let sent = (1..size).flat_map(|node| cluster.seen(node).sent.iter());
     let seals = sent.filter_map(|(_, _, message)| seal(message)).collect();
-    (cluster.node(1).log.clone(), seals)
+    (cluster.seen(1).log.clone(), seals)
 }
 
 #[test]

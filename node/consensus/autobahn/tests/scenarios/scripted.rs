@@ -3,12 +3,11 @@
 use crate::cluster::{Cluster, index};
 use corniche_autobahn::{
     Config, Signatures, Signer,
-    kit::{FakeKeys, FakeSignatures},
     message::{
         Availability, Car, CommitQc, Context, Cut, Message, Proof, SignedCar, SignedPrepare, Slot, Statement, Tip, View,
     },
 };
-use corniche_testkit::{Event, Process};
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures};
 use corniche_types::ValidatorIndex;
 
 pub const FORKER: ValidatorIndex = ValidatorIndex(0);
@@ -43,7 +42,7 @@ impl ScriptedValidator {
         let mut shares = vec![(FORKER, FakeKeys(FORKER).share(&digest))];
         for voter in voters {
             let voted = |message: &Message| matches!(message, Message::CarVote { tip: voted, .. } if *voted == tip);
-            assert!(cluster.node(*voter).count(voted) > 0, "{voter} voted for {tip:?}");
+            assert!(cluster.seen(*voter).count(voted) > 0, "{voter} voted for {tip:?}");
             shares.push((index(*voter), FakeKeys(index(*voter)).share(&digest)));
         }
         let seal = FakeSignatures.combine(&shares).unwrap();
@@ -59,9 +58,9 @@ impl ScriptedValidator {
 
     /// The next slot that it leads: a cut without news, and the certificate of its anchor.
     pub fn next_cut(&self, cluster: &Cluster) -> (Cut, Option<CommitQc>) {
-        let committed = cluster.node(1).log.last().map_or(0, |(_, ordered)| ordered.index.0);
+        let committed = cluster.seen(1).log.last().map_or(0, |(_, ordered)| ordered.index.0);
         let slot = Slot(committed + 4 - committed % 4);
-        let sent = || (1..4).flat_map(|node| cluster.node(node).sent.iter().map(|(_, _, message)| message));
+        let sent = || (1..4).flat_map(|node| cluster.seen(node).sent.iter().map(|(_, _, message)| message));
         let of_anchor = |message: &Message| match message {
             Message::Commit(commit) if commit.slot.0 + 4 == slot.0 => Some(commit.clone()),
             _ => None,
@@ -79,8 +78,7 @@ impl ScriptedValidator {
 }
 
 pub fn tell(cluster: &mut Cluster, to: usize, message: &Message) {
-    let now = cluster.simulation.now();
-    cluster.simulation.with(to, |node| node.handle(now, Event::Message { from: FORKER.as_usize(), message: message.encode() }));
+    cluster.tell(FORKER.as_usize(), to, message);
 }
 
 /// All nodes except the forker's own, and a scripted validator for the forker.

@@ -15,7 +15,7 @@ fn trace_maps_cars_and_slots() {
     }
     cluster.run_for(1_000);
     for node in 0..4 {
-        let node = cluster.node(node);
+        let node = cluster.seen(node);
         let mut known = BTreeSet::new();
         let mut decided = Vec::new();
         let (mut digests, mut delivered) = (BTreeSet::new(), Vec::new());
@@ -54,7 +54,7 @@ fn trace_reports_holders_and_voters() {
         }
         cluster.run_for(1_000);
         for node in 0..4 {
-            let node = cluster.node(node);
+            let node = cluster.seen(node);
             let (mut cars, mut held) = (BTreeSet::new(), BTreeMap::new());
             let (mut decided, mut agreed) = (BTreeMap::new(), BTreeMap::new());
             for event in &node.traced {

@@ -6,14 +6,13 @@ use crate::{
 };
 use corniche_autobahn::{
     AutobahnVerifier, Config, Share, Signature, Signatures, Signer,
-    kit::{FakeKeys, FakeSignatures, committee},
     message::{
         Availability, CommitKind, CommitQc, Context, Cut, Message, Position, Proof, SignedCar, Slot, Statement, Status, Tip,
         View,
     },
 };
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
 use corniche_engine::{Recipients, Verifier};
-use corniche_testkit::{Event, Process};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
 use std::sync::{
     Arc,
@@ -115,8 +114,7 @@ fn unreadable(tip: Tip) -> Bytes {
 }
 
 fn tell_bytes(cluster: &mut Cluster, to: usize, message: &Bytes) {
-    let (now, from) = (cluster.simulation.now(), FORKER.as_usize());
-    cluster.simulation.with(to, |node| node.handle(now, Event::Message { from, message: message.clone() }));
+    cluster.receive(FORKER.as_usize(), to, message);
 }
 
 /// Decoding and hashing 10,000 cars takes ten milliseconds, so it would show as a fault that the bytes are invalid.
@@ -127,12 +125,11 @@ fn unsolicited_cars_are_not_read() {
     let (cars, tip) = chain(&mut scripted, start, 10_000);
     let verifier = AutobahnVerifier::new(plain(), committee(4), Arc::new(FakeSignatures));
     assert!(verifier.cost(&Message::Cars { tip, cars }.encode()) < 50, "less than one signature check");
-    let before = cluster.node(1).engine.footprint();
+    let before = cluster.engine(1).footprint();
     for _ in 0..10 {
         tell_bytes(&mut cluster, 1, &unreadable(tip));
     }
-    let node = cluster.node(1);
-    assert!(node.refused.is_empty() && node.engine.footprint() == before);
+    assert!(cluster.seen(1).refused.is_empty() && cluster.engine(1).footprint() == before);
     // The tip is checked.
     let nobodys = Tip { lane: index(9), ..tip };
     assert!(verifier.verify(FORKER, &unreadable(nobodys)).is_err());
@@ -141,16 +138,16 @@ fn unsolicited_cars_are_not_read() {
 #[test]
 fn an_unreadable_answer_counts_as_an_empty_one() {
     let (mut cluster, scripted, cars, certificate) = behind(plain());
-    let asked = |cluster: &Cluster| cluster.node(1).count(|message| matches!(message, Message::FetchCars { .. }));
+    let asked = |cluster: &Cluster| cluster.seen(1).count(|message| matches!(message, Message::FetchCars { .. }));
     let next = scripted.clone().car(certificate.tip, Some(certificate.clone()), 10);
     tell(&mut cluster, 1, &Message::Car(next));
     assert_eq!(asked(&cluster), 1);
     tell_bytes(&mut cluster, 1, &unreadable(certificate.tip));
     assert_eq!(asked(&cluster), 2, "the other signer is asked at once");
     tell(&mut cluster, 1, &Message::Cars { tip: certificate.tip, cars });
-    assert!(cluster.node(1).position(0)[2] < 6, "it had its answer");
+    assert!(cluster.position(1, 0)[2] < 6, "it had its answer");
     cluster.run_for(50);
-    assert_eq!(cluster.node(1).position(0)[2], 6);
+    assert_eq!(cluster.position(1, 0)[2], 6);
 }
 
 #[cfg(feature = "real-crypto")]
@@ -174,7 +171,7 @@ fn stated_costs_cover_signature_checks() {
     cluster.run_for(1_000);
     let mut kinds = std::collections::BTreeSet::new();
     for node in 0..4 {
-        for (_, _, message) in &cluster.node(node).sent {
+        for (_, _, message) in &cluster.seen(node).sent {
             let (bytes, counting) = (message.encode(), Counting::new(signatures.clone()));
             let verifier = AutobahnVerifier::new(config.clone(), committee.clone(), counting.clone());
             let cost = verifier.cost(&bytes);
@@ -217,7 +214,7 @@ fn certified_chain_needs_no_car_signatures() {
     let next = scripted.clone().car(certificate.tip, Some(certificate.clone()), 10);
     tell(&mut cluster, 1, &Message::Car(next.clone()));
     tell(&mut cluster, 1, &Message::Cars { tip: certificate.tip, cars: false_signatures(&cars) });
-    assert_eq!(cluster.node(1).position(0)[2], 6, "held, and voted for");
+    assert_eq!(cluster.position(1, 0)[2], 6, "held, and voted for");
     cluster.run_for(5);
     // Validator 3 gets it from validator 1, which is not blamed for that.
     let newest = scripted.tip(&next);
@@ -229,17 +226,16 @@ fn certified_chain_needs_no_car_signatures() {
     );
     tell(&mut cluster, 3, &Message::Car(after));
     cluster.run_for(3_000);
-    assert_eq!(cluster.node(3).position(0)[2], 7);
-    assert!((1..4).all(|node| cluster.node(node).refused.is_empty() && cluster.node(node).accused.is_empty()));
+    assert_eq!(cluster.position(3, 0)[2], 7);
+    assert!((1..4).all(|node| cluster.seen(node).refused.is_empty() && cluster.seen(node).accused.is_empty()));
     // The owner is not shown any car as its own that it did not sign.
-    let now = cluster.simulation.now();
     let lanes = vec![Position(0); 4];
     let request =
         Status { nonce: 9, wants_response: true, committed: None, receiver_car: None, lanes, disk_id: None, peer_disk: None };
     let message = Message::Status(request).encode();
     for node in 1..4 {
-        cluster.simulation.with(node, |node| node.handle(now, Event::Message { from: 0, message: message.clone() }));
-        let shown = cluster.node(node).sent.iter().rev().find_map(|(_, _, message)| match message {
+        cluster.receive(0, node, &message);
+        let shown = cluster.seen(node).sent.iter().rev().find_map(|(_, _, message)| match message {
             Message::Status(status) if status.nonce == 9 => status.receiver_car.clone(),
             _ => None,
         });
@@ -263,13 +259,13 @@ fn uncertified_body_needs_owner_signature() {
         cut.tips[FORKER.as_usize()] = tip;
         tell(&mut cluster, 1, &scripted.prepare(cut, vec![certificate], previous));
         let asked = |message: &Message| matches!(message, Message::FetchCars { tip: asked, .. } if *asked == tip);
-        assert_eq!(cluster.node(1).count(asked), 1);
+        assert_eq!(cluster.seen(1).count(asked), 1);
         let voted = |message: &Message| matches!(message, Message::PrepareVote { .. } | Message::CarVote { .. });
-        let before = cluster.node(1).count(voted);
+        let before = cluster.seen(1).count(voted);
         let cars = if signed { vec![car] } else { false_signatures(&[car]) };
         tell(&mut cluster, 1, &Message::Cars { tip, cars });
         cluster.run_for(5);
-        assert_eq!(cluster.node(1).count(voted) > before, signed);
+        assert_eq!(cluster.seen(1).count(voted) > before, signed);
     }
 }
 
@@ -282,8 +278,8 @@ fn fork_report_needs_two_signatures() {
     let next = scripted.car(certificate.tip, Some(certificate.clone()), 10);
     tell(&mut cluster, 1, &Message::Car(next));
     let asked = |message: &Message| matches!(message, Message::FetchCars { tip, .. } if *tip == certificate.tip);
-    assert_eq!(cluster.node(1).count(asked), 1);
+    assert_eq!(cluster.seen(1).count(asked), 1);
     tell(&mut cluster, 1, &Message::Cars { tip: certificate.tip, cars: false_signatures(&cars) });
-    assert!(cluster.node(1).accused.is_empty(), "nothing is proven");
-    assert!(cluster.node(1).sent.iter().all(|(_, to, _)| *to != Recipients::One(index(1))));
+    assert!(cluster.seen(1).accused.is_empty(), "nothing is proven");
+    assert!(cluster.seen(1).sent.iter().all(|(_, to, _)| *to != Recipients::One(index(1))));
 }

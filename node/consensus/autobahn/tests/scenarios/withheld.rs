@@ -20,15 +20,15 @@ fn times(withhold: bool) -> Vec<Micros> {
         let text = format!("t{round}");
         cluster.submit(round % 3, &text);
         cluster.run_for(20 * DELAY);
-        times.extend((0..3).map(|node| cluster.node(node).delivered_at(&text).unwrap()));
+        times.extend((0..3).map(|node| cluster.seen(node).delivered_at(&text).unwrap()));
     }
-    let commits = (0..4).flat_map(|node| cluster.node(node).sent.iter());
+    let commits = (0..4).flat_map(|node| cluster.seen(node).sent.iter());
     let fast = commits.filter(|(_, _, message)| matches!(message, Message::Commit(commit) if commit.kind == CommitKind::Fast));
     assert!(fast.count() >= 10, "the last validator's votes are in time");
-    assert_eq!(cluster.node(3).log.is_empty(), withhold, "it executes nothing that it does not hold");
+    assert_eq!(cluster.seen(3).log.is_empty(), withhold, "it executes nothing that it does not hold");
     cluster.clear_rule();
     cluster.run_for(2_000);
-    assert!(cluster.node(3).delivered_at("t9").is_some());
+    assert!(cluster.seen(3).delivered_at("t9").is_some());
     cluster.check();
     times
 }

@@ -6,10 +6,10 @@ use crate::{
 };
 use corniche_autobahn::{
     Config, Signer,
-    kit::FakeKeys,
     message::{Message, Slot, Statement, TimeoutQc, View},
     slots::Input,
 };
+use corniche_autobahn_testing::FakeKeys;
 use corniche_types::B256;
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 

@@ -2,11 +2,11 @@
 
 use corniche_autobahn::{
     AutobahnVerifier, Config, Lanes, Signatures, Signer, Slots,
-    kit::{FakeKeys, FakeSignatures, committee},
     message::{Availability, CommitQc, Context, Cut, Message, Position, Proof, Slot, Statement, Tip, View},
     rules::Schedule,
     slots::{Effect, Input, RecordId, Setup, SlotRecord},
 };
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
 use corniche_engine::{Committee, Recipients, TraceEvent, Verifier};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::{

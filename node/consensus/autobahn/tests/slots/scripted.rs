@@ -4,12 +4,12 @@
 use crate::net::{Net, index, tip};
 use corniche_autobahn::{
     Signatures, Signer,
-    kit::{FakeKeys, FakeSignatures},
     message::{
         CommitKind, CommitQc, Context, Cut, Message, PrepareQc, Proof, Report, SignedPrepare, Slot, Statement, Timeout,
         TimeoutQc, View, Vote,
     },
 };
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 fn submit_everywhere(cluster: &mut Cluster, tag: &str, per_node: usize) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
-    for node in 0..cluster.nodes.len() {
+    for node in 0..cluster.size() {
         for number in 0..per_node {
             let transaction = format!("{tag}-{node}-{number}");
             cluster.submit(node, &transaction);
@@ -47,10 +47,10 @@ fn fault_free_commit_takes_wave_length_delays() {
         let config = Config { wave_length, leaders: 4, parent_grace_ms: 0, ..quick() };
         let mut cluster = Cluster::honest(4, config, 1);
         cluster.run_for(100);
-        let start = cluster.now;
+        let start = cluster.now();
         (0..4).for_each(|node| cluster.submit(node, &format!("t{node}")));
-        assert!(cluster.run_while(1_000, |cluster| cluster.nodes[0].log.is_empty()));
-        assert_eq!(cluster.now - start, wave_length * 10, "w = {wave_length}: one link delay per round");
+        assert!(cluster.run_while(1_000, |cluster| cluster.seen(0).log.is_empty()));
+        assert_eq!(cluster.now() - start, wave_length * 10, "w = {wave_length}: one link delay per round");
     }
 }
 
@@ -59,13 +59,14 @@ fn healthy_network_sends_only_blocks() {
     // M1: n − 1 sends per validator and round, nothing else after the greetings.
     let mut cluster = Cluster::honest(4, quick(), 1);
     cluster.run_for(100);
-    let others = cluster.nodes.iter().map(|node| node.sent_others).sum::<usize>();
+    let others = cluster.all_sent_others();
     let transactions = submit_everywhere(&mut cluster, "t", 20);
     assert!(cluster.run_while(2_000, |cluster| !all_have(cluster, &transactions)));
-    assert_eq!(cluster.nodes.iter().map(|node| node.sent_others).sum::<usize>(), others);
-    let rounds = cluster.nodes[0].engine.as_ref().unwrap().clock().0 - 1;
-    for node in &cluster.nodes {
-        assert!(node.sent_blocks as u64 <= 3 * rounds && node.sent_blocks as u64 >= 3 * (rounds - 1));
+    assert_eq!(cluster.all_sent_others(), others);
+    let rounds = cluster.engine(0).clock().0 - 1;
+    for node in 0..4 {
+        let sent = cluster.sent_blocks(node) as u64;
+        assert!((3 * (rounds - 1)..=3 * rounds).contains(&sent));
     }
 }
 
@@ -98,7 +99,7 @@ fn progress_resumes_when_quorum_returns() {
     cluster.submit(0, "stuck");
     cluster.run_for(20_000);
     assert!(cluster.delivered(0).is_empty(), "two of four are no quorum");
-    let commits = cluster.nodes[2].log.len();
+    let commits = cluster.seen(2).log.len();
     cluster.restart(2, commits);
     assert!(cluster.run_while(5_000, |cluster| cluster.delivered(2).is_empty()));
     cluster.assert_agreement();
@@ -109,31 +110,31 @@ fn random_schedule(seed: u64, size: usize, wave_length: u64, leaders: u16, fault
     let faulty_count = (size - 1) / 3;
     let roles: Vec<_> = (0..size).map(|node| if node < faulty_count { faulty } else { Role::Honest }).collect();
     let mut cluster = Cluster::new(&roles, Config { wave_length, leaders, ..quick() }, seed);
-    cluster.disk_ms = seed % 3;
-    cluster.link = Link { min_ms: 1, max_ms: 60, loss: 150 };
+    cluster.set_disk_ms(seed % 3);
+    cluster.network().link = Link { min_ms: 1, max_ms: 60, loss: 150 };
     let mut transactions = BTreeSet::new();
     for step in 0..60 {
         let node = cluster.random.below(size as u64) as usize;
         let transaction = format!("t{step}");
         cluster.submit(node, &transaction);
-        if cluster.nodes[node].role == Role::Honest {
+        if cluster.network().roles[node] == Role::Honest {
             transactions.insert(transaction);
         }
         if step % 20 == 10 {
             let lonely = cluster.random.below(size as u64) as usize;
-            cluster.groups[lonely] = 1;
+            cluster.network().groups[lonely] = 1;
         }
         cluster.run_for(25);
         if step % 20 == 17 {
-            cluster.groups.fill(0);
+            cluster.network().groups.fill(0);
         }
     }
     cluster.assert_agreement();
-    cluster.link = Link { min_ms: 5, max_ms: 15, loss: 0 };
+    cluster.network().link = Link { min_ms: 5, max_ms: 15, loss: 0 };
     cluster.connect_all();
     let done = cluster.run_while(60_000, |cluster| !all_have(cluster, &transactions));
     cluster.assert_agreement();
-    let lengths: Vec<_> = cluster.nodes.iter().map(|node| node.log.len()).collect();
+    let lengths: Vec<_> = (0..size).map(|node| cluster.seen(node).log.len()).collect();
     assert!(done, "seed {seed}, n = {size}, w = {wave_length}, l = {leaders}: no progress, commits {lengths:?}");
     cluster.assert_delivered_once(&transactions);
 }
@@ -166,11 +167,12 @@ fn random_schedules_with_bad_coin_shares() {
 fn partition_heals_without_divergence() {
     let mut cluster = Cluster::honest(7, quick(), 9);
     cluster.run_for(100);
-    cluster.groups = vec![0, 0, 0, 1, 1, 1, 1];
+    cluster.network().groups = vec![0, 0, 0, 1, 1, 1, 1];
     let transactions = submit_everywhere(&mut cluster, "t", 2);
     cluster.run_for(10_000);
-    assert!(cluster.nodes.iter().all(|node| node.log.iter().all(|ordered| ordered.batches.is_empty())), "no side is a quorum");
-    cluster.groups.fill(0);
+    let is_empty = |node| cluster.seen(node).log.iter().all(|(_, ordered)| ordered.batches.is_empty());
+    assert!((0..7).all(is_empty), "no side is a quorum");
+    cluster.network().groups.fill(0);
     assert!(cluster.run_while(10_000, |cluster| !all_have(cluster, &transactions)));
     cluster.assert_agreement();
     cluster.assert_delivered_once(&transactions);
@@ -180,10 +182,10 @@ fn partition_heals_without_divergence() {
 fn same_seed_gives_same_run() {
     let run = |seed| {
         let mut cluster = Cluster::honest(4, quick(), seed);
-        cluster.link = Link { min_ms: 1, max_ms: 40, loss: 100 };
+        cluster.network().link = Link { min_ms: 1, max_ms: 40, loss: 100 };
         submit_everywhere(&mut cluster, "t", 10);
         cluster.run_for(3_000);
-        (cluster.nodes[0].log.clone(), cluster.total_sent())
+        (cluster.seen(0).log.clone(), cluster.total_sent())
     };
     assert_eq!(run(5), run(5));
     assert_ne!(run(5).1, run(6).1);
@@ -197,13 +199,13 @@ fn slow_validators_blocks_are_ordered() {
     cluster.submit(3, "slow");
     for step in 0..40 {
         (0..3).for_each(|node| cluster.submit(node, &format!("fast-{step}-{node}")));
-        cluster.groups[3] = u8::from(step % 4 != 3);
+        cluster.network().groups[3] = u8::from(step % 4 != 3);
         cluster.run_for(10);
         if step % 4 == 3 {
             cluster.connect(3);
         }
     }
-    cluster.groups.fill(0);
+    cluster.network().groups.fill(0);
     assert!(cluster.run_while(10_000, |cluster| !cluster.delivered(0).contains(&"slow".to_owned())));
     cluster.assert_agreement();
 }

@@ -1,7 +1,7 @@
 //! Rows of the mechanism checklist (M1–M22, see the README) that no other scenario covers.
 
 use crate::{
-    cluster::{Cluster, quick},
+    cluster::{Cluster, index, quick},
     decisions::directly,
     drawing::Drawing,
     thesis_figures::{FIGURE_6_2, LEADERS_6_2},
@@ -12,7 +12,7 @@ use corniche_mahi_mahi::{
     rules::{Slot, Verdict},
     state::Checkpoint,
 };
-use corniche_types::{Bytes, ValidatorIndex, wire};
+use corniche_types::{Bytes, wire};
 use std::collections::BTreeMap;
 
 /// One link delay, ms. It is so long that the grace for slow parents (1 ms) hardly counts.
@@ -24,8 +24,8 @@ fn lock_step(size: usize, crashed: usize, config: Config, rounds: u64) -> Cluste
     let patient = Config { parent_grace_ms: 1, heartbeat_ms: slow, fetch_delay_ms: slow, fetch_retry_ms: slow, ..config };
     let mut cluster = Cluster::honest(size, patient, 71);
     (size - crashed..size).for_each(|node| cluster.crash(node));
-    cluster.link.min_ms = DELAY;
-    cluster.link.max_ms = DELAY;
+    cluster.network().link.min_ms = DELAY;
+    cluster.network().link.max_ms = DELAY;
     cluster.run_for(2 * DELAY + 100);
     for step in 0..2 * rounds {
         (0..size - crashed).for_each(|node| cluster.submit(node, &format!("t{step}-{node}")));
@@ -37,16 +37,15 @@ fn lock_step(size: usize, crashed: usize, config: Config, rounds: u64) -> Cluste
 /// Mean time from proposing a block to its commit at its author, in thousandths of a delay.
 fn mean_delay(cluster: &Cluster, live: usize) -> u64 {
     let proposed: BTreeMap<Bytes, u64> =
-        cluster.archive.values().map(|block| (block.content.batch.clone(), block.content.timestamp.0)).collect();
+        cluster.network().archive.values().map(|block| (block.content.batch.clone(), block.content.timestamp.0)).collect();
     // Excludes the start-up, and the last waves, which are not all committed.
-    let window = 20 * DELAY..cluster.now - 40 * DELAY;
+    let window = 20 * DELAY..cluster.now() - 40 * DELAY;
     let mut delays = Vec::new();
-    for node in &cluster.nodes[..live] {
-        let me =
-            ValidatorIndex(u16::try_from(cluster.nodes.iter().position(|other| std::ptr::eq(other, node)).unwrap()).unwrap());
-        for (ordered, at) in node.log.iter().zip(&node.delivered_at) {
-            let own = ordered.batches.iter().filter(|(author, _)| *author == me).map(|(_, batch)| proposed[&batch.bytes]);
-            delays.extend(own.filter(|proposed| window.contains(proposed)).map(|proposed| at - proposed));
+    for node in 0..live {
+        for (at, ordered) in &cluster.seen(node).log {
+            let own = ordered.batches.iter().filter(|(author, _)| *author == index(node));
+            let own = own.map(|(_, batch)| proposed[&batch.bytes]);
+            delays.extend(own.filter(|proposed| window.contains(proposed)).map(|proposed| at.timestamp().0 - proposed));
         }
     }
     assert!(delays.len() > 500, "{}", delays.len());
@@ -81,8 +80,8 @@ fn every_round_commits_at_wave_depth() {
     for (wave_length, leaders) in [(4, 1), (5, 1), (4, 3)] {
         let config = Config { wave_length, leaders, min_round_ms: 0, ..quick() };
         let cluster = lock_step(4, 0, config, 40);
-        let log = &cluster.nodes[2].log;
-        let Slot { round, rank } = wire::decode::<Checkpoint>(&log.last().unwrap().checkpoint).unwrap().next;
+        let log = &cluster.seen(2).log;
+        let Slot { round, rank } = wire::decode::<Checkpoint>(&log.last().unwrap().1.checkpoint).unwrap().next;
         assert_eq!(log.len() as u64, (round.0 - 1) * u64::from(leaders) + u64::from(rank), "every slot commits");
         // All decidable slots are decided: the clock's own round is being proposed.
         assert!(round.0 + wave_length >= cluster.engine(2).clock().0, "{round} of {}", cluster.engine(2).clock());
@@ -124,13 +123,13 @@ fn user_of_muted_validator_resubmits() {
     // M18: blocks of the muted validator are delivered later as well; execution drops the duplicate by its nonce (D10).
     let mut cluster = Cluster::honest(4, quick(), 72);
     cluster.run_for(100);
-    cluster.muted.insert(3);
+    cluster.network().muted.insert(3);
     cluster.submit(3, "censored");
     cluster.run_for(2_000);
     assert!(cluster.delivered(0).is_empty());
     cluster.submit(1, "censored");
     assert!(cluster.run_while(1_000, |cluster| cluster.delivered(0).is_empty()));
-    cluster.muted.clear();
+    cluster.network().muted.clear();
     cluster.connect(3);
     cluster.submit(0, "later");
     assert!(cluster.run_while(5_000, |cluster| !cluster.delivered(3).contains(&"later".to_owned())));
@@ -149,16 +148,16 @@ fn memory_is_flat_with_slow_joiner() {
         step += 1;
         cluster.submit(step as usize % 3, &format!("t{step}"));
         cluster.run_for(40);
-        for node in cluster.nodes.iter().filter(|node| node.engine.is_some()) {
-            let footprint = node.engine.as_ref().unwrap().footprint();
+        for node in (0..4).filter(|node| cluster.simulation.is_up(*node)) {
+            let footprint = cluster.engine(node).footprint();
             (0..3).for_each(|part| largest[part] = largest[part].max(footprint[part]));
-            records = records.max(node.disk.len());
+            records = records.max(cluster.records(node).len());
         }
         // Validator 3 is repeatedly down for about twenty rounds, and restarts from its disk.
         match step % 200 {
             100 => cluster.crash(3),
             106 => {
-                let commits = cluster.nodes[3].log.len();
+                let commits = cluster.seen(3).log.len();
                 cluster.restart(3, commits);
             }
             _ => {}
@@ -168,6 +167,6 @@ fn memory_is_flat_with_slow_joiner() {
     // 80 rounds kept and some open ones, four blocks each.
     assert!(largest[0] <= 4 * 100 && largest[1] <= 200 && largest[2] <= 60, "blocks, waiting, verdicts: {largest:?}");
     assert!(records <= 4 * 120, "{records} records");
-    assert_eq!(cluster.nodes[3].log.len(), cluster.nodes[0].log.len(), "the slow one says the same");
+    assert_eq!(cluster.seen(3).log.len(), cluster.seen(0).log.len(), "the slow one says the same");
     cluster.assert_agreement();
 }

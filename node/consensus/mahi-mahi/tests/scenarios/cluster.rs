@@ -1,21 +1,24 @@
-//! A whole committee on a virtual clock: engines, disks and a network that may delay, reorder, lose and partition.
-//! Nothing sleeps, and a seed determines the run.
+//! Mahi-Mahi as the subject of scenarios, on a network that may delay, reorder, lose and partition.
 //!
-//! Always checked: no honest validator shows two blocks for one round, and none sends a block before it is on its disk.
-//! [`Cluster::assert_agreement`] compares everything that was delivered, checkpoints included.
+//! Always checked: no honest validator shows two blocks for one round, none sends a block before it is on its disk, and none is
+//! accused. [`Cluster::assert_agreement`] compares everything that was delivered, checkpoints included.
 
 use crate::crypto::{BadShares, FakeCoin, FakeKeys, FakeSignatures, committee};
-use corniche_engine::{
-    Batch, Committee, Engine, Input, Offence, Ordered, Output, Recipients, Resume, Ticket, TraceEvent, Verifier,
-};
+use corniche_engine::{Committee, Input, Offence, Resume, Verifier};
 use corniche_mahi_mahi::{
-    Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer,
+    Coin, CoinShare, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer,
     message::{Context, Message, Round, SignedBlock},
 };
 pub use corniche_testkit::Random;
+use corniche_testkit::{
+    Adversary, Delivery, EngineStart, Links, Micros, Observed, Packet, Records, ScenarioCluster, Sending, Subject, View, texts,
+};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    cell::{RefCell, RefMut},
+    collections::{BTreeMap, BTreeSet},
+    ops::{Deref, DerefMut},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -31,42 +34,13 @@ pub enum Role {
     Byzantine,
 }
 
-/// The network between any two validators.
+/// The network between any two validators. Messages overtake each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     pub min_ms: u64,
     pub max_ms: u64,
     /// Lost messages per thousand.
     pub loss: u64,
-}
-
-pub struct Node {
-    pub role: Role,
-    pub engine: Option<MahiMahi>,
-    /// Durable records.
-    pub disk: BTreeMap<Ticket, Bytes>,
-    /// It never wrote a record. Durable, and false after the disk was lost.
-    pub unsigned: bool,
-    unsynced: BTreeMap<Ticket, Bytes>,
-    /// Incremented at every start; events of earlier incarnations are dropped.
-    incarnation: u64,
-    pub log: Vec<Ordered>,
-    /// Time of the first delivery of each commit.
-    pub delivered_at: Vec<u64>,
-    pub transactions: VecDeque<Bytes>,
-    wants: bool,
-    pub accused: Vec<(ValidatorIndex, Offence)>,
-    pub requeued: usize,
-    pub traces: Vec<TraceEvent>,
-    /// Number of own blocks sent, and of other messages sent.
-    pub sent_blocks: usize,
-    pub sent_others: usize,
-    pub persisted: usize,
-}
-
-enum Event {
-    Arrives { from: usize, to: usize, incarnation: u64, bytes: Bytes },
-    Synced { node: usize, incarnation: u64, ticket: Ticket },
 }
 
 /// The keys of a committee and its cryptography.
@@ -77,18 +51,30 @@ pub struct Keys {
     pub coin: Arc<dyn Coin>,
 }
 
-pub struct Cluster {
-    pub config: Config,
-    pub keys: Keys,
-    pub nodes: Vec<Node>,
-    pub now: u64,
+impl Keys {
+    pub fn fake(roles: &[Role]) -> Self {
+        let signer = |(position, role): (usize, &Role)| -> Arc<dyn Signer> {
+            match role {
+                Role::BadShares => Arc::new(BadShares(index(position))),
+                _ => Arc::new(FakeKeys(index(position))),
+            }
+        };
+        let signers = roles.iter().enumerate().map(signer).collect();
+        let (signatures, coin) = (Arc::new(FakeSignatures), Arc::new(FakeCoin::default()));
+        Self { committee: committee(roles.len()), signers, signatures, coin }
+    }
+}
+
+/// The committee, its network, and everything that was sent.
+pub struct Network {
+    config: Config,
+    keys: Keys,
+    context: Context,
+    pub roles: Vec<Role>,
     pub link: Link,
-    pub disk_ms: u64,
-    pub random: Random,
-    /// Messages between different groups are lost.
+    random: Random,
+    /// Messages between different groups are lost; connections stay up.
     pub groups: Vec<u8>,
-    /// How far each validator's clock is ahead of the time, ms. An incarnation's own time never goes back.
-    pub ahead_ms: Vec<i64>,
     /// Messages of these validators are lost.
     pub muted: BTreeSet<usize>,
     /// Lost blocks per thousand, among blocks pushed by their authors.
@@ -98,32 +84,164 @@ pub struct Cluster {
     /// Every own block that was sent.
     pub archive: BTreeMap<(Round, ValidatorIndex), SignedBlock>,
     pub sent_bytes: usize,
+    /// Number of own blocks that each validator sent, and of its other messages.
+    pub sent_blocks: Vec<usize>,
+    pub sent_others: Vec<usize>,
     /// Nonce of each validator's last greeting.
     pub last_nonce: Vec<u64>,
-    events: BTreeMap<(u64, u64), Event>,
-    sequence: u64,
-    verifier: MahiVerifier,
-    context: Context,
     /// The first block that each honest validator sent per round; a second one fails the test.
     shown: BTreeMap<(ValidatorIndex, Round), B256>,
-    /// Number of peers' messages that the verifier rejected.
-    pub faults: usize,
-    /// Stops this node right after it asked to persist this many records, before they are durable.
-    pub crash_at_persist: Option<(usize, usize)>,
 }
 
-impl Keys {
-    pub fn fake(roles: &[Role]) -> Self {
-        let signer = |(position, role): (usize, &Role)| -> Arc<dyn Signer> {
-            let index = ValidatorIndex(u16::try_from(position).unwrap());
-            match role {
-                Role::BadShares => Arc::new(BadShares(index)),
-                _ => Arc::new(FakeKeys(index)),
+impl Network {
+    /// C5: a share is sent only after the own block of that round, or of a later one.
+    fn check_shares(&self, from: usize, shares: &[(Round, CoinShare)]) {
+        let tip = self.archive.keys().rev().find(|(_, author)| *author == index(from)).map(|(round, _)| *round);
+        let early = shares.iter().find(|(round, _)| Some(*round) > tip);
+        assert!(early.is_none(), "validator {from}, at {tip:?}, gives its share of {early:?} early");
+    }
+
+    /// Checks I1 and W1.
+    fn check_proposal(&mut self, from: usize, records: &Records, block: &SignedBlock) {
+        if self.roles[from] == Role::Byzantine {
+            return;
+        }
+        let digest = self.context.digest(&block.content);
+        let first = *self.shown.entry((index(from), block.content.round)).or_insert(digest);
+        assert_eq!(first, digest, "validator {from} signed two blocks for round {}", block.content.round);
+        let record: Bytes = wire::encode(block).into();
+        assert!(records.values().rev().any(|durable| *durable == record), "sent before it was durable");
+    }
+
+    /// Shows siblings to the others: one of them, the other, both, or none.
+    fn equivocate(&mut self, from: usize, to: &[usize], block: &SignedBlock) -> Vec<(Vec<usize>, Bytes)> {
+        let mut sibling = block.clone();
+        sibling.content.batch = [&b"sibling "[..], &sibling.content.batch].concat().into();
+        sibling.content.parents[1..].reverse();
+        sibling.signature = self.keys.signers[from].sign(&self.context.digest(&sibling.content));
+        let both = [block, &sibling].map(|block| Message::Block(block.clone()).encode());
+        let mut shown = vec![Vec::new(), Vec::new()];
+        for to in to {
+            let pick = self.random.below(5);
+            shown[0].extend([1, 2].contains(&pick).then_some(*to));
+            shown[1].extend([1, 3, 4].contains(&pick).then_some(*to));
+        }
+        shown.into_iter().zip(both).collect()
+    }
+
+    fn is_lost(&mut self, from: usize, to: usize) -> bool {
+        self.random.below(1_000) < self.link.loss || self.groups[from] != self.groups[to] || self.muted.contains(&from)
+    }
+
+    /// Recipients that the push of a block is not lost for.
+    fn pushed_to(&mut self, to: &[usize], block: &SignedBlock) -> Vec<usize> {
+        match self.lost_above {
+            Some(round) if block.content.round > round => Vec::new(),
+            _ if self.push_loss == 0 => to.to_vec(),
+            _ => to.iter().copied().filter(|_| self.random.below(1_000) >= self.push_loss).collect(),
+        }
+    }
+}
+
+impl Subject for Network {
+    type Engine = MahiMahi;
+    type Message = Message;
+    const RESUBMITS: bool = true;
+    const RECORDS_SENT: bool = false;
+
+    fn committee(&self) -> &Committee {
+        &self.keys.committee
+    }
+
+    fn start(&mut self, me: usize, start: EngineStart) -> MahiMahi {
+        let EngineStart { seed, records, unsigned, resume, now } = start;
+        let (config, committee) = (self.config.clone(), self.keys.committee.clone());
+        let (signatures, coin) = (self.keys.signatures.clone(), self.keys.coin.clone());
+        let signer = Some(self.keys.signers[me].clone());
+        MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now })
+    }
+
+    fn verifier(&self) -> Arc<dyn Verifier> {
+        let signatures = self.keys.signatures.clone();
+        Arc::new(MahiVerifier::new(self.config.clone(), self.keys.committee.clone(), signatures))
+    }
+
+    fn decode(message: &Bytes) -> Message {
+        wire::decode(message).unwrap()
+    }
+
+    fn on_send(&mut self, sending: &Sending<'_>, message: &Message) -> Vec<(Vec<usize>, Bytes)> {
+        let Sending { from, to, message: bytes, records, .. } = *sending;
+        assert!(!to.contains(&from), "sent to itself");
+        self.sent_bytes += bytes.len() * to.len();
+        let mut sent = match message {
+            Message::Block(block) if block.content.author == index(from) => {
+                let to = self.pushed_to(to, block);
+                self.sent_blocks[from] += to.len();
+                if self.roles[from] == Role::Equivocator {
+                    self.equivocate(from, &to, block)
+                } else {
+                    self.archive.insert((block.content.round, block.content.author), block.clone());
+                    self.check_proposal(from, records, block);
+                    vec![(to, bytes.clone())]
+                }
+            }
+            other => {
+                match other {
+                    Message::Hello(hello) => self.last_nonce[from] = hello.nonce,
+                    Message::Coins(help) => self.check_shares(from, &help.shares),
+                    _ => {}
+                }
+                self.sent_others[from] += to.len();
+                vec![(to.to_vec(), bytes.clone())]
             }
         };
-        let signers = roles.iter().enumerate().map(signer).collect();
-        let (signatures, coin) = (Arc::new(FakeSignatures), Arc::new(FakeCoin::default()));
-        Self { committee: committee(roles.len()), signers, signatures, coin }
+        sent.iter_mut().for_each(|(to, _)| to.retain(|to| !self.is_lost(from, *to)));
+        sent
+    }
+
+    fn on_accused(&mut self, validator: ValidatorIndex, offence: Offence, evidence: &[Bytes]) {
+        let blocks: Vec<SignedBlock> = evidence.iter().map(|bytes| wire::decode(bytes).unwrap()).collect();
+        assert!(blocks.iter().all(|block| block.content.author == validator), "evidence names its author");
+        if offence == Offence::Equivocation {
+            assert_eq!(blocks[0].content.round, blocks[1].content.round);
+            assert_ne!(blocks[0].content, blocks[1].content);
+        }
+        assert_ne!(self.roles[validator.as_usize()], Role::Honest, "{validator} is accused and honest");
+    }
+
+    fn on_refused(&mut self, from: usize, fault: &str) {
+        assert!(self.roles[from] != Role::Honest, "an honest message was refused: {fault}");
+    }
+}
+
+/// Delays every message by itself.
+struct RandomDelays(Rc<RefCell<Network>>);
+
+impl Adversary<Packet> for RandomDelays {
+    fn delivery(&mut self, _: &mut View<'_>, _: usize, _: usize, _: &Packet) -> Delivery {
+        let mut network = self.0.borrow_mut();
+        let Link { min_ms, max_ms, .. } = network.link;
+        Delivery::Delayed(Micros::from_millis(min_ms + network.random.below(max_ms - min_ms + 1)))
+    }
+}
+
+pub struct Cluster {
+    inner: ScenarioCluster<Network>,
+    pub random: Random,
+}
+
+impl Deref for Cluster {
+    type Target = ScenarioCluster<Network>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.inner
+    }
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.inner
     }
 }
 
@@ -137,78 +255,86 @@ impl Cluster {
     }
 
     pub fn with_keys(roles: &[Role], keys: Keys, config: Config, seed: u64) -> Self {
-        let verifier = MahiVerifier::new(config.clone(), keys.committee.clone(), keys.signatures.clone());
-        let node = |role: &Role| Node {
-            role: *role,
-            engine: None,
-            disk: BTreeMap::new(),
-            unsigned: true,
-            unsynced: BTreeMap::new(),
-            incarnation: 0,
-            log: Vec::new(),
-            delivered_at: Vec::new(),
-            transactions: VecDeque::new(),
-            wants: false,
-            accused: Vec::new(),
-            requeued: 0,
-            traces: Vec::new(),
-            sent_blocks: 0,
-            sent_others: 0,
-            persisted: 0,
-        };
-        let mut cluster = Self {
+        let mut cluster = Self::powered_off(roles, keys, config, seed);
+        cluster.simulation.start_all();
+        cluster
+    }
+
+    pub fn powered_off(roles: &[Role], keys: Keys, config: Config, seed: u64) -> Self {
+        let size = roles.len();
+        let random = Random::new(seed);
+        let network = Network {
             context: Context::new(&keys.committee),
             config,
-            nodes: roles.iter().map(node).collect(),
-            now: 1_000,
+            keys,
+            roles: roles.to_vec(),
             link: Link { min_ms: 10, max_ms: 10, loss: 0 },
-            disk_ms: 0,
-            random: Random::new(seed),
-            groups: vec![0; roles.len()],
-            ahead_ms: vec![0; roles.len()],
+            random: random.fork("network"),
+            groups: vec![0; size],
             muted: BTreeSet::new(),
             push_loss: 0,
             lost_above: None,
             archive: BTreeMap::new(),
             sent_bytes: 0,
-            last_nonce: vec![0; roles.len()],
-            events: BTreeMap::new(),
-            sequence: 0,
-            verifier,
-            keys,
+            sent_blocks: vec![0; size],
+            sent_others: vec![0; size],
+            last_nonce: vec![0; size],
             shown: BTreeMap::new(),
-            faults: 0,
-            crash_at_persist: None,
         };
-        (0..roles.len()).for_each(|node| cluster.start(node, Resume::default()));
-        cluster
+        let mut inner = ScenarioCluster::new(network, Links::uniform(size, Micros::ZERO), seed);
+        inner.simulation.set_adversary(Some(Box::new(RandomDelays(inner.subject.clone()))));
+        Self { inner, random }
     }
 
-    /// (Re)starts a validator from its disk, at `resume`. It must deliver the commits after that point again.
-    pub fn start(&mut self, node: usize, resume: Resume) {
-        let records = self.nodes[node].disk.clone().into_iter().collect();
-        let engine = MahiMahi::new(Setup {
-            config: self.config.clone(),
-            committee: self.keys.committee.clone(),
-            signer: Some(self.keys.signers[node].clone()),
-            signatures: self.keys.signatures.clone(),
-            coin: self.keys.coin.clone(),
-            seed: self.random.draw(),
-            records,
-            unsigned: self.nodes[node].unsigned,
-            resume,
-            now: self.clock(node),
-        });
-        let state = &mut self.nodes[node];
-        (state.engine, state.wants, state.incarnation) = (Some(engine), false, state.incarnation + 1);
-        self.drain(node);
-        self.connect(node);
+    pub fn network(&self) -> RefMut<'_, Network> {
+        self.subject.borrow_mut()
     }
 
-    /// Notifies both ends of each connection.
+    pub fn signer(&self, node: usize) -> Arc<dyn Signer> {
+        self.network().keys.signers[node].clone()
+    }
+
+    /// An own block that was sent.
+    pub fn block(&self, round: u64, author: usize) -> SignedBlock {
+        self.network().archive[&(Round(round), index(author))].clone()
+    }
+
+    /// Virtual time, ms.
+    pub fn now(&self) -> u64 {
+        self.simulation.now().timestamp().0
+    }
+
+    /// Number of own blocks that a validator sent.
+    pub fn sent_blocks(&self, node: usize) -> usize {
+        self.network().sent_blocks[node]
+    }
+
+    /// Number of other messages that a validator sent.
+    pub fn sent_others(&self, node: usize) -> usize {
+        self.network().sent_others[node]
+    }
+
+    pub fn all_sent_others(&self) -> usize {
+        self.network().sent_others.iter().sum()
+    }
+
+    pub fn total_sent(&self) -> usize {
+        let blocks: usize = self.network().sent_blocks.iter().sum();
+        blocks + self.all_sent_others()
+    }
+
+    pub fn submit(&mut self, node: usize, transaction: &str) {
+        self.inner.submit(node, transaction);
+    }
+
+    pub fn set_disk_ms(&mut self, sync_ms: u64) {
+        self.simulation.disks.sync = Micros::from_millis(sync_ms);
+    }
+
+    /// Greetings between a validator and all others, as after lost connections.
     pub fn connect(&mut self, node: usize) {
-        for peer in 0..self.nodes.len() {
-            if peer != node && self.nodes[peer].engine.is_some() {
+        for peer in (0..self.size()).filter(|peer| *peer != node) {
+            if self.simulation.is_up(peer) {
                 self.input(peer, Input::PeerUp(index(node)));
                 self.input(node, Input::PeerUp(index(peer)));
             }
@@ -216,34 +342,20 @@ impl Cluster {
     }
 
     pub fn connect_all(&mut self) {
-        (0..self.nodes.len())
-            .filter(|node| self.nodes[*node].engine.is_some())
-            .collect::<Vec<_>>()
-            .into_iter()
-            .for_each(|node| self.connect(node));
-    }
-
-    /// Powers a validator off; unsynced records are lost.
-    pub fn crash(&mut self, node: usize) {
-        let state = &mut self.nodes[node];
-        state.engine = None;
-        state.incarnation += 1;
-        state.unsynced.clear();
-        for peer in 0..self.nodes.len() {
-            self.input(peer, Input::PeerDown(index(node)));
+        for node in 0..self.size() {
+            if self.simulation.is_up(node) {
+                self.connect(node);
+            }
         }
     }
 
-    /// Resume point of a validator after its `commits`-th commit.
-    pub fn resume_after(&self, node: usize, commits: usize) -> Resume {
-        commits.checked_sub(1).map_or_else(Resume::default, |last| {
-            let ordered = &self.nodes[node].log[last];
-            Resume { index: ordered.index, checkpoint: ordered.checkpoint.clone() }
-        })
+    pub fn crash(&mut self, node: usize) {
+        self.simulation.crash(node);
     }
 
-    pub fn engine(&self, node: usize) -> &MahiMahi {
-        self.nodes[node].engine.as_ref().unwrap()
+    /// Starts a validator that is off from its disk, at `resume`. It must deliver the commits after that point again.
+    pub fn start(&mut self, node: usize, resume: Resume) {
+        self.restart_at(node, resume);
     }
 
     /// Restarts a validator with its state after `commits` commits. The log is kept for comparison.
@@ -252,280 +364,28 @@ impl Cluster {
         self.start(node, resume);
     }
 
-    /// Submits a user's transaction to a validator.
-    pub fn submit(&mut self, node: usize, transaction: &str) {
-        self.nodes[node].transactions.push_back(Bytes::copy_from_slice(transaction.as_bytes()));
-        self.answer_batch_request(node);
-    }
-
-    fn answer_batch_request(&mut self, node: usize) {
-        let state = &mut self.nodes[node];
-        if !state.wants || state.transactions.is_empty() || state.engine.is_none() {
-            return;
-        }
-        state.wants = false;
-        let transactions: Vec<_> = state.transactions.drain(..state.transactions.len().min(50)).collect();
-        let bytes = transactions.join(&b' ').into();
-        self.input(node, Input::Batch(Batch { bytes }));
-    }
-
-    /// Time on a validator's clock.
-    fn clock(&self, node: usize) -> TimestampMs {
-        TimestampMs(self.now.saturating_add_signed(self.ahead_ms[node]))
-    }
-
-    pub fn input(&mut self, node: usize, input: Input) {
-        let now = self.clock(node);
-        if let Some(engine) = &mut self.nodes[node].engine {
-            engine.handle(now, input);
-            self.drain(node);
-        }
-    }
-
-    fn drain(&mut self, node: usize) {
-        while let Some(output) = self.nodes[node].engine.as_mut().and_then(Engine::poll) {
-            match output {
-                Output::WantBatch { .. } => self.nodes[node].wants = true,
-                Output::Send { to, message } => self.send(node, to, message),
-                Output::Persist(ticket, record) => {
-                    if !self.persist(node, ticket, record) {
-                        return;
-                    }
-                }
-                Output::ReleaseBelow(ticket) => self.nodes[node].disk = self.nodes[node].disk.split_off(&ticket),
-                Output::Deliver(ordered) => self.deliver(node, ordered),
-                Output::Requeue(batch) => {
-                    self.nodes[node].requeued += 1;
-                    self.nodes[node].transactions.push_front(batch.bytes);
-                }
-                Output::Accuse { validator, offence, evidence } => {
-                    self.check_evidence(validator, offence, &evidence);
-                    self.nodes[node].accused.push((validator, offence));
-                }
-                Output::Available { .. } => {}
-                Output::Trace(event) => self.nodes[node].traces.push(event),
-            }
-        }
-        self.answer_batch_request(node);
-    }
-
-    /// Returns false if the power fails here.
-    fn persist(&mut self, node: usize, ticket: Ticket, record: Bytes) -> bool {
-        let state = &mut self.nodes[node];
-        assert!(!state.disk.contains_key(&ticket), "{ticket:?} was used before");
-        state.unsigned = false;
-        state.unsynced.insert(ticket, record);
-        state.persisted += 1;
-        let event = Event::Synced { node, incarnation: state.incarnation, ticket };
-        if self.crash_at_persist == Some((node, state.persisted)) {
-            self.crash_at_persist = None;
-            self.crash(node);
-            return false;
-        }
-        self.schedule(self.disk_ms, event);
-        true
-    }
-
-    fn deliver(&mut self, node: usize, ordered: Ordered) {
-        let log = &mut self.nodes[node].log;
-        let position = usize::try_from(ordered.index.0).unwrap();
-        assert!(position <= log.len() + 1 || log.is_empty(), "commit {position} after {}", log.len());
-        match log.get(position - 1) {
-            Some(before) => assert_eq!(*before, ordered, "delivered differently after a restart"),
-            None => {
-                log.push(ordered);
-                self.nodes[node].delivered_at.push(self.now);
-            }
-        }
-    }
-
-    fn check_evidence(&self, validator: ValidatorIndex, offence: Offence, evidence: &[Bytes]) {
-        let blocks: Vec<SignedBlock> = evidence.iter().map(|bytes| wire::decode(bytes).unwrap()).collect();
-        assert!(blocks.iter().all(|block| block.content.author == validator), "evidence names its author");
-        if offence == Offence::Equivocation {
-            assert_eq!(blocks[0].content.round, blocks[1].content.round);
-            assert_ne!(blocks[0].content, blocks[1].content);
-        }
-        assert_ne!(self.nodes[validator.as_usize()].role, Role::Honest, "{validator} is accused and honest");
-    }
-
-    fn send(&mut self, from: usize, to: Recipients, message: Bytes) {
-        let targets: Vec<usize> = match to {
-            Recipients::All => (0..self.nodes.len()).filter(|peer| *peer != from).collect(),
-            Recipients::One(peer) => vec![peer.as_usize()],
-        };
-        assert!(!targets.contains(&from), "sent to itself");
-        let decoded: Message = wire::decode(&message).unwrap();
-        let own_block = match decoded {
-            Message::Block(block) if block.content.author == index(from) => Some(block),
-            Message::Hello(hello) => {
-                self.last_nonce[from] = hello.nonce;
-                None
-            }
-            Message::Coins(help) => {
-                self.check_shares(from, &help.shares);
-                None
-            }
-            _ => None,
-        };
-        self.sent_bytes += message.len() * targets.len();
-        let targets: Vec<usize> = match &own_block {
-            Some(block) if self.lost_above.is_some_and(|round| block.content.round > round) => Vec::new(),
-            Some(_) if self.push_loss > 0 => {
-                targets.into_iter().filter(|_| self.random.below(1_000) >= self.push_loss).collect()
-            }
-            _ => targets,
-        };
-        if own_block.is_some() {
-            self.nodes[from].sent_blocks += targets.len()
-        } else {
-            self.nodes[from].sent_others += targets.len()
-        }
-        match own_block {
-            Some(block) if self.nodes[from].role == Role::Equivocator => self.equivocate(from, &targets, &block),
-            Some(block) => {
-                self.archive.insert((block.content.round, block.content.author), block.clone());
-                self.check_proposal(from, &block);
-                targets.iter().for_each(|target| self.transmit(from, *target, message.clone()));
-            }
-            None => targets.iter().for_each(|target| self.transmit(from, *target, message.clone())),
-        }
-    }
-
-    /// C5: a share is sent only after the own block of that round, or of a later one.
-    fn check_shares(&self, from: usize, shares: &[(Round, corniche_mahi_mahi::CoinShare)]) {
-        let tip = self.archive.keys().rev().find(|(_, author)| *author == index(from)).map(|(round, _)| *round);
-        let early = shares.iter().find(|(round, _)| Some(*round) > tip);
-        assert!(early.is_none(), "validator {from}, at {tip:?}, gives its share of {early:?} early");
-    }
-
-    /// Checks I1 and W1.
-    fn check_proposal(&mut self, from: usize, block: &SignedBlock) {
-        if self.nodes[from].role == Role::Byzantine {
-            return;
-        }
-        let digest = self.context.digest(&block.content);
-        let first = *self.shown.entry((index(from), block.content.round)).or_insert(digest);
-        assert_eq!(first, digest, "validator {from} signed two blocks for round {}", block.content.round);
-        let record: Bytes = wire::encode(block).into();
-        assert!(self.nodes[from].disk.values().rev().any(|durable| *durable == record), "sent before it was durable");
-    }
-
-    fn equivocate(&mut self, from: usize, targets: &[usize], block: &SignedBlock) {
-        let mut sibling = block.clone();
-        sibling.content.batch = [&b"sibling "[..], &sibling.content.batch].concat().into();
-        sibling.content.parents[1..].reverse();
-        sibling.signature = self.keys.signers[from].sign(&self.context.digest(&sibling.content));
-        let both = [block, &sibling].map(|block| Message::Block(block.clone()).encode());
-        for target in targets {
-            match self.random.below(5) {
-                0 => {}
-                1 => both.iter().for_each(|message| self.transmit(from, *target, message.clone())),
-                pick => self.transmit(from, *target, both[usize::from(pick > 2)].clone()),
-            }
-        }
-    }
-
-    pub fn transmit(&mut self, from: usize, to: usize, bytes: Bytes) {
-        let lost =
-            self.random.below(1_000) < self.link.loss || self.groups[from] != self.groups[to] || self.muted.contains(&from);
-        let delay = self.link.min_ms + self.random.below(self.link.max_ms - self.link.min_ms + 1);
-        if !lost {
-            let incarnation = self.nodes[to].incarnation;
-            self.schedule(delay, Event::Arrives { from, to, incarnation, bytes });
-        }
-    }
-
-    fn schedule(&mut self, delay: u64, event: Event) {
-        self.sequence += 1;
-        self.events.insert((self.now + delay, self.sequence), event);
-    }
-
-    /// Runs until this time.
-    pub fn run_until(&mut self, time: u64) {
-        while self.step(time) {}
-        self.now = time;
-    }
-
-    pub fn run_for(&mut self, duration_ms: u64) {
-        self.run_until(self.now + duration_ms);
-    }
-
     /// Runs while `unfinished`, at most `limit_ms`. Returns false on timeout.
     pub fn run_while(&mut self, limit_ms: u64, mut unfinished: impl FnMut(&Self) -> bool) -> bool {
-        let end = self.now + limit_ms;
+        let end = self.simulation.now() + Micros::from_millis(limit_ms);
         while unfinished(self) {
-            if !self.step(end) {
-                return false;
+            if !self.simulation.step_until(end) {
+                return !unfinished(self);
             }
         }
         true
     }
 
-    fn step(&mut self, end: u64) -> bool {
-        let due = |(node, state): (usize, &Node)| {
-            let at = state.engine.as_ref()?.deadline()?.0;
-            Some((at.saturating_add_signed(self.ahead_ms[node].saturating_neg()), node))
-        };
-        let deadlines = self.nodes.iter().enumerate().filter_map(due);
-        let deadline = deadlines.min().filter(|(at, _)| *at <= end);
-        let event = self.events.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= end);
-        match (event, deadline) {
-            (None, None) => return false,
-            (Some(at), other) if other.is_none_or(|(deadline, _)| at <= deadline) => {
-                let (_, event) = self.events.pop_first().unwrap();
-                self.now = self.now.max(at);
-                self.process(event);
-            }
-            (_, Some((at, node))) => {
-                self.now = self.now.max(at);
-                self.input(node, Input::Deadline);
-            }
-            (Some(_), None) => unreachable!("an event without a deadline before it happens first"),
-        }
-        true
+    pub fn honest_nodes(&self) -> impl Iterator<Item = (usize, &Observed<Message>)> {
+        let honest = move |node: &usize| self.network().roles[*node] == Role::Honest;
+        (0..self.size()).filter(honest).map(move |node| (node, self.seen(node)))
     }
 
-    fn process(&mut self, event: Event) {
-        match event {
-            Event::Arrives { from, to, incarnation, bytes } if self.nodes[to].incarnation == incarnation => {
-                self.receive(from, to, &bytes)
-            }
-            Event::Synced { node, incarnation, ticket } if self.nodes[node].incarnation == incarnation => {
-                let state = &mut self.nodes[node];
-                if let Some(record) = state.unsynced.remove(&ticket) {
-                    state.disk.insert(ticket, record);
-                }
-                self.input(node, Input::Durable(ticket));
-            }
-            _ => {}
-        }
-    }
-
-    pub fn receive(&mut self, from: usize, to: usize, bytes: &Bytes) {
-        match self.verifier.verify(index(from), bytes) {
-            Ok(message) => self.input(to, Input::Message { from: index(from), message }),
-            Err(fault) => {
-                self.faults += 1;
-                assert!(self.nodes[from].role != Role::Honest, "an honest message was refused: {fault}");
-            }
-        }
-    }
-
-    pub fn honest_nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
-        self.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Honest)
-    }
-
-    /// Every honest log is a prefix of the longest, in every field, and no transaction is delivered twice.
+    /// Every honest log is a prefix of the longest, in every field, and time never goes back.
     pub fn assert_agreement(&self) {
-        let (_, longest) = self.honest_nodes().max_by_key(|(_, node)| node.log.len()).unwrap();
-        for (position, node) in self.honest_nodes() {
-            for (ours, theirs) in node.log.iter().zip(&longest.log) {
-                assert_eq!(ours, theirs, "validator {position} diverges at commit {}", ours.index);
-            }
-        }
+        self.assert_equal_logs(self.honest_nodes().map(|(node, _)| node));
+        let (_, longest) = self.honest_nodes().max_by_key(|(_, seen)| seen.log.len()).unwrap();
         let mut time = TimestampMs(0);
-        for (position, ordered) in longest.log.iter().enumerate() {
+        for (position, (_, ordered)) in longest.log.iter().enumerate() {
             assert_eq!(ordered.index.0, position as u64 + 1);
             assert!(ordered.time >= time, "time goes back at commit {}", ordered.index);
             time = ordered.time;
@@ -534,11 +394,8 @@ impl Cluster {
 
     /// Transactions that a validator delivered, in order.
     pub fn delivered(&self, node: usize) -> Vec<String> {
-        let batches = self.nodes[node].log.iter().flat_map(|ordered| &ordered.batches);
-        let text = batches.map(|(_, batch)| String::from_utf8(batch.bytes.to_vec()).unwrap());
-        text.flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>())
-            .filter(|word| !word.is_empty() && word != "sibling")
-            .collect()
+        let all = self.seen(node).log.iter().flat_map(|(_, ordered)| texts(ordered));
+        all.filter(|word| !word.is_empty() && word != "sibling").collect()
     }
 
     /// Each of `transactions` was delivered exactly once at every honest validator.
@@ -550,10 +407,6 @@ impl Cluster {
             assert!(missing.is_empty(), "validator {position} lacks {missing:?}");
             assert_eq!(delivered.len(), unique.len(), "validator {position} delivered something twice");
         }
-    }
-
-    pub fn total_sent(&self) -> usize {
-        self.nodes.iter().map(|node| node.sent_blocks + node.sent_others).sum()
     }
 }
 

@@ -97,15 +97,15 @@ fn skipped_rounds_coin_still_opens() {
     // blocks for the rounds between, and the others had none to replace its shares.
     let mut cluster = Cluster::new(&[Role::BadShares, Role::Honest, Role::Honest, Role::Honest], quick(), 2);
     cluster.run_for(50);
-    cluster.groups[3] = 1;
+    cluster.network().groups[3] = 1;
     for number in 0..8 {
         cluster.submit(1, &format!("t{number}"));
         cluster.run_for(20);
     }
-    let stuck = cluster.nodes[1].log.len();
+    let stuck = cluster.seen(1).log.len();
     cluster.run_for(200);
-    assert_eq!(cluster.nodes[1].log.len(), stuck, "two good shares open nothing");
-    cluster.groups[3] = 0;
+    assert_eq!(cluster.seen(1).log.len(), stuck, "two good shares open nothing");
+    cluster.network().groups[3] = 0;
     cluster.connect(3);
     assert!(cluster.run_while(5_000, |cluster| cluster.delivered(3).len() < 8 || cluster.delivered(1).len() < 8));
     cluster.assert_agreement();

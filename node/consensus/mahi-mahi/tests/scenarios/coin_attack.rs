@@ -23,18 +23,18 @@ fn attack(seed: u64, size: usize, wave_length: u64) {
     let faulty = (size - 1) / 3;
     let roles: Vec<_> = (0..size).map(|node| if node < faulty { Role::BadShares } else { Role::Honest }).collect();
     let mut cluster = Cluster::new(&roles, corniche_mahi_mahi::Config { wave_length, ..quick() }, seed);
-    cluster.link = Link { min_ms: 2, max_ms: 25, loss: 20 };
+    cluster.network().link = Link { min_ms: 2, max_ms: 25, loss: 20 };
     cluster.run_for(200);
     for step in 0..60 {
         let victim = faulty + cluster.random.below((size - faulty) as u64) as usize;
         match cluster.random.below(4) {
-            0 => cluster.groups[victim] = 1,
+            0 => cluster.network().groups[victim] = 1,
             1 => {
-                cluster.groups.fill(0);
+                cluster.network().groups.fill(0);
                 cluster.connect_all();
             }
             2 => {
-                let commits = cluster.nodes[victim].log.len();
+                let commits = cluster.seen(victim).log.len();
                 cluster.crash(victim);
                 cluster.restart(victim, commits.saturating_sub(step % 4));
             }
@@ -45,8 +45,8 @@ fn attack(seed: u64, size: usize, wave_length: u64) {
         }
         cluster.run_for(30);
     }
-    cluster.groups.fill(0);
-    cluster.link.loss = 0;
+    cluster.network().groups.fill(0);
+    cluster.network().link.loss = 0;
     cluster.connect_all();
     cluster.submit(size - 1, "last");
     assert!(cluster.run_while(10_000, |cluster| lacks(cluster, "last")), "seed {seed}, n = {size}: a coin stalls");
@@ -73,11 +73,11 @@ fn forged_shares_do_not_delay_commits() {
     let mut cluster = Cluster::new(&roles, quick(), 61);
     cluster.run_for(200);
     for number in 0..30 {
-        let start = cluster.now;
+        let start = cluster.now();
         let transaction = format!("t{number}");
         cluster.submit(1, &transaction);
         assert!(cluster.run_while(1_000, |cluster| lacks(cluster, &transaction)));
-        assert!(cluster.now - start <= 120, "{} ms", cluster.now - start);
+        assert!(cluster.now() - start <= 120, "{} ms", cluster.now() - start);
         cluster.run_for(50);
     }
 }

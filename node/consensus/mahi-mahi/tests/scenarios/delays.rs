@@ -4,6 +4,7 @@
 
 use crate::cluster::Cluster;
 use corniche_mahi_mahi::Config;
+use corniche_mahi_mahi_testing::cordial_miners;
 
 const DELAY_MS: u64 = 10;
 
@@ -15,21 +16,21 @@ fn mean_delay(config: Config, crashed: usize, rounds: u64) -> u64 {
     (size - crashed..size).for_each(|node| cluster.crash(node));
     let (mut commits, mut blocks, mut delays) = (0, 0, 0);
     let live = 0..size - crashed;
-    let first = cluster.now.to_string();
+    let first = cluster.now().to_string();
     live.clone().for_each(|node| cluster.submit(node, &first));
     for _ in 0..rounds {
         // The last block of the round triggers the next request for a batch and the next proposal at every validator.
-        let next = cluster.now + DELAY_MS;
+        let next = cluster.now() + DELAY_MS;
         live.clone().for_each(|node| cluster.submit(node, &next.to_string()));
         cluster.run_for(DELAY_MS);
-        assert!(live.clone().all(|node| cluster.nodes[node].transactions.is_empty()), "lock-step");
-        for ordered in &cluster.nodes[0].log[commits..] {
+        assert!(live.clone().all(|node| cluster.seen(node).queue.is_empty()), "lock-step");
+        for (_, ordered) in &cluster.seen(0).log[commits..] {
             for (_, batch) in &ordered.batches {
                 let proposed: u64 = String::from_utf8(batch.bytes.to_vec()).unwrap().parse().unwrap();
-                (blocks, delays) = (blocks + 1, delays + cluster.now - proposed);
+                (blocks, delays) = (blocks + 1, delays + cluster.now() - proposed);
             }
         }
-        commits = cluster.nodes[0].log.len();
+        commits = cluster.seen(0).log.len();
     }
     assert!(blocks > (rounds - 60) * (size - crashed) as u64, "one block per validator and round: {blocks}");
     delays * 1_000 / DELAY_MS / blocks
@@ -55,10 +56,9 @@ fn mahi_mahi_delays_match_formula() {
     }
 }
 
-#[cfg(feature = "kit")]
 #[test]
 fn cordial_miners_delays_match_formula() {
-    assert_near("no fault", mean_delay(Config::cordial_miners(), 0, 500), 7_900, 100);
+    assert_near("no fault", mean_delay(cordial_miners(), 0, 500), 7_900, 100);
     // The variance comes mainly from waves with a crashed leader: a fifth of 1500 rounds.
-    assert_near("3 crashed", mean_delay(Config::cordial_miners(), 3, 1_500), 10_000, 500);
+    assert_near("3 crashed", mean_delay(cordial_miners(), 3, 1_500), 10_000, 500);
 }

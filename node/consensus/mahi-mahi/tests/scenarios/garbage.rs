@@ -124,12 +124,12 @@ fn flood_of_plausible_blocks_is_bounded() {
             digest: B256::from(digest_of(digest)),
         };
         let parents = (0..4).map(|author| unknown(author, random.below(100))).collect();
-        let timestamp = TimestampMs(if step % 3 == 0 { u64::MAX - step } else { cluster.now });
+        let timestamp = TimestampMs(if step % 3 == 0 { u64::MAX - step } else { cluster.now() });
         let batch = Bytes::from(step.to_le_bytes().to_vec());
         let content =
             Content { author: ValidatorIndex(0), round: Round(round), timestamp, parents, coin_share: [7; 48], batch };
-        let context = Context::new(&cluster.keys.committee);
-        let signature = cluster.keys.signers[0].sign(&context.digest(&content));
+        let context = Context::new(&cluster.committee);
+        let signature = cluster.signer(0).sign(&context.digest(&content));
         let block = SignedBlock { content, signature };
         let help = vec![(Round(step), [3; 48]), (Round(u64::MAX), [3; 48])];
         let message = match step % 6 {
@@ -156,7 +156,7 @@ fn flood_of_plausible_blocks_is_bounded() {
     cluster.assert_agreement();
     for (node, _) in cluster.honest_nodes() {
         assert_eq!(cluster.delivered(node).len(), 30, "validator {node}");
-        let [_, pending, _] = cluster.nodes[node].engine.as_ref().unwrap().footprint();
+        let [_, pending, _] = cluster.engine(node).footprint();
         assert!(pending <= 2 * 30 + 64 + 8, "{pending} pending blocks");
     }
 }

@@ -18,22 +18,22 @@ fn hundred_validators_with_hundred_leaders() {
     let have = |cluster: &Cluster, node| transactions.is_subset(&cluster.delivered(node).into_iter().collect());
     assert!(cluster.run_while(400, |cluster| !(0..live).all(|node| have(cluster, node))));
     cluster.assert_agreement();
-    assert!(cluster.nodes.iter().all(|node| node.accused.is_empty()));
+    assert!((0..100).all(|node| cluster.seen(node).accused.is_empty()));
 }
 
 #[test]
 fn rounds_take_at_least_minimum_time() {
     let mut cluster = Cluster::honest(4, Config { min_round_ms: 20, ..quick() }, 2);
-    cluster.link.min_ms = 1;
-    cluster.link.max_ms = 1;
+    cluster.network().link.min_ms = 1;
+    cluster.network().link.max_ms = 1;
     cluster.run_for(100);
-    let clock = |cluster: &Cluster| cluster.nodes[0].engine.as_ref().unwrap().clock().0;
-    let (before, start) = (clock(&cluster), cluster.now);
+    let clock = |cluster: &Cluster| cluster.engine(0).clock().0;
+    let (before, start) = (clock(&cluster), cluster.now());
     for step in 0..2_000 {
         cluster.submit(step % 4, &format!("t{step}"));
         cluster.run_for(1);
     }
     let rounds = clock(&cluster) - before;
-    let most = (cluster.now - start) / 20 + 1;
+    let most = (cluster.now() - start) / 20 + 1;
     assert!(rounds <= most && rounds > most / 2, "{rounds} rounds, at most {most}");
 }

@@ -12,14 +12,14 @@ fn memory_is_flat_over_thousands_of_rounds() {
     for step in 0..3_000 {
         cluster.submit(step % 4, &format!("t{step}"));
         cluster.run_for(10);
-        for node in &cluster.nodes {
-            let footprint = node.engine.as_ref().unwrap().footprint();
+        for node in 0..4 {
+            let footprint = cluster.engine(node).footprint();
             (0..3).for_each(|part| largest[part] = largest[part].max(footprint[part]));
-            records = records.max(node.disk.len());
+            records = records.max(cluster.records(node).len());
         }
-        (0..4).filter(|_| step % 50 == 0).for_each(|node| assert!(cluster.nodes[node].accused.is_empty()));
+        (0..4).filter(|_| step % 50 == 0).for_each(|node| assert!(cluster.seen(node).accused.is_empty()));
     }
-    assert!(cluster.nodes[0].engine.as_ref().unwrap().clock().0 > 2_500);
+    assert!(cluster.engine(0).clock().0 > 2_500);
     // 40 rounds kept and some open ones, four blocks each.
     assert!(largest[0] <= 4 * 52 && largest[1] <= 20 && largest[2] <= 30, "blocks, waiting, verdicts: {largest:?}");
     assert!(records <= 4 * 60, "{records} records");
@@ -35,14 +35,14 @@ fn batch_below_floor_is_requeued() {
     let config = Config { gc_depth: 8, retain_rounds: 8, ..quick() };
     let mut cluster = Cluster::honest(4, config, 42);
     cluster.run_for(100);
-    cluster.muted.insert(3);
+    cluster.network().muted.insert(3);
     cluster.submit(3, "lost");
     for step in 0..40 {
         cluster.submit(step % 3, &format!("t{step}"));
         cluster.run_for(10);
     }
-    assert!(cluster.nodes[3].requeued > 0);
-    cluster.muted.clear();
+    assert!(!cluster.seen(3).requeued.is_empty());
+    cluster.network().muted.clear();
     cluster.connect(3);
     assert!(cluster.run_while(5_000, |cluster| !cluster.delivered(0).contains(&"lost".to_owned())));
     assert_eq!(cluster.delivered(0).iter().filter(|transaction| *transaction == "lost").count(), 1);
@@ -59,9 +59,9 @@ fn dag_is_bounded_without_coin_quorum() {
     cluster.submit(1, "stuck");
     cluster.run_for(20_000);
     assert!(cluster.delivered(1).is_empty());
-    let [blocks, ..] = cluster.nodes[1].engine.as_ref().unwrap().footprint();
+    let [blocks, ..] = cluster.engine(1).footprint();
     assert!(blocks < 3 * (4 * 8 + 40), "{blocks} blocks");
-    let commits = cluster.nodes[3].log.len();
+    let commits = cluster.seen(3).log.len();
     cluster.restart(3, commits);
     assert!(cluster.run_while(10_000, |cluster| cluster.delivered(3).is_empty()));
     cluster.assert_agreement();

@@ -67,7 +67,7 @@ fn run(mut cluster: Cluster, users: usize) -> Cluster {
 #[test]
 fn four_validators_with_real_keys() {
     let mut cluster = run(Cluster::with_keys(&[Role::Honest; 4], keys(4, 3), quick(), 1), 4);
-    let commits = cluster.nodes[2].log.len();
+    let commits = cluster.seen(2).log.len();
     cluster.crash(2);
     cluster.restart(2, commits / 2);
     run(cluster, 4);
@@ -79,8 +79,8 @@ fn real_coin_tolerates_wrong_share() {
     keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));
     let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
     let cluster = run(Cluster::with_keys(&roles, keys, quick(), 1), 4);
-    assert!(cluster.nodes[1].accused.iter().all(|(validator, _)| validator.0 == 0));
-    assert!(!cluster.nodes[1].accused.is_empty());
+    assert!(cluster.seen(1).accused.iter().all(|(validator, _)| validator.0 == 0));
+    assert!(!cluster.seen(1).accused.is_empty());
 }
 
 #[test]
@@ -95,20 +95,20 @@ fn real_coin_tolerates_wrong_shares_and_jump() {
     keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));
     let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
     let mut cluster = run(Cluster::with_keys(&roles, keys, quick(), 2), 4);
-    cluster.groups[3] = 1;
+    cluster.network().groups[3] = 1;
     (0..6).for_each(|number| {
         cluster.submit(1, &format!("cut-{number}"));
         cluster.run_for(20);
     });
-    let stuck = cluster.nodes[1].log.len();
+    let stuck = cluster.seen(1).log.len();
     cluster.run_for(200);
-    assert_eq!(cluster.nodes[1].log.len(), stuck, "two good shares open nothing");
-    cluster.groups[3] = 0;
+    assert_eq!(cluster.seen(1).log.len(), stuck, "two good shares open nothing");
+    cluster.network().groups[3] = 0;
     cluster.connect(3);
     let lacking = |cluster: &Cluster| {
         let mut honest = cluster.honest_nodes();
         honest.any(|(node, _)| !cluster.delivered(node).contains(&"cut-5".to_owned()))
     };
     assert!(cluster.run_while(5_000, lacking));
-    assert!(cluster.nodes[1].accused.iter().all(|(validator, _)| validator.0 == 0));
+    assert!(cluster.seen(1).accused.iter().all(|(validator, _)| validator.0 == 0));
 }

@@ -3,23 +3,27 @@
 
 use crate::cluster::{Cluster, quick};
 use corniche_engine::Resume;
+use corniche_testkit::ScenarioNode;
 use std::collections::BTreeSet;
 
 /// A run with a power cut when validator 0 asks to persist its `cut`-th record.
 fn cut_at(cut: usize, disk_ms: u64, resume_back: usize) -> bool {
     let mut cluster = Cluster::honest(4, quick(), 21);
-    cluster.disk_ms = disk_ms;
-    cluster.crash_at_persist = Some((0, cut));
+    cluster.set_disk_ms(disk_ms);
+    cluster.simulation.with(0, |node| node.writes_until_failure = Some(cut));
+    let has_failed = |cluster: &Cluster| cluster.simulation.process(0).is_some_and(ScenarioNode::has_failed);
     let mut step = 0;
-    while cluster.crash_at_persist.is_some() && step < 60 {
+    while !has_failed(&cluster) && step < 60 {
         (0..4).for_each(|node| cluster.submit(node, &format!("t{step}-{node}")));
-        cluster.run_for(9);
+        cluster.run_while(9, |cluster| !has_failed(cluster));
         step += 1;
     }
-    let happened = cluster.crash_at_persist.is_none();
-    cluster.crash_at_persist = None;
+    let happened = has_failed(&cluster);
+    if happened {
+        cluster.crash(0);
+    }
     cluster.run_for(30);
-    let commits = cluster.nodes[0].log.len();
+    let commits = cluster.seen(0).log.len();
     if happened {
         cluster.restart(0, commits.saturating_sub(resume_back));
     }
@@ -41,13 +45,13 @@ fn power_cut_at_every_persist_point() {
 #[test]
 fn all_validators_lose_power() {
     let mut cluster = Cluster::honest(4, quick(), 8);
-    cluster.disk_ms = 3;
+    cluster.set_disk_ms(3);
     for cut in 0..10 {
         (0..4).for_each(|node| cluster.submit(node, &format!("t{cut}-{node}")));
         cluster.run_for(37);
         (0..4).for_each(|node| cluster.crash(node));
         for node in 0..4 {
-            let commits = cluster.nodes[node].log.len().saturating_sub(node);
+            let commits = cluster.seen(node).log.len().saturating_sub(node);
             cluster.restart(node, commits);
         }
     }
@@ -66,7 +70,7 @@ fn empty_disk_never_signs_old_rounds() {
         cluster.run_for(15);
     }
     cluster.crash(2);
-    cluster.nodes[2].disk.clear();
+    cluster.disk(2).records.clear();
     cluster.start(2, Resume::default());
     cluster.submit(2, "reborn");
     let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"reborn".to_owned()));
@@ -80,13 +84,13 @@ fn restored_backup_never_signs_old_rounds() {
     cluster.run_for(50);
     cluster.submit(1, "first");
     cluster.run_for(100);
-    let (backup, commits) = (cluster.nodes[1].disk.clone(), cluster.nodes[1].log.len());
+    let (backup, commits) = (cluster.records(1).clone(), cluster.seen(1).log.len());
     for number in 0..10 {
         cluster.submit(number % 4, &format!("t{number}"));
         cluster.run_for(20);
     }
     cluster.crash(1);
-    cluster.nodes[1].disk = backup;
+    cluster.disk(1).records = backup;
     cluster.restart(1, commits);
     cluster.submit(1, "restored");
     let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"restored".to_owned()));
@@ -105,15 +109,15 @@ fn validator_without_records_is_no_witness() {
     }
     cluster.crash(0);
     cluster.crash(3);
-    let commits = cluster.nodes[0].log.len();
+    let commits = cluster.seen(0).log.len();
     assert!(commits > 0);
     let resume = cluster.resume_after(0, commits);
-    cluster.nodes[0].disk.clear();
-    let sent = cluster.nodes[0].sent_blocks;
+    cluster.disk(0).records.clear();
+    let sent = cluster.sent_blocks(0);
     cluster.start(0, resume);
     cluster.submit(0, "early");
     cluster.run_for(20_000);
-    assert_eq!(cluster.nodes[0].sent_blocks, sent, "two others know too little");
+    assert_eq!(cluster.sent_blocks(0), sent, "two others know too little");
     cluster.restart(3, 0);
     let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"early".to_owned()));
     assert!(cluster.run_while(20_000, lacking));
@@ -127,14 +131,10 @@ fn no_proposal_before_quorum_responds() {
     (0..4).for_each(|node| cluster.crash(node));
     cluster.restart(0, 0);
     cluster.restart(1, 0);
-    let sent: BTreeSet<_> = (0..2).map(|node| cluster.nodes[node].sent_blocks).collect();
+    let sent: BTreeSet<_> = (0..2).map(|node| cluster.sent_blocks(node)).collect();
     cluster.submit(0, "t");
     cluster.run_for(20_000);
-    assert_eq!(
-        (0..2).map(|node| cluster.nodes[node].sent_blocks).collect::<BTreeSet<_>>(),
-        sent,
-        "two of four know too little"
-    );
+    assert_eq!((0..2).map(|node| cluster.sent_blocks(node)).collect::<BTreeSet<_>>(), sent, "two of four know too little");
     cluster.restart(2, 0);
     assert!(cluster.run_while(5_000, |cluster| cluster.delivered(2).is_empty()));
 }
@@ -144,19 +144,19 @@ fn unsigned_first_start_is_no_loss() {
     // Its greeting is lost, so it is not recovered and records nothing; blocks still reach it.
     let mut cluster = Cluster::honest(4, quick(), 27);
     cluster.crash(3);
-    cluster.muted.insert(3);
+    cluster.network().muted.insert(3);
     cluster.restart(3, 0);
     for step in 0..20 {
         cluster.submit(step % 3, &format!("t{step}"));
         cluster.run_for(10);
     }
-    assert!(!cluster.nodes[0].log.is_empty() && cluster.nodes[3].disk.is_empty());
-    assert!(cluster.nodes[3].log.is_empty(), "commits without records are what a lost disk looks like");
+    assert!(!cluster.seen(0).log.is_empty() && cluster.records(3).is_empty());
+    assert!(cluster.seen(3).log.is_empty(), "commits without records are what a lost disk looks like");
     // It does not count among the f, so another one may be faulty.
     cluster.crash(3);
     cluster.crash(2);
-    cluster.muted.clear();
-    let commits = cluster.nodes[3].log.len();
+    cluster.network().muted.clear();
+    let commits = cluster.seen(3).log.len();
     cluster.restart(3, commits);
     cluster.submit(0, "on");
     assert!(cluster.run_while(5_000, |cluster| !cluster.delivered(3).contains(&"on".to_owned())));

@@ -6,7 +6,7 @@ use corniche_engine::Resume;
 fn busy(cluster: &mut Cluster, nodes: &[usize], rounds: usize) {
     for number in 0..rounds {
         for node in nodes {
-            let transaction = format!("t{}-{node}-{number}", cluster.now);
+            let transaction = format!("t{}-{node}-{number}", cluster.now());
             cluster.submit(*node, &transaction);
         }
         cluster.run_for(10);
@@ -17,17 +17,17 @@ fn busy(cluster: &mut Cluster, nodes: &[usize], rounds: usize) {
 fn every_checkpoint_resumes_to_same_commits() {
     let mut cluster = Cluster::honest(4, quick(), 31);
     busy(&mut cluster, &[0, 1, 2, 3], 80);
-    let commits = cluster.nodes[3].log.len();
+    let commits = cluster.seen(3).log.len();
     assert!(commits > 100, "{commits}");
     // The cluster compares each repeated commit with the first delivery, checkpoint included.
     for back in 0..40 {
         cluster.crash(3);
-        cluster.restart(3, cluster.nodes[3].log.len() - back);
+        cluster.restart(3, cluster.seen(3).log.len() - back);
         cluster.run_for(15);
     }
     busy(&mut cluster, &[0, 3], 5);
     cluster.run_for(1_000);
-    assert!(cluster.nodes[3].log.len() > commits);
+    assert!(cluster.seen(3).log.len() > commits);
     cluster.assert_agreement();
 }
 
@@ -35,11 +35,11 @@ fn every_checkpoint_resumes_to_same_commits() {
 fn late_joiner_catches_up_from_peers() {
     let mut cluster = Cluster::honest(4, quick(), 32);
     cluster.crash(3);
-    cluster.nodes[3].disk.clear();
+    cluster.disk(3).records.clear();
     busy(&mut cluster, &[0, 1, 2], 20);
-    assert!(cluster.nodes[0].engine.as_ref().unwrap().clock().0 > 15);
+    assert!(cluster.engine(0).clock().0 > 15);
     cluster.start(3, Resume::default());
-    assert!(cluster.run_while(5_000, |cluster| cluster.nodes[3].log.len() < cluster.nodes[0].log.len()));
+    assert!(cluster.run_while(5_000, |cluster| cluster.seen(3).log.len() < cluster.seen(0).log.len()));
     cluster.assert_agreement();
 }
 
@@ -49,31 +49,31 @@ fn newer_resume_point_rebuilds_engine() {
     busy(&mut cluster, &[0, 1, 2, 3], 5);
     cluster.crash(3);
     busy(&mut cluster, &[0, 1, 2], 150);
-    let floor = cluster.nodes[0].engine.as_ref().unwrap().floor();
+    let floor = cluster.engine(0).floor();
     assert!(floor.0 > 60, "the others forgot what 3 lacks: floor {floor}");
     // With its own, older resume point it cannot continue …
-    let behind = cluster.nodes[3].log.len();
+    let behind = cluster.seen(3).log.len();
     cluster.restart(3, behind);
     cluster.run_for(3_000);
-    let stuck = cluster.nodes[3].log.len();
-    assert!(stuck < cluster.nodes[0].log.len(), "its missing history is pruned everywhere");
+    let stuck = cluster.seen(3).log.len();
+    assert!(stuck < cluster.seen(0).log.len(), "its missing history is pruned everywhere");
     // … until the pipeline provides a later one, from certified blocks.
     cluster.crash(3);
-    let ahead = cluster.nodes[0].log.len();
-    let (resume, log) = (cluster.resume_after(0, ahead), cluster.nodes[0].log.clone());
-    cluster.nodes[3].log = log;
+    let ahead = cluster.seen(0).log.len();
+    let (resume, log) = (cluster.resume_after(0, ahead), cluster.seen(0).log.clone());
+    cluster.disk(3).notes.log = log;
     cluster.start(3, resume);
     cluster.submit(3, "back");
     let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"back".to_owned()));
     assert!(cluster.run_while(5_000, lacking));
     cluster.assert_agreement();
-    assert!(cluster.nodes[3].log.len() > ahead);
+    assert!(cluster.seen(3).log.len() > ahead);
 }
 
 #[test]
 fn checkpoint_stays_small() {
     let mut cluster = Cluster::honest(7, quick(), 34);
     busy(&mut cluster, &[0, 1, 2, 3, 4, 5, 6], 60);
-    let largest = cluster.nodes[0].log.iter().map(|ordered| ordered.checkpoint.len()).max().unwrap();
+    let largest = cluster.seen(0).log.iter().map(|(_, ordered)| ordered.checkpoint.len()).max().unwrap();
     assert!(largest < 40 + 7 * (4 + 30 / 8 + 4), "{largest} bytes");
 }

@@ -6,17 +6,17 @@ use crate::cluster::{Cluster, quick};
 fn single_validator_orders_without_waiting() {
     let mut cluster = Cluster::honest(1, quick(), 1);
     cluster.run_for(100);
-    let start = cluster.now;
+    let start = cluster.now();
     for number in 0..10 {
         cluster.submit(0, &format!("t{number}"));
         assert!(cluster.run_while(10, |cluster| cluster.delivered(0).len() <= number), "t{number}");
     }
-    assert_eq!(cluster.now, start, "no virtual time passed");
+    assert_eq!(cluster.now(), start, "no virtual time passed");
     cluster.run_for(10);
     assert_eq!(cluster.total_sent(), 0);
-    let rounds = cluster.nodes[0].engine.as_ref().unwrap().clock().0;
+    let rounds = cluster.engine(0).clock().0;
     cluster.run_for(900);
-    assert_eq!(cluster.nodes[0].engine.as_ref().unwrap().clock().0, rounds, "idle until the heartbeat");
+    assert_eq!(cluster.engine(0).clock().0, rounds, "idle until the heartbeat");
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn single_validator_restarts_at_every_commit() {
         cluster.submit(0, &format!("t{number}"));
         cluster.run_for(5);
         if number % 7 == 3 {
-            let commits = cluster.nodes[0].log.len();
+            let commits = cluster.seen(0).log.len();
             cluster.crash(0);
             cluster.restart(0, commits.saturating_sub(number % 5));
         }

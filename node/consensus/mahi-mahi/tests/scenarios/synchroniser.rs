@@ -2,12 +2,11 @@
 
 use crate::{
     cluster::{Cluster, Keys, Link, Role, index, quick},
-    crypto::committee,
+    crypto::{FakeSignatures, committee},
 };
 use corniche_engine::{Input, Verifier};
 use corniche_mahi_mahi::{
     CoinShare, Config, MahiVerifier, Signature, Signatures, Signer,
-    kit::FakeSignatures,
     message::{BlockRef, Content, Context, Fetch, Found, Hello, Message, Round, SignedBlock},
 };
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
@@ -24,16 +23,16 @@ fn mean_latency(cluster: &mut Cluster, nodes: &[usize], tag: &str, mut going: im
         if !going(cluster, number) {
             break;
         }
-        let (node, start) = (nodes[number % nodes.len()], cluster.now);
+        let (node, start) = (nodes[number % nodes.len()], cluster.now());
         let transaction = format!("{tag}-{number}");
         cluster.submit(node, &transaction);
-        let commits = cluster.nodes[node].log.len();
+        let commits = cluster.seen(node).log.len();
         let waiting = |cluster: &Cluster| {
-            let fresh = &cluster.nodes[node].log[commits..];
-            !fresh.iter().flat_map(|ordered| &ordered.batches).any(|(_, batch)| batch.bytes[..] == *transaction.as_bytes())
+            let fresh = &cluster.seen(node).log[commits..];
+            !fresh.iter().flat_map(|(_, ordered)| &ordered.batches).any(|(_, batch)| batch.bytes[..] == *transaction.as_bytes())
         };
         assert!(cluster.run_while(2_000, waiting), "{transaction} is not ordered");
-        total += (cluster.now - start) * 1_000;
+        total += (cluster.now() - start) * 1_000;
         count += 1;
     }
     total / count
@@ -51,26 +50,27 @@ fn catches_up_from_ten_thousand_rounds_behind() {
     mean_latency(&mut cluster, &[0, 1, 2, 3], "first", |_, number| number < 5);
     cluster.crash(3);
     while clock(&cluster, 0) < 10_000 {
-        (0..3).for_each(|node| cluster.submit(node, &format!("t{}-{node}", cluster.now)));
+        (0..3).for_each(|node| cluster.submit(node, &format!("t{}-{node}", cluster.now())));
         cluster.run_for(30);
     }
     let before = mean_latency(&mut cluster, &[0, 1, 2], "alone", |_, number| number < 100);
-    let (bytes, others) = (cluster.sent_bytes, cluster.nodes.iter().map(|node| node.sent_others).sum::<usize>());
-    let commits = cluster.nodes[3].log.len();
+    let others = cluster.all_sent_others();
+    let bytes = cluster.network().sent_bytes;
+    let commits = cluster.seen(3).log.len();
     cluster.restart(3, commits);
-    let restarted = cluster.now;
-    let behind = |cluster: &Cluster| cluster.nodes[3].log.len() + 10 < cluster.nodes[0].log.len();
+    let restarted = cluster.now();
+    let behind = |cluster: &Cluster| cluster.seen(3).log.len() + 10 < cluster.seen(0).log.len();
     let during = mean_latency(&mut cluster, &[0, 1, 2], "during", |cluster, _| behind(cluster));
-    let took = cluster.now - restarted;
-    let bytes = cluster.sent_bytes - bytes;
-    let others = cluster.nodes.iter().map(|node| node.sent_others).sum::<usize>() - others;
+    let took = cluster.now() - restarted;
+    let bytes = cluster.network().sent_bytes - bytes;
+    let others = cluster.all_sent_others() - others;
     println!(
         "caught up in {took} ms, {others} messages, {bytes} bytes; latency of the others {before} µs before, {during} µs during"
     );
     assert!(took < 30_000, "{took} ms for 10,000 rounds");
     assert!(during * 10 <= before * 11, "the others went from {before} to {during} µs");
     // 30,000 blocks; few of them are sent twice.
-    let missed: usize = cluster.archive.values().map(|block| wire::encode(block).len()).sum();
+    let missed: usize = cluster.network().archive.values().map(|block| wire::encode(block).len()).sum();
     assert!(bytes < 3 * missed, "{bytes} bytes sent for {missed}");
     assert!(cluster.run_while(5_000, |cluster| cluster.engine(3).footprint()[1] > 0), "something stays pending");
     cluster.assert_agreement();
@@ -84,24 +84,24 @@ fn two_lagging_validators_are_both_served() {
     cluster.crash(5);
     cluster.crash(6);
     while clock(&cluster, 0) < 1_500 {
-        (0..3).for_each(|node| cluster.submit(node, &format!("t{}-{node}", cluster.now)));
+        (0..3).for_each(|node| cluster.submit(node, &format!("t{}-{node}", cluster.now())));
         cluster.run_for(30);
     }
     for laggard in [5, 6] {
-        let commits = cluster.nodes[laggard].log.len();
+        let commits = cluster.seen(laggard).log.len();
         cluster.restart(laggard, commits);
     }
-    let start = cluster.now;
+    let start = cluster.now();
     let mut done = [0; 2];
     while done.contains(&0) {
-        cluster.submit(0, &format!("t{}", cluster.now));
+        cluster.submit(0, &format!("t{}", cluster.now()));
         cluster.run_for(20);
         for (laggard, done) in [5, 6].into_iter().zip(&mut done) {
-            if *done == 0 && cluster.nodes[laggard].log.len() + 10 >= cluster.nodes[0].log.len() {
-                *done = cluster.now - start;
+            if *done == 0 && cluster.seen(laggard).log.len() + 10 >= cluster.seen(0).log.len() {
+                *done = cluster.now() - start;
             }
         }
-        assert!(cluster.now - start < 30_000, "caught up after {done:?} ms");
+        assert!(cluster.now() - start < 30_000, "caught up after {done:?} ms");
     }
     assert!(done[0] < 2 * done[1] && done[1] < 2 * done[0], "caught up after {done:?} ms");
     cluster.assert_agreement();
@@ -112,14 +112,14 @@ fn third_of_all_pushes_lost() {
     // M15: every DAG converges, and no block stays pending.
     for (seed, size) in [(53, 4), (54, 7)] {
         let mut cluster = Cluster::honest(size, quick(), seed);
-        cluster.link = Link { min_ms: 5, max_ms: 15, loss: 0 };
+        cluster.network().link = Link { min_ms: 5, max_ms: 15, loss: 0 };
         cluster.run_for(100);
-        cluster.push_loss = 300;
+        cluster.network().push_loss = 300;
         for step in 0..300 {
             cluster.submit(step % size, &format!("t{step}"));
             cluster.run_for(10);
         }
-        cluster.push_loss = 0;
+        cluster.network().push_loss = 0;
         cluster.submit(0, "last");
         cluster.run_for(10_000);
         cluster.assert_agreement();
@@ -134,12 +134,12 @@ fn third_of_all_pushes_lost() {
 
 /// A block that is valid only in its signature.
 fn forge(cluster: &Cluster, round: u64, parents: Vec<BlockRef>, batch: u64) -> (BlockRef, SignedBlock) {
-    let context = Context::new(&cluster.keys.committee);
+    let context = Context::new(&cluster.committee);
     let (author, batch) = (index(0), Bytes::from(batch.to_le_bytes().to_vec()));
     let content =
-        Content { author, round: Round(round), timestamp: TimestampMs(cluster.now), parents, coin_share: [0; 48], batch };
+        Content { author, round: Round(round), timestamp: TimestampMs(cluster.now()), parents, coin_share: [0; 48], batch };
     let digest = context.digest(&content);
-    let signature = cluster.keys.signers[0].sign(&digest);
+    let signature = cluster.signer(0).sign(&digest);
     (BlockRef { round: Round(round), author, digest }, SignedBlock { content, signature })
 }
 
@@ -192,7 +192,7 @@ fn blocks_below_horizon_are_dropped() {
     cluster.crash(0);
     cluster.submit(1, "without-0");
     cluster.run_for(300);
-    let context = Context::new(&cluster.keys.committee);
+    let context = Context::new(&cluster.committee);
     let genesis: Vec<_> = (0..4).map(|author| context.genesis(index(author))).collect();
     let (old, old_block) = forge(&cluster, 1, genesis, 666);
     for target in 1..4 {
@@ -203,7 +203,7 @@ fn blocks_below_horizon_are_dropped() {
     }
     // Through a reference: a new block that references the old one, with or without the author's last block in between.
     let round = clock(&cluster, 1);
-    let mut parents: Vec<_> = (1..4).filter_map(|author| cluster.archive.get(&(Round(round - 1), index(author)))).collect();
+    let mut parents: Vec<_> = (1..4).map(|author| cluster.block(round - 1, author)).collect();
     parents.sort_by_key(|block| block.content.author);
     let mut parents: Vec<_> = parents
         .into_iter()
@@ -223,7 +223,7 @@ fn blocks_below_horizon_are_dropped() {
     cluster.run_for(2_000);
     cluster.assert_agreement();
     for node in 1..4 {
-        let batches = cluster.nodes[node].log.iter().flat_map(|ordered| &ordered.batches);
+        let batches = cluster.seen(node).log.iter().flat_map(|(_, ordered)| &ordered.batches);
         assert!(!batches.clone().any(|(_, batch)| batch.bytes[..] == 666u64.to_le_bytes()), "delivered below the horizon");
         assert!(batches.clone().any(|(_, batch)| batch.bytes[..] == 777u64.to_le_bytes()), "the new block counts");
     }
@@ -241,27 +241,27 @@ fn request_flood_gets_its_share_only() {
     }
     let top = clock(&cluster, 1) - 2;
     let context = Context::new(&committee(4));
-    let block = &cluster.archive[&(Round(top), index(2))];
+    let block = &cluster.block(top, 2);
     let wanted = vec![BlockRef { round: Round(top), author: index(2), digest: context.digest(&block.content) }];
     cluster.crash(0);
     let hello = Hello { nonce: 1, after: Round(0), own: Round(0), coins: vec![Round(top); 64] };
     let flood = [Message::Hello(hello).encode(), Message::Fetch(Fetch { wanted, above: Round(0) }).encode()];
-    let sent = cluster.sent_bytes;
+    let sent = cluster.network().sent_bytes;
     for _ in 0..10_000 {
         for message in &flood {
             cluster.receive(0, 1, message);
         }
         cluster.run_for(1);
     }
-    let answers = (cluster.sent_bytes - sent) / (256 * 400);
+    let answers = (cluster.network().sent_bytes - sent) / (256 * 400);
     // 8 responses per second of at most 256 blocks of about 400 bytes, and four at once at the beginning.
     assert!(answers < 2 * (4 + 80), "{answers} answers' worth of bytes");
     // A polite peer is served at once.
-    let before = cluster.nodes[1].sent_others;
+    let before = cluster.sent_others(1);
     cluster.input(1, Input::PeerUp(index(2)));
     let polite = Fetch { wanted: vec![], above: Round(top) };
     cluster.receive(2, 1, &Message::Fetch(polite).encode());
-    assert_eq!(cluster.nodes[1].sent_others, before + 2, "a greeting and an answer");
+    assert_eq!(cluster.sent_others(1), before + 2, "a greeting and an answer");
 }
 
 /// All faulty validators of fifty request as much as they can, for about one second.
@@ -275,25 +275,25 @@ fn concurrent_floods_share_one_limit() {
     cluster.submit(faulty, "t");
     cluster.run_for(200);
     let (node, top) = (faulty, clock(&cluster, faulty) - 2);
-    let block = &cluster.archive[&(Round(top), index(node))];
+    let block = &cluster.block(top, node);
     let wanted = vec![BlockRef { round: Round(top), author: index(node), digest: cluster_digest(&cluster, block) }];
     let one = Message::Block(block.clone()).encode().len();
     // There is no quorum left, so everything that is sent is a response.
     (0..size).filter(|other| *other != node).for_each(|other| cluster.crash(other));
     let flood = Message::Fetch(Fetch { wanted, above: Round(0) }).encode();
-    let sent = cluster.sent_bytes;
+    let sent = cluster.network().sent_bytes;
     for _ in 0..200 {
         (0..faulty).for_each(|liar| cluster.receive(liar, node, &flood));
         cluster.run_for(5);
     }
-    let blocks = (cluster.sent_bytes - sent) / one;
+    let blocks = (cluster.network().sent_bytes - sent) / one;
     // A block costs about 5 µs. One validator of four gets 12 full responses in its first second.
     assert!(blocks < 50 * 256, "{blocks} blocks");
     assert!(blocks > 16 * 256, "{blocks} blocks");
 }
 
 fn cluster_digest(cluster: &Cluster, block: &SignedBlock) -> B256 {
-    Context::new(&cluster.keys.committee).digest(&block.content)
+    Context::new(&cluster.committee).digest(&block.content)
 }
 
 /// Counts coin shares signed.
@@ -326,7 +326,7 @@ fn requested_coin_share_is_signed_once() {
     // The coin of its newest round stays closed.
     [0, 2, 3].into_iter().for_each(|node| cluster.crash(node));
     cluster.run_for(100);
-    let (before, shares) = (count.load(Ordering::Relaxed), cluster.nodes[1].sent_others);
+    let (before, shares) = (count.load(Ordering::Relaxed), cluster.sent_others(1));
     let coins: Vec<_> = (0..64).map(|back| Round(clock(&cluster, 1) - back.min(5))).collect();
     let hello = Message::Hello(Hello { nonce: 1, after: Round(1_000), own: Round(1_000), coins });
     for _ in 0..1_000 {
@@ -335,7 +335,7 @@ fn requested_coin_share_is_signed_once() {
     }
     let signed = count.load(Ordering::Relaxed) - before;
     assert!((1..=6).contains(&signed), "{signed} signatures");
-    assert!(cluster.nodes[1].sent_others - shares > 20, "every answer holds the share");
+    assert!(cluster.sent_others(1) - shares > 20, "every answer holds the share");
 }
 
 // ---- floods ------------------------------------------------------------------------------------------------------------
@@ -345,8 +345,8 @@ fn large(cluster: &Cluster, round: u64, number: u64, bytes: usize) -> (BlockRef,
     let parents = (0..4).map(|author| made_up(author, round - 1, number)).collect();
     let (_, mut block) = forge(cluster, round, parents, number);
     block.content.batch = [number.to_le_bytes().to_vec(), vec![7; bytes]].concat().into();
-    let digest = Context::new(&cluster.keys.committee).digest(&block.content);
-    block.signature = cluster.keys.signers[0].sign(&digest);
+    let digest = Context::new(&cluster.committee).digest(&block.content);
+    block.signature = cluster.signer(0).sign(&digest);
     (BlockRef { digest, round: Round(round), author: index(0) }, block)
 }
 
@@ -371,9 +371,9 @@ fn blocks_of_far_rounds_are_not_kept() {
     assert_eq!(cluster.engine(1).footprint()[1], 0);
     assert_eq!(cluster.engine(1).waiting(), [0, 0]);
     // Their author is asked for the rounds between, and no more often than any peer that does not respond.
-    let before = cluster.nodes[1].sent_others;
+    let before = cluster.sent_others(1);
     cluster.run_for(10_000);
-    let asked = cluster.nodes[1].sent_others - before;
+    let asked = cluster.sent_others(1) - before;
     assert!(asked < 60, "{asked} messages in ten seconds");
     cluster.submit(1, "t");
     assert!(cluster.run_while(3_000, |cluster| cluster.delivered(1).is_empty()));
@@ -416,11 +416,11 @@ fn siblings_fill_only_their_authors_account() {
         cluster.run_for(20);
     });
     let [before, ..] = cluster.engine(1).footprint();
-    let context = Context::new(&cluster.keys.committee);
+    let context = Context::new(&cluster.committee);
     let top = clock(&cluster, 1) - 1;
     let genesis = context.genesis(index(0));
     let of = |cluster: &Cluster, round: u64, author: usize| {
-        let block = &cluster.archive[&(Round(round), index(author))];
+        let block = &cluster.block(round, author);
         BlockRef { round: Round(round), author: index(author), digest: context.digest(&block.content) }
     };
     for number in 0..2_000u64 {
@@ -478,11 +478,11 @@ fn response_is_accepted_once_and_only_signed() {
         cluster.submit(1 + step % 3, &format!("t{step}"));
         cluster.run_for(20);
     });
-    let context = Context::new(&cluster.keys.committee);
+    let context = Context::new(&cluster.committee);
     let top = clock(&cluster, 1) - 1;
     let mut parents = vec![context.genesis(index(0))];
     let named = |author: usize| {
-        let block = &cluster.archive[&(Round(top - 1), index(author))];
+        let block = &cluster.block(top - 1, author);
         BlockRef { round: Round(top - 1), author: index(author), digest: context.digest(&block.content) }
     };
     parents.extend((1..4).map(named));
@@ -530,10 +530,10 @@ fn with_a_shunned_author(seed: u64) -> (Cluster, Arc<Counting>) {
 /// Makes validator 1 need an invented parent of the excluded author. Returns true if it asks that author immediately.
 fn bait(cluster: &mut Cluster, number: u64) -> bool {
     let (_, bait) = large(cluster, clock(cluster, 1) + 2 + number % 250, 1_000_000 + number, 0);
-    let asked = cluster.nodes[1].sent_others;
+    let asked = cluster.sent_others(1);
     cluster.receive(0, 1, &Message::Block(bait).encode());
     cluster.run_for(1);
-    cluster.nodes[1].sent_others > asked
+    cluster.sent_others(1) > asked
 }
 
 /// Number of signature checks of validator 1 for a response with these blocks.
@@ -566,7 +566,7 @@ fn useless_responses_delay_little() {
     type Kind<'a> = &'a dyn Fn(&Cluster, u64) -> SignedBlock;
     for (seed, kind) in [(66, &waiting as Kind<'_>), (67, &unsigned)] {
         let (mut cluster, counting) = with_a_shunned_author(seed);
-        let (start, mut checks) = (cluster.now, 0);
+        let (start, mut checks) = (cluster.now(), 0);
         for answer in 0..400 {
             let blocks = (0..256).map(|number| kind(&cluster, 256 * answer + number)).collect();
             bait(&mut cluster, answer);
@@ -574,8 +574,8 @@ fn useless_responses_delay_little() {
             cluster.run_for(4);
         }
         // 50 µs each: a twentieth of a thread, and one full response at once.
-        let most = 256 + (cluster.now - start);
-        assert!(checks as u64 <= most, "{checks} signature checks in {} ms", cluster.now - start);
+        let most = 256 + (cluster.now() - start);
+        assert!(checks as u64 <= most, "{checks} signature checks in {} ms", cluster.now() - start);
         cluster.submit(1, "t");
         assert!(cluster.run_while(3_000, |cluster| cluster.delivered(1).is_empty()));
     }
@@ -593,10 +593,10 @@ fn catch_up_ignores_nonexistent_rounds() {
     cluster.crash(0);
     cluster.crash(6);
     while clock(&cluster, 1) < 2_000 {
-        (1..6).for_each(|node| cluster.submit(node, &format!("t{}-{node}", cluster.now)));
+        (1..6).for_each(|node| cluster.submit(node, &format!("t{}-{node}", cluster.now())));
         cluster.run_for(30);
     }
-    let commits = cluster.nodes[6].log.len();
+    let commits = cluster.seen(6).log.len();
     cluster.restart(6, commits);
     for step in 0..200 {
         let (_, far) = large(&cluster, (1 << 40) + step, step, 100);
@@ -606,6 +606,6 @@ fn catch_up_ignores_nonexistent_rounds() {
     }
     let [bytes, wanted] = cluster.engine(6).waiting();
     assert!(bytes < 4 << 20 && wanted < 1_000, "{bytes} bytes, {wanted} wanted");
-    assert!(cluster.nodes[6].log.len() + 10 >= cluster.nodes[1].log.len(), "it is where the others are");
+    assert!(cluster.seen(6).log.len() + 10 >= cluster.seen(1).log.len(), "it is where the others are");
     cluster.assert_agreement();
 }

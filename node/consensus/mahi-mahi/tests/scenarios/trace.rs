@@ -110,7 +110,7 @@ fn own_blocks_are_traced_once() {
     cluster.submit(0, "t");
     cluster.run_for(200);
     let (mut proposed, mut accepted) = (Vec::new(), Vec::new());
-    for event in cluster.nodes[0].traces.drain(..) {
+    for event in cluster.seen(0).traced.clone() {
         match event {
             TraceEvent::Proposed(vertex) => {
                 assert_eq!(vertex.batch_digest.is_some(), vertex.batch_bytes > 0, "{vertex:?}");
@@ -124,9 +124,9 @@ fn own_blocks_are_traced_once() {
         }
     }
     assert!(accepted.len() > 3 && accepted.len() == proposed.len());
-    let commits = cluster.nodes[0].log.len();
+    let commits = cluster.seen(0).log.len();
     cluster.crash(0);
     cluster.restart(0, commits);
     let accepted = |event: &TraceEvent| matches!(event, TraceEvent::Accepted(_));
-    assert!(!cluster.nodes[0].traces.iter().any(accepted), "told in the earlier life");
+    assert!(!cluster.seen(0).traced.iter().any(accepted), "told in the earlier life");
 }

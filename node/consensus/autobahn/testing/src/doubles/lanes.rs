@@ -1,10 +1,10 @@
 //! Attacks of doubles on lanes: forks, and cars shown to few validators.
 
 use super::{ByzantineCoalition, Misbehaviour, index};
-use crate::{
+use crate::FakeKeys;
+use corniche_autobahn::{
     Signer,
-    fake_keys::FakeKeys,
-    message::{Availability, HashedCar, Message, SignedCar, Tip, View},
+    message::{Availability, HashedCar, Message, SignedCar, Slot, Tip, View},
 };
 use corniche_testkit::MemberContext;
 use corniche_types::ValidatorIndex;
@@ -95,7 +95,7 @@ impl ByzantineCoalition {
         match ctx.random.below(3) {
             0 if self.config.cars_ahead > 1 => Vec::new(),
             0 => {
-                let next = crate::message::Slot(self.knowledge.top.0 + 1);
+                let next = Slot(self.knowledge.top.0 + 1);
                 vec![self.schedule.leader(next, View(0)).as_usize()]
             }
             _ => self.random_correct(ctx, self.committee.max_faulty()),

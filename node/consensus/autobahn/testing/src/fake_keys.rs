@@ -1,6 +1,6 @@
-//! Modelled keys: keyed hashes that anyone can compute (feature `kit`). For tests and simulations only.
+//! Modelled keys: keyed hashes that anyone can compute.
 
-use crate::keys::{Share, Signature, Signatures, Signer};
+use corniche_autobahn::{Share, Signature, Signatures, Signer};
 use corniche_testkit::derive_bytes;
 use corniche_types::{B256, Bytes, ValidatorIndex};
 

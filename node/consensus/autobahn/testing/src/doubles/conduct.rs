@@ -1,6 +1,6 @@
 //! Checks everything that a correct validator sends against the rules of conduct (3.11 of the specification).
 
-use crate::{
+use corniche_autobahn::{
     Config,
     message::{Context, Message, Report, Slot, Tip, View},
     order::Order,

@@ -1,8 +1,8 @@
 //! Data that the doubles have seen, and the certificates that they can make from it.
 
-use crate::{
+use crate::{FakeKeys, FakeSignatures};
+use corniche_autobahn::{
     Share, Signatures, Signer,
-    fake_keys::{FakeKeys, FakeSignatures},
     message::{
         Availability, CommitKind, CommitQc, Context, Cut, Message, PrepareQc, Proof, Slot, Statement, Timeout, TimeoutQc, Tip,
         View,

@@ -1,11 +1,12 @@
 //! Attacks of doubles in slots: as leaders, as voters, and by complaints.
 
 use super::{ByzantineCoalition, Misbehaviour, index, knowledge::Knowledge};
-use crate::{
+use crate::FakeKeys;
+use corniche_autobahn::{
     Signer,
-    fake_keys::FakeKeys,
     message::{
-        Availability, CommitQc, Cut, Message, Position, Report, SignedPrepare, Slot, Statement, Timeout, TimeoutQc, Tip, View,
+        Availability, CommitQc, Cut, Message, Position, Report, SignedPrepare, Slot, Statement, Status, Timeout, TimeoutQc,
+        Tip, View,
     },
     rules::{is_fresh, select},
 };
@@ -90,7 +91,7 @@ impl ByzantineCoalition {
             Message::TimeoutQc(_) => return self.has(me, Misbehaviour::FalseTimeouts) && ctx.random.one_in(2),
             Message::Commits(_) => return !self.withheld_commits.is_empty(),
             Message::Status(status) if !self.withheld_commits.is_empty() => {
-                let status = crate::message::Status { committed: None, ..status.clone() };
+                let status = Status { committed: None, ..status.clone() };
                 ctx.send(to.iter().copied(), Message::Status(status).encode());
             }
             _ => return false,

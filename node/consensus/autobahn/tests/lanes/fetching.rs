@@ -1,7 +1,12 @@
 //! Histories and bodies (Y1–Y5, P15), and their bounds against any peer.
 
-use super::*;
-use crate::verify::MAX_CARS;
+use crate::net::{Net, OWNER, index};
+use corniche_autobahn::{
+    Config,
+    lanes::{CAR_WEIGHT, MAX_EARLY_FETCHES, Purpose},
+    message::{Context, Message, Position, Tip},
+    verify::MAX_CARS,
+};
 
 #[test]
 fn d4_y1_gap_is_fetched_from_signers() {
@@ -16,10 +21,10 @@ fn d4_y1_gap_is_fetched_from_signers() {
     net.run();
     // Y1: one request and one response for any length.
     assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), 1);
-    assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(51));
+    assert_eq!(net.nodes[3].positions(OWNER)[2], Position(51));
     assert_eq!(net.votes(3), [51], "what others certified needs no vote");
     let asked = net.sent.iter().find(|(_, _, message)| matches!(message, Message::FetchCars { .. })).unwrap().1;
-    let signers = net.nodes[3].lane(OWNER).certified().unwrap().proof.signers.clone();
+    let signers = net.nodes[3].certified(OWNER).unwrap().proof.signers.clone();
     assert!(signers.contains(&index(asked)));
 }
 
@@ -35,7 +40,7 @@ fn d4_lagging_validator_catches_up_with_growing_lane() {
     assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), 1);
     net.run();
     assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), 1);
-    assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(14));
+    assert_eq!(net.nodes[3].positions(OWNER)[2], Position(14));
     assert_eq!(net.votes(3), [14]);
 }
 
@@ -55,8 +60,8 @@ fn y1_p15_silent_signers_are_hedged() {
         assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), retries);
     }
     net.run();
-    assert_eq!(net.nodes[6].lane(OWNER).voted().position, Position(20));
-    assert_eq!(net.nodes[6].fetches.count(), 0);
+    assert_eq!(net.nodes[6].positions(OWNER)[2], Position(20));
+    assert_eq!(net.nodes[6].fetch_count(), 0);
 }
 
 #[test]
@@ -67,7 +72,7 @@ fn long_history_is_fetched_in_parts() {
     net.queue.clear();
     net.take(3, &cars[30]);
     net.run();
-    assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(31));
+    assert_eq!(net.nodes[3].positions(OWNER)[2], Position(31));
     assert_eq!(net.nodes[3].chain(&cars[30].tip()).unwrap().len(), 31);
 }
 
@@ -107,8 +112,9 @@ fn time_to_fetch(round_trip_ms: u64, drips: bool, pushy: bool) -> u64 {
         for (_, from, answer) in answers.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>() {
             net.deliver(from, 6, answer);
         }
-        if let Some(gap) = net.nodes[6].fetches.gap(&tip).filter(|_| pushy) {
-            drip(&mut net, gap);
+        let gap = cars.iter().rev().find(|car| !net.nodes[6].needs(&car.tip()));
+        if let Some(gap) = gap.filter(|_| pushy) {
+            drip(&mut net, gap.tip());
         }
     }
     net.now.0 - start
@@ -155,7 +161,7 @@ fn a_useless_answer_is_the_only_one_until_the_peer_is_asked_again() {
     (0..4).for_each(|_| net.later(net.config.fetch_retry_ms));
     assert!(awaits(&net, asked), "asked again");
     net.act(3, |lanes, now| lanes.handle_cars(now, index(asked), cars[3].tip(), &cars[..4]));
-    assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(5));
+    assert_eq!(net.nodes[3].positions(OWNER)[2], Position(5));
     assert!((0..3).all(|peer| !awaits(&net, peer)));
 }
 
@@ -184,7 +190,7 @@ fn y4_uncertified_chain_keeps_requested_body_only() {
     net.act(1, |lanes, _| lanes.drop_bodies(|_| false, |named| *named == tip));
     assert!(net.nodes[1].needs(&tip));
     drop_all(&mut net, 1);
-    assert!(!net.nodes[1].needs(&tip) && net.nodes[1].lane(OWNER).unexecuted() == 0);
+    assert!(!net.nodes[1].needs(&tip) && net.nodes[1].unexecuted(OWNER) == 0);
 }
 
 #[test]
@@ -233,10 +239,10 @@ fn y2_early_fetches_are_limited() {
     // An early response fills the lane and no more; the history executed next is accepted completely.
     net.act(3, |lanes, now| lanes.prefetch(now, cars[49].tip(), &[index(2)]));
     net.act(3, |lanes, now| lanes.handle_cars(now, index(2), cars[49].tip(), &cars[..50]));
-    assert_eq!((net.nodes[3].lane(OWNER).count(), net.nodes[3].fetches.count()), (4, 0));
+    assert_eq!((net.nodes[3].footprint(), net.nodes[3].fetch_count()), (4, 0));
     net.act(1, |lanes, now| lanes.handle_cars(now, index(2), cars[59].tip(), &cars));
     assert_eq!(net.nodes[1].chain(&cars[59].tip()).map(|cars| cars.len()), Some(60));
-    assert_eq!(net.nodes[1].fetches.count(), 0);
+    assert_eq!(net.nodes[1].fetch_count(), 0);
 }
 
 #[test]
@@ -245,7 +251,7 @@ fn executed_cars_are_not_fetched() {
     let (lost, kept) = (net.chain(3, "lost", &[2, 3]), net.chain(5, "kept", &[2, 3]));
     net.act(1, |lanes, now| lanes.prefetch(now, lost[2].tip(), &[index(2), index(3)]));
     kept.iter().for_each(|car| net.take(1, car));
-    assert_eq!(net.nodes[1].fetches.count(), 1);
+    assert_eq!(net.nodes[1].fetch_count(), 1);
     net.execute(1, kept[4].tip());
-    assert_eq!((net.nodes[1].fetches.count(), net.nodes[1].deadline()), (0, None));
+    assert_eq!((net.nodes[1].fetch_count(), net.nodes[1].deadline()), (0, None));
 }

@@ -1,6 +1,12 @@
 //! Power cuts and lost disks (R1, R3, R5).
 
-use super::*;
+use crate::net::{Net, OWNER, index};
+use corniche_autobahn::{
+    Config,
+    lanes::{Purpose, Write},
+    message::{Context, HashedCar, Position, SignedCar},
+};
+use std::sync::Arc;
 
 #[test]
 fn r1_r3_power_cut_keeps_votes_and_cars() {

@@ -1,4 +1,4 @@
-//! Byzantine validators specific to Autobahn (feature `kit`), for schedules of whole engines.
+//! Byzantine validators specific to Autobahn, for schedules of whole engines.
 //!
 //! Each runs the real engine. This module decides which messages are sent, and has the keys of all members. The
 //! misbehaviour of a member is a set of [`Misbehaviour`]s. The attack on a view that a member leads is drawn once ([`slots`]).
@@ -12,7 +12,7 @@ mod slots;
 
 pub use conduct::ConductChecker;
 
-use crate::{
+use corniche_autobahn::{
     Config,
     message::{Context, Message, Slot, TimeoutQc, View},
     rules::Schedule,

@@ -1,46 +1,42 @@
-//! Tests of the lane rules, one at a time, on a network of lanes without slots.
+//! A network of lanes without slots. Messages wait until [`Net::run`] delivers them; writes complete at once.
 
-mod cars;
-mod fetching;
-mod forks;
-mod recovery;
-
-use super::*;
-use crate::{
-    kit::{FakeKeys, FakeSignatures, committee},
-    message::{Car, Proof, SignedCar},
-    verify::AutobahnVerifier,
+use corniche_autobahn::{
+    AutobahnVerifier, Config, Signatures, Signer,
+    lanes::{Effect, Lanes, Recovered, Setup, Write},
+    message::{Availability, Car, Context, HashedCar, Message, Proof, SignedCar, Statement, Tip},
 };
-use corniche_engine::Verifier;
-use std::collections::VecDeque;
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
+use corniche_engine::{Batch, Committee, Recipients, Verifier};
+use corniche_types::{TimestampMs, ValidatorIndex};
+use std::{collections::VecDeque, sync::Arc};
 
-const OWNER: ValidatorIndex = ValidatorIndex(0);
+pub const OWNER: ValidatorIndex = ValidatorIndex(0);
 
-/// Lanes of all validators. Messages arrive in sending order; writes complete at once.
-struct Net {
-    config: Config,
-    committee: Committee,
+/// Lanes of all validators. Messages arrive in sending order.
+pub struct Net {
+    pub config: Config,
+    pub committee: Committee,
     verifier: AutobahnVerifier,
-    nodes: Vec<Lanes>,
-    queue: VecDeque<(usize, usize, Message)>,
+    pub nodes: Vec<Lanes>,
+    pub queue: VecDeque<(usize, usize, Message)>,
     /// All sent messages.
-    sent: Vec<(usize, usize, Message)>,
-    writes: Vec<Vec<Write>>,
-    accused: Vec<(usize, ValidatorIndex)>,
-    requeued: Vec<Batch>,
+    pub sent: Vec<(usize, usize, Message)>,
+    pub writes: Vec<Vec<Write>>,
+    pub accused: Vec<(usize, ValidatorIndex)>,
+    pub requeued: Vec<Batch>,
     /// Nodes that request a batch.
-    asking: Vec<usize>,
-    deaf: Vec<usize>,
-    now: TimestampMs,
+    pub asking: Vec<usize>,
+    pub deaf: Vec<usize>,
+    pub now: TimestampMs,
 }
 
 impl Net {
     /// Cars follow each other without a pause, except in tests of the pause.
-    fn new(size: usize, config: Config) -> Self {
+    pub fn new(size: usize, config: Config) -> Self {
         Self::paced(size, Config { car_interval_ms: 0, ..config })
     }
 
-    fn paced(size: usize, config: Config) -> Self {
+    pub fn paced(size: usize, config: Config) -> Self {
         let committee = committee(size);
         let context = Context::new(&committee);
         let start: Vec<_> = committee.indices().map(|lane| context.start(lane)).collect();
@@ -66,7 +62,7 @@ impl Net {
         net
     }
 
-    fn start(&self, node: usize, executed: Vec<Tip>, records: Vec<Recovered>) -> Lanes {
+    pub fn start(&self, node: usize, executed: Vec<Tip>, records: Vec<Recovered>) -> Lanes {
         Lanes::new(Setup {
             config: self.config.clone(),
             committee: self.committee.clone(),
@@ -78,8 +74,8 @@ impl Net {
     }
 
     /// Powers a node off and on; its writes survive.
-    fn restart(&mut self, node: usize) {
-        let executed = self.nodes[node].lanes.iter().map(Lane::executed).collect();
+    pub fn restart(&mut self, node: usize) {
+        let executed = self.committee.indices().map(|lane| self.nodes[node].executed(lane)).collect();
         let records = self.writes[node].iter().map(|write| match write {
             Write::Own(car) | Write::Voted(car) => Recovered::Car { car: car.clone(), voted: true },
             Write::Kept(car) => Recovered::Car { car: car.clone(), voted: false },
@@ -91,7 +87,7 @@ impl Net {
         self.act(node, |lanes, now| lanes.open_own_lane(now));
     }
 
-    fn act(&mut self, node: usize, action: impl FnOnce(&mut Lanes, TimestampMs)) {
+    pub fn act(&mut self, node: usize, action: impl FnOnce(&mut Lanes, TimestampMs)) {
         action(&mut self.nodes[node], self.now);
         loop {
             self.nodes[node].build(self.now);
@@ -118,7 +114,7 @@ impl Net {
     }
 
     /// All nodes are correct, and the verifier must accept all their messages.
-    fn send(&mut self, from: usize, to: usize, message: Message) {
+    pub fn send(&mut self, from: usize, to: usize, message: Message) {
         let fault = self.verifier.verify(index(from), &message.encode()).err();
         assert!(fault.is_none(), "{fault:?} in what {from} sends: {message:?}");
         self.sent.push((from, to, message.clone()));
@@ -126,7 +122,7 @@ impl Net {
     }
 
     /// Delivers all messages in transit.
-    fn run(&mut self) {
+    pub fn run(&mut self) {
         while let Some((from, to, message)) = self.queue.pop_front() {
             if !self.deaf.contains(&to) && !self.deaf.contains(&from) {
                 self.deliver(from, to, message);
@@ -134,21 +130,18 @@ impl Net {
         }
     }
 
-    fn deliver(&mut self, from: usize, to: usize, message: Message) {
+    pub fn deliver(&mut self, from: usize, to: usize, message: Message) {
         let context = Context::new(&self.committee);
         let bytes = self.config.fetch_bytes as usize;
         let named = |car: SignedCar| Arc::new(HashedCar::trusted(car, &context));
+        if let Message::FetchCars { tip, above } = message {
+            let cars = self.nodes[to].serve(&tip, above, bytes).iter().map(|car| car.signed().clone()).collect();
+            return self.send(to, from, Message::Cars { tip, cars });
+        }
         self.act(to, |lanes, now| match message {
             Message::Car(car) => lanes.handle_car(now, &named(car)),
             Message::CarVote { tip, share } => lanes.handle_vote(now, index(from), tip, share),
             Message::Available(certificate) => lanes.learn(&certificate),
-            Message::FetchCars { tip, above } => {
-                let cars = lanes.serve(&tip, above, bytes).iter().map(|car| car.signed().clone()).collect();
-                lanes.effects.push_back(Effect::Send {
-                    to: Recipients::One(index(from)),
-                    message: Box::new(Message::Cars { tip, cars }),
-                });
-            }
             Message::Cars { tip, cars } => {
                 let cars: Vec<_> = cars.into_iter().map(named).collect();
                 lanes.handle_cars(now, index(from), tip, &cars);
@@ -158,7 +151,7 @@ impl Net {
     }
 
     /// Passes a batch to a node that requested one.
-    fn batch(&mut self, node: usize, text: &str) -> bool {
+    pub fn batch(&mut self, node: usize, text: &str) -> bool {
         let Some(place) = self.asking.iter().position(|asking| *asking == node) else { return false };
         self.asking.remove(place);
         let bytes = text.as_bytes().to_vec().into();
@@ -166,7 +159,7 @@ impl Net {
         true
     }
 
-    fn later(&mut self, ms: u64) {
+    pub fn later(&mut self, ms: u64) {
         self.now = TimestampMs(self.now.0 + ms);
         for node in 0..self.nodes.len() {
             while self.nodes[node].deadline().is_some_and(|at| at <= self.now) {
@@ -175,13 +168,13 @@ impl Net {
         }
     }
 
-    fn execute(&mut self, node: usize, tip: Tip) {
+    pub fn execute(&mut self, node: usize, tip: Tip) {
         assert!(self.nodes[node].chain(&tip).is_some(), "{tip:?} is held with its history");
         self.act(node, |lanes, _| lanes.execute(&[tip]));
     }
 
     /// A car of the owner, which may sign anything.
-    fn car(&self, parent: Tip, text: &str, certificate: Option<Availability>) -> Arc<HashedCar> {
+    pub fn car(&self, parent: Tip, text: &str, certificate: Option<Availability>) -> Arc<HashedCar> {
         let context = Context::new(&self.committee);
         let batch = text.as_bytes().to_vec().into();
         let car = Car { lane: parent.lane, position: parent.position.next(), parent: parent.digest, batch };
@@ -189,7 +182,7 @@ impl Net {
         Arc::new(HashedCar::trusted(SignedCar { car, signature, certificate }, &context))
     }
 
-    fn certificate(&self, tip: Tip, signers: &[usize]) -> Availability {
+    pub fn certificate(&self, tip: Tip, signers: &[usize]) -> Availability {
         let digest = Context::new(&self.committee).statement(&Statement::CarVote(tip));
         let shares: Vec<_> = signers.iter().map(|signer| (index(*signer), FakeKeys(index(*signer)).share(&digest))).collect();
         let seal = FakeSignatures.combine(&shares).unwrap();
@@ -197,7 +190,7 @@ impl Net {
     }
 
     /// A certified chain of this length; the last car is uncertified.
-    fn chain(&self, length: usize, text: &str, signers: &[usize]) -> Vec<Arc<HashedCar>> {
+    pub fn chain(&self, length: usize, text: &str, signers: &[usize]) -> Vec<Arc<HashedCar>> {
         let mut parent = Context::new(&self.committee).start(OWNER);
         let mut cars = Vec::new();
         for place in 0..length {
@@ -209,13 +202,13 @@ impl Net {
         cars
     }
 
-    fn take(&mut self, node: usize, car: &Arc<HashedCar>) {
+    pub fn take(&mut self, node: usize, car: &Arc<HashedCar>) {
         let car = car.clone();
         self.act(node, |lanes, now| lanes.handle_car(now, &car));
     }
 
     /// Positions that this node voted for in the owner's lane, in sending order.
-    fn votes(&self, node: usize) -> Vec<u64> {
+    pub fn votes(&self, node: usize) -> Vec<u64> {
         let vote = |(from, _, message): &(usize, usize, Message)| match message {
             Message::CarVote { tip, .. } if *from == node && tip.lane == OWNER => Some(tip.position.0),
             _ => None,
@@ -223,15 +216,15 @@ impl Net {
         self.sent.iter().filter_map(vote).collect()
     }
 
-    fn count(&self, wanted: impl Fn(&Message) -> bool) -> usize {
+    pub fn count(&self, wanted: impl Fn(&Message) -> bool) -> usize {
         self.sent.iter().filter(|(_, _, message)| wanted(message)).count()
     }
 
-    fn certified(&self, node: usize) -> u64 {
-        self.nodes[node].lane(OWNER).certified_position().0
+    pub fn certified(&self, node: usize) -> u64 {
+        self.nodes[node].positions(OWNER)[1].0
     }
 }
 
-fn index(node: usize) -> ValidatorIndex {
+pub fn index(node: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(node).unwrap())
 }

@@ -1,19 +1,14 @@
-//! The engine's kit for the test arena (feature `kit`), with modelled keys.
-//!
-//! **For tests and simulations only.** The keys are keyed hashes that anyone can compute. In a test they bind like the
-//! real ones and cost a thousandth. A genesis cannot choose them: no code of a node constructs them.
+//! The engine with one committee and modelled keys.
 
-use crate::{
-    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
-    coin::elect,
+use crate::{BadShares, FakeCoin, FakeKeys, FakeSignatures, NAME, committee};
+use corniche_engine::{Committee, Engine, Input, Output, Verifier, VertexId};
+use corniche_mahi_mahi::{
+    Coin, Config, MahiMahi, MahiVerifier, Setup, Signer,
     message::{Context, Message, SignedBlock},
 };
-use corniche_engine::{Committee, Verifier, VertexId};
 use corniche_testkit::{Forgery, Kit, Measured, Random, derive_bytes};
-use corniche_types::{B256, Bytes, ValidatorIndex, wire};
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
-
-const NAME: &str = "mahi-mahi";
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use std::{rc::Rc, sync::Arc};
 
 /// Mahi-Mahi with one committee and modelled keys.
 pub struct MahiKit {
@@ -67,7 +62,8 @@ impl Kit for MahiKit {
         };
         let (config, committee, coin) = (self.config.clone(), self.committee.clone(), self.coin.clone());
         let (signer, signatures) = (Some(signer), Arc::new(FakeSignatures));
-        Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
+        let setup = Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now };
+        Box::new(MeasuredMahiMahi(MahiMahi::new(setup)))
     }
 
     fn verifier(&self) -> Arc<dyn Verifier> {
@@ -119,94 +115,25 @@ impl Kit for MahiKit {
     }
 }
 
-impl Measured for MahiMahi {
+/// The engine with its memory use.
+struct MeasuredMahiMahi(MahiMahi);
+
+impl Engine for MeasuredMahiMahi {
+    fn handle(&mut self, now: TimestampMs, input: Input) {
+        self.0.handle(now, input);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.0.poll()
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        self.0.deadline()
+    }
+}
+
+impl Measured for MeasuredMahiMahi {
     fn footprint(&self) -> usize {
-        MahiMahi::footprint(self).iter().sum()
-    }
-}
-
-/// A committee whose keys are never used.
-pub fn committee(size: usize) -> Committee {
-    corniche_testkit::committee(NAME, size)
-}
-
-/// Modelled keys of one validator.
-pub struct FakeKeys(pub ValidatorIndex);
-
-impl Signer for FakeKeys {
-    fn index(&self) -> ValidatorIndex {
-        self.0
-    }
-
-    fn sign(&self, digest: &B256) -> Signature {
-        derive_bytes("signature", self.0.0, digest.as_slice())
-    }
-
-    fn coin_share(&self, message: &[u8]) -> CoinShare {
-        derive_bytes("share", self.0.0, message)
-    }
-}
-
-/// A Byzantine double: signs correctly, but its coin shares are noise.
-pub struct BadShares(pub ValidatorIndex);
-
-impl Signer for BadShares {
-    fn index(&self) -> ValidatorIndex {
-        self.0
-    }
-
-    fn sign(&self, digest: &B256) -> Signature {
-        FakeKeys(self.0).sign(digest)
-    }
-
-    fn coin_share(&self, message: &[u8]) -> CoinShare {
-        derive_bytes("noise", self.0.0, message)
-    }
-}
-
-pub struct FakeSignatures;
-
-impl Signatures for FakeSignatures {
-    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
-        FakeKeys(author).sign(digest) == *signature
-    }
-}
-
-/// Any good shares combine to one value, like a threshold signature. Tests can dictate values.
-#[derive(Default)]
-pub struct FakeCoin {
-    dictated: BTreeMap<Vec<u8>, CoinValue>,
-}
-
-impl FakeCoin {
-    /// Makes the coin of `message` put `leaders` first, in this order.
-    pub fn dictate(&mut self, message: Vec<u8>, leaders: &[u16], committee_size: usize) {
-        let wanted: Vec<_> = leaders.iter().copied().map(ValidatorIndex).collect();
-        let mut values = (0..=u16::MAX).map(|salt| derive_bytes("dictated", salt, &message));
-        let value = values.find(|value: &CoinValue| elect(value, committee_size).order.starts_with(&wanted));
-        self.dictated.insert(message, value.expect("a few leaders come first in one of many orders"));
-    }
-
-    fn value(&self, message: &[u8]) -> CoinValue {
-        self.dictated.get(message).copied().unwrap_or_else(|| derive_bytes("coin", 0, message))
-    }
-
-    pub fn shared(self) -> Arc<dyn Coin> {
-        Arc::new(self)
-    }
-}
-
-impl Coin for FakeCoin {
-    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
-        let good = shares.iter().all(|(author, share)| self.verify_share(*author, message, share));
-        good.then(|| self.value(message))
-    }
-
-    fn verify(&self, message: &[u8], value: &CoinValue) -> bool {
-        self.value(message) == *value
-    }
-
-    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
-        FakeKeys(author).coin_share(message) == *share
+        self.0.footprint().iter().sum()
     }
 }

@@ -1,6 +1,14 @@
 //! Own cars, votes in order, certificates, resends (D1–D8, P12, P20).
 
-use super::*;
+use crate::net::{Net, OWNER};
+use corniche_autobahn::{
+    Config,
+    lanes::CAR_WEIGHT,
+    message::{Context, HashedCar, Message, Position},
+};
+use corniche_engine::Batch;
+use corniche_types::TimestampMs;
+use std::sync::Arc;
 
 #[test]
 fn d1_d2_batch_is_requested_after_certification() {

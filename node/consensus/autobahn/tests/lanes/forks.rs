@@ -1,6 +1,12 @@
 //! Owners that sign two cars for one position (D5, D9, G2, G5, P9, P21, P22).
 
-use super::*;
+use crate::net::{Net, OWNER, index};
+use corniche_autobahn::{
+    Config,
+    lanes::Purpose,
+    message::{Context, HashedCar, Position, SignedCar, Tip},
+};
+use std::sync::Arc;
 
 #[test]
 fn d9_forker_is_accused_and_gets_one_vote() {
@@ -11,7 +17,7 @@ fn d9_forker_is_accused_and_gets_one_vote() {
     net.take(1, &other[0]);
     assert_eq!((net.votes(1), net.accused.clone()), (vec![1], vec![(1, OWNER)]));
     // P9: the car that was voted for is kept.
-    assert_eq!(net.nodes[1].lane(OWNER).voted(), one[0].tip());
+    assert_eq!(net.nodes[1].optimistic(OWNER).map(|(tip, _)| tip), Some(one[0].tip()));
 }
 
 #[test]
@@ -56,7 +62,7 @@ fn d5_p22_losing_fork_voter_follows_commit() {
     net.execute(1, kept[0].tip());
     assert_eq!(net.votes(1), [1, 2]);
     // G2, row 31: the losing fork is dropped.
-    assert!(net.nodes[1].lane(OWNER).get(&lost[0].tip()).is_none());
+    assert!(net.nodes[1].get(&lost[0].tip()).is_none());
 }
 
 #[test]
@@ -75,10 +81,10 @@ fn g2_forks_are_dropped_and_stale_tips_ignored() {
             // P8: cuts of consecutive slots may go backwards.
             net.execute(1, kept[place - 2].tip());
         }
-        assert_eq!(net.nodes[1].lane(OWNER).executed(), car.tip());
+        assert_eq!(net.nodes[1].executed(OWNER), car.tip());
         net.nodes[1].forget(&[car.position(), Position(0), Position(0), Position(0)]);
-        assert_eq!(net.nodes[1].lane(OWNER).count(), 1, "one body a position, and only the last");
-        assert_eq!(net.nodes[1].lane(OWNER).unexecuted(), 0);
+        assert_eq!(net.nodes[1].footprint(), 1, "one body a position, and only the last");
+        assert_eq!(net.nodes[1].unexecuted(OWNER), 0);
     }
 }
 

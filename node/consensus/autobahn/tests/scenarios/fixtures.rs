@@ -1,20 +1,20 @@
 //! Frozen encodings on the wire, on disk and in signatures. A change of any of these bytes changes the protocol
 //! version.
 
-use crate::{
-    journal::{Abstention, Record},
-    kit::committee,
+use corniche_autobahn::{
     message::{
         Availability, Car, CommitKind, CommitQc, Context, Cut, DiskId, Message, Position, PrepareQc, Proof, Report, SignedCar,
         SignedPrepare, Slot, Statement, Status, Timeout, TimeoutQc, Tip, View, Vote,
     },
     order::Checkpoint,
+    record::{Abstention, Record},
     slots::SlotRecord,
 };
+use corniche_autobahn_testing::committee;
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 use std::fmt::Write;
 
-const FROZEN: &str = include_str!("../tests/fixtures/wire.hex");
+const FROZEN: &str = include_str!("../fixtures/wire.hex");
 const VALUE: B256 = B256::repeat_byte(9);
 const SLOT: Slot = Slot(5);
 

@@ -1,23 +1,19 @@
-//! The engine's kit for the test arena (feature `kit`), with modelled keys.
-//!
-//! **For tests and simulations only.** The keys are keyed hashes that anyone can compute. In a test they bind like the
-//! real ones and cost a thousandth. A genesis cannot choose them: no code of a node constructs them.
-
-pub use crate::fake_keys::{BadShares, FakeKeys, FakeSignatures};
+//! The engine with one committee and modelled keys.
 
 use crate::{
-    Autobahn, AutobahnVerifier, Config, Setup, Signer,
+    BadShares, FakeKeys, FakeSignatures, NAME, committee,
     doubles::{self, ByzantineCoalition, ConductChecker},
-    journal::Record,
+};
+use corniche_autobahn::{
+    Autobahn, AutobahnVerifier, Config, Setup, Signer,
     lanes::CAR_WEIGHT,
     message::{Context, Message, SignedCar, Tip},
+    record::Record,
 };
-use corniche_engine::{Committee, Verifier, VertexId};
+use corniche_engine::{Committee, Engine, Input, Output, Verifier, VertexId};
 use corniche_testkit::{Coalition, Forgery, Kit, MAX_BATCH_BYTES, Measured, MessageChecker, Random, derive_bytes};
-use corniche_types::{B256, Bytes, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
-
-const NAME: &str = "autobahn";
 
 /// Autobahn with one committee and modelled keys.
 pub struct AutobahnKit {
@@ -70,7 +66,8 @@ impl Kit for AutobahnKit {
         };
         let (config, committee, signatures) = (self.config.clone(), self.committee.clone(), Arc::new(FakeSignatures));
         let signer = Some(signer);
-        Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
+        let setup = Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now };
+        Box::new(MeasuredAutobahn(Autobahn::new(setup)))
     }
 
     fn verifier(&self) -> Arc<dyn Verifier> {
@@ -150,13 +147,30 @@ impl Kit for AutobahnKit {
     }
 }
 
-impl Measured for Autobahn {
+/// The engine with its memory use.
+struct MeasuredAutobahn(Autobahn);
+
+impl Engine for MeasuredAutobahn {
+    fn handle(&mut self, now: TimestampMs, input: Input) {
+        self.0.handle(now, input);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.0.poll()
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        self.0.deadline()
+    }
+}
+
+impl Measured for MeasuredAutobahn {
     fn footprint(&self) -> usize {
-        Autobahn::footprint(self).iter().sum()
+        self.0.footprint().iter().sum()
     }
 
     fn describe(&self) -> String {
-        Autobahn::describe(self)
+        self.0.describe()
     }
 }
 
@@ -171,9 +185,4 @@ fn retained_lane_bytes(committee: &Committee, config: &Config) -> u64 {
     let rotations = config.retain_slots.div_ceil(size);
     let cars = rotations * timers_per_rotation * config.view_timeout_ms / config.car_interval_ms;
     cars * (CAR_WEIGHT + MAX_BATCH_BYTES)
-}
-
-/// A committee whose keys are never used.
-pub fn committee(size: usize) -> Committee {
-    corniche_testkit::committee(NAME, size)
 }

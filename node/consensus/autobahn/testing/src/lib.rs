@@ -1,0 +1,24 @@
+//! Test support for the Autobahn engine.
+//!
+//! **For tests and simulations only.** No crate of a node depends on this one. The keys are keyed hashes that anyone can
+//! compute. In a test they bind like the real ones and cost a thousandth. A genesis cannot choose them.
+//!
+//! - [`FakeKeys`], [`BadShares`], [`FakeSignatures`]: modelled keys.
+//! - `doubles`: Byzantine validators, and the checker of what correct ones send.
+//! - [`AutobahnKit`]: runs the engine and the doubles in the shared suite and its fault schedules.
+
+mod doubles;
+mod fake_keys;
+mod kit;
+
+pub use fake_keys::{BadShares, FakeKeys, FakeSignatures};
+pub use kit::AutobahnKit;
+
+use corniche_engine::Committee;
+
+const NAME: &str = "autobahn";
+
+/// A committee whose keys are never used.
+pub fn committee(size: usize) -> Committee {
+    corniche_testkit::committee(NAME, size)
+}

@@ -1,0 +1,300 @@
+//! One engine as a process: its clock, its disk, its verifier and its messages. What its users do, and what is recorded or
+//! checked, is up to its [`Surroundings`].
+
+use crate::{Action, Event, Micros, Process};
+use corniche_engine::{Batch, Engine, Input, Output, Recipients, Ticket, Verified, Verifier};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+    sync::Arc,
+};
+
+/// A message in transit. It is verified once, however many processes receive it.
+#[derive(Clone)]
+pub struct Packet(Rc<Sealed>);
+
+struct Sealed {
+    bytes: Bytes,
+    verified: OnceCell<Result<Verified, String>>,
+}
+
+impl Packet {
+    pub fn new(bytes: Bytes) -> Self {
+        Self(Rc::new(Sealed { bytes, verified: OnceCell::new() }))
+    }
+
+    pub fn bytes(&self) -> &Bytes {
+        &self.0.bytes
+    }
+
+    /// Result of `verifier`, cached: the verifiers of all receivers agree.
+    pub fn verified(&self, from: ValidatorIndex, verifier: &dyn Verifier) -> &Result<Verified, String> {
+        self.0.verified.get_or_init(|| verifier.verify(from, &self.0.bytes).map_err(|fault| fault.0))
+    }
+}
+
+/// Records of an engine, by ticket.
+pub type Records = BTreeMap<Ticket, Bytes>;
+
+/// State that survives a power cut.
+#[derive(Clone, Debug, Default)]
+pub struct EngineDisk<N> {
+    pub records: Records,
+    /// A record was written, or the disk was lost. Durable before the first record.
+    pub may_have_signed: bool,
+    /// What the surroundings keep.
+    pub notes: N,
+}
+
+/// A message that an engine sends.
+pub struct Sending<'a> {
+    pub from: usize,
+    pub recipients: Recipients,
+    /// The recipients by identity.
+    pub to: &'a [usize],
+    pub message: &'a Bytes,
+    /// The sender's durable records.
+    pub records: &'a Records,
+}
+
+/// Messages that a process sends.
+#[derive(Default)]
+pub struct Outbox(VecDeque<Action<Packet>>);
+
+impl Outbox {
+    pub fn send(&mut self, to: &[usize], message: Bytes) {
+        let packet = Packet::new(message);
+        let bytes = packet.bytes().len();
+        self.0.extend(to.iter().map(|to| Action::Send { to: *to, message: packet.clone(), bytes }));
+    }
+}
+
+/// Everything around one engine in a test.
+pub trait Surroundings: Sized {
+    type Engine: Engine;
+    /// What survives a power cut besides the records.
+    type Notes: Default;
+
+    /// Lead of the validator's clock, ms.
+    fn clock_ahead_ms(&self) -> i64 {
+        0
+    }
+
+    /// Returns a batch for an engine that asks, if there is one.
+    fn next_batch(&mut self) -> Option<Batch>;
+
+    /// The engine sends a message.
+    fn on_send(&mut self, now: Micros, sending: Sending<'_>, outbox: &mut Outbox);
+
+    /// A message that the verifier accepted arrived. Returns true if the engine receives it.
+    fn on_receive(&mut self, _now: Micros, _from: usize, _message: &Bytes, _outbox: &mut Outbox) -> bool {
+        true
+    }
+
+    /// The verifier refused a message.
+    fn on_refused(&mut self, from: usize, fault: &str);
+
+    /// A record is on disk.
+    fn on_written(&mut self, _record: &Bytes) {}
+
+    /// The engine used a ticket twice.
+    fn on_ticket_reused(&mut self, ticket: Ticket);
+
+    /// The engine delivers, returns a batch, accuses or reports.
+    fn on_output(&mut self, now: Micros, output: Output);
+
+    /// The engine has nothing more to do now.
+    fn after_step(&mut self, _engine: &Self::Engine) {}
+
+    /// Number of the oldest records in writing that reach the disk although power fails.
+    fn surviving_writes(&mut self, _in_writing: usize) -> usize {
+        0
+    }
+
+    fn into_notes(self) -> Self::Notes;
+}
+
+/// One engine with its surroundings.
+pub struct EngineHost<S: Surroundings> {
+    pub me: ValidatorIndex,
+    committee_size: usize,
+    pub engine: S::Engine,
+    pub surroundings: S,
+    verifier: Arc<dyn Verifier>,
+    pub records: Records,
+    may_have_signed: bool,
+    in_writing: Records,
+    /// The engine asked for a batch.
+    wants: bool,
+    outbox: Outbox,
+    /// Power fails inside the step in which the engine writes this many further records. Then the process does nothing
+    /// any more, and the test has to power it off. `None`: never.
+    pub writes_until_failure: Option<usize>,
+}
+
+/// Arguments of [`EngineHost::start`].
+pub struct HostSetup<S: Surroundings> {
+    pub me: usize,
+    pub committee_size: usize,
+    pub engine: S::Engine,
+    pub verifier: Arc<dyn Verifier>,
+    pub records: Records,
+    pub may_have_signed: bool,
+    pub surroundings: S,
+}
+
+impl<S: Surroundings> EngineHost<S> {
+    pub fn start(setup: HostSetup<S>, now: Micros) -> Self {
+        let HostSetup { me, committee_size, engine, verifier, records, may_have_signed, surroundings } = setup;
+        let (in_writing, outbox) = Default::default();
+        let (me, wants) = (index(me), false);
+        let mut host = Self {
+            me,
+            committee_size,
+            engine,
+            surroundings,
+            verifier,
+            records,
+            may_have_signed,
+            in_writing,
+            wants,
+            outbox,
+            writes_until_failure: None,
+        };
+        host.drain(now);
+        host
+    }
+
+    /// True if no record was ever written.
+    pub fn is_unsigned(&self) -> bool {
+        !self.may_have_signed
+    }
+
+    /// True once power failed in a step: see [`EngineHost::writes_until_failure`].
+    pub fn has_failed(&self) -> bool {
+        self.writes_until_failure == Some(0)
+    }
+
+    pub fn input(&mut self, now: Micros, input: Input) {
+        if self.has_failed() {
+            return;
+        }
+        self.engine.handle(self.clock(now), input);
+        self.drain(now);
+    }
+
+    /// Time on the validator's clock.
+    fn clock(&self, now: Micros) -> TimestampMs {
+        clock(now, self.surroundings.clock_ahead_ms())
+    }
+
+    /// Does what the engine asks for, and answers its request for a batch.
+    pub fn drain(&mut self, now: Micros) {
+        loop {
+            while let Some(output) = self.engine.poll() {
+                self.perform(now, output);
+                if self.has_failed() {
+                    return;
+                }
+            }
+            let Some(batch) = self.wants.then(|| self.surroundings.next_batch()).flatten() else { break };
+            self.wants = false;
+            self.engine.handle(self.clock(now), Input::Batch(batch));
+        }
+        self.surroundings.after_step(&self.engine);
+    }
+
+    fn perform(&mut self, now: Micros, output: Output) {
+        match output {
+            Output::WantBatch { .. } => self.wants = true,
+            Output::Send { to: recipients, message } => {
+                let from = self.me.as_usize();
+                let to: Vec<usize> = match recipients {
+                    Recipients::All => (0..self.committee_size).filter(|peer| *peer != from).collect(),
+                    Recipients::One(peer) => vec![peer.as_usize()],
+                };
+                let sending = Sending { from, recipients, to: &to, message: &message, records: &self.records };
+                self.surroundings.on_send(now, sending, &mut self.outbox);
+            }
+            Output::Persist(ticket, record) => {
+                self.may_have_signed = true;
+                self.writes_until_failure = self.writes_until_failure.map(|left| left.saturating_sub(1));
+                self.outbox.0.push_back(Action::Write { id: ticket.0, bytes: record.len() });
+                if self.records.contains_key(&ticket) || self.in_writing.insert(ticket, record).is_some() {
+                    self.surroundings.on_ticket_reused(ticket);
+                }
+            }
+            Output::ReleaseBelow(ticket) => self.records = self.records.split_off(&ticket),
+            output => self.surroundings.on_output(now, output),
+        }
+    }
+
+    fn written(&mut self, now: Micros, ticket: Ticket) {
+        if self.has_failed() {
+            return;
+        }
+        if let Some(record) = self.in_writing.remove(&ticket) {
+            self.surroundings.on_written(&record);
+            self.records.insert(ticket, record);
+        }
+        self.input(now, Input::Durable(ticket));
+    }
+
+    /// A message arrives.
+    pub fn receive(&mut self, now: Micros, from: usize, packet: &Packet) {
+        match packet.verified(index(from), &*self.verifier) {
+            Ok(message) => {
+                let message = message.clone();
+                if self.surroundings.on_receive(now, from, packet.bytes(), &mut self.outbox) {
+                    self.input(now, Input::Message { from: index(from), message });
+                }
+            }
+            Err(fault) => self.surroundings.on_refused(from, fault),
+        }
+    }
+}
+
+impl<S: Surroundings> Process for EngineHost<S> {
+    type Message = Packet;
+    type Disk = EngineDisk<S::Notes>;
+
+    fn handle(&mut self, now: Micros, event: Event<Packet>) {
+        match event {
+            Event::Up(peer) => self.input(now, Input::PeerUp(index(peer))),
+            Event::Down(peer) => self.input(now, Input::PeerDown(index(peer))),
+            Event::Message { from, message } => self.receive(now, from, &message),
+            Event::Written(id) => self.written(now, Ticket(id)),
+            Event::Deadline => self.input(now, Input::Deadline),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Action<Packet>> {
+        self.outbox.0.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Micros> {
+        if self.has_failed() {
+            return None;
+        }
+        let at = self.engine.deadline()?.0.saturating_add_signed(self.surroundings.clock_ahead_ms().saturating_neg());
+        Some(Micros::from_timestamp(TimestampMs(at)))
+    }
+
+    fn power_off(mut self) -> Self::Disk {
+        let survivors = self.surroundings.surviving_writes(self.in_writing.len());
+        self.records.extend(self.in_writing.into_iter().take(survivors));
+        let notes = self.surroundings.into_notes();
+        EngineDisk { records: self.records, may_have_signed: self.may_have_signed, notes }
+    }
+}
+
+/// Time on a clock that is ahead by this many ms.
+pub(crate) fn clock(now: Micros, ahead_ms: i64) -> TimestampMs {
+    TimestampMs(now.timestamp().0.saturating_add_signed(ahead_ms))
+}
+
+pub(crate) fn index(identity: usize) -> ValidatorIndex {
+    ValidatorIndex(u16::try_from(identity).expect("the committee size fits the index type"))
+}
