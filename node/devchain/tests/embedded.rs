@@ -2,14 +2,15 @@
 
 use alloy_consensus::TxEip1559;
 use anyhow::Context;
+use corniche_api::Namespaces;
 use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, crypto};
 use corniche_client::{Client, ClientError};
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::{VerifiedTransaction, impersonate};
 use corniche_engine::Committee;
 use corniche_service::{
-    EngineFactory, EngineParts, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Validator, ValidatorKeys, fresh_seed,
-    make_network, runtime,
+    EngineFactory, EngineParts, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys,
+    fresh_seed, make_network, runtime,
 };
 use corniche_types::{Address, B256, Bytes, EngineConfig, Genesis, Transaction, U256};
 use serde::de::DeserializeOwned;
@@ -65,7 +66,8 @@ fn setup(chain_id: u64, data: &Path) -> NodeSetup {
     let engine = EngineConfig { name: "autobahn".into(), parameters: [("car_interval_ms".into(), 0)].into() };
     let spec = NetworkSpec { validators: 1, block_ms: 0, chain_id: Some(chain_id), ..NetworkSpec::new(engine) };
     let mut network = make_network(&spec).unwrap();
-    let config = NodeConfig { rpc: ([127, 0, 0, 1], 0).into(), ..NodeConfig::default() };
+    let serve = Serve { namespaces: Namespaces::all(), ..Serve::default() };
+    let config = NodeConfig { rpc: ([127, 0, 0, 1], 0).into(), serve, ..NodeConfig::default() };
     let validator = network.validators.pop().map(|keys| Validator { keys, engine: autobahn });
     NodeSetup::new(config, network.genesis, validator, data.into())
 }
