@@ -9,6 +9,21 @@
 //!
 //! The following modules describe their models and the differences from real machines: `crypto` (cost of signatures),
 //! `execution` (shared execution), `node` (threads), `disk` (power cuts).
+//!
+//! Modules in layers, lowest first; each uses only modules in its row or above:
+//!
+//! | module | content |
+//! |---|---|
+//! | `scenario` | a scenario file: network, load and faults |
+//! | `report` | the result of a run, and its JSON |
+//! | `crypto`, `genesis` | modelled keys with the cost of real ones; genesis and the validators' secrets |
+//! | `engines`, `execution`, `disk` | an engine and its observation; execution of blocks, by each node or once for all; the disk of a node |
+//! | `load`, `checks` | clients; checks of every run, and its measurements |
+//! | `network` | data that all nodes share, and the messages between them |
+//! | `byzantine`, `adversary` | nodes whose messages are altered; schedulers of messages |
+//! | `node` | a whole node as a process |
+//! | `schedule`, `stall` | faults by time; the longest time without a commit |
+//! | `simulate` | one run |
 
 mod adversary;
 mod byzantine;
@@ -19,6 +34,7 @@ mod engines;
 mod execution;
 mod genesis;
 mod load;
+mod network;
 mod node;
 pub mod report;
 pub mod scenario;
@@ -30,7 +46,7 @@ mod tests;
 
 pub use corniche_testkit::Micros;
 pub use engines::Tune;
-pub use node::Observer;
+pub use network::Observer;
 pub use report::{Report, Sample, Second, Spent, Spread, Verdict, Work};
 pub use scenario::Scenario;
 pub use simulate::{Probe, simulate, simulate_with};

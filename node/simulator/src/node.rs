@@ -3,127 +3,28 @@
 //! It corresponds to `corniche node`, without threads: the same [`Pipeline`] gets the same inputs for the same outputs.
 //! Work that the node does on other threads happens immediately here, and costs virtual time where that matters.
 //! Signatures are charged to the node's processor ([`Meter`]). Writes take the disk's time, and writes requested during
-//! a write are grouped into the next one (group commit). Messages are encoded once and checked once for all recipients:
-//! a check is a function of the sender and the bytes.
+//! a write are grouped into the next one (group commit).
 
 use crate::{
     byzantine::ByzantineNode,
-    checks::Checks,
-    crypto::{Meter, Modelled, metered},
-    disk::{Disk, Records, Write},
-    engines::{Checker, EngineEvents, Engines},
-    execution::{Executor, Executors},
-    genesis::{Secrets, node_key},
-    report::{Spent, Work},
-    scenario::{Behaviour, Cost},
+    crypto::{Meter, metered},
+    disk::{Disk, Write},
+    engines::EngineEvents,
+    execution::Executor,
+    genesis::node_key,
+    network::{Message, Network, SharedMessage, identity_of, validator},
+    scenario::Behaviour,
 };
 use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
-use corniche_engine::{Committee, PeerFault, TraceEvent, Verified, VertexId};
-use corniche_pipeline::{
-    CertificateKeys, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, serve_blocks,
-};
+use corniche_engine::TraceEvent;
+use corniche_pipeline::{Input, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, serve_blocks};
 use corniche_testkit::{Action, Event, Micros, Process, Random};
-use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, header_hash, wire};
-use std::{
-    cell::{OnceCell, RefCell},
-    collections::VecDeque,
-    rc::Rc,
-    sync::Arc,
-};
+use corniche_types::{B256, header_hash, wire};
+use std::{collections::VecDeque, rc::Rc};
 
 /// Number of readable states below the newest; the default of a node. Nothing here reads an older one.
 const RECENT_STATES: u64 = 256;
-
-/// Data shared by all nodes of one simulated network.
-pub struct Network {
-    pub genesis: Arc<Genesis>,
-    pub committee: Committee,
-    pub engines: Engines,
-    pub checker: Checker,
-    pub secrets: Secrets,
-    pub cost: Cost,
-    pub executors: Rc<Executors>,
-    pub checks: RefCell<Checks>,
-    pub records: RefCell<Records>,
-    /// Total cost of all nodes for ordering and for certificates.
-    pub spent: RefCell<[Spent; 2]>,
-    /// The newest round whose leaders an honest node knows, and these leaders. If leaders take turns, the last
-    /// proposer.
-    pub elected: RefCell<(u64, Vec<ValidatorIndex>)>,
-    /// Receives the trace events of honest nodes' engines.
-    pub observer: Option<RefCell<Observer>>,
-}
-
-/// Called with the virtual time, the node and the event.
-pub type Observer = Box<dyn FnMut(Micros, usize, &TraceEvent)>;
-
-/// Messages between nodes. All recipients share one copy.
-#[derive(Clone)]
-pub enum Message {
-    Peer(Rc<SharedMessage>),
-    Request(Request),
-    Response(Rc<Response>),
-}
-
-/// A message shared by its recipients.
-pub struct SharedMessage {
-    message: PeerMessage,
-    /// Size on the wire.
-    bytes: usize,
-    /// Result of the engine's verifier, and the work of the keys for it.
-    checked: OnceCell<(Result<Verified, PeerFault>, Work)>,
-}
-
-impl SharedMessage {
-    pub fn new(message: PeerMessage) -> Rc<Self> {
-        let bytes = match &message {
-            // A version, a tag and a length around the content. The content is large and already encoded.
-            PeerMessage::Engine(bytes) | PeerMessage::CertificateShare(bytes) => bytes.len() + 6,
-            message => message.encode().len(),
-        };
-        Rc::new(Self { message, bytes, checked: OnceCell::new() })
-    }
-
-    pub fn message(&self) -> &PeerMessage {
-        &self.message
-    }
-
-    /// Counts one message to one recipient.
-    fn count(&self, [ordering, certificates]: &mut [Spent; 2]) {
-        let spent = match &self.message {
-            PeerMessage::Engine(_) => ordering,
-            PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => certificates,
-            PeerMessage::Transactions(_) => return,
-        };
-        spent.messages += 1;
-        spent.bytes += self.bytes as u64;
-    }
-
-    fn check(&self, network: &Network, from: usize, bytes: &Bytes) -> &(Result<Verified, PeerFault>, Work) {
-        self.checked.get_or_init(|| network.checker.check(validator(from), bytes))
-    }
-}
-
-impl Message {
-    /// Returns the proposal in a message, for adversaries.
-    pub fn peek(&self, network: &Network, from: usize) -> Option<VertexId> {
-        let Self::Peer(shared) = self else { return None };
-        let PeerMessage::Engine(bytes) = &shared.message else { return None };
-        let (verdict, _) = shared.check(network, from, bytes);
-        network.engines.peek(verdict.as_ref().ok()?)
-    }
-}
-
-pub fn validator(index: usize) -> ValidatorIndex {
-    ValidatorIndex(u16::try_from(index).expect("a scenario has at most 1000 nodes"))
-}
-
-/// Returns the validator of a node key.
-fn identity_of(key: &NodeKey) -> usize {
-    let [.., high, low] = *key;
-    usize::from(u16::from_be_bytes([high, low])) - 1
-}
 
 /// A running node.
 pub struct NodeProcess {
@@ -285,7 +186,7 @@ impl NodeProcess {
             Message::Response(response) => {
                 self.apply(now, Input::Response { from: peer, response: Some(Response::clone(&response)) });
             }
-            Message::Peer(shared) => match &shared.message {
+            Message::Peer(shared) => match shared.message() {
                 PeerMessage::Engine(bytes) => {
                     let (verdict, work) = shared.check(&self.network, from, bytes);
                     self.meter.add(*work);
@@ -434,7 +335,7 @@ impl NodeProcess {
     }
 
     fn send(&mut self, to: usize, message: PeerMessage) {
-        let same = |shared: &&Rc<SharedMessage>| match (&shared.message, &message) {
+        let same = |shared: &&Rc<SharedMessage>| match (shared.message(), &message) {
             (PeerMessage::Engine(one), PeerMessage::Engine(other))
             | (PeerMessage::CertificateShare(one), PeerMessage::CertificateShare(other)) => {
                 // The shared message keeps its bytes alive, so equal addresses mean equal bytes.
@@ -445,7 +346,7 @@ impl NodeProcess {
         };
         let shared = self.last_shared.as_ref().filter(same).cloned().unwrap_or_else(|| SharedMessage::new(message));
         self.last_shared = Some(shared.clone());
-        let bytes = shared.bytes;
+        let bytes = shared.bytes();
         self.actions.push_back(Action::Send { to, message: Message::Peer(shared), bytes });
     }
 
@@ -545,16 +446,5 @@ impl Process for NodeProcess {
         let survive = self.random.below(unsynced.len() as u64 + 1) as usize;
         unsynced.into_iter().take(survive).for_each(|write| self.disk.apply(write));
         self.disk
-    }
-}
-
-impl Network {
-    fn certificate_keys(&self, me: ValidatorIndex) -> CertificateKeys {
-        match &self.secrets {
-            Secrets::Modelled => Modelled::new(&self.committee, me).for_certificates(),
-            Secrets::Real { validators } => {
-                CertificateKeys::bls(&self.committee, Some((me, validators[me.as_usize()].bls.clone())))
-            }
-        }
     }
 }
