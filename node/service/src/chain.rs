@@ -5,6 +5,7 @@ use crate::{
     NodeConfig,
     backend::{Dag, Readers},
     clock,
+    genesis::VerifiedGenesis,
     keys::ValidatorKeys,
     warm_up::WarmUp,
 };
@@ -85,11 +86,14 @@ pub struct Chain {
 }
 
 impl NodeContext {
-    pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> anyhow::Result<Self> {
-        // A program that embeds a node may have read the genesis from anywhere.
-        corniche_crypto::verify_genesis(&genesis).context("genesis")?;
+    pub fn new(
+        config: NodeConfig,
+        genesis: VerifiedGenesis,
+        validator: Option<Validator>,
+        data: PathBuf,
+    ) -> anyhow::Result<Self> {
         let own = own_index(&genesis, validator.as_ref().map(|validator| &validator.keys))?;
-        Ok(Self { config, genesis: Arc::new(genesis), validator, own, data, temporary: false })
+        Ok(Self { config, genesis: Arc::new(genesis.into()), validator, own, data, temporary: false })
     }
 
     /// Store options of this chain.

@@ -56,7 +56,7 @@ pub use chain::{Chain, EngineBuilder, EngineParts, Halted, NodeContext, Validato
 pub use clock::now;
 pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve};
 pub use corniche_pipeline::EngineFactory;
-pub use genesis::{Network, NetworkSpec, funded, make_genesis, make_network};
+pub use genesis::{Network, NetworkSpec, VerifiedGenesis, funded, make_genesis, make_network};
 pub use journal::Journal;
 pub use keys::{NetworkKey, ValidatorKeys};
 pub use node::{Node, NodeHandle, NodeSetup, runtime};

@@ -8,6 +8,7 @@ use crate::{
     chain::{Halted, NodeContext, Validator, header_at},
     clock,
     config::{Faucet, MetricsAddress},
+    genesis::VerifiedGenesis,
     keys::{NetworkKey, ValidatorKeys},
     metrics::NodeMetrics,
     running::RunningChain,
@@ -34,7 +35,7 @@ use tokio::{net::TcpListener, runtime::Runtime, sync::broadcast::error::RecvErro
 /// Parts of a node.
 pub struct NodeSetup {
     pub config: NodeConfig,
-    pub genesis: Genesis,
+    pub genesis: VerifiedGenesis,
     /// `None`: a full node, which does not order.
     pub validator: Option<Validator>,
     /// Data directory; created if it does not exist.
@@ -50,7 +51,7 @@ pub struct NodeSetup {
 }
 
 impl NodeSetup {
-    pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> Self {
+    pub fn new(config: NodeConfig, genesis: VerifiedGenesis, validator: Option<Validator>, data: PathBuf) -> Self {
         Self { config, genesis, validator, data, rebuild: false, extension: None, temporary: false, version: None }
     }
 }
