@@ -9,7 +9,7 @@ use clap::Subcommand;
 use corniche_console::{dev_accounts::dev_accounts, exit, secret};
 use corniche_crypto::CoinSecretShare;
 use corniche_network::PeerKey;
-use corniche_service::{Network, NetworkSpec, funded};
+use corniche_service::{Network, NetworkSpec, VerifiedGenesis, funded};
 use corniche_types::{Address, EngineConfig, Genesis, ValidatorInfo};
 use std::{
     collections::BTreeMap,
@@ -42,10 +42,10 @@ fn with_contracts(spec: &NetworkSpec) -> NetworkSpec {
 }
 
 /// Reads and verifies a genesis file, including its signatures.
-pub fn load(path: &Path) -> anyhow::Result<Genesis> {
+pub fn load(path: &Path) -> anyhow::Result<VerifiedGenesis> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let genesis = Genesis::from_json(&text).with_context(|| path.display().to_string())?;
-    corniche_crypto::verify_genesis(&genesis).with_context(|| path.display().to_string())?;
+    let genesis = VerifiedGenesis::new(genesis).with_context(|| path.display().to_string())?;
     engines::check(&genesis).with_context(|| path.display().to_string())?;
     Ok(genesis)
 }

@@ -7,9 +7,10 @@ use corniche_console::{
     dev_accounts::dev_accounts,
     exit::{self, Exit, Failed},
 };
-use corniche_service::{Halted, Limits, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys};
+use corniche_service::{
+    Halted, Limits, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys, VerifiedGenesis,
+};
 use corniche_store::History;
-use corniche_types::Genesis;
 use corniche_web::indexer::Keep;
 use std::{
     net::SocketAddr,
@@ -216,7 +217,7 @@ async fn wait_for_shutdown(node: &NodeHandle) -> Option<Halted> {
 const DEV_MARKER: &str = "DEV";
 
 /// Genesis and keys from `directory`, or new ones.
-fn dev_chain(args: &DevArgs, directory: &Path) -> anyhow::Result<(Genesis, ValidatorKeys)> {
+fn dev_chain(args: &DevArgs, directory: &Path) -> anyhow::Result<(VerifiedGenesis, ValidatorKeys)> {
     let [genesis_path, keys_path, data, marker] = ["genesis.json", "keys", "data", DEV_MARKER].map(|name| directory.join(name));
     let refuse = |reason: String| Err(Failed::new(Exit::Failure, reason).into());
     if !marker.exists() {
@@ -254,7 +255,7 @@ fn dev_chain(args: &DevArgs, directory: &Path) -> anyhow::Result<(Genesis, Valid
     let keys = network.validators.into_iter().next().context("a single-validator genesis has one validator")?;
     keys::save(&keys, &keys_path)?;
     std::fs::write(&marker, "made by corniche dev\n").with_context(|| format!("cannot write {}", marker.display()))?;
-    Ok((network.genesis, keys))
+    Ok((VerifiedGenesis::new(network.genesis)?, keys))
 }
 
 fn announce(json: bool, chain_id: u64, engine: &str, ServedAddresses { rpc, metrics, explorer }: ServedAddresses) {
@@ -285,7 +286,7 @@ fn announce(json: bool, chain_id: u64, engine: &str, ServedAddresses { rpc, metr
 mod tests {
     use super::*;
 
-    fn dev(directory: &Path) -> Result<Genesis, String> {
+    fn dev(directory: &Path) -> Result<VerifiedGenesis, String> {
         #[derive(clap::Parser)]
         struct Dev {
             #[command(flatten)]

@@ -51,7 +51,7 @@ fn check(setup: &NodeSetup) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_service::{NetworkSpec, NodeConfig, make_network};
+    use corniche_service::{NetworkSpec, NodeConfig, VerifiedGenesis, make_network};
     use corniche_types::EngineConfig;
 
     #[test]
@@ -60,6 +60,7 @@ mod tests {
         let refusal = |validators, config| {
             let spec = NetworkSpec { validators, ..NetworkSpec::new(engine.clone()) };
             let genesis = make_network(&spec).unwrap().genesis;
+            let genesis = VerifiedGenesis::new(genesis).unwrap();
             check(&NodeSetup::new(config, genesis, None, "data".into())).unwrap_err().to_string()
         };
         assert!(refusal(4, NodeConfig::default()).contains("got 4"));

@@ -8,10 +8,13 @@
 //! ```
 //!
 //! [`Pipeline`] is one state machine on one thread: `handle` one [`Input`], then `poll` every [`Output`],
-//! then wait for the next input or the `deadline`. The two slow stages are outputs that the caller runs
-//! elsewhere and answers with inputs. Execution is [`Output::Execute`], run by [`ExecutionStage`], or by its
-//! halves [`Runner`] and [`Sealer`] on a thread each. Durable appends are [`Output::Append`], run by the
-//! store. Invariants:
+//! then wait for the next input or the `deadline`. The two slow stages are outputs that run elsewhere and are
+//! answered with inputs. Execution is [`Output::Execute`], run by [`ExecutionStage`], or by its halves
+//! [`Runner`] and [`Sealer`] on a thread each. Durable appends are [`Output::Append`], run by the store.
+//!
+//! [`Driver`] is the loop around it: it passes each output to one of the [`Effects`], and groups the writes.
+//! `corniche node` implements the effects with threads, files and sockets, the simulator with virtual time.
+//! Invariants:
 //!
 //! - A block is visible (receipts, state, `latest`) only after [`Input::Appended`]; its header is signed only
 //!   then.
@@ -27,22 +30,42 @@
 //!   as certified only when a quorum has signed them, like all others (decision 0019).
 //! - Batches contain only transactions, unless the pipeline has an [`Extension`], which a real network has not. Every
 //!   other entry is skipped.
+//!
+//! Modules in layers, lowest first; each uses only modules in its row or above:
+//!
+//! | module | content |
+//! |---|---|
+//! | `extension`, `blocks` | extension point for development chains; cuts blocks from the order |
+//! | `execution`, `message` | execution stage; messages between nodes |
+//! | `io` | inputs and outputs of the pipeline |
+//! | `check`, `restart`, `writes` | checks of peers' messages; point where a node continues; group commit |
+//! | `follow` | chooses peers to request blocks from |
+//! | `pipeline` | the state machine |
+//! | `driver` | the loop around it |
 
 mod blocks;
+mod check;
+mod driver;
 mod execution;
 mod extension;
 mod follow;
 mod io;
 mod message;
 mod pipeline;
+mod restart;
+mod writes;
 
 pub use blocks::{BlockBuilder, BlockPlan};
+pub use check::Checks;
 pub use corniche_certify::{
     CertificateVerifier, Keys as CertificateKeys, Signature as CertificateSignature, Signatures as CertificateSignatures,
     VerifiedCertificate,
 };
+pub use driver::{Driver, Effects, Event};
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
 pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Extension};
 pub use io::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
 pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
+pub use restart::RestartPoint;
+pub use writes::Write;

@@ -6,8 +6,8 @@ use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, crypto};
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_engine::Committee;
 use corniche_service::{
-    EngineFactory, EngineParts, NetworkSpec, Node, NodeConfig, NodeSetup, Validator, ValidatorKeys, fresh_seed, make_network,
-    runtime,
+    EngineFactory, EngineParts, NetworkSpec, Node, NodeConfig, NodeSetup, Validator, ValidatorKeys, VerifiedGenesis,
+    fresh_seed, make_network, runtime,
 };
 use corniche_types::{Address, EngineConfig, Genesis};
 use std::{path::Path, sync::Arc};
@@ -20,7 +20,8 @@ pub fn main() -> anyhow::Result<()> {
     runtime(&config)?.block_on(async {
         let chain_id = network.genesis.chain_id;
         let validator = network.validators.pop().map(|keys| Validator { keys, engine: autobahn });
-        let node = Node::start(NodeSetup::new(config, network.genesis, validator, data.path().into())).await?;
+        let genesis = VerifiedGenesis::new(network.genesis)?;
+        let node = Node::start(NodeSetup::new(config, genesis, validator, data.path().into())).await?;
         let to = Address::repeat_byte(1).into();
         let transfer = TxEip1559 { chain_id, gas_limit: 21_000, max_fee_per_gas: 2_000_000_000, to, ..Default::default() };
         let hash = node.submit(dev_accounts()[0].key.sign(transfer)).await?;

@@ -23,22 +23,19 @@ impl CertificateCache {
         Self { verifier, known: Mutex::default() }
     }
 
-    /// Verifies a peer's certificate. `None` for one at or below `certified`, which is ignored.
-    pub fn check(&self, certificate: Certificate, certified: Height) -> Result<Option<VerifiedCertificate>, &'static str> {
-        if certificate.height <= certified {
-            return Ok(None);
-        }
+    /// Verifies a peer's certificate; `None` if it is invalid.
+    pub fn check(&self, certificate: &Certificate) -> Option<VerifiedCertificate> {
         let key = (certificate.height, certificate.header_hash);
         if let Some(known) = self.known().get(&key) {
-            return Ok(Some(known.clone()));
+            return Some(known.clone());
         }
-        let verified = self.verifier.verify(certificate).ok_or("invalid certificate")?;
+        let verified = self.verifier.verify(certificate.clone())?;
         let mut known = self.known();
         known.insert(key, verified.clone());
         if known.len() > MAX_CACHED {
             known.pop_first();
         }
-        Ok(Some(verified))
+        Some(verified)
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Height, B256), VerifiedCertificate>> {
@@ -99,18 +96,13 @@ mod tests {
     fn known_certificates_are_not_verified() {
         let (certificates, counting, committee) = certificates();
         let verifications = || counting.0.load(Ordering::Relaxed);
-        let check = |height, header, signature, certified| {
-            certificates.check(certificate(&committee, height, header, signature), Height(certified))
-        };
-        assert_eq!(check(5, 7, 1, 5), Ok(None));
-        assert_eq!(check(5, 7, 0, 9), Ok(None), "not even whether it is valid");
-        assert_eq!(verifications(), 0);
-        let first = check(6, 7, 1, 5).unwrap().unwrap();
+        let check = |height, header, signature| certificates.check(&certificate(&committee, height, header, signature));
+        let first = check(6, 7, 1).unwrap();
         assert_eq!(verifications(), 1);
         // A bad signature for the same header returns the cached good certificate.
-        assert_eq!([check(6, 7, 1, 5), check(6, 7, 0, 5)], [(); 2].map(|()| Ok(Some(first.clone()))));
+        assert_eq!([check(6, 7, 1), check(6, 7, 0)], [(); 2].map(|()| Some(first.clone())));
         assert_eq!(verifications(), 1);
-        assert!(check(6, 8, 0, 5).is_err() && check(6, 8, 0, 5).is_err(), "another header, and it is not remembered");
+        assert!(check(6, 8, 0).is_none() && check(6, 8, 0).is_none(), "another header, and it is not remembered");
         assert_eq!(verifications(), 3);
     }
 
@@ -118,10 +110,10 @@ mod tests {
     fn only_newest_are_kept() {
         let (certificates, counting, committee) = certificates();
         for height in 1..=200 {
-            certificates.check(certificate(&committee, height, 7, 1), Height(0)).unwrap();
+            certificates.check(&certificate(&committee, height, 7, 1)).unwrap();
         }
         assert_eq!((certificates.known().len(), counting.0.load(Ordering::Relaxed)), (MAX_CACHED, 200));
-        certificates.check(certificate(&committee, 200, 7, 1), Height(0)).unwrap();
+        certificates.check(&certificate(&committee, 200, 7, 1)).unwrap();
         assert_eq!(counting.0.load(Ordering::Relaxed), 200);
     }
 }

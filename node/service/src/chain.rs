@@ -5,6 +5,7 @@ use crate::{
     NodeConfig,
     backend::{Dag, Readers},
     clock,
+    genesis::VerifiedGenesis,
     keys::ValidatorKeys,
     warm_up::WarmUp,
 };
@@ -13,12 +14,12 @@ use corniche_admission::{PoolConfig, Rotation};
 use corniche_engine::{Committee, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
-    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, Runner, Sealer, Setup,
+    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, RestartPoint, Runner, Sealer, Setup,
 };
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
 use corniche_threads::Threads;
-use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, certified, header_hash};
+use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, header_hash};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
     path::{Path, PathBuf},
@@ -85,11 +86,14 @@ pub struct Chain {
 }
 
 impl NodeContext {
-    pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> anyhow::Result<Self> {
-        // A program that embeds a node may have read the genesis from anywhere.
-        corniche_crypto::verify_genesis(&genesis).context("genesis")?;
+    pub fn new(
+        config: NodeConfig,
+        genesis: VerifiedGenesis,
+        validator: Option<Validator>,
+        data: PathBuf,
+    ) -> anyhow::Result<Self> {
         let own = own_index(&genesis, validator.as_ref().map(|validator| &validator.keys))?;
-        Ok(Self { config, genesis: Arc::new(genesis), validator, own, data, temporary: false })
+        Ok(Self { config, genesis: Arc::new(genesis.into()), validator, own, data, temporary: false })
     }
 
     /// Store options of this chain.
@@ -146,7 +150,8 @@ impl NodeContext {
         let build = |Validator { keys, engine }: &Validator| engine(genesis, keys.clone(), &self.data);
         let (verifier, engine_factory) = self.validator.as_ref().map(build).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
-        let start = StartPoint::new(&reader, &recovered, certified);
+        let height = recovered.head.height();
+        let restart = RestartPoint::new(height, certified, |height| header_at(&reader, height));
         let state = recovered.state.clone();
         let stage = ExecutionStage::new(
             genesis.clone(),
@@ -154,9 +159,9 @@ impl NodeContext {
             ExecutionStart {
                 state: state.clone(),
                 tree: recovered.tree,
-                head: start.head.clone(),
-                gas_in_second: start.gas_in_second,
-                hashes: start.hashes,
+                head: restart.head.clone(),
+                gas_in_second: restart.gas_in_second,
+                hashes: restart.hashes,
             },
         );
         let base_fee = stage.base_fee_at(clock::now().0 / 1000);
@@ -178,19 +183,18 @@ impl NodeContext {
             may_vote: warm_up.is_none(),
             records: recovered.safety,
             state: state.clone(),
-            head: (start.height > Height(0)).then(|| recovered.head.block().clone()),
-            head_hash: header_hash(&start.head),
+            head: (height > Height(0)).then(|| recovered.head.block().clone()),
+            head_hash: header_hash(&restart.head),
             base_fee,
             resume: recovered.resume,
             certificate: recovered.certificate.as_deref().cloned(),
-            uncertified: start.uncertified,
+            uncertified: restart.uncertified,
             recent_states: limits.recent_states.max(min_recent),
             pool: PoolConfig { max_transactions: limits.pool_transactions, ..PoolConfig::from_genesis(genesis) },
-            rotation: Some(start.rotation),
+            rotation: Some(rotation(&reader, height)),
             extension,
             now: clock::now(),
         });
-        let height = start.height;
         Ok(Chain {
             resume,
             store,
@@ -303,38 +307,9 @@ fn claim_data_dir(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
     }
 }
 
-/// Point where execution and certification continue.
-struct StartPoint {
-    height: Height,
-    head: Header,
-    gas_in_second: u64,
-    hashes: Vec<B256>,
-    uncertified: Vec<(Height, B256)>,
-    rotation: Rotation,
-}
-
-impl StartPoint {
-    fn new(reader: &Reader, recovered: &Recovered, certified: Height) -> Self {
-        let height = recovered.head.height();
-        let head = header_at(reader, height);
-        let mut gas_in_second = 0;
-        let mut next_below = height;
-        while next_below > Height(0) {
-            let header = header_at(reader, next_below);
-            if header.timestamp != head.timestamp {
-                break;
-            }
-            gas_in_second += header.gas_used;
-            next_below = Height(next_below.0 - 1);
-        }
-        let uncertified = (certified.0 + 1..=height.0)
-            .filter_map(|number| reader.header(Height(number)).map(|header| (Height(number), header_hash(&header))))
-            .collect();
-        let hashes = certified::unwritten(height.0).map(|number| header_hash(&header_at(reader, Height(number)))).collect();
-        // All headers of a rotation, which may be thousands on a fast chain.
-        let down = (1..=height.0).rev().map_while(|number| reader.header(Height(number)));
-        Self { height, head, gas_in_second, hashes, uncertified, rotation: Rotation::from_headers(down) }
-    }
+/// Rotation of senders as of the head. Reads all headers of a rotation, which may be thousands on a fast chain.
+fn rotation(reader: &Reader, head: Height) -> Rotation {
+    Rotation::from_headers((1..=head.0).rev().map_while(|number| reader.header(Height(number))))
 }
 
 pub fn header_at(reader: &Reader, height: Height) -> Header {

@@ -146,7 +146,7 @@ fn block_statistics(Runs { threads, statistics, transactions }: &Runs, elapsed: 
 /// Hashes executed blocks. The next block runs meanwhile (design §3).
 pub fn run_sealing(mut sealer: Sealer, blocks: &mpsc::Receiver<UnsealedBlock>, shared: &Shared) {
     while let Ok(unsealed) = blocks.recv() {
-        shared.inbox.push_response(Input::Executed(Box::new(sealer.seal(unsealed))));
+        shared.inbox.push_response(Input::Executed(Box::new(sealer.seal(unsealed))).into());
     }
 }
 

@@ -86,7 +86,8 @@ impl<K: Ord + Copy, T> FairScheduler<K, T> {
         Self { share, total, queues: BTreeMap::new(), turns: VecDeque::new(), bytes: 0, items: 0 }
     }
 
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.items == 0
     }
 

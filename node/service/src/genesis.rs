@@ -8,13 +8,14 @@
 use crate::keys::ValidatorKeys;
 use anyhow::ensure;
 use corniche_console::dev_accounts::dev_accounts;
-use corniche_crypto::CoinSecretShare;
+use corniche_crypto::{CoinSecretShare, GenesisKeyError};
 use corniche_engine::Committee;
 use corniche_types::{
     Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, TimestampMs, U256, ValidatorInfo,
 };
 use std::{
     collections::BTreeMap,
+    ops::Deref,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -61,6 +62,34 @@ impl NetworkSpec {
             accounts: dev_accounts().into_iter().map(|account| (account.address, funded(10_000))).collect(),
             seed: B256::random().0,
         }
+    }
+}
+
+/// Genesis whose keys are verified: the validators' proofs of possession, and that the coin's keys belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedGenesis(Genesis);
+
+impl VerifiedGenesis {
+    /// # Errors
+    ///
+    /// A key is invalid.
+    pub fn new(genesis: Genesis) -> Result<Self, GenesisKeyError> {
+        corniche_crypto::verify_genesis(&genesis)?;
+        Ok(Self(genesis))
+    }
+}
+
+impl Deref for VerifiedGenesis {
+    type Target = Genesis;
+
+    fn deref(&self) -> &Genesis {
+        &self.0
+    }
+}
+
+impl From<VerifiedGenesis> for Genesis {
+    fn from(verified: VerifiedGenesis) -> Self {
+        verified.0
     }
 }
 

@@ -83,13 +83,6 @@ impl<T> Queues<T> {
     fn next_guest(&mut self) -> Option<T> {
         self.guests.pop_front().map(|(_, item)| item)
     }
-
-    fn is_empty(&self, transactions: bool) -> bool {
-        self.responses.is_empty()
-            && self.messages.is_empty()
-            && self.guests.is_empty()
-            && (!transactions || self.transactions.is_empty())
-    }
 }
 
 /// Result of a wait.
@@ -190,13 +183,25 @@ impl<T> Inbox<T> {
 
     /// The next item, the first class first; waits at most `timeout`, or for ever when `None`. Without `transactions` these stay where they are.
     pub fn receive(&self, timeout: Option<Duration>, transactions: bool) -> Received<T> {
-        let mut queues = self.lock();
+        self.wait(timeout, |queues| queues.next(transactions))
+    }
+
+    /// The next response; everything else stays where it is.
+    pub fn receive_response(&self) -> Received<T> {
+        self.wait(None, |queues| queues.responses.pop_front())
+    }
+
+    fn wait(&self, timeout: Option<Duration>, next: impl Fn(&mut Queues<T>) -> Option<T>) -> Received<T> {
+        let (mut queues, mut timed_out) = (self.lock(), false);
         loop {
             if queues.closed {
                 return Received::Closed;
             }
-            if let Some(item) = queues.next(transactions) {
+            if let Some(item) = next(&mut queues) {
                 return Received::Item(item);
+            }
+            if timed_out {
+                return Received::TimedOut;
             }
             queues.receiver_waits = true;
             queues = match timeout {
@@ -205,9 +210,7 @@ impl<T> Inbox<T> {
                     let waited = self.arrived.wait_timeout(queues, timeout);
                     let (mut queues, result) = waited.expect("invariant: nobody panics while holding the inbox");
                     queues.receiver_waits = false;
-                    if result.timed_out() && queues.is_empty(transactions) && !queues.closed {
-                        return Received::TimedOut;
-                    }
+                    timed_out = result.timed_out();
                     queues
                 }
             };
@@ -265,6 +268,20 @@ mod tests {
         assert_eq!(inbox.push_guest(guest(1), "late"), Err("late"));
     }
 
+    #[test]
+    fn response_is_received_alone() {
+        let inbox = Inbox::new(2);
+        assert!(inbox.push_message(VALIDATOR, "message").is_ok() && inbox.push_transaction("transaction").is_ok());
+        std::thread::scope(|scope| {
+            let received = scope.spawn(|| inbox.receive_response());
+            inbox.push_response("durable");
+            assert!(matches!(received.join().unwrap(), Received::Item("durable")));
+        });
+        assert_eq!(all(&inbox, 2), ["message", "transaction"]);
+        inbox.close();
+        assert!(matches!(inbox.receive_response(), Received::Closed));
+    }
+
     fn all<T>(inbox: &Inbox<T>, count: usize) -> Vec<T> {
         let next = |_| match inbox.receive(Some(Duration::ZERO), true) {
             Received::Item(item) => item,
@@ -292,7 +309,7 @@ mod tests {
         assert!(inbox.push_message([10; 32], 5_000).is_ok() && inbox.push_message([10; 32], 5_001).is_err());
         assert!(all(&inbox, 11).contains(&5_000));
         all(&inbox, 1_000 + 6 + 1 - 11);
-        assert!(inbox.lock().is_empty(true), "six came when the class was full");
+        assert!(matches!(inbox.receive(Some(Duration::ZERO), true), Received::TimedOut), "six came when the class was full");
     }
 
     #[test]

@@ -3,6 +3,26 @@
 //!
 //! The program chooses the ordering engine: it passes an [`EngineBuilder`]. The library handles no signals, exits no process
 //! and sets up no logging.
+//!
+//! The pipeline's thread runs [`corniche_pipeline::Driver`], the same loop as the simulator. `effects` implements what differs:
+//! other threads, files, sockets and the clock.
+//!
+//! Modules in layers, lowest first; each uses only modules in its row or above:
+//!
+//! | module | content |
+//! |---|---|
+//! | `config`, `clock`, `keys`, `genesis` | configuration file; time that never goes back; a validator's keys; a new genesis |
+//! | `fair_queue`, `certificates` | queue that is fair to its sources; certificates from peers, each verified once |
+//! | `journal`, `pool_view`, `execution_stats`, `peers` | users' transactions over a restart; copy of the pool, statistics and peers for RPC |
+//! | `inbox` | queue of the pipeline's thread |
+//! | `shared` | state shared by the threads and RPC |
+//! | `verify`, `execution`, `writer` | threads: check messages; execute and hash blocks; write to disk |
+//! | `block_server` | threads that answer followers |
+//! | `backend`, `metrics` | data for RPC and `/metrics` |
+//! | `warm_up`, `chain` | compiles contracts; opens a chain |
+//! | `effects`, `threads` | effects of the driver; all threads of a chain |
+//! | `running` | a running chain, and its exchange for another state |
+//! | `node` | a node from its start to its stop |
 
 mod backend;
 mod block_server;
@@ -10,6 +30,7 @@ mod certificates;
 mod chain;
 mod clock;
 mod config;
+mod effects;
 mod execution;
 mod execution_stats;
 mod fair_queue;
@@ -35,7 +56,7 @@ pub use chain::{Chain, EngineBuilder, EngineParts, Halted, NodeContext, Validato
 pub use clock::now;
 pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve};
 pub use corniche_pipeline::EngineFactory;
-pub use genesis::{Network, NetworkSpec, funded, make_genesis, make_network};
+pub use genesis::{Network, NetworkSpec, VerifiedGenesis, funded, make_genesis, make_network};
 pub use journal::Journal;
 pub use keys::{NetworkKey, ValidatorKeys};
 pub use node::{Node, NodeHandle, NodeSetup, runtime};

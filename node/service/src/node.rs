@@ -5,22 +5,21 @@ use crate::{
     backend::{NodeBackend, own_version},
     block_server::BlockServers,
     certificates::CertificateCache,
-    chain::{Chain, Halted, NodeContext, Validator, header_at},
+    chain::{Halted, NodeContext, Validator, header_at},
     clock,
     config::{Faucet, MetricsAddress},
-    journal::Journal,
+    genesis::VerifiedGenesis,
     keys::{NetworkKey, ValidatorKeys},
     metrics::NodeMetrics,
     running::RunningChain,
     shared::{Shared, count},
-    threads,
-    verify::{Checks, Verifiers},
+    verify::{MessageChecks, Verifiers},
 };
 use anyhow::Context;
 use corniche_api::{RpcError, TransactionStatus};
 use corniche_console::secret;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
-use corniche_pipeline::{Extension, Input, Pipeline};
+use corniche_pipeline::{Extension, Input};
 use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
 use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt, ValidatorIndex};
@@ -30,14 +29,13 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
-    thread::JoinHandle,
 };
 use tokio::{net::TcpListener, runtime::Runtime, sync::broadcast::error::RecvError};
 
 /// Parts of a node.
 pub struct NodeSetup {
     pub config: NodeConfig,
-    pub genesis: Genesis,
+    pub genesis: VerifiedGenesis,
     /// `None`: a full node, which does not order.
     pub validator: Option<Validator>,
     /// Data directory; created if it does not exist.
@@ -53,7 +51,7 @@ pub struct NodeSetup {
 }
 
 impl NodeSetup {
-    pub fn new(config: NodeConfig, genesis: Genesis, validator: Option<Validator>, data: PathBuf) -> Self {
+    pub fn new(config: NodeConfig, genesis: VerifiedGenesis, validator: Option<Validator>, data: PathBuf) -> Self {
         Self { config, genesis, validator, data, rebuild: false, extension: None, temporary: false, version: None }
     }
 }
@@ -121,7 +119,13 @@ impl Node {
         let starting = chain.height;
         let shared = Arc::new(Shared::new(context.config.limits.inbox, chain.base_fee));
         shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
-        let network = connect(&context, &chain, &shared).await?;
+        let checks = MessageChecks {
+            chain_id: genesis.chain_id,
+            engine: chain.verifier.clone(),
+            certificates: CertificateCache::new(chain.pipeline.certificate_verifier().clone()),
+            shared: shared.clone(),
+        };
+        let network = connect(&context, checks, chain.store.reader()).await?;
         let own = context.own;
         let key = context.keys().map(|keys| PeerKey(keys.network.public()));
         let identity = network.as_ref().map(NetworkHandle::key).or(key);
@@ -245,41 +249,6 @@ impl NodeHandle {
     }
 }
 
-/// Starts the threads of a chain, with the journal's transactions of users, and then with these.
-pub fn run_chain(
-    context: &NodeContext,
-    chain: Chain,
-    shared: &Arc<Shared>,
-    network: Option<(NetworkHandle, tokio::runtime::Handle)>,
-    pool: Vec<Bytes>,
-) -> Vec<JoinHandle<()>> {
-    let trace = chain.trace();
-    if let Some(trace) = &trace {
-        let dag = shared.dag.clone();
-        trace.on_growth(move || dag.send_replace(()));
-    }
-    let Chain { store, mut pipeline, runner, sealer, threads, warm_up, .. } = chain;
-    if let Some(warm_up) = warm_up {
-        let shared = shared.clone();
-        warm_up.start(context.is_validator(), move || shared.inbox.push_response(Input::MayVote));
-    }
-    let (journal, raw_transactions) = Journal::open(&context.data);
-    resubmit(&mut pipeline, [raw_transactions, pool].concat(), context.genesis.chain_id);
-    threads::spawn((pipeline, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
-}
-
-/// Submits the users' transactions of the last run again; those executed meanwhile are refused.
-fn resubmit(pipeline: &mut Pipeline, raw_transactions: Vec<Bytes>, chain_id: u64) {
-    let found = raw_transactions.len();
-    for transaction in raw_transactions.into_iter().filter_map(|raw| corniche_admission::check(raw, chain_id).ok()) {
-        pipeline.handle(clock::now(), Input::Submit { transaction, from: None, reply: None });
-    }
-    let pending = pipeline.pool().ready_len() + pipeline.pool().queued_len();
-    if found > 0 {
-        tracing::info!(found, pending, "users' transactions of the last run");
-    }
-}
-
 fn genesis_header(reader: &Reader) -> Header {
     header_at(reader, Height(0))
 }
@@ -287,14 +256,13 @@ fn genesis_header(reader: &Reader) -> Header {
 // ---- peers -------------------------------------------------------------------------------------------------------------
 
 /// Starts the network, if the configuration has addresses, and the threads that receive from it.
-async fn connect(context: &NodeContext, chain: &Chain, shared: &Arc<Shared>) -> anyhow::Result<Option<NetworkHandle>> {
+async fn connect(context: &NodeContext, checks: MessageChecks, reader: Reader) -> anyhow::Result<Option<NetworkHandle>> {
     let network = start_network(&context.config, &context.genesis, context.keys()).await?;
     let Some((handle, events)) = network else { return Ok(None) };
-    let certificates = CertificateCache::new(chain.pipeline.certificate_verifier().clone());
-    let checks = Checks { chain_id: context.genesis.chain_id, engine: chain.verifier.clone(), certificates };
-    let verifiers = Verifiers::spawn(context.config.limits.verify_threads, checks, shared, &handle);
-    let servers = BlockServers::spawn(&chain.store.reader());
-    tokio::spawn(forward_network_events(events, verifiers, shared.clone(), servers));
+    let shared = checks.shared.clone();
+    let verifiers = Verifiers::spawn(context.config.limits.verify_threads, checks, &handle);
+    let servers = BlockServers::spawn(&reader);
+    tokio::spawn(forward_network_events(events, verifiers, shared, servers));
     Ok(Some(handle))
 }
 
@@ -338,11 +306,11 @@ async fn forward_network_events(mut events: Events, verifiers: Verifiers, shared
         match event {
             Event::PeerUp(peer) => {
                 tracing::info!(%peer, "connected");
-                shared.inbox.push_response(Input::PeerUp { peer: peer.id.0.0, validator: peer.validator });
+                shared.inbox.push_response(Input::PeerUp { peer: peer.id.0.0, validator: peer.validator }.into());
             }
             Event::PeerDown(peer) => {
                 tracing::info!(%peer, "disconnected");
-                shared.inbox.push_response(Input::PeerDown { peer: peer.id.0.0 });
+                shared.inbox.push_response(Input::PeerDown { peer: peer.id.0.0 }.into());
             }
             Event::Message { from, bytes, .. } => {
                 let is_queued = verifiers.offer(from.id, from.validator, bytes);

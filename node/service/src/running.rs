@@ -3,12 +3,15 @@
 use crate::{
     backend::{ReaderHandle, Readers},
     chain::{Chain, NodeContext},
-    node::run_chain,
+    clock,
+    journal::Journal,
     pool_view::PoolView,
     shared::Shared,
+    threads,
 };
 use anyhow::{Context, ensure};
 use corniche_network::NetworkHandle;
+use corniche_pipeline::{Input, Pipeline};
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
 use corniche_types::{Bytes, Resume};
@@ -146,5 +149,40 @@ impl SuspendedChain<'_> {
         self.threads.handles = run_chain(context, chain, shared, None, pool);
         let _ = shared.events.send(event);
         shared.release_requests();
+    }
+}
+
+/// Starts the threads of a chain, with the journal's transactions of users, and then with these.
+fn run_chain(
+    context: &NodeContext,
+    chain: Chain,
+    shared: &Arc<Shared>,
+    network: Option<(NetworkHandle, Handle)>,
+    pool: Vec<Bytes>,
+) -> Vec<JoinHandle<()>> {
+    let trace = chain.trace();
+    if let Some(trace) = &trace {
+        let dag = shared.dag.clone();
+        trace.on_growth(move || dag.send_replace(()));
+    }
+    let Chain { store, mut pipeline, runner, sealer, threads, warm_up, .. } = chain;
+    if let Some(warm_up) = warm_up {
+        let shared = shared.clone();
+        warm_up.start(context.is_validator(), move || shared.inbox.push_response(Input::MayVote.into()));
+    }
+    let (journal, raw_transactions) = Journal::open(&context.data);
+    resubmit(&mut pipeline, [raw_transactions, pool].concat(), context.genesis.chain_id);
+    threads::spawn((pipeline, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
+}
+
+/// Submits the users' transactions of the last run again; those executed meanwhile are refused.
+fn resubmit(pipeline: &mut Pipeline, raw_transactions: Vec<Bytes>, chain_id: u64) {
+    let found = raw_transactions.len();
+    for transaction in raw_transactions.into_iter().filter_map(|raw| corniche_admission::check(raw, chain_id).ok()) {
+        pipeline.handle(clock::now(), Input::Submit { transaction, from: None, reply: None });
+    }
+    let pending = pipeline.pool().ready_len() + pipeline.pool().queued_len();
+    if found > 0 {
+        tracing::info!(found, pending, "users' transactions of the last run");
     }
 }

@@ -5,7 +5,7 @@ use crate::{execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Offence;
-use corniche_pipeline::{CommandResponse, Input};
+use corniche_pipeline::{CommandResponse, Event, Input};
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
 use corniche_types::{B256, Bytes, Height, Resume, ValidatorIndex};
@@ -51,7 +51,7 @@ pub type CommandDone = Box<dyn FnOnce(&PoolView, Result<Bytes, String>) + Send>;
 
 /// State shared by the threads and the RPC server.
 pub struct Shared {
-    pub inbox: Inbox<Input>,
+    pub inbox: Inbox<Event>,
     pub pool_view: PoolView,
     pub counters: Counters,
     pub executions: ExecutionStats,
@@ -122,7 +122,7 @@ impl Shared {
         }
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
         self.pending().insert(reply, sender);
-        if self.inbox.push_transaction(Input::Submit { transaction, from: None, reply: Some(reply) }).is_err() {
+        if self.inbox.push_transaction(Input::Submit { transaction, from: None, reply: Some(reply) }.into()).is_err() {
             if self.inbox.is_closed() {
                 // There will be no response.
                 self.pending().remove(&reply);
@@ -169,7 +169,7 @@ impl Shared {
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
         self.commands().insert(reply, done);
         // Queued after earlier transactions.
-        if self.inbox.push_command(Input::Command { command, reply }).is_err() {
+        if self.inbox.push_command(Input::Command { command, reply }.into()).is_err() {
             // There will be no response.
             self.commands().remove(&reply);
         }
@@ -288,7 +288,8 @@ mod tests {
         shared.release_requests();
         for submission in [&mut early, &mut meanwhile] {
             assert!((&mut *submission).now_or_never().is_none(), "it waits for admission");
-            let Received::Item(Input::Submit { reply: Some(reply), .. }) = shared.inbox.receive(None, true) else {
+            let received = shared.inbox.receive(None, true);
+            let Received::Item(Event::Input(Input::Submit { reply: Some(reply), .. })) = received else {
                 panic!("nothing was asked");
             };
             shared.respond(reply, Ok(B256::repeat_byte(7)));

@@ -20,11 +20,13 @@ use crate::{
     },
     shared::{Shared, count},
 };
-use corniche_engine::Verifier;
-use corniche_network::{Fault, NetworkHandle, PeerKey};
-use corniche_pipeline::{Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
+use corniche_admission::Refusal;
+use corniche_crypto::VerifiedTransaction;
+use corniche_engine::{PeerFault, Verified, Verifier};
+use corniche_network::{NetworkHandle, PeerKey};
+use corniche_pipeline::{Checks, Fault, Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage, VerifiedCertificate};
 use corniche_rpc::yield_to_ordering;
-use corniche_types::{Bytes, Height, ValidatorIndex};
+use corniche_types::{Bytes, Certificate, Height, ValidatorIndex};
 use std::{
     sync::{Arc, atomic::Ordering},
     thread,
@@ -56,28 +58,29 @@ type Queue = Arc<FairQueue<PeerKey, UncheckedMessage>>;
 /// Checks peers' messages on a few threads. A peer's messages of one kind keep their order because they stay with one thread.
 pub struct Verifiers {
     queues: Queues,
-    checks: Arc<Checks>,
+    checks: Arc<MessageChecks>,
 }
 
 impl Verifiers {
-    pub fn spawn(threads: usize, checks: Checks, shared: &Arc<Shared>, network: &NetworkHandle) -> Self {
+    pub fn spawn(threads: usize, checks: MessageChecks, network: &NetworkHandle) -> Self {
         let queues = Queues::new(threads);
         let checks = Arc::new(checks);
         for (name, queue) in queues.all() {
-            let (queue, checks, shared, network) = (queue.clone(), checks.clone(), shared.clone(), network.clone());
+            let (queue, checks, network) = (queue.clone(), checks.clone(), network.clone());
             // Blocks wait for validators' certificates, not for those of guests.
             let is_urgent = !Arc::ptr_eq(&queue, &queues.guest_certificates);
             let body = move || {
                 if !is_urgent {
                     yield_to_ordering();
                 }
+                let shared = &checks.shared;
                 while let Some((peer, validator, bytes)) = queue.take() {
-                    match checks.check(peer, validator, &bytes, &shared) {
-                        Ok(inputs) => inputs.into_iter().for_each(|input| forward_input(&shared, peer, validator, input)),
-                        Err(fault) => {
+                    match checks.check(peer, validator, &bytes) {
+                        Ok(inputs) => inputs.into_iter().for_each(|input| forward_input(shared, peer, validator, input)),
+                        Err(Fault(fault)) => {
                             tracing::debug!(%peer, fault, "a peer broke the rules");
                             count(&shared.counters.peer_faults, 1);
-                            network.penalise(peer, Fault::NeverValid);
+                            network.penalise(peer, corniche_network::Fault::NeverValid);
                         }
                     }
                 }
@@ -97,9 +100,9 @@ impl Verifiers {
 /// Passes checked messages to the pipeline. A full inbox drops them; nodes fetch what they lack.
 fn forward_input(shared: &Shared, peer: PeerKey, validator: Option<ValidatorIndex>, input: Input) {
     let taken = match input {
-        Input::Submit { .. } => shared.inbox.push_transaction(input),
-        Input::Certificate { .. } if validator.is_none() => shared.inbox.push_guest(peer.0.0, input),
-        _ => shared.inbox.push_message(peer.0.0, input),
+        Input::Submit { .. } => shared.inbox.push_transaction(input.into()),
+        Input::Certificate { .. } if validator.is_none() => shared.inbox.push_guest(peer.0.0, input.into()),
+        _ => shared.inbox.push_message(peer.0.0, input.into()),
     };
     count(&shared.counters.inbox_dropped, usize::from(taken.is_err()));
 }
@@ -151,7 +154,7 @@ impl Queues {
     }
 }
 
-/// Estimate of what [`Checks::check`] takes, µs, from the message's first bytes and its length.
+/// Estimate of what [`MessageChecks::check`] takes, µs, from the message's first bytes and its length.
 fn cost(bytes: &[u8], verifier: Option<&dyn Verifier>) -> u64 {
     if let Some(message) = PeerMessage::engine_bytes(bytes) {
         return verifier.map_or(0, |verifier| verifier.cost(message));
@@ -163,46 +166,37 @@ fn cost(bytes: &[u8], verifier: Option<&dyn Verifier>) -> u64 {
 }
 
 /// Verifiers of peers' messages.
-pub struct Checks {
+pub struct MessageChecks {
     pub chain_id: u64,
     /// `None`: a full node, which has no use for engine messages.
     pub engine: Option<Arc<dyn Verifier>>,
     pub certificates: CertificateCache,
+    pub shared: Arc<Shared>,
 }
 
-impl Checks {
+impl MessageChecks {
     /// Decodes and checks one message: inputs for the pipeline, or the sender's fault.
-    fn check(
-        &self,
-        peer: PeerKey,
-        validator: Option<ValidatorIndex>,
-        bytes: &Bytes,
-        shared: &Shared,
-    ) -> Result<Vec<Input>, String> {
-        let message = PeerMessage::decode(bytes).map_err(|error| error.to_string())?;
-        let from_validator = validator.ok_or("message type reserved for validators");
-        Ok(match message {
-            PeerMessage::Engine(bytes) => {
-                let from = from_validator?;
-                let Some(verifier) = &self.engine else { return Ok(Vec::new()) };
-                let message = verifier.verify(from, &bytes).map_err(|fault| fault.to_string())?;
-                vec![Input::Engine { from, message }]
-            }
-            PeerMessage::CertificateShare(bytes) => vec![Input::CertificateShare { from: from_validator?, bytes }],
-            PeerMessage::Certificate(certificate) => {
-                let certified = Height(shared.counters.finalized.load(Ordering::Relaxed));
-                let verified = self.certificates.check(certificate, certified)?;
-                verified.map(|certificate| Input::Certificate { from: peer.0.0, certificate }).into_iter().collect()
-            }
-            PeerMessage::Transactions(raw) => raw
-                .into_iter()
-                .map(|raw| {
-                    let checked = corniche_admission::check_once(raw, self.chain_id, |hash| shared.pool_view.transaction(hash));
-                    let transaction = checked.map_err(|error| error.to_string())?;
-                    Ok(Input::Submit { transaction, from: Some(peer.0.0), reply: None })
-                })
-                .collect::<Result<_, String>>()?,
-        })
+    fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: &Bytes) -> Result<Vec<Input>, Fault> {
+        let message = PeerMessage::decode(bytes).map_err(|error| Fault(error.to_string()))?;
+        message.check(peer.0.0, validator, self)
+    }
+}
+
+impl Checks for MessageChecks {
+    fn engine(&self, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>> {
+        Some(self.engine.as_ref()?.verify(from, bytes))
+    }
+
+    fn certificate(&self, certificate: &Certificate) -> Option<VerifiedCertificate> {
+        self.certificates.check(certificate)
+    }
+
+    fn certified(&self) -> Height {
+        Height(self.shared.counters.finalized.load(Ordering::Relaxed))
+    }
+
+    fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal> {
+        corniche_admission::check_once(raw, self.chain_id, |hash| self.shared.pool_view.transaction(hash))
     }
 }
 
@@ -210,8 +204,7 @@ impl Checks {
 mod tests {
     use super::*;
     use crate::testing::transfer;
-    use corniche_engine::{PeerFault, Verified};
-    use corniche_types::{B256, Certificate, Epoch, FaultModel, SignerBitmap};
+    use corniche_types::{B256, Epoch, FaultModel, SignerBitmap};
 
     fn peer(number: u16) -> (PeerKey, Option<ValidatorIndex>) {
         (PeerKey(B256::with_last_byte(number as u8)), Some(ValidatorIndex(number)))

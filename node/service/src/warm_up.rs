@@ -118,7 +118,7 @@ impl Progress {
 mod tests {
     use super::*;
     use crate::{
-        EngineParts, NetworkSpec, Validator, ValidatorKeys,
+        EngineParts, NetworkSpec, Validator, ValidatorKeys, VerifiedGenesis,
         chain::{Chain, NodeContext},
         clock, make_network,
         testing::spec,
@@ -181,7 +181,8 @@ mod tests {
         let data = directory.path().join("data");
         let config = toml::from_str("genesis = 'genesis.json'").unwrap();
         let validator = network.validators.pop().map(|keys| Validator { keys, engine: silent_engine });
-        let context = NodeContext::new(config, network.genesis, validator, data.clone()).unwrap();
+        let context =
+            NodeContext::new(config, VerifiedGenesis::new(network.genesis).unwrap(), validator, data.clone()).unwrap();
         let gas_version = corniche_types::ProtocolRules::LATEST.gas_version;
         let is_compiled = |vm: &Vm| codes.iter().all(|code| vm.is_compiled(gas_version, &keccak256(code)));
         for _ in 0..2 {

@@ -2,7 +2,7 @@
 //! for ever.
 
 use crate::{
-    node::{Message, Network},
+    network::{Message, Network},
     scenario::{self, Scenario},
 };
 use corniche_testkit::{Adversary, Delivery, Micros, Random, View};

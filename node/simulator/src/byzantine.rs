@@ -4,7 +4,7 @@
 //! messages differ. Twins and equivocators are two such nodes with one key.
 
 use crate::{
-    node::{Message, Network, SharedMessage, validator},
+    network::{Message, Network, SharedMessage, validator},
     scenario::Behaviour,
 };
 use corniche_pipeline::PeerMessage;

@@ -1,7 +1,7 @@
 //! The disk of a node: the safety log, the block log, certificates and the resume point.
 
 use corniche_engine::{Resume, Ticket};
-use corniche_pipeline::{BlockSource, FollowedBlock};
+use corniche_pipeline::{BlockSource, FollowedBlock, Write};
 use corniche_state::CommittedBlock;
 use corniche_types::{B256, Bytes, Certificate, Header, Height, wire};
 use std::{collections::BTreeMap, sync::Arc};
@@ -39,35 +39,20 @@ impl Records {
     }
 }
 
-/// One write. Later writes become durable later.
-pub enum Write {
-    Record(Ticket, Bytes),
-    ReleaseBelow(Ticket),
-    /// Writes nothing; completes after all earlier writes.
-    ReadSafetyLog,
-    Block(Arc<CommittedBlock>),
-    Certificate(Certificate),
-    Progress(Resume),
-    /// The last write of a node.
-    Divergence,
-}
-
-impl Write {
-    /// Approximate size of the write.
-    pub fn bytes(&self) -> usize {
-        const FRAME: usize = 32;
-        FRAME
-            + match self {
-                Self::Record(_, record) => record.len(),
-                // Mostly transaction bodies; receipts and state changes take about as much again as a body's header.
-                Self::Block(block) => {
-                    block.block.ordered.iter().map(|transaction| transaction.raw.len() + 256).sum::<usize>() + 1024
-                }
-                Self::Certificate(certificate) => wire::encode(certificate).len(),
-                Self::Progress(resume) => resume.checkpoint.len() + 8,
-                Self::ReleaseBelow(_) | Self::ReadSafetyLog | Self::Divergence => 0,
+/// Approximate size of a write.
+pub fn bytes_of(write: &Write) -> usize {
+    const FRAME: usize = 32;
+    FRAME
+        + match write {
+            Write::Record(_, record) => record.len(),
+            // Mostly transaction bodies; receipts and state changes take about as much again as a body's header.
+            Write::Block(block) => {
+                block.block.ordered.iter().map(|transaction| transaction.raw.len() + 256).sum::<usize>() + 1024
             }
-    }
+            Write::Certificate(certificate) => wire::encode(certificate).len(),
+            Write::Progress(resume) => resume.checkpoint.len() + 8,
+            Write::ReleaseBelow(_) | Write::ReadSafetyLog | Write::Halt { .. } => 0,
+        }
 }
 
 impl Disk {
@@ -81,7 +66,7 @@ impl Disk {
             }
             Write::Certificate(certificate) => drop(self.certificates.insert(certificate.height, certificate)),
             Write::Progress(resume) => self.progress = Some(resume),
-            Write::Divergence => self.diverged = true,
+            Write::Halt { evidence } => self.diverged |= evidence.is_some(),
             Write::ReadSafetyLog => {}
         }
     }
@@ -115,13 +100,6 @@ impl Disk {
     pub fn resume(&self) -> Resume {
         let stored = self.blocks.last().map(|block| block.resume.clone()).unwrap_or_default();
         self.progress.clone().filter(|progress| progress.index > stored.index).unwrap_or(stored)
-    }
-
-    /// Blocks without a certificate, to be signed again.
-    pub fn uncertified(&self) -> Vec<(Height, B256)> {
-        let certified = self.newest_certificate().map_or(0, |certificate| certificate.height.0 as usize);
-        let rest = self.blocks.get(certified..).unwrap_or_default();
-        rest.iter().map(|block| (block.block.height(), block.block.hash())).collect()
     }
 
     /// True if the node found that a quorum executed differently. It will not start again.

@@ -10,10 +10,10 @@
 use crate::scenario::Payload;
 use corniche_crypto::VerifiedTransaction;
 use corniche_executor::{BlockOutput, Candidate, verify_ordered};
-use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart};
+use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, RestartPoint};
 use corniche_state::{Changes, CommittedBlock, State, StateView, Tree, genesis_changes};
 use corniche_types::{
-    B256, Bytes, Genesis, Header, Height, OrderedTransaction, Receipt, SkipReason, Skipped, certified, header_hash, keccak256,
+    B256, Bytes, Genesis, Header, Height, OrderedTransaction, Receipt, SkipReason, Skipped, header_hash, keccak256,
 };
 use corniche_vm::Vm;
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
@@ -86,8 +86,13 @@ impl Executors {
         state
     }
 
-    pub fn genesis_header(&self) -> &Header {
-        &self.genesis_header
+    /// Returns the point where a node with these blocks continues.
+    pub fn restart_point(&self, blocks: &[Arc<CommittedBlock>], certified: Height) -> RestartPoint {
+        let header = |Height(number)| match usize::try_from(number).ok().and_then(|number| number.checked_sub(1)) {
+            Some(above_genesis) => blocks[above_genesis].block.header.clone(),
+            None => self.genesis_header.clone(),
+        };
+        RestartPoint::new(Height(blocks.len() as u64), certified, header)
     }
 
     fn stage(&self, state: State, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {
@@ -96,15 +101,8 @@ impl Executors {
         for block in blocks {
             tree.apply(&block.changes);
         }
-        let head = blocks.last().map_or(&self.genesis_header, |block| &block.block.header).clone();
-        let of_second =
-            blocks.iter().rev().map(|block| &block.block.header).take_while(|header| header.timestamp == head.timestamp);
-        let gas_in_second = of_second.map(|header| header.gas_used).sum();
-        let hash = |number: u64| match usize::try_from(number).ok().and_then(|number| number.checked_sub(1)) {
-            Some(above_genesis) => blocks[above_genesis].block.hash(),
-            None => header_hash(&self.genesis_header),
-        };
-        let hashes = certified::unwritten(head.number).map(hash).collect();
+        let head = Height(blocks.len() as u64);
+        let RestartPoint { head, gas_in_second, hashes, .. } = self.restart_point(blocks, head);
         ExecutionStage::new(self.genesis.clone(), self.vm.clone(), ExecutionStart { state, tree, head, gas_in_second, hashes })
     }
 }

@@ -1,9 +1,6 @@
 //! The genesis of a simulated network, and its validators' secrets. Both are functions of the scenario and the seed.
 
-use crate::{
-    load::Sender,
-    scenario::{Crypto, Scenario},
-};
+use crate::scenario::{Crypto, Scenario};
 use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
 use corniche_types::{
     Address, B256, Bytes, EngineConfig, FaultModel, FeeRules, Genesis, GenesisAccount, ProtocolRules, TimestampMs, U256,
@@ -28,15 +25,15 @@ pub struct ValidatorSecrets {
     pub coin: CoinSecretShare,
 }
 
-/// Creates the genesis, with these accounts in addition to those of `senders`.
+/// Creates the genesis with these accounts, and with funds for the accounts of `senders`.
 pub fn make(
     scenario: &Scenario,
     seed: u64,
-    senders: &[Sender],
+    senders: impl IntoIterator<Item = Address>,
     accounts: BTreeMap<Address, GenesisAccount>,
 ) -> (Genesis, Secrets) {
     let rich = GenesisAccount { balance: U256::from(1u128 << 100), ..GenesisAccount::default() };
-    let funded = senders.iter().map(|sender| (sender.address(), rich.clone()));
+    let funded = senders.into_iter().map(|sender| (sender, rich.clone()));
     let mut parameters = scenario.engine_config.clone();
     let batch_bytes = parameters.remove("batch_bytes").and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(512 << 10);
     let mut genesis = Genesis {

@@ -3,22 +3,40 @@
 //! ```text
 //! scenario file ─parse─▶ Scenario ─simulate(seed)─▶ Report ─▶ JSON, exit code
 //! ```
-//! A `node` is the pipeline of `corniche node` with its verification, execution and disk, as a process of the testkit's
-//! world. `load` contains its clients; `checks` checks every honest node at every step. Everything is a function of the
-//! scenario and the seed: integers, ordered maps, no clock, no thread.
+//! A `node` runs the loop of `corniche node`, [`corniche_pipeline::Driver`], as a process of the testkit's world. Only the
+//! effects differ: `effects` implements them with virtual time instead of threads, files and sockets. `load` contains its
+//! clients; `checks` checks every honest node at every step. Everything is a function of the scenario and the seed:
+//! integers, ordered maps, no clock, no thread.
 //!
 //! The following modules describe their models and the differences from real machines: `crypto` (cost of signatures),
-//! `execution` (shared execution), `node` (threads), `disk` (power cuts).
+//! `execution` (shared execution), `effects` (threads), `disk` (power cuts).
+//!
+//! Modules in layers, lowest first; each uses only modules in its row or above:
+//!
+//! | module | content |
+//! |---|---|
+//! | `scenario` | a scenario file: network, load and faults |
+//! | `report` | the result of a run, and its JSON |
+//! | `crypto`, `genesis` | modelled keys with the cost of real ones; genesis and the validators' secrets |
+//! | `engines`, `execution`, `disk` | an engine and its observation; execution of blocks, by each node or once for all; the disk of a node |
+//! | `load`, `checks` | clients; checks of every run, and its measurements |
+//! | `network` | data that all nodes share, and the messages between them |
+//! | `byzantine`, `adversary` | nodes whose messages are altered; schedulers of messages |
+//! | `effects`, `node` | links, processor and disk of a node, in virtual time; a whole node as a process |
+//! | `schedule`, `stall` | faults by time; the longest time without a commit |
+//! | `simulate` | one run |
 
 mod adversary;
 mod byzantine;
 mod checks;
 mod crypto;
 mod disk;
+mod effects;
 mod engines;
 mod execution;
 mod genesis;
 mod load;
+mod network;
 mod node;
 pub mod report;
 pub mod scenario;
@@ -30,7 +48,7 @@ mod tests;
 
 pub use corniche_testkit::Micros;
 pub use engines::Tune;
-pub use node::Observer;
+pub use network::Observer;
 pub use report::{Report, Sample, Second, Spent, Spread, Verdict, Work};
 pub use scenario::Scenario;
 pub use simulate::{Probe, simulate, simulate_with};

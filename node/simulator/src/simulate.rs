@@ -6,8 +6,9 @@ use crate::{
     engines::{Engines, Tune},
     execution::Executors,
     genesis,
-    load::{CONTRACT, Clients, Turn},
-    node::{Network, NodeProcess, Observer, Role},
+    load::{CONTRACT, Clients, Sender, Turn},
+    network::{Network, Observer},
+    node::{NodeProcess, Role},
     report::{Report, Verdict},
     scenario::{Behaviour, Fault, Payload, Scenario},
     schedule::{Change, Schedule},
@@ -70,7 +71,7 @@ impl<'a> Run<'a> {
     pub(crate) fn with_probe(scenario: &'a Scenario, seed: u64, contract: Option<&[u8]>, probe: Probe) -> Result<Self, String> {
         let clients = Clients::new(scenario, seed);
         let accounts = contract_accounts(scenario.load.payload, contract, &clients)?;
-        let (genesis, secrets) = genesis::make(scenario, seed, &clients.senders, accounts);
+        let (genesis, secrets) = genesis::make(scenario, seed, clients.senders.iter().map(Sender::address), accounts);
         let engines = Engines::new(&genesis, &secrets, scenario.cost, probe.tune)?;
         let genesis = Arc::new(genesis);
         let config = VmConfig { rules: Rules { console: genesis.is_development() }, ..VmConfig::default() };

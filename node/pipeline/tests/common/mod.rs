@@ -206,7 +206,7 @@ pub struct Node {
     pub key: NodeKey,
     pub pipeline: Pipeline,
     pub state: State,
-    stage: ExecutionStage,
+    pub stage: ExecutionStage,
     pub script: Script,
     /// Number of messages that the scripted engine got; each is a commit.
     pub messages: Arc<AtomicUsize>,

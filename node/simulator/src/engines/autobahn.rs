@@ -1,6 +1,6 @@
 //! Autobahn in the simulator.
 
-use super::{Builder, Charge, EngineNetwork, MeasuredEngine, Name, Start, Tune};
+use super::{Builder, Charge, EngineNetwork, MeasuredEngine, Start, Tune};
 use crate::{
     crypto::{Modelled, ModelledShares},
     genesis::Secrets,
@@ -15,20 +15,14 @@ use corniche_engine::{Committee, Verified, Verifier, VertexId};
 use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
 use std::sync::Arc;
 
-pub const NAME: Name = Name {
-    id: "autobahn",
-    check: |parameters| Config::from_parameters(parameters).map(drop),
-    make: |genesis, secrets, tune| Ok(Box::new(Network::new(genesis, secrets, tune)?)),
-};
-
-struct Network {
+pub struct Network {
     config: Config,
     committee: Committee,
     signatures: Arc<dyn Signatures>,
 }
 
 impl Network {
-    fn new(genesis: &Genesis, secrets: &Secrets, tune: Option<Tune>) -> Result<Self, String> {
+    pub fn new(genesis: &Genesis, secrets: &Secrets, tune: Option<Tune>) -> Result<Self, String> {
         let mut config = Config::from_genesis(genesis)?;
         if let Some(Tune::Autobahn(tune)) = tune {
             tune(&mut config);

@@ -1,6 +1,6 @@
 //! Mahi-Mahi in the simulator.
 
-use super::{Builder, Charge, EngineNetwork, MeasuredEngine, Name, Start, Tune};
+use super::{Builder, Charge, EngineNetwork, MeasuredEngine, Start, Tune};
 use crate::{
     crypto::{Metered, Modelled},
     genesis::Secrets,
@@ -16,13 +16,7 @@ use corniche_mahi_mahi::{
 use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
 use std::sync::Arc;
 
-pub const NAME: Name = Name {
-    id: "mahi-mahi",
-    check: |parameters| Config::from_parameters(parameters).map(drop),
-    make: |genesis, secrets, tune| Ok(Box::new(Network::new(genesis, secrets, tune)?)),
-};
-
-struct Network {
+pub struct Network {
     config: Config,
     committee: Committee,
     signatures: Arc<dyn Signatures>,
@@ -30,7 +24,7 @@ struct Network {
 }
 
 impl Network {
-    fn new(genesis: &Genesis, secrets: &Secrets, tune: Option<Tune>) -> Result<Self, String> {
+    pub fn new(genesis: &Genesis, secrets: &Secrets, tune: Option<Tune>) -> Result<Self, String> {
         let mut config = Config::from_genesis(genesis)?;
         if let Some(Tune::MahiMahi(tune)) = tune {
             tune(&mut config);

@@ -10,18 +10,15 @@ use crate::{
     crypto::Meter,
     genesis::Secrets,
     report::Work,
-    scenario::{Behaviour, Cost},
+    scenario::{Behaviour, Cost, EngineName},
 };
 use corniche_engine::{Engine, Input, Ordered, Output, PeerFault, Resume, Ticket, TraceEvent, Verified, Verifier, VertexId};
 use corniche_pipeline::EngineFactory;
 use corniche_testkit::Random;
 use corniche_types::{Bytes, Genesis, TimestampMs, ValidatorIndex};
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
 };
 
 /// Changes of an engine's parameters for an experiment, including values that no genesis can select, such as a
@@ -31,21 +28,6 @@ pub enum Tune {
     MahiMahi(fn(&mut corniche_mahi_mahi::Config)),
     Autobahn(fn(&mut corniche_autobahn::Config)),
 }
-
-/// An engine by name.
-#[derive(Clone, Copy)]
-pub struct Name {
-    /// Name in a scenario.
-    pub id: &'static str,
-    /// Rejects invalid parameters.
-    pub check: fn(&BTreeMap<String, u64>) -> Result<(), String>,
-    make: Make,
-}
-
-type Make = fn(&Genesis, &Secrets, Option<Tune>) -> Result<Box<dyn EngineNetwork>, String>;
-
-/// Engines available in scenarios.
-pub const NAMES: &[Name] = &[mahi_mahi::NAME, autobahn::NAME];
 
 /// The engine of one network, with the keys of its validators.
 trait EngineNetwork {
@@ -94,12 +76,11 @@ impl Engines {
     /// Creates the engine that the genesis names, with the changes of an experiment. The error is for the author of the
     /// scenario.
     pub fn new(genesis: &Genesis, secrets: &Secrets, cost: Cost, tune: Option<Tune>) -> Result<Self, String> {
-        let id = genesis.engine.name.as_str();
-        let name = NAMES.iter().find(|name| name.id == id).ok_or_else(|| {
-            let ids: Vec<_> = NAMES.iter().map(|name| name.id).collect();
-            format!("no engine named {id}; there are {}", ids.join(", "))
-        })?;
-        Ok(Self { engine: (name.make)(genesis, secrets, tune)?, cost })
+        let engine: Box<dyn EngineNetwork> = match EngineName::find(&genesis.engine.name)? {
+            EngineName::MahiMahi => Box::new(mahi_mahi::Network::new(genesis, secrets, tune)?),
+            EngineName::Autobahn => Box::new(autobahn::Network::new(genesis, secrets, tune)?),
+        };
+        Ok(Self { engine, cost })
     }
 
     /// Upper bound of the items that a correct engine holds, and of the records in its safety log.

@@ -4,11 +4,13 @@
 //! invalid values cannot occur: every node index exists, every `until` is after its `at` and within the duration, the
 //! matrix is square, and a partition's groups are disjoint and contain every node.
 
+mod engine;
 mod faults;
 mod parse;
 mod read;
 mod schema;
 
+pub use engine::EngineName;
 pub use parse::parse;
 pub use read::ScenarioError;
 pub use schema::SCHEMA;

@@ -1,11 +1,10 @@
 //! Reads a scenario file, table by table. Each function contains the keys of one table and their defaults.
 
 use super::{
-    Adversary, Cost, Crypto, Disk, Jitter, Load, Network, Payload, Scenario, ScenarioError, faults,
+    Adversary, Cost, Crypto, Disk, EngineName, Jitter, Load, Network, Payload, Scenario, ScenarioError, faults,
     read::{Field, Table},
     schema,
 };
-use crate::engines::{NAMES, Name};
 use std::collections::BTreeMap;
 use toml::de::DeTable;
 
@@ -25,13 +24,13 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     })?;
     let root = Table::root(text, &document).only(schema::ROOT)?;
     let load_table = table(root, "load", "[load]", schema::LOAD)?;
-    let engines: Vec<_> = NAMES.iter().map(|name| (name.id, *name)).collect();
+    let engines: Vec<_> = EngineName::ALL.iter().map(|name| (name.id(), *name)).collect();
     let engine = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?.choice(&engines)?;
     let nodes = root.need("nodes", "the number of validators")?.integer(1..=MAX_NODES)?;
     let nodes = usize::try_from(nodes).expect("at most a thousand");
     let duration_us = duration(root.need("duration", "the virtual time of the run, such as \"60s\"")?)?;
     Ok(Scenario {
-        engine: engine.id.to_owned(),
+        engine: engine.id().to_owned(),
         engine_config: engine_config(root, engine)?,
         nodes,
         duration_us,
@@ -66,7 +65,7 @@ fn duration(field: Field<'_>) -> Result<u64, ScenarioError> {
 }
 
 /// Reads the engine's own parameters. The engine has accepted them.
-fn engine_config(root: Table<'_>, engine: Name) -> Result<BTreeMap<String, u64>, ScenarioError> {
+fn engine_config(root: Table<'_>, engine: EngineName) -> Result<BTreeMap<String, u64>, ScenarioError> {
     let Some(given) = root.get("engine_config") else { return Ok(BTreeMap::new()) };
     let fields = given.table("[engine_config]")?.fields();
     let entry = |field: &Field<'_>| Ok((field.key().to_owned(), field.integer(0..=u64::MAX)?));
@@ -76,7 +75,7 @@ fn engine_config(root: Table<'_>, engine: Name) -> Result<BTreeMap<String, u64>,
         let words: Vec<_> = message.split(|character: char| !character.is_alphanumeric() && character != '_').collect();
         fields.iter().find(|field| words.contains(&field.key())).copied().unwrap_or(given)
     };
-    (engine.check)(&parameters).map_err(|message| guilty(&message).refuse(message))?;
+    engine.check(&parameters).map_err(|message| guilty(&message).refuse(message))?;
     Ok(parameters)
 }
 

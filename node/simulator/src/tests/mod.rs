@@ -4,6 +4,7 @@ mod adversaries;
 mod byzantine;
 mod checkers;
 mod delays;
+mod durable;
 mod slow;
 
 use crate::{Micros, Report, Scenario, Verdict, load, scenario::parse, simulate, simulate::Run};

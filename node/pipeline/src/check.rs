@@ -1,0 +1,113 @@
+//! Checks of peers' messages, before the pipeline gets them. They need no state of the pipeline, so a node runs them on
+//! other threads.
+
+use crate::execution::VerifiedTransaction;
+use crate::io::{Fault, Input, NodeKey};
+use crate::message::PeerMessage;
+use corniche_admission::Refusal;
+use corniche_certify::VerifiedCertificate;
+use corniche_engine::{PeerFault, Verified};
+use corniche_types::{Bytes, Certificate, Height, ValidatorIndex};
+
+/// Verifiers of the parts of a message.
+pub trait Checks {
+    /// Verifies an engine's message. `None`: this node has no engine.
+    fn engine(&self, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>>;
+
+    /// Verifies a certificate; `None` if it is invalid.
+    fn certificate(&self, certificate: &Certificate) -> Option<VerifiedCertificate>;
+
+    /// Highest height certified here.
+    fn certified(&self) -> Height;
+
+    fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal>;
+}
+
+impl PeerMessage {
+    /// Checks a message of the peer `from`, which is `validator` or a guest. Returns the inputs for the pipeline.
+    ///
+    /// # Errors
+    ///
+    /// The peer violated the protocol: the message is never valid.
+    pub fn check(&self, from: NodeKey, validator: Option<ValidatorIndex>, checks: &impl Checks) -> Result<Vec<Input>, Fault> {
+        let from_validator = || validator.ok_or_else(|| Fault("message type reserved for validators".into()));
+        Ok(match self {
+            Self::Engine(bytes) => {
+                let from = from_validator()?;
+                let Some(verdict) = checks.engine(from, bytes) else { return Ok(Vec::new()) };
+                let message = verdict.map_err(|PeerFault(reason)| Fault(reason))?;
+                vec![Input::Engine { from, message }]
+            }
+            Self::CertificateShare(bytes) => vec![Input::CertificateShare { from: from_validator()?, bytes: bytes.clone() }],
+            // It has no effect, so its verification would only cost time.
+            Self::Certificate(certificate) if certificate.height <= checks.certified() => Vec::new(),
+            Self::Certificate(certificate) => {
+                let verified = checks.certificate(certificate);
+                let certificate = verified.ok_or_else(|| Fault("invalid certificate".into()))?;
+                vec![Input::Certificate { from, certificate }]
+            }
+            Self::Transactions(raw) => {
+                let check = |raw: &Bytes| {
+                    let transaction = checks.transaction(raw.clone()).map_err(|refusal| Fault(refusal.to_string()))?;
+                    Ok(Input::Submit { transaction, from: Some(from), reply: None })
+                };
+                raw.iter().map(check).collect::<Result<_, Fault>>()?
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_types::{B256, Epoch, FaultModel, SignerBitmap};
+
+    /// A node without an engine at height 5. Nothing is valid.
+    struct FullNode;
+
+    impl Checks for FullNode {
+        fn engine(&self, _: ValidatorIndex, _: &Bytes) -> Option<Result<Verified, PeerFault>> {
+            None
+        }
+
+        fn certificate(&self, certificate: &Certificate) -> Option<VerifiedCertificate> {
+            assert!(certificate.height > self.certified(), "an old one is not verified");
+            None
+        }
+
+        fn certified(&self) -> Height {
+            Height(5)
+        }
+
+        fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal> {
+            corniche_admission::check(raw, 7)
+        }
+    }
+
+    fn certificate(height: u64) -> PeerMessage {
+        PeerMessage::Certificate(Certificate {
+            epoch: Epoch(0),
+            committee_hash: B256::ZERO,
+            height: Height(height),
+            header_hash: B256::ZERO,
+            fault_model: FaultModel::Byzantine,
+            signers: SignerBitmap::from_signers([], 4),
+            signature: Bytes::new(),
+        })
+    }
+
+    #[test]
+    fn useless_messages_are_ignored_and_invalid_ones_are_faults() {
+        let check = |message: PeerMessage, validator: Option<u16>| {
+            let inputs = message.check([1; 32], validator.map(ValidatorIndex), &FullNode);
+            inputs.map(|inputs| inputs.len()).map_err(|Fault(reason)| reason)
+        };
+        let [engine, share] = [PeerMessage::Engine, PeerMessage::CertificateShare].map(|kind| kind(Bytes::new()));
+        assert_eq!([check(certificate(4), None), check(certificate(5), Some(0))], [Ok(0), Ok(0)]);
+        assert_eq!(check(certificate(6), None), Err("invalid certificate".into()));
+        assert_eq!([check(engine.clone(), Some(0)), check(share.clone(), Some(0))], [Ok(0), Ok(1)]);
+        let reserved = Err("message type reserved for validators".to_owned());
+        assert_eq!([check(engine, None), check(share, None)], [reserved.clone(), reserved]);
+        assert!(check(PeerMessage::Transactions(vec![Bytes::from_static(b"junk")]), Some(0)).is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! The loop around the pipeline: one for `corniche node`, `corniche dev` and the simulator.
+//!
+//! ```text
+//!  events ─▶ Driver ─▶ Pipeline ─▶ outputs ─▶ Effects: peers, processors, disk, users
+//!    ▲         └── group commit ──────────────▶    │
+//!    └─────────────── later events ────────────────┘
+//! ```
+//! [`Driver::handle`] passes events to the pipeline, each output to one of the [`Effects`], and then starts the next
+//! group of writes. The driver decides what happens, in which order; the effects decide when, on which machine. A node
+//! implements them with threads, files and sockets, the simulator with virtual time. Invariants:
+//!
+//! - **Durable before visible.** The pipeline gets [`Input::Durable`] and [`Input::Appended`] only after
+//!   [`Event::Written`], in the order of the writes. Its outputs that depend on a write come after that.
+//! - **Group commit.** One group of writes at a time; it contains everything requested before it began.
+//! - A node halts after its last write: [`Effects::halt`]. It handles no input between [`Output::Halt`] and that.
+
+use crate::execution::{Executed, VerifiedTransaction};
+use crate::extension::CommandResponse;
+use crate::io::{Fault, Input, NodeKey, Output, Plan, TransactionStatus};
+use crate::message::{PeerMessage, Request};
+use crate::pipeline::Pipeline;
+use crate::writes::{Write, WriteQueue};
+use corniche_admission::Refusal;
+use corniche_engine::{Offence, Ticket, TraceEvent};
+use corniche_state::CommittedBlock;
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
+use std::sync::Arc;
+
+/// Number of waiting writes at which the node waits for its disk. See [`Driver::is_disk_behind`].
+const MAX_WAITING_WRITES: usize = 16_384;
+
+/// Something that happened to a node.
+pub enum Event {
+    /// Not [`Input::Durable`], [`Input::Appended`] or [`Input::SafetyLog`]: the driver makes these.
+    Input(Input),
+    /// The group of [`Effects::write`] is durable. `safety_log` has the records after the group, if it contains
+    /// [`Write::ReadSafetyLog`].
+    Written { safety_log: Option<Vec<(Ticket, Bytes)>> },
+}
+
+impl From<Input> for Event {
+    fn from(input: Input) -> Self {
+        Self::Input(input)
+    }
+}
+
+/// Everything around a node: peers, processors, disk, users and operator. The driver calls these methods while it
+/// handles an event. None waits for its result: a response is a later event.
+pub trait Effects {
+    /// The pipeline has handled inputs; their outputs follow.
+    fn observe(&mut self, pipeline: &Pipeline);
+
+    /// Sends a message; it may be lost.
+    fn send(&mut self, to: NodeKey, message: PeerMessage);
+
+    /// Requests blocks. Respond with [`Input::Response`].
+    fn request(&mut self, to: NodeKey, request: Request);
+
+    /// The peer violated the protocol.
+    fn penalise(&mut self, peer: NodeKey, fault: Fault);
+
+    /// Executes plans, in order. Respond with [`Input::Executed`], or return the results that are ready now.
+    fn execute(&mut self, plan: Plan) -> Vec<Executed>;
+
+    /// These transactions will probably be ordered soon, in this order.
+    fn speculate(&mut self, _author: ValidatorIndex, _transactions: Vec<Bytes>) {}
+
+    /// False: the disk does not begin yet, and further writes join the group. The driver asks again after the next
+    /// event.
+    fn is_disk_ready(&mut self) -> bool {
+        true
+    }
+
+    /// Makes these writes durable, in order. Respond with [`Event::Written`]. Until then there is no further call.
+    fn write(&mut self, group: Vec<Write>);
+
+    /// These blocks are durable, and the pipeline knows it.
+    fn appended(&mut self, _blocks: Vec<Arc<CommittedBlock>>) {}
+
+    /// Response to [`Input::Submit`].
+    fn submitted(&mut self, reply: u64, result: Result<B256, Refusal>);
+
+    /// Response to [`Input::Command`]. Blocks that it made are durable.
+    fn command_done(&mut self, _response: CommandResponse) {}
+
+    /// A transaction entered the pool; a user submitted it to this node, or it came from a peer. Called before
+    /// [`Self::submitted`].
+    fn pending(&mut self, _transaction: VerifiedTransaction, _from_user: bool) {}
+
+    /// A transaction left the pool without being executed.
+    fn dropped(&mut self, _hash: B256, _status: TransactionStatus) {}
+
+    /// A validator violated the protocol, with evidence.
+    fn accuse(&mut self, validator: ValidatorIndex, offence: Offence, evidence: Vec<Bytes>);
+
+    fn trace(&mut self, event: TraceEvent);
+
+    /// Stops the node: continuing would be unsafe. Everything is written. The reason is for the operator.
+    fn halt(&mut self, reason: String);
+}
+
+/// A node without its surroundings. See the module documentation.
+pub struct Driver {
+    pipeline: Pipeline,
+    writes: WriteQueue,
+    /// Reason of a halt, from [`Output::Halt`] on.
+    halting: Option<String>,
+}
+
+impl Driver {
+    pub fn new(pipeline: Pipeline) -> Self {
+        Self { pipeline, writes: WriteQueue::default(), halting: None }
+    }
+
+    /// Handles events that arrived by `now`. Call it once without events at the start: the pipeline has outputs then.
+    pub fn handle(&mut self, now: TimestampMs, events: impl IntoIterator<Item = Event>, effects: &mut impl Effects) {
+        for event in events {
+            match event {
+                Event::Input(input) => self.pipeline.handle(now, input),
+                Event::Written { safety_log } => self.written(now, safety_log, effects),
+            }
+        }
+        effects.observe(&self.pipeline);
+        while let Some(output) = self.pipeline.poll() {
+            self.perform(now, output, effects);
+        }
+        if self.writes.is_due() && effects.is_disk_ready() {
+            effects.write(self.writes.start());
+        }
+    }
+
+    /// Time for the next [`Input::Deadline`].
+    pub fn deadline(&self) -> Option<TimestampMs> {
+        self.pipeline.deadline().filter(|_| !self.is_halted())
+    }
+
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// True from [`Output::Halt`] on. Only [`Event::Written`] has an effect then.
+    pub fn is_halted(&self) -> bool {
+        self.halting.is_some()
+    }
+
+    /// True if so many writes wait that the node should handle nothing from peers and users before the disk has written
+    /// them.
+    pub fn is_disk_behind(&self) -> bool {
+        self.writes.len() >= MAX_WAITING_WRITES
+    }
+
+    /// Writes that have not begun, in order. A clean stop writes them after the last group; a power cut may lose them.
+    pub fn into_waiting_writes(self) -> Vec<Write> {
+        self.writes.into_waiting()
+    }
+
+    /// A group is durable.
+    fn written(&mut self, now: TimestampMs, safety_log: Option<Vec<(Ticket, Bytes)>>, effects: &mut impl Effects) {
+        let group = self.writes.finish();
+        let height = group.height();
+        // The engine first: its messages wait for the records.
+        group.tickets.into_iter().for_each(|ticket| self.pipeline.handle(now, Input::Durable(ticket)));
+        if let Some(height) = height {
+            self.pipeline.handle(now, Input::Appended(height));
+            effects.appended(group.blocks);
+        }
+        if let Some(records) = safety_log {
+            self.pipeline.handle(now, Input::SafetyLog(records));
+        }
+        if let Some(reason) = self.halting.clone().filter(|_| group.halts) {
+            effects.halt(reason);
+        }
+    }
+
+    fn perform(&mut self, now: TimestampMs, output: Output, effects: &mut impl Effects) {
+        match output {
+            Output::Send { to, message } => effects.send(to, message),
+            Output::Request { to, request } => effects.request(to, request),
+            Output::Penalise { peer, fault } => effects.penalise(peer, fault),
+            Output::Execute(plan) => {
+                for executed in effects.execute(plan) {
+                    self.pipeline.handle(now, Input::Executed(Box::new(executed)));
+                    effects.observe(&self.pipeline);
+                }
+            }
+            Output::Available { author, transactions } => effects.speculate(author, transactions),
+            Output::Persist(ticket, record) => self.writes.push(Write::Record(ticket, record)),
+            Output::ReleaseBelow(ticket) => self.writes.push(Write::ReleaseBelow(ticket)),
+            Output::ReadSafetyLog => self.writes.push(Write::ReadSafetyLog),
+            Output::Append(block) => self.writes.push(Write::Block(block)),
+            Output::AppendCertificate(certificate) => self.writes.push(Write::Certificate(certificate)),
+            Output::AppendProgress(resume) => self.writes.push(Write::Progress(resume)),
+            Output::Submitted { reply, result } => effects.submitted(reply, result),
+            Output::CommandDone(response) => effects.command_done(response),
+            Output::Pending { transaction, from_user } => effects.pending(transaction, from_user),
+            Output::Dropped { hash, status } => effects.dropped(hash, status),
+            Output::Accuse { validator, offence, evidence } => effects.accuse(validator, offence, evidence),
+            Output::Trace(event) => effects.trace(event),
+            Output::Halt { reason, certificate } => {
+                self.halting = Some(reason);
+                self.writes.push(Write::Halt { evidence: certificate });
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Writes of a node, and their group commit.
+
+use corniche_engine::{Resume, Ticket};
+use corniche_state::CommittedBlock;
+use corniche_types::{Bytes, Certificate, Height};
+use std::sync::Arc;
+
+/// One write. Writes become durable in order: if one survives a power cut, so do all before it.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Record for the safety log.
+    Record(Ticket, Bytes),
+    /// Records with smaller tickets are not needed any more, once the writes before this one are durable.
+    ReleaseBelow(Ticket),
+    /// Writes nothing: the safety log is read after all writes before this one. See [`crate::Event::Written`].
+    ReadSafetyLog,
+    Block(Arc<CommittedBlock>),
+    Certificate(Certificate),
+    Progress(Resume),
+    /// The last write of a node that halts. With evidence, a restarted node must not continue; see
+    /// [`crate::Output::Halt`].
+    Halt {
+        evidence: Option<Certificate>,
+    },
+}
+
+/// Group commit: while one group is being written, further writes wait for the next one.
+#[derive(Default)]
+pub(crate) struct WriteQueue {
+    waiting: Vec<Write>,
+    /// `None` while nothing is being written.
+    writing: Option<Group>,
+}
+
+/// Inputs and effects that are due when a group is durable.
+#[derive(Default)]
+pub(crate) struct Group {
+    /// Tickets of its records, in order.
+    pub tickets: Vec<Ticket>,
+    pub blocks: Vec<Arc<CommittedBlock>>,
+    /// The node halts.
+    pub halts: bool,
+}
+
+impl WriteQueue {
+    pub fn push(&mut self, write: Write) {
+        self.waiting.push(write);
+    }
+
+    /// Number of writes that wait for the next group.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// True if nothing is being written, and something waits.
+    pub fn is_due(&self) -> bool {
+        self.writing.is_none() && !self.waiting.is_empty()
+    }
+
+    /// Starts the next group.
+    pub fn start(&mut self) -> Vec<Write> {
+        assert!(self.writing.is_none(), "invariant: one group at a time");
+        let group = std::mem::take(&mut self.waiting);
+        self.writing = Some(Group::new(&group));
+        group
+    }
+
+    /// The group is durable.
+    pub fn finish(&mut self) -> Group {
+        self.writing.take().expect("invariant: only a group that was started becomes durable")
+    }
+
+    /// Writes that have not begun, in order.
+    pub fn into_waiting(self) -> Vec<Write> {
+        self.waiting
+    }
+}
+
+impl Group {
+    fn new(writes: &[Write]) -> Self {
+        let mut group = Self::default();
+        for write in writes {
+            match write {
+                Write::Record(ticket, _) => group.tickets.push(*ticket),
+                Write::Block(block) => group.blocks.push(block.clone()),
+                Write::Halt { .. } => group.halts = true,
+                Write::ReleaseBelow(_) | Write::ReadSafetyLog | Write::Certificate(_) | Write::Progress(_) => {}
+            }
+        }
+        group
+    }
+
+    /// Height of its newest block.
+    pub fn height(&self) -> Option<Height> {
+        self.blocks.last().map(|block| block.block.height())
+    }
+}

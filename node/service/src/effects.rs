@@ -1,0 +1,157 @@
+//! The surroundings of a node in a process: other threads, the network, files, and the state that RPC reads.
+
+use crate::{
+    backend::refusal_error,
+    clock,
+    execution::{MAX_QUEUED_PROPOSALS, Task},
+    journal::Journal,
+    shared::{Shared, count},
+};
+use corniche_admission::Refusal;
+use corniche_api::TransactionStatus;
+use corniche_crypto::VerifiedTransaction;
+use corniche_engine::{Offence, TraceEvent};
+use corniche_network::{Channel, NetworkHandle, PeerKey};
+use corniche_pipeline::{
+    CommandResponse, Effects, Executed, Fault, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Response, Write,
+};
+use corniche_rpc::ChainEvent;
+use corniche_state::CommittedBlock;
+use corniche_store::Trace;
+use corniche_types::{B256, Bytes, ValidatorIndex, keccak256, wire};
+use std::sync::{Arc, atomic::Ordering, mpsc};
+
+/// Implements the driver's effects with threads.
+pub struct ThreadedEffects {
+    pub journal: Journal,
+    pub tasks: mpsc::Sender<Task>,
+    /// Groups for the writer thread. At most one is being written, so the queue is bounded.
+    pub groups: mpsc::Sender<Vec<Write>>,
+    pub trace: Option<Trace>,
+    pub network: Option<(NetworkHandle, tokio::runtime::Handle)>,
+    pub shared: Arc<Shared>,
+}
+
+impl Effects for ThreadedEffects {
+    fn observe(&mut self, pipeline: &Pipeline) {
+        self.shared.target.store(pipeline.target().0, Ordering::Relaxed);
+        // Set before the command's sender gets its response.
+        self.shared.set_requested_base_fee(pipeline.requested_base_fee());
+    }
+
+    fn send(&mut self, to: NodeKey, message: PeerMessage) {
+        let Some((network, _)) = &self.network else { return };
+        let channel = match message {
+            PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => Channel::Votes,
+            PeerMessage::Engine(_) | PeerMessage::Transactions(_) => Channel::Bulk,
+        };
+        // A full queue drops messages; peers request what they miss.
+        let _ = network.send(PeerKey(to.into()), channel, message.encode());
+    }
+
+    fn request(&mut self, to: NodeKey, request: Request) {
+        let Some((network, runtime)) = &self.network else { return };
+        let (network, shared) = (network.clone(), self.shared.clone());
+        runtime.spawn(async move {
+            let bytes = network.request(PeerKey(to.into()), wire::encode(&request).into()).await.ok();
+            let response = bytes.and_then(|bytes| wire::decode::<Response>(&bytes).ok());
+            shared.inbox.push_response(Input::Response { from: to, response }.into());
+        });
+    }
+
+    fn penalise(&mut self, peer: NodeKey, fault: Fault) {
+        if let Some((network, _)) = &self.network {
+            tracing::debug!(fault = fault.0, "a peer broke the rules");
+            count(&self.shared.counters.peer_faults, 1);
+            network.penalise(PeerKey(peer.into()), corniche_network::Fault::NeverValid);
+        }
+    }
+
+    fn execute(&mut self, plan: Plan) -> Vec<Executed> {
+        self.shared.pool_view.ordered(plan.block.ordered.iter().map(|transaction| keccak256(&transaction.raw)));
+        // The thread ends only when the node is stopping.
+        let _ = self.tasks.send(Task::Execute(plan));
+        Vec::new()
+    }
+
+    fn speculate(&mut self, author: ValidatorIndex, transactions: Vec<Bytes>) {
+        // Incremented here and decremented by the receiver. A count that is too high skips too many proposals, never
+        // too few.
+        if self.shared.queued_proposals.load(Ordering::Relaxed) < MAX_QUEUED_PROPOSALS {
+            self.shared.queued_proposals.fetch_add(1, Ordering::Relaxed);
+            let _ = self.tasks.send(Task::Speculate { author, transactions });
+        }
+    }
+
+    fn write(&mut self, group: Vec<Write>) {
+        // The thread ends only when the node is stopping.
+        let _ = self.groups.send(group);
+    }
+
+    fn appended(&mut self, blocks: Vec<Arc<CommittedBlock>>) {
+        // The copy of the pool changes on this thread only, so that no executed transaction can return.
+        for block in blocks {
+            let executed: Vec<B256> = block.receipts.iter().map(|receipt| receipt.transaction_hash).collect();
+            executed.iter().for_each(|hash| self.journal.executed(hash));
+            self.shared.pool_view.executed(executed);
+        }
+    }
+
+    fn submitted(&mut self, reply: u64, result: Result<B256, Refusal>) {
+        count(&self.shared.counters.refused, usize::from(result.is_err()));
+        self.shared.respond(reply, result.map_err(refusal_error));
+    }
+
+    fn command_done(&mut self, response: CommandResponse) {
+        self.shared.command_done(response);
+    }
+
+    fn pending(&mut self, transaction: VerifiedTransaction, from_user: bool) {
+        if from_user {
+            // On disk before the user gets the response.
+            self.journal.add(&transaction);
+        }
+        let hash = transaction.hash();
+        self.shared.pool_view.pending(transaction, clock::now());
+        let _ = self.shared.events.send(ChainEvent::Pending(hash));
+    }
+
+    fn dropped(&mut self, hash: B256, status: corniche_pipeline::TransactionStatus) {
+        self.journal.dropped(&hash);
+        self.shared.pool_view.dropped(hash, api_status(status), clock::now());
+    }
+
+    fn accuse(&mut self, validator: ValidatorIndex, offence: Offence, evidence: Vec<Bytes>) {
+        count(&self.shared.counters.accusations, 1);
+        // A peer that violates the protocol may do so at any rate, so each offence is logged once.
+        if !self.shared.is_first_accusation(validator, offence) {
+            return;
+        }
+        let evidence: Vec<B256> = evidence.iter().map(|bytes| corniche_crypto::digest(bytes)).collect();
+        tracing::warn!(
+            validator = validator.0,
+            ?offence,
+            ?evidence,
+            "a validator broke the rules; this offence of it is only counted from now on"
+        );
+    }
+
+    fn trace(&mut self, event: TraceEvent) {
+        tracing::debug!("{event:?}");
+        if let Some(trace) = &self.trace {
+            trace.record(clock::now(), event);
+        }
+    }
+
+    fn halt(&mut self, reason: String) {
+        self.shared.halt(reason);
+    }
+}
+
+fn api_status(status: corniche_pipeline::TransactionStatus) -> TransactionStatus {
+    use corniche_pipeline::TransactionStatus as PoolStatus;
+    match status {
+        PoolStatus::Dropped(reason) => TransactionStatus::Dropped { reason },
+        PoolStatus::Replaced(by) => TransactionStatus::Replaced { by },
+    }
+}

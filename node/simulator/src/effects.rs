@@ -1,0 +1,239 @@
+//! The surroundings of a simulated node, in virtual time: its links, its processor and its disk.
+//!
+//! Work that the node does on other threads happens immediately here, and costs virtual time where that matters.
+//! Signatures are charged to the node's processor ([`Meter`]). Writes take the disk's time.
+
+use crate::{
+    crypto::Meter,
+    disk::{Disk, bytes_of},
+    engines::EngineEvents,
+    execution::Executor,
+    network::{Message, Network, SharedMessage, identity_of, validator},
+};
+use corniche_admission::Refusal;
+use corniche_engine::{Offence, TraceEvent};
+use corniche_pipeline::{Effects, Event, Executed, Fault, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Write};
+use corniche_testkit::{Action, Micros};
+use corniche_types::{B256, Bytes, ValidatorIndex};
+use std::{cell::Cell, collections::VecDeque, mem, rc::Rc};
+
+/// Implements the driver's effects with virtual time.
+pub struct VirtualEffects {
+    pub network: Rc<Network>,
+    /// Number of this process.
+    pub process: usize,
+    pub now: Micros,
+    pub executor: Executor,
+    /// Work of the engine's keys.
+    pub meter: Meter,
+    /// Work of the certificate keys.
+    pub certificate_meter: Meter,
+    /// Time for recovering senders of transactions since it was last taken, µs.
+    recovering_us: Cell<u64>,
+    pub engine_events: EngineEvents,
+    pub disk: Disk,
+    pub actions: VecDeque<Action<Message>>,
+    /// Result of the last submission.
+    pub submitted: Option<Result<(), Refusal>>,
+    /// True if the validator is Byzantine at any time: its trace is ignored.
+    pub byzantine: bool,
+    speed: Speed,
+    /// Plans being executed, each with its completion time.
+    executing: VecDeque<(Micros, Plan)>,
+    /// Start of the next write on a slow disk.
+    write_at: Option<Micros>,
+    /// The write in progress, with its number.
+    writing: (u64, Vec<Write>),
+    /// The last message sent; its other recipients get the same one.
+    last_shared: Option<Rc<SharedMessage>>,
+}
+
+/// Additional time of a slow node for a block and for a write.
+#[derive(Clone, Copy, Debug, Default)]
+struct Speed {
+    execute: Micros,
+    write: Micros,
+}
+
+impl VirtualEffects {
+    pub fn new(network: Rc<Network>, process: usize, now: Micros, executor: Executor, disk: Disk) -> Self {
+        Self {
+            network,
+            process,
+            now,
+            executor,
+            meter: Meter::default(),
+            certificate_meter: Meter::default(),
+            recovering_us: Cell::default(),
+            engine_events: EngineEvents::default(),
+            disk,
+            actions: VecDeque::new(),
+            submitted: None,
+            byzantine: false,
+            speed: Speed::default(),
+            executing: VecDeque::new(),
+            write_at: None,
+            writing: (0, Vec::new()),
+            last_shared: None,
+        }
+    }
+
+    /// Time of the next result or write, if the node does not wait for another event.
+    pub fn deadline(&self) -> Option<Micros> {
+        let executed = self.executing.front().map(|(until, _)| *until);
+        [executed, self.write_at].into_iter().flatten().min()
+    }
+
+    /// From now on, blocks take this much longer to execute and writes to become durable.
+    pub fn slow_down(&mut self, execute: Micros, write: Micros) {
+        self.speed = Speed { execute, write };
+        // Work in progress continues at the new speed.
+        let mut until = self.now;
+        for (due, _) in &mut self.executing {
+            until += execute;
+            *due = until;
+        }
+        self.write_at = self.write_at.map(|at| at.min(self.now + write));
+    }
+
+    /// Executes the plans that are due.
+    pub fn execute_due(&mut self) -> Vec<Executed> {
+        let mut results = Vec::new();
+        while let Some((_, plan)) = self.executing.pop_front_if(|(until, _)| *until <= self.now) {
+            let executed = self.executor.execute(plan.block);
+            self.network.checks.borrow_mut().executed(self.process, self.now, &executed);
+            results.push(executed);
+        }
+        results
+    }
+
+    /// [`Self::execute_due`], as events.
+    pub fn executed_events(&mut self) -> impl Iterator<Item = Event> + use<> {
+        self.execute_due().into_iter().map(|executed| Input::Executed(Box::new(executed)).into())
+    }
+
+    /// Write `number` is done: it is on the disk.
+    pub fn written(&mut self, number: u64) -> Event {
+        assert_eq!(number, self.writing.0, "invariant: one write at a time");
+        let group = mem::take(&mut self.writing.1);
+        let reads_safety_log = group.iter().any(|write| matches!(write, Write::ReadSafetyLog));
+        group.into_iter().for_each(|write| self.disk.apply(write));
+        Event::Written { safety_log: reads_safety_log.then(|| self.disk.records()) }
+    }
+
+    /// Charges the recovery of one sender.
+    pub fn charge_recovery(&self) {
+        self.recovering_us.set(self.recovering_us.get() + self.network.cost.recover_us);
+    }
+
+    /// Moves the pending processor time before the other actions, and adds the work to the network's totals.
+    pub fn charge(&mut self) {
+        let works = [self.meter.take(), self.certificate_meter.take()];
+        let mut totals = self.network.spent.borrow_mut();
+        totals.iter_mut().zip(works).for_each(|(spent, work)| spent.work += work);
+        let micros = works.iter().map(|work| work.micros).sum::<u64>() + self.recovering_us.take();
+        if micros > 0 {
+            self.actions.push_front(Action::Work(Micros(micros)));
+        }
+    }
+
+    /// Powers the disk off: all completed writes survive, and the first `survive` of the others. `waiting` have not begun.
+    pub fn power_off(mut self, waiting: Vec<Write>, survive: impl FnOnce(usize) -> usize) -> Disk {
+        let unsynced: Vec<Write> = self.writing.1.into_iter().chain(waiting).collect();
+        let survive = survive(unsynced.len());
+        unsynced.into_iter().take(survive).for_each(|write| self.disk.apply(write));
+        self.disk
+    }
+}
+
+impl Effects for VirtualEffects {
+    fn observe(&mut self, _: &Pipeline) {
+        for event in self.engine_events.take() {
+            self.network.checks.borrow_mut().on_engine_event(self.process, self.now, event);
+        }
+    }
+
+    fn send(&mut self, to: NodeKey, message: PeerMessage) {
+        let same = |shared: &&Rc<SharedMessage>| match (shared.message(), &message) {
+            (PeerMessage::Engine(one), PeerMessage::Engine(other))
+            | (PeerMessage::CertificateShare(one), PeerMessage::CertificateShare(other)) => {
+                // The shared message keeps its bytes alive, so equal addresses mean equal bytes.
+                one.as_ptr() == other.as_ptr() && one.len() == other.len()
+            }
+            (PeerMessage::Certificate(one), PeerMessage::Certificate(other)) => one == other,
+            _ => false,
+        };
+        let shared = self.last_shared.as_ref().filter(same).cloned().unwrap_or_else(|| SharedMessage::new(message));
+        self.last_shared = Some(shared.clone());
+        let bytes = shared.bytes();
+        self.actions.push_back(Action::Send { to: identity_of(&to), message: Message::Peer(shared), bytes });
+    }
+
+    fn request(&mut self, to: NodeKey, request: Request) {
+        self.actions.push_back(Action::Send { to: identity_of(&to), message: Message::Request(request), bytes: 24 });
+    }
+
+    fn penalise(&mut self, peer: NodeKey, fault: Fault) {
+        self.network.checks.borrow_mut().peer_fault(self.process, identity_of(&peer), &fault.0);
+    }
+
+    fn execute(&mut self, plan: Plan) -> Vec<Executed> {
+        let free = self.executing.back().map_or(self.now, |(until, _)| *until);
+        self.executing.push_back((free + self.speed.execute, plan));
+        self.execute_due()
+    }
+
+    /// A slow disk waits before it begins.
+    fn is_disk_ready(&mut self) -> bool {
+        *self.write_at.get_or_insert(self.now + self.speed.write) <= self.now
+    }
+
+    fn write(&mut self, group: Vec<Write>) {
+        self.write_at = None;
+        let (number, writing) = &mut self.writing;
+        *number += 1;
+        let bytes = group.iter().map(bytes_of).sum();
+        let mut records = self.network.records.borrow_mut();
+        let share = |write| match write {
+            Write::Record(ticket, record) => Write::Record(ticket, records.share(record)),
+            other => other,
+        };
+        *writing = group.into_iter().map(share).collect();
+        self.actions.push_back(Action::Write { id: *number, bytes });
+    }
+
+    fn submitted(&mut self, _: u64, result: Result<B256, Refusal>) {
+        self.submitted = Some(result.map(|_| ()));
+    }
+
+    fn accuse(&mut self, validator: ValidatorIndex, offence: Offence, _: Vec<Bytes>) {
+        self.network.checks.borrow_mut().accused(self.process, validator, offence);
+    }
+
+    fn trace(&mut self, event: TraceEvent) {
+        if self.byzantine {
+            return;
+        }
+        if let Some(observer) = &self.network.observer {
+            (observer.borrow_mut())(self.now, self.process, &event);
+        }
+        match event {
+            TraceEvent::Elected { round, leaders } => {
+                let mut elected = self.network.elected.borrow_mut();
+                if round > elected.0 {
+                    *elected = (round, leaders);
+                }
+            }
+            // If leaders take turns, the newest leader is the last proposer.
+            TraceEvent::Note { name, .. } if name == "prepare" => {
+                self.network.elected.borrow_mut().1 = vec![validator(self.process)];
+            }
+            TraceEvent::Decided { why, .. } => self.network.checks.borrow_mut().decided(self.process, &why),
+            _ => {}
+        }
+    }
+
+    fn halt(&mut self, reason: String) {
+        self.network.checks.borrow_mut().halted(self.process, &reason);
+    }
+}

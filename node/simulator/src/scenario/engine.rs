@@ -1,0 +1,39 @@
+//! The engines that a scenario can name.
+
+use std::collections::BTreeMap;
+
+/// An engine by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineName {
+    MahiMahi,
+    Autobahn,
+}
+
+impl EngineName {
+    pub const ALL: &[Self] = &[Self::MahiMahi, Self::Autobahn];
+
+    /// Returns the engine with this name, or a message that lists all.
+    pub fn find(id: &str) -> Result<Self, String> {
+        let name = Self::ALL.iter().find(|name| name.id() == id);
+        name.copied().ok_or_else(|| {
+            let ids: Vec<_> = Self::ALL.iter().map(|name| name.id()).collect();
+            format!("no engine named {id}; there are {}", ids.join(", "))
+        })
+    }
+
+    /// Name in a scenario and in a genesis.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::MahiMahi => "mahi-mahi",
+            Self::Autobahn => "autobahn",
+        }
+    }
+
+    /// Rejects invalid parameters.
+    pub fn check(self, parameters: &BTreeMap<String, u64>) -> Result<(), String> {
+        match self {
+            Self::MahiMahi => corniche_mahi_mahi::Config::from_parameters(parameters).map(drop),
+            Self::Autobahn => corniche_autobahn::Config::from_parameters(parameters).map(drop),
+        }
+    }
+}
