@@ -5,7 +5,7 @@ pub(crate) mod texts;
 
 pub use execution::of_transaction;
 
-use super::{Failure, Page, ROWS, cursor, dag::Selection, layout, parts, transactions};
+use super::{Failure, Page, ROWS, cursor, layout, parts, transactions};
 use crate::{
     abi,
     app_state::AppState,
@@ -16,7 +16,7 @@ use crate::{
         dag::{Leader, leader_of},
         executions,
     },
-    links,
+    links::{self, Selection},
     pages::blocks::execution::texts as execution_texts,
     pages::dag::texts as dag_texts,
     pages::transactions::texts as transaction_texts,
