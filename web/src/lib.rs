@@ -4,6 +4,7 @@
 pub mod abi;
 pub mod api;
 pub mod app_state;
+pub mod clock;
 pub mod database;
 pub mod format;
 pub mod indexer;

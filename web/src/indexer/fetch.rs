@@ -5,10 +5,10 @@ use super::{
     contracts::Code,
     digest::{Digest, digest},
     group::Group,
-    now_ms, tokens,
+    tokens,
     write::{self, FetchedMetadata, Tip},
 };
-use crate::{indexer_status::Halt, live::Tick, node::WholeBlock};
+use crate::{clock::now_ms, indexer_status::Halt, live::Tick, node::WholeBlock};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::time::Instant;
 

@@ -1,12 +1,15 @@
 //! Applies a group of blocks to the token balances in the database.
 
 use super::{
-    digest::{DAY_MS, Digest},
+    digest::Digest,
     events::{Standard, TokenEvent},
     ledger::{Ledger, Sums, touched},
     write::id_bytes,
 };
-use crate::database::{DatabaseError, Keys, Read, Rows, sql};
+use crate::{
+    clock::DAY_MS,
+    database::{DatabaseError, Keys, Read, Rows, sql},
+};
 use alloy_primitives::{Address, U256};
 use sqlx::AnyConnection;
 use std::collections::{BTreeMap, BTreeSet};

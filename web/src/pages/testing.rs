@@ -28,7 +28,7 @@ pub async fn test_app() -> TestApp {
     let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
     let indexer_status = Arc::new(IndexerStatus::new("CRN".into()));
     indexer_status.set_chain(7, B256::repeat_byte(7), false, committee(4));
-    indexer_status.set_indexed(1_000, 100 * crate::indexer::digest::DAY_MS);
+    indexer_status.set_indexed(1_000, 100 * crate::clock::DAY_MS);
     // No server listens on this port.
     let nobody = "http://127.0.0.1:1";
     let (node, peer_graph) = (Node::new(nobody), PeerGraph::new([nobody]));

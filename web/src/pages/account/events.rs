@@ -154,7 +154,7 @@ fn show_log(address: Address, log: &LogEntry, known: &KnownAbis) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::indexer::contracts::parse_abi;
+    use crate::abi::parse_abi;
     use alloy_dyn_abi::DynSolValue;
 
     const ABI: &str =

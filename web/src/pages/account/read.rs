@@ -142,7 +142,7 @@ fn show_answer(function: &Function, address: Address, known: &abi::KnownAbis, an
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::indexer::contracts::parse_abi;
+    use crate::abi::parse_abi;
     use alloy_dyn_abi::DynSolValue;
 
     const CONTRACT: Address = Address::repeat_byte(9);

@@ -258,7 +258,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::indexer::contracts::parse_abi;
+    use crate::abi::parse_abi;
 
     const CONTRACT: Address = Address::repeat_byte(9);
     const ABI: &str = r#"[{"type":"function","name":"transfer","inputs":[{"name":"to","type":"address"},{"name":"value","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"},
