@@ -332,7 +332,7 @@ impl Indexer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pages::testing;
+    use crate::testing;
 
     #[tokio::test]
     async fn stored_certificates_count_from_the_start() {

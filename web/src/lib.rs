@@ -17,6 +17,8 @@ pub mod pages;
 pub mod peer_graph;
 pub mod search;
 pub mod server;
+#[cfg(test)]
+mod testing;
 pub mod texts;
 pub mod views;
 

@@ -20,6 +20,8 @@ pub mod search;
 pub mod statistics;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 pub mod token;
 pub mod tokens;
 pub mod transactions;

@@ -1,6 +1,6 @@
 //! Texts that several pages share. The texts of one page are in its own module `texts`.
 //!
-//! Texts for programs are next to the code that returns them ([`crate::api`]). Pages pass the texts to their scripts.
+//! Texts for programs are next to the code that returns them. Pages pass the texts to their scripts.
 
 #![allow(missing_docs)] // A text is its own documentation. Comments say what a name and a text do not.
 
