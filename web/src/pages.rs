@@ -10,6 +10,7 @@ pub mod chart;
 pub mod cursor;
 pub mod dag;
 pub mod days;
+pub mod execution;
 pub mod failure;
 pub mod health;
 pub mod home;

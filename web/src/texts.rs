@@ -148,6 +148,12 @@ pub mod keys {
     pub const NETWORK_KEY: &str = "Network key";
 }
 
+/// Labels of an account's state.
+pub mod account {
+    pub const BALANCE: &str = "Balance";
+    pub const NONCE: &str = "Nonce";
+}
+
 /// Errors of lookups that pages and the API share.
 pub mod lookup {
     use std::fmt::Display;

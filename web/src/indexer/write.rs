@@ -5,7 +5,7 @@ use super::{
     contracts::{self, Code},
     digest::Digest,
     events::{Standard, TokenEvent},
-    token_balances::{self, TokenBalances},
+    token_balances::{self, TokenBalances, id_bytes},
     tokens::{self, TokenMetadata},
 };
 use crate::{
@@ -132,11 +132,6 @@ pub async fn write(
     }
     transaction.commit().await?;
     Ok(())
-}
-
-/// Encodes a token id for the database; empty for `None`.
-pub(super) fn id_bytes(id: Option<U256>) -> Vec<u8> {
-    id.map(amount).unwrap_or_default()
 }
 
 async fn write_tokens(

@@ -4,9 +4,8 @@ pub(crate) mod texts;
 
 use super::{
     Failure, Page, ROWS, account,
-    blocks::Before,
     chart,
-    cursor::{self, Below},
+    cursor::{self, Before, Below},
     days::{self, Until},
     layout, parts,
     tokens::{self, Token},

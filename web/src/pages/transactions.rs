@@ -6,7 +6,11 @@ pub(crate) mod texts;
 
 pub use table::{narrow_table, table, table_of_block};
 
-use super::{Failure, Page, ROWS, blocks::Before, changes, cursor, layout, parts};
+use super::{
+    Failure, Page, ROWS, changes,
+    cursor::{self, Before},
+    layout, parts,
+};
 use crate::{
     abi::{self, KnownAbis},
     app_state::AppState,

@@ -3,9 +3,9 @@
 pub(crate) mod texts;
 
 use super::{
-    Failure, Page, ROWS,
-    blocks::{self, Before},
-    chart, cursor, days,
+    Failure, Page, ROWS, blocks, chart,
+    cursor::{self, Before},
+    days,
     health::{self, Health},
     layout, parts, validators,
 };

@@ -1,7 +1,7 @@
 //! History of an account: transactions, token transfers, and calls inside transactions; newest first.
 
 use super::{
-    super::{Failure, Page, ROWS, blocks::Before, parts, transactions},
+    super::{Failure, Page, ROWS, cursor::Before, parts, transactions},
     subject::{self, Subject},
 };
 use crate::{
