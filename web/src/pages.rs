@@ -17,6 +17,7 @@ pub mod home;
 pub mod layout;
 pub mod network;
 pub mod parts;
+pub mod query;
 pub mod search;
 pub mod statistics;
 #[cfg(test)]
@@ -30,9 +31,9 @@ pub mod validator;
 pub mod validators;
 
 use crate::views::Failure;
-
 use axum::response::{IntoResponse, Response};
 use maud::Markup;
+pub use query::Query;
 
 /// Rows on one page of a list.
 pub const ROWS: i64 = 25;

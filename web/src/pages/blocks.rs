@@ -3,7 +3,7 @@
 pub(crate) mod texts;
 
 use super::{
-    Failure, Page, ROWS,
+    Failure, Page, Query, ROWS,
     cursor::{self, Before},
     execution, layout, parts, transactions,
 };
@@ -24,7 +24,7 @@ use crate::{
     texts::{list, nav, status, unit},
 };
 use alloy_primitives::B256;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use corniche_types::SignerBitmap;
 use maud::{Markup, html};
 use sqlx::any::AnyRow;

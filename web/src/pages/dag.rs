@@ -12,7 +12,7 @@ mod tests;
 pub(crate) mod texts;
 mod votes;
 
-use super::{Failure, Page, layout, parts};
+use super::{Failure, Page, Query, layout, parts};
 use crate::{
     abi,
     app_state::AppState,
@@ -21,7 +21,7 @@ use crate::{
     links::{self, InvalidSelection, Selection},
     views::rounds::{self as window, COLUMNS, Window},
 };
-use axum::extract::{Query, State};
+use axum::extract::State;
 use corniche_api::{DagVertex, LeaderSlot};
 use maud::{Markup, html};
 use serde::Deserialize;

@@ -7,7 +7,7 @@ pub(crate) mod texts;
 pub use table::{narrow_table, table, table_of_block};
 
 use super::{
-    Failure, Page, ROWS, changes,
+    Failure, Page, Query, ROWS, changes,
     cursor::{self, Before},
     layout, parts,
 };
@@ -23,7 +23,7 @@ use crate::{
     views::transactions::{skip, unknown},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use calls::Calls;
 use corniche_api::{TransactionReport, TransactionStatus};
 use maud::{Markup, html};

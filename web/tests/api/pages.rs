@@ -262,3 +262,12 @@ fn growing_lists_are_live() {
     let earlier = EXPLORER.get("/statistics?until=2023-11-13").text;
     assert!(!earlier.contains("data-live=\"statistics\""), "{earlier}");
 }
+
+#[test]
+fn invalid_query_has_an_error_page() {
+    for path in ["/dag?round=x", "/blocks?before=x"] {
+        let page = EXPLORER.get(path);
+        assert_eq!(page.status, 400, "{path}: {}", page.text);
+        assert!(page.text.contains("<h1>Invalid request</h1>") && page.text.contains("invalid digit"), "{path}: {}", page.text);
+    }
+}

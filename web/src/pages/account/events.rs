@@ -1,7 +1,7 @@
 //! Events of a contract, newest first, decoded if its interface contains them.
 
 use super::{
-    super::{Failure, Page, ROWS, parts, transactions},
+    super::{Failure, Page, Query, ROWS, parts, transactions},
     subject::{self, Contract, Subject},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     texts::list,
 };
 use alloy_primitives::{Address, B256};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde::Deserialize;
 use sqlx::any::AnyRow;
