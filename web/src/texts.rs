@@ -22,7 +22,7 @@ pub mod nav {
     pub const API: &str = "API";
     pub const SKIP: &str = "Skip to content";
     pub const SEARCH: &str = "Search";
-    pub const SEARCH_HINT: &str = "Address, hash, block, token, method";
+    pub const SEARCH_HINT: &str = "Address, hash, block, token";
     pub const THEME: &str = "Theme";
     pub const UNIT: &str = "Unit";
 }
