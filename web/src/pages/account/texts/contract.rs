@@ -17,7 +17,8 @@ pub const MODULE: &str = "WebAssembly module";
 pub const FUNCTIONS: &str = "Functions";
 pub const OF_CODE: &str = "of code";
 pub const MEMORY: &str = "Initial memory";
-pub const PAGES: &str = "pages";
+/// Label of a number of pages of 64 KiB.
+pub const PAGES: &str = "pages:";
 pub const PROBLEM: &str = "Parse error";
 pub const VERIFICATION: &str = "Source verification";
 pub const SOURCE: &str = "Source code";
