@@ -5,11 +5,12 @@
 
 use crate::{
     database::{Database, DatabaseError, Read, sql},
-    indexer::{contracts::parse_abi, tokens::clean},
+    format::clean,
 };
 use alloy_dyn_abi::{DynSolType, DynSolValue, EventExt, FunctionExt, JsonAbiExt};
 use alloy_json_abi::{Error, Event, Function, JsonAbi, Param};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
+use serde::Deserialize;
 use sqlx::any::AnyRow;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -352,6 +353,15 @@ fn write(value: &DynSolValue, line: &mut String, room: &mut usize) {
         write(value, line, room);
     }
     line.push(close);
+}
+
+/// Parses an ABI: a bare array, or a compiler artifact with the field `abi`. `None` if it is invalid.
+pub fn parse_abi(text: &str) -> Option<JsonAbi> {
+    #[derive(Deserialize)]
+    struct Artifact {
+        abi: JsonAbi,
+    }
+    serde_json::from_str(text).ok().or_else(|| serde_json::from_str::<Artifact>(text).ok().map(|artifact| artifact.abi))
 }
 
 /// Truncates and cleans untrusted text so that it can be shown on one line.

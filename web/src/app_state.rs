@@ -1,8 +1,9 @@
 //! State that all pages and API requests share.
 
 use crate::{
+    clock::DAY_MS,
     database::Database,
-    indexer::{dag::AUTOBAHN, digest::DAY_MS, uploads::Uploads},
+    indexer::{dag::AUTOBAHN, uploads::Uploads},
     indexer_status::{IndexerStatus, Snapshot},
     limits::RateLimiter,
     live::Live,

@@ -45,10 +45,10 @@ pub enum DatabaseError {
     /// The database is newer than the newest migration of this program.
     #[error(
         "explorer database: expected schema version {known} or an earlier one, got {found} of a newer version of this program; update \
-         this program, or use an empty database"
+         this program, restore a backup from before that version, or use an empty database"
     )]
     TooNew {
-        /// Schema version of the database.
+        /// Newest schema version of the database.
         found: i64,
         /// Newest schema version of this program.
         known: i64,

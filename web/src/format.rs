@@ -1,4 +1,4 @@
-//! Formats numbers, amounts and times for people.
+//! Formats numbers, amounts and times for people, and cleans untrusted text.
 
 use alloy_primitives::{U256, U512};
 
@@ -136,6 +136,15 @@ fn date(days: u64) -> (u64, u64, u64) {
     let from_march = (5 * of_year + 2) / 153;
     let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     (era * 400 + year_of_era + u64::from(month <= 2), month, of_year - (153 * from_march + 2) / 5 + 1)
+}
+
+/// Cleans untrusted text for display in one line: removes control characters, zero-width characters, and characters that change
+/// the text direction. Trims white space.
+pub fn clean(text: &str) -> String {
+    fn is_format(character: char) -> bool {
+        matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    }
+    text.chars().filter(|character| !character.is_control() && !is_format(*character)).collect::<String>().trim().to_owned()
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ pub mod uploads;
 pub mod write;
 
 use crate::{
+    clock::now_ms,
     database::{Database, DatabaseError},
     indexer_status::{Halt, IndexerStatus},
     live::{Live, Tick},
@@ -47,7 +48,7 @@ use serde_json::json;
 use sqlx::{Any, pool::PoolConnection};
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 use subscription::Notifications;
 use write::Tip;
@@ -328,15 +329,10 @@ impl Indexer {
     }
 }
 
-/// Returns the current Unix time in milliseconds.
-pub fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pages::testing;
+    use crate::testing;
 
     #[tokio::test]
     async fn stored_certificates_count_from_the_start() {

@@ -4,6 +4,7 @@
 pub mod abi;
 pub mod api;
 pub mod app_state;
+pub mod clock;
 pub mod database;
 pub mod format;
 pub mod indexer;
@@ -16,6 +17,8 @@ pub mod pages;
 pub mod peer_graph;
 pub mod search;
 pub mod server;
+#[cfg(test)]
+mod testing;
 pub mod texts;
 pub mod views;
 

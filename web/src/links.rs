@@ -2,6 +2,7 @@
 
 use crate::database::Place;
 use alloy_primitives::{Address, B256, U256};
+use std::{fmt, str::FromStr};
 
 /// The home page.
 pub const HOME: &str = "/";
@@ -36,7 +37,7 @@ pub const SCRIPT: &str = concat!("/assets/app.js?v=", env!("CARGO_PKG_VERSION"))
 pub const WALLET: &str = concat!("/assets/wallet.js?v=", env!("CARGO_PKG_VERSION"));
 
 /// A block, by number or hash.
-pub fn block(block: impl std::fmt::Display) -> String {
+pub fn block(block: impl fmt::Display) -> String {
     format!("/block/{block}")
 }
 
@@ -90,8 +91,8 @@ pub fn dag_round(round: u64) -> String {
     format!("{DAG}?round={round}")
 }
 
-/// The DAG around a round with a selection (see [`crate::pages::dag::Selection`]).
-pub fn dag_pick(round: u64, pick: impl std::fmt::Display) -> String {
+/// The DAG around a round with a selected item.
+pub fn dag_pick(round: u64, pick: Selection) -> String {
     format!("{DAG}?round={round}&pick={pick}#facts")
 }
 
@@ -110,4 +111,57 @@ pub fn below(list: &str, row: &str) -> String {
 /// Page of days that ends at a date.
 pub fn until(list: &str, date: &str) -> String {
     format!("{list}?until={date}")
+}
+
+/// Item that is selected in the picture of the DAG. Its text is a part of the URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// A proposal by its digest.
+    Vertex(B256),
+    /// A proposal by its author and the digest of its batch, as in blocks: `AUTHOR-DIGEST`.
+    Batch(u64, B256),
+    /// A leader's slot: `ROUND.RANK`.
+    Slot(u64, u64),
+}
+
+/// Text that selects no item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidSelection;
+
+impl FromStr for Selection {
+    type Err = InvalidSelection;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSelection> {
+        let slot = || text.split_once('.').and_then(|(round, rank)| Some(Self::Slot(round.parse().ok()?, rank.parse().ok()?)));
+        let batch =
+            || text.split_once('-').and_then(|(author, batch)| Some(Self::Batch(author.parse().ok()?, batch.parse().ok()?)));
+        let pick = text.parse().ok().map(Self::Vertex).or_else(batch).or_else(slot);
+        pick.ok_or(InvalidSelection)
+    }
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vertex(digest) => write!(f, "{digest}"),
+            Self::Batch(author, digest) => write!(f, "{author}-{digest}"),
+            Self::Slot(round, rank) => write!(f, "{round}.{rank}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selections_are_read_from_their_links() {
+        let digest = B256::repeat_byte(0xba);
+        for selection in [Selection::Vertex(digest), Selection::Batch(2, digest), Selection::Slot(7, 1)] {
+            assert_eq!(selection.to_string().parse(), Ok(selection));
+        }
+        for text in ["", "7", "7.", "-", "0x12"] {
+            assert_eq!(text.parse::<Selection>(), Err(InvalidSelection), "{text}");
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! Events that the browser receives while a page is open.
 
-use crate::indexer::digest::Digest;
 use alloy_primitives::B256;
 use serde::Serialize;
 use tokio::sync::broadcast;
@@ -39,20 +38,6 @@ pub enum Tick {
     },
     /// A development chain was reverted.
     Reverted,
-}
-
-impl Tick {
-    /// Returns the tick for a new block.
-    pub fn of(digest: &Digest) -> Self {
-        Self::Block {
-            number: digest.number,
-            hash: digest.hash,
-            time_ms: digest.time_ms,
-            transactions: digest.transactions,
-            gas_used: digest.gas_used,
-            leader: digest.leader,
-        }
-    }
 }
 
 /// Broadcasts ticks from the indexer to open pages. Cheap to clone.

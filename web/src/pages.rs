@@ -10,16 +10,20 @@ pub mod chart;
 pub mod cursor;
 pub mod dag;
 pub mod days;
+pub mod execution;
 pub mod failure;
 pub mod health;
 pub mod home;
 pub mod layout;
 pub mod network;
 pub mod parts;
+pub mod query;
 pub mod search;
 pub mod statistics;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 pub mod token;
 pub mod tokens;
 pub mod transactions;
@@ -27,9 +31,9 @@ pub mod validator;
 pub mod validators;
 
 use crate::views::Failure;
-
 use axum::response::{IntoResponse, Response};
 use maud::Markup;
+pub use query::Query;
 
 /// Rows on one page of a list.
 pub const ROWS: i64 = 25;

@@ -5,7 +5,7 @@
 //! Readers cause no load on the nodes. All nodes are asked at most once within [`REFRESH_INTERVAL`], regardless of how many
 //! readers come and whether they wait for the response.
 
-use crate::indexer::{now_ms, tokens::clean};
+use crate::{clock::now_ms, format::clean};
 use alloy_primitives::U64;
 use corniche_api::{Peer, Peers, Statistics, Validators};
 use corniche_client::{Client, Request};

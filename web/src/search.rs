@@ -389,7 +389,7 @@ fn signature(row: &AnyRow, exact: bool, found: &mut Found) -> Result<(), Databas
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{database::Rows, pages::testing};
+    use crate::{database::Rows, testing};
     use alloy_primitives::address;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Texts that several pages share. The texts of one page are in its own module `texts`.
 //!
-//! Texts for programs are next to the code that returns them ([`crate::api`]). Pages pass the texts to their scripts.
+//! Texts for programs are next to the code that returns them. Pages pass the texts to their scripts.
 
 #![allow(missing_docs)] // A text is its own documentation. Comments say what a name and a text do not.
 
@@ -22,7 +22,7 @@ pub mod nav {
     pub const API: &str = "API";
     pub const SKIP: &str = "Skip to content";
     pub const SEARCH: &str = "Search";
-    pub const SEARCH_HINT: &str = "Address, hash, block, token, method";
+    pub const SEARCH_HINT: &str = "Address, hash, block, token";
     pub const THEME: &str = "Theme";
     pub const UNIT: &str = "Unit";
 }
@@ -146,6 +146,12 @@ pub mod keys {
     pub const CONSENSUS_KEY: &str = "Consensus key";
     pub const BLS_KEY: &str = "BLS key";
     pub const NETWORK_KEY: &str = "Network key";
+}
+
+/// Labels of an account's state.
+pub mod account {
+    pub const BALANCE: &str = "Balance";
+    pub const NONCE: &str = "Nonce";
 }
 
 /// Errors of lookups that pages and the API share.

@@ -6,7 +6,7 @@ import { Stage } from '../lib/stage.js';
 
 const part = (id, text) => `<div id="${id}" data-live="${id}"><a href="/${id}">${text}</a></div>`;
 const drawn = (text) => part('one', text) + part('two', text);
-const row = (state) => `<div id="transaction" data-live="transaction"><dl><div><dt>Status</dt><dd><span class="tag">${state}</span></dd></div></dl></div>`;
+const row = (state) => `<div id="transaction" data-live="transaction"><dl><div><dt>Status</dt><dd><span class="tag is-${state}">${state}</span></dd></div></dl></div>`;
 
 test('live pages', { timeout: 120_000 }, async (t) => {
   const stage = await Stage.open(t);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{database::Rows, pages::testing};
+use crate::{database::Rows, testing};
 use alloy_primitives::U256;
 
 const CONTRACT: Address = Address::repeat_byte(1);

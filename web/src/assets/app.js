@@ -165,7 +165,7 @@ function prepareAnnouncer() {
 
 function announce(part, next) {
   if (!announcer || !part.matches(ANNOUNCED)) return;
-  const row = (of) => [...(of.querySelector('dl .tag')?.closest('div').children ?? [])];
+  const row = (of) => [...(of.querySelector('dl .tag[class*="is-"]')?.closest('div').children ?? [])];
   const text = (of) => row(of).map((cell) => cell.textContent).join(': ');
   if (text(next) !== text(part)) announcer.textContent = text(next);
 }

@@ -23,7 +23,20 @@ pub async fn run(connection: &mut AnyConnection, dialect: Dialect) -> Result<(),
     }
     let migrator = migrator(dialect);
     adopt(connection, &migrator).await?;
-    Ok(migrator.run(connection).await?)
+    match migrator.run(&mut *connection).await {
+        // The error has the oldest of the unknown versions.
+        Err(MigrateError::VersionMissing(_)) => {
+            let found = newest(connection).await?;
+            Err(DatabaseError::TooNew { found, known: MIGRATIONS.len() as i64 })
+        }
+        result => result.map_err(DatabaseError::Migration),
+    }
+}
+
+/// Returns the newest version that was applied to a database with migrations.
+async fn newest(connection: &mut AnyConnection) -> Result<i64, DatabaseError> {
+    let row = sqlx::query("SELECT version FROM _sqlx_migrations ORDER BY version DESC LIMIT 1").fetch_one(connection).await?;
+    Ok(row.try_get(0)?)
 }
 
 /// Marks migration 1 as applied in a database with its tables that was made before there were migrations.
@@ -35,7 +48,7 @@ async fn adopt(connection: &mut AnyConnection, migrator: &Migrator) -> Result<()
     if found != BEFORE_MIGRATIONS {
         return Err(DatabaseError::TooOld { found, wanted: BEFORE_MIGRATIONS });
     }
-    migrator.skip(&mut *connection, Some(1)).await?;
+    migrator.skip(&mut *connection, Some(1)).await.map_err(DatabaseError::Migration)?;
     sqlx::query("DELETE FROM meta WHERE key = 'schema'").execute(connection).await?;
     Ok(())
 }
@@ -61,15 +74,6 @@ impl Dialect {
 fn statements(text: &str) -> String {
     let code: Vec<&str> = text.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
     code.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-impl From<MigrateError> for DatabaseError {
-    fn from(error: MigrateError) -> Self {
-        match error {
-            MigrateError::VersionMissing(found) => Self::TooNew { found, known: MIGRATIONS.len() as i64 },
-            other => Self::Migration(other),
-        }
-    }
 }
 
 #[cfg(test)]

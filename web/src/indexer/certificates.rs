@@ -1,7 +1,8 @@
 //! Certificates of indexed blocks, and the signing records of validators.
 
-use super::{IndexError, digest::DAY_MS, now_ms, write};
+use super::{IndexError, write};
 use crate::{
+    clock::{DAY_MS, now_ms},
     database::{DatabaseError, Read, Rows, int, sql},
     indexer_status::Halt,
     node::{Node, NodeError, quantity},

@@ -1,5 +1,6 @@
 //! Facts from a contract's code: its ABI and properties of the module. Code is untrusted.
 
+use crate::abi::parse_abi;
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::{B256, keccak256};
 use serde::{Deserialize, Serialize};
@@ -113,15 +114,6 @@ fn read_sections(module: &[u8], facts: &mut ModuleInfo) -> wasmparser::Result<()
 
 fn cut(text: &str) -> String {
     text.chars().take(MAX_NAME).collect()
-}
-
-/// Parses an ABI: a bare array, or a compiler artifact with the field `abi`. `None` if it is invalid.
-pub fn parse_abi(text: &str) -> Option<JsonAbi> {
-    #[derive(Deserialize)]
-    struct Artifact {
-        abi: JsonAbi,
-    }
-    serde_json::from_str(text).ok().or_else(|| serde_json::from_str::<Artifact>(text).ok().map(|artifact| artifact.abi))
 }
 
 /// Returns hash, signature and name of an ABI's functions and errors (4-byte hashes) and events (32-byte hashes).

@@ -8,9 +8,6 @@ use crate::{
 use alloy_primitives::{Address, B256, U256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Milliseconds of a day.
-pub const DAY_MS: u64 = 86_400_000;
-
 /// Roles of an account in a transaction: bits of `activity.roles`.
 pub mod role {
     /// Signed the transaction.

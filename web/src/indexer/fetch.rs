@@ -5,10 +5,10 @@ use super::{
     contracts::Code,
     digest::{Digest, digest},
     group::Group,
-    now_ms, tokens,
+    tokens,
     write::{self, FetchedMetadata, Tip},
 };
-use crate::{indexer_status::Halt, live::Tick, node::WholeBlock};
+use crate::{clock::now_ms, indexer_status::Halt, live::Tick, node::WholeBlock};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::time::Instant;
 
@@ -90,7 +90,7 @@ impl Indexer {
         let Some(last) = digests.last() else { return Ok(()) };
         let (number, time_ms) = (last.number, last.time_ms);
         let tip = Tip { number, hash: last.hash };
-        let ticks: Vec<_> = digests.iter().map(Tick::of).collect();
+        let ticks: Vec<_> = digests.iter().map(new_block).collect();
         let written = async {
             let metadata = self.fetch_metadata(&digests).await?;
             Ok(write::write(&mut self.connection, digests, &metadata).await?)
@@ -139,4 +139,16 @@ enum Continuity {
     Later,
     /// The parent hash of the first one differs from the tip.
     Another,
+}
+
+/// Returns the event for open pages about a new block.
+fn new_block(digest: &Digest) -> Tick {
+    Tick::Block {
+        number: digest.number,
+        hash: digest.hash,
+        time_ms: digest.time_ms,
+        transactions: digest.transactions,
+        gas_used: digest.gas_used,
+        leader: digest.leader,
+    }
 }

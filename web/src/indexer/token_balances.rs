@@ -1,12 +1,14 @@
 //! Applies a group of blocks to the token balances in the database.
 
 use super::{
-    digest::{DAY_MS, Digest},
+    digest::Digest,
     events::{Standard, TokenEvent},
     ledger::{Ledger, Sums, touched},
-    write::id_bytes,
 };
-use crate::database::{DatabaseError, Keys, Read, Rows, sql};
+use crate::{
+    clock::DAY_MS,
+    database::{DatabaseError, Keys, Read, Rows, amount, sql},
+};
 use alloy_primitives::{Address, U256};
 use sqlx::AnyConnection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,4 +90,9 @@ impl TokenBalances {
         }
         balances.write(connection).await
     }
+}
+
+/// Encodes a token id for the database; empty for `None`.
+pub(super) fn id_bytes(id: Option<U256>) -> Vec<u8> {
+    id.map(amount).unwrap_or_default()
 }

@@ -1,6 +1,9 @@
 //! Names, symbols and decimals of tokens, as their untrusted contracts report them.
 
-use crate::node::{Node, NodeError};
+use crate::{
+    format::clean,
+    node::{Node, NodeError},
+};
 use alloy_primitives::{Address, Bytes, U256};
 
 /// Maximum number of characters of a name and of a symbol.
@@ -54,15 +57,6 @@ fn text(response: &[u8], most: usize) -> String {
     // Enough bytes for `most` characters. A character that is cut in two yields only one replacement character.
     let bytes = &bytes[..bytes.len().min(4 * most)];
     clean(&String::from_utf8_lossy(bytes)).chars().take(most).collect()
-}
-
-/// Cleans untrusted text for display in one line: removes control characters, zero-width characters, and characters that change
-/// the text direction. Trims white space.
-pub fn clean(text: &str) -> String {
-    fn is_format(character: char) -> bool {
-        matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    }
-    text.chars().filter(|character| !character.is_control() && !is_format(*character)).collect::<String>().trim().to_owned()
 }
 
 fn decimals(response: &[u8]) -> u64 {

@@ -3,12 +3,16 @@
 
 use super::{
     contracts::{self, Code},
-    digest::{DAY_MS, Digest},
+    digest::Digest,
     events::{Standard, TokenEvent},
-    token_balances::{self, TokenBalances},
+    token_balances::{self, TokenBalances, id_bytes},
     tokens::{self, TokenMetadata},
 };
-use crate::database::{DatabaseError, Keys, Place, Read, Rows, Value, amount, int, sql};
+use crate::{
+    abi::parse_abi,
+    clock::DAY_MS,
+    database::{DatabaseError, Keys, Place, Read, Rows, Value, amount, int, sql},
+};
 use alloy_primitives::{Address, B256, U256};
 use sqlx::{AnyConnection, Connection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,11 +134,6 @@ pub async fn write(
     Ok(())
 }
 
-/// Encodes a token id for the database; empty for `None`.
-pub(super) fn id_bytes(id: Option<U256>) -> Vec<u8> {
-    id.map(amount).unwrap_or_default()
-}
-
 async fn write_tokens(
     connection: &mut AnyConnection,
     digests: &[Digest],
@@ -238,7 +237,7 @@ pub async fn write_contract(
 /// Writes the signatures of an ABI.
 pub async fn write_names(connection: &mut AnyConnection, abi: &str) -> Result<(), DatabaseError> {
     let mut rows = Rows::or("selectors", &["selector", "signature", "name_key"], "DO NOTHING");
-    for (selector, signature, name) in contracts::parse_abi(abi).iter().flat_map(contracts::names) {
+    for (selector, signature, name) in parse_abi(abi).iter().flat_map(contracts::names) {
         rows.push([selector.into(), signature.into(), tokens::key(&name).into()]);
     }
     rows.write(connection).await

@@ -18,6 +18,7 @@ use crate::{
     database::{Read, sql},
     format, links,
     pages::account::texts::contract as contract_texts,
+    texts::account as account_texts,
 };
 use alloy_primitives::Address;
 use axum::{
@@ -85,9 +86,9 @@ async fn facts(app: &AppState, subject: &Subject) -> Result<Vec<(&'static str, M
     let currency = app.status().currency;
     let unknown = || html! { span .note { (texts::UNKNOWN) } };
     let mut facts = vec![
-        (texts::BALANCE, subject.now.map_or_else(unknown, |(balance, _)| parts::coins(balance, &currency))),
+        (account_texts::BALANCE, subject.now.map_or_else(unknown, |(balance, _)| parts::coins(balance, &currency))),
         (
-            texts::NONCE,
+            account_texts::NONCE,
             subject
                 .now
                 .map_or_else(unknown, |(_, nonce)| html! { (format::number(nonce)) " " span .note { (texts::NONCE_NOTE) } }),

@@ -1,11 +1,12 @@
 //! Pages of blocks: the list, and a single block with its ordering, execution and certificate.
 
-mod execution;
 pub(crate) mod texts;
 
-pub use execution::of_transaction;
-
-use super::{Failure, Page, ROWS, cursor, dag::Selection, layout, parts, transactions};
+use super::{
+    Failure, Page, Query, ROWS,
+    cursor::{self, Before},
+    execution, layout, parts, transactions,
+};
 use crate::{
     abi,
     app_state::AppState,
@@ -16,29 +17,21 @@ use crate::{
         dag::{Leader, leader_of},
         executions,
     },
-    links,
-    pages::blocks::execution::texts as execution_texts,
+    links::{self, Selection},
     pages::dag::texts as dag_texts,
+    pages::execution::texts as execution_texts,
     pages::transactions::texts as transaction_texts,
     texts::{list, nav, status, unit},
 };
 use alloy_primitives::B256;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use corniche_types::SignerBitmap;
 use maud::{Markup, html};
-use serde::Deserialize;
 use sqlx::any::AnyRow;
 use std::sync::Arc;
 
 /// Maximum number of batches and of skipped transactions on a page.
 const MAX_LISTED: i64 = 200;
-
-/// Query: start of a list.
-#[derive(Debug, Deserialize)]
-pub struct Before {
-    /// Only rows with a place below this one.
-    pub before: Option<i64>,
-}
 
 /// `/blocks`
 pub async fn list(State(app): State<Arc<AppState>>, Query(from): Query<Before>) -> Page {

@@ -3,7 +3,7 @@
 pub(crate) mod texts;
 
 use super::parts;
-use crate::{format, node::Node, pages::account::texts as account_texts};
+use crate::{format, node::Node, texts::account as account_texts};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use maud::{Markup, html};
 use serde::Deserialize;

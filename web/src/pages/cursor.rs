@@ -5,7 +5,14 @@ use crate::texts::list as texts;
 use alloy_primitives::{Address, U256};
 use serde::Deserialize;
 
-/// Query: start of a list.
+/// Query: start of a list that is ordered by place.
+#[derive(Debug, Deserialize)]
+pub struct Before {
+    /// Only rows with a place below this one.
+    pub before: Option<i64>,
+}
+
+/// Query: start of a list that is ordered by amount.
 #[derive(Debug, Default, Deserialize)]
 pub struct Below {
     /// Cursor of the row before the first one: `12-0x…`.

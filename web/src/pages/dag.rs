@@ -12,20 +12,20 @@ mod tests;
 pub(crate) mod texts;
 mod votes;
 
-use super::{Failure, Page, layout, parts};
+use super::{Failure, Page, Query, layout, parts};
 use crate::{
     abi,
     app_state::AppState,
     database::{Read, int, sql},
-    format, links,
+    format,
+    links::{self, InvalidSelection, Selection},
     views::rounds::{self as window, COLUMNS, Window},
 };
-use alloy_primitives::B256;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use corniche_api::{DagVertex, LeaderSlot};
 use maud::{Markup, html};
 use serde::Deserialize;
-use std::{fmt, str::FromStr, sync::Arc};
+use std::sync::Arc;
 
 /// Query: position of the picture, and selected item.
 #[derive(Debug, Deserialize)]
@@ -34,39 +34,6 @@ pub struct DagQuery {
     pub round: Option<u64>,
     /// Selected item; see [`Selection`].
     pub pick: Option<String>,
-}
-
-/// Selection of an item in the picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// A proposal by its digest.
-    Vertex(B256),
-    /// A proposal by its author and the digest of its batch, as in blocks: `AUTHOR-DIGEST`.
-    Batch(u64, B256),
-    /// A leader's slot: `ROUND.RANK`.
-    Slot(u64, u64),
-}
-
-impl FromStr for Selection {
-    type Err = Failure;
-
-    fn from_str(text: &str) -> Result<Self, Failure> {
-        let slot = || text.split_once('.').and_then(|(round, rank)| Some(Self::Slot(round.parse().ok()?, rank.parse().ok()?)));
-        let batch =
-            || text.split_once('-').and_then(|(author, batch)| Some(Self::Batch(author.parse().ok()?, batch.parse().ok()?)));
-        let pick = text.parse().ok().map(Self::Vertex).or_else(batch).or_else(slot);
-        pick.ok_or_else(|| Failure::BadRequest(texts::BAD_PICK.into()))
-    }
-}
-
-impl fmt::Display for Selection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Vertex(digest) => write!(f, "{digest}"),
-            Self::Batch(author, digest) => write!(f, "{author}-{digest}"),
-            Self::Slot(round, rank) => write!(f, "{round}.{rank}"),
-        }
-    }
 }
 
 /// The selected item, found in the window.
@@ -108,7 +75,8 @@ impl<'a> SelectedItem<'a> {
 
 /// `/dag`
 pub async fn show(State(app): State<Arc<AppState>>, Query(at): Query<DagQuery>) -> Page {
-    let pick = at.pick.as_deref().map(str::parse).transpose()?;
+    let pick = at.pick.as_deref().map(str::parse).transpose();
+    let pick = pick.map_err(|InvalidSelection| Failure::BadRequest(texts::BAD_PICK.into()))?;
     let body = match Window::load(&app, at.round).await? {
         Some(window) => shown(&app, &window, at.round, pick).await?,
         None => empty_page(&app, at.round)?,

@@ -5,10 +5,9 @@ pub(crate) mod texts;
 use super::{Failure, Page, blocks, chart, health::Health, layout, transactions};
 use crate::{
     app_state::AppState,
+    clock::now_ms,
     database::{Place, Read, int, sql},
-    format,
-    indexer::now_ms,
-    links,
+    format, links,
     pages::blocks::texts as block_texts,
     pages::validators::texts as validators_texts,
 };

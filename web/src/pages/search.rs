@@ -2,14 +2,14 @@
 
 pub(crate) mod texts;
 
-use super::{Page, layout, parts};
+use super::{Page, Query, layout, parts};
 use crate::{
     app_state::AppState,
     search::{self, Found, Hit, Kind, MAX_QUERY_CHARS},
     texts::nav,
 };
 use axum::{
-    extract::{Query, State},
+    extract::State,
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};

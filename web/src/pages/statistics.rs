@@ -2,14 +2,14 @@
 
 pub(crate) mod texts;
 
-use super::{Failure, Page, chart, days, days::Until, layout, parts};
+use super::{Failure, Page, Query, chart, days, days::Until, layout, parts};
 use crate::{
     app_state::AppState,
     database::{Read, int, sql},
     format, links,
     texts::nav,
 };
-use axum::extract::{Query, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};

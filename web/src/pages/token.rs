@@ -3,10 +3,8 @@
 pub(crate) mod texts;
 
 use super::{
-    Failure, Page, ROWS, account,
-    blocks::Before,
-    chart,
-    cursor::{self, Below},
+    Failure, Page, Query, ROWS, account, chart,
+    cursor::{self, Before, Below},
     days::{self, Until},
     layout, parts,
     tokens::{self, Token},
@@ -19,7 +17,7 @@ use crate::{
     pages::tokens::texts as tokens_texts,
 };
 use alloy_primitives::{Address, U256};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::{collections::BTreeMap, sync::Arc};

@@ -3,7 +3,7 @@
 pub(crate) mod texts;
 
 use super::{
-    Failure, Page, ROWS,
+    Failure, Page, Query, ROWS,
     cursor::{self, Below},
     layout, parts,
 };
@@ -14,7 +14,7 @@ use crate::{
     texts::nav,
 };
 use alloy_primitives::{Address, U256};
-use axum::extract::{Query, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::sync::Arc;

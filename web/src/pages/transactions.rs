@@ -6,7 +6,11 @@ pub(crate) mod texts;
 
 pub use table::{narrow_table, table, table_of_block};
 
-use super::{Failure, Page, ROWS, blocks::Before, changes, cursor, layout, parts};
+use super::{
+    Failure, Page, Query, ROWS, changes,
+    cursor::{self, Before},
+    layout, parts,
+};
 use crate::{
     abi::{self, KnownAbis},
     app_state::AppState,
@@ -19,7 +23,7 @@ use crate::{
     views::transactions::{skip, unknown},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use calls::Calls;
 use corniche_api::{TransactionReport, TransactionStatus};
 use maud::{Markup, html};
@@ -232,16 +236,19 @@ fn facts(row: &AnyRow, is_certified: bool, why: Markup, currency: &str) -> Resul
     let to = row.maybe_address("recipient")?;
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let fee = U256::from(gas_used) * U256::from(gas_price);
-    Ok(parts::facts(&[
+    let finality = if is_certified { texts::IS_CERTIFIED } else { texts::NOT_CERTIFIED };
+    let mut facts = vec![
         (texts::HASH, parts::hash(row.hash("hash")?)),
-        (texts::STATUS, html! { (parts::status(status::of_executed(is_certified))) }),
-        (texts::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (why) } }),
+        (texts::STATUS, html! { (parts::result(succeeded)) @if !succeeded { " " (why) } }),
+        (texts::FINALITY, html! { (parts::status(status::of_executed(is_certified))) " " span .note { (finality) } }),
         (texts::BLOCK, html! { (parts::block(place.block())) ", " (texts::POSITION) " " (place.position()) }),
         (texts::TIME, parts::time(row.number("time_ms")?)),
         (texts::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
         (texts::FROM, parts::account_in_full(row.address("sender")?)),
         (texts::TO, to.map_or(html! { (texts::CREATION) }, parts::account_in_full)),
-        (texts::CREATED, row.maybe_address("created")?.map_or(html! { "–" }, parts::account_in_full)),
+    ];
+    facts.extend(row.maybe_address("created")?.map(|created| (texts::CREATED, parts::account_in_full(created))));
+    facts.extend([
         (texts::VALUE, parts::coins(row.amount("value")?, currency)),
         (texts::FEE, parts::coins(fee, currency)),
         (
@@ -253,8 +260,9 @@ fn facts(row: &AnyRow, is_certified: bool, why: Markup, currency: &str) -> Resul
         ),
         (texts::GAS_PRICE, html! { (unit::gwei(&format::gwei(gas_price))) }),
         (texts::NONCE, html! { (row.number("nonce")?) }),
-        (texts::KIND, html! { (row.number("kind")?) }),
-    ]))
+        (texts::KIND, html! { (texts::kind(row.number("kind")?)) }),
+    ]);
+    Ok(parts::facts(&facts))
 }
 
 /// The signed transaction, if the node returned it.

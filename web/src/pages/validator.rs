@@ -3,9 +3,9 @@
 pub(crate) mod texts;
 
 use super::{
-    Failure, Page, ROWS,
-    blocks::{self, Before},
-    chart, cursor, days,
+    Failure, Page, Query, ROWS, blocks, chart,
+    cursor::{self, Before},
+    days,
     health::{self, Health},
     layout, parts, validators,
 };
@@ -17,7 +17,7 @@ use crate::{
     texts::keys,
     views::validators::{DAYS, records},
 };
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use corniche_api::Validators;
 use maud::{Markup, html};
 use sqlx::any::AnyRow;

@@ -261,7 +261,7 @@ async fn stored_range(app: &AppState) -> Result<Option<(u64, u64)>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{database::Rows, pages::testing};
+    use crate::{database::Rows, testing};
     use corniche_api::SlotStatus;
 
     fn vertex(author: u64, round: u64) -> DagVertex {

@@ -54,7 +54,7 @@ pub async fn records(database: &Database, today: u64) -> Result<BTreeMap<u64, Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{database::Rows, pages::testing};
+    use crate::{database::Rows, testing};
 
     async fn with(days: &[[u64; 7]]) -> testing::TestApp {
         let filled = testing::test_app().await;

@@ -262,3 +262,25 @@ fn growing_lists_are_live() {
     let earlier = EXPLORER.get("/statistics?until=2023-11-13").text;
     assert!(!earlier.contains("data-live=\"statistics\""), "{earlier}");
 }
+
+/// The labels and their order are those of Etherscan and Blockscout.
+#[test]
+fn transaction_shows_result_as_its_status() {
+    let page = |hash| EXPLORER.get(&format!("/tx/{hash}")).text;
+    let (done, undone, waits) = (page(transaction_hash(2, 0)), page(transaction_hash(2, 3)), page(transaction_hash(42, 0)));
+    for (page, status) in [(&done, "good\">succeeded"), (&undone, "bad\">reverted")] {
+        assert!(page.contains(&format!("<dt>Status</dt><dd><span class=\"tag {status}</span>")), "{page}");
+        assert!(page.contains("<dt>Finality</dt><dd><span class=\"tag is-certified\">certified</span>"), "{page}");
+        assert!(page.contains("(EIP-1559)") && !page.contains("<dt>Contract created</dt>"), "{page}");
+    }
+    assert!(waits.contains("<dt>Finality</dt><dd><span class=\"tag is-executed\">executed</span>"), "{waits}");
+}
+
+#[test]
+fn invalid_query_has_an_error_page() {
+    for path in ["/dag?round=x", "/blocks?before=x"] {
+        let page = EXPLORER.get(path);
+        assert_eq!(page.status, 400, "{path}: {}", page.text);
+        assert!(page.text.contains("<h1>Invalid request</h1>") && page.text.contains("invalid digit"), "{path}: {}", page.text);
+    }
+}

@@ -79,11 +79,12 @@ async fn newer_and_unknown_databases_are_refused() {
             ("INSERT INTO meta (key, value) VALUES ('schema', 'older')", "got older of an early build; delete the database"),
             (
                 "DELETE FROM meta; INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
-                 VALUES (9, 'later', true, '', 0)",
-                "expected schema version 1 or an earlier one, got 9 of a newer version of this program; update this program",
+                 VALUES (8, 'later', true, '', 0), (9, 'latest', true, '', 0)",
+                "expected schema version 1 or an earlier one, got 9 of a newer version of this program; update this program, restore a \
+                 backup from before that version, or use an empty database",
             ),
             (
-                "DELETE FROM _sqlx_migrations WHERE version = 9; UPDATE _sqlx_migrations SET checksum = ''",
+                "DELETE FROM _sqlx_migrations WHERE version > 1; UPDATE _sqlx_migrations SET checksum = ''",
                 "migration 1 was previously applied but has been modified; the database keeps its schema",
             ),
         ];

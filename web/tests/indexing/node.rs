@@ -14,7 +14,7 @@ use axum::{
 };
 use corniche_api::{Dag, DagVertex, Execution, HeadBlock, Heads, LeaderSlot, SlotStatus, Validator, Validators};
 use corniche_web::{
-    indexer::now_ms,
+    clock::now_ms,
     node::{Log, Receipt, Transaction},
 };
 use serde_json::{Value, json};

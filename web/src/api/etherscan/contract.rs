@@ -2,6 +2,7 @@
 
 use super::{Answer, EtherscanError, Parameters};
 use crate::{
+    abi::parse_abi,
     app_state::AppState,
     database::{Read, sql},
     texts,
@@ -20,7 +21,7 @@ async fn interface(app: &AppState, address: Address) -> Result<Option<String>, E
     let row = row.fetch_optional(app.database.readers()).await?;
     let abi = row.map(|row| row.text("abi")).transpose()?.filter(|abi| !abi.is_empty());
     // Compilers wrap an ABI in an object; tools expect the bare array.
-    Ok(abi.and_then(|abi| crate::indexer::contracts::parse_abi(&abi)).and_then(|abi| serde_json::to_string(&abi).ok()))
+    Ok(abi.and_then(|abi| parse_abi(&abi)).and_then(|abi| serde_json::to_string(&abi).ok()))
 }
 
 /// Returns the ABI.

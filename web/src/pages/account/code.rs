@@ -48,7 +48,7 @@ fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
         let bytes = facts.memory_pages.saturating_mul(PAGE);
         rows.push((
             texts::MEMORY,
-            html! { (format::number(facts.memory_pages)) " " (texts::PAGES) ", " (format::bytes(bytes)) },
+            html! { (format::bytes(bytes)) ", " (texts::PAGES) " " (format::number(facts.memory_pages)) },
         ));
     }
     if let Some(problem) = &facts.problem {

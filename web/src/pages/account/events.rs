@@ -1,7 +1,7 @@
 //! Events of a contract, newest first, decoded if its interface contains them.
 
 use super::{
-    super::{Failure, Page, ROWS, parts, transactions},
+    super::{Failure, Page, Query, ROWS, parts, transactions},
     subject::{self, Contract, Subject},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     texts::list,
 };
 use alloy_primitives::{Address, B256};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde::Deserialize;
 use sqlx::any::AnyRow;
@@ -154,7 +154,7 @@ fn show_log(address: Address, log: &LogEntry, known: &KnownAbis) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::indexer::contracts::parse_abi;
+    use crate::abi::parse_abi;
     use alloy_dyn_abi::DynSolValue;
 
     const ABI: &str =

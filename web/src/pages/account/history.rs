@@ -1,7 +1,7 @@
 //! History of an account: transactions, token transfers, and calls inside transactions; newest first.
 
 use super::{
-    super::{Failure, Page, ROWS, blocks::Before, parts, transactions},
+    super::{Failure, Page, Query, ROWS, cursor::Before, parts, transactions},
     subject::{self, Subject},
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     pages::transactions::texts as transaction_texts,
 };
 use alloy_primitives::{Address, U256};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::sync::Arc;

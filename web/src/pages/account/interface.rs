@@ -5,12 +5,11 @@ use super::{
     subject::{self, Contract, Source, Subject},
 };
 use crate::{
-    abi,
+    abi::{self, parse_abi},
     app_state::AppState,
-    format,
+    format::{self, clean},
     indexer::{
-        contracts::{MAX_ABI_BYTES, parse_abi},
-        tokens::clean,
+        contracts::MAX_ABI_BYTES,
         uploads::{UploadError, count_selectors},
     },
     links,

@@ -1,14 +1,14 @@
 //! Page that calls read-only functions. Each function has a form, with the result below it.
 
 use super::{
-    super::{Failure, Page, parts},
+    super::{Failure, Page, Query, parts},
     forms::{self, FieldError, Form, FormInput},
     subject::{self, Contract, Subject},
 };
 use crate::{abi, app_state::AppState, links, node::Call, pages::account::texts::contract as texts};
 use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, Bytes, U64};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use corniche_client::ClientError;
 use maud::{Markup, html};
 use std::{collections::BTreeMap, sync::Arc};
@@ -142,7 +142,7 @@ fn show_answer(function: &Function, address: Address, known: &abi::KnownAbis, an
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::indexer::contracts::parse_abi;
+    use crate::abi::parse_abi;
     use alloy_dyn_abi::DynSolValue;
 
     const CONTRACT: Address = Address::repeat_byte(9);

@@ -2,10 +2,10 @@
 
 use super::super::{Failure, Html, layout, parts};
 use crate::{
-    abi::KnownAbis,
+    abi::{KnownAbis, parse_abi},
     app_state::AppState,
     database::{Place, Read, sql},
-    indexer::contracts::{Code, ModuleInfo, parse_abi},
+    indexer::contracts::{Code, ModuleInfo},
     links,
     pages::account::texts,
     pages::account::texts::contract as contract_texts,

@@ -6,9 +6,7 @@ pub mod wallet;
 pub const TITLE: &str = "Account";
 pub const CONTRACT: &str = "Contract";
 pub const OVERVIEW: &str = "Overview";
-pub const BALANCE: &str = "Balance";
-pub const NONCE: &str = "Nonce";
-pub const NONCE_NOTE: &str = "transactions sent, or contracts created";
+pub const NONCE_NOTE: &str = "(transactions sent, or contracts created)";
 pub const TRANSACTIONS: &str = "Transactions";
 pub const TRANSACTIONS_NOTE: &str = "Transactions that this address sent or received, that created it, called it, emitted its events or transferred \
      tokens from or to it.";

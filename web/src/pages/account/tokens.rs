@@ -1,7 +1,7 @@
 //! Tokens of an account, and the approvals that it gave.
 
 use super::{
-    super::{Failure, Page, cursor, parts},
+    super::{Failure, Page, Query, cursor, parts},
     history::{token, token_id},
     subject::{self, Subject},
 };
@@ -14,7 +14,7 @@ use crate::{
     texts::list,
 };
 use alloy_primitives::{Address, U256};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde::Deserialize;
 use sqlx::any::AnyRow;

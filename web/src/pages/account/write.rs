@@ -2,7 +2,7 @@
 //! wallet. Without scripts the page shows the encoded call for other tools.
 
 use super::{
-    super::{Failure, Page, parts},
+    super::{Failure, Page, Query, parts},
     forms::{self, FieldError, Form, FormInput},
     subject::{self, Contract, Subject},
 };
@@ -22,7 +22,7 @@ use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use axum::{
     Json,
-    extract::{Path, Query, State},
+    extract::{Path, State},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -258,7 +258,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::indexer::contracts::parse_abi;
+    use crate::abi::parse_abi;
 
     const CONTRACT: Address = Address::repeat_byte(9);
     const ABI: &str = r#"[{"type":"function","name":"transfer","inputs":[{"name":"to","type":"address"},{"name":"value","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"},

@@ -1,12 +1,17 @@
 //! Details panel: facts about the selected item.
 
 use super::{
-    SelectedItem, Selection,
+    SelectedItem,
     rounds::{short_name, verdict},
     votes::Votes,
     window::{Window, arrival_ms},
 };
-use crate::{abi, format, links, pages::dag::texts, pages::parts};
+use crate::{
+    abi, format,
+    links::{self, Selection},
+    pages::dag::texts,
+    pages::parts,
+};
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};

@@ -2,11 +2,14 @@
 //! of the slot that was decided next after its acceptance.
 
 use super::{
-    SelectedItem, Selection,
+    SelectedItem,
     rounds::{LEFT, TOP, name, proposal_text, radius, row_height, rule, star, triangle, verdict},
     window::{Window, arrival_ms, equivocations},
 };
-use crate::{links, pages::dag::texts};
+use crate::{
+    links::{self, Selection},
+    pages::dag::texts,
+};
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};

@@ -1,7 +1,11 @@
 //! The picture under Mahi-Mahi: columns are rounds, rows are validators, lines connect a proposal with its parents.
 
-use super::{SelectedItem, Selection, votes::Votes, window::Window};
-use crate::{format, links, pages::dag::texts};
+use super::{SelectedItem, votes::Votes, window::Window};
+use crate::{
+    format,
+    links::{self, Selection},
+    pages::dag::texts,
+};
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{indexer::dag::Round, pages::testing::drawn};
-use alloy_primitives::keccak256;
+use alloy_primitives::{B256, keccak256};
 use corniche_api::SlotStatus::{self, Committed, Skipped, Undecided};
 
 fn digest(author: u64, round: u64) -> B256 {

@@ -30,7 +30,7 @@ pub const LATER: &str = "Next";
 pub const NEWEST: &str = "Latest";
 pub const SHOW: &str = "Show";
 pub const SCRUB: &str = "Rounds";
-pub const FOLLOWS: &str = "Live: new rounds appear at the right. Arrow keys move the selection.";
+pub const FOLLOWS: &str = "Live: new columns appear at the right. Arrow keys move the selection.";
 pub const FACTS: &str = "Selection";
 pub const FACTS_EMPTY: &str =
     "Select a circle for the proposal and its parents. Select the shape around a leader for its votes and its verdict.";

@@ -1,7 +1,7 @@
 //! Tables of transactions.
 
 use super::{
-    super::{Failure, blocks::of_transaction, parts},
+    super::{Failure, execution::of_transaction, parts},
     texts,
 };
 use crate::{abi::KnownAbis, app_state::AppState, database::Read, texts::nav};

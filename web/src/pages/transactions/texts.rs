@@ -13,7 +13,7 @@ pub const FEE: &str = "Transaction fee";
 pub const AGE: &str = "Age";
 pub const TIME: &str = "Timestamp";
 pub const STATUS: &str = "Status";
-pub const RESULT: &str = "Result";
+pub const FINALITY: &str = "Finality";
 pub const AUTHOR: &str = "Proposed by";
 pub const EXECUTION: &str = "Executed in lane";
 pub const NONCE: &str = "Nonce";
@@ -41,6 +41,10 @@ pub const SEEN_HERE: &str =
 pub const RECEIVED_THERE: &str =
     "Received: time at which the node received the transaction, by the node's clock. Blocks do not record it.";
 pub const RECEIVED: &str = "received";
+/// Explains the finality of a transaction in a certified block.
+pub const IS_CERTIFIED: &str = "final: a quorum of validators signed the block";
+/// Explains the finality of a transaction in a block without a certificate.
+pub const NOT_CERTIFIED: &str = "not final yet: the block has no certificate";
 /// Explains the status of a pending transaction.
 pub const IS_PENDING: &str = "Waits in the node's pool, or in a proposal that is not ordered yet.";
 /// Explains the status of an ordered transaction.
@@ -52,3 +56,14 @@ pub const NOT_EXECUTED: &str = "ordered, not executed:";
 pub const POSITION: &str = "position";
 pub const OF_GAS: &str = "gas";
 pub const BAD_HASH: &str = "Invalid transaction hash: expected 0x and 64 hexadecimal digits.";
+
+/// Type of a transaction, with the name that wallets use.
+pub fn kind(number: u64) -> String {
+    match number {
+        0 => format!("{number} (legacy)"),
+        1 => format!("{number} (EIP-2930)"),
+        2 => format!("{number} (EIP-1559)"),
+        4 => format!("{number} (EIP-7702)"),
+        _ => number.to_string(),
+    }
+}

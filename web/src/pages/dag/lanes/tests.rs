@@ -4,13 +4,14 @@ use super::*;
 use crate::{
     indexer::dag::{AUTOBAHN, Round},
     pages::{
+        Query,
         dag::{self, DagQuery, facts, table},
         parts,
         testing::{self, drawn},
     },
 };
 use alloy_primitives::keccak256;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use std::sync::Arc;
 
 fn digest(lane: u64, place: u64) -> B256 {
