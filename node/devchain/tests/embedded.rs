@@ -10,7 +10,7 @@ use corniche_crypto::{VerifiedTransaction, impersonate};
 use corniche_engine::Committee;
 use corniche_service::{
     EngineFactory, EngineParts, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys,
-    fresh_seed, make_network, runtime,
+    VerifiedGenesis, fresh_seed, make_network, runtime,
 };
 use corniche_types::{Address, B256, Bytes, EngineConfig, Genesis, Transaction, U256};
 use serde::de::DeserializeOwned;
@@ -69,7 +69,7 @@ fn setup(chain_id: u64, data: &Path) -> NodeSetup {
     let serve = Serve { namespaces: Namespaces::all(), ..Serve::default() };
     let config = NodeConfig { rpc: ([127, 0, 0, 1], 0).into(), serve, ..NodeConfig::default() };
     let validator = network.validators.pop().map(|keys| Validator { keys, engine: autobahn });
-    NodeSetup::new(config, network.genesis, validator, data.into())
+    NodeSetup::new(config, VerifiedGenesis::new(network.genesis).unwrap(), validator, data.into())
 }
 
 fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _: &Path) -> anyhow::Result<EngineParts> {
