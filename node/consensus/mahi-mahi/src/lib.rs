@@ -29,8 +29,8 @@
 //! - Rules: [`rules`], [`decisions`], [`state`] (sequence of commits), [`verify`] (bytes of peers).
 //! - Parts of the engine: `journal` (records), `proposer`, `synchroniser` (missing blocks).
 //! - `engine`: combines them. Its methods are in several files, which call each other through the one struct:
-//!   `engine/blocks`, `engine/commits`, `engine/proposals`, `repair` (start-up and requests), `serve` (responses to peers), `siblings`
-//!   (equivocations), `fault_bound`.
+//!   `engine/blocks`, `engine/commits`, `engine/proposals`, `repair` (start-up and requests), `serve` (responses to
+//!   peers), `siblings` (equivocations), `fault_bound`.
 //!
 //! Modelled keys and the kit for the shared suite are in `corniche-mahi-mahi-testing`.
 
