@@ -30,6 +30,7 @@ use std::sync::Arc;
 const MAX_WAITING_WRITES: usize = 16_384;
 
 /// Something that happened to a node.
+#[expect(clippy::large_enum_variant, reason = "nearly every event is an input, and a box for each would cost more")]
 pub enum Event {
     /// Not [`Input::Durable`], [`Input::Appended`] or [`Input::SafetyLog`]: the driver makes these.
     Input(Input),
