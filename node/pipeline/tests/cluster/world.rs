@@ -121,6 +121,12 @@ impl Cluster {
     /// Starts a validator from its disk. It gets connections to all running ones of its side.
     pub fn start(&mut self, index: usize) {
         self.simulation.restart(index);
+        self.settle_connections();
+    }
+
+    /// Nodes learn of connections that were made or broken before anything else happens.
+    fn settle_connections(&mut self) {
+        self.run_for(0);
     }
 
     /// Like `start`; submits `kept`, the transactions of users from its last run, before it is connected.
@@ -139,11 +145,13 @@ impl Cluster {
     pub fn part(&mut self, some: &[usize]) {
         let rest = (0..self.simulation.size()).filter(|index| !some.contains(index)).collect();
         self.simulation.partition(&[rest, some.to_vec()]);
+        self.settle_connections();
     }
 
     /// Reconnects all.
     pub fn heal(&mut self) {
         self.simulation.heal();
+        self.settle_connections();
     }
 
     /// Stalls a validator's disk or processor from now on.
@@ -166,6 +174,7 @@ impl Cluster {
     /// Kills a validator: its memory and its messages in flight are lost.
     pub fn kill(&mut self, index: usize) {
         self.simulation.crash(index);
+        self.settle_connections();
     }
 
     pub fn run_for(&mut self, ms: u64) {
