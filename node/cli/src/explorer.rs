@@ -1,7 +1,7 @@
 //! `corniche explorer`: the explorer as its own process, for any node. `corniche dev` and `corniche testnet
 //! up` start one too.
 
-use crate::node::start_logging;
+use crate::logging;
 use anyhow::Context;
 use corniche_console::exit;
 use corniche_origin::Proxy;
@@ -57,7 +57,7 @@ pub struct Args {
 
 /// Runs `corniche explorer` until it is stopped.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    start_logging();
+    logging::start();
     let database = match &args.database {
         Some(url) => url.clone(),
         None => in_directory(&args.data)?,

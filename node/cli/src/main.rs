@@ -5,6 +5,7 @@ mod engines;
 mod explorer;
 mod genesis;
 mod keys;
+mod logging;
 mod node;
 mod sim;
 mod testnet;

@@ -1,6 +1,6 @@
 //! `corniche node` and `corniche dev`.
 
-use crate::{engines, explorer, genesis, keys};
+use crate::{engines, explorer, genesis, keys, logging};
 use anyhow::Context;
 use corniche_api::Namespaces;
 use corniche_console::{
@@ -154,7 +154,7 @@ fn serve(
     explorer: Option<ExplorerSetup>,
     ready: impl FnOnce(ServedAddresses),
 ) -> anyhow::Result<()> {
-    start_logging();
+    logging::start();
     let result = runtime.block_on(async {
         let node = start.await?;
         let rpc = node.rpc_address();
@@ -178,12 +178,6 @@ fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
         Some(Halted(reason)) => Failed::new(Exit::Halted, reason.clone()).into(),
         None => error,
     }
-}
-
-pub fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("CORNICHE_LOG").unwrap_or_else(|_| "info,libp2p=warn".into());
-    // With several nodes in one process, the first one's logging stays.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).try_init();
 }
 
 /// The explorer responds at once, and ends with the process: it can rebuild all its data.
