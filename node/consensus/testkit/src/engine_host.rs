@@ -44,7 +44,7 @@ pub struct EngineDisk<N> {
     pub records: Records,
     /// A record was written, or the disk was lost. Durable before the first record.
     pub may_have_signed: bool,
-    /// What the surroundings keep.
+    /// Data kept outside the engine.
     pub notes: N,
 }
 
@@ -74,7 +74,7 @@ impl Outbox {
 /// Everything around one engine in a test.
 pub trait Surroundings: Sized {
     type Engine: Engine;
-    /// What survives a power cut besides the records.
+    /// Data that survives a power cut, besides the records.
     type Notes: Default;
 
     /// Lead of the validator's clock, ms.

@@ -19,7 +19,7 @@ const BATCH: usize = 20;
 /// Maximum bytes of a batch.
 pub const MAX_BATCH_BYTES: u64 = (BATCH * size_of::<TransactionId>()) as u64;
 
-/// What survives a power cut besides the records.
+/// Data that survives a power cut, besides the records.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessNotes {
     /// The last commit whose state was stored.

@@ -286,7 +286,7 @@ impl<S: Subject> ScenarioCluster<S> {
         }
     }
 
-    /// A running validator gets this message now, whoever is running.
+    /// Delivers this message to a running validator at once.
     pub fn receive(&mut self, from: usize, to: usize, message: &Bytes) {
         let (now, message) = (self.simulation.now(), Packet::new(message.clone()));
         self.simulation.with(to, |node| node.handle(now, Event::Message { from, message }));

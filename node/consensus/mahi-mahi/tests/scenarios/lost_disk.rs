@@ -341,7 +341,7 @@ fn small_committees_restart() {
             busy(&mut cluster, 30);
             let loser = size - 1;
             let backup = snapshot(&cluster, loser);
-            // What is in transit is lost with the power. They become idle, so that nothing is.
+            // A power cut loses messages in transit. They become idle first, so that none are in transit.
             cluster.run_for(300);
             cluster.crash(loser);
             if size == 1 && left != Left::Backup {
