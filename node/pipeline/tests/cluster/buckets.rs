@@ -4,8 +4,7 @@
 use crate::{
     common::{Disk, USERS, genesis, transfer_from, user_number},
     engines::EngineKind,
-    process::BadLink,
-    world::{Cluster, VALIDATORS},
+    world::{BadLink, Cluster, VALIDATORS},
 };
 use corniche_admission::{MIN_TURN_MS, ROTATION_LEAD_MS, ROTATION_SECONDS, TURN_MS};
 use corniche_types::B256;
@@ -17,13 +16,13 @@ const ORDERING_MS: u64 = 700;
 /// Number of times each transaction was ordered.
 fn occurrences(cluster: &Cluster) -> BTreeMap<B256, usize> {
     let mut occurrences = BTreeMap::new();
-    let index = cluster.running().next().unwrap();
+    let index = *cluster.nodes.keys().next().unwrap();
     cluster.ordered(index).into_iter().for_each(|(_, hash)| *occurrences.entry(hash).or_default() += 1);
     occurrences
 }
 
 fn is_executed_everywhere(cluster: &Cluster, hash: B256) -> bool {
-    cluster.nodes().all(|node| {
+    cluster.nodes.values().all(|node| {
         let mut receipts = node.disk.blocks.iter().flat_map(|block| &block.receipts);
         receipts.any(|receipt| receipt.transaction_hash == hash)
     })
@@ -56,10 +55,10 @@ fn started_on(chain: Chain, disk: &Disk) -> Cluster {
 /// forwarding.
 fn time_to_execute(cluster: &mut Cluster, user: u8, nonce: u64, to: usize) -> u64 {
     let transaction = transfer_from(&user_number(user), nonce, 10);
-    let given = cluster.now();
+    let given = cluster.now;
     cluster.give(to, &transaction);
     cluster.run_until(30_000, "executed", |cluster| is_executed_everywhere(cluster, transaction.hash()));
-    cluster.now() - given
+    cluster.now - given
 }
 
 pub fn broadcast_transaction_is_ordered_once(chain: Chain) {
@@ -73,8 +72,9 @@ pub fn broadcast_transaction_is_ordered_once(chain: Chain) {
             cluster.run_for(3);
         }
     }
-    cluster
-        .run_until(5_000, "all executed", |cluster| cluster.running().all(|index| cluster.executed(index) == given.len() + 4));
+    cluster.run_until(5_000, "all executed", |cluster| {
+        cluster.nodes.keys().all(|index| cluster.executed(*index) == given.len() + 4)
+    });
     let occurrences = occurrences(&cluster);
     assert!(given.iter().all(|hash| occurrences[hash] == 1), "each once, and none skipped");
     cluster.assert_agreement();
@@ -100,7 +100,7 @@ pub fn censoring_owner_costs_one_turn(chain: Chain) {
     for receiver_place in 1..VALIDATORS {
         let mut cluster = started(chain);
         let order = cluster.order_of(&user_number(0));
-        cluster.shared().censors.insert(order[0]);
+        cluster.censors.insert(order[0]);
         let took = time_to_execute(&mut cluster, 0, 0, order[receiver_place]);
         assert!((TURN_MS..TURN_MS + ORDERING_MS).contains(&took), "{took} ms, given to place {receiver_place}");
         assert!(cluster.ordered(0).last().is_some_and(|(author, _)| *author == order[1]), "by the next");
@@ -114,7 +114,7 @@ pub fn full_node_adds_no_turn(chain: Chain) {
         cluster.start_full_node();
         cluster.run_for(500);
         let order = cluster.order_of(&user_number(0));
-        cluster.shared().censors.extend(&order[..censors as usize]);
+        cluster.censors.extend(&order[..censors as usize]);
         let took = time_to_execute(&mut cluster, 0, 0, VALIDATORS);
         assert!((censors * TURN_MS..censors * TURN_MS + ORDERING_MS).contains(&took), "{took} ms, {censors} censor");
     }
@@ -137,10 +137,10 @@ pub fn transactions_survive_their_owner(chain: Chain) {
     let mut cluster = started(chain);
     let order = cluster.order_of(&user_number(0));
     let transaction = transfer_from(&user_number(0), 0, 10);
-    let before = cluster.shared().forwarded;
+    let before = cluster.forwarded;
     cluster.give(order[0], &transaction);
     cluster.run_for(3);
-    assert_eq!(cluster.shared().forwarded - before, 1, "the next has it, whatever becomes of the proposal");
+    assert_eq!(cluster.forwarded - before, 1, "the next has it, whatever becomes of the proposal");
     cluster.kill(order[0]);
     cluster.run_until(10_000, "executed", |cluster| is_executed_everywhere(cluster, transaction.hash()));
 }
@@ -149,7 +149,7 @@ pub fn two_censoring_owners_cost_two_turns(chain: Chain) {
     for receiver_place in 2..VALIDATORS {
         let mut cluster = started(chain);
         let order = cluster.order_of(&user_number(0));
-        cluster.shared().censors.extend(&order[..2]);
+        cluster.censors.extend(&order[..2]);
         let took = time_to_execute(&mut cluster, 0, 0, order[receiver_place]);
         assert!((2 * TURN_MS..2 * TURN_MS + ORDERING_MS).contains(&took), "{took} ms, given to place {receiver_place}");
     }
@@ -168,15 +168,15 @@ pub fn detected_crash_costs_no_turn(chain: Chain) {
 pub fn undetected_crash_costs_one_turn(chain: Chain) {
     let mut cluster = started(chain);
     let order = cluster.order_of(&user_number(0));
-    cluster.shared().bad.insert(order[0], BadLink { delay: 2, loss: 100 });
+    cluster.bad.insert(order[0], BadLink { delay: 2, loss: 100 });
     let transaction = transfer_from(&user_number(0), 0, 10);
-    let given = cluster.now();
+    let given = cluster.now;
     cluster.give(order[2], &transaction);
     cluster.run_until(30_000, "executed by the other three", |cluster| {
-        let mut receipts = cluster.node(order[2]).disk.blocks.iter().flat_map(|block| &block.receipts);
+        let mut receipts = cluster.nodes[&order[2]].disk.blocks.iter().flat_map(|block| &block.receipts);
         receipts.any(|receipt| receipt.transaction_hash == transaction.hash())
     });
-    let took = cluster.now() - given;
+    let took = cluster.now - given;
     assert!((TURN_MS..2 * TURN_MS).contains(&took), "{took} ms");
 }
 
@@ -219,10 +219,10 @@ pub fn rotation_causes_no_duplicates(chain: Chain) {
     let mut cluster = started(chain);
     let (before, first) = (cluster.ordered(0).len(), cluster.rotation(0));
     let rotation_ms = 1_000 * ROTATION_SECONDS;
-    let edge = (cluster.now() / rotation_ms + 1) * rotation_ms;
-    cluster.run_for(edge - 500 - cluster.now());
+    let edge = (cluster.now / rotation_ms + 1) * rotation_ms;
+    cluster.run_for(edge - 500 - cluster.now);
     let mut given = 0;
-    while cluster.now() < edge + ROTATION_LEAD_MS + 1_000 {
+    while cluster.now < edge + ROTATION_LEAD_MS + 1_000 {
         let number = given as u64;
         let (user, to) = ((number % u64::from(USERS)) as u8, (number % 5 % VALIDATORS as u64) as usize);
         cluster.give(to, &transfer_from(&user_number(user), number / u64::from(USERS), 10));
@@ -236,7 +236,7 @@ pub fn rotation_causes_no_duplicates(chain: Chain) {
 
 pub fn slow_clock_costs_no_turn(chain: Chain) {
     let mut cluster = started(chain);
-    cluster.shared().slow_clocks.insert(3, 150);
+    cluster.slow_clocks.insert(3, 150);
     for step in 0.. {
         assert!(step < 500, "a rotation within 50 s");
         if cluster.rotation(0) != cluster.rotation(3) {
@@ -251,7 +251,7 @@ pub fn slow_clock_costs_no_turn(chain: Chain) {
     let given: Vec<_> = (0..USERS).map(|user| transfer_from(&user_number(user), 0, 10)).collect();
     given.iter().for_each(|transaction| cluster.give(3, transaction));
     cluster.run_until(TURN_MS - 100, "no turn is waited for", |cluster| {
-        let receipts = cluster.node(0).disk.blocks.iter().flat_map(|block| &block.receipts);
+        let receipts = cluster.nodes[&0].disk.blocks.iter().flat_map(|block| &block.receipts);
         let executed: BTreeSet<B256> = receipts.map(|receipt| receipt.transaction_hash).collect();
         given.iter().all(|transaction| executed.contains(&transaction.hash()))
     });
@@ -285,13 +285,13 @@ pub fn higher_price_wins(chain: Chain) {
 
 pub fn lossy_links_lose_no_transactions(chain: Chain) {
     let mut cluster = started(chain);
-    cluster.shared().bad.insert(1, BadLink { delay: 5, loss: 60 });
+    cluster.bad.insert(1, BadLink { delay: 5, loss: 60 });
     for user in 0..USERS {
         cluster.give(1, &transfer_from(&user_number(user), 0, 10));
         cluster.run_for(20);
     }
     cluster.run_for(2_000);
-    cluster.shared().bad.clear();
+    cluster.bad.clear();
     cluster.run_until(30_000, "all executed", Cluster::settled);
     cluster.assert_agreement();
 }
@@ -312,31 +312,30 @@ impl Users {
 
     /// Submits one every 20 ms to validators that do not censor; returns the latencies, in order.
     fn load(&mut self, cluster: &mut Cluster, ms: u64) -> Vec<u64> {
-        let asked: Vec<usize> = (0..cluster.validators()).filter(|index| !cluster.shared().censors.contains(index)).collect();
-        let (end, mut taken) = (cluster.now() + ms, Vec::new());
+        let asked: Vec<usize> = (0..cluster.validators()).filter(|index| !cluster.censors.contains(index)).collect();
+        let (end, mut taken) = (cluster.now + ms, Vec::new());
         for number in 0.. {
-            if cluster.now() >= end && self.waiting.is_empty() {
+            if cluster.now >= end && self.waiting.is_empty() {
                 break;
             }
-            assert!(cluster.now() < end + 10_000, "{} wait for ever", self.waiting.len());
+            assert!(cluster.now < end + 10_000, "{} wait for ever", self.waiting.len());
             let is_free = |user: &u8| !self.waiting.values().any(|(_, waiting, _)| waiting == user);
             let user = (0..USERS).map(|user| (user + (number % usize::from(USERS)) as u8) % USERS).find(is_free);
-            if let Some(user) = user.filter(|_| cluster.now() < end && number % 4 == 0) {
+            if let Some(user) = user.filter(|_| cluster.now < end && number % 4 == 0) {
                 let to = asked[number / 4 % asked.len()];
                 let transaction = transfer_from(&user_number(user), self.nonces[usize::from(user)], 10);
                 self.nonces[usize::from(user)] += 1;
-                self.waiting.insert(transaction.hash(), (cluster.now(), user, to));
+                self.waiting.insert(transaction.hash(), (cluster.now, user, to));
                 cluster.give(to, &transaction);
             }
             cluster.run_for(5);
-            for index in cluster.running() {
-                let node = cluster.node(index);
-                let seen = self.seen.entry(index).or_default();
+            for (index, node) in &cluster.nodes {
+                let seen = self.seen.entry(*index).or_default();
                 for receipt in node.disk.blocks[*seen..].iter().flat_map(|block| &block.receipts) {
                     let hash = receipt.transaction_hash;
-                    if let Some((given, ..)) = self.waiting.get(&hash).filter(|(_, _, to)| *to == index).copied() {
+                    if let Some((given, ..)) = self.waiting.get(&hash).filter(|(_, _, to)| to == index).copied() {
                         self.waiting.remove(&hash);
-                        taken.push(cluster.now() - given);
+                        taken.push(cluster.now - given);
                     }
                 }
                 *seen = node.disk.blocks.len();
@@ -360,7 +359,7 @@ pub fn silent_proposers_cost_users_little(engine: EngineKind) {
         let mut users = Users::new();
         let calm = p99(&users.load(&mut cluster, 4_000));
         let faulty = (validators - 1) / 3;
-        cluster.shared().censors.extend(validators - faulty..validators);
+        cluster.censors.extend(validators - faulty..validators);
         // Turns rotate, so each silent proposer is found out when users first wait for it.
         let found_out = p99(&users.load(&mut cluster, 16_000));
         let after = p99(&users.load(&mut cluster, 4_000));
@@ -377,9 +376,9 @@ pub fn silent_validator_recovers(engine: EngineKind) {
     let mut cluster = Cluster::with_coin(engine, &[], &Disk::default(), genesis(VALIDATORS), 1);
     let mut users = Users::new();
     users.load(&mut cluster, 1_000);
-    cluster.shared().censors.insert(3);
+    cluster.censors.insert(3);
     users.load(&mut cluster, 400);
-    cluster.shared().censors.clear();
+    cluster.censors.clear();
     users.load(&mut cluster, 20_000);
     // A transaction executed at one validator may not be executed everywhere yet.
     cluster.run_for(ORDERING_MS);
@@ -425,17 +424,17 @@ pub fn latency(chain: Chain) {
         for number in 0..120u64 {
             let (user, to) = ((number % u64::from(USERS)) as u8, (number % 4) as usize);
             let transaction = transfer_from(&user_number(user), number / u64::from(USERS), 10);
-            let given = cluster.now();
+            let given = cluster.now;
             cluster.give(to, &transaction);
             cluster.run_until(5_000, "executed", |cluster| {
-                let mut receipts = cluster.node(to).disk.blocks.iter().rev().flat_map(|block| &block.receipts);
+                let mut receipts = cluster.nodes[&to].disk.blocks.iter().rev().flat_map(|block| &block.receipts);
                 receipts.any(|receipt| receipt.transaction_hash == transaction.hash())
             });
-            taken.push(cluster.now() - given);
+            taken.push(cluster.now - given);
             cluster.run_for(37);
         }
         taken.sort_unstable();
-        (taken[60], taken[118], cluster.shared().forwarded)
+        (taken[60], taken[118], cluster.forwarded)
     };
     let (with, without) = (measure(false), measure(true));
     println!("{chain:?}: (p50, p99, copies passed on) with buckets {with:?}, without {without:?}");

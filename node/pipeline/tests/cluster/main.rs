@@ -6,15 +6,13 @@ mod buckets;
 #[path = "../common/mod.rs"]
 mod common;
 mod engines;
-mod process;
 mod uncertified;
 mod world;
 
 use common::{Disk, Node, first_rules, genesis, whole_block};
 use corniche_pipeline::AHEAD_OF_CERTIFICATION;
 use engines::EngineKind;
-use process::BadLink;
-use world::{Cluster, Part, VALIDATORS};
+use world::{BadLink, Cluster, Part, VALIDATORS};
 
 /// Makes each scenario a test with each engine.
 macro_rules! under_every_engine {
@@ -138,11 +136,11 @@ fn four_validators_agree(engine: EngineKind) {
     cluster.run_until(5_000, "40 transfers executed and certified everywhere", Cluster::settled);
     cluster.assert_agreement();
     cluster.run_for(2_000);
-    let before = cluster.sent();
+    let before = cluster.sent;
     cluster.run_for(60_000);
     // Mahi-Mahi: twelve heartbeats per minute, each with one or a few rounds of one small message to each
     // peer.
-    let messages = cluster.sent() - before;
+    let messages = cluster.sent - before;
     assert!(messages < 1_500, "{messages} messages in an idle minute");
     cluster.submit(2, 40..41);
     cluster.run_until(1_000, "an idle network wakes up", Cluster::settled);
@@ -161,8 +159,8 @@ fn validator_recovers_from_long_absence(engine: EngineKind) {
     }
     cluster.start(3);
     cluster.run_until(10_000, "the fourth has caught up", Cluster::settled);
-    assert!(cluster.node(3).traces.iter().any(|name| name == "following"), "it was below the others' horizon");
-    cluster.run_until(10_000, "it has rejoined", |cluster| cluster.node(3).traces.iter().any(|name| name == "rejoined"));
+    assert!(cluster.nodes[&3].traces.iter().any(|name| name == "following"), "it was below the others' horizon");
+    cluster.run_until(10_000, "it has rejoined", |cluster| cluster.nodes[&3].traces.iter().any(|name| name == "rejoined"));
     // Now it is needed: the other two are no quorum.
     cluster.kill(1);
     cluster.submit(2, cluster.submitted..cluster.submitted + 10);
@@ -176,19 +174,19 @@ fn hardly_heard(engine: EngineKind, bad: BadLink, load_goes_on: bool) {
     let mut cluster = Cluster::new(engine, &engine.forgetting(10));
     cluster.submit(0, 0..10);
     cluster.run_until(5_000, "a start", Cluster::settled);
-    cluster.shared().bad.insert(3, bad);
+    cluster.bad.insert(3, bad);
     let behind = |cluster: &Cluster| cluster.heights()[0] - cluster.heights()[3];
     while behind(&cluster) <= 12 {
         cluster.load();
         assert!(cluster.submitted < 2_000, "{} blocks behind with {} % lost", behind(&cluster), bad.loss);
     }
-    cluster.shared().bad.clear();
+    cluster.bad.clear();
     if load_goes_on {
-        let healed = cluster.now();
+        let healed = cluster.now;
         cluster.load();
         while behind(&cluster) > 3 {
             cluster.load();
-            assert!(cluster.now() - healed < 15_000, "{} blocks behind, {:?}", behind(&cluster), cluster.node(3).traces);
+            assert!(cluster.now - healed < 15_000, "{} blocks behind, {:?}", behind(&cluster), cluster.nodes[&3].traces);
         }
     }
     cluster.load();
@@ -197,8 +195,8 @@ fn hardly_heard(engine: EngineKind, bad: BadLink, load_goes_on: bool) {
     cluster.kill(1);
     cluster.submit(2, cluster.submitted..cluster.submitted + 10);
     cluster.run_until(15_000, "it proposes and votes", Cluster::settled);
-    assert!(cluster.node(3).traces.iter().any(|name| name == "following"), "it was below the others' horizon");
-    assert!(cluster.node(3).traces.iter().any(|name| name == "rejoined"));
+    assert!(cluster.nodes[&3].traces.iter().any(|name| name == "following"), "it was below the others' horizon");
+    assert!(cluster.nodes[&3].traces.iter().any(|name| name == "rejoined"));
     cluster.assert_agreement();
 }
 
@@ -250,14 +248,14 @@ fn all_crashed_validators_continue(engine: EngineKind) {
         cluster.submit(0, 0..5);
         cluster.submit(0, 5..20);
         cluster.run_for(moment);
-        let before: Vec<_> = cluster.nodes().map(Node::hashes).collect();
+        let before: Vec<_> = cluster.nodes.values().map(Node::hashes).collect();
         let executed = (0..VALIDATORS).map(|index| cluster.executed(index)).max().unwrap();
         (0..VALIDATORS).for_each(|index| cluster.kill(index));
         (0..VALIDATORS).for_each(|index| cluster.start(index));
         // Transactions that were only in a pool are lost with it; wallets send them again.
         cluster.submit(1, 0..20);
         cluster.run_until(10_000, "the chain goes on", Cluster::settled);
-        for (hashes, node) in before.iter().zip(cluster.nodes()) {
+        for (hashes, node) in before.iter().zip(cluster.nodes.values()) {
             assert_eq!(hashes[..], node.hashes()[..hashes.len()], "killed after {moment} ms, {executed} executed");
         }
         cluster.assert_agreement();
@@ -267,12 +265,12 @@ fn all_crashed_validators_continue(engine: EngineKind) {
 fn records_are_kept_until_state_is_durable(engine: EngineKind) {
     // Ordering runs far ahead of four slow disks, beyond the engine's horizon, and then the power fails.
     let mut cluster = Cluster::new(engine, &engine.forgetting(8));
-    (0..VALIDATORS).for_each(|index| cluster.stall(index, Part::Disk));
+    cluster.nodes.values_mut().for_each(|node| node.slow_disk = true);
     for step in 0..20 {
         cluster.submit(0, step * 2..step * 2 + 2);
         cluster.run_for(100);
     }
-    assert!(cluster.nodes().all(|node| node.waiting_appends.len() > 8), "far ahead of the disk");
+    assert!(cluster.nodes.values().all(|node| node.waiting_appends.len() > 8), "far ahead of the disk");
     (0..VALIDATORS).for_each(|index| cluster.kill(index));
     (0..VALIDATORS).for_each(|index| cluster.start(index));
     cluster.run_until(20_000, "everything ordered is ordered again", Cluster::settled);
@@ -284,7 +282,7 @@ fn seed_determines_chain(engine: EngineKind) {
         let mut cluster = Cluster::new(engine, &[]);
         cluster.submit(0, 0..15);
         cluster.run_until(5_000, "executed", Cluster::settled);
-        cluster.node(0).hashes()
+        cluster.nodes[&0].hashes()
     };
     assert_eq!(run(), run());
 }
@@ -329,7 +327,7 @@ fn catches_up_and_votes(mut cluster: Cluster) {
     cluster.run_until(20_000, "it has caught up", Cluster::settled);
     // A restarted engine may fetch the commits itself. Then it never stops ordering.
     let orders = |cluster: &Cluster| {
-        let mut modes = cluster.node(3).traces.iter().filter(|name| ["following", "rejoined"].contains(&name.as_str()));
+        let mut modes = cluster.nodes[&3].traces.iter().filter(|name| ["following", "rejoined"].contains(&name.as_str()));
         modes.next_back().is_none_or(|last| last == "rejoined")
     };
     cluster.run_until(20_000, "it orders", orders);
@@ -370,11 +368,11 @@ fn lost_shares_are_sent_again(engine: EngineKind) {
     let mut cluster = Cluster::new(engine, &[]);
     cluster.submit(0, 0..10);
     cluster.run_until(5_000, "a start", Cluster::settled);
-    cluster.shared().certificates_are_lost = true;
+    cluster.certificates_are_lost = true;
     (0..100).for_each(|_| cluster.load());
-    let certified = |cluster: &Cluster| cluster.node(0).pipeline.certified_height().0;
+    let certified = |cluster: &Cluster| cluster.nodes[&0].pipeline.certified_height().0;
     assert!(cluster.heights().iter().all(|height| *height as u64 == certified(&cluster) + AHEAD_OF_CERTIFICATION));
-    cluster.shared().certificates_are_lost = false;
+    cluster.certificates_are_lost = false;
     cluster.run_until(5_000, "all of it is executed and certified", Cluster::settled);
     cluster.assert_agreement();
 }
@@ -385,13 +383,13 @@ fn backlogged_validators_continue_after_execution(engine: EngineKind) {
     let genesis = first_rules(genesis(VALIDATORS));
     let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), genesis);
     cluster.kill(0);
-    cluster.shared().greedy.insert(0);
+    cluster.greedy.insert(0);
     cluster.start(0);
     (0..VALIDATORS).for_each(|index| cluster.stall(index, Part::Processor));
     for nonce in 0..300 {
         cluster.give(0, &whole_block(nonce));
     }
-    let are_full = |cluster: &Cluster| cluster.nodes().all(|node| node.pipeline.waiting_blocks() == 128);
+    let are_full = |cluster: &Cluster| cluster.nodes.values().all(|node| node.pipeline.waiting_blocks() == 128);
     cluster.run_until(10_000, "much is ordered", are_full);
     cluster.run_for(10_000);
     (0..VALIDATORS).for_each(|index| cluster.resume(index));
@@ -409,7 +407,7 @@ fn validator_recovers_from_lost_disk(engine: EngineKind) {
         cluster.submit(3, 10..40);
         cluster.run_for(20);
         cluster.kill(3);
-        *cluster.disk(3) = Disk::default();
+        cluster.disks.remove(&3);
         cluster.submit(0, 10..40);
         cluster.run_for(away);
         cluster.start(3);

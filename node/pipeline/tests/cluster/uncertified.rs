@@ -5,8 +5,7 @@
 use crate::{
     common::{Disk, transfer_from, user_number},
     engines::EngineKind,
-    process::Uncertifying,
-    world::Cluster,
+    world::{Cluster, Uncertifying},
 };
 use corniche_pipeline::AHEAD_OF_CERTIFICATION;
 
@@ -22,8 +21,8 @@ fn one_is_away(engine: EngineKind, parameters: &[(&str, u64)], fault: Uncertifyi
     // The faulty validator proposes the transactions that it receives, even while the others' proposals are
     // empty.
     let mut cluster = Cluster::with_disks(engine, parameters, &Disk { without_buckets: true, ..Disk::default() });
-    cluster.shared().uncertifying.insert(FAULTY, fault);
-    cluster.shared().cut_off.insert(AWAY);
+    cluster.uncertifying.insert(FAULTY, fault);
+    cluster.cut_off.insert(AWAY);
     cluster.submit(0, 0..10);
     cluster.run_until(5_000, "three certify without the faulty one", Cluster::settled);
     cluster.part(&[AWAY]);
@@ -43,7 +42,7 @@ fn blocked(engine: EngineKind, fault: Uncertifying) -> Cluster {
 fn blocked_with(engine: EngineKind, parameters: &[(&str, u64)], fault: Uncertifying) -> Cluster {
     let mut cluster = one_is_away(engine, parameters, fault);
     let certified = cluster.certified(0);
-    let is_full = |cluster: &Cluster| WAITING.iter().all(|index| cluster.node(*index).pipeline.waiting_blocks() >= FULL);
+    let is_full = |cluster: &Cluster| WAITING.iter().all(|index| cluster.nodes[index].pipeline.waiting_blocks() >= FULL);
     while !is_full(&cluster) {
         // Autobahn waits for a leader that is offline.
         load(&mut cluster, 400);
@@ -51,7 +50,7 @@ fn blocked_with(engine: EngineKind, parameters: &[(&str, u64)], fault: Uncertify
     }
     (0..10).for_each(|_| load(&mut cluster, 400));
     assert!(WAITING.iter().all(|index| cluster.certified(*index) == certified), "nothing is certified meanwhile");
-    let heights = WAITING.map(|index| cluster.node(index).disk.blocks.len() as u64);
+    let heights = WAITING.map(|index| cluster.nodes[&index].disk.blocks.len() as u64);
     assert_eq!(heights, [certified + AHEAD_OF_CERTIFICATION; 2]);
     cluster
 }
@@ -66,8 +65,8 @@ fn goes_on(mut cluster: Cluster) {
 
 fn drains(mut cluster: Cluster, certified: u64) {
     let has_drained = |cluster: &Cluster| {
-        let top = cluster.node(FAULTY).disk.blocks.len();
-        let at_top = |index: usize| cluster.node(index).disk.blocks.len() == top && cluster.certified(index) == top as u64;
+        let top = cluster.nodes[&FAULTY].disk.blocks.len();
+        let at_top = |index: usize| cluster.nodes[&index].disk.blocks.len() == top && cluster.certified(index) == top as u64;
         top as u64 > certified + AHEAD_OF_CERTIFICATION + FULL as u64 && [0, 1, 2].into_iter().all(at_top)
     };
     cluster.run_until(20_000, "all of it is executed and certified", has_drained);
@@ -75,7 +74,7 @@ fn drains(mut cluster: Cluster, certified: u64) {
     cluster.give(AWAY, &transaction);
     cluster.run_until(10_000, "what comes now is certified", |cluster| {
         let has_it = |index: &usize| {
-            let mut blocks = cluster.node(*index).disk.blocks.iter().take(cluster.certified(*index) as usize);
+            let mut blocks = cluster.nodes[index].disk.blocks.iter().take(cluster.certified(*index) as usize);
             blocks.any(|block| block.receipts.iter().any(|receipt| receipt.transaction_hash == transaction.hash()))
         };
         [0, 1, 2].iter().all(has_it)

@@ -1,23 +1,80 @@
-//! Validators on the testkit's virtual network: nodes in memory, messages with latency, and faults of both.
+//! Validators on a virtual network: nodes in memory, messages with latency, and faults of both.
 
 use crate::{
-    common::{Disk, Node, genesis as plain_genesis, transfer},
-    engines::{EngineKind, Secrets},
-    process::{BadLinks, LATENCY, Shared, Validator, key},
+    common::{CHAIN, Disk, Node, genesis as plain_genesis, transfer},
+    engines::{EngineKind, Secrets, greedy},
 };
 use corniche_admission::{ROTATION_LEAD_MS, Rotation};
-use corniche_crypto::{EthereumKey, VerifiedTransaction};
-use corniche_pipeline::Input;
-use corniche_testkit::{DiskModel, Links, Micros, Simulation};
-use corniche_types::{B256, Genesis, keccak256};
+use corniche_certify::Share;
+use corniche_crypto::{BlsSecretKey, EthereumKey, VerifiedTransaction};
+use corniche_engine::Verifier;
+use corniche_pipeline::{Input, NodeKey, PeerMessage};
+use corniche_types::{B256, Bytes, Genesis, TimestampMs, ValidatorIndex, keccak256};
 use std::{
-    cell::{RefCell, RefMut},
-    rc::Rc,
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
 };
 
 pub const VALIDATORS: usize = 4;
-/// Time of the start, ms.
-const START: u64 = 2_000_000;
+/// One way, in ms.
+const LATENCY: u64 = 2;
+
+/// Message on the wire: (arrival, order of sending, from, to, bytes).
+type Sent = (u64, u64, usize, usize, Vec<u8>);
+
+pub struct Cluster {
+    engine: EngineKind,
+    genesis: Genesis,
+    secrets: Secrets,
+    verifier: Box<dyn Verifier>,
+    pub nodes: BTreeMap<usize, Node>,
+    pub disks: BTreeMap<usize, Disk>,
+    pub now: u64,
+    wire: BinaryHeap<Reverse<Sent>>,
+    pub sent: u64,
+    /// Validators that never propose transactions from others or from users.
+    pub censors: BTreeSet<usize>,
+    /// Validators that propose batches with too much gas, from their next start on.
+    pub greedy: BTreeSet<usize>,
+    /// Number of transactions that validators forwarded to each other.
+    pub forwarded: usize,
+    /// Next nonce of the user.
+    pub submitted: u64,
+    starts: u64,
+    /// Validators with bad links, in both directions.
+    pub bad: BTreeMap<usize, BadLink>,
+    /// Validators whose clocks are slow, by this number of ms.
+    pub slow_clocks: BTreeMap<usize, u64>,
+    /// Validators of the other partition: the two do not reach each other.
+    interval_seconds: BTreeSet<usize>,
+    /// True if shares and certificates are lost.
+    pub certificates_are_lost: bool,
+    /// Faulty validators that order but do not help to certify. They answer no requests, and the engines of
+    /// `cut_off` get nothing from them.
+    pub uncertifying: BTreeMap<usize, Uncertifying>,
+    pub cut_off: BTreeSet<usize>,
+    /// Number of messages sent over bad links.
+    risked: u64,
+}
+
+/// Connections stay up, but messages are late or lost; lost requests are never answered.
+#[derive(Clone, Copy)]
+pub struct BadLink {
+    pub delay: u64,
+    /// Percentage of lost messages.
+    pub loss: u64,
+}
+
+/// Ways of not helping to certify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncertifying {
+    /// Never sends its shares and certificates.
+    Silent,
+    /// Signs its shares with another key, as with a wrong configuration.
+    Forging,
+    /// Sends its certificates to validators that are `cut_off`, but never the blocks.
+    Luring,
+}
 
 /// Part of a validator that can stall while the rest runs.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +83,13 @@ pub enum Part {
     Processor,
 }
 
-pub struct Cluster {
-    simulation: Simulation<Validator>,
-    shared: Rc<RefCell<Shared>>,
-    /// Next nonce of the user.
-    pub submitted: u64,
+use Uncertifying::{Forging, Luring};
+
+/// Same share, signed by a key outside the committee.
+fn signed_by_another(share: &[u8]) -> Bytes {
+    let share = Share::decode(share).unwrap();
+    let signature = BlsSecretKey::from_seed([99; 32]).sign(&share.header_hash.0).to_bytes();
+    Share { signature, ..share }.encode()
 }
 
 impl Cluster {
@@ -53,154 +112,259 @@ impl Cluster {
         genesis.block_ms = 50;
         let validators = genesis.validators.len();
         let secrets = Secrets::deal(&mut genesis, engine, parameters, coin);
-        let shared = Rc::new(RefCell::new(Shared::new(engine, genesis, secrets)));
-        let start = {
-            let shared = shared.clone();
-            Box::new(move |me, disk, now, _| Validator::start(me, disk, now, shared.clone()))
+        let mut cluster = Self {
+            engine,
+            verifier: engine.verifier(&genesis),
+            genesis,
+            secrets,
+            nodes: BTreeMap::new(),
+            disks: (0..validators).map(|index| (index, disk.clone())).collect(),
+            now: 2_000_000,
+            wire: BinaryHeap::new(),
+            sent: 0,
+            censors: BTreeSet::new(),
+            greedy: BTreeSet::new(),
+            forwarded: 0,
+            submitted: 0,
+            starts: 0,
+            bad: BTreeMap::new(),
+            slow_clocks: BTreeMap::new(),
+            interval_seconds: BTreeSet::new(),
+            certificates_are_lost: false,
+            uncertifying: BTreeMap::new(),
+            cut_off: BTreeSet::new(),
+            risked: 0,
         };
-        // One more node: a full node, which stays off until a test starts it.
-        let links = Links::uniform(validators + 1, Micros::from_millis(LATENCY));
-        let disks = DiskModel { sync: Micros::ZERO, rate: None };
-        let mut simulation = Simulation::new(links, disks, 1, start);
-        simulation.set_adversary(Some(Box::new(BadLinks(shared.clone()))));
-        simulation.run_until(Micros::from_millis(START));
-        let mut cluster = Self { simulation, shared, submitted: 0 };
-        for index in 0..validators {
-            *cluster.disk(index) = disk.clone();
-            cluster.start(index);
-        }
+        (0..validators).for_each(|index| cluster.start(index));
         cluster
     }
 
-    /// Everything that all nodes share: faults of validators and links.
-    pub fn shared(&self) -> RefMut<'_, Shared> {
-        self.shared.borrow_mut()
-    }
-
-    /// Virtual time, ms.
-    pub fn now(&self) -> u64 {
-        self.simulation.now().timestamp().0
-    }
-
-    /// Number of messages that all nodes sent.
-    pub fn sent(&self) -> u64 {
-        self.simulation.statistics.messages
-    }
-
-    pub fn node(&self, index: usize) -> &Node {
-        &self.simulation.process(index).expect("it runs").node
-    }
-
-    /// Numbers of all nodes that run.
-    pub fn running(&self) -> impl Iterator<Item = usize> {
-        (0..self.simulation.size()).filter(|index| self.simulation.is_up(*index))
-    }
-
-    /// All nodes that run.
-    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.running().map(|index| self.node(index))
-    }
-
-    /// Changes a running node.
-    pub fn with<R>(&mut self, index: usize, change: impl FnOnce(&mut Node) -> R) -> R {
-        let now = self.shared().clock(index, self.simulation.now());
-        let changed = self.simulation.with(index, |validator| {
-            validator.node.now = now;
-            let result = change(&mut validator.node);
-            validator.collect();
-            result
-        });
-        changed.expect("it runs")
-    }
-
-    /// Disk of a validator that is off.
-    pub fn disk(&mut self, index: usize) -> &mut Disk {
-        self.simulation.disk(index).expect("it is off")
-    }
-
-    /// Starts a validator from its disk. It gets connections to all running ones of its side.
+    /// Starts a validator from its disk and connects it to all running ones.
     pub fn start(&mut self, index: usize) {
-        self.simulation.restart(index);
-        self.settle_connections();
-    }
-
-    /// Nodes learn of connections that were made or broken before anything else happens.
-    fn settle_connections(&mut self) {
-        self.run_for(0);
+        self.start_with(index, &[]);
     }
 
     /// Like `start`; submits `kept`, the transactions of users from its last run, before it is connected.
     pub fn start_with(&mut self, index: usize, kept: &[VerifiedTransaction]) {
-        self.shared().kept.insert(index, kept.to_vec());
-        self.start(index);
+        self.starts += 1;
+        let factory = self.engine.factory(&self.genesis, &self.secrets, index, self.starts);
+        let factory = if self.greedy.contains(&index) { greedy(factory) } else { factory };
+        let disk = self.disks.remove(&index).unwrap_or_default();
+        let genesis = self.genesis.clone();
+        let mut node = Node::start(index as u8, &genesis, &genesis, Some((index as u16, factory)), disk, TimestampMs(self.now));
+        kept.iter().for_each(|transaction| node.submit(transaction.clone()));
+        for (&other_index, other) in &mut self.nodes {
+            if self.interval_seconds.contains(&index) == self.interval_seconds.contains(&other_index) {
+                other.now = TimestampMs(self.now);
+                node.connect(other, Some(other_index as u16));
+                other.connect(&node, Some(index as u16));
+            }
+        }
+        self.nodes.insert(index, node);
+        self.collect();
     }
 
     /// Starts a full node that is connected to all validators; its number is [`VALIDATORS`].
     pub fn start_full_node(&mut self) {
-        self.start(VALIDATORS);
+        let (index, genesis) = (VALIDATORS, self.genesis.clone());
+        let mut node = Node::start(index as u8, &genesis, &genesis, None, Disk::default(), TimestampMs(self.now));
+        for (&validator, other) in &mut self.nodes {
+            other.now = TimestampMs(self.now);
+            node.connect(other, Some(validator as u16));
+            other.connect(&node, None);
+        }
+        self.nodes.insert(index, node);
+        self.collect();
     }
 
     /// Partitions the network: connections between the two sides end, and messages in flight between them are
     /// lost.
     pub fn part(&mut self, some: &[usize]) {
-        let rest = (0..self.simulation.size()).filter(|index| !some.contains(index)).collect();
-        self.simulation.partition(&[rest, some.to_vec()]);
-        self.settle_connections();
+        self.interval_seconds = some.iter().copied().collect();
+        let interval_seconds = &self.interval_seconds;
+        self.wire.retain(|Reverse((_, _, from, to, _))| interval_seconds.contains(from) == interval_seconds.contains(to));
+        self.across(|node, (_, peer)| node.handle(Input::PeerDown { peer }));
+        self.collect();
     }
 
     /// Reconnects all.
     pub fn heal(&mut self) {
-        self.simulation.heal();
-        self.settle_connections();
+        self.across(|node, (other, peer)| {
+            node.handle(Input::PeerUp { peer, validator: Some(ValidatorIndex(other as u16)) });
+        });
+        self.interval_seconds.clear();
+        self.collect();
+    }
+
+    /// Calls `tell` for every node with every node of the other side.
+    fn across(&mut self, mut tell: impl FnMut(&mut Node, (usize, NodeKey))) {
+        let all: Vec<_> = self.nodes.iter().map(|(index, node)| (*index, node.key)).collect();
+        for (index, node) in &mut self.nodes {
+            node.now = TimestampMs(self.now);
+            let is_other_side = |other: usize| self.interval_seconds.contains(&other) != self.interval_seconds.contains(index);
+            all.iter().filter(|(other, _)| is_other_side(*other)).for_each(|other| tell(node, *other));
+        }
     }
 
     /// Stalls a validator's disk or processor from now on.
     pub fn stall(&mut self, index: usize, part: Part) {
-        self.with(index, |node| match part {
+        let node = self.nodes.get_mut(&index).unwrap();
+        match part {
             Part::Disk => node.slow_disk = true,
             Part::Processor => node.slow_processor = true,
-        });
+        }
     }
 
     /// Resumes its disk and processor, which process everything that waited.
     pub fn resume(&mut self, index: usize) {
-        self.with(index, |node| {
-            (node.slow_disk, node.slow_processor) = (false, false);
-            node.finish_plans();
-            node.finish_appends();
-        });
+        let node = self.nodes.get_mut(&index).unwrap();
+        node.now = TimestampMs(self.now);
+        (node.slow_disk, node.slow_processor) = (false, false);
+        node.finish_plans();
+        node.finish_appends();
+        self.collect();
     }
 
     /// Kills a validator: its memory and its messages in flight are lost.
     pub fn kill(&mut self, index: usize) {
-        self.simulation.crash(index);
-        self.settle_connections();
+        let node = self.nodes.remove(&index).unwrap();
+        self.disks.insert(index, node.disk.clone());
+        self.wire = std::mem::take(&mut self.wire)
+            .into_iter()
+            .filter(|Reverse((_, _, from, to, _))| *from != index && *to != index)
+            .collect();
+        for other in self.nodes.values_mut() {
+            other.now = TimestampMs(self.now);
+            other.handle(Input::PeerDown { peer: node.key });
+        }
+        self.collect();
+    }
+
+    /// Puts all outputs of the nodes on the wire, and answers requests.
+    fn collect(&mut self) {
+        let indices: Vec<usize> = self.nodes.keys().copied().collect();
+        for index in indices {
+            loop {
+                let node = self.nodes.get_mut(&index).unwrap();
+                for (to, message) in std::mem::take(&mut node.sent) {
+                    self.sent += 1;
+                    let Some(arrival) = self.arrival(index, usize::from(to[0])) else { continue };
+                    self.wire.push(Reverse((arrival, self.sent, index, usize::from(to[0]), message.encode().to_vec())));
+                }
+                let node = self.nodes.get_mut(&index).unwrap();
+                let requests = std::mem::take(&mut node.requests);
+                if requests.is_empty() {
+                    break;
+                }
+                for (to, request) in requests {
+                    if self.arrival(index, usize::from(to[0])).is_none() {
+                        continue;
+                    }
+                    let asked = usize::from(to[0]);
+                    let answers = !self.uncertifying.contains_key(&asked);
+                    let response = self.nodes.get(&asked).filter(|_| answers).map(|asked| asked.answer(request));
+                    let node = self.nodes.get_mut(&index).unwrap();
+                    node.handle(Input::Response { from: to, response });
+                }
+            }
+        }
+    }
+
+    /// Arrival time of a message that is sent now; `None` if it is lost.
+    fn arrival(&mut self, from: usize, to: usize) -> Option<u64> {
+        if self.interval_seconds.contains(&from) != self.interval_seconds.contains(&to) {
+            return None;
+        }
+        let Some(link) = self.bad.get(&from).or(self.bad.get(&to)) else { return Some(self.now + LATENCY) };
+        self.risked += 1;
+        let drawn = self.risked.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        (drawn % 100 >= link.loss).then_some(self.now + link.delay)
+    }
+
+    /// Advances to the next event, at most to `end`; returns false if there is none before.
+    fn step(&mut self, end: u64) -> bool {
+        let arrival = self.wire.peek().map(|Reverse((at, ..))| *at);
+        let due = self.nodes.iter().filter_map(|(index, node)| Some(node.pipeline.deadline()?.0 + self.behind(*index))).min();
+        let Some(next) = [arrival, due].into_iter().flatten().min().filter(|next| *next <= end) else {
+            self.now = end;
+            return false;
+        };
+        self.now = self.now.max(next);
+        for index in self.nodes.keys().copied().collect::<Vec<_>>() {
+            let now = self.clock(index);
+            self.nodes.get_mut(&index).unwrap().now = now;
+        }
+        while self.wire.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
+            let Reverse((_, _, from, to, bytes)) = self.wire.pop().unwrap();
+            self.deliver(from, to, &bytes);
+        }
+        for node in self.nodes.values_mut() {
+            if node.pipeline.deadline().is_some_and(|deadline| deadline <= node.now) {
+                node.handle(Input::Deadline);
+            }
+        }
+        self.collect();
+        true
+    }
+
+    fn deliver(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let Some(node) = self.nodes.get_mut(&to) else { return };
+        let author = ValidatorIndex(from as u16);
+        let fault = self.uncertifying.get(&from).copied();
+        match PeerMessage::decode(bytes).unwrap() {
+            PeerMessage::Engine(_) if fault.is_some() && self.cut_off.contains(&to) => {}
+            PeerMessage::Certificate(_) if fault.is_some() && !(fault == Some(Luring) && self.cut_off.contains(&to)) => {}
+            PeerMessage::CertificateShare(bytes) if fault == Some(Forging) => {
+                let bytes = signed_by_another(&bytes);
+                node.handle(Input::CertificateShare { from: author, bytes });
+            }
+            PeerMessage::CertificateShare(_) if fault.is_some() => {}
+            PeerMessage::Engine(bytes) => {
+                let message = self.verifier.verify(author, &bytes).expect("honest validators send valid messages");
+                node.handle(Input::Engine { from: author, message });
+            }
+            PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) if self.certificates_are_lost => {}
+            PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, bytes }),
+            PeerMessage::Certificate(certificate) => node.learn([from as u8; 32], certificate),
+            PeerMessage::Transactions(raw) => {
+                self.forwarded += raw.len();
+                if self.censors.contains(&to) {
+                    return;
+                }
+                for raw in raw {
+                    let transaction = corniche_admission::check(raw, CHAIN).expect("only what was checked is passed on");
+                    node.handle(Input::Submit { transaction, from: Some([from as u8; 32]), reply: None });
+                }
+            }
+        }
     }
 
     pub fn run_for(&mut self, ms: u64) {
-        self.simulation.run_for(Micros::from_millis(ms));
+        let end = self.now + ms;
+        while self.step(end) {}
     }
 
     /// Runs until `done`, at most `ms` of virtual time.
     pub fn run_until(&mut self, ms: u64, what: &str, done: impl Fn(&Self) -> bool) {
-        let end = self.simulation.now() + Micros::from_millis(ms);
+        let end = self.now + ms;
         while !done(self) {
-            assert!(self.simulation.step_until(end), "not within {ms} ms: {what}; {:?}", self.progress());
+            assert!(self.step(end), "not within {ms} ms: {what}; {:?}", self.progress());
         }
     }
 
     /// Per node: height, number of executed transactions, highest certified height.
     fn progress(&self) -> Vec<(usize, usize, u64)> {
-        self.running().map(|index| (self.node(index).disk.blocks.len(), self.executed(index), self.certified(index))).collect()
+        let certified = |node: &Node| node.disk.certificates.keys().last().map_or(0, |height| height.0);
+        self.nodes.iter().map(|(index, node)| (node.disk.blocks.len(), self.executed(*index), certified(node))).collect()
     }
 
     /// Highest height for which this node has a certificate.
     pub fn certified(&self, index: usize) -> u64 {
-        self.node(index).disk.certificates.keys().last().map_or(0, |height| height.0)
+        self.nodes[&index].disk.certificates.keys().last().map_or(0, |height| height.0)
     }
 
     pub fn heights(&self) -> Vec<usize> {
-        self.nodes().map(|node| node.disk.blocks.len()).collect()
+        self.nodes.values().map(|node| node.disk.blocks.len()).collect()
     }
 
     /// Light load: two transfers and 100 ms.
@@ -211,64 +375,84 @@ impl Cluster {
 
     pub fn submit(&mut self, to: usize, nonces: std::ops::Range<u64>) {
         self.submitted = self.submitted.max(nonces.end);
-        self.with(to, |node| nonces.for_each(|nonce| node.submit(transfer(nonce))));
+        let now = self.clock(to);
+        for nonce in nonces {
+            let node = self.nodes.get_mut(&to).unwrap();
+            node.now = now;
+            node.submit(transfer(nonce));
+        }
+        self.collect();
     }
 
     pub fn validators(&self) -> usize {
-        self.shared().validators()
+        self.genesis.validators.len()
     }
 
     /// Forwards a transaction from one validator to another, and to no other.
     pub fn pass_on(&mut self, from: usize, to: usize, transaction: &VerifiedTransaction) {
-        let transaction = transaction.clone();
-        self.with(to, |node| node.handle(Input::Submit { transaction, from: Some(key(from)), reply: None }));
+        let now = self.clock(to);
+        let node = self.nodes.get_mut(&to).unwrap();
+        node.now = now;
+        node.handle(Input::Submit { transaction: transaction.clone(), from: Some([from as u8; 32]), reply: None });
         self.submitted += 1;
+        self.collect();
     }
 
     /// Submits a user's transaction to one validator.
     pub fn give(&mut self, to: usize, transaction: &VerifiedTransaction) {
-        self.with(to, |node| node.submit(transaction.clone()));
+        let now = self.clock(to);
+        let node = self.nodes.get_mut(&to).unwrap();
+        node.now = now;
+        node.submit(transaction.clone());
         self.submitted += 1;
+        self.collect();
     }
 
     /// All transactions that this validator saw ordered, in order, with their proposers; includes skipped
     /// ones.
     pub fn ordered(&self, index: usize) -> Vec<(usize, B256)> {
-        let blocks = self.node(index).disk.blocks.iter().flat_map(|block| &block.block.ordered);
+        let blocks = self.nodes[&index].disk.blocks.iter().flat_map(|block| &block.block.ordered);
         blocks.map(|ordered| (ordered.author.as_usize(), keccak256(&ordered.raw))).collect()
     }
 
     /// Current rotation of this validator.
     pub fn rotation(&self, index: usize) -> Rotation {
-        let now = self.shared().clock(index, self.simulation.now()).0;
-        let headers = self.node(index).disk.blocks.iter().rev().map(|block| block.block.header.clone());
-        Rotation::from_headers(headers.filter(|header| header.timestamp * 1_000 + ROTATION_LEAD_MS <= now))
+        let headers = self.nodes[&index].disk.blocks.iter().rev().map(|block| block.block.header.clone());
+        Rotation::from_headers(headers.filter(|header| header.timestamp * 1_000 + ROTATION_LEAD_MS <= self.clock(index).0))
+    }
+
+    fn clock(&self, index: usize) -> TimestampMs {
+        TimestampMs(self.now - self.behind(index))
+    }
+
+    fn behind(&self, index: usize) -> u64 {
+        self.slow_clocks.get(&index).copied().unwrap_or_default()
     }
 
     /// Validators in the order in which they own this user now.
     pub fn order_of(&self, user: &EthereumKey) -> Vec<usize> {
-        let first = self.rotation(self.running().next().unwrap()).owner(&user.address(), self.validators());
+        let first = self.rotation(*self.nodes.keys().next().unwrap()).owner(&user.address(), self.validators());
         (first..first + self.validators()).map(|number| number % self.validators()).collect()
     }
 
     pub fn executed(&self, index: usize) -> usize {
-        self.node(index).disk.blocks.iter().map(|block| block.receipts.len()).sum()
+        self.nodes[&index].disk.blocks.iter().map(|block| block.receipts.len()).sum()
     }
 
     /// True if all nodes have executed everything submitted, with the same certified chain.
     pub fn settled(&self) -> bool {
-        self.running().all(|index| {
-            let height = self.node(index).disk.blocks.len() as u64;
-            self.executed(index) as u64 == self.submitted && height > 0 && self.certified(index) == height
-        })
+        self.nodes.keys().all(|index| self.executed(*index) as u64 == self.submitted)
+            && self.nodes.values().all(|node| {
+                node.disk.certificates.keys().last().is_some_and(|height| height.0 == node.disk.blocks.len() as u64)
+            })
     }
 
     pub fn assert_agreement(&self) {
-        let mut chains: Vec<_> = self.nodes().map(Node::hashes).collect();
+        let mut chains: Vec<_> = self.nodes.values().map(Node::hashes).collect();
         chains.sort_by_key(Vec::len);
         for pair in chains.windows(2) {
             assert_eq!(pair[0][..], pair[1][..pair[0].len()], "chains are prefixes of each other");
         }
-        assert!(self.nodes().all(|node| node.halted.is_none()));
+        assert!(self.nodes.values().all(|node| node.halted.is_none()));
     }
 }
