@@ -11,7 +11,8 @@
 //!
 //! - **Durable before visible.** The pipeline gets [`Input::Durable`] and [`Input::Appended`] only after
 //!   [`Event::Written`], in the order of the writes. Its outputs that depend on a write come after that.
-//! - **Group commit.** One group of writes at a time; it contains everything requested before it began.
+//! - **Group commit.** A group begins when the disk is ready, with everything requested before. Groups become durable in
+//!   order.
 //! - A node halts after its last write: [`Effects::halt`]. It handles no input between [`Output::Halt`] and that.
 
 use crate::execution::{Executed, VerifiedTransaction};
@@ -26,7 +27,7 @@ use corniche_state::CommittedBlock;
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
 use std::sync::Arc;
 
-/// Number of waiting writes at which the node waits for its disk. See [`Driver::is_disk_behind`].
+/// Number of writes that are not durable at which the node waits for its disk. See [`Driver::is_disk_behind`].
 const MAX_WAITING_WRITES: usize = 16_384;
 
 /// Something that happened to a node.
@@ -34,7 +35,7 @@ const MAX_WAITING_WRITES: usize = 16_384;
 pub enum Event {
     /// Not [`Input::Durable`], [`Input::Appended`] or [`Input::SafetyLog`]: the driver makes these.
     Input(Input),
-    /// The group of [`Effects::write`] is durable. `safety_log` has the records after the group, if it contains
+    /// The oldest group of [`Effects::write`] is durable. `safety_log` has the records after the group, if it contains
     /// [`Write::ReadSafetyLog`].
     Written { safety_log: Option<Vec<(Ticket, Bytes)>> },
 }
@@ -66,13 +67,13 @@ pub trait Effects {
     /// These transactions will probably be ordered soon, in this order.
     fn speculate(&mut self, _author: ValidatorIndex, _transactions: Vec<Bytes>) {}
 
-    /// False: the disk does not begin yet, and further writes join the group. The driver asks again after the next
-    /// event.
+    /// False: the disk takes no group yet, and further writes join the next one. The driver asks again after the next
+    /// event. A disk that is always ready must itself combine the groups that wait.
     fn is_disk_ready(&mut self) -> bool {
         true
     }
 
-    /// Makes these writes durable, in order. Respond with [`Event::Written`]. Until then there is no further call.
+    /// Makes these writes durable, in order and after earlier groups. Respond to each group with [`Event::Written`].
     fn write(&mut self, group: Vec<Write>);
 
     /// These blocks are durable, and the pipeline knows it.
@@ -144,8 +145,8 @@ impl Driver {
         self.halting.is_some()
     }
 
-    /// True if so many writes wait that the node should handle nothing from peers and users before the disk has written
-    /// them.
+    /// True if so many writes are not durable that the node should handle nothing from peers and users before the disk
+    /// has written them.
     pub fn is_disk_behind(&self) -> bool {
         self.writes.len() >= MAX_WAITING_WRITES
     }

@@ -3,7 +3,7 @@
 use corniche_engine::{Resume, Ticket};
 use corniche_state::CommittedBlock;
 use corniche_types::{Bytes, Certificate, Height};
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 /// One write. Writes become durable in order: if one survives a power cut, so do all before it.
 #[derive(Clone, Debug)]
@@ -24,12 +24,12 @@ pub enum Write {
     },
 }
 
-/// Group commit: while one group is being written, further writes wait for the next one.
+/// Group commit: while the disk takes no group, further writes wait for the next one.
 #[derive(Default)]
 pub(crate) struct WriteQueue {
     waiting: Vec<Write>,
-    /// `None` while nothing is being written.
-    writing: Option<Group>,
+    /// Groups that are being written, oldest first.
+    writing: VecDeque<Group>,
 }
 
 /// Inputs and effects that are due when a group is durable.
@@ -37,6 +37,8 @@ pub(crate) struct WriteQueue {
 pub(crate) struct Group {
     /// Tickets of its records, in order.
     pub tickets: Vec<Ticket>,
+    /// Number of its writes.
+    pub writes: usize,
     pub blocks: Vec<Arc<CommittedBlock>>,
     /// The node halts.
     pub halts: bool,
@@ -47,27 +49,26 @@ impl WriteQueue {
         self.waiting.push(write);
     }
 
-    /// Number of writes that wait for the next group.
+    /// Number of writes that are not durable.
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.writing.iter().map(|group| group.writes).sum::<usize>()
     }
 
-    /// True if nothing is being written, and something waits.
+    /// True if something waits.
     pub fn is_due(&self) -> bool {
-        self.writing.is_none() && !self.waiting.is_empty()
+        !self.waiting.is_empty()
     }
 
     /// Starts the next group.
     pub fn start(&mut self) -> Vec<Write> {
-        assert!(self.writing.is_none(), "invariant: one group at a time");
         let group = std::mem::take(&mut self.waiting);
-        self.writing = Some(Group::new(&group));
+        self.writing.push_back(Group::new(&group));
         group
     }
 
-    /// The group is durable.
+    /// The oldest group is durable.
     pub fn finish(&mut self) -> Group {
-        self.writing.take().expect("invariant: only a group that was started becomes durable")
+        self.writing.pop_front().expect("invariant: only a group that was started becomes durable")
     }
 
     /// Writes that have not begun, in order.
@@ -78,7 +79,7 @@ impl WriteQueue {
 
 impl Group {
     fn new(writes: &[Write]) -> Self {
-        let mut group = Self::default();
+        let mut group = Self { writes: writes.len(), ..Self::default() };
         for write in writes {
             match write {
                 Write::Record(ticket, _) => group.tickets.push(*ticket),

@@ -25,7 +25,7 @@ use std::sync::{Arc, atomic::Ordering, mpsc};
 pub struct ThreadedEffects {
     pub journal: Journal,
     pub tasks: mpsc::Sender<Task>,
-    /// Groups for the writer thread. At most one is being written, so the queue is bounded.
+    /// Groups for the writer thread, which syncs those that wait together. The driver bounds their number.
     pub groups: mpsc::Sender<Vec<Write>>,
     pub trace: Option<Trace>,
     pub network: Option<(NetworkHandle, tokio::runtime::Handle)>,

@@ -1,12 +1,11 @@
 //! Writer thread: makes groups of writes durable, and monitors the free space.
 
 use crate::shared::{Shared, count};
-use corniche_engine::Ticket;
 use corniche_pipeline::{Event, Write};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::{Space, Store, StoreError};
-use corniche_types::{Bytes, Certificate};
+use corniche_types::Certificate;
 use std::{
     sync::{Arc, atomic::Ordering, mpsc},
     time::{Duration, Instant},
@@ -15,13 +14,16 @@ use std::{
 /// Interval of free-space checks while there are writes.
 const SPACE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Appends each group, syncs once, then reports it.
+/// Maximum number of groups that are synced together.
+const MAX_GROUPS: usize = 1_024;
+
+/// Group commit: appends all groups that wait, syncs once, then reports them.
 pub fn run_writer(mut store: Store, groups: &mpsc::Receiver<Vec<Write>>, shared: &Shared) {
     let mut space_checked = None::<Instant>;
-    while let Ok(group) = groups.recv() {
-        match write_group(&mut store, group, shared) {
-            Ok(safety_log) => shared.inbox.push_response(Event::Written { safety_log }),
-            Err(error) => return shared.halt(format!("the disk failed: {error}")),
+    while let Ok(first) = groups.recv() {
+        let waiting = groups.try_iter().take(MAX_GROUPS - 1);
+        if let Err(error) = write_groups(&mut store, [first].into_iter().chain(waiting).collect(), shared) {
+            return shared.halt(format!("the disk failed: {error}"));
         }
         if space_checked.is_none_or(|at| at.elapsed() >= SPACE_CHECK_INTERVAL) {
             space_checked = Some(Instant::now());
@@ -52,14 +54,22 @@ fn check_space(store: &Store, shared: &Shared) -> Result<(), String> {
     }
 }
 
-/// Safety log, if a group reads it.
-type SafetyLog = Option<Vec<(Ticket, Bytes)>>;
+/// Makes groups durable together, then reports each.
+fn write_groups(store: &mut Store, groups: Vec<Vec<Write>>, shared: &Shared) -> Result<(), StoreError> {
+    let reads_safety_log = |group: &Vec<Write>| group.iter().any(|write| matches!(write, Write::ReadSafetyLog));
+    let reads: Vec<bool> = groups.iter().map(reads_safety_log).collect();
+    write(store, groups.into_iter().flatten(), shared)?;
+    for reads in reads {
+        let safety_log = reads.then(|| store.safety_records()).transpose()?;
+        shared.inbox.push_response(Event::Written { safety_log });
+    }
+    Ok(())
+}
 
-fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<SafetyLog, StoreError> {
+fn write(store: &mut Store, writes: impl Iterator<Item = Write>, shared: &Shared) -> Result<(), StoreError> {
     let mut appended: Vec<Arc<CommittedBlock>> = Vec::new();
     let (mut certificate, mut release) = (None, None);
-    let mut reads_safety_log = false;
-    for write in group {
+    for write in writes {
         match write {
             Write::Record(ticket, record) => {
                 // An engine that lost its history writes no records until it has learned it again.
@@ -69,7 +79,7 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
                 store.append_safety(ticket, &record)?;
             }
             Write::ReleaseBelow(ticket) => release = Some(ticket),
-            Write::ReadSafetyLog => reads_safety_log = true,
+            Write::ReadSafetyLog => {}
             Write::Block(block) => {
                 store.append_block(block.clone())?;
                 shared.set_resume(block.resume.clone());
@@ -96,7 +106,7 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
     if let Some(ticket) = release {
         store.release_safety_below(ticket)?;
     }
-    reads_safety_log.then(|| store.safety_records()).transpose()
+    Ok(())
 }
 
 /// Tells RPC about durable blocks and their newest certificate.
@@ -123,7 +133,7 @@ mod tests {
     };
     use corniche_pipeline::Input;
     use corniche_store::Options;
-    use corniche_types::{CommitIndex, Resume};
+    use corniche_types::{Bytes, CommitIndex, Resume};
 
     /// Store with these limits, in bytes.
     fn store(directory: &std::path::Path, low_space_bytes: u64, exhausted_space_bytes: u64) -> Store {

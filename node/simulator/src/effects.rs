@@ -183,9 +183,9 @@ impl Effects for VirtualEffects {
         self.execute_due()
     }
 
-    /// A slow disk waits before it begins.
+    /// One write at a time. A slow disk waits before it begins.
     fn is_disk_ready(&mut self) -> bool {
-        *self.write_at.get_or_insert(self.now + self.speed.write) <= self.now
+        self.writing.1.is_empty() && *self.write_at.get_or_insert(self.now + self.speed.write) <= self.now
     }
 
     fn write(&mut self, group: Vec<Write>) {
