@@ -1,7 +1,7 @@
 //! The cluster's interface to an engine.
 
 use crate::{Coalition, MessageChecker, Random};
-use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier, VertexId};
+use corniche_engine::{Committee, Engine, Input, Output, Resume, Ticket, Verifier, VertexId};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -53,8 +53,37 @@ pub trait Measured: Engine {
     fn footprint(&self) -> usize;
 
     /// Debug output for failed runs.
+    fn describe(&self) -> String;
+}
+
+/// An engine, and the functions that make it [`Measured`].
+pub struct MeasuredEngine<E> {
+    pub engine: E,
+    pub footprint: fn(&E) -> usize,
+    pub describe: fn(&E) -> String,
+}
+
+impl<E: Engine> Engine for MeasuredEngine<E> {
+    fn handle(&mut self, now: TimestampMs, input: Input) {
+        self.engine.handle(now, input);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.engine.poll()
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        self.engine.deadline()
+    }
+}
+
+impl<E: Engine> Measured for MeasuredEngine<E> {
+    fn footprint(&self) -> usize {
+        (self.footprint)(&self.engine)
+    }
+
     fn describe(&self) -> String {
-        String::new()
+        (self.describe)(&self.engine)
     }
 }
 

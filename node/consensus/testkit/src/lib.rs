@@ -51,7 +51,7 @@ pub use coalition::{Coalition, MemberContext, MessageChecker};
 pub use doubles::{Double, LATE};
 pub use engine_host::{EngineDisk, EngineHost, HostSetup, Outbox, Packet, Records, Sending, Surroundings};
 pub use engine_process::{CheckedSurroundings, EngineProcess, EngineSetup, MAX_BATCH_BYTES, ProcessNotes};
-pub use kit::{Forgery, Kit, Measured, Setup};
+pub use kit::{Forgery, Kit, Measured, MeasuredEngine, Setup};
 pub use links::{DiskModel, Jitter, Links, Port};
 pub use modelled::{committee, derive_bytes, genesis};
 pub use process::{Action, Event, Process};

@@ -10,9 +10,11 @@ use corniche_autobahn::{
     message::{Context, Message, SignedCar, Tip},
     record::Record,
 };
-use corniche_engine::{Committee, Engine, Input, Output, Verifier, VertexId};
-use corniche_testkit::{Coalition, Forgery, Kit, MAX_BATCH_BYTES, Measured, MessageChecker, Random, derive_bytes};
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_engine::{Committee, Verifier, VertexId};
+use corniche_testkit::{
+    Coalition, Forgery, Kit, MAX_BATCH_BYTES, Measured, MeasuredEngine, MessageChecker, Random, derive_bytes,
+};
+use corniche_types::{B256, Bytes, ValidatorIndex, wire};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 /// Autobahn with one committee and modelled keys.
@@ -67,7 +69,11 @@ impl Kit for AutobahnKit {
         let (config, committee, signatures) = (self.config.clone(), self.committee.clone(), Arc::new(FakeSignatures));
         let signer = Some(signer);
         let setup = Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now };
-        Box::new(MeasuredAutobahn(Autobahn::new(setup)))
+        Box::new(MeasuredEngine {
+            engine: Autobahn::new(setup),
+            footprint: |engine| engine.footprint().iter().sum(),
+            describe: Autobahn::describe,
+        })
     }
 
     fn verifier(&self) -> Arc<dyn Verifier> {
@@ -144,33 +150,6 @@ impl Kit for AutobahnKit {
             ..self.config.clone()
         };
         Some(Rc::new(Self::new(self.committee.clone(), config)))
-    }
-}
-
-/// The engine with its memory use.
-struct MeasuredAutobahn(Autobahn);
-
-impl Engine for MeasuredAutobahn {
-    fn handle(&mut self, now: TimestampMs, input: Input) {
-        self.0.handle(now, input);
-    }
-
-    fn poll(&mut self) -> Option<Output> {
-        self.0.poll()
-    }
-
-    fn deadline(&self) -> Option<TimestampMs> {
-        self.0.deadline()
-    }
-}
-
-impl Measured for MeasuredAutobahn {
-    fn footprint(&self) -> usize {
-        self.0.footprint().iter().sum()
-    }
-
-    fn describe(&self) -> String {
-        self.0.describe()
     }
 }
 

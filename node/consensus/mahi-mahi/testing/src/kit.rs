@@ -1,13 +1,13 @@
 //! The engine with one committee and modelled keys.
 
 use crate::{BadShares, FakeCoin, FakeKeys, FakeSignatures, NAME, committee};
-use corniche_engine::{Committee, Engine, Input, Output, Verifier, VertexId};
+use corniche_engine::{Committee, Verifier, VertexId};
 use corniche_mahi_mahi::{
     Coin, Config, MahiMahi, MahiVerifier, Setup, Signer,
     message::{Context, Message, SignedBlock},
 };
-use corniche_testkit::{Forgery, Kit, Measured, Random, derive_bytes};
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_testkit::{Forgery, Kit, Measured, MeasuredEngine, Random, derive_bytes};
+use corniche_types::{B256, Bytes, ValidatorIndex, wire};
 use std::{rc::Rc, sync::Arc};
 
 /// Mahi-Mahi with one committee and modelled keys.
@@ -63,7 +63,11 @@ impl Kit for MahiKit {
         let (config, committee, coin) = (self.config.clone(), self.committee.clone(), self.coin.clone());
         let (signer, signatures) = (Some(signer), Arc::new(FakeSignatures));
         let setup = Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now };
-        Box::new(MeasuredMahiMahi(MahiMahi::new(setup)))
+        Box::new(MeasuredEngine {
+            engine: MahiMahi::new(setup),
+            footprint: |engine| engine.footprint().iter().sum(),
+            describe: |_| String::new(),
+        })
     }
 
     fn verifier(&self) -> Arc<dyn Verifier> {
@@ -112,28 +116,5 @@ impl Kit for MahiKit {
 
     fn max_footprint(&self) -> usize {
         self.config.max_footprint(self.committee.size())
-    }
-}
-
-/// The engine with its memory use.
-struct MeasuredMahiMahi(MahiMahi);
-
-impl Engine for MeasuredMahiMahi {
-    fn handle(&mut self, now: TimestampMs, input: Input) {
-        self.0.handle(now, input);
-    }
-
-    fn poll(&mut self) -> Option<Output> {
-        self.0.poll()
-    }
-
-    fn deadline(&self) -> Option<TimestampMs> {
-        self.0.deadline()
-    }
-}
-
-impl Measured for MeasuredMahiMahi {
-    fn footprint(&self) -> usize {
-        self.0.footprint().iter().sum()
     }
 }
