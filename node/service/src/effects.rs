@@ -61,9 +61,7 @@ impl Effects for ThreadedEffects {
 
     fn penalise(&mut self, peer: NodeKey, fault: Fault) {
         if let Some((network, _)) = &self.network {
-            tracing::debug!(fault = fault.0, "a peer broke the rules");
-            count(&self.shared.counters.peer_faults, 1);
-            network.penalise(PeerKey(peer.into()), corniche_network::Fault::NeverValid);
+            self.shared.penalise(network, PeerKey(peer.into()), fault);
         }
     }
 

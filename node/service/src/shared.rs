@@ -5,7 +5,8 @@ use crate::{execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Offence;
-use corniche_pipeline::{CommandResponse, Event, Input};
+use corniche_network::{NetworkHandle, PeerKey};
+use corniche_pipeline::{CommandResponse, Event, Fault, Input};
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
 use corniche_types::{B256, Bytes, Height, Resume, ValidatorIndex};
@@ -226,6 +227,13 @@ impl Shared {
     pub fn is_first_accusation(&self, validator: ValidatorIndex, offence: Offence) -> bool {
         let mut accused = self.accused.lock().expect("invariant: nobody panics while holding the accusations");
         accused.insert((validator, offence as u8))
+    }
+
+    /// Counts a violation of the protocol, and lowers the peer's score.
+    pub fn penalise(&self, network: &NetworkHandle, peer: PeerKey, Fault(reason): Fault) {
+        tracing::debug!(%peer, reason, "a peer broke the rules");
+        count(&self.counters.peer_faults, 1);
+        network.penalise(peer, corniche_network::Fault::NeverValid);
     }
 
     pub fn respond(&self, reply: u64, response: SubmitResult) {

@@ -77,11 +77,7 @@ impl Verifiers {
                 while let Some((peer, validator, bytes)) = queue.take() {
                     match checks.check(peer, validator, &bytes) {
                         Ok(inputs) => inputs.into_iter().for_each(|input| forward_input(shared, peer, validator, input)),
-                        Err(Fault(fault)) => {
-                            tracing::debug!(%peer, fault, "a peer broke the rules");
-                            count(&shared.counters.peer_faults, 1);
-                            network.penalise(peer, corniche_network::Fault::NeverValid);
-                        }
+                        Err(fault) => shared.penalise(&network, peer, fault),
                     }
                 }
             };
