@@ -21,6 +21,7 @@ use corniche_rpc::{AccountChange, ChainEvent, DevChain, DevCommand, DropTarget, 
 use corniche_service::{PoolView, RunningChain, now};
 use corniche_store::{Recovered, Store};
 use corniche_types::{Address, B256, Height, TimestampMs, keccak256};
+use corniche_vm::THREAD_STACK_BYTES;
 use futures::future::BoxFuture;
 use std::{
     fmt::Display,
@@ -29,11 +30,9 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    thread,
 };
-use tokio::{
-    sync::{Mutex, OwnedMutexGuard, oneshot},
-    task::JoinError,
-};
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
 /// Executes development commands on a chain.
 pub struct DevController {
@@ -150,9 +149,16 @@ impl DevController {
         exchange: impl FnOnce(&Self, &mut Inner) -> anyhow::Result<()> + Send + 'static,
     ) -> Result<(), RpcError> {
         let controller = self.clone();
-        let exchanged = tokio::task::spawn_blocking(move || {
-            exchange(&controller, &mut inner).map_err(|error| controller.fail(&mut inner, &format!("{failure}: {error:#}")))
-        });
+        let (sender, exchanged) = oneshot::channel();
+        let body = move || {
+            let result = exchange(&controller, &mut inner);
+            let result = result.map_err(|error| controller.fail(&mut inner, &format!("{failure}: {error:#}")));
+            drop(inner);
+            let _ = sender.send(result);
+        };
+        // Not a thread of the runtime: those may have served reads, and the chain's threads inherit their low priority.
+        let thread = thread::Builder::new().name("exchange".into()).stack_size(THREAD_STACK_BYTES).spawn(body);
+        thread.map_err(|error| command_failed(&error))?;
         exchanged.await.unwrap_or_else(|error| Err(command_failed(&error)))
     }
 
@@ -329,7 +335,7 @@ impl DevChain for DevRpc {
     }
 }
 
-fn command_failed(error: &JoinError) -> RpcError {
+fn command_failed(error: &impl Display) -> RpcError {
     RpcError::internal(format!("the command failed: {error}"))
 }
 

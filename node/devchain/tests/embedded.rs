@@ -8,6 +8,7 @@ use corniche_client::{Client, ClientError};
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::{VerifiedTransaction, impersonate};
 use corniche_engine::Committee;
+use corniche_rpc::yield_to_ordering;
 use corniche_service::{
     EngineFactory, EngineParts, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys,
     VerifiedGenesis, fresh_seed, make_network, runtime,
@@ -15,7 +16,11 @@ use corniche_service::{
 use corniche_types::{Address, B256, Bytes, EngineConfig, Genesis, Transaction, U256};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, Barrier},
+    time::Duration,
+};
 use tempfile::TempDir;
 
 const STRANGER: Address = Address::repeat_byte(0x77);
@@ -109,6 +114,40 @@ fn current_thread_runtime_reverts_and_resets() {
         assert_eq!(chain.height().await, U256::ZERO);
         chain.mine().await;
         assert_eq!(chain.height().await, U256::ONE);
+        chain.node.stop().await;
+    });
+}
+
+/// Nice values of the pipelines' threads of this process.
+fn pipeline_priorities() -> Vec<i64> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    // A thread may end meanwhile.
+    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.join("stat")).ok());
+    let pipelines = stats.filter(|stat| stat.contains("(pipeline)"));
+    // The third field follows the name; the nice value is the nineteenth.
+    pipelines.map(|stat| stat.rsplit(") ").next().unwrap().split(' ').nth(16).unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn reverted_chain_keeps_priority() {
+    let threads = 4;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(threads).build().unwrap();
+    runtime.block_on(async {
+        let chain = Chain::dev(51).await;
+        let snapshot: U256 = chain.request("evm_snapshot", json!([])).await.unwrap();
+        // All threads on which the runtime blocks have served reads.
+        let all = Arc::new(Barrier::new(threads));
+        let read = || {
+            let all = all.clone();
+            tokio::task::spawn_blocking(move || {
+                yield_to_ordering();
+                all.wait();
+            })
+        };
+        futures::future::join_all((0..threads).map(|_| read())).await;
+        assert!(chain.request::<bool>("evm_revert", json!([snapshot])).await.unwrap());
+        let priorities = pipeline_priorities();
+        assert!(!priorities.is_empty() && priorities.iter().all(|nice| *nice <= 0), "{priorities:?}");
         chain.node.stop().await;
     });
 }
