@@ -58,10 +58,16 @@ export class Network {
     const flags = [...size, ...order, '--dir', directory, '--base-port', port, ...(explorer ? [] : ['--no-explorer']), '--json'];
     const { stdout } = await run(corniche, ['testnet', 'up', ...flags.map(String)]);
     const network = new Network(directory, JSON.parse(stdout));
-    assert.equal(JSON.parse(stdout).engine, engine);
-    await Promise.all(network.nodes.map((node) => node.ready()));
-    if (links) await network.linkThroughRelays(port + PEER_PORT_OFFSET);
-    return network;
+    try {
+      assert.equal(JSON.parse(stdout).engine, engine);
+      await Promise.all(network.nodes.map((node) => node.ready()));
+      if (links) await network.linkThroughRelays(port + PEER_PORT_OFFSET);
+      return network;
+    } catch (error) {
+      // Open relays and running nodes would keep this process alive.
+      await network.down({ failed: true });
+      throw error;
+    }
   }
 
   /** `corniche dev`: one process that serves every namespace, the usual target of clients. */
@@ -226,8 +232,10 @@ export class Node {
       } catch (error) {
         return error.code === 'ESRCH';
       }
-      // A process that was not waited for keeps its number but no longer runs.
-      return readFileSync(`/proc/${this.pid}/stat`, 'utf8').split(') ')[1]?.startsWith('Z');
+      // A process that was not waited for keeps its number, in state Z. Its first thread is in that state while others still
+      // exit, and the ports are free only after the last one.
+      const threads = readdirSync(`/proc/${this.pid}/task`).length;
+      return threads === 1 && readFileSync(`/proc/${this.pid}/stat`, 'utf8').split(') ')[1]?.startsWith('Z');
     });
   }
 

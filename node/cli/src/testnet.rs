@@ -177,20 +177,14 @@ fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
 
 fn stop(dir: &Path, wipe: bool) -> anyhow::Result<()> {
     let mut testnet = Testnet::load(dir)?;
-    let members = || testnet.nodes.iter().chain(&testnet.explorer);
-    members().filter(|member| member.is_running()).for_each(|member| member.signal(libc::SIGTERM));
+    let members = testnet.nodes.iter().chain(&testnet.explorer);
+    let running: Vec<_> = members.filter(|member| member.is_running()).collect();
+    running.iter().for_each(|member| member.signal(libc::SIGTERM));
     let deadline = Instant::now() + START_TIMEOUT;
-    for member in testnet.nodes.iter_mut().chain(&mut testnet.explorer) {
-        while member.is_running() {
-            if Instant::now() >= deadline {
-                exit::note(format_args!("{} does not stop by itself and is killed", member.name));
-                member.signal(libc::SIGKILL);
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        member.pid = None;
+    for member in running {
+        member.wait_for_exit(deadline);
     }
+    testnet.nodes.iter_mut().chain(&mut testnet.explorer).for_each(|member| member.pid = None);
     testnet.save(dir)?;
     if wipe {
         fs::remove_dir_all(dir).with_context(|| format!("cannot delete {}", dir.display()))?;

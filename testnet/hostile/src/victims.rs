@@ -228,7 +228,7 @@ impl Process {
         // Fails if the process has ended already.
         let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).stderr(Stdio::null()).status()?;
         let deadline = Instant::now() + PROCESS_TIMEOUT;
-        while is_running(self.pid) {
+        while !has_exited(self.pid) {
             ensure!(Instant::now() < deadline, "process {} did not exit", self.pid);
             thread::sleep(POLL_INTERVAL);
         }
@@ -240,10 +240,12 @@ fn no_reason() -> anyhow::Error {
     anyhow::anyhow!("no reason given")
 }
 
-/// A process that was not waited for keeps its number, in state Z.
-fn is_running(pid: u32) -> bool {
+/// True once all threads have exited, so that the ports are free. A process that was not waited for keeps its number, in
+/// state Z. Its first thread is in that state while others still exit.
+fn has_exited(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))
+    threads == 0 || threads == 1 && stat.rsplit(") ").next().is_some_and(|state| state.starts_with('Z'))
 }
 
 fn parse_memory(status: &str) -> Memory {

@@ -78,6 +78,14 @@ impl NodeProcess {
         command.windows(config.len()).any(|window| window == config)
     }
 
+    /// True once all its threads have exited, so that its ports and its lock are free. The first thread is a zombie without
+    /// a command line while others still exit.
+    fn has_exited(&self) -> bool {
+        let Some(pid) = self.pid else { return true };
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        threads <= 1 && !self.is_running()
+    }
+
     pub fn signal(&self, signal: i32) {
         if let Some(pid) = self.pid.and_then(|pid| i32::try_from(pid).ok()) {
             // SAFETY: kill takes two numbers and accesses no memory of ours.
@@ -85,6 +93,19 @@ impl NodeProcess {
             unsafe {
                 libc::kill(pid, signal);
             }
+        }
+    }
+
+    /// Waits until the process has exited. Kills it at the deadline.
+    pub fn wait_for_exit(&self, deadline: Instant) {
+        let mut is_killed = false;
+        while !self.has_exited() {
+            if !is_killed && Instant::now() >= deadline {
+                crate::exit::note(format_args!("{} does not stop by itself and is killed", self.name));
+                self.signal(libc::SIGKILL);
+                is_killed = true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 
