@@ -36,7 +36,8 @@ testnet-down: build ## Stop the validators
 
 .PHONY: build
 build: tools ## Build the node: one binary, `corniche`
-	$(CARGO) build --locked -p corniche
+	# With the features of the whole workspace, so that tests reuse these builds.
+	$(CARGO) build --locked --workspace --bin corniche
 	@echo "built $(CORNICHE_BIN)" >&2
 
 .PHONY: contracts generations
