@@ -48,7 +48,10 @@ export async function started(command, log) {
 }
 
 export class Network {
-  /** Starts a network and waits until every node responds. `links`: connections can be cut; `explorer`: starts an explorer. */
+  /**
+   * Starts a network and waits until every node responds. `links`: connections can be cut, and the first node keeps its index in
+   * sled; `explorer`: starts an explorer.
+   */
   static async up({ validators, fullNodes = 0, engine = 'mahi-mahi', parameters = [], links = false, explorer = false }) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-e2e-'));
@@ -108,7 +111,7 @@ export class Network {
     return this.nodes.filter((node) => node.role !== 'validator');
   }
 
-  /** Restarts all nodes; each dials the others through relays only. */
+  /** Restarts all nodes; each dials the others through relays only. The first changes to sled, so that faults hit both databases. */
   async linkThroughRelays(firstPort) {
     this.links = new Links();
     for (const node of this.nodes) node.kill();
@@ -121,6 +124,7 @@ export class Network {
         const relay = await this.links.open(node, byPort.get(Number(port)), Number(port));
         text = text.replaceAll(`/tcp/${port}/p2p/`, `/tcp/${relay}/p2p/`);
       }
+      if (node === this.nodes[0]) text = text.replace(/^index = .*$/m, 'index = "sled"');
       // Top-level keys come before the first table.
       writeFileSync(node.config, `learn_addresses = false\n${text}`);
     }

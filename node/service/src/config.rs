@@ -467,10 +467,10 @@ mod tests {
     #[test]
     fn unknown_index_setting_is_refused() {
         let read = |index: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{index}"));
-        assert_eq!(read("").unwrap().index, Backend::Sled);
-        let redb = read("index = 'redb'").unwrap();
-        assert_eq!(redb.index, Backend::Redb);
-        assert!(toml::to_string(&redb).unwrap().contains("index = \"redb\""), "and it is written as it is read");
+        assert_eq!(read("").unwrap().index, Backend::Redb);
+        let sled = read("index = 'sled'").unwrap();
+        assert_eq!(sled.index, Backend::Sled);
+        assert!(toml::to_string(&sled).unwrap().contains("index = \"sled\""), "and it is written as it is read");
         let error = read("index = 'rocks'").unwrap_err().to_string();
         assert!(error.contains("\"rocks\" is unknown; there are \"sled\" and \"redb\""), "{error}");
     }
