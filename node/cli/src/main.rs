@@ -1,6 +1,7 @@
 //! The `corniche` binary: one command line, with a module for each command.
 
 mod account;
+mod bench;
 mod engines;
 mod explorer;
 mod genesis;
@@ -35,7 +36,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Account(account::Args),
-    Bench(corniche_exec_bench::Args),
+    Bench(bench::Args),
     Contract(corniche_contract_tool::Args),
     Dev(node::DevArgs),
     Explorer(explorer::Args),
@@ -50,7 +51,7 @@ enum Command {
 fn main() -> ExitCode {
     let run = match Cli::parse().command {
         Command::Account(args) => account::run(args),
-        Command::Bench(args) => corniche_exec_bench::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Contract(args) => corniche_contract_tool::run(args),
         Command::Dev(args) => node::run_dev(args),
         Command::Explorer(args) => explorer::run(args),

@@ -139,6 +139,24 @@ fn start(up: &Up) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Creates the files of a network of validators on free ports, which is not started.
+pub fn make_validators(dir: &Path, validators: usize, engine: Option<&str>) -> anyhow::Result<Vec<NodeProcess>> {
+    let up = Up {
+        directory: DirectoryArgs { dir: dir.to_owned() },
+        validators,
+        full_nodes: 0,
+        engine: engine.map(str::to_owned),
+        parameter: Vec::new(),
+        namespaces: None,
+        explorer_port: None,
+        dag_rounds: 0,
+        no_explorer: true,
+        base_port: 0,
+        json: false,
+    };
+    Ok(files::make(dir, &up)?.nodes)
+}
+
 fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
     let accounts = dev_accounts();
     if as_json {

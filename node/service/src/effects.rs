@@ -136,6 +136,10 @@ impl Effects for ThreadedEffects {
 
     fn trace(&mut self, event: TraceEvent) {
         tracing::debug!("{event:?}");
+        if let TraceEvent::Proposed(vertex) = &event {
+            count(&self.shared.counters.proposals, 1);
+            count(&self.shared.counters.proposed_batches, usize::from(vertex.batch_digest.is_some()));
+        }
         if let Some(trace) = &self.trace {
             trace.record(clock::now(), event);
         }

@@ -94,6 +94,15 @@ impl Collector for NodeMetrics {
             "Ordered transactions that were not valid",
             read(&counters.skipped),
         )?;
+        counter(&mut encoder, "corniche_proposals", "Proposals of this validator", read(&counters.proposals))?;
+        counter(
+            &mut encoder,
+            "corniche_proposed_batches",
+            "Proposals of this validator with transactions",
+            read(&counters.proposed_batches),
+        )?;
+        let recovered = "Public keys that this process recovered from users' signatures";
+        counter(&mut encoder, "corniche_signatures_recovered", recovered, corniche_crypto::recovery_count())?;
         counter(&mut encoder, "corniche_transactions_refused", "Transactions admission refused", read(&counters.refused))?;
         counter(
             &mut encoder,
@@ -114,7 +123,13 @@ impl Collector for NodeMetrics {
         }
         if let Some(network) = &self.network {
             gauge(&mut encoder, "corniche_peers", "Connected peers", network.peers().len() as u64)?;
-            let general = network.stats().general;
+            let stats = network.stats();
+            let general = stats.general;
+            let channels = [stats.votes, stats.bulk];
+            let messages = channels.iter().map(|channel| channel.frames_sent).sum();
+            counter(&mut encoder, "corniche_peer_messages_sent", "Messages sent to peers", messages)?;
+            let bytes = channels.iter().map(|channel| channel.bytes_sent).sum();
+            counter(&mut encoder, "corniche_peer_bytes_sent", "Bytes of messages sent to peers", bytes)?;
             let refused = "Peers' connections refused for want of a slot, or because of a ban";
             counter(&mut encoder, "corniche_peer_connections_refused", refused, general.connections_refused)?;
             let evicted = "Peers' connections closed because a newcomer needed their slot";

@@ -37,6 +37,9 @@ pub struct Counters {
     pub early_without_result: AtomicU64,
     pub early_passed_over: AtomicU64,
     pub skipped: AtomicU64,
+    /// Own proposals, and those of them with transactions.
+    pub proposals: AtomicU64,
+    pub proposed_batches: AtomicU64,
     pub refused: AtomicU64,
     pub accusations: AtomicU64,
     pub inbox_dropped: AtomicU64,

@@ -1,4 +1,4 @@
-//! `corniche bench`: speed of the components. Every printed figure is measured in the same run.
+//! `corniche bench exec` as a library. Every printed figure is measured in the same run.
 
 mod chain;
 mod exec;
@@ -10,23 +10,4 @@ mod vm_only;
 mod wasm;
 mod workloads;
 
-use clap::Subcommand;
-
-/// Benchmark parts of a node on this machine
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand, Debug)]
-enum Command {
-    Exec(exec::Args),
-}
-
-/// Runs `corniche bench`.
-pub fn run(args: Args) -> anyhow::Result<()> {
-    match args.command {
-        Command::Exec(args) => exec::run(args),
-    }
-}
+pub use exec::{Args, run};

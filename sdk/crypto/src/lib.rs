@@ -12,7 +12,7 @@
 //! validators sign starts with a tag, the chain id, the epoch and the committee's hash, so no signature can be replayed
 //! in another context. Secrets are erased when they are dropped, and are never printed.
 //!
-//! Use this crate through these types. It provides no raw curve arithmetic; `recover` exists only for the precompile.
+//! Use this crate through these types. It provides no raw curve arithmetic; `recover` exists only for the precompile and for measurements.
 
 #![warn(missing_docs)]
 
@@ -43,7 +43,7 @@ pub use impersonation::{ImpersonationPermit, impersonate};
 pub use secret::SecretError;
 pub use signed::{ConsensusKey, ConsensusPublicKey, Domain, SignatureInvalid, Signed, Verified};
 #[cfg(feature = "transactions")]
-pub use transaction::{EthereumKey, SignatureError, VerifiedTransaction, recover};
+pub use transaction::{EthereumKey, SignatureError, VerifiedTransaction, recover, recovery_count};
 
 use corniche_types::B256;
 

@@ -12,7 +12,10 @@ use secp256k1::{
     Message, PublicKey, SecretKey,
     ecdsa::{RecoverableSignature, RecoveryId},
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 /// Half the order of secp256k1, rounded down: the maximum `s` of a transaction (EIP-2).
 const HALF_ORDER: U256 = uint!(0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0_U256);
@@ -132,8 +135,16 @@ pub fn recover(hash: B256, r: U256, s: U256, odd_y: bool) -> Option<Address> {
     compact[32..].copy_from_slice(&s.to_be_bytes::<32>());
     let recovery_id = if odd_y { RecoveryId::One } else { RecoveryId::Zero };
     let signature = RecoverableSignature::from_compact(&compact, recovery_id).ok()?;
+    RECOVERIES.fetch_add(1, Ordering::Relaxed);
     let key = signature.recover(Message::from_digest(hash.0)).ok()?;
     Some(address_of(&key))
+}
+
+static RECOVERIES: AtomicU64 = AtomicU64::new(0);
+
+/// Number of public keys that this process has recovered from signatures: the cost of transactions that repeats most. For metrics.
+pub fn recovery_count() -> u64 {
+    RECOVERIES.load(Ordering::Relaxed)
 }
 
 fn address_of(key: &PublicKey) -> Address {

@@ -49,10 +49,10 @@ impl AttackContext {
 
     /// Stops the validators that the attackers replace: the last ones, as many as may be faulty, or none for strangers.
     pub fn replace_validators(victims: Arc<Victims>, by: By, seed: u64, budget: Budget) -> anyhow::Result<Self> {
-        let size = victims.genesis.validators.len();
+        let size = victims.genesis().validators.len();
         let faulty = match by {
             By::Stranger => 0,
-            By::Validators => victims.genesis.fault_model().faulty(size),
+            By::Validators => victims.genesis().fault_model().faulty(size),
         };
         let insiders: Vec<_> = (size - faulty..size).collect();
         insiders.iter().try_for_each(|index| victims.stop(*index))?;
@@ -61,7 +61,7 @@ impl AttackContext {
 
     /// Validators whose processes run.
     pub fn honest(&self) -> Vec<usize> {
-        (0..self.victims.genesis.validators.len()).filter(|index| !self.insiders.contains(index)).collect()
+        (0..self.victims.genesis().validators.len()).filter(|index| !self.insiders.contains(index)).collect()
     }
 
     /// Nodes that must survive the attack: the honest validators and the full node.

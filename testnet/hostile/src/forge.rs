@@ -52,7 +52,7 @@ impl Forge {
 /// Every insider repeatedly proposes one full batch, whose unfunded transactions declare `gas` each. Execution skips them, so
 /// they cost the attacker nothing.
 pub async fn propose_declaring(context: &AttackContext, gas: u64) -> anyhow::Result<()> {
-    let batch = declaring(&context.victims.genesis, gas)?;
+    let batch = declaring(context.victims.genesis(), gas)?;
     insider::run(context, |_| Ok(Box::new(Declared(batch.clone())))).await
 }
 

@@ -67,7 +67,7 @@ pub async fn run(
     let mut insiders = Vec::new();
     for index in &context.insiders {
         let identity = InsiderIdentity {
-            committee: Committee::from_genesis(&context.victims.genesis),
+            committee: Committee::from_genesis(context.victims.genesis()),
             index: ValidatorIndex(u16::try_from(*index)?),
             keys: Keys::load(&context.victims.members[*index].keys)?,
         };
@@ -97,7 +97,7 @@ impl<'a> Insider<'a> {
         identity: InsiderIdentity,
         behaviour: Box<dyn Behaviour>,
     ) -> anyhow::Result<Self> {
-        let mut config = NetworkConfig::from_genesis(identity.keys.network.clone(), &context.victims.genesis);
+        let mut config = NetworkConfig::from_genesis(identity.keys.network.clone(), context.victims.genesis());
         config.bootstrap = context.honest().into_iter().map(|index| context.address(index)).collect();
         let (network, mut events) = Network::start(config).await?;
         let joined = timeout(JOIN_TIMEOUT, resume(&network, &mut events, context.honest().len()));
@@ -244,7 +244,7 @@ fn engine(
     identity: &InsiderIdentity,
     resume: Resume,
 ) -> anyhow::Result<(Box<dyn Engine>, Arc<dyn Verifier>)> {
-    match context.victims.genesis.engine.name.as_str() {
+    match context.victims.genesis().engine.name.as_str() {
         "mahi-mahi" => mahi_mahi(context, identity, resume),
         "autobahn" => autobahn(context, identity, resume),
         other => bail!("unsupported engine {other}"),
@@ -257,7 +257,7 @@ fn mahi_mahi(
     resume: Resume,
 ) -> anyhow::Result<(Box<dyn Engine>, Arc<dyn Verifier>)> {
     use corniche_mahi_mahi::{Config, MahiMahi, MahiVerifier, Setup, Signatures, crypto};
-    let (genesis, committee) = (&context.victims.genesis, identity.committee.clone());
+    let (genesis, committee) = (context.victims.genesis(), identity.committee.clone());
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let coins = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys")?;
     let signatures = crypto::CommitteeSignatures::new(&committee).context("the genesis' consensus keys")?;
@@ -285,7 +285,7 @@ fn autobahn(
 ) -> anyhow::Result<(Box<dyn Engine>, Arc<dyn Verifier>)> {
     use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, crypto};
     let committee = identity.committee.clone();
-    let config = Config::from_genesis(&context.victims.genesis).map_err(anyhow::Error::msg)?;
+    let config = Config::from_genesis(context.victims.genesis()).map_err(anyhow::Error::msg)?;
     ensure!(!config.bls, "insiders: BLS certificates are not supported; set the parameter `bls` to 0");
     let signatures: Arc<dyn Signatures> =
         Arc::new(crypto::Ed25519Certificates::new(&committee).context("the genesis' consensus keys")?);

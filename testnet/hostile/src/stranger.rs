@@ -30,7 +30,7 @@ impl Stranger {
     pub async fn dial(context: &AttackContext, number: u64, targets: &[usize]) -> anyhow::Result<Self> {
         let seed = [b"corniche-hostile/".as_slice(), &context.seed.to_le_bytes(), &number.to_le_bytes()].concat();
         let identity = NetworkIdentity::from_seed(corniche_crypto::digest(&seed).0);
-        let mut config = NetworkConfig::from_genesis(identity, &context.victims.genesis);
+        let mut config = NetworkConfig::from_genesis(identity, context.victims.genesis());
         config.bootstrap = targets.iter().map(|index| context.address(*index)).collect();
         let targets = config.bootstrap.iter().map(|address| address.key).collect();
         let (network, events) = Network::start(config).await?;

@@ -5,6 +5,7 @@
 //! Requests are encoded before the start, each sender has one connection ([`wire`]), and the report includes
 //! the generator's own processor time.
 
+mod asset;
 mod latency;
 mod progress;
 mod reads;
@@ -13,6 +14,7 @@ mod wire;
 
 use anyhow::ensure;
 use corniche_console::exit;
+use corniche_types::Address;
 use latency::Latencies;
 use serde_json::json;
 use std::{path::PathBuf, time::Duration};
@@ -30,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000, conflicts_with_all = ["seconds", "read"])]
     count: usize,
     /// Read request instead of transfers: method and parameters, 'eth_getBalance ["0x…","latest"]'; may be repeated, the requests take turns
-    #[arg(long, value_name = "METHOD PARAMS", conflicts_with_all = ["batch", "key_file", "timeout", "senders", "recipients"])]
+    #[arg(long, value_name = "METHOD PARAMS", conflicts_with_all = ["batch", "key_file", "timeout", "senders", "recipients", "erc20"])]
     read: Vec<String>,
     /// Number of connections for reads, each with one request at a time
     #[arg(long, value_name = "N", default_value_t = 32, requires = "read")]
@@ -47,6 +49,9 @@ pub struct Args {
     /// Number of receiving accounts, which get transfers in turn; default: one for each sender
     #[arg(long, value_name = "N")]
     recipients: Option<usize>,
+    /// ERC-20 token to transfer instead of the native currency; the funding account needs enough of it
+    #[arg(long, value_name = "ADDRESS")]
+    erc20: Option<Address>,
     /// Number of transfers per request
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: usize,
@@ -84,6 +89,7 @@ fn transfers(args: &Args) -> anyhow::Result<Report> {
         count,
         senders: args.senders,
         recipients: args.recipients,
+        erc20: args.erc20,
         batch: args.batch,
         rate: args.rate,
         patience: Duration::from_secs(args.timeout),

@@ -4,7 +4,7 @@
 //! is measured. One thread polls for blocks every few milliseconds, at any rate. With a rate, each transfer
 //! has a scheduled time, and its latency is measured from then.
 
-use super::{Report, latency::Latencies, progress::Line, progress::Progress, wire::Connection};
+use super::{Report, asset::Asset, latency::Latencies, progress::Line, progress::Progress, wire::Connection};
 use anyhow::{Context, anyhow, bail, ensure};
 use corniche_client::{Block, Client, Draft, Fees, Refusal, Wait};
 use corniche_console::{dev_accounts::dev_accounts, exit, processor::process_cpu, secret};
@@ -22,8 +22,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Gas of a plain transfer.
-const TRANSFER_GAS: u64 = 21_000;
 /// Interval at which the watcher polls for the next block.
 const LOOK: Duration = Duration::from_millis(2);
 /// Pause of a sender after a "try again later" response.
@@ -36,6 +34,8 @@ pub struct Plan<'a> {
     pub senders: usize,
     /// Receiving accounts; `None`: one for each sender.
     pub recipients: Option<usize>,
+    /// ERC-20 token to transfer, of which the funding account has some; `None`: the native currency.
+    pub erc20: Option<Address>,
     /// Transfers per request.
     pub batch: usize,
     /// Transfers per second over all senders.
@@ -100,28 +100,40 @@ fn prepare(client: &Client, plan: &Plan) -> anyhow::Result<Vec<Sender>> {
         Some(path) => secret::read(path, EthereumKey::from_hex)?,
         None => dev_accounts().swap_remove(0).key,
     };
+    let asset = match plan.erc20 {
+        None => Asset::native(),
+        Some(token) => Asset::erc20(client, token, funder.address())?,
+    };
     // Enough for fees that rise tenfold during the run.
     let suggested = client.fees()?;
     let fees = Fees { max_fee_per_gas: suggested.max_fee_per_gas.saturating_mul(10), ..suggested };
     let each = plan.count.div_ceil(plan.senders);
-    let cost = U256::from(fees.max_fee_per_gas) * U256::from(TRANSFER_GAS) + U256::from(1);
+    let gas = U256::from(fees.max_fee_per_gas) * U256::from(asset.gas_limit);
     let accounts: Vec<_> = (0..plan.senders).map(|_| fresh_key()).collect();
-    let funded = fund(client, &funder, accounts.iter().map(EthereumKey::address), cost * U256::from(each), fees)?;
+    let addresses = || accounts.iter().map(EthereumKey::address);
+    let native = Asset::native();
+    // One wei for each transfer that is native.
+    let mut drafts: Vec<_> =
+        addresses().map(|address| native.transfer(address, (gas + U256::from(1)) * U256::from(each))).collect();
+    if !asset.is_native() {
+        drafts.extend(addresses().map(|address| asset.transfer(address, U256::from(each))));
+    }
+    let funded = fund(client, &funder, drafts, fees)?;
     // A node that is a block behind would reject the transfers of accounts that it does not know yet.
     for url in plan.urls {
         Client::new(url).wait(funded, Wait::default()).with_context(|| format!("{url} does not know the funded senders"))?;
     }
     let chain_id = client.chain_id()?;
     let share = |index: usize| each.min(plan.count.saturating_sub(index * each));
-    let sign = |(index, key): (usize, &EthereumKey)| {
+    let signed = |(index, key): (usize, &EthereumKey)| {
         let to = |nonce: usize| match plan.recipients {
             // A separate recipient, so that transfers of different senders are independent.
             None => key.address().create(0),
             Some(recipients) => recipient((nonce * plan.senders + index) % recipients),
         };
-        Sender::new((0..share(index)).map(|nonce| transfer(key, chain_id, nonce, to(nonce), fees)))
+        Sender::new((0..share(index)).map(|nonce| sign(key, chain_id, nonce, asset.transfer(to(nonce), U256::from(1)), fees)))
     };
-    Ok(accounts.iter().enumerate().map(sign).collect())
+    Ok(accounts.iter().enumerate().map(signed).collect())
 }
 
 /// Account that every run with `--recipients` uses again.
@@ -135,36 +147,30 @@ fn fresh_key() -> EthereumKey {
         .expect("almost every word is a key")
 }
 
-fn transfer(key: &EthereumKey, chain_id: u64, nonce: usize, to: Address, fees: Fees) -> Bytes {
+fn sign(key: &EthereumKey, chain_id: u64, nonce: usize, draft: Draft, fees: Fees) -> Bytes {
     key.sign(alloy_consensus::TxEip1559 {
         chain_id,
         nonce: nonce as u64,
-        gas_limit: TRANSFER_GAS,
+        gas_limit: draft.gas_limit.unwrap_or_default(),
         max_fee_per_gas: fees.max_fee_per_gas,
         max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
-        to: to.into(),
-        value: U256::from(1),
+        to: draft.to,
+        value: draft.value,
+        input: draft.input,
         ..Default::default()
     })
 }
 
-/// Funds accounts, and returns the last transfer's hash when all are executed.
-fn fund(
-    client: &Client,
-    funder: &EthereumKey,
-    to: impl Iterator<Item = Address>,
-    amount: U256,
-    fees: Fees,
-) -> anyhow::Result<B256> {
+/// Sends these transfers from the funding account, and returns the last one's hash when all are executed.
+fn fund(client: &Client, funder: &EthereumKey, drafts: Vec<Draft>, fees: Fees) -> anyhow::Result<B256> {
     let first_nonce = client.nonce(funder.address())?;
     let mut sent = Vec::new();
-    for (nonce, address) in (first_nonce..).zip(to) {
+    for (nonce, draft) in (first_nonce..).zip(drafts) {
         let draft = Draft {
             nonce: Some(nonce),
-            gas_limit: Some(TRANSFER_GAS),
             max_fee_per_gas: Some(fees.max_fee_per_gas),
             max_priority_fee_per_gas: Some(fees.max_priority_fee_per_gas),
-            ..Draft::transfer(address, amount)
+            ..draft
         };
         sent.push(client.send(funder, &draft).context("funding the senders")?);
     }

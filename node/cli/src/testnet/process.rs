@@ -17,7 +17,7 @@ use std::{
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct NodeProcess {
+pub struct NodeProcess {
     pub name: String,
     /// `validator`, `full` or `explorer`.
     pub role: String,
@@ -34,7 +34,7 @@ pub(super) struct NodeProcess {
     pub pid: Option<u32>,
 }
 
-pub(super) struct NodeStatus {
+pub struct NodeStatus {
     pub height: u64,
     pub finalized: u64,
     pub peers: u64,

@@ -25,7 +25,7 @@ pub const ATTACK: Attack = Attack {
 };
 
 async fn run(context: &AttackContext) -> anyhow::Result<()> {
-    let junk = Bytes::from(vec![0xff; context.victims.genesis.batch_bytes as usize]);
+    let junk = Bytes::from(vec![0xff; context.victims.genesis().batch_bytes as usize]);
     insider::run(context, |identity| {
         Ok(Box::new(Far { forge: Forge::new(identity)?, junk: junk.clone(), next: FORGED_ROUND_OFFSET }))
     })

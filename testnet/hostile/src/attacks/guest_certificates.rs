@@ -57,7 +57,7 @@ async fn flood(context: &AttackContext, first: u64, victim: usize) -> anyhow::Re
 
 /// A new certificate each time, so that no cache avoids the pairing.
 fn certificate(context: &AttackContext, number: u64, count: usize) -> Bytes {
-    let genesis = &context.victims.genesis;
+    let genesis = context.victims.genesis();
     let committee = Committee::from_genesis(genesis);
     let header_hash = B256::from(corniche_crypto::digest(&[number.to_le_bytes(), (count as u64).to_le_bytes()].concat()).0);
     let signature = BlsSecretKey::from_seed(header_hash.0).sign(header_hash.as_slice());

@@ -23,7 +23,7 @@ pub const ATTACK: Attack = Attack {
 };
 
 async fn run(context: &AttackContext) -> anyhow::Result<()> {
-    let room = context.victims.genesis.batch_bytes as usize;
+    let room = context.victims.genesis().batch_bytes as usize;
     insider::run(context, |_| Ok(Box::new(Junk { room, next: 0 }))).await
 }
 

@@ -19,5 +19,5 @@ pub const ATTACK: Attack = Attack {
 };
 
 async fn run(context: &AttackContext) -> anyhow::Result<()> {
-    forge::propose_declaring(context, context.victims.genesis.block_gas_limit).await
+    forge::propose_declaring(context, context.victims.genesis().block_gas_limit).await
 }

@@ -32,7 +32,7 @@ pub const ATTACK: Attack = Attack {
 };
 
 async fn run(context: &AttackContext) -> anyhow::Result<()> {
-    let engine = context.victims.genesis.engine.name.as_str();
+    let engine = context.victims.genesis().engine.name.as_str();
     insider::run(context, |identity| match engine {
         "mahi-mahi" => Ok(Box::new(Blocks(Forge::new(identity)?))),
         "autobahn" => Ok(Box::new(Cars::new(identity)?)),

@@ -27,7 +27,7 @@ pub const ATTACK: Attack = Attack {
 };
 
 async fn run(context: &AttackContext) -> anyhow::Result<()> {
-    let config = Config::from_genesis(&context.victims.genesis).map_err(anyhow::Error::msg)?;
+    let config = Config::from_genesis(context.victims.genesis()).map_err(anyhow::Error::msg)?;
     insider::run(context, |identity| {
         Ok(Box::new(Answers { forge: Forge::new(identity)?, blocks: config.fetch_blocks.into(), next: 0 }))
     })

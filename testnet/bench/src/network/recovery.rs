@@ -1,0 +1,40 @@
+//! The unit in which costs are reported: one recovery of a secp256k1 public key on this machine.
+
+use corniche_crypto::{EthereumKey, recover};
+use corniche_types::keccak256;
+use std::{hint::black_box, time::Duration, time::Instant};
+
+/// Number of recoveries per sample.
+const SAMPLE: u32 = 500;
+/// Number of samples; the median counts.
+const SAMPLES: usize = 9;
+
+/// Time of one recovery on an idle processor: the median over some samples.
+pub fn measure() -> anyhow::Result<Duration> {
+    let key = EthereumKey::from_bytes(&[7; 32])?;
+    let signed: Vec<_> = (0..SAMPLE)
+        .map(|number| {
+            let hash = keccak256(number.to_be_bytes());
+            (hash, key.sign_hash(hash))
+        })
+        .collect();
+    let mut samples: Vec<_> = (0..SAMPLES)
+        .map(|_| {
+            let started = Instant::now();
+            for (hash, signature) in &signed {
+                black_box(recover(*hash, signature.r(), signature.s(), signature.v()));
+            }
+            started.elapsed() / SAMPLE
+        })
+        .collect();
+    samples.sort_unstable();
+    Ok(samples[SAMPLES / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn recovery_takes_time() {
+        assert!(!super::measure().unwrap().is_zero());
+    }
+}
