@@ -51,5 +51,5 @@ fn run_order_node(args: &order::NodeArgs) -> anyhow::Result<()> {
         network = network.with_bootstrap(peer)?;
     }
     let (verifier, factory) = engines::build(&genesis, keys, &args.data)?;
-    order::node::run(OrderNode { genesis: &genesis, own, verifier, factory, network, data: &args.data, timing: args.timing })
+    order::node::run(OrderNode { genesis: &genesis, own, verifier, factory, network, data: &args.data, rate: args.rate })
 }

@@ -36,18 +36,14 @@ enum Layer {
     Devchain,
     /// Whole networks in virtual time: composes like a root, and touches no world.
     Simulated,
-    /// Programs of users other than nodes. They import the sdk only.
+    /// Programs and libraries outside nodes. They import the sdk only.
     Users,
-    /// Real processes on this machine, for programs that measure or attack them.
-    Processes,
     /// Commands of the binary as libraries. They name no engine.
     Commands,
     /// Programs that wire everything: the binary, and the attacker on real networks. They and the simulator alone name engines.
     Roots,
 }
-use Layer::{
-    Commands, Cores, Deciders, Devchain, EngineKit, Kit, Processes, Rim, Roots, Service, Simulated, Tools, Users, Whole, Words,
-};
+use Layer::{Commands, Cores, Deciders, Devchain, EngineKit, Kit, Rim, Roots, Service, Simulated, Tools, Users, Whole, Words};
 
 /// Crate, folder, layer.
 const CRATES: &[(&str, &str, Layer)] = &[
@@ -81,7 +77,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-simulator", "node/simulator", Simulated),
     ("corniche-core-bench", "node/consensus/bench", Simulated),
     ("corniche-web", "web", Users),
-    ("corniche-processes", "testnet/processes", Processes),
+    ("corniche-processes", "testnet/processes", Users),
     ("corniche-contract-tool", "runtime/contract-tool", Commands),
     ("corniche-exec-bench", "runtime/bench", Commands),
     ("corniche-load", "testnet/load", Commands),
@@ -190,7 +186,7 @@ fn only_outer_crates_do_io() {
     let mut broken = Vec::new();
     for package in workspace() {
         let layer = layers.get(package.name.as_str());
-        if matches!(layer, Some(Rim | Service | Devchain | Users | Processes | Commands | Roots) | None) {
+        if matches!(layer, Some(Rim | Service | Devchain | Users | Commands | Roots) | None) {
             continue;
         }
         for dependency in package.dependencies.iter().filter(|dependency| !dependency.dev) {

@@ -101,7 +101,7 @@ impl Collector for NodeMetrics {
             "Proposals of this validator with transactions",
             read(&counters.proposed_batches),
         )?;
-        let recovered = "Public keys that this process recovered from users' signatures";
+        let recovered = "Senders that this process recovered from signatures of transactions";
         counter(&mut encoder, "corniche_signatures_recovered", recovered, corniche_crypto::recovery_count())?;
         counter(&mut encoder, "corniche_transactions_refused", "Transactions admission refused", read(&counters.refused))?;
         counter(

@@ -87,6 +87,7 @@ pub struct NodeHandle {
 pub fn runtime(config: &NodeConfig) -> io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.limits.socket_threads.max(1))
+        .thread_name("socket")
         .thread_stack_size(corniche_vm::THREAD_STACK_BYTES)
         .enable_all()
         .build()

@@ -66,6 +66,7 @@ impl VerifiedTransaction {
             return Err(SignatureError::HighS);
         }
         let (r, s) = (signature.r(), signature.s());
+        RECOVERIES.fetch_add(1, Ordering::Relaxed);
         let (sender, is_impersonated) = match recover(transaction.signature_hash(), r, s, signature.v()) {
             Some(signer) => (signer, false),
             None => (impersonated(chain_id, r, s).ok_or(SignatureError::Invalid)?, true),
@@ -135,14 +136,13 @@ pub fn recover(hash: B256, r: U256, s: U256, odd_y: bool) -> Option<Address> {
     compact[32..].copy_from_slice(&s.to_be_bytes::<32>());
     let recovery_id = if odd_y { RecoveryId::One } else { RecoveryId::Zero };
     let signature = RecoverableSignature::from_compact(&compact, recovery_id).ok()?;
-    RECOVERIES.fetch_add(1, Ordering::Relaxed);
     let key = signature.recover(Message::from_digest(hash.0)).ok()?;
     Some(address_of(&key))
 }
 
 static RECOVERIES: AtomicU64 = AtomicU64::new(0);
 
-/// Number of public keys that this process has recovered from signatures: the cost of transactions that repeats most. For metrics.
+/// Number of senders that this process has recovered from signatures of transactions. For metrics.
 pub fn recovery_count() -> u64 {
     RECOVERIES.load(Ordering::Relaxed)
 }

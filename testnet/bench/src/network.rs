@@ -1,7 +1,7 @@
 //! `corniche bench network`: what a transfer costs on a network of validators on this machine.
 //!
-//! A run starts a network, creates the accounts, then saturates the network for a fixed time. Throughput, latency,
-//! processor time, messages and signatures come from that time only. Because machines differ, the report relates processor
+//! A run starts a network and creates the accounts. Then it sends as many transfers as took the given time at the rate of that
+//! creation. All figures come from these transfers only, except for the peak memory. Because machines differ, the report relates processor
 //! time to that of one recovery of a public key, measured in the same run ([`recovery`]).
 
 mod recovery;
@@ -10,6 +10,7 @@ mod run;
 
 use anyhow::ensure;
 use corniche_console::exit;
+use corniche_processes::end_networks_on_interrupt;
 use report::Report;
 use run::Run;
 use serde_json::json;
@@ -44,10 +45,7 @@ pub struct Args {
     /// Transfers per second; default: as many as the network accepts
     #[arg(long, value_name = "N")]
     rate: Option<u64>,
-    /// Path of the node binary to measure; default: this one
-    #[arg(long, value_name = "FILE")]
-    binary: Option<PathBuf>,
-    /// Path of an older node binary; the two are measured in turns, and the report compares them
+    /// Path of an older binary; the two are measured in turns, and the report compares them
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
     /// Number of runs of each binary
@@ -62,13 +60,13 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(args.accounts > 0 && args.senders > 0 && args.batch > 0, "--accounts, --senders and --batch are at least 1");
     ensure!(args.seconds > 0 && args.runs > 0 && args.rate != Some(0), "--seconds, --runs and --rate are at least 1");
+    end_networks_on_interrupt()?;
     let own = std::env::current_exe()?;
-    let binary = args.binary.as_deref().unwrap_or(&own);
     let mut reports = Vec::new();
     let mut older = Vec::new();
     for number in 1..=args.runs {
         // The order alternates, so that a machine that becomes slower favours neither.
-        let mut pair = vec![(binary, &mut reports)];
+        let mut pair = vec![(own.as_path(), &mut reports)];
         if let Some(against) = &args.against {
             pair.push((against, &mut older));
         }
@@ -77,16 +75,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         for (binary, reports) in pair {
             exit::note(format_args!("run {number} of {}: {}", args.runs, binary.display()));
-            reports.push(measure(args, binary)?);
+            reports.push(measure(args, binary, &own)?);
         }
     }
     print(args, &reports, &older);
     Ok(())
 }
 
-fn measure(args: &Args, corniche: &Path) -> anyhow::Result<Report> {
+fn measure(args: &Args, corniche: &Path, generator: &Path) -> anyhow::Result<Report> {
     Run {
         corniche,
+        generator,
         engine: args.engine.as_deref(),
         validators: args.validators,
         senders: args.senders,

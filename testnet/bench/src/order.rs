@@ -2,7 +2,7 @@
 //!
 //! Real processes with real connections, signatures, coins and durable records order opaque transactions that each validator
 //! makes itself. Nothing is admitted, executed or certified. One process runs [`node`] for each validator; this module starts them,
-//! starts their clocks together, and adds up what they report.
+//! tells them when the measurement begins and ends, and adds up their reports.
 
 pub mod generator;
 pub mod node;
@@ -16,12 +16,18 @@ use serde::{Deserialize, Serialize};
 use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::Duration,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Bytes of a transaction, as in the prototypes' papers.
 pub const TRANSACTION_BYTES: usize = 512;
+/// Timeout for a validator to connect with all others, and to report.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum offered rate.
+const MAX_RATE: u64 = 10_000_000;
 
 /// Measure ordering alone: opaque transactions of 512 bytes that the validators make themselves
 ///
@@ -57,22 +63,19 @@ pub struct NodeArgs {
     /// Data directory
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    #[command(flatten)]
-    pub timing: Timing,
-}
-
-/// What one validator offers, and for how long.
-#[derive(clap::Args, Clone, Copy, Debug)]
-pub struct Timing {
     /// Transactions per second of this validator
     #[arg(long, value_name = "N")]
     pub rate: f64,
-    /// Seconds before the measurement
-    #[arg(long, value_name = "SECONDS")]
-    pub warm_up: u64,
-    /// Duration of the measurement
-    #[arg(long, value_name = "SECONDS")]
-    pub seconds: u64,
+}
+
+/// Lines that a validator's process reads. It ends with its standard input.
+mod command {
+    /// Begins to make transactions.
+    pub const START: &str = "start";
+    /// Begins the measurement.
+    pub const RESET: &str = "reset";
+    /// Prints the counts since the last [`RESET`].
+    pub const REPORT: &str = "report";
 }
 
 /// A validator's files.
@@ -82,7 +85,7 @@ pub struct Validator {
     pub log: PathBuf,
 }
 
-/// What one validator counted during the measurement.
+/// Counts of one validator during the measurement.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Counted {
@@ -102,7 +105,7 @@ pub struct Counted {
 /// Runs `corniche bench order`. `make` creates the files of a new network in a directory.
 pub fn run(args: &Args, make: impl Fn(&Path) -> anyhow::Result<Vec<Validator>>) -> anyhow::Result<()> {
     ensure!(args.validators > 0 && args.seconds > 0, "--validators and --seconds are at least 1");
-    ensure!(args.rate.iter().all(|rate| *rate > 0), "--rate is above 0");
+    ensure!(args.rate.iter().all(|rate| (1..=MAX_RATE).contains(rate)), "--rate is between 1 and {MAX_RATE}");
     let mut rows = Vec::new();
     for rate in &args.rate {
         exit::note(format_args!("{} validators, {rate} transactions/s offered", args.validators));
@@ -115,55 +118,61 @@ pub fn run(args: &Args, make: impl Fn(&Path) -> anyhow::Result<Vec<Validator>>) 
 }
 
 fn measure(args: &Args, rate: u64, validators: &[Validator]) -> anyhow::Result<Row> {
-    let timing = Timing { rate: rate as f64 / args.validators as f64, warm_up: args.warm_up, seconds: args.seconds };
-    let mut running =
-        validators.iter().map(|validator| Running::start(validator, timing)).collect::<anyhow::Result<Vec<_>>>()?;
-    running.iter_mut().try_for_each(Running::wait_until_connected)?;
-    running.iter_mut().try_for_each(Running::begin)?;
-    std::thread::sleep(Duration::from_secs(args.warm_up));
-    let before = processor_time(&running)?;
-    std::thread::sleep(Duration::from_secs(args.seconds));
-    let after = processor_time(&running)?;
-    let counted = running.iter_mut().map(Running::counted).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Row { offered: rate, seconds: args.seconds, counted, threads: after.since(&before) })
+    let own_rate = rate as f64 / args.validators as f64;
+    let start = |validator| ValidatorProcess::start(validator, own_rate);
+    let mut processes = validators.iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
+    processes.iter_mut().try_for_each(ValidatorProcess::wait_until_connected)?;
+    processes.iter_mut().try_for_each(|process| process.command(command::START))?;
+    thread::sleep(Duration::from_secs(args.warm_up));
+    processes.iter_mut().try_for_each(|process| process.command(command::RESET))?;
+    let (before, since) = (processor_time(&processes)?, Instant::now());
+    thread::sleep(Duration::from_secs(args.seconds));
+    let threads = processor_time(&processes)?.since(&before);
+    processes.iter_mut().try_for_each(|process| process.command(command::REPORT))?;
+    let seconds = since.elapsed().as_secs_f64();
+    let counted = processes.iter_mut().map(ValidatorProcess::counted).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(Row { offered: rate, seconds, counted, threads })
 }
 
-fn processor_time(running: &[Running]) -> anyhow::Result<ThreadTimes> {
+fn processor_time(processes: &[ValidatorProcess]) -> anyhow::Result<ThreadTimes> {
     let mut sum = ThreadTimes::default();
-    for validator in running {
-        let times = thread_times(validator.child.id());
-        sum.add(&times.with_context(|| format!("a validator has ended; see {}", validator.log.display()))?);
+    for process in processes {
+        let times = thread_times(process.child.id());
+        sum.add(&times.with_context(|| process.has_ended())?);
     }
     Ok(sum)
 }
 
 /// Process of one validator; killed on drop.
-struct Running {
+struct ValidatorProcess {
     child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
+    stdin: ChildStdin,
+    /// Lines of its standard output.
+    lines: mpsc::Receiver<String>,
     log: PathBuf,
 }
 
-impl Running {
-    fn start(validator: &Validator, timing: Timing) -> anyhow::Result<Self> {
-        let Timing { rate, warm_up, seconds } = timing;
+impl ValidatorProcess {
+    fn start(validator: &Validator, rate: f64) -> anyhow::Result<Self> {
         let log = std::fs::File::options().append(true).create(true).open(&validator.log)?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["bench", "order-node", "--config"]).arg(&validator.config).arg("--data").arg(&validator.data);
-        command.args(["--rate", &rate.to_string(), "--warm-up", &warm_up.to_string(), "--seconds", &seconds.to_string()]);
+        command.args(["bench", "order-node", "--rate", &rate.to_string()]);
+        command.arg("--config").arg(&validator.config).arg("--data").arg(&validator.data);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn()?;
-        let to = child.stdin.take().context("standard input is piped")?;
-        let from = BufReader::new(child.stdout.take().context("standard output is piped")?);
-        Ok(Self { child, to, from, log: validator.log.clone() })
+        let stdin = child.stdin.take().context("standard input is piped")?;
+        let stdout = BufReader::new(child.stdout.take().context("standard output is piped")?);
+        let (sender, lines) = mpsc::channel();
+        // Ends with the process.
+        thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Ok(Self { child, stdin, lines, log: validator.log.clone() })
     }
 
     fn wait_until_connected(&mut self) -> anyhow::Result<()> {
         self.line().map(drop)
     }
 
-    fn begin(&mut self) -> anyhow::Result<()> {
-        Ok(writeln!(self.to, "begin")?)
+    fn command(&mut self, command: &str) -> anyhow::Result<()> {
+        writeln!(self.stdin, "{command}").with_context(|| self.has_ended())
     }
 
     fn counted(&mut self) -> anyhow::Result<Counted> {
@@ -171,13 +180,17 @@ impl Running {
     }
 
     fn line(&mut self) -> anyhow::Result<String> {
-        let mut line = String::new();
-        ensure!(self.from.read_line(&mut line)? > 0, "a validator has ended; see {}", self.log.display());
-        Ok(line)
+        self.lines.recv_timeout(RESPONSE_TIMEOUT).map_err(|_| anyhow::anyhow!(self.has_ended()))
+    }
+
+    /// Message for a process that ended or does not respond, with the end of its log.
+    fn has_ended(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        format!("a validator does not respond: {}", log.lines().last().unwrap_or("its log is empty"))
     }
 }
 
-impl Drop for Running {
+impl Drop for ValidatorProcess {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();

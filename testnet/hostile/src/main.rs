@@ -58,6 +58,9 @@ fn run(options: &Options) -> anyhow::Result<bool> {
         ATTACKS.iter().for_each(|attack| print_line(format_args!("{:<22} {:<4} {}", attack.name, attack.item, attack.about)));
         return Ok(true);
     }
+    if !options.keep {
+        corniche_processes::end_networks_on_interrupt()?;
+    }
     ensure!(options.corniche.exists(), "{} is missing; run `make build` or set CORNICHE_BIN", options.corniche.display());
     ensure!(options.validators >= 4, "--validators: expected at least 4, got {}", options.validators);
     ensure!(options.seconds > 0 && options.rate > 0, "--seconds and --rate: expected at least 1");

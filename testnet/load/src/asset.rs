@@ -1,4 +1,4 @@
-//! What transfers move: the native currency, or a token.
+//! Assets of transfers: the native currency, or an ERC-20 token.
 
 use anyhow::Context;
 use corniche_client::{Call, Client, Draft};
@@ -19,7 +19,7 @@ impl Asset {
         Self { token: None, gas_limit: NATIVE_GAS }
     }
 
-    /// An ERC-20 token of which `owner` has some. The gas limit is a fifth above the estimate for a new recipient, which costs most.
+    /// An ERC-20 token; `owner` must hold some. The gas limit is a fifth above the estimate for a new recipient, which costs most.
     pub fn erc20(client: &Client, token: Address, owner: Address) -> anyhow::Result<Self> {
         let input = transfer_call(Address::from_word(keccak256("a new recipient")), U256::from(1));
         let call = Call { from: Some(owner), to: Some(token), input: input.into(), ..Call::default() };

@@ -1,4 +1,4 @@
-//! What a node reports at `/metrics`, in the text format of Prometheus.
+//! Metrics of a node, read from `/metrics` in the text format of Prometheus.
 
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -26,14 +26,14 @@ impl Metrics {
         metrics
     }
 
-    /// 0 if there is no such metric.
-    pub fn get(&self, name: &str) -> f64 {
-        self.0.get(name).copied().unwrap_or(0.0)
+    /// `None` if there is no such metric.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(name).copied()
     }
 
     /// Increase of each value since `before`.
     pub fn since(&self, before: &Self) -> Self {
-        Self(self.0.iter().map(|(name, value)| (name.clone(), value - before.get(name))).collect())
+        Self(self.0.iter().map(|(name, value)| (name.clone(), value - before.get(name).unwrap_or(0.0))).collect())
     }
 
     pub fn add(&mut self, other: &Self) {
@@ -49,9 +49,9 @@ mod tests {
     fn series_of_a_name_are_added() {
         let text = "# HELP a A.\n# TYPE a counter\na_total{x=\"1 2\"} 3\na_total{x=\"2\"} 4.5\nb 1\nno value\n# EOF\n";
         let mut metrics = Metrics::parse(text);
-        assert_eq!([metrics.get("a_total"), metrics.get("b"), metrics.get("c")], [7.5, 1.0, 0.0]);
-        assert_eq!(metrics.since(&Metrics::parse("a_total 7")).get("a_total"), 0.5);
+        assert_eq!([metrics.get("a_total"), metrics.get("b"), metrics.get("c")], [Some(7.5), Some(1.0), None]);
+        assert_eq!(metrics.since(&Metrics::parse("a_total 7")).get("a_total"), Some(0.5));
         metrics.add(&Metrics::parse("b 2\nc 1"));
-        assert_eq!([metrics.get("b"), metrics.get("c")], [3.0, 1.0]);
+        assert_eq!([metrics.get("b"), metrics.get("c")], [Some(3.0), Some(1.0)]);
     }
 }

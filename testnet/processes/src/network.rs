@@ -1,6 +1,7 @@
 //! A network of `corniche` processes in a temporary directory.
 
 use crate::{
+    interrupt,
     metrics::Metrics,
     usage::{self, Memory, ThreadTimes},
 };
@@ -88,22 +89,17 @@ impl LocalNetwork {
         directory.disable_cleanup(keep);
         let mut command = Command::new(corniche);
         command.args(["testnet", "up", "--no-explorer", "--json", "--base-port", "0"]);
-        engine.iter().for_each(|engine| _ = command.args(["--engine", engine]));
+        if let Some(engine) = engine {
+            command.args(["--engine", engine]);
+        }
         command.args(["--validators", &validators.to_string(), "--full-nodes", &full_nodes.to_string()]);
         command.arg("--dir").arg(directory.path());
-        let finished = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {}", corniche.display()))?;
-        ensure!(finished.status.success(), "corniche testnet up: {}", String::from_utf8_lossy(&finished.stderr));
-        let output: UpOutput = serde_json::from_slice(&finished.stdout).context("corniche testnet up: invalid JSON")?;
-        let processes = output.nodes.iter().map(|node| Some(Process { pid: node.pid, child: None })).collect();
-        let genesis = fs::read_to_string(directory.path().join("genesis.json"))?;
-        Ok(Self {
-            corniche: corniche.to_owned(),
-            directory,
-            genesis: Genesis::from_json(&genesis)?,
-            nodes: output.nodes,
-            processes: Mutex::new(processes),
-            accounts: output.accounts.iter().map(|account| EthereumKey::from_hex(&account.key)).collect::<Result<_, _>>()?,
-        })
+        interrupt::register(corniche, directory.path());
+        // Some nodes may have started before the failure.
+        let parts = start(&mut command, directory.path()).inspect_err(|_| interrupt::end(corniche, directory.path()));
+        let (nodes, accounts, genesis) = parts?;
+        let processes = nodes.iter().map(|node| Some(Process { pid: node.pid, child: None })).collect();
+        Ok(Self { corniche: corniche.to_owned(), directory, genesis, nodes, processes: Mutex::new(processes), accounts })
     }
 
     pub fn directory(&self) -> &Path {
@@ -143,7 +139,7 @@ impl LocalNetwork {
         usage::thread_times(self.pid(index)?)
     }
 
-    /// What the node reports at `/metrics`.
+    /// Reads the node's `/metrics`.
     pub fn metrics(&self, index: usize) -> anyhow::Result<Metrics> {
         Metrics::read(&self.nodes[index].metrics)
     }
@@ -157,8 +153,19 @@ impl LocalNetwork {
     }
 }
 
+/// Runs `corniche testnet up`. Returns the nodes, the funded accounts and the genesis.
+fn start(command: &mut Command, directory: &Path) -> anyhow::Result<(Vec<Node>, Vec<EthereumKey>, Genesis)> {
+    let finished = command.stdin(Stdio::null()).output().context("cannot run corniche")?;
+    ensure!(finished.status.success(), "corniche testnet up: {}", String::from_utf8_lossy(&finished.stderr));
+    let output: UpOutput = serde_json::from_slice(&finished.stdout).context("corniche testnet up: invalid JSON")?;
+    let genesis = Genesis::from_json(&fs::read_to_string(directory.join("genesis.json"))?)?;
+    let accounts = output.accounts.iter().map(|account| EthereumKey::from_hex(&account.key));
+    Ok((output.nodes, accounts.collect::<Result<_, _>>()?, genesis))
+}
+
 impl Drop for LocalNetwork {
     fn drop(&mut self) {
+        interrupt::unregister(self.directory.path());
         // A process that does not end has been killed; nothing more can be done about it.
         self.processes().iter_mut().filter_map(Option::take).for_each(|process| drop(process.end()));
     }

@@ -1,4 +1,4 @@
-//! What the system knows about a process: memory, processor time by thread, and whether it has ended.
+//! Memory, processor time by thread, and end of a process, from `/proc`.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -14,7 +14,7 @@ pub struct Memory {
 pub struct ThreadTimes {
     /// By name. Threads of one pool have one name, without their number.
     pub by_name: BTreeMap<String, Duration>,
-    /// Of all threads, also those that have ended.
+    /// Sum over all threads, those that have ended included.
     pub all: Duration,
 }
 

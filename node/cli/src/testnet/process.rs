@@ -3,7 +3,7 @@
 use super::START_TIMEOUT;
 use anyhow::{Context, bail};
 use corniche_client::Client;
-use corniche_console::exit::{Exit, Failed};
+use corniche_console::exit::{self, Exit, Failed};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
@@ -14,6 +14,9 @@ use std::{
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
+
+/// Timeout for a process to end after it was killed.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,8 +85,10 @@ impl NodeProcess {
     /// a command line while others still exit.
     fn has_exited(&self) -> bool {
         let Some(pid) = self.pid else { return true };
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-        threads <= 1 && !self.is_running()
+        // Another program may have got the number.
+        !self.is_running() && (threads <= 1 || !command.is_empty())
     }
 
     pub fn signal(&self, signal: i32) {
@@ -96,16 +101,19 @@ impl NodeProcess {
         }
     }
 
-    /// Waits until the process has exited. Kills it at the deadline.
+    /// Waits until the process has exited. Kills it at the deadline, and then waits a few seconds at most.
     pub fn wait_for_exit(&self, deadline: Instant) {
-        let mut is_killed = false;
+        let mut killed_at = None::<Instant>;
         while !self.has_exited() {
-            if !is_killed && Instant::now() >= deadline {
-                crate::exit::note(format_args!("{} does not stop by itself and is killed", self.name));
-                self.signal(libc::SIGKILL);
-                is_killed = true;
+            match killed_at {
+                None if Instant::now() >= deadline => {
+                    exit::note(format_args!("{} does not stop by itself and is killed", self.name));
+                    self.signal(libc::SIGKILL);
+                    killed_at = Some(Instant::now());
+                }
+                Some(at) if at.elapsed() > KILL_TIMEOUT => return,
+                _ => std::thread::sleep(Duration::from_millis(20)),
             }
-            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -19,14 +19,14 @@ pub struct Report {
     pub peak_mib: u64,
 }
 
-/// Threads by what they do. A name that is not here is a stage of its own.
+/// Thread names by stage. Another name is a stage of its own.
 const STAGES: &[(&str, &[&str])] = &[
     ("ordering: pool, engine, certificates", &["pipeline"]),
-    ("sockets: RPC, peers, users' signatures", &["socket", "tokio-rt-worker", "tokio-runtime-w"]),
+    ("sockets: RPC, peers, users' signatures", &["socket"]),
     ("checks of peers' messages", &["verify", "verify-shared", "verify-guests", "verify-certific"]),
     ("execution", &["execution", "execute"]),
     ("hashing of blocks", &["sealing"]),
-    ("disk", &["writer", "store-trace", "store-checkpoin", "journal"]),
+    ("disk", &["writer", "store-trace", "store-checkpoin"]),
 ];
 
 impl Report {
@@ -38,19 +38,19 @@ impl Report {
         self.per_transfer(time.as_secs_f64() * 1e6)
     }
 
+    /// Increase of a metric of all validators. `None`: the binary has no such metric.
+    fn metric(&self, name: &str) -> Option<f64> {
+        self.metrics.get(&format!("corniche_{name}"))
+    }
+
     /// Per validator and second.
-    fn per_second(&self, metric: &str) -> f64 {
-        self.metrics.get(metric) / self.validators as f64 / self.load.seconds.max(f64::EPSILON)
+    fn per_second(&self, metric: &str) -> Option<f64> {
+        Some(self.metric(metric)? / self.validators as f64 / self.load.seconds.max(f64::EPSILON))
     }
 
     /// Processor time of all validators per transfer, in public-key recoveries.
     fn recoveries(&self) -> f64 {
         self.microseconds(self.threads.all) / (self.recovery.as_secs_f64() * 1e6)
-    }
-
-    /// Transactions in the proposals that have any.
-    fn transfers_per_batch(&self) -> f64 {
-        self.load.executed as f64 / self.metrics.get("corniche_proposed_batches_total").max(1.0)
     }
 
     /// Name and microseconds per transfer, the largest first.
@@ -64,11 +64,13 @@ impl Report {
                 None => stages.push((stage, self.microseconds(*time))),
             }
         }
+        let listed: f64 = stages.iter().map(|(_, time)| time).sum();
+        stages.push(("threads that ended", (self.microseconds(self.threads.all) - listed).max(0.0)));
         stages.sort_by(|a, b| b.1.total_cmp(&a.1));
         stages
     }
 
-    /// Time of threads that started or ended during the run is only in the sum.
+    /// By name. A thread that has ended counts only in the total.
     fn threads(&self) -> Vec<(&str, f64)> {
         let mut threads: Vec<_> =
             self.threads.by_name.iter().map(|(name, time)| (name.as_str(), self.microseconds(*time))).collect();
@@ -76,23 +78,26 @@ impl Report {
         threads
     }
 
-    /// The figures that two binaries are compared by.
+    /// Figures that two binaries are compared by. Those that the binary does not count are missing.
     fn figures(&self) -> Vec<(&'static str, f64)> {
-        vec![
-            ("transfersPerSecond", self.load.transfers_per_second),
-            ("p50Ms", self.load.latency_ms.p50),
-            ("p99Ms", self.load.latency_ms.p99),
-            ("p99.9Ms", self.load.latency_ms.p999),
-            ("microsecondsPerTransfer", self.microseconds(self.threads.all)),
-            ("U", self.recoveries()),
-            ("proposalsPerSecond", self.per_second("corniche_proposals_total")),
-            ("blocksPerSecond", self.per_second("corniche_head_height")),
-            ("transfersPerBatch", self.transfers_per_batch()),
-            ("messagesPerTransfer", self.per_transfer(self.metrics.get("corniche_peer_messages_sent_total"))),
-            ("bytesPerTransfer", self.per_transfer(self.metrics.get("corniche_peer_bytes_sent_total"))),
-            ("recoveriesPerTransfer", self.per_transfer(self.metrics.get("corniche_signatures_recovered_total"))),
-            ("peakMebibytes", self.peak_mib as f64),
-        ]
+        let per_transfer = |metric| self.metric(metric).map(|amount| self.per_transfer(amount));
+        let batches = self.metric("proposed_batches_total");
+        let figures = [
+            ("transfersPerSecond", Some(self.load.transfers_per_second)),
+            ("p50Ms", Some(self.load.latency_ms.p50)),
+            ("p99Ms", Some(self.load.latency_ms.p99)),
+            ("p99.9Ms", Some(self.load.latency_ms.p999)),
+            ("microsecondsPerTransfer", Some(self.microseconds(self.threads.all))),
+            ("U", Some(self.recoveries())),
+            ("proposalsPerSecond", self.per_second("proposals_total")),
+            ("blocksPerSecond", self.per_second("head_height")),
+            ("transfersPerBatch", batches.map(|batches| self.load.executed as f64 / batches.max(1.0))),
+            ("messagesPerTransfer", per_transfer("peer_messages_sent_total")),
+            ("bytesPerTransfer", per_transfer("peer_bytes_sent_total")),
+            ("recoveriesPerTransfer", per_transfer("signatures_recovered_total")),
+            ("peakMebibytes", Some(self.peak_mib as f64)),
+        ];
+        figures.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
     pub fn json(&self) -> Value {
@@ -140,11 +145,13 @@ fn build() -> &'static str {
     if cfg!(debug_assertions) { "development" } else { "release" }
 }
 
-/// Each figure's mean over `new`, divided by that over `old`.
+/// Each figure's mean over `new`, divided by that over `old`. Figures that one of them does not count are missing.
 pub fn ratios(new: &[Report], old: &[Report]) -> Vec<(&'static str, f64)> {
-    let mean = |reports: &[Report], index: usize| {
-        reports.iter().map(|report| report.figures()[index].1).sum::<f64>() / reports.len().max(1) as f64
+    let mean = |reports: &[Report], name: &str| {
+        let figures = |report: &Report| report.figures().into_iter().find(|(figure, _)| *figure == name);
+        let values: Option<Vec<_>> = reports.iter().map(|report| Some(figures(report)?.1)).collect();
+        values.map(|values| values.iter().sum::<f64>() / values.len().max(1) as f64)
     };
     let names = new.first().map(Report::figures).unwrap_or_default();
-    names.iter().enumerate().map(|(index, (name, _))| (*name, mean(new, index) / mean(old, index))).collect()
+    names.into_iter().filter_map(|(name, _)| Some((name, mean(new, name)? / mean(old, name)?))).collect()
 }

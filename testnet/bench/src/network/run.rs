@@ -3,7 +3,7 @@
 use super::{recovery, report::Report};
 use anyhow::{Context, ensure};
 use corniche_console::exit;
-use corniche_processes::{Load, LocalNetwork, Metrics, NetworkOptions, RunningLoad, ThreadTimes, steal_time};
+use corniche_processes::{Load, LoadReport, LocalNetwork, Metrics, NetworkOptions, RunningLoad, ThreadTimes, steal_time};
 use std::{
     path::Path,
     process::{Command, Stdio},
@@ -15,10 +15,13 @@ const WARM_UP: usize = 5_000;
 /// Enough for every transfer of one token.
 const TOKEN_SUPPLY: &str = "1000000000000";
 /// Seconds to wait for transfers, after which a load fails.
-const TIMEOUT_SECONDS: u64 = 600;
+const TIMEOUT_SECONDS: u64 = 3_600;
 
 pub struct Run<'a> {
+    /// Binary of the validators.
     pub corniche: &'a Path,
+    /// Binary of the load generator, the same for all runs.
+    pub generator: &'a Path,
     pub engine: Option<&'a str>,
     pub validators: usize,
     pub senders: usize,
@@ -49,7 +52,7 @@ impl Run<'_> {
             token.iter().fold(load, |load, token| load.argument("--erc20", token))
         };
         let warm = load().argument("--count", self.accounts.max(WARM_UP)).start()?;
-        let warm = warm.finish().context("creating the accounts")?;
+        let warm = complete(warm.finish()?).context("creating the accounts")?;
         exit::note(format_args!("{} accounts are created, {:.0} transfers/s", self.accounts, warm.transfers_per_second));
         let rate = self.rate.map_or(warm.transfers_per_second, |rate| rate as f64);
         let count = (rate * self.seconds as f64).ceil() as usize;
@@ -74,14 +77,14 @@ impl Run<'_> {
     }
 
     fn load(&self, network: &LocalNetwork) -> Load {
-        let load = Load::on(self.corniche, network.nodes.iter().map(|node| node.rpc.as_str()));
+        let load = Load::on(self.generator, network.nodes.iter().map(|node| node.rpc.as_str()));
         let load = load.argument("--senders", self.senders).argument("--recipients", self.accounts);
         load.argument("--batch", self.batch).argument("--timeout", TIMEOUT_SECONDS)
     }
 
     fn observe(&self, network: &LocalNetwork, running: RunningLoad, recovery: Duration) -> anyhow::Result<Report> {
         let before = totals(network)?;
-        let load = running.finish()?;
+        let load = complete(running.finish()?)?;
         let after = totals(network)?;
         let memory = (0..self.validators).filter_map(|index| network.memory(index)).map(|memory| memory.peak).max();
         Ok(Report {
@@ -95,6 +98,12 @@ impl Run<'_> {
             peak_mib: memory.unwrap_or(0),
         })
     }
+}
+
+/// Refuses a load with transfers that were not executed in time.
+fn complete(load: LoadReport) -> anyhow::Result<LoadReport> {
+    ensure!(load.executed == load.count, "{} of {} transfers were not executed", load.count - load.executed, load.count);
+    Ok(load)
 }
 
 fn totals(network: &LocalNetwork) -> anyhow::Result<Totals> {

@@ -26,7 +26,7 @@ impl Generator {
         Self { interval, waiting: VecDeque::new(), made: 0, refused: 0, unordered: 0 }
     }
 
-    /// Makes what is due.
+    /// Makes the transactions that are due.
     pub fn advance(&mut self, now: Duration) {
         while self.next_due() <= now {
             let due = self.next_due();
@@ -44,7 +44,7 @@ impl Generator {
         self.interval.mul_f64(self.made as f64)
     }
 
-    /// Batch of at most this size. Empty if only others' proposals have to go on; `None` if nothing is to be ordered.
+    /// Next batch of at most this size. Empty while own transactions wait for their order; `None` if nothing waits.
     pub fn batch(&mut self, max_bytes: usize) -> Option<Batch> {
         let count = self.waiting.len().min(max_bytes / TRANSACTION_BYTES);
         if count == 0 {
@@ -72,7 +72,7 @@ pub fn creation_times(batch: &Batch) -> impl Iterator<Item = u64> + '_ {
     batch.bytes.chunks_exact(TRANSACTION_BYTES).map(time)
 }
 
-fn microseconds(time: Duration) -> u64 {
+pub fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 

@@ -11,19 +11,20 @@
 //! when [`CERTIFIED_BELOW`] further ones were delivered, which is enough while all validators run.
 
 use super::{
-    Counted, Timing,
-    generator::{Generator, creation_times},
+    Counted, command,
+    generator::{Generator, creation_times, microseconds},
 };
-use anyhow::Context;
 use corniche_console::exit;
-use corniche_engine::{Engine, Input, Output, Recipients, Ticket, TraceEvent, Verified, Verifier};
-use corniche_network::{Channel, Event as NetworkEvent, Events, Network, NetworkConfig, NetworkHandle, PeerKey, Stats};
-use corniche_pipeline::{EngineFactory, PeerMessage};
+use corniche_engine::{Engine, Input, Ordered, Output, Recipients, Ticket, TraceEvent, Verified, Verifier};
+use corniche_network::{
+    Channel, ChannelStats, Event as NetworkEvent, Events, Network, NetworkConfig, NetworkHandle, PeerKey, Stats,
+};
+use corniche_pipeline::{EngineFactory, PeerMessage, Write};
 use corniche_store::{Options, Store, Synced};
 use corniche_types::{Bytes, CommitIndex, Genesis, Resume, TimestampMs, ValidatorIndex};
 use std::{
     collections::BTreeMap,
-    io::BufRead,
+    io::{self, BufRead},
     path::Path,
     sync::{Arc, mpsc},
     thread,
@@ -35,7 +36,7 @@ const CERTIFIED_BELOW: u64 = 1_000;
 /// Quantiles of latencies in the report.
 const QUANTILES: usize = 2_001;
 /// Messages of peers that may wait to be verified, and events that may wait for the engine.
-const QUEUE: usize = 4_096;
+const QUEUE: usize = 512;
 
 /// Parts of a validator that only orders.
 pub struct OrderNode<'a> {
@@ -45,59 +46,65 @@ pub struct OrderNode<'a> {
     pub factory: EngineFactory,
     pub network: NetworkConfig,
     pub data: &'a Path,
-    pub timing: Timing,
+    /// Transactions per second.
+    pub rate: f64,
 }
 
 enum Event {
-    Message { from: ValidatorIndex, message: Verified },
-    Up { peer: PeerKey, validator: ValidatorIndex },
+    Message {
+        from: ValidatorIndex,
+        message: Verified,
+    },
+    Up {
+        peer: PeerKey,
+        validator: ValidatorIndex,
+    },
     Down(PeerKey),
     Durable(Vec<Ticket>),
+    /// A line of standard input; `None` at its end.
+    Command(Option<String>),
 }
 
-/// Writes of the engine. A group is what waits together.
-enum Write {
-    Record(Ticket, Bytes),
-    Progress(Resume),
-    ReleaseBelow(Ticket),
-}
-
-/// Runs a validator until its measurement is over. Prints a line when it is connected to all others, starts at a line of standard
-/// input, prints what it counted, and goes on until the process is killed, because the others may still measure.
+/// Runs a validator until its standard input ends. Prints a line when it is connected to all others. Then it follows the lines of
+/// [`command`].
 pub fn run(node: OrderNode<'_>) -> anyhow::Result<()> {
-    let OrderNode { genesis, own, verifier, factory, network, data, timing } = node;
+    let OrderNode { genesis, own, verifier, factory, network, data, rate } = node;
     let (store, recovered) = Store::open(data, genesis, Options { checkpoint_interval: None, ..Options::default() })?;
     let engine = factory(recovered.safety, recovered.resume, now());
     let (events, events_in) = mpsc::sync_channel(QUEUE);
     let (writes, writes_in) = mpsc::channel();
     let durable = events.clone();
-    thread::Builder::new().name("writer".into()).spawn(move || write(store, &writes_in, &durable))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("socket").enable_all().build()?;
-    let (handle, network_events) = runtime.block_on(Network::start(network))?;
+    spawn("writer", move || write(store, &writes_in, &durable))?;
+    let commands = events.clone();
+    spawn("commands", move || read_commands(&commands))?;
     let (unverified, unverified_in) = mpsc::sync_channel::<(ValidatorIndex, Bytes)>(QUEUE);
     let verified = events.clone();
-    thread::Builder::new().name("verify".into()).spawn(move || verify(&*verifier, &unverified_in, &verified))?;
+    spawn("verify", move || verify(&*verifier, &unverified_in, &verified))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("socket").enable_all().build()?;
+    let (network, network_events) = runtime.block_on(Network::start(network))?;
     runtime.spawn(receive(network_events, unverified, events));
     let others = genesis.validators.len() - 1;
-    let run = move || -> anyhow::Result<()> {
-        let mut ordering = Ordering {
-            engine,
-            own,
-            peers: BTreeMap::new(),
-            network: handle,
-            writes,
-            generator: Generator::new(timing.rate),
-            wanted: None,
-            counted: Counted::default(),
-            latencies: Vec::new(),
-        };
-        ordering.connect(&events_in, others)?;
-        exit::result("connected");
-        std::io::stdin().lock().read_line(&mut String::new()).context("standard input was closed")?;
-        ordering.run(&events_in, timing)
+    let generator = Generator::new(rate);
+    let ordering = Ordering {
+        engine,
+        own,
+        others,
+        peers: BTreeMap::new(),
+        network,
+        writes,
+        generator,
+        started: None,
+        requested_bytes: None,
+        stats_before: Stats::default(),
+        counted: Counted::default(),
+        latencies: Vec::new(),
     };
-    let engine = thread::Builder::new().name("engine".into()).spawn(run)?;
+    let engine = spawn("engine", move || ordering.run(&events_in))?;
     engine.join().map_err(|_| anyhow::anyhow!("the engine panicked"))?
+}
+
+fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'static) -> io::Result<thread::JoinHandle<T>> {
+    thread::Builder::new().name(name.into()).spawn(body)
 }
 
 /// Unix time.
@@ -110,8 +117,15 @@ fn now() -> TimestampMs {
 fn write(mut store: Store, writes: &mpsc::Receiver<Write>, durable: &mpsc::SyncSender<Event>) {
     while let Ok(first) = writes.recv() {
         let group: Vec<_> = [first].into_iter().chain(writes.try_iter()).collect();
-        let synced = write_group(&mut store, group).expect("the disk works");
-        if durable.send(Event::Durable(synced.tickets)).is_err() {
+        let event = match write_group(&mut store, group) {
+            Ok(synced) => Event::Durable(synced.tickets),
+            Err(error) => {
+                exit::note(format_args!("the disk failed: {error}"));
+                // Ends the node.
+                Event::Command(None)
+            }
+        };
+        if durable.send(event).is_err() {
             return;
         }
     }
@@ -124,12 +138,22 @@ fn write_group(store: &mut Store, group: Vec<Write>) -> Result<Synced, corniche_
             Write::Record(ticket, record) => store.append_safety(ticket, &record)?,
             Write::Progress(resume) => store.append_progress(&resume)?,
             Write::ReleaseBelow(ticket) => release = Some(ticket),
+            Write::ReadSafetyLog | Write::Block(_) | Write::Certificate(_) | Write::Halt { .. } => {}
         }
     }
     let synced = store.sync()?;
     // Only durable progress makes a record unnecessary.
     release.map_or(Ok(()), |ticket| store.release_safety_below(ticket))?;
     Ok(synced)
+}
+
+fn read_commands(events: &mpsc::SyncSender<Event>) {
+    let lines = io::stdin().lock().lines().map_while(Result::ok).map(Some);
+    for line in lines.chain([None]) {
+        if events.send(Event::Command(line)).is_err() {
+            return;
+        }
+    }
 }
 
 fn verify(verifier: &dyn Verifier, unverified: &mpsc::Receiver<(ValidatorIndex, Bytes)>, events: &mpsc::SyncSender<Event>) {
@@ -165,74 +189,71 @@ async fn receive(mut network: Events, unverified: mpsc::SyncSender<(ValidatorInd
 struct Ordering {
     engine: Box<dyn Engine>,
     own: ValidatorIndex,
+    /// Number of other validators.
+    others: usize,
     peers: BTreeMap<PeerKey, ValidatorIndex>,
     network: NetworkHandle,
     writes: mpsc::Sender<Write>,
     generator: Generator,
-    /// Size in bytes of the batch that the engine wants.
-    wanted: Option<usize>,
+    /// Start of the generator.
+    started: Option<Instant>,
+    /// Size of the batch that the engine wants.
+    requested_bytes: Option<usize>,
+    /// The network's counters at the beginning of the measurement.
+    stats_before: Stats,
     counted: Counted,
-    /// Of own transactions, in µs.
+    /// Latencies of own transactions, in µs.
     latencies: Vec<u64>,
 }
 
 impl Ordering {
-    /// Waits until this many validators are connected.
-    fn connect(&mut self, events: &mpsc::Receiver<Event>, others: usize) -> anyhow::Result<()> {
-        while self.peers.len() < others {
-            self.handle(events.recv().context("the network has ended")?);
-            self.drain(Duration::ZERO);
-        }
-        Ok(())
-    }
-
-    fn run(&mut self, events: &mpsc::Receiver<Event>, timing: Timing) -> anyhow::Result<()> {
-        let started = Instant::now();
-        let begin = Duration::from_secs(timing.warm_up);
-        let end = begin + Duration::from_secs(timing.seconds);
-        let (mut before, mut reported) = (None::<Stats>, false);
+    fn run(mut self, events: &mpsc::Receiver<Event>) -> anyhow::Result<()> {
+        self.report_connected();
         loop {
-            let elapsed = started.elapsed();
-            if before.is_none() && elapsed >= begin {
-                before = Some(self.network.stats());
-                (self.counted, self.generator.refused) = (Counted::default(), 0);
-                self.latencies.clear();
+            if self.started.is_some() {
+                self.generator.advance(self.elapsed());
             }
-            if let Some(before) = before.filter(|_| !reported && elapsed >= end) {
-                exit::result(serde_json::to_string(&self.report(&before))?);
-                reported = true;
-            }
-            self.generator.advance(elapsed);
             if self.engine.deadline().is_some_and(|deadline| deadline <= now()) {
                 self.engine.handle(now(), Input::Deadline);
             }
-            self.drain(elapsed);
+            self.drain();
             self.propose();
-            self.drain(elapsed);
-            match events.recv_timeout(self.patience(started.elapsed())) {
-                Ok(event) => self.handle(event),
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            self.drain();
+            let waiting = match events.recv_timeout(self.timeout()) {
+                Ok(event) => Some(event),
+                Err(mpsc::RecvTimeoutError::Timeout) => None,
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            for event in waiting.into_iter().chain(events.try_iter().take(QUEUE)) {
+                if let Event::Command(None) = event {
+                    return Ok(());
+                }
+                self.handle(event)?;
             }
-            // What waits is handled together, as one look at the clock suffices.
-            events.try_iter().take(QUEUE).for_each(|event| self.handle(event));
         }
     }
 
+    /// Time since the start of the generator.
+    fn elapsed(&self) -> Duration {
+        self.started.map(|started| started.elapsed()).unwrap_or_default()
+    }
+
     /// Time until something has to be done without an event.
-    fn patience(&self, elapsed: Duration) -> Duration {
+    fn timeout(&self) -> Duration {
         let engine = self.engine.deadline().map(|deadline| Duration::from_millis(deadline.0.saturating_sub(now().0)));
         // Transactions matter only while a batch is wanted.
-        let next = self.wanted.map(|_| self.generator.next_due().saturating_sub(elapsed));
+        let is_waiting = self.started.is_some() && self.requested_bytes.is_some();
+        let next = is_waiting.then(|| self.generator.next_due().saturating_sub(self.elapsed()));
         [engine, next, Some(Duration::from_millis(100))].into_iter().flatten().min().unwrap_or_default()
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) -> anyhow::Result<()> {
         match event {
             Event::Message { from, message } => self.engine.handle(now(), Input::Message { from, message }),
             Event::Up { peer, validator } => {
                 self.peers.insert(peer, validator);
                 self.engine.handle(now(), Input::PeerUp(validator));
+                self.report_connected();
             }
             Event::Down(peer) => {
                 if let Some(validator) = self.peers.remove(&peer) {
@@ -242,25 +263,50 @@ impl Ordering {
             Event::Durable(tickets) => {
                 tickets.into_iter().for_each(|ticket| self.engine.handle(now(), Input::Durable(ticket)));
             }
+            Event::Command(line) => return self.command(line.as_deref().unwrap_or_default()),
+        }
+        // The engine expects its outputs to be taken after each input.
+        self.drain();
+        Ok(())
+    }
+
+    /// Tells the parent once that all validators are connected.
+    fn report_connected(&self) {
+        if self.peers.len() == self.others && self.started.is_none() {
+            exit::result("connected");
         }
     }
 
+    fn command(&mut self, line: &str) -> anyhow::Result<()> {
+        match line {
+            command::START => self.started = Some(Instant::now()),
+            command::RESET => {
+                self.stats_before = self.network.stats();
+                (self.counted, self.generator.refused) = (Counted::default(), 0);
+                self.latencies.clear();
+            }
+            command::REPORT => exit::result(serde_json::to_string(&self.report())?),
+            _ => anyhow::bail!("unknown command {line:?}"),
+        }
+        Ok(())
+    }
+
     fn propose(&mut self) {
-        let Some(batch) = self.wanted.and_then(|bytes| self.generator.batch(bytes)) else { return };
-        self.wanted = None;
+        let Some(batch) = self.requested_bytes.and_then(|bytes| self.generator.batch(bytes)) else { return };
+        self.requested_bytes = None;
         self.engine.handle(now(), Input::Batch(batch));
     }
 
-    /// Does what the engine wants.
-    fn drain(&mut self, elapsed: Duration) {
+    /// Performs the engine's outputs.
+    fn drain(&mut self) {
         while let Some(output) = self.engine.poll() {
             match output {
-                Output::WantBatch { bytes, .. } => self.wanted = Some(bytes as usize),
+                Output::WantBatch { bytes, .. } => self.requested_bytes = Some(bytes as usize),
                 Output::Send { to, message } => self.send(to, message),
                 // The thread ends only with the process.
                 Output::Persist(ticket, record) => _ = self.writes.send(Write::Record(ticket, record)),
                 Output::ReleaseBelow(ticket) => _ = self.writes.send(Write::ReleaseBelow(ticket)),
-                Output::Deliver(ordered) => self.deliver(ordered, elapsed),
+                Output::Deliver(ordered) => self.deliver(ordered),
                 Output::Requeue(batch) => self.generator.requeue(&batch),
                 Output::Trace(TraceEvent::Proposed(vertex)) => {
                     self.counted.proposals += 1;
@@ -278,21 +324,20 @@ impl Ordering {
             Recipients::One(one) => one == validator,
         };
         for (peer, _) in self.peers.iter().filter(|(_, validator)| is_wanted(**validator)) {
-            // A full queue drops messages; engines fetch what they lack.
+            // A full queue drops messages; engines fetch missing data.
             let _ = self.network.send(*peer, Channel::Bulk, bytes.clone());
         }
     }
 
-    fn deliver(&mut self, ordered: corniche_engine::Ordered, elapsed: Duration) {
-        let now_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+    fn deliver(&mut self, ordered: Ordered) {
+        let now_us = microseconds(self.elapsed());
         for (author, batch) in &ordered.batches {
-            let before = self.latencies.len();
+            let created: Vec<_> = creation_times(batch).collect();
+            self.counted.ordered += created.len() as u64;
             if *author == self.own {
-                self.latencies.extend(creation_times(batch).map(|created| now_us.saturating_sub(created)));
-                let own = (self.latencies.len() - before) as u64;
-                self.generator.unordered = self.generator.unordered.saturating_sub(own);
+                self.generator.unordered = self.generator.unordered.saturating_sub(created.len() as u64);
+                self.latencies.extend(created.into_iter().map(|created| now_us.saturating_sub(created)));
             }
-            self.counted.ordered += creation_times(batch).count() as u64;
         }
         let _ = self.writes.send(Write::Progress(Resume { index: ordered.index, checkpoint: ordered.checkpoint }));
         if let Some(index) = ordered.index.0.checked_sub(CERTIFIED_BELOW).filter(|index| *index > 0) {
@@ -300,11 +345,11 @@ impl Ordering {
         }
     }
 
-    fn report(&mut self, before: &Stats) -> Counted {
-        let after = self.network.stats();
-        let sum = |value: fn(&corniche_network::ChannelStats) -> u64| {
+    fn report(&mut self) -> Counted {
+        let (before, after) = (self.stats_before, self.network.stats());
+        let sum = |value: fn(&ChannelStats) -> u64| {
             let of = |stats: &Stats| value(&stats.votes) + value(&stats.bulk);
-            of(&after) - of(before)
+            of(&after) - of(&before)
         };
         self.latencies.sort_unstable();
         let quantile = |number: usize| self.latencies.get(number * self.latencies.len().saturating_sub(1) / (QUANTILES - 1));

@@ -9,10 +9,10 @@ use std::fmt::Write;
 pub struct Row {
     /// Transactions per second of all validators.
     pub offered: u64,
-    pub seconds: u64,
+    pub seconds: f64,
     /// By validator.
     pub counted: Vec<Counted>,
-    /// Of all validators.
+    /// Sum over all validators.
     pub threads: ThreadTimes,
 }
 
@@ -23,7 +23,7 @@ impl Row {
     }
 
     fn per_second(&self) -> f64 {
-        self.ordered() / self.seconds as f64
+        self.ordered() / self.seconds
     }
 
     fn sum(&self, value: impl Fn(&Counted) -> u64) -> f64 {
@@ -43,7 +43,7 @@ impl Row {
     }
 
     fn figures(&self) -> Vec<(&'static str, f64)> {
-        let (ordered, seconds) = (self.ordered().max(1.0), self.seconds as f64);
+        let (ordered, seconds) = (self.ordered().max(1.0), self.seconds);
         let validators = self.counted.len().max(1) as f64;
         let proposals = self.sum(|counted| counted.proposals);
         vec![
@@ -116,7 +116,7 @@ mod tests {
             |ordered, latencies: &[u64]| Counted { ordered, latencies: latencies.to_vec(), batches: 5, ..Counted::default() };
         let row = Row {
             offered: 30,
-            seconds: 10,
+            seconds: 10.0,
             counted: vec![counted(100, &[1_000, 2_000]), counted(300, &[3_000, 4_000])],
             threads: ThreadTimes { all: Duration::from_millis(2), ..ThreadTimes::default() },
         };
