@@ -5,6 +5,7 @@ mod backlog;
 mod catch_up;
 mod extension;
 mod forwarding;
+mod mode;
 mod ordering;
 mod peers;
 mod reputation;
@@ -18,13 +19,14 @@ use crate::follow::Follower;
 use crate::io::{EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
 use backlog::Backlog;
 use corniche_admission::{Event as PoolEvent, Pool};
-use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate, WeakCertificate};
-use corniche_engine::{Committee, Engine, Input as EngineInput, Resume, Ticket};
+use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate};
+use corniche_engine::{Committee, Input as EngineInput, Resume};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
     Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, TimestampMs, ValidatorIndex, certified,
 };
 use forwarding::Forwarding;
+use mode::{Following, Mode, Ordering};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -37,10 +39,8 @@ pub struct Pipeline {
     genesis: Arc<Genesis>,
     own: Option<ValidatorIndex>,
     engine_factory: Option<EngineFactory>,
-    engine: Option<Box<dyn Engine>>,
     /// `false`: no engine is built yet.
     may_vote: bool,
-    builder: BlockBuilder,
     pool: Pool,
     certifier: Certifier,
     certificates: CertificateVerifier,
@@ -72,23 +72,12 @@ pub struct Pipeline {
     /// Blocks that are executed and being appended.
     appending: VecDeque<Arc<CommittedBlock>>,
     appending_info: BTreeMap<Height, (B256, Vec<(ValidatorIndex, VerifiedTransaction)>)>,
-    /// Expected hashes of followed blocks.
-    expected: BTreeMap<Height, B256>,
     /// Certificates of followed blocks, appended after their block.
     followed_certificates: BTreeMap<Height, VerifiedCertificate>,
-    /// Covers blocks without a certificate that this validator follows. Replaced only after they are
-    /// executed.
-    weak_certificate: Option<WeakCertificate>,
     /// Time to look for a weak certificate: shares for blocks that this node lacks have arrived, and nothing
     /// has moved.
     share_check_at: Option<TimestampMs>,
-    /// Pending `WantBatch`.
-    wanted_batch: Option<(u32, u64)>,
-    /// `ReleaseBelow`s that wait until the state that makes the records unnecessary is durable.
-    releases: VecDeque<(CommitIndex, Ticket)>,
     progress: CommitIndex,
-    /// Time since when a certified block is known that is not appended, without any progress.
-    stuck_since: Option<TimestampMs>,
     announce_at: Option<TimestampMs>,
     /// Time to send our shares again, because nothing was certified since.
     shares_at: Option<TimestampMs>,
@@ -96,17 +85,6 @@ pub struct Pipeline {
     /// `None` on a real network.
     extension: Option<Box<dyn Extension>>,
     out: VecDeque<Output>,
-    halted: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    /// Blocks come from the engine's commits.
-    Ordering,
-    /// Blocks come from peers, certified.
-    Following,
-    /// Caught up; waiting for the safety log to build the engine.
-    Rejoining,
 }
 
 impl Pipeline {
@@ -133,12 +111,14 @@ impl Pipeline {
         }
         let directives = extension.as_ref().map(|extension| extension.directives());
         let builder = BlockBuilder::new(&setup.genesis, head_height, head_ordering, setup.resume.clone());
+        let builder = builder.with_directives(directives);
         let mut pipeline = Self {
-            builder: builder.with_directives(directives),
             own,
-            mode: if engine.is_some() { Mode::Ordering } else { Mode::Following },
+            mode: match engine {
+                Some(engine) => Mode::Ordering(Ordering::new(engine, builder)),
+                None => Mode::Following(Following::default()),
+            },
             engine_factory: setup.engine_factory,
-            engine,
             may_vote: setup.may_vote,
             pool: Pool::new(setup.pool),
             certifier,
@@ -163,19 +143,13 @@ impl Pipeline {
             early_certificate: None,
             appending: VecDeque::new(),
             appending_info: BTreeMap::new(),
-            expected: BTreeMap::new(),
             followed_certificates: BTreeMap::new(),
-            weak_certificate: None,
             share_check_at: None,
-            wanted_batch: None,
-            releases: VecDeque::new(),
-            stuck_since: None,
             announce_at: None,
             shares_at: None,
             extension,
             forwarding: Forwarding::new(own, &committee, setup.rotation, setup.now),
             out: VecDeque::new(),
-            halted: false,
             genesis: setup.genesis,
         };
         pipeline.run_stages(setup.now);
@@ -184,7 +158,7 @@ impl Pipeline {
 
     /// Applies one input.
     pub fn handle(&mut self, now: TimestampMs, input: Input) {
-        if self.halted {
+        if self.mode.is_halted() {
             return;
         }
         self.rotate(now);
@@ -214,10 +188,10 @@ impl Pipeline {
 
     /// Time for the next [`Input::Deadline`].
     pub fn deadline(&self) -> Option<TimestampMs> {
-        let engine = self.engine.as_ref().and_then(|engine| engine.deadline());
+        let engine = self.mode.ordering().and_then(|ordering| ordering.engine.deadline());
         let engine_timeout = self.engine_timeout();
         // While blocks are being executed or appended there are no requests, so no deadline either.
-        let follows = self.mode == Mode::Following && self.is_idle();
+        let follows = self.mode.is_following() && self.is_idle();
         let missing = follows.then(|| self.missing()).flatten();
         let follow = missing.and_then(|missing| self.follower.deadline(missing));
         let extension = self.extension.as_ref().and_then(|extension| extension.deadline());

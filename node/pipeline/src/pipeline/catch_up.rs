@@ -1,6 +1,6 @@
 //! Switches between ordering and following.
 
-use super::{AHEAD_OF_CERTIFICATION, Mode, Pipeline};
+use super::{AHEAD_OF_CERTIFICATION, Following, Mode, Ordering, Pipeline};
 use crate::blocks::{BlockBuilder, BlockPlan};
 use crate::follow::{ExpectedBlock, MissingBlocks, Proof, ResponseError};
 use crate::io::{Fault, NodeKey, Output, Plan};
@@ -19,17 +19,16 @@ impl Pipeline {
         let lag = self.follower.target().0.saturating_sub(self.appended.0);
         // While ordered blocks are being executed or appended, following would only start them over.
         let is_settled = self.is_idle() || self.is_blocked();
-        if lag == 0 || !is_settled {
-            self.stuck_since = None;
-        } else {
-            self.stuck_since.get_or_insert(now);
+        if let Some(ordering) = self.mode.ordering_mut() {
+            let is_stuck = lag > 0 && is_settled;
+            ordering.stuck_since = is_stuck.then(|| ordering.stuck_since.unwrap_or(now));
         }
         let engine_timed_out = self.engine_timeout().is_some_and(|ends| now >= ends);
-        if self.mode == Mode::Ordering && is_settled && (lag > AHEAD_OF_CERTIFICATION || engine_timed_out) {
-            self.start_following(self.follower.target());
+        if self.mode.is_ordering() && is_settled && (lag > AHEAD_OF_CERTIFICATION || engine_timed_out) {
+            self.start_following(self.follower.target(), Following::default());
         }
         self.check_shares(now, is_settled);
-        if self.mode != Mode::Following || !self.is_idle() {
+        if !self.mode.is_following() || !self.is_idle() {
             return;
         }
         match self.missing() {
@@ -51,7 +50,7 @@ impl Pipeline {
     /// the blocks.
     pub(super) fn missing(&self) -> Option<MissingBlocks> {
         let from = self.planned.next();
-        let weak = self.weak_certificate.as_ref().map(WeakCertificate::height);
+        let weak = self.weak_certificate().map(WeakCertificate::height);
         let through = weak.filter(|through| *through >= from && self.follower.has_signer(*through));
         (through.is_some() || self.follower.target() >= from).then_some(MissingBlocks { from, through })
     }
@@ -60,7 +59,7 @@ impl Pipeline {
     /// certificate delivers them. Without this node the others may be too few to certify, and may have
     /// forgotten the data that its engine lacks (decision 0019).
     fn check_shares(&mut self, now: TimestampMs, is_settled: bool) {
-        let may_follow = self.own.is_some() && self.mode != Mode::Rejoining;
+        let may_follow = self.own.is_some() && (self.mode.is_ordering() || self.mode.is_following());
         if !(is_settled && may_follow && self.certifier.newest_share().is_some()) {
             self.share_check_at = None;
             return;
@@ -73,7 +72,7 @@ impl Pipeline {
         // A weak certificate that is being followed stays, because responses may be on their way; meanwhile
         // more validators may have signed it. Beyond the height that may be executed, certificates are needed
         // first.
-        let followed = self.weak_certificate.as_ref().map(WeakCertificate::height).filter(|height| *height > self.appended);
+        let followed = self.weak_certificate().map(WeakCertificate::height).filter(|height| *height > self.appended);
         let through = followed.unwrap_or_else(|| self.may_execute_through());
         let Some(weak) = self.certifier.weak_certificate(through) else { return };
         let (height, signers) = (weak.height(), weak.signers(self.genesis.validators.len()));
@@ -82,10 +81,14 @@ impl Pipeline {
                 self.follower.record_signer(peer, height);
             }
         }
-        self.weak_certificate = Some(weak);
-        if self.mode == Mode::Ordering {
-            self.start_following(height);
+        match self.mode.following_mut() {
+            Some(following) => following.weak_certificate = Some(weak),
+            None => self.start_following(height, Following { weak_certificate: Some(weak), ..Following::default() }),
         }
+    }
+
+    fn weak_certificate(&self) -> Option<&WeakCertificate> {
+        self.mode.following()?.weak_certificate.as_ref()
     }
 
     /// True if ordered blocks wait and none is in progress: the first one needs a certificate that this node
@@ -98,19 +101,15 @@ impl Pipeline {
 
     /// Time at which an ordering validator stops waiting for its engine.
     pub(super) fn engine_timeout(&self) -> Option<TimestampMs> {
-        let since = self.stuck_since.filter(|_| self.mode == Mode::Ordering)?;
+        let since = self.mode.ordering()?.stuck_since?;
         Some(TimestampMs(since.0 + ENGINE_TIMEOUT_MS))
     }
 
-    fn start_following(&mut self, target: Height) {
-        self.mode = Mode::Following;
-        self.engine = None;
-        self.builder = self.builder_after_head();
-        self.wanted_batch = None;
+    fn start_following(&mut self, target: Height, following: Following) {
+        self.mode = Mode::Following(following);
         // Transactions that the engine held may be lost; if they are proposed twice, the second is skipped.
         // Meanwhile they are forwarded to others.
         self.pool.requeue_all();
-        self.releases.clear();
         // Blocks already given to execution are finished; the rest comes again with the certified blocks.
         self.backlog.clear();
         self.planned = self.executing;
@@ -127,10 +126,14 @@ impl Pipeline {
 
     pub(super) fn response(&mut self, now: TimestampMs, from: NodeKey, response: Option<Response>) {
         let Some(response) = response else { return self.follower.record_failure(now, &from) };
-        if self.mode != Mode::Following || self.planned != self.appended {
+        if !self.mode.is_following() || self.planned != self.appended {
             return self.follower.record_late(now, &from, &response);
         }
-        let (height, parent, weak) = (self.planned.next(), self.executed_hash, self.weak_certificate.as_ref());
+        let (height, parent, weak) = (
+            self.planned.next(),
+            self.executed_hash,
+            self.mode.following().and_then(|following| following.weak_certificate.as_ref()),
+        );
         let (next, certificates) =
             (ExpectedBlock { height, parent, weak, rules: self.genesis.rules_at(height) }, &self.certificates);
         match self.follower.receive(now, from, response, next, |certificate| certificates.verify(certificate)) {
@@ -170,7 +173,9 @@ impl Pipeline {
         }
         for followed in blocks {
             self.planned = self.planned.next();
-            self.expected.insert(self.planned, followed.block.hash());
+            if let Some(following) = self.mode.following_mut() {
+                following.expected.insert(self.planned, followed.block.hash());
+            }
             let block = BlockPlan::from_block(&followed.block, followed.resume);
             self.backlog.push(Plan { height: self.planned, block });
         }
@@ -179,12 +184,9 @@ impl Pipeline {
     /// Builds the engine anew at the resume point of the last block. Its records prevent a second proposal in
     /// one round.
     pub(super) fn rejoin(&mut self, now: TimestampMs, records: Vec<(Ticket, Bytes)>) {
-        let Some(build) = self.engine_factory.as_ref().filter(|_| self.mode == Mode::Rejoining) else { return };
-        let resume = self.appended_resume.clone();
-        self.builder = self.builder_after_head();
-        self.engine = Some(build(records, resume, now));
-        self.mode = Mode::Ordering;
-        self.stuck_since = None;
+        let Some(build) = self.engine_factory.as_ref().filter(|_| matches!(self.mode, Mode::Rejoining)) else { return };
+        let engine = build(records, self.appended_resume.clone(), now);
+        self.mode = Mode::Ordering(Ordering::new(engine, self.builder_after_head()));
         let connected: Vec<ValidatorIndex> = self.peers.values().filter_map(|validator| *validator).collect();
         for validator in connected {
             self.engine_input(now, EngineInput::PeerUp(validator));

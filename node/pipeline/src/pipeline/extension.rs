@@ -1,7 +1,7 @@
 //! Calls of the extension: see [`crate::Extension`].
 
-use super::Pipeline;
-use crate::extension::{CommandResponse, Directives};
+use super::{Ordering, Pipeline};
+use crate::extension::{CommandResponse, Directives, Extension};
 use crate::io::Output;
 use corniche_engine::Batch;
 use corniche_types::{Address, B256, OrderedTransaction, TimestampMs};
@@ -45,8 +45,11 @@ impl Pipeline {
     }
 
     /// Records batches that the engine delivered or gave back.
-    pub(super) fn batches_returned<'a>(&mut self, batches: impl IntoIterator<Item = &'a Batch>) {
-        if let Some(extension) = &mut self.extension {
+    pub(super) fn batches_returned<'a>(
+        extension: &mut Option<Box<dyn Extension>>,
+        batches: impl IntoIterator<Item = &'a Batch>,
+    ) {
+        if let Some(extension) = extension {
             batches.into_iter().for_each(|batch| extension.batch_returned(batch));
         }
     }
@@ -73,7 +76,8 @@ impl Pipeline {
 
     /// Lets the extension complete commands, and emits its responses.
     pub(super) fn poll_extension(&mut self, now: TimestampMs) {
-        let is_idle = self.wanted_batch.is_some() && !self.builder.is_open() && self.is_idle();
+        let wants_batch = |ordering: &Ordering| ordering.wanted_batch.is_some() && !ordering.builder.is_open();
+        let is_idle = self.mode.ordering().is_some_and(wants_batch) && self.is_idle();
         let Some(extension) = &mut self.extension else { return };
         if is_idle {
             extension.idle(now, self.appended);

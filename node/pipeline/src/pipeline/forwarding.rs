@@ -9,7 +9,7 @@
 //! validator that missed its turns still gets its transactions, but the others do not wait for it
 //! ([`Reputation`]).
 
-use super::{Mode, Pipeline, reputation::Reputation};
+use super::{Pipeline, reputation::Reputation};
 use crate::execution::VerifiedTransaction;
 use crate::io::{NodeKey, Output};
 use crate::message::{MAX_FORWARDED_BYTES, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
@@ -186,7 +186,7 @@ impl Pipeline {
 
     /// Forwards a new transaction of a user.
     pub(super) fn forward(&mut self, transaction: &VerifiedTransaction) {
-        let recipients = self.forwarding.initial_recipients(&transaction.sender(), self.mode == Mode::Ordering);
+        let recipients = self.forwarding.initial_recipients(&transaction.sender(), self.mode.is_ordering());
         self.forwarding.queue(transaction, &recipients);
         let indices = recipients.into_iter().map(|(index, _)| index).collect();
         self.pool.set_recipients(&transaction.hash(), indices);
@@ -278,7 +278,7 @@ impl Pipeline {
         }
         self.forwarding.last_forwarded = now;
         for (turns, transaction) in self.pool.take_overdue(MAX_REFORWARDED, MAX_REFORWARDED_BYTES) {
-            let recipients = self.forwarding.recipients(&transaction.sender(), self.mode == Mode::Ordering);
+            let recipients = self.forwarding.recipients(&transaction.sender(), self.mode.is_ordering());
             if recipients.is_empty() {
                 continue;
             }

@@ -1,29 +1,29 @@
 //! Drives the engine.
 
-use super::Pipeline;
+use super::{Ordering, Pipeline};
 use crate::blocks::promising;
 use crate::io::Output;
 use crate::message::PeerMessage;
-use corniche_engine::{Batch, Engine, Input as EngineInput, Output as EngineOutput, Verified};
+use corniche_engine::{Batch, Input as EngineInput, Output as EngineOutput, Verified};
 use corniche_types::{TimestampMs, ValidatorIndex};
 
 impl Pipeline {
     pub(super) fn engine_input(&mut self, now: TimestampMs, input: EngineInput) {
-        if let Some(engine) = &mut self.engine {
-            engine.handle(now, input);
+        if let Some(ordering) = self.mode.ordering_mut() {
+            ordering.engine.handle(now, input);
         }
     }
 
     /// Passes a peer's message to the engine, unless the backlog is full: see [`super::backlog`].
     pub(super) fn engine_message(&mut self, now: TimestampMs, from: ValidatorIndex, message: Verified) {
-        if !self.builder.has_waiting() {
-            self.engine_input(now, EngineInput::Message { from, message });
+        if let Some(ordering) = self.mode.ordering_mut().filter(|ordering| !ordering.builder.has_waiting()) {
+            ordering.engine.handle(now, EngineInput::Message { from, message });
         }
     }
 
     pub(super) fn engine_deadline(&mut self, now: TimestampMs) {
-        let due = |engine: &dyn Engine| engine.deadline().is_some_and(|deadline| deadline <= now);
-        if self.engine.as_deref().is_some_and(due) {
+        let is_due = |ordering: &Ordering| ordering.engine.deadline().is_some_and(|deadline| deadline <= now);
+        if self.mode.ordering().is_some_and(is_due) {
             self.engine_input(now, EngineInput::Deadline);
         }
     }
@@ -31,18 +31,20 @@ impl Pipeline {
     /// Processes all outputs of the engine; returns true if there were any.
     pub(super) fn drain_engine(&mut self, now: TimestampMs) -> bool {
         let mut any = false;
-        while let Some(output) = self.engine.as_mut().and_then(|engine| engine.poll()) {
+        while let Some(ordering) = self.mode.ordering_mut()
+            && let Some(output) = ordering.engine.poll()
+        {
             any = true;
             match output {
-                EngineOutput::WantBatch { bytes, gas } => self.wanted_batch = Some((bytes, gas)),
+                EngineOutput::WantBatch { bytes, gas } => ordering.wanted_batch = Some((bytes, gas)),
                 EngineOutput::Send { to, message } => self.send_to_validators(to, &PeerMessage::Engine(message)),
                 EngineOutput::Persist(ticket, record) => self.out.push_back(Output::Persist(ticket, record)),
                 EngineOutput::ReleaseBelow(ticket) => {
-                    self.releases.push_back((self.builder.delivered(), ticket));
+                    ordering.releases.push_back((ordering.builder.delivered(), ticket));
                 }
                 EngineOutput::Deliver(commit) => {
-                    self.batches_returned(commit.batches.iter().map(|(_, batch)| batch));
-                    self.builder.push(commit);
+                    Self::batches_returned(&mut self.extension, commit.batches.iter().map(|(_, batch)| batch));
+                    ordering.builder.push(commit);
                 }
                 EngineOutput::Available { author, batch } => {
                     let transactions = promising(&batch, &self.genesis);
@@ -51,7 +53,7 @@ impl Pipeline {
                     }
                 }
                 EngineOutput::Requeue(batch) => {
-                    self.batches_returned([&batch]);
+                    Self::batches_returned(&mut self.extension, [&batch]);
                     self.pool.requeue(batch);
                 }
                 EngineOutput::Accuse { validator, offence, evidence } => {
@@ -66,14 +68,15 @@ impl Pipeline {
     }
 
     pub(super) fn answer_want_batch(&mut self, now: TimestampMs) -> bool {
-        let Some((bytes, gas)) = self.wanted_batch else { return false };
+        let Some((bytes, gas)) = self.mode.ordering().and_then(|ordering| ordering.wanted_batch) else { return false };
         let overloaded = self.backlog.is_long();
         let batch = if overloaded { None } else { self.next_batch(now, bytes, gas) };
+        let Some(ordering) = self.mode.ordering_mut() else { return false };
         // An open block needs later commits to close, so rounds continue with empty proposals.
-        let batch = batch.or_else(|| (self.builder.is_open() || overloaded).then(Batch::default));
+        let batch = batch.or_else(|| (ordering.builder.is_open() || overloaded).then(Batch::default));
         let Some(batch) = batch else { return false };
-        self.wanted_batch = None;
-        self.engine_input(now, EngineInput::Batch(batch));
+        ordering.wanted_batch = None;
+        ordering.engine.handle(now, EngineInput::Batch(batch));
         true
     }
 }

@@ -1,6 +1,6 @@
 //! From block plans to certified blocks.
 
-use super::{AHEAD_OF_CERTIFICATION, Mode, Pipeline};
+use super::{AHEAD_OF_CERTIFICATION, Mode, Ordering, Pipeline};
 use crate::execution::Executed;
 use crate::io::{Output, Plan};
 use crate::message::PeerMessage;
@@ -20,8 +20,8 @@ const UNCERTIFIED_MS: u64 = 2_000;
 impl Pipeline {
     /// Cuts blocks from the ordered commits, while the backlog has room.
     pub(super) fn plan_blocks(&mut self) {
-        while self.mode == Mode::Ordering && !self.backlog.is_full() {
-            let Some(block) = self.builder.poll() else { return };
+        while let Some(ordering) = self.mode.ordering_mut().filter(|_| !self.backlog.is_full()) {
+            let Some(block) = ordering.builder.poll() else { return };
             self.planned = self.planned.next();
             self.backlog.push(Plan { height: self.planned, block });
         }
@@ -46,7 +46,8 @@ impl Pipeline {
     pub(super) fn executed(&mut self, executed: Executed) {
         let height = executed.committed.block.height();
         assert_eq!(height, self.executed.next(), "invariant: execution answers in order");
-        if let Some(expected) = self.expected.remove(&height).filter(|expected| *expected != executed.hash) {
+        let expected = self.mode.following_mut().and_then(|following| following.expected.remove(&height));
+        if let Some(expected) = expected.filter(|expected| *expected != executed.hash) {
             let certificate = self.followed_certificates.pop_last().filter(|(at, _)| *at >= height);
             return match certificate {
                 Some((_, certificate)) => self.diverged(height, executed.hash, expected, certificate.into_inner()),
@@ -71,7 +72,10 @@ impl Pipeline {
             let committed = self.appending.pop_front().expect("front was there");
             let height = committed.block.height();
             self.appended = height;
-            (self.stuck_since, self.share_check_at) = (None, None);
+            self.share_check_at = None;
+            if let Some(ordering) = self.mode.ordering_mut() {
+                ordering.stuck_since = None;
+            }
             self.appended_resume = committed.resume.clone();
             self.uncertified_commits.insert(height, committed.resume.index);
             self.progress = self.progress.max(committed.resume.index);
@@ -104,8 +108,8 @@ impl Pipeline {
 
     pub(super) fn release(&mut self) {
         let durable = self.progress;
-        while self.releases.front().is_some_and(|(needed_until, _)| *needed_until <= durable) {
-            let (_, ticket) = self.releases.pop_front().expect("front was there");
+        let Some(Ordering { releases, .. }) = self.mode.ordering_mut() else { return };
+        while let Some((_, ticket)) = releases.pop_front_if(|(needed_until, _)| *needed_until <= durable) {
             self.out.push_back(Output::ReleaseBelow(ticket));
         }
     }
@@ -113,12 +117,13 @@ impl Pipeline {
     /// Stores the resume point after many commits without a block. Appends are in order, so it is durable
     /// before later ones.
     pub(super) fn store_progress(&mut self) {
-        let complete = self.builder.complete();
-        let quiet = !self.builder.is_open() && self.is_idle();
-        if self.mode == Mode::Ordering && quiet && complete.index.0 >= self.progress.0 + PROGRESS_COMMITS {
+        let Some(Ordering { builder, .. }) = self.mode.ordering() else { return };
+        let complete = builder.complete().clone();
+        let quiet = !builder.is_open() && self.is_idle();
+        if quiet && complete.index.0 >= self.progress.0 + PROGRESS_COMMITS {
             self.progress = complete.index;
             self.appended_resume = complete.clone();
-            self.out.push_back(Output::AppendProgress(complete.clone()));
+            self.out.push_back(Output::AppendProgress(complete));
             self.release();
         }
     }
@@ -203,15 +208,15 @@ impl Pipeline {
 
     /// Handles a different result of an honest validator.
     fn diverged_from_signers(&mut self, height: Height, ours: B256, theirs: B256) {
-        let weak = self.weak_certificate.take().expect("invariant: followed blocks come with a proof");
+        let weak = self.mode.following_mut().and_then(|following| following.weak_certificate.take());
+        let weak = weak.expect("invariant: followed blocks come with a proof");
         let signers = weak.signers(self.genesis.validators.len()).len();
         let reason = format!("divergence at height {height}: {signers} validators signed header {theirs}, ours {ours}");
         self.halt(reason, Some(weak.into_evidence()));
     }
 
     pub(super) fn halt(&mut self, reason: String, certificate: Option<Certificate>) {
-        self.halted = true;
-        self.engine = None;
+        self.mode = Mode::Halted;
         self.out.push_back(Output::Halt { reason, certificate });
     }
 }
