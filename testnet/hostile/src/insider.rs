@@ -206,10 +206,7 @@ impl<'a> Insider<'a> {
     }
 
     fn send(&self, to: Recipients, bytes: &Bytes) -> usize {
-        let wanted = |index: ValidatorIndex| match to {
-            Recipients::All => true,
-            Recipients::One(one) => one == index,
-        };
+        let wanted = |validator| to.includes(validator);
         let peers = self.network.peers().into_iter().filter(|peer| peer.validator.is_some_and(wanted));
         self.network.broadcast(peers.map(|peer| peer.id), Channel::Bulk, bytes.clone())
     }

@@ -1,7 +1,7 @@
 //! Ends networks when the program is interrupted: their processes have process groups of their own, so a terminal does not.
 
 use std::{
-    io,
+    fs, io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -45,16 +45,20 @@ pub fn end_networks_on_interrupt() -> io::Result<()> {
                 _ = terminate.recv() => {}
             }
         });
-        running().iter().for_each(|(corniche, directory)| end(corniche, directory));
+        for (corniche, directory) in running().iter() {
+            end(corniche, directory);
+            // This program's own cleanup does not run.
+            let _ = fs::remove_dir_all(directory);
+        }
         std::process::exit(INTERRUPTED);
     };
     thread::Builder::new().name("interrupt".into()).spawn(wait).map(drop)
 }
 
-/// Stops a network and deletes its directory.
+/// Stops a network.
 pub(crate) fn end(corniche: &Path, directory: &Path) {
     let mut command = Command::new(corniche);
-    command.args(["testnet", "down", "--wipe", "--dir"]).arg(directory);
+    command.args(["testnet", "down", "--dir"]).arg(directory);
     // There is nobody to report a failure to.
     let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }

@@ -96,7 +96,10 @@ impl LocalNetwork {
         command.arg("--dir").arg(directory.path());
         interrupt::register(corniche, directory.path());
         // Some nodes may have started before the failure.
-        let parts = start(&mut command, directory.path()).inspect_err(|_| interrupt::end(corniche, directory.path()));
+        let parts = start(&mut command, directory.path()).inspect_err(|_| {
+            interrupt::end(corniche, directory.path());
+            interrupt::unregister(directory.path());
+        });
         let (nodes, accounts, genesis) = parts?;
         let processes = nodes.iter().map(|node| Some(Process { pid: node.pid, child: None })).collect();
         Ok(Self { corniche: corniche.to_owned(), directory, genesis, nodes, processes: Mutex::new(processes), accounts })
@@ -165,9 +168,9 @@ fn start(command: &mut Command, directory: &Path) -> anyhow::Result<(Vec<Node>, 
 
 impl Drop for LocalNetwork {
     fn drop(&mut self) {
-        interrupt::unregister(self.directory.path());
         // A process that does not end has been killed; nothing more can be done about it.
         self.processes().iter_mut().filter_map(Option::take).for_each(|process| drop(process.end()));
+        interrupt::unregister(self.directory.path());
     }
 }
 

@@ -37,7 +37,7 @@ pub struct NodeProcess {
     pub pid: Option<u32>,
 }
 
-pub struct NodeStatus {
+pub(super) struct NodeStatus {
     pub height: u64,
     pub finalized: u64,
     pub peers: u64,
@@ -117,7 +117,7 @@ impl NodeProcess {
         }
     }
 
-    pub fn query_status(&self) -> Option<NodeStatus> {
+    pub(super) fn query_status(&self) -> Option<NodeStatus> {
         let client = Client::new(&self.rpc);
         let number = |text: String| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
         let height = number(client.transport().request("eth_blockNumber", json!([])).ok()?)?;

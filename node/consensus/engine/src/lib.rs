@@ -158,6 +158,16 @@ pub enum Recipients {
     One(ValidatorIndex),
 }
 
+impl Recipients {
+    /// True if `validator`, which is not the sender, is one of them.
+    pub fn includes(self, validator: ValidatorIndex) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(one) => one == validator,
+        }
+    }
+}
+
 /// Violations that a validator can be accused of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offence {

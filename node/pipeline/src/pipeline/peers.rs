@@ -44,12 +44,8 @@ impl Pipeline {
     }
 
     pub(super) fn send_to_validators(&mut self, to: Recipients, message: &PeerMessage) {
-        let wanted = |index: ValidatorIndex| match to {
-            Recipients::All => true,
-            Recipients::One(one) => one == index,
-        };
         for (peer, validator) in &self.peers {
-            if validator.is_some_and(wanted) {
+            if validator.is_some_and(|validator| to.includes(validator)) {
                 self.out.push_back(Output::Send { to: *peer, message: message.clone() });
             }
         }

@@ -319,14 +319,9 @@ impl Ordering {
 
     fn send(&self, to: Recipients, message: Bytes) {
         let bytes = PeerMessage::Engine(message).encode();
-        let is_wanted = |validator: ValidatorIndex| match to {
-            Recipients::All => true,
-            Recipients::One(one) => one == validator,
-        };
-        for (peer, _) in self.peers.iter().filter(|(_, validator)| is_wanted(**validator)) {
-            // A full queue drops messages; engines fetch missing data.
-            let _ = self.network.send(*peer, Channel::Bulk, bytes.clone());
-        }
+        let wanted = self.peers.iter().filter(|(_, validator)| to.includes(**validator));
+        // A full queue drops messages; engines fetch missing data.
+        self.network.broadcast(wanted.map(|(peer, _)| *peer), Channel::Bulk, bytes);
     }
 
     fn deliver(&mut self, ordered: Ordered) {
