@@ -201,8 +201,15 @@ impl WebSocket {
 
     /// Reads a message without keeping it; returns its length.
     pub async fn skip(&mut self) -> usize {
-        let Ok((_, length)) = self.frame_head().await else { return 0 };
-        tokio::io::copy(&mut (&mut self.stream).take(length), &mut tokio::io::sink()).await.unwrap() as usize
+        loop {
+            let Ok((first, length)) = self.frame_head().await else { return 0 };
+            let payload = &mut (&mut self.stream).take(length);
+            let skipped = tokio::io::copy(payload, &mut tokio::io::sink()).await.unwrap() as usize;
+            // A text, and not a ping: the server pings a client that says nothing for some time.
+            if first & 0x0f == 1 {
+                return skipped;
+            }
+        }
     }
 
     /// Reads until the server closes the connection; returns code and reason.
