@@ -52,8 +52,8 @@ pub trait Effects {
     /// The pipeline has handled inputs; their outputs follow.
     fn observe(&mut self, pipeline: &Pipeline);
 
-    /// Sends a message; it may be lost.
-    fn send(&mut self, to: NodeKey, message: PeerMessage);
+    /// Sends a message to these peers; it may be lost.
+    fn send(&mut self, to: &[NodeKey], message: PeerMessage);
 
     /// Requests blocks. Respond with [`Input::Response`].
     fn request(&mut self, to: NodeKey, request: Request);
@@ -176,7 +176,7 @@ impl Driver {
 
     fn perform(&mut self, now: TimestampMs, output: Output, effects: &mut impl Effects) {
         match output {
-            Output::Send { to, message } => effects.send(to, message),
+            Output::Send { to, message } => effects.send(&to, message),
             Output::Request { to, request } => effects.request(to, request),
             Output::Penalise { peer, fault } => effects.penalise(peer, fault),
             Output::Execute(plan) => {

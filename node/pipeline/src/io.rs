@@ -79,8 +79,9 @@ pub enum Output {
     },
     /// A command of [`Input::Command`] is done. Blocks that it made are appended.
     CommandDone(CommandResponse),
+    /// One message for these peers.
     Send {
-        to: NodeKey,
+        to: Vec<NodeKey>,
         message: PeerMessage,
     },
     Request {

@@ -70,9 +70,9 @@ impl Log {
 impl Effects for Log {
     fn observe(&mut self, _: &Pipeline) {}
 
-    fn send(&mut self, _: NodeKey, message: PeerMessage) {
+    fn send(&mut self, to: &[NodeKey], message: PeerMessage) {
         if let PeerMessage::Engine(bytes) = message {
-            self.lines.push(format!("send {}", bytes[0]));
+            self.lines.extend(to.iter().map(|_| format!("send {}", bytes[0])));
         }
     }
 

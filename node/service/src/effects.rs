@@ -39,14 +39,14 @@ impl Effects for ThreadedEffects {
         self.shared.set_requested_base_fee(pipeline.requested_base_fee());
     }
 
-    fn send(&mut self, to: NodeKey, message: PeerMessage) {
+    fn send(&mut self, to: &[NodeKey], message: PeerMessage) {
         let Some((network, _)) = &self.network else { return };
         let channel = match message {
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => Channel::Votes,
             PeerMessage::Engine(_) | PeerMessage::Transactions(_) => Channel::Bulk,
         };
         // A full queue drops messages; peers request what they miss.
-        let _ = network.send(PeerKey(to.into()), channel, message.encode());
+        network.broadcast(to.iter().map(|to| PeerKey((*to).into())), channel, message.encode());
     }
 
     fn request(&mut self, to: NodeKey, request: Request) {

@@ -44,8 +44,6 @@ pub struct VirtualEffects {
     write_at: Option<Micros>,
     /// The write in progress, with its number.
     writing: (u64, Vec<Write>),
-    /// The last message sent; its other recipients get the same one.
-    last_shared: Option<Rc<SharedMessage>>,
 }
 
 /// Additional time of a slow node for a block and for a write.
@@ -74,7 +72,6 @@ impl VirtualEffects {
             executing: VecDeque::new(),
             write_at: None,
             writing: (0, Vec::new()),
-            last_shared: None,
         }
     }
 
@@ -153,20 +150,11 @@ impl Effects for VirtualEffects {
         }
     }
 
-    fn send(&mut self, to: NodeKey, message: PeerMessage) {
-        let same = |shared: &&Rc<SharedMessage>| match (shared.message(), &message) {
-            (PeerMessage::Engine(one), PeerMessage::Engine(other))
-            | (PeerMessage::CertificateShare(one), PeerMessage::CertificateShare(other)) => {
-                // The shared message keeps its bytes alive, so equal addresses mean equal bytes.
-                one.as_ptr() == other.as_ptr() && one.len() == other.len()
-            }
-            (PeerMessage::Certificate(one), PeerMessage::Certificate(other)) => one == other,
-            _ => false,
-        };
-        let shared = self.last_shared.as_ref().filter(same).cloned().unwrap_or_else(|| SharedMessage::new(message));
-        self.last_shared = Some(shared.clone());
+    fn send(&mut self, to: &[NodeKey], message: PeerMessage) {
+        let shared = SharedMessage::new(message);
         let bytes = shared.bytes();
-        self.actions.push_back(Action::Send { to: identity_of(&to), message: Message::Peer(shared), bytes });
+        let send = |to| Action::Send { to: identity_of(to), message: Message::Peer(shared.clone()), bytes };
+        self.actions.extend(to.iter().map(send));
     }
 
     fn request(&mut self, to: NodeKey, request: Request) {

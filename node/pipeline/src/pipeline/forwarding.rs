@@ -18,8 +18,10 @@ use corniche_engine::Committee;
 use corniche_types::{Address, B256, Block, Bytes, Header, Receipt, SkipReason, TimestampMs, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Transactions within this time after a message are gathered into the next one; the first is sent at once.
+/// Transactions within this time after a message are gathered into the next one; the first is sent at once. A message
+/// costs its receiver more than the transactions in it, so the time grows with their number.
 const BATCHING_DELAY_MS: u64 = 5;
+const MAX_BATCHING_DELAY_MS: u64 = 20;
 /// Limits of repeated forwarding: transactions and bytes per interval `REFORWARD_INTERVAL_MS`. They share the peers' queues
 /// with the engine's batches.
 const MAX_REFORWARDED: usize = 256;
@@ -48,6 +50,7 @@ pub(super) struct Forwarding {
     reputation: Reputation,
     queued: BTreeMap<NodeKey, Vec<Bytes>>,
     last_sent: TimestampMs,
+    batching_delay_ms: u64,
     last_forwarded: TimestampMs,
 }
 
@@ -67,6 +70,7 @@ impl Forwarding {
             reputation: Reputation::new(committee.max_faulty()),
             queued: BTreeMap::new(),
             last_sent: TimestampMs(0),
+            batching_delay_ms: BATCHING_DELAY_MS,
             last_forwarded: TimestampMs(0),
         }
     }
@@ -164,9 +168,20 @@ impl Forwarding {
         }
     }
 
+    /// Returns the queued transactions, and gathers the next ones for a time in proportion to their number.
+    fn take_queued(&mut self, now: TimestampMs) -> BTreeMap<NodeKey, Vec<Bytes>> {
+        let queued = std::mem::take(&mut self.queued);
+        let transactions: usize = queued.values().map(Vec::len).sum();
+        let per_message = transactions / queued.len().max(1);
+        let most = MAX_BATCHING_DELAY_MS / BATCHING_DELAY_MS;
+        self.batching_delay_ms = BATCHING_DELAY_MS * (per_message as u64).clamp(1, most);
+        self.last_sent = now;
+        queued
+    }
+
     /// Time for the next message.
     fn send_at(&self) -> Option<TimestampMs> {
-        (!self.queued.is_empty()).then(|| TimestampMs(self.last_sent.0 + BATCHING_DELAY_MS))
+        (!self.queued.is_empty()).then(|| TimestampMs(self.last_sent.0 + self.batching_delay_ms))
     }
 }
 
@@ -298,10 +313,9 @@ impl Pipeline {
         if self.forwarding.send_at().is_none_or(|at| now < at) {
             return;
         }
-        self.forwarding.last_sent = now;
-        for (to, raw) in std::mem::take(&mut self.forwarding.queued) {
+        for (to, raw) in self.forwarding.take_queued(now) {
             for transactions in split_into_messages(raw) {
-                self.out.push_back(Output::Send { to, message: PeerMessage::Transactions(transactions) });
+                self.out.push_back(Output::Send { to: vec![to], message: PeerMessage::Transactions(transactions) });
             }
         }
     }

@@ -37,7 +37,7 @@ impl Pipeline {
             any = true;
             match output {
                 EngineOutput::WantBatch { bytes, gas } => ordering.wanted_batch = Some((bytes, gas)),
-                EngineOutput::Send { to, message } => self.send_to_validators(to, &PeerMessage::Engine(message)),
+                EngineOutput::Send { to, message } => self.send_to_validators(to, PeerMessage::Engine(message)),
                 EngineOutput::Persist(ticket, record) => self.out.push_back(Output::Persist(ticket, record)),
                 EngineOutput::ReleaseBelow(ticket) => {
                     ordering.releases.push_back((ordering.builder.delivered(), ticket));

@@ -12,12 +12,13 @@ impl Pipeline {
         self.peers.insert(peer, validator);
         self.follower.peer_up(peer, validator.is_some());
         if let Some(certificate) = &self.newest_certificate {
-            self.out.push_back(Output::Send { to: peer, message: PeerMessage::Certificate(certificate.clone()) });
+            let message = PeerMessage::Certificate(certificate.clone());
+            self.out.push_back(Output::Send { to: vec![peer], message });
         }
         if let Some(index) = validator {
             self.forwarding.peer_up(index, peer);
             for share in self.certifier.own_shares() {
-                self.out.push_back(Output::Send { to: peer, message: PeerMessage::CertificateShare(share) });
+                self.out.push_back(Output::Send { to: vec![peer], message: PeerMessage::CertificateShare(share) });
             }
             self.engine_input(now, EngineInput::PeerUp(index));
         }
@@ -43,11 +44,15 @@ impl Pipeline {
         }
     }
 
-    pub(super) fn send_to_validators(&mut self, to: Recipients, message: &PeerMessage) {
-        for (peer, validator) in &self.peers {
-            if validator.is_some_and(|validator| to.includes(validator)) {
-                self.out.push_back(Output::Send { to: *peer, message: message.clone() });
-            }
+    pub(super) fn send_to_validators(&mut self, to: Recipients, message: PeerMessage) {
+        self.send_to_peers(|validator| validator.is_some_and(|validator| to.includes(validator)), message);
+    }
+
+    pub(super) fn send_to_peers(&mut self, includes: impl Fn(Option<ValidatorIndex>) -> bool, message: PeerMessage) {
+        let to: Vec<NodeKey> =
+            self.peers.iter().filter(|(_, validator)| includes(**validator)).map(|(peer, _)| *peer).collect();
+        if !to.is_empty() {
+            self.out.push_back(Output::Send { to, message });
         }
     }
 }

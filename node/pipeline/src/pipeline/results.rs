@@ -132,7 +132,7 @@ impl Pipeline {
         while let Some(output) = self.certifier.poll() {
             match output {
                 CertifierOutput::Broadcast(share) => {
-                    self.send_to_validators(Recipients::All, &PeerMessage::CertificateShare(share));
+                    self.send_to_validators(Recipients::All, PeerMessage::CertificateShare(share));
                 }
                 CertifierOutput::Certified(certificate) => self.certified(now, certificate),
                 CertifierOutput::Diverged { ours, certificate } => {
@@ -160,10 +160,7 @@ impl Pipeline {
         self.shares_at = None;
         self.announce_at.get_or_insert(TimestampMs(now.0 + ANNOUNCE_MS));
         // Validators make their own from the shares; followers get it at once.
-        let followers = self.peers.iter().filter(|(_, validator)| validator.is_none());
-        for (peer, _) in followers {
-            self.out.push_back(Output::Send { to: *peer, message: PeerMessage::Certificate(certificate.clone()) });
-        }
+        self.send_to_peers(|validator| validator.is_none(), PeerMessage::Certificate(certificate.clone()));
         self.out.push_back(Output::AppendCertificate(certificate));
     }
 
@@ -177,7 +174,7 @@ impl Pipeline {
         }
         self.announce_at = None;
         if let Some(certificate) = self.newest_certificate.clone() {
-            self.send_to_validators(Recipients::All, &PeerMessage::Certificate(certificate));
+            self.send_to_validators(Recipients::All, PeerMessage::Certificate(certificate));
         }
     }
 
@@ -198,7 +195,7 @@ impl Pipeline {
         }
         self.shares_at = Some(latest);
         for share in self.certifier.own_shares() {
-            self.send_to_validators(Recipients::All, &PeerMessage::CertificateShare(share));
+            self.send_to_validators(Recipients::All, PeerMessage::CertificateShare(share));
         }
     }
 

@@ -419,7 +419,7 @@ impl Node {
                 Output::AppendCertificate(certificate) => {
                     self.disk.certificates.insert(certificate.height, certificate);
                 }
-                Output::Send { to, message } => self.sent.push((to, message)),
+                Output::Send { to, message } => self.sent.extend(to.into_iter().map(|to| (to, message.clone()))),
                 Output::Request { to, request } => self.requests.push((to, request)),
                 Output::Penalise { peer, fault } => self.penalties.push((peer, fault.0)),
                 Output::Persist(ticket, record) => {
