@@ -231,7 +231,11 @@ impl Certifier {
             }
             let message = self.signed_bytes(height, header_hash);
             let shares: Vec<(ValidatorIndex, Signature)> = signers.iter().map(|(signer, share)| (*signer, *share)).collect();
-            if let Some(signature) = self.keys.committee.combine(&message, &shares) {
+            let combined = match (&self.keys.own, &shares[..]) {
+                (Some(key), [own]) if own.0 == key.index() => self.keys.committee.combine_own(&message, *own),
+                _ => self.keys.committee.combine(&message, &shares),
+            };
+            if let Some(signature) = combined {
                 return Some(Certificate {
                     epoch: self.committee.epoch(),
                     committee_hash: self.committee.hash(),

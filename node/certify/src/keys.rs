@@ -25,6 +25,11 @@ pub trait Signatures: Send + Sync {
     /// Combines shares of distinct validators and verifies the result. `None` if it is invalid: then at least
     /// one share is false.
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature>;
+    /// Like [`Self::combine`] where this node's own share is a quorum: a share that it made itself needs no
+    /// verification.
+    fn combine_own(&self, message: &[u8], own: (ValidatorIndex, Signature)) -> Option<Signature> {
+        self.combine(message, &[own])
+    }
     /// Verifies a combination of shares of exactly these validators.
     fn verify(&self, message: &[u8], signers: &[ValidatorIndex], combined: &Signature) -> bool;
 }
@@ -83,6 +88,10 @@ impl Signatures for BlsSignatures {
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature> {
         let sum = bls_combine(&shares.iter().map(|(_, share)| *share).collect::<Vec<_>>())?;
         self.verify_aggregate(message, shares.iter().map(|(signer, _)| *signer), &sum).then(|| sum.to_bytes())
+    }
+
+    fn combine_own(&self, _: &[u8], (_, share): (ValidatorIndex, Signature)) -> Option<Signature> {
+        Some(share)
     }
 
     fn verify(&self, message: &[u8], signers: &[ValidatorIndex], combined: &Signature) -> bool {

@@ -27,8 +27,8 @@ pub trait Signatures: Send + Sync {
 
 /// The public side of the threshold coin.
 pub trait Coin: Send + Sync {
-    /// Combines exactly a threshold of shares of distinct validators and verifies the result. Returns `None` if it does
-    /// not verify; then at least one share is bad.
+    /// Combines exactly a threshold of shares of distinct validators and verifies the result, unless the committee has
+    /// one validator. Returns `None` if it does not verify; then at least one share is bad.
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue>;
     /// Checks a value that a peer combined.
     fn verify(&self, message: &[u8], value: &CoinValue) -> bool;

@@ -74,6 +74,15 @@ fn four_validators_with_real_keys() {
 }
 
 #[test]
+fn lone_validator_opens_valid_coins() {
+    let keys = keys(1, 1);
+    let (signer, coin) = (keys.signers[0].clone(), keys.coin.clone());
+    run(Cluster::with_keys(&[Role::Honest], keys, quick(), 1), 1);
+    let value = coin.combine(b"round", &[(signer.index(), signer.coin_share(b"round"))]).unwrap();
+    assert!(coin.verify(b"round", &value) && !coin.verify(b"another", &value));
+}
+
+#[test]
 fn real_coin_tolerates_wrong_share() {
     let mut keys = keys(4, 3);
     keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));
