@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// Maximum total bytes of blocks that wait for missing ancestors, for all authors together.
 const MAX_PENDING_BYTES: usize = 256 << 20;
+/// Bytes of a round's batches from which rounds are stretched by the whole `max_stretch`: about 300 transfers.
+const LONG_ROUND_BYTES: usize = 32 << 10;
 
 /// Parameters of one engine instance; see [`Config::from_genesis`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub struct Config {
     pub leaders: u16,
     /// Minimum time between two own proposals, ms.
     pub min_round_ms: u64,
+    /// Factor by which `min_round_ms` grows while rounds carry 32 KiB or more; 1 switches it off.
+    pub max_stretch: u64,
     /// Time to wait for more parents than a quorum, ms.
     pub parent_grace_ms: u64,
     /// Time between two own proposals while no transaction waits to be ordered, ms.
@@ -50,6 +54,7 @@ impl Default for Config {
             wave_length: 4,
             leaders: 2,
             min_round_ms: 20,
+            max_stretch: 3,
             parent_grace_ms: 10,
             heartbeat_ms: 5_000,
             gc_depth: 100,
@@ -106,6 +111,7 @@ impl Config {
                     u16::try_from(value).map_err(|_| format!("mahi-mahi parameter leaders: {value} is too large"))?;
             }
             "min_round_ms" => self.min_round_ms = value,
+            "max_stretch" => self.max_stretch = value,
             "parent_grace_ms" => self.parent_grace_ms = value,
             "heartbeat_ms" => self.heartbeat_ms = value,
             "gc_depth" => self.gc_depth = value,
@@ -135,6 +141,7 @@ impl Config {
             }
             Self { retain_rounds, .. } if *retain_rounds > 100_000 => refuse("retain_rounds", *retain_rounds, "at most 100000"),
             Self { min_round_ms, .. } if *min_round_ms > DAY_MS => refuse("min_round_ms", *min_round_ms, "at most a day"),
+            Self { max_stretch, .. } if !(1..=10).contains(max_stretch) => refuse("max_stretch", *max_stretch, "from 1 to 10"),
             Self { parent_grace_ms, .. } if *parent_grace_ms > DAY_MS => {
                 refuse("parent_grace_ms", *parent_grace_ms, "at most a day")
             }
@@ -164,6 +171,15 @@ impl Config {
     pub fn waves(&self, committee_size: usize) -> Waves {
         let leaders = u16::try_from(committee_size).map_or(self.leaders, |size| self.leaders.min(size));
         self.baseline.unwrap_or(Waves::mahi_mahi(self.wave_length, leaders))
+    }
+
+    /// Minimum time between two own proposals after a round with batches of `batch_bytes` each, ms. Batches of more
+    /// than half the limit are not delayed.
+    pub(crate) fn pause_ms(&self, batch_bytes: usize, committee_size: usize) -> u64 {
+        let is_large = batch_bytes > self.batch_bytes as usize / 2;
+        let bytes = if is_large { 0 } else { (batch_bytes * committee_size).min(LONG_ROUND_BYTES) };
+        let stretch = self.min_round_ms * (self.max_stretch - 1);
+        self.min_round_ms + stretch * bytes as u64 / LONG_ROUND_BYTES as u64
     }
 
     /// V7: maximum number of parents of a block: one per author of the previous round, plus weak links.
@@ -248,6 +264,7 @@ mod tests {
             ("gc_depth", 8, 100_000),
             ("retain_rounds", 0, 100_000),
             ("min_round_ms", 0, DAY_MS),
+            ("max_stretch", 1, 10),
             ("parent_grace_ms", 0, DAY_MS),
             ("heartbeat_ms", 1, DAY_MS),
             ("fetch_delay_ms", 0, DAY_MS),

@@ -67,6 +67,20 @@ impl Dag {
         self.quorum
     }
 
+    /// f: number of validators that may be faulty.
+    pub fn max_faulty(&self) -> usize {
+        self.committee_size - self.quorum
+    }
+
+    /// Bytes of the largest batch of a round beyond the `skipped` largest ones, each of another author.
+    pub fn batch_bytes(&self, round: Round, skipped: usize) -> usize {
+        let slots = self.rounds.get(&round).into_iter().flat_map(|blocks| &blocks.slots);
+        let batches = slots.filter_map(|siblings| Some(siblings.first()?.block.content().batch.len()));
+        let mut bytes: Vec<usize> = batches.collect();
+        bytes.sort_unstable();
+        bytes.iter().rev().nth(skipped).copied().unwrap_or(0)
+    }
+
     /// Highest round with any block; 0 if the DAG is empty.
     pub fn top(&self) -> Round {
         self.rounds.last_key_value().map_or(Round(0), |(round, _)| *round)

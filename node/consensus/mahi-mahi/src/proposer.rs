@@ -4,6 +4,12 @@
 //! minimum round time, a short grace time for parents beyond the quorum, and no proposals while no batch waits to be
 //! ordered.
 //!
+//! **Rounds stretch under load.** A round costs the same signatures, coin and messages regardless of its batches. So the
+//! minimum round time grows with the bytes of the previous round's batches, up to `max_stretch` times. All validators
+//! see these blocks. Where they still judge differently, the fast ones decide: a stretched pause ends when f + 1
+//! validators have proposed. The batch that counts is the (f + 1)-th largest, so f validators without other load
+//! cannot stretch rounds. Rounds with large batches are not stretched, because that would limit the throughput.
+//!
 //! **Proven equivocators are not taken as parents** if a quorum exists without them. An equivocator shows its siblings
 //! to different validators, so everyone else must fetch a block's parent first if that block builds on a sibling, in
 //! every round. So the proposed round is the one after the last with a quorum of other authors, as if the equivocators
@@ -36,6 +42,8 @@ pub struct Proposer {
     /// Highest proposable round, and the time since when it is.
     clock: Round,
     clock_since: TimestampMs,
+    /// Bytes of the (f + 1)-th largest batch of the round before `clock`: at least one honest validator's is as large.
+    batch_bytes: usize,
     /// Highest proposable round if proven equivocators were silent.
     trusted: Round,
     trusted_since: TimestampMs,
@@ -65,6 +73,7 @@ impl Proposer {
             started_at: now,
             clock: Round(1),
             clock_since: now,
+            batch_bytes: 0,
             trusted: Round(1),
             trusted_since: now,
             batch: None,
@@ -98,6 +107,7 @@ impl Proposer {
         let (clock, trusted) = (dag.clock(), self.trusted_clock(dag, excluded));
         if clock > self.clock {
             (self.clock, self.clock_since) = (clock, now);
+            self.batch_bytes = dag.batch_bytes(clock - 1, dag.max_faulty());
         }
         if trusted != self.trusted {
             (self.trusted, self.trusted_since) = (trusted, now);
@@ -132,7 +142,10 @@ impl Proposer {
     /// allowed yet.
     pub fn next(&self, dag: &Dag, config: &Config, floor: Round, excluded: &ExcludedAuthors) -> Option<(Round, TimestampMs)> {
         let least = self.highest_signed.max(floor);
-        let rested = self.proposed_at.map_or(0, |at| at.0 + config.min_round_ms);
+        let others_proposed = dag.authors_at(self.clock) > dag.max_faulty();
+        let batch_bytes = if others_proposed { 0 } else { self.batch_bytes };
+        let pause_ms = config.pause_ms(batch_bytes, excluded.committee_size);
+        let rested = self.proposed_at.map_or(0, |at| at.0 + pause_ms);
         let (round, graced) = if self.trusted > least {
             let before = excluded.count_included(dag, self.trusted - 1);
             let all_here = self.trusted == Round(1) || before + excluded.authors.len() == excluded.committee_size;

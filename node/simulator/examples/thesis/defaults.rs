@@ -30,6 +30,8 @@ pub fn tables(effort: &Effort) {
 
 fn row(effort: &Effort, name: &str, protocol: Protocol, change: &dyn Fn(Experiment) -> Experiment) {
     let seconds = effort.seconds(3, 30);
+    // Rounds of one length, so that the rows differ in one parameter only.
+    let change = |experiment: Experiment| change(experiment.parameter("max_stretch", 1));
     let regions = effort.run(&change(Experiment::regions(protocol, 10, &[], seconds)));
     let room = effort.run(&change(Experiment::room(protocol, seconds.div_ceil(6))));
     println!("| {name} | {} | {} | {:.1} % |", cells(&regions), cells(&room), 100.0 * mean(&room, busy));

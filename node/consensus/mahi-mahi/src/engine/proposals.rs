@@ -51,8 +51,8 @@ impl MahiMahi {
         let at = at.max(self.repair.allowed_at(&self.config, round, proposer.since(round))?);
         // Chance leaves no slot open for so long: more than f validators are faulty. The memory must not fill up
         // meanwhile.
-        let stretched = self.dag.clock() > self.sequence.next().round + MAX_OPEN_DEPTHS * self.config.gc_depth;
-        Some((round, if stretched { at.max(proposer.heartbeat_at(&self.config)) } else { at }))
+        let is_far_ahead = self.dag.clock() > self.sequence.next().round + MAX_OPEN_DEPTHS * self.config.gc_depth;
+        Some((round, if is_far_ahead { at.max(proposer.heartbeat_at(&self.config)) } else { at }))
     }
 
     /// A batch waits to be ordered, or a peer waits for a higher round: rounds must continue.

@@ -67,7 +67,8 @@ impl Keys {
 
 /// The committee, its network, and everything that was sent.
 pub struct Network {
-    config: Config,
+    /// Applies to engines that start from now on.
+    pub config: Config,
     keys: Keys,
     context: Context,
     pub roles: Vec<Role>,

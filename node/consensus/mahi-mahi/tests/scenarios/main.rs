@@ -23,6 +23,7 @@ mod idle;
 mod incremental;
 mod lost_disk;
 mod memory;
+mod pacing;
 mod plain;
 mod real_crypto;
 mod restart;
