@@ -1,11 +1,11 @@
 //! The state as one attempt at a transaction sees it: the block's results below its position (D1).
 
 use crate::core::Core;
-use crate::mvstore::{Cells, Key, ReadResult};
+use crate::mvstore::{Cells, Key, Part, ReadResult};
 use crate::schedule::{Position, Reader};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::{Predicate, Recorded};
-use corniche_state::{Account, StateView};
+use corniche_state::{Account, AccountCode, StateView};
 use corniche_types::{Address, B256, Bytes, U256};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,20 +64,13 @@ impl<'c> Attempt<'c> {
     /// registers in the index of readers, so a later change invalidates the result like any other. It costs one look-up
     /// per read.
     pub fn holds(&self, recorded: &Recorded) -> bool {
-        let reads = &recorded.reads;
-        reads.accounts.iter().all(|(address, account)| self.account(address) == *account)
-            && reads.storage.iter().all(|((address, slot), value)| self.storage(address, slot) == *value)
-            && reads
-                .predicates
-                .iter()
-                .all(|Predicate { key, low, high, answer }| self.storage_within(&key.0, &key.1, low, high) == *answer)
-            && self.halt().is_none()
+        recorded.reads.still_hold(self) && self.halt().is_none()
     }
 
-    fn read<K: Key<Content: Default>>(&self, cells: &Cells<K>, key: &K) -> K::Content {
+    fn read<K: Key<Content: Default>>(&self, cells: &Cells<K>, key: &K, part: Part) -> K::Content {
         let position = self.reader.position;
         let reader = (!self.exact).then_some(self.reader);
-        let halt = match cells.read(key, position, reader, self.frontier, self.core.base) {
+        let halt = match cells.read(key, part, position, reader, self.frontier, self.core.base) {
             ReadResult::Found(content) => return content,
             ReadResult::Estimate(writer) => Halt::Writer(writer),
             ReadResult::NotFinal => Halt::Frontier,
@@ -106,11 +99,16 @@ impl StateView for Attempt<'_> {
             }
             self.core.pay_out(recipient, self.reader.position);
         }
-        self.read(&self.core.accounts, address)
+        self.read(&self.core.accounts, address, Part::Whole)
+    }
+
+    /// Payments change no code, so this needs no wait for those to the fee recipients.
+    fn account_code(&self, address: &Address) -> AccountCode {
+        AccountCode::of(self.read(&self.core.accounts, address, Part::Fixed).as_ref())
     }
 
     fn storage(&self, address: &Address, slot: &B256) -> B256 {
-        self.read(&self.core.storage, &(*address, *slot))
+        self.read(&self.core.storage, &(*address, *slot), Part::Whole)
     }
 
     fn code(&self, hash: &B256) -> Option<Bytes> {

@@ -11,22 +11,25 @@
 //!   write.
 //! - An estimate is a version whose writer runs again. Only its readers wait for it. Readers that saw its old content
 //!   stay valid if the writer produces the same content again.
+//! - A reader may depend on the fixed part of a key only, which additions do not change: an account's code. Additions
+//!   then neither delay nor invalidate it.
 //! - When a key has many versions, those of final transactions are folded into the base. So adding to a counter costs
 //!   the same for the thousandth transaction as for the first (D8).
 //!
-//! Invariant: a reader in an index saw exactly the content to which the key resolves at its position, with estimates
+//! Invariant: a reader in an index saw exactly the content, or fixed part, to which the key resolves at its position, with estimates
 //! resolved to their last content. All other readers have been returned to the writer that changed the content.
 
 use crate::schedule::{Position, Reader};
 use crate::seed::Seed;
 use crate::small_deque::SmallDeque;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
-use corniche_state::{Account, Delta, StateView};
+use corniche_state::{Account, AccountCode, Delta, StateView};
 use corniche_types::{Address, B256, U256};
 use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 use std::hash::Hash;
+use std::ops::Range;
 
 /// A key with more versions or more readers than this is folded up to the frontier.
 const FOLD_ABOVE: usize = 16;
@@ -40,9 +43,18 @@ pub(crate) trait Key: Copy + Eq + Hash + Ord + Send + Sync {
 
     fn read(&self, base: &dyn StateView) -> Self::Content;
     fn add(content: &Self::Content, addition: Self::Addition) -> Self::Content;
+    /// Returns whether both have the same fixed part: what no addition changes.
+    fn has_same_fixed_part(one: &Self::Content, other: &Self::Content) -> bool;
 }
 
-/// An account as a whole: existence, nonce, balance, code hash.
+/// Part of a key's content on which a reader depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    Fixed,
+}
+
+/// An account as a whole: existence, nonce, balance, code. Its code is the fixed part.
 impl Key for Address {
     type Content = Option<Account>;
     type Addition = U256;
@@ -54,9 +66,13 @@ impl Key for Address {
     fn add(content: &Option<Account>, wei: U256) -> Option<Account> {
         Some(content.clone().unwrap_or_default().credited(wei))
     }
+
+    fn has_same_fixed_part(one: &Option<Account>, other: &Option<Account>) -> bool {
+        AccountCode::of(one.as_ref()) == AccountCode::of(other.as_ref())
+    }
 }
 
-/// A storage slot.
+/// A storage slot. It has no fixed part.
 impl Key for (Address, B256) {
     type Content = B256;
     type Addition = Delta;
@@ -67,6 +83,10 @@ impl Key for (Address, B256) {
 
     fn add(content: &B256, sum: Delta) -> B256 {
         B256::from(sum.add_to(U256::from_be_bytes(content.0)))
+    }
+
+    fn has_same_fixed_part(_: &B256, _: &B256) -> bool {
+        true
     }
 }
 
@@ -114,8 +134,12 @@ struct Cell<K: Key> {
     written: bool,
     /// By ascending position.
     versions: SmallDeque<Version<K>>,
-    /// By ascending position.
+    /// Positions of the versions that are values, ascending.
+    values: SmallDeque<Position>,
+    /// Readers of the whole content, by ascending position.
     readers: SmallDeque<Reader>,
+    /// Readers of the fixed part, by ascending position. A reader of both parts is in both lists.
+    fixed_readers: SmallDeque<Reader>,
 }
 
 struct Version<K: Key> {
@@ -132,11 +156,12 @@ impl<K: Key> Cells<K> {
         Self { shards: (0..shards.next_power_of_two()).map(|_| CachePadded::new(Mutex::new(shard()))).collect(), seed }
     }
 
-    /// D1: reads a key. Everything below `frontier` is final. `reader`, if any, is registered in the index, unless it
-    /// must wait.
+    /// D1: reads a key. Only `part` of the content that it returns is valid. Everything below `frontier` is final.
+    /// `reader`, if any, is registered in the index, unless it must wait.
     pub fn read(
         &self,
         key: &K,
+        part: Part,
         position: Position,
         reader: Option<Reader>,
         frontier: Position,
@@ -144,9 +169,9 @@ impl<K: Key> Cells<K> {
     ) -> ReadResult<K::Content> {
         self.with(key, base, |cell| {
             cell.compact(frontier);
-            let answer = cell.resolve(position);
+            let answer = cell.resolve(position, part);
             if let (ReadResult::Found(_), Some(reader)) = (&answer, reader) {
-                cell.register(reader);
+                cell.register(reader, part);
             }
             answer
         })
@@ -159,9 +184,8 @@ impl<K: Key> Cells<K> {
         self.with(key, base, |cell| {
             cell.compact(frontier);
             let end = cell.below(position);
-            let start = end.saturating_sub(MAX_PENDING_ADDITIONS);
-            let from = (start..end).rev().find(|index| cell.is_value(*index));
-            cell.apply(from.unwrap_or(start), end)
+            let start = cell.last_value(end).max(end.saturating_sub(MAX_PENDING_ADDITIONS));
+            cell.apply(start, end)
         })
     }
 
@@ -253,7 +277,9 @@ impl<K: Key> Cells<K> {
             base: key.read(base),
             written: false,
             versions: SmallDeque::default(),
+            values: SmallDeque::default(),
             readers: SmallDeque::default(),
+            fixed_readers: SmallDeque::default(),
         });
         shard.table.insert_unique(hash, index as u32, |index| cells[*index as usize].hash);
         (guard, shard_index, index)
@@ -282,7 +308,19 @@ impl<K: Key> Cell<K> {
 
     /// Returns the first version needed for the content before version `end`: the highest value, otherwise 0.
     fn last_value(&self, end: usize) -> usize {
-        (0..end).rev().find(|index| self.is_value(*index)).unwrap_or(0)
+        let last = end.checked_sub(1).and_then(|index| self.versions.get(index));
+        last.and_then(|version| self.value_below(version.position + 1)).map_or(0, |position| self.below(position))
+    }
+
+    /// Returns the position of the highest value below `position`.
+    fn value_below(&self, position: Position) -> Option<Position> {
+        let index = self.values.partition_point(|value| *value < position).checked_sub(1)?;
+        self.values.get(index).copied()
+    }
+
+    /// Returns the position of the lowest value above `position`.
+    fn value_above(&self, position: Position) -> Option<Position> {
+        self.values.get(self.values.partition_point(|value| *value <= position)).copied()
     }
 
     /// Applies versions `start` to `end` to the base.
@@ -297,7 +335,15 @@ impl<K: Key> Cell<K> {
         content.unwrap_or_else(|| self.base.clone())
     }
 
-    fn resolve(&self, position: Position) -> ReadResult<K::Content> {
+    fn resolve(&self, position: Position, part: Part) -> ReadResult<K::Content> {
+        match part {
+            Part::Whole => self.resolve_whole(position),
+            // Also that of an estimate: if its writer writes another one, that invalidates the reader.
+            Part::Fixed => ReadResult::Found(self.fixed_part_below(position).clone()),
+        }
+    }
+
+    fn resolve_whole(&self, position: Position) -> ReadResult<K::Content> {
         let end = self.below(position);
         let mut start = end;
         while start > 0 {
@@ -316,16 +362,18 @@ impl<K: Key> Cell<K> {
         ReadResult::Found(self.apply(start, end))
     }
 
-    fn register(&mut self, reader: Reader) {
-        let index = match self.readers.back() {
-            Some(last) if last.position >= reader.position => {
-                self.readers.partition_point(|other| other.position < reader.position)
-            }
-            _ => self.readers.len(),
+    fn register(&mut self, reader: Reader, part: Part) {
+        let readers = match part {
+            Part::Whole => &mut self.readers,
+            Part::Fixed => &mut self.fixed_readers,
         };
-        match self.readers.get_mut(index) {
+        let index = match readers.back() {
+            Some(last) if last.position >= reader.position => readers.partition_point(|other| other.position < reader.position),
+            _ => readers.len(),
+        };
+        match readers.get_mut(index) {
             Some(earlier) if earlier.position == reader.position => *earlier = reader,
-            _ => self.readers.insert(index, reader),
+            _ => readers.insert(index, reader),
         }
     }
 
@@ -333,24 +381,19 @@ impl<K: Key> Cell<K> {
         if is_final {
             self.fold(position);
         }
-        // Readers above the next value do not see this version.
-        let first = match self.readers.back() {
-            Some(last) if last.position > position => self.readers.partition_point(|reader| reader.position <= position),
-            _ => self.readers.len(),
-        };
-        let mut affected = first..first;
-        if first < self.readers.len() {
-            let shadow = self.versions.iter_from(self.below(position + 1)).find(|v| matches!(v.write, Write::Value(_)));
-            let limit = shadow.map_or(Position::MAX, |version| version.position);
-            affected.end = self.readers.partition_point(|reader| reader.position <= limit);
-        }
-        let before = (!affected.is_empty()).then(|| self.content_after(position));
-
         let index = self.below(position);
         let known = self.versions.get(index).is_some_and(|version| version.position == position);
+        // Readers above the next value do not see this version.
+        let limit = self.value_above(position).unwrap_or(Position::MAX);
+        let affected = readers_within(&self.readers, position, limit);
+        let before = (!affected.is_empty()).then(|| self.content_after(position));
+        let may_change_fixed_part = matches!(write, Some(Write::Value(_))) || known && self.is_value(index);
+        let fixed_affected = if may_change_fixed_part { readers_within(&self.fixed_readers, position, limit) } else { 0..0 };
+        let fixed_before = (!fixed_affected.is_empty()).then(|| self.fixed_part_below(position + 1).clone());
+
         if is_final {
             if known {
-                self.versions.remove(index);
+                self.remove_version(index);
             }
             self.written |= write.is_some();
             match write {
@@ -358,21 +401,42 @@ impl<K: Key> Cell<K> {
                 Some(Write::Addition(addition)) => self.base = K::add(&self.base, addition),
                 None => {}
             }
-        } else {
-            match write {
-                Some(write) => {
-                    let version = Version { position, write, estimate: false };
-                    match self.versions.get_mut(index) {
-                        Some(before) if known => *before = version,
-                        _ => self.versions.insert(index, version),
-                    }
-                }
-                None if known => drop(self.versions.remove(index)),
-                None => {}
+        } else if let Some(write) = write {
+            self.mark_value(position, matches!(write, Write::Value(_)));
+            let version = Version { position, write, estimate: false };
+            match self.versions.get_mut(index) {
+                Some(before) if known => *before = version,
+                _ => self.versions.insert(index, version),
             }
+        } else if known {
+            self.remove_version(index);
         }
+
         if before.is_some_and(|before| before != self.content_after(position)) {
             invalidated.extend(self.readers.take(affected.start, affected.len()));
+        }
+        if fixed_before.is_some_and(|before| !K::has_same_fixed_part(&before, self.fixed_part_below(position + 1))) {
+            invalidated.extend(self.fixed_readers.take(fixed_affected.start, fixed_affected.len()));
+        }
+    }
+
+    fn remove_version(&mut self, index: usize) {
+        if let Some(version) = self.versions.remove(index) {
+            self.mark_value(version.position, false);
+        }
+    }
+
+    /// Records whether the version at `position` is a value.
+    fn mark_value(&mut self, position: Position, is_value: bool) {
+        let index = match self.values.back() {
+            Some(last) if *last >= position => self.values.partition_point(|value| *value < position),
+            _ => self.values.len(),
+        };
+        let known = self.values.get(index) == Some(&position);
+        if is_value && !known {
+            self.values.insert(index, position);
+        } else if known && !is_value {
+            self.values.remove(index);
         }
     }
 
@@ -381,8 +445,16 @@ impl<K: Key> Cell<K> {
         self.apply(self.last_value(end), end)
     }
 
+    /// Returns the content before `position` without additions; only its fixed part is valid.
+    fn fixed_part_below(&self, position: Position) -> &K::Content {
+        match self.value_below(position).and_then(|value| self.versions.get(self.below(value))) {
+            Some(Version { write: Write::Value(value), .. }) => value,
+            _ => &self.base,
+        }
+    }
+
     fn compact(&mut self, frontier: Position) {
-        if self.versions.len() > FOLD_ABOVE || self.readers.len() > FOLD_ABOVE {
+        if self.versions.len().max(self.readers.len()).max(self.fixed_readers.len()) > FOLD_ABOVE {
             self.fold(frontier);
         }
     }
@@ -392,14 +464,30 @@ impl<K: Key> Cell<K> {
         while self.versions.front().is_some_and(|version| version.position < frontier) {
             let version = self.versions.pop_front().expect("just seen");
             self.base = match version.write {
-                Write::Value(value) => value,
+                Write::Value(value) => {
+                    self.values.pop_front();
+                    value
+                }
                 Write::Addition(addition) => K::add(&self.base, addition),
             };
             self.written = true;
         }
-        while self.readers.front().is_some_and(|reader| reader.position < frontier) {
-            self.readers.pop_front();
+        for readers in [&mut self.readers, &mut self.fixed_readers] {
+            while readers.front().is_some_and(|reader| reader.position < frontier) {
+                readers.pop_front();
+            }
         }
+    }
+}
+
+/// Indices of the readers above `position` and at most at `limit`.
+fn readers_within(readers: &SmallDeque<Reader>, position: Position, limit: Position) -> Range<usize> {
+    match readers.back() {
+        Some(last) if last.position > position => {
+            readers.partition_point(|reader| reader.position <= position)
+                ..readers.partition_point(|reader| reader.position <= limit)
+        }
+        _ => 0..0,
     }
 }
 
@@ -427,6 +515,10 @@ mod tests {
             ADDED.set(ADDED.get() + 1);
             content + addition
         }
+
+        fn has_same_fixed_part(_: &u64, _: &u64) -> bool {
+            true
+        }
     }
 
     fn additions(act: impl FnOnce()) -> usize {
@@ -452,19 +544,53 @@ mod tests {
             let took = additions(|| {
                 publish(position);
                 let reader = Reader { position: 2 * ADDERS - 1 - adder, incarnation: 1 };
-                let _ = cells.read(&Counted, reader.position, Some(reader), 0, &EmptyState);
+                let _ = cells.read(&Counted, Part::Whole, reader.position, Some(reader), 0, &EmptyState);
             });
             assert!(took <= 4 * (MAX_PENDING_ADDITIONS + 1), "{took} additions at {position}");
         }
         let mut guess = 0;
         assert!(additions(|| guess = cells.read_speculative(&Counted, 2 * ADDERS, 0, &EmptyState)) <= MAX_PENDING_ADDITIONS);
         assert_eq!(guess, MAX_PENDING_ADDITIONS as u64, "out of date, as it may be");
-        assert_eq!(additions(|| assert_eq!(cells.read(&Counted, 2 * ADDERS, None, 0, &EmptyState), ReadResult::NotFinal)), 0);
+        assert_eq!(
+            additions(|| assert_eq!(cells.read(&Counted, Part::Whole, 2 * ADDERS, None, 0, &EmptyState), ReadResult::NotFinal)),
+            0
+        );
         // Final additions are folded once, however many reads follow.
         let frontier = 2 * ADDERS;
         let folding =
             additions(|| assert_eq!(cells.read_speculative(&Counted, frontier, frontier, &EmptyState), u64::from(ADDERS)));
         assert_eq!(folding, ADDERS as usize);
         assert_eq!(additions(|| assert_eq!(cells.final_content(&Counted, frontier, &EmptyState), u64::from(ADDERS))), 0);
+    }
+
+    /// A reader of an account's code neither waits for payments nor is invalidated by them, only by a creation.
+    #[test]
+    fn payments_do_not_affect_readers_of_code() {
+        let account = Address::repeat_byte(1);
+        let cells = Cells::new(1, 1, Seed::new(0, 0));
+        let publish = |position, write| {
+            let mut invalidated = Vec::new();
+            cells.publish(&account, position, write, false, &EmptyState, &mut invalidated);
+            invalidated
+        };
+        let reader = |position| Reader { position, incarnation: 1 };
+        let read = |part, position| cells.read(&account, part, position, Some(reader(position)), 0, &EmptyState);
+        let payment = || Some(Write::Addition(U256::ONE));
+        for position in 0..2 * MAX_PENDING_ADDITIONS as u32 {
+            assert_eq!(publish(position, payment()), []);
+        }
+        assert_eq!(read(Part::Whole, 100), ReadResult::NotFinal);
+        assert!(matches!(read(Part::Fixed, 100), ReadResult::Found(_)));
+        assert!(matches!(read(Part::Fixed, 20), ReadResult::Found(_)));
+        assert!(matches!(read(Part::Whole, 20), ReadResult::Found(_)), "also reads the balance");
+        assert_eq!(publish(10, None), [reader(20)]);
+        assert_eq!(publish(10, payment()), [], "it was removed");
+        let contract = Account { code_hash: B256::repeat_byte(2), ..Account::default() };
+        assert_eq!(publish(50, Some(Write::Value(Some(contract.clone())))), [reader(100)]);
+        match read(Part::Fixed, 100) {
+            ReadResult::Found(found) => assert_eq!(AccountCode::of(found.as_ref()), AccountCode::of(Some(&contract))),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(publish(50, payment()), [reader(100)], "the creation vanished");
     }
 }

@@ -4,7 +4,7 @@
 //! Reads are recorded by content: only the value counts, not its writer or its position.
 
 use corniche_crypto::VerifiedTransaction;
-use corniche_state::{Account, StateView, is_in_range};
+use corniche_state::{Account, AccountCode, StateView, is_in_range};
 use corniche_types::{Address, B256, Bytes, SkipReason, U256};
 use corniche_vm::{BlockEnv, BlockReads, Executed, NotExecuted, Vm};
 use std::sync::{Mutex, PoisonError};
@@ -22,10 +22,12 @@ pub struct Recorded {
     pub outcome: Result<Executed, SkipReason>,
 }
 
-/// Everything read from a state, with the values. Code is not included: the hash in the account determines it.
+/// Everything read from a state, with the values. The bytes of code are not included: their hash determines them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
     pub accounts: Vec<(Address, Option<Account>)>,
+    /// Accounts of which only the code was read.
+    pub codes: Vec<(Address, AccountCode)>,
     pub storage: Vec<((Address, B256), B256)>,
     pub predicates: Vec<Predicate>,
 }
@@ -50,6 +52,7 @@ impl Reads {
     /// Returns whether every read has the same result on `view`.
     pub fn still_hold(&self, view: &dyn StateView) -> bool {
         self.accounts.iter().all(|(address, account)| view.account(address) == *account)
+            && self.codes.iter().all(|(address, code)| view.account_code(address) == *code)
             && self.storage.iter().all(|((address, slot), value)| view.storage(address, slot) == *value)
             && self
                 .predicates
@@ -88,7 +91,8 @@ impl Recorded {
 
     /// Returns the approximate memory use in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let reads = self.reads.accounts.len() * 128 + self.reads.storage.len() * 96 + self.reads.predicates.len() * 160;
+        let Reads { accounts, codes, storage, predicates } = &self.reads;
+        let reads = accounts.len() * 128 + codes.len() * 64 + storage.len() * 96 + predicates.len() * 160;
         let outcome = self.outcome.as_ref().map_or(0, |executed| {
             let logs = executed.receipt.logs.iter().map(|log| 96 + log.topics.len() * 32 + log.data.len()).sum::<usize>();
             let code = executed.changes.code.values().map(|code| 64 + code.len()).sum::<usize>();
@@ -126,6 +130,12 @@ impl StateView for Recorder<'_> {
         let account = self.view.account(address);
         self.with(|reads| reads.accounts.push((*address, account.clone())));
         account
+    }
+
+    fn account_code(&self, address: &Address) -> AccountCode {
+        let code = self.view.account_code(address);
+        self.with(|reads| reads.codes.push((*address, code)));
+        code
     }
 
     fn storage(&self, address: &Address, slot: &B256) -> B256 {

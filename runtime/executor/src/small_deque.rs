@@ -82,9 +82,17 @@ impl<T> SmallDeque<T> {
         }
     }
 
-    /// Removes `count` items, starting at `index`.
-    pub fn take(&mut self, index: usize, count: usize) -> impl Iterator<Item = T> {
-        (0..count).map_while(move |_| self.remove(index))
+    /// Removes `count` items, starting at `index`; there must be as many.
+    pub fn take(&mut self, index: usize, count: usize) -> Vec<T> {
+        let takes_first = index == 0 && count > 0;
+        let first = if takes_first { self.first.take() } else { None };
+        let start = index.saturating_sub(1);
+        let rest = self.rest.drain(start..start + count - usize::from(takes_first));
+        let taken = first.into_iter().chain(rest).collect();
+        if self.first.is_none() {
+            self.first = self.rest.pop_front();
+        }
+        taken
     }
 }
 
@@ -116,7 +124,7 @@ mod tests {
                     _ => {
                         let count = number / 7 % (vector.len() - index + 1);
                         let expected: Vec<_> = vector.drain(index..index + count).collect();
-                        prop_assert_eq!(deque.take(index, count).collect::<Vec<_>>(), expected);
+                        prop_assert_eq!(deque.take(index, count), expected);
                     }
                 }
                 prop_assert_eq!((deque.len(), deque.is_empty()), (vector.len(), vector.is_empty()));

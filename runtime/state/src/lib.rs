@@ -25,4 +25,4 @@ pub use corniche_types::{ABI_VERSION, Account, KECCAK_EMPTY};
 pub use genesis::genesis_changes;
 pub use state::{Snapshot, State};
 pub use tree::{SharedTree, Tree};
-pub use view::{EmptyState, Overlay, StateView, is_in_range};
+pub use view::{AccountCode, EmptyState, Overlay, StateView, is_in_range};

@@ -1,12 +1,37 @@
 //! Read access to a state.
 
 use crate::Changes;
-use corniche_types::{Account, Address, B256, Bytes, U256};
+use corniche_types::{Account, Address, B256, Bytes, KECCAK_EMPTY, U256};
 
 /// Returns whether the number in a slot is within the inclusive bounds: the predicate of [`StateView::storage_within`].
 pub fn is_in_range(value: &B256, low: &U256, high: &U256) -> bool {
     let number = U256::from_be_bytes(value.0);
     *low <= number && number <= *high
+}
+
+/// The code of an account: the fields that only its creation changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccountCode {
+    pub hash: B256,
+    pub abi_version: u8,
+    pub gas_version: u8,
+}
+
+impl AccountCode {
+    /// Returns the code of `account`; one that does not exist has no code.
+    pub fn of(account: Option<&Account>) -> Self {
+        match account {
+            Some(Account { code_hash, abi_version, gas_version, .. }) => {
+                Self { hash: *code_hash, abi_version: *abi_version, gas_version: *gas_version }
+            }
+            None => Self { hash: KECCAK_EMPTY, abi_version: 0, gas_version: 0 },
+        }
+    }
+
+    /// Returns whether the account is a contract.
+    pub fn is_contract(&self) -> bool {
+        self.hash != KECCAK_EMPTY
+    }
 }
 
 /// A readable state. Implementations read from memory, never fail and never change while they are read.
@@ -17,6 +42,12 @@ pub trait StateView: Send + Sync {
     fn storage(&self, address: &Address, slot: &B256) -> B256;
     /// Returns the code with this keccak-256 hash.
     fn code(&self, hash: &B256) -> Option<Bytes>;
+
+    /// Returns the code of an account. A view that records reads records this answer instead of the account, so the
+    /// reader does not depend on the balance and the nonce.
+    fn account_code(&self, address: &Address) -> AccountCode {
+        AccountCode::of(self.account(address).as_ref())
+    }
 
     /// Returns whether the number in the slot is within the inclusive bounds. A view that records reads records this
     /// answer instead of the number.

@@ -111,7 +111,7 @@ pub(crate) fn simulate<'a>(
     let gas_used = world.gas_used(call.gas, ended.gas_left);
     world.journal.credit(&call.from, wei(call.gas - gas_used, call.gas_price));
     let tip = call.gas_price.saturating_sub(env.base_fee.into());
-    world.journal.credit_deferred(&env.coinbase, wei(gas_used, tip));
+    world.journal.credit(&env.coinbase, wei(gas_used, tip));
     world.finish_trace(call.gas, gas_used);
     let (mut changes, additions, logs) = world.journal.finish();
     changes.merge(additions.resolve(view));

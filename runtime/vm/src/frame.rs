@@ -121,11 +121,11 @@ impl<'a> World<'a> {
         if precompile::is_stylus(&message.code_of) {
             return self.stylus(&message);
         }
-        let account = self.journal.account(&message.code_of).clone();
-        if !account.has_code() {
+        let account = self.journal.account_code(&message.code_of);
+        if !account.is_contract() {
             return FrameOutcome::success(message.gas);
         }
-        let stored = self.journal.lazy_code(account.code_hash);
+        let stored = self.journal.lazy_code(account.hash);
         let opens = message.kind != CallKind::Delegate;
         if opens {
             self.open.push(message.address);
@@ -142,10 +142,10 @@ impl<'a> World<'a> {
             block: self.block.clone(),
         };
         let (machine, running) = (self.machine, self.warm_code.running());
-        let code = CodeId::new(account.gas_version, &account.code_hash);
+        let code = CodeId::new(account.gas_version, &account.hash);
         let mut frame = Frame { world: self, context, code };
         let entry = Entry { input: message.input, gas: message.gas, limits: message.limits };
-        let exit = machine.run(&account, &stored, &mut frame, entry);
+        let exit = machine.run(account, &stored, &mut frame, entry);
         self.warm_code.close(running);
         if opens {
             self.open.pop();
@@ -206,7 +206,7 @@ impl Frame<'_, '_> {
     pub(crate) fn check_call(&mut self, value: U256) -> Option<FrameStatus> {
         if self.context.depth + 1 >= MAX_CALL_DEPTH {
             Some(FrameStatus::CallTooDeep)
-        } else if self.world.journal.account(&self.context.address).balance < value {
+        } else if !self.world.journal.can_pay(&self.context.address, value) {
             Some(FrameStatus::InsufficientBalance)
         } else {
             None
@@ -324,7 +324,7 @@ impl Host for Frame<'_, '_> {
 
     fn code(&mut self, address: &Address, gas_left: u64) -> Result<Charged<Bytes>, HostError> {
         let cost = affordable(self.world.access_account(address), gas_left)?;
-        let hash = self.world.journal.account(address).code_hash;
+        let hash = self.world.journal.account_code(address).hash;
         let code = self.world.journal.code(&hash);
         let code = code.ok_or_else(|| HostError::Fault(format!("the code of an account is missing: {address}")))?;
         self.uninterrupted(Charged::new(code, cost))

@@ -1,9 +1,14 @@
 //! State changes of one transaction, with undo information.
 //!
-//! Every value is read from the view once, on first use, and then changed in memory. Each change appends the previous
+//! Every value is read from the view once, on first use, and then changed in memory; an account's code may be read once
+//! before the account. Each change appends the previous
 //! value to a list of undo entries. A checkpoint is a length of that list. Reverting to it undoes all later entries in
 //! reverse order. Warm keys, refunds, transient storage and logs are undone in the same way (EIP-2929, EIP-1153,
 //! EIP-3529).
+//!
+//! A credit does not load its account, and a call loads only the called account's code. So payments to one account do
+//! not depend on each other (D8 of Basil's rules; see `corniche_state::Additions`). A loaded account stays loaded, with
+//! earlier credits included in its balance, and is never in the additions.
 //!
 //! Invariant: after a revert everything readable through the journal is as it was at the checkpoint.
 
@@ -11,7 +16,7 @@ mod counters;
 
 use crate::{indexed_map::IndexedMap, price, trace};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use corniche_state::{Account, Additions, Changes, Delta, KECCAK_EMPTY, StateView};
+use corniche_state::{Account, AccountCode, Additions, Changes, Delta, KECCAK_EMPTY, StateView};
 use corniche_types::Log;
 use std::collections::BTreeMap;
 
@@ -29,7 +34,10 @@ pub(crate) struct Journal<'a> {
     /// Never negative at the end of a frame: only earlier refunds are subtracted.
     refund: i64,
     undo: Vec<Undo>,
-    /// Additions to accounts and slots that are not loaded. Counters with a sum of zero are removed.
+    /// Code of accounts that were not loaded when it was read.
+    account_codes: IndexedMap<Address, AccountCode>,
+    /// Additions to accounts and slots that are not loaded. Counters with a sum of zero are removed; payments that were
+    /// undone remain as zero, so that a trace shows their recipient.
     additions: Additions,
 }
 
@@ -62,6 +70,8 @@ struct Slot {
 
 enum Undo {
     Account(usize, Account),
+    /// A credit to an account that is not loaded: the previous sum.
+    Credit(Address, U256),
     Slot(usize, B256),
     /// A counter call on a loaded slot: position, previous value, previous reference value.
     Counted(usize, B256, B256),
@@ -89,6 +99,7 @@ impl<'a> Journal<'a> {
             logs: Vec::new(),
             refund: 0,
             undo: Vec::new(),
+            account_codes: IndexedMap::default(),
             additions: Additions::default(),
         }
     }
@@ -105,6 +116,7 @@ impl<'a> Journal<'a> {
                         account.current = before;
                     }
                 }
+                Undo::Credit(address, before) => self.uncredit(address, before),
                 Undo::Slot(at, before) => {
                     if let Some(slot) = &mut self.storage.value_at(at).loaded {
                         slot.current = before;
@@ -142,35 +154,50 @@ impl<'a> Journal<'a> {
         self.undo.push(Undo::Account(at, before));
     }
 
-    /// Adds wei to an account.
+    /// Returns the code of an account, without loading the account.
+    pub fn account_code(&mut self, address: &Address) -> AccountCode {
+        if let Some(account) = self.known_account(address) {
+            return AccountCode::of(Some(&account.current));
+        }
+        let view = self.view;
+        let at = self.account_codes.index_or_insert(address, || view.account_code(address));
+        *self.account_codes.value_at(at)
+    }
+
+    /// Adds wei to an account, without loading it.
     pub fn credit(&mut self, address: &Address, wei: U256) {
-        if !wei.is_zero() {
-            self.update(address, |account| *account = std::mem::take(account).credited(wei));
+        if wei.is_zero() {
+            return;
+        }
+        if self.known_account(address).is_some() {
+            return self.update(address, |account| *account = std::mem::take(account).credited(wei));
+        }
+        let before = self.additions.balances.get(address).copied().unwrap_or_default();
+        self.undo.push(Undo::Credit(*address, before));
+        self.additions.balances.insert(*address, before.saturating_add(wei));
+    }
+
+    /// Undoes a credit. `before` is the sum before it, when the account was not loaded; it may be loaded now.
+    fn uncredit(&mut self, address: Address, before: U256) {
+        match self.known_account(&address) {
+            Some(account) => account.current = account.original.clone().credited(before),
+            None => _ = self.additions.balances.insert(address, before),
         }
     }
 
-    /// Adds wei at the end of a transaction, after which nothing is undone. Does not read an account that has not been
-    /// read yet.
-    pub fn credit_deferred(&mut self, address: &Address, wei: U256) {
-        if self.accounts.get(address).is_some_and(|account| account.loaded.is_some()) {
-            self.credit(address, wei);
-        } else if !wei.is_zero() {
-            self.additions.balances.insert(*address, wei);
-        }
+    /// Returns whether the account has this much. Reads nothing if the amount is zero.
+    pub fn can_pay(&mut self, address: &Address, wei: U256) -> bool {
+        wei.is_zero() || self.account(address).balance >= wei
     }
 
     /// Subtracts wei; returns false, without a change, if the balance is too low.
     #[must_use]
     pub fn debit(&mut self, address: &Address, wei: U256) -> bool {
-        match self.account(address).balance.checked_sub(wei) {
-            None => false,
-            Some(rest) => {
-                if !wei.is_zero() {
-                    self.update(address, |account| account.balance = rest);
-                }
-                true
-            }
+        let can_pay = self.can_pay(address, wei);
+        if can_pay && !wei.is_zero() {
+            self.update(address, |account| account.balance = account.balance.saturating_sub(wei));
         }
+        can_pay
     }
 
     /// Returns false, without a change, if the nonce is at its maximum (EIP-2681).
@@ -295,6 +322,10 @@ impl<'a> Journal<'a> {
             code: self.code.clone(),
         };
         // The transaction has ended, so reading now creates no dependency.
+        for (address, _) in self.account_codes.entries() {
+            let account = || self.view.account(address).unwrap_or_default();
+            touched.accounts.entry(*address).or_insert_with(|| (account(), account()));
+        }
         for (address, wei) in &self.additions.balances {
             let before = self.view.account(address).unwrap_or_default();
             touched.accounts.insert(*address, (before.clone(), before.credited(*wei)));
@@ -307,7 +338,8 @@ impl<'a> Journal<'a> {
     }
 
     /// Returns all changes relative to the view, additions to unread values, and logs.
-    pub fn finish(self) -> (Changes, Additions, Vec<Log>) {
+    pub fn finish(mut self) -> (Changes, Additions, Vec<Log>) {
+        self.additions.balances.retain(|_, wei| !wei.is_zero());
         let mut changes = Changes::default();
         for (address, touched) in self.accounts.into_entries() {
             let Some(AccountEntry { original, current }) = touched.loaded.filter(|account| account.original != account.current)
@@ -329,14 +361,21 @@ impl<'a> Journal<'a> {
         (changes, self.additions, self.logs)
     }
 
-    /// Loads an account, and returns its position too.
+    /// Loads an account, and returns its position too. Credits to the unread account become part of its balance.
     fn loaded(&mut self, address: &Address) -> (usize, &mut AccountEntry) {
         let at = self.accounts.index_or_insert(address, Access::new);
         let account = self.accounts.value_at(at).loaded.get_or_insert_with(|| {
-            let account = self.view.account(address).unwrap_or_default();
-            AccountEntry { original: account.clone(), current: account }
+            let credit = self.additions.balances.remove(address).unwrap_or_default();
+            let original = self.view.account(address).unwrap_or_default();
+            AccountEntry { current: original.clone().credited(credit), original }
         });
         (at, account)
+    }
+
+    /// Returns an account, if it is loaded.
+    fn known_account(&mut self, address: &Address) -> Option<&mut AccountEntry> {
+        let at = self.accounts.index_of(address)?;
+        self.accounts.value_at(at).loaded.as_mut()
     }
 
     /// Loads a slot, and returns its position too. Additions to the unread slot become part of its value.

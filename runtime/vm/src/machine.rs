@@ -4,14 +4,14 @@
 use crate::host::{Entry, Exit, Host};
 use crate::outcome::ExecutionStatus;
 use alloy_primitives::{B256, Bytes};
-use corniche_state::Account;
+use corniche_state::AccountCode;
 
 /// Loads code on demand; `None` is a broken invariant.
 pub(crate) type Code<'c> = &'c dyn Fn() -> Option<Bytes>;
 
 pub(crate) trait Machine: Send + Sync {
-    /// Runs the code of `account`, whose hash the account holds. `code` loads it if the machine does not have it.
-    fn run(&self, account: &Account, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit;
+    /// Runs the code of an account. `code` loads it if the machine does not have it.
+    fn run(&self, account: AccountCode, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit;
 
     /// Decodes creation data and validates its code by the rules of `gas_version`, within `gas`.
     fn prepare(&self, data: &Bytes, gas: u64, gas_version: u8) -> Prepared;

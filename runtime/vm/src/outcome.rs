@@ -12,7 +12,7 @@ pub struct Executed {
     /// `cumulative_gas_used` is 0; the block sets it.
     pub receipt: Receipt,
     pub changes: Changes,
-    /// Additions to values that are not in `changes`: the tip, unless the transaction read its recipient's account.
+    /// Additions to values that the transaction has not read, so that are not in `changes`: payments, the tip, counters.
     pub additions: Additions,
     /// Fields of the block that the result depends on.
     pub block_reads: BlockReads,

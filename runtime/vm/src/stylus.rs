@@ -69,7 +69,7 @@ impl World<'_> {
         let mut is_program = false;
         if let Some(address) = address.filter(|_| looks && message.gas >= PRICE) {
             price += self.access_account(&address);
-            is_program = message.gas >= price && self.journal.account(&address).has_code();
+            is_program = message.gas >= price && self.journal.account_code(&address).is_contract();
         }
         let Some(gas_left) = message.gas.checked_sub(price) else { return FrameOutcome::failed(ExecutionStatus::OutOfGas, 0) };
         let paid = message.kind == CallKind::Call && !message.value.is_zero();

@@ -6,8 +6,7 @@
 //! 3. Intrinsic gas is used; the rest goes to a call or a creation. If that fails, its changes are reverted, and the
 //!    fee is kept.
 //! 4. Refunds are capped (EIP-3529), unused gas is paid back, and the base fee is burned: it is credited to no account.
-//!    Finally the tip goes to the author of the batch. It comes last, and does not read the account if possible.
-//!    Otherwise all transactions of a batch would depend on each other through this account.
+//!    Finally the tip goes to the author of the batch.
 //!
 //! Invariant: the sum of all balances decreases by exactly base fee × gas used.
 
@@ -110,7 +109,7 @@ pub(crate) fn traced_transact<'a>(
     let gas_used = world.gas_used(gas_limit, ended.gas_left);
     world.journal.credit(&sender, wei(gas_limit - gas_used, gas_price));
     let tip = gas_price - u128::from(env.base_fee);
-    world.journal.credit_deferred(&tip_to, wei(gas_used, tip));
+    world.journal.credit(&tip_to, wei(gas_used, tip));
     world.finish_trace(gas_limit, gas_used);
 
     let success = ended.end == ExecutionStatus::Success;

@@ -190,7 +190,7 @@ impl Genesis {
             return refuse(
                 "validators",
                 format!(
-                    "have a contract as a fee address ({address}, of validator {index}): blocks would run serially whenever it is called; choose a plain account"
+                    "have a contract as a fee address ({address}, of validator {index}): blocks would run serially whenever it sends a payment; choose a plain account"
                 ),
             );
         }

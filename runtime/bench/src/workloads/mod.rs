@@ -36,6 +36,7 @@ pub type Generator = Box<dyn FnMut(&mut Random, usize) -> Draft>;
 
 pub const WORKLOADS: &[Workload] = &[
     Workload { name: "native", about: "transfers of the currency, sender and recipient uniform", set_up: native::uniform },
+    Workload { name: "native-one", about: "transfers of the currency to one recipient", set_up: native::one_recipient },
     Workload { name: "erc20-uniform", about: "ERC-20 transfers, sender and recipient uniform", set_up: erc20::uniform },
     Workload { name: "erc20-zipf", about: "ERC-20 transfers, sender and recipient by Zipf 0.9", set_up: erc20::zipf },
     Workload { name: "amm", about: "swaps in one pool", set_up: amm::swaps },

@@ -2,7 +2,7 @@
 
 use super::{Draft, Generator, Sizes};
 use crate::{chain::Chain, random::Keys};
-use alloy_primitives::TxKind;
+use alloy_primitives::{Address, TxKind};
 use corniche_types::Bytes;
 
 pub fn uniform(chain: &mut Chain<'_>, _: &Sizes) -> anyhow::Result<Generator> {
@@ -10,12 +10,17 @@ pub fn uniform(chain: &mut Chain<'_>, _: &Sizes) -> anyhow::Result<Generator> {
     let keys = Keys::uniform(addresses.len() as u64);
     Ok(Box::new(move |random, _| {
         let (from, to) = keys.draw_two(random);
-        Draft {
-            sender: from as usize,
-            to: TxKind::Call(addresses[to as usize]),
-            value: 1,
-            input: Bytes::new(),
-            gas_limit: 21_000,
-        }
+        payment(from as usize, addresses[to as usize])
     }))
+}
+
+pub fn one_recipient(chain: &mut Chain<'_>, _: &Sizes) -> anyhow::Result<Generator> {
+    let recipient = chain.accounts.addresses()[0];
+    let senders = chain.accounts.addresses().len().saturating_sub(1);
+    anyhow::ensure!(senders > 0, "--accounts is at least 2");
+    Ok(Box::new(move |_, turn| payment(1 + turn % senders, recipient)))
+}
+
+fn payment(sender: usize, to: Address) -> Draft {
+    Draft { sender, to: TxKind::Call(to), value: 1, input: Bytes::new(), gas_limit: 21_000 }
 }

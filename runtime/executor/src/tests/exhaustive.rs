@@ -60,6 +60,9 @@ fn pairs() -> Vec<(&'static str, Vec<Vec<Op>>)> {
         ("a counter read", vec![vec![Count(0, 3, 9)], vec![Load(0), Store(1)]]),
         ("a counter set", vec![vec![Set(4), Store(0)], vec![Count(0, 3, 6), Store(1)]]),
         ("fees read", vec![vec![Tip(5)], vec![Fees, Tip(2), Store(0)]]),
+        ("a payment, and code read", vec![vec![Pay(5), Code], vec![Code, Pay(2), Store(0)]]),
+        ("a payment, and a creation", vec![vec![Set(1), Create], vec![Code, Pay(2), Store(0)]]),
+        ("a creation that vanishes", vec![vec![Set(1), Store(0)], vec![Load(0), Unless(0), Set(3), Create]]),
         ("a fault only under a stale read", vec![vec![Set(1), Store(0)], vec![Load(0), Unless(0), Fault]]),
         ("a real fault", vec![vec![Set(1), Store(0)], vec![Load(0), Unless(1), Fault]]),
         ("skipped or not", vec![vec![Set(1), Store(0)], vec![Load(0), Unless(0), Skip]]),
@@ -102,6 +105,11 @@ fn three_transactions_limited_preemptions() {
             "a fault between two writes",
             vec![vec![Set(1), Store(0)], vec![Set(1), Store(1)], vec![Load(0), Unless(1), Load(1), Unless(0), Fault]],
         ),
+        (
+            "a creation that vanishes after its code was read",
+            vec![vec![Set(1), Store(0)], vec![Pay(1), Load(0), Unless(0), Set(3), Create], vec![Code, Pay(2), Store(1), Owned]],
+        ),
+        ("payments around a creation", vec![vec![Pay(1)], vec![Set(3), Create], vec![Pay(2), Code, Store(1)]]),
         ("who reads the fees of two", vec![vec![Tip(1)], vec![Load(0), Tip(2)], vec![Fees, Store(0), Tip(4)]]),
     ];
     let mut runs = 0;

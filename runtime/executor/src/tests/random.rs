@@ -8,7 +8,7 @@ use rand_xoshiro::{
 
 fn op(random: &mut impl FnMut(u64) -> u64) -> Op {
     let slot = random(3) as u8;
-    match random(14) {
+    match random(20) {
         0..=3 => Op::Load(slot),
         4..=6 => Op::Store(slot),
         7 => Op::Set(random(2) as u8),
@@ -16,6 +16,10 @@ fn op(random: &mut impl FnMut(u64) -> u64) -> Op {
         9 => Op::Unless(random(3) as u8),
         10..=11 => Op::Count(slot, 1 + random(3) as u8, 8),
         12 => Op::Fees,
+        13..=14 => Op::Pay(1 + random(3) as u8),
+        15..=16 => Op::Code,
+        17 => Op::Owned,
+        18 => Op::Create,
         _ => match random(12) {
             0 => Op::Fault,
             1..=2 => Op::Skip,

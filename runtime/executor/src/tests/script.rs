@@ -4,7 +4,7 @@ use crate::attempt::Attempt;
 use crate::core::{Core, PendingResult};
 use crate::seed::Seed;
 use crate::worker::{RunOutcome, Step, Worker};
-use corniche_state::{Additions, Changes, Delta, EmptyState, Overlay, StateView};
+use corniche_state::{Account, AccountCode, Additions, Changes, Delta, EmptyState, KECCAK_EMPTY, Overlay, StateView};
 use corniche_types::{Address, B256, Receipt, SkipReason, U256};
 use corniche_vm::{BlockReads, Executed, Fault, NotExecuted};
 use std::collections::BTreeMap;
@@ -24,11 +24,20 @@ pub enum Op {
     Fees,
     /// Adds to the fee recipient's balance without reading it.
     Tip(u8),
+    /// Adds to the shop's balance without reading it.
+    Pay(u8),
+    /// acc = the shop's balance.
+    Owned,
+    /// acc = last byte of the shop's code hash, and 0 without code.
+    Code,
+    /// Sets the shop's code hash to acc, after reading the account; 0 removes the code.
+    Create,
     Skip,
     Fault,
 }
 
 const FEES: Address = Address::repeat_byte(0xfe);
+const SHOP: Address = Address::repeat_byte(0x5a);
 
 #[derive(Clone, Default)]
 struct Run {
@@ -37,6 +46,8 @@ struct Run {
     acc: u64,
     writes: BTreeMap<u8, u64>,
     additions: Additions,
+    /// The shop, once it is loaded.
+    shop: Option<Account>,
     end: Option<NotExecuted>,
 }
 
@@ -94,6 +105,19 @@ impl Run {
             },
             Op::Fees => self.acc = view.account(&FEES).unwrap_or_default().balance.to::<u64>(),
             Op::Tip(wei) => *self.additions.balances.entry(FEES).or_default() += U256::from(wei),
+            Op::Pay(wei) => match &mut self.shop {
+                Some(shop) => shop.balance += U256::from(wei),
+                None => *self.additions.balances.entry(SHOP).or_default() += U256::from(wei),
+            },
+            Op::Owned => self.acc = self.load_shop(view).balance.to::<u64>(),
+            Op::Code => {
+                let hash = self.shop.as_ref().map_or_else(|| view.account_code(&SHOP), |shop| AccountCode::of(Some(shop))).hash;
+                self.acc = if hash == KECCAK_EMPTY { 0 } else { hash[31].into() };
+            }
+            Op::Create => {
+                let hash = if self.acc == 0 { KECCAK_EMPTY } else { B256::with_last_byte(self.acc as u8) };
+                self.load_shop(view).code_hash = hash;
+            }
             Op::Skip => self.end = Some(NotExecuted::Skipped(SkipReason::NonceTooLow)),
             Op::Fault => self.end = Some(NotExecuted::Fault(Fault("scripted".into()))),
         }
@@ -101,6 +125,12 @@ impl Run {
             self.at = script.len();
         }
         self.at == script.len()
+    }
+
+    /// Earlier payments are part of the balance from now on.
+    fn load_shop(&mut self, view: &dyn StateView) -> &mut Account {
+        let paid = self.additions.balances.remove(&SHOP);
+        self.shop.get_or_insert_with(|| view.account(&SHOP).unwrap_or_default().credited(paid.unwrap_or_default()))
     }
 
     fn result(self) -> Result<Executed, NotExecuted> {
@@ -121,18 +151,20 @@ impl Run {
             output: Default::default(),
         };
         let storage = self.writes.into_iter().map(|(slot, value)| (key(slot), B256::from(U256::from(value)))).collect();
-        let changes = Changes { storage, ..Changes::default() };
+        let shop = self.shop.map(|shop| (SHOP, (!shop.is_empty()).then_some(shop)));
+        let changes = Changes { storage, accounts: shop.into_iter().collect(), ..Changes::default() };
         Ok(Executed { receipt, changes, additions: self.additions, block_reads: BlockReads::default() })
     }
 }
 
 /// Result of a block of scripts: each one's last number (`None` if it was skipped or hit a fault) and all changes.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Outcomes {
     pub numbers: Vec<Option<u64>>,
     pub fault: Option<u32>,
     pub storage: BTreeMap<(Address, B256), B256>,
     pub fees: U256,
+    pub shop: Account,
 }
 
 /// Runs the scripts one after the other.
@@ -152,13 +184,19 @@ pub fn serially(scripts: &[Vec<Op>]) -> Outcomes {
             }
             Err(NotExecuted::Fault(_)) => {
                 let fault = Some(position as u32);
-                return Outcomes { numbers: Vec::new(), fault, storage: BTreeMap::new(), fees: U256::ZERO };
+                return Outcomes {
+                    numbers: Vec::new(),
+                    fault,
+                    storage: BTreeMap::new(),
+                    fees: U256::ZERO,
+                    shop: Account::default(),
+                };
             }
             Err(_) => numbers.push(None),
         }
     }
-    let fees = changes.accounts.get(&FEES).cloned().flatten().unwrap_or_default().balance;
-    Outcomes { numbers, fault: None, storage: changes.storage, fees }
+    let account = |address| changes.accounts.get(address).cloned().flatten().unwrap_or_default();
+    Outcomes { numbers, fault: None, fees: account(&FEES).balance, shop: account(&SHOP), storage: changes.storage }
 }
 
 /// Runs the scripts with `workers` workers. `choose` picks the worker of the next step; it receives the last worker and
@@ -192,7 +230,7 @@ pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize
     }
     let fault = core.fault().map(|(position, _)| position);
     if fault.is_some() {
-        return Outcomes { numbers: Vec::new(), fault, storage: BTreeMap::new(), fees: U256::ZERO };
+        return Outcomes { fault, ..Outcomes::default() };
     }
     assert!(core.schedule.closed(), "nobody can go on, and {} is not final", core.schedule.frontier());
     let ended = core.take_totals();
@@ -201,6 +239,6 @@ pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize
     for position in ended.executed {
         numbers[position as usize] = Some(core.take_receipt(position).gas_used);
     }
-    let fees = accounts.get(&FEES).cloned().flatten().unwrap_or_default().balance;
-    Outcomes { numbers, fault, storage, fees }
+    let account = |address| accounts.get(address).cloned().flatten().unwrap_or_default();
+    Outcomes { numbers, fault, storage, fees: account(&FEES).balance, shop: account(&SHOP) }
 }

@@ -3,9 +3,9 @@
 use crate::support::test_chain::*;
 use crate::support::*;
 use alloy_consensus::TxEip1559;
-use alloy_primitives::{Address, B256, Bytes, keccak256};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
 use corniche_executor::Statistics;
-use corniche_state::Changes;
+use corniche_state::{Changes, StateView};
 use corniche_types::Account;
 use std::path::{Path, PathBuf};
 
@@ -62,4 +62,47 @@ fn payments_to_one_account_do_not_conflict() {
         "{counted:?}"
     );
     assert_eq!(counted.executions, counted.transactions);
+}
+
+/// A payment reads the recipient's code only and adds to its balance: to an account, to a contract, and to the account
+/// that gets the block's fees.
+#[test]
+fn native_payments_to_one_account_do_not_conflict() {
+    let chain = TestChain::new();
+    for to in [SHOP, contracts()[1], chain.fees()[0]] {
+        let pay = |who| TxEip1559 { value: U256::from(who), ..call_or_payment(to) };
+        let payments: Vec<_> = (1..KEYS).map(|who| key(who).sign(pay(who))).collect();
+        let candidates = by_one_author(block(&payments));
+        let (output, statistics) = chain.check(&candidates, 0..10);
+        assert!(output.receipts.iter().all(|receipt| receipt.success), "{:?}", output.receipts);
+        let paid: u64 = (1..u64::from(KEYS)).sum();
+        let before = StateView::account(&chain.snapshot(), &to).unwrap_or_default().balance;
+        let balance = output.changes.accounts[&to].as_ref().map(|account| account.balance).unwrap();
+        assert!(balance >= before + U256::from(paid) && (to == chain.fees()[0] || balance == before + U256::from(paid)));
+        let conflicts = statistics.invalidations + statistics.suspensions + statistics.predicted_conflicts;
+        assert_eq!((conflicts, statistics.executions), (0, statistics.transactions), "{to}: {statistics:?}");
+    }
+}
+
+fn call_or_payment(to: Address) -> TxEip1559 {
+    if to == contracts()[1] { call(0, 1, &[]) } else { draft(0, to) }
+}
+
+/// Payments to an address before and after a contract is created there: those after it run the contract.
+#[test]
+fn payments_see_contract_created_in_block() {
+    let chain = TestChain::new();
+    let created = key(5).address().create(0);
+    let payment = |nonce| {
+        let run = program::input(created, contracts()[0], &[program::Op::Add(1), program::Op::Log]);
+        TxEip1559 { value: U256::from(2), input: run, gas_limit: 400_000, ..draft(nonce, created) }
+    };
+    let creation = TxEip1559 { input: program::module(0), gas_limit: 6_000_000, ..draft(0, TxKind::Create) };
+    for position in [0, 3, 9] {
+        let mut raws: Vec<_> = (0..10).map(|who| key(who + u8::from(who > 4)).sign(payment(0))).collect();
+        raws.insert(position, key(5).sign(creation.clone()));
+        let (output, _) = chain.check(&by_one_author(block(&raws)), 0..20);
+        let ran = output.receipts.iter().filter(|receipt| !receipt.logs.is_empty()).count();
+        assert_eq!(ran, 10 - position, "{:?}", output.receipts);
+    }
 }

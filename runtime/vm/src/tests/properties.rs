@@ -3,7 +3,7 @@
 use super::scripts::*;
 use crate::{host::CallKind, journal::Journal};
 use alloy_primitives::{Address, Bytes, U256};
-use corniche_state::{Account, Changes, EmptyState, Overlay};
+use corniche_state::{Account, Changes, EmptyState, KECCAK_EMPTY, Overlay, StateView};
 use corniche_types::Log;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,6 +140,22 @@ proptest! {
                     journal.credit(&who, U256::from(wei));
                     *model.credited.entry(who).or_default() += wei;
                 }
+                Step::Load(who) => {
+                    prop_assert_eq!(journal.account(&who).balance, U256::from(model.balance(&who)));
+                }
+                Step::Debit(who, wei) => {
+                    let can_pay = model.balance(&who) >= wei;
+                    prop_assert_eq!(journal.debit(&who, U256::from(wei)), can_pay);
+                    *model.debited.entry(who).or_default() += if can_pay { wei } else { 0 };
+                }
+                Step::SetCode(who, code) => {
+                    journal.set_code(&who, word(code), Bytes::new(), 1, 1);
+                    model.code.insert(who, code);
+                }
+                Step::ReadCode(who) => {
+                    let expected = model.code.get(&who).map_or(KECCAK_EMPTY, |code| word(*code));
+                    prop_assert_eq!(journal.account_code(&who).hash, expected);
+                }
                 Step::Store(who, slot, value) => {
                     journal.store(&who, &word(slot), word(value));
                     model.storage.insert((who, slot), value);
@@ -157,10 +173,13 @@ proptest! {
                 }
             }
         }
+        let touched = journal.touched().accounts;
         for who in (0..3).map(Address::with_last_byte) {
-            let first = if who == Address::with_last_byte(1) { 5 } else { 0 };
-            let credited = model.credited.get(&who).copied().unwrap_or_default();
-            prop_assert_eq!(journal.account(&who).balance, U256::from(first + credited));
+            let shown = touched.get(&who).map_or_else(|| view.account(&who).unwrap_or_default(), |(_, after)| after.clone());
+            prop_assert_eq!(shown.balance, U256::from(model.balance(&who)));
+            prop_assert_eq!(journal.account(&who).balance, U256::from(model.balance(&who)));
+            let code = model.code.get(&who).map_or(KECCAK_EMPTY, |code| word(*code));
+            prop_assert_eq!(journal.account_code(&who).hash, code);
             for slot in 0..3 {
                 let first = u64::from(who == Address::with_last_byte(1) && slot == 1);
                 let stored = model.storage.get(&(who, slot)).copied().unwrap_or(first);
@@ -177,10 +196,21 @@ proptest! {
 #[derive(Clone, Debug, Default)]
 struct Model {
     credited: BTreeMap<Address, u64>,
+    debited: BTreeMap<Address, u64>,
+    code: BTreeMap<Address, u64>,
     storage: BTreeMap<(Address, u64), u64>,
     transient: BTreeMap<(Address, u64), u64>,
     warm: BTreeSet<(Address, u64)>,
     logs: Vec<u64>,
+}
+
+impl Model {
+    /// Address 1 begins with 5 wei.
+    fn balance(&self, who: &Address) -> u64 {
+        let of = |amounts: &BTreeMap<Address, u64>| amounts.get(who).copied().unwrap_or_default();
+        let first = if *who == Address::with_last_byte(1) { 5 } else { 0 };
+        first + of(&self.credited) - of(&self.debited)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -188,6 +218,11 @@ enum Step {
     Checkpoint,
     Revert(prop::sample::Index),
     Credit(Address, u64),
+    /// Reads the balance, which loads the account.
+    Load(Address),
+    Debit(Address, u64),
+    SetCode(Address, u64),
+    ReadCode(Address),
     Store(Address, u64, u64),
     Transient(Address, u64, u64),
     Warm(Address, u64),
@@ -199,7 +234,11 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => Just(Step::Checkpoint),
         2 => any::<prop::sample::Index>().prop_map(Step::Revert),
-        1 => (who(), 0u64..5).prop_map(|(who, wei)| Step::Credit(who, wei)),
+        3 => (who(), 0u64..5).prop_map(|(who, wei)| Step::Credit(who, wei)),
+        1 => who().prop_map(Step::Load),
+        1 => (who(), 0u64..5).prop_map(|(who, wei)| Step::Debit(who, wei)),
+        1 => (who(), 1u64..3).prop_map(|(who, code)| Step::SetCode(who, code)),
+        1 => who().prop_map(Step::ReadCode),
         2 => (who(), 0u64..3, 0u64..3).prop_map(|(who, slot, value)| Step::Store(who, slot, value)),
         1 => (who(), 0u64..3, 0u64..3).prop_map(|(who, slot, value)| Step::Transient(who, slot, value)),
         2 => (who(), 0u64..3).prop_map(|(who, slot)| Step::Warm(who, slot)),

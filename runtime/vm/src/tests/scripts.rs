@@ -16,7 +16,7 @@ use crate::{
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
-use corniche_state::{Account, Changes, EmptyState, Overlay, StateView};
+use corniche_state::{Account, AccountCode, Changes, EmptyState, Overlay, StateView};
 use corniche_types::Transaction;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -174,9 +174,9 @@ pub fn read(output: &Bytes) -> u64 {
 pub struct Scripts(BTreeMap<Bytes, Script>);
 
 impl Machine for Scripts {
-    fn run(&self, account: &Account, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit {
+    fn run(&self, account: AccountCode, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit {
         let Some(code) = code() else {
-            return Exit::failed(ExitStatus::Fault(format!("code {} is missing", account.code_hash)));
+            return Exit::failed(ExitStatus::Fault(format!("code {} is missing", account.hash)));
         };
         let mut guest = Guest { host, gas: entry.gas, limits: entry.limits, input: entry.input };
         let result = self.0[&code](&mut guest);

@@ -8,13 +8,13 @@ use crate::machine::{Code, Deployment, Machine, Prepared};
 use crate::outcome::{ExecutionStatus, Fault};
 use alloy_primitives::{Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
-use corniche_state::Account;
+use corniche_state::AccountCode;
 
 impl Machine for WasmEngine {
-    fn run(&self, account: &Account, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit {
+    fn run(&self, account: AccountCode, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit {
         // Manually created states may omit the version.
         match gas::schedule(account.gas_version.max(1)) {
-            Some(schedule) => self.run_code(schedule, &account.code_hash, code, host, entry),
+            Some(schedule) => self.run_code(schedule, &account.hash, code, host, entry),
             None => Exit::failed(ExitStatus::Fault(format!("code of an account has gas version {}", account.gas_version))),
         }
     }
