@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 /// The vote for a cut whose time is further ahead of `now` than this is held back.
 pub const MAX_CLOCK_AHEAD_MS: u64 = 500;
 
+/// Bytes of a batch from which cars are apart by the whole `max_stretch`: about 40 transfers.
+const LONG_CAR_BYTES: usize = 4 << 10;
+
 /// Parameters of one engine instance; see [`Config::from_genesis`]. Switches are 0 or 1 in a genesis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -41,6 +44,9 @@ pub struct Config {
     /// Minimum time between two own cars, ms. Lanes grow at network pace, which on a fast network would mean one car
     /// per transaction.
     pub car_interval_ms: u64,
+    /// Factor by which `car_interval_ms` grows with the own batches, up to 4 KiB; 1 switches it off. A car costs the
+    /// same votes and messages regardless of its batch.
+    pub max_stretch: u64,
     /// Time that a certificate waits for the next car to carry it, ms (D6).
     pub availability_wait_ms: u64,
     /// Unanswered messages are sent again after this time, ms.
@@ -86,6 +92,7 @@ impl Default for Config {
             fast_wait_ms: 20,
             coverage_wait_ms: 10,
             car_interval_ms: 10,
+            max_stretch: 3,
             availability_wait_ms: 5,
             resend_ms: 1_000,
             status_ms: 5_000,
@@ -166,6 +173,7 @@ impl Config {
             "fast_wait_ms" => self.fast_wait_ms = within(0, DAY_MS)?,
             "coverage_wait_ms" => self.coverage_wait_ms = within(0, DAY_MS)?,
             "car_interval_ms" => self.car_interval_ms = within(0, DAY_MS)?,
+            "max_stretch" => self.max_stretch = within(1, 10)?,
             "availability_wait_ms" => self.availability_wait_ms = within(0, DAY_MS)?,
             "resend_ms" => self.resend_ms = within(1, DAY_MS)?,
             "status_ms" => self.status_ms = within(1, DAY_MS)?,
@@ -178,6 +186,14 @@ impl Config {
             _ => return Err(format!("autobahn: unknown parameter {name}")),
         }
         Ok(())
+    }
+
+    /// Minimum time between an own car with a batch of `batch_bytes` and the next one, ms. Batches of more than half the
+    /// limit are not delayed, because that would limit the throughput.
+    pub(crate) fn car_pause_ms(&self, batch_bytes: usize) -> u64 {
+        let is_large = batch_bytes > self.batch_bytes as usize / 2;
+        let bytes = if is_large { 0 } else { batch_bytes.min(LONG_CAR_BYTES) };
+        self.car_interval_ms + self.car_interval_ms * (self.max_stretch - 1) * bytes as u64 / LONG_CAR_BYTES as u64
     }
 
     /// Maximum bytes of any message of this engine.

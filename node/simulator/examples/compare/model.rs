@@ -40,6 +40,8 @@ impl Mode {
             .parameter("optimistic_tips", self.optimistic.into())
             .parameter("leader_tips", self.optimistic.into())
             .parameter("all_to_all", self.all_to_all.into())
+            // The time between cars depends on the load of each lane, and so on the number of lanes.
+            .parameter("max_stretch", 1)
     }
 
     /// Mean latency if each transaction is alone in the network, ms.

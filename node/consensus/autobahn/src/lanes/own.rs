@@ -149,12 +149,13 @@ impl Lanes {
         let (Some(own), Some(signer)) = (&mut self.own, &self.signer) else { return };
         let certificate = self.lanes[own.tip.lane.as_usize()].certified().map(|certificate| (**certificate).clone());
         let (position, parent) = (own.tip.position.next(), own.tip.digest);
+        let pause_ms = self.config.car_pause_ms(batch.bytes.len());
         let car = Car { lane: own.tip.lane, position, parent, batch: batch.bytes };
         let signature = signer.sign(&self.context.car(&car));
         let car = Arc::new(HashedCar::trusted(SignedCar { car, signature, certificate }, &self.context));
         assert!(car.position() > own.tip.position, "N10: one own car per position, ever");
         (own.tip, own.is_recording) = (car.tip(), true);
-        own.pause_until = Some(after(now, self.config.car_interval_ms)).filter(|at| *at > now);
+        own.pause_until = Some(after(now, pause_ms)).filter(|at| *at > now);
         self.effects.push_back(Effect::Built(car.clone()));
         self.effects.push_back(Effect::Persist(Write::Own(car)));
     }

@@ -137,6 +137,24 @@ fn empty_batch_makes_car_after_interval() {
 }
 
 #[test]
+fn cars_with_larger_batches_are_further_apart() {
+    let config = Config { car_interval_ms: 10, max_stretch: 3, batch_bytes: 20_000, ..Config::default() };
+    for (bytes, pause_ms) in [(0, 10), (1_024, 15), (4_096, 30), (10_000, 30), (10_001, 10)] {
+        let mut net = Net::paced(4, config.clone());
+        net.act(0, |lanes, now| lanes.handle_batch(now, Batch { bytes: vec![1; bytes].into() }));
+        net.run();
+        let asked = |net: &Net| net.asking.iter().filter(|node| **node == 0).count();
+        let start = net.now.0;
+        net.now = TimestampMs(start + pause_ms - 1);
+        net.act(0, |lanes, now| lanes.tick(now));
+        assert_eq!(asked(&net), 1, "{bytes} bytes");
+        net.now = TimestampMs(start + pause_ms);
+        net.act(0, |lanes, now| lanes.tick(now));
+        assert_eq!(asked(&net), 2, "{bytes} bytes");
+    }
+}
+
+#[test]
 fn g5_empty_cars_are_not_free() {
     let mut net = Net::new(4, Config { lane_bytes: 3 * CAR_WEIGHT, ..Config::default() });
     for car in 0..3 {
