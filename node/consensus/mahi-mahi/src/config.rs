@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 const MAX_PENDING_BYTES: usize = 256 << 20;
 /// Bytes of a round's batches from which rounds are stretched by the whole `max_stretch`: about 300 transfers.
 const LONG_ROUND_BYTES: usize = 32 << 10;
+/// Bytes of a round's batches from which rounds are not stretched: a transfer's share of a round is small then.
+const FULL_ROUND_BYTES: usize = 4 * LONG_ROUND_BYTES;
 
 /// Parameters of one engine instance; see [`Config::from_genesis`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub struct Config {
     pub leaders: u16,
     /// Minimum time between two own proposals, ms.
     pub min_round_ms: u64,
-    /// Factor by which `min_round_ms` grows while rounds carry 32 KiB or more; 1 switches it off.
+    /// Factor by which `min_round_ms` grows while rounds carry 32 to 128 KiB; 1 switches it off.
     pub max_stretch: u64,
     /// Time to wait for more parents than a quorum, ms.
     pub parent_grace_ms: u64,
@@ -173,11 +175,12 @@ impl Config {
         self.baseline.unwrap_or(Waves::mahi_mahi(self.wave_length, leaders))
     }
 
-    /// Minimum time between two own proposals after a round with batches of `batch_bytes` each, ms. Batches of more
-    /// than half the limit are not delayed.
+    /// Minimum time between two own proposals after a round with batches of `batch_bytes` each, ms. Large batches are
+    /// not delayed.
     pub(crate) fn pause_ms(&self, batch_bytes: usize, committee_size: usize) -> u64 {
-        let is_large = batch_bytes > self.batch_bytes as usize / 2;
-        let bytes = if is_large { 0 } else { (batch_bytes * committee_size).min(LONG_ROUND_BYTES) };
+        let round_bytes = batch_bytes * committee_size;
+        let is_large = batch_bytes > self.batch_bytes as usize / 2 || round_bytes > FULL_ROUND_BYTES;
+        let bytes = if is_large { 0 } else { round_bytes.min(LONG_ROUND_BYTES) };
         let stretch = self.min_round_ms * (self.max_stretch - 1);
         self.min_round_ms + stretch * bytes as u64 / LONG_ROUND_BYTES as u64
     }

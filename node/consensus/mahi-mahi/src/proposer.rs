@@ -8,7 +8,7 @@
 //! minimum round time grows with the bytes of the previous round's batches, up to `max_stretch` times. All validators
 //! see these blocks. Where they still judge differently, the fast ones decide: a stretched pause ends when f + 1
 //! validators have proposed. The batch that counts is the (f + 1)-th largest, so f validators without other load
-//! cannot stretch rounds. Rounds with large batches are not stretched, because that would limit the throughput.
+//! cannot stretch rounds. Rounds with large batches are not stretched: it would limit the throughput and gain little.
 //!
 //! **Proven equivocators are not taken as parents** if a quorum exists without them. An equivocator shows its siblings
 //! to different validators, so everyone else must fetch a block's parent first if that block builds on a sibling, in
