@@ -16,8 +16,8 @@
 //! - When a key has many versions, those of final transactions are folded into the base. So adding to a counter costs
 //!   the same for the thousandth transaction as for the first (D8).
 //!
-//! Invariant: a reader in an index saw exactly the content, or fixed part, to which the key resolves at its position, with estimates
-//! resolved to their last content. All other readers have been returned to the writer that changed the content.
+//! Invariant: a reader in an index saw exactly the content, or fixed part, to which the key resolves at its position,
+//! with estimates resolved to their last content. All other readers have been returned to the writer that changed it.
 
 use crate::schedule::{Position, Reader};
 use crate::seed::Seed;

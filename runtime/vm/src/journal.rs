@@ -1,10 +1,9 @@
 //! State changes of one transaction, with undo information.
 //!
 //! Every value is read from the view once, on first use, and then changed in memory; an account's code may be read once
-//! before the account. Each change appends the previous
-//! value to a list of undo entries. A checkpoint is a length of that list. Reverting to it undoes all later entries in
-//! reverse order. Warm keys, refunds, transient storage and logs are undone in the same way (EIP-2929, EIP-1153,
-//! EIP-3529).
+//! before the account. Each change appends the previous value to a list of undo entries. A checkpoint is a length of
+//! that list. Reverting to it undoes all later entries in reverse order. Warm keys, refunds, transient storage and logs
+//! are undone in the same way (EIP-2929, EIP-1153, EIP-3529).
 //!
 //! A credit does not load its account, and a call loads only the called account's code. So payments to one account do
 //! not depend on each other (D8 of Basil's rules; see `corniche_state::Additions`). A loaded account stays loaded, with
@@ -323,8 +322,10 @@ impl<'a> Journal<'a> {
         };
         // The transaction has ended, so reading now creates no dependency.
         for (address, _) in self.account_codes.entries() {
-            let account = || self.view.account(address).unwrap_or_default();
-            touched.accounts.entry(*address).or_insert_with(|| (account(), account()));
+            touched.accounts.entry(*address).or_insert_with(|| {
+                let account = self.view.account(address).unwrap_or_default();
+                (account.clone(), account)
+            });
         }
         for (address, wei) in &self.additions.balances {
             let before = self.view.account(address).unwrap_or_default();

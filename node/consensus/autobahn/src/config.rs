@@ -1,6 +1,6 @@
 //! The engine's parameters. The genesis contains all that affect validity or results.
 
-use corniche_engine::Committee;
+use corniche_engine::{Committee, stretched_ms};
 use corniche_types::{Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
@@ -192,8 +192,8 @@ impl Config {
     /// limit are not delayed, because that would limit the throughput.
     pub(crate) fn car_pause_ms(&self, batch_bytes: usize) -> u64 {
         let is_large = batch_bytes > self.batch_bytes as usize / 2;
-        let bytes = if is_large { 0 } else { batch_bytes.min(LONG_CAR_BYTES) };
-        self.car_interval_ms + self.car_interval_ms * (self.max_stretch - 1) * bytes as u64 / LONG_CAR_BYTES as u64
+        let bytes = if is_large { 0 } else { batch_bytes };
+        stretched_ms(self.car_interval_ms, self.max_stretch, bytes, LONG_CAR_BYTES)
     }
 
     /// Maximum bytes of any message of this engine.

@@ -12,6 +12,7 @@
 //!   its results.
 
 mod committee;
+mod pacing;
 mod token_bucket;
 
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -20,6 +21,7 @@ use std::{any::Any, sync::Arc};
 
 pub use committee::{Committee, Member, Scope};
 pub use corniche_types::Resume;
+pub use pacing::stretched_ms;
 pub use token_bucket::{BucketRate, TokenBucket, TokenBuckets};
 
 /// An ordering engine. The crate documentation describes how to drive it.

@@ -2,6 +2,7 @@
 //! fetching.
 
 use crate::rules::Waves;
+use corniche_engine::stretched_ms;
 use corniche_types::{Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
@@ -180,9 +181,8 @@ impl Config {
     pub(crate) fn pause_ms(&self, batch_bytes: usize, committee_size: usize) -> u64 {
         let round_bytes = batch_bytes * committee_size;
         let is_large = batch_bytes > self.batch_bytes as usize / 2 || round_bytes > FULL_ROUND_BYTES;
-        let bytes = if is_large { 0 } else { round_bytes.min(LONG_ROUND_BYTES) };
-        let stretch = self.min_round_ms * (self.max_stretch - 1);
-        self.min_round_ms + stretch * bytes as u64 / LONG_ROUND_BYTES as u64
+        let bytes = if is_large { 0 } else { round_bytes };
+        stretched_ms(self.min_round_ms, self.max_stretch, bytes, LONG_ROUND_BYTES)
     }
 
     /// V7: maximum number of parents of a block: one per author of the previous round, plus weak links.

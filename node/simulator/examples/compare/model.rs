@@ -49,7 +49,7 @@ impl Mode {
         alone(&self.apply(Setting::four_regions(Engine::Autobahn, nodes)).frictionless(), nodes)
     }
 
-    /// Mean latency under load with the engine's defaults, ms.
+    /// Mean latency under load with the engine's defaults, except for `max_stretch`, ms.
     fn loaded(self, effort: &Effort, nodes: usize, rate: f64, setting: fn(Setting) -> Setting) -> f64 {
         let seconds = effort.seconds(5, 30);
         let setting = setting(self.apply(Setting::four_regions(Engine::Autobahn, nodes))).rate(rate).seconds(seconds);
