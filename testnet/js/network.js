@@ -49,7 +49,7 @@ export async function started(command, log) {
 
 export class Network {
   /**
-   * Starts a network and waits until every node responds. `links`: connections can be cut, and the first node keeps its index in
+   * Starts a network and waits until every node responds and every validator takes part in ordering. `links`: connections can be cut, and the first node keeps its index in
    * sled; `explorer`: starts an explorer.
    */
   static async up({ validators, fullNodes = 0, engine = 'mahi-mahi', parameters = [], links = false, explorer = false }) {
@@ -64,6 +64,7 @@ export class Network {
     try {
       assert.equal(JSON.parse(stdout).engine, engine);
       await Promise.all(network.nodes.map((node) => node.ready()));
+      await Promise.all(network.validators.map((node) => node.ordering()));
       if (links) await network.linkThroughRelays(port + PEER_PORT_OFFSET);
       return network;
     } catch (error) {
@@ -203,6 +204,11 @@ export class Node {
 
   ready() {
     return until(`${this.name} to answer`, () => this.client.getChainId());
+  }
+
+  /** Waits until this validator orders: it compiles the chain's contracts before it votes, and follows until then. */
+  ordering() {
+    return until(`${this.name} to take part in ordering`, async () => /^corniche_ordering 1$/m.test(await (await fetch(this.metrics)).text()));
   }
 
   /** Sends SIGKILL: no handler runs, nothing is flushed. */

@@ -225,6 +225,11 @@ impl Pipeline {
         self.backlog.len()
     }
 
+    /// True while this validator takes part in ordering; false while it follows certified blocks.
+    pub fn is_ordering(&self) -> bool {
+        self.mode.is_ordering()
+    }
+
     /// Verifier of peers' certificates. Callers must use it before [`Input::Certificate`].
     pub fn certificate_verifier(&self) -> &CertificateVerifier {
         &self.certificates

@@ -44,6 +44,8 @@ pub struct Counters {
     pub accusations: AtomicU64,
     pub inbox_dropped: AtomicU64,
     pub peer_faults: AtomicU64,
+    /// 1 while this validator takes part in ordering, otherwise 0.
+    pub ordering: AtomicU64,
 }
 
 pub fn count(counter: &AtomicU64, by: usize) {
