@@ -34,7 +34,7 @@ pub use pool::{Pool, PoolConfig, WaitingTime};
 pub use refusal::Refusal;
 pub use rotation::{MIN_TURN_MS, ROTATION_LEAD_MS, ROTATION_OVERLAP_MS, ROTATION_SECONDS, Responsibility, Rotation, TURN_MS};
 
-use corniche_crypto::VerifiedTransaction;
+use corniche_crypto::{Known, VerifiedTransaction};
 use corniche_types::{B256, Bytes, Transaction};
 
 /// Decodes a transaction and verifies its signature. Needs neither pool nor state, and may run on any thread.
@@ -42,11 +42,11 @@ pub fn check(raw: Bytes, chain_id: u64) -> Result<VerifiedTransaction, Refusal> 
     check_once(raw, chain_id, |_| None)
 }
 
-/// Like [`check`], but reuses earlier verifications; see [`VerifiedTransaction::verify_cached`].
+/// Like [`check`], but uses what is known about the transaction; see [`VerifiedTransaction::verify_cached`].
 pub fn check_once(
     raw: Bytes,
     chain_id: u64,
-    known: impl FnOnce(&B256) -> Option<VerifiedTransaction>,
+    known: impl FnOnce(&B256) -> Option<Known>,
 ) -> Result<VerifiedTransaction, Refusal> {
     Ok(VerifiedTransaction::verify_cached(Transaction::decode(raw)?, chain_id, known)?)
 }

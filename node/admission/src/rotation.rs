@@ -114,11 +114,11 @@ impl Responsibility {
     }
 
     /// Corrects the place for a transaction that may have been sent according to the previous rotation, in
-    /// which this node owns it.
-    pub fn adjust_for_rotation(self) -> Self {
+    /// which this node owns it. The first `at_once` validators of an order get a transaction at once.
+    pub fn adjust_for_rotation(self, at_once: u32) -> Self {
         match self.position {
-            Some(1) => Self { disputed: true, ..self },
-            // Neither owner nor second in the new order, so it was sent by the old one.
+            Some(position) if (1..at_once).contains(&position) => Self { disputed: true, ..self },
+            // Owner in the new order, or none of its first ones, so it was sent by the old one.
             position => Self { position: position.map(|_| 0), ..self },
         }
     }

@@ -10,7 +10,7 @@ use corniche_console::{dev_accounts::dev_accounts, exit, secret};
 use corniche_crypto::CoinSecretShare;
 use corniche_network::PeerKey;
 use corniche_service::{Network, NetworkSpec, VerifiedGenesis, funded};
-use corniche_types::{Address, EngineConfig, Genesis, ValidatorInfo};
+use corniche_types::{Address, EngineConfig, Genesis, SignatureChecks, ValidatorInfo};
 use std::{
     collections::BTreeMap,
     fs,
@@ -97,6 +97,9 @@ struct New {
     /// Parameter of the engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
     parameter: Vec<(String, u64)>,
+    /// Signature checks: `everyone` (each validator checks each) or `sharded` (f + 1 check and attest the sender)
+    #[arg(long, value_name = "MODE", default_value = "everyone")]
+    signatures: SignatureChecks,
     /// Account to fund, and its amount in whole units of the currency; may be repeated
     #[arg(long, value_name = "ADDRESS=UNITS", value_parser = fund)]
     fund: Vec<(Address, u64)>,
@@ -160,6 +163,7 @@ impl New {
             block_ms: self.block_ms,
             engine: EngineConfig { name: self.engine.clone(), parameters },
             accounts,
+            signatures: self.signatures,
             ..default_spec()
         })
     }
@@ -197,6 +201,7 @@ fn identity_json(genesis: &Genesis) -> String {
         "genesisHash": genesis.hash(),
         "committeeHash": genesis.committee_hash(),
         "engine": genesis.engine.name,
+        "signatures": genesis.signatures,
         "validators": genesis.validators.len(),
         "peerIds": peer_ids(genesis),
     });
@@ -207,10 +212,11 @@ fn identity_text(genesis: &Genesis) -> String {
     let validators: Vec<_> =
         peer_ids(genesis).into_iter().enumerate().map(|(index, id)| format!("\n  {index:<11} /p2p/{id}")).collect();
     format!(
-        "chain id      {}\ngenesis hash  {}\nengine        {}\naccounts      {}\nvalidators    {}{}",
+        "chain id      {}\ngenesis hash  {}\nengine        {}\nsignatures    {}\naccounts      {}\nvalidators    {}{}",
         genesis.chain_id,
         genesis.hash(),
         genesis.engine.name,
+        genesis.signatures,
         genesis.accounts.len(),
         genesis.validators.len(),
         validators.concat()

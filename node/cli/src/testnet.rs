@@ -11,6 +11,7 @@ use crate::{engines, genesis};
 use anyhow::Context;
 use corniche_api::Namespaces;
 use corniche_console::{dev_accounts::dev_accounts, exit};
+use corniche_types::SignatureChecks;
 use corniche_web::indexer::Keep;
 use process::NodeProcess;
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,9 @@ struct Up {
     /// Parameter of a new network's engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = genesis::parameter)]
     parameter: Vec<(String, u64)>,
+    /// Signature checks of a new network: `everyone` (each validator checks each) or `sharded` (f + 1 check and attest the sender)
+    #[arg(long, value_name = "MODE", default_value = "everyone")]
+    signatures: SignatureChecks,
     /// RPC namespaces that the nodes of a new network serve, separated by commas, or "all"; default: those that wallets need
     #[arg(long, value_name = "LIST")]
     namespaces: Option<Namespaces>,
@@ -147,6 +151,7 @@ pub fn make_validators(dir: &Path, validators: usize, engine: Option<&str>) -> a
         full_nodes: 0,
         engine: engine.map(str::to_owned),
         parameter: Vec::new(),
+        signatures: SignatureChecks::Everyone,
         namespaces: None,
         explorer_port: None,
         dag_rounds: 0,

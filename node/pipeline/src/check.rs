@@ -7,7 +7,7 @@ use crate::message::PeerMessage;
 use corniche_admission::Refusal;
 use corniche_certify::VerifiedCertificate;
 use corniche_engine::{PeerFault, Verified};
-use corniche_types::{Bytes, Certificate, Height, ValidatorIndex};
+use corniche_types::{Address, B256, Bytes, Certificate, Height, ValidatorIndex};
 
 /// Verifiers of the parts of a message.
 pub trait Checks {
@@ -21,6 +21,9 @@ pub trait Checks {
     fn certified(&self) -> Height;
 
     fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal>;
+
+    /// Records senders that a validator attested. Nothing to do where every validator checks every signature.
+    fn record_attestations(&self, _from: ValidatorIndex, _attestations: &[(B256, Address)]) {}
 }
 
 impl PeerMessage {
@@ -53,6 +56,10 @@ impl PeerMessage {
                 };
                 raw.iter().map(check).collect::<Result<_, Fault>>()?
             }
+            Self::Attestations(attestations) => {
+                checks.record_attestations(from_validator()?, attestations);
+                Vec::new()
+            }
         })
     }
 }
@@ -60,7 +67,7 @@ impl PeerMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_types::{B256, Epoch, FaultModel, SignerBitmap};
+    use corniche_types::{Epoch, FaultModel, SignerBitmap};
 
     /// A node without an engine at height 5. Nothing is valid.
     struct FullNode;
@@ -103,11 +110,13 @@ mod tests {
             inputs.map(|inputs| inputs.len()).map_err(|Fault(reason)| reason)
         };
         let [engine, share] = [PeerMessage::Engine, PeerMessage::CertificateShare].map(|kind| kind(Bytes::new()));
+        let attestations = PeerMessage::Attestations(vec![(B256::ZERO, Address::ZERO)]);
         assert_eq!([check(certificate(4), None), check(certificate(5), Some(0))], [Ok(0), Ok(0)]);
         assert_eq!(check(certificate(6), None), Err("invalid certificate".into()));
         assert_eq!([check(engine.clone(), Some(0)), check(share.clone(), Some(0))], [Ok(0), Ok(1)]);
         let reserved = Err("message type reserved for validators".to_owned());
-        assert_eq!([check(engine, None), check(share, None)], [reserved.clone(), reserved]);
+        assert_eq!(check(attestations.clone(), Some(0)), Ok(0));
+        assert_eq!([engine, share, attestations].map(|message| check(message, None)), [(); 3].map(|()| reserved.clone()));
         assert!(check(PeerMessage::Transactions(vec![Bytes::from_static(b"junk")]), Some(0)).is_err());
     }
 }

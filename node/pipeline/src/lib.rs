@@ -35,6 +35,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | `attested` | senders that other validators attested |
 //! | `extension`, `blocks` | extension point for development chains; cuts blocks from the order |
 //! | `execution`, `message` | execution stage; messages between nodes |
 //! | `io` | inputs and outputs of the pipeline |
@@ -43,6 +44,7 @@
 //! | `pipeline` | the state machine |
 //! | `driver` | the loop around it |
 
+mod attested;
 mod blocks;
 mod check;
 mod driver;
@@ -55,6 +57,7 @@ mod pipeline;
 mod restart;
 mod writes;
 
+pub use attested::AttestedSenders;
 pub use blocks::{BlockBuilder, BlockPlan};
 pub use check::Checks;
 pub use corniche_certify::{

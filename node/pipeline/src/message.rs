@@ -3,7 +3,7 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_certify::Share;
-use corniche_types::{Block, Bytes, Certificate, EncodedHeader, Header, Height, Resume, wire};
+use corniche_types::{Address, B256, Block, Bytes, Certificate, EncodedHeader, Header, Height, Resume, wire};
 
 /// Maximum bytes of blocks in one [`Response`]. A larger block is sent in parts.
 pub const MAX_RESPONSE_BYTES: usize = 4 << 20;
@@ -20,6 +20,9 @@ pub const MAX_FORWARDED_TRANSACTIONS: usize = 256;
 /// Maximum bytes of transactions in one [`PeerMessage::Transactions`], unless a single one is larger.
 pub const MAX_FORWARDED_BYTES: usize = 512 << 10;
 
+/// Maximum number of transactions in one [`PeerMessage::Attestations`].
+pub const MAX_ATTESTATIONS: usize = 1_024;
+
 /// One-way messages.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum PeerMessage {
@@ -31,6 +34,9 @@ pub enum PeerMessage {
     Certificate(Certificate),
     /// Raw transactions for the receiver's pool.
     Transactions(Vec<Bytes>),
+    /// Hashes and senders of transactions that the sending validator verified, or accepted from f + 1 attestations. Validators
+    /// only.
+    Attestations(Vec<(B256, Address)>),
 }
 
 /// Requests.
@@ -102,6 +108,12 @@ impl PeerMessage {
         bytes.starts_with(&[wire::VERSION, TRANSACTIONS])
     }
 
+    /// True if `bytes` have the prefix of [`Self::Attestations`]; does not validate them.
+    pub fn carries_attestations(bytes: &[u8]) -> bool {
+        const ATTESTATIONS: u8 = 4;
+        bytes.starts_with(&[wire::VERSION, ATTESTATIONS])
+    }
+
     /// Bytes of the engine's message in an encoded [`Self::Engine`], without decoding.
     pub fn engine_bytes(bytes: &[u8]) -> Option<&[u8]> {
         /// Version, tag and length.
@@ -115,6 +127,9 @@ impl PeerMessage {
         match &message {
             Self::Transactions(raw) if raw.len() > MAX_FORWARDED_TRANSACTIONS => {
                 Err(wire::WireError::Malformed(format!("{} transactions in one message", raw.len())))
+            }
+            Self::Attestations(attestations) if attestations.len() > MAX_ATTESTATIONS => {
+                Err(wire::WireError::Malformed(format!("{} attestations in one message", attestations.len())))
             }
             // Refused here, where the sender is penalised.
             Self::CertificateShare(bytes) => Share::decode(bytes).map(|_| message),

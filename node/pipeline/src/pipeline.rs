@@ -1,6 +1,7 @@
 //! State machine that combines pool, engine, builder, certifier and follower. The stages are in the
 //! submodules; this file has their shared state and the main loop.
 
+mod attesting;
 mod backlog;
 mod catch_up;
 mod extension;
@@ -17,13 +18,15 @@ use crate::execution::VerifiedTransaction;
 use crate::extension::Extension;
 use crate::follow::Follower;
 use crate::io::{EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
+use attesting::Attesting;
 use backlog::Backlog;
 use corniche_admission::{Event as PoolEvent, Pool};
 use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate};
 use corniche_engine::{Committee, Input as EngineInput, Resume};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
-    Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, TimestampMs, ValidatorIndex, certified,
+    Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, SignatureChecks, TimestampMs,
+    ValidatorIndex, certified,
 };
 use forwarding::Forwarding;
 use mode::{Following, Mode, Ordering};
@@ -82,6 +85,7 @@ pub struct Pipeline {
     /// Time to send our shares again, because nothing was certified since.
     shares_at: Option<TimestampMs>,
     forwarding: Forwarding,
+    attesting: Attesting,
     /// `None` on a real network.
     extension: Option<Box<dyn Extension>>,
     out: VecDeque<Output>,
@@ -112,6 +116,9 @@ impl Pipeline {
         let directives = extension.as_ref().map(|extension| extension.directives());
         let builder = BlockBuilder::new(&setup.genesis, head_height, head_ordering, setup.resume.clone());
         let builder = builder.with_directives(directives);
+        // A full node's transactions are forwarded to all checkers by the validators that get them.
+        let is_sharded = setup.genesis.signatures == SignatureChecks::Sharded && own.is_some();
+        let checkers = if is_sharded { committee.validity_threshold() } else { 0 };
         let mut pipeline = Self {
             own,
             mode: match engine {
@@ -148,7 +155,8 @@ impl Pipeline {
             announce_at: None,
             shares_at: None,
             extension,
-            forwarding: Forwarding::new(own, &committee, setup.rotation, setup.now),
+            forwarding: Forwarding::new(own, &committee, checkers, setup.rotation, setup.now),
+            attesting: Attesting::default(),
             out: VecDeque::new(),
             genesis: setup.genesis,
         };
@@ -203,6 +211,7 @@ impl Pipeline {
             self.announce_at,
             self.shares_at,
             self.forwarding_deadline(),
+            self.attesting.deadline(),
             extension,
         ]
         .into_iter()
@@ -268,6 +277,7 @@ impl Pipeline {
         self.dispatch_plans();
         self.store_progress();
         self.forward_again(now);
+        self.send_due_attestations(now);
         self.send_queued(now);
         // Before the responses, so that a client no longer finds a transaction that it dropped.
         self.report_dropped();

@@ -6,8 +6,8 @@ use corniche_crypto::EthereumKey;
 use corniche_engine::{Batch, Ordered, Resume};
 use corniche_pipeline::{BlockBuilder, BlockPlan};
 use corniche_types::{
-    B256, Bytes, CommitIndex, EngineConfig, FeeRules, Genesis, Height, OrderingRecord, ProtocolRules, SkipReason, Skipped,
-    TimestampMs, TxKind, Upgrade, ValidatorIndex, wire,
+    B256, Bytes, CommitIndex, EngineConfig, FeeRules, Genesis, Height, OrderingRecord, ProtocolRules, SignatureChecks,
+    SkipReason, Skipped, TimestampMs, TxKind, Upgrade, ValidatorIndex, wire,
 };
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ fn genesis(block_ms: u64) -> Arc<Genesis> {
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
         accounts: Default::default(),
+        signatures: SignatureChecks::Everyone,
     })
 }
 

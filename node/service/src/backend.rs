@@ -168,12 +168,10 @@ impl Backend for NodeBackend {
         Box::pin(async move {
             // Verifying a signature takes 35 µs, less than passing it to another thread and back.
             let check = || {
-                corniche_admission::check_once(raw.clone(), chain_id, |hash| shared.pool_view.transaction(hash)).map_err(
-                    |refusal| {
-                        shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-                        refusal_error(refusal)
-                    },
-                )
+                corniche_admission::check_once(raw.clone(), chain_id, |hash| shared.known(hash)).map_err(|refusal| {
+                    shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+                    refusal_error(refusal)
+                })
             };
             shared.admit(check).await
         })

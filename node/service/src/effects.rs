@@ -44,7 +44,8 @@ impl Effects for ThreadedEffects {
         let Some((network, _)) = &self.network else { return };
         let channel = match message {
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => Channel::Votes,
-            PeerMessage::Engine(_) | PeerMessage::Transactions(_) => Channel::Bulk,
+            // Attestations leave before the batches that they are needed for.
+            PeerMessage::Engine(_) | PeerMessage::Transactions(_) | PeerMessage::Attestations(_) => Channel::Bulk,
         };
         // A full queue drops messages; peers request what they miss.
         network.broadcast(to.iter().map(|to| PeerKey((*to).into())), channel, message.encode());

@@ -1,12 +1,12 @@
 //! Execution and sealing threads. The first executes ordered blocks and, while none waits, proposed
 //! transactions speculatively. The second hashes executed blocks.
 
-use crate::{clock, pool_view::PoolView, shared::Shared};
+use crate::{clock, shared::Shared};
 use corniche_api::Execution;
-use corniche_crypto::VerifiedTransaction;
+use corniche_crypto::{Known, VerifiedTransaction};
 use corniche_executor::{Runs, SingleThread, WorkerPool, verify_ordered_cached};
 use corniche_pipeline::{Input, Plan, Runner, Sealer, UnsealedBlock};
-use corniche_types::{B256, Bytes, OrderedTransaction, SkipReason, ValidatorIndex};
+use corniche_types::{B256, Bytes, OrderedTransaction, SkipReason, ValidatorIndex, keccak256};
 use std::{
     collections::VecDeque,
     sync::{OnceLock, atomic::Ordering, mpsc},
@@ -85,9 +85,7 @@ pub fn run_execution(
         let Ok(task) = tasks.try_next() else { return };
         let Some(task) = task else {
             if may_speculate {
-                let pooled = |hash: &B256| shared.pool_view.transaction(hash);
-                may_speculate =
-                    runner.speculate(clock::now().0 / 1000, |raw, chain_id| verify_ordered_cached(raw, chain_id, pooled));
+                may_speculate = runner.speculate(clock::now().0 / 1000, |raw, chain_id| verify_early(shared, raw, chain_id));
             } else if tasks.wait().is_err() {
                 return;
             }
@@ -99,7 +97,8 @@ pub fn run_execution(
                 runner.offer(author, transactions);
             }
             Task::Execute(plan) => {
-                let verify = |ordered: &[_], chain_id| verify_in_parallel(threads, &shared.pool_view, ordered, chain_id);
+                let verify =
+                    |ordered: &[_], chain_id| verify_in_parallel(threads, &|hash| shared.known(hash), ordered, chain_id);
                 let started = Instant::now();
                 let unsealed = runner.run(plan.block, verify);
                 shared.executions.put(unsealed.height(), block_statistics(unsealed.runs(), started.elapsed()));
@@ -150,11 +149,20 @@ pub fn run_sealing(mut sealer: Sealer, blocks: &mpsc::Receiver<UnsealedBlock>, s
     }
 }
 
+/// Verifies a transaction that is not ordered yet. Skips it if its sender may still be attested.
+fn verify_early(shared: &Shared, raw: &Bytes, chain_id: u64) -> Result<VerifiedTransaction, SkipReason> {
+    let known = shared.known(&keccak256(raw));
+    if known.is_none() && shared.awaits_attestations() {
+        return Err(SkipReason::BadSignature);
+    }
+    verify_ordered_cached(raw, chain_id, |_| known)
+}
+
 /// Verifies the signatures of one block, on all threads if there are enough signatures to be worth waking
 /// them. Transactions of our own pool were verified when they entered it.
 fn verify_in_parallel(
     threads: &dyn WorkerPool,
-    pool: &PoolView,
+    known: &(dyn Fn(&B256) -> Option<Known> + Sync),
     ordered: &[OrderedTransaction],
     chain_id: u64,
 ) -> Vec<Result<VerifiedTransaction, SkipReason>> {
@@ -162,8 +170,7 @@ fn verify_in_parallel(
     let threads = if ordered.len() < 2 * MIN_PER_THREAD { &SingleThread } else { threads };
     let parts: Vec<_> = ordered.chunks(ordered.len().div_ceil(threads.threads()).max(1)).collect();
     let verdicts: Vec<OnceLock<Vec<_>>> = parts.iter().map(|_| OnceLock::new()).collect();
-    let verify_one =
-        |transaction: &OrderedTransaction| verify_ordered_cached(&transaction.raw, chain_id, |hash| pool.transaction(hash));
+    let verify_one = |transaction: &OrderedTransaction| verify_ordered_cached(&transaction.raw, chain_id, known);
     threads.run(&|thread| {
         if let (Some(part), Some(verdicts)) = (parts.get(thread), verdicts.get(thread)) {
             verdicts.get_or_init(|| part.iter().map(verify_one).collect());
@@ -175,6 +182,7 @@ fn verify_in_parallel(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool_view::PoolView;
     use crate::testing::{genesis, transfer};
     use corniche_threads::Threads;
     use corniche_types::Height;
@@ -230,14 +238,15 @@ mod tests {
         let three = Threads::start(3).unwrap();
         let threads: [&dyn WorkerPool; 2] = [&SingleThread, &three];
         for (chain_id, threads) in [7, 8].into_iter().flat_map(|chain_id| threads.map(|threads| (chain_id, threads))) {
-            let with = verify_in_parallel(threads, &pool, &ordered, chain_id);
-            let without = verify_in_parallel(threads, &PoolView::default(), &ordered, chain_id);
+            let pooled = |hash: &B256| pool.transaction(hash).map(Known::Verified);
+            let with = verify_in_parallel(threads, &pooled, &ordered, chain_id);
+            let without = verify_in_parallel(threads, &|_| None, &ordered, chain_id);
             let plain = corniche_pipeline::verify_all(&ordered, chain_id);
             assert_eq!(with.iter().map(verdict_of).collect::<Vec<_>>(), plain.iter().map(verdict_of).collect::<Vec<_>>());
             assert_eq!(without.iter().map(verdict_of).collect::<Vec<_>>(), plain.iter().map(verdict_of).collect::<Vec<_>>());
             let valid = with.iter().filter(|verdict| matches!(verdict, Ok(valid) if known.contains(valid))).count();
             assert_eq!(valid, if chain_id == 7 { known.len() } else { 0 });
         }
-        assert!(verify_in_parallel(&three, &pool, &[], 7).is_empty());
+        assert!(verify_in_parallel(&three, &|_| None, &[], 7).is_empty());
     }
 }

@@ -11,7 +11,8 @@ use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::{CoinSecretShare, GenesisKeyError};
 use corniche_engine::Committee;
 use corniche_types::{
-    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, TimestampMs, U256, ValidatorInfo,
+    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks, TimestampMs, U256,
+    ValidatorInfo,
 };
 use std::{
     collections::BTreeMap,
@@ -39,6 +40,7 @@ pub struct NetworkSpec {
     pub fees: FeeRules,
     pub engine: EngineConfig,
     pub accounts: BTreeMap<Address, GenesisAccount>,
+    pub signatures: SignatureChecks,
     /// Every key is derived from it: secret, except in tests.
     pub seed: [u8; 32],
 }
@@ -60,6 +62,7 @@ impl NetworkSpec {
             fees: FeeRules { initial_base_fee: 1_000_000_000, target_gas_per_second: 50_000_000 },
             engine,
             accounts: dev_accounts().into_iter().map(|account| (account.address, funded(10_000))).collect(),
+            signatures: SignatureChecks::Everyone,
             seed: B256::random().0,
         }
     }
@@ -135,6 +138,7 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
         accounts: spec.accounts.clone(),
+        signatures: spec.signatures,
     };
     let committee = Committee::from_genesis(&genesis);
     let deal = corniche_crypto::deal_coin(committee.size(), committee.quorum(), derive(&spec.seed, "coin", 0));

@@ -118,7 +118,9 @@ impl Node {
         let genesis = context.genesis.clone();
         let chain = context.open(rebuild, None, extension)?;
         let starting = chain.height;
-        let shared = Arc::new(Shared::new(context.config.limits.inbox, chain.base_fee));
+        let shared = Shared::new(context.config.limits.inbox, chain.base_fee);
+        let shared = if context.is_validator() { shared.with_attested_senders(&genesis) } else { shared };
+        let shared = Arc::new(shared);
         shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
         let checks = MessageChecks {
             chain_id: genesis.chain_id,

@@ -3,17 +3,17 @@
 
 use crate::{execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView};
 use corniche_api::{Reason, RpcError};
-use corniche_crypto::VerifiedTransaction;
-use corniche_engine::Offence;
+use corniche_crypto::{Known, VerifiedTransaction};
+use corniche_engine::{Committee, Offence};
 use corniche_network::{NetworkHandle, PeerKey};
-use corniche_pipeline::{CommandResponse, Event, Fault, Input};
+use corniche_pipeline::{AttestedSenders, CommandResponse, Event, Fault, Input};
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
-use corniche_types::{B256, Bytes, Height, Resume, ValidatorIndex};
+use corniche_types::{Address, B256, Bytes, Genesis, Height, Resume, SignatureChecks, ValidatorIndex};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -59,6 +59,8 @@ pub type CommandDone = Box<dyn FnOnce(&PoolView, Result<Bytes, String>) + Send>;
 pub struct Shared {
     pub inbox: Inbox<Event>,
     pub pool_view: PoolView,
+    /// `None`: every validator checks every signature.
+    attested: Option<Mutex<AttestedSenders>>,
     pub counters: Counters,
     pub executions: ExecutionStats,
     pub events: broadcast::Sender<ChainEvent>,
@@ -97,6 +99,7 @@ impl Shared {
         Self {
             inbox: Inbox::new(inbox),
             pool_view: PoolView::default(),
+            attested: None,
             counters: Counters::default(),
             executions: ExecutionStats::default(),
             events: broadcast::channel(4_096).0,
@@ -117,6 +120,39 @@ impl Shared {
             return_store: false.into(),
             disk_nearly_full: false.into(),
         }
+    }
+
+    /// Accepts attested senders, if the genesis has signatures checked by a part of the validators. Only for a validator: a
+    /// full node checks every signature.
+    #[must_use]
+    pub fn with_attested_senders(self, genesis: &Genesis) -> Self {
+        let senders = || Mutex::new(AttestedSenders::new(&Committee::from_genesis(genesis)));
+        Self { attested: (genesis.signatures == SignatureChecks::Sharded).then(senders), ..self }
+    }
+
+    /// Records senders that a validator attested.
+    pub fn record_attestations(&self, from: ValidatorIndex, attestations: &[(B256, Address)]) {
+        /// Attestations recorded under one lock, so that a flood delays no lookup.
+        const AT_A_TIME: usize = 32;
+        for part in attestations.chunks(AT_A_TIME) {
+            let Some(mut attested) = self.attested() else { return };
+            attested.record(from, part.iter().copied());
+        }
+    }
+
+    /// Looks for the transaction in the pool and for its sender in attestations.
+    pub fn known(&self, hash: &B256) -> Option<Known> {
+        let attested = || self.attested()?.sender(hash).map(Known::Attested);
+        self.pool_view.transaction(hash).map(Known::Verified).or_else(attested)
+    }
+
+    /// True if attestations of a transaction that is not ordered yet may still come.
+    pub fn awaits_attestations(&self) -> bool {
+        self.attested.is_some()
+    }
+
+    fn attested(&self) -> Option<MutexGuard<'_, AttestedSenders>> {
+        Some(self.attested.as_ref()?.lock().expect("invariant: nobody panics while holding the attestations"))
     }
 
     /// Submits a verified transaction to admission; the response comes through the channel.

@@ -3,8 +3,8 @@
 use crate::scenario::{Crypto, Scenario};
 use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
 use corniche_types::{
-    Address, B256, Bytes, EngineConfig, FaultModel, FeeRules, Genesis, GenesisAccount, ProtocolRules, TimestampMs, U256,
-    ValidatorInfo,
+    Address, B256, Bytes, EngineConfig, FaultModel, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks,
+    TimestampMs, U256, ValidatorInfo,
 };
 use std::collections::BTreeMap;
 
@@ -55,6 +55,7 @@ pub fn make(
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
         accounts: funded.chain(accounts).collect(),
+        signatures: SignatureChecks::Everyone,
     };
     let secrets = match scenario.crypto {
         Crypto::Modelled => Secrets::Modelled,

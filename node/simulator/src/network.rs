@@ -98,7 +98,7 @@ impl SharedMessage {
         let spent = match &self.message {
             PeerMessage::Engine(_) => ordering,
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => certificates,
-            PeerMessage::Transactions(_) => return,
+            PeerMessage::Transactions(_) | PeerMessage::Attestations(_) => return,
         };
         spent.messages += 1;
         spent.bytes += self.bytes as u64;

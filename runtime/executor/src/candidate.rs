@@ -1,6 +1,6 @@
 //! Ordered transactions before execution.
 
-use corniche_crypto::{SignatureError, VerifiedTransaction};
+use corniche_crypto::{Known, SignatureError, VerifiedTransaction};
 use corniche_types::{B256, Bytes, SkipReason, Transaction, ValidatorIndex, keccak256};
 
 /// One ordered transaction, after all checks that need no state.
@@ -30,12 +30,12 @@ pub fn verify_ordered(raw: &Bytes, chain_id: u64) -> Result<VerifiedTransaction,
     verify_ordered_cached(raw, chain_id, |_| None)
 }
 
-/// Like [`verify_ordered`], but reuses transactions that were verified before; see
-/// [`VerifiedTransaction::verify_cached`]. `known` changes only the cost, never the result.
+/// Like [`verify_ordered`], but uses what is known about the transaction; see [`VerifiedTransaction::verify_cached`].
+/// `known` changes only the cost, never the result.
 pub fn verify_ordered_cached(
     raw: &Bytes,
     chain_id: u64,
-    known: impl FnOnce(&B256) -> Option<VerifiedTransaction>,
+    known: impl FnOnce(&B256) -> Option<Known>,
 ) -> Result<VerifiedTransaction, SkipReason> {
     let transaction = Transaction::decode(raw.clone()).map_err(|_| SkipReason::Undecodable)?;
     VerifiedTransaction::verify_cached(transaction, chain_id, known).map_err(|error| match error {

@@ -31,7 +31,7 @@ fn genesis_account(given: &GenesisAccount, gas_version: u8) -> Account {
 mod tests {
     use super::*;
     use alloy_primitives::{Address, B256, U256, bytes};
-    use corniche_types::{EngineConfig, FeeRules, TimestampMs};
+    use corniche_types::{EngineConfig, FeeRules, SignatureChecks, TimestampMs};
 
     #[test]
     fn genesis_state() {
@@ -63,6 +63,7 @@ mod tests {
             coin_shares: vec![],
             coin_public_key: Default::default(),
             accounts: accounts.into(),
+            signatures: SignatureChecks::Everyone,
         };
         let changes = genesis_changes(&genesis);
         assert_eq!(changes.accounts.len(), 2, "an account with nothing in it does not exist");

@@ -8,7 +8,7 @@ use corniche_client::{Client, ClientError, Wait};
 use corniche_crypto::{BlsSecretKey, CommitteeKeys, bls_aggregate};
 use corniche_types::{
     Account, Address, B256, Bytes, Certificate, EngineConfig, Epoch, FeeRules, Genesis, Height, Proof, ProofError,
-    SignerBitmap, TimestampMs, U256, ValidatorIndex, ValidatorInfo,
+    SignatureChecks, SignerBitmap, TimestampMs, U256, ValidatorIndex, ValidatorInfo,
     proof::{self, Terminal, TreeKey},
 };
 use serde_json::{Value, json};
@@ -53,6 +53,7 @@ impl Chain {
             coin_shares: Vec::new(),
             coin_public_key: Bytes::new(),
             accounts: Default::default(),
+            signatures: SignatureChecks::Everyone,
         };
         let mut headers: Vec<Header> = Vec::new();
         for number in 1..=3 {

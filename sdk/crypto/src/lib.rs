@@ -43,7 +43,7 @@ pub use impersonation::{ImpersonationPermit, impersonate};
 pub use secret::SecretError;
 pub use signed::{ConsensusKey, ConsensusPublicKey, Domain, SignatureInvalid, Signed, Verified};
 #[cfg(feature = "transactions")]
-pub use transaction::{EthereumKey, SignatureError, VerifiedTransaction, recover, recovery_count};
+pub use transaction::{EthereumKey, Known, SignatureError, VerifiedTransaction, recover, recovery_count};
 
 use corniche_types::B256;
 

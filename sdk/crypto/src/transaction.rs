@@ -31,6 +31,15 @@ struct Inner {
     is_impersonated: bool,
 }
 
+/// Knowledge about a transaction before its signature is checked.
+#[derive(Clone, Debug)]
+pub enum Known {
+    /// It was checked before.
+    Verified(VerifiedTransaction),
+    /// Its sender, attested by enough validators that one of them is honest.
+    Attested(Address),
+}
+
 /// Why a transaction's signature is refused. The texts are geth's, because wallets match them.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SignatureError {
@@ -56,15 +65,8 @@ pub enum SignatureError {
 impl VerifiedTransaction {
     /// Checks chain id, replay protection and signature, cheap checks first. Takes about 35 µs.
     pub fn verify(transaction: Transaction, chain_id: u64) -> Result<Self, SignatureError> {
-        match transaction.chain_id() {
-            None => return Err(SignatureError::Unprotected),
-            Some(have) if have != chain_id => return Err(SignatureError::InvalidChainId { have, want: chain_id }),
-            Some(_) => {}
-        }
+        check_form(&transaction, chain_id)?;
         let signature = transaction.signature();
-        if signature.s() > HALF_ORDER {
-            return Err(SignatureError::HighS);
-        }
         let (r, s) = (signature.r(), signature.s());
         RECOVERIES.fetch_add(1, Ordering::Relaxed);
         let (sender, is_impersonated) = match recover(transaction.signature_hash(), r, s, signature.v()) {
@@ -74,18 +76,21 @@ impl VerifiedTransaction {
         Ok(Self(Arc::new(Inner { transaction, sender, is_impersonated })))
     }
 
-    /// Like [`Self::verify`], but does not verify a signature twice: `known` returns an earlier result by hash, if any.
-    /// It is a hint only. Its result is used only if it has exactly these bytes and is for this chain; otherwise the
-    /// transaction is verified.
+    /// Like [`Self::verify`], but uses what is `known` by hash, if anything. An earlier result is a hint only: it is used
+    /// only if it has exactly these bytes and is for this chain. An attested sender replaces the check of the signature, so
+    /// the caller must have it from more validators than may be faulty.
     pub fn verify_cached(
         transaction: Transaction,
         chain_id: u64,
-        known: impl FnOnce(&B256) -> Option<Self>,
+        known: impl FnOnce(&B256) -> Option<Known>,
     ) -> Result<Self, SignatureError> {
-        let same = |known: &Self| known.raw() == transaction.raw() && known.chain_id() == Some(chain_id);
-        match known(&transaction.hash()).filter(same) {
-            Some(known) => Ok(known),
-            None => Self::verify(transaction, chain_id),
+        match known(&transaction.hash()) {
+            Some(Known::Verified(known)) if known.raw() == transaction.raw() && known.chain_id() == Some(chain_id) => Ok(known),
+            Some(Known::Attested(sender)) => {
+                check_form(&transaction, chain_id)?;
+                Ok(Self(Arc::new(Inner { transaction, sender, is_impersonated: false })))
+            }
+            Some(Known::Verified(_)) | None => Self::verify(transaction, chain_id),
         }
     }
 
@@ -109,6 +114,16 @@ impl VerifiedTransaction {
     /// Returns keccak-256 of the raw bytes.
     pub fn hash(&self) -> B256 {
         self.0.transaction.hash()
+    }
+}
+
+/// Checks everything about a signature that needs no elliptic curve.
+fn check_form(transaction: &Transaction, chain_id: u64) -> Result<(), SignatureError> {
+    match transaction.chain_id() {
+        None => Err(SignatureError::Unprotected),
+        Some(have) if have != chain_id => Err(SignatureError::InvalidChainId { have, want: chain_id }),
+        Some(_) if transaction.signature().s() > HALF_ORDER => Err(SignatureError::HighS),
+        Some(_) => Ok(()),
     }
 }
 

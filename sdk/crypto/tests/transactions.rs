@@ -2,7 +2,7 @@
 
 use alloy_consensus::{TxEip1559, TxEip2930, TxLegacy};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, address, b256, hex, keccak256, uint};
-use corniche_crypto::{EthereumKey, SignatureError, VerifiedTransaction, recover};
+use corniche_crypto::{EthereumKey, Known, SignatureError, VerifiedTransaction, recover};
 use corniche_types::Transaction;
 use proptest::prelude::*;
 
@@ -60,16 +60,32 @@ fn cache_never_validates_other_transaction() {
     for raw in &candidates {
         let honest = verify(raw, 7).map(|verified| (verified.sender(), verified.hash()));
         for liar in &verified {
-            let answer = VerifiedTransaction::verify_cached(decode(raw), 7, |_| Some(liar.clone()));
+            let answer = VerifiedTransaction::verify_cached(decode(raw), 7, |_| Some(Known::Verified(liar.clone())));
             assert_eq!(answer.map(|verified| (verified.sender(), verified.hash())), honest, "{raw}");
         }
     }
     let again = VerifiedTransaction::verify_cached(decode(&signed), 7, |hash| {
         assert_eq!(*hash, keccak256(&signed));
-        Some(verified[0].clone())
+        Some(Known::Verified(verified[0].clone()))
     });
     let again = again.unwrap();
     assert!(std::ptr::eq(again.transaction(), verified[0].transaction()), "it was not checked again");
+}
+
+/// An attested sender replaces only the recovery: the form of a signature is checked by everybody.
+#[test]
+fn attested_sender_needs_right_form() {
+    let sender = key(1).address();
+    let attested = |raw: &Bytes| {
+        let transaction = Transaction::decode(raw.clone()).expect("it decodes");
+        VerifiedTransaction::verify_cached(transaction, 7, |_| Some(Known::Attested(sender))).map(|known| known.sender())
+    };
+    // Signed by another key: nobody recovers it.
+    assert_eq!(attested(&key(2).sign(eip1559(7))), Ok(sender));
+    assert_eq!(attested(&key(1).sign(eip1559(8))), Err(SignatureError::InvalidChainId { have: 8, want: 7 }));
+    assert_eq!(attested(&key(1).sign(legacy(None))), Err(SignatureError::Unprotected));
+    let high = Signature::new(U256::from(1), (ORDER >> 1) + U256::from(1), false);
+    assert_eq!(attested(&encoded(eip1559(7), high).into()), Err(SignatureError::HighS));
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use crate::{Epoch, FaultModel, Height, ProtocolRules, TimestampMs, Upgrade, certified};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use borsh::{BorshDeserialize, BorshSerialize};
+use borsh::{
+    BorshDeserialize, BorshSerialize,
+    io::{self, Read, Write},
+};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive, str::FromStr};
 
 /// Content of a genesis file. The file is JSON; its hash covers the borsh encoding, so formatting has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
@@ -47,6 +50,70 @@ pub struct Genesis {
     pub coin_public_key: Bytes,
     /// State before block 1.
     pub accounts: BTreeMap<Address, GenesisAccount>,
+    /// Validators that check a transaction's signature. Results do not depend on it while at most f validators are faulty.
+    #[serde(default, skip_serializing_if = "SignatureChecks::is_everyone")]
+    #[borsh(serialize_with = "serialize_signatures", deserialize_with = "deserialize_signatures")]
+    pub signatures: SignatureChecks,
+}
+
+/// Validators that check the signature of a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SignatureChecks {
+    /// Every validator.
+    #[default]
+    Everyone,
+    /// At least f + 1 validators, which attest the sender to the others (Mir-BFT §5.6, signature verification sharding).
+    Sharded,
+}
+
+/// Number of validators with [`SignatureChecks::Sharded`]. With fewer, f is zero, so a single validator's word would count.
+/// With more, each transaction would have thousands of attestations.
+pub const SHARDED_VALIDATORS: RangeInclusive<usize> = 4..=64;
+
+impl fmt::Display for SignatureChecks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Everyone => "everyone",
+            Self::Sharded => "sharded",
+        })
+    }
+}
+
+impl FromStr for SignatureChecks {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "everyone" => Ok(Self::Everyone),
+            "sharded" => Ok(Self::Sharded),
+            _ => Err("expected everyone or sharded"),
+        }
+    }
+}
+
+impl SignatureChecks {
+    fn is_everyone(&self) -> bool {
+        *self == Self::Everyone
+    }
+}
+
+/// The default has no bytes, so that chains from before this field keep their hashes. It is the last field, so no other
+/// genesis has this encoding.
+fn serialize_signatures<W: Write>(signatures: &SignatureChecks, writer: &mut W) -> io::Result<()> {
+    match signatures {
+        SignatureChecks::Everyone => Ok(()),
+        SignatureChecks::Sharded => writer.write_all(&[1]),
+    }
+}
+
+fn deserialize_signatures<R: Read>(reader: &mut R) -> io::Result<SignatureChecks> {
+    let mut byte = [0];
+    match reader.read(&mut byte)? {
+        0 => Ok(SignatureChecks::Everyone),
+        _ if byte == [1] => Ok(SignatureChecks::Sharded),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "signatures: expected 1 or the end")),
+    }
 }
 
 /// Rules of the base fee: EIP-1559 per second.
@@ -155,6 +222,13 @@ impl Genesis {
         }
         if self.validators.is_empty() || self.validators.len() > 1_000 {
             return refuse("validators", format!("are {}, must be 1 to 1000", self.validators.len()));
+        }
+        if self.signatures == SignatureChecks::Sharded && !SHARDED_VALIDATORS.contains(&self.validators.len()) {
+            let (first, last) = SHARDED_VALIDATORS.into_inner();
+            return refuse(
+                "signatures",
+                format!("are sharded over {} validators, needed are {first} to {last}; use everyone", self.validators.len()),
+            );
         }
         if self.coin_shares.len() != self.validators.len() {
             return refuse("coin_shares", format!("are {}, one per validator needed", self.coin_shares.len()));

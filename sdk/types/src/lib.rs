@@ -26,7 +26,9 @@ pub use alloy_consensus::Header;
 pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, address, keccak256};
 pub use block::{Block, EncodedHeader, OrderedTransaction, header_hash};
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
-pub use genesis::{EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, ValidatorInfo};
+pub use genesis::{
+    EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, SHARDED_VALIDATORS, SignatureChecks, ValidatorInfo,
+};
 pub use ids::{CommitIndex, Epoch, Height, TimestampMs, ValidatorIndex};
 pub use intrinsic::intrinsic_gas;
 pub use ordering::{BatchRef, OrderingRecord, Resume, SkipReason, Skipped};

@@ -11,7 +11,8 @@ use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{
     Block, Certificate, CommitIndex, DecodeError, Epoch, FaultModel, Genesis, GenesisAccount, Height, MAX_TRANSACTION_BYTES,
-    OrderingRecord, Receipt, Resume, SignerBitmap, SkipReason, Skipped, Transaction, Upgrade, ValidatorIndex, certified,
+    OrderingRecord, Receipt, Resume, SignatureChecks, SignerBitmap, SkipReason, Skipped, Transaction, Upgrade, ValidatorIndex,
+    certified,
     wire::{self, WireError},
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -50,6 +51,17 @@ fn every_type_round_trips() {
     travels(&Resume { index: CommitIndex(3), checkpoint: vec![1, 2].into() });
 }
 
+/// Its encoding without the last byte is that of the default.
+#[test]
+fn signature_checks_round_trip() {
+    let sharded = Genesis { signatures: SignatureChecks::Sharded, ..common::genesis() };
+    for genesis in [common::genesis(), sharded] {
+        assert_eq!(wire::decode(&wire::encode(&genesis)), Ok(genesis.clone()));
+        assert_eq!(serde_json::from_str::<Genesis>(&genesis.to_json()).unwrap(), genesis);
+    }
+    assert!(!common::genesis().to_json().contains("signatures"));
+}
+
 #[test]
 fn genesis_hash_ignores_formatting() {
     let genesis = common::genesis();
@@ -64,7 +76,7 @@ fn genesis_hash_ignores_formatting() {
 #[test]
 fn genesis_hash_covers_every_field() {
     type Change = fn(&mut Genesis);
-    let changes: [Change; 16] = [
+    let changes: [Change; 17] = [
         |g| g.protocol_version = 2,
         |g| g.chain_id += 1,
         |g| g.currency.push('X'),
@@ -81,6 +93,7 @@ fn genesis_hash_covers_every_field() {
         |g| g.coin_shares[0] = Bytes::new(),
         |g| g.coin_public_key = Bytes::new(),
         |g| g.accounts.clear(),
+        |g| g.signatures = SignatureChecks::Sharded,
     ];
     for (number, change) in changes.into_iter().enumerate() {
         let mut changed = common::genesis();
@@ -92,7 +105,7 @@ fn genesis_hash_covers_every_field() {
 #[test]
 fn invalid_genesis_names_field() {
     type Change = fn(&mut Genesis);
-    let changes: [(&str, Change); 11] = [
+    let changes: [(&str, Change); 13] = [
         ("protocol_version", |g| g.protocol_version = 9),
         ("validators", |g| g.validators.clear()),
         ("coin_shares", |g| g.coin_shares.clear()),
@@ -101,6 +114,8 @@ fn invalid_genesis_names_field() {
         ("batch_bytes", |g| g.batch_bytes = 1_000),
         ("fees", |g| g.fees.initial_base_fee = 0),
         ("epoch_blocks", |g| g.epoch_blocks = 0),
+        ("signatures are sharded over 3 validators, needed are 4 to 64; use everyone", |g| shard(g, 3)),
+        ("signatures are sharded over 65 validators, needed are 4 to 64; use everyone", |g| shard(g, 65)),
         ("validators have a contract as a fee address", |g| {
             let code = Bytes::from_static(b"\0asm");
             g.accounts.insert(g.validators[0].fee_address, GenesisAccount { code, ..GenesisAccount::default() });
@@ -118,8 +133,13 @@ fn invalid_genesis_names_field() {
         let mut changed = common::genesis();
         change(&mut changed);
         let error = Genesis::from_json(&changed.to_json()).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("genesis: {field} ")), "{field}: {error}");
+        assert!(format!("{error} ").starts_with(&format!("genesis: {field} ")), "{field}: {error}");
     }
+}
+
+fn shard(genesis: &mut Genesis, validators: usize) {
+    genesis.signatures = SignatureChecks::Sharded;
+    genesis.validators = vec![genesis.validators[0].clone(); validators];
 }
 
 /// A chain of version 1 may have any limit, also after an upgrade, and has to load.

@@ -64,7 +64,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     let responsibility = (position, any::<bool>(), any::<bool>(), any::<bool>());
     let responsibility = responsibility.prop_map(|(position, is_responsible, forwarded, at_edge)| {
         let responsibility = Responsibility { position, is_responsible, forwarded, disputed: false };
-        if at_edge { responsibility.adjust_for_rotation() } else { responsibility }
+        if at_edge { responsibility.adjust_for_rotation(2) } else { responsibility }
     });
     let gas = prop_oneof![Just(21_000u64), Just(90_000)];
     let admit = (1u8..5, 0u64..5, 0u128..40, 90u128..200, 0u128..3, gas, responsibility).prop_map(

@@ -265,16 +265,17 @@ fn rotation_adjusts_recent_arrivals_only() {
 #[test]
 fn disputed_owner_yields() {
     let mut world = World::new();
-    world.admit_as(&draft(1, 0), copy(1).adjust_for_rotation()).unwrap();
-    world.admit_as(&draft(2, 0), copy(1).adjust_for_rotation()).unwrap();
-    world.admit_as(&draft(3, 0), copy(0).adjust_for_rotation()).unwrap();
-    world.admit_as(&draft(4, 0), copy(2).adjust_for_rotation()).unwrap();
+    world.admit_as(&draft(1, 0), copy(1).adjust_for_rotation(2)).unwrap();
+    world.admit_as(&draft(2, 0), copy(1).adjust_for_rotation(2)).unwrap();
+    world.admit_as(&draft(3, 0), copy(0).adjust_for_rotation(2)).unwrap();
+    world.admit_as(&draft(4, 0), copy(2).adjust_for_rotation(2)).unwrap();
+    world.admit_as(&draft(5, 0), copy(2).adjust_for_rotation(3)).unwrap();
     assert_eq!(world.cut(), [(3, 0), (4, 0)], "these can only have been meant for the owner");
     world.wait(ROTATION_OVERLAP_MS - 1);
     assert_eq!(world.cut(), []);
     world.block(&[draft(1, 0)]);
     world.wait(1);
-    assert_eq!(world.cut(), [(2, 0)]);
+    assert_eq!(world.cut(), [(2, 0), (5, 0)]);
 }
 
 fn header(timestamp: u64, randomness: u8) -> Header {

@@ -5,8 +5,8 @@ use corniche_certify::{CertificateVerifier, Certifier, Keys, Output, Share, Veri
 use corniche_crypto::{BlsSecretKey, CommitteeKeys};
 use corniche_engine::Committee;
 use corniche_types::{
-    Address, B256, Bytes, Certificate, EngineConfig, Epoch, FeeRules, Genesis, Height, TimestampMs, ValidatorIndex,
-    ValidatorInfo,
+    Address, B256, Bytes, Certificate, EngineConfig, Epoch, FeeRules, Genesis, Height, SignatureChecks, TimestampMs,
+    ValidatorIndex, ValidatorInfo,
 };
 
 pub const CHAIN_ID: u64 = 77;
@@ -40,6 +40,7 @@ pub fn genesis(validators: u16) -> Genesis {
         coin_shares: vec![Bytes::new(); validators.into()],
         coin_public_key: Bytes::new(),
         accounts: Default::default(),
+        signatures: SignatureChecks::Everyone,
     }
 }
 

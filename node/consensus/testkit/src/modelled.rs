@@ -1,7 +1,7 @@
 //! Committees for tests, and bytes that replace signatures.
 
 use corniche_engine::Committee;
-use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, TimestampMs, ValidatorInfo};
+use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, SignatureChecks, TimestampMs, ValidatorInfo};
 use std::collections::BTreeMap;
 
 /// A committee of this size for this engine. Its keys are never used.
@@ -36,6 +36,7 @@ pub fn genesis(engine: &str, validators: Vec<ValidatorInfo>) -> Genesis {
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
         accounts: BTreeMap::new(),
+        signatures: SignatureChecks::Everyone,
     }
 }
 

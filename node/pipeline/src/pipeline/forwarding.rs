@@ -26,7 +26,7 @@ const MAX_BATCHING_DELAY_MS: u64 = 20;
 /// with the engine's batches.
 const MAX_REFORWARDED: usize = 256;
 const MAX_REFORWARDED_BYTES: usize = 256 << 10;
-/// Number of validators that get a new transaction at once, and interval of repeated forwarding.
+/// Minimum number of validators that get a new transaction at once, and interval of repeated forwarding.
 const INITIAL_RECIPIENTS: usize = 2;
 const REFORWARD_INTERVAL_MS: u64 = 500;
 
@@ -34,6 +34,8 @@ const REFORWARD_INTERVAL_MS: u64 = 500;
 pub(super) struct Forwarding {
     own: Option<ValidatorIndex>,
     validators: usize,
+    /// Number of validators that get a new transaction at once.
+    at_once: usize,
     /// Connected validators.
     reachable: BTreeMap<ValidatorIndex, NodeKey>,
     /// Validators that were not connected since the start, until they had time for it.
@@ -55,9 +57,17 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
-    pub fn new(own: Option<ValidatorIndex>, committee: &Committee, rotation: Option<Rotation>, now: TimestampMs) -> Self {
+    /// At least `checkers` validators get a new transaction, because they check its signature for the others.
+    pub fn new(
+        own: Option<ValidatorIndex>,
+        committee: &Committee,
+        checkers: usize,
+        rotation: Option<Rotation>,
+        now: TimestampMs,
+    ) -> Self {
         let validators = committee.size();
         Self {
+            at_once: checkers.max(INITIAL_RECIPIENTS),
             connecting: (0..validators).map(validator_index).collect(),
             connecting_until: TimestampMs(now.0.saturating_add(TURN_MS)),
             own,
@@ -150,9 +160,14 @@ impl Forwarding {
         let first = recipients.first().copied();
         let is_before_first =
             |index: ValidatorIndex| first.is_some_and(|(first, _)| self.distance(sender, index) < self.distance(sender, first));
-        let (now, later) = recipients.split_at(recipients.len().min(INITIAL_RECIPIENTS));
+        let (now, later) = recipients.split_at(recipients.len().min(self.at_once));
         let skipped = later.iter().filter(|(index, _)| is_before_first(*index));
         now.iter().chain(skipped).copied().collect()
+    }
+
+    /// Connected validators that do not get this sender's transactions at once.
+    pub fn attestation_recipients(&self, sender: &Address, proposes: bool) -> Vec<NodeKey> {
+        self.recipients(sender, proposes).into_iter().skip(self.at_once).filter_map(|(_, key)| key).collect()
     }
 
     /// Position of a validator in this sender's order of all validators.
@@ -189,14 +204,16 @@ impl Pipeline {
     /// Responsibility of this node for a transaction from a peer or a user.
     pub(super) fn responsibility(&self, now: TimestampMs, sender: &Address, from: Option<NodeKey>) -> Responsibility {
         let validator = from.and_then(|peer| self.peers.get(&peer)).is_some_and(Option::is_some);
+        let position = self.forwarding.position(now, sender);
+        let at_once = u32::try_from(self.forwarding.at_once).expect("a committee is small");
         let responsibility = Responsibility {
-            position: self.forwarding.position(now, sender),
+            position,
             is_responsible: self.forwarding.forwards() && !validator,
-            forwarded: from.is_some(),
+            forwarded: from.is_some() && position.is_none_or(|position| position >= at_once),
             disputed: false,
         };
         let at_edge = validator && self.forwarding.owned_before(now, sender);
-        if at_edge { responsibility.adjust_for_rotation() } else { responsibility }
+        if at_edge { responsibility.adjust_for_rotation(at_once) } else { responsibility }
     }
 
     /// Forwards a new transaction of a user.
@@ -274,7 +291,7 @@ impl Pipeline {
         for (distance, index) in previous.into_iter().enumerate() {
             // Validators other than the owner wait for the turn before theirs, if they got the transaction at
             // the same time as the owner.
-            let min_turns = if distance == 0 { 1 } else { 2 };
+            let min_turns = distance as u64 + 1;
             if Some(index) == forwarding.own || turns < min_turns {
                 continue;
             }

@@ -71,6 +71,10 @@ impl Pipeline {
         let Some((bytes, gas)) = self.mode.ordering().and_then(|ordering| ordering.wanted_batch) else { return false };
         let overloaded = self.backlog.is_long();
         let batch = if overloaded { None } else { self.next_batch(now, bytes, gas) };
+        if batch.is_some() {
+            // Before the batch, so that its receivers need not check the signatures.
+            self.send_attestations();
+        }
         let Some(ordering) = self.mode.ordering_mut() else { return false };
         // An open block needs later commits to close, so rounds continue with empty proposals.
         let batch = batch.or_else(|| (ordering.builder.is_open() || overloaded).then(Batch::default));

@@ -17,6 +17,7 @@ impl Pipeline {
         let responsibility = self.responsibility(now, &transaction.sender(), from);
         let result = self.pool.admit_as(transaction.clone(), responsibility, &self.view(), self.base_fee(), now);
         if result.is_ok() {
+            self.attest(now, &transaction, from);
             self.out.push_back(Output::Pending { transaction: transaction.clone(), from_user: from.is_none() });
             if responsibility.is_responsible {
                 self.forward(&transaction);

@@ -6,6 +6,7 @@ mod buckets;
 #[path = "../common/mod.rs"]
 mod common;
 mod engines;
+mod sharding;
 mod uncertified;
 mod world;
 
@@ -104,6 +105,16 @@ mod request_buckets {
         fn latency(engine: EngineKind) {
             buckets::latency(Chain { engine, coin: 1 });
         }
+    }
+}
+
+mod signature_sharding {
+    use super::sharding::*;
+
+    under_every_engine! {
+        attestations_save_checks
+        wrong_attestations_change_nothing
+        missing_attestations_change_nothing
     }
 }
 

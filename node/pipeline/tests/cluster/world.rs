@@ -1,7 +1,7 @@
 //! Validators on a virtual network: nodes in memory, messages with latency, and faults of both.
 
 use crate::{
-    common::{CHAIN, Disk, Node, genesis as plain_genesis, transfer},
+    common::{CHAIN, Disk, Node, USERS, genesis as plain_genesis, transfer, user_number},
     engines::{EngineKind, Secrets, greedy},
 };
 use corniche_admission::{ROTATION_LEAD_MS, Rotation};
@@ -53,6 +53,8 @@ pub struct Cluster {
     /// `cut_off` get nothing from them.
     pub uncertifying: BTreeMap<usize, Uncertifying>,
     pub cut_off: BTreeSet<usize>,
+    /// Faulty validators that attest wrong senders, or none.
+    pub false_attesters: BTreeMap<usize, Attesting>,
     /// Number of messages sent over bad links.
     risked: u64,
 }
@@ -74,6 +76,14 @@ pub enum Uncertifying {
     Forging,
     /// Sends its certificates to validators that are `cut_off`, but never the blocks.
     Luring,
+}
+
+/// Ways of attesting senders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attesting {
+    Never,
+    /// Attests another validator's users as senders.
+    Wrongly,
 }
 
 /// Part of a validator that can stall while the rest runs.
@@ -133,6 +143,7 @@ impl Cluster {
             certificates_are_lost: false,
             uncertifying: BTreeMap::new(),
             cut_off: BTreeSet::new(),
+            false_attesters: BTreeMap::new(),
             risked: 0,
         };
         (0..validators).for_each(|index| cluster.start(index));
@@ -326,6 +337,14 @@ impl Cluster {
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) if self.certificates_are_lost => {}
             PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, bytes }),
             PeerMessage::Certificate(certificate) => node.learn([from as u8; 32], certificate),
+            PeerMessage::Attestations(attestations) => match self.false_attesters.get(&from) {
+                None => node.attested.record(author, attestations),
+                Some(Attesting::Never) => {}
+                Some(Attesting::Wrongly) => {
+                    let wrong = user_number(USERS - 1).address();
+                    node.attested.record(author, attestations.into_iter().map(|(hash, _)| (hash, wrong)));
+                }
+            },
             PeerMessage::Transactions(raw) => {
                 self.forwarded += raw.len();
                 if self.censors.contains(&to) {

@@ -4,18 +4,20 @@
 
 use alloy_consensus::TxEip1559;
 use corniche_admission::{PoolConfig, Rotation, batch};
-use corniche_crypto::{BlsSecretKey, EthereumKey, VerifiedTransaction};
+use corniche_crypto::{BlsSecretKey, EthereumKey, Known, VerifiedTransaction};
 use corniche_engine::{
     Batch, Committee, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent,
 };
+use corniche_executor::verify_ordered_cached;
 use corniche_pipeline::{
-    BlockSource, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output,
-    PeerMessage, Pipeline, Plan, Request, Response, Setup, serve_blocks, verify_all,
+    AttestedSenders, BlockSource, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input,
+    NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, serve_blocks,
 };
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
     Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, Header, Height,
-    ProtocolRules, TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, certified, header_hash,
+    ProtocolRules, SignatureChecks, TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, certified,
+    header_hash,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
@@ -69,6 +71,7 @@ pub fn genesis(validators: usize) -> Genesis {
         coin_shares: vec![Bytes::new(); validators],
         coin_public_key: Bytes::new(),
         accounts: (0..USERS).map(user_number).chain([user()]).map(|user| (user.address(), rich.clone())).collect(),
+        signatures: SignatureChecks::Everyone,
     }
 }
 
@@ -216,6 +219,11 @@ pub struct Node {
     pub sent: Vec<(NodeKey, PeerMessage)>,
     pub requests: Vec<(NodeKey, Request)>,
     pub executed_plans: usize,
+    /// Transactions that were in the pool.
+    pooled: BTreeMap<B256, VerifiedTransaction>,
+    pub attested: AttestedSenders,
+    /// Number of ordered transactions whose signatures this node had to check.
+    pub checked_in_blocks: usize,
     pub penalties: Vec<(NodeKey, String)>,
     pub halted: Option<String>,
     pub traces: Vec<String>,
@@ -333,7 +341,9 @@ impl Node {
         let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
         let down = disk.blocks.iter().rev().map(|block| block.block.header.clone());
         let rotation = (!disk.without_buckets).then(|| Rotation::from_headers(down));
-        let certificate_keys = CertificateKeys::bls(&Committee::from_genesis(&genesis), own);
+        let committee = Committee::from_genesis(&genesis);
+        let attested = AttestedSenders::new(&committee);
+        let certificate_keys = CertificateKeys::bls(&committee, own);
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
             certificate_keys,
@@ -374,6 +384,9 @@ impl Node {
             sent: Vec::new(),
             requests: Vec::new(),
             executed_plans: 0,
+            pooled: BTreeMap::new(),
+            attested,
+            checked_in_blocks: 0,
             penalties: Vec::new(),
             halted: None,
             traces: Vec::new(),
@@ -433,6 +446,7 @@ impl Node {
                     let records = self.disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect();
                     self.pipeline.handle(self.now, Input::SafetyLog(records));
                 }
+                Output::Pending { transaction, .. } => _ = self.pooled.insert(transaction.hash(), transaction),
                 Output::Halt { reason, .. } => self.halted = Some(reason),
                 _ => {}
             }
@@ -442,7 +456,16 @@ impl Node {
     fn execute_waiting(&mut self) {
         while let Some(plan) = self.waiting_plans.pop_front() {
             self.executed_plans += 1;
-            let executed = self.stage.execute(plan.block, verify_all);
+            let (pooled, attested, checked) = (&self.pooled, &self.attested, &mut self.checked_in_blocks);
+            let mut known = |hash: &B256| {
+                let attested = || attested.sender(hash).map(Known::Attested);
+                let known = pooled.get(hash).cloned().map(Known::Verified).or_else(attested);
+                *checked += usize::from(known.is_none());
+                known
+            };
+            let executed = self.stage.execute(plan.block, |ordered, chain_id| {
+                ordered.iter().map(|ordered| verify_ordered_cached(&ordered.raw, chain_id, &mut known)).collect()
+            });
             self.pipeline.handle(self.now, Input::Executed(Box::new(executed)));
         }
     }
@@ -503,7 +526,7 @@ fn carry(from: &mut Node, to: &mut Node) {
                     to.handle(Input::Submit { transaction, from: Some(from.key), reply: None });
                 }
             }
-            PeerMessage::Engine(_) | PeerMessage::CertificateShare(_) => {}
+            PeerMessage::Engine(_) | PeerMessage::CertificateShare(_) | PeerMessage::Attestations(_) => {}
         }
     }
     for (_, request) in std::mem::take(&mut from.requests) {

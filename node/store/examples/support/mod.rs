@@ -40,6 +40,7 @@ pub fn genesis(accounts: BTreeMap<Address, GenesisAccount>) -> Genesis {
         coin_shares: vec![],
         coin_public_key: Default::default(),
         accounts,
+        signatures: SignatureChecks::Everyone,
     }
 }
 

@@ -38,6 +38,7 @@ pub fn genesis(validators: u8) -> Genesis {
         coin_shares,
         coin_public_key,
         accounts: Default::default(),
+        signatures: Default::default(),
     }
 }
 

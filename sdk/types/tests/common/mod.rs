@@ -4,8 +4,8 @@
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256};
 use corniche_types::{
     BatchRef, Block, Certificate, CommitIndex, EngineConfig, Epoch, FaultModel, FeeRules, Genesis, GenesisAccount, Header,
-    Height, Log, OrderedTransaction, OrderingRecord, Receipt, SignerBitmap, SkipReason, Skipped, TimestampMs, ValidatorIndex,
-    ValidatorInfo,
+    Height, Log, OrderedTransaction, OrderingRecord, Receipt, SignatureChecks, SignerBitmap, SkipReason, Skipped, TimestampMs,
+    ValidatorIndex, ValidatorInfo,
 };
 
 pub fn ordering() -> OrderingRecord {
@@ -115,5 +115,6 @@ pub fn genesis() -> Genesis {
         coin_shares: vec![vec![12; 96].into()],
         coin_public_key: vec![13; 96].into(),
         accounts: [(Address::repeat_byte(14), account)].into(),
+        signatures: SignatureChecks::Everyone,
     }
 }
