@@ -24,6 +24,9 @@ pub struct Args {
     /// Ordering engine; default: that of `corniche testnet up`
     #[arg(long, value_name = "NAME")]
     engine: Option<String>,
+    /// Signature checks of this binary's networks, as for `corniche testnet up`; an older binary has its default
+    #[arg(long, value_name = "MODE")]
+    signatures: Option<String>,
     /// Number of validators
     #[arg(long, value_name = "N", default_value_t = 4)]
     validators: usize,
@@ -87,6 +90,7 @@ fn measure(args: &Args, corniche: &Path, generator: &Path) -> anyhow::Result<Rep
         corniche,
         generator,
         engine: args.engine.as_deref(),
+        signatures: args.signatures.as_deref().filter(|_| corniche == generator),
         validators: args.validators,
         senders: args.senders,
         accounts: args.accounts,
@@ -130,6 +134,7 @@ fn print(args: &Args, reports: &[Report], older: &[Report]) {
 
 fn parameters(args: &Args) -> serde_json::Value {
     json!({
+        "signatures": args.signatures.as_deref().unwrap_or("everyone"),
         "validators": args.validators,
         "senders": args.senders,
         "accounts": args.accounts,

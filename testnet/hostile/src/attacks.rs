@@ -4,6 +4,7 @@ mod batches_above_gas;
 mod cheap_messages;
 mod connection_slots;
 mod far_rounds;
+mod forged_senders;
 mod guest_certificates;
 mod junk_batches;
 mod malformed_shares;
@@ -34,6 +35,8 @@ pub struct Attack {
     pub by: By,
     /// The only ordering engine it applies to; `None` means any.
     pub engine: Option<&'static str>,
+    /// Value of `--signatures` of its network; `None`: the default.
+    pub signatures: Option<&'static str>,
     /// The last honest validator crashes during the attack, and restarts after this time.
     pub restart: Option<Duration>,
     /// Number of messages of the short form.
@@ -57,6 +60,7 @@ pub const ATTACKS: &[&Attack] = &[
     &starve_servers::ATTACK,
     &malformed_shares::ATTACK,
     &rpc_flood::ATTACK,
+    &forged_senders::ATTACK,
 ];
 
 impl Attack {
@@ -83,6 +87,6 @@ mod tests {
         let names: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
         assert_eq!(names.len(), ATTACKS.len());
         let items: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.item).collect();
-        assert_eq!(items, BTreeSet::from(["-", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B10"]));
+        assert_eq!(items, BTreeSet::from(["-", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B10", "sharding"]));
     }
 }

@@ -42,7 +42,7 @@ pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) ->
 }
 
 fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &Runtime) -> anyhow::Result<Row> {
-    let victims = Arc::new(Victims::up(options, engine)?);
+    let victims = Arc::new(Victims::up(options, engine, attack.signatures)?);
     let load = Load { seconds: options.seconds, rate: options.rate, timeout: TRANSFER_TIMEOUT };
     // A node that is down accepts no transfers.
     let start = |validators: &[usize]| {

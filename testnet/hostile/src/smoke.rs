@@ -31,7 +31,8 @@ pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) ->
 }
 
 fn attack(options: &Options, attacks: &[&Attack], engine: &str, runtime: &Runtime) -> anyhow::Result<()> {
-    let victims = Arc::new(Victims::up(options, engine)?);
+    let signatures = attacks.iter().find_map(|attack| attack.signatures);
+    let victims = Arc::new(Victims::up(options, engine, signatures)?);
     let all: Vec<_> = (0..options.validators).collect();
     // Makes the first block. Insiders resume after its certificate.
     victims.transfer(&all, TRANSFER_TIMEOUT)?;

@@ -6,7 +6,7 @@ use corniche_client::{Client, Draft, Wait};
 use corniche_crypto::EthereumKey;
 use corniche_network::PeerAddress;
 use corniche_processes::{LocalNetwork, Memory, NetworkOptions, Node};
-use corniche_types::{B256, Genesis, U256};
+use corniche_types::{Address, B256, Genesis, U256};
 use serde::Deserialize;
 use std::{
     fs,
@@ -41,10 +41,10 @@ struct Listening {
 
 impl Victims {
     /// Starts a network on free ports, with one full node that has to follow, and waits until every node responds.
-    pub fn up(options: &Options, engine: &str) -> anyhow::Result<Self> {
+    pub fn up(options: &Options, engine: &str, signatures: Option<&str>) -> anyhow::Result<Self> {
         let &Options { ref corniche, validators, keep, .. } = options;
-        let options =
-            NetworkOptions { corniche, engine: Some(engine), validators, full_nodes: 1, prefix: "corniche-hostile-", keep };
+        let prefix = "corniche-hostile-";
+        let options = NetworkOptions { corniche, engine: Some(engine), signatures, validators, full_nodes: 1, prefix, keep };
         let network = LocalNetwork::up(&options)?;
         if keep {
             log_line(format_args!("logs and data are kept in {}", network.directory().display()));
@@ -60,6 +60,11 @@ impl Victims {
     /// Index of the full node, which every final check includes.
     pub fn follower(&self) -> usize {
         self.members.len() - 1
+    }
+
+    /// A funded account that nobody uses.
+    pub fn idle_account(&self) -> Option<Address> {
+        Some(self.network.accounts.get(2)?.address())
     }
 
     pub fn client(&self, index: usize) -> Client {

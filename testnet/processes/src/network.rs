@@ -30,6 +30,8 @@ pub struct NetworkOptions<'a> {
     pub corniche: &'a Path,
     /// `None`: the default of a new network.
     pub engine: Option<&'a str>,
+    /// Value of `--signatures`; `None`: the default of a new network.
+    pub signatures: Option<&'a str>,
     pub validators: usize,
     pub full_nodes: usize,
     /// Directories start with this name.
@@ -84,13 +86,16 @@ struct UpAccount {
 impl LocalNetwork {
     /// Starts a network on free ports and waits until every node responds.
     pub fn up(options: &NetworkOptions<'_>) -> anyhow::Result<Self> {
-        let NetworkOptions { corniche, engine, validators, full_nodes, prefix, keep } = *options;
+        let NetworkOptions { corniche, engine, signatures, validators, full_nodes, prefix, keep } = *options;
         let mut directory = tempfile::Builder::new().prefix(prefix).tempdir()?;
         directory.disable_cleanup(keep);
         let mut command = Command::new(corniche);
         command.args(["testnet", "up", "--no-explorer", "--json", "--base-port", "0"]);
         if let Some(engine) = engine {
             command.args(["--engine", engine]);
+        }
+        if let Some(signatures) = signatures {
+            command.args(["--signatures", signatures]);
         }
         command.args(["--validators", &validators.to_string(), "--full-nodes", &full_nodes.to_string()]);
         command.arg("--dir").arg(directory.path());

@@ -23,6 +23,8 @@ pub struct Run<'a> {
     /// Binary of the load generator, the same for all runs.
     pub generator: &'a Path,
     pub engine: Option<&'a str>,
+    /// Value of `--signatures`; `None`: the default.
+    pub signatures: Option<&'a str>,
     pub validators: usize,
     pub senders: usize,
     pub accounts: usize,
@@ -43,8 +45,9 @@ struct Totals {
 impl Run<'_> {
     pub fn measure(&self) -> anyhow::Result<Report> {
         let recovery = recovery::measure()?;
-        let &Self { corniche, engine, validators, .. } = self;
-        let options = NetworkOptions { corniche, engine, validators, full_nodes: 0, prefix: "corniche-bench-", keep: false };
+        let &Self { corniche, engine, signatures, validators, .. } = self;
+        let prefix = "corniche-bench-";
+        let options = NetworkOptions { corniche, engine, signatures, validators, full_nodes: 0, prefix, keep: false };
         let network = LocalNetwork::up(&options)?;
         let token = self.erc20.map(|module| self.deploy(&network, module)).transpose()?;
         let load = || {

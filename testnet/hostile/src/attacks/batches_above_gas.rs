@@ -12,6 +12,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators propose batches that declare hundreds of times batch_gas",
     by: By::Validators,
     engine: None,
+    signatures: None,
     restart: None,
     // A single batch makes a few thousand blocks.
     few: 1,

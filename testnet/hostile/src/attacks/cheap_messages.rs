@@ -21,6 +21,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators send certificate shares of an old block as fast as they can",
     by: By::Validators,
     engine: None,
+    signatures: None,
     restart: None,
     few: PER_TICK as u64,
     run: |context| Box::pin(run(context)),

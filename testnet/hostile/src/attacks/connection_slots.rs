@@ -30,6 +30,7 @@ pub const ATTACK: Attack = Attack {
     about: "strangers keep silent connections on all slots while a validator restarts",
     by: By::Stranger,
     engine: None,
+    signatures: None,
     restart: Some(DOWNTIME),
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),

@@ -19,6 +19,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators sign full blocks of far rounds on parents that do not exist",
     by: By::Validators,
     engine: Some("mahi-mahi"),
+    signatures: None,
     restart: None,
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),

@@ -28,6 +28,7 @@ pub const ATTACK: Attack = Attack {
     about: "strangers send certificates that cost a pairing to reject",
     by: By::Stranger,
     engine: None,
+    signatures: None,
     restart: None,
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),

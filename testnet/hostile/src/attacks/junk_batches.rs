@@ -17,6 +17,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators propose full batches of entries that are not transactions",
     by: By::Validators,
     engine: None,
+    signatures: None,
     restart: None,
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),

@@ -17,6 +17,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators send certificate shares that are malformed or do not verify",
     by: By::Validators,
     engine: None,
+    signatures: None,
     restart: None,
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),

@@ -12,6 +12,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators propose thousands of transactions that declare a block's gas each",
     by: By::Validators,
     engine: None,
+    signatures: None,
     restart: None,
     // A single batch makes a few thousand blocks.
     few: 1,

@@ -30,6 +30,7 @@ pub const ATTACK: Attack = Attack {
     about: "clients send batches of expensive requests, each on a new connection",
     by: By::Stranger,
     engine: None,
+    signatures: None,
     restart: None,
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),

@@ -26,6 +26,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators sign sixteen further proposals for each of their own",
     by: By::Validators,
     engine: None,
+    signatures: None,
     restart: None,
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),

@@ -18,6 +18,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators stay connected and propose no users' transactions",
     by: By::Validators,
     engine: None,
+    signatures: None,
     restart: None,
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),

@@ -25,6 +25,7 @@ pub const ATTACK: Attack = Attack {
     about: "strangers announce blocks to a lagging validator and never send them",
     by: By::Stranger,
     engine: None,
+    signatures: None,
     restart: Some(RESTART_DELAY),
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),

@@ -26,6 +26,7 @@ pub const ATTACK: Attack = Attack {
     about: "strangers send many concurrent requests for all blocks",
     by: By::Stranger,
     engine: None,
+    signatures: None,
     restart: None,
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),

@@ -22,6 +22,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators send unsolicited chains of 10,000 signed cars",
     by: By::Validators,
     engine: Some("autobahn"),
+    signatures: None,
     restart: None,
     few: 4,
     run: |context| Box::pin(run(context)),

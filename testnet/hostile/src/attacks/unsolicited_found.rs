@@ -21,6 +21,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators send unsolicited responses full of signed blocks",
     by: By::Validators,
     engine: Some("mahi-mahi"),
+    signatures: None,
     restart: None,
     few: SHORT_MESSAGES,
     run: |context| Box::pin(run(context)),
