@@ -6,12 +6,14 @@ use corniche_testkit::suite;
 corniche_testkit::suite!(AutobahnKit::quick);
 
 /// See [`suite::regressions`].
-const REGRESSIONS: [(usize, u64); 2] = [
+const REGRESSIONS: [(usize, u64); 3] = [
     // Waiting cars were not stored once they were certified: a validator one request behind a lane stayed behind.
     (10, 1_795_348_610),
     // Three schemers let lanes grow. A validator that lagged by 11 slots found no peer with the cars it needed, because the
     // kit's byte limit was lower than its limit in slots.
     (10, 1_795_653_113),
+    // Two validators fell behind their peers only after everything healed, and the suite did not let them follow then.
+    (10, 1_795_960_673),
 ];
 
 #[test]

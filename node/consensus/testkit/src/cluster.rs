@@ -13,6 +13,8 @@ use std::{
 
 /// Default block length, ms.
 const BLOCK_MS: u64 = 60;
+/// Time between looks for validators that have to follow. A node follows after it got nothing for a second.
+const FOLLOW_INTERVAL: Micros = Micros::from_seconds(1);
 
 /// A committee with its users. Validators are named by identity. The first process of a double has the number of its
 /// identity; its other processes have numbers above the committee's.
@@ -199,14 +201,21 @@ impl TestCluster {
         self.run_until(self.now() + time)
     }
 
-    /// Runs until everything accepted is delivered. Fails after `limit`.
+    /// Runs until everything accepted is delivered. Fails after `limit`. A validator that falls too far behind its peers
+    /// meanwhile follows certified commits, as a node does.
     pub fn settle(&mut self, limit: Micros) -> Result<(), String> {
         let end = self.now() + limit;
+        let mut follow_at = self.now() + FOLLOW_INTERVAL;
         while !self.is_settled() {
             if self.now() >= end {
                 return Err(self.no_progress(limit));
             }
             self.run_for(Micros::from_millis(10))?;
+            if self.now() >= follow_at {
+                follow_at = self.now() + FOLLOW_INTERVAL;
+                let running: Vec<_> = self.running().collect();
+                running.into_iter().for_each(|identity| self.follow(identity));
+            }
         }
         Ok(())
     }
