@@ -145,8 +145,9 @@ docs: mdbook ## Build the documentation as a book in target/book/html
 ##### benchmarks, attacks, long tests
 
 .PHONY: bench bench-core hostile hostile-smoke fuzz soak thesis compare licences
-bench: build contracts ## Measure block execution, then throughput and latency with one and with four validators
+bench: build contracts ## Measure block execution, then four validators under load, then starts and idle validators
 	$(CORNICHE_BIN) bench exec $(ARGS)
+	$(CORNICHE_BIN) bench network
 	testnet/bench.sh
 
 bench-core: tools ## Measure the cost of ordering, all engines in one table; ARGS="steady autobahn 10"

@@ -1,21 +1,16 @@
 #!/usr/bin/env bash
-# Prints the figures of docs/performance.md, as one line of JSON or text each. Arguments select some: dev, 1, 4, idle, busy; also
-# steady, which is long (MINUTES, default 30) and fails if memory grows; profile: processor time per transfer of four validators,
-# by thread, and of the load generator; and store, which is long (MINUTES, default 10): compares the databases of the index,
-# saturated, with transfers to ACCOUNTS accounts.
+# Prints figures of docs/performance.md that `corniche bench network` has not. Arguments select some: dev (time until it is ready),
+# idle (processor time of four validators); also steady, which is long (MINUTES, default 30) and fails if memory grows; and store,
+# which is long (MINUTES, default 10): compares the databases of the index, saturated, with transfers to ACCOUNTS accounts.
 #
-# Environment: CORNICHE_BIN, ENGINE (the ordering engine: mahi-mahi, the default, or autobahn), COUNT (transfers per run), RATE
-# (paced run, transfers per second), IDLE_SECONDS, BUSY_RATE, MINUTES and STEADY_RATE; of store: STORES, VALIDATORS and ACCOUNTS;
-# LOAD: further options of the load generator in 4, profile and store, for instance "--batch 16".
+# Environment: CORNICHE_BIN, ENGINE (the ordering engine: mahi-mahi, the default, or autobahn), IDLE_SECONDS, MINUTES and
+# STEADY_RATE; of store: STORES, VALIDATORS, ACCOUNTS and LOAD: further options of the load generator, for instance "--batch 16".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bin=${CORNICHE_BIN:-target/debug/corniche}
 engine=${ENGINE:-mahi-mahi}
-count=${COUNT:-10000}
-rate=${RATE:-200}
 idle_seconds=${IDLE_SECONDS:-30}
-busy_rate=${BUSY_RATE:-1000}
 steady_rate=${STEADY_RATE:-500}
 validators=${VALIDATORS:-4}
 accounts=${ACCOUNTS:-100000}
@@ -47,20 +42,14 @@ bench_dev() {
     started=$(date +%s%N)
     "$bin" dev --engine "$engine" --port 0 --json >"$directory/dev.json" 2>/dev/null &
     dev=$!
-    until [ -s "$directory/dev.json" ]; do kill -0 "$dev" && sleep 0.005; done
+    until [ -s "$directory/dev.json" ]; do
+        kill -0 "$dev" || { echo "dev: the node ended before it was ready" >&2; return 1; }
+        sleep 0.005
+    done
     ended=$(date +%s%N)
     kill "$dev" && wait "$dev" || true
     dev=""
     echo "dev: ready after $(((ended - started) / 1000000)) ms"
-}
-
-bench_load() {
-    up "$1"
-    # shellcheck disable=SC2046
-    echo "$1 validators, saturated:" && "$bin" load $(rpcs) --count "$count" --senders 16 "${load[@]}"
-    # shellcheck disable=SC2046
-    echo "$1 validators, $rate transfers/s:" && "$bin" load $(rpcs) --count $((rate * 15)) --senders 16 --rate "$rate"
-    down "$1"
 }
 
 bench_idle() {
@@ -77,56 +66,6 @@ bench_idle() {
     down 4
     awk -v ticks=$((after - before)) -v hertz="$(getconf CLK_TCK)" -v seconds="$idle_seconds" \
         'BEGIN { printf "idle: four validators use %.2f %% of one core\n", 100 * ticks / hertz / seconds }'
-}
-
-# Processor time of the validators only, while a load generator keeps them busy.
-bench_busy() {
-    up 4
-    local before after started
-    before=$(ticks $(pids)) started=$(date +%s%N)
-    # shellcheck disable=SC2046
-    "$bin" load $(rpcs) --count $((busy_rate * 20)) --senders 16 --rate "$busy_rate" >"$directory/busy.txt"
-    after=$(ticks $(pids))
-    awk -v ticks=$((after - before)) -v hertz="$(getconf CLK_TCK)" -v ns=$(($(date +%s%N) - started)) -v rate="$busy_rate" \
-        'BEGIN { printf "busy: four validators at %d transfers/s use %.0f %% of one core\n", rate, 100 * ticks / hertz / (ns / 1e9) }'
-    cat "$directory/busy.txt"
-    down 4
-}
-
-# Total processor time of each thread of these processes: PID THREAD NAME NANOSECONDS. Threads of one pool share a
-# name. The process' count of ticks includes threads that have ended.
-threads() {
-    local pid task
-    for pid in "$@"; do
-        for task in "/proc/$pid/task"/*; do
-            echo "$pid ${task##*/} $(tr ' ' '_' <"$task/comm") $(cut -d' ' -f1 "$task/schedstat")"
-        done
-        echo "$pid all (all) $(($(ticks "$pid") * 1000000000 / $(getconf CLK_TCK)))"
-    done
-}
-
-# Profile of four saturated validators by thread, in microseconds of processor time per transfer, all four together.
-bench_profile() {
-    up 4
-    # shellcheck disable=SC2046
-    "$bin" load $(rpcs) --count 2000 --senders 16 "${load[@]}" >/dev/null
-    # shellcheck disable=SC2046
-    threads $(pids) >"$directory/before"
-    # shellcheck disable=SC2046
-    "$bin" load $(rpcs) --count "$count" --senders 16 "${load[@]}"
-    # shellcheck disable=SC2046
-    threads $(pids) >"$directory/after"
-    awk -v count="$count" '
-        FNR == NR { before[$1 $2] = $4; next }
-        { used = $4 - before[$1 $2] }
-        $2 == "all" { all += used; next }
-        { sub(/-[0-9]+$/, "", $3); name[$3] += used; seen += used }
-        END {
-            for (thread in name) printf "%9.1f us  %s\n", name[thread] / count / 1000, thread | "sort -rn"
-            close("sort -rn")
-            printf "%9.1f us  threads that ended\n%9.1f us  four validators\n", (all - seen) / count / 1000, all / count / 1000
-        }' "$directory/before" "$directory/after"
-    down 4
 }
 
 # Resident memory of the largest of these processes, in MiB.
@@ -234,16 +173,13 @@ store_run() {
 
 echo "engine: $engine"
 uptime >&2
-[ $# -gt 0 ] || set -- dev 1 4 idle busy
+[ $# -gt 0 ] || set -- dev idle
 for what in "$@"; do
     case $what in
         dev) bench_dev ;;
-        1 | 4) bench_load "$what" ;;
         idle) bench_idle ;;
-        busy) bench_busy ;;
         steady) bench_steady ;;
-        profile) bench_profile ;;
         store) bench_store ;;
-        *) echo "unknown: $what (dev, 1, 4, idle, busy, steady, profile, store)" >&2; exit 2 ;;
+        *) echo "unknown: $what (dev, idle, steady, store)" >&2; exit 2 ;;
     esac
 done
