@@ -165,7 +165,8 @@ hostile-smoke: build ## Send a few messages of each attack, then a transfer; wit
 FUZZ_DIR := testnet/fuzz/libfuzzer
 FUZZ_TARGETS ?= $(patsubst %.rs,%,$(notdir $(wildcard $(FUZZ_DIR)/fuzz_targets/*.rs)))
 fuzz: tools ## Run each fuzz target for SECONDS (60) under libFuzzer; FUZZ_TARGETS="module genesis" (needs a nightly compiler and cargo-fuzz)
-	$(CARGO) run --locked -p corniche-fuzz --example seeds -- $(TARGET_DIR)/fuzz/corpus
+	$(CARGO) build --locked --workspace --example seeds
+	$(TARGET_DIR)/debug/examples/seeds $(TARGET_DIR)/fuzz/corpus
 	cd $(FUZZ_DIR) && for target in $(FUZZ_TARGETS); do \
 		CARGO_TARGET_DIR=$(TARGET_DIR)/fuzz $(CARGO) +nightly fuzz run --fuzz-dir . --dev --sanitizer none $$target $(TARGET_DIR)/fuzz/corpus/$$target -- \
 			-max_total_time=$(or $(SECONDS),60) -max_len=65536 -timeout=20 -rss_limit_mb=4096 || exit 1; \
