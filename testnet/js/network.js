@@ -49,8 +49,8 @@ export async function started(command, log) {
 
 export class Network {
   /**
-   * Starts a network and waits until every node responds and every validator takes part in ordering. `links`: connections can be cut, and the first node keeps its index in
-   * sled; `explorer`: starts an explorer.
+   * Starts a network and waits until every node responds and every validator takes part in ordering. `links`: connections can be
+   * cut, and the first node keeps its index in sled; `explorer`: starts an explorer.
    */
   static async up({ validators, fullNodes = 0, engine = 'mahi-mahi', parameters = [], signatures = 'everyone', links = false, explorer = false }) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);

@@ -151,11 +151,11 @@ pub fn run_sealing(mut sealer: Sealer, blocks: &mpsc::Receiver<UnsealedBlock>, s
 
 /// Verifies a transaction that is not ordered yet. Skips it if its sender may still be attested.
 fn verify_early(shared: &Shared, raw: &Bytes, chain_id: u64) -> Result<VerifiedTransaction, SkipReason> {
-    let known = shared.known(&keccak256(raw));
-    if known.is_none() && shared.awaits_attestations() {
-        return Err(SkipReason::BadSignature);
+    if shared.awaits_attestations() {
+        let known = shared.known(&keccak256(raw)).ok_or(SkipReason::BadSignature)?;
+        return verify_ordered_cached(raw, chain_id, |_| Some(known));
     }
-    verify_ordered_cached(raw, chain_id, |_| known)
+    verify_ordered_cached(raw, chain_id, |hash| shared.known(hash))
 }
 
 /// Verifies the signatures of one block, on all threads if there are enough signatures to be worth waking

@@ -11,6 +11,7 @@ use corniche_types::{Address, Bytes, Genesis, Height, Transaction, Upgrade, Vali
 /// Decodes as a validator does. A decoded message must encode to its original bytes.
 pub fn peer_message(bytes: &[u8]) {
     let _ = PeerMessage::carries_certificate(bytes) || PeerMessage::carries_transactions(bytes);
+    let _ = PeerMessage::carries_attestations(bytes);
     let inner = PeerMessage::engine_bytes(bytes).map(Bytes::copy_from_slice);
     if let Ok(message) = PeerMessage::decode(bytes) {
         assert!(message.encode()[..] == *bytes, "one encoding");
@@ -32,7 +33,9 @@ pub fn peer_message_seeds() -> Vec<Vec<u8>> {
     let transactions = transaction_seeds();
     let engine = PeerMessage::Engine(Bytes::from_static(&[1, 2, 3]));
     let forwarded = PeerMessage::Transactions(transactions.iter().cloned().map(Bytes::from).collect());
-    let messages = [engine, forwarded].map(|message| message.encode().to_vec());
+    let attested = transactions.iter().map(|raw| (keccak256(raw), Address::repeat_byte(1)));
+    let attestations = PeerMessage::Attestations(attested.collect());
+    let messages = [engine, forwarded, attestations].map(|message| message.encode().to_vec());
     messages.into_iter().chain((0..5).map(|kind| [&[wire::VERSION, kind][..], &[0; 200]].concat())).collect()
 }
 
