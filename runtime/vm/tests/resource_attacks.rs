@@ -352,6 +352,27 @@ fn processor_time() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
+/// A process may open few files (often 1,024), and a transaction can call as many contracts: compiled modules and instances
+/// must not keep any open.
+#[test]
+#[cfg(target_os = "linux")]
+fn contracts_keep_no_open_files() {
+    let engine =
+        WasmEngine::new(&EngineConfig { executors: 1, callers: 0, ..EngineConfig::default() }, Arc::new(NoCache)).unwrap();
+    let count = |name: &str| {
+        let files = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|file| file.unwrap().path().read_link().ok());
+        files.filter(|file| file.to_string_lossy().contains(name)).count()
+    };
+    for number in 0..50 {
+        let wasm = harm(1, &format!("(local.set $i (i32.const {number})) i32.const 0) (data (i32.const 0) \"data\""));
+        let contract = engine.contract(&keccak256(&wasm), &wasm).unwrap();
+        let entry = Entry { input: Bytes::new(), gas: 100_000, limits: Limits::TRANSACTION };
+        let exit = engine.run(&contract, &mut TestHost { world: &mut TestState::default(), context: context() }, entry);
+        assert_eq!(exit.status, ExitStatus::Return);
+    }
+    assert_eq!(count("memfd:"), 0);
+}
+
 /// Returns the minimum of several measurements, in ns.
 fn least(times: u32, mut act: impl FnMut()) -> f64 {
     let mut once = || {

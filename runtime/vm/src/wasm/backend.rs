@@ -78,6 +78,9 @@ pub(super) fn wasmtime_config(backend: Backend, instances: u32, backtrace: bool)
     config.memory_reservation(4 << 30);
     config.memory_guard_size(32 << 20);
     config.memory_may_move(false);
+    // Data is copied into fresh instances. Otherwise each module with data keeps a file open, of which a process may often
+    // have 1,024 only, and a run at the limit would be a fault of this node.
+    config.memory_init_cow(false);
 
     if backend != Backend::Winch {
         // Frames are smaller than the inaccessible pages below a stack, so stack probes are unnecessary. With them, a

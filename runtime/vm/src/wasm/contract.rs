@@ -21,6 +21,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wasmtime::{InstancePre, Linker, Module};
 
+/// A loaded module also takes three of the process' mappings, of which Linux allows 65,530. So small ones count as this
+/// many bytes, and the default caches keep about 5,000 at most.
+const MIN_BYTES: usize = 64 << 10;
+
 /// More gas than this is not metered but handed back: ink has 63 bits.
 const MAX_METERED_GAS: u64 = i64::MAX as u64 / INK_PER_GAS / 2;
 
@@ -158,9 +162,9 @@ impl CompiledContract {
         self.inner.facts.native_stack
     }
 
-    /// Memory for keeping the contract, in bytes.
+    /// Memory for keeping the contract, in bytes. At least [`MIN_BYTES`].
     pub(super) fn bytes(&self) -> usize {
-        self.inner.machine_code_bytes + self.image().bytes()
+        (self.inner.machine_code_bytes + self.image().bytes()).max(MIN_BYTES)
     }
 
     pub(super) fn parts(&self) -> (&InstancePre<Frame>, &Exports) {

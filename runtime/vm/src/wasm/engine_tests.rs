@@ -93,6 +93,7 @@ fn damaged_artefact_is_recompiled() {
 fn contract_cache_is_bounded() {
     let artefacts = Arc::new(Artefacts::default());
     let probe = engine(&artefacts, 1 << 30).contract(&B256::ZERO, &module(0)).unwrap().bytes();
+    assert_eq!(probe, 64 << 10, "a small module counts for its mappings");
     let engine = engine(&artefacts, 2 * probe);
     for number in [0, 1, 0, 2, 3, 0] {
         engine.contract(&B256::with_last_byte(number), &module(i32::from(number))).unwrap();
@@ -318,7 +319,7 @@ fn calls_do_not_evict_block_caches() {
         executors: 1,
         callers: 1,
         idle_instance_bytes: 400_000,
-        contract_cache_bytes: 100_000,
+        contract_cache_bytes: 200_000,
         ..EngineConfig::default()
     };
     let engine = WasmEngine::new(&config, Arc::new(NoCache)).unwrap();

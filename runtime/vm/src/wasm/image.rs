@@ -35,6 +35,11 @@ impl Image {
         self.bytes
     }
 
+    /// Numbers of the chunks with data.
+    pub fn chunks(&self) -> impl Iterator<Item = usize> {
+        self.chunks.iter().zip(0..).filter_map(|(chunk, number)| chunk.as_ref().map(|_| number))
+    }
+
     fn write_data(&mut self, mut at: usize, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (chunk, within) = (at / CHUNK, at % CHUNK);

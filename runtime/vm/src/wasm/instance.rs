@@ -28,6 +28,16 @@ use wasmtime::{Engine, Module, ModuleExport, Store, TypedFunc};
 const RESIDENT_UNIT: usize = 4096;
 const LARGEST_MEMORY: usize = super::validate::MAX_MEMORY_PAGES as usize * 65_536;
 
+/// Counts the host page of a chunk as resident.
+fn mark_resident(touched: &mut TouchedPages, resident: &mut usize, chunk: usize) {
+    let page = chunk * CHUNK / RESIDENT_UNIT;
+    let (word, bit) = (&mut touched[page / 64], 1 << (page % 64));
+    if *word & bit == 0 {
+        *word |= bit;
+        *resident += RESIDENT_UNIT;
+    }
+}
+
 /// Locations of a module's exports.
 pub(super) struct Exports {
     run: ModuleExport,
@@ -59,6 +69,9 @@ pub(super) struct Counters {
     pub pages: i32,
 }
 
+/// One bit for each host page of memory.
+type TouchedPages = Box<[u64; LARGEST_MEMORY / RESIDENT_UNIT / 64]>;
+
 /// An instance of a contract in its initial state.
 pub(super) struct Instance {
     contract: CompiledContract,
@@ -68,7 +81,7 @@ pub(super) struct Instance {
     /// Initial size of memory in bytes.
     size: usize,
     /// Host pages that were ever written, and their number.
-    touched: Box<[u64; LARGEST_MEMORY / RESIDENT_UNIT / 64]>,
+    touched: TouchedPages,
     resident: usize,
 }
 
@@ -89,7 +102,11 @@ impl Instance {
         let handles = Handles { memory, gas, stack, pages };
         store.data_mut().handles = Some(handles);
         let size = memory.data_size(&store);
-        Ok(Self { contract, store, handles, run, size, touched: Box::new([0; _]), resident: RESIDENT_UNIT })
+        let mut touched: TouchedPages = Box::new([0; _]);
+        let mut resident = RESIDENT_UNIT;
+        // Instantiation wrote the data.
+        contract.image().chunks().for_each(|chunk| mark_resident(&mut touched, &mut resident, chunk));
+        Ok(Self { contract, store, handles, run, size, touched, resident })
     }
 
     pub fn contract(&self) -> &CompiledContract {
@@ -132,14 +149,7 @@ impl Instance {
             return false;
         }
         let (touched, resident) = (&mut self.touched, &mut self.resident);
-        self.contract.image().restore(memory, |chunk| {
-            let page = chunk * CHUNK / RESIDENT_UNIT;
-            let (word, bit) = (&mut touched[page / 64], 1 << (page % 64));
-            if *word & bit == 0 {
-                *word |= bit;
-                *resident += RESIDENT_UNIT;
-            }
-        });
+        self.contract.image().restore(memory, |chunk| mark_resident(touched, resident, chunk));
         true
     }
 
