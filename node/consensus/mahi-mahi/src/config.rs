@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 
 /// Maximum total bytes of blocks that wait for missing ancestors, for all authors together.
 const MAX_PENDING_BYTES: usize = 256 << 20;
+/// Bytes of batches in a second below which load is light: about 400 transfers.
+pub(crate) const LIGHT_BYTES_PER_SECOND: u64 = 50_000;
+/// Smaller committees have the rounds of this one.
+const LEAST_LIGHT_VALIDATORS: usize = 4;
 /// Bytes of a round's batches from which rounds are stretched by the whole `max_stretch`: about 300 transfers.
 const LONG_ROUND_BYTES: usize = 32 << 10;
 /// Bytes of a round's batches from which rounds are not stretched: a transfer's share of a round is small then.
@@ -22,6 +26,9 @@ pub struct Config {
     pub leaders: u16,
     /// Minimum time between two own proposals, ms.
     pub min_round_ms: u64,
+    /// Instead of `min_round_ms` below about 400 transfers/s, if it is shorter, ms for each validator. A validator handles a
+    /// block of each other one in a round. Applies only if the genesis sets it, or leaves `min_round_ms` to its default.
+    pub light_ms_per_validator: u64,
     /// Factor by which `min_round_ms` grows while rounds carry 32 to 128 KiB; 1 switches it off.
     pub max_stretch: u64,
     /// Time to wait for more parents than a quorum, ms.
@@ -57,6 +64,7 @@ impl Default for Config {
             wave_length: 4,
             leaders: 2,
             min_round_ms: 20,
+            light_ms_per_validator: 1,
             max_stretch: 3,
             parent_grace_ms: 10,
             heartbeat_ms: 5_000,
@@ -101,6 +109,10 @@ impl Config {
         if !parameters.contains_key("retain_rounds") {
             config.retain_rounds = config.gc_depth;
         }
+        // A chain that chose its own round time keeps it under light load too.
+        if parameters.contains_key("min_round_ms") && !parameters.contains_key("light_ms_per_validator") {
+            config.light_ms_per_validator = config.min_round_ms;
+        }
         config.check()?;
         Ok(config)
     }
@@ -114,6 +126,7 @@ impl Config {
                     u16::try_from(value).map_err(|_| format!("mahi-mahi parameter leaders: {value} is too large"))?;
             }
             "min_round_ms" => self.min_round_ms = value,
+            "light_ms_per_validator" => self.light_ms_per_validator = value,
             "max_stretch" => self.max_stretch = value,
             "parent_grace_ms" => self.parent_grace_ms = value,
             "heartbeat_ms" => self.heartbeat_ms = value,
@@ -144,6 +157,9 @@ impl Config {
             }
             Self { retain_rounds, .. } if *retain_rounds > 100_000 => refuse("retain_rounds", *retain_rounds, "at most 100000"),
             Self { min_round_ms, .. } if *min_round_ms > DAY_MS => refuse("min_round_ms", *min_round_ms, "at most a day"),
+            Self { light_ms_per_validator, .. } if *light_ms_per_validator > DAY_MS => {
+                refuse("light_ms_per_validator", *light_ms_per_validator, "at most a day")
+            }
             Self { max_stretch, .. } if !(1..=10).contains(max_stretch) => refuse("max_stretch", *max_stretch, "from 1 to 10"),
             Self { parent_grace_ms, .. } if *parent_grace_ms > DAY_MS => {
                 refuse("parent_grace_ms", *parent_grace_ms, "at most a day")
@@ -183,6 +199,13 @@ impl Config {
         let is_large = batch_bytes > self.batch_bytes as usize / 2 || round_bytes > FULL_ROUND_BYTES;
         let bytes = if is_large { 0 } else { round_bytes };
         stretched_ms(self.min_round_ms, self.max_stretch, bytes, LONG_ROUND_BYTES)
+    }
+
+    /// Minimum time between two own proposals under light load, ms.
+    pub(crate) fn light_pause_ms(&self, committee_size: usize) -> u64 {
+        // Most of a round's cost does not depend on the number of validators.
+        let validators = committee_size.max(LEAST_LIGHT_VALIDATORS) as u64;
+        self.light_ms_per_validator.saturating_mul(validators).min(self.min_round_ms)
     }
 
     /// V7: maximum number of parents of a block: one per author of the previous round, plus weak links.
@@ -267,6 +290,7 @@ mod tests {
             ("gc_depth", 8, 100_000),
             ("retain_rounds", 0, 100_000),
             ("min_round_ms", 0, DAY_MS),
+            ("light_ms_per_validator", 0, DAY_MS),
             ("max_stretch", 1, 10),
             ("parent_grace_ms", 0, DAY_MS),
             ("heartbeat_ms", 1, DAY_MS),
@@ -284,6 +308,9 @@ mod tests {
                 assert!(refusal.contains(name) && refusal.contains(&value.to_string()), "{refusal}");
             }
         }
+        assert_eq!(read(&[("min_round_ms", 100)]).unwrap().light_pause_ms(4), 100, "an own round time applies to all rounds");
+        assert_eq!(read(&[("min_round_ms", 100), ("light_ms_per_validator", 3)]).unwrap().light_pause_ms(10), 30);
+        assert_eq!([1, 4, 7, 40].map(|size| Config::default().light_pause_ms(size)), [4, 4, 7, 20]);
         assert!(read(&[("wave_length", 5), ("gc_depth", 9)]).is_err(), "two waves are ten rounds");
     }
 

@@ -81,6 +81,12 @@ impl Dag {
         bytes.iter().rev().nth(skipped).copied().unwrap_or(0)
     }
 
+    /// Bytes of the batches from a round on, of one block per author.
+    pub fn batch_bytes_from(&self, from: Round) -> usize {
+        let slots = self.rounds.range(from..).flat_map(|(_, blocks)| &blocks.slots);
+        slots.filter_map(|siblings| Some(siblings.first()?.block.content().batch.len())).sum()
+    }
+
     /// Highest round with any block; 0 if the DAG is empty.
     pub fn top(&self) -> Round {
         self.rounds.last_key_value().map_or(Round(0), |(round, _)| *round)

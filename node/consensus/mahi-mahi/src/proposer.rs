@@ -4,6 +4,10 @@
 //! minimum round time, a short grace time for parents beyond the quorum, and no proposals while no batch waits to be
 //! ordered.
 //!
+//! **Rounds are quicker under light load.** Then the minimum round time is a millisecond for each validator instead of
+//! `min_round_ms`: latency is shorter while processors have time. The load is the rate of bytes in the last rounds, by
+//! the own clock. Over several rounds, so that bursts count; by time, because quicker rounds carry less.
+//!
 //! **Rounds stretch under load.** A round costs the same signatures, coin and messages regardless of its batches. So the
 //! minimum round time grows with the bytes of the previous round's batches, up to `max_stretch` times. All validators
 //! see these blocks. Where they still judge differently, the fast ones decide: a stretched pause ends when f + 1
@@ -18,13 +22,13 @@
 //! block beyond its quorum.
 
 use crate::{
-    config::Config,
+    config::{Config, LIGHT_BYTES_PER_SECOND},
     dag::Dag,
     message::{BlockRef, Context, Round, first_of},
 };
 use corniche_engine::Batch;
 use corniche_types::{TimestampMs, ValidatorIndex};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The proposing side of a validator.
 pub struct Proposer {
@@ -44,6 +48,9 @@ pub struct Proposer {
     clock_since: TimestampMs,
     /// Bytes of the (f + 1)-th largest batch of the round before `clock`: at least one honest validator's is as large.
     batch_bytes: usize,
+    /// Times at which the last rounds became proposable.
+    advances: VecDeque<(Round, TimestampMs)>,
+    is_light: bool,
     /// Highest proposable round if proven equivocators were silent.
     trusted: Round,
     trusted_since: TimestampMs,
@@ -74,6 +81,8 @@ impl Proposer {
             clock: Round(1),
             clock_since: now,
             batch_bytes: 0,
+            advances: VecDeque::new(),
+            is_light: false,
             trusted: Round(1),
             trusted_since: now,
             batch: None,
@@ -108,9 +117,23 @@ impl Proposer {
         if clock > self.clock {
             (self.clock, self.clock_since) = (clock, now);
             self.batch_bytes = dag.batch_bytes(clock - 1, dag.max_faulty());
+            self.observe_load(dag);
         }
         if trusted != self.trusted {
             (self.trusted, self.trusted_since) = (trusted, now);
+        }
+    }
+
+    /// Compares the bytes of the last rounds with their time.
+    fn observe_load(&mut self, dag: &Dag) {
+        if let Some(&(round, at)) = self.advances.front() {
+            let bytes = 1_000 * dag.batch_bytes_from(round) as u64;
+            // Without any bytes there is no hurry: execution may be behind, and then all batches are empty.
+            self.is_light = bytes > 0 && bytes < LIGHT_BYTES_PER_SECOND * self.clock_since.0.saturating_sub(at.0);
+        }
+        self.advances.push_back((self.clock, self.clock_since));
+        if self.advances.len() > LOAD_ROUNDS {
+            self.advances.pop_front();
         }
     }
 
@@ -143,8 +166,11 @@ impl Proposer {
     pub fn next(&self, dag: &Dag, config: &Config, floor: Round, excluded: &ExcludedAuthors) -> Option<(Round, TimestampMs)> {
         let least = self.highest_signed.max(floor);
         let others_proposed = dag.authors_at(self.clock) > dag.max_faulty();
-        let batch_bytes = if others_proposed { 0 } else { self.batch_bytes };
-        let pause_ms = config.pause_ms(batch_bytes, excluded.committee_size);
+        let pause_ms = match () {
+            _ if self.is_light => config.light_pause_ms(excluded.committee_size),
+            _ if others_proposed => config.min_round_ms,
+            _ => config.pause_ms(self.batch_bytes, excluded.committee_size),
+        };
         let rested = self.proposed_at.map_or(0, |at| at.0 + pause_ms);
         let (round, graced) = if self.trusted > least {
             let before = excluded.count_included(dag, self.trusted - 1);
@@ -199,6 +225,9 @@ impl Proposer {
         }
     }
 }
+
+/// Number of rounds over which the load is measured.
+const LOAD_ROUNDS: usize = 8;
 
 /// Number of rounds below the clock that may lack a quorum of trusted authors before equivocators are counted.
 const MAX_LOOK_BACK: u64 = 16;
