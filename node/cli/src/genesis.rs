@@ -88,7 +88,7 @@ struct New {
     /// Ticker of the native currency
     #[arg(long, value_name = "TICKER", default_value = "CRN")]
     currency: String,
-    /// Minimum time between two blocks in milliseconds
+    /// Minimum time between two blocks in milliseconds; a fifth of it while blocks have few transactions
     #[arg(long, value_name = "MS", default_value_t = 50)]
     block_ms: u64,
     /// Ordering engine
@@ -248,7 +248,7 @@ mod tests {
             corniche_types::keccak256(&account.code).to_string(),
             "0xef8677226fad7c560b89dfbdf418624607e8c2fc3a628da7a2e42b6422c0f562"
         );
-        assert_eq!(genesis.hash().to_string(), "0x9ab8f16d3eab77687f6b997b85b0d94bb264db9cb083f160f8cc20524838673a");
+        assert_eq!(genesis.hash().to_string(), "0x09c51bc7648ca1de9cc9ddd6af72cb0a5d437a29811522e7d29cc7b545209e8f");
         let deployer = &genesis.accounts[&"0xcEcba2F1DC234f70Dd89F2041029807F8D03A990".parse::<Address>().unwrap()];
         assert_eq!((deployer.nonce, deployer.balance), (1, U256::ZERO));
         assert_eq!(

@@ -1,7 +1,8 @@
 //! Block building: commits accumulate until a block closes.
 //!
-//! A block closes at the first commit whose time is at least `block_ms` after the previous block's. It also
-//! closes before a transaction whose *declared* gas or bytes would exceed the block's limit; the rest of that
+//! A block closes at the first commit whose time is at least `block_ms` after the previous block's, or, from version 4
+//! of the rules on, sooner if it is light ([`light_block_bytes`](ProtocolRules::light_block_bytes)).
+//! It also closes before a transaction whose *declared* gas or bytes would exceed the block's limit; the rest of that
 //! commit opens the next block. Empty commits make no block, with one exception per minute: an empty commit
 //! [`IDLE_BLOCK_MS`] after the last block makes a block without transactions. So an idle chain has a recent
 //! certified point to resume from (decision 0011). All of this is a function of the sequence of commits, so
@@ -328,7 +329,8 @@ impl BlockBuilder {
         }
         if let Some(open) = &mut self.open {
             open.extend(&commit, position, &self.complete);
-            if commit.time.0 >= self.last_block_time.0 + self.genesis.block_ms {
+            let due = self.last_block_time.0 + block_pause_ms(self.genesis.block_ms, open.bytes, self.rules);
+            if commit.time.0 >= due {
                 self.close();
             }
         }
@@ -371,6 +373,14 @@ impl BlockBuilder {
             }
             self.closed.push_back(open.plan);
         }
+    }
+}
+
+/// Minimum time between the previous block and one with transactions of `bytes`, ms.
+fn block_pause_ms(block_ms: u64, bytes: u64, rules: &ProtocolRules) -> u64 {
+    match rules.light_block_bytes {
+        light if bytes < light => (block_ms.saturating_mul(bytes) / light).max(block_ms / 5),
+        _ => block_ms,
     }
 }
 

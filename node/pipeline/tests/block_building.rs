@@ -74,7 +74,8 @@ fn gas_limits(plans: &[BlockPlan]) -> Vec<usize> {
 
 #[test]
 fn block_closes_after_block_interval() {
-    let mut builder = BlockBuilder::new(&genesis(50), Height(0), None, Resume::default());
+    let genesis = under(genesis(50), |genesis| genesis.protocol_version = 3);
+    let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
     builder.push(commit(1, 1_000, &[transfer(0, 21_000)]));
     assert_eq!(gas_limits(&drain(&mut builder)), [1], "the first block is long after genesis");
     builder.push(commit(2, 1_020, &[transfer(1, 21_000)]));
@@ -88,6 +89,29 @@ fn block_closes_after_block_interval() {
     assert_eq!(plans[0].resume.index, CommitIndex(4));
     builder.push(commit(5, 9_000, &[]));
     assert!(builder.poll().is_none() && !builder.is_open(), "an empty commit makes no block");
+}
+
+#[test]
+fn light_block_closes_sooner() {
+    let size = transfer(0, 21_000).len() as u64;
+    let light = ProtocolRules::LATEST.light_block_bytes;
+    assert!((5..light / size).contains(&10), "ten transfers are light, and wait longer than five");
+    let some = |count: u64| (0..count).map(|nonce| transfer(nonce, 21_000)).collect::<Vec<_>>();
+    let share = 50 * 10 * size / light;
+    // A fifth of the time, the share of the bytes, or all of it.
+    for (block_ms, count, wait_ms) in [(50, 1, 10), (50, 10, share), (50, light / size + 1, 50), (1, 1, 0), (0, 10, 0)] {
+        let mut builder = BlockBuilder::new(&genesis(block_ms), Height(0), None, Resume::default());
+        builder.push(commit(1, 1_000, &some(1)));
+        assert_eq!(gas_limits(&drain(&mut builder)), [1], "the first block is long after genesis");
+        if wait_ms > 0 {
+            builder.push(commit(2, 1_000 + wait_ms - 1, &some(count)));
+            assert!(builder.poll().is_none(), "{count} transactions after {wait_ms} - 1 ms");
+            builder.push(commit(3, 1_000 + wait_ms, &[]));
+        } else {
+            builder.push(commit(2, 1_000, &some(count)));
+        }
+        assert_eq!(gas_limits(&drain(&mut builder)), [count as usize], "{count} transactions after {wait_ms} ms");
+    }
 }
 
 #[test]

@@ -27,7 +27,8 @@ pub struct Genesis {
     pub currency: String,
     /// Start of the chain: time of block 0.
     pub timestamp_ms: TimestampMs,
-    /// Minimum time between two blocks in ms; 0 closes a block at each non-empty commit.
+    /// Minimum time between two blocks in ms; 0 closes a block at each non-empty commit. Blocks with few transactions close
+    /// sooner ([`light_block_bytes`](ProtocolRules::light_block_bytes)).
     pub block_ms: u64,
     /// Maximum sum of the gas limits of one block's transactions: at least 1,000,000, and at most
     /// [`max_block_gas_limit`](ProtocolRules::max_block_gas_limit).
