@@ -13,6 +13,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, U256};
 use corniche_api::{Validator, Validators};
+use corniche_types::SignatureChecks;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -54,7 +55,14 @@ fn committee(size: u64) -> Validators {
         fee_address: Address::with_last_byte(index as u8),
     };
     let validators = (0..size).map(validator).collect();
-    Validators { epoch: 0, committee_hash: B256::ZERO, engine: "mahi-mahi".into(), quorum: 3, validators }
+    Validators {
+        epoch: 0,
+        committee_hash: B256::ZERO,
+        engine: "mahi-mahi".into(),
+        quorum: 3,
+        signatures: SignatureChecks::Everyone,
+        validators,
+    }
 }
 
 impl TestApp {

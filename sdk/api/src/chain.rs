@@ -2,7 +2,7 @@
 
 use crate::quantity;
 use alloy_primitives::{Address, B256, Bytes};
-use corniche_types::Genesis;
+use corniche_types::{Genesis, SignatureChecks};
 use serde::{Deserialize, Serialize};
 
 /// The newest block of each status: `corniche_getHeads`.
@@ -42,6 +42,9 @@ pub struct Validators {
     /// Number of signatures in a certificate.
     #[serde(with = "quantity")]
     pub quorum: u64,
+    /// Validators that check the signature of a transaction.
+    #[serde(default)]
+    pub signatures: SignatureChecks,
     /// Members in committee order. Other results identify a validator by its position in this list.
     pub validators: Vec<Validator>,
 }
@@ -78,6 +81,7 @@ impl Validators {
             committee_hash: genesis.committee_hash(),
             engine: genesis.engine.name.clone(),
             quorum: quorum as u64,
+            signatures: genesis.signatures,
             validators: validators.collect(),
         }
     }

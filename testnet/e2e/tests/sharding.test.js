@@ -28,6 +28,8 @@ underEveryEngine('signature sharding', { timeout: 600_000 }, async (t, engine) =
     }));
 
   await step('validators check a part of the signatures, full nodes all', async () => {
+    const { result: committee } = await follower.call('corniche_getValidators');
+    assert.equal(committee.signatures, 'sharded');
     const before = [await sum(validators), await checks(follower)];
     let last;
     for (let round = 0; round < ROUNDS; round += 1) last = (await pay(validators)).at(-1);

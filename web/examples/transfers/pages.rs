@@ -7,6 +7,7 @@ use super::{
 };
 use alloy_primitives::{Address, B256};
 use corniche_api::{Validator, Validators};
+use corniche_types::SignatureChecks;
 use corniche_web::{
     api::{ENDPOINTS, etherscan::ACTIONS},
     app_state::AppState,
@@ -232,7 +233,14 @@ fn committee() -> Validators {
         fee_address: Address::with_last_byte(index as u8),
     };
     let validators = (0..VALIDATORS).map(validator).collect();
-    Validators { epoch: 0, committee_hash: B256::ZERO, engine: "mahi-mahi".into(), quorum: 3, validators }
+    Validators {
+        epoch: 0,
+        committee_hash: B256::ZERO,
+        engine: "mahi-mahi".into(),
+        quorum: 3,
+        signatures: SignatureChecks::Everyone,
+        validators,
+    }
 }
 
 fn ms(time: Duration) -> f64 {

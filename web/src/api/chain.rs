@@ -50,6 +50,8 @@ object! {
         engine: String = "mahi-mahi",
         /// Number of signatures in a certificate.
         quorum: u64 = 3,
+        /// Validators that check the signature of a transaction: `everyone`, or `sharded` for f + 1 that attest the sender to the others.
+        signatures: String = "everyone",
         /// Hash that identifies the committee in certificates.
         committee_hash: B256,
         /// Validators by position in the committee.
@@ -189,7 +191,7 @@ pub async fn validators(request: ApiRequest) -> Result<Committee, Problem> {
     };
     let validators = committee.validators.into_iter().map(validator).collect();
     let (engine, quorum, committee_hash) = (committee.engine, committee.quorum, committee.committee_hash);
-    Ok(Committee { engine, quorum, committee_hash, validators })
+    Ok(Committee { engine, quorum, signatures: committee.signatures.to_string(), committee_hash, validators })
 }
 
 /// `/api/v1/statistics/days`

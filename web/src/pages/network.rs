@@ -90,6 +90,7 @@ async fn chain(app: &AppState) -> Result<Markup, Failure> {
         facts.push((texts::ENGINE, html! { a href=(links::DAG) { (committee.engine) } }));
         facts.push((texts::VALIDATORS, html! { a href=(links::VALIDATORS) { (format::number(all)) } }));
         facts.push((texts::QUORUM, html! { (texts::quorum(&format::number(quorum), &format::number(all))) }));
+        facts.push((texts::SIGNATURES, html! { (texts::signatures(committee.signatures)) }));
         facts.push((texts::EPOCH, html! { (committee.epoch) }));
         facts.push((texts::COMMITTEE, parts::hash(committee.committee_hash)));
     }

@@ -13,6 +13,7 @@ use axum::{
     routing::post,
 };
 use corniche_api::{Dag, DagVertex, Execution, HeadBlock, Heads, LeaderSlot, SlotStatus, Validator, Validators};
+use corniche_types::SignatureChecks;
 use corniche_web::{
     clock::now_ms,
     node::{Log, Receipt, Transaction},
@@ -456,6 +457,7 @@ fn committee() -> Validators {
         committee_hash: B256::ZERO,
         engine: "mahi-mahi".into(),
         quorum: 3,
+        signatures: SignatureChecks::Everyone,
         validators: (0..VALIDATORS).map(validator).collect(),
     }
 }

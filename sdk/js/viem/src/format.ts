@@ -53,6 +53,8 @@ export interface Validators {
   engine: string;
   /** Number of signatures of a certificate. */
   quorum: number;
+  /** Who checks the signature of a transaction: every validator, or f + 1 that attest the sender to the others. */
+  signatures: 'everyone' | 'sharded';
   /** Other responses refer to a validator by its index here. */
   validators: Validator[];
 }
@@ -243,11 +245,12 @@ export const formatCertificate = (raw: rpc.Certificate): Certificate => ({
   raw,
 });
 
-export const formatValidators = ({ epoch, committeeHash, engine, quorum, validators }: rpc.Validators): Validators => ({
+export const formatValidators = ({ epoch, committeeHash, engine, quorum, signatures, validators }: rpc.Validators): Validators => ({
   epoch: BigInt(epoch),
   committeeHash,
   engine,
   quorum: Number(quorum),
+  signatures,
   validators: validators.map((validator) => ({ ...validator, index: Number(validator.index) })),
 });
 

@@ -913,6 +913,10 @@ export interface Validators {
    * A hexadecimal number without leading zeros.
    */
   quorum: `0x${string}`;
+  /**
+   * Who checks the signature of a transaction: every validator, or f + 1 that attest the sender to the others.
+   */
+  signatures: 'everyone' | 'sharded';
   validators: {
     /**
      * BLS12-381, compressed: signs headers.

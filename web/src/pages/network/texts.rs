@@ -1,5 +1,7 @@
 //! Texts about the node, its peers and its chain.
 
+use corniche_types::SignatureChecks;
+
 pub const NODE: &str = "Node";
 pub const NODE_NOTE: &str = "The node of this explorer, as reported by that node.";
 pub const CHAIN: &str = "Chain";
@@ -22,6 +24,7 @@ pub const CURRENCY: &str = "Currency";
 pub const ENGINE: &str = "Consensus engine";
 pub const VALIDATORS: &str = "Validators";
 pub const QUORUM: &str = "Quorum";
+pub const SIGNATURES: &str = "Signature checks";
 pub const EPOCH: &str = "Epoch";
 pub const COMMITTEE: &str = "Committee hash";
 pub const LATENCY: &str = "Time to finality";
@@ -74,6 +77,14 @@ pub fn missing_rows(asked: usize, all: usize) -> String {
 /// A quorum in numbers.
 pub fn quorum(quorum: &str, all: &str) -> String {
     format!("{quorum} of {all} signatures")
+}
+
+/// Validators that check the signature of a transaction.
+pub fn signatures(checks: SignatureChecks) -> &'static str {
+    match checks {
+        SignatureChecks::Everyone => "by every validator",
+        SignatureChecks::Sharded => "by f + 1 validators, which attest the sender to the others",
+    }
 }
 
 /// Median and 90th percentile of the last `blocks` certified blocks.

@@ -7,7 +7,9 @@ use corniche_api::{Execution, Peer, Peers, RpcError, Statistics, TransactionStat
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, SyncProgress};
 use corniche_state::{Account, Changes, SharedTree, StateView};
-use corniche_types::{Certificate, Epoch, FaultModel, Height, ProtocolRules, SignerBitmap, Transaction, ValidatorIndex};
+use corniche_types::{
+    Certificate, Epoch, FaultModel, Height, ProtocolRules, SignatureChecks, SignerBitmap, Transaction, ValidatorIndex,
+};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::ops::RangeInclusive;
@@ -210,6 +212,7 @@ impl Backend for TestChain {
             committee_hash: B256::repeat_byte(0xc0),
             engine: "mahi-mahi".into(),
             quorum: 3,
+            signatures: SignatureChecks::Everyone,
             validators: (0..4).map(validator).collect(),
         }
     }
