@@ -53,7 +53,7 @@ export interface Validators {
   engine: string;
   /** Number of signatures of a certificate. */
   quorum: number;
-  /** Who checks the signature of a transaction: every validator, or f + 1 that attest the sender to the others. */
+  /** Validators that check the signature of a transaction: all, or f + 1 that attest the sender to the others. */
   signatures: 'everyone' | 'sharded';
   /** Other responses refer to a validator by its index here. */
   validators: Validator[];

@@ -914,7 +914,7 @@ export interface Validators {
    */
   quorum: `0x${string}`;
   /**
-   * Who checks the signature of a transaction: every validator, or f + 1 that attest the sender to the others.
+   * Validators that check the signature of a transaction: all, or f + 1 that attest the sender to the others.
    */
   signatures: 'everyone' | 'sharded';
   validators: {
