@@ -97,10 +97,10 @@ pub(super) fn wasmtime_config(backend: Backend, instances: u32, backtrace: bool)
     // Otherwise the pool would reserve a thousand fiber stacks.
     pool.total_stacks(0);
     pool.max_memories_per_module(1).max_tables_per_module(1);
-    // To reset a slot, clear touched memory up to this size, and return the rest to the kernel. Finds the touched pages
-    // by scanning where the kernel supports it.
+    // To reset a slot, clear memory up to this size, and return the rest to the kernel.
     pool.linear_memory_keep_resident(128 * 1024).table_keep_resident(4 * 1024);
-    pool.pagemap_scan(Enabled::Auto);
+    // A scan for touched pages misses those that were swapped out: the next contract would read the former one's memory.
+    pool.pagemap_scan(Enabled::No);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     Ok(config)
 }
