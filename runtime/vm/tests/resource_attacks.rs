@@ -352,8 +352,8 @@ fn processor_time() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// A process may open few files (often 1,024), and a transaction can call as many contracts: compiled modules and instances
-/// must not keep any open.
+/// A process may open few files (often 1,024), and a block can call as many contracts: compiled modules and instances must
+/// not keep any open.
 #[test]
 #[cfg(target_os = "linux")]
 fn contracts_keep_no_open_files() {

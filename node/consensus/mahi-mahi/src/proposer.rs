@@ -50,6 +50,7 @@ pub struct Proposer {
     batch_bytes: usize,
     /// Times at which the last rounds became proposable.
     advances: VecDeque<(Round, TimestampMs)>,
+    /// The last rounds carried some bytes, but fewer than [`LIGHT_BYTES_PER_SECOND`].
     is_light: bool,
     /// Highest proposable round if proven equivocators were silent.
     trusted: Round,
@@ -166,10 +167,12 @@ impl Proposer {
     pub fn next(&self, dag: &Dag, config: &Config, floor: Round, excluded: &ExcludedAuthors) -> Option<(Round, TimestampMs)> {
         let least = self.highest_signed.max(floor);
         let others_proposed = dag.authors_at(self.clock) > dag.max_faulty();
-        let pause_ms = match () {
-            _ if self.is_light => config.light_pause_ms(excluded.committee_size),
-            _ if others_proposed => config.min_round_ms,
-            _ => config.pause_ms(self.batch_bytes, excluded.committee_size),
+        let pause_ms = if self.is_light {
+            config.light_pause_ms(excluded.committee_size)
+        } else if others_proposed {
+            config.min_round_ms
+        } else {
+            config.pause_ms(self.batch_bytes, excluded.committee_size)
         };
         let rested = self.proposed_at.map_or(0, |at| at.0 + pause_ms);
         let (round, graced) = if self.trusted > least {
