@@ -58,6 +58,8 @@ pub struct Args {
 /// Runs `corniche explorer` until it is stopped.
 pub fn run(args: Args) -> anyhow::Result<()> {
     logging::start();
+    // Its clients may have more connections than the usual soft limit.
+    corniche_service::raise_open_files();
     let database = match &args.database {
         Some(url) => url.clone(),
         None => in_directory(&args.data)?,

@@ -139,7 +139,7 @@ pub struct Serve {
     pub requests_per_second: u32,
     /// Requests per second of one connection, likewise.
     pub requests_per_second_per_connection: u32,
-    /// Open connections, WebSockets included. Each takes a file descriptor, of which the system gives a process a number.
+    /// Open connections, WebSockets included. Each takes an open file, of which the system limits the number (`open_files`).
     pub connections: usize,
     /// Open WebSockets.
     pub websockets: usize,

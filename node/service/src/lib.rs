@@ -40,6 +40,7 @@ mod journal;
 mod keys;
 mod metrics;
 mod node;
+mod open_files;
 mod peers;
 mod pool_view;
 mod running;
@@ -60,5 +61,6 @@ pub use genesis::{Network, NetworkSpec, VerifiedGenesis, funded, make_genesis, m
 pub use journal::Journal;
 pub use keys::{NetworkKey, ValidatorKeys};
 pub use node::{Node, NodeHandle, NodeSetup, runtime};
+pub use open_files::raise_open_files;
 pub use pool_view::PoolView;
 pub use running::{RunningChain, SuspendedChain};

@@ -11,6 +11,7 @@ use crate::{
     genesis::VerifiedGenesis,
     keys::{NetworkKey, ValidatorKeys},
     metrics::NodeMetrics,
+    open_files,
     running::RunningChain,
     shared::{Shared, count},
     verify::{MessageChecks, Verifiers},
@@ -98,7 +99,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// An address is in use, the data directory cannot be opened, or continuing would be unsafe ([`Halted`]).
+    /// An address is in use, the system allows too few open files, the data directory cannot be opened, or continuing would be
+    /// unsafe ([`Halted`]).
     pub async fn start(setup: NodeSetup) -> anyhow::Result<NodeHandle> {
         Self::open(setup).await?.serve(RpcServer::start)
     }
@@ -110,6 +112,7 @@ impl Node {
     /// See [`Self::start`].
     pub async fn open(setup: NodeSetup) -> anyhow::Result<Self> {
         let NodeSetup { config, genesis, validator, data, rebuild, extension, temporary, version } = setup;
+        open_files::check(&config, genesis.validators.len(), open_files::raise_open_files())?;
         let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
         let metrics_listener = MetricsAddress::bind(config.metrics, config.rpc).await?;
         let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;

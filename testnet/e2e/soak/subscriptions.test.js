@@ -2,7 +2,7 @@
 // one that does not read. Requirements: the 100 get all notifications in order, regardless of the others; the one that does not
 // read is disconnected, and the node's memory does not grow meanwhile. The test prints the costs (docs/performance.md).
 //
-// IDLE (10,000): number of connections with a subscription each. Needs as many file descriptors here and in the node (ulimit -n).
+// IDLE (10,000): number of connections with a subscription each. Needs as many file descriptors here and in the node (ulimit -Hn).
 
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
