@@ -13,6 +13,7 @@ use wasmparser::Payload;
 #[derive(BorshSerialize, BorshDeserialize)]
 pub(super) struct Image {
     chunks: Vec<Option<Box<[u8; CHUNK]>>>,
+    /// Bytes of the chunks with data.
     bytes: usize,
 }
 
@@ -32,7 +33,7 @@ impl Image {
 
     /// Host memory in bytes.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + size_of_val(self.chunks.as_slice())
     }
 
     /// Numbers of the chunks with data.
@@ -57,8 +58,8 @@ impl Image {
         }
     }
 
-    /// Restores `memory`, which is the module's: marks, then the contract's memory. Calls `visit` with each chunk that
-    /// was marked.
+    /// Restores `memory`, which is the module's: marks, then the contract's memory. Calls `visit` for each chunk that
+    /// it writes, possibly twice.
     pub fn restore(&self, memory: &mut [u8], mut visit: impl FnMut(usize)) {
         let (marks, memory) = memory.split_at_mut(PRIVATE_BYTES);
         // Memory is whole pages, so each chunk has a mark, and eight marks form a word.
@@ -75,6 +76,10 @@ impl Image {
                 let chunk = word * 8 + byte as usize;
                 self.restore_chunk(memory, chunk);
                 visit(chunk);
+                // Its bytes behind this chunk are written too.
+                if chunk + 1 < memory.len() / CHUNK {
+                    visit(chunk + 1);
+                }
             }
         }
     }

@@ -297,6 +297,23 @@ fn reset_covers_store_across_chunks() {
     }
 }
 
+/// Restoring the last chunk of a host page writes into the next page, whatever the store wrote there.
+#[test]
+fn pages_behind_a_store_are_counted() {
+    let wasm = program(&["(i64.store (i32.load (i32.const 502)) (i64.const 0))".into()], &[]);
+    let contract = engine().compile(&keccak256(&wasm), &wasm).unwrap();
+    let resident = |at: u32| {
+        let mut instance = fresh(&contract);
+        run(&mut instance, &[&[1, 0][..], &at.to_le_bytes()].concat(), GAS);
+        assert!(instance.renew());
+        instance.resident()
+    };
+    let within = resident(3 * 4096 - 1024 - 1);
+    for at in [3 * 4096 - 1024, 3 * 4096 - 8, 3 * 4096 - 1] {
+        assert_eq!(resident(at), within + 4096);
+    }
+}
+
 /// Random deployable modules, with every host call.
 #[path = "../../tests/common/generate.rs"]
 pub(super) mod generate;
