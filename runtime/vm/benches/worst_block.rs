@@ -27,7 +27,7 @@ const BAR_MS: f64 = 500.0;
 const LOOK_GAS: u64 = 1_000_000;
 const LONG_GAS: u64 = 6_000_000;
 /// Numbers of executors for which a node keeps instances.
-const THREADS: [u32; 2] = [2, 16];
+const THREADS: [u32; 3] = [2, 4, 16];
 /// Number of mixes that are kept and mutated.
 const KEPT: usize = 12;
 

@@ -278,7 +278,7 @@ pub fn deployments() -> Vec<Shape> {
 /// More codes than are warm at once, in turns, each in a fresh instance: this machine keeps none.
 pub fn cold(bench: &mut Bench) -> Vec<(String, f64)> {
     let functions = |count: usize| format!("(func (param i32) {})", "(drop (local.get 0))".repeat(4)).repeat(count);
-    [
+    let mut rows: Vec<_> = [
         ("little code", 1, 1),
         ("code of 500 functions", 500, 1),
         ("code with 17 pages, all touched", 1, 17),
@@ -288,7 +288,18 @@ pub fn cold(bench: &mut Bench) -> Vec<(String, f64)> {
         let callee = |number| touching(&pages.to_string(), &functions(count), "", pages, number);
         (format!("{name}, 40 of it in turns"), in_turns(bench, 40, 120, callee))
     })
-    .into()
+    .into();
+    rows.extend([1, 2, 128].map(|pages| {
+        let callee = |number| with_data(pages, number);
+        (format!("code with {pages} pages, a byte of data in each, 40 of it in turns"), in_turns(bench, 40, 120, callee))
+    }));
+    rows
+}
+
+/// Has a byte of data at the start of each page. `number` makes the code unique.
+fn with_data(pages: u64, number: u64) -> Vec<u8> {
+    let data: String = (0..pages).map(|page| format!("(data (i32.const {}) \"d\")", page * 65_536)).collect();
+    module(&pages.to_string(), &data, "", &format!("(drop (i32.const {number})) i32.const 0"))
 }
 
 /// Warm codes in turns. The number of their instances that are kept depends on the number of threads.
