@@ -68,6 +68,12 @@ fn drain(builder: &mut BlockBuilder) -> Vec<BlockPlan> {
     std::iter::from_fn(|| builder.poll()).collect()
 }
 
+fn blocks(genesis: &Arc<Genesis>, commits: &[Ordered]) -> Vec<BlockPlan> {
+    let mut builder = BlockBuilder::new(genesis, Height(0), None, Resume::default());
+    commits.iter().cloned().for_each(|commit| builder.push(commit));
+    drain(&mut builder)
+}
+
 fn gas_limits(plans: &[BlockPlan]) -> Vec<usize> {
     plans.iter().map(|plan| plan.ordered.len()).collect()
 }
@@ -112,6 +118,20 @@ fn light_block_closes_sooner() {
         }
         assert_eq!(gas_limits(&drain(&mut builder)), [count as usize], "{count} transactions after {wait_ms} ms");
     }
+}
+
+#[test]
+fn light_blocks_begin_with_version_4() {
+    let genesis = under(genesis(50), |genesis| {
+        genesis.protocol_version = 3;
+        genesis.upgrades = vec![Upgrade { height: 4, protocol_version: 4 }];
+    });
+    let commits: Vec<_> = (1..=20).map(|index| commit(index, 1_000 + 10 * index, &[transfer(index, 21_000)])).collect();
+    let plans = blocks(&genesis, &commits);
+    let times: Vec<_> = plans.iter().map(|plan| plan.time.0).collect();
+    // Blocks 2 and 3 wait for 50 ms; later ones are light and wait for 10.
+    assert_eq!(times[..7], [1_010, 1_060, 1_110, 1_120, 1_130, 1_140, 1_150]);
+    check_restarts(&genesis, &commits, &plans);
 }
 
 #[test]
@@ -203,6 +223,17 @@ fn under(genesis: Arc<Genesis>, change: impl FnOnce(&mut Genesis)) -> Arc<Genesi
     Arc::new(genesis)
 }
 
+/// Checks that a restart after any of the blocks makes the same ones again.
+fn check_restarts(genesis: &Arc<Genesis>, commits: &[Ordered], plans: &[BlockPlan]) {
+    for (height, head) in (1..).map(Height).zip(plans) {
+        let mut restarted = BlockBuilder::new(genesis, height, Some(&record(head)), head.resume.clone());
+        let rest = commits.iter().filter(|commit| commit.index > head.resume.index);
+        rest.cloned().for_each(|commit| restarted.push(commit));
+        let continued = drain(&mut restarted);
+        assert_eq!(continued[..], plans[height.0 as usize..], "restart after block {height}");
+    }
+}
+
 #[test]
 fn restart_makes_the_same_blocks() {
     let commits = any_commits();
@@ -220,17 +251,9 @@ fn restart_makes_the_same_blocks() {
     let mut seen = Vec::new();
     for change in rules {
         let genesis = under(genesis(50), change);
-        let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
-        commits.iter().cloned().for_each(|commit| builder.push(commit));
-        let plans = drain(&mut builder);
+        let plans = blocks(&genesis, &commits);
         assert!(plans.len() > 10);
-        for (height, head) in (1..).map(Height).zip(&plans) {
-            let mut restarted = BlockBuilder::new(&genesis, height, Some(&record(head)), head.resume.clone());
-            let rest = commits.iter().filter(|commit| commit.index > head.resume.index);
-            rest.cloned().for_each(|commit| restarted.push(commit));
-            let continued = drain(&mut restarted);
-            assert_eq!(continued[..], plans[height.0 as usize..], "restart after block {height}");
-        }
+        check_restarts(&genesis, &commits, &plans);
         seen.push(plans);
     }
     assert!((0..5).all(|one| (0..one).all(|other| seen[one] != seen[other])), "the rules make a difference");
