@@ -13,8 +13,8 @@ import { until } from '../../js/until.js';
 
 const KIB = 1 << 10;
 const MIB = 1 << 20;
-/** Autobahn: three times `open_slots`, and some (docs/operate.md). */
-const RECOVERY_COMMITS = 15;
+/** Autobahn: three times `open_slots`, and commits until a quorum has reported (docs/operate.md). */
+const RECOVERY_COMMITS = 30;
 /** A frozen process runs this long of each period when it is slow. */
 const SLOW = { runsMs: 10, periodMs: 100 };
 
@@ -261,7 +261,12 @@ export class Faults {
         await node.restart();
       }
       // It signs nothing about what its former self may have signed, so until then it is the one that may be away.
-      for (let count = 0; hasLostSafetyLog && count < RECOVERY_COMMITS; count += 1) await user.transfer(fault.left);
+      if (hasLostSafetyLog) {
+        // Commits do not count until it has caught up, which it does by following blocks.
+        await user.checkAgreement();
+        await node.ordering();
+        for (let count = 0; count < RECOVERY_COMMITS; count += 1) await user.transfer(fault.left);
+      }
     };
     return fault;
   }

@@ -123,8 +123,9 @@ underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, e
     for (let count = 0; count < 5; count += 1) await send(others[count % 3], network.accounts[7 + (count % 3)]);
     await unlucky.restart();
     await settled(validators);
+    await unlucky.ordering();
     // It signs nothing that it may have signed before: in Autobahn, about the next twelve slots.
-    for (let count = 0; count < 15; count += 1) {
+    for (let count = 0; count < 30; count += 1) {
       await send(first, network.accounts[7]);
       await settled([first]);
     }
