@@ -118,8 +118,8 @@ fn deployment(bench: &Bench, wasm: &[u8], salt: u64) -> f64 {
     let mut writer = brotli::CompressorWriter::new(&mut data, 4_096, 9, 22);
     writer.write_all(&unique).unwrap();
     drop(writer);
-    let (cost, end) = bench.run(None, &data.into(), 400_000_000);
-    assert!(matches!(end, corniche_vm::ExecutionStatus::Success), "{end:?}");
+    let (cost, end) = bench.run(None, &data.into(), 4_000_000_000);
+    assert!(matches!(end, corniche_vm::ExecutionStatus::Success), "{} bytes: {end:?}", wasm.len());
     cost.per_gas()
 }
 
