@@ -14,7 +14,7 @@ import { until } from '../../js/until.js';
 const KIB = 1 << 10;
 const MIB = 1 << 20;
 /** Autobahn: three times `open_slots`, and commits until a quorum has reported (docs/operate.md). */
-const RECOVERY_COMMITS = 30;
+export const RECOVERY_COMMITS = 30;
 /** A frozen process runs this long of each period when it is slow. */
 const SLOW = { runsMs: 10, periodMs: 100 };
 

@@ -3,6 +3,7 @@
 // afterwards the affected validator is as good as the others: the chain makes progress with it and without another one.
 
 import assert from 'node:assert/strict';
+import { RECOVERY_COMMITS } from '../lib/faults.js';
 import { withNetwork, underEveryEngine } from '../../js/network.js';
 import { until } from '../../js/until.js';
 
@@ -125,7 +126,7 @@ underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, e
     await settled(validators);
     await unlucky.ordering();
     // It signs nothing that it may have signed before: in Autobahn, about the next twelve slots.
-    for (let count = 0; count < 30; count += 1) {
+    for (let count = 0; count < RECOVERY_COMMITS; count += 1) {
       await send(first, network.accounts[7]);
       await settled([first]);
     }
