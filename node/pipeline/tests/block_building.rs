@@ -165,9 +165,7 @@ fn declared_gas_splits_commit() {
         [transfer(0, 600_000), transfer(1, 400_000), transfer(2, BLOCK_GAS + 1), transfer(3, 1), transfer(4, BLOCK_GAS)];
     let build = |protocol_version| {
         let genesis = under(genesis(0), |genesis| genesis.protocol_version = protocol_version);
-        let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
-        builder.push(commit(1, 1_000, &transactions));
-        drain(&mut builder)
+        blocks(&genesis, &[commit(1, 1_000, &transactions)])
     };
     // Counts 0, or its bytes, or is left out with the one that declares less than any transaction uses.
     let plans = build(1);
@@ -361,9 +359,7 @@ fn a_block_does_not_keep_its_batch_in_memory() {
 #[test]
 fn junk_block_has_small_record() {
     let genesis = under(second_rules(), |genesis| genesis.block_gas_limit = 1 << 40);
-    let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
-    builder.push(commit(1, 1_000, &vec![Bytes::from(vec![0; 64]); 200_000]));
-    let plans = drain(&mut builder);
+    let plans = blocks(&genesis, &[commit(1, 1_000, &vec![Bytes::from(vec![0; 64]); 200_000])]);
     assert_eq!(gas_limits(&plans), [65_536, 65_536, 65_536, 3_392]);
     let skipped = Skipped { position: 0, hash: B256::ZERO, reason: SkipReason::Undecodable };
     let record = OrderingRecord { skipped: vec![skipped; 65_536], ..record(&plans[0]) };
