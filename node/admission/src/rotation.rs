@@ -71,13 +71,13 @@ impl Rotation {
         Self { number: header.timestamp / ROTATION_SECONDS, seed: header.mix_hash }
     }
 
-    /// Index of the owner among this number of validators: H(sender ‖ seed) modulo the number. The others
-    /// follow by index, and the first follows the last.
-    pub fn owner(&self, sender: &Address, validators: usize) -> usize {
+    /// The seat of a sender's owner among this number of seats: H(sender ‖ seed) modulo the number. A validator has a seat
+    /// for each vote. The others follow along the table of seats, and the first seat follows the last.
+    pub fn owner(&self, sender: &Address, seats: usize) -> usize {
         let hash = keccak256([sender.as_slice(), self.seed.as_slice()].concat());
         let [a, b, c, d, e, f, g, h, ..] = hash.0;
-        let validators = u64::try_from(validators.max(1)).expect("a committee is small");
-        usize::try_from(u64::from_be_bytes([a, b, c, d, e, f, g, h]) % validators).expect("a committee is small")
+        let seats = u64::try_from(seats.max(1)).expect("a committee is small");
+        usize::try_from(u64::from_be_bytes([a, b, c, d, e, f, g, h]) % seats).expect("a committee is small")
     }
 }
 

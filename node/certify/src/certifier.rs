@@ -5,7 +5,7 @@ use crate::{
     keys::{Keys, Signature},
 };
 use corniche_engine::Committee;
-use corniche_types::{B256, Bytes, Certificate, Height, SignerBitmap, ValidatorIndex};
+use corniche_types::{B256, Bytes, Certificate, Height, SignerBitmap, ValidatorIndex, Votes};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Shares and certificates more than this many heights above the newest executed or certified block are
@@ -172,7 +172,7 @@ impl Certifier {
         let heights: Vec<Height> = self.shares.range(above..).map(|(height, _)| *height).filter(|at| *at <= through).collect();
         heights.into_iter().rev().find_map(|height| {
             let candidates: BTreeSet<B256> = self.received(height).map(|(_, received)| received.header_hash).collect();
-            let validity = self.committee.validity_threshold();
+            let validity = self.committee.validity();
             candidates.into_iter().find_map(|header_hash| self.aggregate(height, header_hash, validity)).map(WeakCertificate)
         })
     }
@@ -222,11 +222,11 @@ impl Certifier {
     }
 
     /// Combines the shares and verifies the result once. Verifies individual shares only if that fails, and
-    /// each at most once. `None` with fewer than `threshold` signers.
-    fn aggregate(&mut self, height: Height, header_hash: B256, threshold: usize) -> Option<Certificate> {
+    /// each at most once. `None` if the signers have fewer votes than `threshold`.
+    fn aggregate(&mut self, height: Height, header_hash: B256, threshold: Votes) -> Option<Certificate> {
         loop {
             let signers = self.signers(height, header_hash);
-            if signers.len() < threshold {
+            if self.committee.weigh(signers.keys().copied()) < threshold {
                 return None;
             }
             let message = self.signed_bytes(height, header_hash);

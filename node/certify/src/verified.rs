@@ -68,9 +68,8 @@ impl CertificateVerifier {
     /// execution.
     pub fn verify(&self, certificate: Certificate) -> Option<VerifiedCertificate> {
         let committee = &self.committee;
-        let (size, quorum) = (committee.size(), committee.quorum());
         let (chain, hash, model) = (committee.chain_id(), committee.hash(), committee.fault_model());
-        let claim = check_claim(&certificate, chain, size, hash, model, quorum).ok()?;
+        let claim = check_claim(&certificate, chain, committee.weights(), hash, model).ok()?;
         let signature = Signature::try_from(&certificate.signature[..]).ok()?;
         let is_valid =
             certificate.epoch == committee.epoch() && self.signatures.verify(&claim.message, &claim.signers, &signature);

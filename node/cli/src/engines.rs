@@ -31,7 +31,7 @@ const ENGINES: &[EngineEntry] = &[
         check: |genesis| corniche_mahi_mahi::Config::from_genesis(genesis).map(drop),
         max_message_bytes: |genesis| {
             let config = corniche_mahi_mahi::Config::from_genesis(genesis)?;
-            Ok(config.max_message_bytes(genesis.validators.len()))
+            Ok(config.max_message_bytes(&genesis.weights()))
         },
         build: mahi_mahi,
         single_node: &[("min_round_ms", 0), ("parent_grace_ms", 0)],

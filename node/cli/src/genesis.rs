@@ -10,7 +10,7 @@ use corniche_console::{dev_accounts::dev_accounts, exit, secret};
 use corniche_crypto::CoinSecretShare;
 use corniche_network::PeerKey;
 use corniche_service::{Network, NetworkSpec, VerifiedGenesis, funded};
-use corniche_types::{Address, EngineConfig, Genesis, SignatureChecks, ValidatorInfo};
+use corniche_types::{Address, EngineConfig, Genesis, SignatureChecks, ValidatorInfo, Votes};
 use std::{
     collections::BTreeMap,
     fs,
@@ -79,6 +79,9 @@ struct New {
     /// Public key files of validators that created their own keys (`corniche keys new`), in committee order
     #[arg(long, value_name = "PUBLIC.json", num_args = 1..)]
     from: Vec<PathBuf>,
+    /// Votes of each validator in committee order, for instance `2,2,2,1`; default: one each
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = votes)]
+    votes: Vec<Votes>,
     /// Directory to create, for genesis.json and each validator's keys or coin share
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -112,6 +115,11 @@ struct New {
 pub fn parameter(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.parse().map_err(|_| format!("{value} is not a number"))?))
+}
+
+/// Parses one validator's votes from the command line.
+pub fn votes(text: &str) -> Result<Votes, String> {
+    text.parse().map(Votes).map_err(|_| format!("{text} is not a number of votes"))
 }
 
 fn fund(text: &str) -> Result<(Address, u64), String> {
@@ -158,6 +166,7 @@ impl New {
         let parameters = self.parameter.iter().cloned().collect();
         Ok(NetworkSpec {
             validators: self.validators.unwrap_or_default(),
+            votes: self.votes.clone(),
             chain_id: self.chain_id,
             currency: self.currency.clone(),
             block_ms: self.block_ms,
@@ -203,14 +212,23 @@ fn identity_json(genesis: &Genesis) -> String {
         "engine": genesis.engine.name,
         "signatures": genesis.signatures,
         "validators": genesis.validators.len(),
+        "votes": genesis.validators.iter().map(|validator| validator.votes).collect::<Vec<_>>(),
+        "quorum": genesis.weights().quorum(),
         "peerIds": peer_ids(genesis),
     });
     format!("{value:#}")
 }
 
 fn identity_text(genesis: &Genesis) -> String {
+    let one_each = genesis.weights().are_one_each();
+    let votes = |validator: &ValidatorInfo| match validator.votes {
+        _ if one_each => String::new(),
+        Votes(1) => "  1 vote".to_owned(),
+        votes => format!("  {votes} votes"),
+    };
+    let listed = peer_ids(genesis).into_iter().zip(&genesis.validators).enumerate();
     let validators: Vec<_> =
-        peer_ids(genesis).into_iter().enumerate().map(|(index, id)| format!("\n  {index:<11} /p2p/{id}")).collect();
+        listed.map(|(index, (id, validator))| format!("\n  {index:<11} /p2p/{id}{}", votes(validator))).collect();
     format!(
         "chain id      {}\ngenesis hash  {}\nengine        {}\nsignatures    {}\naccounts      {}\nvalidators    {}{}",
         genesis.chain_id,

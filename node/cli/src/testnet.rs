@@ -11,7 +11,7 @@ use crate::{engines, genesis};
 use anyhow::Context;
 use corniche_api::Namespaces;
 use corniche_console::{dev_accounts::dev_accounts, exit};
-use corniche_types::SignatureChecks;
+use corniche_types::{SignatureChecks, Votes};
 use corniche_web::indexer::Keep;
 use process::NodeProcess;
 use serde::{Deserialize, Serialize};
@@ -77,6 +77,9 @@ struct Up {
     /// Parameter of a new network's engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = genesis::parameter)]
     parameter: Vec<(String, u64)>,
+    /// Votes of each validator of a new network, for instance `2,2,2,1`; default: one each
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = genesis::votes)]
+    votes: Vec<Votes>,
     /// Signature checks of a new network: `everyone` (each validator checks each) or `sharded` (f + 1 check and attest the sender)
     #[arg(long, value_name = "MODE", default_value = "everyone")]
     signatures: SignatureChecks,
@@ -151,6 +154,7 @@ pub fn make_validators(dir: &Path, validators: usize, engine: Option<&str>) -> a
         full_nodes: 0,
         engine: engine.map(str::to_owned),
         parameter: Vec::new(),
+        votes: Vec::new(),
         signatures: SignatureChecks::Everyone,
         namespaces: None,
         explorer_port: None,

@@ -1,12 +1,12 @@
 //! Senders of transactions that other validators attested, where the genesis has signatures checked by f + 1 validators
-//! instead of by everyone (Mir-BFT §5.6; decision 0025).
+//! instead of by everyone (Mir-BFT §5.6; decision 0025). With unequal votes, validators with F + 1 votes count as f + 1.
 //!
 //! A validator that has accepted a transaction sends its hash and sender to those that do not get it before it is ordered. A
 //! sender that f + 1 validators attest is right, since one of them is honest. A validator without f + 1 attestations of one
 //! sender checks the signature itself. So attestations change only what a transaction costs, never its result.
 
 use corniche_engine::Committee;
-use corniche_types::{Address, B256, ValidatorIndex};
+use corniche_types::{Address, B256, ValidatorIndex, Weights};
 use std::collections::{HashMap, VecDeque, hash_map::Entry};
 
 /// Number of attestations kept in all, evenly divided among the validators.
@@ -14,8 +14,7 @@ const MAX_KEPT: usize = 131_072;
 
 /// Attestations of the other validators.
 pub struct AttestedSenders {
-    /// f + 1.
-    needed: usize,
+    weights: Weights,
     /// Number of attestations kept of each validator. Newer ones replace the oldest, so that nobody can displace another's.
     capacity: usize,
     validators: Vec<Attestations>,
@@ -32,7 +31,7 @@ impl AttestedSenders {
     pub fn new(committee: &Committee) -> Self {
         let size = committee.size();
         let validators = (0..size).map(|_| Attestations::default()).collect();
-        Self { needed: committee.validity_threshold(), capacity: MAX_KEPT / size, validators }
+        Self { weights: committee.weights().clone(), capacity: MAX_KEPT / size, validators }
     }
 
     /// Records attestations of one validator. Only its first one of a transaction counts.
@@ -50,23 +49,32 @@ impl AttestedSenders {
         }
     }
 
-    /// Returns the sender that f + 1 validators attest.
+    /// Returns the sender that validators with F + 1 votes attest.
     pub fn sender(&self, hash: &B256) -> Option<Address> {
-        let attested = || self.validators.iter().filter_map(|validator| validator.senders.get(hash));
-        attested().find(|sender| attested().filter(|other| other == sender).count() >= self.needed).copied()
+        let attested = || {
+            let validators = (0u16..).map(ValidatorIndex).zip(&self.validators);
+            validators.filter_map(|(index, validator)| Some((index, *validator.senders.get(hash)?)))
+        };
+        let votes_for = |sender: &Address| {
+            let supporters = attested().filter(|(_, attested)| attested == sender);
+            self.weights.weigh(supporters.map(|(index, _)| index))
+        };
+        attested().map(|(_, sender)| sender).find(|sender| votes_for(sender) >= self.weights.validity())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corniche_types::{FaultModel, Votes};
 
     const HONEST: Address = Address::repeat_byte(1);
     const FORGED: Address = Address::repeat_byte(2);
 
-    fn senders(validators: usize, needed: usize) -> AttestedSenders {
-        let kept = (0..validators).map(|_| Attestations::default()).collect();
-        AttestedSenders { needed, capacity: 100, validators: kept }
+    fn senders(votes: &[u32]) -> AttestedSenders {
+        let kept = votes.iter().map(|_| Attestations::default()).collect();
+        let weights = Weights::new(votes.iter().copied().map(Votes), FaultModel::Byzantine);
+        AttestedSenders { weights, capacity: 100, validators: kept }
     }
 
     fn hash(number: usize) -> B256 {
@@ -75,7 +83,7 @@ mod tests {
 
     #[test]
     fn sender_needs_more_validators_than_may_be_faulty() {
-        let mut senders = senders(7, 3);
+        let mut senders = senders(&[1; 7]);
         let mut attest = |from: u16, sender| {
             senders.record(ValidatorIndex(from), [(hash(1), sender)]);
             senders.sender(&hash(1))
@@ -90,8 +98,21 @@ mod tests {
     }
 
     #[test]
+    fn attestations_have_the_votes_of_their_validators() {
+        // F = 3.
+        let mut senders = senders(&[3, 2, 2, 1, 1, 1]);
+        senders.record(ValidatorIndex(0), [(hash(1), FORGED)]);
+        for from in [3, 4, 5] {
+            senders.record(ValidatorIndex(from), [(hash(1), HONEST)]);
+        }
+        assert_eq!(senders.sender(&hash(1)), None, "three votes each");
+        senders.record(ValidatorIndex(1), [(hash(1), HONEST)]);
+        assert_eq!(senders.sender(&hash(1)), Some(HONEST));
+    }
+
+    #[test]
     fn flooding_validator_displaces_only_its_own_attestations() {
-        let mut senders = senders(4, 2);
+        let mut senders = senders(&[1; 4]);
         for from in [1, 2].map(ValidatorIndex) {
             senders.record(from, (0..100).map(|number| (hash(number), HONEST)));
         }

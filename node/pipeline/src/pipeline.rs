@@ -118,7 +118,6 @@ impl Pipeline {
         let builder = builder.with_directives(directives);
         // A full node's transactions are forwarded to all checkers by the validators that get them.
         let is_sharded = setup.genesis.signatures == SignatureChecks::Sharded && own.is_some();
-        let checkers = if is_sharded { committee.validity_threshold() } else { 0 };
         let mut pipeline = Self {
             own,
             mode: match engine {
@@ -155,7 +154,7 @@ impl Pipeline {
             announce_at: None,
             shares_at: None,
             extension,
-            forwarding: Forwarding::new(own, &committee, checkers, setup.rotation, setup.now),
+            forwarding: Forwarding::new(own, &committee, is_sharded, setup.rotation, setup.now),
             attesting: Attesting::default(),
             out: VecDeque::new(),
             genesis: setup.genesis,

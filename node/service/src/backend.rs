@@ -6,7 +6,6 @@ use corniche_api::{
     ErrorCode, Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators,
 };
 use corniche_crypto::VerifiedTransaction;
-use corniche_engine::Committee;
 use corniche_network::{NetworkHandle, PeerKey};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, SyncProgress};
 use corniche_state::{SharedTree, State, StateView};
@@ -247,7 +246,7 @@ impl Backend for NodeBackend {
     }
 
     fn validators(&self) -> Validators {
-        Validators::of(&self.genesis, Committee::from_genesis(&self.genesis).quorum())
+        Validators::of(&self.genesis)
     }
 
     fn statistics(&self) -> Statistics {

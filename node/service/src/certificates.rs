@@ -87,7 +87,10 @@ mod tests {
             height: Height(height),
             header_hash: B256::repeat_byte(header),
             fault_model: FaultModel::Byzantine,
-            signers: SignerBitmap::from_signers(committee.indices().take(committee.quorum()), committee.size()),
+            signers: SignerBitmap::from_signers(
+                committee.take_votes(committee.indices(), committee.quorum()),
+                committee.size(),
+            ),
             signature: Bytes::from(vec![signature; 48]),
         }
     }

@@ -9,10 +9,9 @@ use crate::keys::ValidatorKeys;
 use anyhow::ensure;
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::{CoinSecretShare, GenesisKeyError};
-use corniche_engine::Committee;
 use corniche_types::{
     Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks, TimestampMs, U256,
-    ValidatorInfo,
+    ValidatorInfo, Votes,
 };
 use std::{
     collections::BTreeMap,
@@ -28,6 +27,8 @@ const ETHER: u128 = 1_000_000_000_000_000_000;
 pub struct NetworkSpec {
     /// 1 to 1000.
     pub validators: usize,
+    /// Votes of each validator; empty: one each.
+    pub votes: Vec<Votes>,
     /// `None` derives it from the seed, so that wallets do not confuse two development networks.
     pub chain_id: Option<u64>,
     pub currency: String,
@@ -51,6 +52,7 @@ impl NetworkSpec {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             validators: 4,
+            votes: Vec::new(),
             chain_id: None,
             currency: "CRN".into(),
             timestamp_ms: TimestampMs(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)),
@@ -121,6 +123,15 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
         "a network has 1 to 1000 validators, not {}",
         validators.len()
     );
+    ensure!(
+        spec.votes.is_empty() || spec.votes.len() == validators.len(),
+        "{} validators need as many votes, got {}",
+        validators.len(),
+        spec.votes.len()
+    );
+    // Ignores `votes` in a validator's own file.
+    let votes = spec.votes.iter().copied().chain(std::iter::repeat(Votes(1)));
+    let validators = validators.into_iter().zip(votes).map(|(validator, votes)| ValidatorInfo { votes, ..validator }).collect();
     let mut genesis = Genesis {
         protocol_version: ProtocolRules::LATEST.version,
         upgrades: Vec::new(),
@@ -140,8 +151,9 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
         accounts: spec.accounts.clone(),
         signatures: spec.signatures,
     };
-    let committee = Committee::from_genesis(&genesis);
-    let deal = corniche_crypto::deal_coin(committee.size(), committee.quorum(), derive(&spec.seed, "coin", 0));
+    genesis.check_votes()?;
+    let weights = genesis.weights();
+    let deal = corniche_crypto::deal_coin(&weights, weights.quorum(), derive(&spec.seed, "coin", 0));
     (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
     Genesis::from_json(&genesis.to_json())?;
     corniche_crypto::verify_genesis(&genesis)?;
@@ -192,6 +204,27 @@ mod tests {
         }
         let stranger = ValidatorKeys::from_seed([1; 32]);
         assert_eq!(stranger.index_in(&network.genesis).unwrap(), None);
+    }
+
+    #[test]
+    fn votes_are_those_of_the_spec() {
+        let network = make_network(&NetworkSpec { votes: [2, 2, 2, 1].map(Votes).to_vec(), ..spec() }).unwrap();
+        assert_eq!((network.genesis.coin_shares.len(), network.genesis.weights().quorum()), (7, Votes(5)));
+        for (index, keys) in network.validators.iter().enumerate() {
+            assert_eq!(keys.index_in(&network.genesis).unwrap().unwrap().as_usize(), index);
+        }
+        let greedy = ValidatorInfo { votes: Votes(9), ..network.validators[0].public() };
+        let others = network.validators[1..].iter().map(ValidatorKeys::public);
+        let (genesis, _) = make_genesis(&spec(), std::iter::once(greedy).chain(others).collect()).unwrap();
+        assert!(genesis.weights().are_one_each());
+        let error = make_network(&NetworkSpec { votes: vec![Votes(1)], ..spec() }).unwrap_err().to_string();
+        assert_eq!(error, "4 validators need as many votes, got 1");
+        let error = make_network(&NetworkSpec { votes: [3, 1, 1, 1].map(Votes).to_vec(), ..spec() }).unwrap_err().to_string();
+        assert!(error.contains("could stop the chain alone"), "{error}");
+        for votes in [0, u32::MAX] {
+            let error = make_network(&NetworkSpec { votes: vec![Votes(votes); 4], ..spec() }).unwrap_err().to_string();
+            assert!(error.contains("must be 1 to 64"), "{error}");
+        }
     }
 
     #[test]

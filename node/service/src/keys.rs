@@ -62,7 +62,7 @@ impl ValidatorKeys {
         }
     }
 
-    /// Public part, as listed in a genesis.
+    /// Public part, as listed in a genesis, with one vote.
     pub fn public(&self) -> ValidatorInfo {
         ValidatorInfo {
             consensus_key: self.consensus.public(),
@@ -70,6 +70,7 @@ impl ValidatorKeys {
             bls_proof: Bytes::copy_from_slice(&self.bls.prove_possession().to_bytes()),
             network_key: self.network.public(),
             fee_address: self.fee_address,
+            votes: corniche_types::Votes(1),
         }
     }
 
@@ -84,7 +85,7 @@ impl ValidatorKeys {
         let Some(position) = genesis.validators.iter().position(same_key) else { return Ok(None) };
         let index = ValidatorIndex(u16::try_from(position).context("a genesis has at most 1000 validators")?);
         ensure!(
-            genesis.validators[position] == own,
+            genesis.validators[position] == ValidatorInfo { votes: genesis.validators[position].votes, ..own },
             "the genesis lists other keys beside the consensus key of validator {index}"
         );
         let Some(coin) = &self.coin else {
@@ -92,7 +93,7 @@ impl ValidatorKeys {
         };
         let probe = b"corniche coin.key check";
         let dealt = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
-        let fits = coin.index() == index && dealt.verify_share(index, probe, &coin.sign(probe));
+        let fits = coin.index() == index && dealt.verify_shares(index, probe, &coin.sign(probe));
         ensure!(fits, "coin.key is not the key of validator {index} in this genesis");
         Ok(Some(index))
     }

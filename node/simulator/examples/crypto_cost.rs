@@ -2,7 +2,7 @@
 //! machine. `cargo run --release -p corniche-simulator --example crypto_cost`
 
 use corniche_crypto::{ConsensusKey, Domain, EthereumKey, Signed, deal_coin, recover};
-use corniche_types::{B256, Epoch};
+use corniche_types::{B256, Epoch, FaultModel, Weights};
 use std::{
     hint::black_box,
     time::{Duration, Instant},
@@ -19,12 +19,13 @@ fn main() {
     let signature = sender.sign_hash(B256::ZERO);
     show("recover_us", || recover(B256::ZERO, signature.r(), signature.s(), signature.v()));
 
-    for (size, threshold) in [(4, 3), (10, 7), (50, 34)] {
-        let deal = deal_coin(size, threshold, [2; 32]);
+    for size in [4, 10, 50] {
+        let weights = Weights::one_each(size, FaultModel::Byzantine);
+        let deal = deal_coin(&weights, weights.quorum(), [2; 32]);
         let shares: Vec<_> = deal.shares.iter().map(|share| (share.index(), share.sign(b"round"))).collect();
         show(&format!("share_us, n = {size}"), || deal.shares[0].sign(b"round"));
         show(&format!("combine_us, n = {size}"), || {
-            let coin = deal.public.combine(threshold, &shares).expect("all shares are honest");
+            let coin = deal.public.combine(weights.quorum(), &shares).expect("all shares are honest");
             assert!(deal.public.verify(b"round", &coin));
         });
     }

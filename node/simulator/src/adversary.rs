@@ -2,10 +2,11 @@
 //! for ever.
 
 use crate::{
-    network::{Message, Network},
+    network::{Message, Network, validator},
     scenario::{self, Scenario},
 };
 use corniche_testkit::{Adversary, Delivery, Micros, Random, View};
+use corniche_types::ValidatorIndex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
@@ -131,6 +132,8 @@ impl Scheduler {
         if matches!(self.model, Model::Random) {
             up.sort_by_key(|node| *node != receiver);
         }
-        up.into_iter().take(self.network.committee.quorum()).collect()
+        let committee = &self.network.committee;
+        let drawn = committee.take_votes(up.into_iter().map(validator), committee.quorum());
+        drawn.into_iter().map(ValidatorIndex::as_usize).collect()
     }
 }

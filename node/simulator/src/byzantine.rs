@@ -9,7 +9,7 @@ use crate::{
 };
 use corniche_pipeline::PeerMessage;
 use corniche_testkit::{Action, Random};
-use corniche_types::Bytes;
+use corniche_types::{Bytes, ValidatorIndex};
 use std::rc::Rc;
 
 /// Behaviour of one Byzantine process.
@@ -29,7 +29,9 @@ impl ByzantineNode {
     pub fn new(network: &Network, behaviour: Behaviour, identity: usize, is_copy: bool, mut random: Random) -> Self {
         let mut others: Vec<usize> = (0..network.committee.size()).filter(|other| *other != identity).collect();
         random.shuffle(&mut others);
-        others.truncate(network.committee.validity_threshold());
+        let committee = &network.committee;
+        let recipients = committee.take_votes(others.into_iter().map(validator), committee.validity());
+        let others = recipients.into_iter().map(ValidatorIndex::as_usize).collect();
         Self { behaviour, identity, is_copy, recipients: others, random, last: None }
     }
 

@@ -160,8 +160,9 @@ impl mahi_mahi::Signer for Modelled {
         self.of(BLOCK, self.own, digest.as_slice())
     }
 
-    fn coin_share(&self, message: &[u8]) -> mahi_mahi::CoinShare {
-        self.of(COIN, self.own, message)
+    /// A scenario's validators have one vote each.
+    fn coin_shares(&self, message: &[u8]) -> mahi_mahi::CoinShares {
+        vec![self.of(COIN, self.own, message)]
     }
 }
 
@@ -172,8 +173,8 @@ impl mahi_mahi::Signatures for Modelled {
 }
 
 impl mahi_mahi::Coin for Modelled {
-    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, mahi_mahi::CoinShare)]) -> Option<mahi_mahi::CoinValue> {
-        let sound = shares.iter().all(|(author, share)| mahi_mahi::Coin::verify_share(self, *author, message, share));
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, mahi_mahi::CoinShares)]) -> Option<mahi_mahi::CoinValue> {
+        let sound = shares.iter().all(|(author, shares)| mahi_mahi::Coin::verify_shares(self, *author, message, shares));
         sound.then(|| self.coin(message))
     }
 
@@ -181,8 +182,8 @@ impl mahi_mahi::Coin for Modelled {
         self.coin(message) == *value
     }
 
-    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &mahi_mahi::CoinShare) -> bool {
-        self.of(COIN, author, message) == *share
+    fn verify_shares(&self, author: ValidatorIndex, message: &[u8], shares: &[mahi_mahi::CoinShare]) -> bool {
+        shares == [self.of(COIN, author, message)]
     }
 }
 

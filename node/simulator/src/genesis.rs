@@ -3,8 +3,8 @@
 use crate::scenario::{Crypto, Scenario};
 use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
 use corniche_types::{
-    Address, B256, Bytes, EngineConfig, FaultModel, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks,
-    TimestampMs, U256, ValidatorInfo,
+    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks, TimestampMs, U256,
+    ValidatorInfo,
 };
 use std::collections::BTreeMap;
 
@@ -74,6 +74,7 @@ fn placeholder(seed: u64, index: usize) -> ValidatorInfo {
         bls_proof: Bytes::new(),
         network_key: B256::from(node_key(index)),
         fee_address: Address::from_slice(&name("fees")[..20]),
+        votes: corniche_types::Votes(1),
     }
 }
 
@@ -84,8 +85,8 @@ pub fn node_key(index: usize) -> [u8; 32] {
 
 fn real_keys(genesis: &mut Genesis, seed: u64) -> Secrets {
     let derive = |purpose: &str, index: usize| digest(format!("{seed} {purpose} {index}").as_bytes()).0;
-    let n = genesis.validators.len();
-    let deal = deal_coin(n, FaultModel::Byzantine.quorum(n), derive("coin", 0));
+    let weights = genesis.weights();
+    let deal = deal_coin(&weights, weights.quorum(), derive("coin", 0));
     (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
     let members = genesis.validators.iter_mut().zip(deal.shares).enumerate();
     let validators = members.map(|(index, (member, coin))| {

@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
         let mut simulation = Simulation::with_identities(identities, links(scenario), disk(scenario), seed, Box::new(start));
         simulation.set_adversary(adversary::of(scenario, &network, seed));
         (0..scenario.nodes).for_each(|process| simulation.restart(process));
-        let stall = Stall::new(network.committee.quorum());
+        let stall = Stall::new(network.committee.clone());
         Ok(Self { scenario, seed, network, simulation, clients, schedule, stall, memory_check_at: Micros::START })
     }
 

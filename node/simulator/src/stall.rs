@@ -1,19 +1,21 @@
 //! Measures how long a network stalled that could have progressed.
 
-use crate::{checks::Checks, node::NodeProcess};
+use crate::{checks::Checks, network::validator, node::NodeProcess};
+use corniche_engine::Committee;
 use corniche_testkit::{Micros, Simulation};
+use std::collections::BTreeSet;
 
 /// Longest time without a commit while a quorum was up and connected and transactions were waiting.
 pub struct Stall {
-    quorum: usize,
+    committee: Committee,
     /// Time since when a quorum is up and transactions wait; `None` otherwise.
     since: Option<Micros>,
     longest: Micros,
 }
 
 impl Stall {
-    pub fn new(quorum: usize) -> Self {
-        Self { quorum, since: None, longest: Micros::ZERO }
+    pub fn new(committee: Committee) -> Self {
+        Self { committee, since: None, longest: Micros::ZERO }
     }
 
     /// Must be called at every change and often in between.
@@ -35,8 +37,11 @@ impl Stall {
     fn has_quorum(&self, simulation: &Simulation<NodeProcess>, checks: &Checks) -> bool {
         let upright: Vec<usize> =
             (0..simulation.size()).filter(|process| simulation.is_up(*process) && checks.is_honest_process(*process)).collect();
-        let company =
-            |one: usize| upright.iter().filter(|other| **other == one || simulation.is_connected(one, **other)).count();
-        upright.iter().any(|process| company(*process) >= self.quorum)
+        let company = |one: usize| {
+            let others = upright.iter().filter(|other| **other == one || simulation.is_connected(one, **other));
+            let members: BTreeSet<_> = others.map(|process| validator(simulation.identity(*process))).collect();
+            self.committee.weigh(members)
+        };
+        upright.iter().any(|process| company(*process) >= self.committee.quorum())
     }
 }

@@ -39,7 +39,7 @@ pub struct Validators {
     pub committee_hash: B256,
     /// Name of the ordering engine.
     pub engine: String,
-    /// Number of signatures in a certificate.
+    /// Minimum votes of the signers of a certificate.
     #[serde(with = "quantity")]
     pub quorum: u64,
     /// Validators that check the signature of a transaction.
@@ -64,23 +64,32 @@ pub struct Validator {
     pub network_key: B256,
     /// Recipient of its tips.
     pub fee_address: Address,
+    /// Its votes in every quorum. A node from before votes does not name them: each validator has one.
+    #[serde(with = "quantity", default = "one")]
+    pub votes: u64,
+}
+
+fn one() -> u64 {
+    1
 }
 
 impl Validators {
-    /// The committee of a genesis; `quorum` is the engine's number of required signatures.
-    pub fn of(genesis: &Genesis, quorum: usize) -> Self {
+    /// The committee of a genesis.
+    pub fn of(genesis: &Genesis) -> Self {
+        let weights = genesis.weights();
         let validators = genesis.validators.iter().zip(0..).map(|(validator, index)| Validator {
             index,
             consensus_key: validator.consensus_key,
             bls_key: validator.bls_key.clone(),
             network_key: validator.network_key,
             fee_address: validator.fee_address,
+            votes: validator.votes.0.into(),
         });
         Self {
             epoch: 0,
             committee_hash: genesis.committee_hash(),
             engine: genesis.engine.name.clone(),
-            quorum: quorum as u64,
+            quorum: weights.quorum().0.into(),
             signatures: genesis.signatures,
             validators: validators.collect(),
         }

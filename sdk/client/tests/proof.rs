@@ -35,6 +35,7 @@ impl Chain {
             bls_proof: key.prove_possession().to_bytes().into(),
             network_key: B256::ZERO,
             fee_address: Address::ZERO,
+            votes: corniche_types::Votes(1),
         };
         let genesis = Genesis {
             protocol_version: 1,
@@ -172,7 +173,7 @@ fn less_than_quorum_proves_nothing() {
     let chain = Chain::new();
     let client = chain.node(Some(&chain.certificate(&[0, 1])), &chain.headers);
     let problem = unproven(client.prove(1, chain.hash(1), &chain.committee()));
-    assert!(problem.contains("expected at least 3 signers"), "{problem}");
+    assert!(problem.contains("expected signers with at least 3 votes, got 2"), "{problem}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::{
     bls::{BlsPublicKey, BlsSignature, bls_verify_aggregate},
     genesis::{GenesisKeyError, member_keys},
 };
-use corniche_types::{B256, Certificate, Epoch, FaultModel, Genesis, ValidatorIndex};
+use corniche_types::{B256, Certificate, Epoch, FaultModel, Genesis, ValidatorIndex, Votes, Weights};
 
 /// Why a certificate is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -40,12 +40,12 @@ pub enum CertificateError {
         committee_size: usize,
     },
     /// Too few validators signed.
-    #[error("certificate: expected at least {quorum} signers, got {signers}")]
+    #[error("certificate: expected signers with at least {quorum} votes, got {votes}")]
     NoQuorum {
-        /// Number of signers.
-        signers: usize,
-        /// Required number of signers.
-        quorum: usize,
+        /// Votes of the signers.
+        votes: Votes,
+        /// Required votes.
+        quorum: Votes,
     },
     /// The signature is not a point of the group, or is the identity.
     #[error("aggregate signature is not a point of the group")]
@@ -62,9 +62,9 @@ pub fn verify_certificate(
     keys: &[BlsPublicKey],
     committee_hash: B256,
     fault_model: FaultModel,
-    quorum: usize,
+    weights: &Weights,
 ) -> Result<(), CertificateError> {
-    let claim = check_claim(certificate, chain_id, keys.len(), committee_hash, fault_model, quorum)?;
+    let claim = check_claim(certificate, chain_id, weights, committee_hash, fault_model)?;
     let signature = BlsSignature::from_bytes(&certificate.signature).ok_or(CertificateError::Malformed)?;
     let signing_keys: Vec<&BlsPublicKey> = claim.signers.iter().map(|signer| &keys[signer.as_usize()]).collect();
     bls_verify_aggregate(&signing_keys, &claim.message, &signature).then_some(()).ok_or(CertificateError::Invalid)
@@ -83,10 +83,9 @@ pub struct CertificateClaim {
 pub fn check_claim(
     certificate: &Certificate,
     chain_id: u64,
-    committee_size: usize,
+    weights: &Weights,
     committee_hash: B256,
     fault_model: FaultModel,
-    quorum: usize,
 ) -> Result<CertificateClaim, CertificateError> {
     if certificate.committee_hash != committee_hash {
         return Err(CertificateError::Committee { expected: committee_hash, found: certificate.committee_hash });
@@ -94,9 +93,11 @@ pub fn check_claim(
     if certificate.fault_model != fault_model {
         return Err(CertificateError::FaultModel { expected: fault_model, found: certificate.fault_model });
     }
+    let committee_size = weights.members();
     let signers = certificate.signers.signers(committee_size).ok_or(CertificateError::Bitmap { committee_size })?;
-    if signers.len() < quorum.max(1) {
-        return Err(CertificateError::NoQuorum { signers: signers.len(), quorum });
+    let (votes, quorum) = (weights.weigh(signers.iter().copied()), weights.quorum());
+    if votes < quorum.max(Votes(1)) {
+        return Err(CertificateError::NoQuorum { votes, quorum });
     }
     let (epoch, height, header_hash) = (certificate.epoch, certificate.height, certificate.header_hash);
     let message = Certificate::signed_bytes(chain_id, epoch, committee_hash, height, header_hash, fault_model);
@@ -111,6 +112,7 @@ pub struct CommitteeKeys {
     committee_hash: B256,
     fault_model: FaultModel,
     keys: Vec<BlsPublicKey>,
+    weights: Weights,
 }
 
 impl CommitteeKeys {
@@ -122,6 +124,7 @@ impl CommitteeKeys {
             committee_hash: genesis.committee_hash(),
             fault_model: genesis.fault_model(),
             keys: member_keys(genesis)?,
+            weights: genesis.weights(),
         })
     }
 
@@ -135,7 +138,6 @@ impl CommitteeKeys {
         if certificate.epoch != self.epoch {
             return Err(CertificateError::Epoch { expected: self.epoch, found: certificate.epoch });
         }
-        let quorum = self.fault_model.quorum(self.keys.len());
-        verify_certificate(certificate, self.chain_id, &self.keys, self.committee_hash, self.fault_model, quorum)
+        verify_certificate(certificate, self.chain_id, &self.keys, self.committee_hash, self.fault_model, &self.weights)
     }
 }

@@ -1,12 +1,13 @@
 //! The threshold coin: a BLS signature whose secret key is shared among the validators.
 //!
 //! A dealer (currently the creator of the genesis) chooses a polynomial of degree threshold − 1 over the scalar field.
-//! Its value at 0 is the secret key; its value at i + 1 is validator i's share. A validator signs the round with its
-//! share. Any `threshold` shares interpolate to the signature of the whole key. BLS signatures are unique, so every
+//! Its value at 0 is the secret key. Its values at 1, 2 and so on are shares of it: one for each vote of validator 0, then one
+//! for each vote of validator 1, and so on. A validator signs the round with its shares. Any `threshold` shares interpolate
+//! to the signature of the whole key. BLS signatures are unique, so every
 //! subset gives equal bytes. With fewer shares the signature is as unpredictable as any signature of an unknown key.
 //!
 //! Shares arrive unchecked ([`CoinShare`] is bytes). The cheapest order is [`CoinPublicKeys::combine`], then one
-//! [`CoinPublicKeys::verify`]. Only if that fails, check each share with [`CoinPublicKeys::verify_share`].
+//! [`CoinPublicKeys::verify`]. Only if that fails, check each validator's with [`CoinPublicKeys::verify_shares`].
 
 use crate::{
     bls::{BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSignature, verify_under},
@@ -19,13 +20,15 @@ use blst::{
     min_sig::{SecretKey, Signature},
 };
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_types::{Bytes, Genesis, ValidatorIndex};
+use corniche_types::{Bytes, Genesis, MAX_VOTES, ValidatorIndex, Votes, Weights};
 use std::collections::BTreeMap;
 
 /// The coin has its own suite, so a share can never be a header signature.
 const COIN_SUITE: &[u8] = b"CORNICHE_COIN_BLS12381G1_XMD:SHA-256_SSWU_RO_";
 /// Bits of a scalar.
 const SCALAR_BITS: usize = 255;
+/// Bits of a random factor: errors cancel once in 2^128 tries.
+const FACTOR_BITS: usize = 128;
 
 /// The dealer's output. The dealer must erase the shares.
 #[derive(Debug)]
@@ -36,29 +39,22 @@ pub struct CoinDeal {
     pub shares: Vec<CoinSecretShare>,
 }
 
-/// Deals a coin to `n` validators; any `threshold` of them can reveal it. Deterministic in the seed. `threshold` must
-/// be 1 to `n`.
-pub fn deal_coin(n: usize, threshold: usize, seed: [u8; 32]) -> CoinDeal {
-    assert!((1..=n).contains(&threshold) && n <= usize::from(u16::MAX), "{threshold} of {n} is not a threshold");
-    let coefficients: Vec<Scalar> = (0..threshold as u64).map(|degree| coefficient(&seed, degree)).collect();
-    let secret_at = |x: u64| {
-        let bytes = evaluate(&coefficients, x).to_be_bytes();
+/// Deals a coin to validators: as many points of its polynomial to each as it has votes. Validators with `threshold` votes
+/// together can reveal it. Deterministic in the seed. `threshold` must be 1 to all votes.
+pub fn deal_coin(weights: &Weights, threshold: Votes, seed: [u8; 32]) -> CoinDeal {
+    let total = weights.total();
+    assert!(threshold >= Votes(1) && threshold <= total, "{threshold} of {total} is not a threshold");
+    let coefficients: Vec<Scalar> = (0..u64::from(threshold.0)).map(|degree| coefficient(&seed, degree)).collect();
+    let secret_at = |x: u32| {
+        let bytes = evaluate(&coefficients, x.into()).to_be_bytes();
         SecretKey::from_bytes(&bytes).expect("a uniform scalar is zero once in 2^255 seeds")
     };
+    let members = (0u16..).map(ValidatorIndex).take(weights.members());
     let shares: Vec<CoinSecretShare> =
-        (0..n).map(|i| CoinSecretShare { index: index(i), secret: secret_at(evaluation_point(index(i))) }).collect();
+        members.map(|index| CoinSecretShare { index, secrets: weights.points(index).map(secret_at).collect() }).collect();
     let combined = BlsPublicKey(secret_at(0).sk_to_pk());
-    let public = CoinPublicKeys::new(combined, shares.iter().map(|share| BlsPublicKey(share.secret.sk_to_pk())).collect());
-    CoinDeal { public, shares }
-}
-
-fn index(position: usize) -> ValidatorIndex {
-    ValidatorIndex(u16::try_from(position).expect("the caller checked that n fits"))
-}
-
-/// The value at zero is the secret.
-fn evaluation_point(index: ValidatorIndex) -> u64 {
-    u64::from(index.0) + 1
+    let keys = shares.iter().flat_map(|share| &share.secrets).map(|secret| BlsPublicKey(secret.sk_to_pk())).collect();
+    CoinDeal { public: CoinPublicKeys::new(combined, keys, weights.clone()), shares }
 }
 
 fn coefficient(seed: &[u8; 32], degree: u64) -> Scalar {
@@ -69,11 +65,11 @@ fn coefficient(seed: &[u8; 32], degree: u64) -> Scalar {
     Scalar::from_uniform(&uniform)
 }
 
-/// One validator's share of the coin's key.
+/// One validator's share of the coin's key: a secret for each of its votes.
 #[derive(Clone)]
 pub struct CoinSecretShare {
     index: ValidatorIndex,
-    secret: SecretKey,
+    secrets: Vec<SecretKey>,
 }
 
 impl CoinSecretShare {
@@ -82,22 +78,31 @@ impl CoinSecretShare {
         self.index
     }
 
-    /// Returns its share of the coin for this message. Deterministic.
-    pub fn sign(&self, message: &[u8]) -> CoinShare {
-        CoinShare(self.secret.sign(message, COIN_SUITE, &[]).compress())
+    /// Returns the validator's votes.
+    pub fn votes(&self) -> Votes {
+        Votes(u32::try_from(self.secrets.len()).expect("a validator has at most 64 votes"))
     }
 
-    /// Returns the validator's index (2 bytes, big-endian) and the secret.
+    /// Returns its shares of the coin for this message, one per vote. Deterministic.
+    pub fn sign(&self, message: &[u8]) -> Vec<CoinShare> {
+        self.secrets.iter().map(|secret| CoinShare(secret.sign(message, COIN_SUITE, &[]).compress())).collect()
+    }
+
+    /// Returns the validator's index (2 bytes, big-endian) and its secrets (32 bytes each).
     pub fn to_hex(&self) -> String {
-        secret::to_hex(&[self.index.0.to_be_bytes().as_slice(), &self.secret.to_bytes()].concat())
+        let mut bytes = self.index.0.to_be_bytes().to_vec();
+        self.secrets.iter().for_each(|secret| bytes.extend(secret.to_bytes()));
+        secret::to_hex(&bytes)
     }
 
     /// Parses the output of [`Self::to_hex`].
     pub fn from_hex(text: &str) -> Result<Self, SecretError> {
-        let bytes: [u8; 34] = secret::from_hex(text)?;
+        let digits = text.trim().trim_start_matches("0x").len();
+        let secrets = digits.saturating_sub(4) / 64;
+        let bytes = secret::from_hex_of(text, 2 + 32 * secrets.clamp(1, MAX_VOTES.as_usize()))?;
         let index = ValidatorIndex(u16::from_be_bytes([bytes[0], bytes[1]]));
-        let secret = SecretKey::from_bytes(&bytes[2..]).map_err(|_| SecretError::OutOfRange)?;
-        Ok(Self { index, secret })
+        let secrets = bytes[2..].chunks(32).map(SecretKey::from_bytes).collect::<Result<_, _>>();
+        Ok(Self { index, secrets: secrets.map_err(|_| SecretError::OutOfRange)? })
     }
 }
 
@@ -123,18 +128,21 @@ pub struct CoinPublicKeys {
     combined: BlsPublicKey,
     /// Precomputed lines of `combined`, the key that verifies every coin.
     lines: Lines,
+    /// One per vote, by point.
     shares: Vec<BlsPublicKey>,
+    weights: Weights,
 }
 
 impl CoinPublicKeys {
-    fn new(combined: BlsPublicKey, shares: Vec<BlsPublicKey>) -> Self {
-        Self { lines: Lines::of(&combined.0), combined, shares }
+    fn new(combined: BlsPublicKey, shares: Vec<BlsPublicKey>, weights: Weights) -> Self {
+        Self { lines: Lines::of(&combined.0), combined, shares, weights }
     }
 
     /// Returns `None` if a key is invalid. [`crate::verify_genesis`] checks that the keys belong together.
     pub fn from_genesis(genesis: &Genesis) -> Option<Self> {
         let combined = BlsPublicKey::from_bytes(&genesis.coin_public_key)?;
-        Some(Self::new(combined, genesis.coin_shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?))
+        let shares = genesis.coin_shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?;
+        Some(Self::new(combined, shares, genesis.weights()))
     }
 
     /// Returns [`Genesis::coin_public_key`] and [`Genesis::coin_shares`].
@@ -143,32 +151,54 @@ impl CoinPublicKeys {
         (bytes(&self.combined), self.shares.iter().map(bytes).collect())
     }
 
-    /// Returns whether this is validator `index`'s share for this message. Takes about 1.1 ms.
-    pub fn verify_share(&self, index: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
-        let (Some(key), Some(signature)) = (self.shares.get(index.as_usize()), BlsSignature::from_bytes(&share.0)) else {
-            return false;
-        };
-        verify_under(COIN_SUITE, key, message, &signature)
+    /// Returns whether these are validator `index`'s shares for this message, in order. Takes about 1.1 ms, and 0.15 ms for each
+    /// further share.
+    ///
+    /// All shares sign one message, so one pairing check covers a sum of them. Random factors keep errors of several shares
+    /// from cancelling. They are a hash of the shares, so nobody can choose shares for known factors.
+    pub fn verify_shares(&self, index: ValidatorIndex, message: &[u8], shares: &[CoinShare]) -> bool {
+        let points: Option<Vec<BlsSignature>> = shares.iter().map(|share| BlsSignature::from_bytes(&share.0)).collect();
+        let keys: Vec<BlsPublicKey> = self.weights.points(index).filter_map(|point| self.key(point)).copied().collect();
+        let Some(points) = points.filter(|points| !points.is_empty() && points.len() == keys.len()) else { return false };
+        if let ([key], [share]) = (&keys[..], &points[..]) {
+            return verify_under(COIN_SUITE, key, message, share);
+        }
+        let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 threshold coin, shares of one validator");
+        hasher.update(&index.0.to_le_bytes()).update(blake3::hash(message).as_bytes());
+        shares.iter().for_each(|share| _ = hasher.update(&share.0));
+        let mut factors = vec![0; FACTOR_BITS / 8 * shares.len()];
+        hasher.finalize_xof().fill(&mut factors);
+        let points: Vec<Signature> = points.into_iter().map(|point| point.0).collect();
+        let keys: Vec<_> = keys.into_iter().map(|key| key.0).collect();
+        let key = BlsPublicKey(keys.as_slice().mult(&factors, FACTOR_BITS).to_public_key());
+        let sum = sum_of(&points, factors.iter().copied(), FACTOR_BITS);
+        sum.is_some_and(|sum| verify_under(COIN_SUITE, &key, message, &BlsSignature(sum)))
+    }
+
+    fn key(&self, point: u32) -> Option<&BlsPublicKey> {
+        self.shares.get(usize::try_from(point.checked_sub(1)?).ok()?)
     }
 
     /// Interpolates the first `threshold` shares of distinct validators that are points of the curve. The result is
     /// *not* verified; use [`Self::verify`]. Returns `None` if there are too few shares, or if the result is not a
     /// signature.
-    pub fn combine(&self, threshold: usize, shares: &[(ValidatorIndex, CoinShare)]) -> Option<BlsSignature> {
+    pub fn combine(&self, threshold: Votes, shares: &[(ValidatorIndex, Vec<CoinShare>)]) -> Option<BlsSignature> {
+        let threshold = threshold.as_usize();
         let mut chosen = BTreeMap::new();
-        for (index, share) in shares.iter().filter(|(index, _)| index.as_usize() < self.shares.len()) {
+        let numbered = shares.iter().flat_map(|(index, shares)| self.weights.points(*index).zip(shares));
+        for (point, share) in numbered {
             if chosen.len() == threshold {
                 break;
             }
             // The group is checked only for the result.
-            if let Ok(point) = Signature::uncompress(&share.0) {
-                chosen.entry(*index).or_insert(point);
+            if let Ok(signature) = Signature::uncompress(&share.0) {
+                chosen.entry(u64::from(point)).or_insert(signature);
             }
         }
         if chosen.len() < threshold || threshold == 0 {
             return None;
         }
-        let positions: Vec<u64> = chosen.keys().copied().map(evaluation_point).collect();
+        let positions: Vec<u64> = chosen.keys().copied().collect();
         let points: Vec<Signature> = chosen.into_values().collect();
         let sum = match ShortCoefficients::at_zero(&positions) {
             Some(short) => short_sum(points, &short)?,
@@ -184,7 +214,8 @@ impl CoinPublicKeys {
 
     /// Returns whether all keys are on one polynomial of degree exactly `threshold` − 1, with the whole key at 0. Then
     /// any `threshold` valid shares combine to a valid coin, and fewer do not.
-    pub(crate) fn is_consistent(&self, threshold: usize) -> bool {
+    pub(crate) fn is_consistent(&self, threshold: Votes) -> bool {
+        let threshold = threshold.as_usize();
         self.degree_is_below(threshold) && !self.degree_is_below(threshold - 1)
     }
 

@@ -24,7 +24,7 @@ pub enum GenesisKeyError {
     /// The coin's public key or a share of it is not a point of the group, or is the identity.
     #[error("genesis: a coin key is not a point of the group")]
     CoinKey,
-    /// There is not one share per validator, or quorums of shares and only these do not make the coin.
+    /// There is not one share per vote, or quorums of shares and only these do not make the coin.
     #[error("genesis: the coin's key shares do not belong to its public key")]
     CoinInconsistent,
 }
@@ -47,9 +47,9 @@ pub fn verify_genesis(genesis: &Genesis) -> Result<(), GenesisKeyError> {
         }
     }
     let coin = CoinPublicKeys::from_genesis(genesis).ok_or(GenesisKeyError::CoinKey)?;
-    let threshold = genesis.fault_model().quorum(genesis.validators.len());
-    let complete = genesis.coin_shares.len() == genesis.validators.len();
-    (complete && coin.is_consistent(threshold)).then_some(()).ok_or(GenesisKeyError::CoinInconsistent)
+    let weights = genesis.weights();
+    let complete = genesis.coin_shares.len() == weights.total().as_usize();
+    (complete && coin.is_consistent(weights.quorum())).then_some(()).ok_or(GenesisKeyError::CoinInconsistent)
 }
 
 /// Returns the validators' BLS keys in order; checks proofs of possession and that all keys differ.

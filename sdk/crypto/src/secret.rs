@@ -21,6 +21,11 @@ pub(crate) fn from_hex<const N: usize>(text: &str) -> Result<[u8; N], SecretErro
     hex::decode_to_array(text.trim()).map_err(|_| SecretError::Encoding { bytes: N })
 }
 
+/// Parses exactly this many bytes, like [`from_hex`].
+pub(crate) fn from_hex_of(text: &str, bytes: usize) -> Result<Vec<u8>, SecretError> {
+    hex::decode(text.trim()).ok().filter(|decoded| decoded.len() == bytes).ok_or(SecretError::Encoding { bytes })
+}
+
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     hex::encode(bytes)
 }

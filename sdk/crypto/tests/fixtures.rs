@@ -2,7 +2,7 @@
 
 use alloy_primitives::hex;
 use corniche_crypto::{BlsSecretKey, ConsensusKey, Domain, Signed, deal_coin};
-use corniche_types::{B256, Epoch, wire};
+use corniche_types::{B256, Epoch, FaultModel, Votes, Weights, wire};
 
 /// On a failure, prints the new fixture.
 #[track_caller]
@@ -58,7 +58,7 @@ fn bls_keys_and_signatures() {
 
 #[test]
 fn dealt_coin() {
-    let deal = deal_coin(4, 3, [1; 32]);
+    let deal = deal_coin(&Weights::one_each(4, FaultModel::Byzantine), Votes(3), [1; 32]);
     let (whole, shares) = deal.public.to_genesis();
     frozen(
         "coin key",
@@ -73,12 +73,12 @@ fn dealt_coin() {
     let signed: Vec<_> = deal.shares.iter().map(|share| (share.index(), share.sign(b"round 1"))).collect();
     frozen(
         "share",
-        &signed[3].1.0,
+        &signed[3].1[0].0,
         "acaa240c2e789c6371a71b946bc2f510ddc475a28ead619815a8958c62dc035281370184be045269974303a3a593e73f",
     );
     frozen(
         "coin",
-        &deal.public.combine(3, &signed).unwrap().to_bytes(),
+        &deal.public.combine(Votes(3), &signed).unwrap().to_bytes(),
         "b5b469f4927da28adc2ae5208fce8767ce4f432d13237480e7f698083dfc8415c3139a5fd718a65b790520447625a686",
     );
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{bls_key, genesis};
 use corniche_crypto::{GenesisKeyError, deal_coin, verify_genesis};
-use corniche_types::{B256, Genesis, ValidatorIndex};
+use corniche_types::{B256, Genesis, ValidatorIndex, Votes};
 
 fn refused(change: impl FnOnce(&mut Genesis)) -> GenesisKeyError {
     let mut changed = genesis(4);
@@ -56,12 +56,14 @@ fn coin_keys_must_match_quorum() {
     assert_eq!(refused(|g| g.coin_public_key = g.coin_shares[0].clone()), GenesisKeyError::CoinInconsistent);
     assert_eq!(refused(|g| drop(g.coin_shares.pop())), GenesisKeyError::CoinInconsistent);
     // A threshold above the quorum: no quorum could reveal the coin.
-    let too_high = refused(|g| (g.coin_public_key, g.coin_shares) = deal_coin(4, 4, [9; 32]).public.to_genesis());
+    let too_high =
+        refused(|g| (g.coin_public_key, g.coin_shares) = deal_coin(&g.weights(), Votes(4), [9; 32]).public.to_genesis());
     assert_eq!(too_high, GenesisKeyError::CoinInconsistent);
 }
 
 #[test]
 fn coin_with_low_threshold_is_rejected() {
-    let too_low = |g: &mut Genesis| (g.coin_public_key, g.coin_shares) = deal_coin(4, 2, [9; 32]).public.to_genesis();
+    let too_low =
+        |g: &mut Genesis| (g.coin_public_key, g.coin_shares) = deal_coin(&g.weights(), Votes(2), [9; 32]).public.to_genesis();
     assert_eq!(refused(too_low), GenesisKeyError::CoinInconsistent);
 }

@@ -1,6 +1,6 @@
 //! Commit certificates: proof that a quorum of validators executed a block to one header.
 
-use crate::{Epoch, Height, ValidatorIndex};
+use crate::{Epoch, Height, ValidatorIndex, Votes};
 use alloy_primitives::{B256, Bytes};
 use borsh::{BorshDeserialize, BorshSerialize};
 
@@ -9,24 +9,20 @@ use borsh::{BorshDeserialize, BorshSerialize};
 #[borsh(use_discriminant = true)]
 #[repr(u8)]
 pub enum FaultModel {
-    /// At most f of n ≥ 3f+1 validators are Byzantine.
+    /// At most F of W ≥ 3F+1 votes belong to Byzantine validators.
     Byzantine = 1,
-    /// At most f of n ≥ 2f+1 validators crash.
+    /// At most F of W ≥ 2F+1 votes belong to validators that crash.
     Crash = 2,
 }
 
 impl FaultModel {
-    /// Returns f, the maximum number of faulty validators among `size`.
-    pub fn faulty(self, size: usize) -> usize {
+    /// Returns F, the most votes of faulty validators among `total`.
+    pub fn faulty(self, total: Votes) -> Votes {
+        let others = total.0.saturating_sub(1);
         match self {
-            Self::Byzantine => size.saturating_sub(1) / 3,
-            Self::Crash => size.saturating_sub(1) / 2,
+            Self::Byzantine => Votes(others / 3),
+            Self::Crash => Votes(others / 2),
         }
-    }
-
-    /// Returns n − f, the quorum: the number of validators to wait for, and that a certificate and the coin need.
-    pub fn quorum(self, size: usize) -> usize {
-        size - self.faulty(size)
     }
 }
 

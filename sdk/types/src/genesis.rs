@@ -1,17 +1,17 @@
 //! The genesis: everything that affects validity or results, agreed before the first block.
 
-use crate::{Epoch, FaultModel, Height, ProtocolRules, TimestampMs, Upgrade, certified};
+use crate::{Epoch, FaultModel, Height, ProtocolRules, TimestampMs, Upgrade, Votes, Weights, certified};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use borsh::{
-    BorshDeserialize, BorshSerialize,
-    io::{self, Read, Write},
+    BorshSerialize,
+    io::{self, Write},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, str::FromStr};
 
 /// Content of a genesis file. The file is JSON; its hash covers the borsh encoding, so formatting has no effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
 pub struct Genesis {
     /// Version of the rules of block 1; see [`ProtocolRules`].
@@ -45,7 +45,8 @@ pub struct Genesis {
     pub engine: EngineConfig,
     /// The first committee, 1 to 1,000 members; a member's index is its position.
     pub validators: Vec<ValidatorInfo>,
-    /// Public key shares of the engine's threshold coin, one per validator; dealt with the genesis.
+    /// Public key shares of the engine's threshold coin, one per vote: first those of validator 0, then those of validator 1
+    /// and so on. Dealt with the genesis.
     pub coin_shares: Vec<Bytes>,
     /// The combined key: compressed G2 point, 96 bytes.
     pub coin_public_key: Bytes,
@@ -53,7 +54,7 @@ pub struct Genesis {
     pub accounts: BTreeMap<Address, GenesisAccount>,
     /// Validators that check a transaction's signature. Results do not depend on it while at most f validators are faulty.
     #[serde(default, skip_serializing_if = "SignatureChecks::is_everyone")]
-    #[borsh(serialize_with = "serialize_signatures", deserialize_with = "deserialize_signatures")]
+    #[borsh(serialize_with = "serialize_signatures")]
     pub signatures: SignatureChecks,
 }
 
@@ -99,26 +100,20 @@ impl SignatureChecks {
     }
 }
 
-/// The default has no bytes, so that chains from before this field keep their hashes. It is the last field, so no other
-/// genesis has this encoding.
+/// The default has no bytes, so that chains from before this field keep their hashes.
 fn serialize_signatures<W: Write>(signatures: &SignatureChecks, writer: &mut W) -> io::Result<()> {
     match signatures {
         SignatureChecks::Everyone => Ok(()),
-        SignatureChecks::Sharded => writer.write_all(&[1]),
+        SignatureChecks::Sharded => writer.write_all(&[SHARDED]),
     }
 }
 
-fn deserialize_signatures<R: Read>(reader: &mut R) -> io::Result<SignatureChecks> {
-    let mut byte = [0];
-    match reader.read(&mut byte)? {
-        0 => Ok(SignatureChecks::Everyone),
-        _ if byte == [1] => Ok(SignatureChecks::Sharded),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "signatures: expected 1 or the end")),
-    }
-}
+/// Begins the encoding of an optional part at the end of a genesis: who checks signatures, and votes.
+const SHARDED: u8 = 1;
+const VOTES: u8 = 2;
 
 /// Rules of the base fee: EIP-1559 per second.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeeRules {
     /// Wei per gas in the genesis block. It changes every second from the genesis' timestamp on, so an idle start
@@ -129,7 +124,7 @@ pub struct FeeRules {
 }
 
 /// The ordering engine and its parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineConfig {
     /// Name of the engine: `mahi-mahi` or `autobahn`.
@@ -139,7 +134,7 @@ pub struct EngineConfig {
 }
 
 /// One validator of the first committee.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
 pub struct ValidatorInfo {
     /// ed25519 public key, 32 bytes; verifies the engine's messages.
@@ -152,10 +147,27 @@ pub struct ValidatorInfo {
     pub network_key: B256,
     /// Recipient of tips and fees.
     pub fee_address: Address,
+    /// Votes of the validator in every quorum, at most [`MAX_VOTES`]. The genesis hash covers them ([`Genesis::hash`]).
+    #[serde(default = "one_vote", skip_serializing_if = "is_one_vote")]
+    #[borsh(skip)]
+    pub votes: Votes,
+}
+
+/// Maximum votes of one validator, and so of its coin shares in one block.
+pub const MAX_VOTES: Votes = Votes(64);
+/// Maximum votes of a committee.
+const MAX_TOTAL_VOTES: Votes = Votes(1_000);
+
+fn one_vote() -> Votes {
+    Votes(1)
+}
+
+fn is_one_vote(votes: &Votes) -> bool {
+    *votes == one_vote()
 }
 
 /// An account in the initial state.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
 pub struct GenesisAccount {
     /// Balance in wei.
@@ -231,8 +243,10 @@ impl Genesis {
                 format!("are sharded over {} validators, needed are {first} to {last}; use everyone", self.validators.len()),
             );
         }
-        if self.coin_shares.len() != self.validators.len() {
-            return refuse("coin_shares", format!("are {}, one per validator needed", self.coin_shares.len()));
+        self.check_votes()?;
+        let (shares, votes) = (self.coin_shares.len(), self.weights().total());
+        if shares != votes.as_usize() {
+            return refuse("coin_shares", format!("are {shares}, one per vote needed, which are {votes}"));
         }
         if self.block_gas_limit < 1_000_000 {
             return refuse("block_gas_limit", format!("is {}, below 1000000", self.block_gas_limit));
@@ -288,9 +302,49 @@ impl Genesis {
         ProtocolRules::of(version).expect("invariant: a checked genesis names known versions only")
     }
 
-    /// Returns keccak-256 of the canonical encoding; peers compare it in the handshake.
+    /// Checks the votes alone, before a coin is dealt to them.
+    pub fn check_votes(&self) -> Result<(), GenesisError> {
+        let refuse = |problem: String| Err(GenesisError::Field { field: "validators", problem });
+        let weights = self.weights();
+        let votes = || self.validators.iter().map(|validator| validator.votes).enumerate();
+        if let Some((index, votes)) = votes().find(|(_, votes)| !(Votes(1)..=MAX_VOTES).contains(votes)) {
+            return refuse(format!("have {votes} votes at index {index}, must be 1 to {MAX_VOTES}"));
+        }
+        let most = weights.max_faulty();
+        if let Some((index, votes)) = votes().find(|(_, votes)| *votes > most).filter(|_| weights.members() >= 4) {
+            let total = weights.total();
+            return refuse(format!(
+                "have {votes} of {total} votes at index {index}: it could stop the chain alone; give it at most {most}"
+            ));
+        }
+        // With fewer members, F would be less than one member's votes, or one member would be a quorum.
+        if weights.members() < 4 && !weights.are_one_each() {
+            return refuse(format!("are {}, with one vote each; several votes need at least 4 validators", weights.members()));
+        }
+        if weights.total() > MAX_TOTAL_VOTES {
+            return refuse(format!("have {} votes, must be at most {MAX_TOTAL_VOTES}", weights.total()));
+        }
+        // Committee hashes cover the genesis, and so the votes, from version 2 on.
+        if !weights.are_one_each() && !self.rules_at(Height(1)).committee_covers_genesis {
+            return refuse(format!("have several votes, which needs protocol_version 2, got {}", self.protocol_version));
+        }
+        Ok(())
+    }
+
+    /// Returns the votes of the first committee.
+    pub fn weights(&self) -> Weights {
+        Weights::new(self.validators.iter().map(|validator| validator.votes), self.fault_model())
+    }
+
+    /// Returns keccak-256 of the canonical encoding; peers compare it in the handshake. Votes have no bytes if each validator has
+    /// one, so that older chains keep their hashes.
     pub fn hash(&self) -> B256 {
-        keccak256(crate::wire::encode(self))
+        let mut bytes = crate::wire::encode(self);
+        if !self.weights().are_one_each() {
+            bytes.push(VOTES);
+            self.validators.iter().for_each(|validator| bytes.extend(validator.votes.0.to_le_bytes()));
+        }
+        keccak256(bytes)
     }
 
     /// Returns the hash that identifies the first committee, and from version 2 on the genesis, in everything that its

@@ -22,7 +22,7 @@ mod wasm;
 use alloy_rpc_types_eth::EIP1186AccountProofResponse;
 use corniche_api::{ProvenAccount, StorageKey};
 use corniche_crypto::{CommitteeKeys, FinalBlock};
-use corniche_types::{Address, B256, Bytes, Certificate, Genesis, Header};
+use corniche_types::{Address, B256, Bytes, Certificate, Genesis, Header, Votes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -77,7 +77,8 @@ struct Committee {
     genesis_hash: B256,
     committee_hash: B256,
     validators: usize,
-    quorum: usize,
+    votes: Votes,
+    quorum: Votes,
 }
 
 /// A header and its hash.
@@ -127,14 +128,15 @@ impl Verifier {
             return Err(format!("genesis: expected hash {hash}, got {genesis_hash}"));
         }
         self.committee = Some(CommitteeKeys::from_genesis(&genesis).map_err(|error| error.to_string())?);
-        let validators = genesis.validators.len();
+        let weights = genesis.weights();
         Ok(Committee {
             chain_id: format!("{:#x}", genesis.chain_id),
             committee_hash: genesis.committee_hash(),
-            quorum: genesis.fault_model().quorum(validators),
+            validators: weights.members(),
+            votes: weights.total(),
+            quorum: weights.quorum(),
             currency: genesis.currency,
             genesis_hash,
-            validators,
         })
     }
 

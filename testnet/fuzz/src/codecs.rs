@@ -97,6 +97,7 @@ pub fn genesis_seeds() -> Vec<Vec<u8>> {
             bls_proof: Bytes::from_static(&[3; 48]),
             network_key: B256::repeat_byte(4),
             fee_address: Address::repeat_byte(5),
+            votes: corniche_types::Votes(1),
         };
         let genesis = Genesis {
             upgrades: upgrades.to_vec(),

@@ -52,7 +52,7 @@ impl AttackContext {
         let size = victims.genesis().validators.len();
         let faulty = match by {
             By::Stranger => 0,
-            By::Validators => victims.genesis().fault_model().faulty(size),
+            By::Validators => victims.genesis().weights().max_faulty().as_usize(),
         };
         let insiders: Vec<_> = (size - faulty..size).collect();
         insiders.iter().try_for_each(|index| victims.stop(*index))?;

@@ -35,12 +35,13 @@ impl Forge {
     pub fn block(&self, round: Round, batch: Bytes) -> SignedBlock {
         let me = self.signer.index();
         let others = self.committee.indices().filter(|index| *index != me);
-        let parents = std::iter::once(me).chain(others).take(self.committee.quorum()).map(|author| {
+        let authors = self.committee.take_votes(std::iter::once(me).chain(others), self.committee.quorum());
+        let parents = authors.into_iter().map(|author| {
             let name = [round.0.to_le_bytes(), u64::from(author.0).to_le_bytes()].concat();
             BlockRef { round: round - 1, author, digest: B256::from(corniche_crypto::digest(&name).0) }
         });
-        let (parents, coin_share) = (parents.collect(), [0; 48]);
-        self.sign(Content { author: me, round, timestamp: now(), parents, coin_share, batch })
+        let coin_shares = vec![[0; 48]; self.committee.votes(me).as_usize()];
+        self.sign(Content { author: me, round, timestamp: now(), parents: parents.collect(), coin_shares, batch })
     }
 
     pub fn sign(&self, content: Content) -> SignedBlock {

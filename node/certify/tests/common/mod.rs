@@ -22,6 +22,7 @@ pub fn genesis(validators: u16) -> Genesis {
         bls_proof: key(i).prove_possession().to_bytes().to_vec().into(),
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
+        votes: corniche_types::Votes(1),
     });
     Genesis {
         protocol_version: 1,

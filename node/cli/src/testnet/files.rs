@@ -22,7 +22,8 @@ pub(super) fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     ensure!(up.validators + up.full_nodes <= 100, "more than 100 processes on one machine are not a testnet");
     let name = up.engine.as_deref().unwrap_or(engines::DEFAULT);
     let engine = EngineConfig { name: name.to_owned(), parameters: up.parameter.iter().cloned().collect() };
-    let spec = NetworkSpec { validators: up.validators, engine, signatures: up.signatures, ..genesis::default_spec() };
+    let (validators, votes, signatures) = (up.validators, up.votes.clone(), up.signatures);
+    let spec = NetworkSpec { validators, votes, engine, signatures, ..genesis::default_spec() };
     let network = genesis::make_network(&spec)?;
     fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
     let total = up.validators + up.full_nodes;

@@ -1,7 +1,7 @@
 //! The engine's parameters. The genesis contains all that affect validity or results.
 
 use corniche_engine::{Committee, stretched_ms};
-use corniche_types::{Genesis, TimestampMs};
+use corniche_types::{Genesis, TimestampMs, Votes};
 use std::collections::BTreeMap;
 
 /// The vote for a cut whose time is further ahead of `now` than this is held back.
@@ -15,9 +15,9 @@ const LONG_CAR_BYTES: usize = 4 << 10;
 pub struct Config {
     /// k: maximum number of open slots (S2).
     pub open_slots: u64,
-    /// Number of lanes with news that a leader needs to propose (C1); 0: n − f.
+    /// Votes of the owners of lanes with news that a leader needs to propose (C1); 0: Q.
     pub coverage: u16,
-    /// Commits on n votes in three message delays (C5).
+    /// Commits on the votes of all members in three message delays (C5).
     pub fast_path: bool,
     /// A leader may propose its own car before it is certified (row 19 of the checklist).
     pub leader_tips: bool,
@@ -113,10 +113,10 @@ impl Config {
     /// The engine parameters of a genesis, with its batch limits and its time.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, String> {
         let mut config = Self::from_parameters(&genesis.engine.parameters)?;
-        let validators = genesis.validators.len();
-        if usize::from(config.coverage) > validators {
+        let votes = genesis.weights().total();
+        if Votes(config.coverage.into()) > votes {
             return Err(format!(
-                "autobahn parameter coverage: got {}, expected at most {validators}, one per validator",
+                "autobahn parameter coverage: got {}, expected at most {votes}, the votes of all validators",
                 config.coverage
             ));
         }
@@ -205,9 +205,9 @@ impl Config {
         (self.fetch_bytes as usize).max(self.batch_bytes as usize) + prepare + 4_096
     }
 
-    /// Number of lanes with news that a leader needs to propose (C1).
-    pub fn coverage(&self, committee: &Committee) -> usize {
-        if self.coverage == 0 { committee.quorum() } else { usize::from(self.coverage).min(committee.size()) }
+    /// Votes of the owners of lanes with news that a leader needs to propose (C1).
+    pub fn coverage(&self, committee: &Committee) -> Votes {
+        if self.coverage == 0 { committee.quorum() } else { Votes(self.coverage.into()).min(committee.total()) }
     }
 }
 
@@ -217,6 +217,15 @@ mod tests {
 
     fn from(parameters: &[(&str, u64)]) -> Result<Config, String> {
         Config::from_parameters(&parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
+    }
+
+    #[test]
+    fn coverage_counts_votes() {
+        let committee = corniche_testkit::committee_of("autobahn", &[3, 2, 2, 1, 1, 1]);
+        for (coverage, expected) in [(0, 7), (1, 1), (8, 8), (10, 10), (11, 10)] {
+            let config = Config { coverage, ..Config::default() };
+            assert_eq!(config.coverage(&committee), Votes(expected), "coverage {coverage}");
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub struct Autobahn {
     pub(crate) floors: VecDeque<(Slot, Vec<Position>)>,
     /// The last slot that a quorum is known to have executed. Not recorded: after a restart it is 0 until the next certificate.
     pub(crate) certified: Slot,
-    /// True if two values of one slot are certified, so more than f validators are faulty.
+    /// True if two values of one slot are certified, so validators with more than F votes are faulty.
     pub(crate) is_halted: bool,
     /// True if committed slots may need new fetches.
     pub(crate) is_fetch_due: bool,
@@ -136,7 +136,7 @@ impl Autobahn {
         let Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now } = setup;
         let context = Context::new(&committee);
         let schedule = Schedule::new(&committee, &config);
-        let order = Order::new(&resume, &committee, schedule, config.open_slots, config.genesis_time);
+        let order = Order::new(&resume, &committee, schedule.clone(), config.open_slots, config.genesis_time);
         let me = signer.as_ref().map(|signer| signer.index());
         let mut journal = Journal::new(now);
         let mut recovered = RecoveredRecords::default();
@@ -346,7 +346,8 @@ impl Autobahn {
             }
             slots::Effect::ConflictingCommits { certificates } => {
                 self.is_halted = true;
-                let detail = format!("more than {} validators are faulty: {certificates:?}", self.committee.max_faulty());
+                let detail =
+                    format!("validators with more than {} votes are faulty: {certificates:?}", self.committee.max_faulty());
                 self.trace(TraceEvent::note("agreement-lost", detail));
             }
             slots::Effect::Trace(event) => self.trace(event),

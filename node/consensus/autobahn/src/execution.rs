@@ -124,7 +124,7 @@ impl Autobahn {
         }
     }
 
-    /// A certificate covers the state after this slot: a quorum executed it, and so f + 1 others did.
+    /// A certificate covers the state after this slot: a quorum executed it, and so honest others did.
     pub(crate) fn handle_certified(&mut self, slot: Slot) {
         self.certified = self.certified.max(slot);
         self.collect_garbage();
@@ -135,7 +135,7 @@ impl Autobahn {
     /// the commits that open slots need.
     ///
     /// Cars of slots without a certificate may exist nowhere else, so their limits are [`UNCERTIFIED_FACTOR`] times as
-    /// high. The limits are absolute even so: f validators may be silent for ever while f more are down, and then no
+    /// high. The limits are absolute even so: validators with F votes may be silent for ever while as many more are down, and then no
     /// certificate comes.
     fn collect_garbage(&mut self) {
         let executed = self.order.slot();

@@ -1,13 +1,16 @@
 //! Autobahn: Byzantine atomic broadcast on lanes of certified cars, live under partial synchrony, without hangovers.
 //!
-//! Every validator spreads its transactions in its own lane, one car after the other. f + 1 votes prove that an honest
+//! Every validator spreads its transactions in its own lane, one car after the other. F + 1 votes prove that an honest
 //! validator holds a car and everything below it. Slots, each with a leader, agree on *cuts*: one tip of every lane. A
 //! cut commits the whole backlog of the lanes.
 //!
+//! A validator has one or more votes, and quorums consist of votes: W are all votes, F = ⌊(W−1)/3⌋ those of faulty
+//! validators, Q = W − F a quorum.
+//!
 //! ```text
 //!   lane l     car ──▶ votes ──▶ car (with the proof of the one before) ──▶ …           no timer, no leader
-//!   slot s     PREPARE(cut) ──▶ PREP-VOTE ──▶ COMMIT            all n voted: three message delays
-//!                                    └──▶ CONFIRM ──▶ ACK ──▶ COMMIT     n − f voted: five
+//!   slot s     PREPARE(cut) ──▶ PREP-VOTE ──▶ COMMIT            all voted: three message delays
+//!                                    └──▶ CONFIRM ──▶ ACK ──▶ COMMIT     Q votes: five
 //!   slot s+1        PREPARE ──▶ …                               starts on the PREPARE of slot s; at most k are open
 //! ```
 //!

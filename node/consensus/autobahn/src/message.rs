@@ -1,6 +1,6 @@
 //! All messages between validators, and the digests that they sign.
 //!
-//! Cars are the data layer: one chain per validator, certified by f + 1. Slots agree on cuts: one tip of every lane. A
+//! Cars are the data layer: one chain per validator, certified by F + 1 votes. Slots agree on cuts: one tip of every lane. A
 //! digest never covers a certificate, because different signers can certify the same car (P7).
 
 use crate::keys::{Share, Signature};
@@ -70,7 +70,7 @@ pub struct Tip {
     pub digest: B256,
 }
 
-/// PoA: f + 1 validators hold this car and everything below it.
+/// PoA: validators with F + 1 votes hold this car and everything below it.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Availability {
     pub tip: Tip,
@@ -115,13 +115,13 @@ pub struct SignedPrepare {
     pub timeouts: Option<TimeoutQc>,
 }
 
-/// n − f PREP-VOTEs: no other value can be prepared in this view.
+/// PREP-VOTEs with Q votes: no other value can be prepared in this view.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct PrepareQc {
     pub slot: Slot,
     pub view: View,
     pub cut: B256,
-    /// The signers that voted weakly, ascending: at most all but f + 1, and none if weak votes are disabled (P5).
+    /// The signers that voted weakly, ascending; the others have at least F + 1 votes. None if weak votes are disabled (P5).
     pub weak: Vec<ValidatorIndex>,
     pub proof: Proof,
 }
@@ -139,9 +139,9 @@ pub struct CommitQc {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum CommitKind {
-    /// All n PREP-VOTEs.
+    /// The PREP-VOTEs of all members.
     Fast,
-    /// n − f CONFIRM-ACKs.
+    /// CONFIRM-ACKs with Q votes.
     Slow,
 }
 
@@ -167,7 +167,7 @@ pub struct Timeout {
     pub cuts: Vec<Cut>,
 }
 
-/// TC: n − f TIMEOUTs.
+/// TC: TIMEOUTs with Q votes or more.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct TimeoutQc {
     pub slot: Slot,

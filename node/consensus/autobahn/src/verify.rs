@@ -23,7 +23,7 @@ use crate::{
 };
 use borsh::BorshDeserialize;
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
-use corniche_types::{Bytes, ValidatorIndex, wire};
+use corniche_types::{Bytes, ValidatorIndex, Votes, wire};
 use std::sync::Arc;
 
 /// Higher numbers are rejected, so that arithmetic cannot overflow.
@@ -48,8 +48,10 @@ const MIN_SIGNED_BYTES: usize = 64;
 
 /// Number of commits of one response that are checked; their signatures take a few dozen milliseconds at most.
 pub fn max_commits(config: &Config, committee: &Committee) -> usize {
-    // A sum takes one pairing for any number of signers, which costs as much as twenty signatures.
-    let checks = if config.bls { (PAIRING_US / CHECK_US) as usize } else { committee.quorum() };
+    // A quorum needs at most Q members. A sum takes one pairing for any number of signers, which costs as much as twenty
+    // signatures.
+    let members = committee.quorum().as_usize().min(committee.size());
+    let checks = if config.bls { (PAIRING_US / CHECK_US) as usize } else { members };
     (MAX_COMMIT_CHECKS / checks).clamp(1, MAX_COMMITS)
 }
 
@@ -259,11 +261,11 @@ impl AutobahnVerifier {
         Ok(cars)
     }
 
-    /// f + 1 signers: one of them is correct and holds the car with its history.
+    /// Signers with F + 1 votes: one of them is correct and holds the car with its history.
     fn check_availability(&self, certificate: &Availability) -> Checks {
         self.check_tip(&certificate.tip)?;
         let statement = Statement::CarVote(certificate.tip);
-        self.check_proof(&certificate.proof, self.committee.validity_threshold(), |_| statement)
+        self.check_proof(&certificate.proof, self.committee.validity(), |_| statement)
     }
 
     // ---- shares and proofs ----------------------------------------------------------------------------------------------
@@ -273,12 +275,13 @@ impl AutobahnVerifier {
         ensure(self.signatures.verify_share(signer, &digest, share), || format!("bad share of validator {signer}"))
     }
 
-    /// Checks that at least `least` distinct members signed `statement` of their index in the list.
-    fn check_proof(&self, proof: &Proof, least: usize, statement: impl Fn(usize) -> Statement) -> Checks {
+    /// Checks that distinct members with at least `least` votes signed `statement` of their index in the list.
+    fn check_proof(&self, proof: &Proof, least: Votes, statement: impl Fn(usize) -> Statement) -> Checks {
         let signers = &proof.signers;
         let known = signers.iter().all(|signer| self.committee.member(*signer).is_some());
         ensure(known && signers.is_sorted_by(|a, b| a < b), || "signers: expected distinct members in ascending order".into())?;
-        ensure(signers.len() >= least, || format!("signers: expected at least {least}, got {}", signers.len()))?;
+        let votes = self.committee.weigh(signers.iter().copied());
+        ensure(votes >= least, || format!("signers: expected at least {least} votes, got {votes}"))?;
         // Usually all signed the same statement, which is then hashed once.
         let mut last = None;
         let mut digest = |statement: Statement| match last {
@@ -342,8 +345,9 @@ impl AutobahnVerifier {
         ensure(listed && (self.config.weak_votes || weak.is_empty()), || {
             "weak voters: expected signers of the certificate".into()
         })?;
-        let strong = proof.signers.len() - weak.len();
-        ensure(strong >= self.committee.validity_threshold(), || format!("P5: too few strong votes, {strong}"))?;
+        let weigh = |members: &[ValidatorIndex]| self.committee.weigh(members.iter().copied());
+        let strong = weigh(&proof.signers) - weigh(weak);
+        ensure(strong >= self.committee.validity(), || format!("P5: too few strong votes, {strong}"))?;
         let statement = |place: usize| prepared(*slot, *view, *cut, weak.contains(&proof.signers[place]));
         self.check_proof(proof, self.committee.quorum(), statement)
     }
@@ -354,7 +358,7 @@ impl AutobahnVerifier {
         let (slot, view, cut) = (*slot, *view, *cut);
         self.check_slot(slot)?;
         match kind {
-            CommitKind::Fast => self.check_proof(proof, self.committee.size(), |_| prepared(slot, view, cut, false)),
+            CommitKind::Fast => self.check_proof(proof, self.committee.total(), |_| prepared(slot, view, cut, false)),
             CommitKind::Slow => self.check_proof(proof, self.committee.quorum(), |_| Statement::ConfirmAck { slot, view, cut }),
         }
     }
@@ -378,6 +382,7 @@ impl AutobahnVerifier {
         Ok(())
     }
 
+    /// V5. More TIMEOUTs than a quorum needs are accepted: [`select`](crate::rules::select) is safe for any number of them.
     fn check_timeout_qc(&self, certificate: &TimeoutQc) -> Checks {
         let TimeoutQc { slot, view, reports, proof, confirmed } = certificate;
         let (slot, view) = (*slot, *view);

@@ -1,40 +1,45 @@
 //! View changes, exhaustively: one slot, a few views, two values, and an adversary that leads every view.
 //!
-//! The adversary is the f faulty validators together with the network. In each view it shows every correct validator
-//! one PREPARE or none, each with a TC of at least n − f reports of its choice: those of correct validators unchanged,
+//! The adversary is the faulty validators together with the network. In each view it shows every correct validator
+//! one PREPARE or none, each with a TC of reports with at least Q votes of its choice: those of correct validators unchanged,
 //! its own with any content (any value in any view, any certificate that exists). It votes for everything. If votes
 //! made a certificate, it shows it to any validators. A correct leader is one of its choices, and so is a replica that
 //! misses a view or comes late to one. No action of a correct validator is left out, because within a view it votes at
 //! most once and acknowledges at most once.
 //!
-//! States that differ only by the names of correct validators or of the two values are merged. The rule is a parameter,
-//! so that tests can prove that wrong rules are caught.
+//! States that differ only by the names of correct validators with as many votes, or of the two values, are merged. The
+//! rule is a parameter, so that tests can prove that wrong rules are caught.
 
 use corniche_autobahn::{
-    message::{Report, View},
+    message::{Proof, Report, Slot, TimeoutQc, View},
     rules::select,
 };
-use corniche_types::B256;
+use corniche_autobahn_testing::committee_of;
+use corniche_engine::Committee;
+use corniche_types::{B256, Bytes, ValidatorIndex, Votes};
 use std::collections::{BTreeMap, BTreeSet};
 
-type Rule = fn(&[Report], usize) -> Option<B256>;
+/// Reports of the senders of a TC.
+type Reports = Vec<(ValidatorIndex, Report)>;
+
+type Rule = fn(&TimeoutQc, &Committee) -> Option<B256>;
 /// A value in a view.
 type Named = Option<(u32, u8)>;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
-    /// (prop, conf) of each correct validator, ascending.
-    correct: Vec<(Named, Named)>,
+    /// (votes, prop, conf) of each correct validator, ascending.
+    correct: Vec<(u32, Named, Named)>,
     /// The value that was prepared in each view.
     prepared: Vec<Option<u8>>,
     /// For each value: true if a validator could commit it.
     committed: [bool; 2],
 }
 
-#[derive(Clone, Copy)]
 struct Model {
-    n: usize,
-    f: usize,
+    /// The correct validators by ascending votes, then the faulty ones.
+    committee: Committee,
+    correct: usize,
     rule: Rule,
     /// P25: conf is recorded with the ack.
     records_conf: bool,
@@ -43,12 +48,35 @@ struct Model {
 impl Model {
     fn new(n: usize, rule: Rule) -> Self {
         let f = (n - 1) / 3;
-        Self { n, f, rule, records_conf: true }
+        Self::weighted(&vec![1; n - f], &vec![1; f], rule)
+    }
+
+    /// The votes of the correct and of the faulty validators, both ascending.
+    fn weighted(correct: &[u32], faulty: &[u32], rule: Rule) -> Self {
+        let committee = committee_of(&[correct, faulty].concat());
+        let model = Self { committee, correct: correct.len(), rule, records_conf: true };
+        assert!(correct.is_sorted() && model.committee.weigh(model.faulty()) <= model.committee.max_faulty());
+        model
+    }
+
+    fn correct(&self) -> impl Iterator<Item = ValidatorIndex> + Clone + use<> {
+        self.committee.indices().take(self.correct)
+    }
+
+    fn faulty(&self) -> impl Iterator<Item = ValidatorIndex> + use<> {
+        self.committee.indices().skip(self.correct)
+    }
+
+    /// Votes of the faulty validators and of the correct ones that did this.
+    fn weigh(&self, did: impl Iterator<Item = bool>) -> Votes {
+        let correct = self.correct().zip(did).filter(|(_, did)| *did).map(|(member, _)| member);
+        self.committee.weigh(correct.chain(self.faulty()))
     }
 
     /// Number of states after each view, or the trace to a slot with two values.
     fn explore(&self, views: u32) -> Result<Vec<usize>, Vec<State>> {
-        let start = State { correct: vec![(None, None); self.n - self.f], prepared: Vec::new(), committed: [false; 2] };
+        let correct = self.correct().map(|member| (self.committee.votes(member).0, None, None)).collect();
+        let start = State { correct, prepared: Vec::new(), committed: [false; 2] };
         let mut layers = vec![BTreeMap::from([(start.clone(), start)])];
         for view in 0..views {
             let mut next = BTreeMap::new();
@@ -72,21 +100,21 @@ impl Model {
         // Only the states of correct validators matter, not their order; each gets a PREPARE and perhaps a CONFIRM.
         let mut found = BTreeSet::new();
         for votes in choices(&shown, state.correct.len()) {
-            let count = |value| votes.iter().filter(|vote| **vote == Some(value)).count() + self.f;
-            let certificate = (0..2).find(|value| count(*value) >= self.n - self.f);
+            let weigh = |value| self.weigh(votes.iter().map(|vote| *vote == Some(value)));
+            let certificate = (0..2).find(|value| weigh(*value) >= self.committee.quorum());
             let mut committed = state.committed;
-            (0..2).for_each(|value| committed[usize::from(value)] |= count(value) == self.n);
+            (0..2).for_each(|value| committed[usize::from(value)] |= weigh(value) == self.committee.total());
             let acks: &[bool] = if certificate.is_some() { &[false, true] } else { &[false] };
             for acks in choices(acks, votes.len()) {
                 let mut after = State { correct: state.correct.clone(), prepared: state.prepared.clone(), committed };
-                for (((prop, conf), vote), ack) in after.correct.iter_mut().zip(&votes).zip(&acks) {
+                for (((_, prop, conf), vote), ack) in after.correct.iter_mut().zip(&votes).zip(&acks) {
                     *prop = vote.map(|value| (view, value)).or(*prop);
                     if *ack && self.records_conf {
                         *conf = certificate.map(|value| (view, value));
                     }
                 }
-                let acknowledged = acks.iter().filter(|ack| **ack).count() + self.f;
-                if let Some(value) = certificate.filter(|_| acknowledged >= self.n - self.f) {
+                let acknowledged = self.weigh(acks.iter().copied());
+                if let Some(value) = certificate.filter(|_| acknowledged >= self.committee.quorum()) {
                     after.committed[usize::from(value)] = true;
                 }
                 after.prepared.push(certificate);
@@ -103,7 +131,8 @@ impl Model {
         }
         let named = |named: Named| named.map(|(view, value)| (View(view), digest(value)));
         let honest: Vec<_> =
-            state.correct.iter().map(|(prop, conf)| Report { confirmed: named(*conf), voted: named(*prop) }).collect();
+            state.correct.iter().map(|(_, prop, conf)| Report { confirmed: named(*conf), voted: named(*prop) }).collect();
+        let honest: Vec<_> = self.correct().zip(honest).collect();
         let certificates = (0..view).zip(&state.prepared).filter_map(|(view, value)| value.map(|value| Some((view, value))));
         let certificates: Vec<Named> = [None].into_iter().chain(certificates).collect();
         let voted = (0..view).flat_map(|view| [Some((view, 0)), Some((view, 1))]);
@@ -113,21 +142,31 @@ impl Model {
             .flat_map(|conf| voted.iter().map(move |prop| Report { confirmed: named(*conf), voted: named(*prop) }))
             .collect();
         let mut justified = [false; 2];
-        // A correct validator uses exactly n − f reports; more are accepted too.
-        for (liars, honests) in
-            (0..=self.f).flat_map(|liars| (self.n - self.f - liars..=honest.len()).map(move |it| (liars, it)))
-        {
-            for honest in subsets(&honest, honests) {
-                for lies in multisets(&lies, liars) {
-                    let reports: Vec<_> = honest.iter().chain(&lies).copied().collect();
-                    match (self.rule)(&reports, self.n - 2 * self.f) {
-                        Some(winner) => justified[usize::from(winner == digest(1))] = true,
-                        None => return [true; 2],
-                    }
+        // A correct validator uses no more reports than it needs; more are accepted too.
+        for (honest, liars) in self.senders(&honest) {
+            for lies in choices(&lies, liars.len()) {
+                let (signers, reports) = honest.iter().copied().chain(liars.iter().copied().zip(lies)).unzip();
+                let proof = Proof { signers, seal: Bytes::new() };
+                let timeouts = TimeoutQc { slot: Slot(1), view: View(view - 1), reports, proof, confirmed: None };
+                match (self.rule)(&timeouts, &self.committee) {
+                    Some(winner) => justified[usize::from(winner == digest(1))] = true,
+                    None => return [true; 2],
                 }
             }
         }
         justified
+    }
+
+    /// All quorums: correct validators with their reports, and faulty ones.
+    fn senders(&self, honest: &[(ValidatorIndex, Report)]) -> Vec<(Reports, Vec<ValidatorIndex>)> {
+        let faulty: Vec<_> = self.faulty().collect();
+        let liars = (0..=faulty.len()).flat_map(|size| subsets(&faulty, size));
+        let honest: Vec<_> = (0..=honest.len()).flat_map(|size| subsets(honest, size)).collect();
+        let all = liars.flat_map(|liars| honest.iter().map(move |honest| (honest.clone(), liars.clone())));
+        let senders = |honest: &[(ValidatorIndex, _)], liars: &[ValidatorIndex]| {
+            self.committee.weigh(honest.iter().map(|(member, _)| *member).chain(liars.iter().copied()))
+        };
+        all.filter(|(honest, liars)| senders(honest, liars) >= self.committee.quorum()).collect()
     }
 }
 
@@ -137,7 +176,7 @@ impl State {
         self.correct.sort_unstable();
         let other = |named: &Named| named.map(|(view, value)| (view, 1 - value));
         let mut twin = Self {
-            correct: self.correct.iter().map(|(prop, conf)| (other(prop), other(conf))).collect(),
+            correct: self.correct.iter().map(|(votes, prop, conf)| (*votes, other(prop), other(conf))).collect(),
             prepared: self.prepared.iter().map(|value| value.map(|value| 1 - value)).collect(),
             committed: [self.committed[1], self.committed[0]],
         };
@@ -178,25 +217,28 @@ fn subsets<T: Copy>(of: &[T], size: usize) -> Vec<Vec<T>> {
     }
 }
 
-fn multisets<T: Copy>(of: &[T], size: usize) -> Vec<Vec<T>> {
-    match of.split_first() {
-        _ if size == 0 => vec![Vec::new()],
-        None => Vec::new(),
-        Some((first, rest)) => {
-            let with = multisets(of, size - 1).into_iter().map(|list| [*first].into_iter().chain(list).collect());
-            with.chain(multisets(rest, size)).collect()
-        }
-    }
-}
-
 // ---- wrong rules -------------------------------------------------------------------------------------------------------
 
+/// T − F.
+fn overlap(timeouts: &TimeoutQc, committee: &Committee) -> Votes {
+    committee.overlap(committee.weigh(timeouts.proof.signers.iter().copied()))
+}
+
+/// The last votes of the senders.
+fn voted(timeouts: &TimeoutQc) -> impl Iterator<Item = (ValidatorIndex, (View, B256))> {
+    timeouts.proof.signers.iter().zip(&timeouts.reports).filter_map(|(sender, report)| Some((*sender, report.voted?)))
+}
+
+fn confirmed(timeouts: &TimeoutQc) -> Option<(View, B256)> {
+    timeouts.reports.iter().filter_map(|report| report.confirmed).max()
+}
+
 /// P1: counts pairs of view and value.
-fn literal(reports: &[Report], overlap: usize) -> Option<B256> {
-    let confirmed = reports.iter().filter_map(|report| report.confirmed).max();
-    let voted = || reports.iter().filter_map(|report| report.voted);
-    let repeated = voted().find(|named| voted().filter(|other| other == named).count() >= overlap);
-    match (repeated, confirmed) {
+fn literal(timeouts: &TimeoutQc, committee: &Committee) -> Option<B256> {
+    let senders = |named| voted(timeouts).filter(move |(_, other)| *other == named).map(|(sender, _)| sender);
+    let is_repeated = |named: &(View, B256)| committee.weigh(senders(*named)) >= overlap(timeouts, committee);
+    let repeated = voted(timeouts).map(|(_, named)| named).find(is_repeated);
+    match (repeated, confirmed(timeouts)) {
         (Some((view, value)), Some((confirmed, _))) if view > confirmed => Some(value),
         (_, Some((_, value))) => Some(value),
         (repeated, None) => repeated.map(|(_, value)| value),
@@ -204,40 +246,43 @@ fn literal(reports: &[Report], overlap: usize) -> Option<B256> {
 }
 
 /// Correct, except that a tie goes to the repeated value.
-fn reversed_tie(reports: &[Report], overlap: usize) -> Option<B256> {
-    let confirmed = reports.iter().filter_map(|report| report.confirmed).max();
-    let repeated = votes_only(reports, overlap)?;
-    let mut views: Vec<_> = reports.iter().filter_map(|report| report.voted).filter(|(_, value)| *value == repeated).collect();
-    views.sort_unstable_by(|a, b| b.cmp(a));
-    confirmed.filter(|(view, _)| *view > views[overlap - 1].0).map_or(Some(repeated), |(_, value)| Some(value))
+fn reversed_tie(timeouts: &TimeoutQc, committee: &Committee) -> Option<B256> {
+    let repeated = votes_only(timeouts, committee)?;
+    let views = voted(timeouts).filter(|(_, (_, value))| *value == repeated).map(|(sender, (view, _))| (sender, view));
+    let reached = committee.weights().reached(views, overlap(timeouts, committee))?;
+    confirmed(timeouts).filter(|(view, _)| *view > reached).map_or(Some(repeated), |(_, value)| Some(value))
 }
 
 /// Like `reversed_tie`, with certificates if no value is repeated often enough.
-fn reversed_tie_or_confirmed(reports: &[Report], overlap: usize) -> Option<B256> {
-    reversed_tie(reports, overlap).or_else(|| certificates_only(reports, overlap))
+fn reversed_tie_or_confirmed(timeouts: &TimeoutQc, committee: &Committee) -> Option<B256> {
+    reversed_tie(timeouts, committee).or_else(|| certificates_only(timeouts, committee))
 }
 
 /// Ignores certificates.
-fn votes_only(reports: &[Report], overlap: usize) -> Option<B256> {
-    let unconfirmed: Vec<_> = reports.iter().map(|report| Report { confirmed: None, ..*report }).collect();
-    select(&unconfirmed, overlap)
+fn votes_only(timeouts: &TimeoutQc, committee: &Committee) -> Option<B256> {
+    let reports = timeouts.reports.iter().map(|report| Report { confirmed: None, ..*report }).collect();
+    select(&TimeoutQc { reports, ..timeouts.clone() }, committee)
 }
 
 /// Ignores votes: the fast path is lost.
-fn certificates_only(reports: &[Report], _: usize) -> Option<B256> {
-    reports.iter().filter_map(|report| report.confirmed).max().map(|(_, value)| value)
+fn certificates_only(timeouts: &TimeoutQc, _: &Committee) -> Option<B256> {
+    confirmed(timeouts).map(|(_, value)| value)
 }
 
-/// Uses the largest view of the repeated value instead of the (n − 2f)-th.
-fn largest_view(reports: &[Report], overlap: usize) -> Option<B256> {
-    let confirmed = reports.iter().filter_map(|report| report.confirmed).max();
-    let repeated = votes_only(reports, overlap);
-    let named = |value| reports.iter().filter_map(|report| report.voted).filter(move |(_, voted)| *voted == value);
-    match (repeated, confirmed) {
+/// Uses the largest view of the repeated value instead of the one that T − F votes reach.
+fn largest_view(timeouts: &TimeoutQc, committee: &Committee) -> Option<B256> {
+    let repeated = votes_only(timeouts, committee);
+    let named = |value| voted(timeouts).map(|(_, named)| named).filter(move |(_, voted)| *voted == value);
+    match (repeated, confirmed(timeouts)) {
         (Some(value), Some((view, _))) if named(value).any(|(voted, _)| voted > view) => Some(value),
         (_, Some((_, value))) => Some(value),
         (repeated, None) => repeated,
     }
+}
+
+/// Counts members instead of votes.
+fn members_counted(timeouts: &TimeoutQc, committee: &Committee) -> Option<B256> {
+    select(timeouts, &committee_of(&vec![1; committee.size()]))
 }
 
 /// The states on the way to a split.
@@ -259,6 +304,30 @@ fn select_rule_is_safe() {
 #[test]
 fn select_rule_is_safe_with_two_faults() {
     assert!(Model::new(7, select).explore(2).is_ok());
+}
+
+/// Correct and faulty votes, and views.
+const WEIGHTED: [(&[u32], &[u32], u32); 5] = [
+    (&[1, 2, 2], &[2], 5),
+    (&[2, 2, 2], &[1], 4),
+    (&[1, 2, 2, 2], &[3], 3), // A quorum is 7 of 10 votes; the TC of 3 + 1 + 2 + 2 overshoots it.
+    (&[2, 2, 2], &[1, 1], 3),
+    (&[2, 2, 3], &[1, 2], 2),
+];
+
+#[test]
+fn select_rule_is_safe_with_unequal_votes() {
+    for (correct, faulty, views) in WEIGHTED {
+        let states = Model::weighted(correct, faulty, select).explore(views);
+        println!("votes {correct:?} and {faulty:?}, {views} views: {states:?} states");
+        assert!(states.is_ok(), "votes {correct:?} and {faulty:?}: {states:#?}");
+    }
+}
+
+#[test]
+fn counting_members_is_unsafe() {
+    // More members are faulty than of five with one vote each.
+    println!("{:#?}", violation(Model::weighted(&[2, 2, 2], &[1, 1], members_counted), 2));
 }
 
 #[test]

@@ -20,3 +20,10 @@ const REGRESSIONS: [(usize, u64); 3] = [
 fn regression_schedules() {
     suite::regressions(AutobahnKit::quick, &REGRESSIONS).unwrap_or_else(|error| panic!("{error}"));
 }
+
+/// The suite with unequal votes.
+mod weighted {
+    use super::AutobahnKit;
+
+    corniche_testkit::suite!(AutobahnKit::quick_weighted);
+}

@@ -118,6 +118,7 @@ fn real_keys(size: usize, bls: bool) -> Keys {
         bls_proof: Bytes::new(),
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
+        votes: corniche_types::Votes(1),
     };
     let committee =
         Committee::from_genesis(&corniche_testkit::genesis("autobahn", (0..size).map(secrets).map(validator).collect()));

@@ -7,12 +7,12 @@ use crate::{
 use corniche_crypto::{CoinPublicKeys, ConsensusKey, deal_coin};
 use corniche_engine::{Committee, Engine, Resume, Verifier};
 use corniche_mahi_mahi::{
-    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
+    Coin, CoinShare, CoinShares, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
     crypto::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
     message::{CoinHelp, Context, Message, Round},
 };
 use corniche_testkit::Micros;
-use corniche_types::{Address, B256, Bytes, FaultModel, ValidatorIndex, ValidatorInfo, wire};
+use corniche_types::{Address, B256, Bytes, FaultModel, ValidatorIndex, ValidatorInfo, Weights, wire};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -92,7 +92,7 @@ impl BenchTarget for MahiMahiBench {
         let context = Context::new(&self.keys.committee);
         let value = |round: &Round| Some((*round, self.keys.coin.combine(&context.coin_message(*round), &[])?));
         let rounds: Vec<_> = (1..=proposals).map(Round).collect();
-        let help = |rounds: &[Round]| CoinHelp { values: rounds.iter().filter_map(value).collect(), shares: Vec::new() };
+        let help = |rounds: &[Round]| CoinHelp::new(rounds.iter().filter_map(value).collect(), Vec::new());
         rounds.chunks(64).map(|rounds| Message::Coins(help(rounds)).encode()).collect()
     }
 }
@@ -100,13 +100,15 @@ impl BenchTarget for MahiMahiBench {
 fn real_keys(size: usize) -> Keys {
     let key = |position: usize| ConsensusKey::from_seed([u8::try_from(position).unwrap() + 1; 32]);
     let consensus: Vec<_> = (0..size).map(key).collect();
-    let deal = deal_coin(size, FaultModel::Byzantine.quorum(size), [9; 32]);
+    let weights = Weights::one_each(size, FaultModel::Byzantine);
+    let deal = deal_coin(&weights, weights.quorum(), [9; 32]);
     let validator = |key: &ConsensusKey| ValidatorInfo {
         consensus_key: key.public(),
         bls_key: Bytes::new(),
         bls_proof: Bytes::new(),
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
+        votes: corniche_types::Votes(1),
     };
     let mut genesis = corniche_testkit::genesis("mahi-mahi", consensus.iter().map(validator).collect());
     (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
@@ -138,8 +140,8 @@ impl Signer for Modelled {
     fn sign(&self, _: &B256) -> Signature {
         [1; 64]
     }
-    fn coin_share(&self, _: &[u8]) -> CoinShare {
-        [2; 48]
+    fn coin_shares(&self, _: &[u8]) -> CoinShares {
+        vec![[2; 48]]
     }
 }
 
@@ -152,7 +154,7 @@ impl Signatures for Modelled {
 struct ModelledCoin;
 
 impl Coin for ModelledCoin {
-    fn combine(&self, message: &[u8], _: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
+    fn combine(&self, message: &[u8], _: &[(ValidatorIndex, CoinShares)]) -> Option<CoinValue> {
         let mut value = [0; 48];
         value[..32].copy_from_slice(&message[message.len() - 32..]);
         Some(value)
@@ -160,7 +162,7 @@ impl Coin for ModelledCoin {
     fn verify(&self, _: &[u8], _: &CoinValue) -> bool {
         true
     }
-    fn verify_share(&self, _: ValidatorIndex, _: &[u8], _: &CoinShare) -> bool {
+    fn verify_shares(&self, _: ValidatorIndex, _: &[u8], _: &[CoinShare]) -> bool {
         true
     }
 }
@@ -173,14 +175,14 @@ struct ClosedCoin {
 }
 
 impl Coin for ClosedCoin {
-    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShares)]) -> Option<CoinValue> {
         let concerned = self.only.as_ref().is_none_or(|only| only == message);
         if concerned && self.closed.load(Relaxed) { None } else { self.coin.combine(message, shares) }
     }
     fn verify(&self, message: &[u8], value: &CoinValue) -> bool {
         self.coin.verify(message, value)
     }
-    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
-        self.coin.verify_share(author, message, share)
+    fn verify_shares(&self, author: ValidatorIndex, message: &[u8], shares: &[CoinShare]) -> bool {
+        self.coin.verify_shares(author, message, shares)
     }
 }

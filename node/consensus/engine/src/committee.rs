@@ -1,9 +1,9 @@
 //! The committee and its quorum sizes, by name.
 
 use borsh::BorshSerialize;
-use corniche_types::{B256, Epoch, FaultModel, Genesis, ValidatorIndex, ValidatorInfo, wire};
+use corniche_types::{B256, Epoch, FaultModel, Genesis, ValidatorIndex, ValidatorInfo, Votes, Weights, wire};
 
-/// The validators of one epoch. Weights are 1 in protocol version 1.
+/// The validators of one epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committee {
     chain_id: u64,
@@ -11,6 +11,7 @@ pub struct Committee {
     hash: B256,
     fault_model: FaultModel,
     members: Vec<Member>,
+    weights: Weights,
 }
 
 /// Identifies one committee of one chain. Every digest that members sign contains it, so that a signature is valid in
@@ -53,6 +54,7 @@ impl Committee {
             hash: genesis.committee_hash(),
             fault_model: genesis.fault_model(),
             members: genesis.validators.clone(),
+            weights: genesis.weights(),
         }
     }
 
@@ -78,25 +80,49 @@ impl Committee {
         self.members.len()
     }
 
-    /// f: maximum number of faulty validators.
-    pub fn max_faulty(&self) -> usize {
-        self.fault_model.faulty(self.size())
+    /// The members' votes.
+    pub fn weights(&self) -> &Weights {
+        &self.weights
     }
 
-    /// n − f: largest number of validators that a validator can wait for. Two quorums share at least one honest
-    /// validator.
-    pub fn quorum(&self) -> usize {
-        self.fault_model.quorum(self.size())
+    /// Votes of one member.
+    pub fn votes(&self, index: ValidatorIndex) -> Votes {
+        self.weights.of(index)
     }
 
-    /// f + 1: smallest number of validators that includes an honest one.
-    pub fn validity_threshold(&self) -> usize {
-        self.max_faulty() + 1
+    /// Votes of distinct members together. A threshold applies to votes, never to a number of validators.
+    pub fn weigh(&self, members: impl IntoIterator<Item = ValidatorIndex>) -> Votes {
+        self.weights.weigh(members)
     }
 
-    /// n − 2f: minimum number of validators that two quorums share, and of honest validators in one quorum.
-    pub fn quorum_overlap(&self) -> usize {
-        self.size() - 2 * self.max_faulty()
+    /// W: votes of all members.
+    pub fn total(&self) -> Votes {
+        self.weights.total()
+    }
+
+    /// F: most votes of faulty members.
+    pub fn max_faulty(&self) -> Votes {
+        self.weights.max_faulty()
+    }
+
+    /// Q = W − F: most votes that a validator can wait for. Two quorums share an honest validator.
+    pub fn quorum(&self) -> Votes {
+        self.weights.quorum()
+    }
+
+    /// F + 1: fewest votes of which some are honest.
+    pub fn validity(&self) -> Votes {
+        self.weights.validity()
+    }
+
+    /// T − F: fewest votes of honest members among members with T votes.
+    pub fn overlap(&self, voters: Votes) -> Votes {
+        self.weights.overlap(voters)
+    }
+
+    /// Takes members, of which the first come first, until they have `needed` votes; all if they have fewer.
+    pub fn take_votes(&self, members: impl IntoIterator<Item = ValidatorIndex>, needed: Votes) -> Vec<ValidatorIndex> {
+        self.weights.take_votes(members, needed)
     }
 
     pub fn member(&self, index: ValidatorIndex) -> Option<&Member> {
@@ -107,19 +133,7 @@ impl Committee {
         (0u16..).map(ValidatorIndex).zip(&self.members)
     }
 
-    pub fn indices(&self) -> impl Iterator<Item = ValidatorIndex> + use<> {
+    pub fn indices(&self) -> impl Iterator<Item = ValidatorIndex> + Clone + use<> {
         (0..u16::try_from(self.members.len()).expect("a genesis has at most 1000 validators")).map(ValidatorIndex)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn quorums_intersect_in_honest_validator() {
-        for n in 1usize..=100 {
-            let f = (n - 1) / 3;
-            let quorum = n - f;
-            assert!(2 * quorum - n > f, "n = {n}: two quorums share {} validators, f = {f}", 2 * quorum - n);
-        }
     }
 }

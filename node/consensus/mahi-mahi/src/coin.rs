@@ -8,15 +8,15 @@
 //! block. Here a quorum of shares is combined first and only the result is verified. Single shares are checked only
 //! when that fails. This is safe because the combined signature is unique: no choice of shares gives a second valid
 //! value, so nodes that excluded different shares still open the same coin. It is live because every honest validator
-//! sends its share on request ([`crate::message::Hello::coins`]), so q honest shares arrive even when blocks carried
+//! sends its shares on request ([`crate::message::Hello::coins`]), so a quorum of honest shares arrives even when blocks carried
 //! bad ones. An opened value can also be forwarded and verified.
 
 use crate::{
-    keys::{Coin, CoinShare, CoinValue},
+    keys::{Coin, CoinShares, CoinValue},
     message::{Block, Context, Round},
 };
 use corniche_engine::Committee;
-use corniche_types::{B256, ValidatorIndex};
+use corniche_types::{B256, ValidatorIndex, Weights};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -26,9 +26,9 @@ use std::{
 pub struct Coins {
     coin: Arc<dyn Coin>,
     context: Context,
-    committee_size: usize,
-    /// Number of shares needed: a quorum, so that no coalition of f + 1 can learn a coin early with the network's help.
-    threshold: usize,
+    weights: Weights,
+    /// Owners of the seats among which leaders are elected.
+    seats: Vec<ValidatorIndex>,
     rounds: BTreeMap<Round, RoundCoin>,
     /// Authors that once sent a bad share. Their shares are checked one by one before they are combined.
     bad_authors: BTreeSet<ValidatorIndex>,
@@ -41,7 +41,7 @@ struct RoundCoin {
     /// Unverified shares from blocks, with the block as evidence.
     unchecked: BTreeMap<ValidatorIndex, Arc<Block>>,
     /// Verified shares.
-    checked: BTreeMap<ValidatorIndex, CoinShare>,
+    checked: BTreeMap<ValidatorIndex, CoinShares>,
     /// Authors whose block of this round carries a bad share.
     bad_blocks: BTreeSet<ValidatorIndex>,
     /// Peers that sent a false share or value in a message. They get no further pairing check for this round.
@@ -60,13 +60,25 @@ pub struct OpenCoin {
     pub order: Vec<ValidatorIndex>,
 }
 
+impl RoundCoin {
+    /// Authors whose shares may be used.
+    fn authors(&self) -> impl Iterator<Item = ValidatorIndex> {
+        self.checked.keys().chain(self.unchecked.keys()).copied()
+    }
+
+    fn shares_of(&self, author: ValidatorIndex) -> Option<&CoinShares> {
+        let unchecked = self.unchecked.get(&author).map(|block| &block.content().coin_shares);
+        self.checked.get(&author).or(unchecked)
+    }
+}
+
 impl Coins {
     pub fn new(coin: Arc<dyn Coin>, committee: &Committee) -> Self {
         Self {
             coin,
             context: Context::new(committee),
-            committee_size: committee.size(),
-            threshold: committee.quorum(),
+            weights: committee.weights().clone(),
+            seats: committee.weights().seats(),
             rounds: BTreeMap::new(),
             bad_authors: BTreeSet::new(),
             opened: Vec::new(),
@@ -95,18 +107,18 @@ impl Coins {
         self.try_open(block.round())
     }
 
-    /// Adds a share sent in a message and verifies it at once. The caller bounds the rounds.
-    pub fn add_share(&mut self, round: Round, author: ValidatorIndex, share: CoinShare) -> Vec<Arc<Block>> {
+    /// Adds an author's shares sent in a message and verifies them at once. The caller bounds the rounds.
+    pub fn add_shares(&mut self, round: Round, author: ValidatorIndex, shares: CoinShares) -> Vec<Arc<Block>> {
         let entry = self.rounds.entry(round).or_default();
         if entry.opened.is_some() || entry.checked.contains_key(&author) || entry.false_senders.contains(&author) {
             return Vec::new();
         }
-        if !self.coin.verify_share(author, &self.context.coin_message(round), &share) {
+        if !self.coin.verify_shares(author, &self.context.coin_message(round), &shares) {
             entry.false_senders.insert(author);
             return Vec::new();
         }
         entry.unchecked.remove(&author);
-        entry.checked.insert(author, share);
+        entry.checked.insert(author, shares);
         self.try_open(round)
     }
 
@@ -127,7 +139,7 @@ impl Coins {
         if !self.coin.verify(&self.context.coin_message(round), value) {
             entry.false_senders.insert(from);
         } else {
-            *entry = RoundCoin { opened: Some(elect(value, self.committee_size)), ..RoundCoin::default() };
+            *entry = RoundCoin { opened: Some(elect(value, &self.seats)), ..RoundCoin::default() };
             self.opened.push(round);
         }
     }
@@ -139,14 +151,14 @@ impl Coins {
 
     /// Combines first and verifies only the result. Checks single shares only when that fails.
     fn try_open(&mut self, round: Round) -> Vec<Arc<Block>> {
-        if self.rounds.get(&round).is_none_or(|entry| entry.checked.len() + entry.unchecked.len() < self.threshold) {
+        if self.rounds.get(&round).is_none_or(|entry| self.weights.weigh(entry.authors()) < self.weights.quorum()) {
             return Vec::new();
         }
         let message = self.context.coin_message(round);
         let mut bad_blocks = Vec::new();
         loop {
             let Some(shares) = self.choose(round, &message, &mut bad_blocks) else { return bad_blocks };
-            let opened = self.coin.combine(&message, &shares).map(|value| elect(&value, self.committee_size));
+            let opened = self.coin.combine(&message, &shares).map(|value| elect(&value, &self.seats));
             let entry = self.rounds.entry(round).or_default();
             if opened.is_some() {
                 *entry = RoundCoin { opened, ..RoundCoin::default() };
@@ -166,36 +178,36 @@ impl Coins {
         }
     }
 
-    /// Chooses a threshold of shares, verified and trusted ones first. Returns `None` if there are too few.
+    /// Chooses the shares of authors with a quorum of votes, verified and trusted ones first. Returns `None` if they have
+    /// too few. It takes a quorum so that no coalition with F votes learns a coin early with the network's help.
     fn choose(
         &mut self,
         round: Round,
         message: &[u8],
         bad_blocks: &mut Vec<Arc<Block>>,
-    ) -> Option<Vec<(ValidatorIndex, CoinShare)>> {
-        let entry = self.rounds.get(&round)?;
+    ) -> Option<Vec<(ValidatorIndex, CoinShares)>> {
+        let (entry, quorum) = (self.rounds.get(&round)?, self.weights.quorum());
         let suspects: Vec<_> = entry.unchecked.keys().copied().filter(|author| self.bad_authors.contains(author)).collect();
-        let available = entry.checked.len() + entry.unchecked.len();
-        if available < self.threshold {
+        let available = self.weights.weigh(entry.authors());
+        if available < quorum {
             return None;
         }
-        if available - suspects.len() < self.threshold {
+        if available - self.weights.weigh(suspects.iter().copied()) < quorum {
             suspects.iter().for_each(|author| self.check_individually(round, *author, message, bad_blocks));
         }
         let entry = self.rounds.get(&round)?;
-        let checked = entry.checked.iter().map(|(author, share)| (*author, *share));
-        let trusted = entry.unchecked.iter().filter(|(author, _)| !self.bad_authors.contains(author));
-        let trusted = trusted.map(|(author, block)| (*author, block.content().coin_share));
-        let shares: Vec<_> = checked.chain(trusted).take(self.threshold).collect();
-        (shares.len() == self.threshold).then_some(shares)
+        let trusted = entry.unchecked.keys().filter(|author| !self.bad_authors.contains(author));
+        let chosen = self.weights.take_votes(entry.checked.keys().chain(trusted).copied(), quorum);
+        let is_enough = self.weights.weigh(chosen.iter().copied()) >= quorum;
+        is_enough.then(|| chosen.into_iter().filter_map(|author| Some((author, entry.shares_of(author)?.clone()))).collect())
     }
 
     fn check_individually(&mut self, round: Round, author: ValidatorIndex, message: &[u8], bad_blocks: &mut Vec<Arc<Block>>) {
         let Some(entry) = self.rounds.get_mut(&round) else { return };
         let Some(block) = entry.unchecked.remove(&author) else { return };
-        let share = block.content().coin_share;
-        if self.coin.verify_share(author, message, &share) {
-            entry.checked.insert(author, share);
+        let shares = &block.content().coin_shares;
+        if self.coin.verify_shares(author, message, shares) {
+            entry.checked.insert(author, shares.clone());
         } else {
             entry.bad_blocks.insert(author);
             self.bad_authors.insert(author);
@@ -204,35 +216,38 @@ impl Coins {
     }
 }
 
-/// C4: derives the seed, and from it a Fisher–Yates shuffle: a uniform order without replacement, unlike "seed + rank
-/// mod n" (P5).
-pub fn elect(value: &CoinValue, committee_size: usize) -> OpenCoin {
+/// C4: derives the seed, and from it a Fisher–Yates shuffle of all seats: a uniform order without replacement, unlike
+/// "seed + rank mod n" (P5). The order is that of the seats' owners. An owner's later seats are dropped, because a validator
+/// leads at most one slot of a round.
+pub fn elect(value: &CoinValue, seats: &[ValidatorIndex]) -> OpenCoin {
     let seed = *blake3::hash(value).as_bytes();
     let mut stream = blake3::Hasher::new_keyed(&seed).finalize_xof();
-    let mut below = |bound: u64| {
+    let mut below = |bound: usize| {
         // Rejection sampling keeps all remainders equally likely.
+        let bound = u64::try_from(bound).expect("a committee has at most 1000 votes");
         let limit = u64::MAX - u64::MAX % bound;
         loop {
             let mut word = [0; 8];
             stream.fill(&mut word);
             let word = u64::from_le_bytes(word);
             if word < limit {
-                return usize::try_from(word % bound).expect("below a committee size");
+                return usize::try_from(word % bound).expect("below a number of votes");
             }
         }
     };
-    let members = u16::try_from(committee_size).expect("a committee has at most 1000 members");
-    let mut order: Vec<_> = (0..members).map(ValidatorIndex).collect();
-    for place in 0..committee_size {
-        let rest = u64::from(members) - u64::try_from(place).expect("a committee has at most 1000 members");
-        order.swap(place, place + below(rest));
+    let mut shuffled = seats.to_vec();
+    for place in 0..shuffled.len() {
+        shuffled.swap(place, place + below(seats.len() - place));
     }
-    OpenCoin { value: *value, seed: B256::from(seed), order }
+    let mut named = BTreeSet::new();
+    shuffled.retain(|owner| named.insert(*owner));
+    OpenCoin { value: *value, seed: B256::from(seed), order: shuffled }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corniche_types::{FaultModel, Votes};
 
     fn stretched(bytes: &[u8]) -> CoinValue {
         let mut value = [0; 48];
@@ -240,11 +255,30 @@ mod tests {
         value
     }
 
+    fn members(size: u16) -> Vec<ValidatorIndex> {
+        (0..size).map(ValidatorIndex).collect()
+    }
+
+    #[test]
+    fn leaders_are_drawn_by_votes_and_named_once() {
+        let weights = Weights::new([3, 2, 2, 1, 1, 1].map(Votes), FaultModel::Byzantine);
+        let mut first = [0u32; 6];
+        for value in 0u32..10_000 {
+            let order = elect(&stretched(&value.to_le_bytes()), &weights.seats()).order;
+            first[order[0].as_usize()] += 1;
+            let named: BTreeSet<_> = order.iter().collect();
+            assert_eq!((order.len(), named.len()), (6, 6), "B4: a validator has one rank: {order:?}");
+        }
+        // Expected values 3000, 2000 and 1000; five standard deviations are at most 230.
+        let expected = [3_000, 2_000, 2_000, 1_000, 1_000, 1_000];
+        assert!(first.iter().zip(expected).all(|(count, expected)| count.abs_diff(expected) < 230), "{first:?}");
+    }
+
     #[test]
     fn leaders_are_uniform_at_every_rank() {
         let mut counts = [[0u32; 7]; 7];
         for value in 0u32..7_000 {
-            let order = elect(&stretched(&value.to_le_bytes()), 7).order;
+            let order = elect(&stretched(&value.to_le_bytes()), &members(7)).order;
             for (rank, author) in order.iter().enumerate() {
                 counts[rank][author.as_usize()] += 1;
             }
@@ -255,7 +289,7 @@ mod tests {
 
     #[test]
     fn leader_order_is_frozen() {
-        let order: Vec<_> = elect(&stretched(b"corniche"), 10).order.iter().map(|author| author.0).collect();
+        let order: Vec<_> = elect(&stretched(b"corniche"), &members(10)).order.iter().map(|author| author.0).collect();
         assert_eq!(order, FROZEN);
     }
 

@@ -3,7 +3,7 @@
 
 use crate::rules::Waves;
 use corniche_engine::stretched_ms;
-use corniche_types::{Genesis, TimestampMs};
+use corniche_types::{Genesis, TimestampMs, Weights};
 use std::collections::BTreeMap;
 
 /// Maximum total bytes of blocks that wait for missing ancestors, for all authors together.
@@ -233,27 +233,28 @@ impl Config {
     }
 
     /// Maximum bytes of these blocks. At least four blocks of the largest size fit.
-    pub(crate) fn max_pending_bytes(&self, committee_size: usize) -> usize {
-        (MAX_PENDING_BYTES / committee_size.max(1)).max(4 * self.max_block_bytes(committee_size))
+    pub(crate) fn max_pending_bytes(&self, committee: &Weights) -> usize {
+        (MAX_PENDING_BYTES / committee.members().max(1)).max(4 * self.max_block_bytes(committee))
     }
 
     /// Maximum bytes of siblings beyond the first in the DAG, on behalf of one author: one largest block per kept
     /// round.
-    pub(crate) fn max_extra_bytes(&self, committee_size: usize) -> usize {
+    pub(crate) fn max_extra_bytes(&self, committee: &Weights) -> usize {
         let rounds = usize::try_from(self.retain_rounds + 6 * self.gc_depth).unwrap_or(usize::MAX);
-        rounds.saturating_mul(self.max_block_bytes(committee_size))
+        rounds.saturating_mul(self.max_block_bytes(committee))
     }
 
     /// Maximum bytes of an encoded block.
-    pub fn max_block_bytes(&self, committee_size: usize) -> usize {
-        // A reference is 42 bytes; everything else in a block is below 256.
-        self.batch_bytes as usize + Self::max_parents(committee_size) * 42 + 256
+    pub fn max_block_bytes(&self, committee: &Weights) -> usize {
+        // A reference is 42 bytes, a coin share 48; everything else in a block is below 256.
+        let further_shares = committee.most().as_usize().saturating_sub(1) * 48;
+        self.batch_bytes as usize + Self::max_parents(committee.members()) * 42 + further_shares + 256
     }
 
     /// Maximum bytes of any message of this engine.
-    pub fn max_message_bytes(&self, committee_size: usize) -> usize {
+    pub fn max_message_bytes(&self, committee: &Weights) -> usize {
         let references = self.fetch_blocks as usize * 42;
-        (self.fetch_bytes as usize).max(self.max_block_bytes(committee_size)) + references + 1024
+        (self.fetch_bytes as usize).max(self.max_block_bytes(committee)) + references + 1024
     }
 }
 
@@ -326,6 +327,7 @@ mod tests {
             bls_proof: Bytes::new(),
             network_key: B256::ZERO,
             fee_address: Address::ZERO,
+            votes: corniche_types::Votes(1),
         };
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         Genesis {

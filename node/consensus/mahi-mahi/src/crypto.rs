@@ -1,12 +1,12 @@
 //! The engine's cryptography for production: ed25519 and the BLS threshold coin of `corniche_crypto`.
 
 use crate::{
-    keys::{Coin, CoinShare, CoinValue, Signature, Signatures, Signer},
+    keys::{Coin, CoinShare, CoinShares, CoinValue, Signature, Signatures, Signer},
     message::BLOCK_TAG,
 };
 use corniche_crypto::{BlsSignature, CoinPublicKeys, CoinSecretShare, ConsensusKey, ConsensusPublicKey, Domain, Signed};
 use corniche_engine::Committee;
-use corniche_types::{B256, ValidatorIndex};
+use corniche_types::{B256, ValidatorIndex, Votes};
 
 /// Signature domain of this engine.
 fn domain(committee: &Committee) -> Domain {
@@ -27,7 +27,8 @@ impl ValidatorKeys {
     pub fn new(committee: &Committee, consensus: ConsensusKey, coin: CoinSecretShare) -> Option<Self> {
         let public = consensus.public();
         let (index, _) = committee.members().find(|(_, member)| member.consensus_key == public)?;
-        (coin.index() == index).then(|| Self { index, consensus, coin, domain: domain(committee) })
+        let fits = coin.index() == index && coin.votes() == committee.votes(index);
+        fits.then(|| Self { index, consensus, coin, domain: domain(committee) })
     }
 }
 
@@ -40,8 +41,8 @@ impl Signer for ValidatorKeys {
         Signed::sign(*digest, &self.consensus, &self.domain).signature
     }
 
-    fn coin_share(&self, message: &[u8]) -> CoinShare {
-        self.coin.sign(message).0
+    fn coin_shares(&self, message: &[u8]) -> CoinShares {
+        self.coin.sign(message).into_iter().map(|share| share.0).collect()
     }
 }
 
@@ -69,7 +70,7 @@ impl Signatures for CommitteeSignatures {
 /// The dealt BLS coin of the genesis, opened by a quorum.
 pub struct ThresholdCoin {
     keys: CoinPublicKeys,
-    threshold: usize,
+    threshold: Votes,
 }
 
 impl ThresholdCoin {
@@ -79,11 +80,11 @@ impl ThresholdCoin {
 }
 
 impl Coin for ThresholdCoin {
-    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
-        let shares: Vec<_> = shares.iter().map(|(author, share)| (*author, corniche_crypto::CoinShare(*share))).collect();
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShares)]) -> Option<CoinValue> {
+        let shares: Vec<_> = shares.iter().map(|(author, shares)| (*author, wrapped(shares))).collect();
         let value = self.keys.combine(self.threshold, &shares)?;
         // A lone validator's share is the coin, and it made the share itself.
-        let is_lone = self.threshold == 1;
+        let is_lone = self.threshold == Votes(1);
         (is_lone || self.keys.verify(message, &value)).then(|| value.to_bytes())
     }
 
@@ -91,7 +92,11 @@ impl Coin for ThresholdCoin {
         BlsSignature::from_bytes(value).is_some_and(|value| self.keys.verify(message, &value))
     }
 
-    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
-        self.keys.verify_share(author, message, &corniche_crypto::CoinShare(*share))
+    fn verify_shares(&self, author: ValidatorIndex, message: &[u8], shares: &[CoinShare]) -> bool {
+        self.keys.verify_shares(author, message, &wrapped(shares))
     }
+}
+
+fn wrapped(shares: &[CoinShare]) -> Vec<corniche_crypto::CoinShare> {
+    shares.iter().copied().map(corniche_crypto::CoinShare).collect()
 }

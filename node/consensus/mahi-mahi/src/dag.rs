@@ -6,7 +6,7 @@
 //! the committee size.
 
 use crate::message::{Block, BlockRef, Round, first_of};
-use corniche_types::ValidatorIndex;
+use corniche_types::{ValidatorIndex, Votes, Weights};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -14,19 +14,18 @@ use std::{
 
 /// Holds every sibling of an equivocator (V8): certificates of other validators may need any of them.
 pub struct Dag {
-    committee_size: usize,
-    quorum: usize,
+    weights: Weights,
     wave_length: u64,
     rounds: BTreeMap<Round, DagRound>,
-    /// Highest round in which a quorum of authors has blocks.
+    /// Highest round in which authors with a quorum of votes have blocks.
     quorum_round: Round,
 }
 
 struct DagRound {
     /// Per author, the siblings in order of acceptance; almost always at most one.
     slots: Vec<Vec<Node>>,
-    /// Number of authors with at least one block.
-    authors: usize,
+    /// Votes of the authors with at least one block.
+    votes: Votes,
 }
 
 struct Node {
@@ -55,30 +54,28 @@ impl SiblingIndex {
 }
 
 impl Dag {
-    pub fn new(committee_size: usize, quorum: usize, wave_length: u64) -> Self {
-        Self { committee_size, quorum, wave_length, rounds: BTreeMap::new(), quorum_round: Round(0) }
+    pub fn new(weights: &Weights, wave_length: u64) -> Self {
+        Self { weights: weights.clone(), wave_length, rounds: BTreeMap::new(), quorum_round: Round(0) }
     }
 
     pub fn wave_length(&self) -> u64 {
         self.wave_length
     }
 
-    pub fn quorum(&self) -> usize {
-        self.quorum
+    pub fn weights(&self) -> &Weights {
+        &self.weights
     }
 
-    /// f: number of validators that may be faulty.
-    pub fn max_faulty(&self) -> usize {
-        self.committee_size - self.quorum
+    pub fn quorum(&self) -> Votes {
+        self.weights.quorum()
     }
 
-    /// Bytes of the largest batch of a round beyond the `skipped` largest ones, each of another author.
-    pub fn batch_bytes(&self, round: Round, skipped: usize) -> usize {
+    /// Bytes of a batch that an honest author of this round reaches: authors with F + 1 votes have batches at least as large.
+    pub fn batch_bytes(&self, round: Round) -> usize {
         let slots = self.rounds.get(&round).into_iter().flat_map(|blocks| &blocks.slots);
-        let batches = slots.filter_map(|siblings| Some(siblings.first()?.block.content().batch.len()));
-        let mut bytes: Vec<usize> = batches.collect();
-        bytes.sort_unstable();
-        bytes.iter().rev().nth(skipped).copied().unwrap_or(0)
+        let first = slots.filter_map(|siblings| siblings.first().map(|node| &node.block));
+        let batches = first.map(|block| (block.author(), block.content().batch.len()));
+        self.weights.reached(batches, self.weights.validity()).unwrap_or(0)
     }
 
     /// Bytes of the batches from a round on, of one block per author.
@@ -97,9 +94,9 @@ impl Dag {
         self.quorum_round + 1
     }
 
-    /// Number of distinct authors with a block in `round`.
-    pub fn authors_at(&self, round: Round) -> usize {
-        self.rounds.get(&round).map_or(0, |blocks| blocks.authors)
+    /// Votes of the distinct authors with a block in `round`.
+    pub fn votes_at(&self, round: Round) -> Votes {
+        self.rounds.get(&round).map_or(Votes(0), |blocks| blocks.votes)
     }
 
     pub fn get(&self, reference: &BlockRef) -> Option<&Arc<Block>> {
@@ -151,13 +148,15 @@ impl Dag {
         let (supports, certifies) = (self.compute_supports(&parents), self.compute_certificates(block.round(), &parents));
         let node = Node { block, supports, certifies };
         let (round, author) = (node.block.round(), node.block.author());
-        let size = self.committee_size;
-        let blocks =
-            self.rounds.entry(round).or_insert_with(|| DagRound { slots: (0..size).map(|_| Vec::new()).collect(), authors: 0 });
+        let size = self.weights.members();
+        let empty = || DagRound { slots: (0..size).map(|_| Vec::new()).collect(), votes: Votes(0) };
+        let blocks = self.rounds.entry(round).or_insert_with(empty);
         let siblings = &mut blocks.slots[author.as_usize()];
-        blocks.authors += usize::from(siblings.is_empty());
+        if siblings.is_empty() {
+            blocks.votes += self.weights.of(author);
+        }
         siblings.push(node);
-        if blocks.authors >= self.quorum {
+        if blocks.votes >= self.weights.quorum() {
             self.quorum_round = self.quorum_round.max(round);
         }
         true
@@ -176,37 +175,38 @@ impl Dag {
     }
 
     /// F3: the block of `author` in the propose round that `certifier`, a block of the certify round, certifies. At
-    /// most one exists: two quorums of votes would need more parents than there are authors.
+    /// most one exists: two quorums would need more votes than the authors of the parents have.
     pub fn certificate(&self, certifier: &BlockRef, author: ValidatorIndex) -> Option<BlockRef> {
         let (_, node) = self.node(certifier)?;
         self.resolve(certifier.round - (self.wave_length - 1), author, node.certifies[author.as_usize()])
     }
 
-    /// For each block of the slot, in order of acceptance: number of authors that certify it. Authors are counted, not
+    /// For each block of the slot, in order of acceptance: votes of the authors that certify it. Authors are weighed, not
     /// blocks (P2): an equivocator's extra blocks must not forge a quorum.
-    pub fn certified(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, usize)> {
+    pub fn certified(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, Votes)> {
         let certify_round = round + (self.wave_length - 1);
-        self.count_authors(round, author, certify_round, move |node, sibling| node.certifies[author.as_usize()] == sibling)
+        self.weigh_authors(round, author, certify_round, move |node, sibling| node.certifies[author.as_usize()] == sibling)
     }
 
-    /// For each block of the slot: number of authors with a block in the vote round that does not vote for it.
-    pub fn non_votes(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, usize)> {
+    /// For each block of the slot: votes of the authors with a block in the vote round that does not vote for it.
+    pub fn non_votes(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, Votes)> {
         let depth = self.wave_length - 2;
         let column = self.index(depth, author);
-        self.count_authors(round, author, round + depth, move |node, sibling| node.supports[column] != sibling)
+        self.weigh_authors(round, author, round + depth, move |node, sibling| node.supports[column] != sibling)
     }
 
-    fn count_authors(
+    fn weigh_authors(
         &self,
         round: Round,
         author: ValidatorIndex,
-        counting_round: Round,
+        weighed_round: Round,
         counts: impl Fn(&Node, SiblingIndex) -> bool,
-    ) -> impl Iterator<Item = (BlockRef, usize)> {
-        let counted = self.rounds.get(&counting_round).map_or(&[][..], |blocks| &blocks.slots);
+    ) -> impl Iterator<Item = (BlockRef, Votes)> {
+        let weighed = self.rounds.get(&weighed_round).map_or(&[][..], |blocks| &blocks.slots);
         (0u16..).map(SiblingIndex).zip(self.slot(round, author)).map(move |(sibling, node)| {
-            let agrees = |siblings: &&Vec<Node>| siblings.iter().any(|voter| counts(voter, sibling));
-            (node.block.reference(), counted.iter().filter(agrees).count())
+            let agrees = |siblings: &Vec<Node>| siblings.iter().any(|voter| counts(voter, sibling));
+            let authors = (0u16..).map(ValidatorIndex).zip(weighed).filter(|(_, siblings)| agrees(siblings));
+            (node.block.reference(), self.weights.weigh(authors.map(|(author, _)| author)))
         })
     }
 
@@ -235,27 +235,29 @@ impl Dag {
     /// F3 counts only votes in the vote round itself; other links do not count (P4). V4 makes their authors distinct.
     fn compute_certificates(&self, round: Round, parents: &[Parent]) -> Vec<SiblingIndex> {
         let column = self.index(self.wave_length - 2, ValidatorIndex(0));
-        let votes: Vec<_> = parents.iter().filter(|voter| voter.gap == 1).map(|voter| &voter.node.supports[column..]).collect();
-        // A slot almost always has one block, so the votes for the first siblings are counted together, row by row.
-        let mut first = vec![0u16; self.committee_size];
-        for row in &votes {
-            first.iter_mut().zip(*row).for_each(|(count, vote)| *count += u16::from(*vote == SiblingIndex(0)));
+        let voters = parents.iter().filter(|voter| voter.gap == 1);
+        let votes: Vec<_> = voters.map(|voter| (self.weights.of(voter.author), &voter.node.supports[column..])).collect();
+        // A slot almost always has one block, so the votes for the first siblings are weighed together, row by row.
+        let mut first = vec![0u16; self.weights.members()];
+        for (weight, row) in &votes {
+            let weight = u16::try_from(weight.0).expect("a committee has at most 1000 votes");
+            first.iter_mut().zip(*row).for_each(|(sum, vote)| *sum += weight * u16::from(*vote == SiblingIndex(0)));
         }
         let proposed = self.rounds.get(&(round - (self.wave_length - 1))).map_or(&[][..], |blocks| &blocks.slots);
-        let mut certified = vec![SiblingIndex::NONE; self.committee_size];
+        let mut certified = vec![SiblingIndex::NONE; self.weights.members()];
         for (author, siblings) in proposed.iter().enumerate() {
-            let count = |sibling: SiblingIndex| match sibling {
-                SiblingIndex(0) => usize::from(first[author]),
-                other => votes.iter().filter(|row| row[author] == other).count(),
+            let weigh = |sibling: SiblingIndex| match sibling {
+                SiblingIndex(0) => Votes(first[author].into()),
+                other => votes.iter().filter(|(_, row)| row[author] == other).map(|(weight, _)| *weight).sum(),
             };
             let mut siblings = (0u16..).map(SiblingIndex).take(siblings.len());
-            certified[author] = siblings.find(|sibling| count(*sibling) >= self.quorum).unwrap_or(SiblingIndex::NONE);
+            certified[author] = siblings.find(|sibling| weigh(*sibling) >= self.quorum()).unwrap_or(SiblingIndex::NONE);
         }
         certified
     }
 
     fn index(&self, depth: u64, author: ValidatorIndex) -> usize {
-        usize::try_from(depth - 1).expect("at most the wave length") * self.committee_size + author.as_usize()
+        usize::try_from(depth - 1).expect("at most the wave length") * self.weights.members() + author.as_usize()
     }
 
     fn resolve(&self, round: Round, author: ValidatorIndex, sibling: SiblingIndex) -> Option<BlockRef> {

@@ -138,13 +138,13 @@ impl MahiMahi {
         let lost_records = no_records && resume.index.0 > 0 && !unsigned;
         let limits = Limits {
             blocks: config.max_pending(size),
-            weight: Weight { bytes: config.max_pending_bytes(size), missing: 32 * Config::max_parents(size) },
+            weight: Weight { bytes: config.max_pending_bytes(committee.weights()), missing: 32 * Config::max_parents(size) },
             delay_ms: config.fetch_delay_ms,
             retry_ms: config.fetch_retry_ms,
             retry_cap_ms: config.heartbeat_ms.max(config.fetch_retry_ms),
         };
         let mut engine = Self {
-            dag: Dag::new(size, committee.quorum(), config.wave_length),
+            dag: Dag::new(committee.weights(), config.wave_length),
             reader: MahiVerifier::new(config.clone(), committee.clone(), signatures.clone()),
             coins: Coins::new(coin, &committee),
             sequence: Sequence::new(&resume, size, config.genesis_time),

@@ -11,7 +11,7 @@ use crate::{
     message::{Block, BlockRef},
 };
 use corniche_engine::{Offence, Output, TraceEvent};
-use corniche_types::ValidatorIndex;
+use corniche_types::{ValidatorIndex, Votes};
 
 impl MahiMahi {
     /// Called for every block that entered the DAG.
@@ -19,7 +19,7 @@ impl MahiMahi {
         let Some(proposed) = self.waves.propose_round_of_certify(block.round()).filter(|_| !self.is_halted) else { return };
         let equivocated = |author: &ValidatorIndex| self.dag.siblings(proposed, *author).nth(1).is_some();
         let certified = |author: ValidatorIndex| -> Vec<BlockRef> {
-            let siblings = self.dag.certified(proposed, author).filter(|(_, authors)| *authors > 0);
+            let siblings = self.dag.certified(proposed, author).filter(|(_, votes)| *votes > Votes(0));
             siblings.map(|(sibling, _)| sibling).collect()
         };
         let found = self.committee.indices().filter(equivocated).map(|author| (author, certified(author)));
@@ -27,8 +27,10 @@ impl MahiMahi {
         self.is_halted = true;
         let evidence = siblings.iter().filter_map(|sibling| self.dag.get(sibling)).map(|block| block.encode()).collect();
         self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence });
-        let detail =
-            format!("more than {} validators are faulty: {siblings:?} are both certified", self.committee.max_faulty());
+        let detail = format!(
+            "validators with more than {} votes are faulty: {siblings:?} are both certified",
+            self.committee.max_faulty()
+        );
         self.trace(TraceEvent::note("agreement-lost", detail));
     }
 }

@@ -5,8 +5,10 @@ use corniche_types::{B256, ValidatorIndex};
 
 /// An ed25519 signature.
 pub type Signature = [u8; 64];
-/// One validator's share of a round's coin: a compressed BLS12-381 G1 point.
+/// One share of a round's coin: a compressed BLS12-381 G1 point.
 pub type CoinShare = [u8; 48];
+/// One validator's shares of a round's coin: one per vote.
+pub type CoinShares = Vec<CoinShare>;
 /// The combined threshold signature of a round's coin, unique per message.
 pub type CoinValue = [u8; 48];
 
@@ -16,8 +18,8 @@ pub trait Signer: Send + Sync {
     fn index(&self) -> ValidatorIndex;
     /// Signs a block's digest.
     fn sign(&self, digest: &B256) -> Signature;
-    /// This validator's share of the coin for `message`.
-    fn coin_share(&self, message: &[u8]) -> CoinShare;
+    /// This validator's shares of the coin for `message`.
+    fn coin_shares(&self, message: &[u8]) -> CoinShares;
 }
 
 /// The public signing keys of all validators. All validators must agree bit for bit on which signatures verify.
@@ -27,11 +29,11 @@ pub trait Signatures: Send + Sync {
 
 /// The public side of the threshold coin.
 pub trait Coin: Send + Sync {
-    /// Combines exactly a threshold of shares of distinct validators and verifies the result, unless the committee has
+    /// Combines the shares of distinct validators with a threshold of votes and verifies the result, unless the committee has
     /// one validator. Returns `None` if it does not verify; then at least one share is bad.
-    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue>;
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShares)]) -> Option<CoinValue>;
     /// Checks a value that a peer combined.
     fn verify(&self, message: &[u8], value: &CoinValue) -> bool;
-    /// Checks a single share.
-    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool;
+    /// Checks that these are all shares of one validator.
+    fn verify_shares(&self, author: ValidatorIndex, message: &[u8], shares: &[CoinShare]) -> bool;
 }

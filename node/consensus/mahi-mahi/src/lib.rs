@@ -56,5 +56,5 @@ pub mod verify;
 
 pub use config::Config;
 pub use engine::{MahiMahi, Setup};
-pub use keys::{Coin, CoinShare, CoinValue, Signature, Signatures, Signer};
+pub use keys::{Coin, CoinShare, CoinShares, CoinValue, Signature, Signatures, Signer};
 pub use verify::MahiVerifier;

@@ -3,10 +3,13 @@
 //! The block is the only consensus message: it proposes, votes, certifies and carries coin shares. The others (`Hello`,
 //! `Welcome`, `Fetch`, `Found`, `Coins`) never carry a decision.
 
-use crate::keys::{CoinShare, CoinValue, Signature};
-use borsh::{BorshDeserialize, BorshSerialize};
+use crate::keys::{CoinShare, CoinShares, CoinValue, Signature};
+use borsh::{
+    BorshDeserialize, BorshSerialize,
+    io::{self, Read, Write},
+};
 use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, MAX_VOTES, TimestampMs, ValidatorIndex, wire};
 use std::{
     fmt,
     ops::{Add, Sub},
@@ -72,18 +75,64 @@ impl From<BlockRef> for VertexId {
     }
 }
 
-/// The signed part of a block.
-#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+/// The signed part of a block. Encoded like a struct with one share before the batch. The length of the batch has
+/// [`BATCH_LENGTH_BITS`] bits, and the bits above it are the number of further shares, which follow the batch. So the block of a
+/// validator with one vote has the encoding of the first version.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     pub author: ValidatorIndex,
     pub round: Round,
     pub timestamp: TimestampMs,
     /// The order fixes this block's votes (F1); the first is the author's own previous block (V5).
     pub parents: Vec<BlockRef>,
-    /// The author's share of this round's coin. Block validity does not depend on it: see `coin`.
-    pub coin_share: CoinShare,
+    /// The author's shares of this round's coin, one per vote. Block validity depends on their number only: see `coin`.
+    pub coin_shares: CoinShares,
     /// Opaque to the engine; empty if the author had no transactions.
     pub batch: Bytes,
+}
+
+/// Holds the length of the largest batch, 16 MiB. The six bits above it hold the number of further shares.
+const BATCH_LENGTH_BITS: u32 = 26;
+const _: () = assert!(MAX_VOTES.0 - 1 < 1 << (u32::BITS - BATCH_LENGTH_BITS));
+/// Bytes reserved before they are read.
+const MAX_RESERVED: u32 = 1 << 20;
+
+impl BorshSerialize for Content {
+    fn serialize<W: Write>(&self, writer: &mut W) -> io::Result<()> {
+        let Some((first, further)) = self.coin_shares.split_first() else { return Err(invalid("a block without coin shares")) };
+        let sizes = (u32::try_from(self.batch.len()).ok(), u32::try_from(further.len()).ok());
+        let (Some(length), Some(count)) = sizes else { return Err(invalid("a block too large to encode")) };
+        if length >> BATCH_LENGTH_BITS != 0 || count >> (u32::BITS - BATCH_LENGTH_BITS) != 0 {
+            return Err(invalid("a block too large to encode"));
+        }
+        (self.author, self.round, self.timestamp, &self.parents, first).serialize(writer)?;
+        (length | count << BATCH_LENGTH_BITS).serialize(writer)?;
+        writer.write_all(&self.batch)?;
+        further.iter().try_for_each(|share| share.serialize(writer))
+    }
+}
+
+impl BorshDeserialize for Content {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        let (author, round, timestamp, parents, first) = BorshDeserialize::deserialize_reader(reader)?;
+        let lengths = u32::deserialize_reader(reader)?;
+        let (length, count) = (lengths & ((1 << BATCH_LENGTH_BITS) - 1), lengths >> BATCH_LENGTH_BITS);
+        // Reserves a bounded part only: the length is a stranger's claim.
+        let mut batch = Vec::with_capacity(length.min(MAX_RESERVED) as usize);
+        reader.by_ref().take(length.into()).read_to_end(&mut batch)?;
+        if batch.len() as u64 != u64::from(length) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut coin_shares = vec![first];
+        for _ in 0..count {
+            coin_shares.push(BorshDeserialize::deserialize_reader(reader)?);
+        }
+        Ok(Self { author, round, timestamp, parents, coin_shares, batch: batch.into() })
+    }
+}
+
+fn invalid(problem: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, problem)
 }
 
 /// A block as it is sent and recorded.
@@ -134,7 +183,13 @@ impl Block {
     /// Approximate bytes of memory.
     pub(crate) fn weight(&self) -> usize {
         // The entries in tables and a record take about as much as a small block.
-        self.content().batch.len() + self.parents().len() * 42 + 1_024
+        self.variable_bytes() + 1_024
+    }
+
+    /// Encoded bytes of its batch, parents and coin shares. Everything else is below 256 bytes.
+    pub(crate) fn variable_bytes(&self) -> usize {
+        let Content { batch, parents, coin_shares, .. } = self.content();
+        batch.len() + parents.len() * 42 + coin_shares.len().saturating_sub(1) * 48
     }
 
     pub fn signed(&self) -> &SignedBlock {
@@ -247,8 +302,26 @@ pub struct Found {
 pub struct CoinHelp {
     /// Coins that are open at the sender.
     pub values: Vec<(Round, CoinValue)>,
-    /// The sender's own shares of coins that are closed.
-    pub shares: Vec<(Round, CoinShare)>,
+    /// The sender's own shares of coins that are closed; those of one round follow each other.
+    shares: Vec<(Round, CoinShare)>,
+}
+
+impl CoinHelp {
+    pub fn new(values: Vec<(Round, CoinValue)>, shares: Vec<(Round, CoinShares)>) -> Self {
+        let of_round = |(round, shares): (Round, CoinShares)| shares.into_iter().map(move |share| (round, share));
+        Self { values, shares: shares.into_iter().flat_map(of_round).collect() }
+    }
+
+    /// Number of values and shares to make and to check.
+    pub fn checks(&self) -> usize {
+        self.values.len() + self.shares.len()
+    }
+
+    /// The sender's shares by round.
+    pub fn shares(&self) -> impl Iterator<Item = (Round, CoinShares)> {
+        let of_one_round = self.shares.chunk_by(|(round, _), (next, _)| round == next);
+        of_one_round.map(|shares| (shares[0].0, shares.iter().map(|(_, share)| *share).collect()))
+    }
 }
 
 impl Message {

@@ -10,9 +10,9 @@
 //!
 //! **Rounds stretch under load.** A round costs the same signatures, coin and messages regardless of its batches. So the
 //! minimum round time grows with the bytes of the previous round's batches, up to `max_stretch` times. All validators
-//! see these blocks. Where they still judge differently, the fast ones decide: a stretched pause ends when f + 1
-//! validators have proposed. The batch that counts is the (f + 1)-th largest, so f validators without other load
-//! cannot stretch rounds. Rounds with large batches are not stretched: it would limit the throughput and gain little.
+//! see these blocks. Where they still judge differently, the fast ones decide: a stretched pause ends when
+//! validators with F + 1 votes have proposed. The batch that counts is one that authors with F + 1 votes reach, so
+//! validators with F votes and no other load cannot stretch rounds. Rounds with large batches are not stretched: it would limit the throughput and gain little.
 //!
 //! **Proven equivocators are not taken as parents** if a quorum exists without them. An equivocator shows its siblings
 //! to different validators, so everyone else must fetch a block's parent first if that block builds on a sibling, in
@@ -27,7 +27,7 @@ use crate::{
     message::{BlockRef, Context, Round, first_of},
 };
 use corniche_engine::Batch;
-use corniche_types::{TimestampMs, ValidatorIndex};
+use corniche_types::{TimestampMs, ValidatorIndex, Votes};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The proposing side of a validator.
@@ -46,7 +46,7 @@ pub struct Proposer {
     /// Highest proposable round, and the time since when it is.
     clock: Round,
     clock_since: TimestampMs,
-    /// Bytes of the (f + 1)-th largest batch of the round before `clock`: at least one honest validator's is as large.
+    /// [`Dag::batch_bytes`] of the round before `clock`: at least one honest validator's batch is as large.
     batch_bytes: usize,
     /// Times at which the last rounds became proposable.
     advances: VecDeque<(Round, TimestampMs)>,
@@ -117,7 +117,7 @@ impl Proposer {
         let (clock, trusted) = (dag.clock(), self.trusted_clock(dag, excluded));
         if clock > self.clock {
             (self.clock, self.clock_since) = (clock, now);
-            self.batch_bytes = dag.batch_bytes(clock - 1, dag.max_faulty());
+            self.batch_bytes = dag.batch_bytes(clock - 1);
             self.observe_load(dag);
         }
         if trusted != self.trusted {
@@ -144,7 +144,7 @@ impl Proposer {
         if excluded.authors.is_empty() || clock == Round(1) {
             return clock;
         }
-        let has_quorum = |round: &u64| excluded.count_included(dag, Round(*round)) >= dag.quorum();
+        let has_quorum = |round: &u64| excluded.included(dag, Round(*round)) >= dag.quorum();
         (lowest.0..clock.0).rev().find(has_quorum).map_or(lowest, |round| Round(round) + 1)
     }
 
@@ -166,7 +166,7 @@ impl Proposer {
     /// allowed yet.
     pub fn next(&self, dag: &Dag, config: &Config, floor: Round, excluded: &ExcludedAuthors) -> Option<(Round, TimestampMs)> {
         let least = self.highest_signed.max(floor);
-        let others_proposed = dag.authors_at(self.clock) > dag.max_faulty();
+        let others_proposed = dag.votes_at(self.clock) >= dag.weights().validity();
         let pause_ms = if self.is_light {
             config.light_pause_ms(excluded.committee_size)
         } else if others_proposed {
@@ -176,8 +176,9 @@ impl Proposer {
         };
         let rested = self.proposed_at.map_or(0, |at| at.0 + pause_ms);
         let (round, graced) = if self.trusted > least {
-            let before = excluded.count_included(dag, self.trusted - 1);
-            let all_here = self.trusted == Round(1) || before + excluded.authors.len() == excluded.committee_size;
+            let before = excluded.included(dag, self.trusted - 1);
+            let expected = dag.weights().weigh(excluded.trusted());
+            let all_here = self.trusted == Round(1) || before == expected;
             (self.trusted, if all_here { 0 } else { self.trusted_since.0 + config.parent_grace_ms })
         } else {
             // Longer than others need to fetch such a block's parents. Otherwise one such round would cause the next.
@@ -203,9 +204,10 @@ impl Proposer {
         let trusted = excluded.trusted().filter(|author| *author != self.me).filter_map(of_previous);
         let mut parents: Vec<_> = std::iter::once(self.tip).chain(trusted).collect();
         // V3: as many equivocators as needed for a quorum.
-        let counted = parents.iter().filter(|parent| parent.round == previous).count();
-        let others = excluded.authors.iter().filter(|author| **author != self.me).filter_map(|author| of_previous(*author));
-        parents.extend(others.take(dag.quorum().saturating_sub(counted)));
+        let included = parents.iter().filter(|parent| parent.round == previous).map(|parent| parent.author);
+        let missing = dag.quorum() - dag.weights().weigh(included);
+        let others = excluded.authors.iter().copied().filter(|author| *author != self.me && of_previous(*author).is_some());
+        parents.extend(dag.weights().take_votes(others, missing).into_iter().filter_map(of_previous));
         self.add_weak_links(dag, previous, excluded, &mut parents);
         parents
     }
@@ -244,10 +246,10 @@ pub struct ExcludedAuthors {
 }
 
 impl ExcludedAuthors {
-    /// Number of authors with a block in a round that are not excluded.
-    fn count_included(&self, dag: &Dag, round: Round) -> usize {
-        let is_here = |author: &&ValidatorIndex| dag.siblings(round, **author).next().is_some();
-        dag.authors_at(round) - self.authors.iter().filter(is_here).count()
+    /// Votes of the authors with a block in a round that are not excluded.
+    fn included(&self, dag: &Dag, round: Round) -> Votes {
+        let is_here = |author: &ValidatorIndex| dag.siblings(round, *author).next().is_some();
+        dag.votes_at(round) - dag.weights().weigh(self.authors.iter().copied().filter(is_here))
     }
 
     /// All authors that are not excluded.

@@ -14,7 +14,7 @@ use crate::{
     verify::MAX_COINS,
 };
 use corniche_engine::{Output, Recipients, TraceEvent};
-use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex, Votes};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// State of requests to peers, and the times of retries.
@@ -173,21 +173,23 @@ impl MahiMahi {
         }
         let floor = self.sequence.floor();
         let is_here = |named: &&BlockRef| named.round <= floor || self.dag.contains(named);
-        let reached: Vec<Round> = self.repair.named.values().filter(is_here).map(|named| named.round).collect();
-        let beyond_doubt = self.committee.max_faulty() + self.committee.validity_threshold();
-        let needed = match self.me() {
-            None => self.committee.quorum(),
-            Some(_) if self.repair.lost_records => beyond_doubt.max(self.committee.quorum() - 1),
-            Some(_) => self.committee.quorum() - 1,
+        let reached: BTreeMap<ValidatorIndex, Round> =
+            self.repair.named.iter().filter(|(_, named)| is_here(named)).map(|(peer, named)| (*peer, named.round)).collect();
+        let (committee, beyond_doubt) = (&self.committee, self.committee.max_faulty() + self.committee.validity());
+        let (needed, others) = match self.me().map(|me| committee.votes(me)) {
+            // A full node signs nothing.
+            None => (committee.quorum(), committee.total() - Votes(1)),
+            Some(own) if self.repair.lost_records => (beyond_doubt.max(committee.quorum() - own), committee.total() - own),
+            Some(own) => (committee.quorum() - own, committee.total() - own),
         };
-        if reached.len() < needed.min(self.committee.size() - 1) {
+        if committee.weigh(reached.keys().copied()) < needed.min(others) {
             return;
         }
         self.repair.recovered_at = Some(self.now);
-        let highest = reached.into_iter().max().unwrap_or(Round(0));
+        let highest = reached.into_values().max().unwrap_or(Round(0));
         // Without Byzantine validators, the others know every block of ours that exists, and all of them responded. If
         // no peer has reached round 1, the network is being born.
-        if self.committee.max_faulty() > 0 {
+        if self.committee.max_faulty() > Votes(0) {
             if self.repair.lost_records && self.proposer.is_some() {
                 self.vow_silence(highest + 1);
             } else if highest > Round(0) {
@@ -212,9 +214,9 @@ impl MahiMahi {
     /// has blocks there, some shares are bad. Then ours are needed, and we have no block to carry them.
     pub(crate) fn send_skipped_shares(&mut self, before: Round) {
         let skipped: Vec<_> = self.stuck_coins().into_iter().filter(|round| *round > before).collect();
-        let shares = self.own_shares(&skipped);
+        let shares = self.own_shares(&skipped, MAX_COINS);
         if !shares.is_empty() {
-            let message = Message::Coins(CoinHelp { values: Vec::new(), shares }).encode();
+            let message = Message::Coins(CoinHelp::new(Vec::new(), shares)).encode();
             self.outputs.push_back(Output::Send { to: Recipients::All, message });
         }
     }
@@ -297,17 +299,19 @@ impl MahiMahi {
 
     pub(crate) fn handle_coin_help(&mut self, from: ValidatorIndex, help: &CoinHelp) {
         let (floor, top) = (self.sequence.floor(), self.dag.top());
-        let useful = |round: &Round| *round > floor && *round <= top;
-        let rounds = help.values.iter().map(|(round, _)| round).chain(help.shares.iter().map(|(round, _)| round));
-        let count = rounds.filter(|round| useful(round) && self.coins.opened(**round).is_none()).count();
+        let in_range = |round: &Round| *round > floor && *round <= top;
+        let is_closed = |round: &Round| in_range(round) && self.coins.opened(*round).is_none();
+        let values = help.values.iter().filter(|(round, _)| is_closed(round)).count();
+        let shares = help.shares().filter(|(round, _)| is_closed(round)).map(|(_, shares)| shares.len());
+        let count = values + shares.sum::<usize>();
         if count == 0 || !self.may_check_coins(from, count) {
             return;
         }
-        for (round, value) in help.values.iter().filter(|(round, _)| useful(round)) {
+        for (round, value) in help.values.iter().filter(|(round, _)| in_range(round)) {
             self.coins.add_value(*round, from, value);
         }
-        for (round, share) in help.shares.iter().filter(|(round, _)| useful(round)) {
-            let refused = self.coins.add_share(*round, from, *share);
+        for (round, shares) in help.shares().filter(|(round, _)| in_range(round)) {
+            let refused = self.coins.add_shares(round, from, shares);
             self.accuse_of_bad_shares(refused);
         }
         self.note_change();
@@ -352,8 +356,8 @@ impl MahiMahi {
         if let Some(me) = self.me() {
             let mut stuck = self.stuck_coins();
             stuck.retain(|round| self.coins.lacks_share_of(*round, me));
-            for (round, share) in self.own_shares(&stuck) {
-                let refused = self.coins.add_share(round, me, share);
+            for (round, shares) in self.own_shares(&stuck, MAX_COINS) {
+                let refused = self.coins.add_shares(round, me, shares);
                 self.accuse_of_bad_shares(refused);
                 // Requests another pass only for a coin that opened, so that the passes end.
                 if self.coins.opened(round).is_some() {

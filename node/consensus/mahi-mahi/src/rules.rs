@@ -1,14 +1,14 @@
 //! The decision rules D3–D5: pure verdicts on a DAG. Repeated calls are harmless. `decisions` chooses when to
 //! call them.
 //!
-//! Every threshold counts distinct **authors**, never blocks: an equivocator's extra blocks must not forge a quorum (P2).
+//! Every threshold weighs the votes of distinct **authors**, never of blocks: an equivocator's extra blocks must not forge a quorum (P2).
 
 use crate::{
     dag::Dag,
     message::{BlockRef, Round},
 };
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_types::ValidatorIndex;
+use corniche_types::{ValidatorIndex, Votes};
 use std::fmt;
 
 /// A leader slot. Ordered by round, then rank (F6). May hold no block, one, or siblings.
@@ -83,12 +83,12 @@ pub enum Verdict {
 /// The rule that decided a slot, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// D3: number of authors that certify the block.
-    Certified(usize),
+    /// D3: votes of the authors that certify the block.
+    Certified(Votes),
     /// D4: the leader has no block, so no votes are possible.
     NoBlock,
-    /// D4: minimum over all siblings of the number of authors that do not vote for it.
-    NonVotes(usize),
+    /// D4: minimum over all siblings of the votes of the authors that do not vote for it.
+    NonVotes(Votes),
     /// D5: decided by the history of the block committed in this slot.
     Anchor(Slot),
 }
@@ -103,13 +103,13 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Describes the rule; `committee_size` is the total for the counts.
-    pub fn why(&self, committee_size: usize) -> String {
+    /// Describes the rule; `total` is all votes.
+    pub fn why(&self, total: Votes) -> String {
         match (self.reason, self.verdict) {
-            (Reason::Certified(authors), _) => format!("direct: {authors} of {committee_size} certify"),
+            (Reason::Certified(votes), _) => format!("direct: {votes} of {total} certify"),
             (Reason::NoBlock, _) => "skipped: no block".to_owned(),
-            (Reason::NonVotes(authors), _) if authors == committee_size => "skipped: no votes".to_owned(),
-            (Reason::NonVotes(authors), _) => format!("skipped: {authors} of {committee_size} do not vote for it"),
+            (Reason::NonVotes(votes), _) if votes == total => "skipped: no votes".to_owned(),
+            (Reason::NonVotes(votes), _) => format!("skipped: {votes} of {total} do not vote for it"),
             (Reason::Anchor(anchor), Verdict::Commit(_)) => format!("anchor {anchor} holds a certificate"),
             (Reason::Anchor(anchor), Verdict::Skip) => format!("skipped: anchor {anchor} holds no certificate"),
         }
@@ -124,9 +124,9 @@ impl fmt::Display for Slot {
 
 /// D3 and D4: verdicts from the certify and vote rounds alone.
 pub fn direct(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorIndex) -> Option<(Verdict, Reason)> {
-    let mut certified = dag.certified(round, leader).filter(|(_, authors)| *authors >= dag.quorum());
+    let mut certified = dag.certified(round, leader).filter(|(_, votes)| *votes >= dag.quorum());
     match (certified.next(), certified.next()) {
-        (Some((block, authors)), None) => Some((Verdict::Commit(block), Reason::Certified(authors))),
+        (Some((block, votes)), None) => Some((Verdict::Commit(block), Reason::Certified(votes))),
         // Lemma 6.4.2 is violated: more than f validators are faulty. No further output is allowed.
         (Some(_), Some(_)) => None,
         (None, _) if waves.direct_skip => directly_skipped(dag, waves, round, leader).map(|reason| (Verdict::Skip, reason)),
@@ -138,10 +138,10 @@ pub fn direct(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorIndex) ->
 /// of authors does not vote for it. The printed algorithm skips as soon as *one* sibling has such a quorum, which forks
 /// (P1).
 fn directly_skipped(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorIndex) -> Option<Reason> {
-    if dag.authors_at(waves.vote_round(round)) < dag.quorum() {
+    if dag.votes_at(waves.vote_round(round)) < dag.quorum() {
         return None;
     }
-    match dag.non_votes(round, leader).map(|(_, authors)| authors).min() {
+    match dag.non_votes(round, leader).map(|(_, votes)| votes).min() {
         None => Some(Reason::NoBlock),
         Some(fewest) => (fewest >= dag.quorum()).then_some(Reason::NonVotes(fewest)),
     }

@@ -8,9 +8,10 @@
 use crate::{
     config::Config,
     engine::MahiMahi,
-    keys::CoinShare,
+    keys::CoinShares,
     message::{Block, BlockRef, CoinHelp, Fetch, Found, Hello, Message, Round, Welcome},
     proposer::Proposer,
+    verify::MAX_COINS,
 };
 use corniche_engine::{BucketRate, TokenBuckets};
 use corniche_types::{TimestampMs, ValidatorIndex};
@@ -39,7 +40,7 @@ pub struct Service {
     idle_checks: TokenBuckets,
     hellos: BTreeMap<ValidatorIndex, Hello>,
     /// Own coin shares signed for peers. A share is deterministic, and signing one takes a fifth of a millisecond.
-    own_shares: BTreeMap<Round, CoinShare>,
+    own_shares: BTreeMap<Round, CoinShares>,
     fetches: BTreeMap<ValidatorIndex, Fetch>,
     /// For each peer that greeted: its latest start (the nonce), and the block named in the response.
     named: BTreeMap<ValidatorIndex, (u64, BlockRef)>,
@@ -125,7 +126,7 @@ impl MahiMahi {
         self.send(from, &Message::Welcome(Welcome { nonce: hello.nonce, latest, named }));
         let pushed = self.push_own_blocks(from, hello.after);
         let help = self.coin_help(&hello.coins);
-        let coins = help.values.len() + help.shares.len();
+        let coins = help.checks();
         if coins > 0 {
             self.send(from, &Message::Coins(help));
         }
@@ -168,23 +169,26 @@ impl MahiMahi {
 
     /// Values and own shares for coins that a peer cannot open.
     fn coin_help(&mut self, coins: &[Round]) -> CoinHelp {
-        let values = coins.iter().filter_map(|round| Some((*round, self.coins.opened(*round)?.value))).collect();
+        let values: Vec<_> = coins.iter().filter_map(|round| Some((*round, self.coins.opened(*round)?.value))).collect();
         let closed: Vec<_> = coins.iter().copied().filter(|round| self.coins.opened(*round).is_none()).collect();
-        CoinHelp { values, shares: self.own_shares(&closed) }
+        let shares = self.own_shares(&closed, MAX_COINS.saturating_sub(values.len()));
+        CoinHelp::new(values, shares)
     }
 
     /// C5: a share is sent only when no block of its round can be signed any more: up to the own durable tip. Round 0
     /// has no coin. Rounds below the floor are answered too: a validator that opened a coin and went on may hold the only
-    /// share that the others lack.
-    pub(crate) fn own_shares(&mut self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
+    /// share that the others lack. At most `most` shares are made, those of the lowest rounds. Others are asked for again.
+    pub(crate) fn own_shares(&mut self, coins: &[Round], most: usize) -> Vec<(Round, CoinShares)> {
         let (Some(signer), Some(tip)) = (&self.signer, self.proposer.as_ref().map(Proposer::tip)) else { return Vec::new() };
         let floor = self.sequence.floor();
         let due: BTreeSet<Round> = coins.iter().copied().filter(|round| (Round(1)..=tip.round).contains(round)).collect();
         let known = &mut self.service.own_shares;
-        let sign = |round| signer.coin_share(&self.context.coin_message(round));
+        let sign = |round| signer.coin_shares(&self.context.coin_message(round));
         // Old rounds are asked for rarely and would fill the cache; the asker's token bucket pays for the signature.
-        let mut share = |round| if round > floor { *known.entry(round).or_insert_with(|| sign(round)) } else { sign(round) };
-        due.into_iter().map(|round| (round, share(round))).collect()
+        let mut shares =
+            |round| if round > floor { known.entry(round).or_insert_with(|| sign(round)).clone() } else { sign(round) };
+        let votes = self.committee.votes(signer.index()).as_usize();
+        due.into_iter().take(most / votes.max(1)).map(|round| (round, shares(round))).collect()
     }
 
     /// S4: responds with the wanted blocks that are held, then with the blocks below them, lowest rounds first, as far
@@ -257,7 +261,7 @@ impl ResponseBudget {
     }
 
     fn take(&mut self, block: &Block) -> bool {
-        let bytes = block.content().batch.len() + block.parents().len() * 42 + 256;
+        let bytes = block.variable_bytes() + 256;
         if self.blocks == 0 || (bytes > self.bytes && !self.empty) {
             return false;
         }
@@ -272,5 +276,37 @@ impl ResponseBudget {
         let (blocks, bytes) = (u64::from(config.fetch_blocks), u64::from(config.fetch_bytes));
         let by_bytes = (bytes - self.bytes as u64) * blocks / bytes.max(1);
         (blocks - self.blocks as u64).max(by_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Content, Context, SignedBlock};
+    use corniche_testkit::committee_of;
+    use corniche_types::Bytes;
+
+    /// A response within the budget is within what a verifier accepts, however many votes the authors have.
+    #[test]
+    fn full_response_fits_a_message() {
+        for (votes, batch) in [(1, 0), (1, 8_000), (16, 0), (16, 8_000), (64, 0), (64, 1_000), (64, 50_000)] {
+            let committee = committee_of("mahi-mahi", &[votes; 4]);
+            let (context, config) = (Context::new(&committee), Config::default());
+            let parents: Vec<_> = committee.indices().map(|author| context.genesis(author)).collect();
+            let batch = Bytes::from(vec![1; batch]);
+            let block = |round| {
+                let (author, coin_shares) = (ValidatorIndex(0), vec![[7; 48]; votes as usize]);
+                let (timestamp, parents, batch) = (TimestampMs(0), parents.clone(), batch.clone());
+                let content = Content { author, round: Round(round), timestamp, parents, coin_shares, batch };
+                Block::trusted(SignedBlock { content, signature: [0; 64] }, &context)
+            };
+            let mut budget = ResponseBudget::new(&config);
+            let blocks: Vec<_> = (1..).map(block).take_while(|block| budget.take(block)).collect();
+            let (count, blocks) = (blocks.len(), blocks.iter().map(|block| block.signed().clone()).collect());
+            let missing = vec![BlockRef { round: Round(1), ..parents[0] }; config.fetch_blocks as usize];
+            let bytes = Message::Found(Found { blocks, missing }).encode().len();
+            let limit = config.max_message_bytes(committee.weights());
+            assert!(bytes <= limit, "{votes} votes each: {count} blocks take {bytes} bytes of {limit}");
+        }
     }
 }

@@ -83,7 +83,7 @@ impl MahiMahi {
     /// signature check.
     pub(crate) fn is_surplus(&self, reference: &BlockRef) -> bool {
         let siblings = self.siblings(reference).take(MAX_UNREQUESTED_SIBLINGS).count();
-        let most = self.config.max_extra_bytes(self.committee.size());
+        let most = self.config.max_extra_bytes(self.committee.weights());
         let mut accounts = self.synchroniser.needed_by(reference).peekable();
         let has_room = match accounts.peek() {
             Some(_) => accounts.any(|account| self.extra_siblings.has_room(account, most)),

@@ -8,8 +8,9 @@ use crate::{
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Batch, Ordered, Resume};
-use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex, Votes, wire};
 use std::{
+    cmp::Reverse,
     collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
@@ -122,15 +123,15 @@ impl Sequence {
     }
 }
 
-/// Lower median of the timestamps of the leader's parents in the previous round. At most f of these blocks are by
-/// validators that lie or whose clocks are wrong. At least 2f + 1 blocks are by distinct authors (V3, V4), so at least
-/// f + 1 of them are right, and the lower median is between two right timestamps. Nothing else bounds a block's
-/// timestamp. Genesis blocks have no time.
+/// Lower median of the timestamps of the leader's parents in the previous round, by votes. Their authors are distinct and
+/// have at least 2F + 1 votes (V3, V4). At most F of these belong to validators that lie or whose clocks are wrong. That is less
+/// than half, so the lower median is between two right timestamps. Nothing else bounds a block's timestamp. Genesis blocks have no time.
 fn previous_round_time(dag: &Dag, leader: &Block) -> TimestampMs {
     let previous = leader.parents().iter().filter(|parent| parent.round + 1 == leader.round());
-    let mut times: Vec<_> = previous.filter_map(|parent| dag.get(parent)).map(|block| block.content().timestamp).collect();
-    times.sort_unstable();
-    times.get(times.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+    let blocks = previous.filter_map(|parent| dag.get(parent));
+    let times: Vec<_> = blocks.map(|block| (block.author(), Reverse(block.content().timestamp))).collect();
+    let votes = dag.weights().weigh(times.iter().map(|(author, _)| *author));
+    dag.weights().reached(times, Votes(votes.0.div_ceil(2))).map_or(TimestampMs(0), |Reverse(time)| time)
 }
 
 /// The delivered (round, author) slots above the floor, as bits.

@@ -15,10 +15,10 @@ use crate::{
     },
 };
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
-use corniche_types::{Bytes, ValidatorIndex, wire};
+use corniche_types::{Bytes, ValidatorIndex, Votes, wire};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Maximum number of coins in one request or response.
+/// Maximum number of coins in one request, and of values and shares in one response.
 pub const MAX_COINS: usize = 64;
 
 /// Time to check a signature, µs.
@@ -82,7 +82,7 @@ impl MahiVerifier {
         if self.committee.member(from).is_none() {
             return Err(format!("validator {from} is not in the committee"));
         }
-        let limit = self.config.max_message_bytes(self.committee.size());
+        let limit = self.config.max_message_bytes(self.committee.weights());
         if bytes.len() > limit {
             return Err(format!("message: expected at most {limit} bytes, got {}", bytes.len()));
         }
@@ -101,10 +101,7 @@ impl MahiVerifier {
                 Ok(Checked::Fetch(fetch))
             }
             Message::Found(_) => Err("a response is read by the engine".into()),
-            Message::Coins(help) if help.values.len() + help.shares.len() > MAX_COINS => {
-                Err("coin help: too many values and shares".into())
-            }
-            Message::Coins(help) => Ok(Checked::Coins(help)),
+            Message::Coins(help) => self.check_coin_help(from, help),
         }
     }
 
@@ -113,6 +110,17 @@ impl MahiVerifier {
             return Err(format!("hello: too many coins, {}", hello.coins.len()));
         }
         Ok(Checked::Hello(hello))
+    }
+
+    fn check_coin_help(&self, from: ValidatorIndex, help: CoinHelp) -> Result<Checked, String> {
+        if help.checks() > MAX_COINS {
+            return Err("coin help: too many values and shares".into());
+        }
+        let expected = self.committee.votes(from).as_usize();
+        if let Some((round, shares)) = help.shares().find(|(_, shares)| shares.len() != expected) {
+            return Err(format!("coin help: got {} shares of round {round}, expected {expected}", shares.len()));
+        }
+        Ok(Checked::Coins(help))
     }
 
     /// Reads a requested response, [`Checked::Found`]: its blocks, with unchecked signatures, and the references that
@@ -161,6 +169,10 @@ impl MahiVerifier {
         if content.batch.len() > self.config.batch_bytes as usize {
             return Err(format!("batch: got {} bytes, expected at most {}", content.batch.len(), self.config.batch_bytes));
         }
+        let (shares, votes) = (content.coin_shares.len(), self.committee.votes(content.author));
+        if shares != votes.as_usize() {
+            return Err(format!("coin shares: got {shares}, expected one per vote, {votes}"));
+        }
         let limit = Config::max_parents(self.committee.size());
         if content.parents.len() > limit {
             return Err(format!("parents: expected at most {limit}, got {}", content.parents.len()));
@@ -171,7 +183,7 @@ impl MahiVerifier {
     /// Checks V2–V5.
     fn check_parents(&self, content: &Content) -> Result<(), String> {
         let mut slots = BTreeSet::new();
-        let mut previous_round = 0;
+        let mut previous_round = Votes(0);
         for parent in &content.parents {
             if parent.round >= content.round {
                 return Err(format!("V2: parent {parent:?} is not below round {}", content.round));
@@ -185,12 +197,14 @@ impl MahiVerifier {
             if !slots.insert((parent.round, parent.author)) {
                 return Err(format!("V4: two parents of round {} by validator {}", parent.round, parent.author));
             }
-            // V4 makes the authors of parents of one round distinct, so this counts authors (P2).
-            previous_round += usize::from(parent.round + 1 == content.round);
+            // V4 makes the authors of parents of one round distinct, so this weighs authors (P2).
+            if parent.round + 1 == content.round {
+                previous_round += self.committee.votes(parent.author);
+            }
         }
         if previous_round < self.committee.quorum() {
             return Err(format!(
-                "V3: got {previous_round} parents in the previous round, expected at least {}",
+                "V3: the authors of parents in the previous round have {previous_round} votes, expected at least {}",
                 self.committee.quorum()
             ));
         }

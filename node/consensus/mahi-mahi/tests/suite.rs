@@ -5,6 +5,13 @@ use corniche_testkit::suite;
 
 corniche_testkit::suite!(MahiKit::quick);
 
+/// Repeats the suite with unequal votes.
+mod weighted {
+    use super::MahiKit;
+
+    corniche_testkit::suite!(MahiKit::quick_with_votes);
+}
+
 /// See [`suite::regressions`].
 const REGRESSIONS: [(usize, u64); 5] = [
     // One validator opened coins with its own shares, went on alone, and refused those shares to the others.

@@ -3,8 +3,10 @@
 use crate::{
     Coalition, DiskModel, Double, EngineDisk, EngineProcess, EngineSetup, Kit, Links, Micros, ProcessNotes, Random, Simulation,
     doubles::LATE,
+    engine_host::index,
     safety::{SafetyChecker, TransactionId, ValidatorStatus},
 };
+use corniche_types::Votes;
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +23,7 @@ const FOLLOW_INTERVAL: Micros = Micros::from_seconds(1);
 pub struct TestCluster {
     pub simulation: Simulation<EngineProcess>,
     pub checker: Rc<RefCell<SafetyChecker>>,
-    kit: Rc<dyn Kit>,
+    pub(crate) kit: Rc<dyn Kit>,
     doubles: BTreeMap<usize, Double>,
     /// Validators with commits but without records, now or earlier. Their disk was lost, or they followed certified
     /// commits before their first record. They may be unable to tell which, and then both count among the f.
@@ -95,10 +97,12 @@ impl TestCluster {
         self.doubles.contains_key(&identity)
     }
 
-    /// Number of validators that may still become faulty, if those in `dead` stay off. `None`: more than f are faulty.
-    pub fn spare_faults(&self, dead: &[usize]) -> Option<usize> {
+    /// Votes that may still become faulty, if the validators in `dead` stay off. `None`: more than F are faulty.
+    pub fn spare_votes(&self, dead: &[usize]) -> Option<Votes> {
         let faulty: BTreeSet<usize> = self.doubles.keys().chain(&self.recordless).chain(dead).copied().collect();
-        self.kit.committee().max_faulty().checked_sub(faulty.len())
+        let committee = self.kit.committee();
+        let (votes, most) = (committee.weigh(faulty.into_iter().map(index)), committee.max_faulty());
+        (votes <= most).then(|| most - votes)
     }
 
     /// Validators that are not Byzantine and are powered on.
@@ -159,12 +163,12 @@ impl TestCluster {
         true
     }
 
-    /// Latest commit that at least f + 1 other running, non-Byzantine validators delivered.
+    /// Latest commit that other running, non-Byzantine validators with at least F + 1 votes delivered.
     fn certified(&self, identity: usize) -> Option<u64> {
         let others = self.running().filter(|other| *other != identity);
-        let mut positions: Vec<_> = others.filter_map(|other| self.position(other)).collect();
-        positions.sort_unstable_by(|one, other| other.cmp(one));
-        positions.get(self.kit.committee().max_faulty()).copied().filter(|position| *position > 0)
+        let positions = others.filter_map(|other| Some((index(other), self.position(other)?)));
+        let committee = self.kit.committee();
+        committee.weights().reached(positions, committee.validity()).filter(|position| *position > 0)
     }
 
     /// Last commit that a running validator delivered.

@@ -105,10 +105,11 @@ impl Double {
     }
 }
 
-/// f + 1 validators; the window moves by one each round.
+/// Validators with F + 1 votes; the window moves by one each round.
 fn audience(kit: &dyn Kit, round: u64) -> Vec<usize> {
     let committee = kit.committee();
-    (0..committee.validity_threshold()).map(|place| (round as usize + place) % committee.size()).collect()
+    let from_first = committee.indices().cycle().skip(round as usize % committee.size());
+    committee.take_votes(from_first, committee.validity()).into_iter().map(ValidatorIndex::as_usize).collect()
 }
 
 /// Returns the message truncated, with one bit flipped, or replaced.

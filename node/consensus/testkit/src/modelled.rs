@@ -1,19 +1,33 @@
 //! Committees for tests, and bytes that replace signatures.
 
 use corniche_engine::Committee;
-use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, SignatureChecks, TimestampMs, ValidatorInfo};
+use corniche_types::{
+    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, SignatureChecks, TimestampMs, ValidatorInfo, Votes,
+};
 use std::collections::BTreeMap;
 
-/// A committee of this size for this engine. Its keys are never used.
+/// A committee of this size for this engine, in which all have one vote. Its keys are never used.
 pub fn committee(engine: &str, size: usize) -> Committee {
-    let validator = |position: usize| ValidatorInfo {
+    committee_of(engine, &vec![1; size])
+}
+
+/// Like [`committee`], with these votes.
+pub fn committee_of(engine: &str, votes: &[u32]) -> Committee {
+    let validator = |(position, votes): (usize, &u32)| ValidatorInfo {
         consensus_key: B256::with_last_byte(u8::try_from(position).expect("the committee size fits the index type")),
         bls_key: Bytes::new(),
         bls_proof: Bytes::new(),
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
+        votes: Votes(*votes),
     };
-    Committee::from_genesis(&genesis(engine, (0..size).map(validator).collect()))
+    Committee::from_genesis(&genesis(engine, votes.iter().enumerate().map(validator).collect()))
+}
+
+/// Unequal votes for a committee of this size. No member of four or more has more than F votes.
+pub fn unequal_votes(size: usize) -> Vec<u32> {
+    let pattern: &[u32] = if size == 4 { &[2, 2, 2, 1] } else { &[3, 2, 2, 1, 1, 1] };
+    pattern.iter().copied().cycle().take(size).collect()
 }
 
 /// A genesis with these validators and default contents.

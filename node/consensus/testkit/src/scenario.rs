@@ -2,7 +2,8 @@
 
 use crate::{
     Adversary, Delivery, DiskModel, EngineDisk, EngineHost, Event, HostSetup, Links, Micros, Outbox, Packet, Process, Records,
-    Sending, Simulation, Surroundings, View, engine_host::clock,
+    Sending, Simulation, Surroundings, View,
+    engine_host::{clock, index},
 };
 use corniche_engine::{
     Batch, Committee, Engine, Input, Offence, Ordered, Output, Recipients, Resume, Ticket, TraceEvent, Verifier,
@@ -312,9 +313,8 @@ impl<S: Subject> ScenarioCluster<S> {
     pub fn run_for(&mut self, ms: u64) {
         self.simulation.run_for(Micros::from_millis(ms));
         let up: Vec<usize> = (0..self.size()).filter(|node| self.simulation.is_up(*node)).collect();
-        let mut executed: Vec<_> = up.iter().map(|node| self.seen(*node).resume.index).collect();
-        executed.sort_unstable_by(|a, b| b.cmp(a));
-        let Some(certified) = executed.get(self.committee.quorum() - 1).copied() else { return };
+        let executed = up.iter().map(|node| (index(*node), self.seen(*node).resume.index));
+        let Some(certified) = self.committee.weights().reached(executed, self.committee.quorum()) else { return };
         for node in up {
             let certified = certified.min(self.seen(node).resume.index);
             self.input(node, Input::Certified(certified));

@@ -13,7 +13,9 @@
 //! is lost while f validators are already faulty. If the late validator itself is number f + 1, the run must be safe, but
 //! need not make progress.
 
-use crate::{DiskModel, Double, Jitter, Kit, Links, Micros, Random, TestCluster};
+use crate::{DiskModel, Double, Jitter, Kit, Links, Micros, Random, TestCluster, engine_host::index};
+use corniche_engine::Committee;
+use corniche_types::Votes;
 use std::{collections::BTreeMap, fmt, rc::Rc};
 
 /// Duration of the faults, in mixed schedules and in coalition schedules.
@@ -74,19 +76,19 @@ pub enum Step {
 impl Schedule {
     /// Returns the schedule of this seed for the kit's committee.
     pub fn new(kit: &dyn Kit, seed: u64) -> Self {
-        let (size, faulty) = (kit.committee().size(), kit.committee().max_faulty());
-        let own = kit.engine_doubles();
+        let (committee, own) = (kit.committee(), kit.engine_doubles());
         if seed % COALITION_INTERVAL == 1 && !own.is_empty() {
-            Self::coalition(size, faulty, own, seed)
+            Self::coalition(committee, own, seed)
         } else if seed.is_multiple_of(EQUIVOCATION_INTERVAL) {
-            Self::equivocating(size, faulty, seed)
+            Self::equivocating(committee, seed)
         } else {
-            Self::mixed(size, faulty, own, seed)
+            Self::mixed(committee, own, seed)
         }
     }
 
-    /// f doubles that only this engine has. In half of the cases, other validators have faults too.
-    fn coalition(size: usize, faulty: usize, own: &[&'static str], seed: u64) -> Self {
+    /// Doubles that only this engine has, with up to F votes. In half of the cases, other validators have faults too.
+    fn coalition(committee: &Committee, own: &[&'static str], seed: u64) -> Self {
+        let size = committee.size();
         let mut random = Random::new(seed).fork("plot");
         let mut order: Vec<_> = (0..size).collect();
         if random.one_in(3) {
@@ -94,7 +96,7 @@ impl Schedule {
         } else {
             order.rotate_left(random.below(size as u64) as usize);
         }
-        let (coalition, alive) = order.split_at(faulty);
+        let (coalition, alive) = order.split_at(most_faulty(committee, &order));
         // In half of the cases, all members use the last double, which combines all attacks.
         let kinds = if random.one_in(2) { &own[own.len() - 1..] } else { own };
         let doubles =
@@ -112,13 +114,14 @@ impl Schedule {
         schedule
     }
 
-    /// f validators that sign several blocks per round, and links that reorder messages differently for every
+    /// Validators with up to F votes that sign several blocks per round, and links that reorder messages differently for every
     /// validator. No other faults.
-    fn equivocating(size: usize, faulty: usize, seed: u64) -> Self {
+    fn equivocating(committee: &Committee, seed: u64) -> Self {
+        let size = committee.size();
         let mut random = Random::new(seed).fork("crowded");
         let mut order: Vec<_> = (0..size).collect();
         random.shuffle(&mut order);
-        let (equivocators, alive) = order.split_at(faulty);
+        let (equivocators, alive) = order.split_at(most_faulty(committee, &order));
         let doubles = equivocators
             .iter()
             .map(|identity| (*identity, EQUIVOCATING_DOUBLES[random.below(EQUIVOCATING_DOUBLES.len() as u64) as usize]))
@@ -134,10 +137,12 @@ impl Schedule {
         schedule
     }
 
-    fn mixed(size: usize, faulty: usize, own: &[&'static str], seed: u64) -> Self {
+    fn mixed(committee: &Committee, own: &[&'static str], seed: u64) -> Self {
+        let size = committee.size();
         let mut random = Random::new(seed).fork("schedule");
         let mut order: Vec<_> = (0..size).collect();
         random.shuffle(&mut order);
+        let faulty = most_faulty(committee, &order);
         let byzantine = random.between(0, faulty as u64) as usize;
         let forgetful = random.between(0, (faulty - byzantine) as u64) as usize;
         let dead = random.between(0, (faulty - byzantine - forgetful) as u64) as usize;
@@ -222,6 +227,16 @@ impl Schedule {
     }
 }
 
+/// Number of the first validators in `order` that can be faulty together.
+fn most_faulty(committee: &Committee, order: &[usize]) -> usize {
+    let mut votes = Votes(0);
+    let fits = |identity: &&usize| {
+        votes += committee.votes(index(**identity));
+        votes <= committee.max_faulty()
+    };
+    order.iter().take_while(fits).count()
+}
+
 fn block_ms(seed: u64) -> u64 {
     [0, 30, 100, 300][Random::new(seed).fork("blocks").below(4) as usize]
 }
@@ -297,7 +312,7 @@ fn execute(kit: &Rc<dyn Kit>, schedule: &Schedule) -> Result<Outcome, String> {
     cluster.run_until(Micros::START + schedule.fault_duration)?;
     heal(&mut cluster, schedule);
     match cluster.settle(SETTLE_TIMEOUT) {
-        Err(_) if cluster.spare_faults(&schedule.dead).is_none() => cluster.check()?,
+        Err(_) if cluster.spare_votes(&schedule.dead).is_none() => cluster.check()?,
         settled => settled?,
     }
     // No violation may occur shortly afterwards either.
@@ -315,7 +330,8 @@ fn apply_step(cluster: &mut TestCluster, schedule: &Schedule, step: &Step) {
         Step::Crash(identity) => cluster.crash(*identity),
         Step::Restart(identity, lag) => cluster.restart(*identity, *lag),
         Step::LoseDisk(identity) => {
-            if cluster.spare_faults(&schedule.dead) > Some(0) {
+            let votes = cluster.kit.committee().votes(index(*identity));
+            if cluster.spare_votes(&schedule.dead).is_some_and(|spare| votes <= spare) {
                 cluster.lose_disk(*identity);
             }
         }

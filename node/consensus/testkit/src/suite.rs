@@ -5,6 +5,7 @@ use crate::{
     fault_counts::FaultCounts,
     schedule::{self, Schedule},
 };
+use corniche_types::Votes;
 use std::{collections::BTreeMap, rc::Rc};
 
 /// Function that makes an engine's kit for a committee of this size.
@@ -165,10 +166,14 @@ pub fn same_seed_repeats_run(make: KitFactory) -> Result<(), String> {
 pub fn too_many_twins_are_detected(make: KitFactory) -> Result<(), String> {
     for size in [4, 7] {
         let kit = make(size);
-        let count = kit.committee().validity_threshold();
+        let committee = kit.committee();
+        let count = committee.take_votes(committee.indices(), committee.validity()).len();
         let doubles: Vec<_> = (0..count).map(|identity| (identity, Double::Twin)).collect();
+        // The others divide by votes, so that either half has a quorum with the doubles.
+        let honest = || committee.indices().skip(count);
+        let half = Votes(committee.weigh(honest()).0 / 2);
+        let middle = count + committee.take_votes(honest(), half).len();
         let mut cluster = cluster(kit, &doubles, 1);
-        let middle = count + (size - count) / 2;
         let (one, other) = ((0..middle).collect(), (middle..size + count).collect());
         cluster.simulation.partition(&[one, other]);
         cluster.start_all();

@@ -15,7 +15,7 @@ use crate::io::{NodeKey, Output};
 use crate::message::{MAX_FORWARDED_BYTES, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
 use corniche_admission::{ROTATION_OVERLAP_MS, Responsibility, Rotation, TURN_MS, WaitingTime};
 use corniche_engine::Committee;
-use corniche_types::{Address, B256, Block, Bytes, Header, Receipt, SkipReason, TimestampMs, ValidatorIndex};
+use corniche_types::{Address, B256, Block, Bytes, Header, Receipt, SkipReason, TimestampMs, ValidatorIndex, Weights};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Transactions within this time after a message are gathered into the next one; the first is sent at once. A message
@@ -33,7 +33,8 @@ const REFORWARD_INTERVAL_MS: u64 = 500;
 /// Reachable validators, and transactions to be sent to them.
 pub(super) struct Forwarding {
     own: Option<ValidatorIndex>,
-    validators: usize,
+    /// All validators in order, by the seat of the first one.
+    orders: Vec<Vec<ValidatorIndex>>,
     /// Number of validators that get a new transaction at once.
     at_once: usize,
     /// Connected validators.
@@ -57,27 +58,28 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
-    /// At least `checkers` validators get a new transaction, because they check its signature for the others.
+    /// If `is_sharded`, validators with F + 1 votes get a new transaction, because they check its signature for the others.
     pub fn new(
         own: Option<ValidatorIndex>,
         committee: &Committee,
-        checkers: usize,
+        is_sharded: bool,
         rotation: Option<Rotation>,
         now: TimestampMs,
     ) -> Self {
-        let validators = committee.size();
+        let orders = orders(&committee.weights().seats());
+        let checkers = if is_sharded { checkers(&orders, committee.weights()) } else { 0 };
         Self {
             at_once: checkers.max(INITIAL_RECIPIENTS),
-            connecting: (0..validators).map(validator_index).collect(),
+            connecting: committee.indices().collect(),
             connecting_until: TimestampMs(now.0.saturating_add(TURN_MS)),
             own,
-            validators,
+            orders,
             reachable: BTreeMap::new(),
-            rotation: rotation.filter(|_| validators > 1),
+            rotation: rotation.filter(|_| committee.size() > 1),
             previous: None,
             next: None,
             began: now,
-            reputation: Reputation::new(committee.max_faulty()),
+            reputation: Reputation::new(committee.weights()),
             queued: BTreeMap::new(),
             last_sent: TimestampMs(0),
             batching_delay_ms: BATCHING_DELAY_MS,
@@ -134,11 +136,8 @@ impl Forwarding {
 
     /// All validators in a sender's order, with the keys of connected ones.
     fn order(&self, rotation: &Rotation, sender: &Address) -> impl Iterator<Item = (ValidatorIndex, Option<NodeKey>)> {
-        let first = rotation.owner(sender, self.validators);
-        (first..first + self.validators).map(|number| {
-            let index = validator_index(number % self.validators);
-            (index, self.reachable.get(&index).copied())
-        })
+        let order = &self.orders[rotation.owner(sender, self.orders.len())];
+        order.iter().map(|index| (*index, self.reachable.get(index).copied()))
     }
 
     /// Validators to ask in turn: connected ones, and this one (without a key) if it `proposes` now; silent
@@ -157,11 +156,12 @@ impl Forwarding {
     /// Validators to ask at once: the first ones, and silent ones whose turn it was.
     fn initial_recipients(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
         let recipients = self.recipients(sender, proposes);
-        let first = recipients.first().copied();
-        let is_before_first =
-            |index: ValidatorIndex| first.is_some_and(|(first, _)| self.distance(sender, index) < self.distance(sender, first));
+        let first = recipients.first().map(|(index, _)| *index);
+        let rotation = self.rotation.unwrap_or_default();
+        let order = self.order(&rotation, sender).map(|(index, _)| index);
+        let before_first: Vec<_> = order.take_while(|index| Some(*index) != first).collect();
         let (now, later) = recipients.split_at(recipients.len().min(self.at_once));
-        let skipped = later.iter().filter(|(index, _)| is_before_first(*index));
+        let skipped = later.iter().filter(|(index, _)| before_first.contains(index));
         now.iter().chain(skipped).copied().collect()
     }
 
@@ -172,8 +172,9 @@ impl Forwarding {
 
     /// Position of a validator in this sender's order of all validators.
     fn distance(&self, sender: &Address, index: ValidatorIndex) -> usize {
-        let first = self.rotation.unwrap_or_default().owner(sender, self.validators);
-        (index.as_usize() + self.validators - first) % self.validators
+        let rotation = self.rotation.unwrap_or_default();
+        let mut order = self.order(&rotation, sender);
+        order.position(|(other, _)| other == index).expect("invariant: an order names all validators")
     }
 
     fn queue(&mut self, transaction: &VerifiedTransaction, to: &[(ValidatorIndex, Option<NodeKey>)]) {
@@ -362,8 +363,20 @@ impl Pipeline {
     }
 }
 
-fn validator_index(number: usize) -> ValidatorIndex {
-    ValidatorIndex(u16::try_from(number).expect("invariant: a committee has 16-bit indices"))
+/// The order from each seat on: the owners of the seats along the table, without repeats. A sender belongs to a seat, so a
+/// validator owns as large a part of them as it has of the votes.
+fn orders(seats: &[ValidatorIndex]) -> Vec<Vec<ValidatorIndex>> {
+    let from = |first: usize| {
+        let mut named = BTreeSet::new();
+        seats[first..].iter().chain(&seats[..first]).copied().filter(|owner| named.insert(*owner)).collect()
+    };
+    (0..seats.len()).map(from).collect()
+}
+
+/// Number of validators that have F + 1 votes, whichever seat they are counted from.
+fn checkers(orders: &[Vec<ValidatorIndex>], weights: &Weights) -> usize {
+    let needed = |order: &Vec<_>| weights.take_votes(order.iter().copied(), weights.validity()).len();
+    orders.iter().map(needed).max().unwrap_or(0)
 }
 
 /// Splits transactions into messages, in order, within the limits of a message.
@@ -383,4 +396,38 @@ fn split_into_messages(raw: Vec<Bytes>) -> Vec<Vec<Bytes>> {
         bytes += size;
     }
     messages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_types::{FaultModel, Votes};
+
+    fn weights(votes: &[u32]) -> Weights {
+        Weights::new(votes.iter().copied().map(Votes), FaultModel::Byzantine)
+    }
+
+    #[test]
+    fn one_vote_each_gives_the_order_by_index() {
+        let orders = orders(&weights(&[1; 5]).seats());
+        let expected: Vec<Vec<_>> =
+            (0..5).map(|first| (0..5).map(|next| ValidatorIndex((first + next) % 5)).collect()).collect();
+        assert_eq!(orders, expected);
+        let seven = weights(&[1; 7]);
+        assert_eq!(checkers(&self::orders(&seven.seats()), &seven), 3);
+    }
+
+    #[test]
+    fn each_order_names_all_and_seats_are_votes() {
+        let votes = [3, 2, 2, 1, 1, 1];
+        let orders = orders(&weights(&votes).seats());
+        let owned = |validator: u16| orders.iter().filter(|order| order[0] == ValidatorIndex(validator)).count() as u32;
+        assert_eq!([0, 1, 2, 3, 4, 5].map(owned), votes);
+        assert!(orders.iter().all(|order| order.iter().collect::<BTreeSet<_>>().len() == 6 && order.len() == 6));
+        // F = 3. From the seats of the small ones, the next large one is needed too.
+        let enough = |order: &[ValidatorIndex]| weights(&votes).weigh(order.iter().copied()) > Votes(3);
+        let count = checkers(&orders, &weights(&votes));
+        assert!(orders.iter().all(|order| enough(&order[..count])));
+        assert!(orders.iter().any(|order| !enough(&order[..count - 1])));
+    }
 }

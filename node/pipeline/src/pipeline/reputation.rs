@@ -9,11 +9,11 @@
 //! Reports of other nodes do not count. A validator gets debt only for transactions that this node sent it,
 //! so another node cannot cause debt by withholding. Users can, with a transaction that this node accepts and
 //! the validator refuses. Each such transaction causes at most [`PROPOSALS_PER_MISS`] duplicate proposals. At
-//! most f validators are silent at a time, so that an overloaded network does not propose everything twice. A
+//! most validators with F votes are silent at a time, so that an overloaded network does not propose everything twice. A
 //! validator that is silent now and then delays at most one in [`PROPOSALS_PER_MISS`] transactions.
 
 use corniche_admission::{MIN_TURN_MS, TURN_MS};
-use corniche_types::{TimestampMs, ValidatorIndex};
+use corniche_types::{TimestampMs, ValidatorIndex, Votes, Weights};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Number of transactions that a validator must have ordered to make up for one missed turn.
@@ -35,9 +35,8 @@ const SHORT_LATENCY_MS: u64 = 200;
 const TURN_STEP_MS: u64 = 50;
 
 /// See the module documentation.
-#[derive(Default)]
 pub(super) struct Reputation {
-    max_faulty: usize,
+    weights: Weights,
     debts: BTreeMap<ValidatorIndex, u32>,
     silent: BTreeSet<ValidatorIndex>,
     suspected: BTreeMap<ValidatorIndex, TimestampMs>,
@@ -45,8 +44,14 @@ pub(super) struct Reputation {
 }
 
 impl Reputation {
-    pub fn new(max_faulty: usize) -> Self {
-        Self { max_faulty, ..Self::default() }
+    pub fn new(weights: &Weights) -> Self {
+        Self {
+            weights: weights.clone(),
+            debts: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            suspected: BTreeMap::new(),
+            latencies: VecDeque::new(),
+        }
     }
 
     /// True if its turns are skipped.
@@ -88,7 +93,16 @@ impl Reputation {
     fn update_silent(&mut self) {
         let mut debtors: Vec<_> = self.debts.iter().map(|(validator, debt)| (*debt, *validator)).collect();
         debtors.sort_unstable();
-        self.silent = debtors.into_iter().rev().take(self.max_faulty).map(|(_, validator)| validator).collect();
+        let mut votes = Votes(0);
+        let fits = |validator: &ValidatorIndex| {
+            let with = votes + self.weights.of(*validator);
+            let fits = with <= self.weights.max_faulty();
+            if fits {
+                votes = with;
+            }
+            fits
+        };
+        self.silent = debtors.into_iter().rev().map(|(_, validator)| validator).filter(fits).collect();
     }
 
     /// Records the ordering latency of a transaction.
@@ -116,13 +130,14 @@ impl Reputation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corniche_types::FaultModel;
 
     const ONE: ValidatorIndex = ValidatorIndex(1);
     const TWO: ValidatorIndex = ValidatorIndex(2);
 
     #[test]
     fn missed_turn_debt_is_bounded() {
-        let mut reputation = Reputation::new(1);
+        let mut reputation = Reputation::new(&Weights::one_each(4, FaultModel::Byzantine));
         reputation.missed(ONE);
         for _ in 0..PROPOSALS_PER_MISS {
             assert!(reputation.is_silent(ONE));
@@ -136,7 +151,7 @@ mod tests {
 
     #[test]
     fn silent_validators_are_at_most_faulty() {
-        let mut reputation = Reputation::new(1);
+        let mut reputation = Reputation::new(&Weights::one_each(4, FaultModel::Byzantine));
         reputation.missed(ONE);
         (0..2).for_each(|_| reputation.missed(TWO));
         assert!(reputation.is_silent(TWO) && !reputation.is_silent(ONE));
@@ -146,7 +161,7 @@ mod tests {
 
     #[test]
     fn turn_follows_median_latency() {
-        let mut reputation = Reputation::default();
+        let mut reputation = Reputation::new(&Weights::one_each(4, FaultModel::Byzantine));
         (1..MIN_LATENCIES).for_each(|_| reputation.record_latency(10));
         assert_eq!(reputation.turn(), TURN_MS);
         reputation.record_latency(10);

@@ -33,7 +33,7 @@ impl Secrets {
             member.network_key = consensus_key(index + 50).public();
         }
         let committee = Committee::from_genesis(genesis);
-        let deal = deal_coin(committee.size(), committee.quorum(), [coin; 32]);
+        let deal = deal_coin(committee.weights(), committee.quorum(), [coin; 32]);
         (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
         corniche_crypto::verify_genesis(genesis).unwrap();
         Self(deal)

@@ -52,6 +52,7 @@ pub fn genesis(validators: usize) -> Genesis {
         bls_proof: Bytes::copy_from_slice(&bls_key(index).prove_possession().to_bytes()),
         network_key: B256::with_last_byte(index as u8 + 1),
         fee_address: Address::with_last_byte(0xf0 + index as u8),
+        votes: corniche_types::Votes(1),
     };
     let rich = GenesisAccount { balance: U256::from(10u128.pow(24)), ..GenesisAccount::default() };
     Genesis {

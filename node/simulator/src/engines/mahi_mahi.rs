@@ -9,7 +9,7 @@ use crate::{
 use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Verified, Verifier, VertexId};
 use corniche_mahi_mahi::{
-    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer, crypto,
+    Coin, CoinShare, CoinShares, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer, crypto,
     message::{Context, Message, Round},
     verify::Checked,
 };
@@ -118,10 +118,10 @@ impl Signer for FalseShares {
         self.0.sign(digest)
     }
 
-    fn coin_share(&self, message: &[u8]) -> CoinShare {
-        let mut share = self.0.coin_share(message);
-        share[0] ^= 1;
-        share
+    fn coin_shares(&self, message: &[u8]) -> CoinShares {
+        let mut shares = self.0.coin_shares(message);
+        shares.iter_mut().for_each(|share| share[0] ^= 1);
+        shares
     }
 }
 
@@ -142,14 +142,14 @@ impl Signer for Metered<dyn Signer> {
         self.keys.sign(digest)
     }
 
-    fn coin_share(&self, message: &[u8]) -> CoinShare {
+    fn coin_shares(&self, message: &[u8]) -> CoinShares {
         self.meter.signed(self.cost.share_us);
-        self.keys.coin_share(message)
+        self.keys.coin_shares(message)
     }
 }
 
 impl Coin for Metered<dyn Coin> {
-    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShares)]) -> Option<CoinValue> {
         self.meter.checked(1, self.cost.combine_us);
         self.keys.combine(message, shares)
     }
@@ -159,8 +159,8 @@ impl Coin for Metered<dyn Coin> {
         self.keys.verify(message, value)
     }
 
-    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
+    fn verify_shares(&self, author: ValidatorIndex, message: &[u8], shares: &[CoinShare]) -> bool {
         self.meter.checked(1, self.cost.combine_us);
-        self.keys.verify_share(author, message, share)
+        self.keys.verify_shares(author, message, shares)
     }
 }

@@ -15,7 +15,7 @@ pub use parse::parse;
 pub use read::ScenarioError;
 pub use schema::SCHEMA;
 
-use corniche_types::FaultModel;
+use corniche_types::{FaultModel, Weights};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts per million: a fraction of one million.
@@ -48,7 +48,7 @@ pub struct Scenario {
 impl Scenario {
     /// f: maximum number of Byzantine validators that the network tolerates.
     pub fn faulty(&self) -> usize {
-        FaultModel::Byzantine.faulty(self.nodes)
+        Weights::one_each(self.nodes, FaultModel::Byzantine).max_faulty().as_usize()
     }
 
     /// Mean base delay between two different nodes, µs: the unit of delays in the report.

@@ -4,7 +4,7 @@
 use corniche_crypto::{BlsSecretKey, ConsensusKey, deal_coin};
 use corniche_types::{
     Address, B256, Certificate, EngineConfig, FaultModel, FeeRules, Genesis, Height, SignerBitmap, TimestampMs, ValidatorIndex,
-    ValidatorInfo,
+    ValidatorInfo, Weights,
 };
 
 pub fn bls_key(validator: u8) -> BlsSecretKey {
@@ -18,9 +18,10 @@ pub fn genesis(validators: u8) -> Genesis {
         bls_proof: bls_key(i).prove_possession().to_bytes().to_vec().into(),
         network_key: ConsensusKey::from_seed([50 + i; 32]).public(),
         fee_address: Address::repeat_byte(i),
+        votes: corniche_types::Votes(1),
     });
-    let n = usize::from(validators);
-    let (coin_public_key, coin_shares) = deal_coin(n, FaultModel::Byzantine.quorum(n), [9; 32]).public.to_genesis();
+    let weights = Weights::one_each(validators.into(), FaultModel::Byzantine);
+    let (coin_public_key, coin_shares) = deal_coin(&weights, weights.quorum(), [9; 32]).public.to_genesis();
     Genesis {
         protocol_version: 1,
         upgrades: Vec::new(),

@@ -97,6 +97,7 @@ pub fn genesis() -> Genesis {
         bls_proof: vec![9; 48].into(),
         network_key: B256::repeat_byte(10),
         fee_address: Address::repeat_byte(11),
+        votes: corniche_types::Votes(1),
     };
     Genesis {
         protocol_version: 1,

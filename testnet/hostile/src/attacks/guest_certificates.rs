@@ -68,7 +68,7 @@ fn certificate(context: &AttackContext, number: u64, count: usize) -> Bytes {
         height: Height(HEIGHT_OFFSET + number),
         header_hash,
         fault_model: committee.fault_model(),
-        signers: SignerBitmap::from_signers(committee.indices().take(committee.quorum()), committee.size()),
+        signers: SignerBitmap::from_signers(committee.take_votes(committee.indices(), committee.quorum()), committee.size()),
         signature: Bytes::copy_from_slice(&signature.to_bytes()),
     };
     PeerMessage::Certificate(certificate).encode()

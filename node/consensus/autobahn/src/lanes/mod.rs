@@ -1,4 +1,4 @@
-//! The lanes: one chain of cars per validator, each car certified by f + 1. Lanes grow without timers, leaders or slots
+//! The lanes: one chain of cars per validator, each car certified by F + 1 votes. Lanes grow without timers, leaders or slots
 //! (D8). This module does not depend on slots, so other engines can build on it.
 //!
 //! ```text

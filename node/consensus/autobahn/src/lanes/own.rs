@@ -200,7 +200,7 @@ impl Lanes {
         }
         let votes = own.votes.entry(tip).or_default();
         votes.insert(from, share);
-        if votes.len() < self.committee.validity_threshold() {
+        if self.committee.weigh(votes.keys().copied()) < self.committee.validity() {
             return;
         }
         let shares: Vec<_> = votes.iter().map(|(signer, share)| (*signer, share.clone())).collect();

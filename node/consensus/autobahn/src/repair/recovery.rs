@@ -7,20 +7,22 @@ use crate::{
     message::{DiskId, HashedCar, Position, Slot, Tip},
 };
 use corniche_engine::TraceEvent;
-use corniche_types::ValidatorIndex;
+use corniche_types::{ValidatorIndex, Votes};
 use std::sync::Arc;
 
 impl Autobahn {
     /// R5, see the README: if our records look whole, a quorum including ourselves is enough. If we know that we
-    /// forgot, every quorum must contain an honest one of the respondents.
+    /// forgot, every quorum must contain an honest one of the respondents. All others are always enough.
     pub(super) fn check_recovery(&mut self) {
         if self.repair.is_recovered() {
             return;
         }
-        let beyond_doubt = self.committee.max_faulty() + self.committee.validity_threshold();
-        let others = self.committee.quorum() - usize::from(self.me().is_some());
+        let beyond_doubt = self.committee.max_faulty() + self.committee.validity();
+        let others = self.committee.quorum() - self.me().map_or(Votes(0), |me| self.committee.votes(me));
         let needed = if self.repair.lost_records { beyond_doubt.max(others) } else { others };
-        if self.repair.responses.len() < needed.min(self.committee.size() - 1) || !self.announce_disk_if_due() {
+        let votes = self.committee.weigh(self.repair.responses.keys().copied());
+        let is_enough = votes >= needed || self.repair.responses.len() >= self.committee.size() - 1;
+        if !is_enough || !self.announce_disk_if_due() {
             return;
         }
         self.repair.recovered_at = Some(self.now);
@@ -33,7 +35,7 @@ impl Autobahn {
         self.repair.uncertain_through = Slot(0);
         if self.repair.lost_records {
             self.extend_abstention(reached);
-        } else if self.committee.max_faulty() > 0 && !(self.repair.no_records && highest == Slot(0)) {
+        } else if self.committee.max_faulty() > Votes(0) && !(self.repair.no_records && highest == Slot(0)) {
             // At the very beginning, no slot is uncertain for a first incarnation.
             self.repair.uncertain_through = reached;
         }
@@ -52,7 +54,7 @@ impl Autobahn {
     fn extend_abstention(&mut self, reached: Slot) {
         let mut abstention = self.repair.abstention.take().unwrap_or_default();
         // Without Byzantine validators, every decision needs all votes, so a double vote has no effect.
-        if self.committee.max_faulty() > 0 {
+        if self.committee.max_faulty() > Votes(0) {
             abstention.slots = abstention.slots.max(reached);
             abstention.lanes.resize(self.committee.size(), Position(0));
             for (position, reported) in abstention.lanes.iter_mut().zip(self.reported_positions()) {
@@ -87,7 +89,7 @@ impl Autobahn {
 
     /// The signer of a first incarnation in a committee with Byzantine members.
     pub(super) fn unannounced_signer(&self) -> Option<Arc<dyn Signer>> {
-        self.signer.clone().filter(|_| self.repair.no_records && self.committee.max_faulty() > 0)
+        self.signer.clone().filter(|_| self.repair.no_records && self.committee.max_faulty() > Votes(0))
     }
 
     pub(super) fn choose_disk_id(&mut self, signer: &dyn Signer) {
@@ -110,15 +112,14 @@ impl Autobahn {
         self.broadcast_status();
     }
 
-    /// Per lane, one position above the highest that f + 1 others reported to hold: one of them is honest. An earlier
-    /// incarnation may have voted up to there.
+    /// Per lane, one position above the highest that others with F + 1 votes reported to hold: one of them is honest. An
+    /// earlier incarnation may have voted up to there.
     fn reported_positions(&self) -> Vec<Position> {
-        let place = self.committee.max_faulty();
         let reported = |lane: ValidatorIndex| {
-            let of_lane = self.repair.responses.values().filter_map(|(_, lanes)| lanes.get(lane.as_usize()));
-            let mut positions: Vec<_> = of_lane.copied().collect();
-            positions.sort_unstable_by(|one, other| other.cmp(one));
-            positions.get(place).map_or(Position(0), |position| position.next())
+            let responses = self.repair.responses.iter();
+            let positions = responses.filter_map(|(peer, (_, lanes))| Some((*peer, *lanes.get(lane.as_usize())?)));
+            let reached = self.committee.weights().reached(positions, self.committee.validity());
+            reached.map_or(Position(0), Position::next)
         };
         self.committee.indices().map(reported).collect()
     }

@@ -124,8 +124,8 @@ impl Commits {
         self.slots = self.slots.split_off(&Slot((self.through.0 + 1).saturating_sub(2 * self.open_slots)));
     }
 
-    /// P6: fetches cuts of certificates without one. A validator that acknowledged may lack the cut too, but n − 2f
-    /// correct validators voted for it.
+    /// P6: fetches cuts of certificates without one. A validator that acknowledged may lack the cut too, but correct
+    /// validators with Q − F votes voted for it.
     pub fn fetch_missing(&mut self, ctx: &mut SlotContext) {
         let missing: Vec<_> = self.slots.values().filter(|committed| committed.cut.is_none()).collect();
         self.fetch = (!missing.is_empty()).then(|| ctx.in_ms(ctx.config.fetch_retry_ms));

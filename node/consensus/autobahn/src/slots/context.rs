@@ -50,7 +50,7 @@ impl SlotContext {
         Self {
             context: Context::new(&committee),
             schedule: Schedule::new(&committee, &config),
-            leaders: LeaderReputation::new(committee.size()),
+            leaders: LeaderReputation::new(committee.total()),
             config,
             committee,
             signatures,
@@ -93,16 +93,25 @@ impl SlotContext {
     }
 
     /// Timer of a view, ms. The full timer is long on purpose and doubles with each view of a slot (3.8). On a fast network timers
-    /// are shorter ([`LeaderReputation`]), but only in views 0 to f of a slot: liveness rests on the later views, whose timers depend
-    /// neither on trust nor on measurements.
+    /// are shorter ([`LeaderReputation`]), but only in the views of a slot before whose leaders have more than F votes together: one
+    /// of these is honest. Liveness rests on the later views, whose timers depend neither on trust nor on measurements.
     pub fn view_timeout(&self, slot: Slot, view: View) -> u64 {
         let Config { view_timeout_ms, max_view_timeout_ms, .. } = self.config;
         let factor = 1u64.checked_shl(view.0).unwrap_or(u64::MAX);
         let full = view_timeout_ms.saturating_mul(factor).min(max_view_timeout_ms.max(view_timeout_ms));
-        let is_early = usize::try_from(view.0).is_ok_and(|view| view <= self.committee.max_faulty());
         let leader = self.schedule.leader(slot, view);
-        let short = is_early.then(|| self.leaders.timeout(leader, view_timeout_ms)).flatten();
+        let short = self.is_early(slot, view).then(|| self.leaders.timeout(leader, view_timeout_ms)).flatten();
         short.map_or(full, |short| short.min(full))
+    }
+
+    /// Returns true while the leaders of a slot's views before this one may all be faulty.
+    fn is_early(&self, slot: Slot, view: View) -> bool {
+        let mut leaders = BTreeSet::new();
+        let mut before = (0..view.0).map(|view| self.schedule.leader(slot, View(view)));
+        before.all(|leader| {
+            leaders.insert(leader);
+            self.committee.weigh(leaders.iter().copied()) <= self.committee.max_faulty()
+        })
     }
 
     // ---- messages --------------------------------------------------------------------------------------------------
@@ -167,22 +176,27 @@ impl SlotContext {
         }
     }
 
-    /// Sends CUT-REQ to f + 1 peers, `holders` first, and to different ones at each attempt (P6).
+    /// Sends CUT-REQ to peers with F + 1 votes, `holders` first, and to the next ones at each attempt (P6).
     pub fn request_cut(&mut self, slot: Slot, cut: B256, holders: &[ValidatorIndex], attempt: usize) {
         self.request_from(&Message::FetchCut { slot, cut }, holders, attempt);
     }
 
-    /// Sends a request to f + 1 peers, `holders` first, and to different ones at each attempt.
+    /// Sends a request to peers with F + 1 votes, `holders` first, and to the next ones at each attempt.
     pub fn request_from(&mut self, request: &Message, holders: &[ValidatorIndex], attempt: usize) {
         let me = self.me();
         let mut peers: Vec<_> =
             holders.iter().copied().chain(self.committee.indices()).filter(|peer| Some(*peer) != me).collect();
         let mut named = BTreeSet::new();
         peers.retain(|peer| named.insert(*peer));
-        let count = self.committee.validity_threshold();
-        let first = attempt * count;
-        for place in first..first + count.min(peers.len()) {
-            self.send(Recipients::One(peers[place % peers.len()]), request.clone());
+        // A peer has a place for each vote, so successive attempts may both ask the peer at their border.
+        let places: Vec<_> =
+            peers.into_iter().flat_map(|peer| std::iter::repeat_n(peer, self.committee.votes(peer).as_usize())).collect();
+        let count = self.committee.validity().as_usize();
+        let mut asked = BTreeSet::new();
+        for place in places.iter().cycle().skip(attempt * count % places.len().max(1)).take(count.min(places.len())) {
+            if asked.insert(*place) {
+                self.send(Recipients::One(*place), request.clone());
+            }
         }
     }
 
@@ -217,5 +231,99 @@ impl SlotContext {
 
     pub fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Signature;
+    use corniche_testkit::committee_of;
+    use corniche_types::Bytes;
+
+    struct NoSignatures;
+
+    impl Signatures for NoSignatures {
+        fn verify(&self, _: ValidatorIndex, _: &B256, _: &Signature) -> bool {
+            false
+        }
+
+        fn verify_share(&self, _: ValidatorIndex, _: &B256, _: &Share) -> bool {
+            false
+        }
+
+        fn combine(&self, _: &[(ValidatorIndex, Share)]) -> Option<Bytes> {
+            None
+        }
+
+        fn verify_seal(&self, _: &[(ValidatorIndex, B256)], _: &Bytes) -> bool {
+            false
+        }
+    }
+
+    fn context(votes: &[u32]) -> SlotContext {
+        SlotContext::new(Config::default(), committee_of("autobahn", votes), None, Arc::new(NoSignatures), TimestampMs(0))
+    }
+
+    /// The peers that an attempt asks, in order.
+    fn asked(ctx: &mut SlotContext, holders: &[u16], attempt: usize) -> Vec<u16> {
+        let holders: Vec<_> = holders.iter().copied().map(ValidatorIndex).collect();
+        ctx.request_cut(Slot(1), B256::ZERO, &holders, attempt);
+        let peer = |effect| match effect {
+            Effect::Send { to: Recipients::One(peer), .. } => peer.0,
+            effect => panic!("{effect:?}"),
+        };
+        ctx.effects.drain(..).map(peer).collect()
+    }
+
+    #[test]
+    fn requests_go_to_peers_with_honest_votes() {
+        for votes in [&[2, 2, 2, 1][..], &[3, 2, 2, 1, 1, 1], &[9, 1], &[1]] {
+            let mut ctx = context(votes);
+            let mut all = BTreeSet::new();
+            for attempt in 0..10 {
+                let peers = asked(&mut ctx, &[0], attempt);
+                let distinct: BTreeSet<_> = peers.iter().copied().collect();
+                assert_eq!(distinct.len(), peers.len(), "{votes:?}: {peers:?} in attempt {attempt}");
+                let weight = ctx.committee.weigh(peers.into_iter().map(ValidatorIndex));
+                assert!(weight >= ctx.committee.validity(), "{votes:?}, attempt {attempt}: {weight}");
+                all.extend(distinct);
+            }
+            assert_eq!(all.len(), votes.len(), "{votes:?}: each is asked");
+        }
+    }
+
+    #[test]
+    fn equal_votes_ask_f_plus_one_peers() {
+        let mut ctx = context(&[1; 7]);
+        let attempts: Vec<_> = (0..4).map(|attempt| asked(&mut ctx, &[5, 2], attempt)).collect();
+        assert_eq!(attempts, [[5, 2, 0], [1, 3, 4], [6, 5, 2], [0, 1, 3]]);
+    }
+
+    #[test]
+    fn rotation_has_a_slot_for_each_vote() {
+        let mut ctx = context(&[3, 2, 2, 1, 1, 1]);
+        for slots in 0..10 {
+            assert_eq!(ctx.view_timeout(Slot(1), View(0)), 1_000, "{slots} slots are measured");
+            ctx.leaders.record_duration(20);
+        }
+        assert_eq!(ctx.view_timeout(Slot(1), View(0)), 250);
+    }
+
+    #[test]
+    fn short_timers_end_when_an_honest_leader_had_its_view() {
+        // Last views with a short timer: the leaders before have at most F votes together.
+        for (votes, last) in [(&[1; 7][..], 2), (&[2, 2, 2, 1], 1), (&[3, 2, 2, 1, 1, 1], 1), (&[16; 4], 1)] {
+            for slot in (1..40).map(Slot) {
+                let mut ctx = context(votes);
+                ctx.committee.indices().for_each(|peer| ctx.leaders.peer_down(peer));
+                let is_short = |view: u32| ctx.view_timeout(slot, View(view)) < 1_000u64 << view;
+                let short = (0..).take_while(|view| is_short(*view)).count();
+                let before = |view: usize| (0..view).map(|view| ctx.schedule.leader(slot, View(view as u32)));
+                let weigh = |view: usize| ctx.committee.weigh(before(view).collect::<BTreeSet<_>>());
+                assert!(short > last && weigh(short) > ctx.committee.max_faulty(), "{votes:?}, {slot:?}: {short}");
+                assert!(weigh(short - 1) <= ctx.committee.max_faulty(), "{votes:?}, {slot:?}: {short}");
+            }
+        }
     }
 }

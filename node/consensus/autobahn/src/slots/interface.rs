@@ -135,7 +135,7 @@ pub enum Effect {
         peer: ValidatorIndex,
         slot: Slot,
     },
-    /// Two values of one slot are certified: more than f validators are faulty. The machine stops here.
+    /// Two values of one slot are certified: validators with more than F votes are faulty. The machine stops here.
     ConflictingCommits {
         certificates: Box<[CommitQc; 2]>,
     },

@@ -17,7 +17,7 @@
 //! then lengthen the short timer until first views commit within it again.
 
 use crate::message::Slot;
-use corniche_types::ValidatorIndex;
+use corniche_types::{ValidatorIndex, Votes};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The short timer is at least `view_timeout_ms` divided by this: fast networks have pauses, too.
@@ -34,18 +34,20 @@ pub(crate) struct LeaderReputation {
     disconnected: BTreeSet<ValidatorIndex>,
     /// Last slot in which a validator led a view that failed, or a first view that committed. The flag is true for a commit.
     outcomes: BTreeMap<ValidatorIndex, (Slot, bool)>,
-    /// Durations of the last committed views, ms: one rotation of a small committee, so less than a third have faulty leaders.
+    /// Durations of the last committed views, ms: one rotation of the seats of a small committee, so less than a third have
+    /// faulty leaders.
     recent: VecDeque<u64>,
     max_recent: usize,
 }
 
 impl LeaderReputation {
-    pub fn new(committee_size: usize) -> Self {
+    /// `seats`: the votes of all members. Each leads in one slot of a rotation.
+    pub fn new(seats: Votes) -> Self {
         Self {
             disconnected: BTreeSet::new(),
             outcomes: BTreeMap::new(),
             recent: VecDeque::new(),
-            max_recent: committee_size.clamp(1, MAX_RECENT),
+            max_recent: seats.as_usize().clamp(1, MAX_RECENT),
         }
     }
 
@@ -99,8 +101,12 @@ mod tests {
 
     const LEADER: ValidatorIndex = ValidatorIndex(1);
 
+    fn new(seats: usize) -> LeaderReputation {
+        LeaderReputation::new(Votes(u32::try_from(seats).unwrap()))
+    }
+
     fn measured(durations: &[u64]) -> LeaderReputation {
-        let mut leaders = LeaderReputation::new(durations.len());
+        let mut leaders = new(durations.len());
         durations.iter().for_each(|duration| leaders.record_duration(*duration));
         leaders.record_outcome(LEADER, Slot(1), false);
         leaders
@@ -112,7 +118,7 @@ mod tests {
 
     #[test]
     fn short_timer_follows_view_durations() {
-        let mut unmeasured = LeaderReputation::new(4);
+        let mut unmeasured = new(4);
         unmeasured.record_outcome(LEADER, Slot(1), false);
         assert_eq!(unmeasured.timeout(LEADER, 1_000), None, "nothing is known");
         for (duration, timer) in [(100, 200), (10, 125), (900, 1_800), (u64::MAX, u64::MAX)] {
@@ -124,7 +130,7 @@ mod tests {
     #[test]
     fn a_trusted_leaders_timer_follows_what_a_rotation_takes() {
         let trusted = ValidatorIndex(2);
-        let mut leaders = LeaderReputation::new(4);
+        let mut leaders = new(4);
         for duration in [20, 20, 20] {
             leaders.record_duration(duration);
             assert_eq!(leaders.timeout(trusted, 1_000), None, "less than a rotation is known");
@@ -168,7 +174,7 @@ mod tests {
 
     #[test]
     fn disconnected_leader_is_distrusted() {
-        let mut leaders = LeaderReputation::new(4);
+        let mut leaders = new(4);
         leaders.peer_down(LEADER);
         assert_eq!(leaders.timeout(LEADER, 1_000), Some(125), "whatever views take");
         leaders.peer_up(LEADER);

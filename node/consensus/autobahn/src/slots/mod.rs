@@ -260,12 +260,12 @@ impl Slots {
         if let Some(age) = state.and_then(|state| state.age(self.ctx.now)) {
             self.ctx.leaders.record_duration(age);
         }
-        let schedule = self.ctx.schedule;
+        let schedule = self.ctx.schedule.clone();
         if view == View(0) {
             self.ctx.leaders.record_outcome(schedule.leader(slot, view), slot, true);
         }
-        // After n views every leader has failed, so later ones add nothing.
-        for failed in (0..view.0).take(self.ctx.committee.size()) {
+        // After W views every leader has failed, so later ones add nothing.
+        for failed in 0..view.0.min(self.ctx.committee.total().0) {
             let leader = schedule.leader(slot, View(failed));
             self.ctx.leaders.record_outcome(leader, slot, false);
             self.shorten_timers_of(leader);

@@ -1,11 +1,12 @@
 //! One slot: its views, this validator's votes in them, and the certificates they make.
 //!
 //! ```text
-//!            PREPARE            n − f PREP-VOTEs             n − f CONFIRM-ACKs
+//!            PREPARE               Q PREP-VOTEs                Q CONFIRM-ACKs
 //!   view v ──────────▶ voted ───────────────────▶ confirmed ───────────────────▶ committed
-//!      │                              └── all n, strong ─────────────────────────────▲
-//!      └─ timer, or f + 1 TIMEOUTs ─▶ timed out ── n − f TIMEOUTs (TC) ─▶ view v + 1, whose leader proposes select(TC)
+//!      │                              └── all, strong ───────────────────────────────▲
+//!      └─ timer, or F + 1 TIMEOUTs ─▶ timed out ── Q TIMEOUTs (TC) ─▶ view v + 1, whose leader proposes select(TC)
 //! ```
+//! The numbers are votes of the senders.
 //!
 //! Invariants: `view` never decreases, and votes are cast in `view` only, so all lower views are closed (P4). There is
 //! no vote in a view that was given up (N2), and one value per view (N1). Votes and TIMEOUTs are durable before they
@@ -336,7 +337,7 @@ impl SlotState {
     /// C6. Requires neither an own vote for it nor its cut (P25).
     pub fn handle_confirm(&mut self, ctx: &mut SlotContext, certificate: PrepareQc) {
         if certificate.view > self.view {
-            // n − f validators are in that view.
+            // A quorum is in that view.
             self.enter_view(ctx, certificate.view);
         }
         if certificate.view < self.view || self.timed_out {

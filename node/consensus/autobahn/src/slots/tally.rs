@@ -39,19 +39,20 @@ impl Tally {
         is_first
     }
 
-    /// C5: n − f votes of either strength, f + 1 of them strong (row 21).
+    /// C5: Q votes of either strength, F + 1 of them strong (row 21).
     pub fn prepare_certificate(&self, ctx: &SlotContext, slot: Slot, view: View, cut: B256) -> Option<PrepareQc> {
         let votes = || self.prepare_votes.iter().filter(move |(_, (vote, _))| vote.cut == cut);
         let weak: Vec<_> = votes().filter(|(_, (_, strong))| !strong).map(|(voter, _)| *voter).collect();
-        let count = votes().count();
-        if count < ctx.committee.quorum() || count - weak.len() < ctx.committee.validity_threshold() {
+        let all = ctx.committee.weigh(votes().map(|(voter, _)| *voter));
+        let strong = all - ctx.committee.weigh(weak.iter().copied());
+        if all < ctx.committee.quorum() || strong < ctx.committee.validity() {
             return None;
         }
         let proof = combine(ctx, votes().map(|(voter, (vote, _))| (*voter, &vote.share)))?;
         Some(PrepareQc { slot, view, cut, weak, proof })
     }
 
-    /// C5: all n voted strongly (P5).
+    /// C5: all members voted strongly (P5).
     pub fn fast_certificate(&self, ctx: &SlotContext, slot: Slot, view: View, cut: B256) -> Option<CommitQc> {
         let votes = || self.prepare_votes.iter().filter(move |(_, (vote, strong))| *strong && vote.cut == cut);
         if votes().count() < ctx.committee.size() {
@@ -61,10 +62,10 @@ impl Tally {
         Some(CommitQc { kind: CommitKind::Fast, slot, view, cut, proof })
     }
 
-    /// C7: n − f acknowledgements.
+    /// C7: acknowledgements with Q votes.
     pub fn slow_certificate(&self, ctx: &SlotContext, slot: Slot, view: View, cut: B256) -> Option<CommitQc> {
         let votes = || self.confirm_acks.iter().filter(move |(_, vote)| vote.cut == cut);
-        if votes().count() < ctx.committee.quorum() {
+        if ctx.committee.weigh(votes().map(|(voter, _)| *voter)) < ctx.committee.quorum() {
             return None;
         }
         let proof = combine(ctx, votes().map(|(voter, vote)| (*voter, &vote.share)))?;
@@ -76,8 +77,8 @@ impl Tally {
     }
 }
 
-/// V5: a TC of exactly n − f TIMEOUTs, so that at most one value can be repeated often enough in
-/// [`select`](crate::rules::select).
+/// V5: a TC of the first TIMEOUTs that have Q votes. The last one may overshoot Q, which [`select`](crate::rules::select) takes
+/// into account.
 pub(crate) fn timeout_certificate(
     ctx: &SlotContext,
     slot: Slot,
@@ -85,10 +86,11 @@ pub(crate) fn timeout_certificate(
     timeouts: &BTreeMap<ValidatorIndex, Timeout>,
 ) -> Option<TimeoutQc> {
     let quorum = ctx.committee.quorum();
-    if timeouts.len() < quorum {
+    if ctx.committee.weigh(timeouts.keys().copied()) < quorum {
         return None;
     }
-    let chosen = || timeouts.iter().take(quorum);
+    let senders = ctx.committee.take_votes(timeouts.keys().copied(), quorum).len();
+    let chosen = || timeouts.iter().take(senders);
     let proof = combine(ctx, chosen().map(|(sender, timeout)| (*sender, &timeout.share)))?;
     let reports: Vec<Report> = chosen().map(|(_, timeout)| timeout.report).collect();
     let confirmed = chosen().filter_map(|(_, timeout)| timeout.confirmed.as_ref()).max_by_key(|certificate| certificate.view);

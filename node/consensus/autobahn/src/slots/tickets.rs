@@ -8,7 +8,7 @@ use super::slot::{Anchor, Proposal, SlotState, due};
 use super::{Lanes, Slots};
 use crate::message::{Availability, Cut, Message, Position, SignedPrepare, Slot, TimeoutQc, Tip, View};
 use corniche_engine::Recipients;
-use corniche_types::ValidatorIndex;
+use corniche_types::{ValidatorIndex, Votes};
 
 impl Slots {
     /// Arms timers, proposes, and reminds leaders. Nothing that is not due changes.
@@ -31,7 +31,7 @@ impl Slots {
     fn drive_first_view(&mut self, lanes: &mut dyn Lanes, slot: Slot, is_next: bool, is_quiet: bool) {
         // P10: without news there is no timer; otherwise an idle network would complain for ever. Later slots prove
         // news, unless all is quiet.
-        let is_idle = if is_next { !self.has_news(lanes, slot, false, 1) } else { is_quiet };
+        let is_idle = if is_next { !self.has_news(lanes, slot, false, Votes(1)) } else { is_quiet };
         if is_idle && !(is_next && self.may_propose_news(lanes, slot)) {
             if let Some(state) = self.open.get_mut(&slot) {
                 state.stop_timers();
@@ -67,7 +67,7 @@ impl Slots {
 
     /// A leader sees news earlier than others: its own cars, and uncertified ones.
     fn may_propose_news(&self, lanes: &dyn Lanes, slot: Slot) -> bool {
-        self.is_free_next_proposal(slot) && self.has_news(lanes, slot, true, 1)
+        self.is_free_next_proposal(slot) && self.has_news(lanes, slot, true, Votes(1))
     }
 
     /// V6: proposes in a view above 0.
@@ -141,9 +141,10 @@ impl Slots {
         }
     }
 
-    /// Returns true if at least `least` lanes have a tip above that of the previous slot (P26).
-    fn has_news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool, min: usize) -> bool {
-        self.lanes_with_news(lanes, slot, optimistic).take(min).count() == min
+    /// Returns true if the owners of the lanes with a tip above that of the previous slot have at least `min` votes (P26).
+    fn has_news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool, min: Votes) -> bool {
+        let committee = &self.ctx.committee;
+        committee.weigh(committee.take_votes(self.lanes_with_news(lanes, slot, optimistic), min)) >= min
     }
 
     fn lanes_with_news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool) -> impl Iterator<Item = ValidatorIndex> {

@@ -1,7 +1,7 @@
 //! The engine with one committee and modelled keys.
 
 use crate::{
-    BadShares, FakeKeys, FakeSignatures, NAME, committee,
+    BadShares, FakeKeys, FakeSignatures, NAME, committee, committee_of,
     doubles::{self, ByzantineCoalition, ConductChecker},
 };
 use corniche_autobahn::{
@@ -12,7 +12,7 @@ use corniche_autobahn::{
 };
 use corniche_engine::{Committee, Verifier, VertexId};
 use corniche_testkit::{
-    Coalition, Forgery, Kit, MAX_BATCH_BYTES, Measured, MeasuredEngine, MessageChecker, Random, derive_bytes,
+    Coalition, Forgery, Kit, MAX_BATCH_BYTES, Measured, MeasuredEngine, MessageChecker, Random, derive_bytes, unequal_votes,
 };
 use corniche_types::{B256, Bytes, ValidatorIndex, wire};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
@@ -24,9 +24,17 @@ pub struct AutobahnKit {
 }
 
 impl AutobahnKit {
-    /// A committee of this size with short timers, so that short runs cover many slots and views.
+    /// A committee of this size with short timers, so that short runs cover many slots and views. All have one vote.
     pub fn quick(size: usize) -> Rc<dyn Kit> {
-        let committee = committee(size);
+        Self::quick_with(committee(size))
+    }
+
+    /// Like [`Self::quick`], with unequal votes.
+    pub fn quick_weighted(size: usize) -> Rc<dyn Kit> {
+        Self::quick_with(committee_of(&unequal_votes(size)))
+    }
+
+    fn quick_with(committee: Committee) -> Rc<dyn Kit> {
         let config = Config {
             view_timeout_ms: 400,
             max_view_timeout_ms: 5_000,
@@ -155,13 +163,13 @@ impl Kit for AutobahnKit {
 
 /// Bytes by which a lane grows in `retain_slots` slots, so that a validator at most so far behind finds all cars it needs.
 ///
-/// In n slots every validator leads once. Correct leaders decide within the view timer T. A view of a faulty leader ends
-/// by the timer, which doubles with every further one: f neighbours cost (2^(f + 1) − f − 2) T in all. Meanwhile a lane
+/// In W slots every seat leads once. Correct leaders decide within the view timer T. A view of a faulty leader ends
+/// by the timer, which doubles with every further one: F neighbours cost (2^(F + 1) − F − 2) T in all. Meanwhile a lane
 /// grows by one car per `car_interval_ms`.
 fn retained_lane_bytes(committee: &Committee, config: &Config) -> u64 {
-    let (size, faulty) = (committee.size() as u64, committee.max_faulty() as u64);
-    let timers_per_rotation = size + (1 << (faulty + 1)) - faulty - 2;
-    let rotations = config.retain_slots.div_ceil(size);
+    let (seats, faulty) = (u64::from(committee.total().0), u64::from(committee.max_faulty().0));
+    let timers_per_rotation = seats + (1 << (faulty + 1)) - faulty - 2;
+    let rotations = config.retain_slots.div_ceil(seats);
     let cars = rotations * timers_per_rotation * config.view_timeout_ms / config.car_interval_ms;
     cars * (CAR_WEIGHT + MAX_BATCH_BYTES)
 }

@@ -18,7 +18,12 @@ use corniche_engine::Committee;
 
 const NAME: &str = "autobahn";
 
-/// A committee whose keys are never used.
+/// A committee whose keys are never used. All have one vote.
 pub fn committee(size: usize) -> Committee {
     corniche_testkit::committee(NAME, size)
+}
+
+/// Like [`committee`], with these votes.
+pub fn committee_of(votes: &[u32]) -> Committee {
+    corniche_testkit::committee_of(NAME, votes)
 }

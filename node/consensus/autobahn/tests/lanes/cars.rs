@@ -56,6 +56,18 @@ fn d3_d4_reordered_cars_are_voted_in_order() {
 }
 
 #[test]
+fn d6_certificate_needs_f_plus_one_votes() {
+    // W = 10 and F = 3. The owner has one vote.
+    for (connected, certified) in [(&[5][..], true), (&[1, 2], false), (&[3], false), (&[1, 3], true)] {
+        let mut net = Net::with_votes(&[1, 1, 1, 2, 2, 3], Config::default());
+        net.deaf = (1..6).filter(|node| !connected.contains(node)).collect();
+        net.batch(0, "car");
+        net.run();
+        assert_eq!(net.certified(0), u64::from(certified), "votes of {connected:?} and the owner");
+    }
+}
+
+#[test]
 fn d6_certificate_is_sent_without_next_car() {
     let mut net = Net::new(4, Config::default());
     net.batch(0, "last");

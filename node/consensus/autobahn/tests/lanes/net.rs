@@ -5,7 +5,7 @@ use corniche_autobahn::{
     lanes::{Effect, Lanes, Recovered, Setup, Write},
     message::{Availability, Car, Context, HashedCar, Message, Proof, SignedCar, Statement, Tip},
 };
-use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee_of};
 use corniche_engine::{Batch, Committee, Recipients, Verifier};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::{collections::VecDeque, sync::Arc};
@@ -37,7 +37,11 @@ impl Net {
     }
 
     pub fn paced(size: usize, config: Config) -> Self {
-        let committee = committee(size);
+        Self::with_votes(&vec![1; size], config)
+    }
+
+    pub fn with_votes(votes: &[u32], config: Config) -> Self {
+        let (committee, size) = (committee_of(votes), votes.len());
         let context = Context::new(&committee);
         let start: Vec<_> = committee.indices().map(|lane| context.start(lane)).collect();
         let mut net = Self {

@@ -4,7 +4,7 @@ use corniche_autobahn::{
     Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer,
     message::{Message, Position},
 };
-use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee_of};
 use corniche_engine::{Committee, Verifier};
 pub use corniche_testkit::texts;
 use corniche_testkit::{Delivery, EngineDisk, EngineStart, Links, Micros, ScenarioCluster, ScenarioDisk, Subject};
@@ -106,9 +106,14 @@ impl Cluster {
 
     /// All validators are powered off.
     pub fn on(links: Links, config: Config) -> Self {
-        let size = links.size();
-        let signers = (0..size).map(|node| Arc::new(FakeKeys(index(node))) as Arc<dyn Signer>).collect();
-        Self::with_keys(links, config, committee(size), signers, Arc::new(FakeSignatures))
+        let votes = vec![1; links.size()];
+        Self::with_votes(&votes, links, config)
+    }
+
+    /// All validators are powered off, and have these votes.
+    pub fn with_votes(votes: &[u32], links: Links, config: Config) -> Self {
+        let signers = (0..votes.len()).map(|node| Arc::new(FakeKeys(index(node))) as Arc<dyn Signer>).collect();
+        Self::with_keys(links, config, committee_of(votes), signers, Arc::new(FakeSignatures))
     }
 
     /// All validators are powered off; the test chooses the keys. Nothing is known about what they signed.

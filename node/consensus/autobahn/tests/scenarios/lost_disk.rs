@@ -173,6 +173,81 @@ fn r5_unrecovered_validator_is_passive() {
     cluster.check();
 }
 
+/// A validator of a committee with 3, 2, 2, 1, 1 and 1 votes (F = 3, Q = 7) restarts while only `up` are there. Returns
+/// true if their responses are enough.
+fn recovers(node: usize, up: &[usize], is_lost: bool) -> bool {
+    let votes = [3, 2, 2, 1, 1, 1];
+    let mut cluster = Cluster::with_votes(&votes, Links::uniform(6, Micros::from_millis(DELAY)), config());
+    cluster.simulation.start_all();
+    busy(&mut cluster, 0, 10, "t");
+    cluster.run_for(500);
+    (0..6).filter(|other| !up.contains(other)).for_each(|other| cluster.simulation.crash(other));
+    if is_lost {
+        let resume = cluster.seen(node).resume.clone();
+        *cluster.disk(node) = lost_disk_at(resume);
+    }
+    cluster.simulation.restart(node);
+    cluster.run_for(3_000);
+    cluster.check();
+    !cluster.engine(node).describe().contains("recovered at None")
+}
+
+#[test]
+fn k2_responses_count_votes() {
+    // Own votes count: the others need Q − 3 or Q − 1.
+    assert!(recovers(0, &[1, 2], false) && !recovers(0, &[3, 4, 5], false));
+    assert!(recovers(3, &[0, 1, 4], false) && !recovers(3, &[1, 2, 4], false));
+}
+
+#[test]
+fn r5_lost_disk_needs_more_votes() {
+    // 2F + 1 = 7 votes of others, whatever it has itself.
+    assert!(recovers(5, &[0, 1, 2], true) && !recovers(5, &[1, 2, 3, 4], true));
+    assert!(recovers(0, &[1, 2, 3, 4, 5], true) && !recovers(0, &[1, 2, 3, 4], true));
+}
+
+#[test]
+fn r5_silence_in_lanes_counts_votes() {
+    // Validator 0 loses its disk. Only some others hold the last car of validator 1, for which it may have voted. It is silent
+    // up to the position above the one that others with F + 1 votes report.
+    let votes = [3, 2, 2, 1, 1, 1];
+    let config = || Config { leader_tips: false, optimistic_tips: false, ..config() };
+    for (holders, is_silent) in [(&[1, 3][..], false), (&[1, 2], true), (&[1, 3, 4], true)] {
+        let mut cluster = Cluster::with_votes(&votes, Links::uniform(6, Micros::from_millis(DELAY)), config());
+        cluster.simulation.start_all();
+        busy(&mut cluster, 0, 3, "t");
+        cluster.run_for(500);
+        let [.., before] = cluster.position(1, 1);
+        cluster.set_rule(move |_, from, to, message| match message {
+            Message::Car(_) if from == 1 && !holders.contains(&to) => LOST,
+            Message::CarVote { .. } => LOST,
+            _ => Delivery::Normal,
+        });
+        cluster.submit(1, "held-by-few");
+        cluster.run_for(2 * DELAY);
+        lose(&mut cluster, 0, lost_disk());
+        // Its disk had an identifier, so the others know that it is lost.
+        cluster.run_for(3 * DELAY);
+        assert!(cluster.engine(0).describe().contains("lost records true"), "{}", cluster.engine(0).describe());
+        cluster.clear_rule();
+        cluster.run_for(5_000);
+        for text in ["held-by-few", "later"] {
+            cluster.submit(1, text);
+            cluster.run_for(1_000);
+            assert!(everywhere(&cluster, text), "{holders:?}: {text}");
+        }
+        let voted = |position: u64| {
+            let is_vote = |message: &Message| match message {
+                Message::CarVote { tip, .. } => (tip.lane.0, tip.position.0) == (1, position),
+                _ => false,
+            };
+            cluster.seen(0).count(is_vote) > 0
+        };
+        assert_eq!([1, 2, 3].map(|above| voted(before + above)), [false, !is_silent, true], "{holders:?}");
+        cluster.check();
+    }
+}
+
 /// Slots about which it signed in this incarnation.
 fn signed(cluster: &Cluster, node: usize) -> Vec<u64> {
     let slot = |message: &Message| match message {

@@ -25,6 +25,7 @@ pub fn committee(size: usize) -> Committee {
         bls_proof: Bytes::new(),
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
+        votes: corniche_types::Votes(1),
     };
     Committee::from_genesis(&genesis("autobahn", secrets(size).iter().map(validator).collect()))
 }

@@ -11,3 +11,4 @@ mod schedules;
 mod scripted;
 mod tips;
 mod view_change;
+mod weighted;

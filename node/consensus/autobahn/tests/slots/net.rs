@@ -6,7 +6,7 @@ use corniche_autobahn::{
     rules::Schedule,
     slots::{Effect, Input, RecordId, Setup, SlotRecord},
 };
-use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee};
+use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee_of};
 use corniche_engine::{Committee, Recipients, TraceEvent, Verifier};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::{
@@ -120,7 +120,11 @@ pub fn plain() -> Config {
 
 impl Net {
     pub fn new(size: usize, config: Config) -> Self {
-        let committee = committee(size);
+        Self::with_votes(&vec![1; size], config)
+    }
+
+    pub fn with_votes(votes: &[u32], config: Config) -> Self {
+        let (committee, size) = (committee_of(votes), votes.len());
         let context = Context::new(&committee);
         let mut net = Self {
             verifier: AutobahnVerifier::new(config.clone(), committee.clone(), Arc::new(FakeSignatures)),
@@ -189,7 +193,7 @@ impl Net {
 
     pub fn certificate(&self, tip: Tip) -> Availability {
         let digest = self.context.statement(&Statement::CarVote(tip));
-        let signers: Vec<_> = self.committee.indices().take(self.committee.validity_threshold()).collect();
+        let signers = self.committee.take_votes(self.committee.indices(), self.committee.validity());
         let shares: Vec<_> = signers.iter().map(|signer| (*signer, FakeKeys(*signer).share(&digest))).collect();
         let seal = FakeSignatures.combine(&shares).expect("well-formed");
         Availability { tip, proof: Proof { signers, seal } }

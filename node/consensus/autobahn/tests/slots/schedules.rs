@@ -11,9 +11,10 @@ use corniche_autobahn::{
     message::{CommitKind, CommitQc, Cut, Message, PrepareQc, Slot, Timeout, View},
     rules::{Schedule, select},
 };
-use corniche_testkit::Random;
-use corniche_types::{B256, ValidatorIndex};
-use std::collections::BTreeMap;
+use corniche_engine::Committee;
+use corniche_testkit::{Random, unequal_votes};
+use corniche_types::{B256, ValidatorIndex, Votes};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Remembers all received messages, votes for everything, reports anything, and as a leader shows different messages to
 /// different validators.
@@ -22,8 +23,7 @@ struct Chaos {
     schedule: Schedule,
     random: Random,
     open_slots: u64,
-    overlap: usize,
-    quorum: usize,
+    committee: Committee,
     cuts: BTreeMap<(Slot, B256), Cut>,
     votes: BTreeMap<(Slot, View, B256), Shares>,
     acks: BTreeMap<(Slot, View, B256), Shares>,
@@ -43,8 +43,7 @@ impl Chaos {
             schedule: Schedule::new(&net.committee, &net.config),
             random,
             open_slots: net.config.open_slots,
-            overlap: net.committee.quorum_overlap(),
-            quorum: net.committee.quorum(),
+            committee: net.committee.clone(),
             cuts: BTreeMap::new(),
             votes: BTreeMap::new(),
             acks: BTreeMap::new(),
@@ -151,7 +150,7 @@ impl Chaos {
         }
         let (votes, acks) = (&self.votes[&(slot, view, value)], &self.acks[&(slot, view, value)]);
         let mut shown = Vec::new();
-        if votes.len() >= self.quorum {
+        if self.is_quorum(votes) {
             let certificate = ScriptedValidator::prepare_certificate(slot, view, value, votes);
             self.certificates.insert((slot, view), certificate.clone());
             shown.push(Message::Confirm(certificate));
@@ -161,7 +160,7 @@ impl Chaos {
         if votes.len() == self.scripted.size {
             shown.push(Message::Commit(ScriptedValidator::commit_certificate(CommitKind::Fast, slot, view, value, votes)));
         }
-        if acks.len() >= self.quorum {
+        if self.is_quorum(acks) {
             shown.push(Message::Commit(ScriptedValidator::commit_certificate(CommitKind::Slow, slot, view, value, acks)));
         }
         shown.iter().for_each(|message| self.send_to_some(transport, message, 2));
@@ -189,7 +188,7 @@ impl Chaos {
         for to in self.others().filter(|to| !is_shy || *to == index(shown)) {
             let Some(reason) = self.reason(slot, view) else { return };
             let Ok(previous) = self.ticket(slot) else { return };
-            let cut = match select(&reason.reports, self.overlap) {
+            let cut = match select(&reason, &self.committee) {
                 Some(winner) => match self.cuts.get(&(slot, winner)) {
                     Some(cut) => cut.clone(),
                     None => continue,
@@ -217,24 +216,55 @@ impl Chaos {
         self.scripted.timeout(slot, view, voted, confirmed)
     }
 
+    fn is_quorum<T>(&self, from: &BTreeMap<ValidatorIndex, T>) -> bool {
+        self.committee.weigh(from.keys().copied()) >= self.committee.quorum()
+    }
+
     /// Any quorum of received complaints, with or without a lie of its own.
     fn reason(&mut self, slot: Slot, view: View) -> Option<corniche_autobahn::message::TimeoutQc> {
         let mut all = self.timeouts[&(slot, view)].clone();
         let lie = self.lie(slot, view);
         all.insert(self.scripted.me, lie);
-        while all.len() > self.quorum {
+        while self.committee.weigh(all.keys().copied()) > self.committee.quorum() {
             let place = self.random.below(all.len() as u64) as usize;
-            let left_out = *all.keys().nth(place)?;
-            all.remove(&left_out);
+            let mut fewer = all.clone();
+            fewer.remove(all.keys().nth(place)?);
+            if !self.is_quorum(&fewer) {
+                break;
+            }
+            all = fewer;
         }
-        (all.len() == self.quorum).then(|| ScriptedValidator::timeouts(slot, view, &all))
+        self.is_quorum(&all).then(|| ScriptedValidator::timeouts(slot, view, &all))
     }
 }
 
+/// The votes of the committees of a test, of which each schedule draws one.
+type Committees = Vec<Vec<u32>>;
+
+fn equal_votes(sizes: &[usize]) -> Committees {
+    sizes.iter().map(|size| vec![1; *size]).collect()
+}
+
+fn weighted() -> Committees {
+    [4, 4, 6, 7].map(unequal_votes).into()
+}
+
+/// Members that can be faulty together: the first in `order` with up to F votes. At most two, because each double complains
+/// to all others about every complaint: the messages of three would double with every delay.
+fn faulty(committee: &Committee, order: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
+    let mut votes = Votes(0);
+    let mut fits = |node: &usize| {
+        votes += committee.votes(index(*node));
+        votes <= committee.max_faulty()
+    };
+    order.into_iter().take_while(|node| fits(node)).take(2).collect()
+}
+
 /// Runs one schedule. Returns the number of committed slots, and the highest view of a commit.
-fn run(seed: u64) -> (usize, u32) {
+fn run(seed: u64, committees: &Committees) -> (usize, u32) {
     let mut random = Random::new(seed);
-    let size = [4, 4, 4, 5, 6, 7][random.below(6) as usize];
+    let votes = &committees[random.below(committees.len() as u64) as usize];
+    let size = votes.len();
     let config = Config {
         all_to_all: random.one_in(3),
         fast_path: !random.one_in(4),
@@ -247,10 +277,11 @@ fn run(seed: u64) -> (usize, u32) {
         fast_wait_ms: random.between(0, 20),
         ..plain()
     };
-    let mut net = Net::new(size, config);
+    let mut net = Net::with_votes(votes, config);
     net.disk = random.below(6);
-    let faulty = net.committee.max_faulty();
-    let doubles = random.subset(size, faulty);
+    let mut order: Vec<_> = (0..size).collect();
+    random.shuffle(&mut order);
+    let doubles = faulty(&net.committee, order);
     for node in &doubles {
         let mut chaos = Chaos::new(&net, *node, random.fork(&format!("double {node}")));
         net.corrupt(*node, Box::new(move |transport, from, message| chaos.take(transport, from, message)));
@@ -284,20 +315,16 @@ fn run(seed: u64) -> (usize, u32) {
         let has_all = |cut: &Cut| cut.tips.iter().all(|tip| tip.position == height);
         correct.iter().all(|node| net.nodes[*node].commits.values().any(|(cut, ..)| has_all(cut)))
     };
-    assert!(
-        net.run_until(120_000, is_whole),
-        "seed {seed}, {size} validators, doubles {doubles:?}: no end\n{}",
-        net.describe()
-    );
+    assert!(net.run_until(120_000, is_whole), "seed {seed}, votes {votes:?}, doubles {doubles:?}: no end\n{}", net.describe());
     let highest =
         correct.iter().flat_map(|node| net.nodes[*node].commits.values()).map(|(_, certificate, _)| certificate.view.0);
     (net.values.len(), highest.max().unwrap_or(0))
 }
 
 /// One slot is committed fast by a leader that then falls silent; a shy double leads one of the next views (P1).
-fn unheard(seed: u64) -> (bool, u32) {
+fn unheard(seed: u64, committees: &Committees) -> (bool, u32) {
     let mut random = Random::new(seed);
-    let size = [4, 4, 5, 7][random.below(4) as usize];
+    let votes = &committees[random.below(committees.len() as u64) as usize];
     let timers = Config {
         view_timeout_ms: 200,
         max_view_timeout_ms: 400,
@@ -306,10 +333,11 @@ fn unheard(seed: u64) -> (bool, u32) {
         fast_wait_ms: 30,
         ..plain()
     };
-    let mut net = Net::new(size, timers);
+    let mut net = Net::with_votes(votes, timers);
     let leader = net.leader(1, 0);
-    for view in 1..=net.committee.max_faulty() {
-        let node = net.leader(1, u32::try_from(view).expect("few"));
+    let next = (1..net.committee.total().0).map(|view| net.leader(1, view)).filter(|node| *node != leader);
+    let mut known = BTreeSet::new();
+    for node in faulty(&net.committee, next.filter(|node| known.insert(*node))) {
         let mut chaos = Chaos::new(&net, node, random.fork(&format!("double {node}")));
         chaos.is_shy = true;
         net.corrupt(node, Box::new(move |transport, from, message| chaos.take(transport, from, message)));
@@ -322,33 +350,51 @@ fn unheard(seed: u64) -> (bool, u32) {
     net.grow();
     net.run_for(3_000);
     net.link = Box::new(|_, _, _, _| Some(DELAY));
-    assert!(net.run_until(60_000, |net| net.all_committed(1)), "seed {seed}, {size} validators: no end\n{}", net.describe());
+    assert!(net.run_until(60_000, |net| net.all_committed(1)), "seed {seed}, votes {votes:?}: no end\n{}", net.describe());
     let (_, first, _) = &net.nodes[leader].commits[&Slot(1)];
     let views = net.nodes.iter().filter_map(|node| node.commits.get(&Slot(1))).map(|(_, certificate, _)| certificate.view.0);
     (first.view == View(0), views.max().unwrap_or(0))
 }
 
-#[test]
-fn random_schedules_with_unseen_commits() {
+fn unseen_commits(count: u64, committees: &Committees) {
     let (mut unheard_of, mut views) = (0, 0);
-    for seed in seeds(200) {
-        let (was_fast, view) = unheard(seed);
+    for seed in seeds(count) {
+        let (was_fast, view) = unheard(seed, committees);
         unheard_of += usize::from(was_fast && view > 1);
         views = views.max(view);
     }
-    println!("{unheard_of} commits that others made again, up to view {views}");
+    eprintln!("{unheard_of} commits that others made again, up to view {views}");
     assert!(number("CORNICHE_SEED").is_some() || unheard_of > 20, "{unheard_of}: the attack rarely takes place");
 }
 
 #[test]
+fn random_schedules_with_unseen_commits() {
+    unseen_commits(200, &equal_votes(&[4, 4, 5, 7]));
+}
+
+#[test]
+fn random_schedules_with_unseen_commits_and_unequal_votes() {
+    unseen_commits(200, &weighted());
+}
+
+#[test]
 fn random_schedules_with_doubles() {
+    schedules_with_doubles(400, &equal_votes(&[4, 4, 4, 5, 6, 7]));
+}
+
+#[test]
+fn random_schedules_with_doubles_and_unequal_votes() {
+    schedules_with_doubles(200, &weighted());
+}
+
+fn schedules_with_doubles(count: u64, committees: &Committees) {
     let (mut slots, mut views) = (0, 0);
-    for seed in seeds(400) {
-        let (committed, view) = run(seed);
+    for seed in seeds(count) {
+        let (committed, view) = run(seed, committees);
         slots += committed;
         views = views.max(view);
     }
-    println!("{slots} slots, up to view {views}");
+    eprintln!("{slots} slots, up to view {views}");
     assert!(views > 2, "the doubles did nothing");
 }
 

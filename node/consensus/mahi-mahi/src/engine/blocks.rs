@@ -86,7 +86,7 @@ impl MahiMahi {
             }
             if is_extra {
                 self.note_equivocator(&reference);
-                let most = self.config.max_extra_bytes(self.committee.size());
+                let most = self.config.max_extra_bytes(self.committee.weights());
                 let mut accounts = self.synchroniser.needed_by(&reference).collect::<Vec<_>>().into_iter();
                 let account = accounts.find(|account| self.extra_siblings.has_room(*account, most)).unwrap_or(reference.author);
                 self.extra_siblings.add(reference, account, block.weight());
@@ -119,7 +119,7 @@ impl MahiMahi {
     }
 
     fn track_closed_coin(&mut self, round: Round) {
-        if self.dag.authors_at(round) >= self.committee.quorum() && self.coins.opened(round).is_none() {
+        if self.dag.votes_at(round) >= self.committee.quorum() && self.coins.opened(round).is_none() {
             self.closed_coins.insert(round);
         }
     }

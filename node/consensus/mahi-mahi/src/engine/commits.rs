@@ -50,7 +50,7 @@ impl MahiMahi {
             Verdict::Commit(block) => Some(block.digest),
             Verdict::Skip => None,
         };
-        let why = decision.why(self.committee.size());
+        let why = decision.why(self.committee.total());
         self.trace(TraceEvent::Decided { round: slot.round.0, rank: slot.rank, leader, committed, why });
     }
 

@@ -88,7 +88,7 @@ impl MahiMahi {
             round,
             timestamp: self.now,
             parents: proposer.parents(&self.dag, &self.context, round, &excluded),
-            coin_share: signer.coin_share(&self.context.coin_message(round)),
+            coin_shares: signer.coin_shares(&self.context.coin_message(round)),
             batch: batch.bytes,
         };
         let signature = signer.sign(&self.context.digest(&content));

@@ -1,12 +1,30 @@
 //! Modelled keys and coin: keyed hashes that anyone can compute.
 
-use corniche_mahi_mahi::{Coin, CoinShare, CoinValue, Signature, Signatures, Signer, coin::elect};
+use corniche_mahi_mahi::{Coin, CoinShare, CoinShares, CoinValue, Signature, Signatures, Signer, coin::elect};
 use corniche_testkit::derive_bytes;
-use corniche_types::{B256, ValidatorIndex};
+use corniche_types::{B256, ValidatorIndex, Votes, Weights};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Modelled keys of one validator.
+/// Modelled keys of one validator with one vote.
 pub struct FakeKeys(pub ValidatorIndex);
+
+/// Modelled keys of one validator with these votes.
+pub struct FakeVoter(pub ValidatorIndex, pub Votes);
+
+impl Signer for FakeVoter {
+    fn index(&self) -> ValidatorIndex {
+        self.0
+    }
+
+    fn sign(&self, digest: &B256) -> Signature {
+        FakeKeys(self.0).sign(digest)
+    }
+
+    fn coin_shares(&self, message: &[u8]) -> CoinShares {
+        let further = (1..self.1.0).map(|seat| derive_bytes("share", self.0.0, &[message, &seat.to_le_bytes()].concat()));
+        std::iter::once(derive_bytes("share", self.0.0, message)).chain(further).collect()
+    }
+}
 
 impl Signer for FakeKeys {
     fn index(&self) -> ValidatorIndex {
@@ -17,13 +35,13 @@ impl Signer for FakeKeys {
         derive_bytes("signature", self.0.0, digest.as_slice())
     }
 
-    fn coin_share(&self, message: &[u8]) -> CoinShare {
-        derive_bytes("share", self.0.0, message)
+    fn coin_shares(&self, message: &[u8]) -> CoinShares {
+        FakeVoter(self.0, Votes(1)).coin_shares(message)
     }
 }
 
-/// A Byzantine double: signs correctly, but its coin shares are noise.
-pub struct BadShares(pub ValidatorIndex);
+/// A Byzantine double with these votes: signs correctly, but its coin shares are noise.
+pub struct BadShares(pub ValidatorIndex, pub Votes);
 
 impl Signer for BadShares {
     fn index(&self) -> ValidatorIndex {
@@ -34,8 +52,8 @@ impl Signer for BadShares {
         FakeKeys(self.0).sign(digest)
     }
 
-    fn coin_share(&self, message: &[u8]) -> CoinShare {
-        derive_bytes("noise", self.0.0, message)
+    fn coin_shares(&self, message: &[u8]) -> CoinShares {
+        vec![derive_bytes("noise", self.0.0, message); self.1.as_usize()]
     }
 }
 
@@ -55,10 +73,11 @@ pub struct FakeCoin {
 
 impl FakeCoin {
     /// Makes the coin of `message` put `leaders` first, in this order.
-    pub fn dictate(&mut self, message: Vec<u8>, leaders: &[u16], committee_size: usize) {
+    pub fn dictate(&mut self, message: Vec<u8>, leaders: &[u16], committee: &Weights) {
+        let seats = committee.seats();
         let wanted: Vec<_> = leaders.iter().copied().map(ValidatorIndex).collect();
         let mut values = (0..=u16::MAX).map(|salt| derive_bytes("dictated", salt, &message));
-        let value = values.find(|value: &CoinValue| elect(value, committee_size).order.starts_with(&wanted));
+        let value = values.find(|value: &CoinValue| elect(value, &seats).order.starts_with(&wanted));
         self.dictated.insert(message, value.expect("a few leaders come first in one of many orders"));
     }
 
@@ -72,8 +91,8 @@ impl FakeCoin {
 }
 
 impl Coin for FakeCoin {
-    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
-        let good = shares.iter().all(|(author, share)| self.verify_share(*author, message, share));
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShares)]) -> Option<CoinValue> {
+        let good = shares.iter().all(|(author, shares)| self.verify_shares(*author, message, shares));
         good.then(|| self.value(message))
     }
 
@@ -81,7 +100,9 @@ impl Coin for FakeCoin {
         self.value(message) == *value
     }
 
-    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
-        FakeKeys(author).coin_share(message) == *share
+    /// The verifier compares the number of shares with the author's votes.
+    fn verify_shares(&self, author: ValidatorIndex, message: &[u8], shares: &[CoinShare]) -> bool {
+        let votes = Votes(shares.len() as u32);
+        votes > Votes(0) && FakeVoter(author, votes).coin_shares(message) == shares
     }
 }

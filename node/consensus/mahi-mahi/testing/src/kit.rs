@@ -1,12 +1,12 @@
 //! The engine with one committee and modelled keys.
 
-use crate::{BadShares, FakeCoin, FakeKeys, FakeSignatures, NAME, committee};
+use crate::{BadShares, FakeCoin, FakeKeys, FakeSignatures, FakeVoter, NAME, committee, committee_of};
 use corniche_engine::{Committee, Verifier, VertexId};
 use corniche_mahi_mahi::{
     Coin, Config, MahiMahi, MahiVerifier, Setup, Signer,
     message::{Context, Message, SignedBlock},
 };
-use corniche_testkit::{Forgery, Kit, Measured, MeasuredEngine, Random, derive_bytes};
+use corniche_testkit::{Forgery, Kit, Measured, MeasuredEngine, Random, derive_bytes, unequal_votes};
 use corniche_types::{B256, Bytes, ValidatorIndex, wire};
 use std::{rc::Rc, sync::Arc};
 
@@ -20,6 +20,15 @@ pub struct MahiKit {
 impl MahiKit {
     /// A committee of this size with fast pacing, so that short runs cover many rounds.
     pub fn quick(size: usize) -> Rc<dyn Kit> {
+        Self::quick_with(committee(size))
+    }
+
+    /// Like [`Self::quick`], with unequal votes.
+    pub fn quick_with_votes(size: usize) -> Rc<dyn Kit> {
+        Self::quick_with(committee_of(&unequal_votes(size)))
+    }
+
+    fn quick_with(committee: Committee) -> Rc<dyn Kit> {
         let config = Config {
             min_round_ms: 10,
             parent_grace_ms: 2,
@@ -28,7 +37,7 @@ impl MahiKit {
             retain_rounds: 60,
             ..Config::default()
         };
-        Rc::new(Self::new(committee(size), config))
+        Rc::new(Self::new(committee, config))
     }
 
     pub fn new(committee: Committee, config: Config) -> Self {
@@ -57,8 +66,8 @@ impl Kit for MahiKit {
     fn start(&self, setup: corniche_testkit::Setup) -> Box<dyn Measured> {
         let corniche_testkit::Setup { me, seed, records, unsigned, resume, now, forgery } = setup;
         let signer: Arc<dyn Signer> = match forgery {
-            Some(Forgery::Share) => Arc::new(BadShares(me)),
-            _ => Arc::new(FakeKeys(me)),
+            Some(Forgery::Share) => Arc::new(BadShares(me, self.committee.votes(me))),
+            _ => Arc::new(FakeVoter(me, self.committee.votes(me))),
         };
         let (config, committee, coin) = (self.config.clone(), self.committee.clone(), self.coin.clone());
         let (signer, signatures) = (Some(signer), Arc::new(FakeSignatures));
@@ -89,7 +98,10 @@ impl Kit for MahiKit {
         let Ok(Message::Block(mut block)) = wire::decode(message) else { return None };
         let content = &mut block.content;
         match forgery {
-            Forgery::Share => content.coin_share = BadShares(author).coin_share(&self.context().coin_message(content.round)),
+            Forgery::Share => {
+                let forger = BadShares(author, self.committee.votes(author));
+                content.coin_shares = forger.coin_shares(&self.context().coin_message(content.round));
+            }
             Forgery::Parents => {
                 let place = random.below(content.parents.len() as u64) as usize;
                 match random.below(4) {

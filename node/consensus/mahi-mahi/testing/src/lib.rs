@@ -3,14 +3,14 @@
 //! **For tests and simulations only.** No crate of a node depends on this one. The keys are keyed hashes that anyone can
 //! compute. In a test they bind like the real ones and cost a thousandth. A genesis cannot choose them.
 //!
-//! - [`FakeKeys`], [`BadShares`], [`FakeSignatures`], [`FakeCoin`]: modelled keys and coin.
+//! - [`FakeKeys`], [`FakeVoter`], [`BadShares`], [`FakeSignatures`], [`FakeCoin`]: modelled keys and coin.
 //! - [`MahiKit`]: runs the engine in the shared suite and its fault schedules.
 //! - [`cordial_miners`]: the baseline that the thesis compares with.
 
 mod fake_keys;
 mod kit;
 
-pub use fake_keys::{BadShares, FakeCoin, FakeKeys, FakeSignatures};
+pub use fake_keys::{BadShares, FakeCoin, FakeKeys, FakeSignatures, FakeVoter};
 pub use kit::MahiKit;
 
 use corniche_engine::Committee;
@@ -21,6 +21,11 @@ const NAME: &str = "mahi-mahi";
 /// A committee whose keys are never used.
 pub fn committee(size: usize) -> Committee {
     corniche_testkit::committee(NAME, size)
+}
+
+/// A committee with these votes, whose keys are never used.
+pub fn committee_of(votes: &[u32]) -> Committee {
+    corniche_testkit::committee_of(NAME, votes)
 }
 
 /// Cordial Miners on the same DAG, the baseline of the thesis. A wave of five rounds begins when the previous one ended.

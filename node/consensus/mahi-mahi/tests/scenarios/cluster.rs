@@ -6,14 +6,14 @@
 use crate::crypto::{BadShares, FakeCoin, FakeKeys, FakeSignatures, committee};
 use corniche_engine::{Committee, Input, Offence, Resume, Verifier};
 use corniche_mahi_mahi::{
-    Coin, CoinShare, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer,
-    message::{Context, Message, Round, SignedBlock},
+    Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer,
+    message::{CoinHelp, Context, Message, Round, SignedBlock},
 };
 pub use corniche_testkit::Random;
 use corniche_testkit::{
     Adversary, Delivery, EngineStart, Links, Micros, Observed, Packet, Records, ScenarioCluster, Sending, Subject, View, texts,
 };
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, Votes, wire};
 use std::{
     cell::{RefCell, RefMut},
     collections::{BTreeMap, BTreeSet},
@@ -55,7 +55,7 @@ impl Keys {
     pub fn fake(roles: &[Role]) -> Self {
         let signer = |(position, role): (usize, &Role)| -> Arc<dyn Signer> {
             match role {
-                Role::BadShares => Arc::new(BadShares(index(position))),
+                Role::BadShares => Arc::new(BadShares(index(position), Votes(1))),
                 _ => Arc::new(FakeKeys(index(position))),
             }
         };
@@ -96,9 +96,9 @@ pub struct Network {
 
 impl Network {
     /// C5: a share is sent only after the own block of that round, or of a later one.
-    fn check_shares(&self, from: usize, shares: &[(Round, CoinShare)]) {
+    fn check_shares(&self, from: usize, help: &CoinHelp) {
         let tip = self.archive.keys().rev().find(|(_, author)| *author == index(from)).map(|(round, _)| *round);
-        let early = shares.iter().find(|(round, _)| Some(*round) > tip);
+        let early = help.shares().map(|(round, _)| round).find(|round| Some(*round) > tip);
         assert!(early.is_none(), "validator {from}, at {tip:?}, gives its share of {early:?} early");
     }
 
@@ -190,7 +190,7 @@ impl Subject for Network {
             other => {
                 match other {
                     Message::Hello(hello) => self.last_nonce[from] = hello.nonce,
-                    Message::Coins(help) => self.check_shares(from, &help.shares),
+                    Message::Coins(help) => self.check_shares(from, help),
                     _ => {}
                 }
                 self.sent_others[from] += to.len();

@@ -5,7 +5,7 @@
 
 use crate::{
     cluster::{Cluster, Link, Role, index, quick},
-    crypto::{BadShares, FakeCoin, FakeKeys, committee},
+    crypto::{BadShares, FakeCoin, FakeKeys, FakeVoter, committee, committee_of},
 };
 use corniche_engine::Offence;
 use corniche_mahi_mahi::{
@@ -13,7 +13,7 @@ use corniche_mahi_mahi::{
     coin::Coins,
     message::{Context, Round},
 };
-use corniche_types::ValidatorIndex;
+use corniche_types::{ValidatorIndex, Votes};
 
 fn lacks(cluster: &Cluster, transaction: &str) -> bool {
     cluster.honest_nodes().any(|(node, _)| !cluster.delivered(node).contains(&transaction.to_owned()))
@@ -86,21 +86,42 @@ fn forged_shares_do_not_delay_commits() {
 fn forged_shares_never_complete_a_quorum() {
     for size in [4, 7, 10] {
         let committee = committee(size);
-        let (quorum, round) = (committee.quorum(), Round(9));
+        let (quorum, round) = (committee.quorum().as_usize(), Round(9));
         let message = Context::new(&committee).coin_message(round);
         let mut coins = Coins::new(FakeCoin::default().shared(), &committee);
         let add = |coins: &mut Coins, author: usize, signer: &dyn Signer| {
-            coins.add_share(round, index(author), signer.coin_share(&message));
+            coins.add_shares(round, index(author), signer.coin_shares(&message));
         };
         (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
         // Adds the same shares again, forged shares of all authors except the one whose share is still missing, and
         // validator 0's share under the names of other authors.
         (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
         let forgers = (0..size).filter(|author| *author != quorum - 1);
-        forgers.for_each(|author| add(&mut coins, author, &BadShares(index(author))));
+        forgers.for_each(|author| add(&mut coins, author, &BadShares(index(author), Votes(1))));
         (quorum..size).for_each(|author| add(&mut coins, author, &FakeKeys(ValidatorIndex(0))));
         assert!(coins.opened(round).is_none(), "n = {size}");
         add(&mut coins, quorum - 1, &FakeKeys(index(quorum - 1)));
         assert!(coins.opened(round).is_some(), "n = {size}");
     }
+}
+
+#[test]
+fn coin_opens_with_quorum_of_votes() {
+    // W = 10, F = 3, Q = 7.
+    let votes = [3, 2, 2, 1, 1, 1];
+    let committee = committee_of(&votes);
+    let round = Round(9);
+    let message = Context::new(&committee).coin_message(round);
+    let opens = |authors: &[usize]| {
+        let mut coins = Coins::new(FakeCoin::default().shared(), &committee);
+        for author in authors {
+            let keys = FakeVoter(index(*author), Votes(votes[*author]));
+            coins.add_shares(round, index(*author), keys.coin_shares(&message));
+        }
+        coins.opened(round).is_some()
+    };
+    assert!(opens(&[0, 1, 2]), "three members with seven votes");
+    assert!(!opens(&[1, 2, 3, 4]), "four members with six votes");
+    assert!(opens(&[1, 2, 3, 4, 5]));
+    assert!(!opens(&[0, 3, 4, 5]), "six votes");
 }

@@ -1,6 +1,11 @@
 //! The decision rules on small drawings, and P1 and P2: the two ways in which the printed rules fork.
 
-use crate::{cluster::Random, drawing::Drawing, plain, votes::random_dag};
+use crate::{
+    cluster::Random,
+    drawing::Drawing,
+    plain,
+    votes::{committee_with, random_dag},
+};
 use corniche_mahi_mahi::{
     CoinValue,
     coin::elect,
@@ -155,17 +160,17 @@ pub fn value(seed: u64, round: u64) -> CoinValue {
 }
 
 /// Decisions of a validator that holds this part of the DAG.
-fn decisions(dag: &Dag, seed: u64, size: usize, leaders: u16) -> BTreeMap<Slot, Verdict> {
-    let orders: Vec<_> = (0..40u64).map(|round| elect(&value(seed, round), size).order).collect();
+fn decisions(dag: &Dag, seed: u64, leaders: u16) -> BTreeMap<Slot, Verdict> {
+    let orders: Vec<_> = (0..40u64).map(|round| elect(&value(seed, round), &dag.weights().seats()).order).collect();
     let opened = |round: Round| {
         let coin_round = round + (dag.wave_length() - 1);
-        (dag.authors_at(coin_round) >= dag.quorum()).then(|| &orders[usize::try_from(round.0).unwrap()][..])
+        (dag.votes_at(coin_round) >= dag.quorum()).then(|| &orders[usize::try_from(round.0).unwrap()][..])
     };
     decide(dag, leaders, opened)
 }
 
 /// A part of the DAG that another validator may hold: random blocks with their whole histories.
-fn partial_view(dag: &Dag, size: usize, random: &mut Random) -> Dag {
+fn partial_view(dag: &Dag, random: &mut Random) -> Dag {
     let blocks: Vec<_> = (1..=dag.top().0).flat_map(|round| dag.round(Round(round))).cloned().collect();
     let mut held: std::collections::BTreeSet<BlockRef> = Default::default();
     for block in blocks.iter().rev() {
@@ -175,7 +180,7 @@ fn partial_view(dag: &Dag, size: usize, random: &mut Random) -> Dag {
             held.extend(block.parents().iter().copied());
         }
     }
-    let mut view = Dag::new(size, dag.quorum(), dag.wave_length());
+    let mut view = Dag::new(dag.weights(), dag.wave_length());
     for block in blocks.iter().filter(|block| held.contains(&block.reference())) {
         view.insert(block.clone());
     }
@@ -185,14 +190,14 @@ fn partial_view(dag: &Dag, size: usize, random: &mut Random) -> Dag {
 #[test]
 fn partial_dag_views_decide_equally() {
     let mut decided = 0;
-    for seed in 0..150 {
+    for seed in 0..220 {
         let (size, wave_length) = [(4, 4), (4, 5), (7, 4), (7, 5)][seed as usize % 4];
         let leaders = 1 + u16::try_from(seed % 3).unwrap();
         let mut random = Random::new(seed);
-        let dag = random_dag(size, wave_length, 14, &mut random);
-        let mut known: BTreeMap<Slot, Verdict> = decisions(&dag, seed, size, leaders);
+        let dag = random_dag(&committee_with(seed >= 150, size), wave_length, 14, &mut random);
+        let mut known: BTreeMap<Slot, Verdict> = decisions(&dag, seed, leaders);
         for _ in 0..8 {
-            for (slot, verdict) in decisions(&partial_view(&dag, size, &mut random), seed, size, leaders) {
+            for (slot, verdict) in decisions(&partial_view(&dag, &mut random), seed, leaders) {
                 let first = *known.entry(slot).or_insert(verdict);
                 assert_eq!(first, verdict, "seed {seed}: {slot:?} decided differently");
                 decided += 1;

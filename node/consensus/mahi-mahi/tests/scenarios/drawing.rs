@@ -5,8 +5,8 @@
 //! means all unprimed blocks of the previous round. The author's own last unprimed block comes first, unless the list
 //! starts with another own one. Spaces only separate.
 
-use crate::crypto::{FakeCoin, FakeKeys, FakeSignatures, committee};
-use corniche_engine::{Engine, Input, Ordered, Output, Resume, Verifier};
+use crate::crypto::{FakeCoin, FakeSignatures, FakeVoter, committee};
+use corniche_engine::{Committee, Engine, Input, Ordered, Output, Resume, Verifier};
 use corniche_mahi_mahi::{
     Config, MahiMahi, MahiVerifier, Setup, Signer,
     dag::Dag,
@@ -57,7 +57,7 @@ impl Drawing {
             list.retain(|parent| parent != own);
             list.insert(0, *own);
         }
-        let block = sign(self.size, author, round, list, name.as_bytes());
+        let block = sign(&committee(self.size), author, round, list, name.as_bytes());
         assert!(self.names.insert(name.clone(), block.reference()).is_none(), "{name} is drawn twice");
         self.blocks.push((name, block));
     }
@@ -76,7 +76,7 @@ impl Drawing {
     }
 
     pub fn dag(&self) -> Dag {
-        let mut dag = Dag::new(self.size, committee(self.size).quorum(), self.wave_length);
+        let mut dag = Dag::new(committee(self.size).weights(), self.wave_length);
         self.blocks().for_each(|block| assert!(dag.insert(block.clone())));
         dag
     }
@@ -96,7 +96,7 @@ impl Drawing {
         let (committee, mut coin) = (committee(self.size), FakeCoin::default());
         let context = Context::new(&committee);
         for (round, ranked) in leaders {
-            coin.dictate(context.coin_message(Round(round + self.wave_length - 1)), ranked, self.size);
+            coin.dictate(context.coin_message(Round(round + self.wave_length - 1)), ranked, committee.weights());
         }
         let ranks = u16::try_from(leaders[0].1.len()).unwrap();
         let config = Config { wave_length: self.wave_length, leaders: ranks, ..Config::default() };
@@ -115,20 +115,31 @@ impl Drawing {
 }
 
 /// A block as its author would sign it; passes the verifier.
-pub fn sign(size: usize, author: u16, round: u64, parents: Vec<BlockRef>, batch: &[u8]) -> Arc<Block> {
-    let committee = committee(size);
-    let context = Context::new(&committee);
-    let keys = FakeKeys(ValidatorIndex(author));
+pub fn sign(committee: &Committee, author: u16, round: u64, parents: Vec<BlockRef>, batch: &[u8]) -> Arc<Block> {
+    sign_at(TimestampMs(round * 10), committee, author, round, parents, batch)
+}
+
+/// Like [`sign`], at another time.
+pub fn sign_at(
+    timestamp: TimestampMs,
+    committee: &Committee,
+    author: u16,
+    round: u64,
+    parents: Vec<BlockRef>,
+    batch: &[u8],
+) -> Arc<Block> {
+    let context = Context::new(committee);
+    let keys = FakeVoter(ValidatorIndex(author), committee.votes(ValidatorIndex(author)));
     let content = Content {
         author: ValidatorIndex(author),
         round: Round(round),
-        timestamp: TimestampMs(round * 10),
+        timestamp,
         parents,
-        coin_share: keys.coin_share(&context.coin_message(Round(round))),
+        coin_shares: keys.coin_shares(&context.coin_message(Round(round))),
         batch: Bytes::copy_from_slice(batch),
     };
     let signature = keys.sign(&context.digest(&content));
-    let verifier = MahiVerifier::new(Config::default(), committee, Arc::new(FakeSignatures));
+    let verifier = MahiVerifier::new(Config::default(), committee.clone(), Arc::new(FakeSignatures));
     let bytes = Message::Block(SignedBlock { content, signature }).encode();
     match verifier.verify(ValidatorIndex(author), &bytes).map(|verified| verified.0.downcast::<Checked>().unwrap()) {
         Ok(checked) => match &*checked {

@@ -49,7 +49,7 @@ fn accusations_per_author_are_limited() {
                 round: Round(round),
                 timestamp: TimestampMs(cluster.now()),
                 parents: (0..4).map(parent).collect(),
-                coin_share: [7; 48],
+                coin_shares: vec![[7; 48]],
                 batch: Bytes::from(vec![sibling]),
             };
             let signature = cluster.signer(0).sign(&context.digest(&content));

@@ -23,7 +23,7 @@ fn block() -> SignedBlock {
         round: Round(1),
         timestamp: TimestampMs(1_700_000_000_000),
         parents: [1, 0, 2].map(|author| context.genesis(ValidatorIndex(author))).to_vec(),
-        coin_share: [5; 48],
+        coin_shares: vec![[5; 48]],
         batch: Bytes::from_static(b"batch"),
     };
     let signature = FakeKeys(ValidatorIndex(1)).sign(&context.digest(&content));
@@ -48,7 +48,7 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("welcome", message(Message::Welcome(Welcome { nonce: 1, latest: None, named: Some(reference(2, 3)) }))),
         ("fetch", message(Message::Fetch(Fetch { wanted: vec![reference(2, 3)], above: Round(1) }))),
         ("found", message(Message::Found(Found { blocks: vec![block()], missing: vec![reference(2, 3)] }))),
-        ("coins", message(Message::Coins(CoinHelp { values: vec![(Round(1), value)], shares: vec![(Round(2), share)] }))),
+        ("coins", message(Message::Coins(CoinHelp::new(vec![(Round(1), value)], vec![(Round(2), vec![share])])))),
         ("checkpoint", wire::encode(&checkpoint)),
         ("block-digest", context.digest(&block().content).to_vec()),
         ("coin-message", context.coin_message(Round(9))),

@@ -26,7 +26,7 @@ fn good() -> Content {
     let context = Context::new(&committee(4));
     let parents = [1, 0, 2].map(|author| context.genesis(ValidatorIndex(author))).to_vec();
     let (author, round, timestamp) = (ValidatorIndex(1), Round(1), TimestampMs(5));
-    Content { author, round, timestamp, parents, coin_share: [0; 48], batch: Bytes::from_static(b"x") }
+    Content { author, round, timestamp, parents, coin_shares: vec![[0; 48]], batch: Bytes::from_static(b"x") }
 }
 
 fn refusal(change: impl FnOnce(&mut Content)) -> String {
@@ -78,12 +78,12 @@ fn oversized_lists_are_refused() {
     let messages = [
         Message::Fetch(Fetch { wanted: vec![reference; count], above: Round(0) }),
         Message::Hello(Hello { nonce: 0, after: Round(0), own: Round(0), coins: vec![Round(1); 100] }),
-        Message::Coins(CoinHelp { values: vec![], shares: vec![(Round(1), [0; 48]); 100] }),
+        Message::Coins(CoinHelp::new(vec![], (0..100).map(|round| (Round(round), vec![[0; 48]])).collect())),
     ];
     for message in messages {
         assert!(verifier().verify(ValidatorIndex(1), &message.encode()).is_err());
     }
-    let huge = Bytes::from(vec![1; Config::default().max_message_bytes(4) * 2]);
+    let huge = Bytes::from(vec![1; Config::default().max_message_bytes(committee(4).weights()) * 2]);
     assert!(verifier().verify(ValidatorIndex(1), &huge).unwrap_err().0.contains("bytes"));
 }
 
@@ -127,13 +127,16 @@ fn flood_of_plausible_blocks_is_bounded() {
         let timestamp = TimestampMs(if step % 3 == 0 { u64::MAX - step } else { cluster.now() });
         let batch = Bytes::from(step.to_le_bytes().to_vec());
         let content =
-            Content { author: ValidatorIndex(0), round: Round(round), timestamp, parents, coin_share: [7; 48], batch };
+            Content { author: ValidatorIndex(0), round: Round(round), timestamp, parents, coin_shares: vec![[7; 48]], batch };
         let context = Context::new(&cluster.committee);
         let signature = cluster.signer(0).sign(&context.digest(&content));
         let block = SignedBlock { content, signature };
         let help = vec![(Round(step), [3; 48]), (Round(u64::MAX), [3; 48])];
         let message = match step % 6 {
-            5 => Message::Coins(CoinHelp { values: help.clone(), shares: help }),
+            5 => Message::Coins(CoinHelp::new(
+                help.clone(),
+                help.into_iter().map(|(round, share)| (round, vec![share])).collect(),
+            )),
             0 => Message::Found(Found { blocks: vec![block], missing: vec![unknown(2, 3)] }),
             1 => Message::Welcome(Welcome { nonce: step, latest: Some(block), named: Some(unknown(1, 2)) }),
             2 => Message::Fetch(Fetch { wanted: vec![unknown(1, 1); 200], above: Round(u64::MAX) }),

@@ -1,7 +1,14 @@
 //! Compares incremental decisions with complete ones after every single step, on random DAGs with equivocators, random
 //! orders of arrival and coins that open late.
 
-use crate::{cluster::Random, crypto::committee, decisions::value, plain, votes::random_dag};
+use crate::{
+    cluster::Random,
+    crypto::committee,
+    decisions::value,
+    plain,
+    votes::{committee_with, random_dag},
+};
+use corniche_engine::Committee;
 use corniche_mahi_mahi::{
     coin::elect,
     dag::Dag,
@@ -54,12 +61,13 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn new(seed: u64, size: usize, waves: Waves) -> Self {
+    fn new(seed: u64, committee: &Committee, waves: Waves) -> Self {
+        let seats = committee.weights().seats();
         Self {
             waves,
-            orders: (0..40).map(|round| elect(&value(seed, round), size).order).collect(),
+            orders: (0..40).map(|round| elect(&value(seed, round), &seats).order).collect(),
             opened: BTreeSet::new(),
-            view: Dag::new(size, committee(size).quorum(), waves.length),
+            view: Dag::new(committee.weights(), waves.length),
             incremental: Decisions::new(waves),
             plain: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -68,7 +76,7 @@ impl Comparison {
     }
 
     fn open(&mut self, coin: Round) {
-        if self.view.authors_at(coin) >= self.view.quorum() && self.opened.insert(coin) {
+        if self.view.votes_at(coin) >= self.view.quorum() && self.opened.insert(coin) {
             self.incremental.coin_opened(coin);
         }
     }
@@ -97,11 +105,11 @@ impl Comparison {
     }
 }
 
-fn compare(seed: u64, size: usize, waves: Waves, seen: &mut Seen) {
+fn compare(seed: u64, committee: &Committee, waves: Waves, seen: &mut Seen) {
     let mut random = Random::new(seed);
-    let dag = random_dag(size, waves.length, 16, &mut random);
-    let mut comparison = Comparison::new(seed, size, waves);
-    let context = format!("seed {seed}, n = {size}, {waves:?}");
+    let dag = random_dag(committee, waves.length, 16, &mut random);
+    let mut comparison = Comparison::new(seed, committee, waves);
+    let context = format!("seed {seed}, {:?}, {waves:?}", committee.weights());
     let patience = 1 + seed % 5;
     for block in arrivals(&dag, seed % 5, &mut random) {
         comparison.view.insert(block.clone());
@@ -126,12 +134,17 @@ fn incremental_decisions_match_full_decisions() {
     for seed in 0..180 {
         let size = [4, 7, 10][seed as usize % 3];
         let leaders = 1 + u16::try_from(seed / 6 % size as u64).unwrap();
-        compare(seed, size, Waves::mahi_mahi(4 + seed / 3 % 2, leaders), &mut seen);
+        compare(seed, &committee(size), Waves::mahi_mahi(4 + seed / 3 % 2, leaders), &mut seen);
+    }
+    for seed in 200..260 {
+        let size = [4, 7, 10][seed as usize % 3];
+        let leaders = 1 + u16::try_from(seed / 6 % size as u64).unwrap();
+        compare(seed, &committee_with(true, size), Waves::mahi_mahi(4 + seed / 3 % 2, leaders), &mut seen);
     }
     // Waves of a baseline: they do not overlap, and no leader is skipped before there is an anchor.
     for seed in 180..200 {
         let waves = Waves { length: 5, leaders: 1, stride: 5, direct_skip: false };
-        compare(seed, [4, 7, 10][seed as usize % 3], waves, &mut seen);
+        compare(seed, &committee([4, 7, 10][seed as usize % 3]), waves, &mut seen);
     }
     let Seen { certified, refused, empty, committed_by_anchor, skipped_by_anchor } = seen;
     let rarest = [certified, refused, empty, committed_by_anchor, skipped_by_anchor].into_iter().min();

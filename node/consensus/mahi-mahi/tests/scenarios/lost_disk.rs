@@ -94,14 +94,14 @@ fn lose(seed: u64, loss: Loss) {
     };
     // The loser counts as faulty. With more than f faulty validators, only safety is guaranteed.
     let done = cluster.run_while(60_000, lacking);
-    assert!(done || liars + 1 > cluster.committee.max_faulty(), "seed {seed}, {loss:?}: no progress");
+    assert!(done || liars + 1 > cluster.committee.max_faulty().as_usize(), "seed {seed}, {loss:?}: no progress");
     cluster.assert_agreement();
 }
 
 /// The loser continues with only a quorum, cut off from all others.
 fn forgotten_life(cluster: &mut Cluster, Loss { size, liars, away, .. }: Loss) {
     let loser = size - 1;
-    let quorum = cluster.committee.quorum();
+    let quorum = cluster.committee.quorum().as_usize();
     let preferred = (0..liars).chain(loser - away..=loser);
     let mut together: BTreeSet<usize> = preferred.collect();
     while together.len() < quorum {

@@ -43,7 +43,7 @@ pub fn direct(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorIndex) ->
             certifiers.entry(certified).or_default().insert(block.author());
         }
     }
-    certifiers.retain(|_, authors| authors.len() >= dag.quorum());
+    certifiers.retain(|_, authors| dag.weights().weigh(authors.iter().copied()) >= dag.quorum());
     match certifiers.len() {
         0 => (waves.direct_skip && is_skipped(dag, waves, round, leader)).then_some(Verdict::Skip),
         1 => certifiers.keys().next().map(|block| Verdict::Commit(*block)),
@@ -55,9 +55,10 @@ fn is_skipped(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorIndex) ->
     let vote_round = round + (waves.length - 2);
     let lacks_votes = |block: BlockRef| {
         let refusing = dag.round(vote_round).filter(|voter| dag.vote(&voter.reference(), leader) != Some(block));
-        refusing.map(|voter| voter.author()).collect::<BTreeSet<_>>().len() >= dag.quorum()
+        let authors: BTreeSet<_> = refusing.map(|voter| voter.author()).collect();
+        dag.weights().weigh(authors) >= dag.quorum()
     };
-    dag.authors_at(vote_round) >= dag.quorum() && dag.siblings(round, leader).all(|block| lacks_votes(block.reference()))
+    dag.votes_at(vote_round) >= dag.quorum() && dag.siblings(round, leader).all(|block| lacks_votes(block.reference()))
 }
 
 /// D5, first half.

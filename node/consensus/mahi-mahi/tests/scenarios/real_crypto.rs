@@ -8,24 +8,26 @@ use corniche_mahi_mahi::{
     Signer,
     crypto::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
 };
-use corniche_types::{Address, B256, Bytes, ValidatorInfo};
+use corniche_types::{Address, B256, Bytes, ValidatorInfo, Votes};
 use std::{collections::BTreeSet, sync::Arc};
 
-fn keys(size: usize, quorum: usize) -> Keys {
+fn keys(votes: &[u32], quorum: u32) -> Keys {
+    let size = votes.len();
     let consensus: Vec<_> =
         (0..size).map(|position| ConsensusKey::from_seed([u8::try_from(position).unwrap() + 1; 32])).collect();
-    let validator = |key: &ConsensusKey| ValidatorInfo {
+    let validator = |(key, votes): (&ConsensusKey, &u32)| ValidatorInfo {
         consensus_key: key.public(),
         bls_key: Bytes::new(),
         bls_proof: Bytes::new(),
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
+        votes: Votes(*votes),
     };
-    let deal = deal_coin(size, quorum, [9; 32]);
-    let mut genesis = corniche_testkit::genesis("mahi-mahi", consensus.iter().map(validator).collect());
+    let mut genesis = corniche_testkit::genesis("mahi-mahi", consensus.iter().zip(votes).map(validator).collect());
+    let deal = deal_coin(&genesis.weights(), Votes(quorum), [9; 32]);
     (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
     let committee = Committee::from_genesis(&genesis);
-    assert_eq!(committee.quorum(), quorum);
+    assert_eq!(committee.quorum(), Votes(quorum));
     let signer = |(key, share)| Arc::new(ValidatorKeys::new(&committee, key, share).unwrap()) as Arc<dyn Signer>;
     let signers = consensus.into_iter().zip(deal.shares).map(signer).collect();
     let signatures = Arc::new(CommitteeSignatures::new(&committee).unwrap());
@@ -43,8 +45,8 @@ impl Signer for WrongShare {
     fn sign(&self, digest: &B256) -> corniche_mahi_mahi::Signature {
         self.0.sign(digest)
     }
-    fn coin_share(&self, message: &[u8]) -> corniche_mahi_mahi::CoinShare {
-        self.0.coin_share(&[message, b"!"].concat())
+    fn coin_shares(&self, message: &[u8]) -> corniche_mahi_mahi::CoinShares {
+        self.0.coin_shares(&[message, b"!"].concat())
     }
 }
 
@@ -66,7 +68,7 @@ fn run(mut cluster: Cluster, users: usize) -> Cluster {
 
 #[test]
 fn four_validators_with_real_keys() {
-    let mut cluster = run(Cluster::with_keys(&[Role::Honest; 4], keys(4, 3), quick(), 1), 4);
+    let mut cluster = run(Cluster::with_keys(&[Role::Honest; 4], keys(&[1; 4], 3), quick(), 1), 4);
     let commits = cluster.seen(2).log.len();
     cluster.crash(2);
     cluster.restart(2, commits / 2);
@@ -74,17 +76,27 @@ fn four_validators_with_real_keys() {
 }
 
 #[test]
+fn validators_with_several_votes_and_real_keys() {
+    // W = 7, F = 2, Q = 5.
+    let mut keys = keys(&[2, 2, 2, 1], 5);
+    keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));
+    let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
+    let cluster = run(Cluster::with_keys(&roles, keys, quick(), 1), 4);
+    assert!(!cluster.seen(1).accused.is_empty());
+}
+
+#[test]
 fn lone_validator_opens_valid_coins() {
-    let keys = keys(1, 1);
+    let keys = keys(&[1], 1);
     let (signer, coin) = (keys.signers[0].clone(), keys.coin.clone());
     run(Cluster::with_keys(&[Role::Honest], keys, quick(), 1), 1);
-    let value = coin.combine(b"round", &[(signer.index(), signer.coin_share(b"round"))]).unwrap();
+    let value = coin.combine(b"round", &[(signer.index(), signer.coin_shares(b"round"))]).unwrap();
     assert!(coin.verify(b"round", &value) && !coin.verify(b"another", &value));
 }
 
 #[test]
 fn real_coin_tolerates_wrong_share() {
-    let mut keys = keys(4, 3);
+    let mut keys = keys(&[1; 4], 3);
     keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));
     let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
     let cluster = run(Cluster::with_keys(&roles, keys, quick(), 1), 4);
@@ -94,13 +106,13 @@ fn real_coin_tolerates_wrong_share() {
 
 #[test]
 fn one_validator_with_real_keys() {
-    run(Cluster::with_keys(&[Role::Honest], keys(1, 1), quick(), 1), 1);
+    run(Cluster::with_keys(&[Role::Honest], keys(&[1], 1), quick(), 1), 1);
 }
 
 #[test]
 fn real_coin_tolerates_wrong_shares_and_jump() {
     // With 0's shares wrong, every coin needs 1, 2 and 3; 3 has no blocks for the rounds in which it was cut off.
-    let mut keys = keys(4, 3);
+    let mut keys = keys(&[1; 4], 3);
     keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));
     let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
     let mut cluster = run(Cluster::with_keys(&roles, keys, quick(), 2), 4);

@@ -6,7 +6,7 @@ use crate::{
 };
 use corniche_engine::{Input, Verifier};
 use corniche_mahi_mahi::{
-    CoinShare, Config, MahiVerifier, Signature, Signatures, Signer,
+    CoinShares, Config, MahiVerifier, Signature, Signatures, Signer,
     message::{BlockRef, Content, Context, Fetch, Found, Hello, Message, Round, SignedBlock},
 };
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
@@ -136,8 +136,14 @@ fn third_of_all_pushes_lost() {
 fn forge(cluster: &Cluster, round: u64, parents: Vec<BlockRef>, batch: u64) -> (BlockRef, SignedBlock) {
     let context = Context::new(&cluster.committee);
     let (author, batch) = (index(0), Bytes::from(batch.to_le_bytes().to_vec()));
-    let content =
-        Content { author, round: Round(round), timestamp: TimestampMs(cluster.now()), parents, coin_share: [0; 48], batch };
+    let content = Content {
+        author,
+        round: Round(round),
+        timestamp: TimestampMs(cluster.now()),
+        parents,
+        coin_shares: vec![[0; 48]],
+        batch,
+    };
     let digest = context.digest(&content);
     let signature = cluster.signer(0).sign(&digest);
     (BlockRef { round: Round(round), author, digest }, SignedBlock { content, signature })
@@ -308,9 +314,9 @@ impl Signer for CountingSigner {
         self.0.sign(digest)
     }
 
-    fn coin_share(&self, message: &[u8]) -> CoinShare {
+    fn coin_shares(&self, message: &[u8]) -> CoinShares {
         self.1.fetch_add(1, Ordering::Relaxed);
-        self.0.coin_share(message)
+        self.0.coin_shares(message)
     }
 }
 

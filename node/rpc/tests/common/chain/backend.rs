@@ -206,6 +206,7 @@ impl Backend for TestChain {
             bls_key: Bytes::from(vec![index as u8; 96]),
             network_key: B256::repeat_byte(0x10 + index as u8),
             fee_address: Address::repeat_byte(0xf0 + index as u8),
+            votes: 1,
         };
         Validators {
             epoch: 0,

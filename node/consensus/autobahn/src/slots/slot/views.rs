@@ -137,9 +137,9 @@ impl SlotState {
         }
         let senders = self.timeouts.entry(view).or_default();
         senders.entry(from).or_insert(timeout);
-        let count = senders.len();
-        if count >= ctx.committee.validity_threshold() && (view > self.view || !self.timed_out) {
-            // V4, P4: one of the f + 1 senders is correct. The views between are closed, too.
+        let votes = ctx.committee.weigh(senders.keys().copied());
+        if votes >= ctx.committee.validity() && (view > self.view || !self.timed_out) {
+            // V4, P4: one of the senders is correct. The views between are closed, too.
             if view > self.view {
                 self.enter_view(ctx, view);
             }
@@ -158,7 +158,7 @@ impl SlotState {
     pub fn handle_timeout_qc(&mut self, ctx: &mut SlotContext, certificate: &TimeoutQc) {
         if certificate.view >= self.view {
             self.enter_view(ctx, View(certificate.view.0.saturating_add(1)));
-            let winner = select(&certificate.reports, ctx.committee.quorum_overlap());
+            let winner = select(certificate, &ctx.committee);
             self.bodies.retain(|value, _| Some(*value) == winner);
             self.entered = Some(certificate.clone());
             ctx.note("view", self.slot, self.view);
@@ -194,7 +194,7 @@ impl SlotState {
         if !is_own || self.timed_out || self.proposed.is_some_and(|view| view >= self.view) {
             return None;
         }
-        let Some(digest) = select(&entered.reports, ctx.committee.quorum_overlap()) else { return Some(Proposal::Fresh) };
+        let Some(digest) = select(entered, &ctx.committee) else { return Some(Proposal::Fresh) };
         if let Some(cut) = self.body(digest) {
             self.wanted = None;
             self.timers.fetch = None;

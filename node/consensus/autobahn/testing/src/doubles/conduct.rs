@@ -74,7 +74,8 @@ impl MessageChecker for ConductChecker {
     fn on_delivered(&mut self, commit: &Ordered) {
         let resume = Resume { index: commit.index, checkpoint: commit.checkpoint.clone() };
         let Config { open_slots, genesis_time, .. } = self.config;
-        self.executed = Order::new(&resume, &self.committee, self.schedule, open_slots, genesis_time).executed().to_vec();
+        self.executed =
+            Order::new(&resume, &self.committee, self.schedule.clone(), open_slots, genesis_time).executed().to_vec();
     }
 }
 

@@ -9,7 +9,7 @@ use corniche_autobahn::{
     },
 };
 use corniche_engine::Committee;
-use corniche_types::{B256, ValidatorIndex};
+use corniche_types::{B256, ValidatorIndex, Votes};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of past slots that are remembered.
@@ -168,16 +168,20 @@ impl Knowledge {
         shares.into_iter().flatten().map(|(signer, share)| (*signer, share.clone())).chain(own).collect()
     }
 
+    fn weigh(&self, shares: &Shares) -> Votes {
+        self.committee.weigh(shares.keys().copied())
+    }
+
     /// Makes a car's certificate if enough validators voted for it.
     pub fn availability(&self, tip: Tip) -> Option<Availability> {
         let shares = self.with_member_shares(self.held.get(&tip), &Statement::CarVote(tip));
-        (shares.len() >= self.committee.validity_threshold()).then(|| Availability { tip, proof: proof(&shares) })
+        (self.weigh(&shares) >= self.committee.validity()).then(|| Availability { tip, proof: proof(&shares) })
     }
 
     fn prepare_certificate(&self, place: Place) -> Option<PrepareQc> {
         let (slot, view, cut) = place;
         let shares = self.with_member_shares(self.votes.get(&place), &Statement::PrepareVote { slot, view, cut });
-        let enough = shares.len() >= self.committee.quorum();
+        let enough = self.weigh(&shares) >= self.committee.quorum();
         enough.then(|| PrepareQc { slot, view, cut, weak: Vec::new(), proof: proof(&shares) })
     }
 
@@ -186,14 +190,14 @@ impl Knowledge {
         let (shares, least) = match kind {
             CommitKind::Fast => {
                 let statement = Statement::PrepareVote { slot, view, cut };
-                (self.with_member_shares(self.votes.get(&place), &statement), self.committee.size())
+                (self.with_member_shares(self.votes.get(&place), &statement), self.committee.total())
             }
             CommitKind::Slow => {
                 let statement = Statement::ConfirmAck { slot, view, cut };
                 (self.with_member_shares(self.acks.get(&place), &statement), self.committee.quorum())
             }
         };
-        (shares.len() >= least).then(|| CommitQc { kind, slot, view, cut, proof: proof(&shares) })
+        (self.weigh(&shares) >= least).then(|| CommitQc { kind, slot, view, cut, proof: proof(&shares) })
     }
 
     /// P3: votes presented as acknowledgements. No correct validator may accept it.

@@ -98,7 +98,7 @@ impl ByzantineCoalition {
                 let next = Slot(self.knowledge.top.0 + 1);
                 vec![self.schedule.leader(next, View(0)).as_usize()]
             }
-            _ => self.random_correct(ctx, self.committee.max_faulty()),
+            _ => self.random_correct_with(ctx, self.committee.validity() - self.committee.votes(index(ctx.me))),
         }
     }
 

@@ -19,7 +19,7 @@ use corniche_autobahn::{
 };
 use corniche_engine::Committee;
 use corniche_testkit::{Coalition, MemberContext, Micros};
-use corniche_types::{Bytes, ValidatorIndex, wire};
+use corniche_types::{Bytes, ValidatorIndex, Votes, wire};
 use knowledge::Knowledge;
 use lanes::Disclosure;
 use slots::LeaderAttack;
@@ -34,7 +34,7 @@ pub const NAMES: [&str; 9] =
 enum Misbehaviour {
     /// Signs two cars for a position and shows them to different validators.
     ForkLanes,
-    /// Shows its cars only to f validators or to the next leader, and hardly responds to requests.
+    /// Shows its cars only to as many as a certificate needs or to the next leader, and hardly responds to requests.
     WithholdCars,
     /// As a leader, shows one value to as many as a certificate needs, and another one to the others.
     EquivocatePrepares,
@@ -141,9 +141,15 @@ impl ByzantineCoalition {
         correct
     }
 
-    /// Number of shares that a certificate of n − f needs besides the members' own.
-    fn missing_shares(&self) -> usize {
-        self.committee.quorum().saturating_sub(self.members.len())
+    /// Random correct validators with this number of votes.
+    fn random_correct_with(&self, ctx: &mut MemberContext<'_>, votes: Votes) -> Vec<usize> {
+        let order = self.random_correct(ctx, usize::MAX);
+        self.committee.take_votes(order.into_iter().map(index), votes).into_iter().map(ValidatorIndex::as_usize).collect()
+    }
+
+    /// Votes that a quorum needs besides those of the members.
+    fn missing_votes(&self) -> Votes {
+        self.committee.quorum() - self.committee.weigh(self.members.keys().copied())
     }
 
     fn send_later(&mut self, at: Micros, to: Vec<usize>, message: Message) {

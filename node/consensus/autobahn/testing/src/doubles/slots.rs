@@ -11,7 +11,7 @@ use corniche_autobahn::{
     rules::{is_fresh, select},
 };
 use corniche_testkit::{MemberContext, Micros};
-use corniche_types::{B256, TimestampMs, ValidatorIndex};
+use corniche_types::{B256, TimestampMs, ValidatorIndex, Votes};
 use std::collections::BTreeMap;
 
 /// Number of ways to end a view that are tried.
@@ -131,7 +131,8 @@ impl ByzantineCoalition {
         if is_fresh && splits {
             let second = self.conflicting(ctx, &prepare);
             let order = self.random_correct(ctx, usize::MAX);
-            let (first, others) = order.split_at(self.missing_shares().min(order.len()));
+            let first = self.committee.take_votes(order.iter().copied().map(index), self.missing_votes()).len();
+            let (first, others) = order.split_at(first);
             conflicting = Some(self.context.cut(&second.cut));
             shown.push((first.iter().copied().chain(members).collect(), Message::Prepare(prepare)));
             shown.push((others.to_vec(), Message::Prepare(second)));
@@ -139,8 +140,9 @@ impl ByzantineCoalition {
             && (ctx.random.one_in(4) || self.withheld_commits.contains(&place.0) && !ctx.random.one_in(4))
         {
             // Shows it to some: too few to continue, unless another validator is faulty.
-            let count = ctx.random.between(1, self.committee.quorum_overlap() as u64) as usize;
-            shown.push((self.random_correct(ctx, count).into_iter().chain(members).collect(), Message::Prepare(prepare)));
+            let overlap = self.committee.overlap(self.committee.quorum());
+            let votes = Votes(ctx.random.between(1, u64::from(overlap.0)) as u32);
+            shown.push((self.random_correct_with(ctx, votes).into_iter().chain(members).collect(), Message::Prepare(prepare)));
         } else if !is_fresh && self.has(me, Misbehaviour::FalseTimeouts) && ctx.random.one_in(4) {
             // P24: differs from the value that the TC requires. No correct validator may vote for it.
             shown.push((self.all_validators(), Message::Prepare(self.conflicting(ctx, &prepare))));
@@ -154,7 +156,7 @@ impl ByzantineCoalition {
             0 => Audience::Some(Vec::new()),
             1 => Audience::Some(self.all_validators()),
             2 => Audience::Late,
-            _ => Audience::Some(self.random_correct(ctx, self.missing_shares())),
+            _ => Audience::Some(self.random_correct_with(ctx, self.missing_votes())),
         };
         let is_late = self.has(me, Misbehaviour::LatePrepares) && ctx.random.one_in(3);
         let withholds_certificates = self.has(me, Misbehaviour::WithholdCertificates);
@@ -338,7 +340,7 @@ impl ByzantineCoalition {
             return;
         };
         let mut senders: Vec<_> = timeouts.keys().copied().collect();
-        if senders.len() < self.missing_shares() {
+        if self.committee.weigh(senders.iter().copied()) < self.missing_votes() {
             return;
         }
         let committed = self.knowledge.commits.get(&slot).map(|certificate| certificate.cut);
@@ -346,13 +348,13 @@ impl ByzantineCoalition {
         let mut best: Option<(u32, TimeoutQc)> = None;
         for _ in 0..MAX_TRIES {
             ctx.random.shuffle(&mut senders);
-            let mut chosen: BTreeMap<_, _> =
-                senders.iter().take(self.missing_shares()).map(|sender| (*sender, timeouts[sender].clone())).collect();
+            let chosen = self.committee.take_votes(senders.iter().copied(), self.missing_votes());
+            let mut chosen: BTreeMap<_, _> = chosen.into_iter().map(|sender| (sender, timeouts[&sender].clone())).collect();
             for member in self.members.keys() {
                 chosen.insert(*member, self.false_timeout(ctx, *member, slot, view));
             }
             let timeout_qc = Knowledge::timeout_certificate(slot, view, &chosen);
-            let winner = select(&timeout_qc.reports, self.committee.quorum_overlap());
+            let winner = select(&timeout_qc, &self.committee);
             let harm = if committed.is_some() && winner != committed {
                 2
             } else {
@@ -374,7 +376,7 @@ impl ByzantineCoalition {
         let slot = prepare.cut.slot;
         let timeout_qc = self.chosen.get(&(slot, View(prepare.view.0.checked_sub(1)?)))?;
         let mut other = SignedPrepare { timeouts: Some(timeout_qc.clone()), available: Vec::new(), ..prepare.clone() };
-        match select(&timeout_qc.reports, self.committee.quorum_overlap()) {
+        match select(timeout_qc, &self.committee) {
             Some(winner) => other.cut = self.knowledge.cuts.get(&(slot, winner))?.clone(),
             None => {
                 let anchor = self.anchor(&prepare.cut);
