@@ -28,7 +28,7 @@ pub async fn test_app() -> TestApp {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
     let indexer_status = Arc::new(IndexerStatus::new("CRN".into()));
-    indexer_status.set_chain(7, B256::repeat_byte(7), false, committee(4));
+    indexer_status.set_chain(7, B256::repeat_byte(7), false, committee(&[1; 4], 3));
     indexer_status.set_indexed(1_000, 100 * DAY_MS);
     // No server listens on this port.
     let nobody = "http://127.0.0.1:1";
@@ -46,20 +46,21 @@ pub async fn test_app() -> TestApp {
     TestApp { app: Arc::new(app), _directory: directory }
 }
 
-fn committee(size: u64) -> Validators {
-    let validator = |index| Validator {
+fn committee(votes: &[u64], quorum: u64) -> Validators {
+    let validator = |(votes, index): (&u64, u64)| Validator {
         index,
         consensus_key: B256::with_last_byte(index as u8),
         bls_key: [index as u8; 96].into(),
         network_key: B256::with_last_byte(index as u8),
         fee_address: Address::with_last_byte(index as u8),
+        votes: *votes,
     };
-    let validators = (0..size).map(validator).collect();
+    let validators = votes.iter().zip(0..).map(validator).collect();
     Validators {
         epoch: 0,
         committee_hash: B256::ZERO,
         engine: "mahi-mahi".into(),
-        quorum: 3,
+        quorum,
         signatures: SignatureChecks::Everyone,
         validators,
     }
@@ -68,8 +69,13 @@ fn committee(size: u64) -> Validators {
 impl TestApp {
     /// Sets the engine that the node reports.
     pub fn introduce(&self, engine: &str) {
-        let committee = Validators { engine: engine.into(), ..committee(4) };
+        let committee = Validators { engine: engine.into(), ..committee(&[1; 4], 3) };
         self.app.indexer_status.set_chain(7, B256::repeat_byte(7), false, committee);
+    }
+
+    /// Sets the votes of the validators that the node reports, and their quorum.
+    pub fn introduce_votes(&self, votes: &[u64], quorum: u64) {
+        self.app.indexer_status.set_chain(7, B256::repeat_byte(7), false, committee(votes, quorum));
     }
 
     pub async fn write(&self, rows: Rows) {

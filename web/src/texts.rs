@@ -102,6 +102,11 @@ pub mod foot {
     pub fn committee(engine: &str, validators: usize, quorum: u64) -> String {
         format!("{engine}, {validators} validators, quorum {quorum}")
     }
+
+    /// [`committee`] if validators have several votes: the quorum out of all votes.
+    pub fn weighted_committee(engine: &str, validators: usize, quorum: u64, votes: u64) -> String {
+        format!("{} of {votes} votes", committee(engine, validators, quorum))
+    }
 }
 
 /// Texts of error pages and of the banners above pages.

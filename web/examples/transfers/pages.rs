@@ -231,6 +231,7 @@ fn committee() -> Validators {
         bls_key: [index as u8; 96].into(),
         network_key: B256::with_last_byte(index as u8),
         fee_address: Address::with_last_byte(index as u8),
+        votes: 1,
     };
     let validators = (0..VALIDATORS).map(validator).collect();
     Validators {

@@ -48,9 +48,9 @@ object! {
     Committee {
         /// Name of the ordering engine.
         engine: String = "mahi-mahi",
-        /// Number of signatures in a certificate.
+        /// Minimum votes of the signers of a certificate.
         quorum: u64 = 3,
-        /// Validators that check the signature of a transaction: `everyone`, or `sharded` for f + 1 that attest the sender to the others.
+        /// Validators that check the signature of a transaction: `everyone`, or `sharded` for validators with f + 1 votes, which attest the sender to the others.
         signatures: String = "everyone",
         /// Hash that identifies the committee in certificates.
         committee_hash: B256,
@@ -64,6 +64,8 @@ object! {
     Validator {
         /// Position in the committee.
         index: u64 = 2,
+        /// Votes in every quorum, as the genesis gives them.
+        votes: u64 = 1,
         /// Recipient of its fees.
         fee_address: ChecksumAddress,
         /// ed25519 public key; signs the engine's messages.
@@ -178,6 +180,7 @@ pub async fn validators(request: ApiRequest) -> Result<Committee, Problem> {
         let [_, _, (signed, missed)] = record.signatures;
         Validator {
             index: validator.index,
+            votes: validator.votes,
             fee_address: ChecksumAddress(validator.fee_address),
             consensus_key: validator.consensus_key,
             bls_key: validator.bls_key,

@@ -6,7 +6,9 @@ use crate::{
     indexer_status::Snapshot,
     links,
     texts::{self, failure, foot, nav, unit},
+    views::validators::weighted_total,
 };
+use corniche_api::Validators;
 use maud::{DOCTYPE, Markup, html};
 
 const PAGES: [(&str, &str); 8] = [
@@ -93,10 +95,18 @@ fn banner(indexer_status: &Snapshot) -> Markup {
     }
 }
 
+fn members(committee: &Validators) -> String {
+    let (engine, validators) = (&committee.engine, committee.validators.len());
+    match weighted_total(committee) {
+        None => foot::committee(engine, validators, committee.quorum),
+        Some(votes) => foot::weighted_committee(engine, validators, committee.quorum, votes),
+    }
+}
+
 fn about(indexer_status: &Snapshot) -> Markup {
     html! {
         @if let Some(chain_id) = indexer_status.chain_id { span { (foot::CHAIN_ID) " " (chain_id) } }
-        @if let Some(committee) = &indexer_status.committee { span { (foot::committee(&committee.engine, committee.validators.len(), committee.quorum)) } }
+        @if let Some(committee) = &indexer_status.committee { span { (members(committee)) } }
         @if let Some((number, _)) = indexer_status.indexed { span { (foot::BLOCK) " " span data-live="block" { (format::number(number)) } } }
     }
 }

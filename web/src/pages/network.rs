@@ -11,6 +11,7 @@ use crate::{
     links,
     peer_graph::{NodeInfo, Progress},
     texts::nav,
+    views::validators::weighted_total,
 };
 use alloy_primitives::U256;
 use axum::extract::State;
@@ -86,11 +87,16 @@ async fn chain(app: &AppState) -> Result<Markup, Failure> {
     }
     facts.push((texts::CURRENCY, html! { (now.currency) }));
     if let Some(committee) = &now.committee {
-        let (all, quorum) = (committee.validators.len() as u64, committee.quorum);
+        let (all, votes) = (format::number(committee.validators.len() as u64), weighted_total(committee));
+        let needed = format::number(committee.quorum);
+        let quorum = match votes {
+            None => texts::quorum(&needed, &all),
+            Some(votes) => texts::quorum_of_votes(&needed, &format::number(votes)),
+        };
         facts.push((texts::ENGINE, html! { a href=(links::DAG) { (committee.engine) } }));
-        facts.push((texts::VALIDATORS, html! { a href=(links::VALIDATORS) { (format::number(all)) } }));
-        facts.push((texts::QUORUM, html! { (texts::quorum(&format::number(quorum), &format::number(all))) }));
-        facts.push((texts::SIGNATURES, html! { (texts::signatures(committee.signatures)) }));
+        facts.push((texts::VALIDATORS, html! { a href=(links::VALIDATORS) { (all) } }));
+        facts.push((texts::QUORUM, html! { (quorum) }));
+        facts.push((texts::SIGNATURES, html! { (texts::signatures(committee.signatures, votes.is_some())) }));
         facts.push((texts::EPOCH, html! { (committee.epoch) }));
         facts.push((texts::COMMITTEE, parts::hash(committee.committee_hash)));
     }
@@ -160,6 +166,21 @@ mod tests {
         let page = page().await;
         assert!(!page.contains(texts::NOT_TRACED) && testing::links(&page, "/block/").contains(&"990".to_owned()), "{page}");
         assert!(traced(&Snapshot::default()).is_none(), "the node has not responded yet");
+    }
+
+    #[tokio::test]
+    async fn quorum_is_in_votes() {
+        let filled = testing::test_app().await;
+        let page = async || show(State(Arc::clone(&filled.app))).await.unwrap().0.into_string();
+        let equal = page().await;
+        assert!(
+            equal.contains("<dd>3 of 4 signatures</dd>") && equal.contains("mahi-mahi, 4 validators, quorum 3<"),
+            "{equal}"
+        );
+        filled.introduce_votes(&[2, 2, 2, 1], 5);
+        let page = page().await;
+        assert!(page.contains("<dd>5 of 7 votes</dd>"), "{page}");
+        assert!(page.contains("mahi-mahi, 4 validators, quorum 5 of 7 votes<"), "the footer: {page}");
     }
 
     #[tokio::test]

@@ -64,12 +64,13 @@ pub async fn show(State(app): State<Arc<AppState>>, Path(index): Path<String>, Q
 
 fn facts(committee: &Validators, index: u64) -> Markup {
     let Some(validator) = committee.validators.get(index as usize) else { return html! {} };
+    let votes = format::number(validator.votes);
     html! {
         section {
             h2 { (validators_texts::KEYS) }
             (parts::facts(&[
                 (validators_texts::FEE_ADDRESS, parts::account_in_full(validator.fee_address)),
-                (validators_texts::WEIGHT, html! { "1" span .note { " – " (validators_texts::WEIGHT_NOTE) } }),
+                (validators_texts::WEIGHT, html! { (votes) span .note { " – " (validators::weight_note(committee)) } }),
                 (keys::CONSENSUS_KEY, parts::hash(validator.consensus_key)),
                 (keys::BLS_KEY, parts::bytes(&validator.bls_key)),
                 (keys::NETWORK_KEY, parts::hash(validator.network_key)),
@@ -159,6 +160,22 @@ mod tests {
         assert!(page.contains(">75.00 %<") && page.contains(">60.00 %<"), "{page}");
         assert!(matches!(ask("4").await, Err(Failure::NotFound(_))));
         assert!(matches!(ask("-1").await, Err(Failure::BadRequest(_))));
+    }
+
+    #[tokio::test]
+    async fn votes_come_from_the_committee() {
+        let filled = testing::test_app().await;
+        let ask = async |index: &str| {
+            let query = Query(Before { before: None });
+            show(State(Arc::clone(&filled.app)), Path(index.to_owned()), query).await.unwrap().0.into_string()
+        };
+        let page = ask("3").await;
+        assert!(page.contains("<dd>1<span") && page.contains(validators_texts::WEIGHT_NOTE), "{page}");
+        filled.introduce_votes(&[2, 2, 2, 1], 5);
+        for (index, votes) in [("2", "<dd>2<span"), ("3", "<dd>1<span")] {
+            let page = ask(index).await;
+            assert!(page.contains(votes) && page.contains(validators_texts::SEVERAL_VOTES_NOTE), "{page}");
+        }
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use crate::{
     app_state::AppState,
     format,
     texts::{keys, nav},
-    views::validators::{MAX_VALIDATORS, records},
+    views::validators::{MAX_VALIDATORS, records, weighted_total},
 };
 use alloy_primitives::U256;
 use axum::extract::State;
@@ -26,7 +26,7 @@ pub async fn list(State(app): State<Arc<AppState>>) -> Page {
     let body = match app.status().committee {
         Some(committee) => html! {
             p { (sentence(&committee)) }
-            p .note { (texts::WEIGHT_NOTE) }
+            p .note { (weight_note(&committee)) }
             section #record data-live="record" {
                 h2 { (texts::RECORD) }
                 (record(&app, &committee).await?)
@@ -43,7 +43,20 @@ pub async fn list(State(app): State<Arc<AppState>>) -> Page {
 fn sentence(committee: &Validators) -> String {
     let (all, quorum) = (committee.validators.len() as u64, committee.quorum);
     let number = format::number;
-    texts::committee(&number(all), &committee.engine, &number(quorum), &number(all.saturating_sub(quorum)))
+    let (validators, engine, needed) = (number(all), &committee.engine, number(quorum));
+    let spare = |all: u64| number(all.saturating_sub(quorum));
+    match weighted_total(committee) {
+        None => texts::committee(&validators, engine, &needed, &spare(all)),
+        Some(votes) => texts::weighted_committee(&validators, &number(votes), engine, &needed, &spare(votes)),
+    }
+}
+
+/// Source of the votes.
+pub fn weight_note(committee: &Validators) -> &'static str {
+    match weighted_total(committee) {
+        None => texts::WEIGHT_NOTE,
+        Some(_) => texts::SEVERAL_VOTES_NOTE,
+    }
 }
 
 async fn record(app: &AppState, committee: &Validators) -> Result<Markup, Failure> {
@@ -88,7 +101,7 @@ fn keys(committee: &Validators) -> Markup {
             parts::account(validator.fee_address),
             parts::hash_in_short(validator.consensus_key),
             parts::hash_in_short(validator.network_key),
-            html! { "1" },
+            html! { (format::number(validator.votes)) },
         ]
     });
     let columns = [texts::VALIDATOR, texts::FEE_ADDRESS, keys::CONSENSUS_KEY, keys::NETWORK_KEY, texts::WEIGHT];
@@ -98,6 +111,28 @@ fn keys(committee: &Validators) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pages::testing;
+
+    #[tokio::test]
+    async fn page_counts_votes() {
+        let filled = testing::test_app().await;
+        let page = async || list(State(Arc::clone(&filled.app))).await.unwrap().0.into_string();
+        let equal = page().await;
+        for says in ["4 validators order transactions", "needs 3 signatures, so 1 of the validators may", texts::WEIGHT_NOTE] {
+            assert!(equal.contains(says), "{says} is not in {equal}");
+        }
+        filled.introduce_votes(&[20, 20, 20, 1_001], 708);
+        let weighted = page().await;
+        for says in [
+            "4 validators with 1,061 votes order transactions with mahi-mahi",
+            "needs 708 of the votes, so validators with 353 of the votes may be offline.",
+            texts::SEVERAL_VOTES_NOTE,
+            ">1,001</td>",
+        ] {
+            assert!(weighted.contains(says), "{says} is not in {weighted}");
+        }
+        assert!(!weighted.contains(texts::WEIGHT_NOTE), "{weighted}");
+    }
 
     #[test]
     fn uptime_is_the_share_of_certificates() {

@@ -61,8 +61,10 @@ pub struct Window {
     pub blocks: Vec<(u64, u64, u64)>,
     /// Number of validators.
     pub size: u64,
-    /// Number of validators in a quorum.
-    pub quorum: usize,
+    /// Votes of each validator by its position in the committee. Validators without an entry have one vote.
+    pub votes: Vec<u64>,
+    /// Number of votes in a quorum.
+    pub quorum: u64,
 }
 
 impl Window {
@@ -123,7 +125,9 @@ impl Window {
         window.fetch_blocks(app).await?;
         window.size = committee.as_ref().map_or(0, |committee| committee.validators.len() as u64).max(window.seen());
         let faulty = window.size.saturating_sub(1) / 3;
-        window.quorum = committee.map_or((window.size - faulty) as usize, |committee| committee.quorum as usize);
+        window.quorum = committee.as_ref().map_or(window.size - faulty, |committee| committee.quorum);
+        let validators = committee.into_iter().flat_map(|committee| committee.validators);
+        window.votes = validators.map(|validator| validator.votes).collect();
         Ok(window)
     }
 
@@ -177,6 +181,19 @@ impl Window {
     fn seen(&self) -> u64 {
         let leaders = self.rounds.values().flat_map(|round| &round.slots).map(|slot| slot.validator);
         self.vertices().map(|vertex| vertex.author).chain(leaders).max().map_or(0, |most| most + 1)
+    }
+
+    /// Votes of these validators together. A validator that occurs several times counts once.
+    pub fn weigh(&self, validators: impl IntoIterator<Item = u64>) -> u64 {
+        let distinct: BTreeSet<u64> = validators.into_iter().collect();
+        let votes_of = |validator: u64| self.votes.get(validator as usize).copied().unwrap_or(1);
+        // The numbers come from the node, so their sum may overflow.
+        distinct.into_iter().map(votes_of).fold(0, u64::saturating_add)
+    }
+
+    /// Votes of all validators. Returns `None` if each validator has one vote, so that texts count validators.
+    pub fn weighted_total(&self) -> Option<u64> {
+        self.votes.iter().any(|votes| *votes != 1).then(|| self.weigh(0..self.size))
     }
 
     /// Round that identifies this window in links.
@@ -263,6 +280,7 @@ mod tests {
     use super::*;
     use crate::{database::Rows, testing};
     use corniche_api::SlotStatus;
+    use std::sync::Arc;
 
     fn vertex(author: u64, round: u64) -> DagVertex {
         let digest = B256::with_last_byte(author as u8);
@@ -310,6 +328,36 @@ mod tests {
         assert_eq!(window.vertices().map(|vertex| vertex.author).collect::<Vec<_>>(), [0, 3]);
         let expected = LeaderSlot { voters: vec![1, 3], ..slot(2) };
         assert_eq!(window.rounds[&5].slots, [expected]);
+    }
+
+    #[test]
+    fn votes_of_distinct_validators_are_added() {
+        let weighted = Window { size: 6, votes: vec![2, 2, 1, 1, 1], ..Window::default() };
+        assert_eq!(weighted.weigh([0, 1, 2]), 5);
+        assert_eq!(weighted.weigh([0, 2, 0, 0]), 3, "an author of several proposals counts once");
+        assert_eq!(weighted.weigh([5, u64::MAX]), 2, "one vote without an entry");
+        assert_eq!(weighted.weighted_total(), Some(8));
+        let equal = Window { size: 4, votes: vec![1; 4], ..Window::default() };
+        assert_eq!((equal.weigh([0, 1, 3]), equal.weighted_total()), (3, None));
+        assert_eq!(Window { size: 4, ..Window::default() }.weighted_total(), None, "the committee is unknown");
+        let invented = Window { size: 2, votes: vec![u64::MAX; 2], ..Window::default() };
+        assert_eq!(invented.weighted_total(), Some(u64::MAX));
+    }
+
+    #[tokio::test]
+    async fn votes_are_those_of_the_committee() {
+        let mut filled = testing::test_app().await;
+        let stored = Round { vertices: (0..7).map(|author| vertex(author, 5)).collect(), slots: vec![] };
+        let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
+        rows.push([5_u64.into(), 1_u64.into(), serde_json::to_string(&stored).unwrap().into()]);
+        filled.write(rows).await;
+        filled.introduce_votes(&[2, 2, 1, 1, 1], 5);
+        let window = Window::load(&filled.app, None).await.unwrap().unwrap();
+        assert_eq!((window.size, window.votes, window.quorum), (5, vec![2, 2, 1, 1, 1], 5));
+        Arc::get_mut(&mut filled.app).unwrap().indexer_status = Arc::default();
+        let unknown = Window::load(&filled.app, None).await.unwrap().unwrap();
+        assert_eq!((unknown.size, unknown.quorum, unknown.weigh(0..7)), (7, 5, 7), "one vote for each of the seen authors");
+        assert_eq!(unknown.weighted_total(), None);
     }
 
     fn agreed(round: u64, at: u64) -> Round {

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use crate::database::{Database, Read, int, sql};
+use corniche_api::Validators;
 use sqlx::any::AnyRow;
 use std::collections::BTreeMap;
 
@@ -32,6 +33,13 @@ pub struct Record {
     pub transactions: u64,
     /// Signatures in certificates, and missing signatures: today, in 7 days, in 30 days.
     pub signatures: [(u64, u64); 3],
+}
+
+/// Votes of all validators. Returns `None` if each validator has one vote, so that texts count validators.
+pub fn weighted_total(committee: &Validators) -> Option<u64> {
+    let votes = || committee.validators.iter().map(|validator| validator.votes);
+    // The numbers come from the node, so their sum may overflow.
+    votes().any(|votes| votes != 1).then(|| votes().fold(0, u64::saturating_add))
 }
 
 /// Records up to a day, by position in the committee. Validators without activity have no entry.
@@ -82,6 +90,17 @@ mod tests {
         let first = Record { led: 5, batches: 10, transactions: 15, signatures: [(10, 0), (70, 3), (310, 15)] };
         let silent = Record { signatures: [(0, 5); 3], ..Record::default() };
         assert_eq!(records, BTreeMap::from([(0, first), (2, silent)]));
+    }
+
+    #[tokio::test]
+    async fn equal_votes_have_no_weighted_total() {
+        let filled = testing::test_app().await;
+        let total = || weighted_total(&filled.app.status().committee.unwrap());
+        assert_eq!(total(), None);
+        for (votes, expected) in [([2, 2, 2, 1], 7), ([2; 4], 8), ([u64::MAX; 4], u64::MAX)] {
+            filled.introduce_votes(&votes, 5);
+            assert_eq!(total(), Some(expected), "{votes:?}");
+        }
     }
 
     #[tokio::test]

@@ -254,6 +254,25 @@ fn validator_record_covers_last_days() {
 }
 
 #[test]
+fn validators_have_votes() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    let shown = || {
+        let committee = explorer.ask("/api/v1/validators");
+        let votes = committee["validators"].as_array().unwrap().iter().map(|one| one["votes"].clone());
+        (votes.collect::<Vec<_>>(), committee["quorum"].clone())
+    };
+    assert_eq!(shown(), (vec![json!(1); 4], json!(3)));
+    let status = explorer.app.status();
+    let mut committee = status.committee.unwrap();
+    for (validator, votes) in committee.validators.iter_mut().zip([2, 2, 2, 1]) {
+        validator.votes = votes;
+    }
+    committee.quorum = 5;
+    explorer.app.indexer_status.set_chain(status.chain_id.unwrap(), status.genesis.unwrap(), false, committee);
+    assert_eq!(shown(), (vec![json!(2), json!(2), json!(2), json!(1)], json!(5)));
+}
+
+#[test]
 fn empty_database_has_empty_lists() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     let found = explorer.ask("/api/v1/blocks");

@@ -193,6 +193,7 @@ fn indexer_status() -> IndexerStatus {
         bls_key: Bytes::from(vec![0xb0 + index as u8; 96]),
         network_key: B256::with_last_byte(index as u8),
         fee_address: chain::BOB,
+        votes: 1,
     };
     let (epoch, committee_hash, engine) = (0, B256::repeat_byte(5), "mahi-mahi".to_owned());
     let (signatures, validators) = (SignatureChecks::Everyone, (0..4).map(validator).collect());

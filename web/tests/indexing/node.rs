@@ -451,6 +451,7 @@ fn committee() -> Validators {
         bls_key: Bytes::new(),
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
+        votes: 1,
     };
     Validators {
         epoch: 0,

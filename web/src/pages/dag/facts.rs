@@ -57,7 +57,7 @@ fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
     }
     rows.push((texts::ACCEPTED, accepted));
     if window.lanes {
-        rows.push((texts::HOLDERS, signers(&vertex.holders, &texts::signers(vertex.holders.len(), window.size))));
+        rows.push((texts::HOLDERS, signers(&vertex.holders, &count(window, &vertex.holders))));
     }
     for slot in led {
         let link = links::dag_pick(window.middle(), Selection::Slot(slot.round, slot.rank));
@@ -81,7 +81,7 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
     }
     rows.push((texts::DECIDED, decided(window, slot)));
     if window.lanes {
-        let text = |signers: &[u64]| texts::signers_of_quorum(signers.len(), window.size, window.quorum);
+        let text = |signers: &[u64]| texts::signers_of_quorum(&count(window, signers), window.quorum);
         rows.push((texts::VOTES, signers(&slot.voters, &text(&slot.voters))));
         if !slot.confirmers.is_empty() {
             rows.push((texts::CONFIRMATIONS, signers(&slot.confirmers, &text(&slot.confirmers))));
@@ -91,7 +91,10 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
         let leader = votes.leader.map(|digest| links_to(window, [digest].into_iter()));
         rows.push((texts::PROPOSAL, leader.unwrap_or(html! { (texts::NO_VERTEX) })));
         let (yes, no) = (votes.voters.len(), votes.others.len());
-        let count = texts::votes(yes, yes + no, votes.vote_round, window.quorum);
+        let count = match window.weighted_total() {
+            None => texts::votes(yes, yes + no, votes.vote_round, window.quorum),
+            Some(total) => texts::weighted_votes((yes, yes + no), votes.vote_round, (votes.weight, total), window.quorum),
+        };
         rows.push((texts::VOTES, html! { (count) ": " (links_to(window, votes.voters.iter().copied())) }));
         let count = texts::certificates(votes.certificates.len(), votes.certify_round);
         rows.push((texts::CERTIFICATES, html! { (count) ": " (links_to(window, votes.certificates.iter().copied())) }));
@@ -104,6 +107,14 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
         rows.push((texts::BLOCKS, block_links(&window.blocks_of([slot]))));
     }
     parts::facts(&rows)
+}
+
+/// Number of validators that signed, with their votes if validators have several.
+fn count(window: &Window, signers: &[u64]) -> String {
+    match window.weighted_total() {
+        None => texts::signers(signers.len(), window.size),
+        Some(total) => texts::weighted_signers(signers.len(), window.size, window.weigh(signers.iter().copied()), total),
+    }
 }
 
 /// Validators that signed, after the text with their number.

@@ -103,6 +103,19 @@ fn panel_shows_skip_rule() {
 }
 
 #[test]
+fn panel_counts_unequal_votes() {
+    let window = Window { votes: vec![2, 2, 2, 1], quorum: 5, ..window() };
+    let panel = |pick| facts::of(&window, &SelectedItem::find(&window, pick)).into_string();
+    for (pick, says) in [
+        (Selection::Slot(1, 0), "4 of 4 proposals of round 3, 7 of 7 votes, a quorum is 5"),
+        (Selection::Slot(2, 0), "0 of 4 proposals of round 4, 0 of 7 votes, a quorum is 5"),
+    ] {
+        let panel = panel(pick);
+        assert!(panel.contains(says), "{says} is not in {panel}");
+    }
+}
+
+#[test]
 fn table_and_legend_show_skips() {
     let table = table::rounds(&window()).into_string();
     for says in ["v2, skipped: no block<", "v3, skipped: 3 of 4 do not vote for it<", "v1, committed: direct: 3 of 4 certify, "]

@@ -226,9 +226,14 @@ pub fn rank_in_round(rank: u64) -> String {
     format!("rank {rank} of its round")
 }
 
-/// Number of votes for a leader.
-pub fn votes(voters: usize, proposals: usize, round: u64, quorum: usize) -> String {
+/// Number of proposals that vote for a leader.
+pub fn votes(voters: usize, proposals: usize, round: u64, quorum: u64) -> String {
     format!("{voters} of {proposals} proposals of round {round}, a quorum is {quorum}")
+}
+
+/// [`votes`] if validators have several votes: the votes of the proposals' authors out of all votes.
+pub fn weighted_votes((voters, proposals): (usize, usize), round: u64, (votes, total): (u64, u64), quorum: u64) -> String {
+    format!("{voters} of {proposals} proposals of round {round}, {votes} of {total} votes, a quorum is {quorum}")
 }
 
 /// Number of certificates for a leader.
@@ -241,9 +246,14 @@ pub fn signers(signers: usize, validators: u64) -> String {
     format!("{signers} of {validators} validators")
 }
 
-/// [`signers`] with the size of the quorum.
-pub fn signers_of_quorum(signers: usize, validators: u64, quorum: usize) -> String {
-    format!("{}, a quorum is {quorum}", self::signers(signers, validators))
+/// [`signers`] if validators have several votes: also their votes out of all votes.
+pub fn weighted_signers(signers: usize, validators: u64, votes: u64, total: u64) -> String {
+    format!("{} with {votes} of {total} votes", self::signers(signers, validators))
+}
+
+/// [`signers`] or [`weighted_signers`] with the size of the quorum.
+pub fn signers_of_quorum(signers: &str, quorum: u64) -> String {
+    format!("{signers}, a quorum is {quorum}")
 }
 
 /// Number of validators, if they are too many to name.

@@ -22,6 +22,8 @@ pub struct Votes {
     pub leader: Option<B256>,
     /// Proposals that vote for it.
     pub voters: BTreeSet<B256>,
+    /// Votes of the validators that signed `voters`.
+    pub weight: u64,
     /// Proposals of the voting round that do not vote for it.
     pub others: BTreeSet<B256>,
     /// Proposals that build on a quorum of votes.
@@ -46,24 +48,27 @@ impl Votes {
             certify_round,
             leader,
             voters: BTreeSet::new(),
+            weight: 0,
             others: BTreeSet::new(),
             certificates: BTreeSet::new(),
             lines: BTreeSet::new(),
         };
+        let mut voting_authors = BTreeSet::new();
         for vertex in round(vote_round) {
             match walk.supported(vertex.digest, slot.validator, slot.round) {
                 Some(found) if Some(found) == leader => {
                     votes.voters.insert(vertex.digest);
+                    voting_authors.insert(vertex.author);
                     votes.lines.extend(walk.path(vertex.digest));
                 }
                 _ => _ = votes.others.insert(vertex.digest),
             }
         }
+        votes.weight = window.weigh(voting_authors);
         for vertex in round(certify_round) {
             let voting = vertex.parents.iter().filter(|parent| votes.voters.contains(*parent));
-            let authors: BTreeSet<u64> =
-                voting.clone().filter_map(|parent| walk.known.get(parent)).map(|parent| parent.author).collect();
-            if authors.len() >= window.quorum {
+            let authors = voting.clone().filter_map(|parent| walk.known.get(parent)).map(|parent| parent.author);
+            if window.weigh(authors) >= window.quorum {
                 votes.certificates.insert(vertex.digest);
                 votes.lines.extend(voting.map(|parent| (vertex.digest, *parent)));
             }
@@ -143,7 +148,7 @@ pub fn wave_length(window: &Window) -> u64 {
     if five > four { 5 } else { USUAL }
 }
 
-/// Time at which the node had proposals from a quorum of authors of a round.
+/// Time at which the node had proposals of a round from authors with a quorum of votes.
 fn complete(window: &Window, round: u64) -> Option<u64> {
     let vertices = &window.round(round)?.vertices;
     let mut first: BTreeMap<u64, u64> = BTreeMap::new();
@@ -151,9 +156,14 @@ fn complete(window: &Window, round: u64) -> Option<u64> {
         let Some(accepted) = vertex.accepted_ms else { continue };
         first.entry(vertex.author).and_modify(|at| *at = accepted.min(*at)).or_insert(accepted);
     }
-    let mut times: Vec<u64> = first.into_values().collect();
+    let mut times: Vec<(u64, u64)> = first.into_iter().map(|(author, at)| (at, author)).collect();
     times.sort_unstable();
-    times.get(window.quorum.checked_sub(1)?).copied()
+    let mut votes = 0_u64;
+    let completes = |(_, author): &(u64, u64)| {
+        votes = votes.saturating_add(window.weigh([*author]));
+        votes >= window.quorum
+    };
+    times.into_iter().find(completes).map(|(at, _)| at)
 }
 
 #[cfg(test)]
@@ -168,6 +178,15 @@ mod tests {
 
     /// Window of four validators. `links` returns the authors on whose proposals a proposal builds, its own first.
     fn window(rounds: u64, links: impl Fn(u64, u64) -> Vec<u64>, decided: Option<u64>) -> Window {
+        Window { quorum: 3, ..window_of(4, rounds, links, decided) }
+    }
+
+    /// Window of five validators with 7 votes; a quorum has 5.
+    fn weighted(votes: [u64; 5], rounds: u64, links: impl Fn(u64, u64) -> Vec<u64>) -> Window {
+        Window { votes: votes.into(), quorum: 5, ..window_of(5, rounds, links, None) }
+    }
+
+    fn window_of(size: u64, rounds: u64, links: impl Fn(u64, u64) -> Vec<u64>, decided: Option<u64>) -> Window {
         let vertex = |round: u64, author: u64| DagVertex {
             round,
             author,
@@ -193,9 +212,9 @@ mod tests {
         };
         let round = |number: u64| {
             let slots = if number == 1 { vec![slot.clone()] } else { vec![] };
-            (number, Round { vertices: (0..4).map(|author| vertex(number, author)).collect(), slots })
+            (number, Round { vertices: (0..size).map(|author| vertex(number, author)).collect(), slots })
         };
-        Window { first: 1, last: rounds, rounds: (1..=rounds).map(round).collect(), size: 4, quorum: 3, ..Window::default() }
+        Window { first: 1, last: rounds, rounds: (1..=rounds).map(round).collect(), size, ..Window::default() }
     }
 
     fn everybody(round: u64, author: u64) -> Vec<u64> {
@@ -227,6 +246,55 @@ mod tests {
         let few = votes(&window(4, links, Some(403)));
         assert_eq!(few.voters, [digest(2, 3), digest(3, 3)].into());
         assert_eq!((few.others.len(), few.certificates.len()), (2, 0));
+    }
+
+    /// Votes and certificates if `voters` are the only authors of round 3 that build on the leader's proposal.
+    fn voted_by(voters: &[u64]) -> Votes {
+        let links = |round: u64, author: u64| match round {
+            1 => vec![],
+            2 if author != 3 => vec![0, 1, 2, 4],
+            3 if !voters.contains(&author) => vec![0, 1, 2, 4],
+            _ => (0..5).collect(),
+        };
+        votes(&weighted([1, 1, 1, 2, 2], 4, links))
+    }
+
+    #[test]
+    fn certificate_requires_quorum_of_unequal_votes() {
+        for (voters, weight, certificates) in
+            [(&[2, 3, 4][..], 5, 5), (&[0, 1, 3], 4, 0), (&[0, 1, 2], 3, 0), (&[0, 1, 2, 3], 5, 5), (&[3, 4], 4, 0)]
+        {
+            let found = voted_by(voters);
+            assert_eq!(found.voters, voters.iter().map(|voter| digest(*voter, 3)).collect());
+            assert_eq!((found.weight, found.certificates.len()), (weight, certificates), "{voters:?}");
+        }
+    }
+
+    /// Validator 0 signed two proposals of round 3 that vote for the leader.
+    #[test]
+    fn equivocating_voter_counts_once() {
+        let links = |round: u64, _| if round == 1 { vec![] } else { (0..5).collect() };
+        let mut window = weighted([2, 2, 1, 1, 1], 4, links);
+        let another = keccak256("another");
+        let voting = &mut window.rounds.get_mut(&3).unwrap().vertices;
+        voting.retain(|vertex| vertex.author < 2);
+        voting.insert(1, DagVertex { digest: another, ..voting[0].clone() });
+        for vertex in &mut window.rounds.get_mut(&4).unwrap().vertices {
+            vertex.parents.push(another);
+        }
+        let found = votes(&window);
+        assert_eq!((found.voters.len(), found.weight, found.certificates.len()), (3, 4, 0));
+    }
+
+    /// The authors of a round come in the order of their indexes.
+    #[test]
+    fn round_is_complete_with_quorum_of_votes() {
+        let links = |_, _| vec![];
+        for (votes, expected) in
+            [([2, 2, 1, 1, 1], Some(402)), ([1, 1, 1, 2, 2], Some(403)), ([1, 1, 2, 1, 2], Some(403)), ([1, 1, 1, 1, 0], None)]
+        {
+            assert_eq!(complete(&weighted(votes, 4, links), 4), expected, "{votes:?}");
+        }
     }
 
     /// A dishonest node may report proposals of rounds 2 and 3 that build on each other.

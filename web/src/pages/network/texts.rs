@@ -74,16 +74,22 @@ pub fn missing_rows(asked: usize, all: usize) -> String {
     )
 }
 
-/// A quorum in numbers.
+/// Quorum of validators with one vote each.
 pub fn quorum(quorum: &str, all: &str) -> String {
     format!("{quorum} of {all} signatures")
 }
 
+/// Quorum if validators have several votes.
+pub fn quorum_of_votes(quorum: &str, all: &str) -> String {
+    format!("{quorum} of {all} votes")
+}
+
 /// Validators that check the signature of a transaction.
-pub fn signatures(checks: SignatureChecks) -> &'static str {
-    match checks {
-        SignatureChecks::Everyone => "by every validator",
-        SignatureChecks::Sharded => "by f + 1 validators, which attest the sender to the others",
+pub fn signatures(checks: SignatureChecks, is_weighted: bool) -> &'static str {
+    match (checks, is_weighted) {
+        (SignatureChecks::Everyone, _) => "by every validator",
+        (SignatureChecks::Sharded, false) => "by f + 1 validators, which attest the sender to the others",
+        (SignatureChecks::Sharded, true) => "by validators with f + 1 votes, which attest the sender to the others",
     }
 }
 

@@ -6,9 +6,10 @@ pub const KEYS: &str = "Keys";
 pub const KEYS_NOTE: &str = "Consensus key (ed25519): signs consensus messages. BLS key (BLS12-381): signs certificates of blocks. Network \
      key (ed25519): identifies the node to its peers.";
 pub const WEIGHT_NOTE: &str = "Every validator has one vote. There is no stake.";
+pub const SEVERAL_VOTES_NOTE: &str = "The genesis gives each validator its votes. There is no stake.";
 pub const UPTIME_NOTE: &str = "Uptime is the share of certificates with the signature of the validator, per day of chain time (UTC). A \
-     certificate closes at a quorum, so it misses the slowest validators: with four validators and a quorum of three \
-     the average is 75 %.";
+     certificate closes at a quorum, so it misses the slowest validators: with four validators of one vote each and a \
+     quorum of three the average is 75 %.";
 pub const HEALTH_NOTE: &str = "One square for each of the last 20 certificates, the newest at the right: high if the validator signed, low if \
      not. A certificate closes at a quorum, so it misses later signatures.";
 pub const NO_COMMITTEE: &str = "Validators unknown: the node has not responded yet.";
@@ -29,5 +30,14 @@ pub fn committee(all: &str, engine: &str, quorum: &str, spare: &str) -> String {
     format!(
         "{all} validators order transactions with {engine} and sign the resulting blocks. A certificate needs {quorum} signatures, \
          so {spare} of the validators may be offline."
+    )
+}
+
+/// [`committee`] if validators have several votes: all votes, the votes in a quorum, and the votes that may be missing from a
+/// certificate.
+pub fn weighted_committee(all: &str, votes: &str, engine: &str, quorum: &str, spare: &str) -> String {
+    format!(
+        "{all} validators with {votes} votes order transactions with {engine} and sign the resulting blocks. A certificate needs \
+         {quorum} of the votes, so validators with {spare} of the votes may be offline."
     )
 }

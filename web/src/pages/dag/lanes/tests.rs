@@ -333,6 +333,19 @@ fn panel_names_voters_and_holders() {
 }
 
 #[test]
+fn panel_counts_unequal_votes() {
+    let window = Window { votes: vec![2, 2, 2, 1], quorum: 5, ..signed() };
+    for (pick, says) in [
+        (Selection::Slot(1, 0), "<dt>Votes</dt><dd>4 of 4 validators with 7 of 7 votes, a quorum is 5:"),
+        (Selection::Slot(2, 0), "<dt>Confirmations</dt><dd>3 of 4 validators with 5 of 7 votes, a quorum is 5:"),
+        (Selection::Vertex(digest(0, 1)), "<dt>Held by</dt><dd>2 of 4 validators with 4 of 7 votes:"),
+    ] {
+        let panel = panel(&window, pick);
+        assert!(panel.contains(says), "{says} is not in {panel}");
+    }
+}
+
+#[test]
 fn table_and_legend_show_signers() {
     let table = table::lanes(&signed()).into_string();
     for says in [
