@@ -84,7 +84,7 @@ test('the package and what its README says', { timeout: 120_000 }, async (t) => 
 
 /** Expected output of the README's programs. */
 const expected = {
-  'A chain': [/^chain \d+: block \d+, of which \d+ are final\n1 of 1 validators sign\n$/],
+  'A chain': [/^chain \d+: block \d+, of which \d+ are final\nvalidators with 1 of 1 votes sign\n$/],
   'Waiting until something is final': [/^final by block \d+, signed by the validators 0\ncertified \d+n\n$/],
   'Believing nothing': [/^10001 CRN in block \d+\n$/],
   Contracts: [/^transfer nonpayable$/m, /^true\n$/],

@@ -48,7 +48,7 @@ test('the verifier', { timeout: 240_000 }, async (t) => {
 
   await step('knows its chain from the genesis', async () => {
     assert.equal(verifier.chainId, BigInt(network.chain.id));
-    assert.deepEqual([verifier.validators, verifier.quorum, verifier.currency], [4, 3, 'CRN']);
+    assert.deepEqual([verifier.validators, verifier.votes, verifier.quorum, verifier.currency], [4, 4, 3, 'CRN']);
     assert.equal(verifier.committeeHash, certificate.committeeHash);
     // A hash from another source: that of block 0.
     const { extraData: hash } = await block(0n);

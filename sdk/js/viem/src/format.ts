@@ -44,6 +44,8 @@ export interface Validator {
   /** ed25519: identity in the peer-to-peer network. */
   networkKey: Hex;
   feeAddress: Address;
+  /** Its votes in every quorum. */
+  votes: number;
 }
 
 /** The committee, whose members order transactions and sign blocks. */
@@ -51,9 +53,9 @@ export interface Validators {
   epoch: bigint;
   committeeHash: Hash;
   engine: string;
-  /** Number of signatures of a certificate. */
+  /** Minimum votes of the signers of a certificate. */
   quorum: number;
-  /** Validators that check the signature of a transaction: all, or f + 1 that attest the sender to the others. */
+  /** Validators that check the signature of a transaction: all, or some with f + 1 votes that attest the sender to the others. */
   signatures: 'everyone' | 'sharded';
   /** Other responses refer to a validator by its index here. */
   validators: Validator[];
@@ -251,7 +253,12 @@ export const formatValidators = ({ epoch, committeeHash, engine, quorum, signatu
   engine,
   quorum: Number(quorum),
   signatures,
-  validators: validators.map((validator) => ({ ...validator, index: Number(validator.index) })),
+  validators: validators.map((validator) => ({
+    ...validator,
+    index: Number(validator.index),
+    // A node from before votes names none.
+    votes: Number(validator.votes ?? 1),
+  })),
 });
 
 const peer = ({ validator, connectedMs, roundTripUs, ...rest }: rpc.Peer): Peer => ({

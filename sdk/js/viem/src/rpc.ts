@@ -914,7 +914,7 @@ export interface Validators {
    */
   quorum: `0x${string}`;
   /**
-   * Validators that check the signature of a transaction: all, or f + 1 that attest the sender to the others.
+   * Validators that check the signature of a transaction: all, or some with f + 1 votes that attest the sender to the others.
    */
   signatures: 'everyone' | 'sharded';
   validators: {
@@ -932,6 +932,10 @@ export interface Validators {
      * 32 bytes.
      */
     networkKey: `0x${string}`;
+    /**
+     * A hexadecimal number without leading zeros.
+     */
+    votes: `0x${string}`;
   }[];
 }
 export interface ValuesByAccount {

@@ -51,6 +51,7 @@ interface Committee {
   genesisHash: Hex;
   committeeHash: Hex;
   validators: number;
+  votes: number;
   quorum: number;
 }
 
@@ -150,18 +151,20 @@ export class Verifier {
   /** Hash of this genesis, as in block 0 and on other nodes. */
   readonly genesisHash: Hex;
   readonly committeeHash: Hex;
-  /** Number of validators, and number of signatures of a certificate. */
   readonly validators: number;
+  /** Votes of all validators, and minimum votes of the signers of a certificate. */
+  readonly votes: number;
   readonly quorum: number;
   readonly #instance: Instance;
 
-  private constructor(instance: Instance, { chainId, currency, genesisHash, committeeHash, validators, quorum }: Committee) {
+  private constructor(instance: Instance, { chainId, currency, genesisHash, committeeHash, validators, votes, quorum }: Committee) {
     this.#instance = instance;
     this.chainId = BigInt(chainId);
     this.currency = currency;
     this.genesisHash = genesisHash;
     this.committeeHash = committeeHash;
     this.validators = validators;
+    this.votes = votes;
     this.quorum = quorum;
   }
 
