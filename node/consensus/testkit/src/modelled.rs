@@ -26,7 +26,7 @@ pub fn committee_of(engine: &str, votes: &[u32]) -> Committee {
 
 /// Unequal votes for a committee of this size. No member of four or more has more than F votes.
 pub fn unequal_votes(size: usize) -> Vec<u32> {
-    let pattern: &[u32] = if size == 4 { &[2, 2, 2, 1] } else { &[3, 2, 2, 1, 1, 1] };
+    let pattern: &[u32] = if size < 6 { &[2, 2, 2, 1] } else { &[3, 2, 2, 1, 1, 1] };
     pattern.iter().copied().cycle().take(size).collect()
 }
 
