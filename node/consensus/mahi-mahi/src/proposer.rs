@@ -12,7 +12,8 @@
 //! minimum round time grows with the bytes of the previous round's batches, up to `max_stretch` times. All validators
 //! see these blocks. Where they still judge differently, the fast ones decide: a stretched pause ends when
 //! validators with F + 1 votes have proposed. The batch that counts is one that authors with F + 1 votes reach, so
-//! validators with F votes and no other load cannot stretch rounds. Rounds with large batches are not stretched: it would limit the throughput and gain little.
+//! validators with F votes and no other load cannot stretch rounds. Rounds with large batches are not stretched: it
+//! would limit the throughput and gain little.
 //!
 //! **Proven equivocators are not taken as parents** if a quorum exists without them. An equivocator shows its siblings
 //! to different validators, so everyone else must fetch a block's parent first if that block builds on a sibling, in

@@ -166,7 +166,7 @@ impl MahiMahi {
 
     /// K2, see the README: if our records look whole, a quorum including ourselves is enough. If we know that we
     /// forgot, every quorum must contain an honest one of the respondents, and we start above all rounds that they
-    /// reached.
+    /// reached. All others are always enough.
     pub(crate) fn check_recovery(&mut self) {
         if self.repair.is_recovered() {
             return;
@@ -175,14 +175,11 @@ impl MahiMahi {
         let is_here = |named: &&BlockRef| named.round <= floor || self.dag.contains(named);
         let reached: BTreeMap<ValidatorIndex, Round> =
             self.repair.named.iter().filter(|(_, named)| is_here(named)).map(|(peer, named)| (*peer, named.round)).collect();
-        let (committee, beyond_doubt) = (&self.committee, self.committee.max_faulty() + self.committee.validity());
-        let (needed, others) = match self.me().map(|me| committee.votes(me)) {
-            // A full node signs nothing.
-            None => (committee.quorum(), committee.total() - Votes(1)),
-            Some(own) if self.repair.lost_records => (beyond_doubt.max(committee.quorum() - own), committee.total() - own),
-            Some(own) => (committee.quorum() - own, committee.total() - own),
-        };
-        if committee.weigh(reached.keys().copied()) < needed.min(others) {
+        let beyond_doubt = self.committee.max_faulty() + self.committee.validity();
+        let others = self.committee.quorum() - self.me().map_or(Votes(0), |me| self.committee.votes(me));
+        let needed = if self.repair.lost_records { beyond_doubt.max(others) } else { others };
+        let votes = self.committee.weigh(reached.keys().copied());
+        if votes < needed && reached.len() < self.committee.size() - 1 {
             return;
         }
         self.repair.recovered_at = Some(self.now);

@@ -1,7 +1,8 @@
 //! The decision rules D3–D5: pure verdicts on a DAG. Repeated calls are harmless. `decisions` chooses when to
 //! call them.
 //!
-//! Every threshold weighs the votes of distinct **authors**, never of blocks: an equivocator's extra blocks must not forge a quorum (P2).
+//! Every threshold weighs the votes of distinct **authors**, never of blocks: an equivocator's extra blocks must not forge a
+//! quorum (P2).
 
 use crate::{
     dag::Dag,
