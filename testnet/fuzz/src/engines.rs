@@ -7,7 +7,7 @@ use corniche_autobahn_testing as autobahn_testing;
 use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Verifier};
 use corniche_mahi_mahi_testing as mahi_testing;
 use corniche_testkit::Random;
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, Votes};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -180,7 +180,7 @@ fn mahi_node(me: u16) -> Node {
     let engine = corniche_mahi_mahi::MahiMahi::new(corniche_mahi_mahi::Setup {
         config,
         committee,
-        signer: Some(Arc::new(mahi_testing::FakeKeys(ValidatorIndex(me)))),
+        signer: Some(Arc::new(mahi_testing::FakeKeys(ValidatorIndex(me), Votes(1)))),
         signatures,
         coin: mahi_testing::FakeCoin::default().shared(),
         seed: u64::from(me),

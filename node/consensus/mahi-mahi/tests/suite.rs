@@ -9,7 +9,7 @@ corniche_testkit::suite!(MahiKit::quick);
 mod weighted {
     use super::MahiKit;
 
-    corniche_testkit::suite!(MahiKit::quick_with_votes);
+    corniche_testkit::suite!(MahiKit::quick_weighted);
 }
 
 /// See [`suite::regressions`].

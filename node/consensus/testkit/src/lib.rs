@@ -53,7 +53,7 @@ pub use engine_host::{EngineDisk, EngineHost, HostSetup, Outbox, Packet, Records
 pub use engine_process::{CheckedSurroundings, EngineProcess, EngineSetup, MAX_BATCH_BYTES, ProcessNotes};
 pub use kit::{Forgery, Kit, Measured, MeasuredEngine, Setup};
 pub use links::{DiskModel, Jitter, Links, Port};
-pub use modelled::{committee, committee_of, derive_bytes, genesis, unequal_votes};
+pub use modelled::{committee, committee_of, derive_bytes, faulty_members, genesis, unequal_votes};
 pub use process::{Action, Event, Process};
 pub use random::Random;
 pub use safety::SafetyChecker;

@@ -1,5 +1,6 @@
 //! Committees for tests, and bytes that replace signatures.
 
+use crate::engine_host::index;
 use corniche_engine::Committee;
 use corniche_types::{
     Address, B256, Bytes, EngineConfig, FeeRules, Genesis, SignatureChecks, TimestampMs, ValidatorInfo, Votes,
@@ -28,6 +29,15 @@ pub fn committee_of(engine: &str, votes: &[u32]) -> Committee {
 pub fn unequal_votes(size: usize) -> Vec<u32> {
     let pattern: &[u32] = if size < 6 { &[2, 2, 2, 1] } else { &[3, 2, 2, 1, 1, 1] };
     pattern.iter().copied().cycle().take(size).collect()
+}
+
+/// The first members in `order` that can be faulty together: those with up to F votes.
+pub fn faulty_members(committee: &Committee, order: impl IntoIterator<Item = usize>) -> impl Iterator<Item = usize> {
+    let mut votes = Votes(0);
+    order.into_iter().take_while(move |member| {
+        votes += committee.votes(index(*member));
+        votes <= committee.max_faulty()
+    })
 }
 
 /// A genesis with these validators and default contents.

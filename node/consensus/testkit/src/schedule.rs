@@ -13,9 +13,8 @@
 //! is lost while f validators are already faulty. If the late validator itself is number f + 1, the run must be safe, but
 //! need not make progress.
 
-use crate::{DiskModel, Double, Jitter, Kit, Links, Micros, Random, TestCluster, engine_host::index};
+use crate::{DiskModel, Double, Jitter, Kit, Links, Micros, Random, TestCluster, engine_host::index, faulty_members};
 use corniche_engine::Committee;
-use corniche_types::Votes;
 use std::{collections::BTreeMap, fmt, rc::Rc};
 
 /// Duration of the faults, in mixed schedules and in coalition schedules.
@@ -96,7 +95,7 @@ impl Schedule {
         } else {
             order.rotate_left(random.below(size as u64) as usize);
         }
-        let (coalition, alive) = order.split_at(most_faulty(committee, &order));
+        let (coalition, alive) = order.split_at(faulty_members(committee, order.iter().copied()).count());
         // In half of the cases, all members use the last double, which combines all attacks.
         let kinds = if random.one_in(2) { &own[own.len() - 1..] } else { own };
         let doubles =
@@ -121,7 +120,7 @@ impl Schedule {
         let mut random = Random::new(seed).fork("crowded");
         let mut order: Vec<_> = (0..size).collect();
         random.shuffle(&mut order);
-        let (equivocators, alive) = order.split_at(most_faulty(committee, &order));
+        let (equivocators, alive) = order.split_at(faulty_members(committee, order.iter().copied()).count());
         let doubles = equivocators
             .iter()
             .map(|identity| (*identity, EQUIVOCATING_DOUBLES[random.below(EQUIVOCATING_DOUBLES.len() as u64) as usize]))
@@ -142,7 +141,7 @@ impl Schedule {
         let mut random = Random::new(seed).fork("schedule");
         let mut order: Vec<_> = (0..size).collect();
         random.shuffle(&mut order);
-        let faulty = most_faulty(committee, &order);
+        let faulty = faulty_members(committee, order.iter().copied()).count();
         let byzantine = random.between(0, faulty as u64) as usize;
         let forgetful = random.between(0, (faulty - byzantine) as u64) as usize;
         let dead = random.between(0, (faulty - byzantine - forgetful) as u64) as usize;
@@ -225,16 +224,6 @@ impl Schedule {
             }
         }
     }
-}
-
-/// Number of the first validators in `order` that can be faulty together.
-fn most_faulty(committee: &Committee, order: &[usize]) -> usize {
-    let mut votes = Votes(0);
-    let fits = |identity: &&usize| {
-        votes += committee.votes(index(**identity));
-        votes <= committee.max_faulty()
-    };
-    order.iter().take_while(fits).count()
 }
 
 fn block_ms(seed: u64) -> u64 {

@@ -12,8 +12,8 @@ use corniche_autobahn::{
     rules::{Schedule, select},
 };
 use corniche_engine::Committee;
-use corniche_testkit::{Random, unequal_votes};
-use corniche_types::{B256, ValidatorIndex, Votes};
+use corniche_testkit::{Random, faulty_members, unequal_votes};
+use corniche_types::{B256, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Remembers all received messages, votes for everything, reports anything, and as a leader shows different messages to
@@ -249,15 +249,10 @@ fn weighted() -> Committees {
     [4, 4, 6, 7].map(unequal_votes).into()
 }
 
-/// Members that can be faulty together: the first in `order` with up to F votes. At most two, because each double complains
-/// to all others about every complaint: the messages of three would double with every delay.
+/// Faulty members: at most two, because each double complains to all others about every complaint: the messages of three would
+/// double with every delay.
 fn faulty(committee: &Committee, order: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
-    let mut votes = Votes(0);
-    let mut fits = |node: &usize| {
-        votes += committee.votes(index(*node));
-        votes <= committee.max_faulty()
-    };
-    order.into_iter().take_while(|node| fits(node)).take(2).collect()
+    faulty_members(committee, order).take(2).collect()
 }
 
 /// Runs one schedule. Returns the number of committed slots, and the highest view of a commit.

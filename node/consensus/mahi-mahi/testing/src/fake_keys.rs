@@ -5,19 +5,16 @@ use corniche_testkit::derive_bytes;
 use corniche_types::{B256, ValidatorIndex, Votes, Weights};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Modelled keys of one validator with one vote.
-pub struct FakeKeys(pub ValidatorIndex);
-
 /// Modelled keys of one validator with these votes.
-pub struct FakeVoter(pub ValidatorIndex, pub Votes);
+pub struct FakeKeys(pub ValidatorIndex, pub Votes);
 
-impl Signer for FakeVoter {
+impl Signer for FakeKeys {
     fn index(&self) -> ValidatorIndex {
         self.0
     }
 
     fn sign(&self, digest: &B256) -> Signature {
-        FakeKeys(self.0).sign(digest)
+        sign(self.0, digest)
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {
@@ -26,18 +23,9 @@ impl Signer for FakeVoter {
     }
 }
 
-impl Signer for FakeKeys {
-    fn index(&self) -> ValidatorIndex {
-        self.0
-    }
-
-    fn sign(&self, digest: &B256) -> Signature {
-        derive_bytes("signature", self.0.0, digest.as_slice())
-    }
-
-    fn coin_shares(&self, message: &[u8]) -> CoinShares {
-        FakeVoter(self.0, Votes(1)).coin_shares(message)
-    }
+/// A validator's modelled signature of a block.
+pub fn sign(author: ValidatorIndex, digest: &B256) -> Signature {
+    derive_bytes("signature", author.0, digest.as_slice())
 }
 
 /// A Byzantine double with these votes: signs correctly, but its coin shares are noise.
@@ -49,7 +37,7 @@ impl Signer for BadShares {
     }
 
     fn sign(&self, digest: &B256) -> Signature {
-        FakeKeys(self.0).sign(digest)
+        sign(self.0, digest)
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {
@@ -61,7 +49,7 @@ pub struct FakeSignatures;
 
 impl Signatures for FakeSignatures {
     fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
-        FakeKeys(author).sign(digest) == *signature
+        sign(author, digest) == *signature
     }
 }
 
@@ -103,6 +91,6 @@ impl Coin for FakeCoin {
     /// The verifier compares the number of shares with the author's votes.
     fn verify_shares(&self, author: ValidatorIndex, message: &[u8], shares: &[CoinShare]) -> bool {
         let votes = Votes(shares.len() as u32);
-        votes > Votes(0) && FakeVoter(author, votes).coin_shares(message) == shares
+        votes > Votes(0) && FakeKeys(author, votes).coin_shares(message) == shares
     }
 }

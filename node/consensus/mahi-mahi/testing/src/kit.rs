@@ -1,6 +1,6 @@
 //! The engine with one committee and modelled keys.
 
-use crate::{BadShares, FakeCoin, FakeKeys, FakeSignatures, FakeVoter, NAME, committee, committee_of};
+use crate::{BadShares, FakeCoin, FakeKeys, FakeSignatures, NAME, committee, committee_of, sign};
 use corniche_engine::{Committee, Verifier, VertexId};
 use corniche_mahi_mahi::{
     Coin, Config, MahiMahi, MahiVerifier, Setup, Signer,
@@ -24,7 +24,7 @@ impl MahiKit {
     }
 
     /// Like [`Self::quick`], with unequal votes.
-    pub fn quick_with_votes(size: usize) -> Rc<dyn Kit> {
+    pub fn quick_weighted(size: usize) -> Rc<dyn Kit> {
         Self::quick_with(committee_of(&unequal_votes(size)))
     }
 
@@ -67,7 +67,7 @@ impl Kit for MahiKit {
         let corniche_testkit::Setup { me, seed, records, unsigned, resume, now, forgery } = setup;
         let signer: Arc<dyn Signer> = match forgery {
             Some(Forgery::Share) => Arc::new(BadShares(me, self.committee.votes(me))),
-            _ => Arc::new(FakeVoter(me, self.committee.votes(me))),
+            _ => Arc::new(FakeKeys(me, self.committee.votes(me))),
         };
         let (config, committee, coin) = (self.config.clone(), self.committee.clone(), self.coin.clone());
         let (signer, signatures) = (Some(signer), Arc::new(FakeSignatures));
@@ -117,7 +117,7 @@ impl Kit for MahiKit {
                 }
             }
         }
-        block.signature = FakeKeys(author).sign(&self.context().digest(&block.content));
+        block.signature = sign(author, &self.context().digest(&block.content));
         Some(Message::Block(block).encode())
     }
 

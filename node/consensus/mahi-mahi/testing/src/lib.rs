@@ -3,14 +3,14 @@
 //! **For tests and simulations only.** No crate of a node depends on this one. The keys are keyed hashes that anyone can
 //! compute. In a test they bind like the real ones and cost a thousandth. A genesis cannot choose them.
 //!
-//! - [`FakeKeys`], [`FakeVoter`], [`BadShares`], [`FakeSignatures`], [`FakeCoin`]: modelled keys and coin.
+//! - [`FakeKeys`], [`BadShares`], [`FakeSignatures`], [`FakeCoin`]: modelled keys and coin.
 //! - [`MahiKit`]: runs the engine in the shared suite and its fault schedules.
 //! - [`cordial_miners`]: the baseline that the thesis compares with.
 
 mod fake_keys;
 mod kit;
 
-pub use fake_keys::{BadShares, FakeCoin, FakeKeys, FakeSignatures, FakeVoter};
+pub use fake_keys::{BadShares, FakeCoin, FakeKeys, FakeSignatures, sign};
 pub use kit::MahiKit;
 
 use corniche_engine::Committee;

@@ -56,7 +56,7 @@ impl Keys {
         let signer = |(position, role): (usize, &Role)| -> Arc<dyn Signer> {
             match role {
                 Role::BadShares => Arc::new(BadShares(index(position), Votes(1))),
-                _ => Arc::new(FakeKeys(index(position))),
+                _ => Arc::new(FakeKeys(index(position), Votes(1))),
             }
         };
         let signers = roles.iter().enumerate().map(signer).collect();

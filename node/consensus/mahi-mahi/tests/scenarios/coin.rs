@@ -57,7 +57,7 @@ fn late_share_opens_closed_coin() {
     let mut coins = coins();
     drawing.blocks().take(3).for_each(|block| assert!(coins.add_block(block).is_empty()));
     let message = context.coin_message(Round(1));
-    coins.add_shares(Round(1), ValidatorIndex(3), FakeKeys(ValidatorIndex(3)).coin_shares(&message));
+    coins.add_shares(Round(1), ValidatorIndex(3), FakeKeys(ValidatorIndex(3), Votes(1)).coin_shares(&message));
     let value = coins.opened(Round(1)).unwrap().value;
 
     let mut lied_to = self::coins();
@@ -66,7 +66,7 @@ fn late_share_opens_closed_coin() {
     lied_to.add_shares(Round(1), ValidatorIndex(3), bad);
     assert!(lied_to.opened(Round(1)).is_none(), "a late share is checked before it counts");
     // Checks are expensive, so further shares and values for this coin are ignored from a peer that sent a false one.
-    lied_to.add_shares(Round(1), ValidatorIndex(3), FakeKeys(ValidatorIndex(3)).coin_shares(&message));
+    lied_to.add_shares(Round(1), ValidatorIndex(3), FakeKeys(ValidatorIndex(3), Votes(1)).coin_shares(&message));
     lied_to.add_value(Round(1), ValidatorIndex(3), &value);
     assert!(lied_to.opened(Round(1)).is_none());
     lied_to.add_value(Round(1), ValidatorIndex(0), &value);

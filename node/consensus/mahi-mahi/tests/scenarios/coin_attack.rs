@@ -5,7 +5,7 @@
 
 use crate::{
     cluster::{Cluster, Link, Role, index, quick},
-    crypto::{BadShares, FakeCoin, FakeKeys, FakeVoter, committee, committee_of},
+    crypto::{BadShares, FakeCoin, FakeKeys, committee, committee_of},
 };
 use corniche_engine::Offence;
 use corniche_mahi_mahi::{
@@ -92,15 +92,15 @@ fn forged_shares_never_complete_a_quorum() {
         let add = |coins: &mut Coins, author: usize, signer: &dyn Signer| {
             coins.add_shares(round, index(author), signer.coin_shares(&message));
         };
-        (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
+        (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author), Votes(1))));
         // Adds the same shares again, forged shares of all authors except the one whose share is still missing, and
         // validator 0's share under the names of other authors.
-        (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
+        (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author), Votes(1))));
         let forgers = (0..size).filter(|author| *author != quorum - 1);
         forgers.for_each(|author| add(&mut coins, author, &BadShares(index(author), Votes(1))));
-        (quorum..size).for_each(|author| add(&mut coins, author, &FakeKeys(ValidatorIndex(0))));
+        (quorum..size).for_each(|author| add(&mut coins, author, &FakeKeys(ValidatorIndex(0), Votes(1))));
         assert!(coins.opened(round).is_none(), "n = {size}");
-        add(&mut coins, quorum - 1, &FakeKeys(index(quorum - 1)));
+        add(&mut coins, quorum - 1, &FakeKeys(index(quorum - 1), Votes(1)));
         assert!(coins.opened(round).is_some(), "n = {size}");
     }
 }
@@ -115,7 +115,7 @@ fn coin_opens_with_quorum_of_votes() {
     let opens = |authors: &[usize]| {
         let mut coins = Coins::new(FakeCoin::default().shared(), &committee);
         for author in authors {
-            let keys = FakeVoter(index(*author), Votes(votes[*author]));
+            let keys = FakeKeys(index(*author), Votes(votes[*author]));
             coins.add_shares(round, index(*author), keys.coin_shares(&message));
         }
         coins.opened(round).is_some()

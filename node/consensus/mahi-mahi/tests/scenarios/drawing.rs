@@ -5,7 +5,7 @@
 //! means all unprimed blocks of the previous round. The author's own last unprimed block comes first, unless the list
 //! starts with another own one. Spaces only separate.
 
-use crate::crypto::{FakeCoin, FakeSignatures, FakeVoter, committee};
+use crate::crypto::{FakeCoin, FakeKeys, FakeSignatures, committee};
 use corniche_engine::{Committee, Engine, Input, Ordered, Output, Resume, Verifier};
 use corniche_mahi_mahi::{
     Config, MahiMahi, MahiVerifier, Setup, Signer,
@@ -129,7 +129,7 @@ pub fn sign_at(
     batch: &[u8],
 ) -> Arc<Block> {
     let context = Context::new(committee);
-    let keys = FakeVoter(ValidatorIndex(author), committee.votes(ValidatorIndex(author)));
+    let keys = FakeKeys(ValidatorIndex(author), committee.votes(ValidatorIndex(author)));
     let content = Content {
         author: ValidatorIndex(author),
         round: Round(round),

@@ -1,8 +1,7 @@
 //! Frozen encodings on the wire and on disk. A change of any of these bytes changes the protocol version.
 
-use crate::crypto::{FakeKeys, committee};
+use crate::crypto::{committee, sign};
 use corniche_mahi_mahi::{
-    Signer,
     message::{BlockRef, CoinHelp, Content, Context, Fetch, Found, Hello, Message, Round, SignedBlock, Welcome},
     rules::Slot,
     state::Checkpoint,
@@ -26,7 +25,7 @@ fn block() -> SignedBlock {
         coin_shares: vec![[5; 48]],
         batch: Bytes::from_static(b"batch"),
     };
-    let signature = FakeKeys(ValidatorIndex(1)).sign(&context.digest(&content));
+    let signature = sign(ValidatorIndex(1), &context.digest(&content));
     SignedBlock { content, signature }
 }
 

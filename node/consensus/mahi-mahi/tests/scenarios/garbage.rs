@@ -2,12 +2,12 @@
 
 use crate::{
     cluster::{Cluster, Random, Role, quick},
-    crypto::{FakeKeys, FakeSignatures, committee},
+    crypto::{FakeSignatures, committee, sign},
     drawing::Drawing,
 };
 use corniche_engine::Verifier;
 use corniche_mahi_mahi::{
-    Config, MahiVerifier, Signer,
+    Config, MahiVerifier,
     message::{BlockRef, CoinHelp, Content, Context, Fetch, Found, Hello, MAX_ROUND, Message, Round, SignedBlock, Welcome},
 };
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
@@ -18,7 +18,7 @@ fn verifier() -> MahiVerifier {
 }
 
 fn signed(content: Content) -> SignedBlock {
-    let signature = FakeKeys(content.author).sign(&Context::new(&committee(4)).digest(&content));
+    let signature = sign(content.author, &Context::new(&committee(4)).digest(&content));
     SignedBlock { content, signature }
 }
 

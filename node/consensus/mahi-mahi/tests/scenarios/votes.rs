@@ -12,6 +12,7 @@ use corniche_mahi_mahi::{
     rules::{Verdict, Waves, direct},
     state::Sequence,
 };
+use corniche_testkit::faulty_members;
 use corniche_types::{B256, TimestampMs, ValidatorIndex, Votes};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +45,7 @@ pub fn committee_with(unequal_votes: bool, size: usize) -> Committee {
 pub fn random_dag(committee: &Committee, wave_length: u64, rounds: u64, random: &mut Random) -> Dag {
     let size = committee.size();
     let context = Context::new(committee);
-    let faulty = (0..size).rev().find(|count| committee.weigh((0..*count).map(index)) <= committee.max_faulty()).unwrap();
+    let faulty = faulty_members(committee, 0..size).count();
     let mut dag = Dag::new(committee.weights(), wave_length);
     let mut last: Vec<BlockRef> = (0..size).map(|author| context.genesis(index(author))).collect();
     let mut previous: Vec<Vec<BlockRef>> = last.iter().map(|block| vec![*block]).collect();
