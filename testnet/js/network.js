@@ -167,6 +167,10 @@ export async function withNetwork(t, { dev = false, ...options }) {
   return { network, step };
 }
 
+/** Checks that these nodes have the block of a receipt. */
+export const agree = (nodes, { blockNumber, blockHash }) =>
+  Promise.all(nodes.map(async (node) => assert.equal((await node.block(blockNumber)).hash, blockHash, node.name)));
+
 /** One process, accessed from outside. */
 export class Node {
   constructor({ name, role, rpc, metrics, pid, config, dataDir, log }, network) {

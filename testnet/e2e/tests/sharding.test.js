@@ -2,7 +2,7 @@
 // they check less, full nodes check everything, and nothing depends on a single validator.
 
 import assert from 'node:assert/strict';
-import { underEveryEngine, withNetwork } from '../../js/network.js';
+import { agree, underEveryEngine, withNetwork } from '../../js/network.js';
 import { until } from '../../js/until.js';
 
 const ROUNDS = 10;
@@ -20,11 +20,6 @@ underEveryEngine('signature sharding', { timeout: 600_000 }, async (t, engine) =
     Promise.all(nodes.map(async (node, index) => {
       const hash = await node.wallet(network.accounts[index]).sendTransaction({ to: network.accounts.at(-1).address, value: 1n });
       return node.receipt(hash);
-    }));
-  /** Checks that these nodes have the block of a receipt. */
-  const agree = (nodes, { blockNumber, blockHash }) =>
-    Promise.all(nodes.map(async (node) => {
-      assert.equal((await node.block(blockNumber)).hash, blockHash, node.name);
     }));
 
   await step('validators check a part of the signatures, full nodes all', async () => {

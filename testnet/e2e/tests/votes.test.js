@@ -2,7 +2,7 @@
 // have one vote, and a validator that returns is as good as the others.
 
 import assert from 'node:assert/strict';
-import { underEveryEngine, withNetwork } from '../../js/network.js';
+import { agree, underEveryEngine, withNetwork } from '../../js/network.js';
 import { until } from '../../js/until.js';
 
 /** Three of twelve votes may be faulty: both validators with one vote, or one of them and one with two. */
@@ -25,8 +25,6 @@ underEveryEngine('unequal votes', { timeout: 600_000 }, async (t, engine) => {
     }));
     return receipts.at(-1);
   };
-  const agree = (nodes, { blockNumber, blockHash }) =>
-    Promise.all(nodes.map(async (node) => assert.equal((await node.block(blockNumber)).hash, blockHash, node.name)));
 
   await step('the committee has the votes of the genesis', async () => {
     const { result: committee } = await validators[0].call('corniche_getValidators');
