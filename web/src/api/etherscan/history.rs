@@ -9,6 +9,7 @@ use crate::{
     indexer::digest::role,
 };
 use alloy_primitives::{Address, U256};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use sqlx::any::AnyRow;
 use std::collections::BTreeMap;
@@ -17,9 +18,13 @@ use std::collections::BTreeMap;
 const MAX_ROWS: u64 = 1_000;
 const MAX_RESULT_WINDOW: u64 = 10_000;
 
-/// Maximum number of bytes of inputs in one response, and rows that are read before they are counted.
+/// Maximum number of bytes of inputs in one response.
 const MAX_INPUT_BYTES: usize = 8 << 20;
+
+/// Number of rows that one query reads, and of queries of one request at a time. The rows of a history are on separate
+/// pages, so that waiting for the disk is most of the time.
 const AT_ONCE: usize = 16;
+const QUERIES: usize = 4;
 
 /// Maximum number of index rows of one request, and the smallest and largest number of rows of one step.
 const MAX_SCANNED: u64 = 50_000;
@@ -117,7 +122,9 @@ pub async fn transactions(app: &AppState, parameters: &Parameters) -> Answer {
     };
     let (address, window) = (parameters.address("address")?, Window::of(parameters)?);
     let places = scan(app, &index_scan, address.as_slice(), &window, |row| Ok(row.number("roles")? & OWN != 0)).await?;
-    let text = "SELECT t.*, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = t.place >> 20 WHERE t.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) LIMIT 16";
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.nonce, t.value, t.selector, t.gas_limit, t.gas_used, \
+                t.cumulative_gas, t.gas_price, t.succeeded, t.time_ms, t.input, b.hash AS block_hash FROM transactions t JOIN blocks b ON \
+                b.number = t.place >> 20 WHERE t.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) LIMIT 16";
     let rows = rows_at(app, text, &places).await?;
     let known = KnownAbis::methods_of(&app.database, &rows).await?;
     let head = head(app);
@@ -291,18 +298,21 @@ fn transfer(row: &AnyRow, standard: u64, head: u64) -> Result<Value, DatabaseErr
     Ok(transfer)
 }
 
-/// Reads the row of each place, with a query for [`AT_ONCE`] of them. Inputs are served whole, so their total size is
+/// Reads the row of each place, with queries for [`AT_ONCE`] of them. Inputs are served whole, so their total size is
 /// limited.
 async fn rows_at(app: &AppState, text: &'static str, places: &[Place]) -> Result<Vec<AnyRow>, EtherscanError> {
     // No row has this place.
     const NONE: Place = Place(-1);
-    let mut rows = Vec::with_capacity(places.len());
-    let mut bytes = 0;
+    let mut queries = Vec::new();
     for places in places.chunks(AT_ONCE) {
         let asked = places.iter().chain(std::iter::repeat(&NONE)).take(AT_ONCE);
-        let query = asked.fold(sql(text), |query, place| query.bind(place.0));
-        let mut found = BTreeMap::new();
-        for row in query.fetch_all(app.database.readers()).await? {
+        queries.push(asked.fold(sql(text), |query, place| query.bind(place.0)).fetch_all(app.database.readers()).boxed());
+    }
+    let mut answers = stream::iter(queries).buffered(QUERIES);
+    let mut found = BTreeMap::new();
+    let mut bytes = 0;
+    while let Some(rows) = answers.try_next().await? {
+        for row in rows {
             bytes += row.bytes("input").map_or(0, |input| input.len());
             found.insert(row.place("place")?, row);
         }
@@ -311,9 +321,8 @@ async fn rows_at(app: &AppState, text: &'static str, places: &[Place]) -> Result
                 "These transactions' inputs are too large for one response. Please select a smaller result dataset",
             ));
         }
-        rows.extend(places.iter().filter_map(|place| found.remove(place)));
     }
-    Ok(rows)
+    Ok(places.iter().filter_map(|place| found.remove(place)).collect())
 }
 
 fn head(app: &AppState) -> u64 {
