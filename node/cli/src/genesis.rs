@@ -266,7 +266,7 @@ mod tests {
             corniche_types::keccak256(&account.code).to_string(),
             "0xef8677226fad7c560b89dfbdf418624607e8c2fc3a628da7a2e42b6422c0f562"
         );
-        assert_eq!(genesis.hash().to_string(), "0x09c51bc7648ca1de9cc9ddd6af72cb0a5d437a29811522e7d29cc7b545209e8f");
+        assert_eq!(genesis.hash().to_string(), "0xfa5bb19996f106970985f40834d139bccd559471b2c6c2d0abc78c9d3431588e");
         let deployer = &genesis.accounts[&"0xcEcba2F1DC234f70Dd89F2041029807F8D03A990".parse::<Address>().unwrap()];
         assert_eq!((deployer.nonce, deployer.balance), (1, U256::ZERO));
         assert_eq!(

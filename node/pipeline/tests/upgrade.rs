@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Node, exchange, genesis, transfer};
-use corniche_types::{Genesis, Height, Upgrade};
+use corniche_types::{Block, Genesis, Height, Upgrade, keccak256};
 
 const ACTIVATION: u64 = 4;
 
@@ -53,6 +53,26 @@ fn followers_cross_the_activation() {
     connect(&mut validator, &mut late);
     assert_eq!(late.hashes(), validator.hashes());
     assert_eq!(late.halted, None);
+}
+
+/// Records get heads at the activation of version 5, also on nodes that follow or recover.
+#[test]
+fn records_get_heads_at_the_activation() {
+    let upgrades = vec![Upgrade { height: ACTIVATION, protocol_version: 5 }];
+    let genesis = Genesis { protocol_version: 4, upgrades, ..genesis(1) };
+    let mut validator = Node::new(1, &genesis, Some(0));
+    make_blocks(&mut validator, 0..6);
+    for committed in &validator.disk.blocks {
+        let Block { header, ordering, .. } = &committed.block;
+        assert_eq!(ordering.has_head(), header.number >= ACTIVATION);
+        assert_eq!(header.extra_data, keccak256(ordering.encode_hashed()).to_vec());
+    }
+    let mut late = Node::new(2, &genesis, None);
+    connect(&mut validator, &mut late);
+    assert_eq!(late.hashes(), validator.hashes());
+    let mut late = restart_full(late, &genesis);
+    connect(&mut validator, &mut late);
+    assert_eq!((late.hashes(), late.halted), (validator.hashes(), None));
 }
 
 #[test]

@@ -132,7 +132,7 @@ mod tests {
             engine: "mahi-mahi".into(),
             epoch: Epoch(0),
             committee_hash: B256::ZERO,
-            next_committee_hash: B256::ZERO,
+            next: None,
             first_commit: CommitIndex(1),
             last_commit: CommitIndex(1),
             last_commit_consumed: 6,

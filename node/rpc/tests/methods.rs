@@ -275,6 +275,13 @@ async fn corniche_methods_return_expected_values() {
     let ordering = fixture.client.result("corniche_getOrdering", json!([{"blockNumber": "0x1"}])).await;
     let encoded: alloy_primitives::Bytes = serde_json::from_value(ordering["encoded"].clone()).unwrap();
     assert_eq!(json!(alloy_primitives::keccak256(encoded)), block["extraData"]);
+    assert_eq!(ordering["encodedTail"], Value::Null);
+    // A record with a head and a tail.
+    let ordering = fixture.client.result("corniche_getOrdering", json!(["0x2"])).await;
+    let bytes = |field: &str| serde_json::from_value::<alloy_primitives::Bytes>(ordering[field].clone()).unwrap();
+    let block_2 = fixture.client.result("eth_getBlockByNumber", json!(["0x2", false])).await;
+    assert_eq!(json!(alloy_primitives::keccak256(bytes("encoded"))), block_2["extraData"]);
+    assert!(bytes("encoded").ends_with(alloy_primitives::keccak256(bytes("encodedTail")).as_slice()));
     assert_eq!(fixture.client.result("corniche_getOrdering", json!(["0x0"])).await, Value::Null);
     let certificate = fixture.client.result("corniche_getCertificate", json!(["0x0"])).await;
     assert_eq!((&certificate["blockNumber"], &certificate["blockHash"]), (&json!("0x1"), &block["hash"]));

@@ -118,7 +118,7 @@ mod tests {
             engine: String::new(),
             epoch: Default::default(),
             committee_hash: B256::ZERO,
-            next_committee_hash: B256::ZERO,
+            next: None,
             first_commit: Default::default(),
             last_commit: Default::default(),
             last_commit_consumed: 0,

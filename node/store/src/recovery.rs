@@ -65,7 +65,7 @@ pub fn genesis_block(genesis: &Genesis) -> CommittedBlock {
         engine: genesis.engine.name.clone(),
         epoch: Epoch(0),
         committee_hash,
-        next_committee_hash: committee_hash,
+        next: None,
         first_commit: CommitIndex(0),
         last_commit: CommitIndex(0),
         last_commit_consumed: 0,

@@ -5,8 +5,8 @@ use alloy_primitives::{B256, Bytes};
 use corniche_types::OrderingRecord;
 use serde::{Deserialize, Serialize};
 
-/// A block's ordering record as JSON. Anyone can check it: keccak-256 of `encoded` is the header's `extraData`, and
-/// `encoded` contains the same data as the other fields.
+/// A block's ordering record as JSON. Anyone can check it: keccak-256 of `encoded` is the header's `extraData`. From protocol
+/// version 5 on `encoded` ends with keccak-256 of `encodedTail`. Together they contain the data of the other fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ordering {
@@ -47,8 +47,10 @@ pub struct Ordering {
     pub skipped: Vec<SkippedTransaction>,
     /// keccak-256 of the point from which a validator that knows this block may continue ordering.
     pub resume_hash: B256,
-    /// The record's canonical bytes.
+    /// Canonical bytes: of the whole record, or of its head from protocol version 5 on.
     pub encoded: Bytes,
+    /// Canonical bytes of the tail, which are the batches and the skipped transactions; `null` below protocol version 5.
+    pub encoded_tail: Option<Bytes>,
 }
 
 /// Part of a validator's batch.
@@ -99,7 +101,7 @@ impl From<&OrderingRecord> for Ordering {
             engine: record.engine.clone(),
             epoch: record.epoch.0,
             committee_hash: record.committee_hash,
-            next_committee_hash: record.next_committee_hash,
+            next_committee_hash: record.next_committee_hash(),
             first_commit: record.first_commit.0,
             last_commit: record.last_commit.0,
             last_commit_consumed: record.last_commit_consumed.into(),
@@ -110,7 +112,8 @@ impl From<&OrderingRecord> for Ordering {
             transactions_hash: record.transactions_hash,
             skipped: skipped.collect(),
             resume_hash: record.resume_hash,
-            encoded: record.encode().into(),
+            encoded: record.encode_hashed().into(),
+            encoded_tail: record.has_head().then(|| record.encode_tail().into()),
         }
     }
 }

@@ -164,7 +164,8 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
     const { extraData, timestamp } = await client.getBlock({ blockNumber });
     assert.equal(keccak256(ordering.encoded), extraData);
     assert.equal(ordering.timestampMs / 1000n, timestamp);
-    assert.equal(ordering.protocolVersion, 4);
+    assert.equal(ordering.encoded.slice(-64), keccak256(ordering.encodedTail).slice(2));
+    assert.equal(ordering.protocolVersion, 5);
     assert.ok(ordering.leader < 4 && ordering.firstCommit <= ordering.lastCommit);
     assert.equal(await client.getOrdering({ blockTag: 'earliest' }), null);
     assert.equal(await client.getOrdering({ blockNumber: 1_000_000n }), null);

@@ -147,16 +147,11 @@ pub struct ValidatorInfo {
     pub network_key: B256,
     /// Recipient of tips and fees.
     pub fee_address: Address,
-    /// Votes of the validator in every quorum, at most [`MAX_VOTES`]. The genesis hash covers them ([`Genesis::hash`]).
+    /// Votes of the validator in every quorum, at most [`MAX_VOTES`](crate::MAX_VOTES). The genesis hash covers them ([`Genesis::hash`]).
     #[serde(default = "one_vote", skip_serializing_if = "is_one_vote")]
     #[borsh(skip)]
     pub votes: Votes,
 }
-
-/// Maximum votes of one validator, and so of its coin shares in one block.
-pub const MAX_VOTES: Votes = Votes(64);
-/// Maximum votes of a committee.
-const MAX_TOTAL_VOTES: Votes = Votes(1_000);
 
 fn one_vote() -> Votes {
     Votes(1)
@@ -306,24 +301,7 @@ impl Genesis {
     pub fn check_votes(&self) -> Result<(), GenesisError> {
         let refuse = |problem: String| Err(GenesisError::Field { field: "validators", problem });
         let weights = self.weights();
-        let votes = || self.validators.iter().map(|validator| validator.votes).enumerate();
-        if let Some((index, votes)) = votes().find(|(_, votes)| !(Votes(1)..=MAX_VOTES).contains(votes)) {
-            return refuse(format!("have {votes} votes at index {index}, must be 1 to {MAX_VOTES}"));
-        }
-        let most = weights.max_faulty();
-        if let Some((index, votes)) = votes().find(|(_, votes)| *votes > most).filter(|_| weights.members() >= 4) {
-            let total = weights.total();
-            return refuse(format!(
-                "have {votes} of {total} votes at index {index}: it could stop the chain alone; give it at most {most}"
-            ));
-        }
-        // With fewer members, F would be less than one member's votes, or one member would be a quorum.
-        if weights.members() < 4 && !weights.are_one_each() {
-            return refuse(format!("are {}, with one vote each; several votes need at least 4 validators", weights.members()));
-        }
-        if weights.total() > MAX_TOTAL_VOTES {
-            return refuse(format!("have {} votes, must be at most {MAX_TOTAL_VOTES}", weights.total()));
-        }
+        weights.check().or_else(refuse)?;
         // Committee hashes cover the genesis, and so the votes, from version 2 on.
         if !weights.are_one_each() && !self.rules_at(Height(1)).committee_covers_genesis {
             return refuse(format!("have several votes, which needs protocol_version 2, got {}", self.protocol_version));

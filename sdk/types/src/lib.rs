@@ -28,14 +28,13 @@ pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, address, k
 pub use block::{Block, EncodedHeader, OrderedTransaction, header_hash};
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
 pub use genesis::{
-    EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, MAX_VOTES, SHARDED_VALIDATORS, SignatureChecks,
-    ValidatorInfo,
+    EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, SHARDED_VALIDATORS, SignatureChecks, ValidatorInfo,
 };
 pub use ids::{CommitIndex, Epoch, Height, TimestampMs, ValidatorIndex};
 pub use intrinsic::intrinsic_gas;
-pub use ordering::{BatchRef, OrderingRecord, Resume, SkipReason, Skipped};
+pub use ordering::{BatchRef, NextEpoch, OrderingRecord, Resume, SkipReason, Skipped};
 pub use proof::{Proof, ProofError};
 pub use protocol::{ProtocolRules, Upgrade};
 pub use receipt::{Log, Receipt};
 pub use transaction::{DecodeError, MAX_TRANSACTION_BYTES, Transaction};
-pub use votes::{Votes, Weights};
+pub use votes::{MAX_VOTES, Votes, Weights};

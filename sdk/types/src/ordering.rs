@@ -1,8 +1,10 @@
-//! The ordering record: how consensus ordered a block. `corniche_getOrdering` returns it; its hash is the header's
-//! `extraData`.
+//! The ordering record: how consensus ordered a block. `corniche_getOrdering` returns it; the header's `extraData` is its
+//! hash. From protocol version 5 on the record has a short head and a tail, which lists batches and skipped transactions.
+//! `extraData` is then the hash of the head, and the head ends with the hash of the tail. A client that follows the
+//! committee does not need tails.
 
 use crate::{CommitIndex, Epoch, TimestampMs, ValidatorIndex};
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{B256, Bytes, keccak256};
 use borsh::io::{self, Read, Write};
 use borsh::{BorshDeserialize, BorshSerialize};
 
@@ -71,6 +73,17 @@ pub struct Skipped {
     pub reason: SkipReason,
 }
 
+/// Data about the next epoch, in the last block of an epoch.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct NextEpoch {
+    /// Hash of the next committee.
+    pub committee_hash: B256,
+    /// Hash of what a light client needs of that committee: BLS keys, votes and fault model.
+    pub light_root: B256,
+    /// Version of the rules of its blocks.
+    pub protocol_version: u32,
+}
+
 /// Record of how a block was ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderingRecord {
@@ -82,8 +95,8 @@ pub struct OrderingRecord {
     pub epoch: Epoch,
     /// Hash of the committee that ordered the block.
     pub committee_hash: B256,
-    /// Hash of the next block's committee; differs from `committee_hash` only at the end of an epoch.
-    pub next_committee_hash: B256,
+    /// The next epoch, in its predecessor's last block; otherwise `None`. Records below version 5 cannot hold it.
+    pub next: Option<NextEpoch>,
     /// First commit with transactions in the block.
     pub first_commit: CommitIndex,
     /// Last commit with transactions in the block; the next block may continue it.
@@ -109,6 +122,9 @@ pub struct OrderingRecord {
 
 /// Precedes the protocol version. Records of version 1 have neither: they start with the length of the engine's name.
 const VERSION_MARKER: u32 = u32::MAX;
+/// First version whose records have a head and a tail. It is no field of [`ProtocolRules`](crate::ProtocolRules), because a record is
+/// decoded before its rules are known.
+const HEAD_VERSION: u32 = 5;
 /// Maximum bytes of an engine's name.
 const MAX_ENGINE_BYTES: u32 = 64;
 
@@ -117,35 +133,44 @@ impl BorshSerialize for OrderingRecord {
         if self.protocol_version > 1 {
             (VERSION_MARKER, self.protocol_version).serialize(writer)?;
         }
+        (&self.engine, &self.epoch, &self.committee_hash).serialize(writer)?;
+        if self.has_head() {
+            self.next.serialize(writer)?;
+        } else {
+            assert!(self.next.is_none(), "invariant: epochs end under version {HEAD_VERSION} or later");
+            // Hash of the next block's committee.
+            self.committee_hash.serialize(writer)?;
+        }
         let commits = (&self.first_commit, &self.last_commit, &self.last_commit_consumed);
-        let committees = (&self.engine, &self.epoch, &self.committee_hash, &self.next_committee_hash);
         let agreed = (&self.leader, &self.time, &self.randomness);
         let content = (&self.batches, &self.transactions_hash, &self.skipped, &self.resume_hash);
-        (committees, commits, agreed, content).serialize(writer)
+        (commits, agreed, content).serialize(writer)
     }
 }
 
 impl BorshDeserialize for OrderingRecord {
     fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
-        let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
         let (mut protocol_version, mut length) = (1, u32::deserialize_reader(reader)?);
         if length == VERSION_MARKER {
             (protocol_version, length) = BorshDeserialize::deserialize_reader(reader)?;
             if protocol_version < 2 {
-                return Err(invalid(format!(
-                    "ordering record: expected a version above 1 behind the marker, got {protocol_version}"
-                )));
+                return Err(invalid(format!("expected a version above 1 behind the marker, got {protocol_version}")));
             }
         }
         if length > MAX_ENGINE_BYTES {
-            return Err(invalid(format!(
-                "ordering record: expected an engine name of at most {MAX_ENGINE_BYTES} bytes, got {length}"
-            )));
+            return Err(invalid(format!("expected an engine name of at most {MAX_ENGINE_BYTES} bytes, got {length}")));
         }
         let mut engine = vec![0; length as usize];
         reader.read_exact(&mut engine)?;
         let engine = String::from_utf8(engine).map_err(|error| invalid(error.to_string()))?;
-        let (epoch, committee_hash, next_committee_hash) = BorshDeserialize::deserialize_reader(reader)?;
+        let (epoch, committee_hash) = BorshDeserialize::deserialize_reader(reader)?;
+        let mut next = None;
+        if protocol_version >= HEAD_VERSION {
+            next = BorshDeserialize::deserialize_reader(reader)?;
+        } else if B256::deserialize_reader(reader)? != committee_hash {
+            // Also keeps a head from being read as a record of version 1, which has no marker.
+            return Err(invalid(format!("expected no other committee next under version {protocol_version}")));
+        }
         let (first_commit, last_commit, last_commit_consumed) = BorshDeserialize::deserialize_reader(reader)?;
         let (leader, time, randomness) = BorshDeserialize::deserialize_reader(reader)?;
         let (batches, transactions_hash, skipped, resume_hash) = BorshDeserialize::deserialize_reader(reader)?;
@@ -154,7 +179,7 @@ impl BorshDeserialize for OrderingRecord {
             engine,
             epoch,
             committee_hash,
-            next_committee_hash,
+            next,
             first_commit,
             last_commit,
             last_commit_consumed,
@@ -169,15 +194,44 @@ impl BorshDeserialize for OrderingRecord {
     }
 }
 
+fn invalid(problem: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("ordering record: {problem}"))
+}
+
 impl OrderingRecord {
-    /// Returns the canonical bytes, which [`Self::hash`] covers.
-    pub fn encode(&self) -> Vec<u8> {
-        crate::wire::encode(self)
+    /// Returns whether the record has a head and a tail, and so whether `extraData` covers the head only.
+    pub fn has_head(&self) -> bool {
+        self.protocol_version >= HEAD_VERSION
     }
 
-    /// Returns keccak-256 of the encoding: the header's `extraData`.
+    /// Returns the hash of the next block's committee.
+    pub fn next_committee_hash(&self) -> B256 {
+        self.next.as_ref().map_or(self.committee_hash, |next| next.committee_hash)
+    }
+
+    /// Returns the canonical bytes of the tail: batches and skipped transactions.
+    pub fn encode_tail(&self) -> Vec<u8> {
+        crate::wire::encode(&(&self.batches, &self.skipped))
+    }
+
+    /// Returns the canonical bytes that [`Self::hash`] covers: the head (validators.md, E5), or the whole record below
+    /// protocol version 5.
+    pub fn encode_hashed(&self) -> Vec<u8> {
+        if !self.has_head() {
+            return crate::wire::encode(self);
+        }
+        let tail_hash = keccak256(self.encode_tail());
+        let rules = (&self.engine, self.protocol_version);
+        let committees = (self.epoch, self.committee_hash, &self.next);
+        let commits = (self.first_commit, self.last_commit, self.last_commit_consumed);
+        let agreed = (self.leader, self.time, self.randomness);
+        let hashes = (self.transactions_hash, self.resume_hash, tail_hash);
+        crate::wire::encode(&(rules, committees, commits, agreed, hashes))
+    }
+
+    /// Returns keccak-256 of [`Self::encode_hashed`]: the header's `extraData`.
     pub fn hash(&self) -> B256 {
-        alloy_primitives::keccak256(self.encode())
+        keccak256(self.encode_hashed())
     }
 
     /// Returns [`Self::hash`] as the header's `extraData`.
@@ -198,6 +252,6 @@ pub struct Resume {
 impl Resume {
     /// Returns keccak-256 of the encoding, as in [`OrderingRecord::resume_hash`].
     pub fn hash(&self) -> B256 {
-        alloy_primitives::keccak256(crate::wire::encode(self))
+        keccak256(crate::wire::encode(self))
     }
 }

@@ -32,6 +32,9 @@ pub struct ProtocolRules {
     /// Bytes of transactions from which a block closes [`block_ms`](crate::Genesis::block_ms) after the previous one. With
     /// fewer it closes sooner, in proportion, but after a fifth of that time at the earliest. 0: never sooner.
     pub light_block_bytes: u64,
+    /// True if validators sign the heading of a Mahi-Mahi block, with the hash of its batch instead of the batch. So two signatures
+    /// for one round are evidence that fits a transaction. Only the version of block 1 counts, because rounds are not heights.
+    pub signs_headings: bool,
     /// Highest [`block_gas_limit`](crate::Genesis::block_gas_limit) that a genesis may have. Only the version of block 1 counts, because
     /// an upgrade does not change the limit. A gas takes up to 16 ns, so the bound keeps every block within about 16 s.
     pub max_block_gas_limit: u64,
@@ -48,6 +51,7 @@ impl ProtocolRules {
         drops_malformed: false,
         committee_covers_genesis: false,
         light_block_bytes: 0,
+        signs_headings: false,
         max_block_gas_limit: u64::MAX,
     };
     /// Counts compiled stack frames, has prices for older processors, bounds blocks in bytes, and binds signatures to
@@ -61,14 +65,17 @@ impl ProtocolRules {
         drops_malformed: false,
         committee_covers_genesis: true,
         light_block_bytes: 0,
+        signs_headings: false,
         max_block_gas_limit: 1_000_000_000,
     };
     /// Omits malformed transactions from blocks.
     pub const V3: Self = Self { version: 3, drops_malformed: true, ..Self::V2 };
     /// Closes blocks with few transactions sooner.
     pub const V4: Self = Self { version: 4, light_block_bytes: 4 << 10, ..Self::V3 };
+    /// Divides the [ordering record](crate::OrderingRecord) into a head and a tail, and signs headings.
+    pub const V5: Self = Self { version: 5, signs_headings: true, ..Self::V4 };
     /// Rules of new chains.
-    pub const LATEST: &'static Self = &Self::V4;
+    pub const LATEST: &'static Self = &Self::V5;
 
     /// Returns the rules of a version; `None` if this build does not support it.
     pub const fn of(version: u32) -> Option<&'static Self> {
@@ -77,6 +84,7 @@ impl ProtocolRules {
             2 => Some(&Self::V2),
             3 => Some(&Self::V3),
             4 => Some(&Self::V4),
+            5 => Some(&Self::V5),
             _ => None,
         }
     }

@@ -13,6 +13,11 @@ use std::{
     ops::{Add, AddAssign, Sub},
 };
 
+/// Maximum votes of one validator, and so of its coin shares in one block.
+pub const MAX_VOTES: Votes = Votes(64);
+/// Maximum votes of a committee.
+const MAX_TOTAL_VOTES: Votes = Votes(1_000);
+
 /// A number of votes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize, Serialize, Deserialize,
@@ -95,6 +100,31 @@ impl Weights {
     /// Votes of one member; none for an index outside of the committee.
     pub fn of(&self, member: ValidatorIndex) -> Votes {
         self.votes.get(member.as_usize()).copied().unwrap_or_default()
+    }
+
+    /// Checks that a committee may have these votes.
+    ///
+    /// # Errors
+    /// The problem, as the rest of a sentence about the validators.
+    pub fn check(&self) -> Result<(), String> {
+        let votes = || self.votes.iter().enumerate();
+        if let Some((index, votes)) = votes().find(|(_, votes)| !(Votes(1)..=MAX_VOTES).contains(votes)) {
+            return Err(format!("have {votes} votes at index {index}, must be 1 to {MAX_VOTES}"));
+        }
+        let (most, total) = (self.max_faulty, self.total);
+        if let Some((index, votes)) = votes().find(|(_, votes)| **votes > most).filter(|_| self.members() >= 4) {
+            return Err(format!(
+                "have {votes} of {total} votes at index {index}: it could stop the chain alone; give it at most {most}"
+            ));
+        }
+        // With fewer members, F would be less than one member's votes, or one member would be a quorum.
+        if self.members() < 4 && !self.are_one_each() {
+            return Err(format!("are {}, with one vote each; several votes need at least 4 validators", self.members()));
+        }
+        if total > MAX_TOTAL_VOTES {
+            return Err(format!("have {total} votes, must be at most {MAX_TOTAL_VOTES}"));
+        }
+        Ok(())
     }
 
     /// Votes of the member that has most.

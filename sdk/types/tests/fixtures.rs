@@ -4,7 +4,7 @@ mod common;
 
 use alloy_primitives::{B256, b256, hex, keccak256};
 use common::{block, certificate, genesis, header, ordering, receipt};
-use corniche_types::{Certificate, Epoch, FaultModel, Height, Receipt, Resume, wire};
+use corniche_types::{Certificate, Epoch, FaultModel, Height, NextEpoch, OrderingRecord, Receipt, Resume, wire};
 
 #[track_caller]
 fn frozen(bytes: impl AsRef<[u8]>, expected: &str) {
@@ -13,15 +13,15 @@ fn frozen(bytes: impl AsRef<[u8]>, expected: &str) {
 
 #[test]
 fn ordering_record() {
-    assert_eq!(keccak256(ordering().encode()), ordering().hash());
-    frozen(ordering().hash(), "8e87a3828a69dd6a05085b07b98807991807cc425eba39085324840319f239de");
+    assert_eq!(keccak256(wire::encode(&ordering())), ordering().hash());
+    frozen(ordering().hash(), "73d11fecd77b516b86c8d16494feb8bd0f4fdf4d9c354f19b760c43effd34006");
     assert_eq!(ordering().extra_data().len(), 32);
 }
 
 #[test]
 fn block_and_header() {
-    frozen(block().hash(), "c90f5a3ae8e6dd4f08e1eff8e71c91152104818bf0b567d71a236e646e2528e0");
-    frozen(keccak256(block().encode()), "4612deb3b2b93a7f3a34aad0a11cea2bfaf24e5e405f71cfe1da7a031e924a68");
+    frozen(block().hash(), "94141e02853a032a1af5620f4b033ae2580edb4e0e943ede01b0ccf066582ac1");
+    frozen(keccak256(block().encode()), "8c131865773b0044396417808d4565054705b1734114bfa1a1a5094210a3c735");
 }
 
 /// The header is the list of London's 16 fields, written by hand, without other fields.
@@ -97,17 +97,57 @@ fn resume_point() {
 
 #[test]
 fn ordering_record_version_2() {
-    let record = corniche_types::OrderingRecord { protocol_version: 2, ..ordering() };
-    let (first, later) = (ordering().encode(), record.encode());
+    let record = OrderingRecord { protocol_version: 2, ..ordering() };
+    let (first, later) = (wire::encode(&ordering()), wire::encode(&record));
+    assert_eq!((record.hash(), record.encode_hashed()), (keccak256(&later), later.clone()));
     // Version byte, marker and version, followed by the previous record.
     assert_eq!(later[..9], [1, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
     assert_eq!(later[9..], first[1..]);
-    assert_eq!(corniche_types::wire::decode(&later), Ok(record));
-    assert_eq!(corniche_types::wire::decode(&first), Ok(ordering()));
+    assert_eq!(wire::decode(&later), Ok(record));
+    assert_eq!(wire::decode(&first), Ok(ordering()));
     // Each record has one encoding: version 1 after the marker is refused.
     let mut again = later.clone();
     again[5] = 1;
-    assert!(corniche_types::wire::decode::<corniche_types::OrderingRecord>(&again).is_err());
+    assert!(wire::decode::<OrderingRecord>(&again).is_err());
+    // No other committee could follow under these versions.
+    for version in [1, 2, 4] {
+        let record = OrderingRecord { protocol_version: version, ..ordering() };
+        let mut bytes = wire::encode(&record);
+        let next = bytes.windows(32).rposition(|window| window == record.committee_hash).unwrap();
+        bytes[next] ^= 1;
+        let error = wire::decode::<OrderingRecord>(&bytes).unwrap_err().to_string();
+        assert!(error.contains("expected no other committee next"), "{error}");
+    }
+}
+
+#[test]
+fn ordering_record_version_5() {
+    let plain = OrderingRecord { protocol_version: 5, ..ordering() };
+    let last = OrderingRecord {
+        next: Some(NextEpoch { committee_hash: B256::repeat_byte(3), light_root: B256::repeat_byte(4), protocol_version: 6 }),
+        ..plain.clone()
+    };
+    frozen(plain.hash(), "15aae4565e13119862ed462e7a385d9708b5015fac8eb40259267417d43acdcd");
+    frozen(last.hash(), "be49cb384c0f09a6c78fc258801c95e548ff5e1f4b7ae27d43b6b62c8f4a4d9a");
+    assert_eq!((plain.next_committee_hash(), last.next_committee_hash()), (plain.committee_hash, B256::repeat_byte(3)));
+    for record in [plain, last] {
+        assert_eq!(wire::decode(&wire::encode(&record)), Ok(record.clone()));
+        // Engine and version come first, the tail's hash last.
+        let (head, tail) = (record.encode_hashed(), record.encode_tail());
+        assert_eq!(head[..18], *b"\x01\x09\0\0\0mahi-mahi\x05\0\0\0");
+        assert_eq!(head[head.len() - 32..], *keccak256(&tail));
+        assert_eq!(wire::decode(&tail), Ok((record.batches.clone(), record.skipped.clone())));
+        assert!(wire::decode::<OrderingRecord>(&head).is_err(), "a head is no record of version 1");
+    }
+}
+
+/// A client that follows epochs reads heads only (validators.md, E5).
+#[test]
+fn largest_head_is_below_400_bytes() {
+    let next = NextEpoch { committee_hash: B256::ZERO, light_root: B256::ZERO, protocol_version: u32::MAX };
+    let record = OrderingRecord { protocol_version: 5, engine: "x".repeat(64), next: Some(next), ..ordering() };
+    let bytes = record.encode_hashed().len();
+    assert!(bytes <= 400, "{bytes}");
 }
 
 #[test]

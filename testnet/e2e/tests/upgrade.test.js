@@ -14,6 +14,8 @@ import { until } from '../../js/until.js';
 const run = promisify(execFile);
 
 const token = abi('erc20');
+/** The version that is activated: the newest. */
+const LATER = 5;
 
 underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engine) => {
   const { network, step } = await withNetwork(t, { validators: 4, engine });
@@ -74,7 +76,7 @@ underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engi
 
   await step('three validators are upgraded', async () => {
     activation = (await first.client.getBlockNumber()) + 8n;
-    writeGenesis(upgradedFile, { upgrades: [{ height: Number(activation), protocol_version: 2 }] });
+    writeGenesis(upgradedFile, { upgrades: [{ height: Number(activation), protocol_version: LATER }] });
     for (const node of upgraded) {
       upgrade(node);
       await restart(node);
@@ -92,7 +94,7 @@ underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engi
     await certified(upgraded, height);
     for (const node of upgraded) {
       assert.equal(await version(node, activation - 1n), 1);
-      assert.equal(await version(node, activation), 2);
+      assert.equal(await version(node, activation), LATER);
     }
   });
 
@@ -100,12 +102,14 @@ underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engi
     await late.gone();
     upgrade(late);
     const refused = run(corniche, ['node', '--config', late.config, '--data', late.dataDir]);
-    await assert.rejects(refused, ({ stderr }) => /was built under protocol version 1, the genesis file says 2/.test(stderr));
+    await assert.rejects(refused, ({ stderr }) =>
+      stderr.includes(`was built under protocol version 1, the genesis file says ${LATER}`),
+    );
     for (const name of ['blocks', 'state', 'VERSION']) rmSync(join(late.dataDir, name), { recursive: true, force: true });
     await late.restart();
     const height = await transfer(validators);
     await certified(validators, height);
-    assert.equal(await version(late, activation), 2);
+    assert.equal(await version(late, activation), LATER);
   });
 
   await step('the upgraded validator votes again', async () => {

@@ -36,7 +36,7 @@ pub struct Block {
     pub receipts_root: B256,
     /// Randomness that contracts read as `prevrandao`.
     pub mix_hash: B256,
-    /// keccak-256 of the ordering record.
+    /// keccak-256 of the ordering record, or of its head from protocol version 5 on.
     pub extra_data: Bytes,
     /// Transactions, in order of execution.
     pub transactions: Vec<Transaction>,

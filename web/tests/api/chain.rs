@@ -141,6 +141,7 @@ pub fn block(number: u64, steps: Vec<Step>, skip: Option<u64>) -> WholeBlock {
             .collect(),
         resume_hash: B256::ZERO,
         encoded: Bytes::new(),
+        encoded_tail: None,
     });
     let head = Block {
         number: U64::from(number),

@@ -65,6 +65,7 @@ pub fn block(head: &Head, transactions: Vec<(Transaction, Receipt)>) -> WholeBlo
             .collect(),
         resume_hash: B256::ZERO,
         encoded: Bytes::new(),
+        encoded_tail: None,
     };
     let block = Block {
         number: U64::from(number),

@@ -82,7 +82,7 @@ impl Sealer {
             engine: self.engine.clone(),
             epoch: Epoch(0),
             committee_hash: self.committee_hash,
-            next_committee_hash: self.committee_hash,
+            next: None,
             first_commit: plan.first_commit,
             last_commit: plan.last_commit,
             last_commit_consumed: plan.last_commit_consumed,

@@ -58,7 +58,7 @@ fn block(height: u64, transactions: &[&VerifiedTransaction]) -> Executed {
         engine: String::new(),
         epoch: Epoch(0),
         committee_hash: B256::ZERO,
-        next_committee_hash: B256::ZERO,
+        next: None,
         first_commit: CommitIndex(height),
         last_commit: CommitIndex(height),
         last_commit_consumed: 0,

@@ -120,7 +120,10 @@ export interface SkippedTransaction {
   reason: string;
 }
 
-/** Ordering of a block. `encoded` has the same content as the other fields; its keccak-256 is the header's `extraData`. */
+/**
+ * Ordering of a block. The keccak-256 of `encoded` is the header's `extraData`. From protocol version 5 on
+ * `encoded` ends with the keccak-256 of `encodedTail`. Together they have the content of the other fields.
+ */
 export interface Ordering {
   /** Version of the protocol rules for this block. */
   protocolVersion: number;
@@ -140,6 +143,8 @@ export interface Ordering {
   skipped: SkippedTransaction[];
   resumeHash: Hash;
   encoded: Hex;
+  /** `null` below protocol version 5. */
+  encodedTail: Hex | null;
 }
 
 /** A validator's proposal and its parents. */

@@ -572,6 +572,10 @@ export interface Ordering {
    * Data of any length.
    */
   encoded: `0x${string}`;
+  /**
+   * Canonical bytes of the tail: batches and skipped transactions. The head ends with their keccak-256. Null below protocol version 5.
+   */
+  encodedTail: Bytes | null;
   engine: string;
   epoch: Quantity;
   firstCommit: Quantity;

@@ -29,7 +29,7 @@ export interface FinalHeader {
   timestamp: bigint;
   gasUsed: bigint;
   baseFeePerGas: bigint;
-  /** keccak-256 of the block's ordering record. */
+  /** keccak-256 of the ordering record, or of its head from protocol version 5 on. */
   extraData: Hex;
 }
 

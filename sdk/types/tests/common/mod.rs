@@ -14,7 +14,7 @@ pub fn ordering() -> OrderingRecord {
         engine: "mahi-mahi".into(),
         epoch: Epoch(1),
         committee_hash: B256::repeat_byte(2),
-        next_committee_hash: B256::repeat_byte(3),
+        next: None,
         first_commit: CommitIndex(4),
         last_commit: CommitIndex(5),
         last_commit_consumed: 6,
