@@ -1,7 +1,9 @@
 //! The committee and its quorum sizes, by name.
 
 use borsh::BorshSerialize;
-use corniche_types::{B256, Epoch, FaultModel, Genesis, ValidatorIndex, ValidatorInfo, Votes, Weights, wire};
+use corniche_types::{
+    B256, Epoch, FaultModel, Genesis, Height, ProtocolRules, ValidatorIndex, ValidatorInfo, Votes, Weights, wire,
+};
 
 /// The validators of one epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +14,7 @@ pub struct Committee {
     fault_model: FaultModel,
     members: Vec<Member>,
     weights: Weights,
+    rules: &'static ProtocolRules,
 }
 
 /// Identifies one committee of one chain. Every digest that members sign contains it, so that a signature is valid in
@@ -55,6 +58,7 @@ impl Committee {
             fault_model: genesis.fault_model(),
             members: genesis.validators.clone(),
             weights: genesis.weights(),
+            rules: genesis.rules_at(Height(1)),
         }
     }
 
@@ -69,6 +73,11 @@ impl Committee {
     /// Part of every digest that the members sign.
     pub fn hash(&self) -> B256 {
         self.hash
+    }
+
+    /// Rules of block 1, which decide for the whole chain what the members sign.
+    pub fn rules(&self) -> &'static ProtocolRules {
+        self.rules
     }
 
     pub fn fault_model(&self) -> FaultModel {

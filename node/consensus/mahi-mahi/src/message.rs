@@ -135,6 +135,21 @@ fn invalid(problem: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, problem)
 }
 
+/// Signed part of a block from protocol version 5 on, in place of the content: large fields are replaced by their BLAKE3
+/// hashes (validators.md §6.2).
+#[derive(BorshSerialize)]
+struct Heading {
+    author: ValidatorIndex,
+    round: Round,
+    timestamp: TimestampMs,
+    /// Hash of the encoded list, with the version byte.
+    parents: B256,
+    /// Hash of the encoded list, with the version byte.
+    coin_shares: B256,
+    /// Hash of the bytes, by which ordering records refer to the batch.
+    batch: B256,
+}
+
 /// A block as it is sent and recorded.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct SignedBlock {
@@ -152,11 +167,12 @@ pub struct Block {
 }
 
 impl Block {
-    /// Only for blocks that this node signed, recorded or verified.
+    /// Only for blocks that this node signed, recorded or verifies.
     pub(crate) fn trusted(signed: SignedBlock, context: &Context) -> Self {
         let Content { round, author, ref batch, .. } = signed.content;
-        let digest = context.digest(&signed.content);
-        let batch_digest = (!batch.is_empty()).then(|| batch_digest(batch));
+        let batch_hash = batch_digest(batch);
+        let digest = context.digest_with(&signed.content, batch_hash);
+        let batch_digest = (!batch.is_empty()).then_some(batch_hash);
         Self { signed, reference: BlockRef { round, author, digest }, batch_digest }
     }
 
@@ -212,28 +228,45 @@ impl Block {
 
 /// Computes digests and coin messages of one committee of one chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context(Scope);
+pub struct Context {
+    scope: Scope,
+    signs_headings: bool,
+}
 
 impl Context {
     pub fn new(committee: &Committee) -> Self {
-        Self(Scope::new(committee))
+        Self { scope: Scope::new(committee), signs_headings: committee.rules().signs_headings }
     }
 
-    /// A block's identity: the hash of exactly the signed content. So a second signature on the same content does not
-    /// make an equivocation.
+    /// A block's identity: the hash of exactly what is signed, the content or its heading. So a second signature on the
+    /// same content does not make an equivocation.
     pub fn digest(&self, content: &Content) -> B256 {
-        self.0.digest(BLOCK_TAG, content)
+        self.digest_with(content, batch_digest(&content.batch))
+    }
+
+    /// Like [`Self::digest`], with the hash of the batch.
+    fn digest_with(&self, content: &Content, batch: B256) -> B256 {
+        if !self.signs_headings {
+            return self.scope.digest(BLOCK_TAG, content);
+        }
+        let &Content { author, round, timestamp, ref parents, ref coin_shares, .. } = content;
+        let heading = Heading { author, round, timestamp, parents: hash_of(parents), coin_shares: hash_of(coin_shares), batch };
+        self.scope.digest(BLOCK_TAG, &heading)
     }
 
     /// The message whose threshold signature is the coin of `round` (C1).
     pub fn coin_message(&self, round: Round) -> Vec<u8> {
-        self.0.encode(COIN_TAG, &round)
+        self.scope.encode(COIN_TAG, &round)
     }
 
     /// The genesis block of `author`: unsigned, empty, known to all, never delivered.
     pub fn genesis(&self, author: ValidatorIndex) -> BlockRef {
-        BlockRef { round: Round(0), author, digest: self.0.digest("corniche-mahi-mahi-genesis", &author) }
+        BlockRef { round: Round(0), author, digest: self.scope.digest("corniche-mahi-mahi-genesis", &author) }
     }
+}
+
+fn hash_of<T: BorshSerialize>(value: &T) -> B256 {
+    B256::from(*blake3::hash(&wire::encode(value)).as_bytes())
 }
 
 /// All messages between validators.

@@ -18,6 +18,7 @@ mod delays;
 mod equivocation;
 mod fixtures;
 mod garbage;
+mod headings;
 mod hundred;
 mod idle;
 mod incremental;
