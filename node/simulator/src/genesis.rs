@@ -4,7 +4,7 @@ use crate::scenario::{Crypto, Scenario};
 use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
 use corniche_types::{
     Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks, TimestampMs, U256,
-    ValidatorInfo,
+    ValidatorInfo, Votes,
 };
 use std::collections::BTreeMap;
 
@@ -36,6 +36,7 @@ pub fn make(
     let funded = senders.into_iter().map(|sender| (sender, rich.clone()));
     let mut parameters = scenario.engine_config.clone();
     let batch_bytes = parameters.remove("batch_bytes").and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(512 << 10);
+    let votes = |index| scenario.votes.as_ref().map_or(Votes(1), |votes| votes[index]);
     let mut genesis = Genesis {
         protocol_version: ProtocolRules::LATEST.version,
         upgrades: Vec::new(),
@@ -51,7 +52,7 @@ pub fn make(
         // Usage never exceeds the target, so the fee stays at its minimum.
         fees: FeeRules { initial_base_fee: 1, target_gas_per_second: GAS_LIMIT },
         engine: EngineConfig { name: scenario.engine.clone(), parameters },
-        validators: (0..scenario.nodes).map(|index| placeholder(seed, index)).collect(),
+        validators: (0..scenario.nodes).map(|index| placeholder(seed, index, votes(index))).collect(),
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
         accounts: funded.chain(accounts).collect(),
@@ -66,7 +67,7 @@ pub fn make(
 
 /// A validator without real keys. Its names contain the seed, and so do the hash of the committee and everything
 /// derived from it, such as the modelled coins.
-fn placeholder(seed: u64, index: usize) -> ValidatorInfo {
+fn placeholder(seed: u64, index: usize, votes: Votes) -> ValidatorInfo {
     let name = |purpose: &str| digest(format!("{seed} {purpose} {index}").as_bytes());
     ValidatorInfo {
         consensus_key: name("consensus"),
@@ -74,7 +75,7 @@ fn placeholder(seed: u64, index: usize) -> ValidatorInfo {
         bls_proof: Bytes::new(),
         network_key: B256::from(node_key(index)),
         fee_address: Address::from_slice(&name("fees")[..20]),
-        votes: corniche_types::Votes(1),
+        votes,
     }
 }
 

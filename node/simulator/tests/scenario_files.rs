@@ -33,6 +33,16 @@ fn omitted_keys_have_defaults() {
 }
 
 #[test]
+fn votes_are_checked_like_a_genesis() {
+    let scenario = parse(&head("votes = [2, 2, 2, 1]\n")).unwrap();
+    assert_eq!(scenario.weights().total().0, 7);
+    refuses(&head("votes = [1, 1]\n"), 4, "votes: expected 4 numbers, one per validator, got 2");
+    refuses(&head("votes = [0, 1, 1, 1]\n"), 4, "votes: expected a whole number from 1 to 64, got 0");
+    let most = "votes: the validators have 2 of 5 votes at index 0: it could stop the chain alone; give it at most 1";
+    refuses(&head("votes = [2, 1, 1, 1]\n"), 4, most);
+}
+
+#[test]
 fn numbers_are_scaled_to_units() {
     let text = head(
         "seed = 9\ncrypto = \"real\"\n[engine_config]\nwave_length = 5\n\
@@ -147,7 +157,7 @@ fn links_between_are_directed() {
 fn too_many_byzantine_validators_get_a_remark() {
     let text = head("[[fault]]\nkind = \"byzantine\"\nat = \"0s\"\nnodes = [0, 1]\nbehaviour = \"twin\"\n");
     let remark = parse(&text).unwrap().remark();
-    assert_eq!(remark.as_deref(), Some("2 of 4 validators are Byzantine, the network tolerates 1; expect violations"));
+    assert_eq!(remark.as_deref(), Some("Byzantine validators have 2 of 4 votes, tolerated are 1; expect violations"));
     assert_eq!(parse(&text.replace("[0, 1]", "[1]")).unwrap().remark(), None);
 }
 
@@ -164,7 +174,7 @@ fn unknown_keys() {
     refuses(
         &head("nods = 4\n"),
         4,
-        "unknown key \"nods\" in the file; known: engine, nodes, duration, seed, crypto, engine_config, network, disk, load, \
+        "unknown key \"nods\" in the file; known: engine, nodes, votes, duration, seed, crypto, engine_config, network, disk, load, \
          cost, fault",
     );
     // If there are two, the first in the file.

@@ -15,7 +15,7 @@ pub use parse::parse;
 pub use read::ScenarioError;
 pub use schema::SCHEMA;
 
-use corniche_types::{FaultModel, Weights};
+use corniche_types::{FaultModel, ValidatorIndex, Votes, Weights};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts per million: a fraction of one million.
@@ -30,6 +30,8 @@ pub struct Scenario {
     pub engine_config: BTreeMap<String, u64>,
     /// Number of validators; they are numbered from 0.
     pub nodes: usize,
+    /// Votes of the validators; `None`: each has one.
+    pub votes: Option<Vec<Votes>>,
     /// Virtual time of the run, µs.
     pub duration_us: u64,
     /// The seed, unless the command line sets one.
@@ -46,9 +48,12 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// f: maximum number of Byzantine validators that the network tolerates.
-    pub fn faulty(&self) -> usize {
-        Weights::one_each(self.nodes, FaultModel::Byzantine).max_faulty().as_usize()
+    /// Votes of the validators.
+    pub fn weights(&self) -> Weights {
+        match &self.votes {
+            Some(votes) => Weights::new(votes.iter().copied(), FaultModel::Byzantine),
+            None => Weights::one_each(self.nodes, FaultModel::Byzantine),
+        }
     }
 
     /// Mean base delay between two different nodes, µs: the unit of delays in the report.
@@ -70,10 +75,13 @@ impl Scenario {
 
     /// A remark about input that is accepted but may be a mistake; the checks must detect the consequences.
     pub fn remark(&self) -> Option<String> {
-        let (f, byzantine) = (self.faulty(), self.byzantine().len());
+        let weights = self.weights();
+        let index = |node| ValidatorIndex(u16::try_from(node).unwrap_or(u16::MAX));
+        let (faulty, byzantine) = (weights.max_faulty(), weights.weigh(self.byzantine().into_iter().map(index)));
+        let of = weights.total();
         let remark =
-            || format!("{byzantine} of {} validators are Byzantine, the network tolerates {f}; expect violations", self.nodes);
-        (byzantine > f).then(remark)
+            || format!("Byzantine validators have {byzantine} of {of} votes, tolerated are {faulty}; expect violations");
+        (byzantine > faulty).then(remark)
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     read::{Field, Table},
     schema,
 };
+use corniche_types::{FaultModel, MAX_VOTES, Votes, Weights};
 use std::collections::BTreeMap;
 use toml::de::DeTable;
 
@@ -33,6 +34,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         engine: engine.id().to_owned(),
         engine_config: engine_config(root, engine)?,
         nodes,
+        votes: root.get("votes").map(|list| votes(list, nodes)).transpose()?,
         duration_us,
         seed: root.get("seed").map_or(Ok(0), |seed| seed.integer(0..=i64::MAX as u64))?,
         crypto: root.get("crypto").map_or(Ok(Crypto::Modelled), |crypto| crypto.choice(CRYPTO))?,
@@ -54,6 +56,19 @@ const PAYLOADS: &[(&str, Payload)] =
 
 fn table<'t>(root: Table<'t>, key: &'t str, place: &'static str, known: &[&str]) -> Result<Option<Table<'t>>, ScenarioError> {
     root.get(key).map(|field| field.table(place)?.only(known)).transpose()
+}
+
+/// Reads the votes of the validators. The genesis has to accept them.
+fn votes(field: Field<'_>, nodes: usize) -> Result<Vec<Votes>, ScenarioError> {
+    let items = field.list("a list of numbers, such as [2, 2, 2, 1]")?;
+    if items.len() != nodes {
+        return Err(field.refuse(format_args!("votes: expected {nodes} numbers, one per validator, got {}", items.len())));
+    }
+    let one = |item: &Field<'_>| Ok(Votes(u32::try_from(item.integer(1..=MAX_VOTES.0.into())?).unwrap_or(u32::MAX)));
+    let votes = items.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+    let weights = Weights::new(votes.iter().copied(), FaultModel::Byzantine);
+    weights.check().map_err(|problem| field.refuse(format_args!("votes: the validators {problem}")))?;
+    Ok(votes)
 }
 
 fn duration(field: Field<'_>) -> Result<u64, ScenarioError> {

@@ -18,7 +18,7 @@ pub const SCHEMA: &[(&str, &[&str])] = &[
 ];
 
 pub(super) const ROOT: &[&str] =
-    &["engine", "nodes", "duration", "seed", "crypto", "engine_config", "network", "disk", "load", "cost", "fault"];
+    &["engine", "nodes", "votes", "duration", "seed", "crypto", "engine_config", "network", "disk", "load", "cost", "fault"];
 pub(super) const NETWORK: &[&str] = &[
     "regions",
     "rtt_ms",

@@ -6,6 +6,7 @@ mod checkers;
 mod delays;
 mod durable;
 mod slow;
+mod votes;
 
 use crate::{Micros, Report, Scenario, Verdict, load, scenario::parse, simulate, simulate::Run};
 
