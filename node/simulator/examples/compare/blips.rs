@@ -115,7 +115,7 @@ pub fn tables(effort: &Effort) {
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     for case in &CASES {
-        let runs = BOTH.map(|engine| case.run(engine, effort));
+        let runs = BOTH.map(|engine| case.run(engine, effort, 1));
         for run in &runs {
             run.print(case, effort);
         }
@@ -139,7 +139,7 @@ impl Case {
         self.rates[usize::from(effort.full)]
     }
 
-    fn run(&self, engine: Engine, effort: &Effort) -> Run {
+    fn run(&self, engine: Engine, effort: &Effort, seed: u64) -> Run {
         let mut setting = Setting::four_regions(engine, self.nodes).rate(self.rate(effort)).seconds(self.seconds);
         if engine == Engine::Autobahn {
             setting = setting.parameter("view_timeout_ms", self.view_timeout_ms);
@@ -172,7 +172,7 @@ impl Case {
                 heard.set(now_ms);
             }
         });
-        let report = measured(&setting.0, 1, Probe { observer: Some(observer), tune: None });
+        let report = measured(&setting.0, seed, Probe { observer: Some(observer), tune: None });
         Run { engine, report, over_ms: over_ms.get() }
     }
 
@@ -280,14 +280,20 @@ impl Case {
 mod tests {
     use super::*;
 
-    /// Autobahn at small size: the late commits and the bar.
+    /// Autobahn at small size: medians of the late commits, and the bar. One of 72 seeds misses the bar (docs/performance.md).
     fn no_hangover(file: &str) {
-        let effort = Effort { full: false, seeds: 1 };
+        let effort = Effort { full: false, seeds: 3 };
         let case = CASES.iter().find(|case| case.file == file).expect("the case is there");
-        let Hangover { normal, worst, backlog, slow } = case.run(Engine::Autobahn, &effort).hangover(case);
+        let runs: Vec<_> = (1..=effort.seeds).map(|seed| case.run(Engine::Autobahn, &effort, seed).hangover(case)).collect();
+        let median = |value: fn(&Hangover) -> f64| {
+            let mut values: Vec<_> = runs.iter().map(value).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let (worst, backlog, slow) = (median(|run| run.worst), median(|run| run.backlog), median(|run| run.slow));
         let bar = case.bar_ms(case.rate(&effort));
         println!("{file}: {backlog:.0} and {slow:.0} ms after the blip, at most {bar:.0}; slowest of all {worst:.0}");
-        assert!(worst > 2.0 * normal, "{file}: there was no blip");
+        assert!(runs.iter().all(|run| run.worst > 2.0 * run.normal), "{file}: there was no blip");
         if matches!(case.fault.kind, Kind::CutOff(_)) {
             let timer = case.view_timeout_ms as f64;
             assert!(
