@@ -19,6 +19,8 @@ enum Layer {
     /// Shared types. Imports none of our crates.
     Words,
     Tools,
+    /// Protocol rules on storage slots. The virtual machine calls them.
+    Rules,
     Cores,
     /// Shared code of the deciders' tests.
     Kit,
@@ -43,7 +45,9 @@ enum Layer {
     /// Programs that wire everything: the binary, and the attacker on real networks. They and the simulator alone name engines.
     Roots,
 }
-use Layer::{Commands, Cores, Deciders, Devchain, EngineKit, Kit, Rim, Roots, Service, Simulated, Tools, Users, Whole, Words};
+use Layer::{
+    Commands, Cores, Deciders, Devchain, EngineKit, Kit, Rim, Roots, Rules, Service, Simulated, Tools, Users, Whole, Words,
+};
 
 /// Crate, folder, layer.
 const CRATES: &[(&str, &str, Layer)] = &[
@@ -53,6 +57,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-crypto", "sdk/crypto", Tools),
     ("corniche-api", "sdk/api", Tools),
     ("corniche-state", "runtime/state", Tools),
+    ("corniche-staking", "runtime/staking", Rules),
     ("corniche-client", "sdk/client", Cores),
     ("corniche-console", "sdk/console", Cores),
     ("corniche-verifier", "sdk/verifier", Cores),

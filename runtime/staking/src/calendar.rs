@@ -1,0 +1,240 @@
+//! Steps of an epoch: announcements, freeze, and the end.
+//!
+//! The caller runs a step in the first block whose time has reached it ([`freeze_time`], [`end_time`]), after the block's
+//! transactions and notices. One block may reach several steps; then they run in order.
+
+use crate::{
+    Keys, Parameters, Slots, ValidatorId,
+    record::{
+        Attendance, Committee, FreezeNumber, Header, KeyOwner, Member, PastCommittee, Phase, Registry, Role, Validator,
+        is_convicted,
+    },
+    votes::{self, Candidate},
+};
+use alloy_primitives::{Address, B256, U256};
+use corniche_types::{Epoch, Height, TimestampMs, Votes};
+use std::collections::BTreeMap;
+
+/// Result of an announcement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announcement {
+    /// The validator may be a candidate in this epoch.
+    Taken,
+    /// No validator has this number.
+    Unknown,
+    /// The time is before the window, or the freeze is due.
+    OutsideWindow,
+    /// It has announced itself in this epoch already.
+    Repeated,
+}
+
+/// Committee of the next epoch, as it follows from the freeze.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frozen {
+    /// This one takes over, unless [`keep`] is called.
+    Next(Committee),
+    /// The sitting one stays.
+    Kept,
+}
+
+/// Beginning of an epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// The new epoch.
+    pub epoch: Epoch,
+    /// Its committee.
+    pub committee: Committee,
+    /// Hash of the committee.
+    pub hash: B256,
+    /// True if the committee is that of the epoch before.
+    pub kept: bool,
+    /// Amounts in wei that the members of the epoch before earn, by fee address. The caller mints them.
+    pub rewards: Vec<(Address, U256)>,
+}
+
+/// Returns the time at which an epoch ends; `None` if epochs never end.
+pub fn end_time(header: &Header, parameters: &Parameters) -> Option<TimestampMs> {
+    (!parameters.never_ends()).then(|| TimestampMs(header.start.0.saturating_add(parameters.epoch_ms)))
+}
+
+/// Returns the time of the freeze.
+pub fn freeze_time(header: &Header, parameters: &Parameters) -> Option<TimestampMs> {
+    before_end(header, parameters, parameters.closing_ms)
+}
+
+/// Returns the time from which validators announce themselves, until the freeze.
+pub fn announcement_time(header: &Header, parameters: &Parameters) -> Option<TimestampMs> {
+    before_end(header, parameters, parameters.closing_ms.saturating_mul(2))
+}
+
+fn before_end(header: &Header, parameters: &Parameters, ms: u64) -> Option<TimestampMs> {
+    end_time(header, parameters).map(|end| TimestampMs(end.0.saturating_sub(ms)))
+}
+
+/// Records that a validator is ready for the next epoch (S12). `version` is the highest protocol version that its node knows,
+/// `now` the time of the block.
+pub fn announce<S: Slots>(
+    slots: &mut S,
+    parameters: &Parameters,
+    id: ValidatorId,
+    version: u32,
+    now: TimestampMs,
+) -> Result<Announcement, S::Error> {
+    let header = Header::load(slots)?;
+    let window = announcement_time(&header, parameters).zip(freeze_time(&header, parameters));
+    if header.phase != Phase::Open || !window.is_some_and(|(from, to)| (from..to).contains(&now)) {
+        return Ok(Announcement::OutsideWindow);
+    }
+    if Validator::new(id).status(slots)?.is_none() {
+        return Ok(Announcement::Unknown);
+    }
+    let before = Attendance::load(slots, id)?;
+    if before.announced_in == Some(header.epoch) {
+        return Ok(Announcement::Repeated);
+    }
+    Attendance { announced_in: Some(header.epoch), version, ..before }.store(slots, id)?;
+    Ok(Announcement::Taken)
+}
+
+/// Computes the next committee from the stake of those who announced themselves, and stores it with its keys (S1 to S6).
+/// Later changes of stake and keys do not affect it. A second freeze in an epoch repeats the result of the first one.
+pub fn freeze<S: Slots>(slots: &mut S, parameters: &Parameters) -> Result<Frozen, S::Error> {
+    let mut header = Header::load(slots)?;
+    let next = header.epoch.next();
+    match header.phase {
+        Phase::Open => {}
+        Phase::Frozen => return Ok(Frozen::Next(Committee::load(slots, next)?)),
+        Phase::Kept => return Ok(Frozen::Kept),
+    }
+    let eligible = eligible(slots, parameters, header.epoch)?;
+    let candidates: Vec<Candidate> = eligible.iter().map(|(candidate, _)| *candidate).collect();
+    let keys: BTreeMap<ValidatorId, Keys> = eligible.into_iter().map(|(candidate, keys)| (candidate.id, keys)).collect();
+    let allocation = votes::allocate_votes(&candidates, parameters);
+    let sitting = Committee::load(slots, header.epoch)?;
+    let announced = announced_votes(slots, &sitting, header.epoch)?;
+    if votes::must_keep(&allocation, &sitting.weights(), announced, parameters) {
+        header.phase = Phase::Kept;
+        header.store(slots)?;
+        return Ok(Frozen::Kept);
+    }
+    let mut members = Vec::with_capacity(allocation.members.len());
+    for (id, votes) in allocation.members {
+        let keys = keys.get(&id).copied().expect("invariant: members are candidates");
+        members.push(Member { id, keys, fee: Validator::new(id).account(slots, Role::Fee)?, votes });
+    }
+    let committee = Committee { unit: allocation.unit, frozen_in: FreezeNumber::in_epoch(header.epoch), members };
+    committee.store(slots, next)?;
+    header.phase = Phase::Frozen;
+    header.store(slots)?;
+    Ok(Frozen::Next(committee))
+}
+
+/// Keeps the sitting committee, because the next one did not settle its keys. Members of the next one who acknowledged
+/// no dealing (`silent`) are no candidates at the next freeze (S13). No effect unless a next committee is frozen.
+pub fn keep<S: Slots>(slots: &mut S, silent: &[ValidatorId]) -> Result<(), S::Error> {
+    let mut header = Header::load(slots)?;
+    if header.phase != Phase::Frozen {
+        return Ok(());
+    }
+    for id in silent {
+        let before = Attendance::load(slots, *id)?;
+        Attendance { excluded_in: Some(header.epoch.next()), ..before }.store(slots, *id)?;
+    }
+    header.phase = Phase::Kept;
+    header.store(slots)
+}
+
+/// Ends the running epoch and begins the next one, with the frozen committee or the sitting one. `height` and `now` are those
+/// of the block that ends the epoch. `hash` returns the hash of the committee in the new epoch. Members earn rewards for the
+/// epoch that ends, except those who are convicted for it.
+///
+/// # Panics
+/// If [`freeze`] did not run in this epoch.
+pub fn activate<S: Slots>(
+    slots: &mut S,
+    parameters: &Parameters,
+    height: Height,
+    now: TimestampMs,
+    hash: impl FnOnce(Epoch, &Committee) -> B256,
+) -> Result<Started, S::Error> {
+    let header = Header::load(slots)?;
+    assert!(header.phase != Phase::Open || parameters.never_ends(), "invariant: an epoch ends after its freeze");
+    let rewards = rewards(slots, parameters, header.epoch)?;
+    let epoch = header.epoch.next();
+    let kept = header.phase != Phase::Frozen;
+    let committee = Committee::load(slots, if kept { header.epoch } else { epoch })?;
+    if kept {
+        committee.store(slots, epoch)?;
+    }
+    let hash = hash(epoch, &committee);
+    PastCommittee::store(slots, epoch, hash, &committee)?;
+    let frozen_in = committee.frozen_in;
+    Header { epoch, start: now, start_height: height, frozen_in, phase: Phase::Open }.store(slots)?;
+    Ok(Started { epoch, committee, hash, kept, rewards })
+}
+
+/// Rewards of the sitting committee for its epoch.
+fn rewards<S: Slots>(slots: &mut S, parameters: &Parameters, epoch: Epoch) -> Result<Vec<(Address, U256)>, S::Error> {
+    let mut rewards = Vec::new();
+    if parameters.reward_wei.is_zero() {
+        return Ok(rewards);
+    }
+    for member in Committee::load(slots, epoch)?.members {
+        if !is_convicted(slots, epoch, member.id)? {
+            rewards.push((member.fee, parameters.reward_wei.saturating_mul(U256::from(member.votes.0))));
+        }
+    }
+    Ok(rewards)
+}
+
+/// Validators that may be members of the next committee (S1): the first ones by rank, and their keys. Keys have the most
+/// slots, so only those of the first ones are read.
+fn eligible<S: Slots>(slots: &mut S, parameters: &Parameters, epoch: Epoch) -> Result<Vec<(Candidate, Keys)>, S::Error> {
+    let mut ranked = Vec::new();
+    for id in Registry::load(slots)?.ids(slots)? {
+        let bonded = Validator::new(id).bonded(slots)?;
+        if bonded >= parameters.vote_wei && is_ready(slots, id, epoch)? {
+            ranked.push(Candidate { id, bonded });
+        }
+    }
+    ranked.sort_unstable_by_key(Candidate::rank);
+    let mut eligible = Vec::new();
+    for candidate in ranked {
+        if eligible.len() >= votes::max_candidates(parameters) {
+            break;
+        }
+        let keys = Validator::new(candidate.id).keys(slots)?;
+        if !has_banned_key(slots, &keys)? {
+            eligible.push((candidate, keys));
+        }
+    }
+    Ok(eligible)
+}
+
+/// Returns whether a validator announced itself, is not excluded and not jailed.
+fn is_ready<S: Slots>(slots: &mut S, id: ValidatorId, epoch: Epoch) -> Result<bool, S::Error> {
+    let attendance = Attendance::load(slots, id)?;
+    if attendance.announced_in != Some(epoch) || attendance.excluded_in == Some(epoch) {
+        return Ok(false);
+    }
+    Ok(Validator::new(id).status(slots)?.is_some_and(|status| status.jailed_until <= epoch))
+}
+
+fn has_banned_key<S: Slots>(slots: &mut S, keys: &Keys) -> Result<bool, S::Error> {
+    for hash in keys.hashes() {
+        if KeyOwner::load(slots, hash)?.is_some_and(|owner| owner.is_banned) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn announced_votes<S: Slots>(slots: &mut S, committee: &Committee, epoch: Epoch) -> Result<Votes, S::Error> {
+    let mut announced = Votes(0);
+    for member in &committee.members {
+        if Attendance::load(slots, member.id)?.announced_in == Some(epoch) {
+            announced += member.votes;
+        }
+    }
+    Ok(announced)
+}

@@ -1,0 +1,51 @@
+//! Stake: who may order transactions, and with how many votes.
+//!
+//! The staking contract is native code at [`ADDRESS`]. This crate has its rules as functions over storage slots
+//! ([`Slots`]): calls of accounts ([`contract::call`]), the calendar of epochs ([`calendar`]) and the layout of the storage
+//! ([`record`]). The virtual machine charges gas, moves value and keeps the journal.
+//!
+//! Steps of an epoch:
+//!
+//! 1. Validators announce that they are ready ([`calendar::announce`]).
+//! 2. At the freeze, votes are computed from the stake of those who did ([`calendar::freeze`], [`votes::allocate_votes`]).
+//! 3. At the end, the frozen committee takes over, or the old one is kept ([`calendar::activate`]).
+//!
+//! Stake that is unbonded stays liable until no committee with it can be accused any more ([`record::Queue`]).
+//!
+//! Always true: the contract's balance is at least all bonded and all queued stake. Nothing here depends on a clock, on
+//! randomness or on the order of a map. No input causes a panic.
+//!
+//! Not here yet: evidence, and the keys of the coin. Their slots are named in [`Tag`].
+
+#![warn(missing_docs)]
+
+pub mod calendar;
+pub mod contract;
+mod genesis;
+pub mod interface;
+mod parameters;
+pub mod record;
+mod registration;
+mod slots;
+pub mod votes;
+
+pub use genesis::{GenesisValidator, genesis_slots};
+pub use parameters::{ParameterError, Parameters};
+pub use registration::{Keys, Registration, registration_domain};
+pub use slots::{Slots, Tag};
+
+use alloy_primitives::{Address, address};
+use borsh::{BorshDeserialize, BorshSerialize};
+
+/// Address of the staking contract.
+pub const ADDRESS: Address = address!("000000000000000000000000000000000000C010");
+
+/// Number of a registered validator. Numbers ascend from 0 and are never used again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct ValidatorId(pub u32);
+
+impl std::fmt::Display for ValidatorId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,85 @@
+//! Committees with all their keys: the sitting one, and from the freeze on the next one.
+
+use crate::{
+    Keys, Slots, Tag, ValidatorId,
+    record::FreezeNumber,
+    slots::{Area, Values as _, area},
+};
+use alloy_primitives::{Address, U256};
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_types::{Epoch, FaultModel, Votes, Weights};
+
+/// A committee.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Committee {
+    /// Price of a vote, in wei.
+    pub unit: U256,
+    /// Freeze that made it.
+    pub frozen_in: FreezeNumber,
+    /// Members by ascending number.
+    pub members: Vec<Member>,
+}
+
+/// A member, as it was at the freeze.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Member {
+    /// Its number.
+    pub id: ValidatorId,
+    /// Its keys.
+    pub keys: Keys,
+    /// Recipient of its fees and rewards.
+    pub fee: Address,
+    /// Its votes.
+    pub votes: Votes,
+}
+
+impl Committee {
+    /// Reads the committee of an epoch: of the running one, or of the next one after the freeze.
+    pub fn load<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<Self, S::Error> {
+        let [members, frozen_in, ..] = slots.load_four(head(epoch).slot(0))?;
+        let unit = slots.load_number(head(epoch).slot(1))?;
+        let members = (0..members).map(|index| Member::load(slots, body(epoch, index))).collect::<Result<_, _>>()?;
+        Ok(Self { unit, frozen_in: FreezeNumber(frozen_in), members })
+    }
+
+    /// Writes the committee of an epoch over that of two epochs before.
+    pub fn store<S: Slots>(&self, slots: &mut S, epoch: Epoch) -> Result<(), S::Error> {
+        for (index, member) in (0u64..).zip(&self.members) {
+            member.store(slots, body(epoch, index))?;
+        }
+        slots.store_four(head(epoch).slot(0), [self.members.len() as u64, self.frozen_in.0, 0, 0])?;
+        slots.store_number(head(epoch).slot(1), self.unit)
+    }
+
+    /// Returns the votes, and the quorums that they make.
+    pub fn weights(&self) -> Weights {
+        Weights::new(self.members.iter().map(|member| member.votes), FaultModel::Byzantine)
+    }
+}
+
+impl Member {
+    fn load<S: Slots>(slots: &mut S, from: Area) -> Result<Self, S::Error> {
+        let [id, votes, ..] = slots.load_four(from.slot(0))?;
+        let narrow = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        Ok(Self {
+            id: ValidatorId(narrow(id)),
+            votes: Votes(narrow(votes)),
+            fee: slots.load_address(from.slot(1))?,
+            keys: Keys::load(slots, from.after(2))?,
+        })
+    }
+
+    fn store<S: Slots>(&self, slots: &mut S, to: Area) -> Result<(), S::Error> {
+        slots.store_four(to.slot(0), [self.id.0.into(), self.votes.0.into(), 0, 0])?;
+        slots.store_address(to.slot(1), self.fee)?;
+        self.keys.store(slots, to.after(2))
+    }
+}
+
+fn head(epoch: Epoch) -> Area {
+    area(Tag::Committee, epoch.0 % 2, 0)
+}
+
+fn body(epoch: Epoch, index: u64) -> Area {
+    area(Tag::Committee, epoch.0 % 2, index.saturating_add(1))
+}

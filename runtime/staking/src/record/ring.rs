@@ -1,0 +1,104 @@
+//! Ring of the last 64 committees, for evidence and for stake that waits: hash, price of a vote and seats.
+
+use crate::{
+    Slots, Tag, ValidatorId,
+    record::{Committee, FreezeNumber},
+    slots::{Area, Values as _, area},
+};
+use alloy_primitives::{B256, U256};
+use corniche_types::{Epoch, Votes};
+
+/// Number of epochs in the ring.
+pub const RING_EPOCHS: u64 = 64;
+
+/// A committee of the ring, without its seats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PastCommittee {
+    /// Epoch in which it sat.
+    pub epoch: Epoch,
+    /// Hash of the committee, part of everything that it signed.
+    pub hash: B256,
+    /// Freeze that made it.
+    pub frozen_in: FreezeNumber,
+    /// Number of members.
+    pub members: u64,
+    /// W: all votes.
+    pub total: Votes,
+    /// Price of a vote, in wei.
+    pub unit: U256,
+}
+
+/// Seat of one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// The member.
+    pub id: ValidatorId,
+    /// Its votes.
+    pub votes: Votes,
+    /// Hash of the keys that it signed with ([`Keys::signing_hash`](crate::Keys::signing_hash)).
+    pub signing_hash: B256,
+}
+
+impl PastCommittee {
+    /// Reads the committee of an epoch; `None` if the ring does not have it.
+    pub fn load<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<Option<Self>, S::Error> {
+        let place = head(epoch);
+        let [stored, frozen_in, members, total] = slots.load_four(place.slot(1))?;
+        if stored.checked_sub(1) != Some(epoch.0) {
+            return Ok(None);
+        }
+        let (hash, unit) = (slots.load(place.slot(0))?, slots.load_number(place.slot(2))?);
+        Ok(Some(Self { epoch, hash, frozen_in: FreezeNumber(frozen_in), members, total: votes(total), unit }))
+    }
+
+    /// Reads a seat; `None` if the committee has no such index.
+    pub fn seat<S: Slots>(&self, slots: &mut S, index: u64) -> Result<Option<Seat>, S::Error> {
+        if index >= self.members {
+            return Ok(None);
+        }
+        let place = seat(self.epoch, index);
+        let [id, seats, ..] = slots.load_four(place.slot(0))?;
+        let id = ValidatorId(u32::try_from(id).unwrap_or(u32::MAX));
+        Ok(Some(Seat { id, votes: votes(seats), signing_hash: slots.load(place.slot(1))? }))
+    }
+
+    /// Writes the committee of an epoch over that of 64 epochs before.
+    pub fn store<S: Slots>(slots: &mut S, epoch: Epoch, hash: B256, committee: &Committee) -> Result<(), S::Error> {
+        for (index, member) in (0u64..).zip(&committee.members) {
+            let place = seat(epoch, index);
+            slots.store_four(place.slot(0), [member.id.0.into(), member.votes.0.into(), 0, 0])?;
+            slots.store(place.slot(1), member.keys.signing_hash())?;
+        }
+        let (members, total) = (committee.members.len() as u64, committee.weights().total());
+        let place = head(epoch);
+        slots.store(place.slot(0), hash)?;
+        slots.store_four(place.slot(1), [epoch.0.saturating_add(1), committee.frozen_in.0, members, total.0.into()])?;
+        slots.store_number(place.slot(2), committee.unit)
+    }
+}
+
+/// Returns whether a validator is convicted for what it signed in an epoch of the ring.
+pub fn is_convicted<S: Slots>(slots: &mut S, epoch: Epoch, id: ValidatorId) -> Result<bool, S::Error> {
+    Ok(slots.load_number(conviction(epoch, id))? == U256::from(epoch.0.saturating_add(1)))
+}
+
+/// Records a conviction. It overwrites one of 64 epochs before.
+pub fn set_convicted<S: Slots>(slots: &mut S, epoch: Epoch, id: ValidatorId) -> Result<(), S::Error> {
+    slots.store_number(conviction(epoch, id), U256::from(epoch.0.saturating_add(1)))
+}
+
+fn votes(stored: u64) -> Votes {
+    Votes(u32::try_from(stored).unwrap_or(u32::MAX))
+}
+
+fn head(epoch: Epoch) -> Area {
+    area(Tag::Ring, epoch.0 % RING_EPOCHS, 0)
+}
+
+fn seat(epoch: Epoch, index: u64) -> Area {
+    area(Tag::Ring, epoch.0 % RING_EPOCHS, index.saturating_add(1))
+}
+
+fn conviction(epoch: Epoch, id: ValidatorId) -> B256 {
+    area(Tag::Conviction, epoch.0 % RING_EPOCHS, id.0.into()).slot(0)
+}

@@ -1,0 +1,232 @@
+//! A chain with nothing but the staking contract: accounts call it, and its calendar is turned by hand.
+
+#![allow(dead_code, clippy::unwrap_used)] // each test file uses a part; test helpers unwrap
+
+use alloy_primitives::{Address, B256, Bytes, LogData, U256};
+use alloy_sol_types::{SolCall, SolError};
+use corniche_crypto::{BlsSecretKey, ConsensusKey, Signed};
+use corniche_staking::{
+    GenesisValidator, Keys, Parameters, Slots, ValidatorId,
+    calendar::{self, Announcement, Frozen, Started},
+    contract::{self, Call, CallError, Context, Output},
+    genesis_slots,
+    interface::Staking,
+    record::{Committee, Header, Registry},
+    registration_domain,
+};
+use corniche_types::{Epoch, Height, TimestampMs, Votes};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+};
+
+pub const CHAIN_ID: u64 = 77;
+const GENESIS_MS: u64 = 1_000_000;
+
+/// Stake for so many votes at the lowest price.
+pub fn votes(count: u64) -> U256 {
+    Parameters::default().vote_wei * U256::from(count)
+}
+
+/// Epochs of 1,000 ms, with announcements from 500 ms and the freeze at 750 ms.
+pub fn short_epochs() -> Parameters {
+    Parameters { epoch_ms: 1_000, closing_ms: 250, unbonding_epochs: 3, ..Parameters::default() }
+}
+
+pub fn account(number: u64) -> Address {
+    Address::left_padding_from(&(0xacc0_0000 + number).to_be_bytes())
+}
+
+/// Secrets of a validator, from a number.
+pub struct Secrets {
+    pub consensus: ConsensusKey,
+    pub bls: BlsSecretKey,
+    pub keys: Keys,
+}
+
+impl Secrets {
+    pub fn new(number: u64) -> Self {
+        let seed = |kind: u8| {
+            let mut seed = [kind; 32];
+            seed[..8].copy_from_slice(&number.to_be_bytes());
+            seed
+        };
+        let (consensus, bls) = (ConsensusKey::from_seed(seed(1)), BlsSecretKey::from_seed(seed(2)));
+        let keys = Keys {
+            consensus: consensus.public(),
+            bls: bls.public().to_bytes().into(),
+            network: ConsensusKey::from_seed(seed(3)).public(),
+            // Every signature is a point of G1.
+            coin: BlsSecretKey::from_seed(seed(4)).sign(b"coin").to_bytes().into(),
+        };
+        Self { consensus, bls, keys }
+    }
+
+    pub fn consensus_proof(&self, owner: Address) -> Bytes {
+        let signed = Signed::sign(self.keys.registration(owner), &self.consensus, &registration_domain(CHAIN_ID));
+        signed.signature.to_vec().into()
+    }
+
+    pub fn bls_proof(&self) -> Bytes {
+        self.bls.prove_possession().to_bytes().to_vec().into()
+    }
+
+    pub fn register(&self, owner: Address) -> Staking::registerCall {
+        Staking::registerCall {
+            consensusKey: self.keys.consensus,
+            consensusProof: self.consensus_proof(owner),
+            blsKey: self.keys.bls.to_vec().into(),
+            blsProof: self.bls_proof(),
+            networkKey: self.keys.network,
+            coinKey: self.keys.coin.to_vec().into(),
+            fee: owner,
+            operator: owner,
+        }
+    }
+
+    pub fn rotate(&self, id: u32, owner: Address) -> Staking::rotateCall {
+        let Staking::registerCall { consensusKey, consensusProof, blsKey, blsProof, networkKey, coinKey, .. } =
+            self.register(owner);
+        Staking::rotateCall { id, consensusKey, consensusProof, blsKey, blsProof, networkKey, coinKey }
+    }
+}
+
+/// Storage, and accounts with code.
+#[derive(Clone, Default)]
+pub struct Memory {
+    pub slots: BTreeMap<B256, B256>,
+    pub contracts: BTreeSet<Address>,
+}
+
+impl Slots for Memory {
+    type Error = Infallible;
+
+    fn load(&mut self, slot: B256) -> Result<B256, Infallible> {
+        self.slots.load(slot)
+    }
+
+    fn store(&mut self, slot: B256, value: B256) -> Result<(), Infallible> {
+        self.slots.store(slot, value)
+    }
+
+    fn has_code(&mut self, account: Address) -> Result<bool, Infallible> {
+        Ok(self.contracts.contains(&account))
+    }
+}
+
+pub struct Chain {
+    pub memory: Memory,
+    pub parameters: Parameters,
+    pub balance: U256,
+    /// Events of all calls.
+    pub logs: Vec<LogData>,
+}
+
+impl Chain {
+    /// Starts with validators 0, 1 and so on, of these votes. `account(i)` owns validator i.
+    pub fn new(parameters: Parameters, votes: &[u32]) -> Self {
+        let validator = |(number, votes): (u64, &u32)| GenesisValidator {
+            owner: account(number),
+            fee: account(number),
+            keys: Secrets::new(number).keys,
+            votes: Votes(*votes),
+        };
+        let validators: Vec<_> = (0..).zip(votes).map(validator).collect();
+        let hash = |_: &Committee| committee_hash(Epoch(0));
+        let (slots, balance) = genesis_slots(&parameters, TimestampMs(GENESIS_MS), &validators, hash).unwrap();
+        Self { memory: Memory { slots, ..Memory::default() }, parameters, balance, logs: Vec::new() }
+    }
+
+    /// Calls the contract, and moves value as the virtual machine does.
+    pub fn run(&mut self, call: &Call<'_>) -> Result<Output, Bytes> {
+        let before = (!call.is_static).then(|| self.memory.clone());
+        let context = Context { chain_id: CHAIN_ID, parameters: &self.parameters };
+        match contract::call(&mut self.memory, call, &context) {
+            Ok(output) => {
+                self.balance += call.value;
+                self.balance -= output.pay.map_or(U256::ZERO, |(_, amount)| amount);
+                self.logs.extend(output.logs.clone());
+                Ok(output)
+            }
+            Err(CallError::Revert(data)) => {
+                self.memory = before.unwrap_or_else(|| std::mem::take(&mut self.memory));
+                Err(data)
+            }
+            Err(CallError::Slots(never)) => match never {},
+        }
+    }
+
+    pub fn send<C: SolCall>(&mut self, sender: Address, value: U256, call: &C) -> Result<C::Return, Bytes> {
+        let output = self.run(&Call { sender, value, input: &call.abi_encode(), is_static: false })?;
+        Ok(C::abi_decode_returns(&output.data).unwrap())
+    }
+
+    /// Expects a call to revert with this error.
+    pub fn refuse<C: SolCall>(&mut self, sender: Address, value: U256, call: &C, error: &impl SolError) {
+        let found = self.send(sender, value, call).err().unwrap_or_else(|| panic!("{} succeeded", C::SIGNATURE));
+        assert_eq!(found, error.abi_encode(), "{}", C::SIGNATURE);
+    }
+
+    pub fn read<C: SolCall>(&mut self, call: &C) -> C::Return {
+        let input = call.abi_encode();
+        let output = self.run(&Call { sender: Address::ZERO, value: U256::ZERO, input: &input, is_static: true });
+        C::abi_decode_returns(&output.unwrap().data).unwrap()
+    }
+
+    pub fn header(&mut self) -> Header {
+        Header::load(&mut self.memory).unwrap()
+    }
+
+    pub fn registered(&mut self) -> Vec<ValidatorId> {
+        let mut ids = Registry::load(&mut self.memory).unwrap().ids(&mut self.memory).unwrap();
+        ids.sort();
+        ids
+    }
+
+    /// Announces a validator at the first time at which that is possible.
+    pub fn announce(&mut self, id: ValidatorId) -> Announcement {
+        let header = self.header();
+        let now = calendar::announcement_time(&header, &self.parameters).unwrap();
+        calendar::announce(&mut self.memory, &self.parameters, id, 2, now).unwrap()
+    }
+
+    pub fn freeze(&mut self) -> Frozen {
+        calendar::freeze(&mut self.memory, &self.parameters).unwrap()
+    }
+
+    /// Ends the epoch on time.
+    pub fn activate(&mut self) -> Started {
+        let header = self.header();
+        let (height, end) = (Height(header.start_height.0 + 10), calendar::end_time(&header, &self.parameters).unwrap());
+        calendar::activate(&mut self.memory, &self.parameters, height, end, |epoch, _| committee_hash(epoch)).unwrap()
+    }
+
+    /// Runs an epoch to its end: all validators announce themselves.
+    pub fn next_epoch(&mut self) -> Started {
+        for id in self.registered() {
+            assert_eq!(self.announce(id), Announcement::Taken);
+        }
+        self.freeze();
+        self.activate()
+    }
+
+    /// Runs an epoch in which nobody announces: the committee is kept.
+    pub fn silent_epoch(&mut self) -> Started {
+        assert_eq!(self.freeze(), Frozen::Kept);
+        self.activate()
+    }
+
+    /// Checks that the balance is all stake: nobody has sent anything else.
+    pub fn check_balance(&mut self) {
+        let mut sum = U256::ZERO;
+        for id in self.registered() {
+            let validator = self.read(&Staking::validatorCall { id: id.0 });
+            sum += validator.bonded + validator.queued;
+        }
+        assert_eq!(self.balance, sum);
+    }
+}
+
+pub fn committee_hash(epoch: Epoch) -> B256 {
+    B256::with_last_byte(epoch.0 as u8 + 1)
+}
