@@ -15,7 +15,9 @@
 //! Always true: the contract's balance is at least all bonded and all queued stake. Nothing here depends on a clock, on
 //! randomness or on the order of a map. No input causes a panic.
 //!
-//! Not here yet: evidence, and the keys of the coin. Their slots are named in [`Tag`].
+//! Not here yet: evidence, and the keys of the coin. Their slots are named in [`Tag`]. No node calls this crate yet.
+//!
+//! The rules are those of validators.md §2, with the differences of decision 0028.
 
 #![warn(missing_docs)]
 
