@@ -9,7 +9,6 @@ use corniche_types::{Epoch, FaultModel, Height, TimestampMs, Votes, Weights};
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
-    fmt::Display,
 };
 
 /// A validator of the first committee. Its number is its position in the genesis.
@@ -46,24 +45,28 @@ pub fn genesis_slots(
 fn check_votes(parameters: &Parameters, validators: &[GenesisValidator]) -> Result<(), ParameterError> {
     let count = u32::try_from(validators.len()).unwrap_or(u32::MAX);
     if count == 0 && !parameters.never_ends() {
-        return Err(refusal("validators", "at least 1 if epochs end", count));
+        return Err(ParameterError::new("validators", "at least 1 if epochs end", count));
     }
     if count > parameters.max_validators {
-        return Err(refusal("validators", format!("at most max_validators ({})", parameters.max_validators), count));
+        return Err(ParameterError::new(
+            "validators",
+            format!("at most max_validators ({})", parameters.max_validators),
+            count,
+        ));
     }
     let most = parameters.most_votes;
     if let Some((index, votes)) = find_votes(validators, |votes| !(Votes(1)..=most).contains(&votes)) {
-        return Err(refusal("votes", format!("1 to {most} for genesis validator {index}"), votes));
+        return Err(ParameterError::new("votes", format!("1 to {most} for genesis validator {index}"), votes));
     }
     let weights = Weights::new(validators.iter().map(|validator| validator.votes), FaultModel::Byzantine);
     if weights.total() > parameters.max_votes {
         let expected = format!("at most max_votes ({}) for all genesis validators", parameters.max_votes);
-        return Err(refusal("votes", expected, weights.total()));
+        return Err(ParameterError::new("votes", expected, weights.total()));
     }
     // Fewer than four have no F that all of them keep; see S4.
     let faulty = weights.max_faulty();
     if let Some((index, votes)) = find_votes(validators, |votes| count >= 4 && votes > faulty) {
-        return Err(refusal("votes", format!("at most F ({faulty}) for genesis validator {index}"), votes));
+        return Err(ParameterError::new("votes", format!("at most F ({faulty}) for genesis validator {index}"), votes));
     }
     Ok(())
 }
@@ -77,18 +80,14 @@ fn check_accounts_and_keys(validators: &[GenesisValidator]) -> Result<(), Parame
     for (index, validator) in validators.iter().enumerate() {
         if validator.fee == ADDRESS {
             let expected = format!("an account other than the staking contract for genesis validator {index}");
-            return Err(refusal("fee", expected, ADDRESS));
+            return Err(ParameterError::new("fee", expected, ADDRESS));
         }
         if let Some(hash) = validator.keys.hashes().into_iter().find(|hash| !hashes.insert(*hash)) {
             let found = format!("a repeated one of genesis validator {index} with hash {hash}");
-            return Err(refusal("keys", "distinct keys", found));
+            return Err(ParameterError::new("keys", "distinct keys", found));
         }
     }
     Ok(())
-}
-
-fn refusal(field: &'static str, expected: impl Into<String>, found: impl Display) -> ParameterError {
-    ParameterError { field, expected: expected.into(), found: found.to_string() }
 }
 
 fn write(

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{U256, uint};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_types::Votes;
+use corniche_types::{MAX_VOTES, Votes};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
@@ -71,6 +71,12 @@ pub struct ParameterError {
     pub found: String,
 }
 
+impl ParameterError {
+    pub(crate) fn new(field: &'static str, expected: impl Into<String>, found: impl Display) -> Self {
+        Self { field, expected: expected.into(), found: found.to_string() }
+    }
+}
+
 impl Parameters {
     /// Checks all bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
@@ -79,7 +85,7 @@ impl Parameters {
             within("closing_ms", self.closing_ms, 240, self.epoch_ms / 4)?;
         }
         at_least("vote_wei", self.vote_wei, uint!(1_000_000_000_000_000_U256))?;
-        within("most_votes", self.most_votes, Votes(1), Votes(64))?;
+        within("most_votes", self.most_votes, Votes(1), MAX_VOTES)?;
         within("max_votes", self.max_votes, Votes(1), Votes(512))?;
         within("max_validators", self.max_validators, 1, 300)?;
         within("min_validators", self.min_validators, 1, self.max_validators)?;
@@ -100,7 +106,7 @@ impl Parameters {
             return Ok(());
         }
         let expected = format!("at least max_validators + (most_votes - 1) * (min_validators - 1) = {least}");
-        Err(ParameterError { field: "max_votes", expected, found: self.max_votes.to_string() })
+        Err(ParameterError::new("max_votes", expected, self.max_votes))
     }
 
     /// Returns whether epoch 0 is the only one, as on development chains.
@@ -113,14 +119,14 @@ fn at_least<T: PartialOrd + Display>(field: &'static str, found: T, least: T) ->
     if found >= least {
         return Ok(());
     }
-    Err(ParameterError { field, expected: format!("at least {least}"), found: found.to_string() })
+    Err(ParameterError::new(field, format!("at least {least}"), found))
 }
 
 fn within<T: PartialOrd + Display>(field: &'static str, found: T, least: T, most: T) -> Result<(), ParameterError> {
     if (&least..=&most).contains(&&found) {
         return Ok(());
     }
-    Err(ParameterError { field, expected: format!("{least} to {most}"), found: found.to_string() })
+    Err(ParameterError::new(field, format!("{least} to {most}"), found))
 }
 
 #[cfg(test)]

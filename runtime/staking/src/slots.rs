@@ -4,6 +4,7 @@
 //! Numbers are big-endian words, like those of Solidity.
 
 use alloy_primitives::{Address, B256, Bytes, FixedBytes, U256, keccak256};
+use corniche_types::Epoch;
 use std::{collections::BTreeMap, convert::Infallible};
 
 /// The contract's storage, and a code check for other accounts. Slots that were never stored are zero.
@@ -95,6 +96,21 @@ pub(crate) trait Values: Slots {
 }
 
 impl<S: Slots> Values for S {}
+
+/// Reads a number that fits 32 bits, because this contract wrote it.
+pub(crate) fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Number of an epoch in a slot, where 0 is none.
+pub(crate) fn epoch_number(epoch: Option<Epoch>) -> u64 {
+    epoch.map_or(0, |epoch| epoch.0.saturating_add(1))
+}
+
+/// Epoch of an [`epoch_number`].
+pub(crate) fn epoch_of(number: u64) -> Option<Epoch> {
+    number.checked_sub(1).map(Epoch)
+}
 
 /// Bytes of a slot.
 const WORD: usize = 32;

@@ -2,7 +2,7 @@
 
 use crate::{
     Slots, Tag, ValidatorId,
-    slots::{Values as _, area},
+    slots::{Values as _, area, epoch_number, epoch_of, narrow},
 };
 use alloy_primitives::B256;
 use corniche_types::Epoch;
@@ -22,17 +22,13 @@ impl Attendance {
     /// Reads the attendance of a validator.
     pub fn load<S: Slots>(slots: &mut S, id: ValidatorId) -> Result<Self, S::Error> {
         let [announced_in, version, excluded_in, _] = slots.load_four(place(id))?;
-        Ok(Self {
-            announced_in: announced_in.checked_sub(1).map(Epoch),
-            version: u32::try_from(version).unwrap_or(u32::MAX),
-            excluded_in: excluded_in.checked_sub(1).map(Epoch),
-        })
+        Ok(Self { announced_in: epoch_of(announced_in), version: narrow(version), excluded_in: epoch_of(excluded_in) })
     }
 
     /// Writes the attendance of a validator.
     pub fn store<S: Slots>(&self, slots: &mut S, id: ValidatorId) -> Result<(), S::Error> {
-        let number = |epoch: Option<Epoch>| epoch.map_or(0, |epoch| epoch.0.saturating_add(1));
-        slots.store_four(place(id), [number(self.announced_in), self.version.into(), number(self.excluded_in), 0])
+        let (announced_in, excluded_in) = (epoch_number(self.announced_in), epoch_number(self.excluded_in));
+        slots.store_four(place(id), [announced_in, self.version.into(), excluded_in, 0])
     }
 }
 

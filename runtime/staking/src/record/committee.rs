@@ -3,7 +3,7 @@
 use crate::{
     Keys, Slots, Tag, ValidatorId,
     record::FreezeNumber,
-    slots::{Area, Values as _, area},
+    slots::{Area, Values as _, area, narrow},
 };
 use alloy_primitives::{Address, U256};
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -60,7 +60,6 @@ impl Committee {
 impl Member {
     fn load<S: Slots>(slots: &mut S, from: Area) -> Result<Self, S::Error> {
         let [id, votes, ..] = slots.load_four(from.slot(0))?;
-        let narrow = |number| u32::try_from(number).unwrap_or(u32::MAX);
         Ok(Self {
             id: ValidatorId(narrow(id)),
             votes: Votes(narrow(votes)),

@@ -3,7 +3,7 @@
 use crate::{
     Slots, Tag, ValidatorId,
     record::{Committee, FreezeNumber},
-    slots::{Area, Values as _, area},
+    slots::{Area, Values as _, area, epoch_number, epoch_of, narrow},
 };
 use alloy_primitives::{B256, U256};
 use corniche_types::{Epoch, Votes};
@@ -44,11 +44,11 @@ impl PastCommittee {
     pub fn load<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<Option<Self>, S::Error> {
         let place = head(epoch);
         let [stored, frozen_in, members, total] = slots.load_four(place.slot(1))?;
-        if stored.checked_sub(1) != Some(epoch.0) {
+        if epoch_of(stored) != Some(epoch) {
             return Ok(None);
         }
         let (hash, unit) = (slots.load(place.slot(0))?, slots.load_number(place.slot(2))?);
-        Ok(Some(Self { epoch, hash, frozen_in: FreezeNumber(frozen_in), members, total: votes(total), unit }))
+        Ok(Some(Self { epoch, hash, frozen_in: FreezeNumber(frozen_in), members, total: Votes(narrow(total)), unit }))
     }
 
     /// Reads a seat; `None` if the committee has no such index.
@@ -57,9 +57,9 @@ impl PastCommittee {
             return Ok(None);
         }
         let place = seat(self.epoch, index);
-        let [id, seats, ..] = slots.load_four(place.slot(0))?;
-        let id = ValidatorId(u32::try_from(id).unwrap_or(u32::MAX));
-        Ok(Some(Seat { id, votes: votes(seats), signing_hash: slots.load(place.slot(1))? }))
+        let [id, votes, ..] = slots.load_four(place.slot(0))?;
+        let (id, votes) = (ValidatorId(narrow(id)), Votes(narrow(votes)));
+        Ok(Some(Seat { id, votes, signing_hash: slots.load(place.slot(1))? }))
     }
 
     /// Writes the committee of an epoch over that of 64 epochs before.
@@ -72,23 +72,19 @@ impl PastCommittee {
         let (members, total) = (committee.members.len() as u64, committee.weights().total());
         let place = head(epoch);
         slots.store(place.slot(0), hash)?;
-        slots.store_four(place.slot(1), [epoch.0.saturating_add(1), committee.frozen_in.0, members, total.0.into()])?;
+        slots.store_four(place.slot(1), [epoch_number(Some(epoch)), committee.frozen_in.0, members, total.0.into()])?;
         slots.store_number(place.slot(2), committee.unit)
     }
 }
 
 /// Returns whether a validator is convicted for what it signed in an epoch of the ring.
 pub fn is_convicted<S: Slots>(slots: &mut S, epoch: Epoch, id: ValidatorId) -> Result<bool, S::Error> {
-    Ok(slots.load_number(conviction(epoch, id))? == U256::from(epoch.0.saturating_add(1)))
+    Ok(slots.load_number(conviction(epoch, id))? == U256::from(epoch_number(Some(epoch))))
 }
 
 /// Records a conviction. It overwrites one of 64 epochs before.
 pub fn set_convicted<S: Slots>(slots: &mut S, epoch: Epoch, id: ValidatorId) -> Result<(), S::Error> {
-    slots.store_number(conviction(epoch, id), U256::from(epoch.0.saturating_add(1)))
-}
-
-fn votes(stored: u64) -> Votes {
-    Votes(u32::try_from(stored).unwrap_or(u32::MAX))
+    slots.store_number(conviction(epoch, id), U256::from(epoch_number(Some(epoch))))
 }
 
 fn head(epoch: Epoch) -> Area {

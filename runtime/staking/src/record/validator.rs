@@ -2,7 +2,7 @@
 
 use crate::{
     Keys, Slots, Tag, ValidatorId,
-    slots::{Area, Values as _, area},
+    slots::{Area, Values as _, area, epoch_number, epoch_of},
 };
 use alloy_primitives::{Address, Bytes, U256};
 use corniche_types::Epoch;
@@ -60,14 +60,14 @@ impl Validator {
         Ok(position.checked_sub(1).map(|position| Status {
             position,
             jailed_until: Epoch(jailed_until),
-            rotated_in: rotated_in.checked_sub(1).map(Epoch),
+            rotated_in: epoch_of(rotated_in),
         }))
     }
 
     /// Writes the status. From then on the validator is registered.
     pub fn set_status<S: Slots>(self, slots: &mut S, status: Status) -> Result<(), S::Error> {
-        let rotated_in = status.rotated_in.map_or(0, |epoch| epoch.0.saturating_add(1));
-        slots.store_four(self.0.slot(STATUS), [status.position.saturating_add(1), status.jailed_until.0, rotated_in, 0])
+        let (position, rotated_in) = (status.position.saturating_add(1), epoch_number(status.rotated_in));
+        slots.store_four(self.0.slot(STATUS), [position, status.jailed_until.0, rotated_in, 0])
     }
 
     /// Reads the bonded stake.
