@@ -1,6 +1,9 @@
 //! The genesis of a simulated network, and its validators' secrets. Both are functions of the scenario and the seed.
 
-use crate::scenario::{Crypto, Scenario};
+use crate::{
+    network::validator,
+    scenario::{Crypto, Scenario},
+};
 use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
 use corniche_types::{
     Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks, TimestampMs, U256,
@@ -36,7 +39,7 @@ pub fn make(
     let funded = senders.into_iter().map(|sender| (sender, rich.clone()));
     let mut parameters = scenario.engine_config.clone();
     let batch_bytes = parameters.remove("batch_bytes").and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(512 << 10);
-    let votes = |index| scenario.votes.as_ref().map_or(Votes(1), |votes| votes[index]);
+    let weights = scenario.weights();
     let mut genesis = Genesis {
         protocol_version: ProtocolRules::LATEST.version,
         upgrades: Vec::new(),
@@ -52,7 +55,7 @@ pub fn make(
         // Usage never exceeds the target, so the fee stays at its minimum.
         fees: FeeRules { initial_base_fee: 1, target_gas_per_second: GAS_LIMIT },
         engine: EngineConfig { name: scenario.engine.clone(), parameters },
-        validators: (0..scenario.nodes).map(|index| placeholder(seed, index, votes(index))).collect(),
+        validators: (0..scenario.nodes).map(|index| placeholder(seed, index, weights.of(validator(index)))).collect(),
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
         accounts: funded.chain(accounts).collect(),

@@ -15,7 +15,8 @@ pub use parse::parse;
 pub use read::ScenarioError;
 pub use schema::SCHEMA;
 
-use corniche_types::{FaultModel, ValidatorIndex, Votes, Weights};
+use crate::network::validator;
+use corniche_types::{FaultModel, Votes, Weights};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts per million: a fraction of one million.
@@ -76,8 +77,7 @@ impl Scenario {
     /// A remark about input that is accepted but may be a mistake; the checks must detect the consequences.
     pub fn remark(&self) -> Option<String> {
         let weights = self.weights();
-        let index = |node| ValidatorIndex(u16::try_from(node).unwrap_or(u16::MAX));
-        let (faulty, byzantine) = (weights.max_faulty(), weights.weigh(self.byzantine().into_iter().map(index)));
+        let (faulty, byzantine) = (weights.max_faulty(), weights.weigh(self.byzantine().into_iter().map(validator)));
         let of = weights.total();
         let remark =
             || format!("Byzantine validators have {byzantine} of {of} votes, tolerated are {faulty}; expect violations");

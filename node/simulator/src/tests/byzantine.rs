@@ -6,7 +6,8 @@ use crate::{Verdict, scenario::parse};
 const BEHAVIOURS: &[&str] =
     &["equivocator", "withholder", "silent", "garbage", "late", "twin", "parent-forger", "coin-share-forger"];
 
-fn byzantine(nodes: &[usize], behaviour: &str) -> String {
+/// A fault of a scenario file.
+pub(super) fn byzantine(nodes: &[usize], behaviour: &str) -> String {
     format!("[[fault]]\nkind = \"byzantine\"\nat = \"0s\"\nnodes = {nodes:?}\nbehaviour = \"{behaviour}\"\n")
 }
 

@@ -1,6 +1,6 @@
 //! Validators with unequal votes: thresholds are votes, with real and modelled signatures.
 
-use super::{CALM, passes};
+use super::{CALM, byzantine::byzantine, passes};
 use crate::{Report, Scenario, Verdict, scenario::parse};
 
 fn scenario(engine: &str, votes: &[u32], rest: &str) -> Scenario {
@@ -15,10 +15,6 @@ fn run(engine: &str, votes: &[u32], rest: &str) -> Report {
 
 fn crash(nodes: &[usize]) -> String {
     format!("{CALM}[[fault]]\nkind = \"crash\"\nat = \"2s\"\nnodes = {nodes:?}\n")
-}
-
-fn byzantine(nodes: &[usize], behaviour: &str) -> String {
-    format!("{CALM}[[fault]]\nkind = \"byzantine\"\nat = \"0s\"\nnodes = {nodes:?}\nbehaviour = \"{behaviour}\"\n")
 }
 
 const ENGINES: [&str; 2] = ["mahi-mahi", "autobahn"];
@@ -43,7 +39,7 @@ fn byzantine_validators_with_few_votes_break_nothing() {
     for engine in ENGINES {
         for behaviour in ["equivocator", "silent", "twin"] {
             for nodes in [&[3, 4, 5][..], &[0]] {
-                let scenario = scenario(engine, &votes, &byzantine(nodes, behaviour));
+                let scenario = scenario(engine, &votes, &format!("{CALM}{}", byzantine(nodes, behaviour)));
                 assert_eq!(scenario.remark(), None);
                 let report = super::run(&scenario, 2);
                 assert_eq!(
@@ -56,7 +52,7 @@ fn byzantine_validators_with_few_votes_break_nothing() {
             }
         }
     }
-    let remark = scenario("mahi-mahi", &votes, &byzantine(&[0, 3], "silent")).remark().expect("too many");
+    let remark = scenario("mahi-mahi", &votes, &format!("{CALM}{}", byzantine(&[0, 3], "silent"))).remark().expect("too many");
     assert_eq!(remark, "Byzantine validators have 4 of 11 votes, tolerated are 3; expect violations");
 }
 
