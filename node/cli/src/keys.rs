@@ -6,6 +6,7 @@
 //! | `bls.key` | BLS12-381 secret: signs headers |
 //! | `network.key` | ed25519 seed of the libp2p identity |
 //! | `coin.key` | share of the engine's threshold coin; dealt with the genesis, so missing before |
+//! | `coin-seed.key` | decrypts shares of the coins of networks with stake |
 //! | `fee.key` | secp256k1 key of the fee address, if it was created here |
 //! | `public.json` | public part: the entry in the genesis' `validators` |
 //!
@@ -15,8 +16,8 @@
 use anyhow::{Context, ensure};
 use clap::Subcommand;
 use corniche_console::{exit, secret};
-use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, EthereumKey};
-use corniche_service::{NetworkKey, ValidatorKeys};
+use corniche_crypto::{BlsSecretKey, CoinKey, CoinSecretShare, ConsensusKey, EthereumKey};
+use corniche_service::{NetworkKey, StakeKeys, ValidatorKeys};
 use corniche_types::{Address, B256, ValidatorInfo};
 use std::{
     fs,
@@ -45,6 +46,9 @@ enum Command {
         /// Account that receives the validator's fees; default: a new account, whose key is created too
         #[arg(long, value_name = "ADDRESS")]
         fee_address: Option<Address>,
+        /// Account that will own the validator's stake, in a network with stake; default: the fee address
+        #[arg(long, value_name = "ADDRESS")]
+        owner: Option<Address>,
     },
     /// Check a keys directory and print its public part as JSON
     Show {
@@ -56,11 +60,14 @@ enum Command {
 /// Runs `corniche keys`.
 pub fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
-        Command::New { out, data, fee_address } => {
+        Command::New { out, data, fee_address, owner } => {
             let mut keys = ValidatorKeys::from_seed(B256::random().0);
             if let Some(address) = fee_address {
                 keys.fee_address = address;
                 keys.fee_key = None;
+            }
+            if let Some(stake) = &mut keys.stake {
+                stake.owner = owner.unwrap_or(keys.fee_address);
             }
             save(&keys, &out)?;
             if let Some(data) = data {
@@ -95,6 +102,9 @@ pub fn save(keys: &ValidatorKeys, directory: &Path) -> anyhow::Result<()> {
     if let Some(coin) = &keys.coin {
         secret::write(&directory.join("coin.key"), &coin.to_hex())?;
     }
+    if let Some(stake) = &keys.stake {
+        secret::write(&directory.join("coin-seed.key"), &stake.coin.to_hex())?;
+    }
     if let Some(key) = &keys.fee_key {
         secret::write(&directory.join("fee.key"), &key.to_hex())?;
     }
@@ -112,8 +122,10 @@ pub fn load(directory: &Path) -> anyhow::Result<ValidatorKeys> {
     let optional = |name: &str| Some(directory.join(name)).filter(|path| path.exists());
     let coin = optional("coin.key").map(|path| secret::read(&path, CoinSecretShare::from_hex)).transpose()?;
     let fee_key = optional("fee.key").map(|path| secret::read(&path, EthereumKey::from_hex)).transpose()?;
+    let coin_key = optional("coin-seed.key").map(|path| secret::read(&path, CoinKey::from_hex)).transpose()?;
     let public = read_public(&directory.join("public.json"))?;
-    let keys = ValidatorKeys { consensus, bls, network, coin, fee_address: public.fee_address, fee_key };
+    let stake = coin_key.map(|coin| StakeKeys { coin, owner: public.stake.as_ref().map_or(public.fee_address, |it| it.owner) });
+    let keys = ValidatorKeys { consensus, bls, network, coin, stake, fee_address: public.fee_address, fee_key };
     ensure!(keys.public() == public, "{}: public.json is not the public part of the keys beside it", directory.display());
     if let Some(key) = &keys.fee_key {
         ensure!(key.address() == public.fee_address, "{}: fee.key is for another fee address", directory.display());
@@ -159,7 +171,7 @@ mod tests {
         let (_parent, directory, _) = saved();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&directory), 0o700);
-        for name in ["consensus.key", "bls.key", "network.key", "fee.key"] {
+        for name in ["consensus.key", "bls.key", "network.key", "coin-seed.key", "fee.key"] {
             assert_eq!(mode(&directory.join(name)), 0o600, "{name}");
         }
     }

@@ -32,6 +32,7 @@ fn genesis(block_ms: u64) -> Arc<Genesis> {
         coin_public_key: Bytes::new(),
         accounts: Default::default(),
         signatures: SignatureChecks::Everyone,
+        staking: None,
     })
 }
 

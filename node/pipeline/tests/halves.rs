@@ -7,7 +7,8 @@ use common::{CHAIN, genesis, user, vm};
 use corniche_engine::Resume;
 use corniche_executor::{SpeculationLimits, Statistics, serial, verify_ordered};
 use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
-use corniche_state::{Changes, CommittedBlock, State, StateView, Tree, genesis_changes};
+use corniche_staking::genesis_changes;
+use corniche_state::{Changes, CommittedBlock, State, StateView, Tree};
 use corniche_types::{
     Address, B256, Bytes, CommitIndex, Header, Height, OrderedTransaction, TimestampMs, TxKind, U256, ValidatorIndex,
     certified, header_hash, keccak256,

@@ -10,8 +10,8 @@ use anyhow::ensure;
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::{CoinSecretShare, GenesisKeyError};
 use corniche_types::{
-    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks, TimestampMs, U256,
-    ValidatorInfo, Votes,
+    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks, StakingParameters,
+    TimestampMs, U256, ValidatorInfo, Votes,
 };
 use std::{
     collections::BTreeMap,
@@ -42,6 +42,8 @@ pub struct NetworkSpec {
     pub engine: EngineConfig,
     pub accounts: BTreeMap<Address, GenesisAccount>,
     pub signatures: SignatureChecks,
+    /// `None` for a chain without stake.
+    pub staking: Option<StakingParameters>,
     /// Every key is derived from it: secret, except in tests.
     pub seed: [u8; 32],
 }
@@ -65,6 +67,7 @@ impl NetworkSpec {
             engine,
             accounts: dev_accounts().into_iter().map(|account| (account.address, funded(10_000))).collect(),
             signatures: SignatureChecks::Everyone,
+            staking: None,
             seed: B256::random().0,
         }
     }
@@ -131,7 +134,11 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
     );
     // Ignores `votes` in a validator's own file.
     let votes = spec.votes.iter().copied().chain(std::iter::repeat(Votes(1)));
-    let validators = validators.into_iter().zip(votes).map(|(validator, votes)| ValidatorInfo { votes, ..validator }).collect();
+    let entry = |(validator, votes): (ValidatorInfo, Votes)| {
+        let stake = validator.stake.clone().filter(|_| spec.staking.is_some());
+        ValidatorInfo { votes, stake, ..validator }
+    };
+    let validators = validators.into_iter().zip(votes).map(entry).collect();
     let mut genesis = Genesis {
         protocol_version: ProtocolRules::LATEST.version,
         upgrades: Vec::new(),
@@ -150,6 +157,7 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
         coin_public_key: Bytes::new(),
         accounts: spec.accounts.clone(),
         signatures: spec.signatures,
+        staking: spec.staking.clone(),
     };
     genesis.check_votes()?;
     let weights = genesis.weights();
@@ -180,6 +188,8 @@ fn derived_chain_id(seed: &[u8; 32]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::StakeKeys;
+    use corniche_crypto::CoinKey;
 
     fn spec() -> NetworkSpec {
         let engine = EngineConfig { name: "any".into(), parameters: BTreeMap::new() };
@@ -200,10 +210,41 @@ mod tests {
         let network = make_network(&spec()).unwrap();
         for (index, keys) in network.validators.iter().enumerate() {
             assert_eq!(keys.index_in(&network.genesis).unwrap().unwrap().as_usize(), index);
-            assert_eq!(keys.public(), network.genesis.validators[index]);
+            assert_eq!(network.genesis.validators[index], ValidatorInfo { stake: None, ..keys.public() });
         }
         let stranger = ValidatorKeys::from_seed([1; 32]);
         assert_eq!(stranger.index_in(&network.genesis).unwrap(), None);
+    }
+
+    #[test]
+    fn keys_match_genesis_with_stake() {
+        let staking = Some(StakingParameters::default());
+        let network = make_network(&NetworkSpec { staking, ..spec() }).unwrap();
+        for (index, keys) in network.validators.iter().enumerate() {
+            assert_eq!(keys.index_in(&network.genesis).unwrap().unwrap().as_usize(), index);
+            assert_eq!(keys.public(), network.genesis.validators[index]);
+        }
+        let other = |change: fn(&mut StakeKeys)| {
+            let mut keys = network.validators[1].clone();
+            keys.stake.as_mut().map(change);
+            keys.index_in(&network.genesis).unwrap_err().to_string()
+        };
+        let expected = "the genesis lists other keys beside the consensus key of validator 1";
+        assert_eq!(other(|stake| stake.owner = Address::ZERO), expected);
+        assert_eq!(other(|stake| stake.coin = CoinKey::from_seed([1; 32])), expected);
+        let keys = ValidatorKeys { stake: None, ..network.validators[1].clone() };
+        assert_eq!(keys.index_in(&network.genesis).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn stake_needs_a_valid_coin_key() {
+        let validators = |coin_key: Bytes| {
+            let mut validators: Vec<_> = (0..4u8).map(|index| ValidatorKeys::from_seed([index; 32]).public()).collect();
+            validators[2].stake.as_mut().unwrap().coin_key = coin_key;
+            make_genesis(&NetworkSpec { staking: Some(StakingParameters::default()), ..spec() }, validators)
+        };
+        let error = validators(Bytes::from([1; 48])).unwrap_err().to_string();
+        assert_eq!(error, "genesis: coin_key of validator 2 is not a compressed point of the group");
     }
 
     #[test]

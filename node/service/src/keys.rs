@@ -1,9 +1,9 @@
 //! Keys of a validator, in memory.
 
 use anyhow::{Context, bail, ensure};
-use corniche_crypto::{BlsSecretKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, EthereumKey};
+use corniche_crypto::{BlsSecretKey, CoinKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, EthereumKey};
 use corniche_store::DataDirectory;
-use corniche_types::{Address, B256, Bytes, Genesis, ValidatorIndex, ValidatorInfo};
+use corniche_types::{Address, B256, Bytes, Genesis, GenesisStake, ValidatorIndex, ValidatorInfo};
 use std::{fs, path::Path};
 
 /// Secret of a libp2p identity: an ed25519 seed.
@@ -32,6 +32,15 @@ impl std::fmt::Debug for NetworkKey {
     }
 }
 
+/// Secret for staking, and the owner of the stake.
+#[derive(Clone, Debug)]
+pub struct StakeKeys {
+    /// Decrypts the shares of the coin that other validators deal.
+    pub coin: CoinKey,
+    /// Account that will own the stake; nothing here has its secret.
+    pub owner: Address,
+}
+
 /// All secrets of one validator.
 #[derive(Clone, Debug)]
 pub struct ValidatorKeys {
@@ -40,9 +49,17 @@ pub struct ValidatorKeys {
     pub network: NetworkKey,
     /// `None` until it is dealt with a genesis.
     pub coin: Option<CoinSecretShare>,
+    /// `None` in directories from before staking.
+    pub stake: Option<StakeKeys>,
     pub fee_address: Address,
     /// Present if the fee address was created together with the other keys.
     pub fee_key: Option<EthereumKey>,
+}
+
+impl StakeKeys {
+    fn public(&self) -> GenesisStake {
+        GenesisStake { owner: self.owner, coin_key: Bytes::copy_from_slice(&self.coin.public()) }
+    }
 }
 
 impl ValidatorKeys {
@@ -57,6 +74,7 @@ impl ValidatorKeys {
             bls: BlsSecretKey::from_seed(derive("bls")),
             network: NetworkKey::from_seed(derive("network")),
             coin: None,
+            stake: Some(StakeKeys { coin: CoinKey::from_seed(derive("coin")), owner: fee_key.address() }),
             fee_address: fee_key.address(),
             fee_key: Some(fee_key),
         }
@@ -71,6 +89,7 @@ impl ValidatorKeys {
             network_key: self.network.public(),
             fee_address: self.fee_address,
             votes: corniche_types::Votes(1),
+            stake: self.stake.as_ref().map(StakeKeys::public),
         }
     }
 
@@ -84,8 +103,11 @@ impl ValidatorKeys {
         let same_key = |validator: &ValidatorInfo| validator.consensus_key == own.consensus_key;
         let Some(position) = genesis.validators.iter().position(same_key) else { return Ok(None) };
         let index = ValidatorIndex(u16::try_from(position).context("a genesis has at most 1000 validators")?);
+        let listed = &genesis.validators[position];
+        // The genesis decides about the votes, and about staking.
+        let stake = own.stake.clone().filter(|_| genesis.staking.is_some());
         ensure!(
-            genesis.validators[position] == ValidatorInfo { votes: genesis.validators[position].votes, ..own },
+            *listed == ValidatorInfo { votes: listed.votes, stake, ..own },
             "the genesis lists other keys beside the consensus key of validator {index}"
         );
         let Some(coin) = &self.coin else {

@@ -11,7 +11,8 @@ use crate::scenario::Payload;
 use corniche_crypto::VerifiedTransaction;
 use corniche_executor::{BlockOutput, Candidate, verify_ordered};
 use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, RestartPoint};
-use corniche_state::{Changes, CommittedBlock, State, StateView, Tree, genesis_changes};
+use corniche_staking::genesis_changes;
+use corniche_state::{Changes, CommittedBlock, State, StateView, Tree};
 use corniche_types::{
     B256, Bytes, Genesis, Header, Height, OrderedTransaction, Receipt, SkipReason, Skipped, header_hash, keccak256,
 };

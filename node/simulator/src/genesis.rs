@@ -60,6 +60,7 @@ pub fn make(
         coin_public_key: Bytes::new(),
         accounts: funded.chain(accounts).collect(),
         signatures: SignatureChecks::Everyone,
+        staking: None,
     };
     let secrets = match scenario.crypto {
         Crypto::Modelled => Secrets::Modelled,
@@ -79,6 +80,7 @@ fn placeholder(seed: u64, index: usize, votes: Votes) -> ValidatorInfo {
         network_key: B256::from(node_key(index)),
         fee_address: Address::from_slice(&name("fees")[..20]),
         votes,
+        stake: None,
     }
 }
 

@@ -4,7 +4,7 @@
 //! transactions and notices. One block may reach several steps; then they run in order.
 
 use crate::{
-    Keys, Parameters, Slots, ValidatorId,
+    Keys, Slots, ValidatorId,
     record::{
         Attendance, Committee, FreezeNumber, Header, KeyOwner, Member, PastCommittee, Phase, Registry, Role, Validator,
         is_convicted,
@@ -12,7 +12,7 @@ use crate::{
     votes::{self, Candidate},
 };
 use alloy_primitives::{Address, B256, U256};
-use corniche_types::{Epoch, Height, TimestampMs, Votes};
+use corniche_types::{Epoch, Height, StakingParameters, TimestampMs, Votes};
 use std::collections::BTreeMap;
 
 /// Result of an announcement.
@@ -53,21 +53,21 @@ pub struct Started {
 }
 
 /// Returns the time at which an epoch ends; `None` if epochs never end.
-pub fn end_time(header: &Header, parameters: &Parameters) -> Option<TimestampMs> {
+pub fn end_time(header: &Header, parameters: &StakingParameters) -> Option<TimestampMs> {
     (!parameters.never_ends()).then(|| TimestampMs(header.start.0.saturating_add(parameters.epoch_ms)))
 }
 
 /// Returns the time of the freeze.
-pub fn freeze_time(header: &Header, parameters: &Parameters) -> Option<TimestampMs> {
+pub fn freeze_time(header: &Header, parameters: &StakingParameters) -> Option<TimestampMs> {
     before_end(header, parameters, parameters.closing_ms)
 }
 
 /// Returns the time from which validators announce themselves, until the freeze.
-pub fn announcement_time(header: &Header, parameters: &Parameters) -> Option<TimestampMs> {
+pub fn announcement_time(header: &Header, parameters: &StakingParameters) -> Option<TimestampMs> {
     before_end(header, parameters, parameters.closing_ms.saturating_mul(2))
 }
 
-fn before_end(header: &Header, parameters: &Parameters, ms: u64) -> Option<TimestampMs> {
+fn before_end(header: &Header, parameters: &StakingParameters, ms: u64) -> Option<TimestampMs> {
     end_time(header, parameters).map(|end| TimestampMs(end.0.saturating_sub(ms)))
 }
 
@@ -75,7 +75,7 @@ fn before_end(header: &Header, parameters: &Parameters, ms: u64) -> Option<Times
 /// `now` the time of the block.
 pub fn announce<S: Slots>(
     slots: &mut S,
-    parameters: &Parameters,
+    parameters: &StakingParameters,
     id: ValidatorId,
     version: u32,
     now: TimestampMs,
@@ -98,7 +98,7 @@ pub fn announce<S: Slots>(
 
 /// Computes the next committee from the stake of those who announced themselves, and stores it with its keys (S1 to S6).
 /// Later changes of stake and keys do not affect it. A second freeze in an epoch repeats the result of the first one.
-pub fn freeze<S: Slots>(slots: &mut S, parameters: &Parameters) -> Result<Frozen, S::Error> {
+pub fn freeze<S: Slots>(slots: &mut S, parameters: &StakingParameters) -> Result<Frozen, S::Error> {
     let mut header = Header::load(slots)?;
     let next = header.epoch.next();
     match header.phase {
@@ -152,7 +152,7 @@ pub fn keep<S: Slots>(slots: &mut S, silent: &[ValidatorId]) -> Result<(), S::Er
 /// If [`freeze`] did not run in this epoch.
 pub fn activate<S: Slots>(
     slots: &mut S,
-    parameters: &Parameters,
+    parameters: &StakingParameters,
     height: Height,
     now: TimestampMs,
     hash: impl FnOnce(Epoch, &Committee) -> B256,
@@ -174,7 +174,7 @@ pub fn activate<S: Slots>(
 }
 
 /// Rewards of the sitting committee for its epoch.
-fn rewards<S: Slots>(slots: &mut S, parameters: &Parameters, epoch: Epoch) -> Result<Vec<(Address, U256)>, S::Error> {
+fn rewards<S: Slots>(slots: &mut S, parameters: &StakingParameters, epoch: Epoch) -> Result<Vec<(Address, U256)>, S::Error> {
     let mut rewards = Vec::new();
     if parameters.reward_wei.is_zero() {
         return Ok(rewards);
@@ -189,7 +189,7 @@ fn rewards<S: Slots>(slots: &mut S, parameters: &Parameters, epoch: Epoch) -> Re
 
 /// Validators that may be members of the next committee (S1): the first ones by rank, and their keys. Keys have the most
 /// slots, so only those of the first ones are read.
-fn eligible<S: Slots>(slots: &mut S, parameters: &Parameters, epoch: Epoch) -> Result<Vec<(Candidate, Keys)>, S::Error> {
+fn eligible<S: Slots>(slots: &mut S, parameters: &StakingParameters, epoch: Epoch) -> Result<Vec<(Candidate, Keys)>, S::Error> {
     let mut ranked = Vec::new();
     for id in Registry::load(slots)?.ids(slots)? {
         let bonded = Validator::new(id).bonded(slots)?;

@@ -11,11 +11,12 @@ mod view;
 mod write;
 
 use crate::{
-    Parameters, Slots,
+    Slots,
     interface::Staking::{self, StakingCalls},
 };
 use alloy_primitives::{Address, Bytes, LogData, U256};
 use alloy_sol_types::{SolCall, SolError, SolInterface};
+use corniche_types::StakingParameters;
 
 /// Maximum bytes of a call's input. The longest call, `register`, has 676.
 const MAX_INPUT_BYTES: usize = 2_048;
@@ -38,8 +39,8 @@ pub struct Call<'a> {
 pub struct Context<'a> {
     /// Chain id; part of the proofs of keys.
     pub chain_id: u64,
-    /// Parameters of the genesis.
-    pub parameters: &'a Parameters,
+    /// StakingParameters of the genesis.
+    pub parameters: &'a StakingParameters,
 }
 
 /// Result of a call that succeeded.

@@ -1,6 +1,6 @@
 //! Stake: who may order transactions, and with how many votes.
 //!
-//! The staking contract is native code at [`ADDRESS`]. This crate has its rules as functions over storage slots
+//! The staking contract is native code at [`STAKING_ADDRESS`](corniche_types::STAKING_ADDRESS). This crate has its rules as functions over storage slots
 //! ([`Slots`]): calls of accounts ([`contract::call`]), the calendar of epochs ([`calendar`]) and the layout of the storage
 //! ([`record`]). The virtual machine charges gas, moves value and keeps the journal.
 //!
@@ -25,22 +25,16 @@ pub mod calendar;
 pub mod contract;
 mod genesis;
 pub mod interface;
-mod parameters;
 pub mod record;
 mod registration;
 mod slots;
 pub mod votes;
 
-pub use genesis::{GenesisValidator, genesis_slots};
-pub use parameters::{ParameterError, Parameters};
+pub use genesis::{GenesisValidator, genesis_changes, genesis_slots};
 pub use registration::{Keys, Registration, registration_domain};
 pub use slots::{Slots, Tag};
 
-use alloy_primitives::{Address, address};
 use borsh::{BorshDeserialize, BorshSerialize};
-
-/// Address of the staking contract.
-pub const ADDRESS: Address = address!("000000000000000000000000000000000000C010");
 
 /// Number of a registered validator. Numbers ascend from 0 and are never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]

@@ -210,8 +210,8 @@ mod tests {
         slots.store_four(place.slot(0), [1, 2, u64::MAX, 4]).unwrap();
         assert_eq!(slots.load_four(place.slot(0)), Ok([1, 2, u64::MAX, 4]));
         assert_eq!(slots.load_number(place.slot(0)).unwrap() & U256::from(u64::MAX), U256::from(4));
-        slots.store_address(place.slot(1), crate::ADDRESS).unwrap();
-        assert_eq!(slots.load_address(place.slot(1)), Ok(crate::ADDRESS));
+        slots.store_address(place.slot(1), corniche_types::STAKING_ADDRESS).unwrap();
+        assert_eq!(slots.load_address(place.slot(1)), Ok(corniche_types::STAKING_ADDRESS));
         for length in [0, 1, 31, 32, 33, 48, 96, 256] {
             let bytes: Vec<u8> = (1..=255).cycle().take(length).collect();
             slots.store_bytes(place, &bytes).unwrap();

@@ -8,9 +8,9 @@
 //! parameters then leave `min_validators` members whenever there are as many candidates: at the highest unit that leaves the
 //! last of them a vote, those before it have at most `most_votes` each, and all others one.
 
-use crate::{Parameters, ValidatorId};
+use crate::ValidatorId;
 use alloy_primitives::U256;
-use corniche_types::{FaultModel, Votes, Weights};
+use corniche_types::{FaultModel, StakingParameters, Votes, Weights};
 use std::cmp::Reverse;
 
 /// A validator that may be a member of the next committee (S1).
@@ -39,7 +39,7 @@ pub struct VoteAllocation {
 }
 
 /// Computes the votes of candidates (S2 to S5). Their order does not matter.
-pub fn allocate_votes(candidates: &[Candidate], parameters: &Parameters) -> VoteAllocation {
+pub fn allocate_votes(candidates: &[Candidate], parameters: &StakingParameters) -> VoteAllocation {
     let candidates = first_ranked(candidates, parameters);
     let unit = unit_of(least_multiple(&candidates, parameters), parameters);
     let mut members: Vec<(ValidatorId, Votes)> = candidates
@@ -54,19 +54,19 @@ pub fn allocate_votes(candidates: &[Candidate], parameters: &Parameters) -> Vote
 }
 
 /// Returns the maximum number of candidates that votes are computed for: each one must be able to have a vote.
-pub(crate) fn max_candidates(parameters: &Parameters) -> usize {
+pub(crate) fn max_candidates(parameters: &StakingParameters) -> usize {
     parameters.max_validators.min(parameters.max_votes.0) as usize
 }
 
 /// Returns whether the sitting committee must be kept (S6): the next one is too small, or those of the sitting one who
 /// announced are no quorum of it.
-pub fn must_keep(next: &VoteAllocation, sitting: &Weights, announced: Votes, parameters: &Parameters) -> bool {
+pub fn must_keep(next: &VoteAllocation, sitting: &Weights, announced: Votes, parameters: &StakingParameters) -> bool {
     let members = u32::try_from(next.members.len()).unwrap_or(u32::MAX);
     members < parameters.min_validators || announced < sitting.quorum()
 }
 
 /// The candidates that count, by rank.
-fn first_ranked(candidates: &[Candidate], parameters: &Parameters) -> Vec<Candidate> {
+fn first_ranked(candidates: &[Candidate], parameters: &StakingParameters) -> Vec<Candidate> {
     let mut candidates = candidates.to_vec();
     candidates.sort_unstable_by_key(Candidate::rank);
     candidates.truncate(max_candidates(parameters));
@@ -75,7 +75,7 @@ fn first_ranked(candidates: &[Candidate], parameters: &Parameters) -> Vec<Candid
 
 /// The least m such that units of m · `vote_wei` keep the limit of votes (S2). A higher m makes no more votes, so a binary
 /// search finds it.
-fn least_multiple(candidates: &[Candidate], parameters: &Parameters) -> U256 {
+fn least_multiple(candidates: &[Candidate], parameters: &StakingParameters) -> U256 {
     // The highest stake is below (high + 1) units, so nobody has a vote there.
     let highest = candidates.iter().map(|candidate| candidate.bonded).max().unwrap_or_default();
     let mut high = highest.checked_div(parameters.vote_wei).unwrap_or_default().saturating_add(U256::ONE);
@@ -91,11 +91,11 @@ fn least_multiple(candidates: &[Candidate], parameters: &Parameters) -> U256 {
     low
 }
 
-fn unit_of(multiple: U256, parameters: &Parameters) -> U256 {
+fn unit_of(multiple: U256, parameters: &StakingParameters) -> U256 {
     multiple.saturating_mul(parameters.vote_wei)
 }
 
-fn keeps_limit(candidates: &[Candidate], unit: U256, parameters: &Parameters) -> bool {
+fn keeps_limit(candidates: &[Candidate], unit: U256, parameters: &StakingParameters) -> bool {
     let votes = |candidate: &Candidate| whole_units(candidate.bonded, unit, parameters.most_votes);
     candidates.iter().map(votes).sum::<Votes>() <= parameters.max_votes
 }
@@ -136,31 +136,32 @@ mod tests {
         }
 
         /// Small prices and limits, so that every rule matters in many cases.
-        fn parameters(&mut self) -> Parameters {
-            Parameters {
+        fn parameters(&mut self) -> StakingParameters {
+            StakingParameters {
                 vote_wei: U256::from(1 + self.below(20)),
                 most_votes: Votes(1 + self.below(64) as u32),
                 max_votes: Votes(1 + self.below(100) as u32),
                 max_validators: 1 + self.below(20) as u32,
-                ..Parameters::default()
+                ..StakingParameters::default()
             }
         }
 
-        /// Small limits that [`Parameters::check`] accepts, often only just.
-        fn checked_parameters(&mut self) -> Parameters {
+        /// Small limits that [`StakingParameters::check`] accepts, often only just.
+        fn checked_parameters(&mut self) -> StakingParameters {
             let max_validators = 1 + self.below(30) as u32;
             let min_validators = 1 + self.below(u64::from(max_validators)) as u32;
             let most_votes = 1 + self.below(16) as u32;
             let least = max_validators + (most_votes - 1) * (min_validators - 1);
             let max_votes = (least + self.below(4) as u32).min(512);
             let (most_votes, max_votes) = (Votes(most_votes), Votes(max_votes));
-            let parameters = Parameters { most_votes, max_votes, max_validators, min_validators, ..Parameters::default() };
+            let parameters =
+                StakingParameters { most_votes, max_votes, max_validators, min_validators, ..StakingParameters::default() };
             assert_eq!(parameters.check(), Ok(()));
             parameters
         }
 
         /// Few different stakes of at least a vote, many of them whole votes.
-        fn tied_candidates(&mut self, parameters: &Parameters) -> Vec<Candidate> {
+        fn tied_candidates(&mut self, parameters: &StakingParameters) -> Vec<Candidate> {
             let stakes: Vec<U256> = (0..1 + self.below(4))
                 .map(|_| {
                     let most = 1 << self.below(12);
@@ -181,7 +182,7 @@ mod tests {
         }
     }
 
-    fn cases() -> impl Iterator<Item = (Parameters, Vec<Candidate>)> {
+    fn cases() -> impl Iterator<Item = (StakingParameters, Vec<Candidate>)> {
         (0..CASES).map(|seed| {
             let mut random = Random(SplitMix64::seed_from_u64(seed));
             (random.parameters(), random.candidates())
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn extreme_stakes() {
-        let parameters = Parameters::default();
+        let parameters = StakingParameters::default();
         assert_eq!(allocate_votes(&[], &parameters).members, []);
         let everything: Vec<_> = (0..5).map(|id| Candidate { id: ValidatorId(id), bonded: U256::MAX }).collect();
         let frozen = allocate_votes(&everything, &parameters);
@@ -281,7 +282,7 @@ mod tests {
     /// Equal stakes are taken by number, so a committee exists however many are equal.
     #[test]
     fn more_equal_stakes_than_seats() {
-        let parameters = Parameters::default();
+        let parameters = StakingParameters::default();
         let equal = |count: u32| (0..count).map(|id| Candidate { id: ValidatorId(id), bonded: parameters.vote_wei });
         let members = |candidates: Vec<Candidate>| -> Vec<u32> {
             allocate_votes(&candidates, &parameters).members.iter().map(|(id, _)| id.0).collect()
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn small_or_silent_committees_are_kept() {
-        let parameters = Parameters::default();
+        let parameters = StakingParameters::default();
         let members =
             |count| VoteAllocation { unit: U256::ONE, members: (0..count).map(|id| (ValidatorId(id), Votes(1))).collect() };
         let sitting = Weights::new([Votes(2), Votes(2), Votes(2), Votes(1)], FaultModel::Byzantine);

@@ -5,13 +5,12 @@ mod support;
 
 use alloy_primitives::U256;
 use corniche_staking::{
-    ADDRESS, GenesisValidator, Parameters, ValidatorId,
+    ValidatorId,
     calendar::{self, Announcement, Frozen},
-    genesis_slots,
     interface::Staking::*,
     record::{Attendance, FreezeNumber, Header, KeyOwner, PastCommittee, Phase, Role, Validator, is_convicted, set_convicted},
 };
-use corniche_types::{Epoch, Height, TimestampMs, Votes};
+use corniche_types::{Epoch, Height, StakingParameters, TimestampMs, Votes};
 use support::{Chain, Secrets, account, short_epochs, votes};
 
 const NOTHING: U256 = U256::ZERO;
@@ -53,59 +52,6 @@ fn genesis_is_the_first_committee() {
     assert_eq!((seat.id, seat.votes), (ValidatorId(3), Votes(2)));
     assert_eq!(committee.seat(&mut chain.memory, 4), Ok(None));
     assert_eq!(Validator::new(ValidatorId(1)).account(&mut chain.memory, Role::Operator), Ok(account(1)));
-}
-
-fn genesis(parameters: &Parameters, change: impl FnOnce(&mut Vec<GenesisValidator>)) -> Result<(), String> {
-    let validator = |number| {
-        let keys = Secrets::new(number).keys;
-        GenesisValidator { owner: account(number), fee: account(number), keys, votes: Votes(2) }
-    };
-    let mut validators = (0..4).map(validator).collect();
-    change(&mut validators);
-    let slots = genesis_slots(parameters, TimestampMs(0), &validators, |_| Default::default());
-    slots.map(|_| ()).map_err(|error| error.to_string())
-}
-
-#[test]
-fn genesis_keeps_the_limits_of_a_committee() {
-    let parameters = Parameters {
-        most_votes: Votes(3),
-        max_votes: Votes(15),
-        max_validators: 6,
-        min_validators: 2,
-        ..Parameters::default()
-    };
-    let fixed = Parameters { epoch_ms: 0, ..parameters.clone() };
-    assert_eq!(genesis(&parameters, |_| ()), Ok(()));
-    assert_eq!(genesis(&fixed, Vec::clear), Ok(()));
-    let refused = |change: fn(&mut Vec<GenesisValidator>), expected: &str| {
-        assert_eq!(genesis(&parameters, change), Err(expected.to_string()));
-    };
-    refused(Vec::clear, "staking.validators: expected at least 1 if epochs end, got 0");
-    refused(|it| it[1].votes = Votes(0), "staking.votes: expected 1 to 3 for genesis validator 1, got 0");
-    refused(|it| it[1].votes = Votes(4), "staking.votes: expected 1 to 3 for genesis validator 1, got 4");
-    refused(|it| it[3].votes = Votes(3), "staking.votes: expected at most F (2) for genesis validator 3, got 3");
-    let many = |it: &mut Vec<GenesisValidator>| {
-        let more = |number| GenesisValidator { keys: Secrets::new(number).keys, ..it[0].clone() };
-        *it = (0..7).map(more).collect();
-    };
-    assert_eq!(genesis(&parameters, many), Err("staking.validators: expected at most max_validators (6), got 7".into()));
-    let heavy = |it: &mut Vec<GenesisValidator>| {
-        let more = |number| GenesisValidator { keys: Secrets::new(number).keys, votes: Votes(3), ..it[0].clone() };
-        *it = (0..6).map(more).collect();
-    };
-    let expected = "staking.votes: expected at most max_votes (15) for all genesis validators, got 18";
-    assert_eq!(genesis(&parameters, heavy), Err(expected.into()));
-    refused(
-        |it| it[2].fee = ADDRESS,
-        "staking.fee: expected an account other than the staking contract for genesis validator 2, \
-         got 0x000000000000000000000000000000000000C010",
-    );
-    let hash = Secrets::new(1).keys.hashes()[0];
-    let expected = format!("staking.keys: expected distinct keys, got a repeated one of genesis validator 3 with hash {hash}");
-    assert_eq!(genesis(&parameters, |it| it[3].keys.network = it[1].keys.consensus), Err(expected));
-    // Three validators are too few for a limit of one.
-    assert_eq!(genesis(&parameters, |it| (_, it[2].votes) = (it.pop(), Votes(3))), Ok(()));
 }
 
 #[test]
@@ -290,7 +236,7 @@ fn epochs_do_not_end_without_a_freeze() {
 /// Equal stakes: the lowest numbers have the seats, and a banned one leaves its seat to the next.
 #[test]
 fn seats_go_to_the_first_equal_stakes() {
-    let parameters = Parameters { most_votes: Votes(2), max_validators: 5, ..short_epochs() };
+    let parameters = StakingParameters { most_votes: Votes(2), max_validators: 5, ..short_epochs() };
     let mut chain = Chain::new(parameters, &[1, 1, 1, 1]);
     for number in 4..8 {
         add_validator(&mut chain, number, votes(1));
@@ -306,7 +252,7 @@ fn seats_go_to_the_first_equal_stakes() {
 
 #[test]
 fn epoch_without_end_has_no_calendar() {
-    let mut chain = Chain::new(Parameters { epoch_ms: 0, ..Parameters::default() }, &[1]);
+    let mut chain = Chain::new(StakingParameters { epoch_ms: 0, ..StakingParameters::default() }, &[1]);
     let header = chain.header();
     assert_eq!(calendar::end_time(&header, &chain.parameters), None);
     assert_eq!(calendar::freeze_time(&header, &chain.parameters), None);

@@ -6,11 +6,12 @@ mod support;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolEvent};
 use corniche_staking::{
-    ADDRESS, Parameters, ValidatorId,
+    ValidatorId,
     contract::{Call, extra_gas},
     interface::Staking::*,
     record::{FreezeNumber, Queue, Validator},
 };
+use corniche_types::{STAKING_ADDRESS, StakingParameters};
 use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
@@ -77,7 +78,7 @@ fn registrations_are_checked() {
     chain.refuse(owner, votes(1) - U256::ONE, &good, &TooLittle { limit: votes(1) });
     let contract = account(100);
     chain.memory.contracts.insert(contract);
-    for fee in [contract, ADDRESS] {
+    for fee in [contract, STAKING_ADDRESS] {
         chain.refuse(owner, votes(1), &registerCall { fee, ..good.clone() }, &FeeHasCode { fee });
     }
 
@@ -181,7 +182,7 @@ fn settings_have_bounds() {
 
 #[test]
 fn queue_has_an_entry_per_freeze() {
-    let mut chain = Chain::new(Parameters { unbonding_epochs: 60, ..short_epochs() }, &[2, 2, 2, 2]);
+    let mut chain = Chain::new(StakingParameters { unbonding_epochs: 60, ..short_epochs() }, &[2, 2, 2, 2]);
     let unbond = unbondCall { id: 0, amount: U256::ONE };
     for _ in 0..16 {
         chain.send(account(0), NOTHING, &unbond).unwrap();
@@ -339,7 +340,7 @@ fn static_calls_and_fixed_chains_do_not_write() {
     assert_eq!(refused(&mut chain, &unbond[..40], NOTHING, false), Bytes::new());
     assert_eq!(refused(&mut chain, &[0xff; 200], NOTHING, false), Bytes::new());
 
-    let mut fixed = Chain::new(Parameters { epoch_ms: 0, ..Parameters::default() }, &[1]);
+    let mut fixed = Chain::new(StakingParameters { epoch_ms: 0, ..StakingParameters::default() }, &[1]);
     fixed.refuse(account(0), NOTHING, &unbondCall { id: 0, amount: U256::ONE }, &EpochsNeverEnd {});
     fixed.refuse(account(9), votes(1), &Secrets::new(9).register(account(9)), &EpochsNeverEnd {});
     assert_eq!(fixed.read(&epochCall {}).end, 0);

@@ -5,12 +5,12 @@ mod support;
 
 use alloy_primitives::U256;
 use corniche_staking::{
-    Parameters, ValidatorId,
+    ValidatorId,
     calendar::{self, Frozen},
     interface::Staking::*,
     record::Queue,
 };
-use corniche_types::Votes;
+use corniche_types::{StakingParameters, Votes};
 use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
@@ -52,12 +52,12 @@ impl Model {
         self.sat.len() as u64 - 1
     }
 
-    fn past(&self, parameters: &Parameters) -> Option<&Sat> {
+    fn past(&self, parameters: &StakingParameters) -> Option<&Sat> {
         let past = self.epoch().checked_sub(parameters.unbonding_epochs)?;
         self.sat.get(past as usize)
     }
 
-    fn free(&self, id: u32, parameters: &Parameters) -> U256 {
+    fn free(&self, id: u32, parameters: &StakingParameters) -> U256 {
         let Some(past) = self.past(parameters) else { return NOTHING };
         self.stakes[&id].queue.iter().filter(|(freeze, _)| *freeze <= past.frozen_in).map(|(_, amount)| amount).sum()
     }
@@ -79,7 +79,7 @@ impl Model {
     }
 
     /// Checks that all stake that voted within U epochs can still be slashed.
-    fn check_liability(&self, parameters: &Parameters) {
+    fn check_liability(&self, parameters: &StakingParameters) {
         for sat in self.sat.iter().rev().take(parameters.unbonding_epochs as usize + 1) {
             for (id, at_risk) in &sat.at_risk {
                 let liable = self.stakes.get(id).map_or(NOTHING, |stake| {
@@ -107,7 +107,7 @@ impl Life {
     fn new(seed: u64) -> Self {
         let mut random = SplitMix64::seed_from_u64(seed);
         let genesis: Vec<u32> = vec![1 + random.next_u64() as u32 % 3; 4 + random.next_u64() as usize % 4];
-        let parameters = Parameters {
+        let parameters = StakingParameters {
             // Queues become full if stake is liable for long.
             unbonding_epochs: if seed.is_multiple_of(4) { 60 } else { 2 + random.next_u64() % 6 },
             most_votes: Votes(4),

@@ -13,7 +13,6 @@
 
 mod additions;
 mod changes;
-mod genesis;
 mod state;
 mod tree;
 mod view;
@@ -22,7 +21,6 @@ pub use additions::{Additions, Delta};
 pub use changes::{Changes, CommittedBlock};
 pub use corniche_types::proof::{MAX_DEPTH, Proof, Terminal, TreeKey, account_value};
 pub use corniche_types::{ABI_VERSION, Account, KECCAK_EMPTY};
-pub use genesis::genesis_changes;
 pub use state::{Snapshot, State};
 pub use tree::{SharedTree, Tree};
 pub use view::{AccountCode, EmptyState, Overlay, StateView, is_in_range};

@@ -36,6 +36,7 @@ impl Chain {
             network_key: B256::ZERO,
             fee_address: Address::ZERO,
             votes: corniche_types::Votes(1),
+            stake: None,
         };
         let genesis = Genesis {
             protocol_version: 1,
@@ -55,6 +56,7 @@ impl Chain {
             coin_public_key: Bytes::new(),
             accounts: Default::default(),
             signatures: SignatureChecks::Everyone,
+            staking: None,
         };
         let mut headers: Vec<Header> = Vec::new();
         for number in 1..=3 {

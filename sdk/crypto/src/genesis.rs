@@ -3,6 +3,7 @@
 use crate::{
     bls::{BlsPublicKey, BlsSignature, verify_possession},
     coin::CoinPublicKeys,
+    coin_key::is_coin_key,
     signed::ConsensusPublicKey,
 };
 use corniche_types::{Genesis, ValidatorIndex};
@@ -44,6 +45,10 @@ pub fn verify_genesis(genesis: &Genesis) -> Result<(), GenesisKeyError> {
             if !seen.insert(*key) {
                 return refuse("is listed twice");
             }
+        }
+        if info.stake.as_ref().is_some_and(|stake| !is_coin_key(&stake.coin_key)) {
+            let problem = "is not a compressed point of the group";
+            return Err(GenesisKeyError::Validator { validator, field: "coin_key", problem });
         }
     }
     let coin = CoinPublicKeys::from_genesis(genesis).ok_or(GenesisKeyError::CoinKey)?;

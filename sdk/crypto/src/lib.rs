@@ -19,6 +19,7 @@
 mod bls;
 mod certificate;
 mod coin;
+mod coin_key;
 mod finality;
 mod genesis;
 #[cfg(feature = "transactions")]
@@ -36,6 +37,7 @@ pub use bls::{
 };
 pub use certificate::{CertificateClaim, CertificateError, CommitteeKeys, check_claim, verify_certificate};
 pub use coin::{CoinDeal, CoinPublicKeys, CoinSecretShare, CoinShare, deal_coin};
+pub use coin_key::{COIN_KEY_BYTES, CoinKey, is_coin_key};
 pub use finality::{FinalBlock, HeaderError};
 pub use genesis::{GenesisKeyError, verify_genesis};
 #[cfg(feature = "transactions")]

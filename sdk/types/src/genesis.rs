@@ -1,6 +1,9 @@
 //! The genesis: everything that affects validity or results, agreed before the first block.
 
-use crate::{Epoch, FaultModel, Height, ProtocolRules, TimestampMs, Upgrade, Votes, Weights, certified};
+use crate::{
+    Epoch, FaultModel, GenesisStake, Height, ProtocolRules, STAKING_ADDRESS, StakingError, StakingParameters, TimestampMs,
+    Upgrade, Votes, Weights, certified,
+};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use borsh::{
@@ -56,6 +59,10 @@ pub struct Genesis {
     #[serde(default, skip_serializing_if = "SignatureChecks::is_everyone")]
     #[borsh(serialize_with = "serialize_signatures")]
     pub signatures: SignatureChecks,
+    /// Parameters of the staking contract, for chains that have one. The genesis hash covers them ([`Self::hash`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[borsh(skip)]
+    pub staking: Option<StakingParameters>,
 }
 
 /// Validators that check the signature of a transaction.
@@ -108,9 +115,10 @@ fn serialize_signatures<W: Write>(signatures: &SignatureChecks, writer: &mut W) 
     }
 }
 
-/// Begins the encoding of an optional part at the end of a genesis: who checks signatures, and votes.
+/// Begins the encoding of an optional part at the end of a genesis: who checks signatures, votes, and staking.
 const SHARDED: u8 = 1;
 const VOTES: u8 = 2;
+const STAKING: u8 = 3;
 
 /// Rules of the base fee: EIP-1559 per second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
@@ -151,6 +159,10 @@ pub struct ValidatorInfo {
     #[serde(default = "one_vote", skip_serializing_if = "is_one_vote")]
     #[borsh(skip)]
     pub votes: Votes,
+    /// Present if the chain has staking. The genesis hash covers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[borsh(skip)]
+    pub stake: Option<GenesisStake>,
 }
 
 fn one_vote() -> Votes {
@@ -193,6 +205,9 @@ pub enum GenesisError {
         /// The value, and what it must be.
         problem: String,
     },
+    /// An invalid parameter of staking.
+    #[error("genesis: {0}")]
+    Staking(#[from] StakingError),
 }
 
 impl Genesis {
@@ -287,7 +302,35 @@ impl Genesis {
                 format!("have code or storage at {address}, where hashes of certified headers are stored"),
             );
         }
-        Ok(())
+        self.check_staking()
+    }
+
+    /// Checks that staking is complete or absent, and that the first committee keeps its limits.
+    fn check_staking(&self) -> Result<(), GenesisError> {
+        let refuse = |field, problem: String| Err(GenesisError::Field { field, problem });
+        let without_stake = |validator: &ValidatorInfo| validator.stake.is_none();
+        let Some(parameters) = &self.staking else {
+            return match self.validators.iter().position(|validator| !without_stake(validator)) {
+                Some(index) => refuse("validators", format!("have a stake at index {index}, which needs `staking`")),
+                None => Ok(()),
+            };
+        };
+        // Evidence against a validator consists of headings.
+        if !self.rules_at(Height(1)).signs_headings {
+            return refuse("staking", format!("needs protocol_version 5, got {}", self.protocol_version));
+        }
+        if let Some(index) = self.validators.iter().position(without_stake) {
+            return refuse("validators", format!("have no stake at index {index}, which `staking` needs: owner and coin_key"));
+        }
+        let is_contract = |validator: &ValidatorInfo| validator.fee_address == STAKING_ADDRESS;
+        if let Some(index) = self.validators.iter().position(is_contract) {
+            return refuse("validators", format!("have the staking contract as fee_address at index {index}"));
+        }
+        if self.accounts.contains_key(&STAKING_ADDRESS) {
+            return refuse("accounts", format!("have an entry for {STAKING_ADDRESS}, where the staking contract is"));
+        }
+        parameters.check()?;
+        Ok(parameters.check_committee(&self.weights())?)
     }
 
     /// Returns the rules under which the block at `height` is built and executed.
@@ -315,12 +358,17 @@ impl Genesis {
     }
 
     /// Returns keccak-256 of the canonical encoding; peers compare it in the handshake. Votes have no bytes if each validator has
-    /// one, so that older chains keep their hashes.
+    /// one, and staking has none if it is absent, so that older chains keep their hashes.
     pub fn hash(&self) -> B256 {
         let mut bytes = crate::wire::encode(self);
         if !self.weights().are_one_each() {
             bytes.push(VOTES);
             self.validators.iter().for_each(|validator| bytes.extend(validator.votes.0.to_le_bytes()));
+        }
+        if let Some(parameters) = &self.staking {
+            let stakes: Vec<_> = self.validators.iter().map(|validator| &validator.stake).collect();
+            bytes.push(STAKING);
+            bytes.extend(crate::wire::encode(&(parameters, stakes)));
         }
         keccak256(bytes)
     }

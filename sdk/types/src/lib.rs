@@ -18,6 +18,7 @@ mod ordering;
 pub mod proof;
 mod protocol;
 mod receipt;
+mod staking;
 mod transaction;
 mod votes;
 pub mod wire;
@@ -36,5 +37,6 @@ pub use ordering::{BatchRef, NextEpoch, OrderingRecord, Resume, SkipReason, Skip
 pub use proof::{Proof, ProofError};
 pub use protocol::{ProtocolRules, Upgrade};
 pub use receipt::{Log, Receipt};
+pub use staking::{GenesisStake, STAKING_ADDRESS, StakingError, StakingParameters};
 pub use transaction::{DecodeError, MAX_TRANSACTION_BYTES, Transaction};
 pub use votes::{MAX_VOTES, Votes, Weights};

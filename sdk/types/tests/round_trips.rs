@@ -10,9 +10,9 @@ use alloy_eips::{
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{
-    Block, Certificate, CommitIndex, DecodeError, Epoch, FaultModel, Genesis, GenesisAccount, Height, MAX_TRANSACTION_BYTES,
-    OrderingRecord, Receipt, Resume, SignatureChecks, SignerBitmap, SkipReason, Skipped, Transaction, Upgrade, ValidatorIndex,
-    ValidatorInfo, Votes, certified,
+    Block, Certificate, CommitIndex, DecodeError, Epoch, FaultModel, Genesis, GenesisAccount, GenesisStake, Height,
+    MAX_TRANSACTION_BYTES, OrderingRecord, Receipt, Resume, STAKING_ADDRESS, SignatureChecks, SignerBitmap, SkipReason,
+    Skipped, StakingParameters, Transaction, Upgrade, ValidatorIndex, ValidatorInfo, Votes, certified,
     wire::{self, WireError},
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -151,6 +151,70 @@ fn invalid_genesis_names_field() {
         change(&mut changed);
         let error = Genesis::from_json(&changed.to_json()).unwrap_err().to_string();
         assert!(format!("{error} ").starts_with(&format!("genesis: {field} ")), "{field}: {error}");
+    }
+}
+
+/// A genesis of four validators with stake.
+fn staked() -> Genesis {
+    let stake = Some(GenesisStake { owner: Address::repeat_byte(1), coin_key: vec![2; 48].into() });
+    let mut genesis = Genesis { staking: Some(StakingParameters::default()), ..common::genesis() };
+    give_votes(&mut genesis, &[2, 2, 2, 1]);
+    genesis.protocol_version = 5;
+    genesis.validators.iter_mut().for_each(|validator| validator.stake = stake.clone());
+    genesis
+}
+
+#[test]
+fn staking_round_trips() {
+    let genesis = staked();
+    assert_eq!(Genesis::from_json(&genesis.to_json()), Ok(genesis.clone()));
+    assert!(!common::genesis().to_json().contains("stak"));
+    let changes: [fn(&mut Genesis); 4] = [
+        |it| it.staking = None,
+        |it| it.staking.as_mut().unwrap().epoch_ms += 1,
+        |it| it.validators[3].stake.as_mut().unwrap().owner = Address::ZERO,
+        |it| it.validators[3].stake.as_mut().unwrap().coin_key = vec![3; 48].into(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut changed = genesis.clone();
+        change(&mut changed);
+        assert_ne!((changed.hash(), changed.committee_hash()), (genesis.hash(), genesis.committee_hash()), "{number}");
+        assert_ne!(changed.committee_hash(), genesis.committee_hash(), "{number}");
+    }
+}
+
+#[test]
+fn incomplete_staking_is_rejected() {
+    fn parameters(genesis: &mut Genesis) -> &mut StakingParameters {
+        genesis.staking.as_mut().expect("the genesis has staking")
+    }
+    type Change = (&'static str, fn(&mut Genesis));
+    let changes: [Change; 9] = [
+        ("validators have a stake at index 0, which needs `staking`", |it| it.staking = None),
+        ("staking needs protocol_version 5, got 4", |it| it.protocol_version = 4),
+        ("validators have no stake at index 2, which `staking` needs: owner and coin_key", |it| it.validators[2].stake = None),
+        ("validators have the staking contract as fee_address at index 1", |it| {
+            it.validators[1].fee_address = STAKING_ADDRESS;
+        }),
+        ("accounts have an entry for 0x000000000000000000000000000000000000C010, where the staking contract is", |it| {
+            it.accounts.insert(STAKING_ADDRESS, Default::default());
+        }),
+        ("staking.closing_ms: expected 240 to 21600000, got 1", |it| parameters(it).closing_ms = 1),
+        ("staking.max_validators: expected at least the 4 of the genesis, got 3", |it| {
+            *parameters(it) = StakingParameters { max_validators: 3, min_validators: 3, ..Default::default() };
+        }),
+        ("staking.most_votes: expected at least 2, as in the genesis, got 1", |it| parameters(it).most_votes = Votes(1)),
+        ("staking.max_votes: expected at least the 7 of the genesis, got 6", |it| {
+            let (most_votes, max_votes) = (Votes(2), Votes(6));
+            *parameters(it) =
+                StakingParameters { most_votes, max_votes, max_validators: 4, min_validators: 2, ..Default::default() };
+        }),
+    ];
+    for (expected, change) in changes {
+        let mut changed = staked();
+        change(&mut changed);
+        let error = Genesis::from_json(&changed.to_json()).unwrap_err().to_string();
+        assert_eq!(error, format!("genesis: {expected}"));
     }
 }
 

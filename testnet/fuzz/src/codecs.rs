@@ -98,6 +98,7 @@ pub fn genesis_seeds() -> Vec<Vec<u8>> {
             network_key: B256::repeat_byte(4),
             fee_address: Address::repeat_byte(5),
             votes: corniche_types::Votes(1),
+            stake: None,
         };
         let genesis = Genesis {
             upgrades: upgrades.to_vec(),

@@ -23,6 +23,7 @@ pub fn genesis(validators: u16) -> Genesis {
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
         votes: corniche_types::Votes(1),
+        stake: None,
     });
     Genesis {
         protocol_version: 1,
@@ -42,6 +43,7 @@ pub fn genesis(validators: u16) -> Genesis {
         coin_public_key: Bytes::new(),
         accounts: Default::default(),
         signatures: SignatureChecks::Everyone,
+        staking: None,
     }
 }
 

@@ -119,6 +119,7 @@ fn real_keys(size: usize, bls: bool) -> Keys {
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
         votes: corniche_types::Votes(1),
+        stake: None,
     };
     let committee =
         Committee::from_genesis(&corniche_testkit::genesis("autobahn", (0..size).map(secrets).map(validator).collect()));

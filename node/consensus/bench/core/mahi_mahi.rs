@@ -109,6 +109,7 @@ fn real_keys(size: usize) -> Keys {
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
         votes: corniche_types::Votes(1),
+        stake: None,
     };
     let mut genesis = corniche_testkit::genesis("mahi-mahi", consensus.iter().map(validator).collect());
     (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();

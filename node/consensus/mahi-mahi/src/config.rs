@@ -328,6 +328,7 @@ mod tests {
             network_key: B256::ZERO,
             fee_address: Address::ZERO,
             votes: corniche_types::Votes(1),
+            stake: None,
         };
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         Genesis {

@@ -21,6 +21,7 @@ pub fn committee_of(engine: &str, votes: &[u32]) -> Committee {
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
         votes: Votes(*votes),
+        stake: None,
     };
     Committee::from_genesis(&genesis(engine, votes.iter().enumerate().map(validator).collect()))
 }
@@ -61,6 +62,7 @@ pub fn genesis(engine: &str, validators: Vec<ValidatorInfo>) -> Genesis {
         coin_public_key: Bytes::new(),
         accounts: BTreeMap::new(),
         signatures: SignatureChecks::Everyone,
+        staking: None,
     }
 }
 

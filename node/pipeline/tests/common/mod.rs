@@ -13,7 +13,8 @@ use corniche_pipeline::{
     AttestedSenders, BlockSource, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input,
     NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, serve_blocks,
 };
-use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
+use corniche_staking::genesis_changes;
+use corniche_state::{CommittedBlock, State, Tree};
 use corniche_types::{
     Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, Header, Height,
     ProtocolRules, SignatureChecks, TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, certified,
@@ -53,6 +54,7 @@ pub fn genesis(validators: usize) -> Genesis {
         network_key: B256::with_last_byte(index as u8 + 1),
         fee_address: Address::with_last_byte(0xf0 + index as u8),
         votes: corniche_types::Votes(1),
+        stake: None,
     };
     let rich = GenesisAccount { balance: U256::from(10u128.pow(24)), ..GenesisAccount::default() };
     Genesis {
@@ -73,6 +75,7 @@ pub fn genesis(validators: usize) -> Genesis {
         coin_public_key: Bytes::new(),
         accounts: (0..USERS).map(user_number).chain([user()]).map(|user| (user.address(), rich.clone())).collect(),
         signatures: SignatureChecks::Everyone,
+        staking: None,
     }
 }
 

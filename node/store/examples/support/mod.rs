@@ -41,6 +41,7 @@ pub fn genesis(accounts: BTreeMap<Address, GenesisAccount>) -> Genesis {
         coin_public_key: Default::default(),
         accounts,
         signatures: SignatureChecks::Everyone,
+        staking: None,
     }
 }
 

@@ -41,6 +41,7 @@ pub fn genesis() -> Genesis {
         coin_public_key: Default::default(),
         accounts: [(Address::with_last_byte(1), rich), (Address::with_last_byte(2), contract)].into(),
         signatures: SignatureChecks::Everyone,
+        staking: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{CallError, empty_revert, revert};
 use crate::{
-    Parameters, Slots, ValidatorId, calendar,
+    Slots, ValidatorId, calendar,
     interface::{
         self,
         Staking::{self, StakingCalls},
@@ -11,13 +11,13 @@ use crate::{
 };
 use alloy_primitives::{B256, Bytes, U256};
 use alloy_sol_types::SolCall;
-use corniche_types::Epoch;
+use corniche_types::{Epoch, StakingParameters};
 
 /// Runs a function that reads, and returns its encoded results.
 pub(super) fn view<S: Slots>(
     slots: &mut S,
     call: &StakingCalls,
-    parameters: &Parameters,
+    parameters: &StakingParameters,
 ) -> Result<Vec<u8>, CallError<S::Error>> {
     use Staking::*;
     Ok(match call {
@@ -69,7 +69,7 @@ fn committee<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<interface::Committ
     Ok(interface::Committee { hash: committee.hash, unit: committee.unit, frozenIn: committee.frozen_in.0, seats })
 }
 
-fn epoch<S: Slots>(slots: &mut S, parameters: &Parameters) -> Result<Staking::epochReturn, S::Error> {
+fn epoch<S: Slots>(slots: &mut S, parameters: &StakingParameters) -> Result<Staking::epochReturn, S::Error> {
     let header = Header::load(slots)?;
     Ok(Staking::epochReturn {
         epoch: header.epoch.0,
@@ -81,12 +81,12 @@ fn epoch<S: Slots>(slots: &mut S, parameters: &Parameters) -> Result<Staking::ep
     })
 }
 
-fn minimum_stake<S: Slots>(slots: &mut S, parameters: &Parameters) -> Result<U256, S::Error> {
+fn minimum_stake<S: Slots>(slots: &mut S, parameters: &StakingParameters) -> Result<U256, S::Error> {
     let epoch = Header::load(slots)?.epoch;
     Ok(PastCommittee::load(slots, epoch)?.map_or(parameters.vote_wei, |committee| committee.unit))
 }
 
-fn free<S: Slots>(slots: &mut S, id: u32, parameters: &Parameters) -> Result<U256, CallError<S::Error>> {
+fn free<S: Slots>(slots: &mut S, id: u32, parameters: &StakingParameters) -> Result<U256, CallError<S::Error>> {
     if Validator::new(ValidatorId(id)).status(slots)?.is_none() {
         return Err(revert(Staking::Unknown { id }));
     }
@@ -95,7 +95,7 @@ fn free<S: Slots>(slots: &mut S, id: u32, parameters: &Parameters) -> Result<U25
     Ok(Queue::load(slots, ValidatorId(id))?.free(slots, reached)?.1)
 }
 
-fn describe(parameters: &Parameters) -> interface::Parameters {
+fn describe(parameters: &StakingParameters) -> interface::Parameters {
     interface::Parameters {
         epochMs: parameters.epoch_ms,
         closingMs: parameters.closing_ms,

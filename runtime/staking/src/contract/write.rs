@@ -5,7 +5,7 @@
 
 use super::{Call, CallError, Context, Output, empty_revert, revert};
 use crate::{
-    ADDRESS, Slots, ValidatorId,
+    Slots, ValidatorId,
     interface::Staking::{self, StakingCalls},
     record::{
         Header, MAX_ENDPOINT_BYTES, NewValidator, Queue, Role, Status, Unbonding, Validator, delete_validator, reached_freeze,
@@ -15,6 +15,7 @@ use crate::{
 };
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, SolEvent};
+use corniche_types::STAKING_ADDRESS;
 
 /// Maximum number of a validator's endpoints.
 const MAX_ENDPOINTS: usize = 4;
@@ -211,7 +212,7 @@ impl<S: Slots> Writer<'_, S> {
 
     /// Refuses accounts with code, and the contract itself: its balance is stake only.
     fn check_fee(&mut self, fee: Address) -> Result<(), S> {
-        if fee == ADDRESS || self.slots.has_code(fee)? {
+        if fee == STAKING_ADDRESS || self.slots.has_code(fee)? {
             return Err(revert(Staking::FeeHasCode { fee }));
         }
         Ok(())

@@ -5,12 +5,12 @@
 //! keeps its freeze, so stake that still votes is never free.
 
 use crate::{
-    Parameters, Slots, Tag, ValidatorId,
+    Slots, Tag, ValidatorId,
     record::{FreezeNumber, PastCommittee},
     slots::{Area, Values as _, area},
 };
 use alloy_primitives::U256;
-use corniche_types::Epoch;
+use corniche_types::{Epoch, StakingParameters};
 
 /// Maximum number of entries.
 const MAX_ENTRIES: u64 = 16;
@@ -116,7 +116,7 @@ impl Queue {
 
 /// Returns the freeze up to which unbondings are free in this epoch (S10): that of the committee which sat `unbonding_epochs`
 /// ago. That of the genesis in the first epochs, in which nothing is free.
-pub fn reached_freeze<S: Slots>(slots: &mut S, epoch: Epoch, parameters: &Parameters) -> Result<FreezeNumber, S::Error> {
+pub fn reached_freeze<S: Slots>(slots: &mut S, epoch: Epoch, parameters: &StakingParameters) -> Result<FreezeNumber, S::Error> {
     let Some(past) = epoch.0.checked_sub(parameters.unbonding_epochs) else { return Ok(FreezeNumber::GENESIS) };
     Ok(PastCommittee::load(slots, Epoch(past))?.map_or(FreezeNumber::GENESIS, |committee| committee.frozen_in))
 }

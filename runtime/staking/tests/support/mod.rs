@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Bytes, LogData, U256};
 use alloy_sol_types::{SolCall, SolError};
 use corniche_crypto::{BlsSecretKey, ConsensusKey, Signed};
 use corniche_staking::{
-    GenesisValidator, Keys, Parameters, Slots, ValidatorId,
+    GenesisValidator, Keys, Slots, ValidatorId,
     calendar::{self, Announcement, Frozen, Started},
     contract::{self, Call, CallError, Context, Output},
     genesis_slots,
@@ -14,7 +14,7 @@ use corniche_staking::{
     record::{Committee, Header, Registry},
     registration_domain,
 };
-use corniche_types::{Epoch, Height, TimestampMs, Votes};
+use corniche_types::{Epoch, Height, StakingParameters, TimestampMs, Votes};
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
@@ -25,12 +25,12 @@ const GENESIS_MS: u64 = 1_000_000;
 
 /// Stake for so many votes at the lowest price.
 pub fn votes(count: u64) -> U256 {
-    Parameters::default().vote_wei * U256::from(count)
+    StakingParameters::default().vote_wei * U256::from(count)
 }
 
 /// Epochs of 1,000 ms, with announcements from 500 ms and the freeze at 750 ms.
-pub fn short_epochs() -> Parameters {
-    Parameters { epoch_ms: 1_000, closing_ms: 250, unbonding_epochs: 3, ..Parameters::default() }
+pub fn short_epochs() -> StakingParameters {
+    StakingParameters { epoch_ms: 1_000, closing_ms: 250, unbonding_epochs: 3, ..StakingParameters::default() }
 }
 
 pub fn account(number: u64) -> Address {
@@ -116,7 +116,7 @@ impl Slots for Memory {
 
 pub struct Chain {
     pub memory: Memory,
-    pub parameters: Parameters,
+    pub parameters: StakingParameters,
     pub balance: U256,
     /// Events of all calls.
     pub logs: Vec<LogData>,
@@ -124,7 +124,7 @@ pub struct Chain {
 
 impl Chain {
     /// Starts with validators 0, 1 and so on, of these votes. `account(i)` owns validator i.
-    pub fn new(parameters: Parameters, votes: &[u32]) -> Self {
+    pub fn new(parameters: StakingParameters, votes: &[u32]) -> Self {
         let validator = |(number, votes): (u64, &u32)| GenesisValidator {
             owner: account(number),
             fee: account(number),
@@ -133,7 +133,7 @@ impl Chain {
         };
         let validators: Vec<_> = (0..).zip(votes).map(validator).collect();
         let hash = |_: &Committee| committee_hash(Epoch(0));
-        let (slots, balance) = genesis_slots(&parameters, TimestampMs(GENESIS_MS), &validators, hash).unwrap();
+        let (slots, balance) = genesis_slots(&parameters, TimestampMs(GENESIS_MS), &validators, hash);
         Self { memory: Memory { slots, ..Memory::default() }, parameters, balance, logs: Vec::new() }
     }
 

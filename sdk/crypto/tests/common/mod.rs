@@ -19,6 +19,7 @@ pub fn genesis(validators: u8) -> Genesis {
         network_key: ConsensusKey::from_seed([50 + i; 32]).public(),
         fee_address: Address::repeat_byte(i),
         votes: corniche_types::Votes(1),
+        stake: None,
     });
     let weights = Weights::one_each(validators.into(), FaultModel::Byzantine);
     let (coin_public_key, coin_shares) = deal_coin(&weights, weights.quorum(), [9; 32]).public.to_genesis();
@@ -40,6 +41,7 @@ pub fn genesis(validators: u8) -> Genesis {
         coin_public_key,
         accounts: Default::default(),
         signatures: Default::default(),
+        staking: None,
     }
 }
 

@@ -98,6 +98,7 @@ pub fn genesis() -> Genesis {
         network_key: B256::repeat_byte(10),
         fee_address: Address::repeat_byte(11),
         votes: corniche_types::Votes(1),
+        stake: None,
     };
     Genesis {
         protocol_version: 1,
@@ -117,5 +118,6 @@ pub fn genesis() -> Genesis {
         coin_public_key: vec![13; 96].into(),
         accounts: [(Address::repeat_byte(14), account)].into(),
         signatures: SignatureChecks::Everyone,
+        staking: None,
     }
 }

@@ -26,6 +26,7 @@ pub fn committee(size: usize) -> Committee {
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
         votes: corniche_types::Votes(1),
+        stake: None,
     };
     Committee::from_genesis(&genesis("autobahn", secrets(size).iter().map(validator).collect()))
 }

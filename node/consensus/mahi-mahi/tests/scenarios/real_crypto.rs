@@ -22,6 +22,7 @@ fn keys(votes: &[u32], quorum: u32) -> Keys {
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
         votes: Votes(*votes),
+        stake: None,
     };
     let mut genesis = corniche_testkit::genesis("mahi-mahi", consensus.iter().zip(votes).map(validator).collect());
     let deal = deal_coin(&genesis.weights(), Votes(quorum), [9; 32]);

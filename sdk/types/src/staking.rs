@@ -1,15 +1,28 @@
-//! Parameters of staking: part of the genesis. Changing one is a new protocol version.
+//! Staking as the genesis describes it: its parameters, and the stake of the first validators.
 
-use alloy_primitives::{U256, uint};
+use crate::{MAX_VOTES, Votes, Weights};
+use alloy_primitives::{Address, Bytes, U256, address, uint};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_types::{MAX_VOTES, Votes};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
-/// Object `staking` of the genesis. Fields that are absent there have their defaults.
+/// Address of the staking contract.
+pub const STAKING_ADDRESS: Address = address!("000000000000000000000000000000000000C010");
+
+/// Data of a genesis validator for the staking contract, beside its [entry](crate::ValidatorInfo).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GenesisStake {
+    /// Account that owns the stake, and operates the validator.
+    pub owner: Address,
+    /// Key to which shares of the coin are encrypted: compressed G1 point, 48 bytes.
+    pub coin_key: Bytes,
+}
+
+/// Object `staking` of the genesis. Fields that are absent there have their defaults. They never change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Parameters {
+pub struct StakingParameters {
     /// Length of an epoch on the chain's clock, in ms: at least 1,000. 0: epoch 0 never ends, and the contract refuses
     /// writes.
     pub epoch_ms: u64,
@@ -39,7 +52,7 @@ pub struct Parameters {
     pub snapshot_ms: u64,
 }
 
-impl Default for Parameters {
+impl Default for StakingParameters {
     fn default() -> Self {
         Self {
             epoch_ms: 86_400_000,
@@ -59,10 +72,10 @@ impl Default for Parameters {
     }
 }
 
-/// A parameter is out of bounds.
+/// A parameter, or the first stake, is out of bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("staking.{field}: expected {expected}, got {found}")]
-pub struct ParameterError {
+pub struct StakingError {
     /// Name of the field in the genesis.
     pub field: &'static str,
     /// Bounds of the value.
@@ -71,15 +84,15 @@ pub struct ParameterError {
     pub found: String,
 }
 
-impl ParameterError {
-    pub(crate) fn new(field: &'static str, expected: impl Into<String>, found: impl Display) -> Self {
+impl StakingError {
+    fn new(field: &'static str, expected: impl Into<String>, found: impl Display) -> Self {
         Self { field, expected: expected.into(), found: found.to_string() }
     }
 }
 
-impl Parameters {
+impl StakingParameters {
     /// Checks all bounds.
-    pub fn check(&self) -> Result<(), ParameterError> {
+    pub fn check(&self) -> Result<(), StakingError> {
         if !self.never_ends() {
             at_least("epoch_ms", self.epoch_ms, 1_000)?;
             within("closing_ms", self.closing_ms, 240, self.epoch_ms / 4)?;
@@ -98,15 +111,36 @@ impl Parameters {
         at_least("snapshot_ms", self.snapshot_ms, 60_000)
     }
 
-    /// Checks that `min_validators` candidates always are enough for a committee; see [`votes`](crate::votes).
-    fn check_max_votes(&self) -> Result<(), ParameterError> {
+    /// Checks that the votes of the first committee keep its limits. Its other limits apply without staking, too.
+    pub(crate) fn check_committee(&self, committee: &Weights) -> Result<(), StakingError> {
+        let members = u32::try_from(committee.members()).unwrap_or(u32::MAX);
+        if members > self.max_validators {
+            return Err(StakingError::new(
+                "max_validators",
+                format!("at least the {members} of the genesis"),
+                self.max_validators,
+            ));
+        }
+        if committee.most() > self.most_votes {
+            let most = committee.most();
+            return Err(StakingError::new("most_votes", format!("at least {most}, as in the genesis"), self.most_votes));
+        }
+        let total = committee.total();
+        if total > self.max_votes {
+            return Err(StakingError::new("max_votes", format!("at least the {total} of the genesis"), self.max_votes));
+        }
+        Ok(())
+    }
+
+    /// Checks that `min_validators` candidates always are enough for a committee.
+    fn check_max_votes(&self) -> Result<(), StakingError> {
         let beyond_first = self.most_votes.0.saturating_sub(1).checked_mul(self.min_validators.saturating_sub(1));
         let least = beyond_first.and_then(|votes| votes.checked_add(self.max_validators)).unwrap_or(u32::MAX);
         if self.max_votes.0 >= least {
             return Ok(());
         }
         let expected = format!("at least max_validators + (most_votes - 1) * (min_validators - 1) = {least}");
-        Err(ParameterError::new("max_votes", expected, self.max_votes))
+        Err(StakingError::new("max_votes", expected, self.max_votes))
     }
 
     /// Returns whether epoch 0 is the only one, as on development chains.
@@ -115,35 +149,35 @@ impl Parameters {
     }
 }
 
-fn at_least<T: PartialOrd + Display>(field: &'static str, found: T, least: T) -> Result<(), ParameterError> {
+fn at_least<T: PartialOrd + Display>(field: &'static str, found: T, least: T) -> Result<(), StakingError> {
     if found >= least {
         return Ok(());
     }
-    Err(ParameterError::new(field, format!("at least {least}"), found))
+    Err(StakingError::new(field, format!("at least {least}"), found))
 }
 
-fn within<T: PartialOrd + Display>(field: &'static str, found: T, least: T, most: T) -> Result<(), ParameterError> {
+fn within<T: PartialOrd + Display>(field: &'static str, found: T, least: T, most: T) -> Result<(), StakingError> {
     if (&least..=&most).contains(&&found) {
         return Ok(());
     }
-    Err(ParameterError::new(field, format!("{least} to {most}"), found))
+    Err(StakingError::new(field, format!("{least} to {most}"), found))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(change: impl FnOnce(&mut Parameters)) -> String {
-        let mut parameters = Parameters::default();
+    fn refused(change: impl FnOnce(&mut StakingParameters)) -> String {
+        let mut parameters = StakingParameters::default();
         change(&mut parameters);
         parameters.check().unwrap_err().to_string()
     }
 
     #[test]
     fn defaults_are_valid() {
-        assert_eq!(Parameters::default().check(), Ok(()));
-        assert_eq!(serde_json::from_str::<Parameters>("{}").unwrap(), Parameters::default());
-        assert_eq!(Parameters { epoch_ms: 0, ..Parameters::default() }.check(), Ok(()));
+        assert_eq!(StakingParameters::default().check(), Ok(()));
+        assert_eq!(serde_json::from_str::<StakingParameters>("{}").unwrap(), StakingParameters::default());
+        assert_eq!(StakingParameters { epoch_ms: 0, ..StakingParameters::default() }.check(), Ok(()));
     }
 
     #[test]
@@ -168,6 +202,6 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused() {
-        assert!(serde_json::from_str::<Parameters>(r#"{"epoch_blocks": 10}"#).is_err());
+        assert!(serde_json::from_str::<StakingParameters>(r#"{"epoch_blocks": 10}"#).is_err());
     }
 }
