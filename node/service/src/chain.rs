@@ -267,7 +267,8 @@ fn vm_config(genesis: &Genesis, executors: usize) -> VmConfig {
     let [a, b, c, d, e, f, g, h, ..] = B256::random().0;
     let executors = u32::try_from(executors).expect("clamped by the caller");
     let rules = Rules { console: genesis.is_development() };
-    VmConfig { executors, rules, table_secret: u64::from_le_bytes([a, b, c, d, e, f, g, h]), ..VmConfig::default() }
+    let staking = genesis.staking.clone().map(Arc::new);
+    VmConfig { executors, rules, staking, table_secret: u64::from_le_bytes([a, b, c, d, e, f, g, h]), ..VmConfig::default() }
 }
 
 /// Index of the validator with these keys.

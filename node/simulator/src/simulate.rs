@@ -74,7 +74,8 @@ impl<'a> Run<'a> {
         let (genesis, secrets) = genesis::make(scenario, seed, clients.senders.iter().map(Sender::address), accounts);
         let engines = Engines::new(&genesis, &secrets, scenario.cost, probe.tune)?;
         let genesis = Arc::new(genesis);
-        let config = VmConfig { rules: Rules { console: genesis.is_development() }, ..VmConfig::default() };
+        let rules = Rules { console: genesis.is_development() };
+        let config = VmConfig { rules, staking: genesis.staking.clone().map(Arc::new), ..VmConfig::default() };
         let vm = Vm::new(&config, Arc::new(NoCache)).map_err(|error| error.to_string())?;
         let roles = roles(scenario);
         let identities: Vec<usize> = roles.iter().map(|role| role.identity).collect();

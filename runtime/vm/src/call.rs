@@ -9,6 +9,7 @@ use crate::{
     machine::Machine,
     outcome::{Call, CallOutcome, EstimateError, ExecutionStatus, Fault},
     precompile, price,
+    staking::staking_at,
     trace::Trace,
     transact::TopLevelCall,
 };
@@ -134,7 +135,10 @@ pub(crate) fn estimate_gas(
     }
     let plain = request.input.is_empty()
         && request.access_list.is_empty()
-        && request.to.is_some_and(|to| !precompile::is_precompile(&to) && !view.account(&to).unwrap_or_default().has_code());
+        && request.to.is_some_and(|to| {
+            let is_native = precompile::is_precompile(&to) || staking_at(machine, &to).is_some();
+            !is_native && !view.account(&to).unwrap_or_default().has_code()
+        });
     if plain && most >= TRANSACTION_GAS {
         let outcome = try_with(TRANSACTION_GAS);
         return if outcome.success() { Ok(TRANSACTION_GAS) } else { Err(no_estimate(outcome)) };

@@ -15,6 +15,7 @@ use crate::{
     machine::Machine,
     outcome::{ExecutionStatus, Fault, FrameOutcome},
     precompile, price,
+    staking::staking_at,
     trace::{FrameKind, FrameStatus, Trace, TraceFrame},
     warm_code::{CodeId, WarmCode},
 };
@@ -121,6 +122,9 @@ impl<'a> World<'a> {
         if precompile::is_stylus(&message.code_of) {
             return self.stylus(&message);
         }
+        if let Some(parameters) = staking_at(self.machine, &message.code_of) {
+            return self.stake(&message, parameters);
+        }
         let account = self.journal.account_code(&message.code_of);
         if !account.is_contract() {
             return FrameOutcome::success(message.gas);
@@ -156,6 +160,42 @@ impl<'a> World<'a> {
         ended
     }
 
+    /// SLOAD of any account's storage.
+    pub fn load_slot(&mut self, address: &Address, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {
+        affordable(price::WARM, gas_left)?;
+        let was_cold = self.journal.warm_slot(address, key);
+        let cost = affordable(if was_cold { price::COLD_SLOT } else { price::WARM }, gas_left)?;
+        let value = self.journal.storage(address, key);
+        self.uninterrupted(Charged::new(value, cost))
+    }
+
+    /// SSTORE.
+    pub fn store_slot(&mut self, address: &Address, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError> {
+        if gas_left <= price::STORE_SENTRY {
+            return Err(HostError::OutOfGas);
+        }
+        let cost = self.slot_surcharge(address, key) + self.journal.store(address, key, *value);
+        self.uninterrupted(Charged::new((), affordable(cost, gas_left)?))
+    }
+
+    /// Returns the additional price of writing a slot, which is warm afterwards.
+    fn slot_surcharge(&mut self, address: &Address, key: &B256) -> u64 {
+        if self.journal.warm_slot(address, key) { price::COLD_SLOT } else { 0 }
+    }
+
+    /// Emits a log.
+    pub fn log(&mut self, log: Log) {
+        if let Some(trace) = &mut self.trace {
+            trace.log(&log);
+        }
+        self.journal.log(log);
+    }
+
+    /// Must be called after reading the state: ends a run whose reads are invalid; its result is discarded.
+    pub fn uninterrupted<T>(&self, charged: Charged<T>) -> Result<Charged<T>, HostError> {
+        if self.journal.interrupted() { Err(HostError::Fault(Fault::interruption().0)) } else { Ok(charged) }
+    }
+
     /// Transfers wei; returns false, without a change, if the balance of `from` is too low.
     #[must_use]
     pub fn transfer(&mut self, from: &Address, to: &Address, wei: U256) -> bool {
@@ -184,22 +224,9 @@ impl Frame<'_, '_> {
         if self.context.is_static { Err(HostError::StaticViolation) } else { Ok(()) }
     }
 
-    fn access_slot(&mut self, key: &B256) -> bool {
-        self.world.journal.warm_slot(&self.context.address, key)
-    }
-
-    /// SLOAD of any account's storage.
-    fn load(&mut self, address: &Address, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {
-        affordable(price::WARM, gas_left)?;
-        let was_cold = self.world.journal.warm_slot(address, key);
-        let cost = affordable(if was_cold { price::COLD_SLOT } else { price::WARM }, gas_left)?;
-        let value = self.world.journal.storage(address, key);
-        self.uninterrupted(Charged::new(value, cost))
-    }
-
-    /// Must be called after reading the state: ends a run whose reads are invalid; its result is discarded.
+    /// See [`World::uninterrupted`].
     fn uninterrupted<T>(&self, charged: Charged<T>) -> Result<Charged<T>, HostError> {
-        if self.world.journal.interrupted() { Err(HostError::Fault(Fault::interruption().0)) } else { Ok(charged) }
+        self.world.uninterrupted(charged)
     }
 
     /// Returns why no nested frame with this value may open, if so.
@@ -214,7 +241,7 @@ impl Frame<'_, '_> {
     }
 }
 
-fn affordable(cost: u64, gas_left: u64) -> Result<u64, HostError> {
+pub(crate) fn affordable(cost: u64, gas_left: u64) -> Result<u64, HostError> {
     if cost > gas_left { Err(HostError::OutOfGas) } else { Ok(cost) }
 }
 
@@ -238,23 +265,19 @@ impl Host for Frame<'_, '_> {
 
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {
         let address = self.context.address;
-        self.load(&address, key, gas_left)
+        self.world.load_slot(&address, key, gas_left)
     }
 
     fn storage_store(&mut self, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError> {
         self.refuse_static()?;
-        if gas_left <= price::STORE_SENTRY {
-            return Err(HostError::OutOfGas);
-        }
-        let surcharge = if self.access_slot(key) { price::COLD_SLOT } else { 0 };
-        let cost = surcharge + self.world.journal.store(&self.context.address, key, *value);
-        self.uninterrupted(Charged::new((), affordable(cost, gas_left)?))
+        let address = self.context.address;
+        self.world.store_slot(&address, key, value, gas_left)
     }
 
     fn storage_count(&mut self, key: &B256, change: Delta, bound: &U256, gas_left: u64) -> Result<Charged<bool>, HostError> {
         self.refuse_static()?;
         affordable(price::COUNT, gas_left)?;
-        let surcharge = if self.access_slot(key) { price::COLD_SLOT } else { 0 };
+        let surcharge = self.world.slot_surcharge(&self.context.address, key);
         let mut cost = affordable(surcharge + price::COUNT, gas_left)?;
         let slot = (self.context.address, *key);
         let allowed = self.world.journal.may_count(&slot, change, bound);
@@ -273,7 +296,7 @@ impl Host for Frame<'_, '_> {
         if !certified::is_readable(number, self.block(BlockField::Number).number) {
             return Ok(Charged::new(None, 0));
         }
-        let Charged { value, gas } = self.load(&certified::ADDRESS, &certified::slot(number), gas_left)?;
+        let Charged { value, gas } = self.world.load_slot(&certified::ADDRESS, &certified::slot(number), gas_left)?;
         Ok(Charged::new(Some(value).filter(|hash| !hash.is_zero()), gas))
     }
 
@@ -294,10 +317,7 @@ impl Host for Frame<'_, '_> {
         let cost = price::LOG + price::LOG_TOPIC * topics.len() as u64 + price::LOG_BYTE * data.len() as u64;
         affordable(cost, gas_left)?;
         let log = Log { address: self.context.address, topics, data };
-        if let Some(trace) = &mut self.world.trace {
-            trace.log(&log);
-        }
-        self.world.journal.log(log);
+        self.world.log(log);
         Ok(Charged::new((), cost))
     }
 

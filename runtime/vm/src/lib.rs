@@ -10,7 +10,7 @@
 //!   `indexed_map`.
 //! - The engine: [`wasm`].
 //! - Parts of the rules: `price`, `journal` (changes of state, with reverts), `precompile`, `trace`.
-//! - Frames and calls: `frame`, then `stylus` (queries of tools) and `create`.
+//! - Frames and calls: `frame`, then `staking` (the staking contract), `stylus` (queries of tools) and `create`.
 //! - Runs: `transact` (transactions), `call` (calls and estimates), `vm`, and `bench` for measurements.
 
 // Lets the generator of contracts in `tests/` also serve unit tests.
@@ -31,6 +31,7 @@ mod machine;
 mod outcome;
 mod precompile;
 mod price;
+mod staking;
 mod stylus;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use crate::host::{Entry, Exit, Host};
 use crate::outcome::ExecutionStatus;
 use alloy_primitives::{B256, Bytes};
 use corniche_state::AccountCode;
+use corniche_types::StakingParameters;
 
 /// Loads code on demand; `None` is a broken invariant.
 pub(crate) type Code<'c> = &'c dyn Fn() -> Option<Bytes>;
@@ -15,6 +16,9 @@ pub(crate) trait Machine: Send + Sync {
 
     /// Decodes creation data and validates its code by the rules of `gas_version`, within `gas`.
     fn prepare(&self, data: &Bytes, gas: u64, gas_version: u8) -> Prepared;
+
+    /// Parameters of the staking contract; `None` if the chain has none.
+    fn staking(&self) -> Option<&StakingParameters>;
 
     /// Returns a permit to run something outside of blocks, held until it is dropped; `None` if too much is running.
     fn call_permit(&self) -> Option<Box<dyn Send>> {

@@ -8,6 +8,7 @@ mod precompiles;
 mod properties;
 mod scripts;
 mod skips;
+mod staking;
 mod storage;
 mod stylus;
 mod traces;

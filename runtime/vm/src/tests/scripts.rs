@@ -17,7 +17,7 @@ use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_state::{Account, AccountCode, Changes, EmptyState, Overlay, StateView};
-use corniche_types::Transaction;
+use corniche_types::{StakingParameters, Transaction};
 use std::{collections::BTreeMap, sync::Arc};
 
 pub const CHAIN_ID: u64 = 7;
@@ -171,7 +171,10 @@ pub fn read(output: &Bytes) -> u64 {
 }
 
 #[derive(Clone, Default)]
-pub struct Scripts(BTreeMap<Bytes, Script>);
+pub struct Scripts {
+    by_code: BTreeMap<Bytes, Script>,
+    pub staking: Option<StakingParameters>,
+}
 
 impl Machine for Scripts {
     fn run(&self, account: AccountCode, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit {
@@ -179,7 +182,7 @@ impl Machine for Scripts {
             return Exit::failed(ExitStatus::Fault(format!("code {} is missing", account.hash)));
         };
         let mut guest = Guest { host, gas: entry.gas, limits: entry.limits, input: entry.input };
-        let result = self.0[&code](&mut guest);
+        let result = self.by_code[&code](&mut guest);
         let gas_left = guest.gas;
         match result {
             Ok(output) => Exit { status: ExitStatus::Return, output, gas_left },
@@ -195,11 +198,15 @@ impl Machine for Scripts {
         let mut parts = data.splitn(2, |byte| *byte == b'|');
         let code = Bytes::copy_from_slice(parts.next().unwrap_or_default());
         let constructor_input = parts.next().map(Bytes::copy_from_slice);
-        let contract = match self.0.contains_key(&code) {
+        let contract = match self.by_code.contains_key(&code) {
             true => Ok(Deployment { code_hash: keccak256(&code), code, abi_version: 1, gas_version: 1, constructor_input }),
             false => Err(ExecutionStatus::Refused("not a script".into())),
         };
         Prepared { gas: PREPARE_GAS, contract }
+    }
+
+    fn staking(&self) -> Option<&StakingParameters> {
+        self.staking.as_ref()
     }
 }
 
@@ -235,7 +242,7 @@ impl Chain {
 
     /// Registers a script for creations.
     pub fn script(&mut self, name: &str, script: impl Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync + 'static) {
-        self.scripts.0.insert(Bytes::copy_from_slice(name.as_bytes()), Arc::new(script));
+        self.scripts.by_code.insert(Bytes::copy_from_slice(name.as_bytes()), Arc::new(script));
     }
 
     /// Adds a contract to the state; its address follows from its name.

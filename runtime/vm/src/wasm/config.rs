@@ -1,6 +1,8 @@
 //! Settings of an engine, and the purposes of its runs.
 
 use super::validate::Rules;
+use corniche_types::StakingParameters;
+use std::sync::Arc;
 
 /// Settings that are local to a node and never affect a result, and the chain's [`Rules`].
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct EngineConfig {
     pub backtrace: bool,
     /// Rules of the chain. Unlike all other settings they affect results; they follow from the genesis.
     pub rules: Rules,
+    /// Parameters of the staking contract, for chains that have one. Like the rules, they follow from the genesis.
+    pub staking: Option<Arc<StakingParameters>>,
     /// Secret for the hash seed of the executor's tables of keys. Any number in tests.
     pub table_secret: u64,
 }
@@ -32,6 +36,7 @@ impl Default for EngineConfig {
             idle_instance_bytes: 256 << 20,
             backtrace: false,
             rules: Rules::default(),
+            staking: None,
             table_secret: 0,
         }
     }

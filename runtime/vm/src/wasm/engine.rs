@@ -24,6 +24,7 @@ use super::validate::Rules;
 use crate::host::MAX_CALL_DEPTH;
 use crate::warm_code::CodeId;
 use alloy_primitives::B256;
+use corniche_types::StakingParameters;
 use environment::environments;
 #[cfg(test)]
 pub(super) use environment::{EVERY_CONSTRUCT, emitted, environment};
@@ -59,6 +60,7 @@ struct Inner {
     /// Set when any contract has written to the console.
     console_used: Arc<AtomicBool>,
     rules: Rules,
+    staking: Option<Arc<StakingParameters>>,
     backtrace: bool,
     /// Hash of everything except the code that an artefact depends on, by gas version.
     environments: BTreeMap<u8, B256>,
@@ -123,6 +125,7 @@ impl WasmEngine {
                 linker,
                 console_used,
                 rules: config.rules,
+                staking: config.staking.clone(),
                 backtrace: config.backtrace,
                 artefacts,
                 starts: StartCache::default(),
@@ -135,6 +138,11 @@ impl WasmEngine {
 
     /// Takes one of a bounded number of permits for calls outside of blocks, so that they never use up the instances
     /// that block execution needs. `None`: refuse the call as busy.
+    /// Returns the parameters of the chain's staking contract, if it has one.
+    pub fn staking(&self) -> Option<&StakingParameters> {
+        self.inner.staking.as_deref()
+    }
+
     pub fn call_permit(&self) -> Option<CallPermit> {
         let free = &self.inner.free_callers;
         free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(1)).ok()?;

@@ -9,6 +9,7 @@ use crate::outcome::{ExecutionStatus, Fault};
 use alloy_primitives::{Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
 use corniche_state::AccountCode;
+use corniche_types::StakingParameters;
 
 impl Machine for WasmEngine {
     fn run(&self, account: AccountCode, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit {
@@ -17,6 +18,10 @@ impl Machine for WasmEngine {
             Some(schedule) => self.run_code(schedule, &account.hash, code, host, entry),
             None => Exit::failed(ExitStatus::Fault(format!("code of an account has gas version {}", account.gas_version))),
         }
+    }
+
+    fn staking(&self) -> Option<&StakingParameters> {
+        WasmEngine::staking(self)
     }
 
     fn prepare(&self, data: &Bytes, gas: u64, gas_version: u8) -> Prepared {
