@@ -18,7 +18,7 @@ use alloy_primitives::{Address, Bytes, LogData, U256};
 use alloy_sol_types::{SolCall, SolError, SolInterface};
 use corniche_types::StakingParameters;
 
-/// Maximum bytes of a call's input. The longest call, `register`, has 676.
+/// Maximum bytes of a call's input. The longest call with keys, `register`, has 836.
 const MAX_INPUT_BYTES: usize = 2_048;
 
 /// A call, with its value already moved to the contract.

@@ -10,7 +10,7 @@ sol! {
     #[derive(Debug, PartialEq, Eq)]
     interface Staking {
         /// Registers the sender as the owner of a new validator, with the value as its stake.
-        function register(bytes32 consensusKey, bytes consensusProof, bytes blsKey, bytes blsProof, bytes32 networkKey, bytes coinKey, address fee, address operator) external payable returns (uint32 id);
+        function register(SubmittedKeys keys, address fee, address operator) external payable returns (uint32 id);
         /// Adds the value to the stake, which must be a vote then.
         function add(uint32 id) external payable;
         /// Moves stake to the queue, from which it can be withdrawn later. The rest must be nothing, or enough for a vote. The
@@ -20,7 +20,7 @@ sol! {
         /// anybody may call this.
         function withdraw(uint32 id) external returns (uint256 amount);
         /// Replaces the keys from the next freeze on. Keys may stay as they are.
-        function rotate(uint32 id, bytes32 consensusKey, bytes consensusProof, bytes blsKey, bytes blsProof, bytes32 networkKey, bytes coinKey) external;
+        function rotate(uint32 id, SubmittedKeys keys) external;
         /// Sets at most 4 multiaddresses as text, separated by newlines.
         function setEndpoints(uint32 id, bytes endpoints) external;
         /// Sets the recipient of fees and rewards, from the next freeze on.
@@ -35,7 +35,8 @@ sol! {
         function report(bytes evidence) external;
 
         function validator(uint32 id) external view returns (Validator memory);
-        /// Finds the validator that registered a key, by the key's keccak-256. Also finds old keys and deleted validators.
+        /// Finds the validator that registered a consensus key, BLS key or network key, by the key's keccak-256. Also finds old
+        /// keys and deleted validators.
         function idOf(bytes32 keyHash) external view returns (bool found, uint32 id);
         /// Returns one of the last 64 committees; a zero hash for other epochs.
         function committee(uint64 epoch) external view returns (Committee memory);
@@ -78,6 +79,18 @@ sol! {
         error NoEvidence(string reason);
         error AlreadyConvicted();
         error EpochsNeverEnd();
+    }
+
+    /// Keys to register, with signatures of the owner's address and of all keys. `sign_keys` makes them.
+    #[derive(Debug, PartialEq, Eq)]
+    struct SubmittedKeys {
+        bytes32 consensus;
+        bytes consensusProof;
+        bytes bls;
+        bytes blsProof;
+        bytes32 network;
+        bytes networkProof;
+        bytes coin;
     }
 
     #[derive(Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ mod slots;
 pub mod votes;
 
 pub use genesis::{GenesisValidator, genesis_changes, genesis_slots};
-pub use registration::{Keys, Registration, registration_domain};
+pub use registration::{Keys, SigningKeys, sign_keys};
 pub use slots::{Slots, Tag};
 
 use borsh::{BorshDeserialize, BorshSerialize};

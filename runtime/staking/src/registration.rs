@@ -3,19 +3,16 @@
 use crate::{
     Slots,
     contract::{CallError, revert},
-    interface::Staking,
+    interface::{Staking, SubmittedKeys},
     record,
 };
 use alloy_primitives::{Address, B256, Bytes, FixedBytes, keccak256};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_crypto::{
-    BLS_PUBLIC_KEY_BYTES, BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSignature, ConsensusPublicKey, Domain, Signed,
-    verify_possession,
+    BLS_PUBLIC_KEY_BYTES, BlsPublicKey, BlsSecretKey, BlsSignature, COIN_KEY_BYTES, ConsensusKey, ConsensusPublicKey, Domain,
+    Signed, is_coin_key, verify_possession_for,
 };
 use corniche_types::Epoch;
-
-/// Bytes of a signature by the consensus key.
-const CONSENSUS_PROOF_BYTES: usize = 64;
 
 /// Public keys of a validator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -27,53 +24,75 @@ pub struct Keys {
     /// ed25519; identity in the network.
     pub network: B256,
     /// Compressed point of G1; encrypts shares of the coin.
-    pub coin: FixedBytes<BLS_SIGNATURE_BYTES>,
-}
-
-/// Statement that the consensus key signs for a registration (S7). It binds all keys to the owner, so nobody registers keys of
-/// others.
-#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
-pub struct Registration {
-    /// Owner of the validator.
-    pub owner: Address,
-    /// The BLS key.
-    pub bls: FixedBytes<BLS_PUBLIC_KEY_BYTES>,
-    /// The network key.
-    pub network: B256,
-    /// The coin key.
-    pub coin: FixedBytes<BLS_SIGNATURE_BYTES>,
-}
-
-/// Returns the domain under which a [`Registration`] is signed.
-pub fn registration_domain(chain_id: u64) -> Domain {
-    Domain { tag: "corniche-register", chain_id, epoch: Epoch(0), committee_hash: B256::ZERO }
+    pub coin: FixedBytes<COIN_KEY_BYTES>,
 }
 
 impl Keys {
-    /// Returns the hashes of the keys by column. A hash identifies a key across all columns.
-    pub fn hashes(&self) -> [B256; 4] {
-        [keccak256(self.consensus), keccak256(self.bls), keccak256(self.network), keccak256(self.coin)]
+    /// Returns the hashes of the keys that nobody else may use, by column. A hash identifies a key across all columns.
+    ///
+    /// The coin key is not one of them. Who copies it harms only itself, because shares are encrypted to the key together with
+    /// the receiver's index.
+    pub fn hashes(&self) -> [B256; 3] {
+        [keccak256(self.consensus), keccak256(self.bls), keccak256(self.network)]
     }
 
     /// Returns the hash of both keys that sign for a committee. Evidence shows the keys.
     pub fn signing_hash(&self) -> B256 {
         keccak256([self.consensus.as_slice(), self.bls.as_slice()].concat())
     }
-
-    /// Returns the statement that the consensus key signs.
-    pub fn registration(&self, owner: Address) -> Registration {
-        Registration { owner, bls: self.bls, network: self.network, coin: self.coin }
-    }
 }
 
-/// Unchecked keys and proofs of a call.
-pub(crate) struct SubmittedKeys {
-    consensus: B256,
-    consensus_proof: Bytes,
-    bls: Bytes,
-    bls_proof: Bytes,
-    network: B256,
-    coin: Bytes,
+/// Statement that consensus key, BLS key and network key sign (S7). It binds all keys to the owner, so nobody else registers
+/// them, even with a copy of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+struct Registration {
+    owner: Address,
+    keys: Keys,
+}
+
+/// Tags of the statement, one per signing key, so that no proof serves for another key.
+const CONSENSUS_TAG: &str = "corniche-register";
+const BLS_TAG: &str = "corniche-register-bls";
+const NETWORK_TAG: &str = "corniche-register-network";
+
+fn domain(tag: &'static str, chain_id: u64) -> Domain {
+    Domain { tag, chain_id, epoch: Epoch(0), committee_hash: B256::ZERO }
+}
+
+/// Keys to register: the secrets of those that sign, and the public coin key.
+#[derive(Clone, Copy, Debug)]
+pub struct SigningKeys<'a> {
+    /// Signs the engine's messages.
+    pub consensus: &'a ConsensusKey,
+    /// Signs headers.
+    pub bls: &'a BlsSecretKey,
+    /// Identity in the network.
+    pub network: &'a ConsensusKey,
+    /// Public coin key, compressed.
+    pub coin: [u8; COIN_KEY_BYTES],
+}
+
+/// Signs keys for a validator of this owner, for a call of `register` or `rotate`. The owner of a rotated validator is the one
+/// of its record, even if the operator sends the call.
+pub fn sign_keys(secrets: &SigningKeys<'_>, owner: Address, chain_id: u64) -> SubmittedKeys {
+    let keys = Keys {
+        consensus: secrets.consensus.public(),
+        bls: secrets.bls.public().to_bytes().into(),
+        network: secrets.network.public(),
+        coin: secrets.coin.into(),
+    };
+    let statement = Registration { owner, keys };
+    let sign = |key: &ConsensusKey, tag| Bytes::from(Signed::sign(statement, key, &domain(tag, chain_id)).signature);
+    let bls_proof = secrets.bls.prove_possession_for(&domain(BLS_TAG, chain_id).digest(&statement));
+    SubmittedKeys {
+        consensus: keys.consensus,
+        consensusProof: sign(secrets.consensus, CONSENSUS_TAG),
+        bls: keys.bls.into(),
+        blsProof: bls_proof.to_bytes().into(),
+        network: keys.network,
+        networkProof: sign(secrets.network, NETWORK_TAG),
+        coin: keys.coin.into(),
+    }
 }
 
 /// A key or a proof, as errors of the contract number them.
@@ -87,9 +106,9 @@ enum Column {
 }
 
 impl SubmittedKeys {
-    /// Checks that the keys are valid, that nobody has used them, and that the owner has their secrets (S7). `current` are the
-    /// keys that may stay. Signatures come last, because they take longest.
-    pub fn check<S: Slots>(
+    /// Checks that the keys are valid, that nobody has used them, and that they are signed for the owner (S7). `current` are
+    /// the keys that may stay. Signatures come last, because they take longest.
+    pub(crate) fn check<S: Slots>(
         &self,
         slots: &mut S,
         owner: Address,
@@ -106,17 +125,28 @@ impl SubmittedKeys {
             return Err(revert(Staking::KeyUsed { keyHash: hash }));
         }
         let consensus = ConsensusPublicKey::parse(&keys.consensus).ok_or_else(|| bad_key(Column::Consensus))?;
-        ConsensusPublicKey::parse(&keys.network).ok_or_else(|| bad_key(Column::Network))?;
-        // A signature is a point of the same group.
-        BlsSignature::from_bytes(keys.coin.as_slice()).ok_or_else(|| bad_key(Column::Coin))?;
+        let network = ConsensusPublicKey::parse(&keys.network).ok_or_else(|| bad_key(Column::Network))?;
+        if !is_coin_key(keys.coin.as_slice()) {
+            return Err(bad_key(Column::Coin));
+        }
         let bls = BlsPublicKey::from_bytes(keys.bls.as_slice()).ok_or_else(|| bad_key(Column::Bls))?;
 
-        let signature: [u8; CONSENSUS_PROOF_BYTES] =
-            self.consensus_proof.as_ref().try_into().map_err(|_| bad_proof(Column::Consensus))?;
-        let signed = Signed { payload: keys.registration(owner), signature };
-        signed.verify(&consensus, &registration_domain(chain_id)).map_err(|_| bad_proof(Column::Consensus))?;
-        let proof = BlsSignature::from_bytes(&self.bls_proof).ok_or_else(|| bad_proof(Column::Bls))?;
-        verify_possession(&bls, &proof).then_some(keys).ok_or_else(|| bad_proof(Column::Bls))
+        let statement = Registration { owner, keys };
+        let signs = |key: &ConsensusPublicKey, proof: &Bytes, tag| {
+            proof
+                .as_ref()
+                .try_into()
+                .is_ok_and(|signature| Signed { payload: statement, signature }.verify(key, &domain(tag, chain_id)).is_ok())
+        };
+        if !signs(&consensus, &self.consensusProof, CONSENSUS_TAG) {
+            return Err(bad_proof(Column::Consensus));
+        }
+        if !signs(&network, &self.networkProof, NETWORK_TAG) {
+            return Err(bad_proof(Column::Network));
+        }
+        let digest = domain(BLS_TAG, chain_id).digest(&statement);
+        let proof = BlsSignature::from_bytes(&self.blsProof).ok_or_else(|| bad_proof(Column::Bls))?;
+        verify_possession_for(&bls, &digest, &proof).then_some(keys).ok_or_else(|| bad_proof(Column::Bls))
     }
 }
 
@@ -126,30 +156,4 @@ fn bad_key<E>(column: Column) -> CallError<E> {
 
 fn bad_proof<E>(column: Column) -> CallError<E> {
     revert(Staking::BadProof { column: column as u8 })
-}
-
-impl From<Staking::registerCall> for SubmittedKeys {
-    fn from(call: Staking::registerCall) -> Self {
-        Self {
-            consensus: call.consensusKey,
-            consensus_proof: call.consensusProof,
-            bls: call.blsKey,
-            bls_proof: call.blsProof,
-            network: call.networkKey,
-            coin: call.coinKey,
-        }
-    }
-}
-
-impl From<Staking::rotateCall> for SubmittedKeys {
-    fn from(call: Staking::rotateCall) -> Self {
-        Self {
-            consensus: call.consensusKey,
-            consensus_proof: call.consensusProof,
-            bls: call.blsKey,
-            bls_proof: call.blsProof,
-            network: call.networkKey,
-            coin: call.coinKey,
-        }
-    }
 }

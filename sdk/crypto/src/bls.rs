@@ -10,6 +10,7 @@ use crate::{
 };
 use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey, SecretKey, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_types::B256;
 
 /// Bytes of a compressed public key.
 pub const BLS_PUBLIC_KEY_BYTES: usize = 96;
@@ -53,6 +54,12 @@ impl BlsSecretKey {
     /// Signs the own public key, under a suite that is used for nothing else.
     pub fn prove_possession(&self) -> BlsSignature {
         BlsSignature(self.0.sign(&self.public().to_bytes(), POSSESSION_SUITE, &[]))
+    }
+
+    /// Signs the own public key, followed by a digest of what the key is for. The message is longer than that of
+    /// [`Self::prove_possession`], so neither proof serves as the other.
+    pub fn prove_possession_for(&self, statement: &B256) -> BlsSignature {
+        BlsSignature(self.0.sign(&possession_message(&self.public(), statement), POSSESSION_SUITE, &[]))
     }
 }
 
@@ -167,6 +174,15 @@ pub fn bls_verify_sum(signed: &[(&BlsPublicKey, &[u8])], signature: &BlsSignatur
 /// Returns whether `proof` shows that the owner of `key` has its secret.
 pub fn verify_possession(key: &BlsPublicKey, proof: &BlsSignature) -> bool {
     verify_under(POSSESSION_SUITE, key, &key.to_bytes(), proof)
+}
+
+/// Returns whether `proof` shows that the owner of `key` has its secret, and has signed the statement with it.
+pub fn verify_possession_for(key: &BlsPublicKey, statement: &B256, proof: &BlsSignature) -> bool {
+    verify_under(POSSESSION_SUITE, key, &possession_message(key, statement), proof)
+}
+
+fn possession_message(key: &BlsPublicKey, statement: &B256) -> Vec<u8> {
+    [key.to_bytes().as_slice(), statement.as_slice()].concat()
 }
 
 /// The types guarantee that both points are in their groups.

@@ -33,7 +33,7 @@ mod transaction;
 
 pub use bls::{
     BLS_PUBLIC_KEY_BYTES, BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSecretKey, BlsSignature, bls_aggregate, bls_combine,
-    bls_verify, bls_verify_aggregate, bls_verify_sum, verify_possession,
+    bls_verify, bls_verify_aggregate, bls_verify_sum, verify_possession, verify_possession_for,
 };
 pub use certificate::{CertificateClaim, CertificateError, CommitteeKeys, check_claim, verify_certificate};
 pub use coin::{CoinDeal, CoinPublicKeys, CoinSecretShare, CoinShare, deal_coin};

@@ -11,7 +11,6 @@ use crate::{
         Header, MAX_ENDPOINT_BYTES, NewValidator, Queue, Role, Status, Unbonding, Validator, delete_validator, reached_freeze,
         set_keys,
     },
-    registration::SubmittedKeys,
 };
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, SolEvent};
@@ -62,7 +61,7 @@ impl<S: Slots> Writer<'_, S> {
         self.require_vote(stake)?;
         let (fee, operator) = (call.fee, call.operator);
         self.check_fee(fee)?;
-        let keys = SubmittedKeys::from(call).check(self.slots, sender, self.context.chain_id, None)?;
+        let keys = call.keys.check(self.slots, sender, self.context.chain_id, None)?;
         let new = NewValidator { owner: sender, operator, fee, keys, stake };
         let Some(id) = new.register(self.slots)? else { return Err(revert(Staking::Full {})) };
         self.emit(&Staking::Registered { id: id.0, owner: sender, consensusKey: keys.consensus, amount: stake });
@@ -132,7 +131,7 @@ impl<S: Slots> Writer<'_, S> {
         }
         let owner = validator.account(self.slots, Role::Owner)?;
         let current = validator.keys(self.slots)?;
-        let keys = SubmittedKeys::from(call).check(self.slots, owner, self.context.chain_id, Some(&current))?;
+        let keys = call.keys.check(self.slots, owner, self.context.chain_id, Some(&current))?;
         set_keys(self.slots, ValidatorId(id), &keys)?;
         validator.set_status(self.slots, Status { rotated_in: Some(epoch), ..status })?;
         self.emit(&Staking::Rotated { id, consensusKey: keys.consensus });

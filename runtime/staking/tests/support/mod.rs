@@ -4,15 +4,15 @@
 
 use alloy_primitives::{Address, B256, Bytes, LogData, U256};
 use alloy_sol_types::{SolCall, SolError};
-use corniche_crypto::{BlsSecretKey, ConsensusKey, Signed};
+use corniche_crypto::{BlsSecretKey, CoinKey, ConsensusKey};
 use corniche_staking::{
-    GenesisValidator, Keys, Slots, ValidatorId,
+    GenesisValidator, Keys, SigningKeys, Slots, ValidatorId,
     calendar::{self, Announcement, Frozen, Started},
     contract::{self, Call, CallError, Context, Output},
     genesis_slots,
-    interface::Staking,
+    interface::{Staking, SubmittedKeys},
     record::{Committee, Header, Registry},
-    registration_domain,
+    sign_keys,
 };
 use corniche_types::{Epoch, Height, StakingParameters, TimestampMs, Votes};
 use std::{
@@ -41,6 +41,7 @@ pub fn account(number: u64) -> Address {
 pub struct Secrets {
     pub consensus: ConsensusKey,
     pub bls: BlsSecretKey,
+    pub network: ConsensusKey,
     pub keys: Keys,
 }
 
@@ -51,43 +52,33 @@ impl Secrets {
             seed[..8].copy_from_slice(&number.to_be_bytes());
             seed
         };
-        let (consensus, bls) = (ConsensusKey::from_seed(seed(1)), BlsSecretKey::from_seed(seed(2)));
+        let (consensus, network) = (ConsensusKey::from_seed(seed(1)), ConsensusKey::from_seed(seed(3)));
+        let bls = BlsSecretKey::from_seed(seed(2));
         let keys = Keys {
             consensus: consensus.public(),
             bls: bls.public().to_bytes().into(),
-            network: ConsensusKey::from_seed(seed(3)).public(),
-            // Every signature is a point of G1.
-            coin: BlsSecretKey::from_seed(seed(4)).sign(b"coin").to_bytes().into(),
+            network: network.public(),
+            coin: CoinKey::from_seed(seed(4)).public().into(),
         };
-        Self { consensus, bls, keys }
+        Self { consensus, bls, network, keys }
     }
 
-    pub fn consensus_proof(&self, owner: Address) -> Bytes {
-        let signed = Signed::sign(self.keys.registration(owner), &self.consensus, &registration_domain(CHAIN_ID));
-        signed.signature.to_vec().into()
+    pub fn sign(&self, owner: Address) -> SubmittedKeys {
+        self.sign_for(owner, CHAIN_ID)
     }
 
-    pub fn bls_proof(&self) -> Bytes {
-        self.bls.prove_possession().to_bytes().to_vec().into()
+    pub fn sign_for(&self, owner: Address, chain_id: u64) -> SubmittedKeys {
+        let coin = self.keys.coin.into();
+        let secrets = SigningKeys { consensus: &self.consensus, bls: &self.bls, network: &self.network, coin };
+        sign_keys(&secrets, owner, chain_id)
     }
 
     pub fn register(&self, owner: Address) -> Staking::registerCall {
-        Staking::registerCall {
-            consensusKey: self.keys.consensus,
-            consensusProof: self.consensus_proof(owner),
-            blsKey: self.keys.bls.to_vec().into(),
-            blsProof: self.bls_proof(),
-            networkKey: self.keys.network,
-            coinKey: self.keys.coin.to_vec().into(),
-            fee: owner,
-            operator: owner,
-        }
+        Staking::registerCall { keys: self.sign(owner), fee: owner, operator: owner }
     }
 
     pub fn rotate(&self, id: u32, owner: Address) -> Staking::rotateCall {
-        let Staking::registerCall { consensusKey, consensusProof, blsKey, blsProof, networkKey, coinKey, .. } =
-            self.register(owner);
-        Staking::rotateCall { id, consensusKey, consensusProof, blsKey, blsProof, networkKey, coinKey }
+        Staking::rotateCall { id, keys: self.sign(owner) }
     }
 }
 
