@@ -39,7 +39,7 @@ pub struct Call<'a> {
 pub struct Context<'a> {
     /// Chain id; part of the proofs of keys.
     pub chain_id: u64,
-    /// StakingParameters of the genesis.
+    /// Parameters of the genesis.
     pub parameters: &'a StakingParameters,
 }
 
@@ -105,6 +105,7 @@ pub fn extra_gas(input: &[u8]) -> u64 {
     match Kind::from_input(input) {
         Kind::View => 2_000,
         Kind::Write => 5_000,
+        // Two ed25519 signatures and one of BLS, with checks of the points.
         Kind::CheckKeys => 400_000,
         Kind::CheckEvidence => 60_000,
     }

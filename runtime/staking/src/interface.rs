@@ -19,7 +19,8 @@ sol! {
         /// Pays the stake that is free to the owner. A validator without any stake is deleted; if nothing was queued either,
         /// anybody may call this.
         function withdraw(uint32 id) external returns (uint256 amount);
-        /// Replaces the keys from the next freeze on. Keys may stay as they are.
+        /// Replaces the keys from the next freeze on. Keys may stay as they are. The operator can do this if nobody has in
+        /// this epoch, the owner at any time.
         function rotate(uint32 id, SubmittedKeys keys) external;
         /// Sets at most 4 multiaddresses as text, separated by newlines.
         function setEndpoints(uint32 id, bytes endpoints) external;

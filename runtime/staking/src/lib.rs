@@ -1,8 +1,9 @@
 //! Stake: who may order transactions, and with how many votes.
 //!
-//! The staking contract is native code at [`STAKING_ADDRESS`](corniche_types::STAKING_ADDRESS). This crate has its rules as functions over storage slots
-//! ([`Slots`]): calls of accounts ([`contract::call`]), the calendar of epochs ([`calendar`]) and the layout of the storage
-//! ([`record`]). The virtual machine charges gas, moves value and keeps the journal.
+//! The staking contract is native code at [`STAKING_ADDRESS`](corniche_types::STAKING_ADDRESS). This crate has its rules as
+//! functions over storage slots ([`Slots`]): calls of accounts ([`contract::call`]), the calendar of epochs ([`calendar`]) and
+//! the layout of the storage ([`record`]). Validators sign their keys with [`sign_keys`]. The virtual machine charges gas, moves
+//! value and keeps the journal.
 //!
 //! Steps of an epoch:
 //!

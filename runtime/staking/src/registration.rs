@@ -30,8 +30,8 @@ pub struct Keys {
 impl Keys {
     /// Returns the hashes of the keys that nobody else may use, by column. A hash identifies a key across all columns.
     ///
-    /// The coin key is not one of them. Who copies it harms only itself, because shares are encrypted to the key together with
-    /// the receiver's index.
+    /// The coin key is not one of them. Two validators with one coin key harm nobody but themselves, because the encryption of
+    /// shares will bind the receiver's index.
     pub fn hashes(&self) -> [B256; 3] {
         [keccak256(self.consensus), keccak256(self.bls), keccak256(self.network)]
     }
@@ -72,8 +72,11 @@ pub struct SigningKeys<'a> {
     pub coin: [u8; COIN_KEY_BYTES],
 }
 
-/// Signs keys for a validator of this owner, for a call of `register` or `rotate`. The owner of a rotated validator is the one
-/// of its record, even if the operator sends the call.
+/// Signs keys for a call of `register` or `rotate`. The owner is the sender of `register`. For `rotate` it is the validator's
+/// owner, even if the operator sends the call.
+///
+/// Each signature is of a [`Domain`] digest of (owner, keys), with a tag of its own. That of the BLS key is a
+/// [proof of possession](BlsSecretKey::prove_possession_for) for the digest. The coin key signs nothing.
 pub fn sign_keys(secrets: &SigningKeys<'_>, owner: Address, chain_id: u64) -> SubmittedKeys {
     let keys = Keys {
         consensus: secrets.consensus.public(),

@@ -1,8 +1,9 @@
 //! Votes from stake, computed at the freeze.
 //!
 //! Each vote has the same price, the *unit*: the least multiple of `vote_wei` at which the committee keeps its limits. A
-//! validator's votes are its stake over the unit, rounded down, and capped so that nobody alone is more than F. The rest of
-//! its stake is idle. So more than F votes always put more than F units at risk.
+//! validator's votes are its stake over the unit, rounded down, and capped so that nobody alone is more than F. Fewer than four
+//! members have one vote each. The rest of a validator's stake is idle. So more than F votes always put more than F units at
+//! risk.
 //!
 //! Only the first candidates by stake count, as many as a committee has seats; of equal stakes, the lowest numbers. Checked
 //! parameters then leave `min_validators` members whenever there are as many candidates: at the highest unit that leaves the
@@ -106,11 +107,9 @@ fn whole_units(stake: U256, unit: U256, most: Votes) -> Votes {
     Votes(u32::try_from(units).unwrap_or(u32::MAX)).min(most)
 }
 
-/// The highest number of votes with which nobody is above F (S4). Fewer than four members have no such number.
+/// The highest number of votes with which nobody is above F (S4); one if there is none. Fewer than four members never have
+/// such a number, because F of 3c votes is below c.
 fn cap(members: &[(ValidatorId, Votes)], most: Votes) -> Votes {
-    if members.len() < 4 {
-        return most;
-    }
     let is_safe = |cap: &Votes| {
         let total: Votes = members.iter().map(|(_, votes)| *votes.min(cap)).sum();
         *cap <= FaultModel::Byzantine.faulty(total)
@@ -195,9 +194,13 @@ mod tests {
 
     #[test]
     fn committees_keep_their_limits() {
-        let mut capped = 0;
+        let (mut capped, mut small) = (0, 0);
         for (parameters, candidates) in cases() {
             let allocation = allocate_votes(&candidates, &parameters);
+            if !allocation.members.is_empty() {
+                let weights = Weights::new(allocation.members.iter().map(|(_, votes)| *votes), FaultModel::Byzantine);
+                assert_eq!(weights.check(), Ok(()), "{parameters:?} {candidates:?} {allocation:?}");
+            }
             let faulty = FaultModel::Byzantine.faulty(total(&allocation));
             assert!(total(&allocation) <= parameters.max_votes, "{parameters:?} {candidates:?}");
             assert!(allocation.members.len() <= parameters.max_validators as usize);
@@ -206,9 +209,14 @@ mod tests {
             if allocation.members.len() >= 4 {
                 assert!(allocation.members.iter().all(|(_, votes)| *votes <= faulty), "{allocation:?} above {faulty}");
                 capped += 1;
+            } else {
+                let paid = |candidate: &Candidate| whole_units(candidate.bonded, allocation.unit, parameters.most_votes);
+                small += u64::from(candidates.iter().any(|candidate| paid(candidate) > Votes(1)));
             }
         }
         assert!(capped > CASES / 4, "{capped}");
+        // Some of fewer than four members had stake for more than one vote.
+        assert!(small > CASES / 20, "{small}");
     }
 
     #[test]

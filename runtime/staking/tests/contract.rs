@@ -3,12 +3,12 @@
 
 mod support;
 
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolEvent};
 use corniche_staking::{
     ValidatorId,
     contract::{Call, extra_gas},
-    interface::Staking::*,
+    interface::{Staking::*, SubmittedKeys},
     record::{FreezeNumber, Queue, Validator},
 };
 use corniche_types::{STAKING_ADDRESS, StakingParameters};
@@ -16,7 +16,7 @@ use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
 };
-use support::{Chain, Secrets, account, committee_hash, short_epochs, votes};
+use support::{CHAIN_ID, Chain, Secrets, account, committee_hash, short_epochs, votes};
 
 const NOTHING: U256 = U256::ZERO;
 
@@ -83,42 +83,102 @@ fn registrations_are_checked() {
     }
 
     let short = Bytes::from_static(&[1; 32]);
+    let with = |change: &dyn Fn(&mut SubmittedKeys)| {
+        let mut call = good.clone();
+        change(&mut call.keys);
+        call
+    };
     let bad_keys = [
         // The identity of ed25519 has small order.
-        (registerCall { consensusKey: B256::with_last_byte(1), ..good.clone() }, 0),
-        (registerCall { blsKey: short.clone(), ..good.clone() }, 1),
-        (registerCall { blsKey: vec![0xc0; 96].into(), ..good.clone() }, 1),
-        (registerCall { networkKey: B256::ZERO, ..good.clone() }, 2),
-        (registerCall { coinKey: vec![1; 48].into(), ..good.clone() }, 3),
-        (registerCall { coinKey: short.clone(), ..good.clone() }, 3),
+        (with(&|keys| keys.consensus = B256::with_last_byte(1)), 0),
+        (with(&|keys| keys.bls = short.clone()), 1),
+        (with(&|keys| keys.bls = vec![0xc0; 96].into()), 1),
+        (with(&|keys| keys.network = B256::ZERO), 2),
+        (with(&|keys| keys.coin = vec![1; 48].into()), 3),
+        (with(&|keys| keys.coin = short.clone()), 3),
     ];
     for (call, column) in bad_keys {
         chain.refuse(owner, votes(1), &call, &BadKey { column });
     }
-    let other = Secrets::new(10).register(owner);
+    let other = Secrets::new(10).sign(owner);
     let bad_proofs = [
-        (registerCall { consensusProof: short.clone(), ..good.clone() }, 0),
-        // Another owner, and another coin key than was signed.
-        (Secrets::new(9).register(account(8)), 0),
-        (registerCall { coinKey: other.coinKey.clone(), ..good.clone() }, 0),
-        (registerCall { blsProof: other.blsProof.clone(), ..good.clone() }, 1),
-        (registerCall { blsProof: short, ..good.clone() }, 1),
+        (with(&|keys| keys.consensusProof = short.clone()), 0),
+        (with(&|keys| keys.consensusProof = keys.networkProof.clone()), 0),
+        // Another coin key than was signed.
+        (with(&|keys| keys.coin = other.coin.clone()), 0),
+        (with(&|keys| keys.blsProof = other.blsProof.clone()), 1),
+        (with(&|keys| keys.blsProof = short.clone()), 1),
+        (with(&|keys| keys.networkProof = short.clone()), 2),
+        (with(&|keys| keys.networkProof = keys.consensusProof.clone()), 2),
     ];
     for (call, column) in bad_proofs {
         chain.refuse(owner, votes(1), &call, &BadProof { column });
     }
     // A key serves one purpose and one validator.
     let genesis = Secrets::new(0).keys;
-    let twice = registerCall { networkKey: good.consensusKey, ..good.clone() };
+    let twice = with(&|keys| keys.network = keys.consensus);
     chain.refuse(owner, votes(1), &twice, &KeyUsed { keyHash: Secrets::new(9).keys.hashes()[0] });
-    let taken = registerCall { networkKey: genesis.consensus, ..good.clone() };
+    let taken = with(&|keys| keys.network = genesis.consensus);
     chain.refuse(owner, votes(1), &taken, &KeyUsed { keyHash: genesis.hashes()[0] });
     assert_eq!(chain.send(owner, votes(1), &good), Ok(4));
     chain.check_balance();
 }
 
+/// A stranger sees a registration before it is in a block, and registers keys of it first.
 #[test]
-fn keys_rotate_once_an_epoch() {
+fn copied_keys_are_refused() {
+    let mut chain = chain();
+    let (owner, stranger) = (account(9), account(8));
+    let pending = Secrets::new(9).register(owner);
+    let refuse = |chain: &mut Chain, keys: SubmittedKeys, column: u8| {
+        let call = registerCall { keys, fee: stranger, operator: stranger };
+        chain.refuse(stranger, votes(1), &call, &BadProof { column });
+    };
+    refuse(&mut chain, pending.keys.clone(), 0);
+    // The other keys are its own, and all of them sign for it. So only the copied proof is wrong.
+    let copied = pending.keys.clone();
+    let own = |numbers: [u64; 4]| Secrets::mixed(numbers).sign(stranger);
+    refuse(&mut chain, SubmittedKeys { consensusProof: copied.consensusProof, ..own([9, 8, 8, 8]) }, 0);
+    refuse(&mut chain, SubmittedKeys { blsProof: copied.blsProof, ..own([8, 9, 8, 8]) }, 1);
+    refuse(&mut chain, SubmittedKeys { networkProof: copied.networkProof, ..own([8, 8, 9, 8]) }, 2);
+    assert_eq!(chain.send(owner, votes(1), &pending), Ok(4));
+}
+
+/// Proofs that keys have signed elsewhere: for another chain, and for a genesis.
+#[test]
+fn proofs_hold_for_one_chain() {
+    let mut chain = chain();
+    let owner = account(9);
+    let secrets = Secrets::new(9);
+    let (good, other) = (secrets.sign(owner), secrets.sign_for(owner, CHAIN_ID + 1));
+    let genesis_proof = secrets.bls.prove_possession().to_bytes().into();
+    let bad = [
+        (SubmittedKeys { consensusProof: other.consensusProof, ..good.clone() }, 0),
+        (SubmittedKeys { blsProof: other.blsProof, ..good.clone() }, 1),
+        (SubmittedKeys { blsProof: genesis_proof, ..good.clone() }, 1),
+        (SubmittedKeys { networkProof: other.networkProof, ..good }, 2),
+    ];
+    for (keys, column) in bad {
+        chain.refuse(owner, votes(1), &registerCall { keys, fee: owner, operator: owner }, &BadProof { column });
+    }
+}
+
+/// A coin key is not unique, and `idOf` does not find it.
+#[test]
+fn coin_keys_may_be_equal() {
+    let mut chain = chain();
+    let owner = account(9);
+    let secrets = Secrets::mixed([9, 9, 9, 0]);
+    assert_eq!(secrets.keys.coin, Secrets::new(0).keys.coin);
+    assert_eq!(chain.send(owner, votes(1), &secrets.register(owner)), Ok(4));
+    assert!(!chain.read(&idOfCall { keyHash: keccak256(secrets.keys.coin) }).found);
+    for hash in secrets.keys.hashes() {
+        assert_eq!(chain.read(&idOfCall { keyHash: hash }).id, 4);
+    }
+}
+
+#[test]
+fn keys_rotate() {
     let mut chain = chain();
     let (owner, operator) = (account(0), account(50));
     chain.send(owner, NOTHING, &setOperatorCall { id: 0, operator }).unwrap();
@@ -136,6 +196,20 @@ fn keys_rotate_once_an_epoch() {
     chain.refuse(owner, NOTHING, &Secrets::new(0).rotate(0, owner), &used);
     let old = chain.read(&idOfCall { keyHash: Secrets::new(0).keys.hashes()[0] });
     assert_eq!((old.found, old.id), (true, 0));
+}
+
+/// An operator sets keys of its own. The owner replaces both in time for the freeze.
+#[test]
+fn owner_has_the_last_word_on_keys() {
+    let mut chain = chain();
+    let (owner, operator) = (account(0), account(50));
+    chain.send(owner, NOTHING, &setOperatorCall { id: 0, operator }).unwrap();
+    chain.send(operator, NOTHING, &Secrets::new(20).rotate(0, owner)).unwrap();
+    chain.send(owner, NOTHING, &Secrets::new(21).rotate(0, owner)).unwrap();
+    chain.refuse(operator, NOTHING, &Secrets::new(22).rotate(0, owner), &OncePerEpoch {});
+    chain.send(owner, NOTHING, &setOperatorCall { id: 0, operator: owner }).unwrap();
+    assert_eq!(chain.next_epoch().committee.members[0].keys, Secrets::new(21).keys);
+    chain.refuse(operator, NOTHING, &Secrets::new(22).rotate(0, owner), &NotOperator {});
 }
 
 #[test]
@@ -314,6 +388,16 @@ fn decoding_is_frozen() {
     assert!(accepts(&bytes[..102]));
     assert!(!accepts(&bytes[..101]));
     assert!(!accepts(&with(&bytes, 99, 33)));
+
+    // Selector, id and offset of the keys. These are seven words, the second one an offset from the first, and the bytes.
+    let keys = Secrets::new(20).rotate(0, account(0)).abi_encode();
+    assert_eq!((keys.len(), keys[67], keys[131]), (804, 0x40, 0xe0));
+    assert!(accepts(&keys));
+    assert!(accepts(&with(&[&keys[..68], &[0; 32], &keys[68..]].concat(), 67, 0x60)));
+    assert!(!accepts(&with(&keys, 66, 3)));
+    assert!(!accepts(&with(&keys, 130, 3)));
+    assert!(!accepts(&with(&keys, 131, 0xe1)));
+    assert!(!accepts(&keys[..keys.len() - 33]));
 }
 
 #[test]
@@ -391,7 +475,8 @@ fn no_input_panics() {
 #[test]
 fn gas_depends_on_the_function_alone() {
     let owner = Address::ZERO;
-    assert_eq!(extra_gas(&Secrets::new(0).register(owner).abi_encode()), 400_000);
+    let register = Secrets::new(0).register(owner).abi_encode();
+    assert_eq!((register.len(), extra_gas(&register)), (836, 400_000));
     assert_eq!(extra_gas(&rotateCall::SELECTOR), 400_000);
     assert_eq!(extra_gas(&reportCall::SELECTOR), 60_000);
     assert_eq!(extra_gas(&withdrawCall { id: 0 }.abi_encode()), 5_000);

@@ -22,6 +22,15 @@ fn interface_is_frozen() {
     assert_eq!(found, include_str!("fixtures/interface.txt"), "found:\n{found}");
 }
 
+/// Other software signs registrations too.
+#[test]
+fn proofs_are_frozen() {
+    let keys = Secrets::new(9).sign(account(9));
+    let proofs = [("consensus", keys.consensusProof), ("bls", keys.blsProof), ("network", keys.networkProof)];
+    let found: String = proofs.iter().map(|(key, proof)| format!("{key} {}\n", hex::encode(proof))).collect();
+    assert_eq!(found, include_str!("fixtures/proofs.txt"), "found:\n{found}");
+}
+
 /// Hash of all slots in order.
 fn storage(chain: &Chain) -> B256 {
     keccak256(chain.memory.slots.iter().flat_map(|(slot, value)| [*slot, *value]).collect::<Vec<_>>().concat())

@@ -6,7 +6,9 @@ mod points;
 use blst::min_sig::{AggregatePublicKey, PublicKey};
 use corniche_crypto::{
     BlsPublicKey, BlsSecretKey, BlsSignature, bls_aggregate, bls_combine, bls_verify, bls_verify_aggregate, verify_possession,
+    verify_possession_for,
 };
+use corniche_types::B256;
 use points::{off_group, plus, torsion};
 
 fn key(seed: u8) -> BlsSecretKey {
@@ -91,6 +93,21 @@ fn possession_proof_is_not_signature() {
     let bytes = key.public().to_bytes();
     assert!(!bls_verify(&key.public(), &bytes, &key.prove_possession()));
     assert!(!verify_possession(&key.public(), &key.sign(&bytes)));
+}
+
+#[test]
+fn possession_proof_is_bound_to_statement() {
+    let (statement, other) = (B256::with_last_byte(1), B256::with_last_byte(2));
+    let (public, proof) = (key(1).public(), key(1).prove_possession_for(&statement));
+    assert!(verify_possession_for(&public, &statement, &proof));
+    assert!(!verify_possession_for(&public, &other, &proof));
+    assert!(!verify_possession_for(&key(2).public(), &statement, &proof));
+    // Neither a plain proof nor a signature of the message serves instead, and this proof is no plain one.
+    let message = [public.to_bytes().as_slice(), statement.as_slice()].concat();
+    for wrong in [key(1).prove_possession(), key(1).sign(&message)] {
+        assert!(!verify_possession_for(&public, &statement, &wrong));
+    }
+    assert!(!verify_possession(&public, &proof));
 }
 
 #[test]

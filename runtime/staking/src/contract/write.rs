@@ -126,10 +126,11 @@ impl<S: Slots> Writer<'_, S> {
         let id = call.id;
         let (validator, status) = self.require_operator(id)?;
         let epoch = Header::load(self.slots)?.epoch;
-        if status.rotated_in == Some(epoch) {
+        let owner = validator.account(self.slots, Role::Owner)?;
+        // The owner is liable for the keys, so an operator must not keep it from replacing them before the freeze.
+        if status.rotated_in == Some(epoch) && self.call.sender != owner {
             return Err(revert(Staking::OncePerEpoch {}));
         }
-        let owner = validator.account(self.slots, Role::Owner)?;
         let current = validator.keys(self.slots)?;
         let keys = call.keys.check(self.slots, owner, self.context.chain_id, Some(&current))?;
         set_keys(self.slots, ValidatorId(id), &keys)?;

@@ -1,4 +1,4 @@
-//! Keys: their slots, and the owner of each key that was ever registered.
+//! Keys: their slots, and the owner of each one that was ever registered, except coin keys.
 
 use crate::{
     Keys, Slots, ValidatorId,
@@ -65,7 +65,7 @@ pub(crate) fn set_keys<S: Slots>(slots: &mut S, id: ValidatorId, keys: &Keys) ->
 }
 
 /// Returns the hash of a key that is not free: one that was ever registered, or one that is repeated. Keys that stay in
-/// their columns of `current` are free.
+/// their columns of `current` are free, and so are coin keys.
 pub(crate) fn used_key<S: Slots>(slots: &mut S, keys: &Keys, current: Option<&Keys>) -> Result<Option<B256>, S::Error> {
     let hashes = keys.hashes();
     let current = current.map(Keys::hashes);

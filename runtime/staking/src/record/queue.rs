@@ -37,7 +37,7 @@ impl Queue {
     /// Reads the positions of a validator's queue.
     pub fn load<S: Slots>(slots: &mut S, id: ValidatorId) -> Result<Self, S::Error> {
         let [first, length, ..] = slots.load_four(positions(id))?;
-        Ok(Self { id, first, length })
+        Ok(Self { id, first, length: length.min(MAX_ENTRIES) })
     }
 
     /// Returns whether there are no entries.

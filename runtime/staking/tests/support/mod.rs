@@ -47,9 +47,14 @@ pub struct Secrets {
 
 impl Secrets {
     pub fn new(number: u64) -> Self {
+        Self::mixed([number; 4])
+    }
+
+    /// Keys of several numbers, by column: consensus, BLS, network and coin.
+    pub fn mixed(numbers: [u64; 4]) -> Self {
         let seed = |kind: u8| {
             let mut seed = [kind; 32];
-            seed[..8].copy_from_slice(&number.to_be_bytes());
+            seed[..8].copy_from_slice(&numbers[usize::from(kind) - 1].to_be_bytes());
             seed
         };
         let (consensus, network) = (ConsensusKey::from_seed(seed(1)), ConsensusKey::from_seed(seed(3)));
