@@ -207,6 +207,10 @@ fn certified_response(from: Height, stored: &impl BlockSource) -> Response {
 
 /// Answers [`Request::Executed`] with as many blocks as fit, and headers for the rest.
 fn executed_response(from: Height, through: Height, stored: &impl BlockSource) -> Response {
+    // Before anything is read: no answer reaches further.
+    if count(from, through).is_none_or(|count| count > MAX_RESPONSE_BLOCKS + MAX_RESPONSE_HEADERS) {
+        return Response::default();
+    }
     let (mut blocks, mut bytes) = (Vec::new(), 0);
     while blocks.len() < MAX_RESPONSE_BLOCKS && from.0 + blocks.len() as u64 <= through.0 {
         let Some(block) = stored.block(Height(from.0 + blocks.len() as u64)) else { return Response::default() };
@@ -235,7 +239,85 @@ fn first_part(block: &FollowedBlock, through: Height, certificate: Option<Certif
 
 /// `None` if there are too many.
 fn headers(from: Height, through: Height, stored: &impl BlockSource) -> Option<Vec<EncodedHeader>> {
-    let count = (through.0 + 1).saturating_sub(from.0);
-    let heights = (count <= MAX_RESPONSE_HEADERS as u64).then_some(from.0..=through.0)?;
-    heights.map(|height| stored.header(Height(height)).map(EncodedHeader)).collect()
+    if count(from, through)? > MAX_RESPONSE_HEADERS {
+        return None;
+    }
+    (from.0..=through.0).map(|height| stored.header(Height(height)).map(EncodedHeader)).collect()
+}
+
+/// Number of heights from one to another; `None` if they do not fit into memory.
+fn count(from: Height, through: Height) -> Option<usize> {
+    let after = through.0.checked_add(1)?;
+    usize::try_from(after.saturating_sub(from.0)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_types::{CommitIndex, Epoch, OrderingRecord, TimestampMs, ValidatorIndex};
+    use std::cell::Cell;
+
+    /// A chain of small blocks without end, which counts what is read.
+    #[derive(Default)]
+    struct Endless {
+        reads: Cell<usize>,
+    }
+
+    impl Endless {
+        fn read(&self) {
+            self.reads.set(self.reads.get() + 1);
+        }
+    }
+
+    impl BlockSource for Endless {
+        fn block(&self, height: Height) -> Option<FollowedBlock> {
+            self.read();
+            let ordering = OrderingRecord {
+                protocol_version: 5,
+                engine: "test".into(),
+                epoch: Epoch(0),
+                committee_hash: B256::ZERO,
+                next: None,
+                first_commit: CommitIndex(1),
+                last_commit: CommitIndex(1),
+                last_commit_consumed: 0,
+                leader: ValidatorIndex(0),
+                time: TimestampMs(0),
+                randomness: B256::ZERO,
+                batches: Vec::new(),
+                transactions_hash: B256::ZERO,
+                skipped: Vec::new(),
+                resume_hash: B256::ZERO,
+            };
+            let header = Header { number: height.0, ..Header::default() };
+            Some(FollowedBlock { block: Block { header, ordering, ordered: Vec::new() }, resume: Resume::default() })
+        }
+
+        fn header(&self, height: Height) -> Option<Header> {
+            self.read();
+            Some(Header { number: height.0, ..Header::default() })
+        }
+
+        fn certificate_from(&self, _: Height) -> Option<Certificate> {
+            None
+        }
+    }
+
+    /// A peer chooses both heights.
+    #[test]
+    fn an_answer_reads_only_what_it_may_hold() {
+        let answer = |from, through| {
+            let stored = Endless::default();
+            let response = serve_blocks(Request::Executed { from: Height(from), through: Height(through), offset: 0 }, &stored);
+            (stored.reads.get(), response.blocks.len(), response.headers.len())
+        };
+        let (blocks, headers) = (MAX_RESPONSE_BLOCKS, MAX_RESPONSE_HEADERS);
+        assert_eq!(answer(1, 600), (600, blocks, 88));
+        assert_eq!(answer(1, 1_536), (blocks + headers, blocks, headers));
+        for (from, through) in [(1, 1_537), (1, u64::MAX), (1, u64::MAX - 1), (0, u64::MAX), (9, 7), (u64::MAX, 0)] {
+            assert_eq!(answer(from, through), (0, 0, 0), "{from} to {through}");
+        }
+        assert_eq!(answer(u64::MAX - 1, u64::MAX - 1), (1, 1, 0));
+        assert_eq!(answer(u64::MAX, u64::MAX), (0, 0, 0));
+    }
 }
