@@ -42,6 +42,9 @@ pub struct Deploy {
     /// URL of an explorer, to print the link to the contract's page
     #[arg(long, value_name = "URL", env = "CORNICHE_EXPLORER")]
     explorer: Option<String>,
+    /// Amount to send with the transaction: in wei, or with a unit, for instance 1.5ether or 20gwei
+    #[arg(long, value_name = "AMOUNT", default_value = "0", value_parser = paying::wei)]
+    value: U256,
     #[command(flatten)]
     paying: Paying,
     #[command(flatten)]
@@ -82,9 +85,10 @@ impl Deploy {
                 None => creation::compressed(&wasm)?,
             }),
         };
-        let draft = Draft { value: self.paying.value, ..draft };
+        let draft = Draft { value: self.value, ..draft };
         let explaining = Interface(with_deployers_errors(abi.0.clone()));
-        let receipt = self.paying.submit(&client, || &explaining, draft)?;
+        let key = self.paying.key(&client)?;
+        let receipt = self.paying.submit(&client, &key, |data| explaining.revert_reason(data), draft)?;
         let address = created(&receipt).context("the receipt names no new contract")?;
         if !ran && abi.constructor(self.constructor.as_deref())?.is_some() {
             exit::note(
@@ -115,13 +119,13 @@ impl Deploy {
             Some(arguments) => [&CONSTRUCTOR_SELECTOR[..], &arguments].concat(),
             None => Vec::new(),
         };
-        ensure!(!constructor.is_empty() || self.paying.value.is_zero(), "--value goes to the constructor, and none is run");
+        ensure!(!constructor.is_empty() || self.value.is_zero(), "--value goes to the constructor, and none is run");
         let deploy = Function::parse("deploy(bytes,bytes,uint256,bytes32)")?;
         let code = creation::compressed(wasm)?;
         Ok(deploy.abi_encode_input(&[
             DynSolValue::Bytes(code),
             DynSolValue::Bytes(constructor),
-            DynSolValue::Uint(self.paying.value, 256),
+            DynSolValue::Uint(self.value, 256),
             DynSolValue::FixedBytes(salt, 32),
         ])?)
     }

@@ -3,14 +3,15 @@
 use super::abi::Interface;
 use corniche_client::ClientError;
 use corniche_console::exit::{Exit, Failed};
+use corniche_types::Bytes;
 
 /// Adds the exit code to each kind of failure, and the reason to reverts.
 pub fn explain(error: ClientError, abi: &Interface) -> anyhow::Error {
-    explain_by(error, &|| abi)
+    explain_by(error, &|data| abi.revert_reason(data))
 }
 
-/// Like [`explain`]; loads the interface only if there is something to decode.
-pub fn explain_by<'a>(error: ClientError, abi: &impl Fn() -> &'a Interface) -> anyhow::Error {
+/// Adds the exit code to each kind of failure, and the reason that `reason` decodes from revert data.
+pub fn explain_by(error: ClientError, reason: &impl Fn(&Bytes) -> Option<String>) -> anyhow::Error {
     let exit = match &error {
         ClientError::Unreachable { .. } => Exit::Unreachable,
         ClientError::Refused { .. } | ClientError::Dropped { .. } => Exit::Refused,
@@ -19,7 +20,7 @@ pub fn explain_by<'a>(error: ClientError, abi: &impl Fn() -> &'a Interface) -> a
         ClientError::InvalidResponse { .. } | ClientError::Unproven { .. } | ClientError::Unsignable(_) => Exit::Failure,
     };
     let message = match &error {
-        ClientError::Reverted { message, data } => match abi().revert_reason(data) {
+        ClientError::Reverted { message, data } => match reason(data) {
             Some(reason) if !message.contains(&reason) => format!("{message}: {reason}"),
             _ => message.clone(),
         },

@@ -8,6 +8,8 @@
 //! - Contracts on a chain: `trace`, `paying` (transactions), `known` (interface of a deployed contract).
 //! - Commands: `new`, `check`, `show` (`abi`), `deploy` (and `pack`), `using` (`call`, `send`, `encode`), `logs`,
 //!   `layout`, `verify`; `build` and `trace` are commands, too.
+//!
+//! Other commands of the binary use the node, the signer, amounts and errors from here.
 
 mod abi;
 mod build;
@@ -29,6 +31,10 @@ mod show;
 mod trace;
 mod using;
 mod verify;
+
+pub use errors::explain_by;
+pub use options::Rpc;
+pub use paying::{Paying, receipt_json, whole_units};
 
 use clap::Subcommand;
 

@@ -12,6 +12,7 @@ pub struct Rpc {
 }
 
 impl Rpc {
+    /// Returns a client of the node.
     pub fn client(&self) -> Client {
         Client::new(&self.rpc)
     }

@@ -13,7 +13,7 @@ use corniche_console::{
     keystore, secret,
 };
 use corniche_crypto::EthereumKey;
-use corniche_types::{Address, U256};
+use corniche_types::{Address, Bytes, U256};
 use serde_json::{Value, json};
 use std::{path::PathBuf, time::Duration};
 
@@ -22,9 +22,6 @@ use std::{path::PathBuf, time::Duration};
 pub struct Paying {
     #[command(flatten)]
     signer: Signer,
-    /// Amount to send with the transaction: in wei, or with a unit, for instance 1.5ether or 20gwei
-    #[arg(long, value_name = "AMOUNT", default_value = "0", value_parser = amount)]
-    pub value: U256,
     /// Gas limit; default: an estimate
     #[arg(long, value_name = "GAS")]
     gas: Option<u64>,
@@ -98,35 +95,47 @@ fn dev_key(client: &Client, number: usize) -> anyhow::Result<EthereumKey> {
 }
 
 impl Paying {
-    /// Signs, submits and waits. A reverted transaction is an error, with its reason if available.
-    pub fn submit<'a>(&self, client: &Client, abi: impl Fn() -> &'a Interface, draft: Draft) -> anyhow::Result<Receipt> {
-        let key = self.signer.key(client)?;
-        let explain = |error: ClientError| explain_by(error, &abi);
+    /// Reads the key of the signer, and prompts for a password if it needs one.
+    pub fn key(&self, client: &Client) -> anyhow::Result<EthereumKey> {
+        self.signer.key(client)
+    }
+
+    /// Signs, submits and waits. A reverted transaction is an error, with the reason that `reason` decodes from revert data, if
+    /// available.
+    pub fn submit(
+        &self,
+        client: &Client,
+        key: &EthereumKey,
+        reason: impl Fn(&Bytes) -> Option<String>,
+        draft: Draft,
+    ) -> anyhow::Result<Receipt> {
+        let explain = |error: ClientError| explain_by(error, &reason);
         let draft = Draft { gas_limit: self.gas, nonce: self.nonce, ..draft };
-        let hash = client.send(&key, &draft).map_err(explain)?;
+        let hash = client.send(key, &draft).map_err(explain)?;
         exit::note(format_args!("sent {hash}"));
         let receipt = client.wait(hash, Wait::at_most(Duration::from_secs(self.timeout))).map_err(explain)?;
         if receipt.status() {
             return Ok(receipt);
         }
-        let reason = trace::reason(client, hash, &abi).unwrap_or_else(|| asked_again(client, &key, &draft, &abi));
+        let failure = trace::failure(client, hash, &reason).unwrap_or_else(|| asked_again(client, key, &draft, &reason));
         let told = format!("`corniche contract trace {hash}` tells where");
-        let message = format!("transaction {hash} failed, using {} gas: {reason}\n  {told}", receipt.gas_used);
+        let message = format!("transaction {hash} failed, using {} gas: {failure}\n  {told}", receipt.gas_used);
         Err(Failed::new(Exit::Reverted, message).into())
     }
 }
 
 /// Receipts have no revert reason. If the node does not trace transactions, the call is repeated. The state
 /// has changed since, so the result is a hint, not a proof.
-fn asked_again<'a>(client: &Client, key: &EthereumKey, draft: &Draft, abi: &impl Fn() -> &'a Interface) -> String {
+fn asked_again(client: &Client, key: &EthereumKey, draft: &Draft, reason: &impl Fn(&Bytes) -> Option<String>) -> String {
     let to = draft.to.to().copied();
     let call = Call { from: Some(key.address()), to, value: draft.value, input: draft.input.clone() };
     match client.call(&call) {
-        Err(error) => format!("{:#}", explain_by(error, abi)),
+        Err(error) => format!("{:#}", explain_by(error, reason)),
         Ok(_) => "it would succeed now; perhaps it ran out of gas".to_owned(),
     }
 }
 
+/// Returns the printed fields of a receipt.
 pub fn receipt_json(receipt: &Receipt) -> Value {
     json!({
         "transactionHash": receipt.transaction_hash,
@@ -139,10 +148,19 @@ pub fn receipt_json(receipt: &Receipt) -> Value {
 }
 
 /// Parses an amount in wei, or with a unit.
-fn amount(text: &str) -> Result<U256, String> {
+pub fn wei(text: &str) -> Result<U256, String> {
+    amount(text, "wei")
+}
+
+/// Parses an amount in whole units of the currency, with decimals, or with another unit.
+pub fn whole_units(text: &str) -> Result<U256, String> {
+    amount(text, "ether")
+}
+
+fn amount(text: &str, default_unit: &str) -> Result<U256, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
-        "" => "wei",
+        "" => default_unit,
         unit => unit,
     };
     if digits.is_empty() || digits.starts_with('-') {
@@ -157,12 +175,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_default_to_wei() {
-        assert_eq!(amount("1000"), Ok(U256::from(1000)));
-        assert_eq!(amount("1.5gwei"), Ok(U256::from(1_500_000_000)));
-        assert_eq!(amount("2ether"), Ok(U256::from(2_000_000_000_000_000_000u64)));
+    fn amounts_have_default_unit() {
+        assert_eq!(wei("1000"), Ok(U256::from(1000)));
+        assert_eq!(wei("1.5gwei"), Ok(U256::from(1_500_000_000)));
+        assert_eq!(wei("2ether"), Ok(U256::from(2_000_000_000_000_000_000u64)));
+        assert_eq!(whole_units("0.5"), Ok(U256::from(500_000_000_000_000_000u64)));
+        assert_eq!(whole_units("7wei"), Ok(U256::from(7)));
         for bad in ["", "ether", "-1", "1 ether", "1parsec", "0x10"] {
-            assert!(amount(bad).is_err(), "{bad}");
+            assert!(wei(bad).is_err(), "{bad}");
+            assert!(whole_units(bad).is_err(), "{bad}");
         }
     }
 }

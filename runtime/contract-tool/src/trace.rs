@@ -85,11 +85,11 @@ fn ask(client: &Client, hash: B256, config: Value) -> Result<Value, ClientError>
     client.transport().request(METHOD, json!([hash, {"tracer": "callTracer", "tracerConfig": config}]))
 }
 
-/// Reason why a transaction failed, from its outermost call; `None` if the node does not provide it.
-pub fn reason<'a>(client: &Client, hash: B256, abi: &impl Fn() -> &'a Interface) -> Option<String> {
+/// Reason why a transaction failed, from its outermost call; `None` if the node does not provide it. `reason` decodes revert data.
+pub fn failure(client: &Client, hash: B256, reason: &impl Fn(&Bytes) -> Option<String>) -> Option<String> {
     let frame: Frame = serde_json::from_value(ask(client, hash, json!({"onlyTopCall": true})).ok()?).ok()?;
     let error = frame.error?;
-    Some(match abi().revert_reason(&frame.output) {
+    Some(match reason(&frame.output) {
         Some(reason) => format!("{error}: {reason}"),
         None => error,
     })

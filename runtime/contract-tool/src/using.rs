@@ -40,6 +40,9 @@ pub struct Send {
     function: Option<String>,
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
+    /// Amount to send with the transaction: in wei, or with a unit, for instance 1.5ether or 20gwei
+    #[arg(long, value_name = "AMOUNT", default_value = "0", value_parser = paying::wei)]
+    value: U256,
     #[command(flatten)]
     paying: paying::Paying,
     #[command(flatten)]
@@ -77,7 +80,7 @@ impl Call {
         let function = known.function(&self.function)?;
         let input = abi::encode_call(&function, Arguments(&self.arguments))?;
         let call = corniche_client::Call { from: self.from, to: Some(self.to), value: U256::ZERO, input };
-        let output = client.call(&call).map_err(|error| errors::explain_by(error, &|| known.interface()))?;
+        let output = client.call(&call).map_err(|error| errors::explain_by(error, &|data| known.interface().revert_reason(data)))?;
         if output.is_empty() && !function.outputs.is_empty() && client.code(self.to)?.is_empty() {
             bail!("there is no contract at {}", self.to);
         }
@@ -98,8 +101,9 @@ impl Send {
             Some(function) => abi::encode_call(&known.function(function)?, Arguments(&self.arguments))?,
             None => Bytes::new(),
         };
-        let draft = Draft { value: self.paying.value, ..Draft::call(self.to, input) };
-        let receipt = self.paying.submit(&client, || known.interface(), draft)?;
+        let draft = Draft { value: self.value, ..Draft::call(self.to, input) };
+        let key = self.paying.key(&client)?;
+        let receipt = self.paying.submit(&client, &key, |data| known.interface().revert_reason(data), draft)?;
         exit::result(match self.node.json {
             true => format!("{:#}", paying::receipt_json(&receipt)),
             false => receipt.transaction_hash.to_string(),
