@@ -7,10 +7,12 @@ use crate::{engines, keys};
 use anyhow::{Context, ensure};
 use clap::Subcommand;
 use corniche_console::{dev_accounts::dev_accounts, exit, secret};
+use corniche_contract_tool::in_whole_units;
 use corniche_crypto::CoinSecretShare;
 use corniche_network::PeerKey;
 use corniche_service::{Network, NetworkSpec, VerifiedGenesis, funded};
-use corniche_types::{Address, EngineConfig, Genesis, SignatureChecks, ValidatorInfo, Votes};
+use corniche_types::{Address, EngineConfig, Genesis, SignatureChecks, StakingParameters, ValidatorInfo, Votes};
+use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
     fs,
@@ -103,12 +105,40 @@ struct New {
     /// Signature checks: `everyone` (each validator checks each) or `sharded` (f + 1 check and attest the sender)
     #[arg(long, value_name = "MODE", default_value = "everyone")]
     signatures: SignatureChecks,
+    #[command(flatten)]
+    staking: Staking,
     /// Account to fund, and its amount in whole units of the currency; may be repeated
     #[arg(long, value_name = "ADDRESS=UNITS", value_parser = fund)]
     fund: Vec<(Address, u64)>,
     /// Fund the ten development accounts, whose keys are PUBLIC
     #[arg(long)]
     dev_accounts: bool,
+}
+
+/// Staking of a new network.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Staking {
+    /// Staking, with its parameters, for instance `--staking min_validators=1 vote_wei=1000000000000000000`; default: no staking
+    #[arg(long, value_name = "NAME=VALUE", num_args = 0.., value_parser = staking_parameter)]
+    staking: Option<Vec<(String, Value)>>,
+}
+
+impl Staking {
+    /// Returns the parameters; those that are not given have their defaults.
+    pub fn parameters(&self) -> anyhow::Result<Option<StakingParameters>> {
+        let Some(given) = &self.staking else { return Ok(None) };
+        let object: Map<_, _> = given.iter().cloned().collect();
+        Ok(Some(serde_json::from_value(object.into())?))
+    }
+}
+
+/// Parses a parameter of staking from the command line. Amounts in wei may exceed the numbers of JSON, so they are texts there.
+fn staking_parameter(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let value = value.parse::<u64>().map_or_else(|_| value.into(), Value::from);
+    let alone = Map::from_iter([(name.to_owned(), value.clone())]);
+    serde_json::from_value::<StakingParameters>(alone.into()).map_err(|error| format!("{name}: {error}"))?;
+    Ok((name.to_owned(), value))
 }
 
 /// Parses an engine parameter from the command line.
@@ -173,6 +203,7 @@ impl New {
             engine: EngineConfig { name: self.engine.clone(), parameters },
             accounts,
             signatures: self.signatures,
+            staking: self.staking.parameters()?,
             ..default_spec()
         })
     }
@@ -211,6 +242,7 @@ fn identity_json(genesis: &Genesis) -> String {
         "committeeHash": genesis.committee_hash(),
         "engine": genesis.engine.name,
         "signatures": genesis.signatures,
+        "staking": genesis.staking,
         "validators": genesis.validators.len(),
         "votes": genesis.validators.iter().map(|validator| validator.votes).collect::<Vec<_>>(),
         "quorum": genesis.weights().quorum(),
@@ -229,8 +261,13 @@ fn identity_text(genesis: &Genesis) -> String {
     let listed = peer_ids(genesis).into_iter().zip(&genesis.validators).enumerate();
     let validators: Vec<_> =
         listed.map(|(index, (id, validator))| format!("\n  {index:<11} /p2p/{id}{}", votes(validator))).collect();
+    let staking = match &genesis.staking {
+        Some(it) => format!("{} {} per vote, epochs of {} ms", in_whole_units(it.vote_wei), genesis.currency, it.epoch_ms),
+        None => "none".into(),
+    };
     format!(
-        "chain id      {}\ngenesis hash  {}\nengine        {}\nsignatures    {}\naccounts      {}\nvalidators    {}{}",
+        "chain id      {}\ngenesis hash  {}\nengine        {}\nsignatures    {}\nstaking       {staking}\naccounts      {}\n\
+         validators    {}{}",
         genesis.chain_id,
         genesis.hash(),
         genesis.engine.name,
@@ -276,6 +313,39 @@ mod tests {
         let own = BTreeMap::from([(address, funded(1))]);
         let other = make_network(&NetworkSpec { accounts: own, ..spec() }).unwrap().genesis;
         assert_eq!(other.accounts[&address], funded(1), "who wants something else there gets it");
+    }
+
+    #[test]
+    fn staking_parameters_are_parsed() {
+        let given = |texts: &[&str]| {
+            let parse = |text: &&str| staking_parameter(text).unwrap();
+            Staking { staking: Some(texts.iter().map(parse).collect()) }.parameters().unwrap().unwrap()
+        };
+        assert_eq!(Staking::default().parameters().unwrap(), None);
+        assert_eq!(given(&[]), StakingParameters::default());
+        let own = given(&["min_validators=1", "vote_wei=20000000000000000000000", "reward_wei=7", "most_votes=3"]);
+        let (vote_wei, reward_wei) = (U256::from(20_000_000_000_000_000_000_000u128), U256::from(7));
+        let defaults = StakingParameters::default();
+        assert_eq!(own, StakingParameters { min_validators: 1, vote_wei, reward_wei, most_votes: Votes(3), ..defaults });
+        for (bad, named) in [
+            ("epoch_ms", "NAME=VALUE"),
+            ("epoch_ms=soon", "epoch_ms: "),
+            ("epoch_ms=-1", "epoch_ms: "),
+            ("vote_wei=1.5", "vote_wei: "),
+            ("epoch_blocks=7", "epoch_blocks"),
+        ] {
+            let error = staking_parameter(bad).unwrap_err();
+            assert!(error.contains(named), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn staking_is_printed() {
+        let staking = Some(StakingParameters::default());
+        let genesis = make_network(&NetworkSpec { staking, ..spec() }).unwrap().genesis;
+        assert!(identity_text(&genesis).contains("\nstaking       10000 CRN per vote, epochs of 86400000 ms\n"));
+        assert!(identity_json(&genesis).contains("\"min_validators\": 4"));
+        assert!(identity_text(&make_network(&spec()).unwrap().genesis).contains("\nstaking       none\n"));
     }
 
     #[test]

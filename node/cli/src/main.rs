@@ -10,6 +10,7 @@ mod logging;
 mod node;
 mod sim;
 mod testnet;
+mod validator;
 
 use clap::{Parser, Subcommand};
 use corniche_console::exit;
@@ -46,6 +47,7 @@ enum Command {
     Node(node::Args),
     Sim(sim::Args),
     Testnet(testnet::Args),
+    Validator(validator::Args),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Node(args) => node::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Testnet(args) => testnet::run(args),
+        Command::Validator(args) => validator::run(args),
         Command::Load(args) => corniche_load::run(args),
     };
     match run {

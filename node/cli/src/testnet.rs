@@ -83,6 +83,8 @@ struct Up {
     /// Signature checks of a new network: `everyone` (each validator checks each) or `sharded` (f + 1 check and attest the sender)
     #[arg(long, value_name = "MODE", default_value = "everyone")]
     signatures: SignatureChecks,
+    #[command(flatten)]
+    staking: genesis::Staking,
     /// RPC namespaces that the nodes of a new network serve, separated by commas, or "all"; default: those that wallets need
     #[arg(long, value_name = "LIST")]
     namespaces: Option<Namespaces>,
@@ -156,6 +158,7 @@ pub fn make_validators(dir: &Path, validators: usize, engine: Option<&str>) -> a
         parameter: Vec::new(),
         votes: Vec::new(),
         signatures: SignatureChecks::Everyone,
+        staking: genesis::Staking::default(),
         namespaces: None,
         explorer_port: None,
         dag_rounds: 0,

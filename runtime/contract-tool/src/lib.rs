@@ -34,7 +34,7 @@ mod verify;
 
 pub use errors::explain_by;
 pub use options::Rpc;
-pub use paying::{Paying, receipt_json, whole_units};
+pub use paying::{Paying, in_whole_units, receipt_json, whole_units};
 
 use clap::Subcommand;
 

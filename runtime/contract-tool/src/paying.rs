@@ -157,6 +157,12 @@ pub fn whole_units(text: &str) -> Result<U256, String> {
     amount(text, "ether")
 }
 
+/// Formats an amount in wei as whole units of the currency, with the decimals that it needs.
+pub fn in_whole_units(wei: U256) -> String {
+    let text = alloy_primitives::utils::format_ether(wei);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 fn amount(text: &str, default_unit: &str) -> Result<U256, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
@@ -179,8 +185,12 @@ mod tests {
         assert_eq!(wei("1000"), Ok(U256::from(1000)));
         assert_eq!(wei("1.5gwei"), Ok(U256::from(1_500_000_000)));
         assert_eq!(wei("2ether"), Ok(U256::from(2_000_000_000_000_000_000u64)));
-        assert_eq!(whole_units("0.5"), Ok(U256::from(500_000_000_000_000_000u64)));
+        let half = U256::from(500_000_000_000_000_000u64);
+        assert_eq!(whole_units("0.5"), Ok(half));
         assert_eq!(whole_units("7wei"), Ok(U256::from(7)));
+        for (text, wei) in [("0", U256::ZERO), ("10000", U256::from(10_000_000_000_000_000_000_000u128)), ("0.5", half)] {
+            assert_eq!(in_whole_units(wei), text);
+        }
         for bad in ["", "ether", "-1", "1 ether", "1parsec", "0x10"] {
             assert!(wei(bad).is_err(), "{bad}");
             assert!(whole_units(bad).is_err(), "{bad}");

@@ -80,7 +80,8 @@ impl Call {
         let function = known.function(&self.function)?;
         let input = abi::encode_call(&function, Arguments(&self.arguments))?;
         let call = corniche_client::Call { from: self.from, to: Some(self.to), value: U256::ZERO, input };
-        let output = client.call(&call).map_err(|error| errors::explain_by(error, &|data| known.interface().revert_reason(data)))?;
+        let output =
+            client.call(&call).map_err(|error| errors::explain_by(error, &|data| known.interface().revert_reason(data)))?;
         if output.is_empty() && !function.outputs.is_empty() && client.code(self.to)?.is_empty() {
             bail!("there is no contract at {}", self.to);
         }

@@ -23,7 +23,8 @@ pub(super) fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     let name = up.engine.as_deref().unwrap_or(engines::DEFAULT);
     let engine = EngineConfig { name: name.to_owned(), parameters: up.parameter.iter().cloned().collect() };
     let (validators, votes, signatures) = (up.validators, up.votes.clone(), up.signatures);
-    let spec = NetworkSpec { validators, votes, engine, signatures, ..genesis::default_spec() };
+    let spec =
+        NetworkSpec { validators, votes, engine, signatures, staking: up.staking.parameters()?, ..genesis::default_spec() };
     let network = genesis::make_network(&spec)?;
     fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
     let total = up.validators + up.full_nodes;
