@@ -1,21 +1,23 @@
-//! `corniche dev` as users run it: a process and a socket.
+//! `corniche dev`, and `corniche node`, as users run them: a process and a socket.
 
 #![allow(dead_code)] // each test file uses only a part
 
 use serde_json::{Value, json};
 use std::{
+    ffi::OsStr,
     fs,
     io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
     path::Path,
     process::{Child, Command, Output, Stdio},
+    thread,
 };
 
-/// Development chain as a process, killed on drop.
+/// Node as a process, killed on drop: a development chain, or a validator.
 pub struct Node {
     process: Child,
     rpc: String,
-    /// Its output when it was ready.
+    /// Output of a development chain when it was ready; of a validator, only `rpc`.
     pub says: Value,
 }
 
@@ -44,6 +46,23 @@ impl Node {
         let says: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no chain: {line}"));
         let rpc = says["rpc"].as_str().unwrap().trim_start_matches("http://").to_owned();
         Self { process, rpc, says }
+    }
+
+    /// Validator with the `node.toml` in this directory.
+    pub fn validator(directory: &Path) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_corniche"))
+            .args([OsStr::new("node"), "--config".as_ref(), directory.join("node.toml").as_ref()])
+            .args([OsStr::new("--data"), directory.join("data").as_ref()])
+            .env("CORNICHE_LOG", "info")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let rpc = lines.find_map(|line| Some(line.split_once(" rpc=")?.1.split(' ').next()?.to_owned())).expect("it starts");
+        // A full pipe would stop the node.
+        thread::spawn(move || lines.for_each(drop));
+        Self { process, says: json!({"rpc": format!("http://{rpc}")}), rpc }
     }
 
     pub fn on(data: &Path) -> Self {
