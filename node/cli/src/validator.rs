@@ -84,7 +84,7 @@ enum Command {
         #[command(flatten)]
         sender: Sender,
     },
-    /// Replace the keys from the next epoch's committee on; by the owner or the operator
+    /// Replace the keys from the next committee on; by the owner, or once an epoch by the operator
     Rotate {
         #[arg(value_name = "ID")]
         id: u32,

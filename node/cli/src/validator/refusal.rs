@@ -30,7 +30,9 @@ pub fn sentence(data: &[u8], currency: &str) -> Option<String> {
         TooLittle(it) => format!("the stake must be at least {}; only `unbond ID all` may leave less", amount(it.limit)),
         TooMuch(it) => format!("only {} are bonded; `unbond ID all` takes everything", amount(it.limit)),
         BadEndpoints(_) => "expected at most 4 endpoints, 256 bytes in all; publish fewer".into(),
-        OncePerEpoch(_) => "the keys were replaced in this epoch already; rotate in the next one".into(),
+        OncePerEpoch(_) => {
+            "the keys were replaced in this epoch already; the owner can do it again, the operator in the next epoch".into()
+        }
         NothingFree(_) => {
             "no stake is free yet; `corniche validator status ID` prints what is unbonding and what is free".into()
         }
