@@ -123,6 +123,7 @@ impl RequestContext<'_> {
             Method::CornicheGetTransactionStatus => corniche::transaction_status(node, origin, params).await,
             Method::CornicheGetHeads => corniche::heads(node, origin, params).await,
             Method::CornicheGetValidators => corniche::validators(node, params),
+            Method::CornicheGetStaking => corniche::staking(node, origin, params).await,
             Method::CornicheGetPeers => corniche::peers(node, params),
             Method::CornicheGetStatistics => corniche::statistics(node, params),
             Method::CornicheGetExecution => corniche::execution(node, origin, params).await,

@@ -64,6 +64,7 @@ mod requests;
 mod server;
 mod session;
 mod simulate;
+mod staking;
 mod submit;
 mod token_bucket;
 mod trace;

@@ -5,7 +5,7 @@ use alloy_rpc_types_eth::BlockOverrides;
 use alloy_rpc_types_eth::state::{AccountOverride, StateOverride};
 use corniche_api::{Reason, RpcError};
 use corniche_state::{ABI_VERSION, Account, KECCAK_EMPTY, StateView};
-use corniche_types::ProtocolRules;
+use corniche_types::{ProtocolRules, STAKING_ADDRESS};
 use corniche_vm::wasm::CompileError;
 use corniche_vm::{BlockEnv, Vm, is_precompile};
 use std::collections::BTreeMap;
@@ -70,10 +70,10 @@ impl OverriddenState {
 
     /// Prepares one override's code. Code used at several addresses is charged once.
     fn prepare_code(&mut self, address: &Address, code: &Bytes, vm: &mut Vm, gas: &mut u64) -> Result<(), RpcError> {
-        if is_precompile(address) {
-            return Err(RpcError::invalid_params(format!(
-                "state override: {address} is a precompile and cannot have other code"
-            )));
+        let is_staking = *address == STAKING_ADDRESS && vm.staking().is_some();
+        if is_precompile(address) || is_staking {
+            let what = if is_staking { "the staking contract" } else { "a precompile" };
+            return Err(RpcError::invalid_params(format!("state override: {address} is {what} and cannot have other code")));
         }
         if self.code.contains_key(&keccak256(code)) {
             return Ok(());

@@ -31,6 +31,7 @@ fn requests(block: &str, hash: B256) -> Vec<(&'static str, Value)> {
         ("eth_estimateGas", json!([relay, block])),
         ("eth_createAccessList", json!([relay, block])),
         ("eth_simulateV1", json!([{"blockStateCalls": [{"calls": [relay]}]}, block])),
+        ("corniche_getStaking", json!([block])),
         ("debug_traceCall", json!([relay, block, {"tracer": "callTracer"}])),
         ("debug_traceTransaction", json!([hash, {"tracer": "callTracer"}])),
     ]

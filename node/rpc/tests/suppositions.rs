@@ -8,6 +8,7 @@ use alloy_eips::eip2930::AccessList;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use common::{COINBASE, ECHO, FUNDED, Fixture, RELAY, call, key, relayed};
 use corniche_rpc::RpcConfig;
+use corniche_types::STAKING_ADDRESS;
 use serde_json::{Value, json};
 
 /// Returns number, time, gas limit, base fee and coinbase of the block, one word each.
@@ -100,6 +101,7 @@ async fn code_override_is_validated_and_charged() {
         (supposing(there, &[0xef, 0xf0, 0, 0, 1]), "damaged"),
         (supposing(Address::with_last_byte(4), &code), "is a precompile"),
         (supposing(Address::with_last_byte(4), &[1]), "is a precompile"),
+        (supposing(STAKING_ADDRESS, &code), "is the staking contract"),
     ] {
         let simulated = json!([{"blockStateCalls": [{"stateOverrides": bad, "calls": [call]}]}, "latest"]);
         for (method, params) in [

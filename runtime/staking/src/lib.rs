@@ -1,9 +1,9 @@
 //! Stake: who may order transactions, and with how many votes.
 //!
 //! The staking contract is native code at [`STAKING_ADDRESS`](corniche_types::STAKING_ADDRESS). This crate has its rules as
-//! functions over storage slots ([`Slots`]): calls of accounts ([`contract::call`]), the calendar of epochs ([`calendar`]) and
-//! the layout of the storage ([`record`]). Validators sign their keys with [`sign_keys`]. The virtual machine charges gas, moves
-//! value and keeps the journal.
+//! functions over storage slots ([`Slots`]): calls of accounts ([`contract::call`]), the calendar of epochs ([`calendar`]), the
+//! layout of the storage ([`record`]) and an overview for readers ([`Overview`]). Validators sign their keys with [`sign_keys`].
+//! The virtual machine charges gas, moves value and keeps the journal. [`genesis_changes`] returns the state at height 0.
 //!
 //! Steps of an epoch:
 //!
@@ -16,7 +16,7 @@
 //! Always true: the contract's balance is at least all bonded and all queued stake. Nothing here depends on a clock, on
 //! randomness or on the order of a map. No input causes a panic.
 //!
-//! Not here yet: evidence, and the keys of the coin. Their slots are named in [`Tag`]. No node calls this crate yet.
+//! Not here yet: evidence, and the keys of the coin. Their slots are named in [`Tag`]. No node runs the calendar yet.
 //!
 //! The rules are those of validators.md §2, with the differences of decision 0028.
 
@@ -26,14 +26,16 @@ pub mod calendar;
 pub mod contract;
 mod genesis;
 pub mod interface;
+mod overview;
 pub mod record;
 mod registration;
 mod slots;
 pub mod votes;
 
 pub use genesis::{GenesisValidator, genesis_changes, genesis_slots};
+pub use overview::{Overview, ValidatorOverview};
 pub use registration::{Keys, SigningKeys, sign_keys};
-pub use slots::{Slots, Tag};
+pub use slots::{ReadError, Slots, StateSlots, Tag};
 
 use borsh::{BorshDeserialize, BorshSerialize};
 

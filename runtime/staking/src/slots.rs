@@ -4,7 +4,8 @@
 //! Numbers are big-endian words, like those of Solidity.
 
 use alloy_primitives::{Address, B256, Bytes, FixedBytes, U256, keccak256};
-use corniche_types::Epoch;
+use corniche_state::StateView;
+use corniche_types::{Epoch, STAKING_ADDRESS};
 use std::{collections::BTreeMap, convert::Infallible};
 
 /// The contract's storage, and a code check for other accounts. Slots that were never stored are zero.
@@ -134,6 +135,38 @@ impl Slots for BTreeMap<B256, B256> {
 
     fn has_code(&mut self, _account: Address) -> Result<bool, Infallible> {
         Ok(false)
+    }
+}
+
+/// The contract's slots in a state. They cannot be written.
+pub struct StateSlots<'s>(pub &'s dyn StateView);
+
+/// Reason why a slot of a state is not accessible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The state can no longer be read ([`StateView::interrupted`]).
+    #[error("the state was interrupted")]
+    Interrupted,
+    /// A past state does not change.
+    #[error("the state is read-only")]
+    ReadOnly,
+}
+
+impl Slots for StateSlots<'_> {
+    type Error = ReadError;
+
+    fn load(&mut self, slot: B256) -> Result<B256, ReadError> {
+        let value = self.0.storage(&STAKING_ADDRESS, &slot);
+        if self.0.interrupted() { Err(ReadError::Interrupted) } else { Ok(value) }
+    }
+
+    fn store(&mut self, _slot: B256, _value: B256) -> Result<(), ReadError> {
+        Err(ReadError::ReadOnly)
+    }
+
+    fn has_code(&mut self, account: Address) -> Result<bool, ReadError> {
+        let has_code = self.0.account_code(&account).is_contract();
+        if self.0.interrupted() { Err(ReadError::Interrupted) } else { Ok(has_code) }
     }
 }
 

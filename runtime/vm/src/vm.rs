@@ -5,6 +5,7 @@ use crate::outcome::{ExecutionStatus, Fault};
 use crate::trace::Trace;
 use crate::wasm::{Backend, CompileError, EngineConfig, ModuleCache, NoCache, WasmEngine, gas};
 use alloy_primitives::B256;
+use corniche_types::StakingParameters;
 use std::sync::{Arc, OnceLock};
 
 /// The engine's sizes, which are local to a node and never affect a result, and the chain's rules.
@@ -41,6 +42,11 @@ impl Vm {
     /// Secret for the hash seed of tables whose keys untrusted users choose ([`VmConfig::table_secret`]).
     pub fn table_secret(&self) -> u64 {
         self.config.table_secret
+    }
+
+    /// Returns the parameters of the chain's staking contract, if it has one.
+    pub fn staking(&self) -> Option<&StakingParameters> {
+        self.config.staking.as_deref()
     }
 
     /// Returns whether any contract has written to `console` since the start, so that a trace may contain output.

@@ -6,7 +6,8 @@
 //!
 //! - [`Method`]: every method of a node; [`Namespaces`]: the served ones; [`openrpc`]: all of it as a document;
 //! - [`RpcError`], [`ErrorCode`] and [`Reason`]: errors, with the phrases that wallets match;
-//! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Peers`], [`Statistics`], [`Execution`]: results of `corniche_*` methods;
+//! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Staking`], [`Peers`], [`Statistics`], [`Execution`]:
+//!   results of `corniche_*` methods;
 //!   [`DagGrowth`]: notification of a subscription;
 //! - [`ProvenAccount`]: verified result of `eth_getProof`.
 
@@ -23,6 +24,7 @@ pub mod openrpc;
 mod ordering;
 mod peers;
 mod proof;
+mod staking;
 mod status;
 
 pub use alloy_rpc_types_eth as eth;
@@ -36,6 +38,7 @@ pub use not_served::NOT_SERVED;
 pub use ordering::{BatchRange, Ordering, SkippedTransaction};
 pub use peers::{Peer, Peers};
 pub use proof::{ProvenAccount, ProvenSlot, StorageKey};
+pub use staking::{EpochPhase, StakedValidator, Staking, StakingRules};
 pub use status::{TransactionReport, TransactionStatus};
 
 /// Quantities as Ethereum writes them: hexadecimal without leading zeros.

@@ -313,6 +313,8 @@ methods! {
     CornicheGetHeads = "corniche_getHeads" "() -> Heads",
     /// The committee: validators with their keys, and the number of signatures in a certificate.
     CornicheGetValidators = "corniche_getValidators" "() -> Validators",
+    /// Stake after a block: the running epoch, and all validators with stake, votes, keys and endpoints. Null on chains without staking.
+    CornicheGetStaking = "corniche_getStaking" "(block?: BlockId) -> Staking | null",
     /// This node and its connected peers: version, validator, round-trip time. Network addresses are not included.
     CornicheGetPeers = "corniche_getPeers" "() -> Peers",
     /// Execution statistics since this node started: executions, re-executions, and results that were ready when ordered.

@@ -5,7 +5,7 @@ use crate::{
     error::ClientError,
 };
 use corniche_api::{
-    Dag, DagRange, Execution, Heads, Ordering, Peers, Statistics, TransactionReport, TransactionStatus, Validators,
+    Dag, DagRange, Execution, Heads, Ordering, Peers, Staking, Statistics, TransactionReport, TransactionStatus, Validators,
 };
 use corniche_crypto::CommitteeKeys;
 use corniche_types::{B256, Certificate};
@@ -36,6 +36,11 @@ impl Client {
     /// Returns the committee, whose members order transactions and sign blocks.
     pub fn validators(&self) -> Result<Validators, ClientError> {
         self.request("corniche_getValidators", json!([]))
+    }
+
+    /// Returns the stake after the newest block: the running epoch, and all validators. `None` on a chain without staking.
+    pub fn staking(&self) -> Result<Option<Staking>, ClientError> {
+        self.request("corniche_getStaking", json!([]))
     }
 
     /// Returns the node's identity and its peers.

@@ -139,6 +139,7 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
     assert.deepEqual([validators.length, quorum, engine, epoch, committeeHash], [4, 3, 'mahi-mahi', 0n, certificate.committeeHash]);
     assert.deepEqual(validators.map(({ index }) => index), [0, 1, 2, 3]);
     assert.ok(validators.every(({ blsKey }) => blsKey.length === 2 + 192));
+    assert.equal(await client.getStaking(), null, 'the genesis has no staking');
   });
 
   await step('whom the node is connected with', async () => {

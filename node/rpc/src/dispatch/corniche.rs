@@ -5,6 +5,7 @@ use crate::dag;
 use crate::jsonrpc::{Json, Params, json};
 use crate::node::Node;
 use crate::reads;
+use crate::staking;
 use alloy_primitives::{B256, U64};
 use corniche_api::{Certificate, DagRange, Ordering, RpcError};
 use corniche_origin::Origin;
@@ -44,6 +45,12 @@ pub(super) async fn heads(node: &Node, origin: Origin, params: &Params<'_>) -> R
 /// `corniche_getValidators`.
 pub(super) fn validators(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
     params.at_most(0).and_then(|_| json(&node.backend.validators()))
+}
+
+/// `corniche_getStaking`. It reads many slots, so it takes turns with calls, and has their timeout.
+pub(super) async fn staking(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let block = block_or_latest(params.at_most(1)?, 0)?;
+    node.call(origin, move |node| json(&staking::at(node, block)?)).await
 }
 
 /// `corniche_getPeers`.

@@ -2,6 +2,7 @@
 
 mod backend;
 mod contracts;
+mod staking;
 
 use alloy_consensus::TxEip1559;
 use alloy_consensus::proofs::calculate_transaction_root;
@@ -14,14 +15,17 @@ use corniche_rpc::{Backend, ChainBlock, ChainEvent, DevCommand, SyncProgress};
 use corniche_state::{ABI_VERSION, Account, Changes, Overlay, SharedTree, State, StateView, Tree};
 use corniche_types::{
     BatchRef, Block, CommitIndex, Epoch, Header, Height, Log, OrderedTransaction, OrderingRecord, ProtocolRules, Receipt,
-    TimestampMs, Transaction, ValidatorIndex,
+    StakingParameters, TimestampMs, Transaction, ValidatorIndex,
 };
 use corniche_vm::wasm::NoCache;
 use corniche_vm::{BlockEnv, Vm, VmConfig};
+use staking::add_staking;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 use tokio::sync::{broadcast, watch};
+
+pub use staking::staking_parameters;
 
 pub const CHAIN_ID: u64 = 7777;
 pub const BASE_FEE: u64 = 1_000_000_000;
@@ -134,6 +138,11 @@ pub fn log(address: Address, topics: &[u8]) -> Log {
 impl TestChain {
     /// Chain with only the genesis.
     pub fn new() -> Self {
+        Self::staked(4)
+    }
+
+    /// Chain with this number of validators in the staking contract.
+    pub fn staked(validators: u32) -> Self {
         let state = State::default();
         let code = echo_module();
         let mut genesis = Changes::default();
@@ -153,6 +162,7 @@ impl TestChain {
         genesis.accounts.insert(FUNDED, Some(funded));
         genesis.accounts.insert(ECHO, Some(echo));
         genesis.storage.insert((ECHO, B256::with_last_byte(3)), B256::repeat_byte(0x55));
+        add_staking(&mut genesis, validators);
         state.apply(Height(0), &genesis);
         let tree = SharedTree::new(Height(0), Tree::default());
         let state_root = tree.apply(Height(0), &genesis);
@@ -174,7 +184,7 @@ impl TestChain {
             pool: Mutex::default(),
             finalized: AtomicU64::new(0),
             events: broadcast::channel(1024).0,
-            vm: Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(),
+            vm: vm(Some(staking_parameters())),
             syncing: Mutex::default(),
             refusal: Mutex::default(),
             answers_late: Mutex::default(),
@@ -340,6 +350,10 @@ impl TestChain {
     pub fn waiting(&self) -> u32 {
         *self.waiting.lock().unwrap()
     }
+}
+
+fn vm(staking: Option<StakingParameters>) -> Vm {
+    Vm::new(&VmConfig { staking: staking.map(Arc::new), ..VmConfig::default() }, Arc::new(NoCache)).unwrap()
 }
 
 fn verified(raw: &Bytes) -> VerifiedTransaction {

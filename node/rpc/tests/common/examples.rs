@@ -78,6 +78,8 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::CornicheGetTransactionStatus, json!([transaction])),
         (Method::CornicheGetTransactionStatus, json!([unknown])),
         (Method::CornicheGetTransactionStatus, json!([pending])),
+        (Method::CornicheGetStaking, json!([])),
+        (Method::CornicheGetStaking, json!(["0x1"])),
         (Method::CornicheGetDag, json!(["0x1", "0x4"])),
         (Method::CornicheGetDag, json!(["latest", "0x2"])),
         (Method::EthCreateAccessList, json!([{"to": ECHO, "data": "0x01"}, "latest"])),

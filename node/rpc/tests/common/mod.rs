@@ -9,7 +9,8 @@ mod examples;
 pub mod schema;
 
 pub use chain::{
-    AUTHOR, CHAIN_ID, COINBASE, ECHO, FUNDED, RELAY, TestChain, Whole, call, fee_address, key, log, relayed, transfer,
+    AUTHOR, CHAIN_ID, COINBASE, ECHO, FUNDED, RELAY, TestChain, Whole, call, fee_address, key, log, relayed,
+    staking_parameters, transfer,
 };
 pub use client::{Client, HttpAnswer, WebSocket};
 pub use examples::examples;
@@ -38,7 +39,11 @@ impl Fixture {
     }
 
     pub async fn with(config: RpcConfig) -> Self {
-        let chain = Arc::new(TestChain::new());
+        Self::serve(TestChain::new(), config).await
+    }
+
+    pub async fn serve(chain: TestChain, config: RpcConfig) -> Self {
+        let chain = Arc::new(chain);
         let now = Arc::new(AtomicU64::new(0));
         let mut registry = Registry::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -51,6 +51,12 @@ impl Committee {
         slots.store_number(head(epoch).slot(1), self.unit)
     }
 
+    /// Returns the votes of a validator; 0 if it is no member.
+    pub fn votes_of(&self, id: ValidatorId) -> Votes {
+        let index = self.members.binary_search_by_key(&id, |member| member.id);
+        index.ok().and_then(|index| self.members.get(index)).map_or(Votes(0), |member| member.votes)
+    }
+
     /// Returns the votes, and the quorums that they make.
     pub fn weights(&self) -> Weights {
         Weights::new(self.members.iter().map(|member| member.votes), FaultModel::Byzantine)

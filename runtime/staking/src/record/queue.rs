@@ -33,6 +33,13 @@ pub struct Unbonding {
     pub first_freeze_without: FreezeNumber,
 }
 
+impl Unbonding {
+    /// Returns whether the stake can be withdrawn. `reached` comes from [`reached_freeze`].
+    pub fn is_free(&self, reached: FreezeNumber) -> bool {
+        self.first_freeze_without <= reached
+    }
+}
+
 impl Queue {
     /// Reads the positions of a validator's queue.
     pub fn load<S: Slots>(slots: &mut S, id: ValidatorId) -> Result<Self, S::Error> {
@@ -82,7 +89,7 @@ impl Queue {
         let (mut count, mut amount) = (0u64, U256::ZERO);
         for age in 0..self.length {
             let entry = self.entry(slots, age)?;
-            if entry.first_freeze_without > reached {
+            if !entry.is_free(reached) {
                 break;
             }
             count = count.saturating_add(1);

@@ -57,7 +57,7 @@ impl Registry {
 
     /// Reads the numbers of all registered validators, in no particular order.
     pub fn ids<S: Slots>(&self, slots: &mut S) -> Result<Vec<ValidatorId>, S::Error> {
-        (0..self.count).map(|position| Ok(id(slots.load_number(entry(position))?))).collect()
+        (0..self.count.min(MAX_REGISTERED)).map(|position| Ok(id(slots.load_number(entry(position))?))).collect()
     }
 }
 

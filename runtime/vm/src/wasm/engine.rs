@@ -136,13 +136,13 @@ impl WasmEngine {
         })
     }
 
-    /// Takes one of a bounded number of permits for calls outside of blocks, so that they never use up the instances
-    /// that block execution needs. `None`: refuse the call as busy.
     /// Returns the parameters of the chain's staking contract, if it has one.
     pub fn staking(&self) -> Option<&StakingParameters> {
         self.inner.staking.as_deref()
     }
 
+    /// Takes one of a bounded number of permits for calls outside of blocks, so that they never use up the instances
+    /// that block execution needs. `None`: refuse the call as busy.
     pub fn call_permit(&self) -> Option<CallPermit> {
         let free = &self.inner.free_callers;
         free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(1)).ok()?;

@@ -61,6 +61,95 @@ export interface Validators {
   validators: Validator[];
 }
 
+/** Parameters of staking in the genesis. Amounts are in wei. */
+export interface StakingRules {
+  /** Length of an epoch in milliseconds; 0 if epochs never end. */
+  epochMs: bigint;
+  /** Time between the freeze and the end of an epoch, in milliseconds. */
+  closingMs: bigint;
+  /** Lowest price of a vote. */
+  voteWei: bigint;
+  /** Maximum votes of one validator. */
+  mostVotes: number;
+  /** Maximum votes of a committee. */
+  maxVotes: number;
+  /** Maximum members of a committee. */
+  maxValidators: number;
+  /** Minimum members of a committee. */
+  minValidators: number;
+  /** Epochs for which stake is liable for what its votes signed. */
+  unbondingEpochs: number;
+  /** Epochs for which a key of the coin serves an unchanged committee. */
+  coinMaxAge: number;
+  /** Part of the stake that a conviction costs, in 1/10,000. */
+  slashBps: number;
+  /** Epochs for which a convicted validator is no candidate. */
+  jailEpochs: number;
+  /** Amount that each vote of a member earns per epoch. */
+  rewardWei: bigint;
+  /** Time between two snapshots of the state, in milliseconds. */
+  snapshotMs: bigint;
+}
+
+/** A registered validator. Amounts are in wei. */
+export interface StakedValidator {
+  /** Its number in all committees; never used again. */
+  id: number;
+  owner: Address;
+  /** Account that becomes the owner when it accepts. */
+  nextOwner: Address | null;
+  /** Account that may change keys and endpoints. */
+  operator: Address;
+  /** Recipient of fees and rewards. */
+  fee: Address;
+  /** Stake that counts for votes. */
+  bonded: bigint;
+  /** Stake that was unbonded and not withdrawn. */
+  queued: bigint;
+  /** Part of `queued` that can be withdrawn now. */
+  free: bigint;
+  /** First epoch in which it may be a candidate after a conviction; 0 if there was none. */
+  jailedUntil: bigint;
+  /** ed25519: signs the engine's messages. */
+  consensusKey: Hex;
+  /** BLS12-381, compressed: signs headers. */
+  blsKey: Hex;
+  /** ed25519: identity in the peer-to-peer network. */
+  networkKey: Hex;
+  /** BLS12-381 point, compressed: receives its parts of the coin's key. */
+  coinKey: Hex;
+  /** Addresses that it names for connections, not verified: printable ASCII, other bytes escaped. */
+  endpoints: string[];
+  /** Votes in the sitting committee; 0 if it is no member. */
+  votes: number;
+  /** Votes in the next committee; `null` unless the phase is `frozen`. */
+  nextVotes: number | null;
+  /** True if it announced itself for the next epoch. */
+  announced: boolean;
+}
+
+/** State of the staking contract. Times are in Unix milliseconds of the chain's clock; `null` if epochs never end. */
+export interface Staking {
+  epoch: bigint;
+  /** Time of the block that ended the epoch before; the genesis time in epoch 0. */
+  startMs: bigint;
+  /** Height of that block. */
+  startBlock: bigint;
+  /** Time from which validators announce themselves for the next epoch. */
+  announcementsMs: bigint | null;
+  /** Time from which the next committee is fixed. */
+  freezeMs: bigint | null;
+  /** Time from which the next epoch begins. */
+  endMs: bigint | null;
+  /** Next committee: not fixed yet; fixed, to take over at the end; the sitting one. */
+  phase: 'open' | 'frozen' | 'kept';
+  /** Price of a vote in the sitting committee, in wei. */
+  votePrice: bigint;
+  parameters: StakingRules;
+  /** Registered validators by ascending number. */
+  validators: StakedValidator[];
+}
+
 /** A peer, as reported by a node. Unknown fields are missing. */
 export interface Peer {
   /** The network key as libp2p writes it. */
@@ -263,6 +352,46 @@ export const formatValidators = ({ epoch, committeeHash, engine, quorum, signatu
     index: Number(validator.index),
     // A node from before votes names none.
     votes: Number(validator.votes ?? 1),
+  })),
+});
+
+const rules = (parameters: rpc.StakingRules): StakingRules => ({
+  epochMs: BigInt(parameters.epochMs),
+  closingMs: BigInt(parameters.closingMs),
+  voteWei: BigInt(parameters.voteWei),
+  mostVotes: Number(parameters.mostVotes),
+  maxVotes: Number(parameters.maxVotes),
+  maxValidators: Number(parameters.maxValidators),
+  minValidators: Number(parameters.minValidators),
+  unbondingEpochs: Number(parameters.unbondingEpochs),
+  coinMaxAge: Number(parameters.coinMaxAge),
+  slashBps: Number(parameters.slashBps),
+  jailEpochs: Number(parameters.jailEpochs),
+  rewardWei: BigInt(parameters.rewardWei),
+  snapshotMs: BigInt(parameters.snapshotMs),
+});
+
+const time = (ms: Hex | null): bigint | null => ms && BigInt(ms);
+
+export const formatStaking = (answer: rpc.Staking): Staking => ({
+  epoch: BigInt(answer.epoch),
+  startMs: BigInt(answer.startMs),
+  startBlock: BigInt(answer.startBlock),
+  announcementsMs: time(answer.announcementsMs),
+  freezeMs: time(answer.freezeMs),
+  endMs: time(answer.endMs),
+  phase: answer.phase,
+  votePrice: BigInt(answer.votePrice),
+  parameters: rules(answer.parameters),
+  validators: answer.validators.map((validator) => ({
+    ...validator,
+    id: Number(validator.id),
+    bonded: BigInt(validator.bonded),
+    queued: BigInt(validator.queued),
+    free: BigInt(validator.free),
+    jailedUntil: BigInt(validator.jailedUntil),
+    votes: Number(validator.votes),
+    nextVotes: validator.nextVotes && Number(validator.nextVotes),
   })),
 });
 

@@ -170,6 +170,9 @@ export interface Types {
   SlotProof: SlotProof;
   Slots: Slots;
   SlotsByAccount: SlotsByAccount;
+  StakedValidator: StakedValidator;
+  Staking: Staking;
+  StakingRules: StakingRules;
   StateOverrides: StateOverrides;
   Statistics: Statistics;
   SyncProgress: SyncProgress;
@@ -857,6 +860,175 @@ export interface SlotsByAccount {
   [k: string]: Slot[];
 }
 /**
+ * A registered validator; amounts in wei.
+ */
+export interface StakedValidator {
+  /**
+   * True if it announced itself for the next epoch.
+   */
+  announced: boolean;
+  /**
+   * BLS12-381, compressed: signs headers.
+   */
+  blsKey: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  bonded: `0x${string}`;
+  /**
+   * A BLS12-381 point, compressed: receives its parts of the coin's key.
+   */
+  coinKey: `0x${string}`;
+  /**
+   * 32 bytes.
+   */
+  consensusKey: `0x${string}`;
+  /**
+   * Addresses that it names for connections, not verified: printable ASCII, other bytes escaped.
+   */
+  endpoints: string[];
+  /**
+   * Address of an account: 20 bytes.
+   */
+  fee: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  free: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  id: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  jailedUntil: `0x${string}`;
+  /**
+   * 32 bytes.
+   */
+  networkKey: `0x${string}`;
+  /**
+   * Account that becomes the owner when it accepts.
+   */
+  nextOwner: Address | null;
+  /**
+   * Votes in the next committee; null unless the phase is frozen.
+   */
+  nextVotes: Quantity | null;
+  /**
+   * Address of an account: 20 bytes.
+   */
+  operator: `0x${string}`;
+  /**
+   * Address of an account: 20 bytes.
+   */
+  owner: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  queued: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  votes: `0x${string}`;
+}
+/**
+ * State of the staking contract at a block. Amounts are in wei, times in Unix milliseconds of the chain's clock.
+ */
+export interface Staking {
+  /**
+   * Time from which validators announce themselves for the next epoch; null if epochs never end.
+   */
+  announcementsMs: Quantity | null;
+  /**
+   * Time from which the next epoch begins; null if epochs never end.
+   */
+  endMs: Quantity | null;
+  epoch: Quantity;
+  /**
+   * Time from which the next committee is fixed; null if epochs never end.
+   */
+  freezeMs: Quantity | null;
+  parameters: StakingRules;
+  /**
+   * Next committee: not fixed yet; fixed, to take over at the end; the sitting one.
+   */
+  phase: 'open' | 'frozen' | 'kept';
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  startBlock: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  startMs: `0x${string}`;
+  /**
+   * Registered validators by ascending number, at most 1,000.
+   */
+  validators: StakedValidator[];
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  votePrice: `0x${string}`;
+}
+/**
+ * Parameters of staking in the genesis; amounts in wei.
+ */
+export interface StakingRules {
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  closingMs: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  coinMaxAge: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  epochMs: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  jailEpochs: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  maxValidators: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  maxVotes: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  minValidators: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  mostVotes: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  rewardWei: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  slashBps: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  snapshotMs: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  unbondingEpochs: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  voteWei: `0x${string}`;
+}
+/**
  * Counts since the node started; poolTransactions is the current number.
  */
 export interface Statistics {
@@ -1180,6 +1352,8 @@ export interface Methods {
   corniche_getHeads: { parameters: []; result: Heads };
   /** The committee: validators with their keys, and the number of signatures in a certificate. */
   corniche_getValidators: { parameters: []; result: Validators };
+  /** Stake after a block: the running epoch, and all validators with stake, votes, keys and endpoints. Null on chains without staking. */
+  corniche_getStaking: { parameters: [block?: BlockId]; result: Staking | null };
   /** This node and its connected peers: version, validator, round-trip time. Network addresses are not included. */
   corniche_getPeers: { parameters: []; result: Peers };
   /** Execution statistics since this node started: executions, re-executions, and results that were ready when ordered. */

@@ -6,6 +6,7 @@ import {
   formatHeads,
   formatOrdering,
   formatPeers,
+  formatStaking,
   formatStatistics,
   formatTransactionStatus,
   formatValidators,
@@ -15,6 +16,7 @@ import {
   type Heads,
   type Ordering,
   type Peers,
+  type Staking,
   type Statistics,
   type TransactionStatus,
   type Validators,
@@ -75,6 +77,19 @@ export async function getOrdering(client: AnyClient, block: BlockParameter = {})
  */
 export const getValidators = async (client: AnyClient): Promise<Validators> =>
   formatValidators(await ask(client, 'corniche_getValidators'));
+
+/**
+ * Returns the stake after a block: the running epoch, and all validators (`corniche_getStaking`). `null` on a chain
+ * without staking.
+ *
+ * @example
+ * const staking = await client.getStaking();
+ * if (staking) console.log(staking.epoch, staking.validators.map(({ bonded }) => bonded));
+ */
+export async function getStaking(client: AnyClient, block: BlockParameter = {}): Promise<Staking | null> {
+  const answer = await ask(client, 'corniche_getStaking', blockId(block));
+  return answer && formatStaking(answer);
+}
 
 /**
  * Returns the node and its peers: version, validator, round trip (`corniche_getPeers`).

@@ -1,0 +1,57 @@
+//! `corniche_getStaking`: converts the contract's state to JSON types.
+
+use crate::node::{Node, state_unavailable};
+use alloy_eips::BlockId;
+use corniche_api::{EpochPhase, RpcError, StakedValidator, Staking};
+use corniche_staking::{Overview, StateSlots, ValidatorOverview, record::Phase};
+use corniche_types::StakingParameters;
+
+/// Stake after a block; `None` on a chain without staking.
+pub(crate) fn at(node: &Node, block: BlockId) -> Result<Option<Staking>, RpcError> {
+    let Some(parameters) = node.backend.vm().staking() else { return Ok(None) };
+    let state = node.state(block)?.1;
+    let overview = Overview::load(&mut StateSlots(&*state), parameters).map_err(|_| state_unavailable())?;
+    Ok(Some(staking(overview, parameters)))
+}
+
+fn staking(overview: Overview, parameters: &StakingParameters) -> Staking {
+    let Overview { header, announcements, freeze, end, unit, validators } = overview;
+    Staking {
+        epoch: header.epoch.0,
+        start_ms: header.start.0,
+        start_block: header.start_height.0,
+        announcements_ms: announcements.map(|time| time.0),
+        freeze_ms: freeze.map(|time| time.0),
+        end_ms: end.map(|time| time.0),
+        phase: match header.phase {
+            Phase::Open => EpochPhase::Open,
+            Phase::Frozen => EpochPhase::Frozen,
+            Phase::Kept => EpochPhase::Kept,
+        },
+        vote_price: unit,
+        parameters: parameters.into(),
+        validators: validators.into_iter().map(validator).collect(),
+    }
+}
+
+fn validator(validator: ValidatorOverview) -> StakedValidator {
+    StakedValidator {
+        id: validator.id.0.into(),
+        owner: validator.owner,
+        next_owner: validator.next_owner,
+        operator: validator.operator,
+        fee: validator.fee,
+        bonded: validator.bonded,
+        queued: validator.queued,
+        free: validator.free,
+        jailed_until: validator.jailed_until.0,
+        consensus_key: validator.keys.consensus,
+        bls_key: validator.keys.bls.into(),
+        network_key: validator.keys.network,
+        coin_key: validator.keys.coin.into(),
+        endpoints: validator.endpoints,
+        votes: validator.votes.0.into(),
+        next_votes: validator.next_votes.map(|votes| votes.0.into()),
+        announced: validator.is_announced,
+    }
+}
