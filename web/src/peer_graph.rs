@@ -7,7 +7,7 @@
 
 use crate::{clock::now_ms, format::clean};
 use alloy_primitives::U64;
-use corniche_api::{Peer, Peers, Statistics, Validators};
+use corniche_api::{Peer, Peers, Staking, Statistics, Validators};
 use corniche_client::{Client, Request};
 use futures::future::join_all;
 use serde::Deserialize;
@@ -27,6 +27,13 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of peers of a node that are kept.
 const MAX_PEERS: usize = 1_000;
+
+/// Maximum number of validators with stake that are kept; the contract has no more.
+const MAX_VALIDATORS: usize = 1_000;
+
+/// Maximum number of endpoints of a validator, and of characters of each. Bytes that are not printable have four characters.
+const MAX_ENDPOINTS: usize = 4;
+const MAX_ENDPOINT: usize = 256;
 
 /// Maximum number of characters of a client version or a peer id.
 const MAX_TEXT: usize = 64;
@@ -71,6 +78,8 @@ pub struct NodeInfo {
     pub syncing: Option<Option<Progress>>,
     /// Execution statistics since the node started.
     pub statistics: Option<Statistics>,
+    /// Stake after its newest block; also `None` on chains without staking.
+    pub staking: Option<Staking>,
 }
 
 /// Progress of a node that syncs.
@@ -172,6 +181,7 @@ impl NodeInfo {
                 progress => serde_json::from_value(progress).ok().map(Some),
             }),
             statistics: node.statistics().ok(),
+            staking: node.staking().ok().flatten().map(bounded),
         }
     }
 }
@@ -197,11 +207,25 @@ fn sanitized(peer: Peer) -> Peer {
     Peer { peer_id, version: version.filter(|version| !version.is_empty()), ..peer }
 }
 
+/// Bounds the number of validators, and bounds and cleans their endpoints, which are untrusted.
+fn bounded(mut staking: Staking) -> Staking {
+    staking.validators.truncate(MAX_VALIDATORS);
+    for validator in &mut staking.validators {
+        validator.endpoints.truncate(MAX_ENDPOINTS);
+        for endpoint in &mut validator.endpoints {
+            *endpoint = clean(&endpoint.chars().take(MAX_ENDPOINT).collect::<String>());
+        }
+    }
+    staking
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::B256;
+    use alloy_primitives::{Address, B256};
     use axum::{Json, Router, routing::post};
+    use corniche_api::StakingRules;
+    use corniche_types::StakingParameters;
     use futures::{FutureExt, future::join};
     use std::sync::atomic::{AtomicU64, Ordering};
     use tokio::net::TcpListener;
@@ -257,9 +281,9 @@ mod tests {
         let begin = Instant::now();
         join_all((0..50).map(|_| peer_graph.node_info_at(begin))).await;
         peer_graph.node_info_at(begin + REFRESH_INTERVAL - Duration::from_millis(1)).await;
-        assert_eq!(requests.load(Ordering::Relaxed), 2, "three questions together, and one for its statistics");
+        assert_eq!(requests.load(Ordering::Relaxed), 3, "three questions together, one for its statistics, one for stake");
         peer_graph.node_info_at(begin + REFRESH_INTERVAL).await;
-        assert_eq!(requests.load(Ordering::Relaxed), 4);
+        assert_eq!(requests.load(Ordering::Relaxed), 6);
         assert_eq!(never.load(Ordering::Relaxed), 0);
     }
 
@@ -309,5 +333,22 @@ mod tests {
         assert_eq!(own.version, Some(format!("a{}", "b".repeat(61))));
         let peers = row.peers.unwrap();
         assert_eq!((peers.len(), &peers[0].version), (1_000, &None));
+    }
+
+    #[test]
+    fn endpoints_are_truncated() {
+        let staking = json!({
+            "epoch": "0x0", "startMs": "0x0", "startBlock": "0x0", "announcementsMs": null, "freezeMs": null, "endMs": null,
+            "phase": "open", "votePrice": "0x1", "parameters": StakingRules::from(&StakingParameters::default()),
+            "validators": vec![json!({
+                "id": "0x0", "owner": Address::ZERO, "nextOwner": null, "operator": Address::ZERO, "fee": Address::ZERO,
+                "bonded": "0x1", "queued": "0x0", "free": "0x0", "jailedUntil": "0x0", "consensusKey": B256::ZERO,
+                "blsKey": "0x", "networkKey": B256::ZERO, "coinKey": "0x", "votes": "0x1", "nextVotes": null,
+                "announced": false, "endpoints": vec![format!("\u{202e}a{}", "b".repeat(1_000)); 9],
+            }); 1_001],
+        });
+        let Staking { validators, .. } = bounded(serde_json::from_value(staking).unwrap());
+        assert_eq!(validators.len(), 1_000);
+        assert_eq!(validators[0].endpoints, vec![format!("a{}", "b".repeat(254)); 4]);
     }
 }

@@ -1,6 +1,7 @@
-//! Page of the node that the explorer follows, its peers, its chain, and its execution statistics.
+//! Page of the node that the explorer follows, its peers, its chain, its execution statistics, and stake.
 
 mod peers;
+mod staking;
 pub(crate) mod texts;
 
 use super::{Failure, Page, blocks, home, layout, parts};
@@ -39,6 +40,7 @@ pub async fn show(State(app): State<Arc<AppState>>) -> Page {
                 @match &info.statistics { Some(statistics) => (execution(statistics)), None => p .note { (texts::OFFLINE) } }
             }
         }
+        @if let Some(staking) = &info.staking { (staking::section(staking, &app.status().currency)) }
     };
     Ok(layout::page(&app, nav::NETWORK, body))
 }

@@ -4,11 +4,11 @@ use crate::{
     chain::{self, ALICE, BEGIN_MS, BOB, PLAIN, Step},
     postgres::Postgres,
 };
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{B256, Bytes, U256};
 use axum::{Json, Router, routing::post};
-use corniche_api::{HeadBlock, Heads, Peer, Peers, Validator, Validators};
+use corniche_api::{EpochPhase, HeadBlock, Heads, Peer, Peers, StakedValidator, Staking, Validator, Validators};
 use corniche_origin::Proxy;
-use corniche_types::SignatureChecks;
+use corniche_types::{SignatureChecks, StakingParameters};
 use corniche_web::{
     api::csv::MAX_ROWS,
     app_state::AppState,
@@ -225,6 +225,41 @@ fn peers() -> Peers {
     Peers { own: Some(own), peers: vec![peer(3, 3, Some(12_345)), peer(9, 2, None), peer(8, 1 << 40, Some(u64::MAX))] }
 }
 
+/// Stake of a validator with hostile endpoints.
+fn staking() -> Staking {
+    let validator = StakedValidator {
+        id: 7,
+        owner: ALICE,
+        next_owner: None,
+        operator: ALICE,
+        fee: BOB,
+        bonded: U256::from(10).pow(U256::from(22)),
+        queued: U256::ZERO,
+        free: U256::ZERO,
+        jailed_until: 9,
+        consensus_key: B256::ZERO,
+        bls_key: Bytes::from(vec![0; 96]),
+        network_key: B256::ZERO,
+        coin_key: Bytes::from(vec![0; 48]),
+        endpoints: vec![HOSTILE.repeat(1_000); 1_000],
+        votes: 1,
+        next_votes: Some(2),
+        announced: true,
+    };
+    Staking {
+        epoch: 3,
+        start_ms: BEGIN_MS,
+        start_block: 2,
+        announcements_ms: Some(BEGIN_MS + 500),
+        freeze_ms: Some(BEGIN_MS + 750),
+        end_ms: Some(BEGIN_MS + 1_000),
+        phase: EpochPhase::Frozen,
+        vote_price: U256::from(10).pow(U256::from(22)),
+        parameters: (&StakingParameters::default()).into(),
+        validators: vec![validator],
+    }
+}
+
 /// The node of most tests.
 fn usual() -> Router {
     Router::new().route("/", post(node))
@@ -243,6 +278,7 @@ async fn node(Json(question): Json<Value>) -> Json<Value> {
             }
             "eth_getRawTransactionByHash" => json!(chain::signed(2, 0)),
             "corniche_getPeers" => json!(peers()),
+            "corniche_getStaking" => json!(staking()),
             _ => Value::Null,
         };
         json!({"jsonrpc": "2.0", "id": question["id"], "result": result})

@@ -234,6 +234,24 @@ fn autobahn_has_the_same_pages() {
 }
 
 #[test]
+fn network_page_shows_stake() {
+    let page = EXPLORER.get("/network").text;
+    for says in [
+        "<dt>Epoch</dt><dd>3</dd>",
+        "<dt>Phase</dt><dd>frozen: the next committee takes over at the end</dd>",
+        "<details><summary>Parameters of the genesis</summary>",
+        "data-column=\"ID\">7</td>",
+        "data-column=\"Votes in next epoch\">2</td>",
+        "jailed until epoch 9</span> <span class=\"tag good\">announced</span>",
+    ] {
+        assert!(page.contains(says), "{says} is not in {page}");
+    }
+    assert!(links(&page).contains(&format!("/address/{ALICE}")), "{page}");
+    let without = Explorer::with_node(Router::new()).get("/network");
+    assert!(without.status == 200 && !without.text.contains("<h2>Staking"), "{}", without.text);
+}
+
+#[test]
 fn lists_link_to_csv_files() {
     for part in ["transactions", "transfers"] {
         let page = EXPLORER.get(&format!("/address/{ALICE}/{part}")).text;

@@ -36,7 +36,7 @@ pub fn table(committee: Option<&Validators>, row: Option<&NodePeers>) -> Markup 
     let (all, columns) = (rows.len(), [texts::PEER, texts::SOFTWARE, texts::ROUND_TRIP, texts::SINCE]);
     html! {
         (parts::table(texts::PEERS, &columns, rows.into_iter().take(MAX_ROWS).collect()))
-        @if all > MAX_ROWS { p .note { (texts::of_all(MAX_ROWS, all)) } }
+        @if all > MAX_ROWS { p .note { (texts::of_all(MAX_ROWS, all, "/api/v1/peers")) } }
     }
 }
 
@@ -76,7 +76,7 @@ pub fn matrix(committee: Option<&Validators>, poll: &Poll) -> Markup {
         }
         p { (texts::SHADES) @for step in 0..=STEPS.len() { " " span .{ "step-" (step) } { (shade(step)) } } }
         @if known < all { p .note { (texts::missing_rows(known, all)) } }
-        @if all > MAX_VALIDATORS { p .note { (texts::of_all(MAX_VALIDATORS, all)) } }
+        @if all > MAX_VALIDATORS { p .note { (texts::of_all(MAX_VALIDATORS, all, "/api/v1/peers")) } }
     }
 }
 

@@ -62,8 +62,8 @@ pub fn from(ms: u64) -> String {
 }
 
 /// Note below a table that is cut off.
-pub fn of_all(shown: usize, all: usize) -> String {
-    format!("{shown} of {all} shown; /api/v1/peers returns all.")
+pub fn of_all(shown: usize, all: usize, source: &str) -> String {
+    format!("{shown} of {all} shown; {source} returns all.")
 }
 
 /// Note if the explorer queries the nodes of only some validators.
@@ -122,4 +122,73 @@ pub fn early(runs: &str, without: &str, share: &str, passed_over: &str) -> Strin
         "{runs} speculative executions before ordering; {without} of them ({share}) had no result. {passed_over} transactions were \
          not executed speculatively, because the budget of their author was used up."
     )
+}
+
+/// Epoch and stake.
+pub mod staking {
+    pub use super::{UNKNOWN, of_all};
+    use corniche_api::EpochPhase;
+
+    pub const STAKING: &str = "Staking";
+    pub const EPOCH: &str = "Epoch";
+    pub const PHASE: &str = "Phase";
+    pub const START: &str = "Start";
+    pub const BLOCK: &str = "block";
+    pub const ANNOUNCEMENTS: &str = "Announcements from";
+    pub const FREEZE: &str = "Freeze of the next committee";
+    pub const END: &str = "End";
+    /// Times of epochs without an end, and their length.
+    pub const NEVER: &str = "never: epochs do not end on this chain";
+    pub const VOTE_PRICE: &str = "Price of a vote";
+    pub const PARAMETERS: &str = "Parameters of the genesis";
+    pub const EPOCH_LENGTH: &str = "Epoch length";
+    pub const CLOSING: &str = "Freeze before the end";
+    pub const LOWEST_PRICE: &str = "Lowest price of a vote";
+    pub const MOST_VOTES: &str = "Maximum votes of a validator";
+    pub const MAX_VOTES: &str = "Maximum votes of a committee";
+    pub const COMMITTEE_SIZE: &str = "Committee size";
+    pub const UNBONDING_TIME: &str = "Unbonding";
+    pub const SLASH: &str = "Slashing";
+    pub const JAIL: &str = "Jail";
+    pub const REWARD: &str = "Reward per vote and epoch";
+    pub const COIN_AGE: &str = "Maximum age of a coin key";
+    pub const SNAPSHOTS: &str = "Interval of snapshots";
+    pub const NOTE: &str =
+        "Bonded stake counts for votes from the next freeze on. Validators choose their endpoints, which are not verified.";
+    pub const ID: &str = "ID";
+    pub const OWNER: &str = "Owner";
+    pub const BONDED: &str = "Stake";
+    pub const QUEUED: &str = "Unbonding";
+    /// After the part of the unbonding stake that can be withdrawn.
+    pub const FREE: &str = "withdrawable";
+    pub const VOTES: &str = "Votes";
+    pub const NEXT_VOTES: &str = "Votes in next epoch";
+    pub const FEE: &str = "Fee recipient";
+    pub const STATUS: &str = "Status";
+    pub const ANNOUNCED: &str = "announced";
+    pub const ENDPOINTS: &str = "Endpoints";
+
+    /// Phase of an epoch, in the words of the RPC.
+    pub fn phase(phase: EpochPhase) -> &'static str {
+        match phase {
+            EpochPhase::Open => "open",
+            EpochPhase::Frozen => "frozen: the next committee takes over at the end",
+            EpochPhase::Kept => "kept: the committee stays for the next epoch",
+        }
+    }
+
+    /// Tag of a convicted validator.
+    pub fn jailed(epoch: &str) -> String {
+        format!("jailed until epoch {epoch}")
+    }
+
+    /// Minimum and maximum number of members.
+    pub fn size(min: &str, max: &str) -> String {
+        format!("{min} to {max} validators")
+    }
+
+    /// A number of epochs.
+    pub fn epochs(epochs: &str) -> String {
+        format!("{epochs} epochs")
+    }
 }
