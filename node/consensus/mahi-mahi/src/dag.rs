@@ -3,8 +3,11 @@
 //! A vote looks back w − 2 rounds. So each block stores, for each of the w − 2 rounds before it, which sibling of each
 //! author it supports. This table is the merge of its parents' tables in list order, which equals the first find of a
 //! pre-order depth-first walk. Certificates are counted from the parents' tables. Queries are then look-ups, linear in
-//! the committee size.
+//! the committee size, however many siblings an equivocator signed.
 
+mod slot;
+
+use self::slot::{Node, SiblingIndex, Slot};
 use crate::message::{Block, BlockRef, Round, first_of};
 use corniche_types::{ValidatorIndex, Votes, Weights};
 use std::{
@@ -22,18 +25,10 @@ pub struct Dag {
 }
 
 struct DagRound {
-    /// Per author, the siblings in order of acceptance; almost always at most one.
-    slots: Vec<Vec<Node>>,
+    /// Per author.
+    slots: Vec<Slot>,
     /// Votes of the authors with at least one block.
     votes: Votes,
-}
-
-struct Node {
-    block: Arc<Block>,
-    /// For depth d in 1..=w−2 and author a, at `(d − 1)·n + a`: the sibling of (round − d, a) that this block supports.
-    supports: Vec<SiblingIndex>,
-    /// For author a: the sibling of (round − (w − 1), a) that this block certifies.
-    certifies: Vec<SiblingIndex>,
 }
 
 /// A parent in the DAG, relative to a new block.
@@ -43,14 +38,6 @@ struct Parent<'a> {
     author: ValidatorIndex,
     sibling: SiblingIndex,
     node: &'a Node,
-}
-
-/// Position among the blocks of one (round, author), local to this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SiblingIndex(u16);
-
-impl SiblingIndex {
-    const NONE: Self = Self(u16::MAX);
 }
 
 impl Dag {
@@ -73,7 +60,7 @@ impl Dag {
     /// Bytes of a batch that an honest author of this round reaches: authors with F + 1 votes have batches at least as large.
     pub fn batch_bytes(&self, round: Round) -> usize {
         let slots = self.rounds.get(&round).into_iter().flat_map(|blocks| &blocks.slots);
-        let first = slots.filter_map(|siblings| siblings.first().map(|node| &node.block));
+        let first = slots.filter_map(|slot| slot.first().map(|node| &node.block));
         let batches = first.map(|block| (block.author(), block.content().batch.len()));
         self.weights.reached(batches, self.weights.validity()).unwrap_or(0)
     }
@@ -81,7 +68,7 @@ impl Dag {
     /// Bytes of the batches from a round on, of one block per author.
     pub fn batch_bytes_from(&self, from: Round) -> usize {
         let slots = self.rounds.range(from..).flat_map(|(_, blocks)| &blocks.slots);
-        slots.filter_map(|siblings| Some(siblings.first()?.block.content().batch.len())).sum()
+        slots.filter_map(|slot| Some(slot.first()?.block.content().batch.len())).sum()
     }
 
     /// Highest round with any block; 0 if the DAG is empty.
@@ -109,12 +96,13 @@ impl Dag {
 
     /// The siblings of one author in one round, in order of acceptance.
     pub fn siblings(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = &Arc<Block>> {
-        self.slot(round, author).iter().map(|node| &node.block)
+        self.slot(round, author).into_iter().flat_map(Slot::iter).map(|node| &node.block)
     }
 
     /// All blocks of a round, by author.
     pub fn round(&self, round: Round) -> impl Iterator<Item = &Arc<Block>> {
-        self.rounds.get(&round).into_iter().flat_map(|blocks| blocks.slots.iter().flatten()).map(|node| &node.block)
+        let slots = self.rounds.get(&round).into_iter().flat_map(|blocks| &blocks.slots);
+        slots.flat_map(Slot::iter).map(|node| &node.block)
     }
 
     /// Highest block of an author; among siblings, the first accepted one.
@@ -129,7 +117,7 @@ impl Dag {
 
     /// Number of blocks in the DAG.
     pub fn len(&self) -> usize {
-        self.rounds.values().flat_map(|blocks| &blocks.slots).map(Vec::len).sum()
+        self.rounds.values().flat_map(|blocks| &blocks.slots).map(Slot::len).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -139,23 +127,25 @@ impl Dag {
     /// Adds a block. Every parent above the floor must be in the DAG already (V8). Returns false if the block is in the
     /// DAG already.
     pub fn insert(&mut self, block: Arc<Block>) -> bool {
-        let slot = self.slot(block.round(), block.author());
+        let (round, author) = (block.round(), block.author());
         // An index limits the number of siblings. The synchroniser's bounds are far below it.
-        if self.contains(&block.reference()) || slot.len() >= usize::from(SiblingIndex::NONE.0) {
+        if self.contains(&block.reference()) || self.slot(round, author).is_some_and(Slot::is_full) {
             return false;
         }
         let parents: Vec<Parent> = block.parents().iter().filter_map(|parent| self.parent(&block, parent)).collect();
-        let (supports, certifies) = (self.compute_supports(&parents), self.compute_certificates(block.round(), &parents));
-        let node = Node { block, supports, certifies };
-        let (round, author) = (node.block.round(), node.block.author());
+        let (supports, certifies) = (self.compute_supports(&parents), self.compute_certificates(round, &parents));
+        if let Some(proposed) = self.rounds.get_mut(&(round - (self.wave_length - 1))) {
+            let certified = proposed.slots.iter_mut().zip(&certifies).filter(|(_, sibling)| **sibling != SiblingIndex::NONE);
+            certified.for_each(|(slot, sibling)| slot.add_certificate(*sibling, author, &self.weights));
+        }
         let size = self.weights.members();
-        let empty = || DagRound { slots: (0..size).map(|_| Vec::new()).collect(), votes: Votes(0) };
+        let empty = || DagRound { slots: (0..size).map(|_| Slot::default()).collect(), votes: Votes(0) };
         let blocks = self.rounds.entry(round).or_insert_with(empty);
-        let siblings = &mut blocks.slots[author.as_usize()];
-        if siblings.is_empty() {
+        let slot = &mut blocks.slots[author.as_usize()];
+        if slot.is_empty() {
             blocks.votes += self.weights.of(author);
         }
-        siblings.push(node);
+        slot.push(Node { block, supports, certifies });
         if blocks.votes >= self.weights.quorum() {
             self.quorum_round = self.quorum_round.max(round);
         }
@@ -181,33 +171,26 @@ impl Dag {
         self.resolve(certifier.round - (self.wave_length - 1), author, node.certifies[author.as_usize()])
     }
 
-    /// For each block of the slot, in order of acceptance: votes of the authors that certify it. Authors are weighed, not
-    /// blocks (P2): an equivocator's extra blocks must not forge a quorum.
+    /// For each certified block of the slot, in order of acceptance: votes of the authors that certify it.
     pub fn certified(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, Votes)> {
-        let certify_round = round + (self.wave_length - 1);
-        self.weigh_authors(round, author, certify_round, move |node, sibling| node.certifies[author.as_usize()] == sibling)
+        self.slot(round, author).into_iter().flat_map(Slot::certified)
     }
 
-    /// For each block of the slot: votes of the authors with a block in the vote round that does not vote for it.
-    pub fn non_votes(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, Votes)> {
-        let depth = self.wave_length - 2;
-        let column = self.index(depth, author);
-        self.weigh_authors(round, author, round + depth, move |node, sibling| node.supports[column] != sibling)
-    }
-
-    fn weigh_authors(
-        &self,
-        round: Round,
-        author: ValidatorIndex,
-        weighed_round: Round,
-        counts: impl Fn(&Node, SiblingIndex) -> bool,
-    ) -> impl Iterator<Item = (BlockRef, Votes)> {
-        let weighed = self.rounds.get(&weighed_round).map_or(&[][..], |blocks| &blocks.slots);
-        (0u16..).map(SiblingIndex).zip(self.slot(round, author)).map(move |(sibling, node)| {
-            let agrees = |siblings: &Vec<Node>| siblings.iter().any(|voter| counts(voter, sibling));
-            let authors = (0u16..).map(ValidatorIndex).zip(weighed).filter(|(_, siblings)| agrees(siblings));
-            (node.block.reference(), self.weights.weigh(authors.map(|(author, _)| author)))
-        })
+    /// Fewest non-votes of any block of the slot; `None` if it has no block. Non-votes of a block are the votes of the
+    /// authors with a block in the vote round that does not vote for it. So only the authors whose blocks there all vote for
+    /// it are missing.
+    pub fn fewest_non_votes(&self, round: Round, author: ValidatorIndex) -> Option<Votes> {
+        self.slot(round, author).filter(|slot| !slot.is_empty())?;
+        let vote_round = round + (self.wave_length - 2);
+        let voters = self.rounds.get(&vote_round).map_or(&[][..], |blocks| &blocks.slots);
+        let mut votes = BTreeMap::<_, Votes>::new();
+        for (voter, slot) in (0u16..).map(ValidatorIndex).zip(voters) {
+            if let Some(sibling) = slot.common_vote(author) {
+                *votes.entry(sibling).or_default() += self.weights.of(voter);
+            }
+        }
+        let most = votes.into_values().max().unwrap_or_default();
+        Some(self.votes_at(vote_round) - most)
     }
 
     /// Walks the history of a block, round by round from the top.
@@ -241,17 +224,19 @@ impl Dag {
         let mut first = vec![0u16; self.weights.members()];
         for (weight, row) in &votes {
             let weight = u16::try_from(weight.0).expect("a committee has at most 1000 votes");
-            first.iter_mut().zip(*row).for_each(|(sum, vote)| *sum += weight * u16::from(*vote == SiblingIndex(0)));
+            first.iter_mut().zip(*row).for_each(|(sum, vote)| *sum += weight * u16::from(*vote == SiblingIndex::FIRST));
         }
         let proposed = self.rounds.get(&(round - (self.wave_length - 1))).map_or(&[][..], |blocks| &blocks.slots);
         let mut certified = vec![SiblingIndex::NONE; self.weights.members()];
-        for (author, siblings) in proposed.iter().enumerate() {
-            let weigh = |sibling: SiblingIndex| match sibling {
-                SiblingIndex(0) => Votes(first[author].into()),
-                other => votes.iter().filter(|(_, row)| row[author] == other).map(|(weight, _)| *weight).sum(),
-            };
-            let mut siblings = (0u16..).map(SiblingIndex).take(siblings.len());
-            certified[author] = siblings.find(|sibling| weigh(*sibling) >= self.quorum()).unwrap_or(SiblingIndex::NONE);
+        for (author, slot) in proposed.iter().enumerate() {
+            if Votes(first[author].into()) >= self.quorum() {
+                certified[author] = SiblingIndex::FIRST;
+            } else if slot.len() > 1 {
+                let voted = || votes.iter().map(|(weight, row)| (*weight, row[author]));
+                let candidate = majority(voted());
+                let sum: Votes = voted().filter(|(_, sibling)| *sibling == candidate).map(|(weight, _)| weight).sum();
+                certified[author] = if sum >= self.quorum() { candidate } else { SiblingIndex::NONE };
+            }
         }
         certified
     }
@@ -261,16 +246,15 @@ impl Dag {
     }
 
     fn resolve(&self, round: Round, author: ValidatorIndex, sibling: SiblingIndex) -> Option<BlockRef> {
-        self.slot(round, author).get(usize::from(sibling.0)).map(|node| node.block.reference())
+        self.slot(round, author)?.get(sibling).map(|node| node.block.reference())
     }
 
-    fn slot(&self, round: Round, author: ValidatorIndex) -> &[Node] {
-        self.rounds.get(&round).and_then(|blocks| blocks.slots.get(author.as_usize())).map_or(&[], Vec::as_slice)
+    fn slot(&self, round: Round, author: ValidatorIndex) -> Option<&Slot> {
+        self.rounds.get(&round)?.slots.get(author.as_usize())
     }
 
     fn node(&self, reference: &BlockRef) -> Option<(SiblingIndex, &Node)> {
-        let numbered = (0u16..).map(SiblingIndex).zip(self.slot(reference.round, reference.author));
-        numbered.into_iter().find(|(_, node)| node.block.reference() == *reference)
+        self.slot(reference.round, reference.author)?.find(&reference.digest)
     }
 }
 
@@ -293,7 +277,80 @@ impl History<'_> {
     }
 }
 
+/// The sibling with more than half of these votes, such as a quorum; otherwise any sibling (Boyer and Moore).
+fn majority(votes: impl Iterator<Item = (Votes, SiblingIndex)>) -> SiblingIndex {
+    let (mut leading, mut lead) = (SiblingIndex::NONE, Votes(0));
+    for (votes, sibling) in votes {
+        if sibling == leading {
+            lead += votes;
+        } else if votes > lead {
+            (leading, lead) = (sibling, votes - lead);
+        } else {
+            lead = lead - votes;
+        }
+    }
+    leading
+}
+
 /// Branch-free, so that the compiler can vectorise the merge of rows.
 fn fill(mine: &mut SiblingIndex, theirs: SiblingIndex) {
     *mine = if *mine == SiblingIndex::NONE { theirs } else { *mine };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{slot::VISITS, *};
+    use crate::{
+        message::{Content, Context, SignedBlock},
+        rules::{Verdict, Waves, direct},
+    };
+    use corniche_testkit::committee_of;
+    use corniche_types::{Bytes, TimestampMs};
+
+    const EQUIVOCATOR: ValidatorIndex = ValidatorIndex(0);
+
+    /// Number of blocks visited to insert one more block, and to decide by it, when the equivocator has this many siblings in
+    /// every round.
+    fn visits_of_one_block(siblings: u16) -> usize {
+        let committee = committee_of("mahi-mahi", &[1; 4]);
+        let (context, waves) = (Context::new(&committee), Waves::mahi_mahi(4, 1));
+        let mut dag = Dag::new(committee.weights(), waves.length);
+        let block = |author: ValidatorIndex, round, mut parents: Vec<BlockRef>, number: u16| {
+            parents.swap(0, author.as_usize());
+            let batch = Bytes::from(number.to_le_bytes().to_vec());
+            let content = Content { author, round, timestamp: TimestampMs(0), parents, coin_shares: vec![[7; 48]], batch };
+            Arc::new(Block::trusted(SignedBlock { content, signature: [0; 64] }, &context))
+        };
+        // All blocks name the newest siblings.
+        let mut parents: Vec<_> = committee.indices().map(|author| context.genesis(author)).collect();
+        let mut newest = Vec::new();
+        for round in (1..=4).map(Round) {
+            let previous = parents.clone();
+            for author in committee.indices() {
+                for number in 0..if author == EQUIVOCATOR { siblings } else { 1 } {
+                    let block = block(author, round, previous.clone(), number);
+                    parents[author.as_usize()] = block.reference();
+                    assert!(dag.insert(block));
+                }
+            }
+            newest.push(parents[EQUIVOCATOR.as_usize()]);
+        }
+        let parents: Vec<_> = committee.indices().filter_map(|author| dag.siblings(Round(3), author).last()).collect();
+        let one_more = block(EQUIVOCATOR, Round(4), parents.into_iter().map(|parent| parent.reference()).collect(), siblings);
+        VISITS.set(0);
+        assert!(one_more.parents().iter().all(|parent| dag.contains(parent)));
+        assert!(dag.insert(one_more));
+        assert!(committee.indices().all(|author| dag.certified(Round(1), author).count() == 1));
+        let verdict = |round, author| direct(&dag, &waves, Round(round), author).map(|(verdict, _)| verdict);
+        assert_eq!(verdict(1, EQUIVOCATOR), Some(Verdict::Commit(newest[0])));
+        assert_eq!(verdict(2, EQUIVOCATOR), None);
+        assert_eq!(dag.fewest_non_votes(Round(2), EQUIVOCATOR), Some(Votes(0)));
+        VISITS.get()
+    }
+
+    /// An equivocator may have tens of thousands of siblings that others need.
+    #[test]
+    fn work_per_block_does_not_grow_with_siblings() {
+        assert_eq!(visits_of_one_block(400), visits_of_one_block(40));
+    }
 }

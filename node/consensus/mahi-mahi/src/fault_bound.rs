@@ -11,19 +11,15 @@ use crate::{
     message::{Block, BlockRef},
 };
 use corniche_engine::{Offence, Output, TraceEvent};
-use corniche_types::{ValidatorIndex, Votes};
+use corniche_types::ValidatorIndex;
 
 impl MahiMahi {
     /// Called for every block that entered the DAG.
     pub(crate) fn check_fault_bound(&mut self, block: &Block) {
         let Some(proposed) = self.waves.propose_round_of_certify(block.round()).filter(|_| !self.is_halted) else { return };
-        let equivocated = |author: &ValidatorIndex| self.dag.siblings(proposed, *author).nth(1).is_some();
-        let certified = |author: ValidatorIndex| -> Vec<BlockRef> {
-            let siblings = self.dag.certified(proposed, author).filter(|(_, votes)| *votes > Votes(0));
-            siblings.map(|(sibling, _)| sibling).collect()
-        };
-        let found = self.committee.indices().filter(equivocated).map(|author| (author, certified(author)));
-        let Some((validator, siblings)) = found.into_iter().find(|(_, siblings)| siblings.len() > 1) else { return };
+        let is_broken = |author: &ValidatorIndex| self.dag.certified(proposed, *author).nth(1).is_some();
+        let Some(validator) = self.committee.indices().find(is_broken) else { return };
+        let siblings: Vec<BlockRef> = self.dag.certified(proposed, validator).map(|(sibling, _)| sibling).collect();
         self.is_halted = true;
         let evidence = siblings.iter().filter_map(|sibling| self.dag.get(sibling)).map(|block| block.encode()).collect();
         self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence });

@@ -217,8 +217,8 @@ impl Proposer {
     /// slow, and a link to an old sibling would reference a chain that others lack.
     fn add_weak_links(&self, dag: &Dag, previous: Round, excluded: &ExcludedAuthors, parents: &mut Vec<BlockRef>) {
         let limit = Config::max_parents(excluded.committee_size);
-        let mut left = self.uncovered.clone();
-        left.retain(|reference| !excluded.without_weak_links.contains(&reference.author));
+        let may_be_linked = |reference: &&BlockRef| !excluded.without_weak_links.contains(&reference.author);
+        let mut left: BTreeSet<_> = self.uncovered.iter().filter(may_be_linked).copied().collect();
         remove_covered(dag, &mut left, parents);
         let mut slots: BTreeSet<_> = parents.iter().map(|parent| (parent.round, parent.author)).collect();
         left.retain(|reference| reference.round < previous);

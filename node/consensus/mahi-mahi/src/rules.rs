@@ -142,7 +142,7 @@ fn directly_skipped(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorInd
     if dag.votes_at(waves.vote_round(round)) < dag.quorum() {
         return None;
     }
-    match dag.non_votes(round, leader).map(|(_, votes)| votes).min() {
+    match dag.fewest_non_votes(round, leader) {
         None => Some(Reason::NoBlock),
         Some(fewest) => (fewest >= dag.quorum()).then_some(Reason::NonVotes(fewest)),
     }

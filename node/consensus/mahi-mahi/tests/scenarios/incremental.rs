@@ -33,7 +33,7 @@ struct Seen {
 }
 
 /// Returns the blocks in a random causal order. With less `haste`, a block may be held up longer behind later ones.
-fn arrivals(dag: &Dag, haste: u64, random: &mut Random) -> Vec<Arc<Block>> {
+pub fn arrivals(dag: &Dag, haste: u64, random: &mut Random) -> Vec<Arc<Block>> {
     let mut left: Vec<_> = (1..=dag.top().0).flat_map(|round| dag.round(Round(round))).cloned().collect();
     let mut here = BTreeSet::new();
     let mut order = Vec::new();

@@ -29,6 +29,7 @@ mod plain;
 mod real_crypto;
 mod restart;
 mod resume;
+mod siblings;
 mod single;
 mod synchroniser;
 mod thesis_figures;

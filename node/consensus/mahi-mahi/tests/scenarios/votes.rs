@@ -28,7 +28,7 @@ fn supported(dag: &Dag, block: &BlockRef, author: ValidatorIndex, round: Round) 
 }
 
 /// F3 as defined.
-fn is_certificate(dag: &Dag, block: &BlockRef, leader: &BlockRef) -> bool {
+pub fn is_certificate(dag: &Dag, block: &BlockRef, leader: &BlockRef) -> bool {
     let voters = dag.get(block).unwrap().parents().iter().filter(|parent| parent.round + 1 == block.round);
     let voters = voters.filter(|parent| supported(dag, parent, leader.author, leader.round) == Some(*leader));
     let authors: BTreeSet<_> = voters.map(|parent| parent.author).collect();
