@@ -5,11 +5,12 @@ use crate::contract::Contract;
 use crate::creation;
 use crate::gas::GasReport;
 use crate::outcome::{Failed, Sent};
+use crate::staking;
 use crate::trace_format::format_trace;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolType, SolValue, abi::token::TokenSeq};
 use corniche_state::{Changes, EmptyState, Overlay, StateView};
-use corniche_types::{Account, Header, KECCAK_EMPTY, certified, header_hash};
+use corniche_types::{Account, Header, KECCAK_EMPTY, StakingParameters, TimestampMs, certified, header_hash};
 use corniche_vm::wasm::CONSTRUCTOR_SELECTOR;
 use corniche_vm::{BlockEnv, Call, CallOutcome, ExecutionStatus, NoCache, Rules, Trace, TraceFrame, TraceLimits, Vm, VmConfig};
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub struct Chain {
     book: AddressBook,
     gas: GasReport,
     past_blocks: Vec<PastBlock>,
+    staking: Option<Arc<StakingParameters>>,
 }
 
 /// A past block: the data from which its header is rebuilt.
@@ -51,9 +53,24 @@ impl Chain {
     pub fn new() -> Self {
         // Shared by all tests of a process, because its address space is large.
         static VM: OnceLock<Vm> = OnceLock::new();
-        // Development rules also accept debug builds of contracts.
-        let config = VmConfig { rules: Rules::DEVELOPMENT, ..VmConfig::default() };
-        let vm = VM.get_or_init(|| Vm::new(&config, Arc::new(NoCache)).expect("a virtual machine"));
+        Self::on(VM.get_or_init(|| vm(None)).clone())
+    }
+
+    /// Like [`new`](Self::new), with the staking contract and `min_validators` validators of one vote each. Such a chain has a
+    /// virtual machine of its own, which clones share.
+    ///
+    /// # Panics
+    /// Panics if the virtual machine cannot start on this machine.
+    pub fn with_staking(parameters: StakingParameters) -> Self {
+        let parameters = Arc::new(parameters);
+        let mut chain = Self::on(vm(Some(parameters.clone())));
+        let start = chain.time_ms();
+        staking::write_genesis(&mut chain.changes, &parameters, start);
+        chain.staking = Some(parameters);
+        chain
+    }
+
+    fn on(vm: Vm) -> Self {
         let block = BlockEnv {
             rules: corniche_types::ProtocolRules::LATEST,
             chain_id: 31_337,
@@ -65,7 +82,7 @@ impl Chain {
             randomness: keccak256("1"),
         };
         let (changes, book, gas) = (Changes::default(), AddressBook::default(), GasReport::default());
-        Self { vm: vm.clone(), changes, block, gas_price: 0, book, gas, past_blocks: Vec::new() }
+        Self { vm, changes, block, gas_price: 0, book, gas, past_blocks: Vec::new(), staking: None }
     }
 
     /// Returns the account with this name. A new account has a balance of a million coins.
@@ -177,6 +194,22 @@ impl Chain {
         self.block.timestamp = self.block.timestamp.saturating_add(seconds);
     }
 
+    /// Advances the clock to the end of the epoch and ends it. All registered validators are candidates for the next
+    /// committee, and members receive their rewards.
+    ///
+    /// # Panics
+    /// Panics on a chain without [staking](Self::with_staking), and if its epochs never end.
+    pub fn end_epoch(&mut self) {
+        let parameters = self.staking.clone().expect("a chain with staking");
+        let (height, now) = (self.block.number, self.time_ms());
+        let (end, rewards) = staking::end_epoch(&mut self.changes, &parameters, height, now);
+        for (account, wei) in rewards {
+            self.set_balance(account, self.balance(account).saturating_add(wei));
+        }
+        self.block.timestamp = end.0.div_ceil(1_000);
+        self.end_block();
+    }
+
     /// Appends empty blocks, one second apart.
     pub fn mine(&mut self, blocks: u64) {
         for _ in 0..blocks {
@@ -197,6 +230,10 @@ impl Chain {
     /// Names used in traces.
     pub fn book(&self) -> &AddressBook {
         &self.book
+    }
+
+    fn time_ms(&self) -> TimestampMs {
+        TimestampMs(self.block.timestamp.saturating_mul(1_000))
     }
 
     fn state(&self) -> Overlay<'_> {
@@ -277,6 +314,12 @@ impl Chain {
         self.end_block();
         (outcome, trace)
     }
+}
+
+fn vm(staking: Option<Arc<StakingParameters>>) -> Vm {
+    // Development rules also accept debug builds of contracts.
+    let config = VmConfig { rules: Rules::DEVELOPMENT, staking, ..VmConfig::default() };
+    Vm::new(&config, Arc::new(NoCache)).expect("a virtual machine")
 }
 
 /// Adds the interfaces of all accounts in the trace.

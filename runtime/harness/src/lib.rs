@@ -37,7 +37,7 @@
 //!
 //! - Contracts: `error`, `symbols` (functions and lines), [`cargo`] (builds), `contract`, [`creation`] (data of deployments).
 //! - Results: `outcome`, `revert`, `address_book` (names in traces), `trace_format`, `gas`.
-//! - `chain`, then `check`.
+//! - `staking` (the staking contract and its calendar), and `chain`; then `check`.
 
 mod address_book;
 pub mod cargo;
@@ -49,6 +49,7 @@ mod error;
 mod gas;
 mod outcome;
 mod revert;
+mod staking;
 mod symbols;
 mod trace_format;
 
@@ -57,9 +58,12 @@ pub use alloy_primitives::{Address, B256, Bytes, U256};
 pub use chain::{Chain, TransactionBuilder};
 pub use check::{Deployable, NotDeployable, check};
 pub use contract::Contract;
+pub use corniche_staking::interface::{Staking, SubmittedKeys};
+pub use corniche_types::{STAKING_ADDRESS, StakingParameters};
 pub use error::ContractError;
 pub use gas::{GasReport, GasUsed};
 pub use outcome::{Failed, Sent};
 pub use revert::Revert;
+pub use staking::validator_keys;
 pub use symbols::Symbols;
 pub use trace_format::format_trace;

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the environment has the paths of the modules; test helpers unwrap
 
 use alloy_sol_types::sol;
-use corniche_harness::{Address, Chain, Contract, U256};
+use corniche_harness::{Address, Chain, Contract, STAKING_ADDRESS, Staking, StakingParameters, U256, validator_keys};
 use std::path::{Path, PathBuf};
 
 sol! {
@@ -224,4 +224,40 @@ fn past_headers_are_certified() {
     chain.set_certified_hash(9, own);
     chain.set_certified_hash(height - 64, own);
     assert_eq!((told(&mut chain, 9), told(&mut chain, height - 64)), (Some(own), None), "where its block allows it");
+}
+
+/// A validator from its registration to its first reward, and a stake that is free after two epochs.
+#[test]
+fn epochs_of_staking_pay_rewards_and_free_stake() {
+    let vote = U256::from(10).pow(U256::from(18));
+    let mut chain = Chain::with_staking(StakingParameters {
+        epoch_ms: 10_000,
+        closing_ms: 1_000,
+        unbonding_epochs: 2,
+        vote_wei: vote,
+        reward_wei: U256::from(7),
+        ..StakingParameters::default()
+    });
+    let [alice, fee] = ["alice", "fee"].map(|name| chain.account(name));
+    let (start, before) = (chain.time(), chain.balance(fee));
+    let keys = validator_keys("alice's validator", alice, 31_337);
+    let register = Staking::registerCall { keys, fee, operator: alice };
+    let id = chain.by(alice).value(vote * U256::from(2)).send(STAKING_ADDRESS, register).unwrap().output;
+    assert_eq!(id, 4, "the genesis has 0 to 3");
+
+    chain.end_epoch();
+    assert_eq!(chain.view(STAKING_ADDRESS, Staking::epochCall {}).epoch, 1);
+    assert!(chain.time() > start + 10, "the clock is after the end");
+    assert_eq!(chain.balance(fee), before);
+    chain.end_epoch();
+    assert_eq!(chain.balance(fee), before + U256::from(7), "it was a member in epoch 1");
+
+    chain.by(alice).send(STAKING_ADDRESS, Staking::unbondCall { id, amount: vote }).unwrap();
+    for _ in 0..2 {
+        chain.end_epoch();
+        let early = chain.by(alice).send(STAKING_ADDRESS, Staking::withdrawCall { id }).unwrap_err();
+        assert!(early.error::<Staking::NothingFree>().is_some());
+    }
+    chain.end_epoch();
+    assert_eq!(chain.by(alice).send(STAKING_ADDRESS, Staking::withdrawCall { id }).unwrap().output, vote);
 }
