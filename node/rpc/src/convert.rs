@@ -71,11 +71,13 @@ pub(crate) fn pending_transaction(transaction: &corniche_types::Transaction, sen
 /// Receipt of the executed transaction at `index`, which must exist.
 pub(crate) fn receipt(block: &ChainBlock, index: usize) -> Result<TransactionReceipt, RpcError> {
     let receipt = block.receipts.get(index).ok_or_else(|| RpcError::internal("no such receipt"))?;
-    let first_log = block.receipts[..index].iter().map(|earlier| earlier.logs.len() as u64).sum();
+    let first_log: u64 = block.receipts[..index].iter().map(|earlier| earlier.logs.len() as u64).sum();
+    let positions = (first_log..).zip(0..receipt.logs.len());
+    let positions = positions.map(|(in_block, in_receipt)| LogPosition { receipt: index, in_receipt, in_block });
     let inner = alloy_consensus::Receipt {
         status: Eip658Value::Eip658(receipt.success),
         cumulative_gas_used: receipt.cumulative_gas_used,
-        logs: receipt_logs(block, index, first_log).collect(),
+        logs: positions.map(|position| log(block, position)).collect(),
     };
     let inner = ReceiptWithBloom { receipt: inner, logs_bloom: receipt.logs_bloom() };
     Ok(TransactionReceipt {
@@ -98,26 +100,43 @@ pub(crate) fn receipt(block: &ChainBlock, index: usize) -> Result<TransactionRec
     })
 }
 
-/// All logs of a block, in order.
-pub(crate) fn logs(block: &ChainBlock) -> impl Iterator<Item = Log> {
-    let mut next_log = 0;
-    (0..block.receipts.len()).flat_map(move |index| {
-        let first_log = next_log;
-        next_log += block.receipts[index].logs.len() as u64;
-        receipt_logs(block, index, first_log)
-    })
+/// Position of a log in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogPosition {
+    /// Index of the receipt in the block.
+    receipt: usize,
+    /// Index of the log in the receipt.
+    in_receipt: usize,
+    /// Index of the log in the block.
+    in_block: u64,
 }
 
-fn receipt_logs(block: &ChainBlock, index: usize, first_log: u64) -> impl Iterator<Item = Log> {
-    let receipt = &block.receipts[index];
-    receipt.logs.iter().zip(first_log..).map(move |(log, log_index)| Log {
-        inner: log.into(),
+/// Positions of all logs of a block, in order, with the stored logs.
+pub(crate) fn log_positions(block: &ChainBlock) -> impl Iterator<Item = (LogPosition, &corniche_types::Log)> {
+    let logs = block
+        .receipts
+        .iter()
+        .enumerate()
+        .flat_map(|(receipt, of)| of.logs.iter().enumerate().map(move |(in_receipt, log)| (receipt, in_receipt, log)));
+    logs.zip(0..).map(|((receipt, in_receipt, log), in_block)| (LogPosition { receipt, in_receipt, in_block }, log))
+}
+
+/// All logs of a block, in order.
+pub(crate) fn logs(block: &ChainBlock) -> impl Iterator<Item = Log> {
+    log_positions(block).map(|(position, _)| log(block, position))
+}
+
+/// Log at a position of this block.
+pub(crate) fn log(block: &ChainBlock, position: LogPosition) -> Log {
+    let receipt = &block.receipts[position.receipt];
+    Log {
+        inner: (&receipt.logs[position.in_receipt]).into(),
         block_hash: Some(block.hash),
         block_number: Some(block.header.number),
         block_timestamp: Some(block.header.timestamp),
         transaction_hash: Some(receipt.transaction_hash),
-        transaction_index: Some(index as u64),
-        log_index: Some(log_index),
+        transaction_index: Some(position.receipt as u64),
+        log_index: Some(position.in_block),
         removed: false,
-    })
+    }
 }

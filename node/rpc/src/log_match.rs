@@ -1,11 +1,12 @@
 //! Logs of one block that match a filter or subscription.
 
 use crate::backend::{ChainBlock, Reverted};
-use crate::convert;
+use crate::convert::{self, LogPosition};
+use alloy_primitives::Bloom;
 use alloy_rpc_types_eth::{Filter, Log};
 
 /// Approximate size of one log as JSON without its data, in bytes.
-const LOG_JSON_BYTES: usize = 700;
+pub(crate) const LOG_JSON_BYTES: usize = 700;
 
 /// Logs of reverted blocks, marked as removed, for a client that got all blocks below `reported_below`.
 pub(crate) fn removed<'r>(reverted: &'r Reverted, filter: &'r Filter, reported_below: u64) -> impl Iterator<Item = Log> + 'r {
@@ -13,10 +14,22 @@ pub(crate) fn removed<'r>(reverted: &'r Reverted, filter: &'r Filter, reported_b
     known.flat_map(move |block| matching(block, filter)).map(|log| Log { removed: true, ..log })
 }
 
+/// False if no log of a block with this bloom matches.
+pub(crate) fn may_match(bloom: Bloom, filter: &Filter) -> bool {
+    // Most blocks of a quiet chain have no logs, and an empty filter matches every bloom.
+    !bloom.is_zero() && filter.matches_bloom(bloom)
+}
+
 /// Logs of one block that match by address and topics.
 pub(crate) fn matching(block: &ChainBlock, filter: &Filter) -> impl Iterator<Item = Log> {
-    convert::logs(block)
-        .filter(|log| filter.matches_address(log.inner.address) && filter.matches_topics(log.inner.data.topics()))
+    matching_positions(block, filter).map(|position| convert::log(block, position))
+}
+
+/// Positions of the logs of one block that match by address and topics.
+pub(crate) fn matching_positions(block: &ChainBlock, filter: &Filter) -> impl Iterator<Item = LogPosition> {
+    let matching = convert::log_positions(block)
+        .filter(|(_, log)| filter.matches_address(log.address) && filter.matches_topics(&log.topics));
+    matching.map(|(position, _)| position)
 }
 
 /// Approximate size of a log as JSON, in bytes.

@@ -1,7 +1,7 @@
 //! Log queries within limits, on the blocks of the chain.
 
 use crate::backend::ChainBlock;
-use crate::log_match::{json_bytes, matching};
+use crate::log_match::{json_bytes, matching, may_match};
 use crate::node::Node;
 use alloy_eips::BlockId;
 use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
@@ -139,11 +139,7 @@ pub(crate) fn collect_logs(node: &Node, filter: &Filter, from: u64, to: u64) -> 
 /// Returns the block if it has logs and its bloom matches the filter.
 fn candidate(node: &Node, filter: &Filter, height: Height) -> Option<std::sync::Arc<ChainBlock>> {
     let bloom = node.backend.logs_bloom(height)?;
-    // Most blocks of a quiet chain have no logs, and an empty filter matches every bloom.
-    if bloom.is_zero() || !filter.matches_bloom(bloom) {
-        return None;
-    }
-    node.backend.block(height)
+    may_match(bloom, filter).then(|| node.backend.block(height)).flatten()
 }
 
 /// Results so far; enforces the limits on number and size.

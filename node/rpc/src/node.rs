@@ -203,8 +203,17 @@ impl Node {
         client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
+        self.scan(client, move |node| node.reserve_response(client, job(node)?)).await
+    }
+
+    /// Like [`Self::read`], for results that are not a response yet.
+    pub async fn scan<T: Send + 'static>(
+        &self,
+        client: Origin,
+        job: impl FnOnce(&Self) -> Result<T, RpcError> + Send + 'static,
+    ) -> Result<T, RpcError> {
         let node = Self { shared: Arc::clone(&self.shared), deadline: None };
-        self.reads.run(client, move || node.reserve_response(client, job(&node)?)).await
+        self.reads.run(client, move || job(&node)).await
     }
 
     /// Reads a few keys of a state: at once if the state is in memory, otherwise like [`Self::read`].

@@ -7,7 +7,7 @@ use crate::backend::{Reverted, SyncProgress};
 use crate::convert;
 use crate::filters::random_id;
 use crate::log_match;
-use alloy_primitives::U128;
+use alloy_primitives::{Bloom, U128};
 use alloy_rpc_types_eth::Filter;
 use corniche_api::{DagGrowth, Reason, RpcError, SUBSCRIPTION};
 use corniche_types::Height;
@@ -31,10 +31,13 @@ pub(crate) enum Topic {
     Dag,
 }
 
-/// Notification due for a block.
-pub(crate) enum BlockNotification {
-    Header,
-    Logs(Arc<Filter>),
+/// Subscriptions that a block concerns.
+#[derive(Default)]
+pub(crate) struct DueSubscriptions {
+    /// Subscriptions to headers.
+    pub headers: Vec<U128>,
+    /// Subscriptions to logs that the block may have.
+    pub logs: Vec<(U128, Arc<Filter>)>,
 }
 
 pub(crate) struct Session {
@@ -116,21 +119,24 @@ impl Session {
         started.map(|subscription| subscription.next).min()
     }
 
-    /// Next subscription with something due for the block at `height`. It counts as sent from now on: a
-    /// connection that fails to send it ends.
-    pub fn next_notification(&self, height: Height) -> Option<(U128, BlockNotification)> {
-        self.lock().iter_mut().find_map(|(id, subscription)| {
-            if !subscription.started || subscription.next > height.0 {
-                return None;
+    /// Subscriptions that have not reported the block at `height`, without those whose filter its bloom excludes.
+    pub fn due(&self, height: Height, bloom: Bloom) -> DueSubscriptions {
+        let mut due = DueSubscriptions::default();
+        for (id, subscription) in self.lock().iter().filter(|(_, subscription)| subscription.is_due(height)) {
+            match &subscription.topic {
+                Topic::NewHeads => due.headers.push(*id),
+                Topic::Logs(filter) if log_match::may_match(bloom, filter) => due.logs.push((*id, filter.clone())),
+                Topic::Logs(_) | Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag => {}
             }
-            let notification_kind = match &subscription.topic {
-                Topic::NewHeads => BlockNotification::Header,
-                Topic::Logs(filter) => BlockNotification::Logs(filter.clone()),
-                Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag => return None,
-            };
+        }
+        due
+    }
+
+    /// Counts the block at `height` as reported. A connection that then fails to send a notification ends.
+    pub fn advance(&self, height: Height) {
+        for subscription in self.lock().values_mut().filter(|subscription| subscription.is_due(height)) {
             subscription.next = height.0 + 1;
-            Some((*id, notification_kind))
-        })
+        }
     }
 
     /// Subscriptions to pending transactions, each with its flag for full transactions.
@@ -196,6 +202,13 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<U128, Subscription>> {
         // Every critical section leaves the map consistent.
         self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subscription {
+    /// True if it has not reported the block at `height`.
+    fn is_due(&self, height: Height) -> bool {
+        self.started && self.topic.follows_blocks() && self.next <= height.0
     }
 }
 

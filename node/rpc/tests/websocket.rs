@@ -45,6 +45,58 @@ async fn log_subscriptions_filter() {
     assert_eq!(other.notification(&all).await, found[1]);
 }
 
+/// 2,048 subscriptions of one address would otherwise copy and compare all logs of each block, on threads of peers.
+#[tokio::test]
+async fn logs_are_matched_outside_of_socket_threads() {
+    let fixture = Fixture::start().await;
+    let mut socket = fixture.client.websocket().await;
+    for number in 0..31 {
+        let elsewhere = format!("0x{number:040x}");
+        socket.subscribe(json!(["logs", {"address": elsewhere}])).await;
+    }
+    let ours = socket.subscribe(json!(["logs", {"address": ECHO, "topics": [null, format!("0x{}", "05".repeat(32))]}])).await;
+    for nonce in 0..3 {
+        fixture.chain.mine(&[(transfer(nonce), vec![log(FUNDED, &[1]); 100])]);
+    }
+    // The bloom of block 4 contains the address and the topic, but no log has the topic in this position.
+    fixture.chain.mine(&[(transfer(3), vec![log(ECHO, &[5])])]);
+    fixture.chain.mine(&[(transfer(4), vec![log(ECHO, &[1]), log(ECHO, &[1, 5])])]);
+    let told = socket.notification(&ours).await;
+    assert_eq!((&told["blockNumber"], &told["logIndex"]), (&json!("0x5"), &json!("0x1")));
+    let (heights, threads): (Vec<_>, Vec<_>) = fixture.chain.blocks_read.lock().unwrap().iter().copied().unzip();
+    assert_eq!(heights.iter().map(|height| height.0).collect::<Vec<_>>(), [4, 5], "blooms exclude the others");
+    // The sockets of this server are on the thread of the test.
+    assert!(!threads.contains(&std::thread::current().id()));
+}
+
+/// A refused search is repeated, so that no log is lost, also on a chain without further blocks.
+#[tokio::test]
+async fn logs_wait_for_busy_readers() {
+    let limits = RpcConfig { max_running_reads: 1, max_waiting_reads: 0, ..RpcConfig::default() };
+    let fixture = Fixture::with(limits).await;
+    let mut socket = fixture.client.websocket().await;
+    let logs = socket.subscribe(json!(["logs", {"address": ECHO}])).await;
+    let mut other = fixture.client.websocket().await;
+    let heads = other.subscribe(json!(["newHeads"])).await;
+    let held = fixture.chain.hold();
+    let slots = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getStorageValues", "params": [{}, "0x0"]});
+    other.send(&slots.to_string()).await;
+    while fixture.chain.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1])])]);
+    assert_eq!(other.notification(&heads).await["number"], "0x1");
+    // Two responses with an attempt between them. The logs of the block are not found yet.
+    for _ in 0..2 {
+        assert_eq!(socket.call("eth_chainId", json!([])).await["result"], "0x1e61");
+    }
+    drop(held);
+    assert_eq!(other.next().await.unwrap()["result"], json!({}));
+    assert_eq!(socket.notification(&logs).await["blockNumber"], "0x1");
+    fixture.chain.mine(&[(transfer(1), vec![log(ECHO, &[2])])]);
+    assert_eq!(socket.notification(&logs).await["blockNumber"], "0x2");
+}
+
 #[tokio::test]
 async fn pending_subscription_hash_or_full() {
     let fixture = Fixture::start().await;

@@ -1,6 +1,6 @@
 //! Data source of the RPC server: store, state and the copy of the pool.
 
-use crate::{peers, shared::Shared};
+use crate::{newest_blocks::NewestBlocks, peers, shared::Shared};
 use corniche_admission::Refusal;
 use corniche_api::{
     ErrorCode, Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators,
@@ -27,6 +27,7 @@ pub struct NodeBackend {
     pub genesis: Arc<Genesis>,
     pub genesis_header: Header,
     pub readers: Arc<ReaderHandle>,
+    pub newest_blocks: NewestBlocks,
     pub shared: Arc<Shared>,
     pub network: Option<NetworkHandle>,
     /// Identity among peers, with or without a network.
@@ -120,8 +121,9 @@ impl Backend for NodeBackend {
         if height == Height(0) {
             return Some(Arc::new(ChainBlock::genesis(self.genesis_header.clone())));
         }
-        let stored = self.readers.current().reader.block(height)?;
-        Some(Arc::new(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec())))
+        let readers = self.readers.current();
+        let stored = readers.reader.block(height)?;
+        Some(self.newest_blocks.get(&stored, readers.reader.head().height()))
     }
 
     fn logs_bloom(&self, height: Height) -> Option<Bloom> {

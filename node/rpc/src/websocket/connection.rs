@@ -3,23 +3,26 @@
 use super::EventSources;
 use super::frames::{Fault, Frames, Incoming, MemoryBudget, Outgoing};
 use super::handshake::UpgradedStream;
-use crate::backend::{Reverted, SyncProgress};
+use crate::backend::{ChainBlock, Reverted, SyncProgress};
 use crate::budget::{BodyBuffer, Reservation};
 use crate::client::Client;
-use crate::convert;
+use crate::convert::{self, LogPosition};
 use crate::dag;
 use crate::log_match;
 use crate::node::{LARGE_RESPONSE_BYTES, Node, wait_for_stop};
 use crate::requests::{RpcResponse, handle_body};
-use crate::session::{BlockNotification, Session, notification};
+use crate::session::{DueSubscriptions, Session, notification};
 use crate::txpool;
 use alloy_primitives::U128;
+use alloy_rpc_types_eth::Filter;
 use corniche_api::{Reason, RpcError};
 use corniche_types::{B256, Height};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -35,6 +38,9 @@ const TOO_LARGE: u16 = 1009;
 /// Number of blocks reported before the connection handles other events.
 const BLOCKS_PER_TURN: u64 = 16;
 
+/// Time after which logs are searched again, if the server was busy.
+const RETRY: Duration = Duration::from_millis(100);
+
 /// Minimum time between two notifications of DAG growth. The DAG grows hundreds of times per second, and each
 /// notified client queries the new rounds. More frequent updates would show people nothing more, and each
 /// query reads the trace.
@@ -46,6 +52,13 @@ const HEADER_JSON_BYTES: usize = 2 << 10;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of unanswered pings.
 const MAX_UNANSWERED_PINGS: u32 = 2;
+
+/// Block with notifications due.
+struct DueBlock {
+    block: Arc<ChainBlock>,
+    /// Subscriptions, each with the positions of its logs.
+    logs: Vec<(U128, Vec<LogPosition>)>,
+}
 
 /// Reason why a connection ends.
 enum End {
@@ -89,6 +102,8 @@ pub(super) struct Connection<'a> {
     dag: watch::Receiver<()>,
     stopping: watch::Receiver<bool>,
     unanswered_pings: u32,
+    /// Time to search for logs again, because the server was busy.
+    retry_at: Option<Instant>,
     /// Earliest time of the next notification of DAG growth.
     next_growth: Instant,
 }
@@ -116,6 +131,7 @@ impl<'a> Connection<'a> {
             dag,
             stopping,
             unanswered_pings: 0,
+            retry_at: None,
             next_growth: Instant::now(),
         }
     }
@@ -145,6 +161,7 @@ impl<'a> Connection<'a> {
                 changed = self.syncing.changed(), if session.follows_syncing() => changed.map_err(End::without_source),
                 hash = self.pending.recv(), if session.follows_pending() => self.notify_pending(hash).await,
                 grown = dag_growth(&mut self.dag, self.next_growth), if session.follows_dag() => self.notify_dag(grown).await,
+                () = wait_until(self.retry_at) => Ok(()),
                 _ = ping.tick() => self.ping(has_room).await,
             };
             let notified = match handled {
@@ -216,6 +233,7 @@ impl<'a> Connection<'a> {
 
     /// Sends notifications of some of the blocks that are due. Requests a further turn if there are more.
     async fn notify_blocks(&mut self) -> Result<(), End> {
+        self.retry_at = None;
         let session = self.session;
         let head = self.heads.borrow().0;
         let behind = session.next().map_or(0, |next| (head + 1).saturating_sub(next));
@@ -223,8 +241,12 @@ impl<'a> Connection<'a> {
             return Err(End::Slow(format!("too slow: {behind} blocks behind")));
         }
         for _ in 0..BLOCKS_PER_TURN {
-            let Some(next) = session.next().filter(|next| *next <= head) else { break };
-            self.notify_block(Height(next)).await?;
+            let Some(next) = session.next().filter(|next| *next <= head) else { return Ok(()) };
+            if self.notify_block(Height(next)).await?.is_break() {
+                return Ok(());
+            }
+            // A block without matches has no other await point, and peers share this thread.
+            tokio::task::yield_now().await;
         }
         if session.next().is_some_and(|next| next <= head) {
             // More is due: continue after the other events.
@@ -233,24 +255,44 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Sends the notifications of the block at `height`.
-    async fn notify_block(&mut self, height: Height) -> Result<(), End> {
-        let block = self.node.backend.block(height);
+    /// Sends the notifications of the block at `height`. Breaks if none was sent and a later event has to try again.
+    async fn notify_block(&mut self, height: Height) -> Result<ControlFlow<()>, End> {
+        // Only for notifications the block is read: the bloom excludes most filters.
+        let bloom = self.node.backend.logs_bloom(height).unwrap_or_default();
+        let DueSubscriptions { headers, logs } = self.session.due(height, bloom);
+        let due = match (headers.is_empty(), logs.is_empty()) {
+            (true, true) => None,
+            (false, true) => self.node.backend.block(height).map(|block| DueBlock { block, logs: Vec::new() }),
+            (_, false) => match find_logs(self.node, self.client, height, logs).await {
+                Ok(due) => due,
+                // The server is busy. A subscriber without a turn for long is too many blocks behind in the end.
+                Err(_) => {
+                    self.retry_at = Some(Instant::now() + RETRY);
+                    return Ok(ControlFlow::Break(()));
+                }
+            },
+        };
+        if !self.reverts.is_empty() {
+            // The block may have been read before or after the revert, which has to be reported first.
+            self.heads.mark_changed();
+            return Ok(ControlFlow::Break(()));
+        }
+        self.session.advance(height);
+        let Some(DueBlock { block, logs }) = due else { return Ok(ControlFlow::Continue(())) };
         let mut notified_bytes = 0;
-        while let Some((id, notification_kind)) = self.session.next_notification(height) {
-            let Some(block) = &block else { continue };
-            match notification_kind {
-                BlockNotification::Header => {
-                    self.notify(id, &convert::header(block), HEADER_JSON_BYTES, &mut notified_bytes).await?
-                }
-                BlockNotification::Logs(filter) => {
-                    for log in log_match::matching(block, &filter) {
-                        self.notify(id, &log, log_match::json_bytes(&log), &mut notified_bytes).await?;
-                    }
-                }
+        if !headers.is_empty() {
+            let header = rendered(&convert::header(&block));
+            for id in headers {
+                self.notify(id, &header, HEADER_JSON_BYTES, &mut notified_bytes).await?;
             }
         }
-        Ok(())
+        for (id, positions) in logs {
+            for position in positions {
+                let log = convert::log(&block, position);
+                self.notify(id, &log, log_match::json_bytes(&log), &mut notified_bytes).await?;
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Notifies of a transaction that entered the pool. The pool does not wait for slow subscribers. A client
@@ -260,15 +302,20 @@ impl<'a> Connection<'a> {
             RecvError::Lagged(missed) => End::Slow(format!("too slow: missed {missed} pending transactions")),
             RecvError::Closed => End::Close(Some(GOING_AWAY), ""),
         })?;
-        let mut notified_bytes = 0;
-        for (id, full) in self.session.pending_subscriptions() {
-            if !full {
-                self.send(notification(id, &hash)).await?;
-                continue;
-            }
-            let Some(waiting) = self.node.backend.pool_transaction(&hash) else { continue };
+        let subscriptions = self.session.pending_subscriptions();
+        // Rendered once for all subscriptions of this connection.
+        let waiting = subscriptions.iter().any(|(_, full)| *full).then(|| self.node.backend.pool_transaction(&hash)).flatten();
+        let transaction = waiting.map(|waiting| {
             let transaction = convert::pending_transaction(waiting.transaction(), waiting.sender());
-            self.notify(id, &transaction, txpool::json_bytes(&waiting), &mut notified_bytes).await?;
+            (rendered(&transaction), txpool::json_bytes(&waiting))
+        });
+        let mut notified_bytes = 0;
+        for (id, full) in subscriptions {
+            match &transaction {
+                _ if !full => self.send(notification(id, &hash)).await?,
+                Some((transaction, bytes)) => self.notify(id, transaction, *bytes, &mut notified_bytes).await?,
+                None => {}
+            }
         }
         Ok(())
     }
@@ -385,6 +432,42 @@ impl<'a> Connection<'a> {
 /// Processes a message. Owns it: its memory is reserved until the response exists.
 async fn process_message(node: &Arc<Node>, session: &Session, client: &Client, message: BodyBuffer) -> RpcResponse {
     handle_body(node, Some(session), client, &message.bytes).await
+}
+
+/// Finds the logs of the block at `height` that match these filters. It runs on the threads for reads: each filter is
+/// compared with each log, and a block may have 80,000 of them.
+async fn find_logs(
+    node: &Node,
+    client: &Client,
+    height: Height,
+    filters: Vec<(U128, Arc<Filter>)>,
+) -> Result<Option<DueBlock>, RpcError> {
+    // One more than a block may notify of, so that the client is disconnected.
+    let mut room = node.config.max_notified_bytes / log_match::LOG_JSON_BYTES + 1;
+    let job = move |node: &Node| {
+        let Some(block) = node.backend.block(height) else { return Ok(None) };
+        let find = |(id, filter): (U128, Arc<Filter>)| {
+            let positions: Vec<_> = log_match::matching_positions(&block, &filter).take(room).collect();
+            room -= positions.len();
+            (id, positions)
+        };
+        let logs = filters.into_iter().map(find).collect();
+        Ok(Some(DueBlock { block, logs }))
+    };
+    node.scan(client.origin, job).await
+}
+
+/// JSON text for several notifications.
+fn rendered(value: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(value).expect("headers and transactions have string keys only")
+}
+
+/// Waits until this time; for ever without one.
+async fn wait_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits until the DAG has grown and `not_before` has passed. Growth meanwhile is merged into one event.

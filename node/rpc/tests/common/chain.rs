@@ -23,6 +23,7 @@ use staking::add_staking;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
+use std::thread::ThreadId;
 use tokio::sync::{broadcast, watch};
 
 pub use staking::staking_parameters;
@@ -48,6 +49,8 @@ pub struct TestChain {
     /// Commands received as a development chain.
     pub told: Mutex<Vec<DevCommand>>,
     blocks: RwLock<Vec<Arc<ChainBlock>>>,
+    /// Heights of the blocks that the server read, and the threads that read them.
+    pub blocks_read: Mutex<Vec<(Height, ThreadId)>>,
     state: State,
     tree: SharedTree,
     /// Number of times the tree was requested.
@@ -175,6 +178,7 @@ impl TestChain {
         };
         Self {
             told: Mutex::default(),
+            blocks_read: Mutex::default(),
             blocks: RwLock::new(vec![Arc::new(ChainBlock::genesis(header))]),
             state,
             tree,

@@ -2,7 +2,7 @@
 
 use super::super::dag;
 use super::{BASE_FEE, CHAIN_ID, TestChain, Whole, fee_address, key};
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, B256, Bloom, Bytes};
 use corniche_api::{Execution, Peer, Peers, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, SyncProgress};
@@ -39,7 +39,16 @@ impl Backend for TestChain {
     }
 
     fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
+        self.blocks_read.lock().unwrap().push((height, std::thread::current().id()));
         self.blocks.read().unwrap().get(height.0 as usize).cloned()
+    }
+
+    fn logs_bloom(&self, height: Height) -> Option<Bloom> {
+        self.blocks.read().unwrap().get(height.0 as usize).map(|block| block.header.logs_bloom)
+    }
+
+    fn timestamp(&self, height: Height) -> Option<u64> {
+        self.blocks.read().unwrap().get(height.0 as usize).map(|block| block.header.timestamp)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height> {
