@@ -34,7 +34,7 @@ pub struct RpcConfig {
     /// rebinding, where a web page's own name resolves to this node. `None`: any name. Default `localhost`.
     pub hosts: Option<Vec<String>>,
     /// Maximum number of open WebSockets, default 256. One address may use a quarter of it, and a quarter of
-    /// the bytes in flight, the filters and the awaited receipts.
+    /// the bytes in flight, the filters, their addresses and topics, and the awaited receipts.
     pub max_websockets: usize,
     /// A connection without traffic in either direction is closed after this time, default 90 s. WebSockets
     /// are pinged earlier.
@@ -96,6 +96,9 @@ pub struct RpcConfig {
     pub max_logs: usize,
     /// Addresses of one log filter, and topics per position. Default 1,000.
     pub max_log_criteria: usize,
+    /// Addresses and topics of all filters and log subscriptions together; one address may use a quarter. Each takes up to
+    /// 400 bytes, and is compared with the bloom of each block that has logs. Default 65,536.
+    pub max_log_criteria_in_use: usize,
     /// Slots per `eth_getStorageValues`, default 1,024.
     pub max_slots: usize,
     /// Keys changed between the head and the block of an `eth_getProof`, default 131,072: well below a second
@@ -155,6 +158,7 @@ impl Default for RpcConfig {
             max_log_blocks: 100_000,
             max_logs: 10_000,
             max_log_criteria: 1000,
+            max_log_criteria_in_use: 1 << 16,
             max_slots: 1024,
             max_proof_keys: 1 << 17,
             max_fee_history: 1024,

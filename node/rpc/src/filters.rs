@@ -6,14 +6,14 @@
 
 use crate::backend::Reverted;
 use crate::budget::{Budget, Reservation};
-use crate::log_match;
+use crate::log_match::{self, LogFilter};
 use alloy_primitives::{B256, FixedBytes, U128};
-use alloy_rpc_types_eth::{Filter, Log};
+use alloy_rpc_types_eth::Log;
 use corniche_api::{Reason, RpcError};
 use corniche_origin::Origin;
 use corniche_types::{Height, TimestampMs};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Number of pending transactions kept for filters.
@@ -56,7 +56,7 @@ pub(crate) struct FilterPosition {
 pub(crate) enum FilterKind {
     Blocks,
     Pending { full: bool },
-    Logs(Box<Filter>),
+    Logs(Arc<LogFilter>),
 }
 
 /// Newest pending transactions, numbered from the server's start.

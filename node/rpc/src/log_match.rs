@@ -1,12 +1,34 @@
 //! Logs of one block that match a filter or subscription.
 
 use crate::backend::{ChainBlock, Reverted};
+use crate::budget::Reservation;
 use crate::convert::{self, LogPosition};
 use alloy_primitives::Bloom;
 use alloy_rpc_types_eth::{Filter, Log};
+use std::ops::Deref;
 
 /// Approximate size of one log as JSON without its data, in bytes.
 pub(crate) const LOG_JSON_BYTES: usize = 700;
+
+/// Filter of a client that polls or subscribes, with the reservation for its addresses and topics.
+pub(crate) struct LogFilter {
+    filter: Filter,
+    _reservation: Reservation,
+}
+
+impl LogFilter {
+    pub fn new(filter: Filter, reservation: Reservation) -> Self {
+        Self { filter, _reservation: reservation }
+    }
+}
+
+impl Deref for LogFilter {
+    type Target = Filter;
+
+    fn deref(&self) -> &Filter {
+        &self.filter
+    }
+}
 
 /// Logs of reverted blocks, marked as removed, for a client that got all blocks below `reported_below`.
 pub(crate) fn removed<'r>(reverted: &'r Reverted, filter: &'r Filter, reported_below: u64) -> impl Iterator<Item = Log> + 'r {

@@ -1,13 +1,15 @@
 //! Log queries within limits, on the blocks of the chain.
 
 use crate::backend::ChainBlock;
-use crate::log_match::{json_bytes, matching, may_match};
+use crate::log_match::{LogFilter, json_bytes, matching, may_match};
 use crate::node::Node;
 use alloy_eips::BlockId;
 use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
 use corniche_api::{Reason, RpcError};
+use corniche_origin::Origin;
 use corniche_types::Height;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Number of blocks between two checks of the deadline.
@@ -18,7 +20,7 @@ const DEADLINE_CHECK_INTERVAL: u64 = 64;
 /// # Errors
 ///
 /// [`Reason::TooManyAddresses`] or [`Reason::TooManyTopics`].
-pub(crate) fn check(node: &Node, filter: &Filter) -> Result<(), RpcError> {
+fn check(node: &Node, filter: &Filter) -> Result<(), RpcError> {
     let limit = node.config.max_log_criteria;
     if filter.address.len() > limit {
         return Err(Reason::TooManyAddresses.with(limit));
@@ -27,6 +29,18 @@ pub(crate) fn check(node: &Node, filter: &Filter) -> Result<(), RpcError> {
         return Err(Reason::TooManyTopics.with(limit));
     }
     Ok(())
+}
+
+/// Checks a filter that the server keeps, and reserves its addresses and topics.
+///
+/// # Errors
+///
+/// Those of [`check`], and [`Reason::TooManyLogCriteria`].
+pub(crate) fn keep(node: &Node, client: Origin, filter: Filter) -> Result<Arc<LogFilter>, RpcError> {
+    check(node, &filter)?;
+    let criteria = filter.address.len() + filter.topics.iter().map(|alternatives| alternatives.len()).sum::<usize>();
+    let reservation = node.log_criteria.reserve(client, criteria)?;
+    Ok(Arc::new(LogFilter::new(filter, reservation)))
 }
 
 /// `eth_getLogs`.
@@ -137,7 +151,7 @@ pub(crate) fn collect_logs(node: &Node, filter: &Filter, from: u64, to: u64) -> 
 }
 
 /// Returns the block if it has logs and its bloom matches the filter.
-fn candidate(node: &Node, filter: &Filter, height: Height) -> Option<std::sync::Arc<ChainBlock>> {
+fn candidate(node: &Node, filter: &Filter, height: Height) -> Option<Arc<ChainBlock>> {
     let bloom = node.backend.logs_bloom(height)?;
     may_match(bloom, filter).then(|| node.backend.block(height)).flatten()
 }

@@ -61,6 +61,8 @@ pub(crate) struct SharedState {
     pub impersonated: Mutex<BTreeSet<Address>>,
     /// Budget for requests that wait for a receipt.
     pub awaited_receipts: Budget,
+    /// Budget for addresses and topics of filters and log subscriptions.
+    pub log_criteria: Budget,
     calls: FairExecutor,
     reads: FairExecutor,
     /// One at a time, because proofs share one tree.
@@ -119,6 +121,12 @@ impl Node {
         let budget = |kind, limit| Budget::new(kind, limit, spare_loopback);
         let awaited_receipts = budget::Resource::slots(Reason::ServerBusy, "awaited receipts");
         let filters = budget::Resource::slots(Reason::TooManyFilters, "filters");
+        let log_criteria = budget::Resource {
+            reason: Reason::TooManyLogCriteria,
+            units: "addresses and topics",
+            // A filter has addresses, and topics in four positions.
+            largest: 5 * config.max_log_criteria,
+        };
         let response_bytes =
             budget::Resource { reason: Reason::ServerBusy, units: "bytes of responses", largest: config.max_response_bytes };
         let limits = RateLimits {
@@ -135,6 +143,7 @@ impl Node {
             send_lock: tokio::sync::Mutex::default(),
             rate_limiter: RateLimiter::new(limits),
             awaited_receipts: budget(awaited_receipts, config.max_awaited_receipts),
+            log_criteria: budget(log_criteria, config.max_log_criteria_in_use),
             filters: Filters::new(budget(filters, config.max_filters), config.filter_lifetime),
             calls: FairExecutor::new(config.max_running_calls, config.max_waiting_calls),
             reads: FairExecutor::new(config.max_running_reads, config.max_waiting_reads),

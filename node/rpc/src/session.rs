@@ -6,9 +6,8 @@
 use crate::backend::{Reverted, SyncProgress};
 use crate::convert;
 use crate::filters::random_id;
-use crate::log_match;
+use crate::log_match::{self, LogFilter};
 use alloy_primitives::{Bloom, U128};
-use alloy_rpc_types_eth::Filter;
 use corniche_api::{DagGrowth, Reason, RpcError, SUBSCRIPTION};
 use corniche_types::Height;
 use prometheus_client::metrics::gauge::Gauge;
@@ -19,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Topic of a subscription.
 pub(crate) enum Topic {
     NewHeads,
-    Logs(Arc<Filter>),
+    Logs(Arc<LogFilter>),
     Pending {
         full: bool,
     },
@@ -37,7 +36,7 @@ pub(crate) struct DueSubscriptions {
     /// Subscriptions to headers.
     pub headers: Vec<U128>,
     /// Subscriptions to logs that the block may have.
-    pub logs: Vec<(U128, Arc<Filter>)>,
+    pub logs: Vec<(U128, Arc<LogFilter>)>,
 }
 
 pub(crate) struct Session {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Fixture, transfer};
+use common::{ECHO, FUNDED, Fixture, transfer};
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -123,6 +123,48 @@ async fn filters_per_address_are_limited() {
     // A dropped filter frees its place.
     assert_eq!(fixture.client.result("eth_uninstallFilter", json!([first])).await, true);
     fixture.client.result("eth_newBlockFilter", json!([])).await;
+}
+
+/// A filter of 1,000 addresses takes a hundred times the memory of a short one.
+#[tokio::test]
+async fn log_criteria_per_address_are_limited() {
+    let limits = RpcConfig { max_log_criteria: 2, max_log_criteria_in_use: 40, ..RpcConfig::default() };
+    let fixture = Fixture::with(limits).await;
+    let hash = |byte: &str| json!(format!("0x{}", byte.repeat(32)));
+    // Five addresses and topics each.
+    let filter = json!({"address": [ECHO, FUNDED], "topics": [[hash("01"), hash("02")], null, hash("03")]});
+    let refused = |answer: &Value| {
+        let message = answer["error"]["message"].as_str();
+        message.is_some_and(|message| message.starts_with("too many log criteria: "))
+    };
+    let first = fixture.client.result("eth_newFilter", json!([filter])).await;
+    let mut socket = fixture.client.websocket().await;
+    let logs = json!(["logs", filter]);
+    let subscription = socket.call("eth_subscribe", logs.clone()).await["result"].clone();
+    let short = json!(["logs", {"address": ECHO}]);
+    let message = &socket.call("eth_subscribe", short.clone()).await["error"]["message"];
+    assert_eq!(message, "too many log criteria: 10 addresses and topics for one address");
+    assert!(refused(&socket.call("eth_newFilter", json!([{"topics": [hash("01")]}])).await));
+    // Filters without criteria match all logs, and cost nothing more than their places.
+    fixture.client.result("eth_newFilter", json!([{}])).await;
+    for from in 2..5 {
+        for _ in 0..2 {
+            fixture.client.at(from).result("eth_newFilter", json!([filter])).await;
+        }
+    }
+    let (code, message) = fixture.client.at(5).error("eth_newFilter", json!([filter])).await;
+    assert_eq!((code, message.as_str()), (-32005, "too many log criteria: 40"));
+    // Dropped filters, ended subscriptions and closed sockets free theirs.
+    assert_eq!(fixture.client.result("eth_uninstallFilter", json!([first])).await, true);
+    socket.subscribe(logs.clone()).await;
+    assert!(refused(&socket.call("eth_subscribe", short.clone()).await));
+    assert_eq!(socket.call("eth_unsubscribe", json!([subscription])).await["result"], true);
+    socket.subscribe(logs.clone()).await;
+    drop(socket);
+    let mut socket = fixture.client.websocket().await;
+    while refused(&socket.call("eth_subscribe", logs.clone()).await) {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

@@ -223,6 +223,8 @@ reasons! {
     RateLimited = (LimitExceeded, "rate limit exceeded"),
     /// The maximum number of filters, of this node or of the client, is open.
     TooManyFilters = (LimitExceeded, "too many filters"),
+    /// The filters and log subscriptions of this node, or those of one client, have the maximum number of addresses and topics.
+    TooManyLogCriteria = (LimitExceeded, "too many log criteria"),
     /// The connection has its maximum number of subscriptions.
     TooManySubscriptions = (LimitExceeded, "too many subscriptions"),
     /// The response would exceed the size limit.

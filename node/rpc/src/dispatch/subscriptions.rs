@@ -8,7 +8,6 @@ use crate::session::Topic;
 use alloy_primitives::U128;
 use alloy_rpc_types_eth::Filter;
 use corniche_api::{Reason, RpcError};
-use std::sync::Arc;
 
 impl RequestContext<'_> {
     /// `eth_subscribe`.
@@ -18,8 +17,7 @@ impl RequestContext<'_> {
             "newHeads" => Topic::NewHeads,
             "logs" => {
                 let filter: Filter = params.optional(1)?.unwrap_or_default();
-                logs::check(self.node, &filter)?;
-                Topic::Logs(Arc::new(filter))
+                Topic::Logs(logs::keep(self.node, self.client.origin, filter)?)
             }
             "syncing" => Topic::Syncing { reported: None },
             "newPendingTransactions" => Topic::Pending { full: params.optional(1)?.unwrap_or(false) },

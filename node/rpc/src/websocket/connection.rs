@@ -8,13 +8,12 @@ use crate::budget::{BodyBuffer, Reservation};
 use crate::client::Client;
 use crate::convert::{self, LogPosition};
 use crate::dag;
-use crate::log_match;
+use crate::log_match::{self, LogFilter};
 use crate::node::{LARGE_RESPONSE_BYTES, Node, wait_for_stop};
 use crate::requests::{RpcResponse, handle_body};
 use crate::session::{DueSubscriptions, Session, notification};
 use crate::txpool;
 use alloy_primitives::U128;
-use alloy_rpc_types_eth::Filter;
 use corniche_api::{Reason, RpcError};
 use corniche_types::{B256, Height};
 use futures::StreamExt;
@@ -440,13 +439,13 @@ async fn find_logs(
     node: &Node,
     client: &Client,
     height: Height,
-    filters: Vec<(U128, Arc<Filter>)>,
+    filters: Vec<(U128, Arc<LogFilter>)>,
 ) -> Result<Option<DueBlock>, RpcError> {
     // One more than a block may notify of, so that the client is disconnected.
     let mut room = node.config.max_notified_bytes / log_match::LOG_JSON_BYTES + 1;
     let job = move |node: &Node| {
         let Some(block) = node.backend.block(height) else { return Ok(None) };
-        let find = |(id, filter): (U128, Arc<Filter>)| {
+        let find = |(id, filter): (U128, Arc<LogFilter>)| {
             let positions: Vec<_> = log_match::matching_positions(&block, &filter).take(room).collect();
             room -= positions.len();
             (id, positions)
