@@ -10,6 +10,7 @@ use crate::session::Session;
 use crate::submit::submit_timed;
 use alloy_primitives::U128;
 use corniche_api::{Method, Reason, RpcError};
+use futures::future::{join_all, maybe_done};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -101,15 +102,29 @@ impl RequestContext<'_> {
         }
     }
 
-    /// `join_all` polls in order, so the transactions reach admission in the order of the batch.
+    /// Starts the submissions in the order of the batch, then waits for all.
+    ///
+    /// Starting one checks a signature, on a thread that also carries peers' messages. For a single transaction that
+    /// is faster than passing it to another thread. A batch of 1,000 would hold the thread for 35 ms. So a batch yields
+    /// after each check. The alternative, other threads for batches, costs two thread wake-ups per transaction.
     async fn submit_concurrently(&mut self, out: &mut String, calls: &[Call<'_>]) {
         let (node, client) = (self.node, self.client);
         let submit_one = async |call: &Call<'_>| match node.rate_limiter.take(client, Instant::now()) {
             Ok(()) => submit_timed(node, &call.params).await,
             Err(error) => (Err(error), Duration::ZERO),
         };
-        let pending: Vec<_> = calls.iter().map(submit_one).collect();
-        for (call, (result, elapsed_time)) in calls.iter().zip(futures::future::join_all(pending).await) {
+        let mut submissions = Vec::with_capacity(calls.len());
+        for call in calls {
+            let mut submission = Box::pin(maybe_done(submit_one(call)));
+            // A result is kept in the submission.
+            let _ = futures::poll!(&mut submission);
+            tokio::task::yield_now().await;
+            submissions.push(submission);
+        }
+        join_all(submissions.iter_mut()).await;
+        for (call, mut submission) in calls.iter().zip(submissions) {
+            let output = submission.as_mut().take_output();
+            let (result, elapsed_time) = output.expect("invariant: join_all completes every submission");
             let mut one = String::new();
             self.write_result(&mut one, call, Method::EthSendRawTransaction, result, elapsed_time);
             append_element(out, &one);

@@ -31,7 +31,12 @@ pub(crate) async fn submit_and_wait(node: &Node, origin: Origin, params: &Params
     let _reservation = node.awaited_receipts.reserve(origin, 1)?;
 
     let (mut heads, mut stopped) = (node.heads.subscribe(), node.stopped.clone());
-    let hash = node.backend.submit(raw).await?;
+    let submitted = node.backend.submit(raw).await;
+    if submitted.is_err() {
+        // A refusal may take no await point. A batch of them must not hold the thread, which peers share.
+        tokio::task::yield_now().await;
+    }
+    let hash = submitted?;
     let timed_out = tokio::time::sleep(timeout);
     tokio::pin!(timed_out);
     loop {

@@ -167,7 +167,7 @@ impl Backend for NodeBackend {
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
         let (shared, chain_id) = (self.shared.clone(), self.genesis.chain_id);
         Box::pin(async move {
-            // Verifying a signature takes 35 µs, less than passing it to another thread and back.
+            // Verifying a signature takes 35 µs, less than passing it to another thread and back. Batches yield after each.
             let check = || {
                 corniche_admission::check_once(raw.clone(), chain_id, |hash| shared.known(hash)).map_err(|refusal| {
                     shared.counters.refused.fetch_add(1, Ordering::Relaxed);

@@ -65,6 +65,8 @@ pub struct TestChain {
     pub syncing: Mutex<Option<SyncProgress>>,
     /// Error for the next submission.
     pub refusal: Mutex<Option<RpcError>>,
+    /// Called with each submission.
+    pub on_submit: Mutex<Option<Box<dyn FnMut() + Send>>>,
     /// The next submission is accepted; its response waits for this.
     pub answers_late: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
     /// `None`: a node without a DAG.
@@ -191,6 +193,7 @@ impl TestChain {
             vm: vm(Some(staking_parameters())),
             syncing: Mutex::default(),
             refusal: Mutex::default(),
+            on_submit: Mutex::default(),
             answers_late: Mutex::default(),
             trace: Mutex::default(),
             growth: watch::Sender::default(),

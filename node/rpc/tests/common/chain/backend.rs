@@ -95,6 +95,9 @@ impl Backend for TestChain {
     }
 
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
+        if let Some(on_submit) = &mut *self.on_submit.lock().unwrap() {
+            on_submit();
+        }
         if let Some(refusal) = self.refusal.lock().unwrap().take() {
             return Box::pin(async { Err(refusal) });
         }
