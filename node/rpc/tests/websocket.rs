@@ -5,6 +5,7 @@ mod common;
 use common::{ECHO, FUNDED, Fixture, log, transfer};
 use corniche_rpc::{RpcConfig, SyncProgress};
 use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
 
 #[tokio::test]
 async fn new_heads_are_complete_and_ordered() {
@@ -104,10 +105,18 @@ async fn pending_subscription_hash_or_full() {
     let hashes = socket.subscribe(json!(["newPendingTransactions"])).await;
     let mut other = fixture.client.websocket().await;
     let full = other.subscribe(json!(["newPendingTransactions", true])).await;
+    let mut all = fixture.client.websocket().await;
+    for _ in 0..32 {
+        all.subscribe(json!(["newPendingTransactions", true])).await;
+    }
     let sent = fixture.client.result("eth_sendRawTransaction", json!([transfer(0)])).await;
     assert_eq!(socket.notification(&hashes).await, sent);
     let told = other.notification(&full).await;
     assert_eq!((&told["hash"], &told["blockHash"], &told["from"]), (&sent, &Value::Null, &json!(FUNDED)));
+    for _ in 0..32 {
+        assert_eq!(all.next().await.unwrap()["params"]["result"], told);
+    }
+    assert_eq!(fixture.chain.pool_reads.load(Ordering::SeqCst), 2, "once for each connection");
 }
 
 #[tokio::test]

@@ -58,6 +58,8 @@ pub struct TestChain {
     changes: RwLock<Vec<Changes>>,
     /// If set, pruned states are read as old states; the value tells whether such reads complete.
     pub old_states: Mutex<Option<Whole>>,
+    /// Number of times that a pooled transaction was read.
+    pub pool_reads: AtomicUsize,
     pool: Mutex<BTreeMap<B256, VerifiedTransaction>>,
     finalized: AtomicU64,
     events: broadcast::Sender<ChainEvent>,
@@ -187,6 +189,7 @@ impl TestChain {
             trees_given: AtomicUsize::new(0),
             changes: RwLock::new(vec![genesis]),
             old_states: Mutex::default(),
+            pool_reads: AtomicUsize::new(0),
             pool: Mutex::default(),
             finalized: AtomicU64::new(0),
             events: broadcast::channel(1024).0,

@@ -121,6 +121,7 @@ impl Backend for TestChain {
     }
 
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {
+        self.pool_reads.fetch_add(1, Ordering::SeqCst);
         self.pool.lock().unwrap().get(hash).cloned()
     }
 
