@@ -10,7 +10,7 @@ pub use turns::WaitingTime;
 
 use crate::{
     Event, Refusal, Responsibility, TURN_MS, batch,
-    order::{BatchBuilder, CutKey, EvictKey},
+    order::{BatchBuilder, CutEntry, CutOrder, EvictEntry, EvictionOrder},
     sender::{Entry, SenderQueue},
 };
 use corniche_crypto::VerifiedTransaction;
@@ -57,8 +57,9 @@ impl PoolConfig {
 /// Index entries of a sender, to be removed before anything about it changes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Indexed {
-    cut: Option<CutKey>,
-    evict: Option<EvictKey>,
+    cut: Option<CutEntry>,
+    borders: Option<[u128; 2]>,
+    evict: Option<EvictEntry>,
     held: Option<(TimestampMs, Address)>,
     turn: Option<(TimestampMs, Address)>,
     ready: usize,
@@ -72,13 +73,16 @@ pub struct Pool {
     by_hash: BTreeMap<B256, (Address, u64)>,
     indexed: BTreeMap<Address, Indexed>,
     /// Next waiting transaction of each sender, if it is ready, pays the base fee and may be proposed here.
-    cut_order: BTreeSet<CutKey>,
+    cut_order: CutOrder,
+    /// Borders ([`Fees::borders`](crate::sender::Fees::borders)) of the next waiting transaction of each sender, if it is
+    /// ready.
+    fee_borders: BTreeSet<(u128, Address)>,
     /// Senders whose next transaction others should propose first, by the time at which this node may.
     held: BTreeSet<(TimestampMs, Address)>,
     /// Senders whose transactions go to a further validator, by the time when they do.
     turns: BTreeSet<(TimestampMs, Address)>,
     /// Last transaction of each sender, unless it is in flight.
-    evict_order: BTreeSet<EvictKey>,
+    evict_order: EvictionOrder,
     /// Senders whose balance does not cover their next transaction while others are in flight; checked again
     /// with the next block.
     parked: BTreeSet<Address>,
@@ -93,6 +97,9 @@ pub struct Pool {
     /// Sender where the last sweep ended.
     sweep_cursor: Address,
     events: VecDeque<Event>,
+    /// Number of updates of a sender's index entries.
+    #[cfg(test)]
+    pub(crate) reindexed: usize,
 }
 
 impl Pool {
@@ -102,10 +109,11 @@ impl Pool {
             senders: BTreeMap::new(),
             by_hash: BTreeMap::new(),
             indexed: BTreeMap::new(),
-            cut_order: BTreeSet::new(),
+            cut_order: CutOrder::default(),
+            fee_borders: BTreeSet::new(),
             held: BTreeSet::new(),
             turns: BTreeSet::new(),
-            evict_order: BTreeSet::new(),
+            evict_order: EvictionOrder::default(),
             parked: BTreeSet::new(),
             bytes: 0,
             ready: 0,
@@ -116,6 +124,8 @@ impl Pool {
             next_arrival: 0,
             sweep_cursor: Address::ZERO,
             events: VecDeque::new(),
+            #[cfg(test)]
+            reindexed: 0,
         }
     }
 
@@ -283,7 +293,8 @@ impl Pool {
     /// Checks that all indices agree and that all limits hold.
     pub(crate) fn assert_consistent(&mut self) {
         let (indexed, cut, evict) = (self.indexed.len(), self.cut_order.clone(), self.evict_order.clone());
-        let (ready, parked, times) = (self.ready, self.parked.clone(), (self.held.clone(), self.turns.clone()));
+        let (ready, parked, borders) = (self.ready, self.parked.clone(), self.fee_borders.clone());
+        let times = (self.held.clone(), self.turns.clone());
         assert_eq!(indexed, self.senders.len(), "one index entry a sender");
         let entries =
             || self.senders.iter().flat_map(|(sender, queue)| queue.entries().iter().map(move |e| (*sender, *e.0, e.1)));
@@ -301,11 +312,34 @@ impl Pool {
             assert!(queue.entries().keys().all(|&nonce| nonce >= queue.nonce()));
             queue.assert_consistent();
         }
+        self.assert_orders();
         for sender in self.senders.keys().copied().collect::<Vec<_>>() {
             self.reindex(sender);
         }
         assert_eq!((&self.cut_order, &self.evict_order, self.ready), (&cut, &evict, ready), "an index was stale");
+        assert_eq!(self.fee_borders, borders, "a border was stale");
         assert_eq!((&self.held, &self.turns), (&times.0, &times.1), "a time was stale");
+    }
+
+    /// Checks the orders against those computed from all tips at the current base fee.
+    fn assert_orders(&self) {
+        use crate::order::{CutKey, EvictKey, EvictionValue};
+        use std::cmp::Reverse;
+        let (mut cut, mut evict) = (BTreeSet::new(), BTreeSet::new());
+        for (&sender, queue) in &self.senders {
+            let tip = |entry: &Entry| entry.fees().tip(self.base_fee);
+            let next = queue.next_waiting(queue.nonce()).filter(|_| !self.parked.contains(&sender));
+            let next = next.filter(|entry| queue.due(entry, self.turn_ms).is_some_and(|due| due <= self.now));
+            cut.extend(next.and_then(|entry| CutKey::of(sender, entry, self.base_fee)));
+            let waiting = queue.entries().values().filter(|entry| entry.is_waiting());
+            evict.extend(queue.tail().zip(waiting.map(tip).min()).map(|(tail, tip)| EvictKey {
+                value: EvictionValue { ready: queue.ready_len() == queue.entries().len(), tip },
+                arrival: Reverse(tail.arrival),
+                sender,
+            }));
+        }
+        assert!(self.cut_order.iter(self.base_fee).eq(cut), "another order of cutting");
+        assert!(self.evict_order.iter(self.base_fee).eq(evict), "another order of eviction");
     }
 
     /// Transactions in flight.

@@ -34,15 +34,61 @@ impl Entry {
         self.in_flight_since.is_none()
     }
 
-    /// Tip per gas for the proposer; `None` if the transaction does not pay the base fee.
-    pub fn tip(&self, base_fee: u64) -> Option<u128> {
-        tip(&self.transaction, base_fee)
+    pub fn fees(&self) -> Fees {
+        Fees::of(&self.transaction)
     }
 }
 
-pub(crate) fn tip(transaction: &VerifiedTransaction, base_fee: u64) -> Option<u128> {
-    let above_base = transaction.max_fee_per_gas().checked_sub(u128::from(base_fee))?;
-    Some(transaction.max_priority_fee_per_gas().min(above_base))
+/// Fees per gas that a transaction offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fees {
+    pub max: u128,
+    /// At most `max`.
+    pub priority: u128,
+}
+
+impl Fees {
+    pub fn of(transaction: &VerifiedTransaction) -> Self {
+        Self { max: transaction.max_fee_per_gas(), priority: transaction.max_priority_fee_per_gas() }
+    }
+
+    /// Tip per gas for the proposer; `None` if the base fee is not paid.
+    pub fn tip(self, base_fee: u64) -> Option<u128> {
+        let above_base = self.max.checked_sub(u128::from(base_fee))?;
+        Some(self.priority.min(above_base))
+    }
+
+    /// Highest base fee at which the tip is the priority fee, and highest one that is paid.
+    pub fn borders(self) -> [u128; 2] {
+        [self.max.saturating_sub(self.priority), self.max]
+    }
+}
+
+/// Lowest of several fees, and how often it occurs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lowest {
+    fee: u128,
+    count: usize,
+}
+
+impl Lowest {
+    fn of(fees: impl Iterator<Item = u128>) -> Option<Self> {
+        fees.fold(None, |lowest, fee| Some(lowest.map_or(Self { fee, count: 1 }, |lowest: Self| lowest.with(fee))))
+    }
+
+    fn with(self, fee: u128) -> Self {
+        match fee.cmp(&self.fee) {
+            Ordering::Less => Self { fee, count: 1 },
+            Ordering::Equal => Self { count: self.count + 1, ..self },
+            Ordering::Greater => self,
+        }
+    }
+
+    /// `None` if the next one is unknown.
+    fn without(self, fee: u128) -> Option<Self> {
+        let count = self.count - usize::from(fee == self.fee);
+        (count > 0).then_some(Self { count, ..self })
+    }
 }
 
 /// Transactions of a sender. Entries from `nonce` on without a gap are ready; those after the first gap are
@@ -80,8 +126,8 @@ struct Totals {
     waiting_from: u64,
     waiting: usize,
     cost: U256,
-    /// Lowest tip of the waiting entries at this base fee, and their number; `None` if unknown.
-    lowest_tip: Cell<Option<(u64, Option<u128>, usize)>>,
+    /// Lowest max fee and lowest priority fee of the waiting entries; `None` if unknown.
+    lowest: Cell<Option<[Lowest; 2]>>,
 }
 
 impl SenderQueue {
@@ -111,7 +157,7 @@ impl SenderQueue {
         totals.cost = totals.cost.saturating_add(entry.cost);
         totals.waiting += 1;
         totals.waiting_from = totals.waiting_from.min(nonce);
-        totals.add_tip(&entry);
+        totals.add_fees(entry.fees());
         self.entries.insert(nonce, entry);
         while self.entries.contains_key(&self.totals.ready_end) {
             self.totals.ready_end += 1;
@@ -126,7 +172,7 @@ impl SenderQueue {
         }
         if entry.is_waiting() {
             totals.waiting -= 1;
-            totals.remove_tip(&entry);
+            totals.remove_fees(entry.fees());
         }
         if totals.cost == U256::MAX {
             self.recount();
@@ -205,7 +251,7 @@ impl SenderQueue {
         let since = self.proposable_since;
         let Some(entry) = self.entries.get_mut(&nonce).filter(|entry| entry.is_waiting()) else { return };
         self.totals.waiting -= 1;
-        self.totals.remove_tip(entry);
+        self.totals.remove_fees(entry.fees());
         if self.totals.waiting_from == nonce {
             self.totals.waiting_from += 1;
         }
@@ -234,7 +280,7 @@ impl SenderQueue {
         self.last_check = None;
         self.totals.waiting += 1;
         self.totals.waiting_from = self.totals.waiting_from.min(nonce);
-        self.totals.add_tip(entry);
+        self.totals.add_fees(entry.fees());
     }
 
     pub fn requeue_entries(&mut self) {
@@ -272,16 +318,12 @@ impl SenderQueue {
             waiting_from: self.nonce + in_flight as u64,
             waiting: self.entries.values().filter(|entry| entry.is_waiting()).count(),
             cost: self.entries.values().fold(U256::ZERO, |sum, entry| sum.saturating_add(entry.cost)),
-            lowest_tip: Cell::new(None),
+            lowest: Cell::new(None),
         }
     }
 
     pub fn ready_len(&self) -> usize {
         usize::try_from(self.next_nonce() - self.nonce).expect("a queue is bounded")
-    }
-
-    pub fn any_waiting(&self) -> bool {
-        self.totals.waiting > 0
     }
 
     /// First waiting entry from this nonce on, before any gap.
@@ -318,17 +360,20 @@ impl SenderQueue {
         self.entries.values().next_back().filter(|entry| entry.is_waiting())
     }
 
-    /// Lowest tip of the waiting entries. A later entry is worth no more to a proposer than the entries
-    /// before it.
-    pub fn lowest_tip(&self, base_fee: u64) -> Option<u128> {
-        if let Some((_, lowest, _)) = self.totals.lowest_tip.get().filter(|(at, _, _)| *at == base_fee) {
-            return lowest;
+    /// Lowest fees of the waiting entries. A later entry is worth no more to a proposer than the entries before it,
+    /// and the lowest tip at any base fee follows from these.
+    pub fn lowest_fees(&self) -> Option<Fees> {
+        if self.totals.waiting == 0 {
+            return None;
         }
-        let tips = || self.entries.values().filter(|entry| entry.is_waiting()).map(|entry| entry.tip(base_fee));
-        let lowest = tips().min()?;
-        let count = tips().filter(|tip| *tip == lowest).count();
-        self.totals.lowest_tip.set(Some((base_fee, lowest, count)));
-        lowest
+        let [max, priority] = self.totals.lowest.get().or_else(|| self.count_lowest())?;
+        self.totals.lowest.set(Some([max, priority]));
+        Some(Fees { max: max.fee, priority: priority.fee })
+    }
+
+    fn count_lowest(&self) -> Option<[Lowest; 2]> {
+        let fees = || self.entries.values().filter(|entry| entry.is_waiting()).map(Entry::fees);
+        Some([Lowest::of(fees().map(|fees| fees.max))?, Lowest::of(fees().map(|fees| fees.priority))?])
     }
 
     /// Checks the tally against a new count.
@@ -342,32 +387,20 @@ impl SenderQueue {
         );
         let below = self.entries.range(..kept.waiting_from);
         assert!(below.clone().all(|(_, entry)| !entry.is_waiting()), "one that waits would be passed over");
-        if let Some((base_fee, lowest, count)) = kept.lowest_tip.get() {
-            let tips: Vec<_> =
-                self.entries.values().filter(|entry| entry.is_waiting()).map(|entry| entry.tip(base_fee)).collect();
-            assert_eq!(tips.iter().min(), Some(&lowest), "a lowest tip was stale");
-            assert_eq!(tips.iter().filter(|tip| **tip == lowest).count(), count);
-        }
+        assert!(kept.lowest.get().is_none_or(|lowest| Some(lowest) == self.count_lowest()), "a lowest fee was stale");
     }
 }
 
 impl Totals {
-    /// Updates the lowest tip for a new waiting entry.
-    fn add_tip(&mut self, entry: &Entry) {
-        let Some((base_fee, lowest, count)) = self.lowest_tip.get() else { return };
-        let tip = entry.tip(base_fee);
-        match tip.cmp(&lowest) {
-            Ordering::Less => self.lowest_tip.set(Some((base_fee, tip, 1))),
-            Ordering::Equal => self.lowest_tip.set(Some((base_fee, lowest, count + 1))),
-            Ordering::Greater => {}
-        }
+    /// Updates the lowest fees for a new waiting entry.
+    fn add_fees(&mut self, fees: Fees) {
+        let Some([max, priority]) = self.lowest.get() else { return };
+        self.lowest.set(Some([max.with(fees.max), priority.with(fees.priority)]));
     }
 
-    /// Updates the lowest tip for a removed entry; the second-lowest tip is unknown.
-    fn remove_tip(&mut self, entry: &Entry) {
-        let Some((base_fee, lowest, count)) = self.lowest_tip.get() else { return };
-        if entry.tip(base_fee) == lowest {
-            self.lowest_tip.set((count > 1).then_some((base_fee, lowest, count - 1)));
-        }
+    /// Updates the lowest fees for a removed entry; the second-lowest ones are unknown.
+    fn remove_fees(&mut self, fees: Fees) {
+        let Some([max, priority]) = self.lowest.get() else { return };
+        self.lowest.set(max.without(fees.max).zip(priority.without(fees.priority)).map(<[Lowest; 2]>::from));
     }
 }

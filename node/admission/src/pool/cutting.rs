@@ -12,10 +12,10 @@ const MAX_MISFITS: usize = 32;
 impl Pool {
     /// Best next transaction, of the order and of the followers of transactions already taken.
     pub(super) fn next_to_cut(&mut self, builder: &mut BatchBuilder) -> Option<CutKey> {
-        match (self.cut_order.first(), builder.followers.first()) {
-            (Some(first), Some(follower)) if follower < first => builder.followers.pop_first(),
+        match (self.cut_order.first(self.base_fee), builder.followers.first()) {
+            (Some(first), Some(follower)) if *follower < first => builder.followers.pop_first(),
             (None, _) => builder.followers.pop_first(),
-            _ => self.cut_order.pop_first(),
+            _ => self.cut_order.pop_first(self.base_fee),
         }
     }
 

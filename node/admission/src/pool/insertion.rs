@@ -4,7 +4,7 @@ use super::{Pool, entry_bytes};
 use crate::{
     DropReason, Event, Refusal, Responsibility, batch,
     order::EvictionValue,
-    sender::{Entry, SenderQueue, tip},
+    sender::{Entry, Fees, SenderQueue},
 };
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Account, StateView};
@@ -180,14 +180,15 @@ impl Pool {
         let fits = |count: usize, bytes: usize| count <= self.config.max_transactions && bytes <= self.config.max_bytes;
 
         let next_nonce = queue.map_or(account.nonce, SenderQueue::next_nonce);
-        let own_tip = tip(transaction, self.base_fee);
-        let chain_tip = match queue.filter(|queue| queue.any_waiting()) {
-            Some(queue) => queue.lowest_tip(self.base_fee).min(own_tip),
+        let own_tip = Fees::of(transaction).tip(self.base_fee);
+        let chain_tip = match queue.and_then(SenderQueue::lowest_fees) {
+            Some(lowest) => lowest.tip(self.base_fee).min(own_tip),
             None => own_tip,
         };
         let value = EvictionValue { ready: transaction.nonce() <= next_nonce, tip: chain_tip };
         let mut evictions = Vec::new();
-        let mut cheaper = self.evict_order.iter().take_while(|key| key.value < value).filter(|key| key.sender != sender);
+        let by_value = self.evict_order.iter(self.base_fee);
+        let mut cheaper = by_value.take_while(|key| key.value < value).filter(|key| key.sender != sender);
         while !fits(count, bytes) {
             let victim = cheaper.next().filter(|_| evictions.len() < MAX_EVICTIONS).ok_or(Refusal::PoolFull)?;
             let queue = self.senders.get(&victim.sender);

@@ -3,13 +3,13 @@
 use super::{Indexed, Pool};
 use crate::{
     DropReason, Event,
-    order::{CutKey, EvictKey, EvictionValue},
-    sender::{Entry, SenderQueue},
+    order::{CutEntry, EvictEntry},
+    sender::{Entry, Fees, SenderQueue},
 };
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Account, StateView};
 use corniche_types::{Address, B256};
-use std::{cell::OnceCell, cmp::Reverse};
+use std::{cell::OnceCell, collections::BTreeSet};
 
 /// Number of blocks after which a transaction in flight counts as lost with its batch, and waits again.
 const IN_FLIGHT_BLOCKS: u64 = 256;
@@ -104,19 +104,30 @@ impl Pool {
         Some(entry)
     }
 
+    /// Updates the indices for a new base fee: only senders whose next transaction has a border between the two.
     pub(super) fn set_base_fee(&mut self, base_fee: u64) {
-        if base_fee != self.base_fee {
-            self.base_fee = base_fee;
-            let senders: Vec<Address> = self.senders.keys().copied().collect();
+        let old = std::mem::replace(&mut self.base_fee, base_fee);
+        if base_fee != old {
+            self.evict_order.set_base_fee(old, base_fee);
+            let border = |base_fee: u64| (u128::from(base_fee), Address::ZERO);
+            let crossed = self.fee_borders.range(border(old.min(base_fee))..border(old.max(base_fee)));
+            let senders: BTreeSet<Address> = crossed.map(|(_, sender)| *sender).collect();
             senders.into_iter().for_each(|sender| self.reindex(sender));
         }
     }
 
     /// Updates the index entries of this sender from its queue.
     pub(super) fn reindex(&mut self, sender: Address) {
+        #[cfg(test)]
+        {
+            self.reindexed += 1;
+        }
         let old = self.indexed.remove(&sender).unwrap_or_default();
-        old.cut.map(|key| self.cut_order.remove(&key));
-        old.evict.map(|key| self.evict_order.remove(&key));
+        old.cut.map(|entry| self.cut_order.remove(entry));
+        old.borders.map(|borders| borders.map(|border| self.fee_borders.remove(&(border, sender))));
+        if let Some(entry) = old.evict {
+            self.evict_order.remove(&entry);
+        }
         old.held.map(|key| self.held.remove(&key));
         old.turn.map(|key| self.turns.remove(&key));
         self.ready -= old.ready;
@@ -126,27 +137,30 @@ impl Pool {
             return;
         };
         let parked = self.parked.contains(&sender);
-        let first =
-            |queue: &SenderQueue| queue.next_waiting(queue.nonce()).and_then(|entry| CutKey::of(sender, entry, self.base_fee));
-        let key = first(queue).filter(|_| !parked);
-        queue.set_proposable(key.is_some(), self.now, self.turn_ms);
-        let due = queue.next_waiting(queue.nonce()).filter(|_| key.is_some()).and_then(|entry| queue.due(entry, self.turn_ms));
+        let fees = queue.next_waiting(queue.nonce()).filter(|_| !parked).map(Entry::fees);
+        let is_proposable = fees.is_some_and(|fees| fees.tip(self.base_fee).is_some());
+        queue.set_proposable(is_proposable, self.now, self.turn_ms);
+        let next = queue.next_waiting(queue.nonce()).filter(|_| is_proposable);
+        let due = next.and_then(|entry| queue.due(entry, self.turn_ms));
         let is_due = due.is_some_and(|due| due <= self.now);
         let ready = queue.ready_len();
-        let evict = queue.tail().map(|tail| EvictKey {
-            value: EvictionValue { ready: ready == queue.entries().len(), tip: queue.lowest_tip(self.base_fee) },
-            arrival: Reverse(tail.arrival),
-            sender,
+        let evict = queue.tail().and_then(|tail| {
+            let (fees, ready) = (queue.lowest_fees()?, ready == queue.entries().len());
+            Some(EvictEntry { ready, fees, arrival: tail.arrival, sender })
         });
         let new = Indexed {
-            cut: key.filter(|_| is_due),
+            cut: next.filter(|_| is_due).and_then(|entry| CutEntry::of(sender, entry, self.base_fee)),
+            borders: fees.map(Fees::borders),
             evict,
             held: due.filter(|_| !is_due).map(|due| (due, sender)),
             turn: queue.turn_ends(self.turn_ms).map(|ends| (ends, sender)),
             ready,
         };
-        self.cut_order.extend(new.cut);
-        self.evict_order.extend(new.evict);
+        new.cut.map(|entry| self.cut_order.insert(entry));
+        self.fee_borders.extend(new.borders.into_iter().flatten().map(|border| (border, sender)));
+        if let Some(entry) = &new.evict {
+            self.evict_order.insert(entry, self.base_fee);
+        }
         self.held.extend(new.held);
         self.turns.extend(new.turn);
         self.ready += new.ready;

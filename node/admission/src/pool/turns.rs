@@ -5,6 +5,7 @@ use super::Pool;
 use crate::{MIN_TURN_MS, Responsibility, TURN_MS};
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{Address, B256, TimestampMs, ValidatorIndex};
+use std::collections::BTreeSet;
 
 /// Waiting time of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +26,14 @@ impl Pool {
         }
     }
 
-    /// Sets the length of a turn in ms, within bounds.
+    /// Sets the length of a turn in ms, within bounds. It matters only to senders with a transaction that may be
+    /// proposed now, but not by this node as its owner, or for which this node is responsible.
     pub fn set_turn(&mut self, ms: u64) {
         let ms = ms.clamp(MIN_TURN_MS, TURN_MS);
         if ms != self.turn_ms {
             self.turn_ms = ms;
-            let senders: Vec<Address> = self.senders.keys().copied().collect();
+            let timed = self.held.iter().chain(&self.turns).map(|(_, sender)| *sender);
+            let senders: BTreeSet<Address> = timed.chain(self.cut_order.taken_over()).collect();
             senders.into_iter().for_each(|sender| self.reindex(sender));
         }
     }

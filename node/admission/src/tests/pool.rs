@@ -1,7 +1,7 @@
 //! Scenarios of the pool.
 
 use super::world::*;
-use crate::{DropReason, Event, PoolConfig, Refusal};
+use crate::{DropReason, Event, PoolConfig, Refusal, Responsibility};
 use corniche_types::{TimestampMs, U256};
 
 fn dropped(draft: &Draft, reason: DropReason) -> Event {
@@ -357,4 +357,49 @@ fn sender_at_limit_can_close_gap() {
     world.admit(&draft(1, 0)).unwrap();
     assert_eq!(world.events(), [dropped(&last, DropReason::AccountLimit)]);
     assert_eq!(world.cut(), [(1, 0), (1, 1)]);
+}
+
+// ---- cost ----
+
+/// Pool with senders that pay nothing, because their transactions are behind gaps.
+fn world_of_gaps() -> World {
+    let mut world = World::new();
+    for number in 10..=90 {
+        world.account(number).balance = U256::from(ETHER);
+        world.admit(&draft(number, 1).max_fee(150).tip(u128::from(number))).unwrap();
+    }
+    world.checked = false;
+    world.pool.reindexed = 0;
+    world
+}
+
+#[test]
+fn base_fee_moves_few_senders() {
+    let mut world = world_of_gaps();
+    // Their tips are limited by the priority fee up to base fee 140, 800 and 990, and paid up to 160 and 1,000.
+    world.admit_all(&[draft(1, 0).max_fee(160).tip(20), draft(2, 0).tip(200), draft(3, 0)]);
+    for (base_fee, moved) in [(140, 0), (141, 1), (160, 0), (140, 1), (161, 1), (100, 1), (801, 2), (100, 2), (1_001, 3)] {
+        world.pool.reindexed = 0;
+        world.base_fee = base_fee;
+        world.on_block(&[], &[]);
+        assert_eq!(world.pool.reindexed, moved, "{base_fee}");
+    }
+    world.pool.assert_consistent();
+}
+
+#[test]
+fn turn_moves_few_senders() {
+    let mut world = world_of_gaps();
+    world.admit_all(&[draft(1, 0), draft(2, 0)]);
+    let other = |position, is_responsible| Responsibility { position, is_responsible, ..Responsibility::ALONE };
+    world.admit_as(&draft(3, 0), other(Some(1), false)).unwrap();
+    world.admit_as(&draft(4, 0), other(Some(0), true)).unwrap();
+    world.admit_as(&draft(5, 0), other(None, false)).unwrap();
+    for (turn, wait) in [(1_000, 1_000), (500, 0)] {
+        world.pool.reindexed = 0;
+        world.pool.set_turn(turn);
+        assert_eq!(world.pool.reindexed, 2, "3 waits for its turn or took over, and 4 may be forwarded");
+        world.pool.assert_consistent();
+        world.wait(wait);
+    }
 }
