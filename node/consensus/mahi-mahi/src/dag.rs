@@ -348,6 +348,25 @@ mod tests {
         VISITS.get()
     }
 
+    /// All ways in which four voters with one to three votes vote for three siblings.
+    #[test]
+    fn majority_of_votes_is_found() {
+        let voter = |way: u32| (Votes(1 + way % 3), SiblingIndex([0, 1, 2][(way / 3 % 3) as usize]));
+        let mut found = 0;
+        for way in 0..9u32.pow(4) {
+            let votes = (0..4).map(|place| voter(way / 9u32.pow(place)));
+            let total: Votes = votes.clone().map(|(votes, _)| votes).sum();
+            for sibling in (0..3).map(SiblingIndex) {
+                let sum: Votes = votes.clone().filter(|(_, other)| *other == sibling).map(|(votes, _)| votes).sum();
+                if sum > total - sum {
+                    assert_eq!(majority(votes.clone()), sibling, "{:?}", votes.clone().collect::<Vec<_>>());
+                    found += 1;
+                }
+            }
+        }
+        assert!(found > 1_000);
+    }
+
     /// An equivocator may have tens of thousands of siblings that others need.
     #[test]
     fn work_per_block_does_not_grow_with_siblings() {
