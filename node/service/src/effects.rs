@@ -93,7 +93,7 @@ impl Effects for ThreadedEffects {
         for block in blocks {
             let executed: Vec<B256> = block.receipts.iter().map(|receipt| receipt.transaction_hash).collect();
             executed.iter().for_each(|hash| self.journal.executed(hash));
-            self.shared.pool_view.executed(executed);
+            self.shared.pool_view.executed(&executed);
         }
     }
 

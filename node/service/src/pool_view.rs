@@ -19,8 +19,8 @@ const MAX_DROPPED: NonZeroUsize = NonZeroUsize::new(10_000).expect("above 0");
 /// Maximum number of remembered arrival times of executed transactions.
 const MAX_EXECUTED: NonZeroUsize = NonZeroUsize::new(65_536).expect("above 0");
 
-/// Number of transactions read before the lock is released for a moment.
-const READ_CHUNK: usize = 256;
+/// Number of transactions read or changed before the lock is released for a moment.
+const CHUNK: usize = 256;
 
 /// Copy of the pool for readers.
 #[derive(Default)]
@@ -91,22 +91,31 @@ impl PoolView {
         inner.transactions.insert(transaction.hash(), Entry { transaction, arrival, received, ordered: false });
     }
 
-    /// Marks transactions as ordered.
+    /// Marks transactions as ordered. Threads that verify peers' messages may be waiting for the lock, so a block's transactions are
+    /// hashed before it is taken, and marked a few at a time.
     pub fn ordered(&self, hashes: impl IntoIterator<Item = B256>) {
-        let mut inner = self.lock();
-        for hash in hashes {
-            if let Some(entry) = inner.transactions.get_mut(&hash) {
-                entry.ordered = true;
+        if self.len() == 0 {
+            return;
+        }
+        let hashes: Vec<B256> = hashes.into_iter().collect();
+        for some in hashes.chunks(CHUNK) {
+            let mut inner = self.lock();
+            for hash in some {
+                if let Some(entry) = inner.transactions.get_mut(hash) {
+                    entry.ordered = true;
+                }
             }
         }
     }
 
-    /// Removes transactions that are in a block.
-    pub fn executed(&self, hashes: impl IntoIterator<Item = B256>) {
-        let mut inner = self.lock();
-        for hash in hashes {
-            if let Some(received) = inner.remove(&hash) {
-                inner.executed.put(hash, received);
+    /// Removes transactions that are in a block, also a few at a time.
+    pub fn executed(&self, hashes: &[B256]) {
+        for some in hashes.chunks(CHUNK) {
+            let mut inner = self.lock();
+            for hash in some {
+                if let Some(received) = inner.remove(hash) {
+                    inner.executed.put(*hash, received);
+                }
             }
         }
     }
@@ -141,7 +150,7 @@ impl PoolView {
     /// thread may be waiting for the lock, so only a few are read at a time.
     pub fn received_of(&self, hashes: &[B256]) -> Bytes {
         let mut all = Vec::with_capacity(8 * hashes.len());
-        for some in hashes.chunks(READ_CHUNK) {
+        for some in hashes.chunks(CHUNK) {
             let inner = self.lock();
             let ms = |hash: &B256| inner.received(hash).map_or(0, |received| received.0);
             all.extend(some.iter().flat_map(|hash| ms(hash).to_be_bytes()));
@@ -180,7 +189,7 @@ impl PoolView {
             let (length_before, mut senders) = (all.len(), inner.nonces.range(from..));
             for (_, nonces) in senders.by_ref() {
                 all.extend(inner.pooled(nonces));
-                if all.len() - length_before >= READ_CHUNK {
+                if all.len() - length_before >= CHUNK {
                     break;
                 }
             }
@@ -250,12 +259,28 @@ mod tests {
         assert_eq!(pool_view.status(&first.hash()), Some(TransactionStatus::Ordered));
         assert_eq!(pool_view.status(&second.hash()), Some(TransactionStatus::Pending));
         assert_eq!(pool_view.pending_nonce(&sender, &EmptyState), 2);
-        pool_view.executed([first.hash()]);
+        pool_view.executed(&[first.hash()]);
         assert_eq!((pool_view.len(), pool_view.status(&first.hash())), (1, None));
         assert!(pool_view.transaction(&first.hash()).is_none() && pool_view.transaction(&second.hash()).is_some());
-        pool_view.executed([first.hash(), second.hash()]);
+        pool_view.executed(&[first.hash(), second.hash()]);
         assert_eq!(pool_view.len(), 0);
         assert_eq!(pool_view.pending_nonce(&sender, &EmptyState), 0, "the nonces it held are free");
+    }
+
+    /// Hashing a full block takes 15 ms, and threads that verify messages wait for the lock.
+    #[test]
+    fn hashes_are_made_without_lock() {
+        let pool_view = PoolView::default();
+        pool_view.ordered(std::iter::from_fn(|| panic!("there is nothing to mark")));
+        let pooled: Vec<_> = (0..CHUNK as u64 + 1).map(|nonce| transfer(nonce, 1)).collect();
+        pooled.iter().for_each(|transaction| pool_view.pending(transaction.clone(), TimestampMs(1)));
+        let hash = |transaction: &VerifiedTransaction| {
+            assert!(pool_view.inner.try_lock().is_ok());
+            transaction.hash()
+        };
+        pool_view.ordered(pooled.iter().map(hash));
+        let status = |transaction: &VerifiedTransaction| pool_view.status(&transaction.hash());
+        assert!(pooled.iter().all(|transaction| status(transaction) == Some(TransactionStatus::Ordered)));
     }
 
     #[test]
@@ -266,7 +291,7 @@ mod tests {
         for (transaction, ms) in [(&executed, 1), (&waiting, 2), (&dropped, 3)] {
             pool_view.pending(transaction.clone(), TimestampMs(ms));
         }
-        pool_view.executed([executed.hash(), B256::ZERO]);
+        pool_view.executed(&[executed.hash(), B256::ZERO]);
         pool_view.dropped(dropped.hash(), TransactionStatus::Dropped { reason: "nonce too low".into() }, TimestampMs(4));
         assert_eq!((pool_view.times(&executed.hash()), pool_view.times(&waiting.hash())), (arrived(1), arrived(2)));
         let hashes = [&executed, &waiting, &dropped].map(VerifiedTransaction::hash);
@@ -282,23 +307,23 @@ mod tests {
         // It arrives again, for the block in place of the reverted one.
         pool_view.pending(executed.clone(), TimestampMs(9));
         assert_eq!(pool_view.times(&executed.hash()), arrived(9));
-        pool_view.executed([executed.hash()]);
+        pool_view.executed(&[executed.hash()]);
         assert_eq!(pool_view.times(&executed.hash()), arrived(9));
     }
 
     #[test]
     fn pool_is_read_by_sender_and_nonce() {
         let pool_view = PoolView::default();
-        for nonce in (0..3 * READ_CHUNK as u64).rev() {
+        for nonce in (0..3 * CHUNK as u64).rev() {
             pool_view.pending(transfer(nonce, 1), TimestampMs(1));
         }
         let sender = transfer(0, 1).sender();
         let nonces: Vec<_> = pool_view.all().iter().map(|transaction| transaction.transaction().nonce()).collect();
-        assert_eq!(nonces, (0..3 * READ_CHUNK as u64).collect::<Vec<_>>());
+        assert_eq!(nonces, (0..3 * CHUNK as u64).collect::<Vec<_>>());
         assert_eq!(pool_view.of_sender(&sender).len(), nonces.len());
         assert!(pool_view.of_sender(&Address::ZERO).is_empty());
         let raw = |nonce| transfer(nonce, 1).transaction().raw().clone();
-        assert_eq!(pool_view.by_arrival(), (0..3 * READ_CHUNK as u64).rev().map(raw).collect::<Vec<_>>());
+        assert_eq!(pool_view.by_arrival(), (0..3 * CHUNK as u64).rev().map(raw).collect::<Vec<_>>());
     }
 
     #[test]
