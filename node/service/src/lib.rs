@@ -13,7 +13,8 @@
 //! |---|---|
 //! | `config`, `clock`, `keys`, `genesis` | configuration file; time that never goes back; a validator's keys; a new genesis |
 //! | `fair_queue`, `certificates` | queue that is fair to its sources; certificates from peers, each verified once |
-//! | `journal`, `pool_view`, `newest_blocks`, `execution_stats`, `peers` | users' transactions over a restart; copies of the pool and the newest blocks, statistics and peers for RPC |
+//! | `journal` | users' transactions over a restart |
+//! | `pool_view`, `newest_blocks`, `execution_stats`, `peers` | for RPC: copies of pool and newest blocks, statistics, peers |
 //! | `inbox` | queue of the pipeline's thread |
 //! | `shared` | state shared by the threads and RPC |
 //! | `verify`, `execution`, `writer` | threads: check messages; execute and hash blocks; write to disk |

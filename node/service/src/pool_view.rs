@@ -91,8 +91,8 @@ impl PoolView {
         inner.transactions.insert(transaction.hash(), Entry { transaction, arrival, received, ordered: false });
     }
 
-    /// Marks transactions as ordered. Threads that verify peers' messages may be waiting for the lock, so a block's transactions are
-    /// hashed before it is taken, and marked a few at a time.
+    /// Marks transactions as ordered. Threads that verify peers' messages may be waiting for the lock, so a block's
+    /// transactions are hashed before it is taken, and marked a few at a time.
     pub fn ordered(&self, hashes: impl IntoIterator<Item = B256>) {
         if self.len() == 0 {
             return;
