@@ -107,7 +107,7 @@ pub struct SignedPrepare {
     pub view: View,
     pub cut: Cut,
     pub signature: Signature,
-    /// For each tip above the anchor's: its certificate, or for an optimistic tip that of its parent.
+    /// For each tip above the anchor's: its certificate, or for an optimistic tip that of its parent. In lane order.
     pub available: Vec<Availability>,
     /// The certificate of the anchor's commit; absent in the first k slots.
     pub previous: Option<CommitQc>,

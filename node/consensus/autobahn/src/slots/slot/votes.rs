@@ -3,7 +3,7 @@
 use super::{Anchor, SlotState};
 use crate::{
     config::MAX_CLOCK_AHEAD_MS,
-    message::{Message, Position, SignedPrepare, Statement, Tip, View, Vote},
+    message::{Availability, Message, Position, SignedPrepare, Statement, Tip, View, Vote},
     rules::is_fresh,
     slots::{Effect, Lanes, context::SlotContext},
 };
@@ -66,22 +66,20 @@ impl SlotState {
         if until > ctx.now {
             return VoteCheck::Early(until);
         }
-        let is_shown = |tip: &Tip| prepare.available.iter().any(|certificate| certificate.tip == *tip);
-        // The lanes know all shown certificates, and are faster to query.
-        let is_certified = |tip: &Tip| lanes.is_certified(tip) || is_shown(tip);
-        // Y4: a body without a certified parent could be on a chain without any certificate, so it is not requested.
-        let has_parent = |tip: &Tip| {
-            let is_parent = |parent: &Tip| parent.lane == tip.lane && parent.position.next() == tip.position;
-            tip.position == Position(1) || prepare.available.iter().any(|certificate| is_parent(&certificate.tip))
-        };
+        let tips = prepare.cut.tips.iter().filter(|tip| tip.position > anchor.position(tip.lane));
         let mut missing = Vec::new();
-        for tip in prepare.cut.tips.iter().filter(|tip| tip.position > anchor.position(tip.lane) && !is_certified(tip)) {
+        for (tip, shown) in with_shown(tips, prepare.available.iter()) {
+            if shown == Some(tip) || lanes.is_certified(tip) {
+                continue;
+            }
+            // Y4: a body without a certified parent could be on a chain without any certificate, so it is not requested.
+            let has_parent = tip.position == Position(1) || shown.is_some_and(|shown| shown.position.next() == tip.position);
             let is_allowed = prepare.view == View(0) && ctx.may_be_optimistic(self.slot, tip.lane);
             match anchor {
                 Anchor::Unknown => return VoteCheck::None,
                 _ if !is_allowed => return VoteCheck::None,
                 _ if lanes.may_vote_strongly(tip) => {}
-                _ if has_parent(tip) => missing.push(*tip),
+                _ if has_parent => missing.push(*tip),
                 _ => return VoteCheck::None,
             }
         }
@@ -104,5 +102,37 @@ impl SlotState {
 
     pub(super) fn vote_recipients(&self, ctx: &SlotContext) -> Recipients {
         if ctx.config.all_to_all { Recipients::All } else { Recipients::One(ctx.schedule.leader(self.slot, self.view)) }
+    }
+}
+
+/// Pairs each tip with the certified one that is shown for its lane. Both are in the order of lanes, so one pass finds all.
+fn with_shown<'a>(
+    tips: impl Iterator<Item = &'a Tip>,
+    available: impl Iterator<Item = &'a Availability>,
+) -> impl Iterator<Item = (&'a Tip, Option<&'a Tip>)> {
+    let mut shown = available.map(|certificate| &certificate.tip).peekable();
+    tips.map(move |tip| {
+        while shown.next_if(|shown| shown.lane < tip.lane).is_some() {}
+        (tip, shown.next_if(|shown| shown.lane == tip.lane))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Proof;
+    use corniche_types::{Bytes, ValidatorIndex};
+
+    #[test]
+    fn one_pass_finds_all_shown_tips() {
+        let tip = |lane| Tip { lane: ValidatorIndex(lane), position: Position(2), digest: B256::ZERO };
+        let certified = |lane| Availability { tip: tip(lane), proof: Proof { signers: Vec::new(), seal: Bytes::new() } };
+        let tips: Vec<Tip> = (0..900).filter(|lane| lane % 5 != 0).map(tip).collect();
+        let available: Vec<_> = (0..1_000).filter(|lane| lane % 3 != 0).map(certified).collect();
+        let mut read = 0;
+        let pairs: Vec<_> = with_shown(tips.iter(), available.iter().inspect(|_| read += 1)).collect();
+        let expected = tips.iter().map(|tip| (tip, available.iter().map(|shown| &shown.tip).find(|shown| *shown == tip)));
+        assert!(pairs.into_iter().eq(expected));
+        assert!(read <= available.len(), "{read}");
     }
 }
