@@ -33,10 +33,10 @@ pub enum PeerMessage {
     /// Newest certificate known to the sender.
     Certificate(Certificate),
     /// Raw transactions for the receiver's pool.
-    Transactions(Vec<Bytes>),
+    Transactions(#[borsh(deserialize_with = "wire::at_most::<MAX_FORWARDED_TRANSACTIONS, _, _>")] Vec<Bytes>),
     /// Hashes and senders of transactions that the sending validator verified, or accepted from f + 1 attestations. Validators
     /// only.
-    Attestations(Vec<(B256, Address)>),
+    Attestations(#[borsh(deserialize_with = "wire::at_most::<MAX_ATTESTATIONS, _, _>")] Vec<(B256, Address)>),
 }
 
 /// Requests.
@@ -125,12 +125,6 @@ impl PeerMessage {
     pub fn decode(bytes: &[u8]) -> Result<Self, wire::WireError> {
         let message = wire::decode(bytes)?;
         match &message {
-            Self::Transactions(raw) if raw.len() > MAX_FORWARDED_TRANSACTIONS => {
-                Err(wire::WireError::Malformed(format!("{} transactions in one message", raw.len())))
-            }
-            Self::Attestations(attestations) if attestations.len() > MAX_ATTESTATIONS => {
-                Err(wire::WireError::Malformed(format!("{} attestations in one message", attestations.len())))
-            }
             // Refused here, where the sender is penalised.
             Self::CertificateShare(bytes) => Share::decode(bytes).map(|_| message),
             _ => Ok(message),

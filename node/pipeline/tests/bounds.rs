@@ -3,11 +3,12 @@
 
 mod common;
 
+use borsh::BorshDeserialize;
 use common::{Node, RECENT_STATES, first_rules, genesis, transfer, transfer_for, transfer_from, user_number, whole_block};
 use corniche_engine::Verified;
-use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Input, PeerMessage};
+use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
 use corniche_state::StateView;
-use corniche_types::{Bytes, Height, ValidatorIndex};
+use corniche_types::{Address, B256, Bytes, Height, ValidatorIndex};
 use std::sync::{Arc, atomic::Ordering};
 
 fn shares(node: &Node) -> usize {
@@ -103,6 +104,26 @@ fn malformed_share_is_rejected() {
     assert_eq!(PeerMessage::decode(&share.encode()).as_ref(), Ok(share));
     for junk in [&b""[..], &[1], &[0xff; 200]] {
         assert!(PeerMessage::decode(&PeerMessage::CertificateShare(Bytes::copy_from_slice(junk)).encode()).is_err());
+    }
+}
+
+#[test]
+fn long_lists_of_peers_are_refused_unread() {
+    let lists = |transactions, attestations| {
+        let attestation = (B256::ZERO, Address::ZERO);
+        [
+            PeerMessage::Transactions(vec![Bytes::new(); transactions]),
+            PeerMessage::Attestations(vec![attestation; attestations]),
+        ]
+    };
+    for longest in lists(MAX_FORWARDED_TRANSACTIONS, 1_024) {
+        assert_eq!(PeerMessage::decode(&longest.encode()).as_ref(), Ok(&longest));
+    }
+    for longer in lists(MAX_FORWARDED_TRANSACTIONS + 1, 1_025) {
+        let encoded = longer.encode();
+        let mut rest = &encoded[1..];
+        assert!(PeerMessage::decode(&encoded).is_err() && PeerMessage::deserialize(&mut rest).is_err());
+        assert_eq!(encoded.len() - rest.len(), 6, "version, kind and number");
     }
 }
 

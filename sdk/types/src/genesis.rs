@@ -76,6 +76,9 @@ pub enum SignatureChecks {
     Sharded,
 }
 
+/// Maximum number of validators.
+pub const MAX_VALIDATORS: usize = 1_000;
+
 /// Number of validators with [`SignatureChecks::Sharded`]. With fewer, f is zero, so a single validator's word would count.
 /// With more, each transaction would have thousands of attestations.
 pub const SHARDED_VALIDATORS: RangeInclusive<usize> = 4..=64;
@@ -243,8 +246,8 @@ impl Genesis {
             }
             before = *upgrade;
         }
-        if self.validators.is_empty() || self.validators.len() > 1_000 {
-            return refuse("validators", format!("are {}, must be 1 to 1000", self.validators.len()));
+        if self.validators.is_empty() || self.validators.len() > MAX_VALIDATORS {
+            return refuse("validators", format!("are {}, must be 1 to {MAX_VALIDATORS}", self.validators.len()));
         }
         if self.signatures == SignatureChecks::Sharded && !SHARDED_VALIDATORS.contains(&self.validators.len()) {
             let (first, last) = SHARDED_VALIDATORS.into_inner();

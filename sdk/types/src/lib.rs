@@ -29,7 +29,8 @@ pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, address, k
 pub use block::{Block, EncodedHeader, OrderedTransaction, header_hash};
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
 pub use genesis::{
-    EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, SHARDED_VALIDATORS, SignatureChecks, ValidatorInfo,
+    EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, MAX_VALIDATORS, SHARDED_VALIDATORS, SignatureChecks,
+    ValidatorInfo,
 };
 pub use ids::{CommitIndex, Epoch, Height, TimestampMs, ValidatorIndex};
 pub use intrinsic::intrinsic_gas;

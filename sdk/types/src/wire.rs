@@ -1,6 +1,7 @@
 //! The chain's own encoding for network and disk: one version byte, then strict borsh without trailing bytes.
 
 use borsh::{BorshDeserialize, BorshSerialize};
+use std::io::{self, Read};
 
 /// Version at the start of every encoding.
 pub const VERSION: u8 = 1;
@@ -35,4 +36,14 @@ pub fn decode<T: BorshDeserialize>(bytes: &[u8]) -> Result<T, WireError> {
         Some((&VERSION, body)) => T::try_from_slice(body).map_err(|error| WireError::Malformed(error.to_string())),
         other => Err(WireError::Version { found: other.map(|(version, _)| *version) }),
     }
+}
+
+/// Decodes a list of at most `MAX` elements, for `#[borsh(deserialize_with)]`. A longer list is refused before its elements
+/// are read, because they may take much more memory than bytes.
+pub fn at_most<const MAX: usize, T: BorshDeserialize, R: Read>(reader: &mut R) -> io::Result<Vec<T>> {
+    let count = u32::deserialize_reader(reader)?;
+    if count as usize > MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("list: expected at most {MAX} elements, got {count}")));
+    }
+    (0..count).map(|_| T::deserialize_reader(reader)).collect()
 }

@@ -6,7 +6,7 @@
 use crate::keys::{Share, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, MAX_VALIDATORS, TimestampMs, ValidatorIndex, wire};
 
 /// A position in a lane, starting at 1 without gaps; 0 is the lane's beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
@@ -81,6 +81,7 @@ pub struct Availability {
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Proof {
     /// Distinct, ascending.
+    #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")]
     pub signers: Vec<ValidatorIndex>,
     /// Shares combined by [`Signatures::combine`](crate::Signatures::combine).
     pub seal: Bytes,
@@ -98,6 +99,7 @@ pub struct Cut {
     /// The proposer's clock. Others vote for it if it is at most 500 ms ahead of theirs.
     pub time: TimestampMs,
     /// One tip per lane, in lane order; position 0 and [`Context::lane_start`] for a lane without cars.
+    #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")]
     pub tips: Vec<Tip>,
 }
 
@@ -108,6 +110,7 @@ pub struct SignedPrepare {
     pub cut: Cut,
     pub signature: Signature,
     /// For each tip above the anchor's: its certificate, or for an optimistic tip that of its parent. In lane order.
+    #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")]
     pub available: Vec<Availability>,
     /// The certificate of the anchor's commit; absent in the first k slots.
     pub previous: Option<CommitQc>,
@@ -122,6 +125,7 @@ pub struct PrepareQc {
     pub view: View,
     pub cut: B256,
     /// The signers that voted weakly, ascending; the others have at least F + 1 votes. None if weak votes are disabled (P5).
+    #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")]
     pub weak: Vec<ValidatorIndex>,
     pub proof: Proof,
 }
@@ -173,6 +177,7 @@ pub struct TimeoutQc {
     pub slot: Slot,
     pub view: View,
     /// In the order of the proof's signers.
+    #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")]
     pub reports: Vec<Report>,
     pub proof: Proof,
     /// The certificate with the highest view among the reports, if a report names one.
@@ -276,6 +281,7 @@ pub struct Status {
     /// cannot push the receiver beyond what it signed.
     pub receiver_car: Option<SignedCar>,
     /// Per lane, the highest position that the sender holds.
+    #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")]
     pub lanes: Vec<Position>,
     /// In a request: the sender's disk, before its first incarnation. The response comes when the receiver has stored it.
     pub disk_id: Option<DiskId>,

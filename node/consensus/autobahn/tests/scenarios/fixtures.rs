@@ -1,6 +1,7 @@
 //! Frozen encodings on the wire, on disk and in signatures. A change of any of these bytes changes the protocol
 //! version.
 
+use borsh::BorshDeserialize;
 use corniche_autobahn::{
     message::{
         Availability, Car, CommitKind, CommitQc, Context, Cut, DiskId, Message, Position, PrepareQc, Proof, Report, SignedCar,
@@ -11,7 +12,7 @@ use corniche_autobahn::{
     slots::SlotRecord,
 };
 use corniche_autobahn_testing::committee;
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, MAX_VALIDATORS, TimestampMs, ValidatorIndex, wire};
 use std::fmt::Write;
 
 const FROZEN: &str = include_str!("../fixtures/wire.hex");
@@ -207,5 +208,35 @@ fn message_kinds_have_fixed_first_bytes() {
             _ => continue,
         };
         assert_eq!(message.encode()[1], kind, "{name}");
+    }
+}
+
+/// The elements of a list may take forty times more memory than bytes, so one that is too long is not decoded.
+#[test]
+fn lists_longer_than_a_committee_are_refused_unread() {
+    let lists = |count: usize| {
+        let members = vec![ValidatorIndex(1); count];
+        let large = Proof { signers: members.clone(), ..proof(1) };
+        let cut_of = |tips| Cut { tips, ..cut() };
+        let Some((_, Message::Prepare(prepare))) = messages().into_iter().find(|(name, _)| *name == "prepare") else {
+            panic!()
+        };
+        let Some((_, Message::Status(status))) = messages().into_iter().find(|(name, _)| *name == "standing") else { panic!() };
+        [
+            Message::Available(Availability { tip: tip(1), proof: large }),
+            Message::Confirm(PrepareQc { weak: members, ..prepared() }),
+            Message::Cut(cut_of(vec![tip(1); count])),
+            Message::Prepare(SignedPrepare { cut: cut_of(Vec::new()), available: vec![availability(); count], ..prepare }),
+            Message::TimeoutQc(TimeoutQc { reports: vec![Report::default(); count], ..timed_out() }),
+            Message::Status(Status { committed: None, receiver_car: None, lanes: vec![Position(1); count], ..status }),
+        ]
+    };
+    for (longest, longer) in lists(MAX_VALIDATORS).into_iter().zip(lists(MAX_VALIDATORS + 1)) {
+        assert_eq!(wire::decode(&longest.encode()).as_ref(), Ok(&longest));
+        let encoded = longer.encode();
+        let mut rest = &encoded[1..];
+        assert!(Message::deserialize(&mut rest).is_err());
+        let read = encoded.len() - rest.len();
+        assert!(read < 200, "{read} bytes read of {:?}", &encoded[..2]);
     }
 }
