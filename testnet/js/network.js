@@ -50,15 +50,17 @@ export async function started(command, log) {
 export class Network {
   /**
    * Starts a network and waits until every node responds and every validator takes part in ordering. `links`: connections can be
-   * cut, and the first node keeps its index in sled; `explorer`: starts an explorer.
+   * cut, and the first node keeps its index in sled; `staking`: parameters of the staking contract, none without; `explorer`:
+   * starts an explorer.
    */
-  static async up({ validators, votes = [], fullNodes = 0, engine = 'mahi-mahi', parameters = [], signatures = 'everyone', links = false, explorer = false }) {
+  static async up({ validators, votes = [], fullNodes = 0, engine = 'mahi-mahi', parameters = [], signatures = 'everyone', staking, links = false, explorer = false }) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-e2e-'));
     const port = await freePorts(validators + fullNodes);
     const size = ['--validators', validators, '--full-nodes', fullNodes, ...(votes.length > 0 ? ['--votes', votes.join(',')] : [])];
     const order = ['--engine', engine, '--signatures', signatures, ...parameters.flatMap((parameter) => ['--parameter', parameter])];
-    const flags = [...size, ...order, '--dir', directory, '--base-port', port, ...(explorer ? [] : ['--no-explorer']), '--json'];
+    const stake = staking ? ['--staking', ...staking] : [];
+    const flags = [...size, ...order, ...stake, '--dir', directory, '--base-port', port, ...(explorer ? [] : ['--no-explorer']), '--json'];
     const { stdout } = await run(corniche, ['testnet', 'up', ...flags.map(String)]);
     const network = new Network(directory, JSON.parse(stdout));
     try {
