@@ -38,13 +38,15 @@ const NUMBERS = [0, -0, -1, 1.5, 1e21, 1e308, -1e308, 5e-324, 2 ** 31, 2 ** 32, 
  */
 export class Requests {
   constructor(document, corpus, random) {
-    Object.assign(this, { document, corpus, random });
+    Object.assign(this, { document, corpus, random, made: 0 });
   }
 
   /** Returns a request without id, and its kind: 'valid', 'near' or 'hostile'. */
   next() {
     const { random } = this;
-    const method = random.of(this.document.methods);
+    // In turn, so that each method is requested equally often.
+    const method = this.document.methods[this.made % this.document.methods.length];
+    this.made += 1;
     const kind = random.of(['valid', 'valid', 'near', 'near', 'hostile']);
     const params = this.parameters(method);
     if (kind === 'near') return { kind, method, request: { method: method.name, params: this.off(params) } };
