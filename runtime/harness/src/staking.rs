@@ -3,13 +3,13 @@
 use alloy_primitives::{Address, B256, U256, keccak256};
 use corniche_crypto::{BlsSecretKey, CoinKey, ConsensusKey};
 use corniche_staking::{
-    GenesisValidator, Keys, SigningKeys, Slots, calendar, genesis_slots,
+    GenesisValidator, SigningKeys, Slots, add_staking, calendar,
     interface::SubmittedKeys,
     record::{Header, Registry},
     sign_keys,
 };
 use corniche_state::Changes;
-use corniche_types::{Account, Height, KECCAK_EMPTY, STAKING_ADDRESS, StakingParameters, TimestampMs, Votes};
+use corniche_types::{Height, STAKING_ADDRESS, StakingParameters, TimestampMs, Votes};
 use std::convert::Infallible;
 
 /// Protocol version that validators announce.
@@ -17,10 +17,7 @@ const VERSION: u32 = 2;
 
 /// Signs the keys of a validator for its owner, for a call of `register` or `rotate`. The keys depend on the name only.
 pub fn validator_keys(name: &str, owner: Address, chain_id: u64) -> SubmittedKeys {
-    let secrets = Secrets::new(name);
-    let coin = secrets.coin.public();
-    let keys = SigningKeys { consensus: &secrets.consensus, bls: &secrets.bls, network: &secrets.network, coin };
-    sign_keys(&keys, owner, chain_id)
+    sign_keys(&Secrets::new(name).signing(), owner, chain_id)
 }
 
 struct Secrets {
@@ -41,13 +38,8 @@ impl Secrets {
         }
     }
 
-    fn public(&self) -> Keys {
-        Keys {
-            consensus: self.consensus.public(),
-            bls: self.bls.public().to_bytes().into(),
-            network: self.network.public(),
-            coin: self.coin.public().into(),
-        }
+    fn signing(&self) -> SigningKeys<'_> {
+        SigningKeys { consensus: &self.consensus, bls: &self.bls, network: &self.network, coin: self.coin.public() }
     }
 }
 
@@ -56,13 +48,10 @@ pub(crate) fn write_genesis(changes: &mut Changes, parameters: &StakingParameter
     let validator = |number: u32| {
         let name = format!("validator {number}");
         let owner = Address::from_word(keccak256(&name));
-        GenesisValidator { owner, fee: owner, keys: Secrets::new(&name).public(), votes: Votes(1) }
+        GenesisValidator { owner, fee: owner, keys: Secrets::new(&name).signing().public(), votes: Votes(1) }
     };
     let validators: Vec<_> = (0..parameters.min_validators).map(validator).collect();
-    let (slots, balance) = genesis_slots(parameters, start, &validators, |_| committee_hash(0));
-    changes.storage.extend(slots.into_iter().map(|(slot, value)| ((STAKING_ADDRESS, slot), value)));
-    let account = Account { nonce: 1, balance, code_hash: KECCAK_EMPTY, ..Account::default() };
-    changes.accounts.insert(STAKING_ADDRESS, Some(account));
+    add_staking(changes, parameters, start, &validators, |_| committee_hash(0));
 }
 
 /// Runs the running epoch to its end at this height, or at `now` if the end is past. All registered validators announce

@@ -59,11 +59,7 @@ pub fn genesis_changes(genesis: &Genesis) -> Changes {
     }
     if let Some(parameters) = &genesis.staking {
         let validators: Vec<_> = genesis.validators.iter().filter_map(GenesisValidator::new).collect();
-        let (slots, balance) = genesis_slots(parameters, genesis.timestamp_ms, &validators, |_| genesis.committee_hash());
-        // The nonce is that of a contract, so the account exists without a balance, too.
-        let account = genesis_account(&GenesisAccount { balance, nonce: 1, ..GenesisAccount::default() }, gas_version);
-        changes.accounts.insert(STAKING_ADDRESS, Some(account));
-        changes.storage.extend(slots.into_iter().map(|(slot, value)| ((STAKING_ADDRESS, slot), value)));
+        add_staking(&mut changes, parameters, genesis.timestamp_ms, &validators, |_| genesis.committee_hash());
     }
     changes
 }
@@ -72,6 +68,21 @@ fn genesis_account(given: &GenesisAccount, gas_version: u8) -> Account {
     let (code_hash, abi_version, gas_version) =
         if given.code.is_empty() { (KECCAK_EMPTY, 0, 0) } else { (keccak256(&given.code), ABI_VERSION, gas_version) };
     Account { nonce: given.nonce, balance: given.balance, code_hash, abi_version, gas_version }
+}
+
+/// Adds the contract with the first validators to the state at height 0. `hash` returns the hash of the first committee.
+pub fn add_staking(
+    changes: &mut Changes,
+    parameters: &StakingParameters,
+    start: TimestampMs,
+    validators: &[GenesisValidator],
+    hash: impl FnOnce(&Committee) -> B256,
+) {
+    let (slots, balance) = genesis_slots(parameters, start, validators, hash);
+    // The nonce is that of a contract, so the account exists without a balance, too.
+    let account = Account { nonce: 1, balance, ..Account::default() };
+    changes.accounts.insert(STAKING_ADDRESS, Some(account));
+    changes.storage.extend(slots.into_iter().map(|(slot, value)| ((STAKING_ADDRESS, slot), value)));
 }
 
 /// Returns the contract's slots and its balance at genesis. `hash` returns the hash of the first committee.

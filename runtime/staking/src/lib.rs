@@ -32,7 +32,7 @@ mod registration;
 mod slots;
 pub mod votes;
 
-pub use genesis::{GenesisValidator, genesis_changes, genesis_slots};
+pub use genesis::{GenesisValidator, add_staking, genesis_changes, genesis_slots};
 pub use overview::{Overview, ValidatorOverview};
 pub use registration::{Keys, SigningKeys, sign_keys};
 pub use slots::{ReadError, Slots, StateSlots, Tag};

@@ -72,18 +72,25 @@ pub struct SigningKeys<'a> {
     pub coin: [u8; COIN_KEY_BYTES],
 }
 
+impl SigningKeys<'_> {
+    /// Returns the public keys.
+    pub fn public(&self) -> Keys {
+        Keys {
+            consensus: self.consensus.public(),
+            bls: self.bls.public().to_bytes().into(),
+            network: self.network.public(),
+            coin: self.coin.into(),
+        }
+    }
+}
+
 /// Signs keys for a call of `register` or `rotate`. The owner is the sender of `register`. For `rotate` it is the validator's
 /// owner, even if the operator sends the call.
 ///
 /// Each signature is of a [`Domain`] digest of (owner, keys), with a tag of its own. That of the BLS key is a
 /// [proof of possession](BlsSecretKey::prove_possession_for) for the digest. The coin key signs nothing.
 pub fn sign_keys(secrets: &SigningKeys<'_>, owner: Address, chain_id: u64) -> SubmittedKeys {
-    let keys = Keys {
-        consensus: secrets.consensus.public(),
-        bls: secrets.bls.public().to_bytes().into(),
-        network: secrets.network.public(),
-        coin: secrets.coin.into(),
-    };
+    let keys = secrets.public();
     let statement = Registration { owner, keys };
     let sign = |key: &ConsensusKey, tag| Bytes::from(Signed::sign(statement, key, &domain(tag, chain_id)).signature);
     let bls_proof = secrets.bls.prove_possession_for(&domain(BLS_TAG, chain_id).digest(&statement));

@@ -224,11 +224,6 @@ impl Frame<'_, '_> {
         if self.context.is_static { Err(HostError::StaticViolation) } else { Ok(()) }
     }
 
-    /// See [`World::uninterrupted`].
-    fn uninterrupted<T>(&self, charged: Charged<T>) -> Result<Charged<T>, HostError> {
-        self.world.uninterrupted(charged)
-    }
-
     /// Returns why no nested frame with this value may open, if so.
     pub(crate) fn check_call(&mut self, value: U256) -> Option<FrameStatus> {
         if self.context.depth + 1 >= MAX_CALL_DEPTH {
@@ -288,7 +283,7 @@ impl Host for Frame<'_, '_> {
             }
             self.world.journal.count(&slot, change);
         }
-        self.uninterrupted(Charged::new(allowed, cost))
+        self.world.uninterrupted(Charged::new(allowed, cost))
     }
 
     fn certified_hash(&mut self, number: u64, gas_left: u64) -> Result<Charged<Option<B256>>, HostError> {
@@ -339,7 +334,7 @@ impl Host for Frame<'_, '_> {
     fn balance(&mut self, address: &Address, gas_left: u64) -> Result<Charged<U256>, HostError> {
         let cost = affordable(self.world.access_account(address), gas_left)?;
         let balance = self.world.journal.account(address).balance;
-        self.uninterrupted(Charged::new(balance, cost))
+        self.world.uninterrupted(Charged::new(balance, cost))
     }
 
     fn code(&mut self, address: &Address, gas_left: u64) -> Result<Charged<Bytes>, HostError> {
@@ -347,14 +342,14 @@ impl Host for Frame<'_, '_> {
         let hash = self.world.journal.account_code(address).hash;
         let code = self.world.journal.code(&hash);
         let code = code.ok_or_else(|| HostError::Fault(format!("the code of an account is missing: {address}")))?;
-        self.uninterrupted(Charged::new(code, cost))
+        self.world.uninterrupted(Charged::new(code, cost))
     }
 
     fn code_hash(&mut self, address: &Address, gas_left: u64) -> Result<Charged<B256>, HostError> {
         let cost = affordable(self.world.access_account(address), gas_left)?;
         let account = self.world.journal.account(address);
         let hash = if account.is_empty() { B256::ZERO } else { account.code_hash };
-        self.uninterrupted(Charged::new(hash, cost))
+        self.world.uninterrupted(Charged::new(hash, cost))
     }
 
     fn call(&mut self, request: CallRequest) -> Result<CallReturn, HostError> {

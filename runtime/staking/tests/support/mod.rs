@@ -59,12 +59,8 @@ impl Secrets {
         };
         let (consensus, network) = (ConsensusKey::from_seed(seed(1)), ConsensusKey::from_seed(seed(3)));
         let bls = BlsSecretKey::from_seed(seed(2));
-        let keys = Keys {
-            consensus: consensus.public(),
-            bls: bls.public().to_bytes().into(),
-            network: network.public(),
-            coin: CoinKey::from_seed(seed(4)).public().into(),
-        };
+        let coin = CoinKey::from_seed(seed(4)).public();
+        let keys = SigningKeys { consensus: &consensus, bls: &bls, network: &network, coin }.public();
         Self { consensus, bls, network, keys }
     }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolError, SolEvent};
-use corniche_staking::{GenesisValidator, Keys, ValidatorId, calendar, genesis_slots, interface::Staking, record::Header};
+use corniche_staking::{GenesisValidator, Keys, ValidatorId, add_staking, calendar, interface::Staking, record::Header};
 use corniche_types::{Height, Log, STAKING_ADDRESS, StakingParameters, TimestampMs, Votes};
 use std::collections::BTreeMap;
 
@@ -29,9 +29,7 @@ fn chain_of(owner: impl FnOnce(&Chain) -> Address) -> Chain {
     let keys = Keys { consensus: B256::repeat_byte(1), network: B256::repeat_byte(2), ..Keys::default() };
     let owner = owner(&chain);
     let validator = GenesisValidator { owner, fee: TIP_TO, keys, votes: Votes(2) };
-    let (slots, balance) = genesis_slots(&parameters, TimestampMs(0), &[validator], |_| B256::ZERO);
-    chain.set_balance(STAKING_ADDRESS, balance.to());
-    set_slots(&mut chain, slots);
+    add_staking(&mut chain.state, &parameters, TimestampMs(0), &[validator], |_| B256::ZERO);
     chain.scripts.staking = Some(parameters);
     chain
 }

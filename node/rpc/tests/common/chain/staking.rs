@@ -2,8 +2,8 @@
 
 use super::{ChainBlock, FUNDED, GENESIS_SECONDS, TestChain, vm};
 use alloy_primitives::{Address, B256, FixedBytes, U256};
-use corniche_staking::{GenesisValidator, Keys, genesis_slots};
-use corniche_state::{Account, Changes};
+use corniche_staking::{GenesisValidator, Keys};
+use corniche_state::Changes;
 use corniche_types::{STAKING_ADDRESS, StakingParameters, TimestampMs, Votes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,9 +17,7 @@ pub fn staking_parameters() -> StakingParameters {
 pub fn add_staking(genesis: &mut Changes, validators: u32) {
     let validators: Vec<_> = (0..validators).map(validator).collect();
     let start = TimestampMs(GENESIS_SECONDS * 1000);
-    let (slots, balance) = genesis_slots(&staking_parameters(), start, &validators, |_| B256::repeat_byte(0xc0));
-    genesis.accounts.insert(STAKING_ADDRESS, Some(Account { nonce: 1, balance, ..Account::default() }));
-    genesis.storage.extend(slots.into_iter().map(|(slot, value)| ((STAKING_ADDRESS, slot), value)));
+    corniche_staking::add_staking(genesis, &staking_parameters(), start, &validators, |_| B256::repeat_byte(0xc0));
 }
 
 fn validator(number: u32) -> GenesisValidator {
