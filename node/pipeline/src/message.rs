@@ -4,11 +4,14 @@
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_certify::Share;
 use corniche_types::{Address, B256, Block, Bytes, Certificate, EncodedHeader, Header, Height, Resume, wire};
+use std::io::{self, Write};
 
 /// Maximum bytes of blocks in one [`Response`]. A larger block is sent in parts.
 pub const MAX_RESPONSE_BYTES: usize = 4 << 20;
 /// Size of one [`Part`]. Less than a response, so that slow links deliver one in time.
 pub const PART_BYTES: usize = 1 << 20;
+/// Maximum size of an encoded block in parts, under rules that do not bound it.
+pub const MAX_BLOCK_BYTES: u64 = 256 << 20;
 /// Maximum number of blocks in one [`Response`].
 pub const MAX_RESPONSE_BLOCKS: usize = 512;
 /// Maximum number of headers in one [`Response`], of 600 bytes each. The distance between certificates is
@@ -42,7 +45,8 @@ pub enum PeerMessage {
 /// Requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Request {
-    /// Certified blocks from this height on. For a block in parts: the part that begins at `offset`.
+    /// Certified blocks from this height on. For a block in parts: the part that begins at `offset`, a multiple of
+    /// [`PART_BYTES`].
     Blocks { from: Height, offset: u64 },
     /// Executed blocks from one height through another, certified or not. The requester knows the hash of the
     /// last one. Validators only: full nodes follow only certified blocks.
@@ -133,12 +137,37 @@ impl PeerMessage {
 }
 
 impl Part {
-    /// Part of an encoded block that begins at `offset`.
-    fn at(encoded: &[u8], offset: u64) -> Option<Self> {
-        let start = usize::try_from(offset).ok().filter(|start| *start < encoded.len())?;
-        let end = encoded.len().min(start.saturating_add(PART_BYTES));
-        let bytes = Bytes::copy_from_slice(&encoded[start..end]);
-        Some(Self { length: encoded.len() as u64, offset, bytes })
+    /// Part of a block that begins at `offset`. Encodes the block without keeping more than the part.
+    fn at(block: &FollowedBlock, offset: u64) -> Option<Self> {
+        let mut window = Window { skip: usize::try_from(offset).ok()?, kept: Vec::new(), length: 0 };
+        window
+            .write_all(&[wire::VERSION])
+            .and_then(|()| block.serialize(&mut window))
+            .expect("writing into memory cannot fail");
+        let Window { kept, length, .. } = window;
+        (!kept.is_empty()).then(|| Self { length, offset, bytes: kept.into() })
+    }
+}
+
+/// Keeps [`PART_BYTES`] of what is written, after the first `skip` bytes, and counts the rest.
+struct Window {
+    skip: usize,
+    kept: Vec<u8>,
+    length: u64,
+}
+
+impl Write for Window {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let skipped = self.skip.min(bytes.len());
+        let kept = (bytes.len() - skipped).min(PART_BYTES - self.kept.len());
+        self.kept.extend_from_slice(&bytes[skipped..][..kept]);
+        self.skip -= skipped;
+        self.length += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -150,14 +179,16 @@ pub trait BlockSource {
     fn certificate_from(&self, height: Height) -> Option<Certificate>;
 }
 
-/// Answers a request from stored blocks.
+/// Answers a request from stored blocks. An offset that no honest node requests costs no read, one beyond the end of its
+/// block costs as much as the block's first part.
 pub fn serve_blocks(request: Request, stored: &impl BlockSource) -> Response {
     match request {
         Request::Blocks { from, offset: 0 } => certified_response(from, stored),
         Request::Executed { from, through, offset: 0 } => executed_response(from, through, stored),
         Request::Blocks { from, offset } | Request::Executed { from, offset, .. } => {
-            let part = stored.block(from).and_then(|block| Part::at(&wire::encode(&block), offset));
-            Response { part, ..Response::default() }
+            let is_plausible = offset.is_multiple_of(PART_BYTES as u64) && offset < MAX_BLOCK_BYTES;
+            let block = is_plausible.then(|| stored.block(from)).flatten();
+            Response { part: block.and_then(|block| Part::at(&block, offset)), ..Response::default() }
         }
     }
 }
@@ -224,7 +255,7 @@ fn executed_response(from: Height, through: Height, stored: &impl BlockSource) -
 }
 
 fn first_part(block: &FollowedBlock, through: Height, certificate: Option<Certificate>, stored: &impl BlockSource) -> Response {
-    let part = Part::at(&wire::encode(block), 0);
+    let part = Part::at(block, 0);
     match headers(block.block.height(), through, stored) {
         Some(headers) => Response { blocks: Vec::new(), headers, certificate, part },
         None => Response::default(),
@@ -248,13 +279,14 @@ fn count(from: Height, through: Height) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_types::{CommitIndex, Epoch, OrderingRecord, TimestampMs, ValidatorIndex};
+    use corniche_types::{CommitIndex, Epoch, OrderedTransaction, OrderingRecord, TimestampMs, ValidatorIndex};
     use std::cell::Cell;
 
-    /// A chain of small blocks without end, which counts what is read.
+    /// A chain of equal blocks without end, which counts what is read.
     #[derive(Default)]
     struct Endless {
         reads: Cell<usize>,
+        ordered: Vec<OrderedTransaction>,
     }
 
     impl Endless {
@@ -284,7 +316,7 @@ mod tests {
                 resume_hash: B256::ZERO,
             };
             let header = Header { number: height.0, ..Header::default() };
-            Some(FollowedBlock { block: Block { header, ordering, ordered: Vec::new() }, resume: Resume::default() })
+            Some(FollowedBlock { block: Block { header, ordering, ordered: self.ordered.clone() }, resume: Resume::default() })
         }
 
         fn header(&self, height: Height) -> Option<Header> {
@@ -313,5 +345,37 @@ mod tests {
         }
         assert_eq!(answer(u64::MAX - 1, u64::MAX - 1), (1, 1, 0));
         assert_eq!(answer(u64::MAX, u64::MAX), (0, 0, 0));
+    }
+    /// A peer chooses the offset, and an answer without a part costs it nothing.
+    #[test]
+    fn an_offset_beyond_every_block_costs_no_read() {
+        let stored = Endless::default();
+        let part = PART_BYTES as u64;
+        for offset in [1, part - 1, part + 1, MAX_BLOCK_BYTES, MAX_BLOCK_BYTES + part, 1 << 40, u64::MAX] {
+            for request in
+                [Request::Blocks { from: Height(7), offset }, Request::Executed { from: Height(7), through: Height(7), offset }]
+            {
+                assert_eq!(serve_blocks(request, &stored), Response::default());
+                assert_eq!(stored.reads.get(), 0, "{request:?}");
+            }
+        }
+        let beyond = Request::Blocks { from: Height(7), offset: MAX_BLOCK_BYTES - part };
+        assert_eq!((serve_blocks(beyond, &stored), stored.reads.get()), (Response::default(), 1));
+    }
+
+    #[test]
+    fn parts_join_to_the_encoded_block() {
+        let raw = |byte| Bytes::from(vec![byte; 700_000]);
+        let ordered = (0..8).map(|byte| OrderedTransaction { author: ValidatorIndex(0), raw: raw(byte) }).collect();
+        let stored = Endless { ordered, ..Endless::default() };
+        let encoded = wire::encode(&stored.block(Height(7)).unwrap());
+        let mut joined = Vec::new();
+        let request = |offset| Request::Executed { from: Height(7), through: Height(7), offset };
+        while let Some(part) = serve_blocks(request(joined.len() as u64), &stored).part {
+            assert_eq!((part.length, part.offset), (encoded.len() as u64, joined.len() as u64));
+            assert!(part.bytes.len() == PART_BYTES || joined.len() + part.bytes.len() == encoded.len());
+            joined.extend_from_slice(&part.bytes);
+        }
+        assert!(joined == encoded);
     }
 }

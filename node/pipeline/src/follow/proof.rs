@@ -1,11 +1,9 @@
 //! Checks of blocks that others certified or executed, against the chain that they must continue.
 
-use crate::message::{FollowedBlock, Response};
+use crate::message::{FollowedBlock, MAX_BLOCK_BYTES, Response};
 use corniche_certify::{VerifiedCertificate, WeakCertificate};
 use corniche_types::{B256, Block, Certificate, Height, ProtocolRules, header_hash};
 
-/// Maximum size of a block under rules that do not bound it, in bytes.
-const MAX_BLOCK_BYTES: u64 = 256 << 20;
 /// Upper bound of the encoded size of a block, as a multiple of the bytes that the rules allow its
 /// transactions. The shortest entries have 64 bytes and need up to 90 bytes in the ordering record.
 const MAX_ENCODED_RATIO: u64 = 4;
