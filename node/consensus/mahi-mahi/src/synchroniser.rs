@@ -15,8 +15,11 @@
 //! Blocks of rounds far ahead are not kept. One reference per author is noted ([`FarBlocks`]), and its author is asked for
 //! the rounds between.
 
+mod dependents;
+
 use crate::message::{Block, BlockRef, Round, first_of};
 use corniche_types::{TimestampMs, ValidatorIndex};
+use dependents::Dependents;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -36,7 +39,7 @@ pub struct Synchroniser {
     /// The pending blocks of each author.
     by_author: Vec<BTreeSet<BlockRef>>,
     /// Maps a missing parent to the pending blocks that need it.
-    waiting: BTreeMap<BlockRef, BTreeSet<BlockRef>>,
+    waiting: BTreeMap<BlockRef, Dependents>,
     /// Missing parents that are not pending themselves.
     wanted: BTreeMap<BlockRef, WantedBlock>,
     /// `(due, reference)` of every entry in `wanted`.
@@ -106,10 +109,9 @@ impl Synchroniser {
         self.pending.contains_key(reference)
     }
 
-    /// Accounts that may hold a block: those of the pending blocks that need it. Empty if none needs it.
-    pub fn needed_by(&self, reference: &BlockRef) -> impl Iterator<Item = ValidatorIndex> {
-        let dependents = self.waiting.get(reference).into_iter().flatten();
-        dependents.filter_map(|dependent| self.pending.get(dependent)).map(|pending| pending.account)
+    /// Accounts that may hold a block: those of the pending blocks that need it, each once. Empty if none needs it.
+    pub fn needed_by(&self, reference: &BlockRef) -> impl Iterator<Item = ValidatorIndex> + use<> {
+        self.waiting.get(reference).map(Dependents::accounts).into_iter().flatten()
     }
 
     /// Number of pending blocks.
@@ -148,7 +150,7 @@ impl Synchroniser {
         let Some(account) = self.find_account(&reference, weight) else { return false };
         self.remove_wanted(&reference);
         for parent in &missing {
-            self.waiting.entry(*parent).or_default().insert(reference);
+            self.waiting.entry(*parent).or_default().insert(reference, account);
             if !self.pending.contains_key(parent) && !self.wanted.contains_key(parent) {
                 let due = TimestampMs(now.0 + self.limits.delay_ms);
                 self.add_wanted(*parent, WantedBlock { attempts: 0, due, sender: from });
@@ -238,7 +240,7 @@ impl Synchroniser {
         let later = self.timers.split_off(&(TimestampMs(now.0.saturating_add(1)), first_of(Round(0))));
         for (_, reference) in std::mem::replace(&mut self.timers, later) {
             let Some(want) = self.wanted.get_mut(&reference) else { continue };
-            let naming = self.waiting.get(&reference).into_iter().flatten().map(|dependent| dependent.author);
+            let naming = self.waiting.get(&reference).into_iter().flat_map(Dependents::iter).map(|dependent| dependent.author);
             let peer = select_peer(&reference, want, naming, size, me);
             let asked = peer.map(|peer| requests.entry(peer).or_default()).filter(|asked| asked.len() < limit);
             let pause = match (&asked, want.attempts) {
@@ -298,9 +300,6 @@ impl Synchroniser {
         if accounts.is_empty() {
             accounts.push(reference.author);
         }
-        // An account with several dependents is tried once.
-        let mut seen = BTreeSet::new();
-        accounts.retain(|account| seen.insert(*account));
         let has_room = |account: &&ValidatorIndex| self.accounts[account.as_usize()].fits(weight, &self.limits);
         if let Some(account) = accounts.iter().find(has_room) {
             return Some(*account);
@@ -327,7 +326,7 @@ impl Synchroniser {
         self.accounts[dropped.account.as_usize()].remove(reference, dropped.weight);
         for parent in &dropped.missing {
             let Some(dependents) = self.waiting.get_mut(parent) else { continue };
-            dependents.remove(reference);
+            dependents.remove(reference, dropped.account);
             if dependents.is_empty() {
                 self.waiting.remove(parent);
                 self.remove_wanted(parent);
@@ -447,3 +446,6 @@ fn select_peer(
     let turn = (want.attempts as usize).checked_rem(turns.len())?;
     Some(turns[turn])
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,7 +87,7 @@ impl MahiMahi {
             if is_extra {
                 self.note_equivocator(&reference);
                 let most = self.config.max_extra_bytes(self.committee.weights());
-                let mut accounts = self.synchroniser.needed_by(&reference).collect::<Vec<_>>().into_iter();
+                let mut accounts = self.synchroniser.needed_by(&reference);
                 let account = accounts.find(|account| self.extra_siblings.has_room(*account, most)).unwrap_or(reference.author);
                 self.extra_siblings.add(reference, account, block.weight());
             }
