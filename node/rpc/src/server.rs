@@ -17,7 +17,7 @@ use crate::listener::BoundedListener;
 use crate::metrics::Metrics;
 use crate::node::{Clock, LARGE_RESPONSE_BYTES, Node, wait_for_stop};
 use crate::requests::{RpcResponse, handle_body};
-use crate::websocket::{self, EventSources, Upgrade};
+use crate::websocket::{self, EventSources, PendingTransaction, Upgrade};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
@@ -26,7 +26,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use corniche_api::{ErrorCode, Reason, RpcError};
 use corniche_origin::Origin;
-use corniche_types::B256;
 use futures::StreamExt;
 use prometheus_client::registry::Registry;
 use std::io;
@@ -133,7 +132,7 @@ impl RpcServer {
 }
 
 /// Forwards the backend's events: new heads to everyone, pending transactions to filters and subscribers.
-async fn forward_events(node: Arc<Node>, pending: broadcast::Sender<B256>, stopped: watch::Receiver<bool>) {
+async fn forward_events(node: Arc<Node>, pending: broadcast::Sender<Arc<PendingTransaction>>, stopped: watch::Receiver<bool>) {
     let mut events = node.backend.subscribe();
     // Reports a head announced before the subscription.
     publish_head(&node);
@@ -156,7 +155,7 @@ async fn forward_events(node: Arc<Node>, pending: broadcast::Sender<B256>, stopp
             Ok(ChainEvent::Pending(hash)) => {
                 node.filters.pending(hash);
                 // An error means that there are no receivers.
-                let _ = pending.send(hash);
+                let _ = pending.send(Arc::new(PendingTransaction::new(hash)));
             }
             Ok(ChainEvent::Finalized(_)) => {}
             Ok(ChainEvent::Reverted(reverted)) => {
@@ -196,7 +195,7 @@ struct Server {
     faucet: Option<Faucet>,
     websockets: Budget,
     request_bytes: Budget,
-    pending: broadcast::Sender<B256>,
+    pending: broadcast::Sender<Arc<PendingTransaction>>,
     stopped: watch::Receiver<bool>,
 }
 

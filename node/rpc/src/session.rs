@@ -225,15 +225,15 @@ impl Drop for Session {
 }
 
 /// Encodes the notification of a subscription.
-pub(crate) fn notification<T: Serialize>(id: U128, result: &T) -> String {
+pub(crate) fn notification<T: Serialize + ?Sized>(id: U128, result: &T) -> String {
     #[derive(Serialize)]
-    struct Notification<'a, T> {
+    struct Notification<'a, T: ?Sized> {
         jsonrpc: &'static str,
         method: &'static str,
         params: Params<'a, T>,
     }
     #[derive(Serialize)]
-    struct Params<'a, T> {
+    struct Params<'a, T: ?Sized> {
         subscription: U128,
         result: &'a T,
     }

@@ -2,14 +2,17 @@
 //!
 //! One task owns the socket. It processes a bounded number of requests at a time and stops reading at that
 //! number. While the client does not read, the task waits in the write, so a slow client costs one message
-//! and one task. Large notifications use the memory budget of large responses; messages use the budget of
+//! and one task. Small notifications of one event share a write, because a client may have many subscriptions to
+//! the same topic. Large notifications use the memory budget of large responses; messages use the budget of
 //! HTTP bodies.
 
 mod connection;
 mod frames;
 mod handshake;
+mod pending;
 
 pub(crate) use handshake::Upgrade;
+pub(crate) use pending::PendingTransaction;
 
 use crate::backend::{Reverted, SyncProgress};
 use crate::budget::{Budget, Resource};
@@ -19,7 +22,7 @@ use crate::session::Session;
 use connection::Connection;
 use corniche_api::Reason;
 use corniche_origin::Origin;
-use corniche_types::{B256, Height};
+use corniche_types::Height;
 use frames::{Frames, Incoming, MemoryBudget};
 use handshake::UpgradedStream;
 use std::sync::Arc;
@@ -30,7 +33,7 @@ pub(crate) struct EventSources {
     pub heads: watch::Receiver<Height>,
     pub reverts: broadcast::Receiver<Arc<Reverted>>,
     pub syncing: watch::Receiver<Option<SyncProgress>>,
-    pub pending: broadcast::Receiver<B256>,
+    pub pending: broadcast::Receiver<Arc<PendingTransaction>>,
     /// Changes when the DAG has grown.
     pub dag: watch::Receiver<()>,
     /// Budget for all bodies and messages that are being processed.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ECHO, FUNDED, Fixture, log, transfer};
+use common::{ECHO, FUNDED, Fixture, call, log, transfer};
 use corniche_rpc::{RpcConfig, SyncProgress};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -116,7 +116,34 @@ async fn pending_subscription_hash_or_full() {
     for _ in 0..32 {
         assert_eq!(all.next().await.unwrap()["params"]["result"], told);
     }
-    assert_eq!(fixture.chain.pool_reads.load(Ordering::SeqCst), 2, "once for each connection");
+    assert_eq!(fixture.chain.pool_reads.load(Ordering::SeqCst), 1, "once for all connections");
+}
+
+/// Nothing is queued for a client that does not read.
+#[tokio::test]
+async fn subscriber_behind_pending_transactions_is_disconnected() {
+    let fixture = Fixture::with(RpcConfig { max_pending_behind: 8, ..RpcConfig::default() }).await;
+    let mut socket = fixture.client.websocket().await;
+    socket.subscribe(json!(["newPendingTransactions"])).await;
+    // The server shares this thread, so that its connection has no turn before the last one.
+    (0..32).for_each(|nonce| fixture.chain.pend(transfer(nonce)));
+    assert_eq!(socket.close_reason().await, Some((1008, "too slow: missed 24 pending transactions".into())));
+}
+
+/// Shared JSON stays in memory until the slowest connection has taken it.
+#[tokio::test]
+async fn large_pending_transactions_are_not_shared() {
+    let fixture = Fixture::start().await;
+    let (mut one, mut other) = (fixture.client.websocket().await, fixture.client.websocket().await);
+    let subscriptions = [
+        one.subscribe(json!(["newPendingTransactions", true])).await,
+        other.subscribe(json!(["newPendingTransactions", true])).await,
+    ];
+    fixture.chain.pend(call(0, ECHO, vec![7; 50_000].into()));
+    let notified = [one.notification(&subscriptions[0]).await, other.notification(&subscriptions[1]).await];
+    assert_eq!(notified[0], notified[1]);
+    assert_eq!(notified[0]["input"].as_str().map(str::len), Some(100_002));
+    assert_eq!(fixture.chain.pool_reads.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 use super::EventSources;
 use super::frames::{Fault, Frames, Incoming, MemoryBudget, Outgoing};
 use super::handshake::UpgradedStream;
+use super::pending::PendingTransaction;
 use crate::backend::{ChainBlock, Reverted, SyncProgress};
-use crate::budget::{BodyBuffer, Reservation};
+use crate::budget::BodyBuffer;
 use crate::client::Client;
 use crate::convert::{self, LogPosition};
 use crate::dag;
@@ -12,10 +13,9 @@ use crate::log_match::{self, LogFilter};
 use crate::node::{LARGE_RESPONSE_BYTES, Node, wait_for_stop};
 use crate::requests::{RpcResponse, handle_body};
 use crate::session::{DueSubscriptions, Session, notification};
-use crate::txpool;
 use alloy_primitives::U128;
 use corniche_api::{Reason, RpcError};
-use corniche_types::{B256, Height};
+use corniche_types::Height;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use serde::Serialize;
@@ -97,7 +97,7 @@ pub(super) struct Connection<'a> {
     heads: watch::Receiver<Height>,
     reverts: broadcast::Receiver<Arc<Reverted>>,
     syncing: watch::Receiver<Option<SyncProgress>>,
-    pending: broadcast::Receiver<B256>,
+    pending: broadcast::Receiver<Arc<PendingTransaction>>,
     dag: watch::Receiver<()>,
     stopping: watch::Receiver<bool>,
     unanswered_pings: u32,
@@ -220,13 +220,14 @@ impl<'a> Connection<'a> {
     async fn notify_due(&mut self) -> Result<(), End> {
         let progress = *self.syncing.borrow_and_update();
         for message in self.session.sync_notifications(progress) {
-            self.send(message).await?;
+            self.queue(&message).await?;
         }
         while let Ok(reverted) = self.reverts.try_recv() {
             for message in self.session.revert_notifications(&reverted) {
-                self.send(message).await?;
+                self.queue(&message).await?;
             }
         }
+        self.flush().await?;
         self.notify_blocks().await
     }
 
@@ -291,32 +292,28 @@ impl<'a> Connection<'a> {
                 self.notify(id, &log, log_match::json_bytes(&log), &mut notified_bytes).await?;
             }
         }
+        self.flush().await?;
         Ok(ControlFlow::Continue(()))
     }
 
     /// Notifies of a transaction that entered the pool. The pool does not wait for slow subscribers. A client
     /// that missed transactions is disconnected, so that it knows.
-    async fn notify_pending(&mut self, hash: Result<B256, RecvError>) -> Result<(), End> {
-        let hash = hash.map_err(|error| match error {
+    async fn notify_pending(&mut self, pending: Result<Arc<PendingTransaction>, RecvError>) -> Result<(), End> {
+        let pending = pending.map_err(|error| match error {
             RecvError::Lagged(missed) => End::Slow(format!("too slow: missed {missed} pending transactions")),
             RecvError::Closed => End::Close(Some(GOING_AWAY), ""),
         })?;
         let subscriptions = self.session.pending_subscriptions();
-        // Rendered once for all subscriptions of this connection.
-        let waiting = subscriptions.iter().any(|(_, full)| *full).then(|| self.node.backend.pool_transaction(&hash)).flatten();
-        let transaction = waiting.map(|waiting| {
-            let transaction = convert::pending_transaction(waiting.transaction(), waiting.sender());
-            (rendered(&transaction), txpool::json_bytes(&waiting))
-        });
+        let transaction = subscriptions.iter().any(|(_, full)| *full).then(|| pending.rendered(&*self.node.backend)).flatten();
         let mut notified_bytes = 0;
         for (id, full) in subscriptions {
             match &transaction {
-                _ if !full => self.send(notification(id, &hash)).await?,
-                Some((transaction, bytes)) => self.notify(id, transaction, *bytes, &mut notified_bytes).await?,
+                _ if !full => self.queue(&notification(id, &pending.hash)).await?,
+                Some(transaction) => self.notify(id, &*transaction.json, transaction.bytes, &mut notified_bytes).await?,
                 None => {}
             }
         }
-        Ok(())
+        Ok(self.flush().await?)
     }
 
     /// Notifies of the newest DAG round. A development chain after a reset may have no DAG; then nothing is
@@ -326,15 +323,15 @@ impl<'a> Connection<'a> {
         self.next_growth = Instant::now() + MIN_DAG_NOTIFICATION_INTERVAL;
         let Ok(growth) = dag::growth(self.node) else { return Ok(()) };
         for message in self.session.dag_notifications(growth) {
-            self.send(message).await?;
+            self.queue(&message).await?;
         }
-        Ok(())
+        Ok(self.flush().await?)
     }
 
-    /// Sends one notification of about `bytes` bytes. A large one waits for memory, and its memory is
-    /// released before the next is made: one block may cause a thousand times its size in notifications.
+    /// Queues one notification of about `bytes` bytes. A large one is sent immediately. It waits for memory, and its
+    /// memory is released before the next is made: one block may cause a thousand times its size in notifications.
     /// `notified_bytes` sums the bytes so far.
-    async fn notify<T: Serialize>(
+    async fn notify<T: Serialize + ?Sized>(
         &mut self,
         id: U128,
         result: &T,
@@ -346,12 +343,11 @@ impl<'a> Connection<'a> {
         if *notified_bytes > limit {
             return Err(End::Slow(format!("too slow: a block has more than {limit} bytes of notifications")));
         }
-        let reservation = async {
-            if bytes > LARGE_RESPONSE_BYTES {
-                return self.node.response_bytes.reserve_when_free(self.client.origin, bytes).await;
-            }
-            Reservation::default()
-        };
+        if bytes <= LARGE_RESPONSE_BYTES {
+            return Ok(self.queue(&notification(id, result)).await?);
+        }
+        self.flush().await?;
+        let reservation = self.node.response_bytes.reserve_when_free(self.client.origin, bytes);
         let since = Instant::now();
         let reservation = tokio::time::timeout(self.timeout, reservation).await;
         self.frames.exclude_unread_since(since);
@@ -359,6 +355,20 @@ impl<'a> Connection<'a> {
             return Err(End::Slow(format!("server busy: not enough memory for a notification of {bytes} bytes")));
         };
         Ok(self.send(notification(id, result)).await?)
+    }
+
+    /// Queues a notification for [`Self::flush`]. Sends what is queued when that becomes large.
+    async fn queue(&mut self, text: &str) -> io::Result<()> {
+        if self.frames.queued_bytes() + text.len() > LARGE_RESPONSE_BYTES {
+            return self.send_frame(Outgoing::Text(text)).await;
+        }
+        self.frames.queue(text);
+        Ok(())
+    }
+
+    /// Sends the queued notifications.
+    async fn flush(&mut self) -> io::Result<()> {
+        if self.frames.queued_bytes() == 0 { Ok(()) } else { self.send_frame(Outgoing::Queued).await }
     }
 
     async fn send(&mut self, text: String) -> io::Result<()> {

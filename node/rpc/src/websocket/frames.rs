@@ -46,6 +46,8 @@ pub(crate) enum Incoming {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outgoing<'a> {
     Text(&'a str),
+    /// Nothing beyond the texts of [`Frames::queue`].
+    Queued,
     Ping,
     Pong(&'a [u8]),
     Close(Option<u16>, &'a str),
@@ -122,12 +124,15 @@ pub(crate) struct Frames<S> {
     message: Option<PartialMessage>,
     /// Payload of a control frame, which may arrive within a message.
     control: Vec<u8>,
+    /// Frames for the next write.
+    queued: Vec<u8>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     pub fn new(stream: S, memory: MemoryBudget) -> Self {
         let buffer = Box::new([0; BUFFER]);
-        Self { stream, memory, buffer, unparsed: 0..0, frame: None, message: None, control: Vec::new() }
+        let (control, queued) = (Vec::new(), Vec::new());
+        Self { stream, memory, buffer, unparsed: 0..0, frame: None, message: None, control, queued }
     }
 
     /// Reads the next message; `None` if the client closed the connection. Cancel-safe.
@@ -166,11 +171,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         }
     }
 
-    /// Sends a frame directly from its payload. Not cancel-safe: after a cancelled send, nothing more can be
-    /// sent.
+    /// Queues a text, which is sent in one write with those queued before and with the next frame.
+    pub fn queue(&mut self, text: &str) {
+        let (head, length) = encode_head(TEXT, text.len());
+        self.queued.extend_from_slice(&head[..length]);
+        self.queued.extend_from_slice(text.as_bytes());
+    }
+
+    /// Number of queued bytes.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued.len()
+    }
+
+    /// Sends a frame directly from its payload, after the queued ones. Not cancel-safe: after a cancelled send,
+    /// nothing more can be sent.
     pub async fn send(&mut self, outgoing: Outgoing<'_>) -> io::Result<()> {
         match outgoing {
             Outgoing::Text(text) => self.write(TEXT, text.as_bytes()).await,
+            Outgoing::Queued => self.write_parts(&[]).await,
             Outgoing::Ping => self.write(PING, &[]).await,
             Outgoing::Pong(payload) => self.write(PONG, payload).await,
             Outgoing::Close(None, _) => self.write(CLOSE, &[]).await,
@@ -191,8 +209,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
 
     async fn write(&mut self, opcode: u8, payload: &[u8]) -> io::Result<()> {
         let (head, length) = encode_head(opcode, payload.len());
-        let mut parts = [IoSlice::new(&head[..length]), IoSlice::new(payload)];
+        self.write_parts(&[&head[..length], payload]).await
+    }
+
+    /// Writes the queued frames, then these bytes.
+    async fn write_parts(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        // Not kept: an idle connection needs no memory for it.
+        let queued = std::mem::take(&mut self.queued);
+        let mut parts: Vec<_> = std::iter::once(&queued[..]).chain(parts.iter().copied()).map(IoSlice::new).collect();
         let mut left = &mut parts[..];
+        // Empty slices are not written.
+        IoSlice::advance_slices(&mut left, 0);
         while !left.is_empty() {
             match self.stream.write_vectored(left).await? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),

@@ -2,7 +2,9 @@ use super::*;
 use crate::budget::Resource;
 use corniche_api::Reason;
 use proptest::prelude::*;
-use tokio::io::DuplexStream;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{DuplexStream, ReadBuf};
 
 const MAX_MESSAGE_BYTES: usize = 100_000;
 
@@ -209,4 +211,68 @@ async fn sent_frames_match_rfc() {
         let (sent, received) = tokio::join!(frames.send(outgoing), client.read_exact(&mut read));
         assert!(sent.is_ok() && received.is_ok() && read == expected, "{outgoing:?}: {read:?}");
     }
+}
+
+/// Counts writes.
+struct CountedWrites {
+    written: Vec<u8>,
+    writes: usize,
+}
+
+impl AsyncRead for CountedWrites {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for CountedWrites {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        this.written.extend_from_slice(bytes);
+        this.writes += 1;
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_write_vectored(self: Pin<&mut Self>, context: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let joined: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        self.poll_write(context, &joined)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn queued_texts_share_a_write() {
+    let resource = Resource { reason: Reason::ServerBusy, units: "bytes", largest: 1 };
+    let memory = MemoryBudget { budget: Budget::new(resource, 1, true), origin: Origin::of([127, 0, 0, 1].into()), limit: 1 };
+    let mut frames = Frames::new(CountedWrites { written: Vec::new(), writes: 0 }, memory);
+    let texts: Vec<_> = (0..32).map(|number| format!("{number}").repeat(number * 10)).collect();
+    let sent = |texts: &[String]| -> Vec<u8> {
+        let frame =
+            |text: &String| [&encode_head(TEXT, text.len()).0[..encode_head(TEXT, text.len()).1], text.as_bytes()].concat();
+        texts.iter().flat_map(frame).collect()
+    };
+    frames.send(Outgoing::Queued).await.unwrap();
+    assert_eq!(frames.stream.writes, 0);
+    texts.iter().for_each(|text| frames.queue(text));
+    assert_eq!((frames.stream.writes, frames.queued_bytes()), (0, sent(&texts).len()));
+    frames.send(Outgoing::Queued).await.unwrap();
+    assert!(frames.stream.written == sent(&texts));
+    assert_eq!((frames.stream.writes, frames.queued.capacity()), (1, 0));
+    // The order is kept before any other frame.
+    frames.stream.written.clear();
+    frames.queue(&texts[1]);
+    frames.send(Outgoing::Text(&texts[2])).await.unwrap();
+    assert!(frames.stream.written == sent(&texts[1..3]));
+    assert_eq!(frames.stream.writes, 2);
 }
