@@ -3,11 +3,13 @@
 mod batches_above_gas;
 mod cheap_messages;
 mod connection_slots;
+mod endless_executed;
 mod far_rounds;
 mod forged_senders;
 mod guest_certificates;
 mod junk_batches;
 mod malformed_shares;
+mod needed_siblings;
 mod one_transaction_blocks;
 mod rpc_flood;
 mod siblings;
@@ -56,8 +58,10 @@ pub const ATTACKS: &[&Attack] = &[
     &connection_slots::ATTACK,
     &far_rounds::ATTACK,
     &siblings::ATTACK,
+    &needed_siblings::ATTACK,
     &starve_catch_up::ATTACK,
     &starve_servers::ATTACK,
+    &endless_executed::ATTACK,
     &malformed_shares::ATTACK,
     &rpc_flood::ATTACK,
     &forged_senders::ATTACK,

@@ -44,6 +44,10 @@ impl Forge {
         self.sign(Content { author: me, round, timestamp: now(), parents: parents.collect(), coin_shares, batch })
     }
 
+    pub fn reference(&self, content: &Content) -> BlockRef {
+        BlockRef { round: content.round, author: content.author, digest: self.context.digest(content) }
+    }
+
     pub fn sign(&self, content: Content) -> SignedBlock {
         let signature = self.signer.sign(&self.context.digest(&content));
         SignedBlock { content, signature }

@@ -3,7 +3,7 @@
 //!
 //! It executes and stores nothing: records count as durable at once.
 
-use crate::{context::AttackContext, keys::Keys};
+use crate::{context::AttackContext, keys::Keys, requests};
 use anyhow::{Context, anyhow, bail, ensure};
 use corniche_admission::batch;
 use corniche_crypto::CoinPublicKeys;
@@ -11,6 +11,7 @@ use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resum
 use corniche_network::{Channel, Event, Events, Network, NetworkConfig, NetworkHandle, PeerKey};
 use corniche_pipeline::{PeerMessage, Request, Response};
 use corniche_types::{Bytes, Height, TimestampMs, ValidatorIndex, wire};
+use futures::future::join;
 use std::{
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -48,6 +49,11 @@ pub trait Behaviour: Send {
 
     /// An encoded [`PeerMessage`] for all victims. Called until it returns none, the budget is spent, or all queues are full.
     fn extra(&mut self) -> Option<Bytes> {
+        None
+    }
+
+    /// A request to repeat to every victim; none by default.
+    fn request(&self) -> Option<Bytes> {
         None
     }
 }
@@ -113,6 +119,18 @@ impl<'a> Insider<'a> {
     }
 
     async fn run(mut self) {
+        let (context, network, request) = (self.context, self.network.clone(), self.behaviour.request());
+        let targets: Vec<_> = network.peers().into_iter().filter(|peer| peer.validator.is_some()).map(|peer| peer.id).collect();
+        let requests = async {
+            if let Some(request) = request {
+                requests::repeat(context, &network, &targets, &request).await;
+            }
+        };
+        join(self.participate(), requests).await;
+        network.shutdown().await;
+    }
+
+    async fn participate(&mut self) {
         let mut ticks = interval(TICK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.context.budget.is_over() {
@@ -126,7 +144,6 @@ impl<'a> Insider<'a> {
         }
         // Lets messages queued last still leave.
         tokio::time::sleep(TICK_INTERVAL * 20).await;
-        self.network.shutdown().await;
     }
 
     fn tick(&mut self) {

@@ -14,6 +14,7 @@
 //! | `options`, `output`, `keys` | command line, its output, keys of the validators that the attacker replaces |
 //! | `victims`, `load` | the processes under attack, and their honest users |
 //! | `context` | environment of an attack: targets, budget, a validator to restart |
+//! | `requests` | requests for blocks that are repeated without an end |
 //! | `stranger`, `insider` | peers of both kinds, built on the node's own network and engines |
 //! | `forge` | blocks and batches that only faulty validators make |
 //! | `attacks` | one file per attack, and the table of them |
@@ -30,6 +31,7 @@ mod load;
 mod options;
 mod output;
 mod report;
+mod requests;
 mod smoke;
 mod stranger;
 mod victims;

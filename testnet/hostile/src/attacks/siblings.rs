@@ -43,7 +43,7 @@ async fn run(context: &AttackContext) -> anyhow::Result<()> {
 }
 
 /// One entry that is not a transaction: enough for a proposal.
-fn placeholder_batch() -> Option<Bytes> {
+pub(super) fn placeholder_batch() -> Option<Bytes> {
     corniche_admission::batch::encode(&[Bytes::from(vec![0xff; 256])]).ok()
 }
 

@@ -5,20 +5,15 @@
 use super::{Attack, By, SHORT_MESSAGES};
 use crate::{
     context::AttackContext,
+    requests,
     stranger::{Stranger, for_each_victim},
 };
 use corniche_pipeline::Request;
 use corniche_types::{Bytes, Height, wire};
-use futures::future::{join_all, try_join_all};
-use std::time::Duration;
-use tokio::time::sleep;
+use futures::future::try_join_all;
 
 /// Per victim, of its 64 guest slots.
 const STRANGERS: u64 = 16;
-/// Concurrent requests of one stranger; a node refuses more.
-const AT_ONCE: usize = 8;
-/// Delay after a refusal.
-const PAUSE: Duration = Duration::from_millis(50);
 
 pub const ATTACK: Attack = Attack {
     name: "starve-servers",
@@ -39,15 +34,7 @@ async fn run(context: &AttackContext) -> anyhow::Result<()> {
 async fn ask(context: &AttackContext, number: u64, victim: usize) -> anyhow::Result<()> {
     let Some(stranger) = Stranger::join(context, number, &[victim]).await? else { return Ok(()) };
     let request = Bytes::from(wire::encode(&Request::Blocks { from: Height(1), offset: 0 }));
-    let target = stranger.targets[0];
-    let asking = (0..AT_ONCE).map(|_| async {
-        while context.budget.take() {
-            if stranger.network.request(target, request.clone()).await.is_err() {
-                sleep(PAUSE).await;
-            }
-        }
-    });
-    join_all(asking).await;
+    requests::repeat(context, &stranger.network, &stranger.targets, &request).await;
     stranger.leave().await;
     Ok(())
 }
