@@ -88,6 +88,12 @@ impl Certifier {
         }
     }
 
+    /// Starts above a certified height, such as the last one of the epoch before.
+    #[must_use]
+    pub fn above(self, certified: Height) -> Self {
+        Self { certified, ..self }
+    }
+
     /// Returns the next output.
     pub fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
@@ -126,8 +132,11 @@ impl Certifier {
         if self.diverged || Some(from) == own || self.committee.member(from).is_none() {
             return;
         }
-        let of_this_epoch = |share: &Share| share.epoch == self.committee.epoch();
-        let Some(share) = Share::decode(&bytes).ok().filter(of_this_epoch) else { return self.accuse(from, bytes) };
+        let Ok(share) = Share::decode(&bytes) else { return self.accuse(from, bytes) };
+        // Not now: its sender has ended the epoch already, or not yet (E13).
+        if share.epoch != self.committee.epoch() {
+            return;
+        }
         let height = share.height;
         let known = self.shares.get(&height).is_some_and(|signers| signers.contains_key(&from));
         // Only the first share counts: a second, different one benefits only its sender.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use corniche_certify::{Certifier, Keys, MAX_SHARES_AHEAD, Output, Signature, Signatures};
+use corniche_certify::{Certifier, Keys, MAX_SHARES_AHEAD, Output, Share, Signature, Signatures};
 use corniche_engine::Committee;
 use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, ValidatorIndex};
 use std::sync::{
@@ -439,4 +439,21 @@ fn repeated_height_is_signed_once() {
     drain(&mut certifier);
     certifier.executed(Height(1), OTHER);
     assert_eq!(drain(&mut certifier), [], "two headers of one height never carry our signature");
+}
+
+/// Its sender has ended the epoch already, or not yet: that is no fault.
+#[test]
+fn share_of_another_epoch_is_ignored() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    drain(&mut certifier);
+    for epoch in [1, 7] {
+        let later = Share { epoch: Epoch(epoch), ..Share::decode(&share(4, 1, 1, header(1))).unwrap() };
+        certifier.share(V1, later.encode());
+    }
+    assert_eq!(drain(&mut certifier), []);
+    for (from, signer) in [(V1, 1), (V2, 2)] {
+        certifier.share(from, share(4, signer, 1, header(1)));
+    }
+    assert_eq!(certified(4, &drain(&mut certifier)).len(), 1, "the right ones still count");
 }

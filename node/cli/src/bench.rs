@@ -3,6 +3,7 @@
 use crate::{engines, genesis, keys, testnet};
 use anyhow::Context;
 use clap::Subcommand;
+use corniche_engine::Committee;
 use corniche_network::{NetworkConfig, NetworkIdentity};
 use corniche_network_bench::{
     network,
@@ -51,5 +52,6 @@ fn run_order_node(args: &order::NodeArgs) -> anyhow::Result<()> {
         network = network.with_bootstrap(peer)?;
     }
     let (verifier, factory) = engines::build(&genesis, keys, &args.data)?;
+    let verifier = verifier(&Committee::from_genesis(&genesis));
     order::node::run(OrderNode { genesis: &genesis, own, verifier, factory, network, data: &args.data, rate: args.rate })
 }

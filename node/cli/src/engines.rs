@@ -7,9 +7,9 @@ use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine};
 use corniche_network::{Channel, Limits};
 use corniche_pipeline::EngineFactory;
-use corniche_service::{EngineBuilder, EngineParts, ValidatorKeys, fresh_seed};
+use corniche_service::{EngineBuilder, EngineParts, EngineStart, ValidatorKeys, VerifierFactory, fresh_seed};
 use corniche_store::DataDirectory;
-use corniche_types::{EngineConfig, Genesis};
+use corniche_types::{EngineConfig, Epoch, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// Name of an engine, and its functions for the binary.
@@ -74,7 +74,7 @@ pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
 }
 
 /// Bytes that [`corniche_pipeline::PeerMessage`] adds to an engine's message.
-const ENVELOPE_BYTES: usize = 6;
+const ENVELOPE_BYTES: usize = 14;
 
 /// Refuses a chain whose validators could make messages too large to send. A single validator sends none.
 fn check_frames(engine: &EngineEntry, genesis: &Genesis) -> anyhow::Result<()> {
@@ -116,29 +116,48 @@ pub fn single_node(name: &str) -> anyhow::Result<EngineConfig> {
     Ok(EngineConfig { name: engine.name.to_owned(), parameters })
 }
 
+/// True if the records are all that this validator signed in the epoch. In epoch 0 the file says that it has never signed; an
+/// engine that was built before may have, and has deleted it.
+fn is_unsigned(start: &EngineStart, unsigned_file: &Path) -> bool {
+    start.has_all_records || start.epoch.epoch == Epoch(0) && unsigned_file.exists()
+}
+
+/// Every epoch has the members of the genesis, whose keys were checked at the start.
+const SAME_KEYS: &str = "invariant: an epoch's committee has the keys of the genesis";
+
 fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<EngineParts> {
     use corniche_mahi_mahi::{Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer, crypto};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
     let coin_share = keys.coin.context("coin.key is missing; the creator of the genesis has it")?;
-    let signer = crypto::ValidatorKeys::new(&committee, keys.consensus, coin_share);
-    let signer: Arc<dyn Signer> = Arc::new(signer.context("coin.key is the share of another validator")?);
+    let signer = move |committee: &Committee| {
+        let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), coin_share.clone());
+        keys.map(|keys| Arc::new(keys) as Arc<dyn Signer>)
+    };
+    signer(&committee).context("coin.key is the share of another validator")?;
     let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
     let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, public_coin));
-    let signatures = crypto::CommitteeSignatures::new(&committee).context("the genesis' consensus keys are damaged")?;
-    let signatures: Arc<dyn Signatures> = Arc::new(signatures);
-    let verifier = MahiVerifier::new(config.clone(), committee.clone(), signatures.clone());
-    let unsigned = DataDirectory::new(data).unsigned();
-    let factory: EngineFactory = Box::new(move |records, resume, now| {
-        let (config, committee, signer) = (config.clone(), committee.clone(), Some(signer.clone()));
-        let (signatures, coin, seed) = (signatures.clone(), coin.clone(), fresh_seed());
-        // An engine that was built before may have signed something.
-        let unsigned = unsigned.exists();
+    let signatures = |committee: &Committee| {
+        crypto::CommitteeSignatures::new(committee).map(|signatures| Arc::new(signatures) as Arc<dyn Signatures>)
+    };
+    signatures(&committee).context("the genesis' consensus keys are damaged")?;
+    let verifier_config = config.clone();
+    let verifier: VerifierFactory = Box::new(move |committee| {
+        let signatures = signatures(committee).expect(SAME_KEYS);
+        Arc::new(MahiVerifier::new(verifier_config.clone(), committee.clone(), signatures))
+    });
+    let unsigned_file = DataDirectory::new(data).unsigned();
+    let factory: EngineFactory = Box::new(move |start| {
+        let unsigned = is_unsigned(&start, &unsigned_file);
+        let EngineStart { committee, epoch, records, resume, now, .. } = start;
+        let config = Config { genesis_time: epoch.time, ..config.clone() };
+        let (signer, signatures) = (signer(&committee), signatures(&committee).expect(SAME_KEYS));
+        let (coin, seed) = (coin.clone(), fresh_seed());
         Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
             as Box<dyn Engine>
     });
-    Ok((Arc::new(verifier), factory))
+    Ok((verifier, factory))
 }
 
 fn autobahn(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<EngineParts> {
@@ -146,24 +165,35 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Resu
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
-    let signer = crypto::ValidatorKeys::new(&committee, keys.consensus, config.bls.then_some(keys.bls));
-    let signer: Arc<dyn Signer> = Arc::new(signer.context("bls.key is another validator's")?);
-    let signatures: Arc<dyn Signatures> = if config.bls {
-        Arc::new(crypto::BlsCertificates::new(&committee).context("the genesis' BLS keys are damaged")?)
-    } else {
-        Arc::new(crypto::Ed25519Certificates::new(&committee).context("the genesis' consensus keys are damaged")?)
+    let bls = config.bls;
+    let signer = move |committee: &Committee| {
+        let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), bls.then(|| keys.bls.clone()));
+        keys.map(|keys| Arc::new(keys) as Arc<dyn Signer>)
     };
-    let verifier = AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
-    let unsigned = DataDirectory::new(data).unsigned();
-    let factory: EngineFactory = Box::new(move |records, resume, now| {
-        let (config, committee, seed) = (config.clone(), committee.clone(), fresh_seed());
-        let (signer, signatures) = (Some(signer.clone()), signatures.clone());
-        // An engine that was built before may have signed something.
-        let unsigned = unsigned.exists();
+    signer(&committee).context("bls.key is another validator's")?;
+    let signatures = move |committee: &Committee| -> Option<Arc<dyn Signatures>> {
+        Some(match bls {
+            true => Arc::new(crypto::BlsCertificates::new(committee)?),
+            false => Arc::new(crypto::Ed25519Certificates::new(committee)?),
+        })
+    };
+    signatures(&committee).context("the genesis' keys are damaged")?;
+    let verifier_config = config.clone();
+    let verifier: VerifierFactory = Box::new(move |committee| {
+        let signatures = signatures(committee).expect(SAME_KEYS);
+        Arc::new(AutobahnVerifier::new(verifier_config.clone(), committee.clone(), signatures))
+    });
+    let unsigned_file = DataDirectory::new(data).unsigned();
+    let factory: EngineFactory = Box::new(move |start| {
+        let unsigned = is_unsigned(&start, &unsigned_file);
+        let EngineStart { committee, epoch, records, resume, now, .. } = start;
+        let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
+        let (signer, signatures) = (signer(&committee), signatures(&committee).expect(SAME_KEYS));
+        let seed = fresh_seed();
         Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
             as Box<dyn Engine>
     });
-    Ok((Arc::new(verifier), factory))
+    Ok((verifier, factory))
 }
 
 #[cfg(test)]
@@ -199,6 +229,7 @@ mod tests {
 
     #[test]
     fn envelope_size_is_exact() {
-        assert_eq!(PeerMessage::Engine(Bytes::from(vec![0; 1_000])).encode().len(), 1_000 + ENVELOPE_BYTES);
+        let message = PeerMessage::engine(Epoch(1), Bytes::from(vec![0; 1_000]));
+        assert_eq!(message.encode().len(), 1_000 + ENVELOPE_BYTES);
     }
 }

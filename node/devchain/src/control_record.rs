@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use corniche_admission::batch;
     use corniche_engine::{Batch, Ordered};
-    use corniche_pipeline::BlockBuilder;
+    use corniche_pipeline::{BlockBuilder, EpochStart};
     use corniche_service::{NetworkSpec, make_network};
     use corniche_types::{CommitIndex, EngineConfig, Height, Resume, ValidatorIndex};
     use std::sync::Arc;
@@ -146,7 +146,7 @@ mod tests {
     fn network_skips_control_records() {
         let engine = EngineConfig { name: "autobahn".into(), parameters: Default::default() };
         let genesis = Arc::new(make_network(&NetworkSpec::new(engine)).unwrap().genesis);
-        let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+        let mut builder = BlockBuilder::new(&genesis, &EpochStart::genesis(&genesis), Height(0), None, Resume::default());
         let time = TimestampMs(genesis.timestamp_ms.0 + 60_000);
         let records = [
             ControlRecord::Time(TimestampMs(u64::MAX)),

@@ -10,8 +10,8 @@ use corniche_crypto::{VerifiedTransaction, impersonate};
 use corniche_engine::Committee;
 use corniche_rpc::yield_to_ordering;
 use corniche_service::{
-    EngineFactory, EngineParts, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys,
-    VerifiedGenesis, fresh_seed, make_network, runtime,
+    EngineFactory, EngineParts, EngineStart, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator,
+    ValidatorKeys, VerifiedGenesis, VerifierFactory, fresh_seed, make_network, runtime,
 };
 use corniche_types::{Address, B256, Bytes, EngineConfig, Genesis, Transaction, U256};
 use serde::de::DeserializeOwned;
@@ -78,16 +78,27 @@ fn setup(chain_id: u64, data: &Path) -> NodeSetup {
 }
 
 fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _: &Path) -> anyhow::Result<EngineParts> {
-    let (config, committee) = (Config::from_genesis(genesis).map_err(anyhow::Error::msg)?, Committee::from_genesis(genesis));
-    let signer = Arc::new(crypto::ValidatorKeys::new(&committee, keys.consensus, None).context("validator's keys")?);
-    let signatures = Arc::new(crypto::Ed25519Certificates::new(&committee).context("committee's keys")?);
-    let verifier = AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
-    let factory: EngineFactory = Box::new(move |records, resume, now| {
-        let (config, committee, signer) = (config.clone(), committee.clone(), Some(signer.clone() as _));
-        let (signatures, seed, unsigned) = (signatures.clone(), fresh_seed(), false);
+    let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
+    let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, keys.consensus.clone(), None);
+    let signatures = |committee: &Committee| crypto::Ed25519Certificates::new(committee);
+    let committee = Committee::from_genesis(genesis);
+    signer(&committee).context("not a validator's keys")?;
+    signatures(&committee).context("the committee's keys are damaged")?;
+    // Checked above: every epoch has the members of the genesis.
+    const CHECKED: &str = "the keys are those of the genesis";
+    let verifier_config = config.clone();
+    let verifier: VerifierFactory = Box::new(move |committee| {
+        let signatures = Arc::new(signatures(committee).expect(CHECKED));
+        Arc::new(AutobahnVerifier::new(verifier_config.clone(), committee.clone(), signatures))
+    });
+    let factory: EngineFactory = Box::new(move |start| {
+        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
+        let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
+        let signer = Some(Arc::new(signer(&committee).expect(CHECKED)) as _);
+        let (signatures, seed) = (Arc::new(signatures(&committee).expect(CHECKED)), fresh_seed());
         Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
     });
-    Ok((Arc::new(verifier), factory))
+    Ok((verifier, factory))
 }
 
 /// Transfer of a funded account without its signature.

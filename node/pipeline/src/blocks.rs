@@ -8,6 +8,10 @@
 //! certified point to resume from (decision 0011). All of this is a function of the sequence of commits, so
 //! every validator closes the same blocks.
 //!
+//! The last block of an epoch is the first one that closes with a time at or after the epoch's end (validators.md, E2). The
+//! first commit with such a time closes its block at once, an empty one if necessary. Everything that the engine delivers
+//! afterwards is dropped (E4), including the rest of a commit of which the block has only a part.
+//!
 //! A proposer may order anything, so from version 2 of the rules on bytes count as well as gas
 //! ([`ProtocolRules`]):
 //!
@@ -23,6 +27,7 @@
 //! Blocks are cut only on request ([`BlockBuilder::poll`]). Until then a commit costs only the bytes of its
 //! batches, however many blocks it will make.
 
+use crate::epoch::EpochStart;
 use crate::extension::Directives;
 use corniche_admission::batch;
 use corniche_engine::{Batch, Ordered, Resume};
@@ -78,6 +83,10 @@ pub struct BlockBuilder {
     height: Height,
     rules: &'static ProtocolRules,
     last_block_time: TimestampMs,
+    /// Time from which a block is the last one of the epoch; `None`: the epoch never ends.
+    end: Option<TimestampMs>,
+    /// True if the last block of the epoch is closed.
+    has_ended: bool,
     /// Commits that are not processed yet, oldest first.
     waiting: VecDeque<Ordered>,
     /// Commit from which blocks are being cut.
@@ -185,9 +194,16 @@ impl OpenBlock {
 
 impl BlockBuilder {
     /// Continues after the block at `height` with ordering record `head` (`None`: genesis); ordering resumes
-    /// at `resume`.
-    pub fn new(genesis: &Arc<Genesis>, height: Height, head: Option<&OrderingRecord>, resume: Resume) -> Self {
-        let partial = head.filter(|ordering| ordering.last_commit > resume.index);
+    /// at `resume`, in the epoch of `start`.
+    pub fn new(
+        genesis: &Arc<Genesis>,
+        start: &EpochStart,
+        height: Height,
+        head: Option<&OrderingRecord>,
+        resume: Resume,
+    ) -> Self {
+        assert_eq!(start.epoch, resume.epoch, "invariant: ordering resumes in the running epoch");
+        let partial = head.filter(|ordering| (ordering.epoch, ordering.last_commit) > resume.place());
         let skip = partial.map_or(0, |ordering| ordering.last_commit_consumed);
         Self {
             directives: None,
@@ -195,6 +211,8 @@ impl BlockBuilder {
             genesis: genesis.clone(),
             height: height.next(),
             last_block_time: head.map_or(TimestampMs(0), |ordering| ordering.time),
+            end: start.end(genesis),
+            has_ended: false,
             waiting: VecDeque::new(),
             current: None,
             delivered: resume.index,
@@ -208,6 +226,27 @@ impl BlockBuilder {
     #[must_use]
     pub(crate) fn with_directives(self, directives: Option<Arc<dyn Directives>>) -> Self {
         Self { directives, ..self }
+    }
+
+    /// Drops all commits: the last block of the epoch is the head, and the engine runs on only for others (E8).
+    #[must_use]
+    pub(crate) fn ended(self) -> Self {
+        Self { has_ended: true, ..self }
+    }
+
+    /// True if the last block of the epoch is closed. Commits are dropped then.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// True if the epoch has to end at this time.
+    pub fn is_due_to_end(&self, now: TimestampMs) -> bool {
+        !self.has_ended && self.end.is_some_and(|end| now >= end)
+    }
+
+    /// Time of the end of the epoch, until its last block is closed; `None` if it never ends.
+    pub fn ends_at(&self) -> Option<TimestampMs> {
+        self.end.filter(|_| !self.has_ended)
     }
 
     /// Returns the next closed block.
@@ -244,7 +283,9 @@ impl BlockBuilder {
     pub fn push(&mut self, commit: Ordered) {
         assert_eq!(commit.index, self.delivered.next(), "invariant: an engine delivers commits without gaps");
         self.delivered = commit.index;
-        self.waiting.push_back(commit);
+        if !self.has_ended {
+            self.waiting.push_back(commit);
+        }
     }
 
     /// Processes one entry, or the end of a commit; returns false if there is none.
@@ -253,7 +294,7 @@ impl BlockBuilder {
         match current.next(self.genesis.block_gas_limit) {
             Some(entry) => {
                 self.process_entry(&mut current, entry);
-                self.current = Some(current);
+                self.current = Some(current).filter(|_| !self.has_ended);
             }
             None => self.end_commit(current),
         }
@@ -275,6 +316,9 @@ impl BlockBuilder {
         }
         if std::mem::take(&mut current.ended) {
             self.close();
+            if self.has_ended {
+                return;
+            }
         }
         let directive = self.directives.as_ref().and_then(|directives| directives.directive(&entry.raw));
         if let Some(directive) = &directive {
@@ -284,6 +328,9 @@ impl BlockBuilder {
         let counts = directive.is_none();
         if counts && !self.is_excess(&entry) && !self.has_room(&entry) {
             self.close();
+            if self.has_ended {
+                return;
+            }
         }
         // Checked again: the next block may have other rules.
         if counts && self.is_excess(&entry) {
@@ -323,14 +370,15 @@ impl BlockBuilder {
 
     fn end_commit(&mut self, PartialCommit { commit, position, .. }: PartialCommit) {
         self.skip = 0;
-        self.complete = Resume { index: commit.index, checkpoint: commit.checkpoint.clone() };
-        if self.open.is_none() && self.idle_block_is_due(commit.time) {
+        self.complete = Resume { epoch: self.complete.epoch, index: commit.index, checkpoint: commit.checkpoint.clone() };
+        let epoch_ends = self.end.is_some_and(|end| commit.time >= end);
+        if self.open.is_none() && (epoch_ends || self.idle_block_is_due(commit.time)) {
             self.open = Some(OpenBlock::new(&commit, &self.complete));
         }
         if let Some(open) = &mut self.open {
             open.extend(&commit, position, &self.complete);
             let due = self.last_block_time.0 + block_pause_ms(self.genesis.block_ms, open.bytes, self.rules);
-            if commit.time.0 >= due {
+            if epoch_ends || commit.time.0 >= due {
                 self.close();
             }
         }
@@ -370,6 +418,11 @@ impl BlockBuilder {
             self.rules = self.genesis.rules_at(self.height);
             if let Some(directives) = &self.directives {
                 open.plan.randomness = directives.settings(&open.plan.ordered).randomness.unwrap_or(open.plan.randomness);
+            }
+            if self.end.is_some_and(|end| open.plan.time >= end) {
+                open.plan.resume = Resume::start_of(open.plan.resume.epoch.next());
+                self.has_ended = true;
+                self.waiting.clear();
             }
             self.closed.push_back(open.plan);
         }

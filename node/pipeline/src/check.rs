@@ -7,12 +7,18 @@ use crate::message::PeerMessage;
 use corniche_admission::Refusal;
 use corniche_certify::VerifiedCertificate;
 use corniche_engine::{PeerFault, Verified};
-use corniche_types::{Address, B256, Bytes, Certificate, Height, ValidatorIndex};
+use corniche_types::{Address, B256, Bytes, Certificate, Epoch, Height, ValidatorIndex};
 
 /// Verifiers of the parts of a message.
 pub trait Checks {
-    /// Verifies an engine's message. `None`: this node has no engine.
-    fn engine(&self, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>>;
+    /// Epoch of the committee that is verified now.
+    fn epoch(&self) -> Epoch;
+
+    /// True for a validator.
+    fn has_engine(&self) -> bool;
+
+    /// Verifies a message of an engine of this epoch. `None`: this node has no engine of that epoch.
+    fn engine(&self, epoch: Epoch, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>>;
 
     /// Verifies a certificate; `None` if it is invalid.
     fn certificate(&self, certificate: &Certificate) -> Option<VerifiedCertificate>;
@@ -35,19 +41,23 @@ impl PeerMessage {
     pub fn check(&self, from: NodeKey, validator: Option<ValidatorIndex>, checks: &impl Checks) -> Result<Vec<Input>, Fault> {
         let from_validator = || validator.ok_or_else(|| Fault("message type reserved for validators".into()));
         Ok(match self {
-            Self::Engine(bytes) => {
-                let from = from_validator()?;
-                let Some(verdict) = checks.engine(from, bytes) else { return Ok(Vec::new()) };
-                let message = verdict.map_err(|PeerFault(reason)| Fault(reason))?;
-                vec![Input::Engine { from, message }]
-            }
+            Self::Engine(bytes) => check_engine(Epoch(0), from_validator()?, bytes, checks)?,
+            Self::EpochEngine(epoch, bytes) => check_engine(*epoch, from_validator()?, bytes, checks)?,
+            Self::Epoch { epoch, wants_answer } => epoch_input(from, validator, *epoch, *wants_answer, checks),
             Self::CertificateShare(bytes) => vec![Input::CertificateShare { from: from_validator()?, bytes: bytes.clone() }],
             // It has no effect, so its verification would only cost time.
             Self::Certificate(certificate) if certificate.height <= checks.certified() => Vec::new(),
+            // Its committee is not known yet. The sender must be in that epoch to have it.
+            Self::Certificate(certificate) if certificate.epoch != checks.epoch() => {
+                epoch_input(from, validator, certificate.epoch, false, checks)
+            }
             Self::Certificate(certificate) => {
-                let verified = checks.certificate(certificate);
-                let certificate = verified.ok_or_else(|| Fault("invalid certificate".into()))?;
-                vec![Input::Certificate { from, certificate }]
+                match checks.certificate(certificate) {
+                    Some(certificate) => vec![Input::Certificate { from, certificate }],
+                    // Another epoch has started meanwhile.
+                    None if certificate.epoch != checks.epoch() => Vec::new(),
+                    None => return Err(Fault("invalid certificate".into())),
+                }
             }
             Self::Transactions(raw) => {
                 let check = |raw: &Bytes| {
@@ -64,16 +74,42 @@ impl PeerMessage {
     }
 }
 
+/// A peer's statement about its epoch. A node with an engine listens to validators only.
+fn epoch_input(
+    peer: NodeKey,
+    validator: Option<ValidatorIndex>,
+    epoch: Epoch,
+    wants_answer: bool,
+    checks: &impl Checks,
+) -> Vec<Input> {
+    let heeds = validator.is_some() || !checks.has_engine();
+    heeds.then_some(Input::PeerEpoch { peer, epoch, wants_answer }).into_iter().collect()
+}
+
+fn check_engine(epoch: Epoch, from: ValidatorIndex, bytes: &Bytes, checks: &impl Checks) -> Result<Vec<Input>, Fault> {
+    let Some(verdict) = checks.engine(epoch, from, bytes) else { return Ok(Vec::new()) };
+    let message = verdict.map_err(|PeerFault(reason)| Fault(reason))?;
+    Ok(vec![Input::Engine { from, epoch, message }])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_types::{Epoch, FaultModel, SignerBitmap};
+    use corniche_types::{FaultModel, SignerBitmap};
 
     /// A node without an engine at height 5. Nothing is valid.
     struct FullNode;
 
     impl Checks for FullNode {
-        fn engine(&self, _: ValidatorIndex, _: &Bytes) -> Option<Result<Verified, PeerFault>> {
+        fn epoch(&self) -> Epoch {
+            Epoch(0)
+        }
+
+        fn has_engine(&self) -> bool {
+            false
+        }
+
+        fn engine(&self, _: Epoch, _: ValidatorIndex, _: &Bytes) -> Option<Result<Verified, PeerFault>> {
             None
         }
 

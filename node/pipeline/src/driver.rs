@@ -22,7 +22,7 @@ use crate::message::{PeerMessage, Request};
 use crate::pipeline::Pipeline;
 use crate::writes::{Write, WriteQueue};
 use corniche_admission::Refusal;
-use corniche_engine::{Offence, Ticket, TraceEvent};
+use corniche_engine::{Committee, Offence, Ticket, TraceEvent};
 use corniche_state::CommittedBlock;
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
 use std::sync::Arc;
@@ -33,7 +33,8 @@ const MAX_WAITING_WRITES: usize = 16_384;
 /// Something that happened to a node.
 #[expect(clippy::large_enum_variant, reason = "nearly every event is an input, and a box for each would cost more")]
 pub enum Event {
-    /// Not [`Input::Durable`], [`Input::Appended`] or [`Input::SafetyLog`]: the driver makes these.
+    /// Not [`Input::Durable`], [`Input::Appended`], [`Input::CertificateAppended`] or [`Input::SafetyLog`]: the driver makes
+    /// these.
     Input(Input),
     /// The oldest group of [`Effects::write`] is durable. `safety_log` has the records after the group, if it contains
     /// [`Write::ReadSafetyLog`].
@@ -60,6 +61,9 @@ pub trait Effects {
 
     /// The peer violated the protocol.
     fn penalise(&mut self, peer: NodeKey, fault: Fault);
+
+    /// An epoch begins. Later messages of peers are verified with this committee.
+    fn start_epoch(&mut self, committee: Committee);
 
     /// Executes plans, in order. Respond with [`Input::Executed`], or return the results that are ready now.
     fn execute(&mut self, plan: Plan) -> Vec<Executed>;
@@ -166,6 +170,9 @@ impl Driver {
             self.pipeline.handle(now, Input::Appended(height));
             effects.appended(group.blocks);
         }
+        if let Some(height) = group.certified {
+            self.pipeline.handle(now, Input::CertificateAppended(height));
+        }
         if let Some(records) = safety_log {
             self.pipeline.handle(now, Input::SafetyLog(records));
         }
@@ -191,6 +198,7 @@ impl Driver {
             Output::ReadSafetyLog => self.writes.push(Write::ReadSafetyLog),
             Output::Append(block) => self.writes.push(Write::Block(block)),
             Output::AppendCertificate(certificate) => self.writes.push(Write::Certificate(certificate)),
+            Output::EpochStarted(committee) => effects.start_epoch(committee),
             Output::AppendProgress(resume) => self.writes.push(Write::Progress(resume)),
             Output::Submitted { reply, result } => effects.submitted(reply, result),
             Output::CommandDone(response) => effects.command_done(response),

@@ -15,10 +15,11 @@
 //! between the halves is always smaller.
 
 mod ancestors;
+mod calendar;
 mod runner;
 mod sealer;
 
-use crate::BlockPlan;
+use crate::{BlockPlan, EpochStart};
 use ancestors::AncestorHashes;
 use corniche_executor::{BlockOutput, Candidate, verify_ordered};
 use corniche_state::{CommittedBlock, State, StateView, Tree};
@@ -50,6 +51,8 @@ pub struct ExecutionStart {
     pub state: State,
     pub tree: Tree,
     pub head: Header,
+    /// Epoch of the next block.
+    pub epoch: EpochStart,
     /// Gas used by the blocks with the head's timestamp, including the head.
     pub gas_in_second: u64,
     /// Hashes of the newest headers, oldest first, the head's last: those in

@@ -1,21 +1,36 @@
 //! Inputs and outputs of the pipeline.
 
 use crate::blocks::BlockPlan;
+use crate::epoch::EpochStart;
 use crate::execution::{Executed, VerifiedTransaction};
 use crate::extension::{CommandResponse, Extension};
 use crate::message::{PeerMessage, Request, Response};
+use crate::restart::OrderingStart;
 use corniche_admission::{PoolConfig, Refusal, Rotation};
 use corniche_certify::{Keys as CertificateKeys, VerifiedCertificate};
-use corniche_engine::{Engine, Offence, Resume, Ticket, TraceEvent, Verified};
+use corniche_engine::{Committee, Engine, Offence, Resume, Ticket, TraceEvent, Verified};
 use corniche_state::{CommittedBlock, State};
-use corniche_types::{B256, Block, Bytes, Certificate, Genesis, Height, TimestampMs, ValidatorIndex};
+use corniche_types::{B256, Block, Bytes, Certificate, Epoch, Genesis, Height, TimestampMs, ValidatorIndex};
 use std::sync::Arc;
 
 /// libp2p identity of a peer: an ed25519 public key.
 pub type NodeKey = [u8; 32];
 
-/// Builds the engine: at start from the stored records, and again after following.
-pub type EngineFactory = Box<dyn Fn(Vec<(Ticket, Bytes)>, Resume, TimestampMs) -> Box<dyn Engine> + Send>;
+/// Builds the engine: at start from the stored records, again after following, and for each epoch.
+pub type EngineFactory = Box<dyn Fn(EngineStart) -> Box<dyn Engine> + Send>;
+
+/// Beginning of an engine.
+pub struct EngineStart {
+    pub committee: Committee,
+    pub epoch: EpochStart,
+    /// Records that an engine of this epoch persisted and did not release.
+    pub records: Vec<(Ticket, Bytes)>,
+    /// True if the records are all that this validator signed in the epoch. Always false in epoch 0, where the node may know it
+    /// otherwise.
+    pub has_all_records: bool,
+    pub resume: Resume,
+    pub now: TimestampMs,
+}
 
 /// Input of a node.
 pub enum Input {
@@ -38,9 +53,17 @@ pub enum Input {
     PeerDown {
         peer: NodeKey,
     },
-    /// Message that the engine's verifier accepted.
+    /// The peer's engine is of this epoch, or its newest block if it has no engine.
+    PeerEpoch {
+        peer: NodeKey,
+        epoch: Epoch,
+        /// True if it asks for ours.
+        wants_answer: bool,
+    },
+    /// Message that the verifier of this epoch's engine accepted.
     Engine {
         from: ValidatorIndex,
+        epoch: Epoch,
         message: Verified,
     },
     CertificateShare {
@@ -64,6 +87,8 @@ pub enum Input {
     Executed(Box<Executed>),
     /// [`Output::Append`] of this height is durable.
     Appended(Height),
+    /// [`Output::AppendCertificate`] of this height is durable.
+    CertificateAppended(Height),
     /// Result of [`Output::ReadSafetyLog`].
     SafetyLog(Vec<(Ticket, Bytes)>),
     /// This validator may order and vote from now on; see [`Setup::may_vote`].
@@ -109,6 +134,8 @@ pub enum Output {
     Append(Arc<CommittedBlock>),
     AppendCertificate(Certificate),
     AppendProgress(Resume),
+    /// An epoch begins: messages of this committee are verified from now on.
+    EpochStarted(Committee),
     /// A transaction entered the pool.
     Pending {
         transaction: VerifiedTransaction,
@@ -171,7 +198,8 @@ pub struct Setup {
     pub head_hash: B256,
     /// Base fee of the next block, used by admission.
     pub base_fee: u64,
-    pub resume: Resume,
+    /// Where the engine continues.
+    pub ordering: OrderingStart,
     /// Newest stored certificate.
     pub certificate: Option<Certificate>,
     /// Hashes of stored blocks without a certificate, to be signed again.

@@ -36,10 +36,12 @@
 //! | module | content |
 //! |---|---|
 //! | `attested` | senders that other validators attested |
+//! | `epoch` | beginning of an epoch |
 //! | `extension`, `blocks` | extension point for development chains; cuts blocks from the order |
 //! | `execution`, `message` | execution stage; messages between nodes |
+//! | `restart`, `safety` | point where a node continues; records of the safety log with their epochs |
 //! | `io` | inputs and outputs of the pipeline |
-//! | `check`, `restart`, `writes` | checks of peers' messages; point where a node continues; group commit |
+//! | `check`, `writes` | checks of peers' messages; group commit |
 //! | `follow` | chooses peers to request blocks from |
 //! | `pipeline` | the state machine |
 //! | `driver` | the loop around it |
@@ -48,6 +50,7 @@ mod attested;
 mod blocks;
 mod check;
 mod driver;
+mod epoch;
 mod execution;
 mod extension;
 mod follow;
@@ -55,6 +58,7 @@ mod io;
 mod message;
 mod pipeline;
 mod restart;
+mod safety;
 mod writes;
 
 pub use attested::AttestedSenders;
@@ -65,10 +69,11 @@ pub use corniche_certify::{
     VerifiedCertificate,
 };
 pub use driver::{Driver, Effects, Event};
+pub use epoch::EpochStart;
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
 pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Extension};
-pub use io::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
+pub use io::{EngineFactory, EngineStart, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
 pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
-pub use restart::RestartPoint;
+pub use restart::{OrderingStart, RestartPoint, StoredChain};
 pub use writes::Write;

@@ -3,7 +3,7 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_certify::Share;
-use corniche_types::{Address, B256, Block, Bytes, Certificate, EncodedHeader, Header, Height, Resume, wire};
+use corniche_types::{Address, B256, Block, Bytes, Certificate, EncodedHeader, Epoch, Header, Height, Resume, wire};
 use std::io::{self, Write};
 
 /// Maximum bytes of blocks in one [`Response`]. A larger block is sent in parts.
@@ -29,7 +29,7 @@ pub const MAX_ATTESTATIONS: usize = 1_024;
 /// One-way messages.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum PeerMessage {
-    /// Opaque except to the engine and its verifier. Validators only.
+    /// Message of an engine of epoch 0. Opaque except to the engine and its verifier. Validators only.
     Engine(Bytes),
     /// A validator's signature over a header. Validators only.
     CertificateShare(Bytes),
@@ -40,6 +40,11 @@ pub enum PeerMessage {
     /// Hashes and senders of transactions that the sending validator verified, or accepted from f + 1 attestations. Validators
     /// only.
     Attestations(#[borsh(deserialize_with = "wire::at_most::<MAX_ATTESTATIONS, _, _>")] Vec<(B256, Address)>),
+    /// Message of an engine of a later epoch, as [`Self::Engine`].
+    EpochEngine(Epoch, Bytes),
+    /// The sender is in this epoch. Never sent in epoch 0, except as an answer. With `wants_answer` it does not know that the
+    /// receiver is there, too, and asks for the receiver's epoch.
+    Epoch { epoch: Epoch, wants_answer: bool },
 }
 
 /// Requests.
@@ -95,6 +100,11 @@ pub struct FollowedBlock {
 }
 
 impl PeerMessage {
+    /// Message of an engine.
+    pub fn engine(epoch: Epoch, message: Bytes) -> Self {
+        if epoch == Epoch(0) { Self::Engine(message) } else { Self::EpochEngine(epoch, message) }
+    }
+
     pub fn encode(&self) -> Bytes {
         wire::encode(self).into()
     }
@@ -118,12 +128,15 @@ impl PeerMessage {
         bytes.starts_with(&[wire::VERSION, ATTESTATIONS])
     }
 
-    /// Bytes of the engine's message in an encoded [`Self::Engine`], without decoding.
+    /// Bytes of the engine's message in an encoded [`Self::Engine`] or [`Self::EpochEngine`], without decoding.
     pub fn engine_bytes(bytes: &[u8]) -> Option<&[u8]> {
-        /// Version, tag and length.
-        const PREFIX_BYTES: usize = 6;
-        const ENGINE: u8 = 0;
-        bytes.get(PREFIX_BYTES..).filter(|_| bytes.starts_with(&[wire::VERSION, ENGINE]))
+        const LENGTH_BYTES: usize = 4;
+        const EPOCH_BYTES: usize = 8;
+        match bytes {
+            [wire::VERSION, 0, rest @ ..] => rest.get(LENGTH_BYTES..),
+            [wire::VERSION, 5, rest @ ..] => rest.get(EPOCH_BYTES + LENGTH_BYTES..),
+            _ => None,
+        }
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, wire::WireError> {
@@ -194,7 +207,8 @@ pub fn serve_blocks(request: Request, stored: &impl BlockSource) -> Response {
 }
 
 /// Answers [`Request::Blocks`] with as many blocks as fit. Ends, if possible, at a block with its own
-/// certificate, so that headers are needed only for large blocks.
+/// certificate, so that headers are needed only for large blocks. Ends at the last block of an epoch (E11): only who executed it
+/// knows the committee that certifies the next one. That block always has its own certificate.
 fn certified_response(from: Height, stored: &impl BlockSource) -> Response {
     let Some(mut certificate) = stored.certificate_from(from) else { return Response::default() };
     let (mut blocks, mut bytes, mut certified) = (Vec::new(), 0, None);
@@ -212,9 +226,13 @@ fn certified_response(from: Height, stored: &impl BlockSource) -> Response {
             }
             break;
         }
+        let ends_epoch = block.block.ordering.next.is_some();
         blocks.push(block);
         if certificate.height == height {
             certified = Some((blocks.len(), certificate.clone()));
+        }
+        if ends_epoch {
+            break;
         }
     }
     match certified {
@@ -279,7 +297,7 @@ fn count(from: Height, through: Height) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_types::{CommitIndex, Epoch, OrderedTransaction, OrderingRecord, TimestampMs, ValidatorIndex};
+    use corniche_types::{CommitIndex, OrderedTransaction, OrderingRecord, TimestampMs, ValidatorIndex};
     use std::cell::Cell;
 
     /// A chain of equal blocks without end, which counts what is read.

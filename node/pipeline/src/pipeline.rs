@@ -4,6 +4,7 @@
 mod attesting;
 mod backlog;
 mod catch_up;
+mod epochs;
 mod extension;
 mod forwarding;
 mod mode;
@@ -14,18 +15,21 @@ mod results;
 mod users;
 
 use crate::blocks::BlockBuilder;
+use crate::epoch::EpochStart;
 use crate::execution::VerifiedTransaction;
 use crate::extension::Extension;
 use crate::follow::Follower;
 use crate::io::{EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
+use crate::restart::OrderingStart;
+use crate::safety::History;
 use attesting::Attesting;
 use backlog::Backlog;
 use corniche_admission::{Event as PoolEvent, Pool};
-use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate};
+use corniche_certify::{CertificateVerifier, Certifier, Keys as CertificateKeys, VerifiedCertificate};
 use corniche_engine::{Committee, Input as EngineInput, Resume};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
-    Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, SignatureChecks, TimestampMs,
+    Address, B256, Block, Certificate, CommitIndex, Epoch, Genesis, Height, OrderingRecord, SignatureChecks, TimestampMs,
     ValidatorIndex, certified,
 };
 use forwarding::Forwarding;
@@ -37,6 +41,14 @@ use std::sync::Arc;
 /// on it: the state contains the header hashes up to this depth ([`certified`]).
 pub const AHEAD_OF_CERTIFICATION: u64 = certified::DEPTH;
 
+/// A connected peer.
+#[derive(Clone, Copy)]
+struct Peer {
+    validator: Option<ValidatorIndex>,
+    /// Its epoch, as it said.
+    epoch: Epoch,
+}
+
 /// A node. See the crate documentation.
 pub struct Pipeline {
     genesis: Arc<Genesis>,
@@ -45,6 +57,15 @@ pub struct Pipeline {
     /// `false`: no engine is built yet.
     may_vote: bool,
     pool: Pool,
+    /// Epoch in which the next block is ordered. The last block of an epoch belongs to it until that block's certificate is durable.
+    epoch: EpochStart,
+    committee: Committee,
+    history: History,
+    /// Last complete commit of the epoch that is stored, where an engine of the epoch resumes.
+    resume: Resume,
+    /// Certificate of the last block of the epoch before, if this node was there.
+    last_certificate_before: Option<Certificate>,
+    certificate_keys: CertificateKeys,
     certifier: Certifier,
     certificates: CertificateVerifier,
     follower: Follower,
@@ -52,14 +73,13 @@ pub struct Pipeline {
     state: State,
     recent_states: u64,
     base_fee: u64,
-    peers: BTreeMap<NodeKey, Option<ValidatorIndex>>,
+    peers: BTreeMap<NodeKey, Peer>,
     /// Blocks that are not executed yet.
     backlog: Backlog,
     /// Heights: given to execution ≥ executed ≥ appended.
     planned: Height,
     executing: Height,
     appended: Height,
-    appended_resume: Resume,
     /// Ordering record of the newest appended block; `None`: genesis.
     appended_ordering: Option<OrderingRecord>,
     /// Hash of block `executing` once known; followed blocks must continue it.
@@ -93,20 +113,25 @@ pub struct Pipeline {
 
 impl Pipeline {
     pub fn new(setup: Setup) -> Self {
-        let committee = Committee::from_genesis(&setup.genesis);
+        let OrderingStart { epoch, resume: engine_resume, is_closing } = setup.ordering;
+        let is_entering = setup.head.as_ref().is_some_and(|head| EpochStart::after(&head.ordering) == Some(epoch));
+        let before = setup.records.clone();
+        let (mut history, records) = History::read(epoch.epoch, setup.records);
+        let mut entry = (None, None);
+        if is_entering && setup.certificate_keys.own.is_some() && !history.has_records() {
+            // The entry may have been lost with the power, and the validator may have known everything until then.
+            (history, _) = History::read(Epoch(epoch.epoch.0 - 1), before);
+            entry = history.enter(epoch.epoch, false, setup.now);
+        }
+        let committee = epoch.committee(&setup.genesis);
         let own = setup.certificate_keys.own.as_ref().map(|key| key.index());
         let certificates = CertificateVerifier::new(committee.clone(), &setup.certificate_keys);
-        let mut certifier = Certifier::new(committee.clone(), setup.certificate_keys);
         let certified = setup.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
-        if let Some(certificate) = setup.certificate.clone().and_then(|stored| certificates.verify(stored)) {
-            certifier.certificate(certificate);
-        }
+        let mut certifier = Certifier::new(committee.clone(), setup.certificate_keys.clone()).above(certified);
         for (height, hash) in setup.uncertified {
             certifier.executed(height, hash);
         }
         let head_height = setup.head.as_ref().map_or(Height(0), Block::height);
-        let engine_factory = setup.engine_factory.as_ref().filter(|_| setup.may_vote);
-        let engine = engine_factory.map(|build| build(setup.records, setup.resume.clone(), setup.now));
         let head_ordering = setup.head.as_ref().map(|block| &block.ordering);
         let newest = head_ordering.map_or(setup.genesis.timestamp_ms, |head| head.time);
         let mut extension = setup.extension;
@@ -114,19 +139,24 @@ impl Pipeline {
             extension.start(newest, setup.now);
         }
         let directives = extension.as_ref().map(|extension| extension.directives());
-        let builder = BlockBuilder::new(&setup.genesis, head_height, head_ordering, setup.resume.clone());
+        let builder = BlockBuilder::new(&setup.genesis, &epoch, head_height, head_ordering, engine_resume.clone());
         let builder = builder.with_directives(directives);
+        let builder = if is_closing { builder.ended() } else { builder };
         // A full node's transactions are forwarded to all checkers by the validators that get them.
         let is_sharded = setup.genesis.signatures == SignatureChecks::Sharded && own.is_some();
+        let forwarding = Forwarding::new(own, &committee, is_sharded, setup.rotation, setup.now);
         let mut pipeline = Self {
             own,
-            mode: match engine {
-                Some(engine) => Mode::Ordering(Ordering::new(engine, builder)),
-                None => Mode::Following(Following::default()),
-            },
+            mode: Mode::Following(Following::default()),
             engine_factory: setup.engine_factory,
             may_vote: setup.may_vote,
             pool: Pool::new(setup.pool),
+            epoch,
+            committee,
+            history,
+            resume: engine_resume.clone(),
+            last_certificate_before: None,
+            certificate_keys: setup.certificate_keys,
             certifier,
             certificates,
             follower: Follower::default(),
@@ -139,8 +169,7 @@ impl Pipeline {
             executing: head_height,
             executed: head_height,
             appended: head_height,
-            progress: setup.resume.index,
-            appended_resume: setup.resume,
+            progress: engine_resume.index,
             appended_ordering: setup.head.map(|block| block.ordering),
             executed_hash: setup.head_hash,
             certified,
@@ -154,11 +183,19 @@ impl Pipeline {
             announce_at: None,
             shares_at: None,
             extension,
-            forwarding: Forwarding::new(own, &committee, is_sharded, setup.rotation, setup.now),
+            forwarding,
             attesting: Attesting::default(),
             out: VecDeque::new(),
             genesis: setup.genesis,
         };
+        let (entered, release) = entry;
+        pipeline.out.extend(entered.map(|(ticket, record)| Output::Persist(ticket, record)));
+        pipeline.out.extend(release.map(Output::ReleaseBelow));
+        if setup.may_vote
+            && let Some(engine) = pipeline.build_engine(setup.now, records, engine_resume)
+        {
+            pipeline.mode = Mode::Ordering(Ordering::new(engine, builder));
+        }
         pipeline.run_stages(setup.now);
         pipeline
     }
@@ -174,13 +211,17 @@ impl Pipeline {
             Input::Command { command, reply } => self.command(now, &command, reply),
             Input::PeerUp { peer, validator } => self.peer_up(now, peer, validator),
             Input::PeerDown { peer } => self.peer_down(now, peer),
-            Input::Engine { from, message } => self.engine_message(now, from, message),
+            Input::PeerEpoch { peer, epoch, wants_answer } => self.peer_epoch(now, peer, epoch, wants_answer),
+            Input::Engine { from, epoch, message } if epoch == self.epoch.epoch => self.engine_message(now, from, message),
+            // The epoch has changed meanwhile.
+            Input::Engine { .. } => {}
             Input::CertificateShare { from, bytes } => self.certifier.share(from, bytes),
             Input::Certificate { from, certificate } => self.receive_certificate(from, certificate),
             Input::Response { from, response } => self.response(now, from, response),
-            Input::Durable(ticket) => self.engine_input(now, EngineInput::Durable(ticket)),
+            Input::Durable(ticket) => self.engine_input(now, EngineInput::Durable(self.history.of_engine(ticket))),
             Input::Executed(executed) => self.executed(*executed),
             Input::Appended(height) => self.appended(now, height),
+            Input::CertificateAppended(height) => self.certificate_appended(now, height),
             Input::SafetyLog(records) => self.rejoin(now, records),
             Input::MayVote => self.may_vote = true,
             Input::Deadline => self.engine_deadline(now),
@@ -197,6 +238,7 @@ impl Pipeline {
     pub fn deadline(&self) -> Option<TimestampMs> {
         let engine = self.mode.ordering().and_then(|ordering| ordering.engine.deadline());
         let engine_timeout = self.engine_timeout();
+        let epoch_end = self.epoch_end();
         // While blocks are being executed or appended there are no requests, so no deadline either.
         let follows = self.mode.is_following() && self.is_idle();
         let missing = follows.then(|| self.missing()).flatten();
@@ -205,6 +247,7 @@ impl Pipeline {
         [
             engine,
             engine_timeout,
+            epoch_end,
             follow,
             self.share_check_at,
             self.announce_at,
@@ -236,6 +279,11 @@ impl Pipeline {
     /// True while this validator takes part in ordering; false while it follows certified blocks.
     pub fn is_ordering(&self) -> bool {
         self.mode.is_ordering()
+    }
+
+    /// Committee whose messages are verified now.
+    pub fn committee(&self) -> &Committee {
+        &self.committee
     }
 
     /// Verifier of peers' certificates. Callers must use it before [`Input::Certificate`].

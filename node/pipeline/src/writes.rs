@@ -40,6 +40,8 @@ pub(crate) struct Group {
     /// Number of its writes.
     pub writes: usize,
     pub blocks: Vec<Arc<CommittedBlock>>,
+    /// Height of its newest certificate.
+    pub certified: Option<Height>,
     /// The node halts.
     pub halts: bool,
 }
@@ -85,7 +87,8 @@ impl Group {
                 Write::Record(ticket, _) => group.tickets.push(*ticket),
                 Write::Block(block) => group.blocks.push(block.clone()),
                 Write::Halt { .. } => group.halts = true,
-                Write::ReleaseBelow(_) | Write::ReadSafetyLog | Write::Certificate(_) | Write::Progress(_) => {}
+                Write::Certificate(certificate) => group.certified = Some(certificate.height),
+                Write::ReleaseBelow(_) | Write::ReadSafetyLog | Write::Progress(_) => {}
             }
         }
         group

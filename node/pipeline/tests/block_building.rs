@@ -4,10 +4,10 @@ use alloy_consensus::TxLegacy;
 use corniche_admission::batch;
 use corniche_crypto::EthereumKey;
 use corniche_engine::{Batch, Ordered, Resume};
-use corniche_pipeline::{BlockBuilder, BlockPlan};
+use corniche_pipeline::{BlockBuilder, BlockPlan, EpochStart};
 use corniche_types::{
-    B256, Bytes, CommitIndex, EngineConfig, FeeRules, Genesis, Height, OrderingRecord, ProtocolRules, SignatureChecks,
-    SkipReason, Skipped, TimestampMs, TxKind, Upgrade, ValidatorIndex, wire,
+    B256, Bytes, CommitIndex, EngineConfig, Epoch, FeeRules, Genesis, Height, NextEpoch, OrderingRecord, ProtocolRules,
+    SignatureChecks, SkipReason, Skipped, StakingParameters, TimestampMs, TxKind, Upgrade, ValidatorIndex, wire,
 };
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn drain(builder: &mut BlockBuilder) -> Vec<BlockPlan> {
 }
 
 fn blocks(genesis: &Arc<Genesis>, commits: &[Ordered]) -> Vec<BlockPlan> {
-    let mut builder = BlockBuilder::new(genesis, Height(0), None, Resume::default());
+    let mut builder = BlockBuilder::new(genesis, &EpochStart::genesis(genesis), Height(0), None, Resume::default());
     commits.iter().cloned().for_each(|commit| builder.push(commit));
     drain(&mut builder)
 }
@@ -82,7 +82,7 @@ fn gas_limits(plans: &[BlockPlan]) -> Vec<usize> {
 #[test]
 fn block_closes_after_block_interval() {
     let genesis = under(genesis(50), |genesis| genesis.protocol_version = 3);
-    let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+    let mut builder = BlockBuilder::new(&genesis, &EpochStart::genesis(&genesis), Height(0), None, Resume::default());
     builder.push(commit(1, 1_000, &[transfer(0, 21_000)]));
     assert_eq!(gas_limits(&drain(&mut builder)), [1], "the first block is long after genesis");
     builder.push(commit(2, 1_020, &[transfer(1, 21_000)]));
@@ -107,7 +107,8 @@ fn light_block_closes_sooner() {
     let share = 50 * 10 * size / light;
     // A fifth of the time, the share of the bytes, or all of it.
     for (block_ms, count, wait_ms) in [(50, 1, 10), (50, 10, share), (50, light / size + 1, 50), (1, 1, 0), (0, 10, 0)] {
-        let mut builder = BlockBuilder::new(&genesis(block_ms), Height(0), None, Resume::default());
+        let mut builder =
+            BlockBuilder::new(&genesis(block_ms), &EpochStart::genesis(&genesis(block_ms)), Height(0), None, Resume::default());
         builder.push(commit(1, 1_000, &some(1)));
         assert_eq!(gas_limits(&drain(&mut builder)), [1], "the first block is long after genesis");
         if wait_ms > 0 {
@@ -138,7 +139,7 @@ fn light_blocks_begin_with_version_4() {
 #[test]
 fn idle_chain_makes_one_block_a_minute() {
     let genesis = genesis(50);
-    let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+    let mut builder = BlockBuilder::new(&genesis, &EpochStart::genesis(&genesis), Height(0), None, Resume::default());
     builder.push(commit(1, 500_000, &[]));
     assert!(builder.poll().is_none(), "none before the first block");
     builder.push(commit(2, 500_100, &[transfer(0, 21_000)]));
@@ -154,8 +155,9 @@ fn idle_chain_makes_one_block_a_minute() {
     assert!(builder.poll().is_none(), "counted from the empty block");
 
     // A restart after the first block, with some idle commits behind it, closes the same block.
-    let progress = Resume { index: CommitIndex(3), checkpoint: 3u64.to_be_bytes().to_vec().into() };
-    let mut restarted = BlockBuilder::new(&genesis, Height(1), Some(&record(&first[0])), progress);
+    let progress = Resume { index: CommitIndex(3), checkpoint: 3u64.to_be_bytes().to_vec().into(), ..Resume::default() };
+    let mut restarted =
+        BlockBuilder::new(&genesis, &EpochStart::genesis(&genesis), Height(1), Some(&record(&first[0])), progress);
     restarted.push(commit(4, 560_100, &[]));
     assert_eq!(drain(&mut restarted), idle);
 }
@@ -225,7 +227,8 @@ fn under(genesis: Arc<Genesis>, change: impl FnOnce(&mut Genesis)) -> Arc<Genesi
 /// Checks that a restart after any of the blocks makes the same ones again.
 fn check_restarts(genesis: &Arc<Genesis>, commits: &[Ordered], plans: &[BlockPlan]) {
     for (height, head) in (1..).map(Height).zip(plans) {
-        let mut restarted = BlockBuilder::new(genesis, height, Some(&record(head)), head.resume.clone());
+        let mut restarted =
+            BlockBuilder::new(genesis, &EpochStart::genesis(genesis), height, Some(&record(head)), head.resume.clone());
         let rest = commits.iter().filter(|commit| commit.index > head.resume.index);
         rest.cloned().for_each(|commit| restarted.push(commit));
         let continued = drain(&mut restarted);
@@ -263,13 +266,13 @@ fn restart_makes_the_same_blocks() {
 #[test]
 fn waiting_commits_make_the_same_blocks() {
     let commits = any_commits();
-    let mut eager = BlockBuilder::new(&genesis(50), Height(0), None, Resume::default());
+    let mut eager = BlockBuilder::new(&genesis(50), &EpochStart::genesis(&genesis(50)), Height(0), None, Resume::default());
     let mut blocks = Vec::new();
     for commit in commits.clone() {
         eager.push(commit);
         blocks.extend(drain(&mut eager));
     }
-    let mut lazy = BlockBuilder::new(&genesis(50), Height(0), None, Resume::default());
+    let mut lazy = BlockBuilder::new(&genesis(50), &EpochStart::genesis(&genesis(50)), Height(0), None, Resume::default());
     commits.into_iter().for_each(|commit| lazy.push(commit));
     assert!(lazy.has_waiting() && lazy.delivered() == CommitIndex(40) && lazy.complete().index == CommitIndex(0));
     assert_eq!(drain(&mut lazy), blocks);
@@ -292,7 +295,7 @@ fn junk_counts_by_its_bytes() {
     let entries = [junk(), junk(), transfer(0, 200_000), transfer(1, 1), junk()];
     for (version, blocks) in [(1, vec![5]), (2, vec![3, 2]), (3, vec![1])] {
         let genesis = under(genesis(0), |genesis| genesis.protocol_version = version);
-        let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+        let mut builder = BlockBuilder::new(&genesis, &EpochStart::genesis(&genesis), Height(0), None, Resume::default());
         builder.push(commit(1, 1_000, &entries));
         assert_eq!(gas_limits(&drain(&mut builder)), blocks);
     }
@@ -302,7 +305,7 @@ fn junk_counts_by_its_bytes() {
 fn block_bytes_are_bounded() {
     let rules = &ProtocolRules::V2;
     let genesis = under(second_rules(), |genesis| genesis.block_gas_limit = 1 << 40);
-    let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+    let mut builder = BlockBuilder::new(&genesis, &EpochStart::genesis(&genesis), Height(0), None, Resume::default());
     // Exactly the maximum, and one more.
     let full = rules.max_block_bytes as usize / 131_072;
     builder.push(commit(1, 1_000, &vec![Bytes::from(vec![0; 131_072]); full]));
@@ -314,7 +317,7 @@ fn block_bytes_are_bounded() {
 /// Every validator would hash, check and store each of them: up to 7,700 per batch.
 #[test]
 fn entries_that_no_transaction_can_be_are_left_out() {
-    let mut builder = BlockBuilder::new(&genesis(0), Height(0), None, Resume::default());
+    let mut builder = BlockBuilder::new(&genesis(0), &EpochStart::genesis(&genesis(0)), Height(0), None, Resume::default());
     let junk = |byte| Bytes::from(vec![byte; 64]);
     let least = transfer(1, 21_000);
     let entries = [
@@ -347,7 +350,7 @@ fn entries_that_no_transaction_can_be_are_left_out() {
 /// Recent blocks stay in memory, and each may have a few entries of a large batch.
 #[test]
 fn a_block_does_not_keep_its_batch_in_memory() {
-    let mut builder = BlockBuilder::new(&genesis(0), Height(0), None, Resume::default());
+    let mut builder = BlockBuilder::new(&genesis(0), &EpochStart::genesis(&genesis(0)), Height(0), None, Resume::default());
     let commit = commit(1, 1_000, &[vec![transfer(0, 21_000)], vec![Bytes::from(vec![0; 64]); 7_000]].concat());
     let batch = commit.batches[0].1.bytes.0.clone();
     builder.push(commit);
@@ -371,7 +374,7 @@ fn junk_block_has_small_record() {
 #[test]
 fn dishonest_batch_entries_are_skipped() {
     let genesis = under(second_rules(), |genesis| genesis.batch_gas = BLOCK_GAS);
-    let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+    let mut builder = BlockBuilder::new(&genesis, &EpochStart::genesis(&genesis), Height(0), None, Resume::default());
     let excess = [
         transfer(0, 600_000),
         Bytes::from(vec![0; 131_073]),
@@ -392,4 +395,80 @@ fn dishonest_batch_entries_are_skipped() {
     // A commit with only such entries makes no block.
     builder.push(commit(3, 3_000, &[Bytes::from(vec![0; 131_073])]));
     assert!(builder.poll().is_none() && !builder.is_open());
+}
+
+/// Epochs of a second, from time 0.
+fn with_epochs(block_ms: u64) -> Arc<Genesis> {
+    under(genesis(block_ms), |genesis| {
+        genesis.staking = Some(StakingParameters { epoch_ms: 1_000, closing_ms: 250, ..StakingParameters::default() });
+    })
+}
+
+/// The time, the number of transactions and the resume point of each block.
+fn ends(plans: &[BlockPlan]) -> Vec<(u64, usize, Resume)> {
+    plans.iter().map(|plan| (plan.time.0, plan.ordered.len(), plan.resume.clone())).collect()
+}
+
+fn after(index: u64) -> Resume {
+    Resume { index: CommitIndex(index), checkpoint: index.to_be_bytes().to_vec().into(), ..Resume::default() }
+}
+
+#[test]
+fn first_commit_after_the_end_closes_the_last_block() {
+    let one = |index, time| commit(index, time, &[transfer(index, 21_000)]);
+    let end = Resume::start_of(Epoch(1));
+    // With an open block, without one, and with a commit that has transactions: at once, whatever the block interval is.
+    let open = [one(1, 990), commit(2, 1_000, &[]), one(3, 1_001)];
+    assert_eq!(ends(&blocks(&with_epochs(50_000), &open)), [(1_000, 1, end.clone())]);
+    assert_eq!(ends(&blocks(&with_epochs(50_000), &[commit(1, 999, &[]), commit(2, 1_700, &[])])), [(1_700, 0, end.clone())]);
+    assert_eq!(ends(&blocks(&with_epochs(50_000), &[one(1, 1_000), one(2, 1_000)])), [(1_000, 1, end.clone())]);
+    // A block that is closed before the end is none of the last.
+    let plans = blocks(&with_epochs(0), &[one(1, 998), one(2, 999), one(3, 5_000), one(4, 5_001)]);
+    assert_eq!(ends(&plans), [(998, 1, after(1)), (999, 1, after(2)), (5_000, 1, end)]);
+    // Without epochs nothing of this happens.
+    let never = under(with_epochs(50_000), |genesis| genesis.staking.as_mut().unwrap().epoch_ms = 0);
+    assert_eq!(ends(&blocks(&never, &open)), []);
+}
+
+/// The rest of a commit that does not fit into the last block is dropped: it belongs to no epoch.
+#[test]
+fn rest_of_the_commit_that_ends_an_epoch_is_dropped() {
+    let large: Vec<Bytes> = (0..5).map(|nonce| transfer(nonce, BLOCK_GAS / 2)).collect();
+    let plans = blocks(&with_epochs(50), &[commit(1, 1_200, &large), commit(2, 1_300, &large)]);
+    assert_eq!(ends(&plans), [(1_200, 2, Resume::start_of(Epoch(1)))]);
+    assert_eq!(plans[0].last_commit_consumed, 2);
+    // A block that was open before the end is not the last one, even if the commit after the end closes it.
+    let full = commit(1, 990, &[transfer(9, BLOCK_GAS)]);
+    let plans = blocks(&with_epochs(50_000), &[full, commit(2, 1_200, &large)]);
+    assert_eq!(ends(&plans), [(990, 1, after(1)), (1_200, 2, Resume::start_of(Epoch(1)))]);
+    let mut builder =
+        BlockBuilder::new(&with_epochs(50), &EpochStart::genesis(&with_epochs(50)), Height(0), None, Resume::default());
+    builder.push(commit(1, 1_200, &large));
+    assert_eq!(drain(&mut builder).len(), 1);
+    assert!(builder.has_ended() && !builder.is_open() && !builder.has_waiting());
+    builder.push(commit(2, 1_300, &large));
+    assert!(builder.has_ended() && !builder.is_open() && !builder.has_waiting() && builder.poll().is_none());
+}
+
+/// The next epoch counts its commits from 1, and ends an epoch's length after the last block's time.
+#[test]
+fn next_epoch_begins_at_the_last_block() {
+    let genesis = with_epochs(0);
+    let last = &blocks(&genesis, &[commit(1, 1_700, &[transfer(0, 21_000)])])[0];
+    let mut head = record(last);
+    head.next = Some(NextEpoch { committee_hash: B256::repeat_byte(7), light_root: B256::ZERO, protocol_version: 5 });
+    let start = EpochStart::after(&head).unwrap();
+    assert_eq!((start.epoch, start.time, start.randomness), (Epoch(1), TimestampMs(1_700), last.randomness));
+    assert_eq!(start.committee_hash, B256::repeat_byte(7));
+    let mut builder = BlockBuilder::new(&genesis, &start, Height(1), Some(&head), last.resume.clone());
+    assert_eq!(builder.ends_at(), Some(TimestampMs(2_700)));
+    builder.push(commit(1, 2_699, &[transfer(1, 21_000)]));
+    assert!(!builder.is_due_to_end(TimestampMs(2_699)) && builder.is_due_to_end(TimestampMs(2_700)));
+    builder.push(commit(2, 2_700, &[]));
+    let resumed = Resume { epoch: Epoch(1), ..after(1) };
+    assert_eq!(ends(&drain(&mut builder)), [(2_699, 1, resumed), (2_700, 0, Resume::start_of(Epoch(2)))]);
+    assert_eq!(builder.ends_at(), None);
+    // The search finds the beginning again, from the records of the blocks.
+    let find = |epoch, head_height| EpochStart::find(&genesis, Epoch(epoch), Height(head_height), |_| head.clone());
+    assert_eq!((find(0, 1), find(1, 1)), (EpochStart::genesis(&genesis), start));
 }

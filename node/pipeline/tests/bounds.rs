@@ -8,7 +8,7 @@ use common::{Node, RECENT_STATES, first_rules, genesis, transfer, transfer_for, 
 use corniche_engine::Verified;
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
 use corniche_state::StateView;
-use corniche_types::{Address, B256, Bytes, Height, ValidatorIndex};
+use corniche_types::{Address, B256, Bytes, Epoch, Height, ValidatorIndex};
 use std::sync::{Arc, atomic::Ordering};
 
 fn shares(node: &Node) -> usize {
@@ -202,7 +202,7 @@ fn engine_is_paused_under_backlog() {
     let mut nonce = 0;
     let mut send = |node: &mut Node| {
         let message = Verified(Arc::new(blocks(nonce..nonce + 1)));
-        node.handle(Input::Engine { from: ValidatorIndex(0), message });
+        node.handle(Input::Engine { from: ValidatorIndex(0), epoch: Epoch(0), message });
         // A proposer repeats its proposal until it is ordered.
         nonce = node.messages.load(Ordering::Relaxed) as u64;
     };

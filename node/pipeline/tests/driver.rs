@@ -5,14 +5,14 @@ mod common;
 use common::{Disk, Node, genesis, transfer};
 use corniche_admission::Refusal;
 use corniche_engine::{
-    Engine, Input as EngineInput, Offence, Output as EngineOutput, Recipients, Ticket, TraceEvent, Verified,
+    Committee, Engine, Input as EngineInput, Offence, Output as EngineOutput, Recipients, Ticket, TraceEvent, Verified,
 };
 use corniche_pipeline::{
     Driver, Effects, EngineFactory, Event, Executed, ExecutionStage, Fault, Input, NodeKey, PeerMessage, Pipeline, Plan,
     Request, Write, verify_all,
 };
 use corniche_state::CommittedBlock;
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
+use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex};
 use std::{collections::VecDeque, sync::Arc};
 
 const NOW: TimestampMs = TimestampMs(2_000_000);
@@ -80,6 +80,8 @@ impl Effects for Log {
 
     fn penalise(&mut self, _: NodeKey, _: Fault) {}
 
+    fn start_epoch(&mut self, _: Committee) {}
+
     fn execute(&mut self, plan: Plan) -> Vec<Executed> {
         self.lines.push(format!("execute {}", plan.height.0));
         vec![self.stage.execute(plan.block, verify_all)]
@@ -138,7 +140,7 @@ fn finish_write(driver: &mut Driver, log: &mut Log) {
 /// A validator of four with this engine, and its effects.
 fn echo() -> (Driver, Log) {
     let genesis = genesis(4);
-    let factory: EngineFactory = Box::new(|_, _, _| Box::<Echo>::default());
+    let factory: EngineFactory = Box::new(|_| Box::<Echo>::default());
     let disk = Disk { without_buckets: true, ..Disk::default() };
     let Node { pipeline, stage, .. } = Node::start(1, &genesis, &genesis, Some((0, factory)), disk, NOW);
     let (mut driver, mut log) = (Driver::new(pipeline), Log::new(stage));
@@ -148,7 +150,7 @@ fn echo() -> (Driver, Log) {
 }
 
 fn message() -> Event {
-    Input::Engine { from: ValidatorIndex(1), message: Verified(Arc::new(())) }.into()
+    Input::Engine { from: ValidatorIndex(1), epoch: Epoch(0), message: Verified(Arc::new(())) }.into()
 }
 
 #[test]

@@ -6,7 +6,9 @@ use alloy_consensus::TxEip1559;
 use common::{CHAIN, genesis, user, vm};
 use corniche_engine::Resume;
 use corniche_executor::{SpeculationLimits, Statistics, serial, verify_ordered};
-use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
+use corniche_pipeline::{
+    BlockPlan, EpochStart, Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all,
+};
 use corniche_staking::genesis_changes;
 use corniche_state::{Changes, CommittedBlock, State, StateView, Tree};
 use corniche_types::{
@@ -42,7 +44,7 @@ fn start_after(blocks: &[Arc<CommittedBlock>]) -> ExecutionStart {
     let of_second = blocks.iter().map(|block| &block.block.header).filter(|header| header.timestamp == head.timestamp);
     let gas_in_second = of_second.map(|header| header.gas_used).sum();
     let hashes = hashes.split_off(hashes.len().saturating_sub(64));
-    ExecutionStart { state, tree, head, gas_in_second, hashes }
+    ExecutionStart { state, tree, head, epoch: EpochStart::genesis(&genesis), gas_in_second, hashes }
 }
 
 fn stage_after(vm: &Vm, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {
@@ -92,7 +94,7 @@ fn plans(seed: u64) -> Vec<BlockPlan> {
                 leader: ValidatorIndex(numbers.below(4) as u16),
                 time: TimestampMs(time),
                 randomness: B256::with_last_byte(numbers.below(256) as u8),
-                resume: Resume { index: CommitIndex(index), checkpoint: Bytes::new() },
+                resume: Resume { index: CommitIndex(index), checkpoint: Bytes::new(), ..Resume::default() },
             }
         })
         .collect()
@@ -272,7 +274,7 @@ fn long_plans(blocks: u64) -> Vec<BlockPlan> {
             last_commit: CommitIndex(index),
             time: TimestampMs(before.time.0 + 400),
             randomness: keccak256(before.randomness),
-            resume: Resume { index: CommitIndex(index), checkpoint: Bytes::new() },
+            resume: Resume { index: CommitIndex(index), checkpoint: Bytes::new(), ..Resume::default() },
             ..before.clone()
         });
     }

@@ -5,6 +5,7 @@ use crate::{
     NodeConfig,
     backend::{Dag, Readers},
     clock,
+    epochs::EpochVerifiers,
     genesis::VerifiedGenesis,
     keys::ValidatorKeys,
     warm_up::WarmUp,
@@ -15,11 +16,12 @@ use corniche_engine::{Committee, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
     CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, RestartPoint, Runner, Sealer, Setup,
+    StoredChain,
 };
-use corniche_state::{SharedTree, State};
+use corniche_state::{CommittedBlock, SharedTree, State};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
 use corniche_threads::Threads;
-use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, header_hash};
+use corniche_types::{B256, Genesis, Header, Height, OrderingRecord, Resume, ValidatorIndex, header_hash};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
     path::{Path, PathBuf},
@@ -34,7 +36,10 @@ const MAX_EXECUTION_THREADS: usize = 16;
 const HISTORY_CHECKPOINT_BLOCKS: u64 = 32;
 
 /// Verifier of peers' messages, and factory of the engine from the store's state.
-pub type EngineParts = (Arc<dyn Verifier>, EngineFactory);
+pub type EngineParts = (VerifierFactory, EngineFactory);
+
+/// Creates the verifier of a committee's messages.
+pub type VerifierFactory = Box<dyn Fn(&Committee) -> Arc<dyn Verifier> + Send + Sync>;
 
 /// Builds the engine of a genesis for a validator whose data is in a directory. Called at each start of the chain's threads.
 pub type EngineBuilder = fn(&Genesis, ValidatorKeys, &Path) -> anyhow::Result<EngineParts>;
@@ -71,7 +76,7 @@ pub struct Chain {
     pub state: State,
     pub tree: SharedTree,
     pub vm: Vm,
-    pub verifier: Option<Arc<dyn Verifier>>,
+    pub verifiers: Arc<EpochVerifiers>,
     pub pipeline: Pipeline,
     pub runner: Runner,
     pub sealer: Sealer,
@@ -148,10 +153,10 @@ impl NodeContext {
         // Commands need the engine from the start.
         let warm_up = if extension.is_some() { warm_up.and_then(WarmUp::finish) } else { warm_up };
         let build = |Validator { keys, engine }: &Validator| engine(genesis, keys.clone(), &self.data);
-        let (verifier, engine_factory) = self.validator.as_ref().map(build).transpose()?.unzip();
+        let (verifier_factory, engine_factory) = self.validator.as_ref().map(build).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
         let height = recovered.head.height();
-        let restart = RestartPoint::new(height, certified, |height| header_at(&reader, height));
+        let restart = RestartPoint::new(genesis, height, certified, recovered.resume.clone(), &StoredBlocks(&reader));
         let state = recovered.state.clone();
         let stage = ExecutionStage::new(
             genesis.clone(),
@@ -160,6 +165,7 @@ impl NodeContext {
                 state: state.clone(),
                 tree: recovered.tree,
                 head: restart.head.clone(),
+                epoch: restart.epoch,
                 gas_in_second: restart.gas_in_second,
                 hashes: restart.hashes,
             },
@@ -176,9 +182,12 @@ impl NodeContext {
         let resume = recovered.resume.clone();
         let min_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
         let own_key = self.own.zip(self.keys().map(|keys| keys.bls.clone()));
+        let committee = restart.ordering.epoch.committee(genesis);
+        let certificate_keys = CertificateKeys::bls(&committee, own_key);
+        let verifiers = Arc::new(EpochVerifiers::new(&committee, verifier_factory, certificate_keys.clone()));
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
-            certificate_keys: CertificateKeys::bls(&Committee::from_genesis(genesis), own_key),
+            certificate_keys,
             engine_factory,
             may_vote: warm_up.is_none(),
             records: recovered.safety,
@@ -186,7 +195,7 @@ impl NodeContext {
             head: (height > Height(0)).then(|| recovered.head.block().clone()),
             head_hash: header_hash(&restart.head),
             base_fee,
-            resume: recovered.resume,
+            ordering: restart.ordering,
             certificate: recovered.certificate.as_deref().cloned(),
             uncertified: restart.uncertified,
             recent_states: limits.recent_states.max(min_recent),
@@ -201,7 +210,7 @@ impl NodeContext {
             state,
             tree,
             vm,
-            verifier,
+            verifiers,
             pipeline,
             runner,
             sealer,
@@ -311,6 +320,29 @@ fn claim_data_dir(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
 /// Rotation of senders as of the head. Reads all headers of a rotation, which may be thousands on a fast chain.
 fn rotation(reader: &Reader, head: Height) -> Rotation {
     Rotation::from_headers((1..=head.0).rev().map_while(|number| reader.header(Height(number))))
+}
+
+/// Blocks of a store, for a restart.
+struct StoredBlocks<'a>(&'a Reader);
+
+impl StoredBlocks<'_> {
+    fn block(&self, height: Height) -> Arc<CommittedBlock> {
+        self.0.block(height).expect("invariant: every height up to the head is stored").committed.clone()
+    }
+}
+
+impl StoredChain for StoredBlocks<'_> {
+    fn header(&self, height: Height) -> Header {
+        header_at(self.0, height)
+    }
+
+    fn ordering(&self, height: Height) -> OrderingRecord {
+        self.block(height).block.ordering.clone()
+    }
+
+    fn resume(&self, height: Height) -> Resume {
+        self.block(height).resume.clone()
+    }
 }
 
 pub fn header_at(reader: &Reader, height: Height) -> Header {

@@ -3,6 +3,7 @@
 use crate::{
     backend::refusal_error,
     clock,
+    epochs::EpochVerifiers,
     execution::{MAX_QUEUED_PROPOSALS, Task},
     journal::Journal,
     shared::{Shared, count},
@@ -10,7 +11,7 @@ use crate::{
 use corniche_admission::Refusal;
 use corniche_api::TransactionStatus;
 use corniche_crypto::VerifiedTransaction;
-use corniche_engine::{Offence, TraceEvent};
+use corniche_engine::{Committee, Offence, TraceEvent};
 use corniche_network::{Channel, NetworkHandle, PeerKey};
 use corniche_pipeline::{
     CommandResponse, Effects, Executed, Fault, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Response, Write,
@@ -30,12 +31,14 @@ pub struct ThreadedEffects {
     pub trace: Option<Trace>,
     pub network: Option<(NetworkHandle, tokio::runtime::Handle)>,
     pub shared: Arc<Shared>,
+    pub verifiers: Arc<EpochVerifiers>,
 }
 
 impl Effects for ThreadedEffects {
     fn observe(&mut self, pipeline: &Pipeline) {
         self.shared.target.store(pipeline.target().0, Ordering::Relaxed);
         self.shared.counters.ordering.store(pipeline.is_ordering().into(), Ordering::Relaxed);
+        self.shared.counters.epoch.store(pipeline.committee().epoch().0, Ordering::Relaxed);
         // Set before the command's sender gets its response.
         self.shared.set_requested_base_fee(pipeline.requested_base_fee());
     }
@@ -45,7 +48,11 @@ impl Effects for ThreadedEffects {
         let channel = match message {
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => Channel::Votes,
             // Attestations leave before the batches that they are needed for.
-            PeerMessage::Engine(_) | PeerMessage::Transactions(_) | PeerMessage::Attestations(_) => Channel::Bulk,
+            PeerMessage::Engine(_)
+            | PeerMessage::EpochEngine(..)
+            | PeerMessage::Epoch { .. }
+            | PeerMessage::Transactions(_)
+            | PeerMessage::Attestations(_) => Channel::Bulk,
         };
         // A full queue drops messages; peers request what they miss.
         network.broadcast(to.iter().map(|to| PeerKey((*to).into())), channel, message.encode());
@@ -65,6 +72,11 @@ impl Effects for ThreadedEffects {
         if let Some((network, _)) = &self.network {
             self.shared.penalise(network, PeerKey(peer.into()), fault);
         }
+    }
+
+    fn start_epoch(&mut self, committee: Committee) {
+        tracing::info!(epoch = committee.epoch().0, "an epoch starts");
+        self.verifiers.start(&committee);
     }
 
     fn execute(&mut self, plan: Plan) -> Vec<Executed> {

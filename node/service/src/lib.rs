@@ -17,6 +17,7 @@
 //! | `pool_view`, `newest_blocks`, `execution_stats`, `peers` | for RPC: copies of pool and newest blocks, statistics, peers |
 //! | `inbox` | queue of the pipeline's thread |
 //! | `shared` | state shared by the threads and RPC |
+//! | `epochs` | verifiers of the running epoch's committee |
 //! | `verify`, `execution`, `writer` | threads: check messages; execute and hash blocks; write to disk |
 //! | `block_server` | threads that answer followers |
 //! | `backend`, `metrics` | data for RPC and `/metrics` |
@@ -32,6 +33,7 @@ mod chain;
 mod clock;
 mod config;
 mod effects;
+mod epochs;
 mod execution;
 mod execution_stats;
 mod fair_queue;
@@ -55,10 +57,10 @@ mod warm_up;
 mod writer;
 
 pub use backend::Readers;
-pub use chain::{Chain, EngineBuilder, EngineParts, Halted, NodeContext, Validator, fresh_seed};
+pub use chain::{Chain, EngineBuilder, EngineParts, Halted, NodeContext, Validator, VerifierFactory, fresh_seed};
 pub use clock::now;
 pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve};
-pub use corniche_pipeline::EngineFactory;
+pub use corniche_pipeline::{EngineFactory, EngineStart};
 pub use genesis::{Network, NetworkSpec, VerifiedGenesis, funded, make_genesis, make_network};
 pub use journal::Journal;
 pub use keys::{NetworkKey, StakeKeys, ValidatorKeys};

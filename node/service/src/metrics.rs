@@ -62,6 +62,7 @@ impl Collector for NodeMetrics {
         gauge(&mut encoder, "corniche_finalized_height", "Newest certified block", read(&counters.finalized))?;
         let ordering = "1 while this validator takes part in ordering, 0 while it follows";
         gauge(&mut encoder, "corniche_ordering", ordering, read(&counters.ordering))?;
+        gauge(&mut encoder, "corniche_epoch", "Running epoch", read(&counters.epoch))?;
         gauge(&mut encoder, "corniche_pool_transactions", "Transactions in the pool", self.shared.pool_view.len() as u64)?;
         counter(&mut encoder, "corniche_transactions_executed", "Transactions in blocks", read(&counters.executed))?;
         counter(

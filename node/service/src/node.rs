@@ -4,7 +4,6 @@ use crate::{
     NodeConfig,
     backend::{NodeBackend, own_version},
     block_server::BlockServers,
-    certificates::CertificateCache,
     chain::{Halted, NodeContext, Validator, header_at},
     clock,
     config::{Faucet, MetricsAddress},
@@ -126,12 +125,7 @@ impl Node {
         let shared = if context.is_validator() { shared.with_attested_senders(&genesis) } else { shared };
         let shared = Arc::new(shared);
         shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
-        let checks = MessageChecks {
-            chain_id: genesis.chain_id,
-            engine: chain.verifier.clone(),
-            certificates: CertificateCache::new(chain.pipeline.certificate_verifier().clone()),
-            shared: shared.clone(),
-        };
+        let checks = MessageChecks { chain_id: genesis.chain_id, verifiers: chain.verifiers.clone(), shared: shared.clone() };
         let network = connect(&context, checks, chain.store.reader()).await?;
         let own = context.own;
         let key = context.keys().map(|keys| PeerKey(keys.network.public()));

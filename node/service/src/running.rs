@@ -165,14 +165,14 @@ fn run_chain(
         let dag = shared.dag.clone();
         trace.on_growth(move || dag.send_replace(()));
     }
-    let Chain { store, mut pipeline, runner, sealer, threads, warm_up, .. } = chain;
+    let Chain { store, mut pipeline, verifiers, runner, sealer, threads, warm_up, .. } = chain;
     if let Some(warm_up) = warm_up {
         let shared = shared.clone();
         warm_up.start(context.is_validator(), move || shared.inbox.push_response(Input::MayVote.into()));
     }
     let (journal, raw_transactions) = Journal::open(&context.data);
     resubmit(&mut pipeline, [raw_transactions, pool].concat(), context.genesis.chain_id);
-    threads::spawn((pipeline, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
+    threads::spawn((pipeline, verifiers, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
 }
 
 /// Submits the users' transactions of the last run again; those executed meanwhile are refused.

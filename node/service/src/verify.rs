@@ -14,7 +14,7 @@
 //! itself, and what waits is bounded in bytes.
 
 use crate::{
-    certificates::CertificateCache,
+    epochs::EpochVerifiers,
     fair_queue::{
         FairQueue, ItemWeight, SourceLimit, TotalLimit,
         WhenFull::{Refuse, ReplaceNewest},
@@ -27,7 +27,7 @@ use corniche_engine::{PeerFault, Verified, Verifier};
 use corniche_network::{NetworkHandle, PeerKey};
 use corniche_pipeline::{Checks, Fault, Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage, VerifiedCertificate};
 use corniche_rpc::yield_to_ordering;
-use corniche_types::{Address, B256, Bytes, Certificate, Height, ValidatorIndex};
+use corniche_types::{Address, B256, Bytes, Certificate, Epoch, Height, ValidatorIndex};
 use std::{
     sync::{Arc, atomic::Ordering},
     thread,
@@ -91,7 +91,7 @@ impl Verifiers {
 
     /// Queues one message to be checked; false if its queue has no room and drops it.
     pub fn offer(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) -> bool {
-        let cost = cost(&bytes, self.checks.engine.as_deref());
+        let cost = cost(&bytes, self.checks.verifiers.current().engine.as_deref());
         self.queues.offer((peer, validator, bytes), cost)
     }
 }
@@ -170,9 +170,7 @@ fn cost(bytes: &[u8], verifier: Option<&dyn Verifier>) -> u64 {
 /// Verifiers of peers' messages.
 pub struct MessageChecks {
     pub chain_id: u64,
-    /// `None`: a full node, which has no use for engine messages.
-    pub engine: Option<Arc<dyn Verifier>>,
-    pub certificates: CertificateCache,
+    pub verifiers: Arc<EpochVerifiers>,
     pub shared: Arc<Shared>,
 }
 
@@ -185,12 +183,21 @@ impl MessageChecks {
 }
 
 impl Checks for MessageChecks {
-    fn engine(&self, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>> {
-        Some(self.engine.as_ref()?.verify(from, bytes))
+    fn epoch(&self) -> Epoch {
+        self.verifiers.current().epoch
+    }
+
+    fn has_engine(&self) -> bool {
+        self.verifiers.current().engine.is_some()
+    }
+
+    fn engine(&self, epoch: Epoch, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>> {
+        let verifiers = self.verifiers.current();
+        Some(verifiers.engine.as_ref().filter(|_| verifiers.epoch == epoch)?.verify(from, bytes))
     }
 
     fn certificate(&self, certificate: &Certificate) -> Option<VerifiedCertificate> {
-        self.certificates.check(certificate)
+        self.verifiers.current().certificates.check(certificate)
     }
 
     fn certified(&self) -> Height {
@@ -210,7 +217,7 @@ impl Checks for MessageChecks {
 mod tests {
     use super::*;
     use crate::testing::transfer;
-    use corniche_types::{Epoch, FaultModel, SignerBitmap};
+    use corniche_types::{FaultModel, SignerBitmap};
 
     fn peer(number: u16) -> (PeerKey, Option<ValidatorIndex>) {
         (PeerKey(B256::with_last_byte(number as u8)), Some(ValidatorIndex(number)))

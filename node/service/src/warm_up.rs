@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn silent_engine(_: &Genesis, _: ValidatorKeys, _: &Path) -> anyhow::Result<EngineParts> {
-        Ok((Arc::new(Silent), Box::new(|_, _, _| Box::new(Silent))))
+        Ok((Box::new(|_| Arc::new(Silent)), Box::new(|_| Box::new(Silent))))
     }
 
     /// A validator with its data directory, and one that lost its compiled code: both open at once, and vote only

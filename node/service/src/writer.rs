@@ -143,7 +143,9 @@ mod tests {
 
     fn write_once(store: Store, shared: &Shared) {
         let (groups, groups_in) = mpsc::channel();
-        groups.send(vec![Write::Progress(Resume { index: CommitIndex(1), checkpoint: Bytes::new() })]).unwrap();
+        groups
+            .send(vec![Write::Progress(Resume { index: CommitIndex(1), checkpoint: Bytes::new(), ..Resume::default() })])
+            .unwrap();
         drop(groups);
         run_writer(store, &groups_in, shared);
     }

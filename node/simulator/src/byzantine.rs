@@ -71,6 +71,9 @@ impl ByzantineNode {
     fn forged_message(&mut self, network: &Network, message: &PeerMessage) -> Option<PeerMessage> {
         match (self.behaviour, message) {
             (Behaviour::Garbage, PeerMessage::Engine(bytes)) => Some(PeerMessage::Engine(self.noise(bytes.len()))),
+            (Behaviour::Garbage, PeerMessage::EpochEngine(epoch, bytes)) => {
+                Some(PeerMessage::EpochEngine(*epoch, self.noise(bytes.len())))
+            }
             (Behaviour::Garbage, PeerMessage::CertificateShare(bytes)) => {
                 Some(PeerMessage::CertificateShare(self.noise(bytes.len())))
             }

@@ -19,7 +19,7 @@ use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Offence, Ordered};
 use corniche_pipeline::Executed;
 use corniche_testkit::Micros;
-use corniche_types::{B256, Bytes, ValidatorIndex, keccak256};
+use corniche_types::{B256, Bytes, Epoch, ValidatorIndex, keccak256};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -29,12 +29,14 @@ const MAX_REPORTED: usize = 100;
 /// State of the checks.
 pub struct Checks {
     processes: Vec<ProcessState>,
-    /// The first commit seen for each index, from 1.
-    commits: Vec<Ordered>,
+    /// The first commit seen for each index, from 1, in each epoch.
+    commits: BTreeMap<Epoch, Vec<Ordered>>,
     /// The first block seen at each height, from 1.
     blocks: Vec<AgreedBlock>,
     transactions: Vec<TrackedTransaction>,
     by_hash: BTreeMap<B256, u32>,
+    /// Number of epochs that ended.
+    pub epochs_ended: u64,
     /// Time of the last commit that was new to all honest nodes.
     last_commit: Micros,
     uncommitted: usize,
@@ -103,7 +105,8 @@ impl Checks {
         };
         Self {
             processes: identities.iter().enumerate().map(state).collect(),
-            commits: Vec::new(),
+            commits: BTreeMap::new(),
+            epochs_ended: 0,
             blocks: Vec::new(),
             transactions: Vec::new(),
             by_hash: BTreeMap::new(),
@@ -196,21 +199,22 @@ impl Checks {
             EngineEvent::Proposed(batch) => {
                 self.processes[process].proposals.insert(corniche_crypto::digest(&batch), now);
             }
-            EngineEvent::Ordered(ordered) => self.ordered(process, now, ordered),
+            EngineEvent::Ordered(epoch, ordered) => self.ordered(process, now, epoch, ordered),
         }
     }
 
-    fn ordered(&mut self, process: usize, now: Micros, ordered: Ordered) {
+    fn ordered(&mut self, process: usize, now: Micros, epoch: Epoch, ordered: Ordered) {
         let identity = self.processes[process].identity;
         for (_, batch) in ordered.batches.iter().filter(|(author, _)| author.as_usize() == identity) {
             self.own_batch_ordered(process, now, &batch.bytes);
         }
         let index = ordered.index.0 as usize;
-        match self.commits.get(index - 1) {
+        let commits = self.commits.entry(epoch).or_default();
+        match commits.get(index - 1) {
             Some(first) if *first == ordered => {}
             Some(_) => self.violation(|| format!("agreement: node {identity}: commit {index} differs from the first one")),
-            None if index == self.commits.len() + 1 => {
-                self.commits.push(ordered);
+            None if index == commits.len() + 1 => {
+                commits.push(ordered);
                 self.last_commit = now;
             }
             None => self.violation(|| format!("agreement: node {identity}: commit {index} without its predecessor")),
@@ -277,6 +281,7 @@ impl Checks {
                 self.uncommitted -= usize::from(!transaction.accepted_by.is_empty());
             }
         }
+        self.epochs_ended += u64::from(executed.committed.block.ordering.next.is_some());
         self.blocks.push(AgreedBlock { hash: executed.hash, transactions });
     }
 

@@ -99,7 +99,7 @@ impl Disk {
     /// Resume point of ordering: after the last block, or after later empty commits.
     pub fn resume(&self) -> Resume {
         let stored = self.blocks.last().map(|block| block.resume.clone()).unwrap_or_default();
-        self.progress.clone().filter(|progress| progress.index > stored.index).unwrap_or(stored)
+        self.progress.clone().filter(|progress| progress.place() > stored.place()).unwrap_or(stored)
     }
 
     /// True if the node found that a quorum executed differently. It will not start again.

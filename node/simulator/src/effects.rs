@@ -11,7 +11,7 @@ use crate::{
     network::{Message, Network, SharedMessage, identity_of, validator},
 };
 use corniche_admission::Refusal;
-use corniche_engine::{Offence, TraceEvent};
+use corniche_engine::{Committee, Offence, TraceEvent};
 use corniche_pipeline::{Effects, Event, Executed, Fault, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Write};
 use corniche_testkit::{Action, Micros};
 use corniche_types::{B256, Bytes, ValidatorIndex};
@@ -163,6 +163,10 @@ impl Effects for VirtualEffects {
 
     fn penalise(&mut self, peer: NodeKey, fault: Fault) {
         self.network.checks.borrow_mut().peer_fault(self.process, identity_of(&peer), &fault.0);
+    }
+
+    fn start_epoch(&mut self, committee: Committee) {
+        self.network.checker.start_epoch(&self.network.engines, &committee);
     }
 
     fn execute(&mut self, plan: Plan) -> Vec<Executed> {

@@ -6,8 +6,8 @@ use crate::{
 };
 use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
 use corniche_types::{
-    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks, TimestampMs, U256,
-    ValidatorInfo, Votes,
+    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisStake, ProtocolRules, SignatureChecks,
+    StakingParameters, TimestampMs, U256, ValidatorInfo, Votes,
 };
 use std::collections::BTreeMap;
 
@@ -17,11 +17,13 @@ pub const CHAIN_ID: u64 = 0xC0_4E1C;
 const GAS_LIMIT: u64 = 1 << 40;
 
 /// Signing keys of the validators.
+#[derive(Clone)]
 pub enum Secrets {
     Modelled,
     Real { validators: Vec<ValidatorSecrets> },
 }
 
+#[derive(Clone)]
 pub struct ValidatorSecrets {
     pub consensus: ConsensusKey,
     pub bls: BlsSecretKey,
@@ -62,11 +64,24 @@ pub fn make(
         signatures: SignatureChecks::Everyone,
         staking: None,
     };
+    if let Some(epoch_ms) = scenario.epoch_ms {
+        add_staking(&mut genesis, seed, epoch_ms);
+    }
     let secrets = match scenario.crypto {
         Crypto::Modelled => Secrets::Modelled,
         Crypto::Real => real_keys(&mut genesis, seed),
     };
     (genesis, secrets)
+}
+
+/// Adds epochs of this length. Nobody registers, so the coin keys encrypt nothing.
+fn add_staking(genesis: &mut Genesis, seed: u64, epoch_ms: u64) {
+    genesis.staking = Some(StakingParameters { epoch_ms, closing_ms: epoch_ms / 4, ..StakingParameters::default() });
+    for (index, validator) in genesis.validators.iter_mut().enumerate() {
+        let name = digest(format!("{seed} bls {index}").as_bytes());
+        validator.bls_key = [name.as_slice(), &name.as_slice()[..16]].concat().into();
+        validator.stake = Some(GenesisStake { owner: validator.fee_address, coin_key: validator.bls_key.clone() });
+    }
 }
 
 /// A validator without real keys. Its names contain the seed, and so do the hash of the committee and everything

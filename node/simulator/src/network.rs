@@ -15,7 +15,7 @@ use crate::{
 use corniche_engine::{Committee, PeerFault, TraceEvent, Verified, VertexId};
 use corniche_pipeline::{CertificateKeys, NodeKey, PeerMessage, Request, Response};
 use corniche_testkit::Micros;
-use corniche_types::{Bytes, Genesis, ValidatorIndex};
+use corniche_types::{Bytes, Epoch, Genesis, ValidatorIndex};
 use std::{
     cell::{OnceCell, RefCell},
     rc::Rc,
@@ -79,6 +79,7 @@ impl SharedMessage {
         let bytes = match &message {
             // A version, a tag and a length around the content. The content is large and already encoded.
             PeerMessage::Engine(bytes) | PeerMessage::CertificateShare(bytes) => bytes.len() + 6,
+            PeerMessage::EpochEngine(_, bytes) => bytes.len() + 14,
             message => message.encode().len(),
         };
         Rc::new(Self { message, bytes, checked: OnceCell::new() })
@@ -96,17 +97,17 @@ impl SharedMessage {
     /// Counts one message to one recipient.
     pub fn count(&self, [ordering, certificates]: &mut [Spent; 2]) {
         let spent = match &self.message {
-            PeerMessage::Engine(_) => ordering,
+            PeerMessage::Engine(_) | PeerMessage::EpochEngine(..) => ordering,
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => certificates,
-            PeerMessage::Transactions(_) | PeerMessage::Attestations(_) => return,
+            PeerMessage::Transactions(_) | PeerMessage::Attestations(_) | PeerMessage::Epoch { .. } => return,
         };
         spent.messages += 1;
         spent.bytes += self.bytes as u64;
     }
 
     /// Result of the engine's verifier, and the work of the keys for it.
-    pub fn check(&self, network: &Network, from: usize, bytes: &Bytes) -> &(Result<Verified, PeerFault>, Work) {
-        self.checked.get_or_init(|| network.checker.check(validator(from), bytes))
+    pub fn check(&self, network: &Network, epoch: Epoch, from: usize, bytes: &Bytes) -> &(Result<Verified, PeerFault>, Work) {
+        self.checked.get_or_init(|| network.checker.check(epoch, validator(from), bytes))
     }
 }
 
@@ -114,8 +115,12 @@ impl Message {
     /// Returns the proposal in a message, for adversaries.
     pub fn peek(&self, network: &Network, from: usize) -> Option<VertexId> {
         let Self::Peer(shared) = self else { return None };
-        let PeerMessage::Engine(bytes) = &shared.message else { return None };
-        let (verdict, _) = shared.check(network, from, bytes);
+        let (epoch, bytes) = match &shared.message {
+            PeerMessage::Engine(bytes) => (Epoch(0), bytes),
+            PeerMessage::EpochEngine(epoch, bytes) => (*epoch, bytes),
+            _ => return None,
+        };
+        let (verdict, _) = shared.check(network, epoch, from, bytes);
         network.engines.peek(verdict.as_ref().ok()?)
     }
 }

@@ -16,7 +16,7 @@ use corniche_engine::{PeerFault, Verified};
 use corniche_pipeline::{Checks, Driver, Event, Input, Pipeline, Request, Response, Setup, VerifiedCertificate, serve_blocks};
 use corniche_state::State;
 use corniche_testkit::{self as testkit, Action, Micros, Process, Random};
-use corniche_types::{Bytes, Certificate, Height, ValidatorIndex, header_hash, wire};
+use corniche_types::{Bytes, Certificate, Epoch, Height, ValidatorIndex, header_hash, wire};
 use std::rc::Rc;
 
 /// Number of readable states below the newest; the default of a node. Nothing here reads an older one.
@@ -146,7 +146,7 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) 
     let factory = network.engines.factory(me, &network.secrets, random, &effects.meter, &effects.engine_events, behaviour);
     let certificate = disk.newest_certificate().cloned();
     let certified = certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
-    let restart = network.executors.restart_point(disk.blocks(), certified);
+    let restart = network.executors.restart_point(disk.blocks(), certified, disk.resume());
     Pipeline::new(Setup {
         genesis: network.genesis.clone(),
         certificate_keys: metered(&network.certificate_keys(me), network.cost, &effects.certificate_meter),
@@ -157,7 +157,7 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) 
         head: disk.blocks().last().map(|committed| committed.block.clone()),
         head_hash: header_hash(&restart.head),
         base_fee: restart.head.base_fee_per_gas.unwrap_or(1),
-        resume: disk.resume(),
+        ordering: restart.ordering,
         certificate,
         uncertified: restart.uncertified,
         pool: PoolConfig::from_genesis(&network.genesis),
@@ -177,8 +177,19 @@ struct ModelledChecks<'a> {
 }
 
 impl Checks for ModelledChecks<'_> {
-    fn engine(&self, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>> {
-        let (verdict, work) = self.shared.check(&self.effects.network, from.as_usize(), bytes);
+    fn epoch(&self) -> Epoch {
+        self.pipeline.committee().epoch()
+    }
+
+    fn has_engine(&self) -> bool {
+        true
+    }
+
+    fn engine(&self, epoch: Epoch, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>> {
+        if epoch != self.epoch() {
+            return None;
+        }
+        let (verdict, work) = self.shared.check(&self.effects.network, epoch, from.as_usize(), bytes);
         self.effects.meter.add(*work);
         Some(verdict.clone())
     }

@@ -43,6 +43,8 @@ pub struct Report {
     pub violation_count: u64,
     /// The first hundred of them, one sentence each.
     pub violations: Vec<String>,
+    /// Number of epochs that ended. Not in the JSON.
+    pub epochs_ended: u64,
     /// Longest time without a commit while a quorum was up and connected, µs.
     pub stalled_us: u64,
     /// SHA-256 over the transaction hashes in committed order, shortest honest prefix.

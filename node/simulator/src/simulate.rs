@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
         let checks = Checks::new(&identities, |process| roles[process].behaviour.is_none());
         let network = Rc::new(Network {
             committee: Committee::from_genesis(&genesis),
-            checker: engines.checker(),
+            checker: engines.checker(&genesis),
             engines,
             secrets,
             cost: scenario.cost,
@@ -251,6 +251,7 @@ impl<'a> Run<'a> {
             verdict,
             violation_count: checks.violation_count(),
             violations: checks.violations().to_vec(),
+            epochs_ended: checks.epochs_ended,
             stalled_us: self.stall.longest().0,
             digest: checks.digest(shortest),
         }

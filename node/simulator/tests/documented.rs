@@ -94,6 +94,7 @@ fn documented_result_keys_match() {
         verdict: Verdict::Pass,
         violation_count: 0,
         violations: Vec::new(),
+        epochs_ended: 0,
         stalled_us: 0,
         digest: [0; 32],
     };

@@ -174,7 +174,7 @@ fn unknown_keys() {
     refuses(
         &head("nods = 4\n"),
         4,
-        "unknown key \"nods\" in the file; known: engine, nodes, votes, duration, seed, crypto, engine_config, network, disk, load, \
+        "unknown key \"nods\" in the file; known: engine, nodes, votes, epoch_ms, duration, seed, crypto, engine_config, network, disk, load, \
          cost, fault",
     );
     // If there are two, the first in the file.

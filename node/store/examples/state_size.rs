@@ -69,7 +69,7 @@ fn measure(backend: Backend, keys: u64) -> Result<(), Box<dyn std::error::Error>
         let header = Header { parent_hash: parent.hash(), number: height, state_root, ..parent.header.clone() };
         let block = Block { header, ordering: parent.ordering.clone(), ordered };
         parent = block.clone();
-        let resume = Resume { index: CommitIndex(height), checkpoint: Bytes::from(vec![1; 200]) };
+        let resume = Resume { index: CommitIndex(height), checkpoint: Bytes::from(vec![1; 200]), ..Resume::default() };
         let committed = CommittedBlock { block, receipts, changes, resume };
         let start = thread_cpu_ns();
         store.append_block(committed)?;

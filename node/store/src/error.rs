@@ -1,7 +1,7 @@
 //! Errors of the store. Each message names what was found and what to do.
 
 use crate::Identity;
-use corniche_types::{B256, CommitIndex, Height};
+use corniche_types::{B256, CommitIndex, Epoch, Height};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -60,8 +60,10 @@ pub enum StoreError {
         "invariant: a certificate is stored for a block of ours: at height {height} ours is {ours:?}, certified {certified}"
     )]
     Certificate { height: Height, ours: Option<B256>, certified: B256 },
-    #[error("invariant: ordering never resumes earlier than before: block {height} says after {found}, known is {expected}")]
-    Resume { height: Height, expected: CommitIndex, found: CommitIndex },
+    #[error(
+        "invariant: ordering never resumes earlier than before: block {height} says after {found:?}, known is {expected:?}"
+    )]
+    Resume { height: Height, expected: (Epoch, CommitIndex), found: (Epoch, CommitIndex) },
     #[error("invariant: a record has at most {limit} bytes, this one {size}")]
     RecordSize { size: usize, limit: usize },
 }

@@ -15,7 +15,7 @@ use crate::shared::Shared;
 use crate::{Identity, Options, StoreError, Trace, record};
 use corniche_engine::Ticket;
 use corniche_state::{Changes, CommittedBlock};
-use corniche_types::{B256, Bytes, Certificate, CommitIndex, Genesis, Height, Resume};
+use corniche_types::{B256, Bytes, Certificate, CommitIndex, Epoch, Genesis, Height, Resume};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub struct Store {
     /// Newest appended block, durable or not.
     head: (Height, B256),
     /// Point where ordering resumes, according to everything appended.
-    resumes_after: CommitIndex,
+    resumes_after: (Epoch, CommitIndex),
     group: Group,
     code: CodeCache,
     trace: Option<Trace>,
@@ -77,7 +77,7 @@ impl Store {
             safety,
             blocks,
             head: (recovered.head.height(), recovered.head.hash),
-            resumes_after: recovered.resume.index,
+            resumes_after: recovered.resume.place(),
             group: Group::default(),
             code,
             trace,
@@ -143,9 +143,10 @@ impl Store {
         if parent != hash {
             return Err(StoreError::Parent { height, expected: hash, found: parent });
         }
-        let resumes_after = block.committed.resume.index;
+        let resumes_after = block.committed.resume.place();
         if resumes_after < self.resumes_after {
-            return Err(StoreError::Resume { height, expected: self.resumes_after, found: resumes_after });
+            let (expected, found) = (self.resumes_after, resumes_after);
+            return Err(StoreError::Resume { height, expected, found });
         }
         let appended = self.blocks.append(height.0, false, |out| record::write_block(out, &block.committed));
         let (at, size) = self.stop_on_error(appended)?;
@@ -186,8 +187,8 @@ impl Store {
     /// would be refused.
     pub fn append_progress(&mut self, resume: &Resume) -> Result<(), StoreError> {
         self.running()?;
-        if resume.index > self.resumes_after {
-            self.resumes_after = resume.index;
+        if resume.place() > self.resumes_after {
+            self.resumes_after = resume.place();
             self.group.progress = Some(resume.clone());
         }
         Ok(())
@@ -261,7 +262,7 @@ impl Store {
         self.shared.remove_above(to);
         RevertPlan::end(&self.shared.directory, self.shared.options.sync)?;
         self.head = (to, self.reader().head().hash);
-        self.resumes_after = resume.index;
+        self.resumes_after = resume.place();
         Ok(())
     }
 

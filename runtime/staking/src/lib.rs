@@ -16,7 +16,8 @@
 //! Always true: the contract's balance is at least all bonded and all queued stake. Nothing here depends on a clock, on
 //! randomness or on the order of a map. No input causes a panic.
 //!
-//! Not here yet: evidence, and the keys of the coin. Their slots are named in [`Tag`]. No node runs the calendar yet.
+//! Not here yet: evidence, and the keys of the coin. Their slots are named in [`Tag`]. So the
+//! pipeline keeps the first committee at each end.
 //!
 //! The rules are those of validators.md §2, with the differences of decision 0028.
 

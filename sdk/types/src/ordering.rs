@@ -240,16 +240,62 @@ impl OrderingRecord {
     }
 }
 
-/// Point at which an ordering engine resumes: after commit `index`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+/// Point at which an ordering engine resumes: after commit `index` of an epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resume {
-    /// Last complete commit; 0 at genesis.
+    /// Epoch of the engine.
+    pub epoch: Epoch,
+    /// Last complete commit of the epoch; 0 at its beginning.
     pub index: CommitIndex,
-    /// The engine's checkpoint at that commit; empty at genesis.
+    /// The engine's checkpoint at that commit; empty at the beginning of an epoch.
     pub checkpoint: Bytes,
 }
 
+/// Precedes the epoch in the encoding of a [`Resume`] point. Epoch 0 has neither, like all points before there were epochs.
+const EPOCH_MARKER: u64 = u64::MAX;
+
+impl BorshSerialize for Resume {
+    fn serialize<W: Write>(&self, writer: &mut W) -> io::Result<()> {
+        if self.epoch != Epoch(0) {
+            (EPOCH_MARKER, self.epoch).serialize(writer)?;
+        }
+        (self.index, &self.checkpoint).serialize(writer)
+    }
+}
+
+impl BorshDeserialize for Resume {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        let (mut epoch, mut index) = (Epoch(0), u64::deserialize_reader(reader)?);
+        if index == EPOCH_MARKER {
+            (epoch, index) = BorshDeserialize::deserialize_reader(reader)?;
+            if epoch == Epoch(0) {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "resume point: expected an epoch above 0 behind the marker",
+                ));
+            }
+        }
+        let checkpoint = BorshDeserialize::deserialize_reader(reader)?;
+        Ok(Self { epoch, index: CommitIndex(index), checkpoint })
+    }
+}
+
 impl Resume {
+    /// Returns the beginning of an epoch.
+    pub fn start_of(epoch: Epoch) -> Self {
+        Self { epoch, ..Self::default() }
+    }
+
+    /// Returns whether no commit comes before.
+    pub fn is_genesis(&self) -> bool {
+        self.place() == (Epoch(0), CommitIndex(0))
+    }
+
+    /// Returns the position among all commits. They are numbered from 1 in each epoch.
+    pub fn place(&self) -> (Epoch, CommitIndex) {
+        (self.epoch, self.index)
+    }
+
     /// Returns keccak-256 of the encoding, as in [`OrderingRecord::resume_hash`].
     pub fn hash(&self) -> B256 {
         keccak256(crate::wire::encode(self))

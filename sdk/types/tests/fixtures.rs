@@ -91,7 +91,7 @@ fn receipts() {
 
 #[test]
 fn resume_point() {
-    let resume = Resume { index: corniche_types::CommitIndex(9), checkpoint: vec![1, 2, 3].into() };
+    let resume = Resume { index: corniche_types::CommitIndex(9), checkpoint: vec![1, 2, 3].into(), ..Resume::default() };
     frozen(wire::encode(&resume), "01090000000000000003000000010203");
 }
 

@@ -47,7 +47,7 @@ fn every_type_round_trips() {
     travels(&common::ordering());
     travels(&common::certificate());
     travels(&common::receipt());
-    travels(&Resume { index: CommitIndex(3), checkpoint: vec![1, 2].into() });
+    travels(&Resume { index: CommitIndex(3), checkpoint: vec![1, 2].into(), ..Resume::default() });
 }
 
 /// The file of a chain from before these fields stays as it is.

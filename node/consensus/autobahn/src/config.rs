@@ -1,7 +1,7 @@
 //! The engine's parameters. The genesis contains all that affect validity or results.
 
 use corniche_engine::{Committee, stretched_ms};
-use corniche_types::{Genesis, TimestampMs, Votes};
+use corniche_types::{B256, Genesis, TimestampMs, Votes};
 use std::collections::BTreeMap;
 
 /// The vote for a cut whose time is further ahead of `now` than this is held back.
@@ -72,6 +72,8 @@ pub struct Config {
     pub batch_gas: u64,
     /// Lower bound of all commit times.
     pub genesis_time: TimestampMs,
+    /// Randomness before the first commit: zero, or that of the last block of the epoch before.
+    pub genesis_randomness: B256,
 }
 
 impl Default for Config {
@@ -103,6 +105,7 @@ impl Default for Config {
             batch_bytes: 512 << 10,
             batch_gas: 30_000_000,
             genesis_time: TimestampMs(0),
+            genesis_randomness: B256::ZERO,
         }
     }
 }

@@ -136,7 +136,8 @@ impl Autobahn {
         let Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now } = setup;
         let context = Context::new(&committee);
         let schedule = Schedule::new(&committee, &config);
-        let order = Order::new(&resume, &committee, schedule.clone(), config.open_slots, config.genesis_time);
+        let start = (config.genesis_time, config.genesis_randomness);
+        let order = Order::new(&resume, &committee, schedule.clone(), config.open_slots, start);
         let me = signer.as_ref().map(|signer| signer.index());
         let mut journal = Journal::new(now);
         let mut recovered = RecoveredRecords::default();
@@ -152,7 +153,7 @@ impl Autobahn {
         // Its last records are also missing if own cars were executed that the records do not contain.
         let no_records = !recovered.has_signing_record;
         let is_cut = me.is_some_and(|me| order.executed()[me.as_usize()].position > recovered.highest_car(me));
-        let lost_records = no_records && !is_unsigned && (resume.index.0 > 0 || recovered.abstention.is_some())
+        let lost_records = no_records && !is_unsigned && (!resume.is_genesis() || recovered.abstention.is_some())
             || is_cut && recovered.abstention.is_none();
         let past = repair::RecordedHistory {
             lost_records,

@@ -33,12 +33,19 @@ pub struct Order {
 }
 
 impl Order {
-    /// Starts from the genesis or from a checkpoint of this engine, which a certificate covers or this node wrote.
-    pub fn new(resume: &Resume, committee: &Committee, schedule: Schedule, open_slots: u64, genesis_time: TimestampMs) -> Self {
+    /// Starts from the time and the randomness of the genesis or of the last epoch's end, or from a checkpoint of this engine, which a certificate covers or this node wrote.
+    pub fn new(
+        resume: &Resume,
+        committee: &Committee,
+        schedule: Schedule,
+        open_slots: u64,
+        start: (TimestampMs, B256),
+    ) -> Self {
         let context = Context::new(committee);
         let checkpoint = if resume.checkpoint.is_empty() {
             let executed = committee.indices().map(|lane| context.start(lane)).collect();
-            Checkpoint { slot: Slot(0), anchors: Vec::new(), executed, time: genesis_time, randomness: B256::ZERO }
+            let (time, randomness) = start;
+            Checkpoint { slot: Slot(0), anchors: Vec::new(), executed, time, randomness }
         } else {
             wire::decode(&resume.checkpoint).expect("a checkpoint was encoded by this engine, or a certificate covers its hash")
         };

@@ -62,6 +62,12 @@ impl Committee {
         }
     }
 
+    /// Returns this committee in another epoch, with that one's hash. Nothing that they signed in one epoch is valid in another.
+    #[must_use]
+    pub fn in_epoch(self, epoch: Epoch, hash: B256) -> Self {
+        Self { epoch, hash, ..self }
+    }
+
     pub fn chain_id(&self) -> u64 {
         self.chain_id
     }

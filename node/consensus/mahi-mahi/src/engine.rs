@@ -135,7 +135,7 @@ impl MahiMahi {
         let waves = config.waves(size);
         let no_records = records.is_empty();
         // The chain has commits, but this validator has no record: it lost the records of what it signed, if anything.
-        let lost_records = no_records && resume.index.0 > 0 && !unsigned;
+        let lost_records = no_records && !resume.is_genesis() && !unsigned;
         let limits = Limits {
             blocks: config.max_pending(size),
             weight: Weight { bytes: config.max_pending_bytes(committee.weights()), missing: 32 * Config::max_parents(size) },

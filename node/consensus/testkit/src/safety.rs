@@ -208,6 +208,7 @@ impl SafetyChecker {
         last.map_or_else(Resume::default, |ordered| Resume {
             index: CommitIndex(index),
             checkpoint: ordered.checkpoint.clone(),
+            ..Resume::default()
         })
     }
 

@@ -121,7 +121,7 @@ pub fn texts(ordered: &Ordered) -> Vec<String> {
 }
 
 fn resume_after(ordered: &Ordered) -> Resume {
-    Resume { index: ordered.index, checkpoint: ordered.checkpoint.clone() }
+    Resume { index: ordered.index, checkpoint: ordered.checkpoint.clone(), ..Resume::default() }
 }
 
 /// Lead of each validator's clock, ms. An incarnation's own time never goes back.

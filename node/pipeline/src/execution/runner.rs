@@ -1,6 +1,6 @@
 //! First half: runs a block's transactions and writes their changes to the state.
 
-use super::{AncestorHashes, ExecutionStart, VerifiedTransaction};
+use super::{AncestorHashes, ExecutionStart, VerifiedTransaction, calendar};
 use crate::{BlockPlan, Directives};
 use corniche_executor::{
     BlockOutput, Candidate, Runs, SingleThread, SpeculationCounts, SpeculationLimits, Speculator, Statistics, WorkerPool, fees,
@@ -8,7 +8,8 @@ use corniche_executor::{
 };
 use corniche_state::{Overlay, State, StateView};
 use corniche_types::{
-    Address, B256, Bytes, Genesis, Header, Height, OrderedTransaction, SkipReason, Skipped, ValidatorIndex, certified,
+    Address, B256, Bytes, Genesis, Header, Height, NextEpoch, OrderedTransaction, SkipReason, Skipped, ValidatorIndex,
+    certified,
 };
 use corniche_vm::{BlockEnv, Vm};
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub struct UnsealedBlock {
     pub(super) env: BlockEnv,
     pub(super) output: BlockOutput,
     pub(super) returned: Vec<(ValidatorIndex, VerifiedTransaction)>,
+    /// The next epoch, if the block is the last one of its epoch.
+    pub(super) next: Option<NextEpoch>,
     runs: Runs,
 }
 
@@ -232,6 +235,7 @@ impl Runner {
             let changes = directives.changes(&plan.ordered, &view, env.rules);
             output.changes.merge(changes);
         }
+        let next = calendar::run(&self.genesis, &self.state.latest(), &mut output.changes, Height(env.number), plan.time);
         // Written last, after any other change of that account; the next block's transactions are the first
         // to see it.
         if let Some((number, hash)) = self.ancestors.written_by(env.number) {
@@ -240,7 +244,7 @@ impl Runner {
         self.state.apply(Height(env.number), &output.changes);
         self.parent = self.parent.next(&env, output.gas_used);
         let returned = returned_transactions(&output.skipped, candidates);
-        UnsealedBlock { plan, env, output, returned, runs: Runs::default() }
+        UnsealedBlock { plan, env, output, returned, next, runs: Runs::default() }
     }
 
     /// Expected environment of the next block. Before a result is adopted, the values that its transaction

@@ -4,7 +4,8 @@ use super::{Executed, ExecutionStart, UnsealedBlock};
 use corniche_executor::BlockOutput;
 use corniche_state::{CommittedBlock, SharedTree};
 use corniche_types::{
-    B256, Block, Bytes, Epoch, Genesis, Header, Height, OrderingRecord, ProtocolRules, Receipt, Skipped, U256, header_hash,
+    B256, Block, Bytes, Epoch, Genesis, Header, Height, NextEpoch, OrderingRecord, ProtocolRules, Receipt, Skipped, U256,
+    header_hash,
 };
 use std::sync::{Arc, mpsc::Sender};
 
@@ -16,6 +17,8 @@ const MAX_OUTPUT_BYTES: usize = 128 << 20;
 /// Seals blocks in the order they were executed: state tree, ordering record, header, hash.
 pub struct Sealer {
     engine: String,
+    /// Epoch of the next block, and the hash of its committee.
+    epoch: Epoch,
     committee_hash: B256,
     tree: SharedTree,
     parent: Height,
@@ -28,7 +31,8 @@ impl Sealer {
     pub(super) fn new(genesis: &Genesis, start: ExecutionStart, sealed: Sender<B256>) -> Self {
         Self {
             engine: genesis.engine.name.clone(),
-            committee_hash: genesis.committee_hash(),
+            epoch: start.epoch.epoch,
+            committee_hash: start.epoch.committee_hash,
             tree: SharedTree::new(Height(start.head.number), start.tree),
             parent: Height(start.head.number),
             parent_hash: header_hash(&start.head),
@@ -44,11 +48,14 @@ impl Sealer {
     /// Seals the next executed block.
     pub fn seal(&mut self, unsealed: UnsealedBlock) -> Executed {
         assert_eq!(unsealed.height(), self.parent.next(), "invariant: blocks are sealed in the order they were run");
-        let UnsealedBlock { plan, env, output, returned, .. } = unsealed;
+        let UnsealedBlock { plan, env, output, returned, next, .. } = unsealed;
         let BlockOutput { mut receipts, skipped, changes, transactions_root, receipts_root, logs_bloom, gas_used } = output;
         truncate_outputs(&mut receipts, MAX_OUTPUT_BYTES);
         let state_root = self.tree.apply(Height(env.number), &changes);
-        let ordering = self.ordering_record(&plan, skipped, env.rules);
+        let ordering = self.ordering_record(&plan, skipped, next, env.rules);
+        if let Some(next) = &ordering.next {
+            (self.epoch, self.committee_hash) = (self.epoch.next(), next.committee_hash);
+        }
         let header = Header {
             parent_hash: self.parent_hash,
             beneficiary: env.coinbase,
@@ -76,13 +83,19 @@ impl Sealer {
         Executed { hash, committed: Arc::new(committed), returned }
     }
 
-    fn ordering_record(&self, plan: &crate::BlockPlan, skipped: Vec<Skipped>, rules: &ProtocolRules) -> OrderingRecord {
+    fn ordering_record(
+        &self,
+        plan: &crate::BlockPlan,
+        skipped: Vec<Skipped>,
+        next: Option<NextEpoch>,
+        rules: &ProtocolRules,
+    ) -> OrderingRecord {
         OrderingRecord {
             protocol_version: rules.version,
             engine: self.engine.clone(),
-            epoch: Epoch(0),
+            epoch: self.epoch,
             committee_hash: self.committee_hash,
-            next: None,
+            next,
             first_commit: plan.first_commit,
             last_commit: plan.last_commit,
             last_commit_consumed: plan.last_commit_consumed,

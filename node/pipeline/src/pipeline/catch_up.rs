@@ -1,13 +1,14 @@
 //! Switches between ordering and following.
 
-use super::{AHEAD_OF_CERTIFICATION, Following, Mode, Ordering, Pipeline};
+use super::{AHEAD_OF_CERTIFICATION, Following, Mode, Ordering, Peer, Pipeline};
 use crate::blocks::{BlockBuilder, BlockPlan};
 use crate::follow::{ExpectedBlock, MissingBlocks, Proof, ResponseError};
 use crate::io::{Fault, NodeKey, Output, Plan};
 use crate::message::{FollowedBlock, Response};
+use crate::safety::History;
 use corniche_certify::WeakCertificate;
-use corniche_engine::{Input as EngineInput, Ticket, TraceEvent};
-use corniche_types::{Bytes, Height, TimestampMs, ValidatorIndex};
+use corniche_engine::{Ticket, TraceEvent};
+use corniche_types::{Bytes, Certificate, Height, TimestampMs};
 
 /// Timeout after which a validator follows: it lacks blocks that are certified, or that f + 1 others
 /// executed, and its engine delivers none.
@@ -17,10 +18,11 @@ impl Pipeline {
     /// Decides between ordering and following, and requests blocks.
     pub(super) fn follow(&mut self, now: TimestampMs) {
         let lag = self.follower.target().0.saturating_sub(self.appended.0);
+        let lacks_blocks = lag > 0 || self.is_at_end() && self.is_left_behind();
         // While ordered blocks are being executed or appended, following would only start them over.
         let is_settled = self.is_idle() || self.is_blocked();
         if let Some(ordering) = self.mode.ordering_mut() {
-            let is_stuck = lag > 0 && is_settled;
+            let is_stuck = lacks_blocks && is_settled;
             ordering.stuck_since = is_stuck.then(|| ordering.stuck_since.unwrap_or(now));
         }
         let engine_timed_out = self.engine_timeout().is_some_and(|ends| now >= ends);
@@ -37,7 +39,11 @@ impl Pipeline {
                     self.out.push_back(Output::Request { to, request });
                 }
             }
-            None if self.engine_factory.is_some() && self.may_vote => {
+            // At the end of the epoch, too, unless the next one begins at once: others may need our engine to get there (E8).
+            None if self.engine_factory.is_some()
+                && self.may_vote
+                && !(self.is_at_end() && self.certified >= self.appended) =>
+            {
                 self.mode = Mode::Rejoining;
                 self.out.push_back(Output::ReadSafetyLog);
             }
@@ -49,6 +55,11 @@ impl Pipeline {
     /// honest peer has its blocks. A certificate may be known only to a faulty validator that does not serve
     /// the blocks.
     pub(super) fn missing(&self) -> Option<MissingBlocks> {
+        if self.is_at_end() {
+            // Only the certificate of our newest block is missing, unless it is being stored. It comes with the block.
+            let is_missing = self.certified < self.appended && self.is_left_behind();
+            return is_missing.then_some(MissingBlocks { from: self.appended, through: None });
+        }
         let from = self.planned.next();
         let weak = self.weak_certificate().map(WeakCertificate::height);
         let through = weak.filter(|through| *through >= from && self.follower.has_signer(*through));
@@ -76,7 +87,7 @@ impl Pipeline {
         let through = followed.unwrap_or_else(|| self.may_execute_through());
         let Some(weak) = self.certifier.weak_certificate(through) else { return };
         let (height, signers) = (weak.height(), weak.signers(self.genesis.validators.len()));
-        for (peer, validator) in &self.peers {
+        for (peer, Peer { validator, .. }) in &self.peers {
             if validator.is_some_and(|validator| signers.contains(&validator)) {
                 self.follower.record_signer(peer, height);
             }
@@ -119,15 +130,20 @@ impl Pipeline {
     }
 
     /// Block builder that continues after the newest appended block.
-    fn builder_after_head(&self) -> BlockBuilder {
-        let (head, resume) = (self.appended_ordering.as_ref(), self.appended_resume.clone());
-        BlockBuilder::new(&self.genesis, self.appended, head, resume).with_directives(self.directives())
+    pub(super) fn builder_after_head(&self) -> BlockBuilder {
+        let (head, resume) = (self.appended_ordering.as_ref(), self.resume.clone());
+        let builder = BlockBuilder::new(&self.genesis, &self.epoch, self.appended, head, resume);
+        let builder = builder.with_directives(self.directives());
+        if self.is_at_end() { builder.ended() } else { builder }
     }
 
     pub(super) fn response(&mut self, now: TimestampMs, from: NodeKey, response: Option<Response>) {
         let Some(response) = response else { return self.follower.record_failure(now, &from) };
         if !self.mode.is_following() || self.planned != self.appended {
             return self.follower.record_late(now, &from, &response);
+        }
+        if self.is_at_end() {
+            return self.receive_end(now, from, response);
         }
         let (height, parent, weak) = (
             self.planned.next(),
@@ -148,6 +164,19 @@ impl Pipeline {
                     self.out.push_back(Output::Penalise { peer: from, fault: Fault(fault) });
                 }
             }
+        }
+    }
+
+    /// Takes the certificate of the epoch's last block, which is our newest, from a response with that block.
+    fn receive_end(&mut self, now: TimestampMs, from: NodeKey, response: Response) {
+        let is_for_head = |certificate: &Certificate| certificate.height == self.appended;
+        let certificate = response.certificate.clone().filter(is_for_head);
+        match certificate.and_then(|certificate| self.certificates.verify(certificate)) {
+            Some(certificate) => {
+                self.follower.record_late(now, &from, &response);
+                self.certifier.certificate(certificate);
+            }
+            None => self.follower.record_failure(now, &from),
         }
     }
 
@@ -184,14 +213,15 @@ impl Pipeline {
     /// Builds the engine anew at the resume point of the last block. Its records prevent a second proposal in
     /// one round.
     pub(super) fn rejoin(&mut self, now: TimestampMs, records: Vec<(Ticket, Bytes)>) {
-        let Some(build) = self.engine_factory.as_ref().filter(|_| matches!(self.mode, Mode::Rejoining)) else { return };
-        let engine = build(records, self.appended_resume.clone(), now);
-        self.mode = Mode::Ordering(Ordering::new(engine, self.builder_after_head()));
-        let connected: Vec<ValidatorIndex> = self.peers.values().filter_map(|validator| *validator).collect();
-        for validator in connected {
-            self.engine_input(now, EngineInput::PeerUp(validator));
+        if !matches!(self.mode, Mode::Rejoining) {
+            return;
         }
-        let detail = format!("after height {}, commit {}", self.appended, self.appended_resume.index);
+        let (history, records) = History::read(self.epoch.epoch, records);
+        self.history = history;
+        let Some(engine) = self.build_engine(now, records, self.resume.clone()) else { return };
+        self.mode = Mode::Ordering(Ordering::new(engine, self.builder_after_head()));
+        self.connect_engine(now);
+        let detail = format!("after height {}, commit {}", self.appended, self.resume.index);
         self.out.push_back(Output::Trace(TraceEvent::note("rejoined", detail)));
     }
 }

@@ -204,7 +204,7 @@ impl Forwarding {
 impl Pipeline {
     /// Responsibility of this node for a transaction from a peer or a user.
     pub(super) fn responsibility(&self, now: TimestampMs, sender: &Address, from: Option<NodeKey>) -> Responsibility {
-        let validator = from.and_then(|peer| self.peers.get(&peer)).is_some_and(Option::is_some);
+        let validator = from.and_then(|peer| self.peers.get(&peer)).is_some_and(|peer| peer.validator.is_some());
         let position = self.forwarding.position(now, sender);
         let at_once = u32::try_from(self.forwarding.at_once).expect("a committee is small");
         let responsibility = Responsibility {

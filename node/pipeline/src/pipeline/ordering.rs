@@ -28,6 +28,12 @@ impl Pipeline {
         }
     }
 
+    /// Time at which a pending `WantBatch` gets an empty batch, because the epoch has to end.
+    pub(super) fn epoch_end(&self) -> Option<TimestampMs> {
+        let ordering = self.mode.ordering().filter(|ordering| ordering.wanted_batch.is_some())?;
+        ordering.builder.ends_at()
+    }
+
     /// Processes all outputs of the engine; returns true if there were any.
     pub(super) fn drain_engine(&mut self, now: TimestampMs) -> bool {
         let mut any = false;
@@ -37,8 +43,11 @@ impl Pipeline {
             any = true;
             match output {
                 EngineOutput::WantBatch { bytes, gas } => ordering.wanted_batch = Some((bytes, gas)),
-                EngineOutput::Send { to, message } => self.send_to_validators(to, PeerMessage::Engine(message)),
-                EngineOutput::Persist(ticket, record) => self.out.push_back(Output::Persist(ticket, record)),
+                EngineOutput::Send { to, message } => self.send_to_members(to, PeerMessage::engine(self.epoch.epoch, message)),
+                EngineOutput::Persist(ticket, record) => {
+                    let (ticket, record) = self.history.record(ticket, record);
+                    self.out.push_back(Output::Persist(ticket, record));
+                }
                 EngineOutput::ReleaseBelow(ticket) => {
                     ordering.releases.push_back((ordering.builder.delivered(), ticket));
                 }
@@ -70,14 +79,17 @@ impl Pipeline {
     pub(super) fn answer_want_batch(&mut self, now: TimestampMs) -> bool {
         let Some((bytes, gas)) = self.mode.ordering().and_then(|ordering| ordering.wanted_batch) else { return false };
         let overloaded = self.backlog.is_long();
-        let batch = if overloaded { None } else { self.next_batch(now, bytes, gas) };
+        let has_ended = self.mode.ordering().is_some_and(|ordering| ordering.builder.has_ended());
+        let batch = if overloaded || has_ended { None } else { self.next_batch(now, bytes, gas) };
         if batch.is_some() {
             // Before the batch, so that its receivers need not check the signatures.
             self.send_attestations();
         }
         let Some(ordering) = self.mode.ordering_mut() else { return false };
-        // An open block needs later commits to close, so rounds continue with empty proposals.
-        let batch = batch.or_else(|| (ordering.builder.is_open() || overloaded).then(Batch::default));
+        // An open block needs later commits to close, the end of an epoch needs a commit, and after it others may need this engine
+        // (E3, E8). So rounds continue with empty proposals.
+        let is_needed = ordering.builder.is_open() || ordering.builder.is_due_to_end(now) || has_ended;
+        let batch = batch.or_else(|| (is_needed || overloaded).then(Batch::default));
         let Some(batch) = batch else { return false };
         ordering.wanted_batch = None;
         ordering.engine.handle(now, EngineInput::Batch(batch));

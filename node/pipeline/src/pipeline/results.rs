@@ -76,9 +76,12 @@ impl Pipeline {
             if let Some(ordering) = self.mode.ordering_mut() {
                 ordering.stuck_since = None;
             }
-            self.appended_resume = committed.resume.clone();
-            self.uncertified_commits.insert(height, committed.resume.index);
-            self.progress = self.progress.max(committed.resume.index);
+            // The last block of an epoch resumes in the next one, and its engine may have to be built again (E14).
+            if committed.resume.epoch == self.epoch.epoch {
+                self.uncertified_commits.insert(height, committed.resume.index);
+                self.progress = self.progress.max(committed.resume.index);
+                self.resume = committed.resume.clone();
+            }
             let (hash, returned) = self.appending_info.remove(&height).unwrap_or_default();
             self.update_reputation(now, &committed.block, &committed.receipts);
             self.next_rotation(now, &committed.block.header);
@@ -101,6 +104,7 @@ impl Pipeline {
             }
             self.appended_ordering = Some(committed.block.ordering.clone());
         }
+        self.follow_later_epochs();
         self.backlog.appended(self.appended);
         self.state.prune_below(Height(self.appended.0.saturating_sub(self.recent_states)));
         self.release();
@@ -110,19 +114,23 @@ impl Pipeline {
         let durable = self.progress;
         let Some(Ordering { releases, .. }) = self.mode.ordering_mut() else { return };
         while let Some((_, ticket)) = releases.pop_front_if(|(needed_until, _)| *needed_until <= durable) {
-            self.out.push_back(Output::ReleaseBelow(ticket));
+            self.out.push_back(Output::ReleaseBelow(self.history.stored(ticket)));
         }
     }
 
     /// Stores the resume point after many commits without a block. Appends are in order, so it is durable
-    /// before later ones.
+    /// before later ones. Not where epochs end: at the end an engine may be built at the resume point of the block before, for
+    /// which it needs its records. There idle blocks are enough.
     pub(super) fn store_progress(&mut self) {
+        if self.epoch.end(&self.genesis).is_some() {
+            return;
+        }
         let Some(Ordering { builder, .. }) = self.mode.ordering() else { return };
         let complete = builder.complete().clone();
         let quiet = !builder.is_open() && self.is_idle();
         if quiet && complete.index.0 >= self.progress.0 + PROGRESS_COMMITS {
             self.progress = complete.index;
-            self.appended_resume = complete.clone();
+            self.resume = complete.clone();
             self.out.push_back(Output::AppendProgress(complete));
             self.release();
         }
@@ -166,7 +174,7 @@ impl Pipeline {
 
     pub(super) fn announce(&mut self, now: TimestampMs) {
         self.resend_shares(now);
-        if self.is_blocked() {
+        if self.is_blocked() || self.own.is_some() && !self.earlier_validators().is_empty() {
             self.announce_at.get_or_insert(TimestampMs(now.0 + ANNOUNCE_MS));
         }
         if self.announce_at.is_none_or(|at| now < at) {
@@ -175,6 +183,10 @@ impl Pipeline {
         self.announce_at = None;
         if let Some(certificate) = self.newest_certificate.clone() {
             self.send_to_validators(Recipients::All, PeerMessage::Certificate(certificate));
+        }
+        let earlier = self.earlier_validators();
+        if !earlier.is_empty() {
+            self.tell_epoch(&earlier, true);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::common::bls_key;
 use corniche_crypto::{CoinDeal, CoinPublicKeys, ConsensusKey, deal_coin};
 use corniche_engine::{Committee, Engine, Input, Output, Verifier};
-use corniche_pipeline::EngineFactory;
+use corniche_pipeline::{EngineFactory, EngineStart};
 use corniche_types::{Genesis, TimestampMs};
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Engine for Greedy {
 }
 
 pub fn greedy(factory: EngineFactory) -> EngineFactory {
-    Box::new(move |records, resume, now| Box::new(Greedy(factory(records, resume, now))))
+    Box::new(move |start| Box::new(Greedy(factory(start))))
 }
 
 impl EngineKind {
@@ -88,8 +88,8 @@ impl EngineKind {
         }
     }
 
-    pub fn verifier(self, genesis: &Genesis) -> Box<dyn Verifier> {
-        let committee = Committee::from_genesis(genesis);
+    pub fn verifier(self, genesis: &Genesis, committee: &Committee) -> Box<dyn Verifier> {
+        let committee = committee.clone();
         match self {
             MahiMahi => {
                 use corniche_mahi_mahi::{Config, MahiVerifier, crypto};
@@ -107,19 +107,19 @@ impl EngineKind {
 
     /// Factory of a validator's engine. `start` differs at every start.
     pub fn factory(self, genesis: &Genesis, secrets: &Secrets, index: usize, start: u64) -> EngineFactory {
-        let committee = Committee::from_genesis(genesis);
         match self {
             MahiMahi => {
                 use corniche_mahi_mahi::{Config, MahiMahi, Setup, crypto};
                 let config = Config::from_genesis(genesis).unwrap();
-                let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), secrets.0.shares[index].clone());
+                let share = secrets.0.shares[index].clone();
                 let public = CoinPublicKeys::from_genesis(genesis).unwrap();
-                let (signer, coin) = (Arc::new(signer.unwrap()), Arc::new(crypto::ThresholdCoin::new(&committee, public)));
-                let signatures = Arc::new(crypto::CommitteeSignatures::new(&committee).unwrap());
-                Box::new(move |records, resume, now| {
-                    let (config, committee, coin) = (config.clone(), committee.clone(), coin.clone());
-                    let (signer, signatures, seed) = (Some(signer.clone() as _), signatures.clone(), start * 1_000 + now.0);
-                    let unsigned = false;
+                let coin = Arc::new(crypto::ThresholdCoin::new(&Committee::from_genesis(genesis), public));
+                Box::new(move |EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now }| {
+                    let config = Config { genesis_time: epoch.time, ..config.clone() };
+                    let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), share.clone()).unwrap();
+                    let signatures = Arc::new(crypto::CommitteeSignatures::new(&committee).unwrap());
+                    let (signer, coin) = (Some(Arc::new(signer) as _), coin.clone());
+                    let seed = start * 1_000 + now.0;
                     let setup = Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now };
                     Box::new(MahiMahi::new(setup)) as Box<dyn Engine>
                 })
@@ -127,12 +127,13 @@ impl EngineKind {
             Autobahn => {
                 use corniche_autobahn::{Autobahn, Config, Setup, crypto};
                 let config = Config::from_genesis(genesis).unwrap();
-                let bls = config.bls.then(|| bls_key(index));
-                let signer = Arc::new(crypto::ValidatorKeys::new(&committee, consensus_key(index), bls).unwrap());
-                let signatures = autobahn_signatures(&config, &committee);
-                Box::new(move |records, resume, now| {
-                    let (config, committee, signatures) = (config.clone(), committee.clone(), signatures.clone());
-                    let (signer, seed, unsigned) = (Some(signer.clone() as _), start * 1_000 + now.0, false);
+                Box::new(move |EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now }| {
+                    let (time, randomness) = (epoch.time, epoch.randomness);
+                    let config = Config { genesis_time: time, genesis_randomness: randomness, ..config.clone() };
+                    let bls = config.bls.then(|| bls_key(index));
+                    let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), bls).unwrap();
+                    let (signer, signatures) = (Some(Arc::new(signer) as _), autobahn_signatures(&config, &committee));
+                    let seed = start * 1_000 + now.0;
                     Box::new(Autobahn::new(Setup {
                         config,
                         committee,

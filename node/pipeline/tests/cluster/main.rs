@@ -6,6 +6,7 @@ mod buckets;
 #[path = "../common/mod.rs"]
 mod common;
 mod engines;
+mod epochs;
 mod sharding;
 mod uncertified;
 mod world;
@@ -59,6 +60,22 @@ under_every_engine! {
     validator_restarted_far_behind_votes_again
     lost_shares_are_sent_again
     backlogged_validators_continue_after_execution
+}
+
+mod epochs_end {
+    use crate::epochs::*;
+
+    under_every_engine! {
+        epochs_end_under_load
+        silent_epoch_ends
+        absent_validator_follows
+        parted_validator_follows
+        power_cut_before_certificate
+        power_cut_after_certificate
+        lost_disk_in_later_epoch
+        all_of_a_quorum_reach_the_end
+        restart_without_records_of_the_epoch
+    }
 }
 
 mod request_buckets {

@@ -7,9 +7,9 @@ use crate::{
 use corniche_admission::{ROTATION_LEAD_MS, Rotation};
 use corniche_certify::Share;
 use corniche_crypto::{BlsSecretKey, EthereumKey, VerifiedTransaction};
-use corniche_engine::Verifier;
+use corniche_engine::{Committee, Verifier};
 use corniche_pipeline::{Input, NodeKey, PeerMessage};
-use corniche_types::{B256, Bytes, Genesis, TimestampMs, ValidatorIndex, keccak256};
+use corniche_types::{B256, Bytes, Epoch, Genesis, TimestampMs, ValidatorIndex, keccak256};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap},
@@ -26,7 +26,7 @@ pub struct Cluster {
     engine: EngineKind,
     genesis: Genesis,
     secrets: Secrets,
-    verifier: Box<dyn Verifier>,
+    verifiers: BTreeMap<Epoch, Box<dyn Verifier>>,
     pub nodes: BTreeMap<usize, Node>,
     pub disks: BTreeMap<usize, Disk>,
     pub now: u64,
@@ -102,6 +102,14 @@ fn signed_by_another(share: &[u8]) -> Bytes {
     Share { signature, ..share }.encode()
 }
 
+/// Passes an engine's message to a node, verified as in the binary.
+fn verify(node: &mut Node, verifier: &dyn Verifier, from: ValidatorIndex, epoch: Epoch, bytes: &Bytes) {
+    let message = verifier
+        .verify(from, bytes)
+        .unwrap_or_else(|fault| panic!("{epoch:?}: honest validators send valid messages: {fault}"));
+    node.handle(Input::Engine { from, epoch, message });
+}
+
 impl Cluster {
     pub fn new(engine: EngineKind, parameters: &[(&str, u64)]) -> Self {
         Self::with_disks(engine, parameters, &Disk::default())
@@ -124,7 +132,7 @@ impl Cluster {
         let secrets = Secrets::deal(&mut genesis, engine, parameters, coin);
         let mut cluster = Self {
             engine,
-            verifier: engine.verifier(&genesis),
+            verifiers: [(Epoch(0), engine.verifier(&genesis, &Committee::from_genesis(&genesis)))].into(),
             genesis,
             secrets,
             nodes: BTreeMap::new(),
@@ -323,19 +331,25 @@ impl Cluster {
         let author = ValidatorIndex(from as u16);
         let fault = self.uncertifying.get(&from).copied();
         match PeerMessage::decode(bytes).unwrap() {
-            PeerMessage::Engine(_) if fault.is_some() && self.cut_off.contains(&to) => {}
+            PeerMessage::Engine(_) | PeerMessage::EpochEngine(..) if fault.is_some() && self.cut_off.contains(&to) => {}
             PeerMessage::Certificate(_) if fault.is_some() && !(fault == Some(Luring) && self.cut_off.contains(&to)) => {}
             PeerMessage::CertificateShare(bytes) if fault == Some(Forging) => {
                 let bytes = signed_by_another(&bytes);
                 node.handle(Input::CertificateShare { from: author, bytes });
             }
             PeerMessage::CertificateShare(_) if fault.is_some() => {}
-            PeerMessage::Engine(bytes) => {
-                let message = self.verifier.verify(author, &bytes).expect("honest validators send valid messages");
-                node.handle(Input::Engine { from: author, message });
+            PeerMessage::Engine(bytes) => verify(node, &*self.verifiers[&Epoch(0)], author, Epoch(0), &bytes),
+            PeerMessage::EpochEngine(epoch, bytes) if epoch == node.pipeline.committee().epoch() => {
+                let create = || self.engine.verifier(&self.genesis, node.pipeline.committee());
+                verify(node, &**self.verifiers.entry(epoch).or_insert_with(create), author, epoch, &bytes);
+            }
+            PeerMessage::EpochEngine(..) => {}
+            PeerMessage::Epoch { epoch, wants_answer } => {
+                node.handle(Input::PeerEpoch { peer: [from as u8; 32], epoch, wants_answer });
             }
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) if self.certificates_are_lost => {}
             PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, bytes }),
+            PeerMessage::Certificate(certificate) if certificate.epoch != node.pipeline.committee().epoch() => {}
             PeerMessage::Certificate(certificate) => node.learn([from as u8; 32], certificate),
             PeerMessage::Attestations(attestations) => match self.false_attesters.get(&from) {
                 None => node.attested.record(author, attestations),

@@ -5,19 +5,17 @@
 use alloy_consensus::TxEip1559;
 use corniche_admission::{PoolConfig, Rotation, batch};
 use corniche_crypto::{BlsSecretKey, EthereumKey, Known, VerifiedTransaction};
-use corniche_engine::{
-    Batch, Committee, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent,
-};
+use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent};
 use corniche_executor::verify_ordered_cached;
 use corniche_pipeline::{
-    AttestedSenders, BlockSource, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input,
-    NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, serve_blocks,
+    AttestedSenders, BlockSource, CertificateKeys, EngineFactory, EngineStart, ExecutionStage, ExecutionStart, FollowedBlock,
+    Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, RestartPoint, Setup, StoredChain, serve_blocks,
 };
 use corniche_staking::genesis_changes;
 use corniche_state::{CommittedBlock, State, Tree};
 use corniche_types::{
     Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, Header, Height,
-    ProtocolRules, SignatureChecks, TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, certified,
+    OrderingRecord, ProtocolRules, SignatureChecks, TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo,
     header_hash,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
@@ -274,6 +272,29 @@ impl BlockSource for Disk {
     }
 }
 
+/// A disk's blocks, on their genesis.
+struct Stored<'a> {
+    genesis: &'a Genesis,
+    blocks: &'a [Arc<CommittedBlock>],
+}
+
+impl StoredChain for Stored<'_> {
+    fn header(&self, height: Height) -> Header {
+        match height.0.checked_sub(1) {
+            Some(index) => self.blocks[index as usize].block.header.clone(),
+            None => self.genesis.header(Tree::default().apply(&genesis_changes(self.genesis))),
+        }
+    }
+
+    fn ordering(&self, height: Height) -> OrderingRecord {
+        self.blocks[height.0 as usize - 1].block.ordering.clone()
+    }
+
+    fn resume(&self, height: Height) -> Resume {
+        self.blocks[height.0 as usize - 1].resume.clone()
+    }
+}
+
 impl Node {
     /// Validator with a scripted engine, or a full node (`None`).
     pub fn new(number: u8, genesis: &Genesis, validator: Option<u16>) -> Self {
@@ -298,7 +319,7 @@ impl Node {
         let engine_messages = messages.clone();
         let certified_commit = Arc::new(AtomicU64::new(0));
         let engine_certified = certified_commit.clone();
-        let factory: EngineFactory = Box::new(move |_records, resume: Resume, now| {
+        let factory: EngineFactory = Box::new(move |EngineStart { resume, now, .. }| {
             Box::new(Scripted {
                 next: resume.index.0 + 1,
                 now,
@@ -333,19 +354,19 @@ impl Node {
             state.apply(block.block.height(), &block.changes);
             tree.apply(&block.changes);
         }
-        let genesis_header = genesis.header(Tree::default().apply(&genesis_changes(&genesis)));
         let newest = disk.blocks.last().map(|block| block.block.clone());
-        let head: Header = newest.as_ref().map_or(genesis_header, |block| block.header.clone());
-        let of_second = disk.blocks.iter().map(|block| &block.block.header).filter(|header| header.timestamp == head.timestamp);
-        let gas_in_second = of_second.map(|header| header.gas_used).sum();
         let stored = newest.as_ref().and(disk.blocks.last()).map(|block| block.resume.clone()).unwrap_or_default();
-        let resume = disk.progress.clone().filter(|progress| progress.index > stored.index).unwrap_or(stored);
+        let resume = disk.progress.clone().filter(|progress| progress.place() > stored.place()).unwrap_or(stored);
         let certificate = disk.certificates.values().next_back().cloned();
         let certified = certificate.as_ref().map_or(0, |certificate| certificate.height.0);
         let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
         let down = disk.blocks.iter().rev().map(|block| block.block.header.clone());
         let rotation = (!disk.without_buckets).then(|| Rotation::from_headers(down));
-        let committee = Committee::from_genesis(&genesis);
+        let stored = Stored { genesis: &genesis, blocks: &disk.blocks };
+        let height = Height(disk.blocks.len() as u64);
+        let restart = RestartPoint::new(&genesis, height, Height(certified), resume.clone(), &stored);
+        let RestartPoint { head, epoch, ordering, gas_in_second, hashes, uncertified } = restart;
+        let committee = ordering.epoch.committee(&genesis);
         let attested = AttestedSenders::new(&committee);
         let certificate_keys = CertificateKeys::bls(&committee, own);
         let pipeline = Pipeline::new(Setup {
@@ -358,24 +379,16 @@ impl Node {
             head: newest,
             head_hash: header_hash(&head),
             base_fee: 1_000,
-            resume,
+            ordering,
             certificate,
-            uncertified: disk.blocks[certified as usize..]
-                .iter()
-                .map(|block| (block.block.height(), block.block.hash()))
-                .collect(),
+            uncertified,
             pool: PoolConfig::from_genesis(&genesis),
             recent_states: RECENT_STATES,
             rotation,
             extension: None,
             now,
         });
-        let hashes: Vec<B256> = [header_hash(&genesis.header(Tree::default().apply(&genesis_changes(&genesis))))]
-            .into_iter()
-            .chain(disk.blocks.iter().map(|block| block.block.hash()))
-            .collect();
-        let hashes = hashes[*certified::unwritten(head.number).start() as usize..].to_vec();
-        let start = ExecutionStart { state: state.clone(), tree, head, gas_in_second, hashes };
+        let start = ExecutionStart { state: state.clone(), tree, head, epoch, gas_in_second, hashes };
         Self {
             key: [number; 32],
             pipeline,
@@ -434,7 +447,9 @@ impl Node {
                     }
                 }
                 Output::AppendCertificate(certificate) => {
-                    self.disk.certificates.insert(certificate.height, certificate);
+                    let height = certificate.height;
+                    self.disk.certificates.insert(height, certificate);
+                    self.pipeline.handle(self.now, Input::CertificateAppended(height));
                 }
                 Output::Send { to, message } => self.sent.extend(to.into_iter().map(|to| (to, message.clone()))),
                 Output::Request { to, request } => self.requests.push((to, request)),
@@ -530,7 +545,11 @@ fn carry(from: &mut Node, to: &mut Node) {
                     to.handle(Input::Submit { transaction, from: Some(from.key), reply: None });
                 }
             }
-            PeerMessage::Engine(_) | PeerMessage::CertificateShare(_) | PeerMessage::Attestations(_) => {}
+            PeerMessage::Engine(_)
+            | PeerMessage::EpochEngine(..)
+            | PeerMessage::Epoch { .. }
+            | PeerMessage::CertificateShare(_)
+            | PeerMessage::Attestations(_) => {}
         }
     }
     for (_, request) in std::mem::take(&mut from.requests) {

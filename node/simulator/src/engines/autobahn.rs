@@ -12,13 +12,16 @@ use corniche_autobahn::{
     verify::Checked,
 };
 use corniche_engine::{Committee, Verified, Verifier, VertexId};
+use corniche_pipeline::EngineStart;
 use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
 use std::sync::Arc;
+
+const MADE_HERE: &str = "invariant: the genesis was made here, from these keys";
 
 pub struct Network {
     config: Config,
     committee: Committee,
-    signatures: Arc<dyn Signatures>,
+    is_modelled: bool,
 }
 
 impl Network {
@@ -28,29 +31,25 @@ impl Network {
             tune(&mut config);
         }
         let committee = Committee::from_genesis(genesis);
-        let signatures: Arc<dyn Signatures> = match secrets {
-            Secrets::Modelled => Arc::new(modelled(&config, &committee, ValidatorIndex(0))),
-            Secrets::Real { .. } => {
-                let made_here = "invariant: the genesis was made here";
-                if config.bls {
-                    Arc::new(crypto::BlsCertificates::new(&committee).expect(made_here))
-                } else {
-                    Arc::new(crypto::Ed25519Certificates::new(&committee).expect(made_here))
-                }
-            }
-        };
-        Ok(Self { config, committee, signatures })
+        Ok(Self { config, committee, is_modelled: matches!(secrets, Secrets::Modelled) })
     }
+}
 
-    fn signer(&self, me: ValidatorIndex, secrets: &Secrets) -> Arc<dyn Signer> {
-        match secrets {
-            Secrets::Modelled => Arc::new(modelled(&self.config, &self.committee, me)),
-            Secrets::Real { validators } => {
-                let keys = &validators[me.as_usize()];
-                let bls = self.config.bls.then(|| keys.bls.clone());
-                let signer = crypto::ValidatorKeys::new(&self.committee, keys.consensus.clone(), bls);
-                Arc::new(signer.expect("invariant: the genesis was made from these keys"))
-            }
+fn signatures(is_modelled: bool, config: &Config, committee: &Committee) -> Arc<dyn Signatures> {
+    match (is_modelled, config.bls) {
+        (true, _) => Arc::new(modelled(config, committee, ValidatorIndex(0))),
+        (false, true) => Arc::new(crypto::BlsCertificates::new(committee).expect(MADE_HERE)),
+        (false, false) => Arc::new(crypto::Ed25519Certificates::new(committee).expect(MADE_HERE)),
+    }
+}
+
+fn signer(me: ValidatorIndex, secrets: &Secrets, config: &Config, committee: &Committee) -> Arc<dyn Signer> {
+    match secrets {
+        Secrets::Modelled => Arc::new(modelled(config, committee, me)),
+        Secrets::Real { validators } => {
+            let keys = &validators[me.as_usize()];
+            let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), config.bls.then(|| keys.bls.clone()));
+            Arc::new(signer.expect(MADE_HERE))
         }
     }
 }
@@ -69,30 +68,31 @@ impl EngineNetwork for Network {
         Some(car.tip().into())
     }
 
-    fn verifier(&self, charge: Charge) -> Box<dyn Verifier> {
-        let signatures = Metered { bls: self.config.bls, charge, keys: self.signatures.clone() };
-        Box::new(AutobahnVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(signatures)))
+    fn verifier(&self, committee: &Committee, charge: Charge) -> Box<dyn Verifier> {
+        let signatures = Metered { bls: self.config.bls, charge, keys: signatures(self.is_modelled, &self.config, committee) };
+        Box::new(AutobahnVerifier::new(self.config.clone(), committee.clone(), Arc::new(signatures)))
     }
 
     fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes> {
         let Ok(Message::Car(mut car)) = wire::decode::<Message>(bytes) else { return None };
         car.car.parent = corniche_crypto::digest(&random.to_le_bytes());
-        car.signature = self.signer(me, secrets).sign(&Context::new(&self.committee).car(&car.car));
+        car.signature = signer(me, secrets, &self.config, &self.committee).sign(&Context::new(&self.committee).car(&car.car));
         Some(Message::Car(car).encode())
     }
 
     fn builder(&self, me: ValidatorIndex, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder {
-        let mut signer = self.signer(me, secrets);
-        if behaviour == Some(Behaviour::CoinShareForger) {
-            signer = Arc::new(FalseShares(signer));
-        }
-        let bls = self.config.bls;
-        let signer: Arc<dyn Signer> = Arc::new(Metered { bls, charge: charge.clone(), keys: signer });
-        let signatures: Arc<dyn Signatures> = Arc::new(Metered { bls, charge, keys: self.signatures.clone() });
-        let (config, committee) = (self.config.clone(), self.committee.clone());
-        Box::new(move |Start { seed, records, resume, now }| {
-            let (config, committee) = (config.clone(), committee.clone());
-            let (signer, signatures, unsigned) = (Some(signer.clone()), signatures.clone(), false);
+        let (config, is_modelled, secrets) = (self.config.clone(), self.is_modelled, secrets.clone());
+        Box::new(move |Start { seed, start }| {
+            let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
+            let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
+            let (bls, charge) = (config.bls, charge.clone());
+            let mut keys = signer(me, &secrets, &config, &committee);
+            if behaviour == Some(Behaviour::CoinShareForger) {
+                keys = Arc::new(FalseShares(keys));
+            }
+            let signer: Option<Arc<dyn Signer>> = Some(Arc::new(Metered { bls, charge: charge.clone(), keys }));
+            let keys = signatures(is_modelled, &config, &committee);
+            let signatures: Arc<dyn Signatures> = Arc::new(Metered { bls, charge, keys });
             Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
         })
     }

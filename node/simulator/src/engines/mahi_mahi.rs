@@ -13,14 +13,17 @@ use corniche_mahi_mahi::{
     message::{Context, Message, Round},
     verify::Checked,
 };
+use corniche_pipeline::EngineStart;
 use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
 use std::sync::Arc;
+
+const MADE_HERE: &str = "invariant: the genesis was made here, from these keys";
 
 pub struct Network {
     config: Config,
     committee: Committee,
-    signatures: Arc<dyn Signatures>,
-    coin: Arc<dyn Coin>,
+    /// `None`: keys are modelled.
+    public_coin: Option<CoinPublicKeys>,
 }
 
 impl Network {
@@ -30,28 +33,35 @@ impl Network {
             tune(&mut config);
         }
         let committee = Committee::from_genesis(genesis);
-        let (signatures, coin): (Arc<dyn Signatures>, Arc<dyn Coin>) = match secrets {
-            Secrets::Modelled => {
-                let keys = Modelled::new(&committee, ValidatorIndex(0));
-                (Arc::new(keys), Arc::new(keys))
-            }
-            Secrets::Real { .. } => {
-                let keys = crypto::CommitteeSignatures::new(&committee).expect("invariant: the genesis was made here");
-                let coin = CoinPublicKeys::from_genesis(genesis).expect("invariant: the genesis was made here");
-                (Arc::new(keys), Arc::new(crypto::ThresholdCoin::new(&committee, coin)))
-            }
+        let public_coin = match secrets {
+            Secrets::Modelled => None,
+            Secrets::Real { .. } => Some(CoinPublicKeys::from_genesis(genesis).expect(MADE_HERE)),
         };
-        Ok(Self { config, committee, signatures, coin })
+        Ok(Self { config, committee, public_coin })
     }
+}
 
-    fn signer(&self, me: ValidatorIndex, secrets: &Secrets) -> Arc<dyn Signer> {
-        match secrets {
-            Secrets::Modelled => Arc::new(Modelled::new(&self.committee, me)),
-            Secrets::Real { validators } => {
-                let keys = &validators[me.as_usize()];
-                let signer = crypto::ValidatorKeys::new(&self.committee, keys.consensus.clone(), keys.coin.clone());
-                Arc::new(signer.expect("invariant: the genesis was made from these keys"))
-            }
+fn coin(public_coin: Option<&CoinPublicKeys>, committee: &Committee) -> Arc<dyn Coin> {
+    match public_coin {
+        None => Arc::new(Modelled::new(committee, ValidatorIndex(0))),
+        Some(keys) => Arc::new(crypto::ThresholdCoin::new(committee, keys.clone())),
+    }
+}
+
+fn signatures(is_modelled: bool, committee: &Committee) -> Arc<dyn Signatures> {
+    if is_modelled {
+        return Arc::new(Modelled::new(committee, ValidatorIndex(0)));
+    }
+    Arc::new(crypto::CommitteeSignatures::new(committee).expect(MADE_HERE))
+}
+
+fn signer(me: ValidatorIndex, secrets: &Secrets, committee: &Committee) -> Arc<dyn Signer> {
+    match secrets {
+        Secrets::Modelled => Arc::new(Modelled::new(committee, me)),
+        Secrets::Real { validators } => {
+            let keys = &validators[me.as_usize()];
+            let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), keys.coin.clone());
+            Arc::new(signer.expect(MADE_HERE))
         }
     }
 }
@@ -66,9 +76,9 @@ impl EngineNetwork for Network {
         Some(block.reference().into())
     }
 
-    fn verifier(&self, Charge { cost, meter }: Charge) -> Box<dyn Verifier> {
-        let signatures = Metered { cost, meter, keys: self.signatures.clone() };
-        Box::new(MahiVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(signatures)))
+    fn verifier(&self, committee: &Committee, Charge { cost, meter }: Charge) -> Box<dyn Verifier> {
+        let signatures = Metered { cost, meter, keys: signatures(self.public_coin.is_none(), committee) };
+        Box::new(MahiVerifier::new(self.config.clone(), committee.clone(), Arc::new(signatures)))
     }
 
     fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes> {
@@ -77,24 +87,25 @@ impl EngineNetwork for Network {
         let place = 1 + usize::try_from(random % others as u64).ok()?;
         let parent = block.content.parents.get_mut(place).filter(|parent| parent.round > Round(0))?;
         parent.digest = corniche_crypto::digest(&random.to_le_bytes());
-        block.signature = self.signer(me, secrets).sign(&Context::new(&self.committee).digest(&block.content));
+        block.signature = signer(me, secrets, &self.committee).sign(&Context::new(&self.committee).digest(&block.content));
         Some(Message::Block(block).encode())
     }
 
     fn builder(&self, me: ValidatorIndex, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder {
-        let mut signer = self.signer(me, secrets);
-        if behaviour == Some(Behaviour::CoinShareForger) {
-            signer = Arc::new(FalseShares(signer));
-        }
+        let (config, public_coin, secrets) = (self.config.clone(), self.public_coin.clone(), secrets.clone());
         let Charge { cost, meter } = charge;
-        let signer: Arc<dyn Signer> = Arc::new(Metered { keys: signer, cost, meter: meter.clone() });
-        let signatures: Arc<dyn Signatures> = Arc::new(Metered { keys: self.signatures.clone(), cost, meter: meter.clone() });
-        let coin: Arc<dyn Coin> = Arc::new(Metered { keys: self.coin.clone(), cost, meter });
-        let (config, committee) = (self.config.clone(), self.committee.clone());
-        Box::new(move |Start { seed, records, resume, now }| {
-            let (config, committee, signer) = (config.clone(), committee.clone(), Some(signer.clone()));
-            let (signatures, coin) = (signatures.clone(), coin.clone());
-            let unsigned = false;
+        Box::new(move |Start { seed, start }| {
+            let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
+            let config = Config { genesis_time: epoch.time, ..config.clone() };
+            let mut keys = signer(me, &secrets, &committee);
+            if behaviour == Some(Behaviour::CoinShareForger) {
+                keys = Arc::new(FalseShares(keys));
+            }
+            let signer: Option<Arc<dyn Signer>> = Some(Arc::new(Metered { keys, cost, meter: meter.clone() }));
+            let keys = signatures(public_coin.is_none(), &committee);
+            let signatures: Arc<dyn Signatures> = Arc::new(Metered { keys, cost, meter: meter.clone() });
+            let keys = coin(public_coin.as_ref(), &committee);
+            let coin: Arc<dyn Coin> = Arc::new(Metered { keys, cost, meter: meter.clone() });
             Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
         })
     }

@@ -12,13 +12,17 @@ use crate::{
     report::Work,
     scenario::{Behaviour, Cost, EngineName},
 };
-use corniche_engine::{Engine, Input, Ordered, Output, PeerFault, Resume, Ticket, TraceEvent, Verified, Verifier, VertexId};
-use corniche_pipeline::EngineFactory;
+use corniche_engine::{Committee, Engine, Input, Ordered, Output, PeerFault, TraceEvent, Verified, Verifier, VertexId};
+use corniche_pipeline::{EngineFactory, EngineStart};
 use corniche_testkit::Random;
-use corniche_types::{Bytes, Genesis, TimestampMs, ValidatorIndex};
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use corniche_types::{Bytes, Epoch, Genesis, TimestampMs, ValidatorIndex};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// Changes of an engine's parameters for an experiment, including values that no genesis can select, such as a
@@ -35,8 +39,8 @@ trait EngineNetwork {
     fn max_held(&self) -> usize;
     /// Returns the proposal in a message.
     fn peek(&self, message: &Verified) -> Option<VertexId>;
-    /// Creates a verifier that charges its checks.
-    fn verifier(&self, charge: Charge) -> Box<dyn Verifier>;
+    /// Creates a verifier of a committee's messages that charges its checks.
+    fn verifier(&self, committee: &Committee, charge: Charge) -> Box<dyn Verifier>;
     /// Returns the proposal of `me` in `bytes`, with one parent that does not exist, signed again. `None` if `bytes`
     /// contains no proposal.
     fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes>;
@@ -54,9 +58,7 @@ struct Charge {
 /// Initial state of an engine besides the data of its builder.
 struct Start {
     seed: u64,
-    records: Vec<(Ticket, Bytes)>,
-    resume: Resume,
-    now: TimestampMs,
+    start: EngineStart,
 }
 
 type Builder = Box<dyn Fn(Start) -> Box<dyn MeasuredEngine> + Send>;
@@ -94,9 +96,10 @@ impl Engines {
     }
 
     /// Creates a checker of messages that also returns the cost.
-    pub fn checker(&self) -> Checker {
-        let meter = Meter::default();
-        Checker { verifier: self.engine.verifier(Charge { cost: self.cost, meter: meter.clone() }), meter }
+    pub fn checker(&self, genesis: &Genesis) -> Checker {
+        let checker = Checker { verifiers: RefCell::default(), meter: Meter::default() };
+        checker.start_epoch(self, &Committee::from_genesis(genesis));
+        checker
     }
 
     /// Returns the proposal of `me` in `bytes`, with one parent that does not exist, signed again. `None` if `bytes`
@@ -117,10 +120,11 @@ impl Engines {
     ) -> EngineFactory {
         let build = self.engine.builder(me, secrets, Charge { cost: self.cost, meter: meter.clone() }, behaviour);
         let (random, engine_events) = (Mutex::new(random), engine_events.clone());
-        Box::new(move |records, resume: Resume, now: TimestampMs| {
+        Box::new(move |start| {
             let seed = random.lock().unwrap_or_else(PoisonError::into_inner).draw();
-            let engine = build(Start { seed, records, resume, now });
-            Box::new(ObservedEngine { engine, inputs: 0, batch: Bytes::new(), engine_events: engine_events.clone() })
+            let epoch = start.resume.epoch;
+            let engine = build(Start { seed, start });
+            Box::new(ObservedEngine { engine, epoch, inputs: 0, batch: Bytes::new(), engine_events: engine_events.clone() })
                 as Box<dyn Engine>
         })
     }
@@ -128,15 +132,26 @@ impl Engines {
 
 /// The stateless part of an engine. See [`Engines::checker`].
 pub struct Checker {
-    verifier: Box<dyn Verifier>,
+    /// By epoch.
+    verifiers: RefCell<BTreeMap<Epoch, Box<dyn Verifier>>>,
     meter: Meter,
 }
 
 impl Checker {
-    /// Returns the verifier's result, and the work of every receiver's keys for it.
-    pub fn check(&self, from: ValidatorIndex, bytes: &Bytes) -> (Result<Verified, PeerFault>, Work) {
+    /// A node is in this epoch.
+    pub fn start_epoch(&self, engines: &Engines, committee: &Committee) {
+        let create = || engines.engine.verifier(committee, Charge { cost: engines.cost, meter: self.meter.clone() });
+        self.verifiers.borrow_mut().entry(committee.epoch()).or_insert_with(create);
+    }
+
+    /// Returns the result of the verifier of an epoch, and the work of every receiver's keys for it.
+    ///
+    /// # Panics
+    ///
+    /// No node is in this epoch.
+    pub fn check(&self, epoch: Epoch, from: ValidatorIndex, bytes: &Bytes) -> (Result<Verified, PeerFault>, Work) {
         self.meter.take();
-        let verdict = self.verifier.verify(from, bytes);
+        let verdict = self.verifiers.borrow()[&epoch].verify(from, bytes);
         (verdict, self.meter.take())
     }
 }
@@ -158,7 +173,8 @@ const INPUTS_BETWEEN_READINGS: u32 = 1_024;
 pub enum EngineEvent {
     /// It proposed this non-empty batch.
     Proposed(Bytes),
-    Ordered(Ordered),
+    /// It delivered a commit of this epoch.
+    Ordered(Epoch, Ordered),
 }
 
 impl EngineEvents {
@@ -179,6 +195,7 @@ impl EngineEvents {
 /// An engine that is observed.
 struct ObservedEngine {
     engine: Box<dyn MeasuredEngine>,
+    epoch: Epoch,
     inputs: u32,
     /// The last batch that it received.
     batch: Bytes,
@@ -203,7 +220,9 @@ impl Engine for ObservedEngine {
             Some(Output::Trace(TraceEvent::Proposed(vertex))) if vertex.batch_bytes > 0 => {
                 self.engine_events.add(EngineEvent::Proposed(std::mem::take(&mut self.batch)));
             }
-            Some(Output::Deliver(ordered)) => self.engine_events.add(EngineEvent::Ordered(ordered.clone())),
+            Some(Output::Deliver(ordered)) => {
+                self.engine_events.add(EngineEvent::Ordered(self.epoch, ordered.clone()));
+            }
             _ => {}
         }
         output

@@ -33,6 +33,8 @@ pub struct Scenario {
     pub nodes: usize,
     /// Votes of the validators; `None`: each has one.
     pub votes: Option<Vec<Votes>>,
+    /// Length of an epoch, ms; `None`: epochs never end.
+    pub epoch_ms: Option<u64>,
     /// Virtual time of the run, µs.
     pub duration_us: u64,
     /// The seed, unless the command line sets one.

@@ -35,6 +35,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         engine_config: engine_config(root, engine)?,
         nodes,
         votes: root.get("votes").map(|list| votes(list, nodes)).transpose()?,
+        epoch_ms: root.get("epoch_ms").map(|length| length.integer(MIN_EPOCH_MS..=MAX_DURATION_US / 1_000)).transpose()?,
         duration_us,
         seed: root.get("seed").map_or(Ok(0), |seed| seed.integer(0..=i64::MAX as u64))?,
         crypto: root.get("crypto").map_or(Ok(Crypto::Modelled), |crypto| crypto.choice(CRYPTO))?,
@@ -46,6 +47,9 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         faults: root.get("fault").map_or_else(|| Ok(Vec::new()), |list| faults::read(list, nodes, duration_us))?,
     })
 }
+
+/// As in a genesis.
+const MIN_EPOCH_MS: u64 = 1_000;
 
 const CRYPTO: &[(&str, Crypto)] = &[("modelled", Crypto::Modelled), ("real", Crypto::Real)];
 const MODELS: &[(&str, Jitter)] = &[("uniform", Jitter::Uniform), ("pareto", Jitter::Pareto)];

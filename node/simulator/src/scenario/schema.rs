@@ -17,8 +17,21 @@ pub const SCHEMA: &[(&str, &[&str])] = &[
     ("fault byzantine", BYZANTINE),
 ];
 
-pub(super) const ROOT: &[&str] =
-    &["engine", "nodes", "votes", "duration", "seed", "crypto", "engine_config", "network", "disk", "load", "cost", "fault"];
+pub(super) const ROOT: &[&str] = &[
+    "engine",
+    "nodes",
+    "votes",
+    "epoch_ms",
+    "duration",
+    "seed",
+    "crypto",
+    "engine_config",
+    "network",
+    "disk",
+    "load",
+    "cost",
+    "fault",
+];
 pub(super) const NETWORK: &[&str] = &[
     "regions",
     "rtt_ms",

@@ -124,14 +124,17 @@ fn duplicate_and_unknown_executions_are_detected() {
 #[test]
 fn violations_are_detected() {
     let commit = |index: u64, leader: u16| {
-        EngineEvent::Ordered(Ordered {
-            index: CommitIndex(index),
-            leader: ValidatorIndex(leader),
-            time: TimestampMs(0),
-            randomness: B256::ZERO,
-            batches: Vec::new(),
-            checkpoint: Bytes::new(),
-        })
+        EngineEvent::Ordered(
+            Epoch(0),
+            Ordered {
+                index: CommitIndex(index),
+                leader: ValidatorIndex(leader),
+                time: TimestampMs(0),
+                randomness: B256::ZERO,
+                batches: Vec::new(),
+                checkpoint: Bytes::new(),
+            },
+        )
     };
     let (mut checks, ..) = watched();
     checks.on_engine_event(0, Micros(1), commit(1, 0));

@@ -38,7 +38,7 @@ pub fn chain(transactions: u64, count: u64) -> Vec<CommittedBlock> {
             Header { parent_hash: parent.hash(), number: height, state_root: tree.apply(&changes), ..parent.header.clone() };
         let block = Block { header, ordering: parent.ordering.clone(), ordered };
         parent = block.clone();
-        let resume = Resume { index: CommitIndex(height), checkpoint: Bytes::from(vec![1; 200]) };
+        let resume = Resume { index: CommitIndex(height), checkpoint: Bytes::from(vec![1; 200]), ..Resume::default() };
         blocks.push(CommittedBlock { block, receipts, changes, resume });
     }
     blocks

@@ -144,7 +144,7 @@ impl<'a> Replay<'a> {
     }
 
     fn advance(&mut self, resume: &Resume) {
-        if resume.index > self.resume.index {
+        if resume.place() > self.resume.place() {
             self.resume = resume.clone();
         }
     }

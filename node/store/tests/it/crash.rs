@@ -233,7 +233,7 @@ fn checkpoint_with_wrong_log_position() {
         let (mut store, _) = open(directory.path(), options(backend)).unwrap();
         append(&mut store, &Chain::of(20));
         store.checkpoint();
-        let resume = Resume { index: CommitIndex(100), checkpoint: Bytes::from_static(b"later") };
+        let resume = Resume { index: CommitIndex(100), checkpoint: Bytes::from_static(b"later"), ..Resume::default() };
         store.append_progress(&resume).unwrap();
         store.sync().unwrap();
         drop(store);

@@ -57,7 +57,7 @@ proptest! {
 
 fn resume_at(index: u64) -> Resume {
     let checkpoint = if index == 0 { Bytes::new() } else { Bytes::from(vec![index as u8; 5]) };
-    Resume { index: CommitIndex(index), checkpoint }
+    Resume { index: CommitIndex(index), checkpoint, ..Resume::default() }
 }
 
 fn run(operations: &[Operation], backend: Backend) {

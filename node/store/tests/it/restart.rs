@@ -104,7 +104,11 @@ fn progress_moves_resume_point() {
     let mut chain = Chain::of(3);
     let (mut store, _) = open(directory.path(), options(BACKENDS[0])).unwrap();
     append(&mut store, &chain);
-    let at = |index: u64| Resume { index: CommitIndex(index), checkpoint: Bytes::from(format!("empty {index}").into_bytes()) };
+    let at = |index: u64| Resume {
+        index: CommitIndex(index),
+        checkpoint: Bytes::from(format!("empty {index}").into_bytes()),
+        ..Resume::default()
+    };
     store.append_progress(&at(7)).unwrap();
     store.append_progress(&at(9)).unwrap();
     store.append_progress(&at(8)).unwrap();

@@ -38,7 +38,7 @@ fn before(chain: &Chain, to: u64) -> Changes {
 
 /// Resume point of the consensus engine. It stays after the reverted blocks, because the engine is not reverted.
 fn resume() -> Resume {
-    Resume { index: CommitIndex(500), checkpoint: "after all".into() }
+    Resume { index: CommitIndex(500), checkpoint: "after all".into(), ..Resume::default() }
 }
 
 /// 40 blocks; the checkpoint contains those up to `checkpoint`.

@@ -79,8 +79,11 @@ impl Chain {
         let parent = self.head().block.clone();
         let height = parent.header.number + 1;
         let changes = changes_at(height, self.transactions_per_block);
-        let resume =
-            Resume { index: CommitIndex(height * 2), checkpoint: Bytes::from(format!("resume {height}").into_bytes()) };
+        let resume = Resume {
+            index: CommitIndex(height * 2),
+            checkpoint: Bytes::from(format!("resume {height}").into_bytes()),
+            ..Resume::default()
+        };
         let header = Header {
             parent_hash: parent.hash(),
             number: height,

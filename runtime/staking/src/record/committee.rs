@@ -5,9 +5,9 @@ use crate::{
     record::FreezeNumber,
     slots::{Area, Values as _, area, narrow},
 };
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_types::{Epoch, FaultModel, Votes, Weights};
+use corniche_types::{Epoch, FaultModel, Genesis, Votes, Weights, wire};
 
 /// A committee.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -49,6 +49,22 @@ impl Committee {
         }
         slots.store_four(head(epoch).slot(0), [self.members.len() as u64, self.frozen_in.0, 0, 0])?;
         slots.store_number(head(epoch).slot(1), self.unit)
+    }
+
+    /// Returns the hash of what a light client needs of the committee: BLS keys, votes and fault model (E6).
+    pub fn light_root(&self, fault_model: FaultModel) -> B256 {
+        let members: Vec<_> = self.members.iter().map(|member| (member.keys.bls, member.votes)).collect();
+        keccak256(wire::encode(&("corniche-light", fault_model, members)))
+    }
+
+    /// Returns the hash that identifies the committee in everything that its members sign in this epoch (E6), with the coin keys
+    /// of the genesis. The first epoch's hash is [`Genesis::committee_hash`].
+    pub fn hash(&self, genesis: &Genesis, epoch: Epoch, protocol_version: u32) -> B256 {
+        let chain = (genesis.hash(), genesis.chain_id);
+        let coin = (0u64, &genesis.coin_shares, &genesis.coin_public_key);
+        let [members, coin] = [wire::encode(&self.members), wire::encode(&coin)].map(keccak256);
+        let light_root = self.light_root(genesis.fault_model());
+        keccak256(wire::encode(&("corniche-committee", chain, epoch, protocol_version, light_root, members, coin)))
     }
 
     /// Returns the votes of a validator; 0 if it is no member.

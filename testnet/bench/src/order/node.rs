@@ -15,11 +15,12 @@ use super::{
     generator::{Generator, creation_times, microseconds},
 };
 use corniche_console::exit;
-use corniche_engine::{Engine, Input, Ordered, Output, Recipients, Ticket, TraceEvent, Verified, Verifier};
+use corniche_engine::{Committee, Engine, Input, Ordered, Output, Recipients, Ticket, TraceEvent, Verified, Verifier};
 use corniche_network::{
     Channel, ChannelStats, Event as NetworkEvent, Events, Network, NetworkConfig, NetworkHandle, PeerKey, Stats,
 };
-use corniche_pipeline::{EngineFactory, PeerMessage, Write};
+use corniche_pipeline::{EngineFactory, EngineStart, EpochStart, PeerMessage, Write};
+
 use corniche_store::{Options, Store, Synced};
 use corniche_types::{Bytes, CommitIndex, Genesis, Resume, TimestampMs, ValidatorIndex};
 use std::{
@@ -70,7 +71,15 @@ enum Event {
 pub fn run(node: OrderNode<'_>) -> anyhow::Result<()> {
     let OrderNode { genesis, own, verifier, factory, network, data, rate } = node;
     let (store, recovered) = Store::open(data, genesis, Options { checkpoint_interval: None, ..Options::default() })?;
-    let engine = factory(recovered.safety, recovered.resume, now());
+    let committee = Committee::from_genesis(genesis);
+    let engine = factory(EngineStart {
+        committee,
+        epoch: EpochStart::genesis(genesis),
+        records: recovered.safety,
+        has_all_records: false,
+        resume: recovered.resume,
+        now: now(),
+    });
     let (events, events_in) = mpsc::sync_channel(QUEUE);
     let (writes, writes_in) = mpsc::channel();
     let durable = events.clone();
@@ -334,7 +343,11 @@ impl Ordering {
                 self.latencies.extend(created.into_iter().map(|created| now_us.saturating_sub(created)));
             }
         }
-        let _ = self.writes.send(Write::Progress(Resume { index: ordered.index, checkpoint: ordered.checkpoint }));
+        let _ = self.writes.send(Write::Progress(Resume {
+            index: ordered.index,
+            checkpoint: ordered.checkpoint,
+            ..Resume::default()
+        }));
         if let Some(index) = ordered.index.0.checked_sub(CERTIFIED_BELOW).filter(|index| *index > 0) {
             self.engine.handle(now(), Input::Certified(CommitIndex(index)));
         }

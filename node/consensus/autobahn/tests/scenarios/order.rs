@@ -51,7 +51,7 @@ fn history(seed: u64) -> History {
 
 fn order(committee: &Committee, resume: &Resume) -> Order {
     let schedule = Schedule::new(committee, &Config::default());
-    Order::new(resume, committee, schedule, 4, TimestampMs(0))
+    Order::new(resume, committee, schedule, 4, (TimestampMs(0), B256::ZERO))
 }
 
 /// A validator that receives the cars in random order, and executes whenever it can; it may restart in between.
@@ -66,7 +66,8 @@ fn run(history: &History, random: &mut Random) -> Vec<Ordered> {
         lanes.insert(car);
         if random.one_in(5) {
             // A restart, with the data it has.
-            let last = log.last().map(|last| Resume { index: last.index, checkpoint: last.checkpoint.clone() });
+            let last =
+                log.last().map(|last| Resume { index: last.index, checkpoint: last.checkpoint.clone(), ..Resume::default() });
             order = self::order(&history.committee, &last.unwrap_or_default());
             lanes = start(history, &order, &held);
         }

@@ -72,10 +72,10 @@ impl MessageChecker for ConductChecker {
     }
 
     fn on_delivered(&mut self, commit: &Ordered) {
-        let resume = Resume { index: commit.index, checkpoint: commit.checkpoint.clone() };
-        let Config { open_slots, genesis_time, .. } = self.config;
-        self.executed =
-            Order::new(&resume, &self.committee, self.schedule.clone(), open_slots, genesis_time).executed().to_vec();
+        let resume = Resume { index: commit.index, checkpoint: commit.checkpoint.clone(), ..Resume::default() };
+        let Config { open_slots, genesis_time, genesis_randomness, .. } = self.config;
+        let start = (genesis_time, genesis_randomness);
+        self.executed = Order::new(&resume, &self.committee, self.schedule.clone(), open_slots, start).executed().to_vec();
     }
 }
 

@@ -1,0 +1,170 @@
+//! Handover from an epoch to the next one (validators.md §3.3).
+//!
+//! The last block of an epoch is E. Once E is cut, this validator's engine runs on in closing mode (E8): its commits are
+//! dropped, and its proposals are empty. It does so until E's certificate is durable here. If one honest validator delivers E,
+//! then all reach it: its engine helps them until then, and afterwards they can follow to E, because the certificate exists.
+//!
+//! Then the next epoch begins (E9): the pool gets back what the old engine held, messages of the new committee are verified, and
+//! a validator builds an engine that starts from E. No block of an epoch is executed before the certificate of E of the epoch
+//! before.
+//!
+//! Peers tell each other their epochs ([`PeerMessage::Epoch`]). An engine is connected to validators of its own epoch only. To
+//! the engine, a peer that enters the epoch later looks like one whose connection was made then. So no message of an engine has
+//! to be kept for later, which is simpler than E10.
+//!
+//! A node that others have left behind in an older epoch follows them (0008), without a target height: it cannot verify
+//! certificates of later epochs yet. A full node believes each peer, a validator only validators of which some are honest:
+//! otherwise one faulty validator could stop its engine.
+
+use super::{Mode, Ordering, Pipeline};
+use crate::epoch::EpochStart;
+use crate::io::{EngineStart, NodeKey, Output};
+use crate::message::PeerMessage;
+use crate::safety::StoredRecord;
+use corniche_certify::{CertificateVerifier, Certifier};
+use corniche_engine::{Engine, Input as EngineInput, Resume, TraceEvent};
+use corniche_types::{Epoch, Height, TimestampMs, ValidatorIndex};
+
+impl Pipeline {
+    /// True if the newest appended block is the last one of the epoch.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.next_epoch().is_some()
+    }
+
+    /// The next epoch, from the newest appended block.
+    fn next_epoch(&self) -> Option<EpochStart> {
+        let next = self.appended_ordering.as_ref().and_then(EpochStart::after);
+        next.filter(|next| next.epoch > self.epoch.epoch)
+    }
+
+    /// Begins the next epoch once the certificate of the last block is durable.
+    pub(super) fn certificate_appended(&mut self, now: TimestampMs, height: Height) {
+        if height == self.appended
+            && let Some(next) = self.next_epoch()
+        {
+            self.enter(now, next);
+        }
+    }
+
+    fn enter(&mut self, now: TimestampMs, next: EpochStart) {
+        self.record_entry(now, next.epoch);
+        self.epoch = next;
+        self.committee = next.committee(&self.genesis);
+        self.certificates = CertificateVerifier::new(self.committee.clone(), &self.certificate_keys);
+        self.certifier = Certifier::new(self.committee.clone(), self.certificate_keys.clone()).above(self.appended);
+        self.resume = Resume::start_of(next.epoch);
+        self.progress = self.resume.index;
+        self.uncertified_commits.clear();
+        self.early_certificate = None;
+        self.last_certificate_before = self.newest_certificate.clone();
+        self.out.push_back(Output::EpochStarted(self.committee.clone()));
+        if self.mode.is_ordering() {
+            // The old engine's transactions are ordered, or never will be.
+            self.pool.requeue_all();
+            if let Some(engine) = self.build_engine(now, Vec::new(), Resume::start_of(next.epoch)) {
+                self.mode = Mode::Ordering(Ordering::new(engine, self.builder_after_head()));
+                self.connect_engine(now);
+            }
+        }
+        let everybody: Vec<NodeKey> = self.peers.keys().copied().collect();
+        self.tell_epoch(&everybody, false);
+        self.follow_later_epochs();
+        self.out.push_back(Output::Trace(TraceEvent::note("epoch", format!("{} after height {}", next.epoch, self.appended))));
+    }
+
+    /// Records the entry into an epoch before anything is signed in it, and releases what earlier epochs needed.
+    fn record_entry(&mut self, now: TimestampMs, next: Epoch) {
+        if self.own.is_none() {
+            return;
+        }
+        let ended = self.mode.ordering().is_some_and(|ordering| ordering.builder.has_ended());
+        let (entered, release) = self.history.enter(next, ended, now);
+        self.out.extend(entered.map(|(ticket, record)| Output::Persist(ticket, record)));
+        self.out.extend(release.map(Output::ReleaseBelow));
+    }
+
+    /// Tells peers our epoch, with the certificate that a peer in the epoch before needs to end it.
+    pub(super) fn tell_epoch(&mut self, to: &[NodeKey], wants_answer: bool) {
+        let certificate = self.last_certificate_before.clone().map(PeerMessage::Certificate);
+        let epoch = PeerMessage::Epoch { epoch: self.epoch.epoch, wants_answer };
+        let messages = certificate.into_iter().chain([epoch]);
+        self.out.extend(messages.map(|message| Output::Send { to: to.to_vec(), message }));
+    }
+
+    /// Validators that are not in our epoch yet, or whose message about it was lost.
+    pub(super) fn earlier_validators(&self) -> Vec<NodeKey> {
+        let earlier = self.peers.iter().filter(|(_, peer)| peer.validator.is_some() && peer.epoch < self.epoch.epoch);
+        earlier.map(|(key, _)| *key).collect()
+    }
+
+    /// Builds the engine of the running epoch with its records; `None` without a factory.
+    pub(super) fn build_engine(
+        &mut self,
+        now: TimestampMs,
+        records: Vec<StoredRecord>,
+        resume: Resume,
+    ) -> Option<Box<dyn Engine>> {
+        let build = self.engine_factory.as_ref()?;
+        let has_all_records = self.history.start_engine(&records, &resume, now);
+        let (committee, epoch) = (self.committee.clone(), self.epoch);
+        Some(build(EngineStart { committee, epoch, records, has_all_records, resume, now }))
+    }
+
+    /// A peer is in this epoch. A guest's word counts only for a full node without connections to validators: identities of
+    /// guests are free.
+    pub(super) fn peer_epoch(&mut self, now: TimestampMs, peer: NodeKey, epoch: Epoch, wants_answer: bool) {
+        let heeds_guests = self.own.is_none() && self.peers.values().all(|peer| peer.validator.is_none());
+        let never_ends = self.epoch.end(&self.genesis).is_none();
+        let Some(connected) = self.peers.get_mut(&peer).filter(|peer| peer.validator.is_some() || heeds_guests) else { return };
+        if never_ends {
+            return;
+        }
+        let (validator, is_news) = (connected.validator, connected.epoch < epoch);
+        connected.epoch = connected.epoch.max(epoch);
+        if let Some(validator) = validator.filter(|_| is_news && epoch == self.epoch.epoch) {
+            self.send_own_shares(peer);
+            self.engine_input(now, EngineInput::PeerUp(validator));
+        }
+        if is_news {
+            self.follow_later_epochs();
+        }
+        if wants_answer {
+            self.tell_epoch(&[peer], false);
+        }
+    }
+
+    /// Tells the engine which validators are in its epoch.
+    pub(super) fn connect_engine(&mut self, now: TimestampMs) {
+        let of_epoch = self.peers.values().filter(|peer| peer.epoch == self.epoch.epoch);
+        let connected: Vec<ValidatorIndex> = of_epoch.filter_map(|peer| peer.validator).collect();
+        for validator in connected {
+            self.engine_input(now, EngineInput::PeerUp(validator));
+        }
+    }
+
+    /// True if others have ended this epoch: each peer is believed by a full node, and some are honest otherwise.
+    pub(super) fn is_left_behind(&self) -> bool {
+        let mut later = self.later_peers().peekable();
+        match self.own {
+            None => later.peek().is_some(),
+            Some(_) => self.committee.weigh(later.filter_map(|(_, validator)| validator)) >= self.committee.validity(),
+        }
+    }
+
+    fn later_peers(&self) -> impl Iterator<Item = (NodeKey, Option<ValidatorIndex>)> {
+        let later = self.peers.iter().filter(|(_, peer)| peer.epoch > self.epoch.epoch);
+        later.map(|(key, peer)| (*key, peer.validator))
+    }
+
+    /// Notes that peers in a later epoch have the block after our newest one, which is of this epoch.
+    pub(super) fn follow_later_epochs(&mut self) {
+        if !self.is_left_behind() {
+            return;
+        }
+        let height = if self.is_at_end() { self.appended } else { self.appended.next() };
+        let later: Vec<NodeKey> = self.later_peers().map(|(key, _)| key).collect();
+        for peer in later {
+            self.follower.record_height(peer, height);
+        }
+    }
+}
