@@ -241,7 +241,11 @@ impl BlockBuilder {
 
     /// True if the epoch has to end at this time.
     pub fn is_due_to_end(&self, now: TimestampMs) -> bool {
-        !self.has_ended && self.end.is_some_and(|end| now >= end)
+        !self.has_ended && self.is_after_end(now)
+    }
+
+    fn is_after_end(&self, time: TimestampMs) -> bool {
+        self.end.is_some_and(|end| time >= end)
     }
 
     /// Time of the end of the epoch, until its last block is closed; `None` if it never ends.
@@ -371,7 +375,7 @@ impl BlockBuilder {
     fn end_commit(&mut self, PartialCommit { commit, position, .. }: PartialCommit) {
         self.skip = 0;
         self.complete = Resume { epoch: self.complete.epoch, index: commit.index, checkpoint: commit.checkpoint.clone() };
-        let epoch_ends = self.end.is_some_and(|end| commit.time >= end);
+        let epoch_ends = self.is_after_end(commit.time);
         if self.open.is_none() && (epoch_ends || self.idle_block_is_due(commit.time)) {
             self.open = Some(OpenBlock::new(&commit, &self.complete));
         }
@@ -419,7 +423,7 @@ impl BlockBuilder {
             if let Some(directives) = &self.directives {
                 open.plan.randomness = directives.settings(&open.plan.ordered).randomness.unwrap_or(open.plan.randomness);
             }
-            if self.end.is_some_and(|end| open.plan.time >= end) {
+            if self.is_after_end(open.plan.time) {
                 open.plan.resume = Resume::start_of(open.plan.resume.epoch.next());
                 self.has_ended = true;
                 self.waiting.clear();

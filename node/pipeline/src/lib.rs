@@ -75,5 +75,5 @@ pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Exten
 pub use io::{EngineFactory, EngineStart, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
 pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
-pub use restart::{OrderingStart, RestartPoint, StoredChain};
+pub use restart::{OrderingStart, RestartPoint};
 pub use writes::Write;

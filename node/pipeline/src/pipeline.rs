@@ -14,7 +14,6 @@ mod reputation;
 mod results;
 mod users;
 
-use crate::blocks::BlockBuilder;
 use crate::epoch::EpochStart;
 use crate::execution::VerifiedTransaction;
 use crate::extension::Extension;
@@ -113,14 +112,13 @@ pub struct Pipeline {
 
 impl Pipeline {
     pub fn new(setup: Setup) -> Self {
-        let OrderingStart { epoch, resume: engine_resume, is_closing } = setup.ordering;
+        let OrderingStart { epoch, resume } = setup.ordering;
         let is_entering = setup.head.as_ref().is_some_and(|head| EpochStart::after(&head.ordering) == Some(epoch));
-        let before = setup.records.clone();
-        let (mut history, records) = History::read(epoch.epoch, setup.records);
+        let (mut history, records) = History::read(epoch.epoch, &setup.records);
         let mut entry = (None, None);
         if is_entering && setup.certificate_keys.own.is_some() && !history.has_records() {
             // The entry may have been lost with the power, and the validator may have known everything until then.
-            (history, _) = History::read(Epoch(epoch.epoch.0 - 1), before);
+            (history, _) = History::read(Epoch(epoch.epoch.0 - 1), &setup.records);
             entry = history.enter(epoch.epoch, false, setup.now);
         }
         let committee = epoch.committee(&setup.genesis);
@@ -138,10 +136,6 @@ impl Pipeline {
         if let Some(extension) = &mut extension {
             extension.start(newest, setup.now);
         }
-        let directives = extension.as_ref().map(|extension| extension.directives());
-        let builder = BlockBuilder::new(&setup.genesis, &epoch, head_height, head_ordering, engine_resume.clone());
-        let builder = builder.with_directives(directives);
-        let builder = if is_closing { builder.ended() } else { builder };
         // A full node's transactions are forwarded to all checkers by the validators that get them.
         let is_sharded = setup.genesis.signatures == SignatureChecks::Sharded && own.is_some();
         let forwarding = Forwarding::new(own, &committee, is_sharded, setup.rotation, setup.now);
@@ -154,7 +148,6 @@ impl Pipeline {
             epoch,
             committee,
             history,
-            resume: engine_resume.clone(),
             last_certificate_before: None,
             certificate_keys: setup.certificate_keys,
             certifier,
@@ -169,7 +162,8 @@ impl Pipeline {
             executing: head_height,
             executed: head_height,
             appended: head_height,
-            progress: engine_resume.index,
+            progress: resume.index,
+            resume,
             appended_ordering: setup.head.map(|block| block.ordering),
             executed_hash: setup.head_hash,
             certified,
@@ -191,10 +185,8 @@ impl Pipeline {
         let (entered, release) = entry;
         pipeline.out.extend(entered.map(|(ticket, record)| Output::Persist(ticket, record)));
         pipeline.out.extend(release.map(Output::ReleaseBelow));
-        if setup.may_vote
-            && let Some(engine) = pipeline.build_engine(setup.now, records, engine_resume)
-        {
-            pipeline.mode = Mode::Ordering(Ordering::new(engine, builder));
+        if setup.may_vote {
+            pipeline.start_ordering(setup.now, records);
         }
         pipeline.run_stages(setup.now);
         pipeline

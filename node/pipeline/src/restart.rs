@@ -1,7 +1,9 @@
 //! Point where a node continues after a restart, from its stored blocks.
 
 use crate::epoch::EpochStart;
-use corniche_types::{B256, Genesis, Header, Height, OrderingRecord, Resume, certified, header_hash};
+use corniche_state::CommittedBlock;
+use corniche_types::{B256, Genesis, Header, Height, Resume, certified, header_hash};
+use std::sync::Arc;
 
 /// Values that [`Setup`](crate::Setup) and [`ExecutionStart`](crate::ExecutionStart) need and no record contains.
 pub struct RestartPoint {
@@ -19,35 +21,33 @@ pub struct RestartPoint {
     pub uncertified: Vec<(Height, B256)>,
 }
 
-/// Point where ordering continues.
+/// Point where ordering continues. If the last block of an epoch is stored and not certified, it is in that epoch: the engine
+/// then runs on, so that other validators reach that block too, and everything that it delivers is dropped (E14).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderingStart {
     pub epoch: EpochStart,
     pub resume: Resume,
-    /// True if the last block of the epoch is stored and not certified. The engine then runs on, so that other validators reach
-    /// that block too, and everything that it delivers is dropped (E14).
-    pub is_closing: bool,
-}
-
-/// Stored chain: blocks from height 1 to the head, and the header of the genesis.
-pub trait StoredChain {
-    fn header(&self, height: Height) -> Header;
-    fn ordering(&self, height: Height) -> OrderingRecord;
-    fn resume(&self, height: Height) -> Resume;
 }
 
 impl RestartPoint {
     /// Restart after the block at `head`, with certificates up to `certified`. `resume` is the newest stored point: that of the
-    /// head, or a later one.
-    pub fn new(genesis: &Genesis, head: Height, certified: Height, resume: Resume, stored: &impl StoredChain) -> Self {
-        let newest = stored.header(head);
-        let down = (1..=head.0).rev().map(|number| stored.header(Height(number)));
+    /// head, or a later one. `header` returns a stored header, from 0 to `head`, `block` a stored block, from 1 on.
+    pub fn new(
+        genesis: &Genesis,
+        head: Height,
+        certified: Height,
+        resume: Resume,
+        header: impl Fn(Height) -> Header,
+        block: impl Fn(Height) -> Arc<CommittedBlock>,
+    ) -> Self {
+        let newest = header(head);
+        let down = (1..=head.0).rev().map(|number| header(Height(number)));
         let same_second = down.take_while(|header| header.timestamp == newest.timestamp);
         let gas_in_second = same_second.map(|header| header.gas_used).sum();
-        let hash = |number: u64| header_hash(&stored.header(Height(number)));
+        let hash = |number: u64| header_hash(&header(Height(number)));
         let hashes = certified::unwritten(head.0).map(hash).collect();
         let uncertified = (certified.0 + 1..=head.0).map(|number| (Height(number), hash(number))).collect();
-        let (epoch, ordering) = continue_ordering(genesis, head, certified, resume, stored);
+        let (epoch, ordering) = continue_ordering(genesis, head, certified, resume, block);
         Self { head: newest, epoch, ordering, gas_in_second, hashes, uncertified }
     }
 }
@@ -57,18 +57,22 @@ fn continue_ordering(
     head: Height,
     certified: Height,
     resume: Resume,
-    stored: &impl StoredChain,
+    block: impl Fn(Height) -> Arc<CommittedBlock>,
 ) -> (EpochStart, OrderingStart) {
-    let newest = (head > Height(0)).then(|| stored.ordering(head));
-    let of_head = |record: &OrderingRecord| EpochStart::find(genesis, record.epoch, head, |height| stored.ordering(height));
-    let running = newest.as_ref().map_or_else(|| EpochStart::genesis(genesis), of_head);
-    let Some(next) = newest.as_ref().and_then(EpochStart::after) else {
-        return (running, OrderingStart { epoch: running, resume, is_closing: false });
+    let newest = (head > Height(0)).then(|| block(head));
+    let running = match &newest {
+        None => EpochStart::genesis(genesis),
+        Some(newest) => {
+            EpochStart::find(genesis, newest.block.ordering.epoch, head, |height| block(height).block.ordering.clone())
+        }
+    };
+    let Some(next) = newest.and_then(|newest| EpochStart::after(&newest.block.ordering)) else {
+        return (running, OrderingStart { epoch: running, resume });
     };
     if certified >= head {
-        return (next, OrderingStart { epoch: next, resume, is_closing: false });
+        return (next, OrderingStart { epoch: next, resume });
     }
     let before = head.0.checked_sub(1).filter(|before| *before > 0);
-    let resume = before.map_or_else(Resume::default, |before| stored.resume(Height(before)));
-    (next, OrderingStart { epoch: running, resume, is_closing: true })
+    let resume = before.map_or_else(Resume::default, |before| block(Height(before)).resume.clone());
+    (next, OrderingStart { epoch: running, resume })
 }

@@ -51,13 +51,13 @@ impl History {
     /// # Panics
     ///
     /// A record cannot be decoded. The log verifies checksums.
-    pub fn read(epoch: Epoch, log: Vec<StoredRecord>) -> (Self, Vec<StoredRecord>) {
+    pub fn read(epoch: Epoch, log: &[StoredRecord]) -> (Self, Vec<StoredRecord>) {
         let (has_entered, has_records, offset) = (false, false, 0);
         let mut history =
             Self { epoch, has_entered, has_records, lost_in: None, newest_epoch: None, newest_ticket: Ticket(0), offset };
         let mut records = Vec::new();
         for (ticket, stored) in log {
-            history.newest_ticket = history.newest_ticket.max(ticket);
+            history.newest_ticket = history.newest_ticket.max(*ticket);
             let of = match decode(stored) {
                 EpochRecord::Entered(of) => {
                     history.has_entered |= of == epoch;
@@ -66,7 +66,7 @@ impl History {
                 EpochRecord::Engine { epoch: of, lost_in, record } => {
                     if of == epoch {
                         history.lost_in = history.lost_in.max(lost_in);
-                        records.push((ticket, record));
+                        records.push((*ticket, record));
                     }
                     of
                 }
@@ -144,10 +144,10 @@ fn encode(record: &EpochRecord) -> Bytes {
     bytes.into()
 }
 
-fn decode(record: Bytes) -> EpochRecord {
+fn decode(record: &Bytes) -> EpochRecord {
     match record.strip_prefix(&[MARKER]) {
         Some(rest) => borsh::from_slice(rest).expect("invariant: this module wrote the record"),
-        None => EpochRecord::Engine { epoch: Epoch(0), lost_in: None, record },
+        None => EpochRecord::Engine { epoch: Epoch(0), lost_in: None, record: record.clone() },
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
     impl Log {
         /// Starts a node in an epoch, at a commit of it; returns its history and whether its engine has all records.
         fn start(&self, epoch: u64, index: u64, now: u64) -> (History, bool) {
-            let (mut history, records) = History::read(Epoch(epoch), self.0.clone());
+            let (mut history, records) = History::read(Epoch(epoch), &self.0);
             let has_all = history.start_engine(&records, &resume(epoch, index), TimestampMs(now));
             (history, has_all)
         }
@@ -204,7 +204,7 @@ mod tests {
         let ticket = history.of_engine(log.0[0].0.next());
         log.sign(&mut history, ticket);
         let all = [before.0, log.0.clone()].concat();
-        let of = |epoch| History::read(Epoch(epoch), all.clone()).1.into_iter().map(|(_, record)| record).collect::<Vec<_>>();
+        let of = |epoch| History::read(Epoch(epoch), &all).1.into_iter().map(|(_, record)| record).collect::<Vec<_>>();
         assert_eq!([of(0), of(1), of(2)], [vec![bytes(1)], vec![bytes(1)], vec![]]);
         let has_all = |epoch, log: &Log| log.start(epoch, 0, 3_000).1;
         assert!(has_all(1, &log) && !has_all(2, &log));

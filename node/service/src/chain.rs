@@ -16,12 +16,11 @@ use corniche_engine::{Committee, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
     CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, RestartPoint, Runner, Sealer, Setup,
-    StoredChain,
 };
-use corniche_state::{CommittedBlock, SharedTree, State};
+use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
 use corniche_threads::Threads;
-use corniche_types::{B256, Genesis, Header, Height, OrderingRecord, Resume, ValidatorIndex, header_hash};
+use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, header_hash};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
     path::{Path, PathBuf},
@@ -156,7 +155,14 @@ impl NodeContext {
         let (verifier_factory, engine_factory) = self.validator.as_ref().map(build).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
         let height = recovered.head.height();
-        let restart = RestartPoint::new(genesis, height, certified, recovered.resume.clone(), &StoredBlocks(&reader));
+        let restart = RestartPoint::new(
+            genesis,
+            height,
+            certified,
+            recovered.resume.clone(),
+            |height| header_at(&reader, height),
+            |height| reader.block(height).expect("invariant: every height up to the head is stored").committed.clone(),
+        );
         let state = recovered.state.clone();
         let stage = ExecutionStage::new(
             genesis.clone(),
@@ -320,29 +326,6 @@ fn claim_data_dir(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
 /// Rotation of senders as of the head. Reads all headers of a rotation, which may be thousands on a fast chain.
 fn rotation(reader: &Reader, head: Height) -> Rotation {
     Rotation::from_headers((1..=head.0).rev().map_while(|number| reader.header(Height(number))))
-}
-
-/// Blocks of a store, for a restart.
-struct StoredBlocks<'a>(&'a Reader);
-
-impl StoredBlocks<'_> {
-    fn block(&self, height: Height) -> Arc<CommittedBlock> {
-        self.0.block(height).expect("invariant: every height up to the head is stored").committed.clone()
-    }
-}
-
-impl StoredChain for StoredBlocks<'_> {
-    fn header(&self, height: Height) -> Header {
-        header_at(self.0, height)
-    }
-
-    fn ordering(&self, height: Height) -> OrderingRecord {
-        self.block(height).block.ordering.clone()
-    }
-
-    fn resume(&self, height: Height) -> Resume {
-        self.block(height).resume.clone()
-    }
 }
 
 pub fn header_at(reader: &Reader, height: Height) -> Header {

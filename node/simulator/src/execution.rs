@@ -10,12 +10,11 @@
 use crate::scenario::Payload;
 use corniche_crypto::VerifiedTransaction;
 use corniche_executor::{BlockOutput, Candidate, verify_ordered};
-use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, RestartPoint, StoredChain};
+use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, RestartPoint};
 use corniche_staking::genesis_changes;
 use corniche_state::{Changes, CommittedBlock, State, StateView, Tree};
 use corniche_types::{
-    B256, Bytes, Genesis, Header, Height, OrderedTransaction, OrderingRecord, Receipt, Resume, SkipReason, Skipped,
-    header_hash, keccak256,
+    B256, Bytes, Genesis, Header, Height, OrderedTransaction, Receipt, Resume, SkipReason, Skipped, header_hash, keccak256,
 };
 use corniche_vm::Vm;
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
@@ -90,8 +89,15 @@ impl Executors {
 
     /// Returns the point where a node with these blocks continues.
     pub fn restart_point(&self, blocks: &[Arc<CommittedBlock>], certified: Height, resume: Resume) -> RestartPoint {
-        let stored = Stored { genesis_header: &self.genesis_header, blocks };
-        RestartPoint::new(&self.genesis, Height(blocks.len() as u64), certified, resume, &stored)
+        let block = |Height(number)| usize::try_from(number).ok()?.checked_sub(1).map(|above_genesis| &blocks[above_genesis]);
+        RestartPoint::new(
+            &self.genesis,
+            Height(blocks.len() as u64),
+            certified,
+            resume,
+            |height| block(height).map_or_else(|| self.genesis_header.clone(), |block| block.block.header.clone()),
+            |height| block(height).expect("invariant: the genesis is no block with an ordering record").clone(),
+        )
     }
 
     fn stage(&self, state: State, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {
@@ -104,37 +110,6 @@ impl Executors {
         let RestartPoint { head, epoch, gas_in_second, hashes, .. } = self.restart_point(blocks, head, Resume::default());
         let start = ExecutionStart { state, tree, head, epoch, gas_in_second, hashes };
         ExecutionStage::new(self.genesis.clone(), self.vm.clone(), start)
-    }
-}
-
-/// Blocks from height 1, on a genesis.
-struct Stored<'a> {
-    genesis_header: &'a Header,
-    blocks: &'a [Arc<CommittedBlock>],
-}
-
-impl Stored<'_> {
-    fn block(&self, Height(number): Height) -> Option<&CommittedBlock> {
-        let above_genesis = usize::try_from(number).ok()?.checked_sub(1)?;
-        Some(&self.blocks[above_genesis])
-    }
-
-    fn above_genesis(&self, height: Height) -> &CommittedBlock {
-        self.block(height).expect("invariant: the genesis has no ordering record")
-    }
-}
-
-impl StoredChain for Stored<'_> {
-    fn header(&self, height: Height) -> Header {
-        self.block(height).map_or_else(|| self.genesis_header.clone(), |block| block.block.header.clone())
-    }
-
-    fn ordering(&self, height: Height) -> OrderingRecord {
-        self.above_genesis(height).block.ordering.clone()
-    }
-
-    fn resume(&self, height: Height) -> Resume {
-        self.above_genesis(height).resume.clone()
     }
 }
 

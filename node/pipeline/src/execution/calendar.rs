@@ -1,8 +1,11 @@
 //! Steps of an epoch, at the end of the block that reaches them (validators.md §3.2).
 
-use corniche_staking::{Slots, calendar, record::Header};
+use corniche_staking::{
+    Slots, calendar,
+    record::{Committee, Header},
+};
 use corniche_state::{Changes, Overlay, StateView};
-use corniche_types::{Address, B256, Genesis, Height, NextEpoch, STAKING_ADDRESS, StakingParameters, TimestampMs};
+use corniche_types::{Address, B256, Genesis, Height, NextEpoch, STAKING_ADDRESS, StakingParameters, TimestampMs, U256};
 use std::convert::Infallible;
 
 /// Runs the steps that the block at `height` reaches with its `time`. `changes` are those of the block so far. Returns the next
@@ -38,7 +41,7 @@ fn run_steps(
     // A frozen committee needs keys of the coin, and connections of its members, before it may take over.
     calendar::keep(slots, &[])?;
     let protocol_version = genesis.rules_at(height.next()).version;
-    let hash = |epoch, committee: &corniche_staking::record::Committee| committee.hash(genesis, epoch, protocol_version);
+    let hash = |epoch, committee: &Committee| committee.hash(genesis, epoch, protocol_version);
     let started = calendar::activate(slots, parameters, height, time, hash)?;
     for (address, reward) in started.rewards {
         slots.mint(address, reward);
@@ -58,7 +61,7 @@ impl BlockSlots<'_> {
         Overlay { base: self.view, changes: self.changes }
     }
 
-    fn mint(&mut self, address: Address, amount: corniche_types::U256) {
+    fn mint(&mut self, address: Address, amount: U256) {
         let mut account = self.overlay().account(&address).unwrap_or_default();
         account.balance = account.balance.saturating_add(amount);
         self.changes.accounts.insert(address, Some(account));

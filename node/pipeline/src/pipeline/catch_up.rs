@@ -1,6 +1,6 @@
 //! Switches between ordering and following.
 
-use super::{AHEAD_OF_CERTIFICATION, Following, Mode, Ordering, Peer, Pipeline};
+use super::{AHEAD_OF_CERTIFICATION, Following, Mode, Peer, Pipeline};
 use crate::blocks::{BlockBuilder, BlockPlan};
 use crate::follow::{ExpectedBlock, MissingBlocks, Proof, ResponseError};
 use crate::io::{Fault, NodeKey, Output, Plan};
@@ -216,11 +216,9 @@ impl Pipeline {
         if !matches!(self.mode, Mode::Rejoining) {
             return;
         }
-        let (history, records) = History::read(self.epoch.epoch, records);
+        let (history, records) = History::read(self.epoch.epoch, &records);
         self.history = history;
-        let Some(engine) = self.build_engine(now, records, self.resume.clone()) else { return };
-        self.mode = Mode::Ordering(Ordering::new(engine, self.builder_after_head()));
-        self.connect_engine(now);
+        self.start_ordering(now, records);
         let detail = format!("after height {}, commit {}", self.appended, self.resume.index);
         self.out.push_back(Output::Trace(TraceEvent::note("rejoined", detail)));
     }

@@ -13,8 +13,8 @@
 //! to be kept for later, which is simpler than E10.
 //!
 //! A node that others have left behind in an older epoch follows them (0008), without a target height: it cannot verify
-//! certificates of later epochs yet. A full node believes each peer, a validator only validators of which some are honest:
-//! otherwise one faulty validator could stop its engine.
+//! certificates of later epochs yet. A full node believes a validator, or a guest while it is connected to no validator. A validator
+//! believes only more votes than may be faulty: otherwise one faulty validator could stop its engine.
 
 use super::{Mode, Ordering, Pipeline};
 use crate::epoch::EpochStart;
@@ -22,7 +22,7 @@ use crate::io::{EngineStart, NodeKey, Output};
 use crate::message::PeerMessage;
 use crate::safety::StoredRecord;
 use corniche_certify::{CertificateVerifier, Certifier};
-use corniche_engine::{Engine, Input as EngineInput, Resume, TraceEvent};
+use corniche_engine::{Input as EngineInput, Resume, TraceEvent};
 use corniche_types::{Epoch, Height, TimestampMs, ValidatorIndex};
 
 impl Pipeline {
@@ -61,10 +61,7 @@ impl Pipeline {
         if self.mode.is_ordering() {
             // The old engine's transactions are ordered, or never will be.
             self.pool.requeue_all();
-            if let Some(engine) = self.build_engine(now, Vec::new(), Resume::start_of(next.epoch)) {
-                self.mode = Mode::Ordering(Ordering::new(engine, self.builder_after_head()));
-                self.connect_engine(now);
-            }
+            self.start_ordering(now, Vec::new());
         }
         let everybody: Vec<NodeKey> = self.peers.keys().copied().collect();
         self.tell_epoch(&everybody, false);
@@ -97,17 +94,19 @@ impl Pipeline {
         earlier.map(|(key, _)| *key).collect()
     }
 
-    /// Builds the engine of the running epoch with its records; `None` without a factory.
-    pub(super) fn build_engine(
-        &mut self,
-        now: TimestampMs,
-        records: Vec<StoredRecord>,
-        resume: Resume,
-    ) -> Option<Box<dyn Engine>> {
-        let build = self.engine_factory.as_ref()?;
+    /// Orders from now on, with the engine of the running epoch and its records, after the newest appended block. Nothing
+    /// happens without a factory.
+    pub(super) fn start_ordering(&mut self, now: TimestampMs, records: Vec<StoredRecord>) {
+        let Some(build) = &self.engine_factory else { return };
+        let (committee, epoch, resume) = (self.committee.clone(), self.epoch, self.resume.clone());
         let has_all_records = self.history.start_engine(&records, &resume, now);
-        let (committee, epoch) = (self.committee.clone(), self.epoch);
-        Some(build(EngineStart { committee, epoch, records, has_all_records, resume, now }))
+        let engine = build(EngineStart { committee, epoch, records, has_all_records, resume, now });
+        self.mode = Mode::Ordering(Ordering::new(engine, self.builder_after_head()));
+        let of_epoch = self.peers.values().filter(|peer| peer.epoch == self.epoch.epoch);
+        let connected: Vec<ValidatorIndex> = of_epoch.filter_map(|peer| peer.validator).collect();
+        for validator in connected {
+            self.engine_input(now, EngineInput::PeerUp(validator));
+        }
     }
 
     /// A peer is in this epoch. A guest's word counts only for a full node without connections to validators: identities of
@@ -133,16 +132,8 @@ impl Pipeline {
         }
     }
 
-    /// Tells the engine which validators are in its epoch.
-    pub(super) fn connect_engine(&mut self, now: TimestampMs) {
-        let of_epoch = self.peers.values().filter(|peer| peer.epoch == self.epoch.epoch);
-        let connected: Vec<ValidatorIndex> = of_epoch.filter_map(|peer| peer.validator).collect();
-        for validator in connected {
-            self.engine_input(now, EngineInput::PeerUp(validator));
-        }
-    }
-
-    /// True if others have ended this epoch: each peer is believed by a full node, and some are honest otherwise.
+    /// True if others have ended this epoch. A full node believes each peer whose epoch it noted, a validator only more votes
+    /// than may be faulty.
     pub(super) fn is_left_behind(&self) -> bool {
         let mut later = self.later_peers().peekable();
         match self.own {

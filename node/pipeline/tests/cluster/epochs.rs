@@ -156,8 +156,12 @@ pub fn parted_validator_follows(engine: EngineKind) {
     check_epochs(&cluster.nodes[&2]);
 }
 
-/// All lose power when the last block of an epoch is stored and its certificate is not, at some of them or at all.
-pub fn power_cut_before_certificate(engine: EngineKind) {
+fn start_all(cluster: &mut Cluster) {
+    (0..VALIDATORS).for_each(|index| cluster.start(index));
+}
+
+/// All have lost power at the end of epoch 1, of which no certificate was made.
+fn killed_at_the_end(engine: EngineKind) -> Cluster {
     let mut cluster = cluster(engine);
     load_until(&mut cluster, 1);
     cluster.certificates_are_lost = true;
@@ -170,10 +174,11 @@ pub fn power_cut_before_certificate(engine: EngineKind) {
     assert!(cluster.nodes.values().all(|node| epoch(node) == Epoch(1)));
     (0..VALIDATORS).for_each(|index| cluster.kill(index));
     cluster.certificates_are_lost = false;
-    (0..VALIDATORS).for_each(|index| cluster.start(index));
-    cluster.run_until(10_000, "the next epoch starts", |cluster| all_in(cluster, 2));
-    cluster.run_for(EPOCH_MS);
-    // The pools are lost, except for what engines had proposed.
+    cluster
+}
+
+/// The pools are lost, except for what engines had proposed. New transactions are ordered, and a further epoch ends.
+fn goes_on(mut cluster: Cluster) {
     cluster.submitted = cluster.executed(0) as u64;
     load_until(&mut cluster, 3);
     settle(&mut cluster);
@@ -182,17 +187,21 @@ pub fn power_cut_before_certificate(engine: EngineKind) {
     }
 }
 
+/// All lose power when the last block of an epoch is stored and its certificate is not, at some of them or at all.
+pub fn power_cut_before_certificate(engine: EngineKind) {
+    let mut cluster = killed_at_the_end(engine);
+    start_all(&mut cluster);
+    cluster.run_until(10_000, "the next epoch starts", |cluster| all_in(cluster, 2));
+    cluster.run_for(EPOCH_MS);
+    goes_on(cluster);
+}
+
 /// All lose power when the certificate of the last block is stored and the entry into the next epoch is not. Their logs are
 /// complete, so nobody waits for others that remember more.
 pub fn power_cut_after_certificate(engine: EngineKind) {
-    let mut cluster = cluster(engine);
-    load_until(&mut cluster, 1);
-    cluster.certificates_are_lost = true;
-    (0..100).for_each(|_| cluster.load());
-    (0..VALIDATORS).for_each(|index| cluster.kill(index));
+    let mut cluster = killed_at_the_end(engine);
     let mut disks = cluster.disks.clone();
-    cluster.certificates_are_lost = false;
-    (0..VALIDATORS).for_each(|index| cluster.start(index));
+    start_all(&mut cluster);
     cluster.run_until(10_000, "the next epoch starts", |cluster| all_in(cluster, 2));
     (0..VALIDATORS).for_each(|index| cluster.kill(index));
     for (index, disk) in &mut disks {
@@ -201,11 +210,9 @@ pub fn power_cut_after_certificate(engine: EngineKind) {
         disk.certificates.insert(end.height(), cluster.disks[index].certificates[&end.height()].clone());
     }
     cluster.disks = disks;
-    (0..VALIDATORS).for_each(|index| cluster.start(index));
+    start_all(&mut cluster);
     assert!(all_in(&cluster, 2));
-    cluster.submitted = cluster.executed(0) as u64;
-    load_until(&mut cluster, 3);
-    settle(&mut cluster);
+    goes_on(cluster);
 }
 
 /// One validator loses its disk during an epoch. It follows, votes again in the same epoch, and signs nothing twice.

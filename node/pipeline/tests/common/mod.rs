@@ -9,14 +9,13 @@ use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as En
 use corniche_executor::verify_ordered_cached;
 use corniche_pipeline::{
     AttestedSenders, BlockSource, CertificateKeys, EngineFactory, EngineStart, ExecutionStage, ExecutionStart, FollowedBlock,
-    Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, RestartPoint, Setup, StoredChain, serve_blocks,
+    Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, RestartPoint, Setup, serve_blocks,
 };
 use corniche_staking::genesis_changes;
 use corniche_state::{CommittedBlock, State, Tree};
 use corniche_types::{
     Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, Header, Height,
-    OrderingRecord, ProtocolRules, SignatureChecks, TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo,
-    header_hash,
+    ProtocolRules, SignatureChecks, TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, header_hash,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
@@ -272,29 +271,6 @@ impl BlockSource for Disk {
     }
 }
 
-/// A disk's blocks, on their genesis.
-struct Stored<'a> {
-    genesis: &'a Genesis,
-    blocks: &'a [Arc<CommittedBlock>],
-}
-
-impl StoredChain for Stored<'_> {
-    fn header(&self, height: Height) -> Header {
-        match height.0.checked_sub(1) {
-            Some(index) => self.blocks[index as usize].block.header.clone(),
-            None => self.genesis.header(Tree::default().apply(&genesis_changes(self.genesis))),
-        }
-    }
-
-    fn ordering(&self, height: Height) -> OrderingRecord {
-        self.blocks[height.0 as usize - 1].block.ordering.clone()
-    }
-
-    fn resume(&self, height: Height) -> Resume {
-        self.blocks[height.0 as usize - 1].resume.clone()
-    }
-}
-
 impl Node {
     /// Validator with a scripted engine, or a full node (`None`).
     pub fn new(number: u8, genesis: &Genesis, validator: Option<u16>) -> Self {
@@ -362,9 +338,11 @@ impl Node {
         let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
         let down = disk.blocks.iter().rev().map(|block| block.block.header.clone());
         let rotation = (!disk.without_buckets).then(|| Rotation::from_headers(down));
-        let stored = Stored { genesis: &genesis, blocks: &disk.blocks };
         let height = Height(disk.blocks.len() as u64);
-        let restart = RestartPoint::new(&genesis, height, Height(certified), resume.clone(), &stored);
+        let genesis_header = genesis.header(Tree::default().apply(&genesis_changes(&genesis)));
+        let header = |height| disk.at(height).map_or_else(|| genesis_header.clone(), |block| block.block.header.clone());
+        let block = |height: Height| disk.blocks[height.0 as usize - 1].clone();
+        let restart = RestartPoint::new(&genesis, height, Height(certified), resume, header, block);
         let RestartPoint { head, epoch, ordering, gas_in_second, hashes, uncertified } = restart;
         let committee = ordering.epoch.committee(&genesis);
         let attested = AttestedSenders::new(&committee);
