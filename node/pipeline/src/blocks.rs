@@ -10,7 +10,8 @@
 //!
 //! The last block of an epoch is the first one that closes with a time at or after the epoch's end (validators.md, E2). The
 //! first commit with such a time closes its block at once, an empty one if necessary. Everything that the engine delivers
-//! afterwards is dropped (E4), including the rest of a commit of which the block has only a part.
+//! afterwards is dropped (E4), including the rest of a commit of which the block has only a part. The first commit at or after
+//! the freeze, which decides about the next committee, closes its block in the same way (E3).
 //!
 //! A proposer may order anything, so from version 2 of the rules on bytes count as well as gas
 //! ([`ProtocolRules`]):
@@ -22,7 +23,7 @@
 //!   reason if it was skipped).
 //! - Entries that no honest proposer orders are dropped ([`drops_excess`](ProtocolRules::drops_excess), and from version
 //!   3 on [`drops_malformed`](ProtocolRules::drops_malformed)). No reference to a batch covers them. So they cost only
-//!   their decoding: no execution, hash or storage.
+//!   their decoding: no execution, hash or storage. Notices to the staking contract stay, where epochs end.
 //!
 //! Blocks are cut only on request ([`BlockBuilder::poll`]). Until then a commit costs only the bytes of its
 //! batches, however many blocks it will make.
@@ -31,6 +32,7 @@ use crate::epoch::EpochStart;
 use crate::extension::Directives;
 use corniche_admission::batch;
 use corniche_engine::{Batch, Ordered, Resume};
+use corniche_staking::Notice;
 use corniche_types::{
     B256, BatchRef, Block, Bytes, CommitIndex, Genesis, Height, MAX_TRANSACTION_BYTES, OrderedTransaction, OrderingRecord,
     ProtocolRules, TimestampMs, Transaction, ValidatorIndex, intrinsic::TRANSACTION_GAS,
@@ -83,7 +85,9 @@ pub struct BlockBuilder {
     height: Height,
     rules: &'static ProtocolRules,
     last_block_time: TimestampMs,
-    /// Time from which a block is the last one of the epoch; `None`: the epoch never ends.
+    /// Time from which a block decides about the next committee, and from which it is the last one of the epoch; `None`: the
+    /// epoch never ends.
+    freeze: Option<TimestampMs>,
     end: Option<TimestampMs>,
     /// True if the last block of the epoch is closed.
     has_ended: bool,
@@ -211,6 +215,7 @@ impl BlockBuilder {
             genesis: genesis.clone(),
             height: height.next(),
             last_block_time: head.map_or(TimestampMs(0), |ordering| ordering.time),
+            freeze: start.freeze(genesis),
             end: start.end(genesis),
             has_ended: false,
             waiting: VecDeque::new(),
@@ -239,18 +244,23 @@ impl BlockBuilder {
         self.has_ended
     }
 
-    /// True if the epoch has to end at this time.
-    pub fn is_due_to_end(&self, now: TimestampMs) -> bool {
-        !self.has_ended && self.is_after_end(now)
+    /// True if a step of the epoch is due at this time, which needs a block (E3).
+    pub fn is_block_due(&self, now: TimestampMs) -> bool {
+        !self.has_ended && (self.is_after_end(now) || self.freezes_at(now))
+    }
+
+    fn freezes_at(&self, time: TimestampMs) -> bool {
+        self.freeze.is_some_and(|freeze| self.last_block_time < freeze && time >= freeze)
     }
 
     fn is_after_end(&self, time: TimestampMs) -> bool {
         self.end.is_some_and(|end| time >= end)
     }
 
-    /// Time of the end of the epoch, until its last block is closed; `None` if it never ends.
-    pub fn ends_at(&self) -> Option<TimestampMs> {
-        self.end.filter(|_| !self.has_ended)
+    /// Time of the next step of the epoch; `None` if there is none.
+    pub fn next_step(&self) -> Option<TimestampMs> {
+        let freeze = self.freeze.filter(|freeze| self.last_block_time < *freeze);
+        freeze.or(self.end).filter(|_| !self.has_ended)
     }
 
     /// Returns the next closed block.
@@ -346,7 +356,8 @@ impl BlockBuilder {
 
     fn is_excess(&self, entry: &Entry) -> bool {
         let is_above = entry.batch_gas > self.genesis.batch_gas || entry.raw.len() > MAX_TRANSACTION_BYTES;
-        self.rules.drops_excess && is_above || self.rules.drops_malformed && is_malformed(entry.gas)
+        let is_junk = is_malformed(entry.gas) && !(self.end.is_some() && Notice::decode(&entry.raw).is_some());
+        self.rules.drops_excess && is_above || self.rules.drops_malformed && is_junk
     }
 
     fn has_room(&self, entry: &Entry) -> bool {
@@ -375,14 +386,14 @@ impl BlockBuilder {
     fn end_commit(&mut self, PartialCommit { commit, position, .. }: PartialCommit) {
         self.skip = 0;
         self.complete = Resume { epoch: self.complete.epoch, index: commit.index, checkpoint: commit.checkpoint.clone() };
-        let epoch_ends = self.is_after_end(commit.time);
-        if self.open.is_none() && (epoch_ends || self.idle_block_is_due(commit.time)) {
+        let is_step = self.is_after_end(commit.time) || self.freezes_at(commit.time);
+        if self.open.is_none() && (is_step || self.idle_block_is_due(commit.time)) {
             self.open = Some(OpenBlock::new(&commit, &self.complete));
         }
         if let Some(open) = &mut self.open {
             open.extend(&commit, position, &self.complete);
             let due = self.last_block_time.0 + block_pause_ms(self.genesis.block_ms, open.bytes, self.rules);
-            if epoch_ends || commit.time.0 >= due {
+            if is_step || commit.time.0 >= due {
                 self.close();
             }
         }

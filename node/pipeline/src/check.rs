@@ -7,6 +7,7 @@ use crate::message::PeerMessage;
 use corniche_admission::Refusal;
 use corniche_certify::VerifiedCertificate;
 use corniche_engine::{PeerFault, Verified};
+use corniche_staking::{Notice, VerifiedNotice};
 use corniche_types::{Address, B256, Bytes, Certificate, Epoch, Height, ValidatorIndex};
 
 /// Verifiers of the parts of a message.
@@ -25,6 +26,9 @@ pub trait Checks {
 
     /// Highest height certified here.
     fn certified(&self) -> Height;
+
+    /// Verifies a notice to the staking contract; `None` if the newest state does not lack it.
+    fn notice(&self, bytes: &Bytes) -> Option<VerifiedNotice>;
 
     fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal>;
 
@@ -66,6 +70,9 @@ impl PeerMessage {
                 };
                 raw.iter().map(check).collect::<Result<_, Fault>>()?
             }
+            Self::Notice(bytes) if Notice::decode(bytes).is_none() => return Err(Fault("malformed notice".into())),
+            // It may be valid in the sender's state, so it is no fault.
+            Self::Notice(bytes) => checks.notice(bytes).map(Input::Notice).into_iter().collect(),
             Self::Attestations(attestations) => {
                 checks.record_attestations(from_validator()?, attestations);
                 Vec::new()
@@ -122,6 +129,10 @@ mod tests {
             Height(5)
         }
 
+        fn notice(&self, _: &Bytes) -> Option<VerifiedNotice> {
+            None
+        }
+
         fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal> {
             corniche_admission::check(raw, 7)
         }
@@ -154,5 +165,6 @@ mod tests {
         assert_eq!(check(attestations.clone(), Some(0)), Ok(0));
         assert_eq!([engine, share, attestations].map(|message| check(message, None)), [(); 3].map(|()| reserved.clone()));
         assert!(check(PeerMessage::Transactions(vec![Bytes::from_static(b"junk")]), Some(0)).is_err());
+        assert_eq!(check(PeerMessage::Notice(Bytes::from_static(b"\x7ejunk")), None), Err("malformed notice".into()));
     }
 }

@@ -4,7 +4,7 @@
 //! which the next engine starts. So everything that an epoch needs follows from one record.
 
 use corniche_engine::Committee;
-use corniche_types::{B256, Epoch, Genesis, Height, OrderingRecord, TimestampMs};
+use corniche_types::{B256, Epoch, Genesis, Height, OrderingRecord, StakingParameters, TimestampMs};
 
 /// Beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +54,22 @@ impl EpochStart {
 
     /// Time from which a block is the last one of the epoch (E2); `None` if epochs never end.
     pub fn end(&self, genesis: &Genesis) -> Option<TimestampMs> {
+        self.at(genesis, |parameters| parameters.epoch_ms)
+    }
+
+    /// Time from which a block decides about the next committee; `None` if epochs never end.
+    pub fn freeze(&self, genesis: &Genesis) -> Option<TimestampMs> {
+        self.at(genesis, |parameters| parameters.epoch_ms.saturating_sub(parameters.closing_ms))
+    }
+
+    /// Time from which validators announce themselves for the next epoch (S12); `None` if epochs never end.
+    pub fn announcements(&self, genesis: &Genesis) -> Option<TimestampMs> {
+        self.at(genesis, |parameters| parameters.epoch_ms.saturating_sub(parameters.closing_ms.saturating_mul(2)))
+    }
+
+    fn at(&self, genesis: &Genesis, offset_ms: impl FnOnce(&StakingParameters) -> u64) -> Option<TimestampMs> {
         let parameters = genesis.staking.as_ref().filter(|parameters| !parameters.never_ends())?;
-        Some(TimestampMs(self.time.0.saturating_add(parameters.epoch_ms)))
+        Some(TimestampMs(self.time.0.saturating_add(offset_ms(parameters))))
     }
 
     /// The epoch's committee. Its members are those of the genesis: no other committee takes over yet.

@@ -15,9 +15,9 @@
 //! between the halves is always smaller.
 
 mod ancestors;
-mod calendar;
 mod runner;
 mod sealer;
+mod staking;
 
 use crate::{BlockPlan, EpochStart};
 use ancestors::AncestorHashes;

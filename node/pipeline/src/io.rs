@@ -8,7 +8,9 @@ use crate::message::{PeerMessage, Request, Response};
 use crate::restart::OrderingStart;
 use corniche_admission::{PoolConfig, Refusal, Rotation};
 use corniche_certify::{Keys as CertificateKeys, VerifiedCertificate};
+use corniche_crypto::ConsensusKey;
 use corniche_engine::{Committee, Engine, Offence, Resume, Ticket, TraceEvent, Verified};
+use corniche_staking::VerifiedNotice;
 use corniche_state::{CommittedBlock, State};
 use corniche_types::{B256, Block, Bytes, Certificate, Epoch, Genesis, Height, TimestampMs, ValidatorIndex};
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub enum Input {
         /// True if it asks for ours.
         wants_answer: bool,
     },
+    /// A peer's notice to the staking contract, verified with [`crate::Pipeline::verify_notice`].
+    Notice(VerifiedNotice),
     /// Message that the verifier of this epoch's engine accepted.
     Engine {
         from: ValidatorIndex,
@@ -187,6 +191,8 @@ pub struct Setup {
     /// Committee's keys for certificates, and our own key. Without an own key this is a full node.
     pub certificate_keys: CertificateKeys,
     pub engine_factory: Option<EngineFactory>,
+    /// Consensus key, which signs notices to the staking contract. `None`: a node without a validator's keys.
+    pub notice_key: Option<ConsensusKey>,
     /// `false`: a validator follows certified blocks, without an engine, until [`Input::MayVote`].
     pub may_vote: bool,
     /// Records of the safety log.

@@ -28,8 +28,8 @@
 //!   A validator that may not vote yet ([`Setup::may_vote`]) begins the same way.
 //! - A validator also follows blocks that f + 1 others signed, if without it there is no quorum. They count
 //!   as certified only when a quorum has signed them, like all others (decision 0019).
-//! - Batches contain only transactions, unless the pipeline has an [`Extension`], which a real network has not. Every
-//!   other entry is skipped.
+//! - Batches contain only transactions, and notices to the staking contract, unless the pipeline has an [`Extension`], which a
+//!   real network has not. Every other entry is skipped.
 //!
 //! Modules in layers, lowest first; each uses only modules in its row or above:
 //!
@@ -68,12 +68,13 @@ pub use corniche_certify::{
     CertificateVerifier, Keys as CertificateKeys, Signature as CertificateSignature, Signatures as CertificateSignatures,
     VerifiedCertificate,
 };
+pub use corniche_staking::VerifiedNotice;
 pub use driver::{Driver, Effects, Event};
 pub use epoch::EpochStart;
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
 pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Extension};
 pub use io::{EngineFactory, EngineStart, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
 pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};
-pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
+pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline, verify_notice};
 pub use restart::{OrderingStart, RestartPoint};
 pub use writes::Write;

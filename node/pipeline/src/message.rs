@@ -45,6 +45,8 @@ pub enum PeerMessage {
     /// The sender is in this epoch. Never sent in epoch 0, except as an answer. With `wants_answer` it does not know that the
     /// receiver is there, too, and asks for the receiver's epoch.
     Epoch { epoch: Epoch, wants_answer: bool },
+    /// Entry for a batch: a notice to the staking contract, from a validator that does not order now, or will order later.
+    Notice(Bytes),
 }
 
 /// Requests.

@@ -8,6 +8,7 @@ mod epochs;
 mod extension;
 mod forwarding;
 mod mode;
+mod notices;
 mod ordering;
 mod peers;
 mod reputation;
@@ -33,6 +34,8 @@ use corniche_types::{
 };
 use forwarding::Forwarding;
 use mode::{Following, Mode, Ordering};
+use notices::Notices;
+pub use notices::verify_notice;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -105,6 +108,7 @@ pub struct Pipeline {
     shares_at: Option<TimestampMs>,
     forwarding: Forwarding,
     attesting: Attesting,
+    notices: Notices,
     /// `None` on a real network.
     extension: Option<Box<dyn Extension>>,
     out: VecDeque<Output>,
@@ -179,6 +183,7 @@ impl Pipeline {
             extension,
             forwarding,
             attesting: Attesting::default(),
+            notices: Notices::new(setup.notice_key, &setup.genesis),
             out: VecDeque::new(),
             genesis: setup.genesis,
         };
@@ -203,6 +208,7 @@ impl Pipeline {
             Input::Command { command, reply } => self.command(now, &command, reply),
             Input::PeerUp { peer, validator } => self.peer_up(now, peer, validator),
             Input::PeerDown { peer } => self.peer_down(now, peer),
+            Input::Notice(notice) => self.keep_notice(now, notice),
             Input::PeerEpoch { peer, epoch, wants_answer } => self.peer_epoch(now, peer, epoch, wants_answer),
             Input::Engine { from, epoch, message } if epoch == self.epoch.epoch => self.engine_message(now, from, message),
             // The epoch has changed meanwhile.
@@ -230,7 +236,7 @@ impl Pipeline {
     pub fn deadline(&self) -> Option<TimestampMs> {
         let engine = self.mode.ordering().and_then(|ordering| ordering.engine.deadline());
         let engine_timeout = self.engine_timeout();
-        let epoch_end = self.epoch_end();
+        let epoch_step = self.epoch_step();
         // While blocks are being executed or appended there are no requests, so no deadline either.
         let follows = self.mode.is_following() && self.is_idle();
         let missing = follows.then(|| self.missing()).flatten();
@@ -239,7 +245,8 @@ impl Pipeline {
         [
             engine,
             engine_timeout,
-            epoch_end,
+            epoch_step,
+            self.notice_deadline(),
             follow,
             self.share_check_at,
             self.announce_at,
@@ -309,6 +316,7 @@ impl Pipeline {
         if let Some(extension) = &mut self.extension {
             extension.tick(now);
         }
+        self.make_notices(now);
         while self.drain_engine(now) {}
         self.drain_certifier(now);
         self.announce(now);

@@ -420,7 +420,8 @@ fn first_commit_after_the_end_closes_the_last_block() {
     // With an open block, without one, and with a commit that has transactions: at once, whatever the block interval is.
     let open = [one(1, 990), commit(2, 1_000, &[]), one(3, 1_001)];
     assert_eq!(ends(&blocks(&with_epochs(50_000), &open)), [(1_000, 1, end.clone())]);
-    assert_eq!(ends(&blocks(&with_epochs(50_000), &[commit(1, 999, &[]), commit(2, 1_700, &[])])), [(1_700, 0, end.clone())]);
+    let idle = [commit(1, 749, &[]), commit(2, 1_700, &[])];
+    assert_eq!(ends(&blocks(&with_epochs(50_000), &idle)), [(1_700, 0, end.clone())]);
     assert_eq!(ends(&blocks(&with_epochs(50_000), &[one(1, 1_000), one(2, 1_000)])), [(1_000, 1, end.clone())]);
     // A block that is closed before the end is none of the last.
     let plans = blocks(&with_epochs(0), &[one(1, 998), one(2, 999), one(3, 5_000), one(4, 5_001)]);
@@ -428,6 +429,30 @@ fn first_commit_after_the_end_closes_the_last_block() {
     // Without epochs nothing of this happens.
     let never = under(with_epochs(50_000), |genesis| genesis.staking.as_mut().unwrap().epoch_ms = 0);
     assert_eq!(ends(&blocks(&never, &open)), []);
+}
+
+/// An idle chain closes a block at the freeze, where the next committee is decided.
+#[test]
+fn first_commit_after_the_freeze_closes_a_block() {
+    let idle = [commit(1, 100, &[transfer(1, 21_000)]), commit(2, 749, &[]), commit(3, 750, &[]), commit(4, 751, &[])];
+    assert_eq!(ends(&blocks(&with_epochs(0), &idle)), [(100, 1, after(1)), (750, 0, after(3))]);
+    let open = [commit(1, 700, &[transfer(1, 21_000)]), commit(2, 760, &[]), commit(3, 761, &[])];
+    assert_eq!(ends(&blocks(&with_epochs(50_000), &open)), [(760, 1, after(2))]);
+    let end = Resume::start_of(Epoch(1));
+    assert_eq!(ends(&blocks(&with_epochs(0), &[commit(1, 5_000, &[])])), [(5_000, 0, end)], "one block for both");
+}
+
+/// Where epochs end, notices are no junk. Everything else that begins like one is.
+#[test]
+fn notices_stay_where_epochs_end() {
+    let genesis = with_epochs(0);
+    let notice = Bytes::from([&[0x7e][..], &[0; 89]].concat());
+    let junk = Bytes::from([&[0x7e][..], &[0; 88]].concat());
+    let entries = [commit(1, 100, &[junk, notice.clone(), transfer(0, 21_000)])];
+    let raw = |plan: &BlockPlan| plan.ordered.iter().map(|ordered| ordered.raw.clone()).collect::<Vec<_>>();
+    assert_eq!(raw(&blocks(&genesis, &entries)[0]), [notice, transfer(0, 21_000)]);
+    let never = under(genesis, |genesis| genesis.staking.as_mut().unwrap().epoch_ms = 0);
+    assert_eq!(raw(&blocks(&never, &entries)[0]), [transfer(0, 21_000)]);
 }
 
 /// The rest of a commit that does not fit into the last block is dropped: it belongs to no epoch.
@@ -461,13 +486,16 @@ fn next_epoch_begins_at_the_last_block() {
     assert_eq!((start.epoch, start.time, start.randomness), (Epoch(1), TimestampMs(1_700), last.randomness));
     assert_eq!(start.committee_hash, B256::repeat_byte(7));
     let mut builder = BlockBuilder::new(&genesis, &start, Height(1), Some(&head), last.resume.clone());
-    assert_eq!(builder.ends_at(), Some(TimestampMs(2_700)));
+    assert_eq!(builder.next_step(), Some(TimestampMs(2_450)));
+    assert!(!builder.is_block_due(TimestampMs(2_449)) && builder.is_block_due(TimestampMs(2_450)));
     builder.push(commit(1, 2_699, &[transfer(1, 21_000)]));
-    assert!(!builder.is_due_to_end(TimestampMs(2_699)) && builder.is_due_to_end(TimestampMs(2_700)));
-    builder.push(commit(2, 2_700, &[]));
     let resumed = Resume { epoch: Epoch(1), ..after(1) };
-    assert_eq!(ends(&drain(&mut builder)), [(2_699, 1, resumed), (2_700, 0, Resume::start_of(Epoch(2)))]);
-    assert_eq!(builder.ends_at(), None);
+    assert_eq!(ends(&drain(&mut builder)), [(2_699, 1, resumed)]);
+    assert_eq!(builder.next_step(), Some(TimestampMs(2_700)));
+    assert!(!builder.is_block_due(TimestampMs(2_699)) && builder.is_block_due(TimestampMs(2_700)));
+    builder.push(commit(2, 2_700, &[]));
+    assert_eq!(ends(&drain(&mut builder)), [(2_700, 0, Resume::start_of(Epoch(2)))]);
+    assert_eq!(builder.next_step(), None);
     // The search finds the beginning again, from the records of the blocks.
     let find = |epoch, head_height| EpochStart::find(&genesis, Epoch(epoch), Height(head_height), |_| head.clone());
     assert_eq!((find(0, 1), find(1, 1)), (EpochStart::genesis(&genesis), start));

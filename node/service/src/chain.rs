@@ -195,6 +195,7 @@ impl NodeContext {
             genesis: genesis.clone(),
             certificate_keys,
             engine_factory,
+            notice_key: self.keys().map(|keys| keys.consensus.clone()),
             may_vote: warm_up.is_none(),
             records: recovered.safety,
             state: state.clone(),

@@ -51,6 +51,7 @@ impl Effects for ThreadedEffects {
             PeerMessage::Engine(_)
             | PeerMessage::EpochEngine(..)
             | PeerMessage::Epoch { .. }
+            | PeerMessage::Notice(_)
             | PeerMessage::Transactions(_)
             | PeerMessage::Attestations(_) => Channel::Bulk,
         };

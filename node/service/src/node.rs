@@ -125,7 +125,8 @@ impl Node {
         let shared = if context.is_validator() { shared.with_attested_senders(&genesis) } else { shared };
         let shared = Arc::new(shared);
         shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
-        let checks = MessageChecks { chain_id: genesis.chain_id, verifiers: chain.verifiers.clone(), shared: shared.clone() };
+        let (state, verifiers) = (chain.state.clone(), chain.verifiers.clone());
+        let checks = MessageChecks { genesis: genesis.clone(), state, verifiers, shared: shared.clone() };
         let network = connect(&context, checks, chain.store.reader()).await?;
         let own = context.own;
         let key = context.keys().map(|keys| PeerKey(keys.network.public()));

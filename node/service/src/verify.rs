@@ -25,9 +25,12 @@ use corniche_admission::Refusal;
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{PeerFault, Verified, Verifier};
 use corniche_network::{NetworkHandle, PeerKey};
-use corniche_pipeline::{Checks, Fault, Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage, VerifiedCertificate};
+use corniche_pipeline::{
+    Checks, Fault, Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage, VerifiedCertificate, VerifiedNotice, verify_notice,
+};
 use corniche_rpc::yield_to_ordering;
-use corniche_types::{Address, B256, Bytes, Certificate, Epoch, Height, ValidatorIndex};
+use corniche_state::State;
+use corniche_types::{Address, B256, Bytes, Certificate, Epoch, Genesis, Height, ValidatorIndex};
 use std::{
     sync::{Arc, atomic::Ordering},
     thread,
@@ -99,7 +102,7 @@ impl Verifiers {
 /// Passes checked messages to the pipeline. A full inbox drops them; nodes fetch what they lack.
 fn forward_input(shared: &Shared, peer: PeerKey, validator: Option<ValidatorIndex>, input: Input) {
     let taken = match input {
-        Input::Submit { .. } => shared.inbox.push_transaction(input.into()),
+        Input::Submit { .. } | Input::Notice(_) => shared.inbox.push_transaction(input.into()),
         Input::Certificate { .. } if validator.is_none() => shared.inbox.push_guest(peer.0.0, input.into()),
         _ => shared.inbox.push_message(peer.0.0, input.into()),
     };
@@ -169,7 +172,9 @@ fn cost(bytes: &[u8], verifier: Option<&dyn Verifier>) -> u64 {
 
 /// Verifiers of peers' messages.
 pub struct MessageChecks {
-    pub chain_id: u64,
+    pub genesis: Arc<Genesis>,
+    /// For notices to the staking contract.
+    pub state: State,
     pub verifiers: Arc<EpochVerifiers>,
     pub shared: Arc<Shared>,
 }
@@ -204,8 +209,12 @@ impl Checks for MessageChecks {
         Height(self.shared.counters.finalized.load(Ordering::Relaxed))
     }
 
+    fn notice(&self, bytes: &Bytes) -> Option<VerifiedNotice> {
+        verify_notice(&self.genesis, &self.state.latest(), bytes)
+    }
+
     fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal> {
-        corniche_admission::check_once(raw, self.chain_id, |hash| self.shared.known(hash))
+        corniche_admission::check_once(raw, self.genesis.chain_id, |hash| self.shared.known(hash))
     }
 
     fn record_attestations(&self, from: ValidatorIndex, attestations: &[(B256, Address)]) {

@@ -19,8 +19,23 @@ const GAS_LIMIT: u64 = 1 << 40;
 /// Signing keys of the validators.
 #[derive(Clone)]
 pub enum Secrets {
-    Modelled,
-    Real { validators: Vec<ValidatorSecrets> },
+    /// Only notices are signed. Their keys come from the seed.
+    Modelled {
+        seed: u64,
+    },
+    Real {
+        validators: Vec<ValidatorSecrets>,
+    },
+}
+
+impl Secrets {
+    /// Key with which a validator signs notices to the staking contract.
+    pub fn notice_key(&self, index: usize) -> ConsensusKey {
+        match self {
+            Self::Modelled { seed } => consensus_key(*seed, index),
+            Self::Real { validators } => validators[index].consensus.clone(),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -68,7 +83,7 @@ pub fn make(
         add_staking(&mut genesis, seed, epoch_ms);
     }
     let secrets = match scenario.crypto {
-        Crypto::Modelled => Secrets::Modelled,
+        Crypto::Modelled => Secrets::Modelled { seed },
         Crypto::Real => real_keys(&mut genesis, seed),
     };
     (genesis, secrets)
@@ -79,6 +94,7 @@ fn add_staking(genesis: &mut Genesis, seed: u64, epoch_ms: u64) {
     genesis.staking = Some(StakingParameters { epoch_ms, closing_ms: epoch_ms / 4, ..StakingParameters::default() });
     for (index, validator) in genesis.validators.iter_mut().enumerate() {
         let name = digest(format!("{seed} bls {index}").as_bytes());
+        validator.consensus_key = consensus_key(seed, index).public();
         validator.bls_key = [name.as_slice(), &name.as_slice()[..16]].concat().into();
         validator.stake = Some(GenesisStake { owner: validator.fee_address, coin_key: validator.bls_key.clone() });
     }
@@ -104,6 +120,10 @@ pub fn node_key(index: usize) -> [u8; 32] {
     B256::left_padding_from(&(index as u64 + 1).to_be_bytes()).0
 }
 
+fn consensus_key(seed: u64, index: usize) -> ConsensusKey {
+    ConsensusKey::from_seed(digest(format!("{seed} consensus {index}").as_bytes()).0)
+}
+
 fn real_keys(genesis: &mut Genesis, seed: u64) -> Secrets {
     let derive = |purpose: &str, index: usize| digest(format!("{seed} {purpose} {index}").as_bytes()).0;
     let weights = genesis.weights();
@@ -111,7 +131,7 @@ fn real_keys(genesis: &mut Genesis, seed: u64) -> Secrets {
     (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
     let members = genesis.validators.iter_mut().zip(deal.shares).enumerate();
     let validators = members.map(|(index, (member, coin))| {
-        let consensus = ConsensusKey::from_seed(derive("consensus", index));
+        let consensus = consensus_key(seed, index);
         let bls = BlsSecretKey::from_seed(derive("bls", index));
         member.consensus_key = consensus.public();
         member.bls_key = Bytes::copy_from_slice(&bls.public().to_bytes());

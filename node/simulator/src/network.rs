@@ -49,7 +49,7 @@ impl Network {
     /// Keys for certificates of this validator.
     pub fn certificate_keys(&self, me: ValidatorIndex) -> CertificateKeys {
         match &self.secrets {
-            Secrets::Modelled => Modelled::new(&self.committee, me).for_certificates(),
+            Secrets::Modelled { .. } => Modelled::new(&self.committee, me).for_certificates(),
             Secrets::Real { validators } => {
                 CertificateKeys::bls(&self.committee, Some((me, validators[me.as_usize()].bls.clone())))
             }
@@ -99,7 +99,10 @@ impl SharedMessage {
         let spent = match &self.message {
             PeerMessage::Engine(_) | PeerMessage::EpochEngine(..) => ordering,
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => certificates,
-            PeerMessage::Transactions(_) | PeerMessage::Attestations(_) | PeerMessage::Epoch { .. } => return,
+            PeerMessage::Transactions(_)
+            | PeerMessage::Attestations(_)
+            | PeerMessage::Notice(_)
+            | PeerMessage::Epoch { .. } => return,
         };
         spent.messages += 1;
         spent.bytes += self.bytes as u64;

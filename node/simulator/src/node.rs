@@ -14,6 +14,7 @@ use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{PeerFault, Verified};
 use corniche_pipeline::{Checks, Driver, Event, Input, Pipeline, Request, Response, Setup, VerifiedCertificate, serve_blocks};
+use corniche_staking::VerifiedNotice;
 use corniche_state::State;
 use corniche_testkit::{self as testkit, Action, Micros, Process, Random};
 use corniche_types::{Bytes, Certificate, Epoch, Height, ValidatorIndex, header_hash, wire};
@@ -151,6 +152,7 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) 
         genesis: network.genesis.clone(),
         certificate_keys: metered(&network.certificate_keys(me), network.cost, &effects.certificate_meter),
         engine_factory: Some(factory),
+        notice_key: Some(network.secrets.notice_key(role.identity)),
         may_vote: true,
         records: disk.records(),
         state,
@@ -200,6 +202,10 @@ impl Checks for ModelledChecks<'_> {
 
     fn certified(&self) -> Height {
         self.pipeline.certified_height()
+    }
+
+    fn notice(&self, bytes: &Bytes) -> Option<VerifiedNotice> {
+        self.pipeline.verify_notice(bytes)
     }
 
     fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal> {

@@ -7,7 +7,7 @@
 //!
 //! Steps of an epoch:
 //!
-//! 1. Validators announce that they are ready ([`calendar::announce`]).
+//! 1. Validators announce that they are ready ([`Notice`], [`calendar::announce`]).
 //! 2. At the freeze, votes are computed from the stake of those who did ([`calendar::freeze`], [`votes::allocate_votes`]).
 //! 3. At the end, the frozen committee takes over, or the old one is kept ([`calendar::activate`]).
 //!
@@ -27,6 +27,7 @@ pub mod calendar;
 pub mod contract;
 mod genesis;
 pub mod interface;
+mod notice;
 mod overview;
 pub mod record;
 mod registration;
@@ -34,6 +35,7 @@ mod slots;
 pub mod votes;
 
 pub use genesis::{GenesisValidator, add_staking, genesis_changes, genesis_slots};
+pub use notice::{MAX_ANNOUNCEMENTS, Notice, NoticeBody, Statement, VerifiedNotice};
 pub use overview::{Overview, ValidatorOverview};
 pub use registration::{Keys, SigningKeys, sign_keys};
 pub use slots::{ReadError, Slots, StateSlots, Tag};

@@ -255,7 +255,8 @@ impl From<SkipReason> for Reason {
     /// Reason in the response for a transaction that would be skipped for `reason`.
     fn from(reason: SkipReason) -> Self {
         match reason {
-            SkipReason::Undecodable => Self::Malformed,
+            // Nobody submits notices: they are no transactions.
+            SkipReason::Undecodable | SkipReason::Notice | SkipReason::NoticeRefused => Self::Malformed,
             SkipReason::BadSignature => Self::InvalidSender,
             SkipReason::WrongChain => Self::InvalidChainId,
             SkipReason::NonceTooLow => Self::NonceTooLow,

@@ -52,6 +52,10 @@ pub enum SkipReason {
     InitCodeSize = 12,
     /// The nonce is at its maximum (EIP-2681).
     NonceMax = 13,
+    /// Not a transaction: a notice of a validator to the staking contract, which took effect.
+    Notice = 14,
+    /// A notice without effect: late, repeated, badly signed, or more than a block takes.
+    NoticeRefused = 15,
 }
 
 impl SkipReason {

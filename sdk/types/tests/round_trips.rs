@@ -470,11 +470,11 @@ proptest! {
     }
 
     #[test]
-    fn ordering_records_round_trip(positions in vec((any::<u32>(), bytes32(), 0usize..13), 0..20), consumed: u32) {
+    fn ordering_records_round_trip(positions in vec((any::<u32>(), bytes32(), 0usize..15), 0..20), consumed: u32) {
         use SkipReason::*;
         let reasons = [
             Undecodable, BadSignature, WrongChain, NonceTooLow, NonceTooHigh, Underfunded, Underpriced, IntrinsicGas, GasLimit,
-            TipAboveFee, SenderNotEoa, InitCodeSize, NonceMax,
+            TipAboveFee, SenderNotEoa, InitCodeSize, NonceMax, Notice, NoticeRefused,
         ];
         let skipped = positions
             .into_iter()

@@ -36,7 +36,7 @@ pub fn peer_message_seeds() -> Vec<Vec<u8>> {
     let attested = transactions.iter().map(|raw| (keccak256(raw), Address::repeat_byte(1)));
     let attestations = PeerMessage::Attestations(attested.collect());
     let messages = [engine, forwarded, attestations].map(|message| message.encode().to_vec());
-    messages.into_iter().chain((0..5).map(|kind| [&[wire::VERSION, kind][..], &[0; 200]].concat())).collect()
+    messages.into_iter().chain((0..8).map(|kind| [&[wire::VERSION, kind][..], &[0; 200]].concat())).collect()
 }
 
 pub fn transaction(bytes: &[u8]) {

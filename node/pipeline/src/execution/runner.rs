@@ -1,6 +1,6 @@
 //! First half: runs a block's transactions and writes their changes to the state.
 
-use super::{AncestorHashes, ExecutionStart, VerifiedTransaction, calendar};
+use super::{AncestorHashes, ExecutionStart, VerifiedTransaction, staking::BlockEnd};
 use crate::{BlockPlan, Directives};
 use corniche_executor::{
     BlockOutput, Candidate, Runs, SingleThread, SpeculationCounts, SpeculationLimits, Speculator, Statistics, WorkerPool, fees,
@@ -235,7 +235,16 @@ impl Runner {
             let changes = directives.changes(&plan.ordered, &view, env.rules);
             output.changes.merge(changes);
         }
-        let next = calendar::run(&self.genesis, &self.state.latest(), &mut output.changes, Height(env.number), plan.time);
+        let next = BlockEnd {
+            genesis: &self.genesis,
+            height: Height(env.number),
+            time: plan.time,
+            candidates,
+            skipped: &mut output.skipped,
+            view: &self.state.latest(),
+            changes: &mut output.changes,
+        }
+        .run();
         // Written last, after any other change of that account; the next block's transactions are the first
         // to see it.
         if let Some((number, hash)) = self.ancestors.written_by(env.number) {

@@ -28,10 +28,10 @@ impl Pipeline {
         }
     }
 
-    /// Time at which a pending `WantBatch` gets an empty batch, because the epoch has to end.
-    pub(super) fn epoch_end(&self) -> Option<TimestampMs> {
+    /// Time at which a pending `WantBatch` gets an empty batch, because a step of the epoch needs a block.
+    pub(super) fn epoch_step(&self) -> Option<TimestampMs> {
         let ordering = self.mode.ordering().filter(|ordering| ordering.wanted_batch.is_some())?;
-        ordering.builder.ends_at()
+        ordering.builder.next_step()
     }
 
     /// Processes all outputs of the engine; returns true if there were any.
@@ -86,9 +86,9 @@ impl Pipeline {
             self.send_attestations();
         }
         let Some(ordering) = self.mode.ordering_mut() else { return false };
-        // An open block needs later commits to close, the end of an epoch needs a commit, and after it others may need this engine
+        // An open block needs later commits to close, a step of an epoch needs a commit, and after it others may need this engine
         // (E3, E8). So rounds continue with empty proposals.
-        let is_needed = ordering.builder.is_open() || ordering.builder.is_due_to_end(now) || has_ended;
+        let is_needed = ordering.builder.is_open() || ordering.builder.is_block_due(now) || has_ended;
         let batch = batch.or_else(|| (is_needed || overloaded).then(Batch::default));
         let Some(batch) = batch else { return false };
         ordering.wanted_batch = None;

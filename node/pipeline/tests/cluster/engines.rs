@@ -1,7 +1,7 @@
 //! Ordering engines with real keys, composed as in the binary; other code here uses only their trait.
 
-use crate::common::bls_key;
-use corniche_crypto::{CoinDeal, CoinPublicKeys, ConsensusKey, deal_coin};
+use crate::common::{bls_key, consensus_key};
+use corniche_crypto::{CoinDeal, CoinPublicKeys, deal_coin};
 use corniche_engine::{Committee, Engine, Input, Output, Verifier};
 use corniche_pipeline::{EngineFactory, EngineStart};
 use corniche_types::{Genesis, TimestampMs};
@@ -17,10 +17,6 @@ use EngineKind::{Autobahn, MahiMahi};
 
 /// Secrets of a genesis' validators.
 pub struct Secrets(CoinDeal);
-
-fn consensus_key(index: usize) -> ConsensusKey {
-    ConsensusKey::from_seed([80 + index as u8; 32])
-}
 
 impl Secrets {
     /// Sets the engine of the genesis, and gives its validators keys. `coin` seeds the leaders that Mahi-Mahi

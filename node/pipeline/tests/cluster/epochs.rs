@@ -6,7 +6,8 @@ use crate::{
     world::{BadLink, Cluster, VALIDATORS},
 };
 use corniche_crypto::CoinKey;
-use corniche_types::{Address, Epoch, Genesis, GenesisStake, Height, StakingParameters, U256};
+use corniche_types::{Address, Epoch, Genesis, GenesisStake, Height, SkipReason, StakingParameters, U256};
+use std::collections::BTreeMap;
 
 const EPOCH_MS: u64 = 2_000;
 /// Wei per vote and epoch.
@@ -231,6 +232,42 @@ pub fn lost_disk_in_later_epoch(engine: EngineKind) {
     assert!(check_epochs(&cluster.nodes[&3]) > reached);
     assert_eq!(cluster.nodes[&0].disk.blocks.len(), cluster.nodes[&3].disk.blocks.len());
     assert!(cluster.nodes[&3].disk.certificates.contains_key(&Height(cluster.nodes[&3].disk.blocks.len() as u64)));
+}
+
+/// Notices that a node saw in each epoch: those that took effect, and others.
+fn notices(node: &Node) -> BTreeMap<u64, (usize, usize)> {
+    let mut notices = BTreeMap::<u64, (usize, usize)>::new();
+    for record in node.disk.blocks.iter().map(|block| &block.block.ordering) {
+        let (taken, refused) = notices.entry(record.epoch.0).or_default();
+        *taken += record.skipped.iter().filter(|skipped| skipped.reason == SkipReason::Notice).count();
+        *refused += record.skipped.iter().filter(|skipped| skipped.reason == SkipReason::NoticeRefused).count();
+    }
+    notices
+}
+
+/// Each validator announces itself once in each epoch, with load and without, after a restart, and when it follows. Who is away
+/// does not.
+pub fn members_announce_themselves(engine: EngineKind) {
+    let mut cluster = cluster(engine);
+    load_until(&mut cluster, 2);
+    settle(&mut cluster);
+    cluster.run_for(2 * EPOCH_MS);
+    let ended = epoch(&cluster.nodes[&0]).0;
+    assert!(ended >= 3);
+    cluster.kill(3);
+    load_until(&mut cluster, ended + 2);
+    cluster.start(3);
+    load_until(&mut cluster, ended + 4);
+    settle(&mut cluster);
+    let seen = notices(&cluster.nodes[&0]);
+    let taken = |epoch: u64| seen.get(&epoch).map(|(taken, _)| *taken);
+    // The first block comes after the end of epoch 0.
+    assert!((1..ended).all(|epoch| taken(epoch) == Some(4)), "{seen:?}");
+    assert_eq!(taken(ended + 1), Some(3), "{seen:?}");
+    assert_eq!(taken(ended + 3), Some(4), "{seen:?}");
+    let refused: usize = seen.values().map(|(_, refused)| refused).sum();
+    assert!(refused <= 40, "few are proposed twice: {seen:?}");
+    assert_eq!(seen, notices(&cluster.nodes[&3]));
 }
 
 /// Without the fourth validator each of the three is needed, also by one that has already delivered the last block.

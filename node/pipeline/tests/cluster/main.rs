@@ -75,6 +75,7 @@ mod epochs_end {
         lost_disk_in_later_epoch
         all_of_a_quorum_reach_the_end
         restart_without_records_of_the_epoch
+        members_announce_themselves
     }
 }
 

@@ -359,6 +359,11 @@ impl Cluster {
                     node.attested.record(author, attestations.into_iter().map(|(hash, _)| (hash, wrong)));
                 }
             },
+            PeerMessage::Notice(bytes) => {
+                if let Some(notice) = node.pipeline.verify_notice(&bytes) {
+                    node.handle(Input::Notice(notice));
+                }
+            }
             PeerMessage::Transactions(raw) => {
                 self.forwarded += raw.len();
                 if self.censors.contains(&to) {

@@ -4,7 +4,7 @@
 
 use alloy_consensus::TxEip1559;
 use corniche_admission::{PoolConfig, Rotation, batch};
-use corniche_crypto::{BlsSecretKey, EthereumKey, Known, VerifiedTransaction};
+use corniche_crypto::{BlsSecretKey, ConsensusKey, EthereumKey, Known, VerifiedTransaction};
 use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent};
 use corniche_executor::verify_ordered_cached;
 use corniche_pipeline::{
@@ -41,6 +41,10 @@ pub const USERS: u8 = 24;
 
 pub fn bls_key(index: usize) -> BlsSecretKey {
     BlsSecretKey::from_seed([40 + index as u8; 32])
+}
+
+pub fn consensus_key(index: usize) -> ConsensusKey {
+    ConsensusKey::from_seed([80 + index as u8; 32])
 }
 
 pub fn genesis(validators: usize) -> Genesis {
@@ -350,6 +354,7 @@ impl Node {
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
             certificate_keys,
+            notice_key: validator.as_ref().map(|(index, _)| consensus_key(usize::from(*index))),
             engine_factory: validator.map(|(_, factory)| factory),
             may_vote: !disk.compiles,
             records: disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect(),
@@ -527,6 +532,7 @@ fn carry(from: &mut Node, to: &mut Node) {
             | PeerMessage::EpochEngine(..)
             | PeerMessage::Epoch { .. }
             | PeerMessage::CertificateShare(_)
+            | PeerMessage::Notice(_)
             | PeerMessage::Attestations(_) => {}
         }
     }

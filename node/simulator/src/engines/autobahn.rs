@@ -31,7 +31,7 @@ impl Network {
             tune(&mut config);
         }
         let committee = Committee::from_genesis(genesis);
-        Ok(Self { config, committee, is_modelled: matches!(secrets, Secrets::Modelled) })
+        Ok(Self { config, committee, is_modelled: matches!(secrets, Secrets::Modelled { .. }) })
     }
 }
 
@@ -45,7 +45,7 @@ fn signatures(is_modelled: bool, config: &Config, committee: &Committee) -> Arc<
 
 fn signer(me: ValidatorIndex, secrets: &Secrets, config: &Config, committee: &Committee) -> Arc<dyn Signer> {
     match secrets {
-        Secrets::Modelled => Arc::new(modelled(config, committee, me)),
+        Secrets::Modelled { .. } => Arc::new(modelled(config, committee, me)),
         Secrets::Real { validators } => {
             let keys = &validators[me.as_usize()];
             let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), config.bls.then(|| keys.bls.clone()));

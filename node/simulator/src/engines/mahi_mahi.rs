@@ -34,7 +34,7 @@ impl Network {
         }
         let committee = Committee::from_genesis(genesis);
         let public_coin = match secrets {
-            Secrets::Modelled => None,
+            Secrets::Modelled { .. } => None,
             Secrets::Real { .. } => Some(CoinPublicKeys::from_genesis(genesis).expect(MADE_HERE)),
         };
         Ok(Self { config, committee, public_coin })
@@ -57,7 +57,7 @@ fn signatures(is_modelled: bool, committee: &Committee) -> Arc<dyn Signatures> {
 
 fn signer(me: ValidatorIndex, secrets: &Secrets, committee: &Committee) -> Arc<dyn Signer> {
     match secrets {
-        Secrets::Modelled => Arc::new(Modelled::new(committee, me)),
+        Secrets::Modelled { .. } => Arc::new(Modelled::new(committee, me)),
         Secrets::Real { validators } => {
             let keys = &validators[me.as_usize()];
             let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), keys.coin.clone());

@@ -1,27 +1,63 @@
-//! Steps of an epoch, at the end of the block that reaches them (validators.md §3.2).
+//! The staking contract at the end of a block: notices, then the steps of an epoch that the block reaches (validators.md §2.7, §3.2).
 
+use super::Candidate;
 use corniche_staking::{
-    Slots, calendar,
+    MAX_ANNOUNCEMENTS, Notice, Slots, calendar,
     record::{Committee, Header},
 };
 use corniche_state::{Changes, Overlay, StateView};
-use corniche_types::{Address, B256, Genesis, Height, NextEpoch, STAKING_ADDRESS, StakingParameters, TimestampMs, U256};
+use corniche_types::{
+    Address, B256, Genesis, Height, NextEpoch, STAKING_ADDRESS, SkipReason, Skipped, StakingParameters, TimestampMs, U256,
+};
 use std::convert::Infallible;
 
-/// Runs the steps that the block at `height` reaches with its `time`. `changes` are those of the block so far. Returns the next
-/// epoch if the block is the last one of its epoch.
-pub(super) fn run(
-    genesis: &Genesis,
-    view: &dyn StateView,
-    changes: &mut Changes,
-    height: Height,
-    time: TimestampMs,
-) -> Option<NextEpoch> {
-    let parameters = genesis.staking.as_ref().filter(|parameters| !parameters.never_ends())?;
-    match run_steps(genesis, parameters, &mut BlockSlots { view, changes }, height, time) {
-        Ok(next) => next,
-        Err(never) => match never {},
+/// End of a block.
+pub(super) struct BlockEnd<'a> {
+    pub genesis: &'a Genesis,
+    pub height: Height,
+    pub time: TimestampMs,
+    pub candidates: &'a [Candidate],
+    /// Those candidates that were not executed.
+    pub skipped: &'a mut [Skipped],
+    /// State before the block, and its changes so far.
+    pub view: &'a dyn StateView,
+    pub changes: &'a mut Changes,
+}
+
+impl BlockEnd<'_> {
+    /// Applies the block's notices, and runs the steps of the epoch that it reaches. Returns the next epoch if the block is the
+    /// last one of its epoch.
+    pub fn run(self) -> Option<NextEpoch> {
+        let parameters = self.genesis.staking.as_ref().filter(|parameters| !parameters.never_ends())?;
+        let Self { genesis, height, time, candidates, skipped, view, changes } = self;
+        let mut slots = BlockSlots { view, changes };
+        let applied = apply_notices(genesis, parameters, &mut slots, time, candidates, skipped);
+        match applied.and_then(|()| run_steps(genesis, parameters, &mut slots, height, time)) {
+            Ok(next) => next,
+            Err(never) => match never {},
+        }
     }
+}
+
+/// Applies notices in order, up to the limit of a block (N2, N3). They are among the skipped (N4).
+fn apply_notices(
+    genesis: &Genesis,
+    parameters: &StakingParameters,
+    slots: &mut BlockSlots<'_>,
+    time: TimestampMs,
+    candidates: &[Candidate],
+    skipped: &mut [Skipped],
+) -> Result<(), Infallible> {
+    let undecodable = skipped.iter_mut().filter(|skipped| skipped.reason == SkipReason::Undecodable);
+    let notices = undecodable.filter_map(|skipped| {
+        let notice = Notice::decode(&candidates.get(skipped.position as usize)?.raw)?;
+        Some((skipped, notice))
+    });
+    for (number, (skipped, notice)) in notices.enumerate() {
+        let takes_effect = number < MAX_ANNOUNCEMENTS && notice.apply(slots, parameters, genesis.chain_id, time)?;
+        skipped.reason = if takes_effect { SkipReason::Notice } else { SkipReason::NoticeRefused };
+    }
+    Ok(())
 }
 
 fn run_steps(

@@ -1,0 +1,177 @@
+//! Notices of validators to the staking contract (validators.md §2.7).
+//!
+//! A node keeps notices that the state lacks: its own, and those that peers sent. A validator that orders puts them into its
+//! batches until the state has them. Other nodes send their own to two validators, and later to the next two (N5). Nothing
+//! of this is stored: after a restart a node finds out from its key and the state what it owes (N6).
+
+use super::{AHEAD_OF_CERTIFICATION, Pipeline};
+use crate::io::{NodeKey, Output};
+use crate::message::PeerMessage;
+use corniche_admission::batch::ENTRY_OVERHEAD;
+use corniche_crypto::ConsensusKey;
+use corniche_staking::{Notice, StateSlots, ValidatorId, VerifiedNotice};
+use corniche_state::StateView;
+use corniche_types::{Bytes, Epoch, Genesis, Height, ProtocolRules, TimestampMs};
+use std::collections::BTreeMap;
+
+/// Part of a batch's bytes that notices may take.
+const PART_OF_BATCH: u32 = 4;
+/// Number of validators to which a node that does not order sends a notice at once.
+const RECIPIENTS: usize = 2;
+/// A notice that the state lacks is proposed or sent this many times in the part of an epoch in which it is useful.
+const REPEATS: u64 = 8;
+/// Limits of the time between two of them.
+const MIN_REPEAT_MS: u64 = 50;
+const MAX_REPEAT_MS: u64 = 10_000;
+
+/// Notices that the state lacks.
+pub(super) struct Notices {
+    /// Signs own notices; `None`: a node without a validator's keys.
+    key: Option<ConsensusKey>,
+    /// By author: at most one for each registered validator.
+    kept: BTreeMap<ValidatorId, Kept>,
+    /// Epoch and height at which the node last looked for own notices.
+    looked_at: Option<(Epoch, Height)>,
+    repeat_ms: u64,
+    /// Number of messages with own notices so far.
+    sent: usize,
+}
+
+struct Kept {
+    notice: VerifiedNotice,
+    is_own: bool,
+    /// Time at which it is proposed or sent again.
+    due: TimestampMs,
+}
+
+impl Notices {
+    pub fn new(key: Option<ConsensusKey>, genesis: &Genesis) -> Self {
+        let closing_ms = genesis.staking.as_ref().map_or(0, |parameters| parameters.closing_ms);
+        let repeat_ms = (closing_ms / REPEATS).clamp(MIN_REPEAT_MS, MAX_REPEAT_MS);
+        Self { key, kept: BTreeMap::new(), looked_at: None, repeat_ms, sent: 0 }
+    }
+
+    fn keep(&mut self, now: TimestampMs, notice: VerifiedNotice, is_own: bool) {
+        self.kept.entry(notice.statement().author).or_insert(Kept { notice, is_own, due: now });
+    }
+
+    /// Takes due notices for a batch of at most `bytes`. They are due again later.
+    pub fn take_due(&mut self, now: TimestampMs, bytes: u32) -> Vec<Bytes> {
+        let mut left = (bytes / PART_OF_BATCH) as usize;
+        let mut entries = Vec::new();
+        for kept in self.kept.values_mut().filter(|kept| kept.due <= now) {
+            let entry = kept.notice.encode();
+            let Some(rest) = left.checked_sub(entry.len() + ENTRY_OVERHEAD) else { break };
+            left = rest;
+            kept.due = TimestampMs(now.0.saturating_add(self.repeat_ms));
+            entries.push(entry);
+        }
+        entries
+    }
+
+    /// Takes own notices that are due.
+    fn take_own_due(&mut self, now: TimestampMs) -> Vec<Bytes> {
+        let due = self.kept.values_mut().filter(|kept| kept.is_own && kept.due <= now);
+        due.map(|kept| {
+            kept.due = TimestampMs(now.0.saturating_add(self.repeat_ms));
+            kept.notice.encode()
+        })
+        .collect()
+    }
+
+    fn has_own(&self) -> bool {
+        self.kept.values().any(|kept| kept.is_own)
+    }
+
+    fn next_due(&self, includes: impl Fn(&Kept) -> bool) -> Option<TimestampMs> {
+        self.kept.values().filter(|kept| includes(kept)).map(|kept| kept.due).min()
+    }
+}
+
+impl Pipeline {
+    /// Verifies a peer's notice. `None` if the newest state does not lack it.
+    pub fn verify_notice(&self, bytes: &[u8]) -> Option<VerifiedNotice> {
+        verify_notice(&self.genesis, &self.view(), bytes)
+    }
+
+    /// Keeps a peer's notice.
+    pub(super) fn keep_notice(&mut self, now: TimestampMs, notice: VerifiedNotice) {
+        if notice.is_missing(&mut StateSlots(&self.view())) == Ok(true) {
+            self.notices.keep(now, notice, false);
+        }
+    }
+
+    /// Forgets the notices that the newest state has.
+    pub(super) fn forget_notices(&mut self) {
+        if !self.notices.kept.is_empty() {
+            let view = self.view();
+            self.notices.kept.retain(|_, kept| kept.notice.is_missing(&mut StateSlots(&view)) == Ok(true));
+        }
+    }
+
+    /// Makes own notices that are due, and sends them if this node does not order.
+    pub(super) fn make_notices(&mut self, now: TimestampMs) {
+        self.announce_readiness(now);
+        if !self.mode.is_ordering() {
+            let entries = self.notices.take_own_due(now);
+            let to = if entries.is_empty() { Vec::new() } else { self.notice_recipients() };
+            for entry in entries {
+                self.out.push_back(Output::Send { to: to.clone(), message: PeerMessage::Notice(entry) });
+            }
+        }
+    }
+
+    /// Time of the next call of [`Self::make_notices`] with an effect.
+    pub(super) fn notice_deadline(&self) -> Option<TimestampMs> {
+        let is_new_epoch = self.notices.looked_at.is_none_or(|(epoch, _)| epoch != self.epoch.epoch);
+        let announcement = self.epoch.announcements(&self.genesis).filter(|_| is_new_epoch && self.notices.key.is_some());
+        let due = match self.mode.ordering() {
+            Some(ordering) if ordering.wanted_batch.is_some() => self.notices.next_due(|_| true),
+            // The engine asks for the next batch by itself.
+            Some(_) => None,
+            None => self.notices.next_due(|kept| kept.is_own),
+        };
+        [announcement, due].into_iter().flatten().min()
+    }
+
+    /// Announces this validator for the next epoch, if it is not far behind (S12).
+    fn announce_readiness(&mut self, now: TimestampMs) {
+        let Some(parameters) = &self.genesis.staking else { return };
+        let is_early = self.epoch.announcements(&self.genesis).is_none_or(|from| now < from);
+        let looked_at = (self.epoch.epoch, self.appended);
+        if is_early || self.notices.looked_at == Some(looked_at) {
+            return;
+        }
+        self.notices.looked_at = Some(looked_at);
+        let Some(key) = self.notices.key.as_ref().filter(|_| !self.notices.has_own()) else { return };
+        let is_near = self.follower.target().0.saturating_sub(self.appended.0) <= AHEAD_OF_CERTIFICATION;
+        let announce = || {
+            let (chain_id, version) = (self.genesis.chain_id, ProtocolRules::LATEST.version);
+            VerifiedNotice::announce(&mut StateSlots(&self.view()), parameters, key, chain_id, version, now).ok().flatten()
+        };
+        if let Some(notice) = if is_near { announce() } else { None } {
+            self.notices.keep(now, notice, true);
+        }
+    }
+
+    /// The next two connected validators.
+    fn notice_recipients(&mut self) -> Vec<NodeKey> {
+        let validators: Vec<NodeKey> =
+            self.peers.iter().filter(|(_, peer)| peer.validator.is_some()).map(|(key, _)| *key).collect();
+        let first = self.notices.sent;
+        self.notices.sent = first.wrapping_add(RECIPIENTS);
+        validators
+            .iter()
+            .cycle()
+            .skip(first % validators.len().max(1))
+            .take(RECIPIENTS.min(validators.len()))
+            .copied()
+            .collect()
+    }
+}
+
+/// Verifies a peer's notice with a state. `None` if the state does not lack it.
+pub fn verify_notice(genesis: &Genesis, view: &dyn StateView, bytes: &[u8]) -> Option<VerifiedNotice> {
+    genesis.staking.as_ref().filter(|parameters| !parameters.never_ends())?;
+    Notice::decode(bytes)?.verify(&mut StateSlots(view), genesis.chain_id).ok().flatten()
+}
