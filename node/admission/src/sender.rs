@@ -273,6 +273,10 @@ impl SenderQueue {
         }
     }
 
+    pub fn forget_recipients(&mut self) {
+        self.entries.values_mut().for_each(|entry| entry.recipients.clear());
+    }
+
     /// Marks an entry as waiting again: its batch came back.
     pub fn requeue_entry(&mut self, nonce: u64) {
         let Some(entry) = self.entries.get_mut(&nonce).filter(|entry| !entry.is_waiting()) else { return };

@@ -1,6 +1,6 @@
 //! Ordering engines by their name in the genesis. No other code of the binary names an engine.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use corniche_console::exit::{Exit, Failed};
 use corniche_crypto::CoinPublicKeys;
@@ -8,8 +8,7 @@ use corniche_engine::{Committee, Engine};
 use corniche_network::{Channel, Limits};
 use corniche_pipeline::EngineFactory;
 use corniche_service::{EngineBuilder, EngineParts, EngineStart, ValidatorKeys, VerifierFactory, fresh_seed};
-use corniche_store::DataDirectory;
-use corniche_types::{EngineConfig, Epoch, Genesis};
+use corniche_types::{EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// Name of an engine, and its functions for the binary.
@@ -42,7 +41,7 @@ const ENGINES: &[EngineEntry] = &[
         max_message_bytes: |genesis| {
             let config = corniche_autobahn::Config::from_genesis(genesis)?;
             // Besides the batch, a car has a proof: 66 bytes per signer.
-            let car = 66 * genesis.validators.len() + 4_096;
+            let car = 66 * genesis.max_validators() + 4_096;
             Ok((config.fetch_bytes as usize).max(config.batch_bytes as usize) + car)
         },
         build: autobahn,
@@ -80,7 +79,7 @@ const ENVELOPE_BYTES: usize = 14;
 fn check_frames(engine: &EngineEntry, genesis: &Genesis) -> anyhow::Result<()> {
     let max_frame = Limits::default().frame_bytes(Channel::Bulk, true);
     let largest = (engine.max_message_bytes)(genesis).map_err(anyhow::Error::msg)? + ENVELOPE_BYTES;
-    if genesis.validators.len() == 1 || largest <= max_frame {
+    if genesis.max_validators() == 1 || largest <= max_frame {
         return Ok(());
     }
     bail!(
@@ -104,9 +103,9 @@ pub fn check_matches(genesis: &Genesis, requested: Option<&str>, directory: &Pat
     Ok(())
 }
 
-/// Verifier and factory of the engine of the validator that runs in `data`.
-pub fn build(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<EngineParts> {
-    (find(&genesis.engine.name)?.build)(genesis, keys, data)
+/// Verifier and factory of a validator's engine.
+pub fn build(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EngineParts> {
+    (find(&genesis.engine.name)?.build)(genesis, keys)
 }
 
 /// Configuration of an engine for a chain with a single node.
@@ -116,27 +115,24 @@ pub fn single_node(name: &str) -> anyhow::Result<EngineConfig> {
     Ok(EngineConfig { name: engine.name.to_owned(), parameters })
 }
 
-/// True if the records are all that this validator signed in the epoch. In epoch 0 the file says that it has never signed; an
-/// engine that was built before may have, and has deleted it.
-fn is_unsigned(start: &EngineStart, unsigned_file: &Path) -> bool {
-    start.has_all_records || start.epoch.epoch == Epoch(0) && unsigned_file.exists()
-}
+/// Keys of the genesis are checked at the start, all others when they are registered.
+const VALID_KEYS: &str = "invariant: every committee has valid keys";
 
-/// Every epoch has the members of the genesis, whose keys were checked at the start.
-const SAME_KEYS: &str = "invariant: an epoch's committee has the keys of the genesis";
-
-fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<EngineParts> {
+fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EngineParts> {
     use corniche_mahi_mahi::{Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer, crypto};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
     let coin_share = keys.coin.context("coin.key is missing; the creator of the genesis has it")?;
+    let share = coin_share.clone();
     let signer = move |committee: &Committee| {
-        let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), coin_share.clone());
+        let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), share.clone());
         keys.map(|keys| Arc::new(keys) as Arc<dyn Signer>)
     };
-    signer(&committee).context("coin.key is the share of another validator")?;
     let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
+    let probe = b"corniche coin.key check";
+    let is_dealt = public_coin.verify_shares(coin_share.index(), probe, &coin_share.sign(probe));
+    ensure!(is_dealt, "coin.key is no share of this genesis");
     let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, public_coin));
     let signatures = |committee: &Committee| {
         crypto::CommitteeSignatures::new(committee).map(|signatures| Arc::new(signatures) as Arc<dyn Signatures>)
@@ -144,15 +140,13 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Res
     signatures(&committee).context("the genesis' consensus keys are damaged")?;
     let verifier_config = config.clone();
     let verifier: VerifierFactory = Box::new(move |committee| {
-        let signatures = signatures(committee).expect(SAME_KEYS);
+        let signatures = signatures(committee).expect(VALID_KEYS);
         Arc::new(MahiVerifier::new(verifier_config.clone(), committee.clone(), signatures))
     });
-    let unsigned_file = DataDirectory::new(data).unsigned();
     let factory: EngineFactory = Box::new(move |start| {
-        let unsigned = is_unsigned(&start, &unsigned_file);
-        let EngineStart { committee, epoch, records, resume, now, .. } = start;
+        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
         let config = Config { genesis_time: epoch.time, ..config.clone() };
-        let (signer, signatures) = (signer(&committee), signatures(&committee).expect(SAME_KEYS));
+        let (signer, signatures) = (signer(&committee), signatures(&committee).expect(VALID_KEYS));
         let (coin, seed) = (coin.clone(), fresh_seed());
         Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
             as Box<dyn Engine>
@@ -160,7 +154,7 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Res
     Ok((verifier, factory))
 }
 
-fn autobahn(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<EngineParts> {
+fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EngineParts> {
     use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer, crypto};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
@@ -170,7 +164,6 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Resu
         let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), bls.then(|| keys.bls.clone()));
         keys.map(|keys| Arc::new(keys) as Arc<dyn Signer>)
     };
-    signer(&committee).context("bls.key is another validator's")?;
     let signatures = move |committee: &Committee| -> Option<Arc<dyn Signatures>> {
         Some(match bls {
             true => Arc::new(crypto::BlsCertificates::new(committee)?),
@@ -180,15 +173,13 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Resu
     signatures(&committee).context("the genesis' keys are damaged")?;
     let verifier_config = config.clone();
     let verifier: VerifierFactory = Box::new(move |committee| {
-        let signatures = signatures(committee).expect(SAME_KEYS);
+        let signatures = signatures(committee).expect(VALID_KEYS);
         Arc::new(AutobahnVerifier::new(verifier_config.clone(), committee.clone(), signatures))
     });
-    let unsigned_file = DataDirectory::new(data).unsigned();
     let factory: EngineFactory = Box::new(move |start| {
-        let unsigned = is_unsigned(&start, &unsigned_file);
-        let EngineStart { committee, epoch, records, resume, now, .. } = start;
+        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
         let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
-        let (signer, signatures) = (signer(&committee), signatures(&committee).expect(SAME_KEYS));
+        let (signer, signatures) = (signer(&committee), signatures(&committee).expect(VALID_KEYS));
         let seed = fresh_seed();
         Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
             as Box<dyn Engine>
@@ -202,7 +193,7 @@ mod tests {
     use crate::genesis::{default_spec, make_network};
     use corniche_pipeline::PeerMessage;
     use corniche_service::NetworkSpec;
-    use corniche_types::Bytes;
+    use corniche_types::{Bytes, Epoch};
 
     fn check_with(name: &str, validators: usize, batch_bytes: u32, parameters: &[(&str, u64)]) -> Result<(), String> {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();

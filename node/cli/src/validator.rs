@@ -25,8 +25,7 @@ use std::path::{Path, PathBuf};
 /// Register a validator, and manage its stake and keys, on a chain with staking
 ///
 /// Amounts are in whole units of the currency, with decimals. `register` prints the new validator's id, the other commands that send a
-/// transaction print its hash. The first committee stays in this version, so stake does not change it yet, and unbonded stake does not become
-/// free.
+/// transaction print its hash. On chains with Mahi-Mahi the first committee stays in this version.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]

@@ -77,7 +77,7 @@ fn setup(chain_id: u64, data: &Path) -> NodeSetup {
     NodeSetup::new(config, VerifiedGenesis::new(network.genesis).unwrap(), validator, data.into())
 }
 
-fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _: &Path) -> anyhow::Result<EngineParts> {
+fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EngineParts> {
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, keys.consensus.clone(), None);
     let signatures = |committee: &Committee| crypto::Ed25519Certificates::new(committee);

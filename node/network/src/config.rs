@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct NetworkConfig {
     pub identity: NetworkIdentity,
     pub chain: ChainIdentity,
-    /// Network keys of the committee, in the order of the validators' indices.
+    /// Network keys of the first validators.
     pub validators: Vec<PeerKey>,
     /// Listening addresses, TCP (`/ip4/0.0.0.0/tcp/9000`) and QUIC (`/ip4/0.0.0.0/udp/9000/quic-v1`). Empty:
     /// only dials.

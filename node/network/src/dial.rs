@@ -23,6 +23,8 @@ pub(crate) struct Dialer {
 #[derive(Debug)]
 struct Target {
     configured: Vec<Multiaddr>,
+    /// Those that the peer has published, for instance on the chain.
+    published: Vec<Multiaddr>,
     learned: Vec<Multiaddr>,
     pause: Duration,
     state: State,
@@ -59,10 +61,35 @@ impl Dialer {
         }
     }
 
+    /// Replaces the published addresses of a peer to stay connected with.
+    pub fn publish(&mut self, now: Instant, peer: PeerKey, addresses: Vec<Multiaddr>, connected: bool) {
+        if !addresses.is_empty() {
+            self.target(peer, if connected { State::Connected } else { State::Waiting(now) }).published = addresses;
+        }
+    }
+
+    /// Forgets the announced and published addresses of peers that are no validators.
+    pub fn retain_learned(&mut self, is_validator: impl Fn(&PeerKey) -> bool) {
+        self.targets.retain(|peer, target| {
+            if !is_validator(peer) {
+                target.learned.clear();
+                target.published.clear();
+            }
+            target.addresses().next().is_some()
+        });
+    }
+
     /// Target for this peer; a new one starts in `state`.
     fn target(&mut self, peer: PeerKey, state: State) -> &mut Target {
         let pause = self.pause_min;
-        let new = || Target { configured: Vec::new(), learned: Vec::new(), pause, state, second_choice: false };
+        let new = || Target {
+            configured: Vec::new(),
+            published: Vec::new(),
+            learned: Vec::new(),
+            pause,
+            state,
+            second_choice: false,
+        };
         self.targets.entry(peer).or_insert_with(new)
     }
 
@@ -144,7 +171,9 @@ impl Dialer {
 
 impl Target {
     fn addresses(&self) -> impl Iterator<Item = &Multiaddr> {
-        self.configured.iter().chain(self.learned.iter().filter(|address| !self.configured.contains(address)))
+        let published = self.published.iter().filter(|address| !self.configured.contains(address));
+        let is_known = |address: &&Multiaddr| self.configured.contains(address) || self.published.contains(address);
+        self.configured.iter().chain(published).chain(self.learned.iter().filter(move |address| !is_known(address)))
     }
 
     fn choice(&self, preferred: Transport) -> Vec<Multiaddr> {

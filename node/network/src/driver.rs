@@ -47,6 +47,7 @@ pub(crate) struct Behaviour {
 #[derive(Debug)]
 pub(crate) enum Command {
     Disconnect(PeerKey),
+    ValidatorsChanged(Vec<(PeerKey, Vec<Multiaddr>)>),
     Shutdown,
 }
 
@@ -163,6 +164,7 @@ impl Driver {
                 Some(report) = self.reports.recv() => self.on_report(report),
                 command = self.commands.recv() => match command {
                     Some(Command::Disconnect(peer)) => self.disconnect(peer),
+                    Some(Command::ValidatorsChanged(validators)) => self.validators_changed(validators),
                     Some(Command::Shutdown) | None => break,
                 },
                 () = wait => {}
@@ -219,6 +221,22 @@ impl Driver {
             self.dialer.connected(peer);
         } else {
             self.dialer.failed(Instant::now(), peer);
+        }
+    }
+
+    /// Dials new validators, and ends the links that were made with another kind of peer.
+    fn validators_changed(&mut self, validators: Vec<(PeerKey, Vec<Multiaddr>)>) {
+        let own = self.shared.config.identity.key();
+        for (peer, addresses) in validators.into_iter().filter(|(peer, _)| *peer != own) {
+            if self.shared.config.learn_addresses {
+                let connected = self.has_connection(&peer);
+                self.dialer.publish(Instant::now(), peer, usable(addresses), connected);
+            }
+        }
+        self.dialer.retain_learned(|peer| self.shared.is_validator(peer));
+        let changed = |peer: &crate::Peer| peer.is_validator != self.shared.is_validator(&peer.id);
+        for peer in self.link_table.peers().into_iter().filter(changed).collect::<Vec<_>>() {
+            self.disconnect(peer.id);
         }
     }
 
@@ -286,17 +304,22 @@ impl Driver {
 
     /// Stores the announced addresses of a validator, for redialling. Guests dial by themselves.
     fn learn(&mut self, peer: PeerKey, addresses: Vec<Multiaddr>) {
-        if !self.shared.config.learn_addresses || self.shared.validator(&peer).is_none() {
+        if !self.shared.config.learn_addresses || !self.shared.is_validator(&peer) {
             return;
         }
-        let mut usable = Vec::new();
-        for mut address in addresses.into_iter().filter(is_usable).take(8) {
-            if matches!(address.iter().last(), Some(Protocol::P2p(_))) {
-                address.pop();
-            }
-            usable.push(address);
-        }
         let connected = self.has_connection(&peer);
-        self.dialer.learn(Instant::now(), peer, usable, connected);
+        self.dialer.learn(Instant::now(), peer, usable(addresses), connected);
     }
+}
+
+/// The first addresses that can be dialled, without `/p2p`.
+fn usable(addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
+    let mut usable = Vec::new();
+    for mut address in addresses.into_iter().filter(is_usable).take(8) {
+        if matches!(address.iter().last(), Some(Protocol::P2p(_))) {
+            address.pop();
+        }
+        usable.push(address);
+    }
+    usable
 }

@@ -1,7 +1,7 @@
 //! Events from the network to the node, and their bounded queue.
 
 use crate::PeerKey;
-use corniche_types::{Bytes, ValidatorIndex};
+use corniche_types::Bytes;
 use std::{
     fmt,
     task::{Context, Poll},
@@ -12,16 +12,14 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 pub struct Peer {
     /// Proven in the transport's handshake.
     pub id: PeerKey,
-    /// Committee index of this key, if it has one.
-    pub validator: Option<ValidatorIndex>,
+    /// True for a validator when the link was made: it has bandwidth and connections of its own.
+    pub is_validator: bool,
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.validator {
-            Some(index) => write!(f, "validator {} ({})", index.0, self.id),
-            None => write!(f, "{}", self.id),
-        }
+        let kind = if self.is_validator { "validator " } else { "" };
+        write!(f, "{kind}{}", self.id)
     }
 }
 

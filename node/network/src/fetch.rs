@@ -127,7 +127,7 @@ pub(crate) async fn respond(
         }
     };
     link.response_meter.charge(response.len());
-    if link.peer.validator.is_none() {
+    if !link.peer.is_validator {
         shared.guest_response_meter.charge(response.len());
     }
     let written = timeout(time, async {
@@ -149,7 +149,7 @@ async fn turn<'a>(shared: &'a Shared, link: &'a Link) -> (SemaphorePermit<'a>, O
     const OPEN: &str = "turns are never closed";
     let turn = link.response_turns.acquire().await.expect(OPEN);
     link.response_meter.paid().await;
-    if link.peer.validator.is_some() {
+    if link.peer.is_validator {
         return (turn, None);
     }
     shared.guest_response_meter.paid().await;

@@ -132,7 +132,7 @@ impl Gate {
 
     fn admit_inbound(&mut self, peer: &PeerId, origin: Origin) -> Result<(), Refused> {
         let key = self.admit(peer)?;
-        if self.shared.validator(&key).is_some() {
+        if self.shared.is_validator(&key) {
             return Ok(());
         }
         let last_received = |connection: &ConnectionId, peer: &PeerKey| {
@@ -158,7 +158,7 @@ impl Gate {
     fn established(&mut self, connection: ConnectionId, peer: &PeerId, endpoint: &ConnectedPoint) {
         let Some(key) = PeerKey::from_peer_id(peer) else { return };
         self.established.insert(connection, key);
-        let is_validator = self.shared.validator(&key).is_some();
+        let is_validator = self.shared.is_validator(&key);
         let origin = origin(endpoint.get_remote_address());
         match (is_validator, origin) {
             (true, Some(origin)) => self.shared.record_validator_origin(key, origin),

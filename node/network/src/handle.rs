@@ -4,7 +4,7 @@ use crate::{
     Channel, Fault, Peer, PeerInfo, PeerKey, RequestError, Sent, Stats, driver::Command, fetch, link_table::LinkTable,
     shared::Shared,
 };
-use corniche_types::{Bytes, ValidatorIndex};
+use corniche_types::Bytes;
 use libp2p::Multiaddr;
 use std::{
     sync::{Arc, PoisonError},
@@ -28,9 +28,12 @@ impl NetworkHandle {
         self.shared.config.identity.key()
     }
 
-    /// Network key of a validator.
-    pub fn validator_key(&self, index: ValidatorIndex) -> Option<PeerKey> {
-        self.shared.config.validators.get(index.as_usize()).copied()
+    /// Replaces the validators. With `learn_addresses`, dials them at these addresses, too. Disconnects a peer that becomes a
+    /// validator or ceases to be one; it then reconnects.
+    pub fn set_validators(&self, validators: Vec<(PeerKey, Vec<Multiaddr>)>) {
+        self.shared.set_validators(validators.iter().map(|(key, _)| *key));
+        // An error means that the network has ended and has no peers.
+        let _ = self.commands.send(Command::ValidatorsChanged(validators));
     }
 
     /// Queues a message for a peer, or drops it. Never blocks.

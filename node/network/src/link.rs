@@ -110,13 +110,11 @@ impl Link {
             backlogs.push(Backlog { receiver, bytes: bytes.clone() });
             Queue { sender, bytes }
         });
-        let rate = if peer.validator.is_some() { limits.validator_rate } else { limits.guest_rate };
+        let rate = if peer.is_validator { limits.validator_rate } else { limits.guest_rate };
         let in_flight = || Arc::new(Semaphore::new(limits.requests_in_flight));
         let (outgoing_requests, incoming_requests) = (in_flight(), in_flight());
-        let answer_bytes = match peer.validator {
-            Some(_) => limits.validator_answer_bytes_per_second,
-            None => limits.guest_answer_bytes_per_second,
-        };
+        let answer_bytes =
+            if peer.is_validator { limits.validator_answer_bytes_per_second } else { limits.guest_answer_bytes_per_second };
         let link = Self {
             response_turns: Semaphore::new(limits.answers_per_peer),
             response_meter: Throttle::of_bytes(answer_bytes),
@@ -218,7 +216,7 @@ pub(crate) async fn run_channel(link: Arc<Link>, channel: Channel, stream: Strea
 }
 
 async fn read_messages(link: &Link, channel: Channel, reader: impl AsyncRead + Unpin) -> LinkEnd {
-    let limit = link.shared.config.limits.frame_bytes(channel, link.peer.validator.is_some());
+    let limit = link.shared.config.limits.frame_bytes(channel, link.peer.is_validator);
     let stall = link.shared.config.timing.stall;
     let counters = link.shared.counters.channel(channel);
     let mut reader = BufReader::with_capacity(READ_BYTES, reader);

@@ -23,7 +23,7 @@ pub(crate) fn inbound_origin(address: &Multiaddr) -> Origin {
 }
 
 /// Addresses of validators: the configured ones, and the one from which each last connected. Bounded by the
-/// configuration and the committee. Announced addresses do not count.
+/// configuration and the validators. Announced addresses do not count.
 #[derive(Debug, Default)]
 pub(crate) struct ValidatorOrigins {
     configured: BTreeMap<Origin, BTreeSet<PeerKey>>,
@@ -45,6 +45,11 @@ impl ValidatorOrigins {
     /// Records that this validator proved its key on a connection with this address.
     pub fn record(&mut self, validator: PeerKey, origin: Origin) {
         self.last.insert(validator, origin);
+    }
+
+    /// Forgets all others from which peers connected.
+    pub fn retain(&mut self, is_validator: impl Fn(&PeerKey) -> bool) {
+        self.last.retain(|peer, _| is_validator(peer));
     }
 
     /// Number of validators at this address.

@@ -9,11 +9,10 @@ use crate::{
     throttle::Throttle,
 };
 use corniche_origin::Origin;
-use corniche_types::ValidatorIndex;
 use libp2p::Multiaddr;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
     time::Instant,
 };
 use tokio::sync::Semaphore;
@@ -21,7 +20,7 @@ use tokio::sync::Semaphore;
 /// Largest inbox: shares are counted in 32 bits.
 pub(crate) const INBOX_BYTES_LIMIT: usize = 1 << 30;
 
-/// Every lock in here is held for a few instructions, and never across another lock or an await.
+/// Every lock in here is held for a few instructions, and never across an await. Of two locks, `validators` is taken first.
 pub(crate) struct Shared {
     pub config: NetworkConfig,
     pub events: EventSender,
@@ -30,39 +29,57 @@ pub(crate) struct Shared {
     /// Permits for concurrent responses to all guests (peers outside the committee) together.
     pub guest_answers: Semaphore,
     pub guest_response_meter: Throttle,
-    validators: BTreeMap<PeerKey, ValidatorIndex>,
+    validators: RwLock<BTreeMap<PeerKey, Inboxes>>,
     validator_origins: Mutex<ValidatorOrigins>,
     scores: Mutex<Scores>,
-    /// Free bytes of the inboxes, by channel, then by validator. The last inbox is shared by all guests.
-    inboxes: [Vec<Arc<Semaphore>>; 2],
+    /// Shared by all guests.
+    guest_inboxes: Inboxes,
+}
+
+/// Free bytes of a sender's inboxes, by channel.
+type Inboxes = [Arc<Semaphore>; 2];
+
+fn inboxes(config: &NetworkConfig) -> Inboxes {
+    Channel::ALL.map(|channel| {
+        let size = config.limits.channel(channel).inbox_bytes;
+        Arc::new(Semaphore::new(size.clamp(1, INBOX_BYTES_LIMIT)))
+    })
 }
 
 impl Shared {
     pub fn new(config: NetworkConfig, events: EventSender) -> Self {
-        let validators: BTreeMap<_, _> = config.validators.iter().copied().zip((0..=u16::MAX).map(ValidatorIndex)).collect();
+        let validators: BTreeMap<_, _> = config.validators.iter().map(|key| (*key, inboxes(&config))).collect();
         let configured = config.bootstrap.iter().filter(|target| validators.contains_key(&target.key));
         let validator_origins = ValidatorOrigins::new(configured.map(|target| (target.key, &target.address)));
-        let inboxes = Channel::ALL.map(|channel| {
-            let limits = config.limits.channel(channel);
-            let size = limits.inbox_bytes.clamp(1, INBOX_BYTES_LIMIT);
-            (0..=config.validators.len()).map(|_| Arc::new(Semaphore::new(size))).collect()
-        });
         Self {
             guest_answers: Semaphore::new(config.limits.guest_answers),
             guest_response_meter: Throttle::of_bytes(config.limits.guests_answer_bytes_per_second),
-            config,
             events,
             counters: Counters::default(),
             listening: Mutex::default(),
-            validators,
+            guest_inboxes: inboxes(&config),
+            validators: RwLock::new(validators),
             validator_origins: Mutex::new(validator_origins),
+            config,
             scores: Mutex::default(),
-            inboxes,
         }
     }
 
-    pub fn validator(&self, key: &PeerKey) -> Option<ValidatorIndex> {
-        self.validators.get(key).copied()
+    pub fn is_validator(&self, key: &PeerKey) -> bool {
+        self.read_validators().contains_key(key)
+    }
+
+    /// Replaces the validators. Those that stay keep their inboxes.
+    pub fn set_validators(&self, keys: impl IntoIterator<Item = PeerKey>) {
+        let mut validators = self.validators.write().unwrap_or_else(PoisonError::into_inner);
+        let mut before = std::mem::take(&mut *validators);
+        let stays = |key: PeerKey| (key, before.remove(&key).unwrap_or_else(|| inboxes(&self.config)));
+        *validators = keys.into_iter().map(stays).collect();
+        self.validator_origins().retain(|peer| validators.contains_key(peer));
+    }
+
+    fn read_validators(&self) -> RwLockReadGuard<'_, BTreeMap<PeerKey, Inboxes>> {
+        self.validators.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Number of validators known at this address.
@@ -82,17 +99,17 @@ impl Shared {
     /// Maximum size of a message that this node may send, in bytes.
     pub fn sending_limit(&self, channel: Channel) -> usize {
         let own = self.config.identity.key();
-        self.config.limits.frame_bytes(channel, self.validator(&own).is_some())
+        self.config.limits.frame_bytes(channel, self.is_validator(&own))
     }
 
     pub fn peer(&self, id: PeerKey) -> Peer {
-        Peer { id, validator: self.validator(&id) }
+        Peer { id, is_validator: self.is_validator(&id) }
     }
 
     pub fn inbox(&self, peer: &Peer, channel: Channel) -> Arc<Semaphore> {
-        let inboxes = &self.inboxes[channel.index()];
-        let place = peer.validator.map_or(inboxes.len() - 1, ValidatorIndex::as_usize);
-        inboxes[place].clone()
+        let validators = self.read_validators();
+        let inboxes = validators.get(&peer.id).filter(|_| peer.is_validator).unwrap_or(&self.guest_inboxes);
+        inboxes[channel.index()].clone()
     }
 
     pub fn banned_until(&self, now: Instant, peer: &PeerKey) -> Option<Instant> {
@@ -102,7 +119,7 @@ impl Shared {
     /// Counts a fault. Returns true if the peer must be disconnected.
     pub fn penalise(&self, now: Instant, peer: &Peer, fault: Fault, detail: &str) -> bool {
         let limits = &self.config.limits;
-        let ban = if peer.validator.is_some() { limits.validator_ban } else { limits.ban };
+        let ban = if peer.is_validator { limits.validator_ban } else { limits.ban };
         let (verdict, first) = {
             let mut scores = self.scores();
             (scores.penalise(now, peer.id, fault, ban), scores.is_first_report(now, peer.id))

@@ -23,7 +23,7 @@
 //!   reason if it was skipped).
 //! - Entries that no honest proposer orders are dropped ([`drops_excess`](ProtocolRules::drops_excess), and from version
 //!   3 on [`drops_malformed`](ProtocolRules::drops_malformed)). No reference to a batch covers them. So they cost only
-//!   their decoding: no execution, hash or storage. Notices to the staking contract stay, where epochs end.
+//!   their decoding: no execution, hash or storage. Where epochs end, the first notices of a batch to the staking contract stay.
 //!
 //! Blocks are cut only on request ([`BlockBuilder::poll`]). Until then a commit costs only the bytes of its
 //! batches, however many blocks it will make.
@@ -32,7 +32,7 @@ use crate::epoch::EpochStart;
 use crate::extension::Directives;
 use corniche_admission::batch;
 use corniche_engine::{Batch, Ordered, Resume};
-use corniche_staking::Notice;
+use corniche_staking::{MAX_ANNOUNCEMENTS, Notice};
 use corniche_types::{
     B256, BatchRef, Block, Bytes, CommitIndex, Genesis, Height, MAX_TRANSACTION_BYTES, OrderedTransaction, OrderingRecord,
     ProtocolRules, TimestampMs, Transaction, ValidatorIndex, intrinsic::TRANSACTION_GAS,
@@ -126,6 +126,8 @@ struct Entries {
     raw: Enumerate<vec::IntoIter<Bytes>>,
     /// Gas declared by the entries so far.
     gas: u64,
+    /// Notices among them.
+    notices: usize,
 }
 
 /// Entry of a batch.
@@ -137,6 +139,8 @@ struct Entry {
     gas: u64,
     /// Gas declared by the batch up to and including this entry.
     batch_gas: u64,
+    /// True for one of the first notices of the batch for the running epoch.
+    is_notice: bool,
 }
 
 impl PartialCommit {
@@ -145,7 +149,7 @@ impl PartialCommit {
         Self { commit, batches, entries: Entries::default(), position: 0, ended: false }
     }
 
-    fn next(&mut self, block_gas_limit: u64) -> Option<Entry> {
+    fn next(&mut self, block_gas_limit: u64, is_notice: impl Fn(&Bytes) -> bool) -> Option<Entry> {
         loop {
             if let Some((number, raw)) = self.entries.raw.next() {
                 self.position += 1;
@@ -154,11 +158,14 @@ impl PartialCommit {
                 let gas = declared_gas(&raw, block_gas_limit);
                 self.entries.gas = self.entries.gas.saturating_add(gas);
                 let source = BatchRef { author, digest, first, count: 1 };
-                return Some(Entry { source, raw, gas, batch_gas: self.entries.gas });
+                let is_notice = is_malformed(gas) && self.entries.notices < MAX_ANNOUNCEMENTS && is_notice(&raw);
+                self.entries.notices += usize::from(is_notice);
+                return Some(Entry { source, raw, gas, batch_gas: self.entries.gas, is_notice });
             }
             let (author, Batch { bytes }) = self.batches.next()?;
             let digest = corniche_engine::batch_digest(&bytes);
-            self.entries = Entries { author, digest, raw: batch::decode(&bytes).into_iter().enumerate(), gas: 0 };
+            let raw = batch::decode(&bytes).into_iter().enumerate();
+            self.entries = Entries { author, digest, raw, gas: 0, notices: 0 };
         }
     }
 }
@@ -246,7 +253,11 @@ impl BlockBuilder {
 
     /// True if a step of the epoch is due at this time, which needs a block (E3).
     pub fn is_block_due(&self, now: TimestampMs) -> bool {
-        !self.has_ended && (self.is_after_end(now) || self.freezes_at(now))
+        !self.has_ended && self.is_step(now)
+    }
+
+    fn is_step(&self, time: TimestampMs) -> bool {
+        self.is_after_end(time) || self.freezes_at(time)
     }
 
     fn freezes_at(&self, time: TimestampMs) -> bool {
@@ -305,7 +316,10 @@ impl BlockBuilder {
     /// Processes one entry, or the end of a commit; returns false if there is none.
     fn advance(&mut self) -> bool {
         let Some(mut current) = self.current.take().or_else(|| self.next_commit()) else { return false };
-        match current.next(self.genesis.block_gas_limit) {
+        let (chain_id, epoch) = (self.genesis.chain_id, self.complete.epoch);
+        let takes_notices = self.end.is_some();
+        let is_notice = |raw: &Bytes| takes_notices && Notice::decode(raw).is_some_and(|notice| notice.is_for(chain_id, epoch));
+        match current.next(self.genesis.block_gas_limit, is_notice) {
             Some(entry) => {
                 self.process_entry(&mut current, entry);
                 self.current = Some(current).filter(|_| !self.has_ended);
@@ -356,7 +370,7 @@ impl BlockBuilder {
 
     fn is_excess(&self, entry: &Entry) -> bool {
         let is_above = entry.batch_gas > self.genesis.batch_gas || entry.raw.len() > MAX_TRANSACTION_BYTES;
-        let is_junk = is_malformed(entry.gas) && !(self.end.is_some() && Notice::decode(&entry.raw).is_some());
+        let is_junk = is_malformed(entry.gas) && !entry.is_notice;
         self.rules.drops_excess && is_above || self.rules.drops_malformed && is_junk
     }
 
@@ -386,7 +400,7 @@ impl BlockBuilder {
     fn end_commit(&mut self, PartialCommit { commit, position, .. }: PartialCommit) {
         self.skip = 0;
         self.complete = Resume { epoch: self.complete.epoch, index: commit.index, checkpoint: commit.checkpoint.clone() };
-        let is_step = self.is_after_end(commit.time) || self.freezes_at(commit.time);
+        let is_step = self.is_step(commit.time);
         if self.open.is_none() && (is_step || self.idle_block_is_due(commit.time)) {
             self.open = Some(OpenBlock::new(&commit, &self.complete));
         }

@@ -15,8 +15,8 @@ pub trait Checks {
     /// Epoch of the committee that is verified now.
     fn epoch(&self) -> Epoch;
 
-    /// True for a validator.
-    fn has_engine(&self) -> bool;
+    /// True if epochs end. Then a member of one epoch may be a guest in another.
+    fn epochs_end(&self) -> bool;
 
     /// Verifies a message of an engine of this epoch. `None`: this node has no engine of that epoch.
     fn engine(&self, epoch: Epoch, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>>;
@@ -27,7 +27,7 @@ pub trait Checks {
     /// Highest height certified here.
     fn certified(&self) -> Height;
 
-    /// Verifies a notice to the staking contract; `None` if the newest state does not lack it.
+    /// Verifies a notice to the staking contract; `None` if it would have no effect on the newest state.
     fn notice(&self, bytes: &Bytes) -> Option<VerifiedNotice>;
 
     fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal>;
@@ -43,25 +43,30 @@ impl PeerMessage {
     ///
     /// The peer violated the protocol: the message is never valid.
     pub fn check(&self, from: NodeKey, validator: Option<ValidatorIndex>, checks: &impl Checks) -> Result<Vec<Input>, Fault> {
-        let from_validator = || validator.ok_or_else(|| Fault("message type reserved for validators".into()));
+        let epoch = checks.epoch();
+        // A guest may have sent it as a member of an epoch that has ended, or has not begun here.
+        let from_member = || match validator {
+            None if !checks.epochs_end() => Err(Fault("message type reserved for validators".into())),
+            validator => Ok(validator),
+        };
         Ok(match self {
-            Self::Engine(bytes) => check_engine(Epoch(0), from_validator()?, bytes, checks)?,
-            Self::EpochEngine(epoch, bytes) => check_engine(*epoch, from_validator()?, bytes, checks)?,
-            Self::Epoch { epoch, wants_answer } => epoch_input(from, validator, *epoch, *wants_answer, checks),
-            Self::CertificateShare(bytes) => vec![Input::CertificateShare { from: from_validator()?, bytes: bytes.clone() }],
+            Self::Engine(bytes) => check_engine(Epoch(0), from_member()?, bytes, checks)?,
+            Self::EpochEngine(epoch, bytes) => check_engine(*epoch, from_member()?, bytes, checks)?,
+            Self::Epoch { epoch, wants_answer } => {
+                vec![Input::PeerEpoch { peer: from, epoch: *epoch, wants_answer: *wants_answer }]
+            }
+            Self::CertificateShare(bytes) => {
+                from_member()?.map(|from| Input::CertificateShare { from, epoch, bytes: bytes.clone() }).into_iter().collect()
+            }
             // It has no effect, so its verification would only cost time.
             Self::Certificate(certificate) if certificate.height <= checks.certified() => Vec::new(),
             // Its committee is not known yet. The sender must be in that epoch to have it.
-            Self::Certificate(certificate) if certificate.epoch != checks.epoch() => {
-                epoch_input(from, validator, certificate.epoch, false, checks)
+            Self::Certificate(certificate) if certificate.epoch != epoch => {
+                vec![Input::PeerEpoch { peer: from, epoch: certificate.epoch, wants_answer: false }]
             }
             Self::Certificate(certificate) => {
-                match checks.certificate(certificate) {
-                    Some(certificate) => vec![Input::Certificate { from, certificate }],
-                    // Another epoch has started meanwhile.
-                    None if certificate.epoch != checks.epoch() => Vec::new(),
-                    None => return Err(Fault("invalid certificate".into())),
-                }
+                let certificate = checks.certificate(certificate).ok_or_else(|| Fault("invalid certificate".into()))?;
+                vec![Input::Certificate { from, certificate }]
             }
             Self::Transactions(raw) => {
                 let check = |raw: &Bytes| {
@@ -74,26 +79,17 @@ impl PeerMessage {
             // It may be valid in the sender's state, so it is no fault.
             Self::Notice(bytes) => checks.notice(bytes).map(Input::Notice).into_iter().collect(),
             Self::Attestations(attestations) => {
-                checks.record_attestations(from_validator()?, attestations);
+                if let Some(from) = from_member()? {
+                    checks.record_attestations(from, attestations);
+                }
                 Vec::new()
             }
         })
     }
 }
 
-/// A peer's statement about its epoch. A node with an engine listens to validators only.
-fn epoch_input(
-    peer: NodeKey,
-    validator: Option<ValidatorIndex>,
-    epoch: Epoch,
-    wants_answer: bool,
-    checks: &impl Checks,
-) -> Vec<Input> {
-    let heeds = validator.is_some() || !checks.has_engine();
-    heeds.then_some(Input::PeerEpoch { peer, epoch, wants_answer }).into_iter().collect()
-}
-
-fn check_engine(epoch: Epoch, from: ValidatorIndex, bytes: &Bytes, checks: &impl Checks) -> Result<Vec<Input>, Fault> {
+fn check_engine(epoch: Epoch, from: Option<ValidatorIndex>, bytes: &Bytes, checks: &impl Checks) -> Result<Vec<Input>, Fault> {
+    let Some(from) = from else { return Ok(Vec::new()) };
     let Some(verdict) = checks.engine(epoch, from, bytes) else { return Ok(Vec::new()) };
     let message = verdict.map_err(|PeerFault(reason)| Fault(reason))?;
     Ok(vec![Input::Engine { from, epoch, message }])
@@ -112,7 +108,7 @@ mod tests {
             Epoch(0)
         }
 
-        fn has_engine(&self) -> bool {
+        fn epochs_end(&self) -> bool {
             false
         }
 
@@ -148,6 +144,44 @@ mod tests {
             signers: SignerBitmap::from_signers([], 4),
             signature: Bytes::new(),
         })
+    }
+
+    /// Where epochs end, a guest may have been a member when it sent a message.
+    #[test]
+    fn former_members_are_not_at_fault() {
+        struct Changing;
+        impl Checks for Changing {
+            fn epoch(&self) -> Epoch {
+                Epoch(3)
+            }
+            fn epochs_end(&self) -> bool {
+                true
+            }
+            fn engine(&self, _: Epoch, _: ValidatorIndex, _: &Bytes) -> Option<Result<Verified, PeerFault>> {
+                unreachable!("a guest has no index")
+            }
+            fn certificate(&self, _: &Certificate) -> Option<VerifiedCertificate> {
+                None
+            }
+            fn certified(&self) -> Height {
+                Height(5)
+            }
+            fn notice(&self, _: &Bytes) -> Option<VerifiedNotice> {
+                None
+            }
+            fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal> {
+                corniche_admission::check(raw, 7)
+            }
+            fn record_attestations(&self, _: ValidatorIndex, _: &[(B256, Address)]) {
+                unreachable!("a guest has no index")
+            }
+        }
+        let messages = [
+            PeerMessage::EpochEngine(Epoch(3), Bytes::new()),
+            PeerMessage::CertificateShare(Bytes::new()),
+            PeerMessage::Attestations(vec![(B256::ZERO, Address::ZERO)]),
+        ];
+        assert!(messages.iter().all(|message| message.check([1; 32], None, &Changing).is_ok_and(|inputs| inputs.is_empty())));
     }
 
     #[test]

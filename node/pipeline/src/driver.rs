@@ -15,6 +15,7 @@
 //!   order.
 //! - A node halts after its last write: [`Effects::halt`]. It handles no input between [`Output::Halt`] and that.
 
+use crate::epoch::Seat;
 use crate::execution::{Executed, VerifiedTransaction};
 use crate::extension::CommandResponse;
 use crate::io::{Fault, Input, NodeKey, Output, Plan, TransactionStatus};
@@ -64,6 +65,9 @@ pub trait Effects {
 
     /// An epoch begins. Later messages of peers are verified with this committee.
     fn start_epoch(&mut self, committee: Committee);
+
+    /// These nodes are validators to the network from now on.
+    fn change_seats(&mut self, _seats: Vec<Seat>) {}
 
     /// Executes plans, in order. Respond with [`Input::Executed`], or return the results that are ready now.
     fn execute(&mut self, plan: Plan) -> Vec<Executed>;
@@ -199,6 +203,7 @@ impl Driver {
             Output::Append(block) => self.writes.push(Write::Block(block)),
             Output::AppendCertificate(certificate) => self.writes.push(Write::Certificate(certificate)),
             Output::EpochStarted(committee) => effects.start_epoch(committee),
+            Output::SeatsChanged(seats) => effects.change_seats(seats),
             Output::AppendProgress(resume) => self.writes.push(Write::Progress(resume)),
             Output::Submitted { reply, result } => effects.submitted(reply, result),
             Output::CommandDone(response) => effects.command_done(response),

@@ -3,8 +3,13 @@
 //! The last block of an epoch names the next committee ([`OrderingRecord::next`]). Its time and its randomness are those from
 //! which the next engine starts. So everything that an epoch needs follows from one record.
 
-use corniche_engine::Committee;
-use corniche_types::{B256, Epoch, Genesis, Height, OrderingRecord, StakingParameters, TimestampMs};
+use corniche_engine::{Committee, Member};
+use corniche_staking::{
+    StateSlots,
+    record::{self, KeyOwner, Validator},
+};
+use corniche_state::StateView;
+use corniche_types::{B256, Bytes, Epoch, Genesis, Height, OrderingRecord, StakingParameters, TimestampMs, keccak256};
 
 /// Beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +77,74 @@ impl EpochStart {
         Some(TimestampMs(self.time.0.saturating_add(offset_ms(parameters))))
     }
 
-    /// The epoch's committee. Its members are those of the genesis: no other committee takes over yet.
-    pub fn committee(&self, genesis: &Genesis) -> Committee {
-        Committee::from_genesis(genesis).in_epoch(self.epoch, self.committee_hash)
+    /// The epoch's committee. After epoch 0 it is in the state, from the last block of the epoch before until the freeze in the
+    /// next epoch.
+    pub fn committee(&self, genesis: &Genesis, view: &dyn StateView) -> Committee {
+        Committee::of_epoch(genesis, self.epoch, self.committee_hash, members(genesis, self.epoch, view))
+    }
+}
+
+/// Members of the committee of an epoch, by index. `view` is a state in that epoch.
+pub fn members(genesis: &Genesis, epoch: Epoch, view: &dyn StateView) -> Vec<Member> {
+    match epoch {
+        Epoch(0) => genesis.validators.clone(),
+        epoch => stored_committee(view, epoch).members.into_iter().map(member).collect(),
+    }
+}
+
+fn stored_committee(view: &dyn StateView, epoch: Epoch) -> record::Committee {
+    // An interrupted view has no members.
+    record::Committee::load(&mut StateSlots(view), epoch).unwrap_or_else(|_| record::Committee::empty())
+}
+
+/// Returns whether one validator has registered both consensus keys.
+pub fn is_one_validator(view: &dyn StateView, keys: [B256; 2]) -> bool {
+    let owner = |key: B256| KeyOwner::load(&mut StateSlots(view), keccak256(key)).ok().flatten().map(|owner| owner.id);
+    let [one, other] = keys.map(owner);
+    one.is_some() && one == other
+}
+
+/// A node that gets the bandwidth and the connections of a validator (E12).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    pub network_key: [u8; 32],
+    /// Multiaddresses where it can be dialled, as it registered them. Nobody has checked them.
+    pub endpoints: Vec<String>,
+}
+
+/// Epoch, and whether the next committee is frozen. [`seats`] change only with it.
+pub(crate) fn seats_version(view: &dyn StateView) -> Option<(Epoch, bool)> {
+    let header = record::Header::load(&mut StateSlots(view)).ok()?;
+    Some((header.epoch, header.phase == record::Phase::Frozen))
+}
+
+/// Validators of the running epoch, with those of the next one from the freeze on, and with those of the one before until then:
+/// a validator connects before it orders, and helps others to the end of its last epoch.
+pub(crate) fn seats(view: &dyn StateView) -> Vec<Seat> {
+    let Some((epoch, is_frozen)) = seats_version(view) else { return Vec::new() };
+    let other = if is_frozen { Some(epoch.next()) } else { epoch.0.checked_sub(1).map(Epoch) };
+    let members = [Some(epoch), other].into_iter().flatten().flat_map(|epoch| stored_committee(view, epoch).members);
+    let mut seats = Vec::<Seat>::new();
+    for member in members {
+        let network_key = member.keys.network.0;
+        if seats.iter().all(|seat| seat.network_key != network_key) {
+            let endpoints = Validator::new(member.id).endpoint_lines(&mut StateSlots(view)).unwrap_or_default();
+            seats.push(Seat { network_key, endpoints });
+        }
+    }
+    seats
+}
+
+/// Member of a committee in the state. The contract has verified the proof of possession.
+fn member(stored: record::Member) -> Member {
+    let record::Member { keys, fee, votes, .. } = stored;
+    Member {
+        consensus_key: keys.consensus,
+        bls_key: keys.bls.into(),
+        bls_proof: Bytes::new(),
+        network_key: keys.network,
+        fee_address: fee,
+        votes,
+        stake: None,
     }
 }

@@ -12,7 +12,7 @@ use corniche_certify::VerifiedCertificate;
 use corniche_types::{Certificate, Height, TimestampMs};
 use large_block::LargeBlock;
 use proof::{Proven, check_blocks};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Timeout of a request.
 const REQUEST_TIMEOUT_MS: u64 = 5_000;
@@ -32,6 +32,8 @@ pub struct Follower {
     peers: BTreeMap<NodeKey, PeerState>,
     /// At most one per peer.
     requests: BTreeMap<NodeKey, PendingRequest>,
+    /// Peers that say that they have the next block, without a certificate that this node could verify.
+    claimants: BTreeSet<NodeKey>,
     /// Parts of the next block received from each peer, if the block is too large for one response.
     large: BTreeMap<NodeKey, LargeBlock>,
 }
@@ -102,6 +104,17 @@ impl Follower {
         }
     }
 
+    /// Replaces the peers that say that they have the next block.
+    pub fn set_claimants(&mut self, peers: impl IntoIterator<Item = NodeKey>) {
+        self.claimants.clear();
+        self.claimants.extend(peers);
+    }
+
+    /// True if peers say that they have the next block.
+    pub fn has_claimants(&self) -> bool {
+        !self.claimants.is_empty()
+    }
+
     /// Records that `peer` signed the weak certificate for `height`.
     pub fn record_signer(&mut self, peer: &NodeKey, height: Height) {
         if let Some(peer_state) = self.peers.get_mut(peer) {
@@ -152,11 +165,11 @@ impl Follower {
 
     /// Peers that have the missing blocks and no pending request.
     fn available_peers(&self, missing: MissingBlocks) -> impl Iterator<Item = (&NodeKey, &PeerState)> {
-        let has_blocks = move |peer_state: &PeerState| match missing.through {
-            None => peer_state.height >= missing.from,
+        let has_blocks = move |(peer, peer_state): &(&NodeKey, &PeerState)| match missing.through {
+            None => peer_state.height >= missing.from || self.claimants.contains(*peer),
             Some(through) => peer_state.executed >= through,
         };
-        self.peers.iter().filter(move |(peer, peer_state)| has_blocks(peer_state) && !self.requests.contains_key(*peer))
+        self.peers.iter().filter(has_blocks).filter(|(peer, _)| !self.requests.contains_key(*peer))
     }
 
     /// Time at which one more peer may be asked for these blocks: when all pending requests for them are

@@ -1,7 +1,7 @@
 //! Inputs and outputs of the pipeline.
 
 use crate::blocks::BlockPlan;
-use crate::epoch::EpochStart;
+use crate::epoch::{EpochStart, Seat};
 use crate::execution::{Executed, VerifiedTransaction};
 use crate::extension::{CommandResponse, Extension};
 use crate::message::{PeerMessage, Request, Response};
@@ -21,14 +21,16 @@ pub type NodeKey = [u8; 32];
 /// Builds the engine: at start from the stored records, again after following, and for each epoch.
 pub type EngineFactory = Box<dyn Fn(EngineStart) -> Box<dyn Engine> + Send>;
 
+/// Keys for certificates of a committee, and our own key if we are a member.
+pub type CertificateKeyFactory = Arc<dyn Fn(&Committee) -> CertificateKeys + Send + Sync>;
+
 /// Beginning of an engine.
 pub struct EngineStart {
     pub committee: Committee,
     pub epoch: EpochStart,
     /// Records that an engine of this epoch persisted and did not release.
     pub records: Vec<(Ticket, Bytes)>,
-    /// True if the records are all that this validator signed in the epoch. Always false in epoch 0, where the node may know it
-    /// otherwise.
+    /// True if the records are all that this validator signed in the epoch.
     pub has_all_records: bool,
     pub resume: Resume,
     pub now: TimestampMs,
@@ -50,6 +52,7 @@ pub enum Input {
     },
     PeerUp {
         peer: NodeKey,
+        /// Its index in the genesis. In later epochs its key decides.
         validator: Option<ValidatorIndex>,
     },
     PeerDown {
@@ -71,7 +74,9 @@ pub enum Input {
         message: Verified,
     },
     CertificateShare {
+        /// Its index in this epoch.
         from: ValidatorIndex,
+        epoch: Epoch,
         bytes: Bytes,
     },
     /// Certificate from a peer. One at or below [`crate::Pipeline::certified_height`] has no effect and need
@@ -140,6 +145,8 @@ pub enum Output {
     AppendProgress(Resume),
     /// An epoch begins: messages of this committee are verified from now on.
     EpochStarted(Committee),
+    /// These nodes are validators to the network from now on. Only where epochs end.
+    SeatsChanged(Vec<Seat>),
     /// A transaction entered the pool.
     Pending {
         transaction: VerifiedTransaction,
@@ -188,13 +195,15 @@ pub enum TransactionStatus {
 /// Parts of a pipeline.
 pub struct Setup {
     pub genesis: Arc<Genesis>,
-    /// Committee's keys for certificates, and our own key. Without an own key this is a full node.
-    pub certificate_keys: CertificateKeys,
+    pub certificate_keys: CertificateKeyFactory,
+    /// `None`: a full node. A node with a factory orders in epochs in which it is a member.
     pub engine_factory: Option<EngineFactory>,
     /// Consensus key, which signs notices to the staking contract. `None`: a node without a validator's keys.
     pub notice_key: Option<ConsensusKey>,
     /// `false`: a validator follows certified blocks, without an engine, until [`Input::MayVote`].
     pub may_vote: bool,
+    /// True if this validator has signed nothing in its life (decision 0021).
+    pub never_signed: bool,
     /// Records of the safety log.
     pub records: Vec<(Ticket, Bytes)>,
     pub state: State,

@@ -70,10 +70,12 @@ pub use corniche_certify::{
 };
 pub use corniche_staking::VerifiedNotice;
 pub use driver::{Driver, Effects, Event};
-pub use epoch::EpochStart;
+pub use epoch::{EpochStart, Seat, is_one_validator, members};
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
 pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Extension};
-pub use io::{EngineFactory, EngineStart, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
+pub use io::{
+    CertificateKeyFactory, EngineFactory, EngineStart, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus,
+};
 pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline, verify_notice};
 pub use restart::{OrderingStart, RestartPoint};

@@ -19,13 +19,13 @@ use crate::epoch::EpochStart;
 use crate::execution::VerifiedTransaction;
 use crate::extension::Extension;
 use crate::follow::Follower;
-use crate::io::{EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
+use crate::io::{CertificateKeyFactory, EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
 use crate::restart::OrderingStart;
 use crate::safety::History;
 use attesting::Attesting;
 use backlog::Backlog;
 use corniche_admission::{Event as PoolEvent, Pool};
-use corniche_certify::{CertificateVerifier, Certifier, Keys as CertificateKeys, VerifiedCertificate};
+use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate};
 use corniche_engine::{Committee, Input as EngineInput, Resume};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
@@ -54,6 +54,7 @@ struct Peer {
 /// A node. See the crate documentation.
 pub struct Pipeline {
     genesis: Arc<Genesis>,
+    /// Our index in the running committee; `None`: no member.
     own: Option<ValidatorIndex>,
     engine_factory: Option<EngineFactory>,
     /// `false`: no engine is built yet.
@@ -67,7 +68,7 @@ pub struct Pipeline {
     resume: Resume,
     /// Certificate of the last block of the epoch before, if this node was there.
     last_certificate_before: Option<Certificate>,
-    certificate_keys: CertificateKeys,
+    certificate_keys: CertificateKeyFactory,
     certifier: Certifier,
     certificates: CertificateVerifier,
     follower: Follower,
@@ -109,6 +110,8 @@ pub struct Pipeline {
     forwarding: Forwarding,
     attesting: Attesting,
     notices: Notices,
+    /// Epoch of the reported seats, and whether they include the next committee.
+    seats_of: Option<(Epoch, bool)>,
     /// `None` on a real network.
     extension: Option<Box<dyn Extension>>,
     out: VecDeque<Output>,
@@ -118,18 +121,19 @@ impl Pipeline {
     pub fn new(setup: Setup) -> Self {
         let OrderingStart { epoch, resume } = setup.ordering;
         let is_entering = setup.head.as_ref().is_some_and(|head| EpochStart::after(&head.ordering) == Some(epoch));
-        let (mut history, records) = History::read(epoch.epoch, &setup.records);
+        let (mut history, records) = History::read(epoch.epoch, &setup.records, setup.never_signed);
         let mut entry = (None, None);
-        if is_entering && setup.certificate_keys.own.is_some() && !history.has_records() {
+        if is_entering && setup.engine_factory.is_some() && !history.has_records() {
             // The entry may have been lost with the power, and the validator may have known everything until then.
-            (history, _) = History::read(Epoch(epoch.epoch.0 - 1), &setup.records);
+            (history, _) = History::read(Epoch(epoch.epoch.0 - 1), &setup.records, setup.never_signed);
             entry = history.enter(epoch.epoch, false, setup.now);
         }
-        let committee = epoch.committee(&setup.genesis);
-        let own = setup.certificate_keys.own.as_ref().map(|key| key.index());
-        let certificates = CertificateVerifier::new(committee.clone(), &setup.certificate_keys);
+        let committee = epoch.committee(&setup.genesis, &setup.state.latest());
+        let keys = (setup.certificate_keys)(&committee);
+        let own = keys.own.as_ref().map(|key| key.index());
+        let certificates = CertificateVerifier::new(committee.clone(), &keys);
         let certified = setup.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
-        let mut certifier = Certifier::new(committee.clone(), setup.certificate_keys.clone()).above(certified);
+        let mut certifier = Certifier::new(committee.clone(), keys).above(certified);
         for (height, hash) in setup.uncertified {
             certifier.executed(height, hash);
         }
@@ -140,8 +144,7 @@ impl Pipeline {
         if let Some(extension) = &mut extension {
             extension.start(newest, setup.now);
         }
-        // A full node's transactions are forwarded to all checkers by the validators that get them.
-        let is_sharded = setup.genesis.signatures == SignatureChecks::Sharded && own.is_some();
+        let is_sharded = setup.genesis.signatures == SignatureChecks::Sharded;
         let forwarding = Forwarding::new(own, &committee, is_sharded, setup.rotation, setup.now);
         let mut pipeline = Self {
             own,
@@ -184,12 +187,14 @@ impl Pipeline {
             forwarding,
             attesting: Attesting::default(),
             notices: Notices::new(setup.notice_key, &setup.genesis),
+            seats_of: None,
             out: VecDeque::new(),
             genesis: setup.genesis,
         };
         let (entered, release) = entry;
         pipeline.out.extend(entered.map(|(ticket, record)| Output::Persist(ticket, record)));
         pipeline.out.extend(release.map(Output::ReleaseBelow));
+        pipeline.report_seats();
         if setup.may_vote {
             pipeline.start_ordering(setup.now, records);
         }
@@ -211,9 +216,9 @@ impl Pipeline {
             Input::Notice(notice) => self.keep_notice(now, notice),
             Input::PeerEpoch { peer, epoch, wants_answer } => self.peer_epoch(now, peer, epoch, wants_answer),
             Input::Engine { from, epoch, message } if epoch == self.epoch.epoch => self.engine_message(now, from, message),
+            Input::CertificateShare { from, epoch, bytes } if epoch == self.epoch.epoch => self.certifier.share(from, bytes),
             // The epoch has changed meanwhile.
-            Input::Engine { .. } => {}
-            Input::CertificateShare { from, bytes } => self.certifier.share(from, bytes),
+            Input::Engine { .. } | Input::CertificateShare { .. } => {}
             Input::Certificate { from, certificate } => self.receive_certificate(from, certificate),
             Input::Response { from, response } => self.response(now, from, response),
             Input::Durable(ticket) => self.engine_input(now, EngineInput::Durable(self.history.of_engine(ticket))),

@@ -3,7 +3,7 @@
 //! An engine gets only the records of its own epoch. A validator that enters an epoch with a complete log says so in the log
 //! ([`EpochRecord::Entered`]). So after a restart it knows that it signed nothing else in this epoch. One that lost records may
 //! have signed in the epoch in which it finds the loss, and in the next one, which it may have entered before the others. It
-//! enters neither as complete.
+//! enters neither as complete. A newcomer whose keys have signed nothing (decision 0021) has lost nothing.
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Resume, Ticket};
@@ -38,6 +38,8 @@ pub(crate) struct History {
     /// True if the log has records of the epoch, from before this start or from entering it.
     has_records: bool,
     lost_in: Option<Epoch>,
+    /// True if this validator has signed nothing in its life.
+    never_signed: bool,
     /// Newest epoch of all records.
     newest_epoch: Option<Epoch>,
     newest_ticket: Ticket,
@@ -46,15 +48,24 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Reads the log of a validator that continues in `epoch`. Also returns the engine's records of that epoch.
+    /// Reads the log of a validator that continues in `epoch`, and that has signed nothing in its life if `never_signed`. Also
+    /// returns the engine's records of that epoch.
     ///
     /// # Panics
     ///
     /// A record cannot be decoded. The log verifies checksums.
-    pub fn read(epoch: Epoch, log: &[StoredRecord]) -> (Self, Vec<StoredRecord>) {
+    pub fn read(epoch: Epoch, log: &[StoredRecord], never_signed: bool) -> (Self, Vec<StoredRecord>) {
         let (has_entered, has_records, offset) = (false, false, 0);
-        let mut history =
-            Self { epoch, has_entered, has_records, lost_in: None, newest_epoch: None, newest_ticket: Ticket(0), offset };
+        let mut history = Self {
+            epoch,
+            has_entered,
+            has_records,
+            lost_in: None,
+            never_signed,
+            newest_epoch: None,
+            newest_ticket: Ticket(0),
+            offset,
+        };
         let mut records = Vec::new();
         for (ticket, stored) in log {
             history.newest_ticket = history.newest_ticket.max(*ticket);
@@ -82,17 +93,22 @@ impl History {
         self.has_records
     }
 
+    /// True if this validator has signed nothing in its life.
+    pub fn has_never_signed(&self) -> bool {
+        self.never_signed
+    }
+
     /// Prepares for an engine with these records, which resumes at `resume`. Returns true if the log has everything that this
     /// validator signed in the epoch: see [`EngineStart::has_all_records`](crate::EngineStart::has_all_records).
     pub fn start_engine(&mut self, records: &[StoredRecord], resume: &Resume, now: TimestampMs) -> bool {
-        if !self.has_records && !resume.is_genesis() {
+        if !self.has_records && !self.never_signed && !resume.is_genesis() {
             self.lost_in = self.lost_in.or(Some(self.epoch));
         }
         // The engine's first ticket.
         let recovered = records.iter().map(|(ticket, _)| ticket.next()).max();
         let first = recovered.map_or(Ticket::first(now), |next| next.max(Ticket::first(now)));
         self.offset = self.newest_ticket.next().0.saturating_sub(first.0);
-        self.has_entered
+        self.has_entered || self.never_signed
     }
 
     /// Record of the running engine, as stored.
@@ -100,6 +116,7 @@ impl History {
         let ticket = self.stored(ticket);
         self.newest_ticket = self.newest_ticket.max(ticket);
         self.newest_epoch = self.newest_epoch.max(Some(self.epoch));
+        self.never_signed = false;
         let (epoch, lost_in) = (self.epoch, self.lost_in);
         if epoch == Epoch(0) && lost_in.is_none() {
             return (ticket, record);
@@ -120,7 +137,7 @@ impl History {
     /// Enters the next epoch. `ended` is true if the engine delivered the end of the epoch before itself, so that it is no
     /// epoch of an earlier life. Returns the record to store, and the ticket below which no record is needed any more.
     pub fn enter(&mut self, next: Epoch, ended: bool, now: TimestampMs) -> (Option<StoredRecord>, Option<Ticket>) {
-        let is_complete = (self.has_records || ended) && self.lost_in.is_none_or(|lost| lost < self.epoch);
+        let is_complete = (self.has_records || self.never_signed || ended) && self.lost_in.is_none_or(|lost| lost < self.epoch);
         let is_repeated = self.newest_epoch.is_some_and(|newest| newest >= next);
         self.lost_in = self.lost_in.filter(|lost| *lost == self.epoch);
         (self.epoch, self.has_entered, self.has_records) = (next, false, false);
@@ -132,7 +149,7 @@ impl History {
         if !is_complete {
             return (None, Some(ticket));
         }
-        (self.has_entered, self.has_records) = (true, true);
+        (self.has_entered, self.has_records, self.never_signed) = (true, true, false);
         (self.newest_ticket, self.newest_epoch) = (ticket, Some(next));
         (Some((ticket, encode(&EpochRecord::Entered(next)))), Some(ticket))
     }
@@ -170,7 +187,7 @@ mod tests {
     impl Log {
         /// Starts a node in an epoch, at a commit of it; returns its history and whether its engine has all records.
         fn start(&self, epoch: u64, index: u64, now: u64) -> (History, bool) {
-            let (mut history, records) = History::read(Epoch(epoch), &self.0);
+            let (mut history, records) = History::read(Epoch(epoch), &self.0, false);
             let has_all = history.start_engine(&records, &resume(epoch, index), TimestampMs(now));
             (history, has_all)
         }
@@ -204,7 +221,7 @@ mod tests {
         let ticket = history.of_engine(log.0[0].0.next());
         log.sign(&mut history, ticket);
         let all = [before.0, log.0.clone()].concat();
-        let of = |epoch| History::read(Epoch(epoch), &all).1.into_iter().map(|(_, record)| record).collect::<Vec<_>>();
+        let of = |epoch| History::read(Epoch(epoch), &all, false).1.into_iter().map(|(_, record)| record).collect::<Vec<_>>();
         assert_eq!([of(0), of(1), of(2)], [vec![bytes(1)], vec![bytes(1)], vec![]]);
         let has_all = |epoch, log: &Log| log.start(epoch, 0, 3_000).1;
         assert!(has_all(1, &log) && !has_all(2, &log));
@@ -221,6 +238,23 @@ mod tests {
         // A fresh disk knows nothing, although the chain passes the same epochs.
         let (mut fresh, _) = Log::default().start(0, 0, 9_000);
         assert!((1..4).all(|epoch| !Log::default().enter(&mut fresh, false, 10_000 * epoch)));
+    }
+
+    /// A newcomer follows some epochs, and orders in the next one as if it had been there.
+    #[test]
+    fn newcomer_has_lost_nothing() {
+        let mut log = Log::default();
+        let (mut history, _) = History::read(Epoch(0), &log.0, true);
+        assert!((1..3).all(|epoch| log.enter(&mut history, false, 10_000 * epoch)));
+        assert!(!history.has_never_signed(), "the log has it from now on");
+        assert!(log.start(2, 0, 30_000).1, "after a restart, too");
+        // In its first epoch as well, once, before its engine has signed anything.
+        let (mut history, records) = History::read(Epoch(4), &[], true);
+        assert!(history.start_engine(&records, &resume(4, 7), TimestampMs(1_000)));
+        log = Log::default();
+        log.sign(&mut history, Ticket::first(TimestampMs(1_000)));
+        assert!(!history.has_never_signed());
+        assert!(log.enter(&mut history, true, 2_000));
     }
 
     /// After a loss the epoch in which it is found and the next one are incomplete, also over restarts.

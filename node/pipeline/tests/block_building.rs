@@ -5,6 +5,7 @@ use corniche_admission::batch;
 use corniche_crypto::EthereumKey;
 use corniche_engine::{Batch, Ordered, Resume};
 use corniche_pipeline::{BlockBuilder, BlockPlan, EpochStart};
+use corniche_staking::MAX_ANNOUNCEMENTS;
 use corniche_types::{
     B256, Bytes, CommitIndex, EngineConfig, Epoch, FeeRules, Genesis, Height, NextEpoch, OrderingRecord, ProtocolRules,
     SignatureChecks, SkipReason, Skipped, StakingParameters, TimestampMs, TxKind, Upgrade, ValidatorIndex, wire,
@@ -418,7 +419,7 @@ fn first_commit_after_the_end_closes_the_last_block() {
     let one = |index, time| commit(index, time, &[transfer(index, 21_000)]);
     let end = Resume::start_of(Epoch(1));
     // With an open block, without one, and with a commit that has transactions: at once, whatever the block interval is.
-    let open = [one(1, 990), commit(2, 1_000, &[]), one(3, 1_001)];
+    let open = [one(1, 740), commit(2, 1_000, &[]), one(3, 1_001)];
     assert_eq!(ends(&blocks(&with_epochs(50_000), &open)), [(1_000, 1, end.clone())]);
     let idle = [commit(1, 749, &[]), commit(2, 1_700, &[])];
     assert_eq!(ends(&blocks(&with_epochs(50_000), &idle)), [(1_700, 0, end.clone())]);
@@ -446,11 +447,18 @@ fn first_commit_after_the_freeze_closes_a_block() {
 #[test]
 fn notices_stay_where_epochs_end() {
     let genesis = with_epochs(0);
-    let notice = Bytes::from([&[0x7e][..], &[0; 89]].concat());
+    let notice_for = |chain_id: u64, epoch: u64| {
+        Bytes::from([&[0x7e][..], &chain_id.to_le_bytes(), &epoch.to_le_bytes(), &[0; 73]].concat())
+    };
+    let notice = notice_for(genesis.chain_id, 0);
     let junk = Bytes::from([&[0x7e][..], &[0; 88]].concat());
-    let entries = [commit(1, 100, &[junk, notice.clone(), transfer(0, 21_000)])];
+    let others = [junk, notice_for(genesis.chain_id + 1, 0), notice_for(genesis.chain_id, 1)];
+    let entries = [commit(1, 100, &[&others[..], &[notice.clone(), transfer(0, 21_000)]].concat())];
     let raw = |plan: &BlockPlan| plan.ordered.iter().map(|ordered| ordered.raw.clone()).collect::<Vec<_>>();
-    assert_eq!(raw(&blocks(&genesis, &entries)[0]), [notice, transfer(0, 21_000)]);
+    assert_eq!(raw(&blocks(&genesis, &entries)[0]), [notice.clone(), transfer(0, 21_000)]);
+    // One batch has room for only as many as can take effect.
+    let many = [commit(1, 100, &vec![notice.clone(); MAX_ANNOUNCEMENTS + 5])];
+    assert_eq!(blocks(&genesis, &many)[0].ordered.len(), MAX_ANNOUNCEMENTS);
     let never = under(genesis, |genesis| genesis.staking.as_mut().unwrap().epoch_ms = 0);
     assert_eq!(raw(&blocks(&never, &entries)[0]), [transfer(0, 21_000)]);
 }

@@ -4,11 +4,17 @@
 mod common;
 
 use borsh::BorshDeserialize;
-use common::{Node, RECENT_STATES, first_rules, genesis, transfer, transfer_for, transfer_from, user_number, whole_block};
+use common::{
+    CHAIN, Node, RECENT_STATES, add_stake, consensus_key, first_rules, genesis, transfer, transfer_for, transfer_from,
+    user_number, whole_block,
+};
 use corniche_engine::Verified;
-use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
+use corniche_pipeline::{AHEAD_OF_CERTIFICATION, BlockPlan, Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
+use corniche_staking::{MAX_ANNOUNCEMENTS, StateSlots, VerifiedNotice};
 use corniche_state::StateView;
-use corniche_types::{Address, B256, Bytes, Epoch, Height, ValidatorIndex};
+use corniche_types::{
+    Address, B256, Bytes, Epoch, Height, OrderedTransaction, Resume, SkipReason, StakingParameters, ValidatorIndex,
+};
 use std::sync::{Arc, atomic::Ordering};
 
 fn shares(node: &Node) -> usize {
@@ -214,4 +220,38 @@ fn engine_is_paused_under_backlog() {
     (0..10).for_each(|_| send(&mut node));
     assert_eq!(node.messages.load(Ordering::Relaxed), AHEAD_OF_CERTIFICATION as usize + MAX_WAITING + 10);
     assert_eq!(node.disk.blocks.len(), node.messages.load(Ordering::Relaxed));
+}
+
+/// One proposer with badly signed notices neither uses up a block's limit nor makes others check more than one signature. Its
+/// own valid notices are refused after that; others' are not.
+#[test]
+fn bad_notices_keep_out_nobody() {
+    let mut genesis = genesis(4);
+    let staking = StakingParameters { epoch_ms: 2_000_000, closing_ms: 500_000, ..StakingParameters::default() };
+    add_stake(&mut genesis, staking.clone());
+    (1..4).for_each(|index| genesis.validators[index].consensus_key = consensus_key(index).public());
+    let mut node = Node::new(1, &genesis, Some(0));
+    let (view, now) = (node.state.latest(), node.now);
+    let announce = |index: usize| {
+        let key = consensus_key(index);
+        VerifiedNotice::announce(&mut StateSlots(&view), &staking, &key, CHAIN, 5, now).unwrap().unwrap().encode()
+    };
+    let bad = |entry: &Bytes| {
+        let mut entry = entry.to_vec();
+        *entry.last_mut().unwrap() ^= 1;
+        Bytes::from(entry)
+    };
+    let [one, two] = [announce(1), announce(2)];
+    drop(view);
+    node.submit(transfer(0));
+    let verify = |ordered: &[OrderedTransaction], chain_id| corniche_pipeline::verify_all(ordered, chain_id);
+    let ordered = |author: u16, raw: &Bytes| OrderedTransaction { author: ValidatorIndex(author), raw: raw.clone() };
+    let junk = vec![ordered(3, &bad(&one)); MAX_ANNOUNCEMENTS + 1];
+    let entries = [junk, vec![ordered(3, &one), ordered(0, &one), ordered(0, &one), ordered(0, &two)]].concat();
+    let plan = BlockPlan { ordered: entries, ..BlockPlan::from_block(&node.disk.blocks[0].block, Resume::default()) };
+    let skipped = node.stage.execute(plan, verify).committed.block.ordering.skipped.clone();
+    let reasons: Vec<_> = skipped.iter().rev().take(4).rev().map(|skipped| skipped.reason).collect();
+    use SkipReason::{Notice, NoticeRefused};
+    assert_eq!(reasons, [NoticeRefused, Notice, NoticeRefused, Notice]);
+    assert!(skipped[..=MAX_ANNOUNCEMENTS].iter().all(|skipped| skipped.reason == NoticeRefused));
 }

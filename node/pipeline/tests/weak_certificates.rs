@@ -48,7 +48,7 @@ fn share_on(genesis: &Genesis, header_hash: B256, height: u64, validator: u16) -
 }
 
 fn give(node: &mut Node, validator: u16, bytes: Bytes) {
-    node.handle(Input::CertificateShare { from: ValidatorIndex(validator), bytes });
+    node.handle(Input::CertificateShare { from: ValidatorIndex(validator), epoch: Epoch(0), bytes });
 }
 
 /// Request of a node after its timeout.

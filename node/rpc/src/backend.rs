@@ -9,7 +9,7 @@ use corniche_api::{Execution, Peers, Reason, RpcError, Statistics, TransactionSt
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_state::{Changes, SharedTree, StateView};
-use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, ProtocolRules, Receipt, TimestampMs, ValidatorIndex};
+use corniche_types::{Block, Certificate, Epoch, Header, Height, OrderingRecord, ProtocolRules, Receipt, TimestampMs};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::fmt::Display;
@@ -91,9 +91,8 @@ pub trait Backend: Send + Sync + 'static {
     /// Submits signed bytes to admission. The error goes to the client: see [`corniche_api::Reason`].
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>>;
 
-    /// Address that receives the tips of a validator's transactions; `None` if the validator is not in the
-    /// committee.
-    fn fee_address(&self, validator: ValidatorIndex) -> Option<Address>;
+    /// Recipients of tips in an epoch, by index of the validator. `state` is one of that epoch.
+    fn fee_addresses(&self, epoch: Epoch, state: &dyn StateView) -> Vec<Address>;
 
     /// Transaction in the pool.
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction>;

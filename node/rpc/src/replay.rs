@@ -10,7 +10,7 @@ use alloy_primitives::Address;
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Changes, Overlay, StateView};
-use corniche_types::{OrderingRecord, Transaction, ValidatorIndex};
+use corniche_types::{Epoch, OrderingRecord, Transaction, ValidatorIndex};
 use corniche_vm::{BlockEnv, NotExecuted, Trace, TraceFrame};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub(crate) struct Replay<'n> {
     changes: Changes,
     /// Proposer of each transaction, who receives its tip.
     authors: Vec<ValidatorIndex>,
+    /// By index of the validator.
+    fee_addresses: Vec<Address>,
     next: usize,
 }
 
@@ -38,7 +40,10 @@ impl<'n> Replay<'n> {
         let parent = block.height().0.checked_sub(1).ok_or_else(|| Reason::GenesisNotTraceable.error())?;
         let (_, base) = node.state(BlockId::from(parent))?;
         let authors = block.ordering.as_ref().map(authors).unwrap_or_default();
-        Ok(Self { node, env: block_env(node, &block), block, base, changes: Changes::default(), authors, next: 0 })
+        let epoch = block.ordering.as_ref().map_or(Epoch(0), |ordering| ordering.epoch);
+        let fee_addresses = node.backend.fee_addresses(epoch, &*base);
+        let env = block_env(node, &block);
+        Ok(Self { node, env, block, base, changes: Changes::default(), authors, fee_addresses, next: 0 })
     }
 
     /// Executes the transactions before this position.
@@ -105,8 +110,8 @@ impl<'n> Replay<'n> {
     }
 
     fn tip_recipient(&self, position: usize) -> Address {
-        let author = self.authors.get(position).and_then(|author| self.node.backend.fee_address(*author));
-        author.unwrap_or(self.env.coinbase)
+        let author = self.authors.get(position).and_then(|author| self.fee_addresses.get(author.as_usize()));
+        author.copied().unwrap_or(self.env.coinbase)
     }
 }
 

@@ -10,7 +10,7 @@ use corniche_service::{
     VerifiedGenesis, VerifierFactory, fresh_seed, make_network, runtime,
 };
 use corniche_types::{Address, EngineConfig, Genesis};
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 pub fn main() -> anyhow::Result<()> {
     let engine = EngineConfig { name: "autobahn".into(), parameters: [("car_interval_ms".into(), 0)].into() };
@@ -33,7 +33,7 @@ pub fn main() -> anyhow::Result<()> {
     })
 }
 
-fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _: &Path) -> anyhow::Result<EngineParts> {
+fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EngineParts> {
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, keys.consensus.clone(), None);
     let signatures = |committee: &Committee| crypto::Ed25519Certificates::new(committee);
@@ -48,7 +48,6 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _: &Path) -> anyhow::Result<
         Arc::new(AutobahnVerifier::new(verifier_config.clone(), committee.clone(), signatures))
     });
     let factory: EngineFactory = Box::new(move |start| {
-        // `unsigned` in epoch 0: nothing states that these keys have never signed, as the file UNSIGNED of `corniche keys new` does.
         let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
         let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
         let signer = Some(Arc::new(signer(&committee).expect(CHECKED)) as _);

@@ -10,7 +10,7 @@ use corniche_network::{NetworkHandle, PeerKey};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, SyncProgress};
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{Reader, Trace};
-use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Genesis, Header, Height, ProtocolRules, ValidatorIndex};
+use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Epoch, Genesis, Header, Height, ProtocolRules};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
@@ -178,8 +178,8 @@ impl Backend for NodeBackend {
         })
     }
 
-    fn fee_address(&self, validator: ValidatorIndex) -> Option<Address> {
-        self.genesis.validators.get(validator.as_usize()).map(|validator| validator.fee_address)
+    fn fee_addresses(&self, epoch: Epoch, state: &dyn StateView) -> Vec<Address> {
+        corniche_pipeline::members(&self.genesis, epoch, state).into_iter().map(|member| member.fee_address).collect()
     }
 
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {
@@ -217,7 +217,7 @@ impl Backend for NodeBackend {
     }
 
     fn peers(&self) -> Peers {
-        peers::peers_response(&self.genesis, self.identity, self.network.as_ref())
+        peers::peers_response(&self.shared.committee(), self.identity, self.network.as_ref())
     }
 
     fn syncing(&self) -> Option<SyncProgress> {
@@ -248,7 +248,9 @@ impl Backend for NodeBackend {
     }
 
     fn validators(&self) -> Validators {
-        Validators::of(&self.genesis)
+        let committee = self.shared.committee();
+        let members: Vec<_> = committee.members().map(|(_, member)| member.clone()).collect();
+        Validators::in_epoch(&self.genesis, committee.epoch(), committee.hash(), &members)
     }
 
     fn statistics(&self) -> Statistics {

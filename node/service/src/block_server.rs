@@ -51,7 +51,7 @@ impl BlockServers {
 
     /// Queues a request; refuses it if there is no room.
     pub fn serve(&self, from: Peer, request: Bytes, reply: Reply) {
-        let queue = if from.validator.is_some() { &self.validators } else { &self.guests };
+        let queue = if from.is_validator { &self.validators } else { &self.guests };
         let weight = ItemWeight { bytes: request.len(), cost: READ_US };
         queue.offer(from.id, (request, reply), weight);
     }

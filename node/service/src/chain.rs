@@ -10,17 +10,18 @@ use crate::{
     keys::ValidatorKeys,
     warm_up::WarmUp,
 };
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use corniche_admission::{PoolConfig, Rotation};
-use corniche_engine::{Committee, Verifier};
+use corniche_engine::{Committee, Member, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
-    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, RestartPoint, Runner, Sealer, Setup,
+    CertificateKeyFactory, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, RestartPoint,
+    Runner, Sealer, Setup, is_one_validator,
 };
-use corniche_state::{SharedTree, State};
+use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
 use corniche_threads::Threads;
-use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, header_hash};
+use corniche_types::{B256, Genesis, Header, Height, Resume, header_hash};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
     path::{Path, PathBuf},
@@ -40,8 +41,8 @@ pub type EngineParts = (VerifierFactory, EngineFactory);
 /// Creates the verifier of a committee's messages.
 pub type VerifierFactory = Box<dyn Fn(&Committee) -> Arc<dyn Verifier> + Send + Sync>;
 
-/// Builds the engine of a genesis for a validator whose data is in a directory. Called at each start of the chain's threads.
-pub type EngineBuilder = fn(&Genesis, ValidatorKeys, &Path) -> anyhow::Result<EngineParts>;
+/// Builds the engine of a genesis for a validator. Called at each start of the chain's threads.
+pub type EngineBuilder = fn(&Genesis, ValidatorKeys) -> anyhow::Result<EngineParts>;
 
 /// Keys of a validator, and its engine.
 #[derive(Clone)]
@@ -56,8 +57,6 @@ pub struct NodeContext {
     pub genesis: Arc<Genesis>,
     /// `None`: a full node.
     pub validator: Option<Validator>,
-    /// Index of the validator in the genesis.
-    pub own: Option<ValidatorIndex>,
     pub data: PathBuf,
     /// True if the data directory is deleted with the process, so that nothing has to wait for the disk.
     pub temporary: bool,
@@ -96,14 +95,16 @@ impl NodeContext {
         validator: Option<Validator>,
         data: PathBuf,
     ) -> anyhow::Result<Self> {
-        let own = own_index(&genesis, validator.as_ref().map(|validator| &validator.keys))?;
-        Ok(Self { config, genesis: Arc::new(genesis.into()), validator, own, data, temporary: false })
+        if let Some(Validator { keys, .. }) = &validator {
+            check_keys(&genesis, keys)?;
+        }
+        Ok(Self { config, genesis: Arc::new(genesis.into()), validator, data, temporary: false })
     }
 
     /// Store options of this chain.
     pub fn options(&self) -> Options {
         // Only a validator has an engine to trace.
-        let trace_bytes = if self.own.is_some() { self.config.limits.trace_mib.saturating_mul(1 << 20) } else { 0 };
+        let trace_bytes = if self.is_validator() { self.config.limits.trace_mib.saturating_mul(1 << 20) } else { 0 };
         let (default, history) = (Options::default(), self.config.state.history);
         Options {
             backend: self.config.index,
@@ -124,7 +125,7 @@ impl NodeContext {
     pub fn open(&self, rebuild: bool, vm: Option<Vm>, extension: Option<Box<dyn Extension>>) -> anyhow::Result<Chain> {
         let (store, recovered) = Store::open(&self.data, &self.genesis, Options { rebuild, ..self.options() })?;
         if let Some(keys) = self.keys() {
-            claim_data_dir(&self.data, keys)?;
+            claim_data_dir(&self.data, keys, &recovered.state.latest())?;
         }
         report_recovery(&recovered)?;
         self.prepare(store, recovered, vm, extension)
@@ -151,7 +152,7 @@ impl NodeContext {
         };
         // Commands need the engine from the start.
         let warm_up = if extension.is_some() { warm_up.and_then(WarmUp::finish) } else { warm_up };
-        let build = |Validator { keys, engine }: &Validator| engine(genesis, keys.clone(), &self.data);
+        let build = |Validator { keys, engine }: &Validator| engine(genesis, keys.clone());
         let (verifier_factory, engine_factory) = self.validator.as_ref().map(build).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
         let height = recovered.head.height();
@@ -187,9 +188,8 @@ impl NodeContext {
         let runner = runner.with_pool(threads.clone()).with_directives(directives);
         let resume = recovered.resume.clone();
         let min_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
-        let own_key = self.own.zip(self.keys().map(|keys| keys.bls.clone()));
-        let committee = restart.ordering.epoch.committee(genesis);
-        let certificate_keys = CertificateKeys::bls(&committee, own_key);
+        let committee = restart.ordering.epoch.committee(genesis, &state.latest());
+        let certificate_keys = certificate_keys(self.keys());
         let verifiers = Arc::new(EpochVerifiers::new(&committee, verifier_factory, certificate_keys.clone()));
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
@@ -197,6 +197,7 @@ impl NodeContext {
             engine_factory,
             notice_key: self.keys().map(|keys| keys.consensus.clone()),
             may_vote: warm_up.is_none(),
+            never_signed: DataDirectory::new(&self.data).unsigned().exists(),
             records: recovered.safety,
             state: state.clone(),
             head: (height > Height(0)).then(|| recovered.head.block().clone()),
@@ -229,8 +230,9 @@ impl NodeContext {
         })
     }
 
+    /// True for a node with a validator's keys. Where the committee changes, it need not be a member.
     pub fn is_validator(&self) -> bool {
-        self.own.is_some()
+        self.validator.is_some()
     }
 
     pub fn keys(&self) -> Option<&ValidatorKeys> {
@@ -287,16 +289,33 @@ fn vm_config(genesis: &Genesis, executors: usize) -> VmConfig {
     VmConfig { executors, rules, staking, table_secret: u64::from_le_bytes([a, b, c, d, e, f, g, h]), ..VmConfig::default() }
 }
 
-/// Index of the validator with these keys.
-fn own_index(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<Option<ValidatorIndex>> {
-    let Some(keys) = keys else { return Ok(None) };
-    let index = keys.index_in(genesis)?;
-    let index = index.context("no validator of this genesis has these keys; start without keys to run a full node")?;
-    Ok(Some(index))
+/// Keys of any committee, with our own one where the committee lists it.
+fn certificate_keys(keys: Option<&ValidatorKeys>) -> CertificateKeyFactory {
+    let own = keys.map(|keys| (keys.consensus.public(), keys.bls.clone()));
+    Arc::new(move |committee| {
+        let own = own.as_ref().and_then(|(consensus, bls)| {
+            let listed = bls.public().to_bytes();
+            let is_own = |member: &Member| member.consensus_key == *consensus && member.bls_key[..] == listed[..];
+            let (index, _) = committee.members().find(|(_, member)| is_own(member))?;
+            Some((index, bls.clone()))
+        });
+        CertificateKeys::bls(committee, own)
+    })
 }
 
-/// A data directory belongs to one validator: in another's directory it would not find its own signatures.
-fn claim_data_dir(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
+/// Checks that the genesis lists these keys. Where the committee changes, it need not: the validator may become a member later,
+/// and keys in the genesis may be replaced.
+fn check_keys(genesis: &Genesis, keys: &ValidatorKeys) -> anyhow::Result<()> {
+    if genesis.staking.as_ref().is_some_and(|staking| !staking.never_ends()) {
+        return Ok(());
+    }
+    let index = keys.index_in(genesis)?;
+    index.context("no validator of this genesis has these keys; start without keys to run a full node").map(drop)
+}
+
+/// A data directory belongs to one validator: in another's directory it would not find its own signatures. The file `VALIDATOR` lists
+/// the consensus keys that have signed in it. A further one must be registered for the same validator (E16).
+fn claim_data_dir(data: &Path, keys: &ValidatorKeys, view: &dyn StateView) -> anyhow::Result<()> {
     let (path, own) = (data.join("VALIDATOR"), keys.consensus.public().to_string());
     let unsigned = DataDirectory::new(data).unsigned();
     match std::fs::read_to_string(&unsigned) {
@@ -310,18 +329,23 @@ fn claim_data_dir(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
         }
         _ => {}
     }
-    match std::fs::read_to_string(&path) {
-        Ok(owner) if owner.trim() == own => Ok(()),
-        Ok(owner) => bail!(
-            "{} belongs to the validator with the consensus key {}, these keys are of {own}; start each on its own directory",
-            data.display(),
-            owner.trim()
-        ),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            std::fs::write(&path, own + "\n").with_context(|| format!("cannot write {}", path.display()))
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    let listed = match std::fs::read_to_string(&path) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    if listed.lines().any(|key| key.trim() == own) {
+        return Ok(());
     }
+    let is_same = |key: B256| is_one_validator(view, [key, keys.consensus.public()]);
+    let is_rotated = listed.lines().any(|key| key.trim().parse().is_ok_and(is_same));
+    ensure!(
+        listed.is_empty() || is_rotated,
+        "{} belongs to the validator with the consensus key {}, these keys are of {own}; start each on its own directory",
+        data.display(),
+        listed.trim()
+    );
+    std::fs::write(&path, format!("{listed}{own}\n")).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Rotation of senders as of the head. Reads all headers of a rotation, which may be thousands on a fast chain.
@@ -358,21 +382,22 @@ mod tests {
     fn data_of_other_validator_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let [owner, other] = [1, 2].map(|seed| ValidatorKeys::from_seed([seed; 32]));
-        claim_data_dir(directory.path(), &owner).unwrap();
-        claim_data_dir(directory.path(), &owner).unwrap();
-        let refusal = claim_data_dir(directory.path(), &other).unwrap_err().to_string();
+        let view = State::default().latest();
+        claim_data_dir(directory.path(), &owner, &view).unwrap();
+        claim_data_dir(directory.path(), &owner, &view).unwrap();
+        let refusal = claim_data_dir(directory.path(), &other, &view).unwrap_err().to_string();
         for key in [&owner, &other] {
             assert!(refusal.contains(&key.consensus.public().to_string()), "{refusal}");
         }
-        claim_data_dir(directory.path(), &owner).unwrap();
+        claim_data_dir(directory.path(), &owner, &view).unwrap();
         // The statement that nothing was signed is about one key, too.
         other.declare_unsigned(directory.path()).unwrap();
-        let refusal = claim_data_dir(directory.path(), &owner).unwrap_err().to_string();
+        let refusal = claim_data_dir(directory.path(), &owner, &view).unwrap_err().to_string();
         assert!(refusal.contains("UNSIGNED names the consensus key"), "{refusal}");
         owner.declare_unsigned(directory.path()).unwrap();
-        claim_data_dir(directory.path(), &owner).unwrap();
+        claim_data_dir(directory.path(), &owner, &view).unwrap();
         // Content that is not text matches no validator.
         std::fs::write(directory.path().join("VALIDATOR"), [0xff; 4]).unwrap();
-        assert!(claim_data_dir(directory.path(), &owner).unwrap_err().to_string().starts_with("cannot read "));
+        assert!(claim_data_dir(directory.path(), &owner, &view).unwrap_err().to_string().starts_with("cannot read "));
     }
 }

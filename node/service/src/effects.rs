@@ -14,7 +14,7 @@ use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Committee, Offence, TraceEvent};
 use corniche_network::{Channel, NetworkHandle, PeerKey};
 use corniche_pipeline::{
-    CommandResponse, Effects, Executed, Fault, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Response, Write,
+    CommandResponse, Effects, Executed, Fault, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Response, Seat, Write,
 };
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
@@ -78,6 +78,17 @@ impl Effects for ThreadedEffects {
     fn start_epoch(&mut self, committee: Committee) {
         tracing::info!(epoch = committee.epoch().0, "an epoch starts");
         self.verifiers.start(&committee);
+        self.shared.start_epoch(committee);
+    }
+
+    fn change_seats(&mut self, seats: Vec<Seat>) {
+        if let Some((network, _)) = &self.network {
+            let seats = seats.into_iter().map(|seat| {
+                let endpoints = seat.endpoints.iter().filter_map(|endpoint| endpoint.parse().ok()).collect();
+                (PeerKey(seat.network_key.into()), endpoints)
+            });
+            network.set_validators(seats.collect());
+        }
     }
 
     fn execute(&mut self, plan: Plan) -> Vec<Executed> {

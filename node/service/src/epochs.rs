@@ -2,37 +2,51 @@
 
 use crate::{certificates::CertificateCache, chain::VerifierFactory};
 use corniche_engine::{Committee, Verifier};
-use corniche_pipeline::{CertificateKeys, CertificateVerifier};
-use corniche_types::Epoch;
-use std::sync::{Arc, PoisonError, RwLock};
+use corniche_network::PeerKey;
+use corniche_pipeline::{CertificateKeyFactory, CertificateVerifier};
+use corniche_types::{Epoch, ValidatorIndex};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 /// Verifiers of the running epoch. They are replaced when an epoch starts.
 pub struct EpochVerifiers {
     /// `None`: a full node, which has no use for engine messages.
     build: Option<VerifierFactory>,
-    keys: CertificateKeys,
+    keys: CertificateKeyFactory,
     current: RwLock<Arc<CommitteeVerifiers>>,
 }
 
 /// Verifiers of one committee.
 pub struct CommitteeVerifiers {
     pub epoch: Epoch,
+    /// `None`: this node is no member.
     pub engine: Option<Arc<dyn Verifier>>,
     pub certificates: CertificateCache,
+    /// Index of each member, by its network key.
+    members: BTreeMap<PeerKey, ValidatorIndex>,
 }
 
 impl CommitteeVerifiers {
-    fn new(committee: &Committee, build: Option<&VerifierFactory>, keys: &CertificateKeys) -> Self {
+    fn new(committee: &Committee, build: Option<&VerifierFactory>, keys: &CertificateKeyFactory) -> Self {
+        let keys = keys(committee);
         Self {
             epoch: committee.epoch(),
-            engine: build.map(|build| build(committee)),
-            certificates: CertificateCache::new(CertificateVerifier::new(committee.clone(), keys)),
+            engine: build.filter(|_| keys.own.is_some()).map(|build| build(committee)),
+            certificates: CertificateCache::new(CertificateVerifier::new(committee.clone(), &keys)),
+            members: committee.members().map(|(index, member)| (PeerKey(member.network_key), index)).collect(),
         }
+    }
+
+    /// Index of a peer in the committee.
+    pub fn index_of(&self, peer: &PeerKey) -> Option<ValidatorIndex> {
+        self.members.get(peer).copied()
     }
 }
 
 impl EpochVerifiers {
-    pub fn new(committee: &Committee, build: Option<VerifierFactory>, keys: CertificateKeys) -> Self {
+    pub fn new(committee: &Committee, build: Option<VerifierFactory>, keys: CertificateKeyFactory) -> Self {
         let current = CommitteeVerifiers::new(committee, build.as_ref(), &keys);
         Self { build, keys, current: RwLock::new(Arc::new(current)) }
     }

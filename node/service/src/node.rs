@@ -19,11 +19,12 @@ use crate::{
 use anyhow::Context;
 use corniche_api::{RpcError, TransactionStatus};
 use corniche_console::secret;
+use corniche_engine::Committee;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
 use corniche_pipeline::{Extension, Input};
 use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
-use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt, ValidatorIndex};
+use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt};
 use prometheus_client::registry::Registry;
 use std::{
     io,
@@ -61,7 +62,6 @@ impl NodeSetup {
 pub struct Node {
     chain: Arc<RunningChain>,
     genesis: Arc<Genesis>,
-    own: Option<ValidatorIndex>,
     network: Option<NetworkHandle>,
     /// Identity among peers, with or without a network.
     identity: Option<PeerKey>,
@@ -112,7 +112,7 @@ impl Node {
     /// See [`Self::start`].
     pub async fn open(setup: NodeSetup) -> anyhow::Result<Self> {
         let NodeSetup { config, genesis, validator, data, rebuild, extension, temporary, version } = setup;
-        open_files::check(&config, genesis.validators.len(), open_files::raise_open_files())?;
+        open_files::check(&config, genesis.max_validators(), open_files::raise_open_files())?;
         let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
         let metrics_listener = MetricsAddress::bind(config.metrics, config.rpc).await?;
         let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
@@ -121,14 +121,13 @@ impl Node {
         let genesis = context.genesis.clone();
         let chain = context.open(rebuild, None, extension)?;
         let starting = chain.height;
-        let shared = Shared::new(context.config.limits.inbox, chain.base_fee);
+        let shared = Shared::new(context.config.limits.inbox, chain.base_fee, chain.pipeline.committee().clone());
         let shared = if context.is_validator() { shared.with_attested_senders(&genesis) } else { shared };
         let shared = Arc::new(shared);
         shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
         let (state, verifiers) = (chain.state.clone(), chain.verifiers.clone());
         let checks = MessageChecks { genesis: genesis.clone(), state, verifiers, shared: shared.clone() };
         let network = connect(&context, checks, chain.store.reader()).await?;
-        let own = context.own;
         let key = context.keys().map(|keys| PeerKey(keys.network.public()));
         let identity = network.as_ref().map(NetworkHandle::key).or(key);
         let runtime = tokio::runtime::Handle::current();
@@ -136,7 +135,6 @@ impl Node {
         Ok(Self {
             chain: Arc::new(chain),
             genesis,
-            own,
             network,
             identity,
             starting,
@@ -158,7 +156,7 @@ impl Node {
     ///
     /// The server cannot start.
     pub fn serve(self, start: impl FnOnce(ServerParts) -> io::Result<RpcServer>) -> anyhow::Result<NodeHandle> {
-        let Self { chain, genesis, own, network, identity, starting, version, rpc, listener, metrics_listener } = self;
+        let Self { chain, genesis, network, identity, starting, version, rpc, listener, metrics_listener } = self;
         let (shared, readers) = (&chain.shared, &chain.readers);
         let backend = Arc::new(NodeBackend {
             genesis_header: genesis_header(&readers.current().reader),
@@ -184,7 +182,7 @@ impl Node {
         };
         // Otherwise the threads would keep the data directory.
         let server = start(parts).inspect_err(|_| chain.stop())?;
-        let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
+        let role = if chain.context().is_validator() { "validator" } else { "full node" };
         let (engine, chain_id, metrics) = (&genesis.engine.name, genesis.chain_id, server.metrics_address());
         tracing::info!(rpc = %server.address(), ?metrics, height = starting.0, chain_id, %engine, "{role} is up");
         Ok(NodeHandle { chain, backend, server, network })
@@ -265,7 +263,8 @@ async fn connect(context: &NodeContext, checks: MessageChecks, reader: Reader) -
     let shared = checks.shared.clone();
     let verifiers = Verifiers::spawn(context.config.limits.verify_threads, checks, &handle);
     let servers = BlockServers::spawn(&reader);
-    tokio::spawn(forward_network_events(events, verifiers, shared, servers));
+    let first = Committee::from_genesis(&context.genesis);
+    tokio::spawn(forward_network_events(events, verifiers, first, shared, servers));
     Ok(Some(handle))
 }
 
@@ -304,19 +303,25 @@ fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
 }
 
 /// Forwards network events to the verifiers and the pipeline, and answers followers from the store.
-async fn forward_network_events(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, servers: BlockServers) {
+async fn forward_network_events(
+    mut events: Events,
+    verifiers: Verifiers,
+    first: Committee,
+    shared: Arc<Shared>,
+    servers: BlockServers,
+) {
     while let Some(event) = events.recv().await {
         match event {
             Event::PeerUp(peer) => {
                 tracing::info!(%peer, "connected");
-                shared.inbox.push_response(Input::PeerUp { peer: peer.id.0.0, validator: peer.validator }.into());
+                shared.inbox.push_response(Input::PeerUp { peer: peer.id.0.0, validator: first.index_of(&peer.id.0) }.into());
             }
             Event::PeerDown(peer) => {
                 tracing::info!(%peer, "disconnected");
                 shared.inbox.push_response(Input::PeerDown { peer: peer.id.0.0 }.into());
             }
             Event::Message { from, bytes, .. } => {
-                let is_queued = verifiers.offer(from.id, from.validator, bytes);
+                let is_queued = verifiers.offer(from.id, bytes);
                 count(&shared.counters.inbox_dropped, usize::from(!is_queued));
             }
             Event::Request { from, bytes, reply } => servers.serve(from, bytes, reply),

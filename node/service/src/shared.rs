@@ -9,11 +9,11 @@ use corniche_network::{NetworkHandle, PeerKey};
 use corniche_pipeline::{AttestedSenders, CommandResponse, Event, Fault, Input};
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
-use corniche_types::{Address, B256, Bytes, Genesis, Height, Resume, SignatureChecks, ValidatorIndex};
+use corniche_types::{Address, B256, Bytes, Epoch, Genesis, Height, Resume, SignatureChecks, ValidatorIndex};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Mutex, MutexGuard,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -60,6 +60,7 @@ pub type CommandDone = Box<dyn FnOnce(&PoolView, Result<Bytes, String>) + Send>;
 pub struct Shared {
     pub inbox: Inbox<Event>,
     pub pool_view: PoolView,
+    committee: RwLock<Arc<Committee>>,
     /// `None`: every validator checks every signature.
     attested: Option<Mutex<AttestedSenders>>,
     pub counters: Counters,
@@ -96,10 +97,11 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(inbox: usize, base_fee: u64) -> Self {
+    pub fn new(inbox: usize, base_fee: u64, committee: Committee) -> Self {
         Self {
             inbox: Inbox::new(inbox),
             pool_view: PoolView::default(),
+            committee: RwLock::new(Arc::new(committee)),
             attested: None,
             counters: Counters::default(),
             executions: ExecutionStats::default(),
@@ -127,17 +129,32 @@ impl Shared {
     /// full node checks every signature.
     #[must_use]
     pub fn with_attested_senders(self, genesis: &Genesis) -> Self {
-        let senders = || Mutex::new(AttestedSenders::new(&Committee::from_genesis(genesis)));
+        let senders = || Mutex::new(AttestedSenders::new(&self.committee()));
         Self { attested: (genesis.signatures == SignatureChecks::Sharded).then(senders), ..self }
     }
 
+    /// Continues with another committee.
+    pub fn start_epoch(&self, committee: Committee) {
+        if let Some(mut attested) = self.attested() {
+            *attested = AttestedSenders::new(&committee);
+        }
+        // Indices mean other validators now.
+        self.accused.lock().expect("invariant: nobody panics while holding the accusations").clear();
+        *self.committee.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(committee);
+    }
+
+    /// Committee of the running epoch.
+    pub fn committee(&self) -> Arc<Committee> {
+        self.committee.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Records senders that a validator attested.
-    pub fn record_attestations(&self, from: ValidatorIndex, attestations: &[(B256, Address)]) {
+    pub fn record_attestations(&self, epoch: Epoch, from: ValidatorIndex, attestations: &[(B256, Address)]) {
         /// Attestations recorded under one lock, so that a flood delays no lookup.
         const AT_A_TIME: usize = 32;
         for part in attestations.chunks(AT_A_TIME) {
             let Some(mut attested) = self.attested() else { return };
-            attested.record(from, part.iter().copied());
+            attested.record(epoch, from, part.iter().copied());
         }
     }
 
@@ -321,12 +338,15 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{inbox::Received, testing::transfer};
+    use crate::{
+        inbox::Received,
+        testing::{committee, transfer},
+    };
     use futures::FutureExt;
 
     #[test]
     fn held_requests_are_retried() {
-        let shared = Shared::new(10, 1);
+        let shared = Shared::new(10, 1, committee());
         let admit = |nonce| Box::pin(shared.admit(move || Ok(transfer(0, nonce))));
         let mut early = admit(1);
         assert!((&mut early).now_or_never().is_none(), "it waits for admission");
@@ -349,7 +369,7 @@ mod tests {
 
     #[test]
     fn offence_is_logged_once() {
-        let shared = Shared::new(10, 1);
+        let shared = Shared::new(10, 1, committee());
         let [one, other] = [1, 2].map(ValidatorIndex);
         assert!(shared.is_first_accusation(one, Offence::BadSignature));
         assert!((0..1_000).all(|_| !shared.is_first_accusation(one, Offence::BadSignature)));
@@ -359,7 +379,7 @@ mod tests {
 
     #[test]
     fn release_after_stop_reports_stop() {
-        let shared = Shared::new(10, 1);
+        let shared = Shared::new(10, 1, committee());
         shared.hold_requests();
         shared.shut_down();
         let mut submission = std::pin::pin!(shared.admit(|| Ok(transfer(0, 1))));

@@ -5,6 +5,7 @@ use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::VerifiedTransaction;
+use corniche_engine::Committee;
 use corniche_types::{Address, EngineConfig, Genesis, TimestampMs, U256};
 
 const CHAIN: u64 = 7;
@@ -13,6 +14,10 @@ const CHAIN: u64 = 7;
 pub fn genesis() -> Genesis {
     let spec = NetworkSpec { validators: 1, timestamp_ms: TimestampMs(1), seed: [1; 32], ..spec() };
     make_network(&spec).unwrap().genesis
+}
+
+pub fn committee() -> Committee {
+    Committee::from_genesis(&genesis())
 }
 
 /// Network of an engine that does nothing.

@@ -14,7 +14,7 @@
 //! itself, and what waits is bounded in bytes.
 
 use crate::{
-    epochs::EpochVerifiers,
+    epochs::{CommitteeVerifiers, EpochVerifiers},
     fair_queue::{
         FairQueue, ItemWeight, SourceLimit, TotalLimit,
         WhenFull::{Refuse, ReplaceNewest},
@@ -81,7 +81,7 @@ impl Verifiers {
                 }
                 let shared = &checks.shared;
                 while let Some((peer, validator, bytes)) = queue.take() {
-                    match checks.check(peer, validator, &bytes) {
+                    match checks.check(peer, &bytes) {
                         Ok(inputs) => inputs.into_iter().for_each(|input| forward_input(shared, peer, validator, input)),
                         Err(fault) => shared.penalise(&network, peer, fault),
                     }
@@ -93,8 +93,9 @@ impl Verifiers {
     }
 
     /// Queues one message to be checked; false if its queue has no room and drops it.
-    pub fn offer(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) -> bool {
-        let cost = cost(&bytes, self.checks.verifiers.current().engine.as_deref());
+    pub fn offer(&self, peer: PeerKey, bytes: Bytes) -> bool {
+        let committee = self.checks.verifiers.current();
+        let (validator, cost) = (committee.index_of(&peer), cost(&bytes, committee.engine.as_deref()));
         self.queues.offer((peer, validator, bytes), cost)
     }
 }
@@ -103,7 +104,7 @@ impl Verifiers {
 fn forward_input(shared: &Shared, peer: PeerKey, validator: Option<ValidatorIndex>, input: Input) {
     let taken = match input {
         Input::Submit { .. } | Input::Notice(_) => shared.inbox.push_transaction(input.into()),
-        Input::Certificate { .. } if validator.is_none() => shared.inbox.push_guest(peer.0.0, input.into()),
+        _ if validator.is_none() => shared.inbox.push_guest(peer.0.0, input.into()),
         _ => shared.inbox.push_message(peer.0.0, input.into()),
     };
     count(&shared.counters.inbox_dropped, usize::from(taken.is_err()));
@@ -181,44 +182,52 @@ pub struct MessageChecks {
 
 impl MessageChecks {
     /// Decodes and checks one message: inputs for the pipeline, or the sender's fault.
-    fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: &Bytes) -> Result<Vec<Input>, Fault> {
+    fn check(&self, peer: PeerKey, bytes: &Bytes) -> Result<Vec<Input>, Fault> {
         let message = PeerMessage::decode(bytes).map_err(|error| Fault(error.to_string()))?;
-        message.check(peer.0.0, validator, self)
+        let committee = self.verifiers.current();
+        let validator = committee.index_of(&peer);
+        message.check(peer.0.0, validator, &EpochChecks { node: self, committee })
     }
 }
 
-impl Checks for MessageChecks {
+/// Checks of one message. The epoch does not change meanwhile.
+struct EpochChecks<'a> {
+    node: &'a MessageChecks,
+    committee: Arc<CommitteeVerifiers>,
+}
+
+impl Checks for EpochChecks<'_> {
     fn epoch(&self) -> Epoch {
-        self.verifiers.current().epoch
+        self.committee.epoch
     }
 
-    fn has_engine(&self) -> bool {
-        self.verifiers.current().engine.is_some()
+    fn epochs_end(&self) -> bool {
+        self.node.genesis.staking.as_ref().is_some_and(|staking| !staking.never_ends())
     }
 
     fn engine(&self, epoch: Epoch, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>> {
-        let verifiers = self.verifiers.current();
-        Some(verifiers.engine.as_ref().filter(|_| verifiers.epoch == epoch)?.verify(from, bytes))
+        let CommitteeVerifiers { epoch: running, engine, .. } = &*self.committee;
+        Some(engine.as_ref().filter(|_| *running == epoch)?.verify(from, bytes))
     }
 
     fn certificate(&self, certificate: &Certificate) -> Option<VerifiedCertificate> {
-        self.verifiers.current().certificates.check(certificate)
+        self.committee.certificates.check(certificate)
     }
 
     fn certified(&self) -> Height {
-        Height(self.shared.counters.finalized.load(Ordering::Relaxed))
+        Height(self.node.shared.counters.finalized.load(Ordering::Relaxed))
     }
 
     fn notice(&self, bytes: &Bytes) -> Option<VerifiedNotice> {
-        verify_notice(&self.genesis, &self.state.latest(), bytes)
+        verify_notice(&self.node.genesis, &self.node.state.latest(), bytes)
     }
 
     fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal> {
-        corniche_admission::check_once(raw, self.genesis.chain_id, |hash| self.shared.known(hash))
+        corniche_admission::check_once(raw, self.node.genesis.chain_id, |hash| self.node.shared.known(hash))
     }
 
     fn record_attestations(&self, from: ValidatorIndex, attestations: &[(B256, Address)]) {
-        self.shared.record_attestations(from, attestations);
+        self.node.shared.record_attestations(self.committee.epoch, from, attestations);
     }
 }
 

@@ -126,10 +126,7 @@ mod tests {
     use corniche_engine::{Engine, Input as EngineInput, Output as EngineOutput, PeerFault, Verified, Verifier};
     use corniche_pipeline::{Input, Output};
     use corniche_types::{Address, Genesis, GenesisAccount, TimestampMs, ValidatorIndex, keccak256};
-    use std::{
-        path::Path,
-        sync::{Arc, mpsc},
-    };
+    use std::sync::{Arc, mpsc};
 
     fn contract(result: u8) -> Bytes {
         let text = format!(
@@ -163,7 +160,7 @@ mod tests {
         }
     }
 
-    fn silent_engine(_: &Genesis, _: ValidatorKeys, _: &Path) -> anyhow::Result<EngineParts> {
+    fn silent_engine(_: &Genesis, _: ValidatorKeys) -> anyhow::Result<EngineParts> {
         Ok((Box::new(|_| Arc::new(Silent)), Box::new(|_| Box::new(Silent))))
     }
 

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::{
         inbox::Received,
-        testing::{genesis, transfer},
+        testing::{committee, genesis, transfer},
     };
     use corniche_pipeline::Input;
     use corniche_store::Options;
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn nearly_full_disk_pauses_admission() {
         let directory = tempfile::tempdir().unwrap();
-        let shared = Shared::new(10, 1);
+        let shared = Shared::new(10, 1, committee());
         write_once(store(directory.path(), u64::MAX, 0), &shared);
         let refused = shared.submit(transfer(0, 1)).try_recv().unwrap().unwrap_err();
         assert!(refused.message.starts_with("node does not accept transactions now: the disk is nearly full"), "{refused}");
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn full_disk_stops_node() {
         let directory = tempfile::tempdir().unwrap();
-        let shared = Shared::new(10, 1);
+        let shared = Shared::new(10, 1, committee());
         write_once(store(directory.path(), u64::MAX, u64::MAX), &shared);
         assert!(matches!(shared.inbox.receive(None, true), Received::Closed));
         let reason = futures::executor::block_on(shared.halted());

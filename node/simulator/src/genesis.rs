@@ -1,13 +1,16 @@
 //! The genesis of a simulated network, and its validators' secrets. Both are functions of the scenario and the seed.
 
 use crate::{
+    crypto::Modelled,
     network::validator,
     scenario::{Crypto, Scenario},
 };
-use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
+use corniche_crypto::{BlsSecretKey, COIN_KEY_BYTES, CoinSecretShare, ConsensusKey, deal_coin, digest};
+use corniche_engine::Committee;
+use corniche_pipeline::CertificateKeys;
 use corniche_types::{
     Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisStake, ProtocolRules, SignatureChecks,
-    StakingParameters, TimestampMs, U256, ValidatorInfo, Votes,
+    StakingParameters, TimestampMs, U256, ValidatorIndex, ValidatorInfo, Votes,
 };
 use std::collections::BTreeMap;
 
@@ -29,6 +32,14 @@ pub enum Secrets {
 }
 
 impl Secrets {
+    /// Keys of a committee for certificates of a validator. Its index is the same in each committee.
+    pub fn certificate_keys(&self, committee: &Committee, me: ValidatorIndex) -> CertificateKeys {
+        match self {
+            Self::Modelled { .. } => Modelled::new(committee, me).for_certificates(),
+            Self::Real { validators } => CertificateKeys::bls(committee, Some((me, validators[me.as_usize()].bls.clone()))),
+        }
+    }
+
     /// Key with which a validator signs notices to the staking contract.
     pub fn notice_key(&self, index: usize) -> ConsensusKey {
         match self {
@@ -91,12 +102,17 @@ pub fn make(
 
 /// Adds epochs of this length. Nobody registers, so the coin keys encrypt nothing.
 fn add_staking(genesis: &mut Genesis, seed: u64, epoch_ms: u64) {
-    genesis.staking = Some(StakingParameters { epoch_ms, closing_ms: epoch_ms / 4, ..StakingParameters::default() });
+    // Indices do not change here: with less than all validators the committee is kept.
+    let min_validators = genesis.validators.len() as u32;
+    let staking = StakingParameters { epoch_ms, closing_ms: epoch_ms / 4, min_validators, ..StakingParameters::default() };
+    genesis.staking = Some(staking);
     for (index, validator) in genesis.validators.iter_mut().enumerate() {
         let name = digest(format!("{seed} bls {index}").as_bytes());
         validator.consensus_key = consensus_key(seed, index).public();
-        validator.bls_key = [name.as_slice(), &name.as_slice()[..16]].concat().into();
-        validator.stake = Some(GenesisStake { owner: validator.fee_address, coin_key: validator.bls_key.clone() });
+        // Keys of other lengths would not be in the contract.
+        validator.bls_key = name.repeat(3).into();
+        let coin_key = Bytes::copy_from_slice(&validator.bls_key[..COIN_KEY_BYTES]);
+        validator.stake = Some(GenesisStake { owner: validator.fee_address, coin_key });
     }
 }
 

@@ -4,7 +4,6 @@
 
 use crate::{
     checks::Checks,
-    crypto::Modelled,
     disk::Records,
     engines::{Checker, Engines},
     execution::Executors,
@@ -13,7 +12,7 @@ use crate::{
     scenario::Cost,
 };
 use corniche_engine::{Committee, PeerFault, TraceEvent, Verified, VertexId};
-use corniche_pipeline::{CertificateKeys, NodeKey, PeerMessage, Request, Response};
+use corniche_pipeline::{NodeKey, PeerMessage, Request, Response};
 use corniche_testkit::Micros;
 use corniche_types::{Bytes, Epoch, Genesis, ValidatorIndex};
 use std::{
@@ -44,18 +43,6 @@ pub struct Network {
 
 /// Called with the virtual time, the node and the event.
 pub type Observer = Box<dyn FnMut(Micros, usize, &TraceEvent)>;
-
-impl Network {
-    /// Keys for certificates of this validator.
-    pub fn certificate_keys(&self, me: ValidatorIndex) -> CertificateKeys {
-        match &self.secrets {
-            Secrets::Modelled { .. } => Modelled::new(&self.committee, me).for_certificates(),
-            Secrets::Real { validators } => {
-                CertificateKeys::bls(&self.committee, Some((me, validators[me.as_usize()].bls.clone())))
-            }
-        }
-    }
-}
 
 /// Messages between nodes. All recipients share one copy.
 #[derive(Clone)]

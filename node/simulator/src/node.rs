@@ -12,13 +12,13 @@ use crate::{
 };
 use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
-use corniche_engine::{PeerFault, Verified};
+use corniche_engine::{Committee, PeerFault, Verified};
 use corniche_pipeline::{Checks, Driver, Event, Input, Pipeline, Request, Response, Setup, VerifiedCertificate, serve_blocks};
 use corniche_staking::VerifiedNotice;
 use corniche_state::State;
 use corniche_testkit::{self as testkit, Action, Micros, Process, Random};
 use corniche_types::{Bytes, Certificate, Epoch, Height, ValidatorIndex, header_hash, wire};
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 /// Number of readable states below the newest; the default of a node. Nothing here reads an older one.
 const RECENT_STATES: u64 = 256;
@@ -148,12 +148,15 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) 
     let certificate = disk.newest_certificate().cloned();
     let certified = certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
     let restart = network.executors.restart_point(disk.blocks(), certified, disk.resume());
+    let (secrets, cost, meter) = (network.secrets.clone(), network.cost, effects.certificate_meter.clone());
+    let certificate_keys = move |committee: &Committee| metered(&secrets.certificate_keys(committee, me), cost, &meter);
     Pipeline::new(Setup {
         genesis: network.genesis.clone(),
-        certificate_keys: metered(&network.certificate_keys(me), network.cost, &effects.certificate_meter),
+        certificate_keys: Arc::new(certificate_keys),
         engine_factory: Some(factory),
         notice_key: Some(network.secrets.notice_key(role.identity)),
         may_vote: true,
+        never_signed: false,
         records: disk.records(),
         state,
         head: disk.blocks().last().map(|committed| committed.block.clone()),
@@ -183,8 +186,8 @@ impl Checks for ModelledChecks<'_> {
         self.pipeline.committee().epoch()
     }
 
-    fn has_engine(&self) -> bool {
-        true
+    fn epochs_end(&self) -> bool {
+        self.effects.network.genesis.staking.is_some()
     }
 
     fn engine(&self, epoch: Epoch, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>> {

@@ -17,7 +17,7 @@
 //! randomness or on the order of a map. No input causes a panic.
 //!
 //! Not here yet: evidence, and the keys of the coin. Their slots are named in [`Tag`]. So the
-//! pipeline keeps the first committee at each end.
+//! pipeline keeps the members and votes of a committee that needs a coin.
 //!
 //! The rules are those of validators.md §2, with the differences of decision 0028.
 

@@ -2,7 +2,7 @@
 //!
 //! A notice is an entry of a batch. It begins with a byte with which no transaction begins. It costs no fee and has no
 //! receipt. Its effect depends on the state alone, so all validators agree on it (N3): a notice that is late, repeated or badly
-//! signed has none. Whoever proposes it need not be its author.
+//! signed has none. Its proposer need not be its author.
 
 use crate::{
     Slots, ValidatorId,
@@ -20,7 +20,7 @@ const MARKER: u8 = 0x7e;
 /// Tag of what the author signs.
 const TAG: &str = "corniche-notice";
 
-/// Announcements that a block takes. Further ones are refused, whether they are valid or not (N2).
+/// Announcements that take effect in a block, and notices of a batch that may be in a block (N2).
 pub const MAX_ANNOUNCEMENTS: usize = 128;
 
 /// A notice whose signature is not verified.
@@ -31,12 +31,12 @@ pub struct Notice {
     signed: Signed<Statement>,
 }
 
-/// What the author signs with its consensus key, for the running epoch and its committee.
+/// Payload that the author signs with its consensus key, for the running epoch and its committee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Statement {
     /// Validator that makes the statement.
     pub author: ValidatorId,
-    /// What it states.
+    /// Content of the statement.
     pub body: NoticeBody,
 }
 
@@ -68,25 +68,23 @@ impl Notice {
     /// Verifies a notice for the running epoch: what the contract lacks, signed with the author's registered key. `None` if it
     /// would have no effect.
     pub fn verify<S: Slots>(self, slots: &mut S, chain_id: u64) -> Result<Option<VerifiedNotice>, S::Error> {
-        let Statement { author, body } = self.signed.payload;
-        let is_missing = self.chain_id == chain_id && is_missing(slots, self.epoch, author, body)?;
+        let Statement { author, .. } = self.signed.payload;
+        let is_missing = self.is_missing(slots, chain_id)?;
         let Some(committee) = PastCommittee::load(slots, self.epoch)?.filter(|_| is_missing) else { return Ok(None) };
         let Some(key) = ConsensusPublicKey::parse(&Validator::new(author).keys(slots)?.consensus) else { return Ok(None) };
         let verified = self.signed.verify(&key, &domain(chain_id, &committee)).ok();
         Ok(verified.map(|signed| VerifiedNotice { chain_id, epoch: self.epoch, signed }))
     }
 
-    /// Verifies a notice and applies it, at the end of a block with this time. Returns whether it had an effect.
-    pub fn apply<S: Slots>(
-        self,
-        slots: &mut S,
-        parameters: &StakingParameters,
-        chain_id: u64,
-        now: TimestampMs,
-    ) -> Result<bool, S::Error> {
-        let Some(verified) = self.verify(slots, chain_id)? else { return Ok(false) };
-        let Statement { author, body: NoticeBody::Announce { version } } = verified.statement();
-        Ok(calendar::announce(slots, parameters, author, version, now)? == Announcement::Taken)
+    /// Returns whether a notice is for this chain and this epoch.
+    pub fn is_for(&self, chain_id: u64, epoch: Epoch) -> bool {
+        (self.chain_id, self.epoch) == (chain_id, epoch)
+    }
+
+    /// Returns whether the contract lacks what the author states, and may still take it. Does not check the signature.
+    pub fn is_missing<S: Slots>(&self, slots: &mut S, chain_id: u64) -> Result<bool, S::Error> {
+        let Statement { author, body } = self.signed.payload;
+        Ok(self.chain_id == chain_id && is_missing(slots, self.epoch, author, body)?)
     }
 }
 
@@ -113,6 +111,12 @@ impl VerifiedNotice {
             let signed = Signed::sign_verified(Statement { author, body }, key, &domain(chain_id, &committee));
             Self { chain_id, epoch: header.epoch, signed }
         }))
+    }
+
+    /// Applies a notice at the end of a block with this time. Returns whether it had an effect.
+    pub fn apply<S: Slots>(&self, slots: &mut S, parameters: &StakingParameters, now: TimestampMs) -> Result<bool, S::Error> {
+        let Statement { author, body: NoticeBody::Announce { version } } = self.statement();
+        Ok(calendar::announce(slots, parameters, author, version, now)? == Announcement::Taken)
     }
 
     /// Returns the entry for a batch.

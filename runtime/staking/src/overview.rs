@@ -109,7 +109,7 @@ impl ValidatorOverview {
             free: sum(entries.iter().take_while(|entry| entry.is_free(committees.reached))),
             jailed_until: validator.status(slots)?.map_or(Epoch(0), |status| status.jailed_until),
             keys: validator.keys(slots)?,
-            endpoints: lines(&validator.endpoints(slots)?),
+            endpoints: validator.endpoint_lines(slots)?,
             votes: committees.sitting.votes_of(id),
             next_votes: committees.next.as_ref().map(|next| next.votes_of(id)),
             is_announced: Attendance::load(slots, id)?.announced_in == Some(committees.epoch),
@@ -119,29 +119,4 @@ impl ValidatorOverview {
 
 fn sum<'e>(entries: impl Iterator<Item = &'e Unbonding>) -> U256 {
     entries.fold(U256::ZERO, |sum, entry| sum.saturating_add(entry.amount))
-}
-
-/// Lines of bytes that anybody may have chosen.
-fn lines(bytes: &[u8]) -> Vec<String> {
-    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    lines.map(|line| line.escape_ascii().to_string()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn endpoints_are_printable() {
-        assert_eq!(lines(b""), [""; 0]);
-        assert_eq!(
-            lines(b"/ip4/192.0.2.1/tcp/30303\n\n/dns4/a.example/tcp/1\n"),
-            ["/ip4/192.0.2.1/tcp/30303", "/dns4/a.example/tcp/1"]
-        );
-        let all: Vec<u8> = (0..=255).collect();
-        let shown = lines(&all);
-        assert_eq!(shown.len(), 2, "one newline");
-        assert!(shown.concat().bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '), "{shown:?}");
-        assert_eq!(lines("\u{1b}[31m\u{202e}".as_bytes()), ["\\x1b[31m\\xe2\\x80\\xae"]);
-    }
 }

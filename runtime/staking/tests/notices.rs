@@ -30,7 +30,8 @@ fn verify(chain: &mut Chain, entry: &[u8]) -> Option<VerifiedNotice> {
 
 fn apply(chain: &mut Chain, entry: &[u8], now: TimestampMs) -> bool {
     let parameters = chain.parameters.clone();
-    Notice::decode(entry).unwrap().apply(&mut chain.memory, &parameters, CHAIN_ID, now).unwrap()
+    let verified = Notice::decode(entry).unwrap().verify(&mut chain.memory, CHAIN_ID).unwrap();
+    verified.is_some_and(|notice| notice.apply(&mut chain.memory, &parameters, now).unwrap())
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn signature_is_for_one_chain_and_one_committee() {
     let entry = announce(&mut chain, 1, READY).unwrap().encode();
     let notice = || Notice::decode(&entry).unwrap();
     assert_eq!(notice().verify(&mut chain.memory, CHAIN_ID + 1), Ok(None));
-    // The same chain id and epoch with another committee: a chain that differs in its genesis only.
+    // Chain id and epoch are equal, and the committee is another one: the chains differ in their genesis only.
     let mut other = chain.memory.clone();
     let committee = PastCommittee::load(&mut other, Epoch(0)).unwrap().unwrap();
     assert_eq!(committee.hash, committee_hash(Epoch(0)));

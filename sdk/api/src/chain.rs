@@ -2,7 +2,7 @@
 
 use crate::quantity;
 use alloy_primitives::{Address, B256, Bytes};
-use corniche_types::{Genesis, SignatureChecks};
+use corniche_types::{Epoch, Genesis, SignatureChecks, ValidatorInfo, Weights};
 use serde::{Deserialize, Serialize};
 
 /// The newest block of each status: `corniche_getHeads`.
@@ -45,7 +45,7 @@ pub struct Validators {
     /// Validators that check the signature of a transaction.
     #[serde(default)]
     pub signatures: SignatureChecks,
-    /// Members in committee order. Other results identify a validator by its position in this list.
+    /// Members in committee order. Other results of this epoch identify a validator by its position in this list.
     pub validators: Vec<Validator>,
 }
 
@@ -76,8 +76,13 @@ fn one() -> u64 {
 impl Validators {
     /// The committee of a genesis.
     pub fn of(genesis: &Genesis) -> Self {
-        let weights = genesis.weights();
-        let validators = genesis.validators.iter().zip(0..).map(|(validator, index)| Validator {
+        Self::in_epoch(genesis, Epoch(0), genesis.committee_hash(), &genesis.validators)
+    }
+
+    /// The committee of an epoch.
+    pub fn in_epoch(genesis: &Genesis, epoch: Epoch, committee_hash: B256, members: &[ValidatorInfo]) -> Self {
+        let weights = Weights::new(members.iter().map(|member| member.votes), genesis.fault_model());
+        let validators = members.iter().zip(0..).map(|(validator, index)| Validator {
             index,
             consensus_key: validator.consensus_key,
             bls_key: validator.bls_key.clone(),
@@ -86,8 +91,8 @@ impl Validators {
             votes: validator.votes.0.into(),
         });
         Self {
-            epoch: 0,
-            committee_hash: genesis.committee_hash(),
+            epoch: epoch.0,
+            committee_hash,
             engine: genesis.engine.name.clone(),
             quorum: weights.quorum().0.into(),
             signatures: genesis.signatures,

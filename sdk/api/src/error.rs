@@ -255,7 +255,7 @@ impl From<SkipReason> for Reason {
     /// Reason in the response for a transaction that would be skipped for `reason`.
     fn from(reason: SkipReason) -> Self {
         match reason {
-            // Nobody submits notices: they are no transactions.
+            // A client never gets these two for a transaction.
             SkipReason::Undecodable | SkipReason::Notice | SkipReason::NoticeRefused => Self::Malformed,
             SkipReason::BadSignature => Self::InvalidSender,
             SkipReason::WrongChain => Self::InvalidChainId,

@@ -2,7 +2,7 @@
 
 use crate::{Reason, quantity};
 use alloy_primitives::{B256, Bytes};
-use corniche_types::OrderingRecord;
+use corniche_types::{OrderingRecord, SkipReason};
 use serde::{Deserialize, Serialize};
 
 /// A block's ordering record as JSON. Anyone can check it: keccak-256 of `encoded` is the header's `extraData`. From protocol
@@ -79,8 +79,17 @@ pub struct SkippedTransaction {
     pub position: u64,
     /// keccak-256 of its bytes.
     pub hash: B256,
-    /// Phrase of a [`Reason`].
+    /// Phrase of a [`Reason`]. Notices of validators to the staking contract are listed here, too: `validator notice applied`, or
+    /// `validator notice without effect`.
     pub reason: String,
+}
+
+fn phrase(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::Notice => "validator notice applied",
+        SkipReason::NoticeRefused => "validator notice without effect",
+        reason => Reason::from(reason).phrase(),
+    }
 }
 
 impl From<&OrderingRecord> for Ordering {
@@ -94,7 +103,7 @@ impl From<&OrderingRecord> for Ordering {
         let skipped = record.skipped.iter().map(|skipped| SkippedTransaction {
             position: skipped.position.into(),
             hash: skipped.hash,
-            reason: Reason::from(skipped.reason).phrase().into(),
+            reason: phrase(skipped.reason).into(),
         });
         Self {
             protocol_version: record.protocol_version.into(),

@@ -144,6 +144,13 @@ pub struct EngineConfig {
     pub parameters: BTreeMap<String, u64>,
 }
 
+impl EngineConfig {
+    /// Returns whether the validators open a coin together. Then a committee needs keys of the coin.
+    pub fn has_coin(&self) -> bool {
+        self.name == "mahi-mahi"
+    }
+}
+
 /// One validator of the first committee.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
@@ -308,6 +315,12 @@ impl Genesis {
         self.check_staking()
     }
 
+    /// Returns the maximum size of a committee: that of the first one, or more where the committee changes.
+    pub fn max_validators(&self) -> usize {
+        let changing = self.staking.as_ref().filter(|staking| !staking.never_ends());
+        changing.map_or(0, |staking| staking.max_validators as usize).max(self.validators.len())
+    }
+
     /// Checks that staking is complete or absent, and that the first committee keeps its limits.
     fn check_staking(&self) -> Result<(), GenesisError> {
         let refuse = |field, problem: String| Err(GenesisError::Field { field, problem });
@@ -333,6 +346,15 @@ impl Genesis {
             return refuse("accounts", format!("have an entry for {STAKING_ADDRESS}, where the staking contract is"));
         }
         parameters.check()?;
+        let sizes = [parameters.min_validators, parameters.max_validators].map(|size| size as usize);
+        let is_sharded = self.signatures == SignatureChecks::Sharded && !parameters.never_ends();
+        if is_sharded && !sizes.iter().all(|size| SHARDED_VALIDATORS.contains(size)) {
+            let ([min, max], (first, last)) = (sizes, SHARDED_VALIDATORS.into_inner());
+            return refuse(
+                "signatures",
+                format!("are sharded over {min} to {max} validators, needed are {first} to {last}: set staking.max_validators"),
+            );
+        }
         Ok(parameters.check_committee(&self.weights())?)
     }
 

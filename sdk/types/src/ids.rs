@@ -41,7 +41,7 @@ number! {
     Epoch(u64)
 }
 number! {
-    /// Position of a validator in its committee, as listed in the genesis.
+    /// Position of a validator in the committee of an epoch.
     ValidatorIndex(u16)
 }
 number! {

@@ -2,7 +2,8 @@
 
 use crate::victims::Victims;
 use anyhow::Context;
-use corniche_network::PeerAddress;
+use corniche_network::{Peer, PeerAddress};
+use corniche_types::ValidatorIndex;
 use serde::Serialize;
 use std::{
     sync::{
@@ -45,6 +46,12 @@ pub enum Rejoin {
 impl AttackContext {
     pub fn new(victims: Arc<Victims>, insiders: Vec<usize>, seed: u64, budget: Budget) -> Self {
         Self { victims, insiders, seed, budget, rejoined: Mutex::new(None) }
+    }
+
+    /// Index of a peer in the committee.
+    pub fn index_of(&self, peer: &Peer) -> Option<ValidatorIndex> {
+        let validators = (0u16..).map(ValidatorIndex).zip(&self.victims.genesis().validators);
+        validators.filter(|(_, validator)| validator.network_key == peer.id.0).map(|(index, _)| index).next()
     }
 
     /// Stops the validators that the attackers replace: the last ones, as many as may be faulty, or none for strangers.

@@ -106,7 +106,7 @@ impl<'a> Insider<'a> {
         let mut config = NetworkConfig::from_genesis(identity.keys.network.clone(), context.victims.genesis());
         config.bootstrap = context.honest().into_iter().map(|index| context.address(index)).collect();
         let (network, mut events) = Network::start(config).await?;
-        let joined = timeout(JOIN_TIMEOUT, resume(&network, &mut events, context.honest().len()));
+        let joined = timeout(JOIN_TIMEOUT, resume(context, &network, &mut events, context.honest().len()));
         let (resume, up) =
             joined.await.map_err(|_| anyhow!("no certified block to resume after within {JOIN_TIMEOUT:?}"))??;
         let (engine, verifier) = engine(context, &identity, resume)?;
@@ -120,7 +120,7 @@ impl<'a> Insider<'a> {
 
     async fn run(mut self) {
         let (context, network, request) = (self.context, self.network.clone(), self.behaviour.request());
-        let targets: Vec<_> = network.peers().into_iter().filter(|peer| peer.validator.is_some()).map(|peer| peer.id).collect();
+        let targets: Vec<_> = network.peers().into_iter().filter(|peer| peer.is_validator).map(|peer| peer.id).collect();
         let requests = async {
             if let Some(request) = request {
                 requests::repeat(context, &network, &targets, &request).await;
@@ -178,10 +178,10 @@ impl<'a> Insider<'a> {
 
     fn on_event(&mut self, event: Event) {
         match event {
-            Event::PeerUp(peer) => peer.validator.map_or((), |index| self.handle_input(Input::PeerUp(index))),
-            Event::PeerDown(peer) => peer.validator.map_or((), |index| self.handle_input(Input::PeerDown(index))),
+            Event::PeerUp(peer) => self.context.index_of(&peer).map_or((), |index| self.handle_input(Input::PeerUp(index))),
+            Event::PeerDown(peer) => self.context.index_of(&peer).map_or((), |index| self.handle_input(Input::PeerDown(index))),
             Event::Message { from, bytes, .. } => {
-                if let Some(from) = from.validator {
+                if let Some(from) = self.context.index_of(&from) {
                     self.on_message(from, &bytes);
                 }
             }
@@ -224,18 +224,23 @@ impl<'a> Insider<'a> {
 
     fn send(&self, to: Recipients, bytes: &Bytes) -> usize {
         let wanted = |validator| to.includes(validator);
-        let peers = self.network.peers().into_iter().filter(|peer| peer.validator.is_some_and(wanted));
+        let peers = self.network.peers().into_iter().filter(|peer| self.context.index_of(peer).is_some_and(wanted));
         self.network.broadcast(peers.map(|peer| peer.id), Channel::Bulk, bytes.clone())
     }
 }
 
 /// Waits for links to all honest validators and finds the resume point after the newest certified block.
-async fn resume(network: &NetworkHandle, events: &mut Events, links: usize) -> anyhow::Result<(Resume, Vec<ValidatorIndex>)> {
+async fn resume(
+    context: &AttackContext,
+    network: &NetworkHandle,
+    events: &mut Events,
+    links: usize,
+) -> anyhow::Result<(Resume, Vec<ValidatorIndex>)> {
     let (mut up, mut newest): (Vec<ValidatorIndex>, Option<(PeerKey, Height)>) = (Vec::new(), None);
     while up.len() < links || newest.is_none() {
         match events.recv().await.context("the network ended")? {
-            Event::PeerUp(peer) => up.extend(peer.validator),
-            Event::PeerDown(peer) => up.retain(|index| Some(*index) != peer.validator),
+            Event::PeerUp(peer) => up.extend(context.index_of(&peer)),
+            Event::PeerDown(peer) => up.retain(|index| Some(*index) != context.index_of(&peer)),
             Event::Message { from, bytes, .. } => {
                 if let Ok(PeerMessage::Certificate(certificate)) = PeerMessage::decode(&bytes)
                     && newest.is_none_or(|(_, height)| certificate.height > height)

@@ -64,7 +64,7 @@ object! {
     Validator {
         /// Position in the committee.
         index: u64 = 2,
-        /// Votes in every quorum, as the genesis gives them.
+        /// Votes in every quorum.
         votes: u64 = 1,
         /// Recipient of its fees.
         fee_address: ChecksumAddress,

@@ -2,7 +2,7 @@
 //! meanwhile.
 
 use super::Pool;
-use crate::{MIN_TURN_MS, Responsibility, TURN_MS};
+use crate::{MIN_TURN_MS, Responsibility, TURN_MS, sender::SenderQueue};
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{Address, B256, TimestampMs, ValidatorIndex};
 use std::collections::BTreeSet;
@@ -50,6 +50,11 @@ impl Pool {
         {
             queue.set_recipients(*nonce, recipients);
         }
+    }
+
+    /// Forgets the validators of all transactions: their indices mean others from now on.
+    pub fn forget_recipients(&mut self) {
+        self.senders.values_mut().for_each(SenderQueue::forget_recipients);
     }
 
     /// Waiting time of a transaction; `None` if it is not its sender's next one.

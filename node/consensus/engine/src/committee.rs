@@ -62,10 +62,10 @@ impl Committee {
         }
     }
 
-    /// Returns this committee in another epoch, with that one's hash. Nothing that they signed in one epoch is valid in another.
-    #[must_use]
-    pub fn in_epoch(self, epoch: Epoch, hash: B256) -> Self {
-        Self { epoch, hash, ..self }
+    /// Committee of a later epoch, with that one's hash. Nothing that members signed in one epoch is valid in another.
+    pub fn of_epoch(genesis: &Genesis, epoch: Epoch, hash: B256, members: Vec<Member>) -> Self {
+        let weights = Weights::new(members.iter().map(|member| member.votes), genesis.fault_model());
+        Self { epoch, hash, members, weights, ..Self::from_genesis(genesis) }
     }
 
     pub fn chain_id(&self) -> u64 {
@@ -148,7 +148,12 @@ impl Committee {
         (0u16..).map(ValidatorIndex).zip(&self.members)
     }
 
+    /// Index of the member with this network key.
+    pub fn index_of(&self, network_key: &B256) -> Option<ValidatorIndex> {
+        self.members().find(|(_, member)| member.network_key == *network_key).map(|(index, _)| index)
+    }
+
     pub fn indices(&self) -> impl Iterator<Item = ValidatorIndex> + Clone + use<> {
-        (0..u16::try_from(self.members.len()).expect("a genesis has at most 1000 validators")).map(ValidatorIndex)
+        (0..u16::try_from(self.members.len()).expect("a committee has at most 1,000 members")).map(ValidatorIndex)
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     support::{CHAIN, Node, chooser_and_other, dialling, eventually, identity, key, pair, tcp, within},
 };
 use corniche_network::{ChainIdentity, Channel, NetworkConfig};
-use corniche_types::{B256, ValidatorIndex};
+use corniche_types::B256;
 use futures::AsyncWriteExt;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -43,11 +43,10 @@ async fn validators_are_recognised_by_key() {
     let mut first = Node::start(tcp(1)).await;
     let second = Node::start(dialling(tcp(2), &[&first])).await;
     let guest = Node::start(dialling(tcp(200), &[&first])).await;
-    assert_eq!(first.up(second.key).await.validator, Some(ValidatorIndex(1)));
-    assert_eq!(first.up(guest.key).await.validator, None);
+    assert!(first.up(second.key).await.is_validator);
+    assert!(!first.up(guest.key).await.is_validator);
     guest.send(first.key, Channel::Votes, b"hello".to_vec());
     assert_eq!(first.message(guest.key, Channel::Votes).await, b"hello".as_slice());
-    assert_eq!(first.handle.validator_key(ValidatorIndex(1)), Some(second.key));
     assert_eq!(first.handle.peers().len(), 2);
 }
 
@@ -130,4 +129,28 @@ async fn foreign_protocol_is_harmless() {
     }
     let other = Node::start(dialling(tcp(2), &[&node])).await;
     node.up(other.key).await;
+}
+
+/// A guest becomes a validator and a guest again: each time its link is made anew, and others stay.
+#[tokio::test]
+async fn validators_can_change() {
+    let mut first = Node::start(tcp(1)).await;
+    let second = Node::start(dialling(tcp(2), &[&first])).await;
+    let guest = Node::start(dialling(tcp(200), &[&first])).await;
+    first.up(second.key).await;
+    assert!(!first.up(guest.key).await.is_validator);
+    for is_validator in [true, false] {
+        let all = [first.key, second.key, guest.key];
+        let validators = all.into_iter().take(if is_validator { 3 } else { 2 }).map(|key| (key, Vec::new()));
+        first.handle.set_validators(validators.collect());
+        first.down(guest.key).await;
+        assert_eq!(first.up(guest.key).await.is_validator, is_validator);
+        guest.send(first.key, Channel::Votes, b"hello".to_vec());
+        assert_eq!(first.message(guest.key, Channel::Votes).await, b"hello".as_slice());
+    }
+    assert!(first.handle.is_up(&second.key));
+    // It dials a validator at the published addresses.
+    let third = Node::start(tcp(3)).await;
+    first.handle.set_validators(vec![(third.key, vec![third.address().parse().unwrap()])]);
+    assert!(first.up(third.key).await.is_validator);
 }

@@ -23,7 +23,7 @@ async fn version_and_round_trip_are_observed() {
         for (node, other) in [(&first, &second), (&second, &first)] {
             let info = known(node, other.key).await;
             assert_eq!(info.agent_version.as_deref(), Some(corniche_network::AGENT_VERSION));
-            assert_eq!(info.peer.validator, node.handle.peers()[0].validator);
+            assert_eq!(info.peer, node.handle.peers()[0]);
             assert!(info.round_trip.is_some_and(|time| !time.is_zero()), "{info:?}");
             assert!((began..=SystemTime::now()).contains(&info.connected), "{info:?}");
         }

@@ -1,7 +1,11 @@
 //! First half: runs a block's transactions and writes their changes to the state.
 
-use super::{AncestorHashes, ExecutionStart, VerifiedTransaction, staking::BlockEnd};
+use super::{
+    AncestorHashes, ExecutionStart, VerifiedTransaction,
+    staking::{BlockEnd, EpochEnd},
+};
 use crate::{BlockPlan, Directives};
+use corniche_engine::Committee;
 use corniche_executor::{
     BlockOutput, Candidate, Runs, SingleThread, SpeculationCounts, SpeculationLimits, Speculator, Statistics, WorkerPool, fees,
     parallel,
@@ -18,6 +22,7 @@ use std::sync::Arc;
 /// start before the last one is hashed.
 pub struct Runner {
     genesis: Arc<Genesis>,
+    /// Recipients of fees, by index of the members of the next block's committee.
     fee_addresses: Vec<Address>,
     vm: Vm,
     state: State,
@@ -78,7 +83,7 @@ impl Parent {
 impl Runner {
     pub(super) fn new(genesis: Arc<Genesis>, vm: Vm, start: &ExecutionStart, ancestors: AncestorHashes) -> Self {
         Self {
-            fee_addresses: genesis.validators.iter().map(|validator| validator.fee_address).collect(),
+            fee_addresses: fee_addresses(&start.epoch.committee(&genesis, &start.state.latest())),
             genesis,
             vm,
             state: start.state.clone(),
@@ -235,7 +240,7 @@ impl Runner {
             let changes = directives.changes(&plan.ordered, &view, env.rules);
             output.changes.merge(changes);
         }
-        let next = BlockEnd {
+        let ended = BlockEnd {
             genesis: &self.genesis,
             height: Height(env.number),
             time: plan.time,
@@ -245,6 +250,10 @@ impl Runner {
             changes: &mut output.changes,
         }
         .run();
+        let next = ended.map(|EpochEnd { next, fee_addresses }| {
+            self.fee_addresses = fee_addresses;
+            next
+        });
         // Written last, after any other change of that account; the next block's transactions are the first
         // to see it.
         if let Some((number, hash)) = self.ancestors.written_by(env.number) {
@@ -283,6 +292,10 @@ impl Runner {
             randomness,
         }
     }
+}
+
+fn fee_addresses(committee: &Committee) -> Vec<Address> {
+    committee.members().map(|(_, member)| member.fee_address).collect()
 }
 
 fn returned_transactions(skipped: &[Skipped], candidates: &[Candidate]) -> Vec<(ValidatorIndex, VerifiedTransaction)> {

@@ -9,7 +9,7 @@ use corniche_state::{Changes, Overlay, StateView};
 use corniche_types::{
     Address, B256, Genesis, Height, NextEpoch, STAKING_ADDRESS, SkipReason, Skipped, StakingParameters, TimestampMs, U256,
 };
-use std::convert::Infallible;
+use std::{collections::BTreeSet, convert::Infallible};
 
 /// End of a block.
 pub(super) struct BlockEnd<'a> {
@@ -24,10 +24,17 @@ pub(super) struct BlockEnd<'a> {
     pub changes: &'a mut Changes,
 }
 
+/// Result of the last block of an epoch.
+pub(super) struct EpochEnd {
+    pub next: NextEpoch,
+    /// Recipients of fees in the next epoch, by index of the members.
+    pub fee_addresses: Vec<Address>,
+}
+
 impl BlockEnd<'_> {
-    /// Applies the block's notices, and runs the steps of the epoch that it reaches. Returns the next epoch if the block is the
-    /// last one of its epoch.
-    pub fn run(self) -> Option<NextEpoch> {
+    /// Applies the block's notices, and runs the steps of the epoch that it reaches. `None` unless the block is the last one of
+    /// its epoch.
+    pub fn run(self) -> Option<EpochEnd> {
         let parameters = self.genesis.staking.as_ref().filter(|parameters| !parameters.never_ends())?;
         let Self { genesis, height, time, candidates, skipped, view, changes } = self;
         let mut slots = BlockSlots { view, changes };
@@ -39,7 +46,8 @@ impl BlockEnd<'_> {
     }
 }
 
-/// Applies notices in order, up to the limit of a block (N2, N3). They are among the skipped (N4).
+/// Applies notices in order, up to the limit of a block (N2, N3). They are among the skipped (N4). Only those count whose signatures
+/// are checked, and after one bad signature a proposer's other notices are refused: otherwise one proposer could use up the limit.
 fn apply_notices(
     genesis: &Genesis,
     parameters: &StakingParameters,
@@ -48,14 +56,22 @@ fn apply_notices(
     candidates: &[Candidate],
     skipped: &mut [Skipped],
 ) -> Result<(), Infallible> {
-    let undecodable = skipped.iter_mut().filter(|skipped| skipped.reason == SkipReason::Undecodable);
-    let notices = undecodable.filter_map(|skipped| {
-        let notice = Notice::decode(&candidates.get(skipped.position as usize)?.raw)?;
-        Some((skipped, notice))
-    });
-    for (number, (skipped, notice)) in notices.enumerate() {
-        let takes_effect = number < MAX_ANNOUNCEMENTS && notice.apply(slots, parameters, genesis.chain_id, time)?;
-        skipped.reason = if takes_effect { SkipReason::Notice } else { SkipReason::NoticeRefused };
+    let (mut applied, mut distrusted) = (0, BTreeSet::new());
+    for skipped in skipped.iter_mut().filter(|skipped| skipped.reason == SkipReason::Undecodable) {
+        let Some(Candidate { author, raw, .. }) = candidates.get(skipped.position as usize) else { continue };
+        let Some(notice) = Notice::decode(raw) else { continue };
+        skipped.reason = SkipReason::NoticeRefused;
+        if applied == MAX_ANNOUNCEMENTS || distrusted.contains(author) || !notice.is_missing(slots, genesis.chain_id)? {
+            continue;
+        }
+        match notice.verify(slots, genesis.chain_id)? {
+            Some(notice) if notice.apply(slots, parameters, time)? => {
+                applied += 1;
+                skipped.reason = SkipReason::Notice;
+            }
+            Some(_) => {}
+            None => _ = distrusted.insert(*author),
+        }
     }
     Ok(())
 }
@@ -66,7 +82,7 @@ fn run_steps(
     slots: &mut BlockSlots<'_>,
     height: Height,
     time: TimestampMs,
-) -> Result<Option<NextEpoch>, Infallible> {
+) -> Result<Option<EpochEnd>, Infallible> {
     let header = Header::load(slots)?;
     if calendar::freeze_time(&header, parameters).is_some_and(|freeze| time >= freeze) {
         calendar::freeze(slots, parameters)?;
@@ -74,8 +90,10 @@ fn run_steps(
     if calendar::end_time(&header, parameters).is_none_or(|end| time < end) {
         return Ok(None);
     }
-    // A frozen committee needs keys of the coin, and connections of its members, before it may take over.
-    calendar::keep(slots, &[])?;
+    if genesis.engine.has_coin() && needs_other_keys(slots, &header)? {
+        // Until the members deal keys of the coin (validators.md §4).
+        calendar::keep(slots, &[])?;
+    }
     let protocol_version = genesis.rules_at(height.next()).version;
     let hash = |epoch, committee: &Committee| committee.hash(genesis, epoch, protocol_version);
     let started = calendar::activate(slots, parameters, height, time, hash)?;
@@ -83,7 +101,19 @@ fn run_steps(
         slots.mint(address, reward);
     }
     let light_root = started.committee.light_root(genesis.fault_model());
-    Ok(Some(NextEpoch { committee_hash: started.hash, light_root, protocol_version }))
+    let next = NextEpoch { committee_hash: started.hash, light_root, protocol_version };
+    let fee_addresses = started.committee.members.iter().map(|member| member.fee).collect();
+    Ok(Some(EpochEnd { next, fee_addresses }))
+}
+
+/// Returns whether the frozen committee cannot use the coin of the sitting one: each member has its share of the key by its
+/// index and its votes.
+fn needs_other_keys(slots: &mut BlockSlots<'_>, header: &Header) -> Result<bool, Infallible> {
+    let mut members = |epoch| {
+        let committee = Committee::load(slots, epoch)?;
+        Ok::<Vec<_>, Infallible>(committee.members.iter().map(|member| (member.id, member.votes)).collect())
+    };
+    Ok(members(header.epoch)? != members(header.epoch.next())?)
 }
 
 /// The contract's slots after a block's transactions. Everything that is written becomes part of the block's changes.

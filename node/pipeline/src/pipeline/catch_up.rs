@@ -17,8 +17,9 @@ const ENGINE_TIMEOUT_MS: u64 = 1_000;
 impl Pipeline {
     /// Decides between ordering and following, and requests blocks.
     pub(super) fn follow(&mut self, now: TimestampMs) {
+        self.note_later_epochs(now);
         let lag = self.follower.target().0.saturating_sub(self.appended.0);
-        let lacks_blocks = lag > 0 || self.is_at_end() && self.is_left_behind();
+        let lacks_blocks = lag > 0 || self.follower.has_claimants();
         // While ordered blocks are being executed or appended, following would only start them over.
         let is_settled = self.is_idle() || self.is_blocked();
         if let Some(ordering) = self.mode.ordering_mut() {
@@ -41,6 +42,7 @@ impl Pipeline {
             }
             // At the end of the epoch, too, unless the next one begins at once: others may need our engine to get there (E8).
             None if self.engine_factory.is_some()
+                && self.own.is_some()
                 && self.may_vote
                 && !(self.is_at_end() && self.certified >= self.appended) =>
             {
@@ -57,13 +59,14 @@ impl Pipeline {
     pub(super) fn missing(&self) -> Option<MissingBlocks> {
         if self.is_at_end() {
             // Only the certificate of our newest block is missing, unless it is being stored. It comes with the block.
-            let is_missing = self.certified < self.appended && self.is_left_behind();
+            let is_missing = self.certified < self.appended && self.follower.has_claimants();
             return is_missing.then_some(MissingBlocks { from: self.appended, through: None });
         }
         let from = self.planned.next();
         let weak = self.weak_certificate().map(WeakCertificate::height);
         let through = weak.filter(|through| *through >= from && self.follower.has_signer(*through));
-        (through.is_some() || self.follower.target() >= from).then_some(MissingBlocks { from, through })
+        let is_known = self.follower.target() >= from || self.follower.has_claimants();
+        (through.is_some() || is_known).then_some(MissingBlocks { from, through })
     }
 
     /// Decides to follow uncertified blocks: f + 1 others executed them, and neither this node's engine nor a
@@ -86,7 +89,7 @@ impl Pipeline {
         let followed = self.weak_certificate().map(WeakCertificate::height).filter(|height| *height > self.appended);
         let through = followed.unwrap_or_else(|| self.may_execute_through());
         let Some(weak) = self.certifier.weak_certificate(through) else { return };
-        let (height, signers) = (weak.height(), weak.signers(self.genesis.validators.len()));
+        let (height, signers) = (weak.height(), weak.signers(self.committee.size()));
         for (peer, Peer { validator, .. }) in &self.peers {
             if validator.is_some_and(|validator| signers.contains(&validator)) {
                 self.follower.record_signer(peer, height);
@@ -216,7 +219,7 @@ impl Pipeline {
         if !matches!(self.mode, Mode::Rejoining) {
             return;
         }
-        let (history, records) = History::read(self.epoch.epoch, &records);
+        let (history, records) = History::read(self.epoch.epoch, &records, self.history.has_never_signed());
         self.history = history;
         self.start_ordering(now, records);
         let detail = format!("after height {}, commit {}", self.appended, self.resume.index);

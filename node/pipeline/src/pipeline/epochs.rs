@@ -13,17 +13,20 @@
 //! to be kept for later, which is simpler than E10.
 //!
 //! A node that others have left behind in an older epoch follows them (0008), without a target height: it cannot verify
-//! certificates of later epochs yet. A full node believes a validator, or a guest while it is connected to no validator. A validator
-//! believes only more votes than may be faulty: otherwise one faulty validator could stop its engine.
+//! certificates of later epochs yet. A node that is no member believes any peer. A member believes only more votes than may be
+//! faulty, while it is connected to a quorum of its epoch: otherwise one faulty validator could stop its engine.
 
-use super::{Mode, Ordering, Pipeline};
-use crate::epoch::EpochStart;
+use super::{Following, Mode, Ordering, Peer, Pipeline};
+use crate::epoch::{EpochStart, seats, seats_version};
 use crate::io::{EngineStart, NodeKey, Output};
 use crate::message::PeerMessage;
 use crate::safety::StoredRecord;
 use corniche_certify::{CertificateVerifier, Certifier};
 use corniche_engine::{Input as EngineInput, Resume, TraceEvent};
-use corniche_types::{Epoch, Height, TimestampMs, ValidatorIndex};
+use corniche_types::{B256, Epoch, Height, TimestampMs, ValidatorIndex};
+
+/// Time after the end of an epoch at which a member without a quorum believes that others have ended it.
+const OVERDUE_MS: u64 = 10_000;
 
 impl Pipeline {
     /// True if the newest appended block is the last one of the epoch.
@@ -49,9 +52,7 @@ impl Pipeline {
     fn enter(&mut self, now: TimestampMs, next: EpochStart) {
         self.record_entry(now, next.epoch);
         self.epoch = next;
-        self.committee = next.committee(&self.genesis);
-        self.certificates = CertificateVerifier::new(self.committee.clone(), &self.certificate_keys);
-        self.certifier = Certifier::new(self.committee.clone(), self.certificate_keys.clone()).above(self.appended);
+        self.start_committee(now);
         self.resume = Resume::start_of(next.epoch);
         self.progress = self.resume.index;
         self.uncertified_commits.clear();
@@ -65,13 +66,42 @@ impl Pipeline {
         }
         let everybody: Vec<NodeKey> = self.peers.keys().copied().collect();
         self.tell_epoch(&everybody, false);
-        self.follow_later_epochs();
         self.out.push_back(Output::Trace(TraceEvent::note("epoch", format!("{} after height {}", next.epoch, self.appended))));
+    }
+
+    /// Continues with the committee of the running epoch: keys, own index, and those of the peers.
+    fn start_committee(&mut self, now: TimestampMs) {
+        self.committee = self.epoch.committee(&self.genesis, &self.view());
+        let keys = (self.certificate_keys)(&self.committee);
+        self.own = keys.own.as_ref().map(|key| key.index());
+        self.certificates = CertificateVerifier::new(self.committee.clone(), &keys);
+        self.certifier = Certifier::new(self.committee.clone(), keys).above(self.appended);
+        for (key, peer) in &mut self.peers {
+            peer.validator = self.committee.index_of(&B256::from(*key));
+            self.follower.peer_up(*key, peer.validator.is_some());
+        }
+        self.pool.forget_recipients();
+        let connected = self.peers.iter().filter_map(|(key, peer)| Some((peer.validator?, *key)));
+        self.forwarding.start_epoch(self.own, &self.committee, connected, now);
+    }
+
+    /// Reports the validators that the newest state gives connections to, if they have changed.
+    pub(super) fn report_seats(&mut self) {
+        if self.epoch.end(&self.genesis).is_none() {
+            return;
+        }
+        let view = self.view();
+        let version = seats_version(&view);
+        if version != self.seats_of {
+            self.seats_of = version;
+            self.out.push_back(Output::SeatsChanged(seats(&view)));
+        }
     }
 
     /// Records the entry into an epoch before anything is signed in it, and releases what earlier epochs needed.
     fn record_entry(&mut self, now: TimestampMs, next: Epoch) {
-        if self.own.is_none() {
+        // A node with keys may become a member later (E15).
+        if self.engine_factory.is_none() {
             return;
         }
         let ended = self.mode.ordering().is_some_and(|ordering| ordering.builder.has_ended());
@@ -94,10 +124,13 @@ impl Pipeline {
         earlier.map(|(key, _)| *key).collect()
     }
 
-    /// Orders from now on, with the engine of the running epoch and its records, after the newest appended block. Nothing
-    /// happens without a factory.
+    /// Orders from now on, with the engine of the running epoch and its records, after the newest appended block. A node that is
+    /// no member follows.
     pub(super) fn start_ordering(&mut self, now: TimestampMs, records: Vec<StoredRecord>) {
-        let Some(build) = &self.engine_factory else { return };
+        let Some(build) = self.engine_factory.as_ref().filter(|_| self.own.is_some()) else {
+            self.mode = Mode::Following(Following::default());
+            return;
+        };
         let (committee, epoch, resume) = (self.committee.clone(), self.epoch, self.resume.clone());
         let has_all_records = self.history.start_engine(&records, &resume, now);
         let engine = build(EngineStart { committee, epoch, records, has_all_records, resume, now });
@@ -109,53 +142,40 @@ impl Pipeline {
         }
     }
 
-    /// A peer is in this epoch. A guest's word counts only for a full node without connections to validators: identities of
-    /// guests are free.
+    /// A peer is in this epoch.
     pub(super) fn peer_epoch(&mut self, now: TimestampMs, peer: NodeKey, epoch: Epoch, wants_answer: bool) {
-        let heeds_guests = self.own.is_none() && self.peers.values().all(|peer| peer.validator.is_none());
         let never_ends = self.epoch.end(&self.genesis).is_none();
-        let Some(connected) = self.peers.get_mut(&peer).filter(|peer| peer.validator.is_some() || heeds_guests) else { return };
-        if never_ends {
-            return;
-        }
+        let Some(connected) = self.peers.get_mut(&peer).filter(|_| !never_ends) else { return };
         let (validator, is_news) = (connected.validator, connected.epoch < epoch);
         connected.epoch = connected.epoch.max(epoch);
         if let Some(validator) = validator.filter(|_| is_news && epoch == self.epoch.epoch) {
             self.send_own_shares(peer);
             self.engine_input(now, EngineInput::PeerUp(validator));
         }
-        if is_news {
-            self.follow_later_epochs();
-        }
         if wants_answer {
             self.tell_epoch(&[peer], false);
         }
     }
 
-    /// True if others have ended this epoch. A full node believes each peer whose epoch it noted, a validator only more votes
-    /// than may be faulty.
-    pub(super) fn is_left_behind(&self) -> bool {
-        let mut later = self.later_peers().peekable();
-        match self.own {
-            None => later.peek().is_some(),
-            Some(_) => self.committee.weigh(later.filter_map(|(_, validator)| validator)) >= self.committee.validity(),
-        }
+    /// Notes which peers have the block after our newest one, or the certificate that ends the epoch, because they are in a later
+    /// epoch. What they claim holds only while this node believes it.
+    pub(super) fn note_later_epochs(&mut self, now: TimestampMs) {
+        let Some(end) = self.epoch.end(&self.genesis) else { return };
+        let is_later = |peer: &Peer| peer.epoch > self.epoch.epoch;
+        let believes = self.is_left_behind(now.0 >= end.0.saturating_add(OVERDUE_MS));
+        let later = self.peers.iter().filter(|(_, peer)| believes && is_later(peer)).map(|(key, _)| *key);
+        self.follower.set_claimants(later);
     }
 
-    fn later_peers(&self) -> impl Iterator<Item = (NodeKey, Option<ValidatorIndex>)> {
-        let later = self.peers.iter().filter(|(_, peer)| peer.epoch > self.epoch.epoch);
-        later.map(|(key, peer)| (*key, peer.validator))
-    }
-
-    /// Notes that peers in a later epoch have the block after our newest one, which is of this epoch.
-    pub(super) fn follow_later_epochs(&mut self) {
-        if !self.is_left_behind() {
-            return;
-        }
-        let height = if self.is_at_end() { self.appended } else { self.appended.next() };
-        let later: Vec<NodeKey> = self.later_peers().map(|(key, _)| key).collect();
-        for peer in later {
-            self.follower.record_height(peer, height);
-        }
+    /// True if others have ended this epoch. A member believes more votes than may be faulty. If the epoch is overdue and no quorum is
+    /// connected that could end it, it believes anybody, like a node that is no member: the other members may have left. Every
+    /// block that it gets is verified all the same.
+    fn is_left_behind(&self, is_overdue: bool) -> bool {
+        let later = || self.peers.values().filter(|peer| peer.epoch > self.epoch.epoch);
+        let Some(own) = self.own else { return later().next().is_some() };
+        let here = self.peers.values().filter(|peer| peer.epoch == self.epoch.epoch).filter_map(|peer| peer.validator);
+        let can_end = || self.committee.weigh(here.chain([own])) >= self.committee.quorum();
+        self.committee.weigh(later().filter_map(|peer| peer.validator)) >= self.committee.validity()
+            || is_overdue && later().next().is_some() && !can_end()
     }
 }

@@ -33,6 +33,7 @@ const REFORWARD_INTERVAL_MS: u64 = 500;
 /// Reachable validators, and transactions to be sent to them.
 pub(super) struct Forwarding {
     own: Option<ValidatorIndex>,
+    is_sharded: bool,
     /// All validators in order, by the seat of the first one.
     orders: Vec<Vec<ValidatorIndex>>,
     /// Number of validators that get a new transaction at once.
@@ -58,7 +59,8 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
-    /// If `is_sharded`, validators with F + 1 votes get a new transaction, because they check its signature for the others.
+    /// If `is_sharded`, validators with F + 1 votes get a new transaction, because they check its signature for the others. A full
+    /// node's transactions are forwarded to them by the validators that get them.
     pub fn new(
         own: Option<ValidatorIndex>,
         committee: &Committee,
@@ -67,12 +69,13 @@ impl Forwarding {
         now: TimestampMs,
     ) -> Self {
         let orders = orders(&committee.weights().seats());
-        let checkers = if is_sharded { checkers(&orders, committee.weights()) } else { 0 };
+        let checkers = if is_sharded && own.is_some() { checkers(&orders, committee.weights()) } else { 0 };
         Self {
             at_once: checkers.max(INITIAL_RECIPIENTS),
             connecting: committee.indices().collect(),
             connecting_until: TimestampMs(now.0.saturating_add(TURN_MS)),
             own,
+            is_sharded,
             orders,
             reachable: BTreeMap::new(),
             rotation: rotation.filter(|_| committee.size() > 1),
@@ -85,6 +88,21 @@ impl Forwarding {
             batching_delay_ms: BATCHING_DELAY_MS,
             last_forwarded: TimestampMs(0),
         }
+    }
+
+    /// Continues with another committee, of which these members are connected. What is queued stays queued.
+    pub fn start_epoch(
+        &mut self,
+        own: Option<ValidatorIndex>,
+        committee: &Committee,
+        connected: impl IntoIterator<Item = (ValidatorIndex, NodeKey)>,
+        now: TimestampMs,
+    ) {
+        let before = std::mem::replace(self, Self::new(own, committee, self.is_sharded, self.rotation, now));
+        (self.previous, self.next) = (before.previous, before.next);
+        (self.queued, self.last_sent, self.batching_delay_ms) = (before.queued, before.last_sent, before.batching_delay_ms);
+        self.last_forwarded = before.last_forwarded;
+        connected.into_iter().for_each(|(index, key)| self.peer_up(index, key));
     }
 
     pub fn peer_up(&mut self, index: ValidatorIndex, key: NodeKey) {

@@ -9,7 +9,7 @@ use crate::io::{NodeKey, Output};
 use crate::message::PeerMessage;
 use corniche_admission::batch::ENTRY_OVERHEAD;
 use corniche_crypto::ConsensusKey;
-use corniche_staking::{Notice, StateSlots, ValidatorId, VerifiedNotice};
+use corniche_staking::{MAX_ANNOUNCEMENTS, Notice, StateSlots, ValidatorId, VerifiedNotice};
 use corniche_state::StateView;
 use corniche_types::{Bytes, Epoch, Genesis, Height, ProtocolRules, TimestampMs};
 use std::collections::BTreeMap;
@@ -52,14 +52,18 @@ impl Notices {
     }
 
     fn keep(&mut self, now: TimestampMs, notice: VerifiedNotice, is_own: bool) {
-        self.kept.entry(notice.statement().author).or_insert(Kept { notice, is_own, due: now });
+        let author = notice.statement().author;
+        // After a rotation of keys the author signs another one.
+        if self.kept.get(&author).is_none_or(|kept| kept.notice != notice) {
+            self.kept.insert(author, Kept { notice, is_own, due: now });
+        }
     }
 
     /// Takes due notices for a batch of at most `bytes`. They are due again later.
     pub fn take_due(&mut self, now: TimestampMs, bytes: u32) -> Vec<Bytes> {
         let mut left = (bytes / PART_OF_BATCH) as usize;
         let mut entries = Vec::new();
-        for kept in self.kept.values_mut().filter(|kept| kept.due <= now) {
+        for kept in self.kept.values_mut().filter(|kept| kept.due <= now).take(MAX_ANNOUNCEMENTS) {
             let entry = kept.notice.encode();
             let Some(rest) = left.checked_sub(entry.len() + ENTRY_OVERHEAD) else { break };
             left = rest;
@@ -89,7 +93,7 @@ impl Notices {
 }
 
 impl Pipeline {
-    /// Verifies a peer's notice. `None` if the newest state does not lack it.
+    /// Verifies a peer's notice. `None` if it would have no effect on the newest state.
     pub fn verify_notice(&self, bytes: &[u8]) -> Option<VerifiedNotice> {
         verify_notice(&self.genesis, &self.view(), bytes)
     }
@@ -170,7 +174,7 @@ impl Pipeline {
     }
 }
 
-/// Verifies a peer's notice with a state. `None` if the state does not lack it.
+/// Verifies a peer's notice with a state. `None` if it would have no effect on this state.
 pub fn verify_notice(genesis: &Genesis, view: &dyn StateView, bytes: &[u8]) -> Option<VerifiedNotice> {
     genesis.staking.as_ref().filter(|parameters| !parameters.never_ends())?;
     Notice::decode(bytes)?.verify(&mut StateSlots(view), genesis.chain_id).ok().flatten()

@@ -5,10 +5,14 @@ use crate::io::{NodeKey, Output};
 use crate::message::PeerMessage;
 use corniche_certify::VerifiedCertificate;
 use corniche_engine::{Input as EngineInput, Recipients};
-use corniche_types::{Epoch, TimestampMs, ValidatorIndex};
+use corniche_types::{B256, Epoch, TimestampMs, ValidatorIndex};
 
 impl Pipeline {
     pub(super) fn peer_up(&mut self, now: TimestampMs, peer: NodeKey, validator: Option<ValidatorIndex>) {
+        let validator = match self.epoch.epoch {
+            Epoch(0) => validator,
+            _ => self.committee.index_of(&B256::from(peer)),
+        };
         self.peers.insert(peer, Peer { validator, epoch: Epoch(0) });
         self.follower.peer_up(peer, validator.is_some());
         if let Some(certificate) = &self.newest_certificate {

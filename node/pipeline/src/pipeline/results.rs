@@ -105,7 +105,7 @@ impl Pipeline {
             self.appended_ordering = Some(committed.block.ordering.clone());
         }
         self.forget_notices();
-        self.follow_later_epochs();
+        self.report_seats();
         self.backlog.appended(self.appended);
         self.state.prune_below(Height(self.appended.0.saturating_sub(self.recent_states)));
         self.release();
@@ -141,7 +141,7 @@ impl Pipeline {
         while let Some(output) = self.certifier.poll() {
             match output {
                 CertifierOutput::Broadcast(share) => {
-                    self.send_to_validators(Recipients::All, PeerMessage::CertificateShare(share));
+                    self.send_to_members(Recipients::All, PeerMessage::CertificateShare(share));
                 }
                 CertifierOutput::Certified(certificate) => self.certified(now, certificate),
                 CertifierOutput::Diverged { ours, certificate } => {
@@ -208,7 +208,7 @@ impl Pipeline {
         }
         self.shares_at = Some(latest);
         for share in self.certifier.own_shares() {
-            self.send_to_validators(Recipients::All, PeerMessage::CertificateShare(share));
+            self.send_to_members(Recipients::All, PeerMessage::CertificateShare(share));
         }
     }
 
@@ -220,7 +220,7 @@ impl Pipeline {
     fn diverged_from_signers(&mut self, height: Height, ours: B256, theirs: B256) {
         let weak = self.mode.following_mut().and_then(|following| following.weak_certificate.take());
         let weak = weak.expect("invariant: followed blocks come with a proof");
-        let signers = weak.signers(self.genesis.validators.len()).len();
+        let signers = weak.signers(self.committee.size()).len();
         let reason = format!("divergence at height {height}: {signers} validators signed header {theirs}, ours {ours}");
         self.halt(reason, Some(weak.into_evidence()));
     }

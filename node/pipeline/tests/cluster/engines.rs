@@ -1,6 +1,6 @@
 //! Ordering engines with real keys, composed as in the binary; other code here uses only their trait.
 
-use crate::common::{bls_key, consensus_key};
+use crate::common::{bls_key, consensus_key, network_key};
 use corniche_crypto::{CoinDeal, CoinPublicKeys, deal_coin};
 use corniche_engine::{Committee, Engine, Input, Output, Verifier};
 use corniche_pipeline::{EngineFactory, EngineStart};
@@ -26,7 +26,7 @@ impl Secrets {
         genesis.engine.parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         for (index, member) in genesis.validators.iter_mut().enumerate() {
             member.consensus_key = consensus_key(index).public();
-            member.network_key = consensus_key(index + 50).public();
+            member.network_key = network_key(index).public();
         }
         let committee = Committee::from_genesis(genesis);
         let deal = deal_coin(committee.weights(), committee.quorum(), [coin; 32]);
@@ -107,12 +107,13 @@ impl EngineKind {
             MahiMahi => {
                 use corniche_mahi_mahi::{Config, MahiMahi, Setup, crypto};
                 let config = Config::from_genesis(genesis).unwrap();
-                let share = secrets.0.shares[index].clone();
+                // A newcomer has none.
+                let share = secrets.0.shares.get(index).cloned();
                 let public = CoinPublicKeys::from_genesis(genesis).unwrap();
                 let coin = Arc::new(crypto::ThresholdCoin::new(&Committee::from_genesis(genesis), public));
                 Box::new(move |EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now }| {
                     let config = Config { genesis_time: epoch.time, ..config.clone() };
-                    let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), share.clone()).unwrap();
+                    let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), share.clone().unwrap()).unwrap();
                     let signatures = Arc::new(crypto::CommitteeSignatures::new(&committee).unwrap());
                     let (signer, coin) = (Some(Arc::new(signer) as _), coin.clone());
                     let seed = start * 1_000 + now.0;

@@ -1,13 +1,19 @@
-//! Epochs end, with the same committee in each: every transaction is ordered once, and nodes that were away follow.
+//! Epochs end, and committees change: every transaction is ordered once, and nodes that were away follow.
 
 use crate::{
-    common::{Disk, Node, genesis as plain_genesis},
+    common::{
+        CHAIN, Disk, Node, add_stake, bls_key, call_staking, consensus_key, genesis as plain_genesis, network_key, node_key,
+        user_number,
+    },
     engines::EngineKind,
     world::{BadLink, Cluster, VALIDATORS},
 };
-use corniche_crypto::CoinKey;
-use corniche_types::{Address, Epoch, Genesis, GenesisStake, Height, SkipReason, StakingParameters, U256};
-use std::collections::BTreeMap;
+use alloy_sol_types::SolCall;
+use corniche_crypto::{CoinKey, EthereumKey, VerifiedTransaction};
+use corniche_staking::{SigningKeys, interface::Staking, sign_keys};
+use corniche_state::CommittedBlock;
+use corniche_types::{Address, Epoch, Genesis, Height, SkipReason, StakingParameters, U256, ValidatorInfo};
+use std::{collections::BTreeMap, sync::Arc};
 
 const EPOCH_MS: u64 = 2_000;
 /// Wei per vote and epoch.
@@ -16,12 +22,7 @@ const REWARD: u64 = 1_000;
 fn genesis() -> Genesis {
     let mut genesis = plain_genesis(VALIDATORS);
     let reward_wei = U256::from(REWARD);
-    genesis.staking = Some(StakingParameters { epoch_ms: EPOCH_MS, closing_ms: 240, reward_wei, ..Default::default() });
-    for (number, validator) in (1..).zip(&mut genesis.validators) {
-        let coin_key = CoinKey::from_seed([number; 32]).public().to_vec().into();
-        validator.stake = Some(GenesisStake { owner: Address::repeat_byte(number), coin_key });
-        validator.fee_address = Address::repeat_byte(0xf0 + number);
-    }
+    add_stake(&mut genesis, StakingParameters { epoch_ms: EPOCH_MS, closing_ms: 240, reward_wei, ..Default::default() });
     genesis
 }
 
@@ -245,8 +246,8 @@ fn notices(node: &Node) -> BTreeMap<u64, (usize, usize)> {
     notices
 }
 
-/// Each validator announces itself once in each epoch, with load and without, after a restart, and when it follows. Who is away
-/// does not.
+/// Each validator announces itself once in each epoch, with load and without, after a restart, and when it follows. An absent
+/// validator does not.
 pub fn members_announce_themselves(engine: EngineKind) {
     let mut cluster = cluster(engine);
     load_until(&mut cluster, 2);
@@ -268,6 +269,172 @@ pub fn members_announce_themselves(engine: EngineKind) {
     let refused: usize = seen.values().map(|(_, refused)| refused).sum();
     assert!(refused <= 40, "few are proposed twice: {seen:?}");
     assert_eq!(seen, notices(&cluster.nodes[&3]));
+}
+
+/// Signed call that registers a validator with the keys of this node, for a user that has sent nothing yet.
+fn registration(index: usize, user: &EthereumKey) -> VerifiedTransaction {
+    let (consensus, bls, network) = (consensus_key(index), bls_key(index), network_key(index));
+    let coin = CoinKey::from_seed([index as u8 + 1; 32]).public();
+    let secrets = SigningKeys { consensus: &consensus, bls: &bls, network: &network, coin };
+    let (fee, operator) = (Address::repeat_byte(0xe0 + index as u8), user.address());
+    let call = Staking::registerCall { keys: sign_keys(&secrets, user.address(), CHAIN), fee, operator };
+    call_staking(user, 0, StakingParameters::default().vote_wei, call.abi_encode())
+}
+
+/// Starts a node that has signed nothing.
+fn join(cluster: &mut Cluster, index: usize) {
+    cluster.disks.insert(index, Disk { never_signed: true, ..Disk::default() });
+    cluster.start(index);
+}
+
+/// Members of the committee in which a node is, by their numbers.
+fn members(cluster: &Cluster, index: usize) -> Vec<usize> {
+    let committee = cluster.nodes[&index].pipeline.committee();
+    let number = |member: &ValidatorInfo| (0..8).find(|node| node_key(*node) == member.network_key.0).unwrap();
+    let mut members: Vec<usize> = committee.members().map(|(_, member)| number(member)).collect();
+    members.sort_unstable();
+    members
+}
+
+fn is_ordering(cluster: &Cluster, index: usize) -> bool {
+    cluster.nodes[&index].pipeline.is_ordering()
+}
+
+/// Loads the cluster until a node is in an epoch with these members.
+fn load_until_members(cluster: &mut Cluster, of: usize, expected: &[usize]) {
+    for _ in 0..200 {
+        if members(cluster, of) == expected {
+            return;
+        }
+        cluster.load();
+    }
+    panic!("members {:?}, expected {expected:?}", members(cluster, of));
+}
+
+/// A newcomer registers, follows, orders with the others and signs. It is needed: with it, two of five may not be away. Then a
+/// member that is away loses its seat, so that all members after it have other indices, and gets it back.
+#[test]
+fn committee_changes() {
+    let mut cluster = cluster(EngineKind::Autobahn);
+    load_until(&mut cluster, 1);
+    join(&mut cluster, 4);
+    cluster.give_beside(2, &registration(4, &user_number(9)));
+    let seats = |cluster: &Cluster| cluster.nodes[&0].seats.len();
+    assert_eq!(seats(&cluster), 4);
+    // From the freeze on it has a seat, so that it is connected before it orders.
+    while seats(&cluster) == 4 {
+        cluster.submit(0, cluster.submitted..cluster.submitted + 1);
+        cluster.run_for(5);
+    }
+    assert_eq!((seats(&cluster), members(&cluster, 0).len()), (5, 4));
+    load_until_members(&mut cluster, 0, &[0, 1, 2, 3, 4]);
+    cluster.run_until(20_000, "the newcomer orders", |cluster| is_ordering(cluster, 4));
+    let reached = epoch(&cluster.nodes[&0]).0 + 1;
+    load_until(&mut cluster, reached);
+    settle(&mut cluster);
+    assert!(cluster.ordered(0).iter().any(|(author, _)| *author == 4), "it proposes its announcement");
+    // A quorum of five has four members.
+    cluster.kill(2);
+    (0..3).for_each(|_| cluster.load());
+    settle(&mut cluster);
+    load_until_members(&mut cluster, 4, &[0, 1, 3, 4]);
+    settle(&mut cluster);
+    cluster.kill(4);
+    (0..3).for_each(|_| cluster.load());
+    settle(&mut cluster);
+    cluster.start(4);
+    cluster.start(2);
+    let back = cluster.nodes.keys().copied().min().unwrap();
+    load_until_members(&mut cluster, back, &[0, 1, 2, 3, 4]);
+    cluster.run_until(20_000, "all order", |cluster| (0..5).all(|index| is_ordering(cluster, index)));
+    settle(&mut cluster);
+    let executed = cluster.executed(0) as u64;
+    assert_eq!(executed, cluster.submitted + cluster.others, "each transaction is executed once");
+    for node in cluster.nodes.values() {
+        check_epochs(node);
+        assert_eq!(node.penalties, []);
+    }
+    let state = cluster.nodes[&0].state.latest();
+    let newcomer = corniche_state::StateView::account(&state, &Address::repeat_byte(0xe4)).unwrap();
+    assert!(newcomer.balance >= U256::from(REWARD), "it earns rewards");
+    let leads = |block: &Arc<CommittedBlock>| block.block.header.beneficiary == Address::repeat_byte(0xe4);
+    assert!(cluster.nodes[&0].disk.blocks.iter().any(leads), "its blocks name its fee address");
+}
+
+/// Mahi-Mahi's members have the keys of the coin, so they stay: a newcomer announces itself for nothing, and one that is away keeps
+/// its seat. All the same it orders again.
+#[test]
+fn members_with_a_coin_stay() {
+    let mut cluster = cluster(EngineKind::MahiMahi);
+    load_until(&mut cluster, 1);
+    join(&mut cluster, 4);
+    cluster.give_beside(2, &registration(4, &user_number(9)));
+    load_until(&mut cluster, 3);
+    cluster.kill(2);
+    let reached = epoch(&cluster.nodes[&0]).0 + 2;
+    load_until(&mut cluster, reached);
+    cluster.start(2);
+    settle(&mut cluster);
+    assert_eq!(members(&cluster, 0), [0, 1, 2, 3]);
+    let seen = notices(&cluster.nodes[&0]);
+    assert_eq!(seen[&2].0, 5, "all five announce themselves: {seen:?}");
+    cluster.run_until(20_000, "it orders again", |cluster| is_ordering(cluster, 2));
+    assert!(!is_ordering(&cluster, 4));
+    check_epochs(&cluster.nodes[&0]);
+}
+
+/// A member comes back when most others of its committee have left. Nobody can end its epoch any more, and those who could tell it are
+/// guests. It follows them, and orders again.
+#[test]
+fn member_returns_when_others_have_left() {
+    let mut cluster = cluster(EngineKind::Autobahn);
+    load_until(&mut cluster, 1);
+    cluster.kill(3);
+    for index in 4..7 {
+        join(&mut cluster, index);
+        cluster.give_beside(0, &registration(index, &user_number(9 + index as u8)));
+    }
+    load_until_members(&mut cluster, 0, &[0, 1, 2, 4, 5, 6]);
+    cluster.kill(0);
+    load_until_members(&mut cluster, 2, &[1, 2, 4, 5, 6]);
+    cluster.kill(1);
+    load_until_members(&mut cluster, 2, &[2, 4, 5, 6]);
+    settle(&mut cluster);
+    cluster.start(3);
+    let reached = epoch(&cluster.nodes[&2]);
+    cluster.run_until(40_000, "it follows", |cluster| epoch(&cluster.nodes[&3]) >= reached);
+    load_until_members(&mut cluster, 3, &[2, 3, 4, 5, 6]);
+    cluster.run_until(20_000, "it orders", |cluster| is_ordering(cluster, 3));
+    settle(&mut cluster);
+    check_epochs(&cluster.nodes[&3]);
+    assert_eq!(cluster.nodes[&3].penalties, []);
+}
+
+/// A third of the committee is exchanged in every epoch, under load: one of six is away in turn.
+#[test]
+fn a_third_changes_in_every_epoch() {
+    const NODES: usize = 6;
+    let mut cluster = cluster(EngineKind::Autobahn);
+    load_until(&mut cluster, 1);
+    for index in 4..NODES {
+        join(&mut cluster, index);
+        cluster.give_beside(0, &registration(index, &user_number(9 + index as u8)));
+    }
+    load_until_members(&mut cluster, 0, &[0, 1, 2, 3, 4, 5]);
+    for round in 0..12 {
+        let away = round % NODES;
+        cluster.kill(away);
+        let others: Vec<usize> = (0..NODES).filter(|index| *index != away).collect();
+        load_until_members(&mut cluster, others[0], &others);
+        cluster.start(away);
+        settle(&mut cluster);
+    }
+    let executed = cluster.executed(0) as u64;
+    assert_eq!(executed, cluster.submitted + cluster.others, "each transaction is executed once");
+    for node in cluster.nodes.values() {
+        check_epochs(node);
+        assert_eq!(node.penalties, []);
+    }
 }
 
 /// Without the fourth validator each of the three is needed, also by one that has already delivered the last block.

@@ -1,7 +1,7 @@
 //! Validators on a virtual network: nodes in memory, messages with latency, and faults of both.
 
 use crate::{
-    common::{CHAIN, Disk, Node, USERS, genesis as plain_genesis, transfer, user_number},
+    common::{CHAIN, Disk, Node, USERS, genesis as plain_genesis, node_key, transfer, user_number},
     engines::{EngineKind, Secrets, greedy},
 };
 use corniche_admission::{ROTATION_LEAD_MS, Rotation};
@@ -40,6 +40,8 @@ pub struct Cluster {
     pub forwarded: usize,
     /// Next nonce of the user.
     pub submitted: u64,
+    /// Number of transactions of others beside the user's.
+    pub others: u64,
     starts: u64,
     /// Validators with bad links, in both directions.
     pub bad: BTreeMap<usize, BadLink>,
@@ -110,6 +112,10 @@ fn verify(node: &mut Node, verifier: &dyn Verifier, from: ValidatorIndex, epoch:
     node.handle(Input::Engine { from, epoch, message });
 }
 
+fn number_of(key: &NodeKey) -> usize {
+    (0..16).find(|index| node_key(*index) == *key).unwrap()
+}
+
 impl Cluster {
     pub fn new(engine: EngineKind, parameters: &[(&str, u64)]) -> Self {
         Self::with_disks(engine, parameters, &Disk::default())
@@ -144,6 +150,7 @@ impl Cluster {
             greedy: BTreeSet::new(),
             forwarded: 0,
             submitted: 0,
+            others: 0,
             starts: 0,
             bad: BTreeMap::new(),
             slow_clocks: BTreeMap::new(),
@@ -171,12 +178,15 @@ impl Cluster {
         let disk = self.disks.remove(&index).unwrap_or_default();
         let genesis = self.genesis.clone();
         let mut node = Node::start(index as u8, &genesis, &genesis, Some((index as u16, factory)), disk, TimestampMs(self.now));
+        node.key = node_key(index);
         kept.iter().for_each(|transaction| node.submit(transaction.clone()));
+        let first = self.validators();
+        let in_genesis = |index: usize| (index < first).then_some(index as u16);
         for (&other_index, other) in &mut self.nodes {
             if self.interval_seconds.contains(&index) == self.interval_seconds.contains(&other_index) {
                 other.now = TimestampMs(self.now);
-                node.connect(other, Some(other_index as u16));
-                other.connect(&node, Some(index as u16));
+                node.connect(other, in_genesis(other_index));
+                other.connect(&node, in_genesis(index));
             }
         }
         self.nodes.insert(index, node);
@@ -187,6 +197,7 @@ impl Cluster {
     pub fn start_full_node(&mut self) {
         let (index, genesis) = (VALIDATORS, self.genesis.clone());
         let mut node = Node::start(index as u8, &genesis, &genesis, None, Disk::default(), TimestampMs(self.now));
+        node.key = node_key(index);
         for (&validator, other) in &mut self.nodes {
             other.now = TimestampMs(self.now);
             node.connect(other, Some(validator as u16));
@@ -208,8 +219,9 @@ impl Cluster {
 
     /// Reconnects all.
     pub fn heal(&mut self) {
+        let first = self.validators();
         self.across(|node, (other, peer)| {
-            node.handle(Input::PeerUp { peer, validator: Some(ValidatorIndex(other as u16)) });
+            node.handle(Input::PeerUp { peer, validator: (other < first).then_some(ValidatorIndex(other as u16)) });
         });
         self.interval_seconds.clear();
         self.collect();
@@ -267,8 +279,8 @@ impl Cluster {
                 let node = self.nodes.get_mut(&index).unwrap();
                 for (to, message) in std::mem::take(&mut node.sent) {
                     self.sent += 1;
-                    let Some(arrival) = self.arrival(index, usize::from(to[0])) else { continue };
-                    self.wire.push(Reverse((arrival, self.sent, index, usize::from(to[0]), message.encode().to_vec())));
+                    let Some(arrival) = self.arrival(index, number_of(&to)) else { continue };
+                    self.wire.push(Reverse((arrival, self.sent, index, number_of(&to), message.encode().to_vec())));
                 }
                 let node = self.nodes.get_mut(&index).unwrap();
                 let requests = std::mem::take(&mut node.requests);
@@ -276,10 +288,10 @@ impl Cluster {
                     break;
                 }
                 for (to, request) in requests {
-                    if self.arrival(index, usize::from(to[0])).is_none() {
+                    if self.arrival(index, number_of(&to)).is_none() {
                         continue;
                     }
-                    let asked = usize::from(to[0]);
+                    let asked = number_of(&to);
                     let answers = !self.uncertifying.contains_key(&asked);
                     let response = self.nodes.get(&asked).filter(|_| answers).map(|asked| asked.answer(request));
                     let node = self.nodes.get_mut(&index).unwrap();
@@ -328,14 +340,25 @@ impl Cluster {
 
     fn deliver(&mut self, from: usize, to: usize, bytes: &[u8]) {
         let Some(node) = self.nodes.get_mut(&to) else { return };
-        let author = ValidatorIndex(from as u16);
+        let message = PeerMessage::decode(bytes).unwrap();
+        let member = node.pipeline.committee().index_of(&node_key(from).into());
+        let is_reserved = matches!(
+            message,
+            PeerMessage::Engine(_)
+                | PeerMessage::EpochEngine(..)
+                | PeerMessage::CertificateShare(_)
+                | PeerMessage::Attestations(_)
+        );
+        // A node that is no member in this epoch may have sent them in another one.
+        let Some(author) = member.or((!is_reserved).then_some(ValidatorIndex(0))) else { return };
+        let epoch = node.pipeline.committee().epoch();
         let fault = self.uncertifying.get(&from).copied();
-        match PeerMessage::decode(bytes).unwrap() {
+        match message {
             PeerMessage::Engine(_) | PeerMessage::EpochEngine(..) if fault.is_some() && self.cut_off.contains(&to) => {}
             PeerMessage::Certificate(_) if fault.is_some() && !(fault == Some(Luring) && self.cut_off.contains(&to)) => {}
             PeerMessage::CertificateShare(bytes) if fault == Some(Forging) => {
                 let bytes = signed_by_another(&bytes);
-                node.handle(Input::CertificateShare { from: author, bytes });
+                node.handle(Input::CertificateShare { from: author, epoch, bytes });
             }
             PeerMessage::CertificateShare(_) if fault.is_some() => {}
             PeerMessage::Engine(bytes) => verify(node, &*self.verifiers[&Epoch(0)], author, Epoch(0), &bytes),
@@ -345,18 +368,18 @@ impl Cluster {
             }
             PeerMessage::EpochEngine(..) => {}
             PeerMessage::Epoch { epoch, wants_answer } => {
-                node.handle(Input::PeerEpoch { peer: [from as u8; 32], epoch, wants_answer });
+                node.handle(Input::PeerEpoch { peer: node_key(from), epoch, wants_answer });
             }
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) if self.certificates_are_lost => {}
-            PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, bytes }),
+            PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, epoch, bytes }),
             PeerMessage::Certificate(certificate) if certificate.epoch != node.pipeline.committee().epoch() => {}
-            PeerMessage::Certificate(certificate) => node.learn([from as u8; 32], certificate),
+            PeerMessage::Certificate(certificate) => node.learn(node_key(from), certificate),
             PeerMessage::Attestations(attestations) => match self.false_attesters.get(&from) {
-                None => node.attested.record(author, attestations),
+                None => node.attested.record(Epoch(0), author, attestations),
                 Some(Attesting::Never) => {}
                 Some(Attesting::Wrongly) => {
                     let wrong = user_number(USERS - 1).address();
-                    node.attested.record(author, attestations.into_iter().map(|(hash, _)| (hash, wrong)));
+                    node.attested.record(Epoch(0), author, attestations.into_iter().map(|(hash, _)| (hash, wrong)));
                 }
             },
             PeerMessage::Notice(bytes) => {
@@ -371,7 +394,7 @@ impl Cluster {
                 }
                 for raw in raw {
                     let transaction = corniche_admission::check(raw, CHAIN).expect("only what was checked is passed on");
-                    node.handle(Input::Submit { transaction, from: Some([from as u8; 32]), reply: None });
+                    node.handle(Input::Submit { transaction, from: Some(node_key(from)), reply: None });
                 }
             }
         }
@@ -407,7 +430,8 @@ impl Cluster {
 
     /// Light load: two transfers and 100 ms.
     pub fn load(&mut self) {
-        self.submit(0, self.submitted..self.submitted + 2);
+        let first = *self.nodes.keys().next().unwrap();
+        self.submit(first, self.submitted..self.submitted + 2);
         self.run_for(100);
     }
 
@@ -431,9 +455,15 @@ impl Cluster {
         let now = self.clock(to);
         let node = self.nodes.get_mut(&to).unwrap();
         node.now = now;
-        node.handle(Input::Submit { transaction: transaction.clone(), from: Some([from as u8; 32]), reply: None });
+        node.handle(Input::Submit { transaction: transaction.clone(), from: Some(node_key(from)), reply: None });
         self.submitted += 1;
         self.collect();
+    }
+
+    /// Submits a transaction beside those of the user's load.
+    pub fn give_beside(&mut self, to: usize, transaction: &VerifiedTransaction) {
+        self.give(to, transaction);
+        (self.submitted, self.others) = (self.submitted - 1, self.others + 1);
     }
 
     /// Submits a user's transaction to one validator.
@@ -479,7 +509,7 @@ impl Cluster {
 
     /// True if all nodes have executed everything submitted, with the same certified chain.
     pub fn settled(&self) -> bool {
-        self.nodes.keys().all(|index| self.executed(*index) as u64 == self.submitted)
+        self.nodes.keys().all(|index| self.executed(*index) as u64 == self.submitted + self.others)
             && self.nodes.values().all(|node| {
                 node.disk.certificates.keys().last().is_some_and(|height| height.0 == node.disk.blocks.len() as u64)
             })

@@ -4,18 +4,20 @@
 
 use alloy_consensus::TxEip1559;
 use corniche_admission::{PoolConfig, Rotation, batch};
-use corniche_crypto::{BlsSecretKey, ConsensusKey, EthereumKey, Known, VerifiedTransaction};
+use corniche_crypto::{BlsSecretKey, CoinKey, ConsensusKey, EthereumKey, Known, VerifiedTransaction};
 use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent};
 use corniche_executor::verify_ordered_cached;
 use corniche_pipeline::{
-    AttestedSenders, BlockSource, CertificateKeys, EngineFactory, EngineStart, ExecutionStage, ExecutionStart, FollowedBlock,
-    Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, RestartPoint, Setup, serve_blocks,
+    AttestedSenders, BlockSource, CertificateKeyFactory, CertificateKeys, EngineFactory, EngineStart, ExecutionStage,
+    ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, RestartPoint, Setup,
+    serve_blocks,
 };
 use corniche_staking::genesis_changes;
 use corniche_state::{CommittedBlock, State, Tree};
 use corniche_types::{
-    Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, Header, Height,
-    ProtocolRules, SignatureChecks, TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, header_hash,
+    Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisStake, Header,
+    Height, ProtocolRules, STAKING_ADDRESS, SignatureChecks, StakingParameters, TimestampMs, Transaction, TxKind, U256,
+    ValidatorIndex, ValidatorInfo, header_hash,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
@@ -45,6 +47,15 @@ pub fn bls_key(index: usize) -> BlsSecretKey {
 
 pub fn consensus_key(index: usize) -> ConsensusKey {
     ConsensusKey::from_seed([80 + index as u8; 32])
+}
+
+/// Identity of a node in its network.
+pub fn network_key(index: usize) -> ConsensusKey {
+    ConsensusKey::from_seed([200 + index as u8; 32])
+}
+
+pub fn node_key(index: usize) -> NodeKey {
+    network_key(index).public().0
 }
 
 pub fn genesis(validators: usize) -> Genesis {
@@ -80,9 +91,35 @@ pub fn genesis(validators: usize) -> Genesis {
     }
 }
 
+/// Adds stake for every validator, with epochs of this length. Its owner is the user with the validator's number, from 1.
+pub fn add_stake(genesis: &mut Genesis, staking: StakingParameters) {
+    genesis.staking = Some(staking);
+    for (number, validator) in (1..).zip(&mut genesis.validators) {
+        let coin_key = CoinKey::from_seed([number; 32]).public().to_vec().into();
+        validator.stake = Some(GenesisStake { owner: user_number(number).address(), coin_key });
+        validator.fee_address = Address::repeat_byte(0xf0 + number);
+    }
+}
+
 /// Genesis with version 1 of the rules: blocks are not bounded in bytes, nor batches in gas.
 pub fn first_rules(genesis: Genesis) -> Genesis {
     Genesis { protocol_version: 1, ..genesis }
+}
+
+/// Call of the staking contract.
+pub fn call_staking(user: &EthereumKey, nonce: u64, value: U256, input: Vec<u8>) -> VerifiedTransaction {
+    let raw = user.sign(TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 2_000_000,
+        max_fee_per_gas: 1_000_000,
+        max_priority_fee_per_gas: 10,
+        to: TxKind::Call(STAKING_ADDRESS),
+        value,
+        input: input.into(),
+        ..TxEip1559::default()
+    });
+    VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap()
 }
 
 pub fn transfer(nonce: u64) -> VerifiedTransaction {
@@ -230,6 +267,8 @@ pub struct Node {
     /// Number of ordered transactions whose signatures this node had to check.
     pub checked_in_blocks: usize,
     pub penalties: Vec<(NodeKey, String)>,
+    /// Nodes that it treats as validators in its network.
+    pub seats: Vec<NodeKey>,
     pub halted: Option<String>,
     pub traces: Vec<String>,
     /// Appends wait while this is set.
@@ -250,6 +289,8 @@ pub struct Disk {
     pub progress: Option<Resume>,
     /// True if this validator proposes every transaction that it receives.
     pub without_buckets: bool,
+    /// True if the validator has signed nothing in its life.
+    pub never_signed: bool,
     /// Compiled code is missing, so a start does not vote before [`Input::MayVote`].
     pub compiles: bool,
 }
@@ -339,7 +380,7 @@ impl Node {
         let resume = disk.progress.clone().filter(|progress| progress.place() > stored.place()).unwrap_or(stored);
         let certificate = disk.certificates.values().next_back().cloned();
         let certified = certificate.as_ref().map_or(0, |certificate| certificate.height.0);
-        let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
+        let own = validator.as_ref().map(|(index, _)| bls_key(usize::from(*index)));
         let down = disk.blocks.iter().rev().map(|block| block.block.header.clone());
         let rotation = (!disk.without_buckets).then(|| Rotation::from_headers(down));
         let height = Height(disk.blocks.len() as u64);
@@ -348,15 +389,22 @@ impl Node {
         let block = |height: Height| disk.blocks[height.0 as usize - 1].clone();
         let restart = RestartPoint::new(&genesis, height, Height(certified), resume, header, block);
         let RestartPoint { head, epoch, ordering, gas_in_second, hashes, uncertified } = restart;
-        let committee = ordering.epoch.committee(&genesis);
-        let attested = AttestedSenders::new(&committee);
-        let certificate_keys = CertificateKeys::bls(&committee, own);
+        let attested = AttestedSenders::new(&ordering.epoch.committee(&genesis, &state.latest()));
+        let certificate_keys: CertificateKeyFactory = Arc::new(move |committee| {
+            let is_own = |member: &ValidatorInfo, own: &BlsSecretKey| member.bls_key[..] == own.public().to_bytes()[..];
+            let own = own.as_ref().and_then(|own| {
+                let (index, _) = committee.members().find(|(_, member)| is_own(member, own))?;
+                Some((index, own.clone()))
+            });
+            CertificateKeys::bls(committee, own)
+        });
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
             certificate_keys,
             notice_key: validator.as_ref().map(|(index, _)| consensus_key(usize::from(*index))),
             engine_factory: validator.map(|(_, factory)| factory),
             may_vote: !disk.compiles,
+            never_signed: disk.never_signed,
             records: disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect(),
             state: state.clone(),
             head: newest,
@@ -376,7 +424,7 @@ impl Node {
             key: [number; 32],
             pipeline,
             state,
-            stage: ExecutionStage::new(genesis, vm(), start),
+            stage: ExecutionStage::new(genesis.clone(), vm_of(&genesis), start),
             script: Script::default(),
             messages: Arc::default(),
             certified_commit: Arc::default(),
@@ -388,6 +436,7 @@ impl Node {
             attested,
             checked_in_blocks: 0,
             penalties: Vec::new(),
+            seats: Vec::new(),
             halted: None,
             traces: Vec::new(),
             slow_disk: false,
@@ -438,6 +487,7 @@ impl Node {
                 Output::Request { to, request } => self.requests.push((to, request)),
                 Output::Penalise { peer, fault } => self.penalties.push((peer, fault.0)),
                 Output::Persist(ticket, record) => {
+                    self.disk.never_signed = false;
                     self.disk.records.insert(ticket, record);
                     self.pipeline.handle(self.now, Input::Durable(ticket));
                 }
@@ -449,6 +499,7 @@ impl Node {
                     self.pipeline.handle(self.now, Input::SafetyLog(records));
                 }
                 Output::Pending { transaction, .. } => _ = self.pooled.insert(transaction.hash(), transaction),
+                Output::SeatsChanged(seats) => self.seats = seats.into_iter().map(|seat| seat.network_key).collect(),
                 Output::Halt { reason, .. } => self.halted = Some(reason),
                 _ => {}
             }
@@ -545,5 +596,10 @@ fn carry(from: &mut Node, to: &mut Node) {
 
 /// Virtual machine for one thread. A default one reserves eleven terabytes of addresses, too many for a dozen nodes in a process.
 pub fn vm() -> Vm {
-    Vm::new(&VmConfig { executors: 1, callers: 1, ..VmConfig::default() }, Arc::new(NoCache)).unwrap()
+    vm_of(&genesis(1))
+}
+
+fn vm_of(genesis: &Genesis) -> Vm {
+    let staking = genesis.staking.clone().map(Arc::new);
+    Vm::new(&VmConfig { executors: 1, callers: 1, staking, ..VmConfig::default() }, Arc::new(NoCache)).unwrap()
 }

@@ -34,6 +34,11 @@ pub struct Member {
 }
 
 impl Committee {
+    /// Returns a committee without members.
+    pub fn empty() -> Self {
+        Self { unit: U256::ZERO, frozen_in: FreezeNumber::GENESIS, members: Vec::new() }
+    }
+
     /// Reads the committee of an epoch: of the running one, or of the next one after the freeze.
     pub fn load<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<Self, S::Error> {
         let [members, frozen_in, ..] = slots.load_four(head(epoch).slot(0))?;

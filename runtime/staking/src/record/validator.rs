@@ -105,6 +105,11 @@ impl Validator {
         slots.load_bytes(self.0.after(ENDPOINTS), MAX_ENDPOINT_BYTES)
     }
 
+    /// Reads the endpoints as lines of printable ASCII. Anybody may have chosen them: other bytes are escaped as in Rust.
+    pub fn endpoint_lines<S: Slots>(self, slots: &mut S) -> Result<Vec<String>, S::Error> {
+        Ok(lines(&self.endpoints(slots)?))
+    }
+
     /// Writes the endpoints, at most [`MAX_ENDPOINT_BYTES`].
     pub fn set_endpoints<S: Slots>(self, slots: &mut S, endpoints: &[u8]) -> Result<(), S::Error> {
         slots.store_bytes(self.0.after(ENDPOINTS), endpoints)
@@ -113,5 +118,29 @@ impl Validator {
     /// Deletes the record.
     pub fn delete<S: Slots>(self, slots: &mut S) -> Result<(), S::Error> {
         (0..SLOTS).try_for_each(|offset| slots.store(self.0.slot(offset), Default::default()))
+    }
+}
+
+fn lines(bytes: &[u8]) -> Vec<String> {
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| line.escape_ascii().to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_printable() {
+        assert_eq!(lines(b""), [""; 0]);
+        assert_eq!(
+            lines(b"/ip4/192.0.2.1/tcp/30303\n\n/dns4/a.example/tcp/1\n"),
+            ["/ip4/192.0.2.1/tcp/30303", "/dns4/a.example/tcp/1"]
+        );
+        let all: Vec<u8> = (0..=255).collect();
+        let shown = lines(&all);
+        assert_eq!(shown.len(), 2, "one newline");
+        assert!(shown.concat().bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '), "{shown:?}");
+        assert_eq!(lines("\u{1b}[31m\u{202e}".as_bytes()), ["\\x1b[31m\\xe2\\x80\\xae"]);
     }
 }

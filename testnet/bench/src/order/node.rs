@@ -21,7 +21,7 @@ use corniche_network::{
 };
 use corniche_pipeline::{EngineFactory, EngineStart, EpochStart, PeerMessage, Write};
 
-use corniche_store::{Options, Store, Synced};
+use corniche_store::{DataDirectory, Options, Store, Synced};
 use corniche_types::{Bytes, CommitIndex, Genesis, Resume, TimestampMs, ValidatorIndex};
 use std::{
     collections::BTreeMap,
@@ -76,7 +76,7 @@ pub fn run(node: OrderNode<'_>) -> anyhow::Result<()> {
         committee,
         epoch: EpochStart::genesis(genesis),
         records: recovered.safety,
-        has_all_records: false,
+        has_all_records: DataDirectory::new(data).unsigned().exists(),
         resume: recovered.resume,
         now: now(),
     });
@@ -91,7 +91,7 @@ pub fn run(node: OrderNode<'_>) -> anyhow::Result<()> {
     spawn("verify", move || verify(&*verifier, &unverified_in, &verified))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("socket").enable_all().build()?;
     let (network, network_events) = runtime.block_on(Network::start(network))?;
-    runtime.spawn(receive(network_events, unverified, events));
+    runtime.spawn(receive(network_events, Committee::from_genesis(genesis), unverified, events));
     let others = genesis.validators.len() - 1;
     let generator = Generator::new(rate);
     let ordering = Ordering {
@@ -176,16 +176,21 @@ fn verify(verifier: &dyn Verifier, unverified: &mpsc::Receiver<(ValidatorIndex, 
 }
 
 /// Passes events of the network on. A full queue drops messages; engines fetch what they lack.
-async fn receive(mut network: Events, unverified: mpsc::SyncSender<(ValidatorIndex, Bytes)>, events: mpsc::SyncSender<Event>) {
+async fn receive(
+    mut network: Events,
+    committee: Committee,
+    unverified: mpsc::SyncSender<(ValidatorIndex, Bytes)>,
+    events: mpsc::SyncSender<Event>,
+) {
     while let Some(event) = network.recv().await {
         match event {
             NetworkEvent::Message { from, bytes, .. } => {
-                if let Some(validator) = from.validator {
+                if let Some(validator) = committee.index_of(&from.id.0) {
                     let _ = unverified.try_send((validator, bytes));
                 }
             }
             NetworkEvent::PeerUp(peer) => {
-                if let Some(validator) = peer.validator {
+                if let Some(validator) = committee.index_of(&peer.id.0) {
                     let _ = events.send(Event::Up { peer: peer.id, validator });
                 }
             }
