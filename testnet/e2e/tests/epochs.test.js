@@ -3,9 +3,10 @@
 // validators restart at once.
 
 import assert from 'node:assert/strict';
-import { keccak256, numberToHex } from 'viem';
+import { numberToHex } from 'viem';
 import { agree, underEveryEngine, withNetwork } from '../../js/network.js';
 import { until } from '../../js/until.js';
+import { ask, ended, finalized, latency, Load, PATIENT } from '../lib/load.js';
 
 const EPOCH_MS = 4_000;
 const CLOSING_MS = 500;
@@ -15,112 +16,11 @@ const RATE = 50;
 const AROUND_MS = 500;
 /** Signers of a certificate. */
 const QUORUM = 3;
-/** Deadline of epochs and receipts on a busy machine. */
-const PATIENT = { deadlineMs: 120_000 };
 /** Requests in flight, or in a batch, while many results are read. */
 const CHUNK = 50;
 
-/** Result of a call. Fails on an error. */
-async function ask(node, method, ...params) {
-  const { result, error } = await node.call(method, ...params);
-  assert.equal(error, undefined, `${method} at ${node.name}`);
-  return result;
-}
-
-const epochOf = async (node) => Number((await ask(node, 'corniche_getStaking', 'latest')).epoch);
-const finalized = async (node) => Number((await ask(node, 'eth_getBlockByNumber', 'finalized', false)).number);
-
-/** Waits until `count` more epochs have ended at all these nodes. */
-async function ended(nodes, count) {
-  const epoch = Math.max(...(await Promise.all(nodes.map(epochOf)))) + count;
-  await Promise.all(nodes.map((node) => until(`epoch ${epoch} at ${node.name}`, async () => (await epochOf(node)) >= epoch, PATIENT)));
-}
-
 function* chunks(list) {
   for (let first = 0; first < list.length; first += CHUNK) yield list.slice(first, first + CHUNK);
-}
-
-/** Sends transfers at a fixed rate: one account for each node, which uses the next node while its own is down. */
-class Load {
-  constructor(network) {
-    Object.assign(this, { network, nonces: network.accounts.map(() => 0), down: new Set() });
-    /** All transfers: `{ index, nonce, raw, hash, sentAt }`, and `{ receipt, tookMs }` after execution. */
-    this.transfers = [];
-    this.executions = [];
-  }
-
-  start() {
-    const { nodes, validators } = this.network;
-    const started = Date.now();
-    let due = 0;
-    this.timer = setInterval(() => {
-      // On a busy machine timers are late.
-      for (; due < ((Date.now() - started) * RATE) / 1_000; due += 1) {
-        if (validators.some((node) => !this.down.has(node))) this.track(this.execute(due % nodes.length));
-      }
-    }, 1_000 / RATE);
-  }
-
-  stop() {
-    clearInterval(this.timer);
-  }
-
-  kill(node) {
-    this.down.add(node);
-    node.kill();
-    return node.gone();
-  }
-
-  async restart(node) {
-    await node.restart();
-    await node.ordering();
-    this.down.delete(node);
-  }
-
-  track(execution) {
-    this.executions.push(execution.catch((error) => (this.failure ??= error)));
-  }
-
-  /** Waits until all transfers sent so far are executed. */
-  async executed() {
-    await Promise.all(this.executions);
-    if (this.failure) throw this.failure;
-  }
-
-  async sign(index) {
-    const { accounts, chain } = this.network;
-    const transfer = { index, nonce: this.nonces[index]++ };
-    this.transfers.push(transfer);
-    const fees = { type: 'eip1559', gas: 21_000n, maxFeePerGas: 50n * 10n ** 9n, maxPriorityFeePerGas: 1n };
-    const fields = { chainId: chain.id, to: accounts.at(-1).address, value: 1n, nonce: transfer.nonce, ...fees };
-    transfer.raw = await accounts[index].signTransaction(fields);
-    transfer.hash = keccak256(transfer.raw);
-    return transfer;
-  }
-
-  /** Sends a transfer and waits for its receipt. If its node is killed before the response, another node gets the transfer too. */
-  async execute(index) {
-    const { nodes } = this.network;
-    const transfer = await this.sign(index);
-    transfer.sentAt = Date.now();
-    transfer.receipt = await until(`transfer ${transfer.nonce} of account ${index}`, async () => {
-      const node = [...nodes.slice(index), ...nodes].find((node) => !this.down.has(node));
-      const { result, error } = await node.call('eth_sendRawTransactionSync', transfer.raw, 20_000);
-      const receipt = result ?? (await ask(node, 'eth_getTransactionReceipt', transfer.hash));
-      if (!receipt) throw new Error(`${node.name}: ${error.message}`);
-      return receipt;
-    }, PATIENT);
-    transfer.tookMs = Date.now() - transfer.sentAt;
-  }
-
-  /** Sends a transfer once, and returns when the node has accepted it. */
-  async accept(index, node) {
-    const transfer = await this.sign(index);
-    assert.equal(await ask(node, 'eth_sendRawTransaction', transfer.raw), transfer.hash);
-    const receipt = () => ask(node, 'eth_getTransactionReceipt', transfer.hash);
-    const waiting = until(`transfer ${transfer.nonce} of account ${index}, which ${node.name} accepted`, receipt, PATIENT);
-    this.track(waiting.then((receipt) => (transfer.receipt = receipt)));
-  }
 }
 
 /** Reads the chain block by block, and checks epochs and nonces. */
@@ -175,20 +75,13 @@ async function checkEnd(node, { epoch, height, hash, committee, next }) {
   assert.deepEqual([Number(after.epoch), after.committeeHash], [epoch + 1, next], what);
 }
 
-/** Text with the quantiles of the receipts' latency. */
-function latency(transfers) {
-  const sorted = transfers.map(({ tookMs }) => tookMs).toSorted((a, b) => a - b);
-  const at = (part) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
-  return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${sorted.at(-1)} ms (${sorted.length} transfers)`;
-}
-
 underEveryEngine('epochs end', { timeout: 600_000 }, async (t, engine) => {
   const staking = [`epoch_ms=${EPOCH_MS}`, `closing_ms=${CLOSING_MS}`];
   const { network, step } = await withNetwork(t, { validators: 4, fullNodes: 1, engine, staking });
   const { validators, nodes, accounts } = network;
   const [first] = nodes;
   const reader = await Reader.open(first);
-  const load = new Load(network);
+  const load = new Load(network, RATE);
   t.after(() => load.stop());
 
   /** Checks the ends that the reader found since the last call, at all nodes. */

@@ -1,0 +1,138 @@
+// A network whose committee changes, under load. Requirements: a fifth node registers, becomes a member and signs; a member that is away
+// loses its seat and gets it back; one unbonds its stake and leaves; users lose no transfer. On Autobahn: a new committee of Mahi-Mahi
+// needs new keys of the coin.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import test from 'node:test';
+import { promisify } from 'node:util';
+import { parseEther } from 'viem';
+import { privateKeyToAccount } from 'viem/accounts';
+import { corniche, withNetwork } from '../../js/network.js';
+import { until } from '../../js/until.js';
+import { ask, ended, finalized, latency, Load, PATIENT } from '../lib/load.js';
+
+const run = promisify(execFile);
+
+const EPOCH_MS = 5_000;
+const CLOSING_MS = 1_000;
+/** Transfers per second. */
+const RATE = 50;
+/** Price of a vote, in whole units. The development accounts have 10,000 each. */
+const VOTE = 100;
+
+/** Indices of a certificate's signers. */
+const signers = ({ signers }) => [...BigInt(signers).toString(2)].reverse().flatMap((bit, index) => (bit === '1' ? [index] : []));
+
+/** Network keys of the members of the running committee, by index. */
+const members = async (node) => (await ask(node, 'corniche_getValidators')).validators.map(({ networkKey }) => networkKey);
+
+const networkKey = (node) => JSON.parse(readFileSync(join(dirname(node.config), 'keys/public.json'), 'utf8')).network_key;
+
+test('the committee changes, on autobahn', { timeout: 600_000 }, async (t) => {
+  const staking = [`epoch_ms=${EPOCH_MS}`, `closing_ms=${CLOSING_MS}`, `vote_wei=${parseEther(String(VOTE))}`];
+  const { network, step } = await withNetwork(t, { validators: 4, fullNodes: 1, engine: 'autobahn', staking });
+  const { validators, accounts } = network;
+  const [first] = validators;
+  const [newcomer] = network.fullNodes;
+  const folder = dirname(newcomer.config);
+  const secret = join(folder, 'owner.key');
+  writeFileSync(secret, network.keys.at(-2), { mode: 0o600 });
+  const load = new Load(network, RATE);
+  t.after(() => load.stop());
+
+  const validator = (command, ...flags) => run(corniche, ['validator', command, ...flags.map(String), '--rpc', first.rpc]);
+
+  /** Waits until these nodes are the members, at each of `nodes`. */
+  const seated = (expected, nodes) => {
+    const keys = expected.map(networkKey).toSorted();
+    return Promise.all(nodes.map((node) => until(`${expected.length} members at ${node.name}`, async () => {
+      const found = (await members(node)).toSorted();
+      return found.length === keys.length && found.every((key, index) => key === keys[index]);
+    }, PATIENT)));
+  };
+
+  /** Waits until a block is final that this node has signed. */
+  const signs = (node) => until(`a certificate with a signature of ${node.name}`, async () => {
+    const [index, height] = [(await members(first)).indexOf(networkKey(node)), await finalized(first)];
+    const { epoch } = await ask(first, 'corniche_getValidators');
+    const certificate = await ask(first, 'corniche_getCertificate', `0x${height.toString(16)}`);
+    return Number(certificate?.epoch) === Number(epoch) && signers(certificate).includes(index);
+  }, PATIENT);
+
+  let reported = 0;
+  const report = (when) => {
+    const sent = load.transfers.slice(reported).filter(({ tookMs }) => tookMs !== undefined);
+    reported = load.transfers.length;
+    t.diagnostic(`${when}: ${latency(sent)}`);
+  };
+
+  await step('a fifth node registers, becomes a member and signs', async () => {
+    newcomer.kill();
+    await newcomer.gone();
+    load.down.add(newcomer);
+    load.start();
+    await run(corniche, ['keys', 'new', '--out', join(folder, 'keys'), '--data', newcomer.dataDir]);
+    const config = readFileSync(newcomer.config, 'utf8');
+    writeFileSync(newcomer.config, config.replace(/^network_key = .*$/m, 'keys = "keys"'));
+    const [, address] = config.match(/^listen = \["([^"]*)"\]/m);
+    await newcomer.restart();
+    const { stdout } = await validator('register', '--keys', join(folder, 'keys'), '--stake', VOTE, '--key-file', secret);
+    newcomer.id = Number(stdout);
+    await validator('set-endpoints', newcomer.id, address, '--key-file', secret);
+    await seated([...validators, newcomer], network.nodes);
+    await newcomer.ordering();
+    load.down.delete(newcomer);
+    await signs(newcomer);
+    report('one joins');
+  });
+
+  await step('a member that is away loses its seat, and gets it back', async () => {
+    const [, away] = validators;
+    await load.kill(away);
+    const others = network.nodes.filter((node) => node !== away);
+    await seated(others, others);
+    await signs(newcomer);
+    await away.restart();
+    await seated(network.nodes, network.nodes);
+    await away.ordering();
+    await signs(away);
+    load.down.delete(away);
+    report('one away');
+  });
+
+  await step('a member unbonds its stake and leaves', async () => {
+    const leaver = validators[2];
+    const key = join(dirname(leaver.config), 'keys/fee.key');
+    const owner = privateKeyToAccount(`0x${readFileSync(key, 'utf8').trim().replace(/^0x/, '')}`);
+    const account = accounts.at(-3);
+    await first.receipt(await first.wallet(account).sendTransaction({ to: owner.address, value: parseEther('1') }));
+    await validator('unbond', 2, 'all', '--key-file', key);
+    const rest = network.nodes.filter((node) => node !== leaver);
+    await seated(rest, network.nodes);
+    await ended(rest, 1);
+    await signs(newcomer);
+    // It follows the others and serves users.
+    const height = await finalized(first);
+    await until(`block ${height} at ${leaver.name}`, async () => (await finalized(leaver)) >= height, PATIENT);
+    report('one leaves');
+  });
+
+  await step('every transfer was executed once, and nobody is accused', async () => {
+    load.stop();
+    await load.executed();
+    const height = Math.max(...load.transfers.map(({ receipt }) => Number(receipt.blockNumber)));
+    for (const node of network.nodes) {
+      await until(`block ${height} at ${node.name}`, async () => (await finalized(node)) >= height, PATIENT);
+      for (const index of network.nodes.keys()) {
+        const { address } = accounts[index];
+        assert.equal(await node.client.getTransactionCount({ address }), load.nonces[index], node.name);
+      }
+      const metrics = await (await fetch(node.metrics)).text();
+      assert.match(metrics, /^corniche_accusations_total 0$/m, node.name);
+      assert.match(metrics, /^corniche_peer_faults_total 0$/m, node.name);
+    }
+  });
+});
