@@ -104,6 +104,8 @@ impl Verifiers {
 fn forward_input(shared: &Shared, peer: PeerKey, validator: Option<ValidatorIndex>, input: Input) {
     let taken = match input {
         Input::Submit { .. } | Input::Notice(_) => shared.inbox.push_transaction(input.into()),
+        // A later message of the guest must not replace it: the guest says it once.
+        Input::PeerEpoch { .. } if validator.is_none() => shared.inbox.push_transaction(input.into()),
         _ if validator.is_none() => shared.inbox.push_guest(peer.0.0, input.into()),
         _ => shared.inbox.push_message(peer.0.0, input.into()),
     };
