@@ -173,6 +173,9 @@ export async function withNetwork(t, { dev = false, ...options }) {
 export const agree = (nodes, { blockNumber, blockHash }) =>
   Promise.all(nodes.map(async (node) => assert.equal((await node.block(blockNumber)).hash, blockHash, node.name)));
 
+/** The receipt in the newest block. A node that lacks this block would give an account's old nonce to its next payment. */
+export const newest = (receipts) => receipts.reduce((newest, next) => (next.blockNumber > newest.blockNumber ? next : newest));
+
 /** One process, accessed from outside. */
 export class Node {
   constructor({ name, role, rpc, metrics, pid, config, dataDir, log }, network) {

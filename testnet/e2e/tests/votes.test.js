@@ -2,7 +2,7 @@
 // have one vote, and a validator that returns is as good as the others.
 
 import assert from 'node:assert/strict';
-import { agree, underEveryEngine, withNetwork } from '../../js/network.js';
+import { agree, newest, underEveryEngine, withNetwork } from '../../js/network.js';
 import { until } from '../../js/until.js';
 
 /** Three of twelve votes may be faulty: both validators with one vote, or one of them and one with two. */
@@ -13,7 +13,7 @@ underEveryEngine('unequal votes', { timeout: 600_000 }, async (t, engine) => {
   const { network, step } = await withNetwork(t, { validators: VOTES.length, votes: VOTES, engine });
   const { validators } = network;
 
-  /** Sends one payment through each of these nodes, and waits until the blocks are final there. Returns the last receipt. */
+  /** Sends one payment through each of these nodes, and waits until the blocks are final there. Returns the newest receipt. */
   const pay = async (nodes) => {
     const receipts = await Promise.all(nodes.map(async (node, index) => {
       const hash = await node.wallet(network.accounts[index]).sendTransaction({ to: network.accounts.at(-1).address, value: 1n });
@@ -23,7 +23,7 @@ underEveryEngine('unequal votes', { timeout: 600_000 }, async (t, engine) => {
       });
       return receipt;
     }));
-    return receipts.at(-1);
+    return newest(receipts);
   };
 
   await step('the committee has the votes of the genesis', async () => {
@@ -40,10 +40,13 @@ underEveryEngine('unequal votes', { timeout: 600_000 }, async (t, engine) => {
     const up = validators.filter((node) => !down.includes(node));
     const receipt = await pay(up);
     await agree(up, receipt);
-    const { result: certificate } = await up[0].call('corniche_getCertificate', `0x${receipt.blockNumber.toString(16)}`);
+    const certificate = await until(`${up[0].name} to have the certificate`, async () => {
+      return (await up[0].call('corniche_getCertificate', `0x${receipt.blockNumber.toString(16)}`)).result;
+    });
     const signers = VOTES.filter((_, index) => (Number.parseInt(certificate.signers.slice(2, 4), 16) >> index) & 1);
     assert.deepEqual(signers, [3, 3, 2, 1]);
     await Promise.all(down.map((node) => node.restart()));
+    await agree(down, receipt);
   });
 
   await step('they return, and are needed while the others with three votes are down', async () => {
