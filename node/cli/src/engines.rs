@@ -124,15 +124,12 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EnginePar
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
     let coin_share = keys.coin.context("coin.key is missing; the creator of the genesis has it")?;
-    let share = coin_share.clone();
+    let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
+    ensure!(public_coin.include(&coin_share), "coin.key is no share of this genesis");
     let signer = move |committee: &Committee| {
-        let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), share.clone());
+        let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), coin_share.clone());
         keys.map(|keys| Arc::new(keys) as Arc<dyn Signer>)
     };
-    let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
-    let probe = b"corniche coin.key check";
-    let is_dealt = public_coin.verify_shares(coin_share.index(), probe, &coin_share.sign(probe));
-    ensure!(is_dealt, "coin.key is no share of this genesis");
     let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, public_coin));
     let signatures = |committee: &Committee| {
         crypto::CommitteeSignatures::new(committee).map(|signatures| Arc::new(signatures) as Arc<dyn Signatures>)

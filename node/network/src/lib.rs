@@ -10,8 +10,8 @@
 //!   delivery, request the missing data.
 //! - A **request** gets one response or one error, in bounded time, for any behaviour of the peer.
 //! - **Identity**: the transport proves it. A [`PeerKey`] is an ed25519 key, and a validator is a peer with a key
-//!   that the node named: those of the genesis, later those of [`NetworkHandle::set_validators`]. Validators have reserved slots. All other peers share a limited number of slots,
-//!   by address.
+//!   that the node named: those of the genesis, later those of [`NetworkHandle::set_validators`]. Validators have
+//!   reserved slots. All other peers share a limited number of slots, by address.
 //! - **Rates** of messages and requests are limited per peer. Beyond its rate a peer's stream is not read, so a
 //!   flood stays with its sender and costs no decoding. The limit of validators is several times the rate of an
 //!   honest one.

@@ -100,8 +100,10 @@ mod tests {
     use super::*;
     use corniche_types::{FaultModel, SignerBitmap};
 
-    /// A node without an engine at height 5. Nothing is valid.
-    struct FullNode;
+    /// A node without an engine at height 5. Nothing is valid. Where epochs end, no member sends it anything.
+    struct FullNode {
+        epochs_end: bool,
+    }
 
     impl Checks for FullNode {
         fn epoch(&self) -> Epoch {
@@ -109,10 +111,11 @@ mod tests {
         }
 
         fn epochs_end(&self) -> bool {
-            false
+            self.epochs_end
         }
 
         fn engine(&self, _: Epoch, _: ValidatorIndex, _: &Bytes) -> Option<Result<Verified, PeerFault>> {
+            assert!(!self.epochs_end, "a guest has no index");
             None
         }
 
@@ -132,6 +135,10 @@ mod tests {
         fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal> {
             corniche_admission::check(raw, 7)
         }
+
+        fn record_attestations(&self, _: ValidatorIndex, _: &[(B256, Address)]) {
+            assert!(!self.epochs_end, "a guest has no index");
+        }
     }
 
     fn certificate(height: u64) -> PeerMessage {
@@ -149,45 +156,23 @@ mod tests {
     /// Where epochs end, a guest may have been a member when it sent a message.
     #[test]
     fn former_members_are_not_at_fault() {
-        struct Changing;
-        impl Checks for Changing {
-            fn epoch(&self) -> Epoch {
-                Epoch(3)
-            }
-            fn epochs_end(&self) -> bool {
-                true
-            }
-            fn engine(&self, _: Epoch, _: ValidatorIndex, _: &Bytes) -> Option<Result<Verified, PeerFault>> {
-                unreachable!("a guest has no index")
-            }
-            fn certificate(&self, _: &Certificate) -> Option<VerifiedCertificate> {
-                None
-            }
-            fn certified(&self) -> Height {
-                Height(5)
-            }
-            fn notice(&self, _: &Bytes) -> Option<VerifiedNotice> {
-                None
-            }
-            fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal> {
-                corniche_admission::check(raw, 7)
-            }
-            fn record_attestations(&self, _: ValidatorIndex, _: &[(B256, Address)]) {
-                unreachable!("a guest has no index")
-            }
-        }
         let messages = [
             PeerMessage::EpochEngine(Epoch(3), Bytes::new()),
+            PeerMessage::Engine(Bytes::new()),
             PeerMessage::CertificateShare(Bytes::new()),
             PeerMessage::Attestations(vec![(B256::ZERO, Address::ZERO)]),
         ];
-        assert!(messages.iter().all(|message| message.check([1; 32], None, &Changing).is_ok_and(|inputs| inputs.is_empty())));
+        assert!(
+            messages.iter().all(|message| message
+                .check([1; 32], None, &FullNode { epochs_end: true })
+                .is_ok_and(|inputs| inputs.is_empty()))
+        );
     }
 
     #[test]
     fn useless_messages_are_ignored_and_invalid_ones_are_faults() {
         let check = |message: PeerMessage, validator: Option<u16>| {
-            let inputs = message.check([1; 32], validator.map(ValidatorIndex), &FullNode);
+            let inputs = message.check([1; 32], validator.map(ValidatorIndex), &FullNode { epochs_end: false });
             inputs.map(|inputs| inputs.len()).map_err(|Fault(reason)| reason)
         };
         let [engine, share] = [PeerMessage::Engine, PeerMessage::CertificateShare].map(|kind| kind(Bytes::new()));

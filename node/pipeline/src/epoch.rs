@@ -5,11 +5,11 @@
 
 use corniche_engine::{Committee, Member};
 use corniche_staking::{
-    StateSlots,
+    StateSlots, calendar,
     record::{self, KeyOwner, Validator},
 };
 use corniche_state::StateView;
-use corniche_types::{B256, Bytes, Epoch, Genesis, Height, OrderingRecord, StakingParameters, TimestampMs, keccak256};
+use corniche_types::{Address, B256, Bytes, Epoch, Genesis, Height, OrderingRecord, TimestampMs, keccak256};
 
 /// Beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,22 +59,17 @@ impl EpochStart {
 
     /// Time from which a block is the last one of the epoch (E2); `None` if epochs never end.
     pub fn end(&self, genesis: &Genesis) -> Option<TimestampMs> {
-        self.at(genesis, |parameters| parameters.epoch_ms)
+        calendar::end_time(self.time, genesis.epochs()?)
     }
 
     /// Time from which a block decides about the next committee; `None` if epochs never end.
     pub fn freeze(&self, genesis: &Genesis) -> Option<TimestampMs> {
-        self.at(genesis, |parameters| parameters.epoch_ms.saturating_sub(parameters.closing_ms))
+        calendar::freeze_time(self.time, genesis.epochs()?)
     }
 
     /// Time from which validators announce themselves for the next epoch (S12); `None` if epochs never end.
     pub fn announcements(&self, genesis: &Genesis) -> Option<TimestampMs> {
-        self.at(genesis, |parameters| parameters.epoch_ms.saturating_sub(parameters.closing_ms.saturating_mul(2)))
-    }
-
-    fn at(&self, genesis: &Genesis, offset_ms: impl FnOnce(&StakingParameters) -> u64) -> Option<TimestampMs> {
-        let parameters = genesis.staking.as_ref().filter(|parameters| !parameters.never_ends())?;
-        Some(TimestampMs(self.time.0.saturating_add(offset_ms(parameters))))
+        calendar::announcement_time(self.time, genesis.epochs()?)
     }
 
     /// The epoch's committee. After epoch 0 it is in the state, from the last block of the epoch before until the freeze in the
@@ -84,8 +79,13 @@ impl EpochStart {
     }
 }
 
-/// Members of the committee of an epoch, by index. `view` is a state in that epoch.
-pub fn members(genesis: &Genesis, epoch: Epoch, view: &dyn StateView) -> Vec<Member> {
+/// Recipients of fees in an epoch, by index of the members. `view` is a state in that epoch.
+pub fn fee_addresses(genesis: &Genesis, epoch: Epoch, view: &dyn StateView) -> Vec<Address> {
+    members(genesis, epoch, view).into_iter().map(|member| member.fee_address).collect()
+}
+
+/// Members of the committee of an epoch, by index.
+fn members(genesis: &Genesis, epoch: Epoch, view: &dyn StateView) -> Vec<Member> {
     match epoch {
         Epoch(0) => genesis.validators.clone(),
         epoch => stored_committee(view, epoch).members.into_iter().map(member).collect(),
@@ -94,7 +94,7 @@ pub fn members(genesis: &Genesis, epoch: Epoch, view: &dyn StateView) -> Vec<Mem
 
 fn stored_committee(view: &dyn StateView, epoch: Epoch) -> record::Committee {
     // An interrupted view has no members.
-    record::Committee::load(&mut StateSlots(view), epoch).unwrap_or_else(|_| record::Committee::empty())
+    record::Committee::load(&mut StateSlots(view), epoch).unwrap_or_default()
 }
 
 /// Returns whether one validator has registered both consensus keys.

@@ -179,7 +179,7 @@ impl Backend for NodeBackend {
     }
 
     fn fee_addresses(&self, epoch: Epoch, state: &dyn StateView) -> Vec<Address> {
-        corniche_pipeline::members(&self.genesis, epoch, state).into_iter().map(|member| member.fee_address).collect()
+        corniche_pipeline::fee_addresses(&self.genesis, epoch, state)
     }
 
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {

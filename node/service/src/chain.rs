@@ -306,7 +306,7 @@ fn certificate_keys(keys: Option<&ValidatorKeys>) -> CertificateKeyFactory {
 /// Checks that the genesis lists these keys. Where the committee changes, it need not: the validator may become a member later,
 /// and keys in the genesis may be replaced.
 fn check_keys(genesis: &Genesis, keys: &ValidatorKeys) -> anyhow::Result<()> {
-    if genesis.staking.as_ref().is_some_and(|staking| !staking.never_ends()) {
+    if genesis.epochs().is_some() {
         return Ok(());
     }
     let index = keys.index_in(genesis)?;
@@ -330,22 +330,23 @@ fn claim_data_dir(data: &Path, keys: &ValidatorKeys, view: &dyn StateView) -> an
         _ => {}
     }
     let listed = match std::fs::read_to_string(&path) {
-        Ok(listed) => listed,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Ok(listed) => Some(listed),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    if listed.lines().any(|key| key.trim() == own) {
+    let before = listed.as_deref().unwrap_or_default();
+    let keys_before = || before.lines().map(str::trim);
+    if keys_before().any(|key| key == own) {
         return Ok(());
     }
     let is_same = |key: B256| is_one_validator(view, [key, keys.consensus.public()]);
-    let is_rotated = listed.lines().any(|key| key.trim().parse().is_ok_and(is_same));
     ensure!(
-        listed.is_empty() || is_rotated,
+        listed.is_none() || keys_before().any(|key| key.parse().is_ok_and(is_same)),
         "{} belongs to the validator with the consensus key {}, these keys are of {own}; start each on its own directory",
         data.display(),
-        listed.trim()
+        before.trim()
     );
-    std::fs::write(&path, format!("{listed}{own}\n")).with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(&path, format!("{before}{own}\n")).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Rotation of senders as of the head. Reads all headers of a rotation, which may be thousands on a fast chain.

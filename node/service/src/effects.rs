@@ -38,7 +38,6 @@ impl Effects for ThreadedEffects {
     fn observe(&mut self, pipeline: &Pipeline) {
         self.shared.target.store(pipeline.target().0, Ordering::Relaxed);
         self.shared.counters.ordering.store(pipeline.is_ordering().into(), Ordering::Relaxed);
-        self.shared.counters.epoch.store(pipeline.committee().epoch().0, Ordering::Relaxed);
         // Set before the command's sender gets its response.
         self.shared.set_requested_base_fee(pipeline.requested_base_fee());
     }

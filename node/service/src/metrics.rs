@@ -62,8 +62,8 @@ impl Collector for NodeMetrics {
         gauge(&mut encoder, "corniche_finalized_height", "Newest certified block", read(&counters.finalized))?;
         let ordering = "1 while this validator takes part in ordering, 0 while it follows";
         gauge(&mut encoder, "corniche_ordering", ordering, read(&counters.ordering))?;
-        gauge(&mut encoder, "corniche_epoch", "Running epoch", read(&counters.epoch))?;
         let committee = self.shared.committee();
+        gauge(&mut encoder, "corniche_epoch", "Running epoch", committee.epoch().0)?;
         gauge(&mut encoder, "corniche_committee_members", "Members of the running committee", committee.size() as u64)?;
         gauge(&mut encoder, "corniche_committee_votes", "Votes of the running committee", committee.total().0.into())?;
         gauge(&mut encoder, "corniche_pool_transactions", "Transactions in the pool", self.shared.pool_view.len() as u64)?;

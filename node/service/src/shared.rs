@@ -46,7 +46,6 @@ pub struct Counters {
     pub peer_faults: AtomicU64,
     /// 1 while this validator takes part in ordering, otherwise 0.
     pub ordering: AtomicU64,
-    pub epoch: AtomicU64,
 }
 
 pub fn count(counter: &AtomicU64, by: usize) {

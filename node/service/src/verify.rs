@@ -204,7 +204,7 @@ impl Checks for EpochChecks<'_> {
     }
 
     fn epochs_end(&self) -> bool {
-        self.node.genesis.staking.as_ref().is_some_and(|staking| !staking.never_ends())
+        self.node.genesis.epochs().is_some()
     }
 
     fn engine(&self, epoch: Epoch, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>> {

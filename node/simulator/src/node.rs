@@ -187,7 +187,7 @@ impl Checks for ModelledChecks<'_> {
     }
 
     fn epochs_end(&self) -> bool {
-        self.effects.network.genesis.staking.is_some()
+        self.effects.network.genesis.epochs().is_some()
     }
 
     fn engine(&self, epoch: Epoch, from: ValidatorIndex, bytes: &Bytes) -> Option<Result<Verified, PeerFault>> {

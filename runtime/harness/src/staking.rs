@@ -75,7 +75,7 @@ fn run_epoch(
     now: TimestampMs,
 ) -> Result<(TimestampMs, Vec<(Address, U256)>), Infallible> {
     let header = Header::load(slots)?;
-    let times = calendar::announcement_time(&header, parameters).zip(calendar::end_time(&header, parameters));
+    let times = calendar::announcement_time(header.start, parameters).zip(calendar::end_time(header.start, parameters));
     let (announced, end) = times.expect("epochs never end with these parameters");
     for id in Registry::load(slots)?.ids(slots)? {
         calendar::announce(slots, parameters, id, VERSION, announced)?;

@@ -52,23 +52,23 @@ pub struct Started {
     pub rewards: Vec<(Address, U256)>,
 }
 
-/// Returns the time at which an epoch ends; `None` if epochs never end.
-pub fn end_time(header: &Header, parameters: &StakingParameters) -> Option<TimestampMs> {
-    (!parameters.never_ends()).then(|| TimestampMs(header.start.0.saturating_add(parameters.epoch_ms)))
+/// Returns the time at which an epoch with this beginning ends; `None` if epochs never end.
+pub fn end_time(start: TimestampMs, parameters: &StakingParameters) -> Option<TimestampMs> {
+    (!parameters.never_ends()).then(|| TimestampMs(start.0.saturating_add(parameters.epoch_ms)))
 }
 
 /// Returns the time of the freeze.
-pub fn freeze_time(header: &Header, parameters: &StakingParameters) -> Option<TimestampMs> {
-    before_end(header, parameters, parameters.closing_ms)
+pub fn freeze_time(start: TimestampMs, parameters: &StakingParameters) -> Option<TimestampMs> {
+    before_end(start, parameters, parameters.closing_ms)
 }
 
 /// Returns the time from which validators announce themselves, until the freeze.
-pub fn announcement_time(header: &Header, parameters: &StakingParameters) -> Option<TimestampMs> {
-    before_end(header, parameters, parameters.closing_ms.saturating_mul(2))
+pub fn announcement_time(start: TimestampMs, parameters: &StakingParameters) -> Option<TimestampMs> {
+    before_end(start, parameters, parameters.closing_ms.saturating_mul(2))
 }
 
-fn before_end(header: &Header, parameters: &StakingParameters, ms: u64) -> Option<TimestampMs> {
-    end_time(header, parameters).map(|end| TimestampMs(end.0.saturating_sub(ms)))
+fn before_end(start: TimestampMs, parameters: &StakingParameters, ms: u64) -> Option<TimestampMs> {
+    end_time(start, parameters).map(|end| TimestampMs(end.0.saturating_sub(ms)))
 }
 
 /// Records that a validator is ready for the next epoch (S12). `version` is the highest protocol version that its node knows,
@@ -81,7 +81,7 @@ pub fn announce<S: Slots>(
     now: TimestampMs,
 ) -> Result<Announcement, S::Error> {
     let header = Header::load(slots)?;
-    let window = announcement_time(&header, parameters).zip(freeze_time(&header, parameters));
+    let window = announcement_time(header.start, parameters).zip(freeze_time(header.start, parameters));
     if header.phase != Phase::Open || !window.is_some_and(|(from, to)| (from..to).contains(&now)) {
         return Ok(Announcement::OutsideWindow);
     }

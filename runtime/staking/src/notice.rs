@@ -100,7 +100,7 @@ impl VerifiedNotice {
         now: TimestampMs,
     ) -> Result<Option<Self>, S::Error> {
         let header = Header::load(slots)?;
-        if calendar::announcement_time(&header, parameters).is_none_or(|from| now < from) {
+        if calendar::announcement_time(header.start, parameters).is_none_or(|from| now < from) {
             return Ok(None);
         }
         let Some(author) = registered(slots, key)? else { return Ok(None) };

@@ -83,9 +83,9 @@ impl Overview {
         ids.sort_unstable();
         let validators = ids.into_iter().map(|id| ValidatorOverview::load(slots, id, &committees)).collect::<Result<_, _>>()?;
         Ok(Self {
-            announcements: calendar::announcement_time(&header, parameters),
-            freeze: calendar::freeze_time(&header, parameters),
-            end: calendar::end_time(&header, parameters),
+            announcements: calendar::announcement_time(header.start, parameters),
+            freeze: calendar::freeze_time(header.start, parameters),
+            end: calendar::end_time(header.start, parameters),
             unit: committees.sitting.unit,
             header,
             validators,

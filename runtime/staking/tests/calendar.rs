@@ -254,8 +254,8 @@ fn seats_go_to_the_first_equal_stakes() {
 fn epoch_without_end_has_no_calendar() {
     let mut chain = Chain::new(StakingParameters { epoch_ms: 0, ..StakingParameters::default() }, &[1]);
     let header = chain.header();
-    assert_eq!(calendar::end_time(&header, &chain.parameters), None);
-    assert_eq!(calendar::freeze_time(&header, &chain.parameters), None);
+    assert_eq!(calendar::end_time(header.start, &chain.parameters), None);
+    assert_eq!(calendar::freeze_time(header.start, &chain.parameters), None);
     let announced = calendar::announce(&mut chain.memory, &chain.parameters, ValidatorId(0), 1, TimestampMs(u64::MAX));
     assert_eq!(announced, Ok(Announcement::OutsideWindow));
 }

@@ -74,11 +74,6 @@ fn one() -> u64 {
 }
 
 impl Validators {
-    /// The committee of a genesis.
-    pub fn of(genesis: &Genesis) -> Self {
-        Self::in_epoch(genesis, Epoch(0), genesis.committee_hash(), &genesis.validators)
-    }
-
     /// The committee of an epoch.
     pub fn in_epoch(genesis: &Genesis, epoch: Epoch, committee_hash: B256, members: &[ValidatorInfo]) -> Self {
         let weights = Weights::new(members.iter().map(|member| member.votes), genesis.fault_model());

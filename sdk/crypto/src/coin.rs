@@ -151,6 +151,12 @@ impl CoinPublicKeys {
         (bytes(&self.combined), self.shares.iter().map(bytes).collect())
     }
 
+    /// Returns whether these keys were dealt with this secret share.
+    pub fn include(&self, share: &CoinSecretShare) -> bool {
+        let probe = b"corniche coin.key check";
+        self.verify_shares(share.index(), probe, &share.sign(probe))
+    }
+
     /// Returns whether these are validator `index`'s shares for this message, in order. Takes about 1.1 ms, and 0.15 ms for each
     /// further share.
     ///

@@ -315,10 +315,14 @@ impl Genesis {
         self.check_staking()
     }
 
+    /// Returns the parameters of epochs; `None` if epoch 0 never ends.
+    pub fn epochs(&self) -> Option<&StakingParameters> {
+        self.staking.as_ref().filter(|parameters| !parameters.never_ends())
+    }
+
     /// Returns the maximum size of a committee: that of the first one, or more where the committee changes.
     pub fn max_validators(&self) -> usize {
-        let changing = self.staking.as_ref().filter(|staking| !staking.never_ends());
-        changing.map_or(0, |staking| staking.max_validators as usize).max(self.validators.len())
+        self.epochs().map_or(0, |staking| staking.max_validators as usize).max(self.validators.len())
     }
 
     /// Checks that staking is complete or absent, and that the first committee keeps its limits.
@@ -347,7 +351,7 @@ impl Genesis {
         }
         parameters.check()?;
         let sizes = [parameters.min_validators, parameters.max_validators].map(|size| size as usize);
-        let is_sharded = self.signatures == SignatureChecks::Sharded && !parameters.never_ends();
+        let is_sharded = self.signatures == SignatureChecks::Sharded && self.epochs().is_some();
         if is_sharded && !sizes.iter().all(|size| SHARDED_VALIDATORS.contains(size)) {
             let ([min, max], (first, last)) = (sizes, SHARDED_VALIDATORS.into_inner());
             return refuse(

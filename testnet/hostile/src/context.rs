@@ -2,6 +2,7 @@
 
 use crate::victims::Victims;
 use anyhow::Context;
+use corniche_engine::Committee;
 use corniche_network::{Peer, PeerAddress};
 use corniche_types::ValidatorIndex;
 use serde::Serialize;
@@ -31,6 +32,7 @@ pub struct AttackContext {
     pub insiders: Vec<usize>,
     pub seed: u64,
     pub budget: Budget,
+    committee: Committee,
     rejoined: Mutex<Option<Rejoin>>,
 }
 
@@ -45,13 +47,13 @@ pub enum Rejoin {
 
 impl AttackContext {
     pub fn new(victims: Arc<Victims>, insiders: Vec<usize>, seed: u64, budget: Budget) -> Self {
-        Self { victims, insiders, seed, budget, rejoined: Mutex::new(None) }
+        let committee = Committee::from_genesis(victims.genesis());
+        Self { victims, insiders, seed, budget, committee, rejoined: Mutex::new(None) }
     }
 
     /// Index of a peer in the committee.
     pub fn index_of(&self, peer: &Peer) -> Option<ValidatorIndex> {
-        let validators = (0u16..).map(ValidatorIndex).zip(&self.victims.genesis().validators);
-        validators.filter(|(_, validator)| validator.network_key == peer.id.0).map(|(index, _)| index).next()
+        self.committee.index_of(&peer.id.0)
     }
 
     /// Stops the validators that the attackers replace: the last ones, as many as may be faulty, or none for strangers.

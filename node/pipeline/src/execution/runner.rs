@@ -4,8 +4,7 @@ use super::{
     AncestorHashes, ExecutionStart, VerifiedTransaction,
     staking::{BlockEnd, EpochEnd},
 };
-use crate::{BlockPlan, Directives};
-use corniche_engine::Committee;
+use crate::{BlockPlan, Directives, fee_addresses};
 use corniche_executor::{
     BlockOutput, Candidate, Runs, SingleThread, SpeculationCounts, SpeculationLimits, Speculator, Statistics, WorkerPool, fees,
     parallel,
@@ -83,7 +82,7 @@ impl Parent {
 impl Runner {
     pub(super) fn new(genesis: Arc<Genesis>, vm: Vm, start: &ExecutionStart, ancestors: AncestorHashes) -> Self {
         Self {
-            fee_addresses: fee_addresses(&start.epoch.committee(&genesis, &start.state.latest())),
+            fee_addresses: fee_addresses(&genesis, start.epoch.epoch, &start.state.latest()),
             genesis,
             vm,
             state: start.state.clone(),
@@ -292,10 +291,6 @@ impl Runner {
             randomness,
         }
     }
-}
-
-fn fee_addresses(committee: &Committee) -> Vec<Address> {
-    committee.members().map(|(_, member)| member.fee_address).collect()
 }
 
 fn returned_transactions(skipped: &[Skipped], candidates: &[Candidate]) -> Vec<(ValidatorIndex, VerifiedTransaction)> {

@@ -35,7 +35,7 @@ impl BlockEnd<'_> {
     /// Applies the block's notices, and runs the steps of the epoch that it reaches. `None` unless the block is the last one of
     /// its epoch.
     pub fn run(self) -> Option<EpochEnd> {
-        let parameters = self.genesis.staking.as_ref().filter(|parameters| !parameters.never_ends())?;
+        let parameters = self.genesis.epochs()?;
         let Self { genesis, height, time, candidates, skipped, view, changes } = self;
         let mut slots = BlockSlots { view, changes };
         let applied = apply_notices(genesis, parameters, &mut slots, time, candidates, skipped);
@@ -84,10 +84,10 @@ fn run_steps(
     time: TimestampMs,
 ) -> Result<Option<EpochEnd>, Infallible> {
     let header = Header::load(slots)?;
-    if calendar::freeze_time(&header, parameters).is_some_and(|freeze| time >= freeze) {
+    if calendar::freeze_time(header.start, parameters).is_some_and(|freeze| time >= freeze) {
         calendar::freeze(slots, parameters)?;
     }
-    if calendar::end_time(&header, parameters).is_none_or(|end| time < end) {
+    if calendar::end_time(header.start, parameters).is_none_or(|end| time < end) {
         return Ok(None);
     }
     if genesis.engine.has_coin() && needs_other_keys(slots, &header)? {

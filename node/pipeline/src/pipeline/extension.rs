@@ -3,7 +3,6 @@
 use super::{Ordering, Pipeline};
 use crate::extension::{CommandResponse, Directives, Extension};
 use crate::io::Output;
-use corniche_admission::batch;
 use corniche_engine::Batch;
 use corniche_types::{Address, B256, OrderedTransaction, TimestampMs};
 use std::sync::Arc;
@@ -23,22 +22,8 @@ impl Pipeline {
         self.extension.as_ref().map(|extension| extension.directives())
     }
 
-    /// Next batch for the engine: notices that are due, then transactions.
-    pub(super) fn next_batch(&mut self, now: TimestampMs, bytes: u32, gas: u64) -> Option<Batch> {
-        let notices = self.notices.take_due(now, bytes);
-        let taken: usize = notices.iter().map(|notice| notice.len() + batch::ENTRY_OVERHEAD).sum();
-        let left = bytes.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX));
-        let transactions = self.next_transactions(now, left, gas);
-        if notices.is_empty() {
-            return transactions;
-        }
-        let transactions = transactions.map(|batch| batch::decode(&batch.bytes)).unwrap_or_default();
-        let bytes =
-            batch::encode(&[notices, transactions].concat()).expect("invariant: notices and transactions are long enough");
-        Some(Batch { bytes })
-    }
-
-    fn next_transactions(&mut self, now: TimestampMs, bytes: u32, gas: u64) -> Option<Batch> {
+    /// Next transactions for a batch.
+    pub(super) fn next_transactions(&mut self, now: TimestampMs, bytes: u32, gas: u64) -> Option<Batch> {
         let view = self.view();
         let base_fee = self.base_fee();
         let pool = &mut self.pool;

@@ -7,8 +7,9 @@
 use super::{AHEAD_OF_CERTIFICATION, Pipeline};
 use crate::io::{NodeKey, Output};
 use crate::message::PeerMessage;
-use corniche_admission::batch::ENTRY_OVERHEAD;
+use corniche_admission::batch::{self, ENTRY_OVERHEAD};
 use corniche_crypto::ConsensusKey;
+use corniche_engine::Batch;
 use corniche_staking::{MAX_ANNOUNCEMENTS, Notice, StateSlots, ValidatorId, VerifiedNotice};
 use corniche_state::StateView;
 use corniche_types::{Bytes, Epoch, Genesis, Height, ProtocolRules, TimestampMs};
@@ -60,14 +61,14 @@ impl Notices {
     }
 
     /// Takes due notices for a batch of at most `bytes`. They are due again later.
-    pub fn take_due(&mut self, now: TimestampMs, bytes: u32) -> Vec<Bytes> {
+    fn take_due(&mut self, now: TimestampMs, bytes: u32) -> Vec<Bytes> {
+        let again = self.next_time(now);
         let mut left = (bytes / PART_OF_BATCH) as usize;
         let mut entries = Vec::new();
         for kept in self.kept.values_mut().filter(|kept| kept.due <= now).take(MAX_ANNOUNCEMENTS) {
             let entry = kept.notice.encode();
             let Some(rest) = left.checked_sub(entry.len() + ENTRY_OVERHEAD) else { break };
-            left = rest;
-            kept.due = TimestampMs(now.0.saturating_add(self.repeat_ms));
+            (left, kept.due) = (rest, again);
             entries.push(entry);
         }
         entries
@@ -75,12 +76,17 @@ impl Notices {
 
     /// Takes own notices that are due.
     fn take_own_due(&mut self, now: TimestampMs) -> Vec<Bytes> {
+        let again = self.next_time(now);
         let due = self.kept.values_mut().filter(|kept| kept.is_own && kept.due <= now);
         due.map(|kept| {
-            kept.due = TimestampMs(now.0.saturating_add(self.repeat_ms));
+            kept.due = again;
             kept.notice.encode()
         })
         .collect()
+    }
+
+    fn next_time(&self, now: TimestampMs) -> TimestampMs {
+        TimestampMs(now.0.saturating_add(self.repeat_ms))
     }
 
     fn has_own(&self) -> bool {
@@ -93,6 +99,21 @@ impl Notices {
 }
 
 impl Pipeline {
+    /// Next batch for the engine: notices that are due, then transactions.
+    pub(super) fn next_batch(&mut self, now: TimestampMs, bytes: u32, gas: u64) -> Option<Batch> {
+        let notices = self.notices.take_due(now, bytes);
+        let taken: usize = notices.iter().map(|notice| notice.len() + ENTRY_OVERHEAD).sum();
+        let left = bytes.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX));
+        let transactions = self.next_transactions(now, left, gas);
+        if notices.is_empty() {
+            return transactions;
+        }
+        let transactions = transactions.map(|batch| batch::decode(&batch.bytes)).unwrap_or_default();
+        let bytes =
+            batch::encode(&[notices, transactions].concat()).expect("invariant: notices and transactions are long enough");
+        Some(Batch { bytes })
+    }
+
     /// Verifies a peer's notice. `None` if it would have no effect on the newest state.
     pub fn verify_notice(&self, bytes: &[u8]) -> Option<VerifiedNotice> {
         verify_notice(&self.genesis, &self.view(), bytes)
@@ -176,6 +197,6 @@ impl Pipeline {
 
 /// Verifies a peer's notice with a state. `None` if it would have no effect on this state.
 pub fn verify_notice(genesis: &Genesis, view: &dyn StateView, bytes: &[u8]) -> Option<VerifiedNotice> {
-    genesis.staking.as_ref().filter(|parameters| !parameters.never_ends())?;
+    genesis.epochs()?;
     Notice::decode(bytes)?.verify(&mut StateSlots(view), genesis.chain_id).ok().flatten()
 }

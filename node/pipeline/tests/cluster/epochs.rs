@@ -2,17 +2,16 @@
 
 use crate::{
     common::{
-        CHAIN, Disk, Node, add_stake, bls_key, call_staking, consensus_key, genesis as plain_genesis, network_key, node_key,
-        user_number,
+        CHAIN, Disk, Node, add_stake, bls_key, call_staking, consensus_key, genesis as plain_genesis, network_key, user_number,
     },
     engines::EngineKind,
-    world::{BadLink, Cluster, VALIDATORS},
+    world::{BadLink, Cluster, VALIDATORS, number_of},
 };
 use alloy_sol_types::SolCall;
 use corniche_crypto::{CoinKey, EthereumKey, VerifiedTransaction};
 use corniche_staking::{SigningKeys, interface::Staking, sign_keys};
 use corniche_state::CommittedBlock;
-use corniche_types::{Address, Epoch, Genesis, Height, SkipReason, StakingParameters, U256, ValidatorInfo};
+use corniche_types::{Address, Epoch, Genesis, Height, SkipReason, StakingParameters, U256};
 use std::{collections::BTreeMap, sync::Arc};
 
 const EPOCH_MS: u64 = 2_000;
@@ -281,17 +280,17 @@ fn registration(index: usize, user: &EthereumKey) -> VerifiedTransaction {
     call_staking(user, 0, StakingParameters::default().vote_wei, call.abi_encode())
 }
 
-/// Starts a node that has signed nothing.
+/// Starts a node that has signed nothing, and registers it through validator 2.
 fn join(cluster: &mut Cluster, index: usize) {
     cluster.disks.insert(index, Disk { never_signed: true, ..Disk::default() });
     cluster.start(index);
+    cluster.give_beside(2, &registration(index, &user_number(9 + index as u8)));
 }
 
 /// Members of the committee in which a node is, by their numbers.
 fn members(cluster: &Cluster, index: usize) -> Vec<usize> {
     let committee = cluster.nodes[&index].pipeline.committee();
-    let number = |member: &ValidatorInfo| (0..8).find(|node| node_key(*node) == member.network_key.0).unwrap();
-    let mut members: Vec<usize> = committee.members().map(|(_, member)| number(member)).collect();
+    let mut members: Vec<usize> = committee.members().map(|(_, member)| number_of(&member.network_key.0)).collect();
     members.sort_unstable();
     members
 }
@@ -318,7 +317,6 @@ fn committee_changes() {
     let mut cluster = cluster(EngineKind::Autobahn);
     load_until(&mut cluster, 1);
     join(&mut cluster, 4);
-    cluster.give_beside(2, &registration(4, &user_number(9)));
     let seats = |cluster: &Cluster| cluster.nodes[&0].seats.len();
     assert_eq!(seats(&cluster), 4);
     // From the freeze on it has a seat, so that it is connected before it orders.
@@ -368,7 +366,6 @@ fn members_with_a_coin_stay() {
     let mut cluster = cluster(EngineKind::MahiMahi);
     load_until(&mut cluster, 1);
     join(&mut cluster, 4);
-    cluster.give_beside(2, &registration(4, &user_number(9)));
     load_until(&mut cluster, 3);
     cluster.kill(2);
     let reached = epoch(&cluster.nodes[&0]).0 + 2;
@@ -392,7 +389,6 @@ fn member_returns_when_others_have_left() {
     cluster.kill(3);
     for index in 4..7 {
         join(&mut cluster, index);
-        cluster.give_beside(0, &registration(index, &user_number(9 + index as u8)));
     }
     load_until_members(&mut cluster, 0, &[0, 1, 2, 4, 5, 6]);
     cluster.kill(0);
@@ -418,7 +414,6 @@ fn a_third_changes_in_every_epoch() {
     load_until(&mut cluster, 1);
     for index in 4..NODES {
         join(&mut cluster, index);
-        cluster.give_beside(0, &registration(index, &user_number(9 + index as u8)));
     }
     load_until_members(&mut cluster, 0, &[0, 1, 2, 3, 4, 5]);
     for round in 0..12 {

@@ -112,7 +112,7 @@ fn verify(node: &mut Node, verifier: &dyn Verifier, from: ValidatorIndex, epoch:
     node.handle(Input::Engine { from, epoch, message });
 }
 
-fn number_of(key: &NodeKey) -> usize {
+pub fn number_of(key: &NodeKey) -> usize {
     (0..16).find(|index| node_key(*index) == *key).unwrap()
 }
 

@@ -75,7 +75,7 @@ fn epoch<S: Slots>(slots: &mut S, parameters: &StakingParameters) -> Result<Stak
         epoch: header.epoch.0,
         start: header.start.0,
         startHeight: header.start_height.0,
-        end: calendar::end_time(&header, parameters).map_or(0, |end| end.0),
+        end: calendar::end_time(header.start, parameters).map_or(0, |end| end.0),
         frozenIn: header.frozen_in.0,
         phase: header.phase as u8,
     })

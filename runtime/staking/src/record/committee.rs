@@ -10,7 +10,7 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{Epoch, FaultModel, Genesis, Votes, Weights, wire};
 
 /// A committee.
-#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Committee {
     /// Price of a vote, in wei.
     pub unit: U256,
@@ -34,11 +34,6 @@ pub struct Member {
 }
 
 impl Committee {
-    /// Returns a committee without members.
-    pub fn empty() -> Self {
-        Self { unit: U256::ZERO, frozen_in: FreezeNumber::GENESIS, members: Vec::new() }
-    }
-
     /// Reads the committee of an epoch: of the running one, or of the next one after the freeze.
     pub fn load<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<Self, S::Error> {
         let [members, frozen_in, ..] = slots.load_four(head(epoch).slot(0))?;

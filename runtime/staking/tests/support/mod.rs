@@ -178,7 +178,7 @@ impl Chain {
     /// Announces a validator at the first time at which that is possible.
     pub fn announce(&mut self, id: ValidatorId) -> Announcement {
         let header = self.header();
-        let now = calendar::announcement_time(&header, &self.parameters).unwrap();
+        let now = calendar::announcement_time(header.start, &self.parameters).unwrap();
         calendar::announce(&mut self.memory, &self.parameters, id, 2, now).unwrap()
     }
 
@@ -189,7 +189,7 @@ impl Chain {
     /// Ends the epoch on time.
     pub fn activate(&mut self) -> Started {
         let header = self.header();
-        let (height, end) = (Height(header.start_height.0 + 10), calendar::end_time(&header, &self.parameters).unwrap());
+        let (height, end) = (Height(header.start_height.0 + 10), calendar::end_time(header.start, &self.parameters).unwrap());
         calendar::activate(&mut self.memory, &self.parameters, height, end, |epoch, _| committee_hash(epoch)).unwrap()
     }
 

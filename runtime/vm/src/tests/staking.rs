@@ -51,10 +51,10 @@ fn set_slots(chain: &mut Chain, slots: BTreeMap<B256, B256>) {
 fn end_epoch(chain: &mut Chain) {
     let (mut slots, parameters) = (slots(chain), chain.scripts.staking.clone().unwrap());
     let header = Header::load(&mut slots).unwrap();
-    let now = calendar::announcement_time(&header, &parameters).unwrap();
+    let now = calendar::announcement_time(header.start, &parameters).unwrap();
     calendar::announce(&mut slots, &parameters, ValidatorId(0), 1, now).unwrap();
     calendar::freeze(&mut slots, &parameters).unwrap();
-    let end = calendar::end_time(&header, &parameters).unwrap();
+    let end = calendar::end_time(header.start, &parameters).unwrap();
     calendar::activate(&mut slots, &parameters, Height(header.start_height.0 + 1), end, |_, _| B256::ZERO).unwrap();
     set_slots(chain, slots);
 }
