@@ -17,7 +17,7 @@ use crate::{
 };
 use blst::{
     MultiPoint,
-    min_sig::{SecretKey, Signature},
+    min_sig::{PublicKey, SecretKey, Signature},
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{Bytes, Genesis, MAX_VOTES, ValidatorIndex, Votes, Weights};
@@ -73,6 +73,10 @@ pub struct CoinSecretShare {
 }
 
 impl CoinSecretShare {
+    pub(crate) fn new(index: ValidatorIndex, secrets: Vec<SecretKey>) -> Self {
+        Self { index, secrets }
+    }
+
     /// Returns the validator's index.
     pub fn index(&self) -> ValidatorIndex {
         self.index
@@ -134,7 +138,7 @@ pub struct CoinPublicKeys {
 }
 
 impl CoinPublicKeys {
-    fn new(combined: BlsPublicKey, shares: Vec<BlsPublicKey>, weights: Weights) -> Self {
+    pub(crate) fn new(combined: BlsPublicKey, shares: Vec<BlsPublicKey>, weights: Weights) -> Self {
         Self { lines: Lines::of(&combined.0), combined, shares, weights }
     }
 
@@ -226,41 +230,42 @@ impl CoinPublicKeys {
     }
 
     /// Returns whether all keys are on one polynomial of degree below `threshold`.
-    ///
-    /// The values of such polynomials at 0..=n form a linear code. A word belongs to it exactly if it is orthogonal to
-    /// the dual code, whose words are vₓ·g(x) with deg g ≤ n − threshold and vₓ = ∏ 1/(x − y). One random word of the
-    /// dual code, chosen after the keys (g is a hash of them), detects all other keys, except with the probability of
-    /// guessing one scalar.
     fn degree_is_below(&self, threshold: usize) -> bool {
-        let n = self.shares.len();
-        if !(1..=n).contains(&threshold) {
-            return false;
-        }
         let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 threshold coin, consistency of public keys");
         let keys: Vec<_> = std::iter::once(self.combined).chain(self.shares.iter().copied()).map(|key| key.0).collect();
         hasher.update(&(threshold as u64).to_le_bytes());
         keys.iter().for_each(|key| {
             hasher.update(&key.compress());
         });
-        let mut stream = hasher.finalize_xof();
-        let test_polynomial: Vec<Scalar> = (0..=n - threshold)
-            .map(|_| {
-                let mut uniform = [0u8; 64];
-                stream.fill(&mut uniform);
-                Scalar::from_uniform(&uniform)
-            })
-            .collect();
-        let weight = |x: u64| {
-            let others = (0..=n as u64).filter(|&y| y != x);
-            let product =
-                others.fold(Scalar::from_u64(1), |product, y| product.mul(Scalar::from_u64(x).sub(Scalar::from_u64(y))));
-            evaluate(&test_polynomial, x).mul(product.inverse())
-        };
-        let scalars: Vec<u8> = (0..=n as u64).flat_map(|x| weight(x).to_le_bytes()).collect();
-        let sum = keys.as_slice().mult(&scalars, SCALAR_BITS).to_public_key();
-        // `validate` checks for the identity before anything else.
-        sum.validate() == Err(blst::BLST_ERROR::BLST_PK_IS_INFINITY)
+        degree_is_below(&keys, threshold, hasher.finalize_xof())
     }
+}
+
+/// Returns whether the keys are the values of one polynomial of degree below `threshold` at 0, 1 and so on. `stream` is a hash of
+/// the keys.
+///
+/// The values of such polynomials at 0..=n form a linear code. A word belongs to it exactly if it is orthogonal to
+/// the dual code, whose words are vₓ·g(x) with deg g ≤ n − threshold and vₓ = ∏ 1/(x − y). One random word of the
+/// dual code, chosen after the keys (g is a hash of them), detects all other keys, except with the probability of
+/// guessing one scalar.
+pub(crate) fn degree_is_below(keys: &[PublicKey], threshold: usize, mut stream: blake3::OutputReader) -> bool {
+    let Some(n) = keys.len().checked_sub(1).filter(|n| (1..=*n).contains(&threshold)) else { return false };
+    let test_polynomial: Vec<Scalar> = (0..=n - threshold)
+        .map(|_| {
+            let mut uniform = [0u8; 64];
+            stream.fill(&mut uniform);
+            Scalar::from_uniform(&uniform)
+        })
+        .collect();
+    let weight = |x: u64| {
+        let others = (0..=n as u64).filter(|&y| y != x);
+        let product = others.fold(Scalar::from_u64(1), |product, y| product.mul(Scalar::from_u64(x).sub(Scalar::from_u64(y))));
+        evaluate(&test_polynomial, x).mul(product.inverse())
+    };
+    let scalars: Vec<u8> = (0..=n as u64).flat_map(|x| weight(x).to_le_bytes()).collect();
+    let sum = keys.mult(&scalars, SCALAR_BITS).to_public_key();
+    // `validate` checks for the identity before anything else.
+    sum.validate() == Err(blst::BLST_ERROR::BLST_PK_IS_INFINITY)
 }
 
 impl PartialEq for CoinPublicKeys {

@@ -37,11 +37,18 @@ impl CoinKey {
     }
 
     fn secret(&self) -> SecretKey {
+        SecretKey::from_bytes(&self.scalar().to_be_bytes()).expect("a uniform scalar is zero once in 2^255 seeds")
+    }
+
+    pub(crate) fn scalar(&self) -> Scalar {
         let mut uniform = Zeroizing::new([0u8; 64]);
         let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 coin key");
-        hasher.update(&*self.0).finalize_xof().fill(&mut *uniform);
-        let scalar = Scalar::from_uniform(&uniform).to_be_bytes();
-        SecretKey::from_bytes(&scalar).expect("a uniform scalar is zero once in 2^255 seeds")
+        hasher.update(self.seed()).finalize_xof().fill(&mut *uniform);
+        Scalar::from_uniform(&uniform)
+    }
+
+    pub(crate) fn seed(&self) -> &[u8; 32] {
+        &self.0
     }
 }
 

@@ -6,7 +6,8 @@
 //!   [`Domain`].
 //! - **Validators** sign headers with BLS12-381 (min_sig: 48-byte signatures, 96-byte keys). A quorum's aggregate is a
 //!   certificate, verified with [`verify_certificate`] or [`CommitteeKeys`]. It makes a [`FinalBlock`].
-//! - **The threshold coin** is a BLS signature whose key is shared among the validators ([`deal_coin`]).
+//! - **The threshold coin** is a BLS signature whose key is shared among the validators. One dealer makes it ([`deal_coin`]), or all validators
+//!   together ([`settle`]).
 //!
 //! Invariants: a parsed public key or signature is in its prime-order group and is not the identity. Everything that
 //! validators sign starts with a tag, the chain id, the epoch and the committee's hash, so no signature can be replayed
@@ -20,6 +21,7 @@ mod bls;
 mod certificate;
 mod coin;
 mod coin_key;
+mod dealing;
 mod finality;
 mod genesis;
 #[cfg(feature = "transactions")]
@@ -38,6 +40,7 @@ pub use bls::{
 pub use certificate::{CertificateClaim, CertificateError, CommitteeKeys, check_claim, verify_certificate};
 pub use coin::{CoinDeal, CoinPublicKeys, CoinSecretShare, CoinShare, deal_coin};
 pub use coin_key::{COIN_KEY_BYTES, CoinKey, is_coin_key};
+pub use dealing::{CoinOpening, CoinTarget, Dealing, Dealings, DealtCoin, VerifiedDealing, settle};
 pub use finality::{FinalBlock, HeaderError};
 pub use genesis::{GenesisKeyError, verify_genesis};
 #[cfg(feature = "transactions")]

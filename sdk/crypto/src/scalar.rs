@@ -6,7 +6,8 @@
 
 use blst::{
     blst_fr, blst_fr_add, blst_fr_eucl_inverse, blst_fr_from_scalar, blst_fr_from_uint64, blst_fr_mul, blst_fr_sub,
-    blst_lendian_from_scalar, blst_scalar, blst_scalar_from_be_bytes, blst_scalar_from_fr,
+    blst_lendian_from_scalar, blst_p1, blst_p1_affine, blst_p1_from_affine, blst_p1_mult, blst_p1_to_affine, blst_scalar,
+    blst_scalar_fr_check, blst_scalar_from_be_bytes, blst_scalar_from_bendian, blst_scalar_from_fr,
 };
 
 /// An element of the scalar field.
@@ -32,6 +33,33 @@ impl Scalar {
             blst_fr_from_scalar(&mut out, &scalar);
         }
         Self(out)
+    }
+
+    /// Decodes 32 bytes, big-endian. Returns `None` if the number is not below the group's order.
+    pub(crate) fn from_be_bytes(bytes: &[u8; 32]) -> Option<Self> {
+        let mut scalar = blst_scalar::default();
+        let mut out = blst_fr::default();
+        // SAFETY: a scalar has 32 bytes.
+        unsafe {
+            blst_scalar_from_bendian(&mut scalar, bytes.as_ptr());
+            if !blst_scalar_fr_check(&scalar) {
+                return None;
+            }
+            blst_fr_from_scalar(&mut out, &scalar);
+        }
+        Some(Self(out))
+    }
+
+    /// Multiplies a point of G1. Constant time.
+    pub(crate) fn times(self, point: &blst_p1_affine) -> blst_p1_affine {
+        let (mut out, mut product, mut base) = (blst_p1_affine::default(), blst_p1::default(), blst_p1::default());
+        // SAFETY: one point in, one out; 255 bits are in 32 bytes.
+        unsafe {
+            blst_p1_from_affine(&mut base, point);
+            blst_p1_mult(&mut product, &base, self.to_le_bytes().as_ptr(), 255);
+            blst_p1_to_affine(&mut out, &product);
+        }
+        out
     }
 
     pub(crate) fn add(self, other: Self) -> Self {
