@@ -30,8 +30,8 @@ export function underEveryEngine(name, options, run) {
 }
 
 /** The runner counts RPC ports up from the base port. Peers' ports are this much higher. */
-const PEER_PORT_OFFSET = 1000;
-const METRICS_PORT_OFFSET = 2000;
+export const PEER_PORT_OFFSET = 1000;
+export const METRICS_PORT_OFFSET = 2000;
 
 /** Starts a process that prints its address as JSON in its first line. Its standard error goes to `log`. */
 export async function started(command, log) {
@@ -290,7 +290,7 @@ export class Node {
  * A base port for this many nodes. Below the system's range for outgoing connections, so that no connection takes the port
  * of a node that was killed.
  */
-async function freePorts(count) {
+export async function freePorts(count) {
   for (let attempt = 0; attempt < 50; attempt += 1) {
     const base = 20_000 + Math.floor(Math.random() * 10_000);
     const offsets = Array.from({ length: count }, (_, offset) => [offset, offset + PEER_PORT_OFFSET, offset + METRICS_PORT_OFFSET]).flat();

@@ -1,6 +1,7 @@
 //! `corniche genesis`, and the genesis of networks that this program starts: the engines that it has, and the
 //! predeployed contracts.
 
+mod ceremony;
 mod contracts;
 
 use crate::{engines, keys};
@@ -11,7 +12,7 @@ use corniche_contract_tool::in_whole_units;
 use corniche_crypto::CoinSecretShare;
 use corniche_network::PeerKey;
 use corniche_service::{Network, NetworkSpec, VerifiedGenesis, funded};
-use corniche_types::{Address, EngineConfig, Genesis, SignatureChecks, StakingParameters, ValidatorInfo, Votes};
+use corniche_types::{Address, B256, EngineConfig, Genesis, SignatureChecks, StakingParameters, ValidatorInfo, Votes};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -61,8 +62,44 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Create a genesis and deal the shares of the threshold coin
+    /// Create a genesis and deal the shares of the threshold coin. Whoever does this could know the coin
     New(Box<New>),
+    /// Begin a genesis whose validators deal the coin together: write the draft, and print its hash
+    Draft(Box<Draft>),
+    /// Deal the coin to the validators of a draft; one file for all
+    Deal {
+        #[command(flatten)]
+        member: ceremony::Member,
+        /// Hash of the draft that the others read; default: ask
+        #[arg(long, value_name = "HASH")]
+        yes: Option<B256>,
+    },
+    /// Check all dealings, and acknowledge those with the right values for these keys
+    Acknowledge(ceremony::Member),
+    /// Show the values of validators that have not acknowledged the dealing of these keys
+    Open(ceremony::Member),
+    /// Make the genesis from the files of all validators; the same bytes for everybody
+    Seal {
+        #[arg(value_name = "DRAFT.json")]
+        draft: PathBuf,
+        /// deal-*.json, ack-*.json, open-*.json
+        #[arg(value_name = "FILES", required = true)]
+        files: Vec<PathBuf>,
+        /// File to create
+        #[arg(long, value_name = "FILE", default_value = "genesis.json")]
+        out: PathBuf,
+        /// Also if validators have not dealt or acknowledged, as many as may be faulty
+        #[arg(long)]
+        missing: bool,
+    },
+    /// Check a sealed genesis, and write the coin share of these keys into their directory
+    Finish {
+        #[command(flatten)]
+        member: ceremony::Member,
+        /// The sealed genesis
+        #[arg(long, value_name = "FILE", default_value = "genesis.json")]
+        genesis: PathBuf,
+    },
     /// Check a genesis file and print its identifiers
     Check {
         #[arg(value_name = "FILE", default_value = "genesis.json")]
@@ -81,12 +118,31 @@ struct New {
     /// Public key files of validators that created their own keys (`corniche keys new`), in committee order
     #[arg(long, value_name = "PUBLIC.json", num_args = 1..)]
     from: Vec<PathBuf>,
-    /// Votes of each validator in committee order, for instance `2,2,2,1`; default: one each
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = votes)]
-    votes: Vec<Votes>,
     /// Directory to create, for genesis.json and each validator's keys or coin share
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    chain: Chain,
+}
+
+#[derive(clap::Args, Debug)]
+struct Draft {
+    /// Public key files of the validators (`corniche keys new`), in committee order
+    #[arg(long, value_name = "PUBLIC.json", num_args = 1.., required = true)]
+    from: Vec<PathBuf>,
+    /// File to create
+    #[arg(long, value_name = "FILE", default_value = "draft.json")]
+    out: PathBuf,
+    #[command(flatten)]
+    chain: Chain,
+}
+
+/// A new chain.
+#[derive(clap::Args, Debug)]
+struct Chain {
+    /// Votes of each validator in committee order, for instance `2,2,2,1`; default: one each
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = votes)]
+    votes: Vec<Votes>,
     /// Chain id; default: derived from a random seed
     #[arg(long, value_name = "ID")]
     chain_id: Option<u64>,
@@ -162,6 +218,15 @@ fn fund(text: &str) -> Result<(Address, u64), String> {
 pub fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::New(new) => new.run(),
+        Command::Draft(draft) => draft.run(),
+        Command::Deal { member, yes } => member.deal(yes),
+        Command::Acknowledge(member) => member.acknowledge(),
+        Command::Open(member) => member.open(),
+        Command::Seal { draft, files, out, missing } => {
+            exit::result(identity_json(&ceremony::seal(&draft, &files, &out, missing)?));
+            Ok(())
+        }
+        Command::Finish { member, genesis } => member.finish(&genesis),
         Command::Check { file, json } => {
             let genesis = load(&file)?;
             exit::result(if json { identity_json(&genesis) } else { identity_text(&genesis) });
@@ -170,42 +235,19 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
+fn read_validators(paths: &[PathBuf]) -> anyhow::Result<Vec<ValidatorInfo>> {
+    paths.iter().map(|path| keys::read_public(path)).collect()
+}
+
 impl New {
     fn run(self) -> anyhow::Result<()> {
-        let spec = self.spec()?;
+        let spec = NetworkSpec { validators: self.validators.unwrap_or_default(), ..self.chain.spec()? };
         ensure!(!self.out.exists(), "{} exists; a genesis is never overwritten", self.out.display());
         let genesis = if self.from.is_empty() { self.write_network(&spec)? } else { self.write_dealt(&spec)? };
         let path = self.out.join("genesis.json");
         fs::write(&path, genesis.to_json() + "\n").with_context(|| format!("cannot write {}", path.display()))?;
         exit::result(identity_json(&genesis));
         Ok(())
-    }
-
-    fn spec(&self) -> anyhow::Result<NetworkSpec> {
-        let mut accounts = BTreeMap::new();
-        if self.dev_accounts {
-            exit::note("warning: the private keys of the development accounts are public; never give them anything of value");
-            accounts.extend(dev_accounts().into_iter().map(|account| (account.address, funded(10_000))));
-        }
-        accounts.extend(self.fund.iter().map(|(address, units)| (*address, funded(*units))));
-        if accounts.is_empty() {
-            exit::note(
-                "warning: no account is funded, so nobody will be able to pay for a transaction (--fund, --dev-accounts)",
-            );
-        }
-        let parameters = self.parameter.iter().cloned().collect();
-        Ok(NetworkSpec {
-            validators: self.validators.unwrap_or_default(),
-            votes: self.votes.clone(),
-            chain_id: self.chain_id,
-            currency: self.currency.clone(),
-            block_ms: self.block_ms,
-            engine: EngineConfig { name: self.engine.clone(), parameters },
-            accounts,
-            signatures: self.signatures,
-            staking: self.staking.parameters()?,
-            ..default_spec()
-        })
     }
 
     /// Writes `validator-<i>/keys/` for each validator.
@@ -220,8 +262,7 @@ impl New {
 
     /// Writes `coin-shares/validator-<i>.key` for each validator.
     fn write_dealt(&self, spec: &NetworkSpec) -> anyhow::Result<Genesis> {
-        let validators = self.from.iter().map(|path| keys::read_public(path)).collect::<anyhow::Result<_>>()?;
-        let (genesis, shares) = make_genesis(spec, validators)?;
+        let (genesis, shares) = make_genesis(spec, read_validators(&self.from)?)?;
         let directory = self.out.join("coin-shares");
         fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
         for (index, share) in shares.iter().enumerate() {
@@ -235,6 +276,49 @@ impl New {
     }
 }
 
+impl Draft {
+    fn run(self) -> anyhow::Result<()> {
+        let validators = read_validators(&self.from)?;
+        let key = |validator: &ValidatorInfo| validator.stake.as_ref().map(|stake| stake.coin_key.clone());
+        let coin_keys: Option<Vec<_>> = validators.iter().map(key).collect();
+        let coin_keys = coin_keys.context("a public key file has no coin_key; create the keys with this version")?;
+        // Checks everything but the coin, which nobody keeps.
+        let (genesis, _) = make_genesis(&self.chain.spec()?, validators)?;
+        let hash = ceremony::write_draft(genesis, coin_keys, &self.out)?;
+        exit::note(format_args!("{} is for all validators; compare the hash before you deal", self.out.display()));
+        exit::result(serde_json::json!({ "draft": hash }));
+        Ok(())
+    }
+}
+
+impl Chain {
+    fn spec(&self) -> anyhow::Result<NetworkSpec> {
+        let mut accounts = BTreeMap::new();
+        if self.dev_accounts {
+            exit::note("warning: the private keys of the development accounts are public; never give them anything of value");
+            accounts.extend(dev_accounts().into_iter().map(|account| (account.address, funded(10_000))));
+        }
+        accounts.extend(self.fund.iter().map(|(address, units)| (*address, funded(*units))));
+        if accounts.is_empty() {
+            exit::note(
+                "warning: no account is funded, so nobody will be able to pay for a transaction (--fund, --dev-accounts)",
+            );
+        }
+        let parameters = self.parameter.iter().cloned().collect();
+        Ok(NetworkSpec {
+            votes: self.votes.clone(),
+            chain_id: self.chain_id,
+            currency: self.currency.clone(),
+            block_ms: self.block_ms,
+            engine: EngineConfig { name: self.engine.clone(), parameters },
+            accounts,
+            signatures: self.signatures,
+            staking: self.staking.parameters()?,
+            ..default_spec()
+        })
+    }
+}
+
 fn identity_json(genesis: &Genesis) -> String {
     let value = serde_json::json!({
         "chainId": genesis.chain_id,
@@ -243,6 +327,7 @@ fn identity_json(genesis: &Genesis) -> String {
         "engine": genesis.engine.name,
         "signatures": genesis.signatures,
         "staking": genesis.staking,
+        "coinDraft": genesis.coin_draft,
         "validators": genesis.validators.len(),
         "votes": genesis.validators.iter().map(|validator| validator.votes).collect::<Vec<_>>(),
         "quorum": genesis.weights().quorum(),
@@ -265,8 +350,12 @@ fn identity_text(genesis: &Genesis) -> String {
         Some(it) => format!("{} {} per vote, epochs of {} ms", in_whole_units(it.vote_wei), genesis.currency, it.epoch_ms),
         None => "none".into(),
     };
+    let coin = match genesis.coin_draft {
+        Some(draft) => format!("dealt by the validators, for draft {draft}"),
+        None => "dealt by the creator of the genesis, who could know it".into(),
+    };
     format!(
-        "chain id      {}\ngenesis hash  {}\nengine        {}\nsignatures    {}\nstaking       {staking}\naccounts      {}\n\
+        "chain id      {}\ngenesis hash  {}\nengine        {}\nsignatures    {}\nstaking       {staking}\ncoin          {coin}\naccounts      {}\n\
          validators    {}{}",
         genesis.chain_id,
         genesis.hash(),

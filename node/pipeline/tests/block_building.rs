@@ -34,6 +34,7 @@ fn genesis(block_ms: u64) -> Arc<Genesis> {
         accounts: Default::default(),
         signatures: SignatureChecks::Everyone,
         staking: None,
+        coin_draft: None,
     })
 }
 

@@ -128,6 +128,11 @@ impl NodeContext {
             claim_data_dir(&self.data, keys, &recovered.state.latest())?;
         }
         report_recovery(&recovered)?;
+        if is_coin_known(&self.genesis) {
+            tracing::warn!(
+                "the creator of the genesis dealt the coin and could know it; `corniche genesis draft` begins one that nobody knows"
+            );
+        }
         self.prepare(store, recovered, vm, extension)
     }
 
@@ -260,6 +265,11 @@ impl Chain {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Halted(pub String);
+
+/// True if one party could know the engine's coin, and so who will lead.
+fn is_coin_known(genesis: &Genesis) -> bool {
+    genesis.engine.has_coin() && genesis.coin_draft.is_none() && !genesis.is_development()
+}
 
 /// Logs what was recovered.
 ///

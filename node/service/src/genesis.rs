@@ -158,6 +158,7 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
         accounts: spec.accounts.clone(),
         signatures: spec.signatures,
         staking: spec.staking.clone(),
+        coin_draft: None,
     };
     genesis.check_votes()?;
     let weights = genesis.weights();

@@ -89,6 +89,7 @@ pub fn make(
         accounts: funded.chain(accounts).collect(),
         signatures: SignatureChecks::Everyone,
         staking: None,
+        coin_draft: None,
     };
     if let Some(epoch_ms) = scenario.epoch_ms {
         add_staking(&mut genesis, seed, epoch_ms);

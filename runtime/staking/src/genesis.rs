@@ -161,6 +161,7 @@ mod tests {
             accounts: accounts.into(),
             signatures: SignatureChecks::Everyone,
             staking: None,
+            coin_draft: None,
         };
         let changes = genesis_changes(&genesis);
         assert_eq!(changes.accounts.len(), 2, "an account with nothing in it does not exist");

@@ -57,6 +57,7 @@ impl Chain {
             accounts: Default::default(),
             signatures: SignatureChecks::Everyone,
             staking: None,
+            coin_draft: None,
         };
         let mut headers: Vec<Header> = Vec::new();
         for number in 1..=3 {

@@ -63,6 +63,11 @@ pub struct Genesis {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[borsh(skip)]
     pub staking: Option<StakingParameters>,
+    /// Hash of the draft for which the validators dealt the coin together. `None`: the creator of the genesis dealt it, and could know
+    /// its key. The genesis hash covers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[borsh(skip)]
+    pub coin_draft: Option<B256>,
 }
 
 /// Validators that check the signature of a transaction.
@@ -118,10 +123,11 @@ fn serialize_signatures<W: Write>(signatures: &SignatureChecks, writer: &mut W) 
     }
 }
 
-/// Begins the encoding of an optional part at the end of a genesis: who checks signatures, votes, and staking.
+/// Begins the encoding of an optional part at the end of a genesis: who checks signatures, votes, staking, and the coin's origin.
 const SHARDED: u8 = 1;
 const VOTES: u8 = 2;
 const STAKING: u8 = 3;
+const COIN_DRAFT: u8 = 4;
 
 /// Rules of the base fee: EIP-1559 per second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
@@ -387,7 +393,7 @@ impl Genesis {
     }
 
     /// Returns keccak-256 of the canonical encoding; peers compare it in the handshake. Votes have no bytes if each validator has
-    /// one, and staking has none if it is absent, so that older chains keep their hashes.
+    /// one, and staking and the draft of the coin have none if they are absent, so that older chains keep their hashes.
     pub fn hash(&self) -> B256 {
         let mut bytes = crate::wire::encode(self);
         if !self.weights().are_one_each() {
@@ -398,6 +404,10 @@ impl Genesis {
             let stakes: Vec<_> = self.validators.iter().map(|validator| &validator.stake).collect();
             bytes.push(STAKING);
             bytes.extend(crate::wire::encode(&(parameters, stakes)));
+        }
+        if let Some(draft) = &self.coin_draft {
+            bytes.push(COIN_DRAFT);
+            bytes.extend(draft);
         }
         keccak256(bytes)
     }

@@ -44,6 +44,7 @@ pub fn genesis(validators: u16) -> Genesis {
         accounts: Default::default(),
         signatures: SignatureChecks::Everyone,
         staking: None,
+        coin_draft: None,
     }
 }
 

@@ -63,6 +63,7 @@ pub fn genesis(engine: &str, validators: Vec<ValidatorInfo>) -> Genesis {
         accounts: BTreeMap::new(),
         signatures: SignatureChecks::Everyone,
         staking: None,
+        coin_draft: None,
     }
 }
 

@@ -88,6 +88,7 @@ pub fn genesis(validators: usize) -> Genesis {
         accounts: (0..USERS).map(user_number).chain([user()]).map(|user| (user.address(), rich.clone())).collect(),
         signatures: SignatureChecks::Everyone,
         staking: None,
+        coin_draft: None,
     }
 }
 

@@ -42,6 +42,7 @@ pub fn genesis(accounts: BTreeMap<Address, GenesisAccount>) -> Genesis {
         accounts,
         signatures: SignatureChecks::Everyone,
         staking: None,
+        coin_draft: None,
     }
 }
 

@@ -42,6 +42,7 @@ pub fn genesis() -> Genesis {
         accounts: [(Address::with_last_byte(1), rich), (Address::with_last_byte(2), contract)].into(),
         signatures: SignatureChecks::Everyone,
         staking: None,
+        coin_draft: None,
     }
 }
 

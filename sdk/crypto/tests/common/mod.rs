@@ -42,6 +42,7 @@ pub fn genesis(validators: u8) -> Genesis {
         accounts: Default::default(),
         signatures: Default::default(),
         staking: None,
+        coin_draft: None,
     }
 }
 

@@ -119,5 +119,6 @@ pub fn genesis() -> Genesis {
         accounts: [(Address::repeat_byte(14), account)].into(),
         signatures: SignatureChecks::Everyone,
         staking: None,
+        coin_draft: None,
     }
 }
