@@ -62,7 +62,7 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Create a genesis and deal the shares of the threshold coin. Whoever does this could know the coin
+    /// Create a genesis and deal the shares of the threshold coin, which you could then know
     New(Box<New>),
     /// Begin a genesis whose validators deal the coin together: write the draft, and print its hash
     Draft(Box<Draft>),

@@ -49,7 +49,7 @@ impl Ceremony {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Arguments of a member's command: `files` are names without folders, for instance `deal`, which stands for all dealings.
+    /// Arguments of a member's command.
     fn words<'w>(&self, command: &'w str, member: &'w str, files: &'w [String], more: &[&'w str]) -> Vec<&'w str> {
         let files = files.iter().map(String::as_str);
         ["genesis", command, "draft.json"]

@@ -71,7 +71,7 @@ impl CoinTarget {
         (0u16..).map(ValidatorIndex).take(self.weights.members())
     }
 
-    /// What a dealing is for: hashed into everything that its dealer derives.
+    /// Purpose of a dealing, hashed into everything that its dealer derives.
     fn context(&self, dealer: ValidatorIndex) -> Vec<u8> {
         wire::encode(&("corniche-coin-dealing", self.chain_id, self.generation, self.members_hash, dealer))
     }
@@ -172,7 +172,7 @@ pub struct DealtCoin {
     pub exposed: Votes,
 }
 
-/// What is known about the dealings for a target, by dealer.
+/// Messages about the dealings for a target, by dealer.
 #[derive(Clone, Default)]
 pub struct Dealings {
     /// Verified dealings.

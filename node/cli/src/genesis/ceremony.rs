@@ -87,7 +87,7 @@ pub struct Member {
     out: PathBuf,
 }
 
-/// A draft, and what is known about the dealings for it.
+/// A draft, and the dealings for it.
 struct Ceremony {
     draft: DraftFile,
     hash: B256,
