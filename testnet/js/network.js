@@ -149,12 +149,13 @@ export class Network {
   }
 }
 
-/**
- * A network for one test, and `step` for its parts: started by `Network.up`, or with `dev` by `Network.dev`.
- * It ends with the test. If a step failed, its directory stays, for the logs.
- */
+/** A network for one test, started by `Network.up`, or with `dev` by `Network.dev`, and `step` for its parts. */
 export async function withNetwork(t, { dev = false, ...options }) {
-  const network = await (dev ? Network.dev(options) : Network.up(options));
+  return withSteps(t, await (dev ? Network.dev(options) : Network.up(options)));
+}
+
+/** A network that ends with the test, and `step` for the test's parts. If a step failed, its directory stays, for the logs. */
+export function withSteps(t, network) {
   let failed = false;
   t.after(() => network.down({ failed }));
   const step = (name, run) =>

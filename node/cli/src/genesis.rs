@@ -47,9 +47,12 @@ fn with_contracts(spec: &NetworkSpec) -> NetworkSpec {
 /// Reads and verifies a genesis file, including its signatures.
 pub fn load(path: &Path) -> anyhow::Result<VerifiedGenesis> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let genesis = Genesis::from_json(&text).with_context(|| path.display().to_string())?;
-    let genesis = VerifiedGenesis::new(genesis).with_context(|| path.display().to_string())?;
-    engines::check(&genesis).with_context(|| path.display().to_string())?;
+    parse(&text).with_context(|| path.display().to_string())
+}
+
+fn parse(text: &str) -> anyhow::Result<VerifiedGenesis> {
+    let genesis = VerifiedGenesis::new(Genesis::from_json(text)?)?;
+    engines::check(&genesis)?;
     Ok(genesis)
 }
 
@@ -79,19 +82,7 @@ enum Command {
     /// Show the values of validators that have not acknowledged the dealing of these keys
     Open(ceremony::Member),
     /// Make the genesis from the files of all validators; the same bytes for everybody
-    Seal {
-        #[arg(value_name = "DRAFT.json")]
-        draft: PathBuf,
-        /// deal-*.json, ack-*.json, open-*.json
-        #[arg(value_name = "FILES", required = true)]
-        files: Vec<PathBuf>,
-        /// File to create
-        #[arg(long, value_name = "FILE", default_value = "genesis.json")]
-        out: PathBuf,
-        /// Also if validators have not dealt or acknowledged, as many as may be faulty
-        #[arg(long)]
-        missing: bool,
-    },
+    Seal(ceremony::Seal),
     /// Check a sealed genesis, and write the coin share of these keys into their directory
     Finish {
         #[command(flatten)]
@@ -222,8 +213,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Command::Deal { member, yes } => member.deal(yes),
         Command::Acknowledge(member) => member.acknowledge(),
         Command::Open(member) => member.open(),
-        Command::Seal { draft, files, out, missing } => {
-            exit::result(identity_json(&ceremony::seal(&draft, &files, &out, missing)?));
+        Command::Seal(seal) => {
+            exit::result(identity_json(&seal.run()?));
             Ok(())
         }
         Command::Finish { member, genesis } => member.finish(&genesis),
@@ -351,7 +342,7 @@ fn identity_text(genesis: &Genesis) -> String {
         None => "none".into(),
     };
     let coin = match genesis.coin_draft {
-        Some(draft) => format!("dealt by the validators, for draft {draft}"),
+        Some(draft) => format!("dealt by the validators, according to this file, for draft {draft}"),
         None => "dealt by the creator of the genesis, who could know it".into(),
     };
     format!(

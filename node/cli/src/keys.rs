@@ -5,8 +5,8 @@
 //! | `consensus.key` | ed25519 seed: signs the engine's messages |
 //! | `bls.key` | BLS12-381 secret: signs headers |
 //! | `network.key` | ed25519 seed of the libp2p identity |
-//! | `coin.key` | share of the engine's threshold coin; dealt with the genesis, so missing before |
-//! | `coin-seed.key` | decrypts shares of the coins of networks with stake |
+//! | `coin.key` | share of the engine's threshold coin; missing before the genesis |
+//! | `coin-seed.key` | deals coins, and decrypts shares of them |
 //! | `fee.key` | secp256k1 key of the fee address, if it was created here |
 //! | `public.json` | public part: the entry in the genesis' `validators` |
 //!
@@ -34,7 +34,7 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Create the keys of one validator and print their public part as JSON, for `corniche genesis new --from`
+    /// Create the keys of one validator and print their public part as JSON, for `corniche genesis draft --from`
     New {
         /// Directory to create for the keys, mode 0700
         #[arg(long, value_name = "DIR", default_value = "keys")]
@@ -79,7 +79,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Command::Show { keys } => {
             let keys = load(&keys)?;
             if keys.coin.is_none() {
-                exit::note("there is no coin.key yet; whoever makes the genesis deals it");
+                exit::note(
+                    "there is no coin.key yet; `corniche genesis finish` writes it, or the dealer of the genesis sends it",
+                );
             }
             exit::result(public_json(&keys.public()));
         }

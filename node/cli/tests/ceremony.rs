@@ -124,10 +124,14 @@ fn all_validators_make_one_genesis() {
     let shares: Vec<_> = (0..4).map(|member| fs::read(ceremony.path(&format!("{member}/coin.key"))).unwrap()).collect();
     assert!(shares.windows(2).all(|pair| pair[0] != pair[1]));
     let checked = ceremony.says(&["genesis", "check"]);
-    assert!(checked.contains(&format!("\ncoin          dealt by the validators, for draft {}\n", ceremony.draft)), "{checked}");
-    // Nothing is overwritten.
+    assert!(
+        checked.contains(&format!(
+            "\ncoin          dealt by the validators, according to this file, for draft {}\n",
+            ceremony.draft
+        )),
+        "{checked}"
+    );
     assert!(ceremony.refuses(&texts(&ceremony.seal(&[]))).contains("never overwritten"));
-    assert!(ceremony.refuses(&ceremony.words("deal", "0", &[], &["--yes", &ceremony.draft])).contains("never overwritten"));
 }
 
 /// Validator 3 has dealt and then says nothing; validator 1 does not deal.
@@ -144,53 +148,103 @@ fn genesis_is_sealed_without_a_silent_validator() {
     let before = ceremony.all_files();
     [0, 2, 4, 5, 6].into_iter().for_each(|dealer| _ = ceremony.member("open", dealer, &before, &[]));
     ceremony.says(&texts(&ceremony.seal(&["--missing"])));
-    // The silent one's dealing is left out: it has not opened it.
-    let qualified: Vec<_> = [0, 2, 4, 5, 6].map(|dealer| format!("deal-{dealer}.json")).to_vec();
-    let files = [qualified, ceremony.files("open")].concat();
+    // All others have acknowledged the silent one's dealing, so it counts.
+    let files = [deals.clone(), ceremony.files("open")].concat();
     (0..7).for_each(|member| _ = ceremony.member("finish", member, &files, &[]));
     assert_eq!(ceremony.json("genesis.json")["coin_shares"].as_array().unwrap().len(), 7);
     fs::remove_file(ceremony.path("6/coin.key")).unwrap();
-    let all = ceremony.refuses(&ceremony.words("finish", "6", &ceremony.all_files(), &[]));
-    assert!(all.contains("give exactly those that `seal` named"), "{all}");
+    let fewer = ceremony.refuses(&ceremony.words("finish", "6", &files[1..], &[]));
+    assert!(fewer.contains("open-0.json needs deal-0.json"), "{fewer}");
+    let fewer = ceremony.refuses(&ceremony.words("finish", "6", &deals[1..], &[]));
+    assert!(fewer.contains("give exactly those that `seal` named"), "{fewer}");
+}
+
+/// Somebody hides acknowledgements, one after the other.
+#[test]
+fn dealing_is_opened_to_no_more_than_faulty_votes() {
+    let ceremony = Ceremony::begin(4, &[]);
+    ceremony.deal(0..4);
+    let deals = ceremony.files("deal");
+    (0..4).for_each(|member| _ = ceremony.member("acknowledge", member, &deals, &[]));
+    let without = |hidden: usize| {
+        ceremony.all_files().into_iter().filter(|file| *file != format!("ack-{hidden}.json")).collect::<Vec<_>>()
+    };
+    ceremony.member("open", 0, &without(1), &[]);
+    fs::remove_file(ceremony.path("open-0.json")).unwrap();
+    let second = ceremony.refuses(&ceremony.words("open", "0", &without(2), &[]));
+    assert!(second.contains("the values of 1, 2 would be public, those of more than 1 votes"), "{second}");
+    // The first one again shows no more.
+    ceremony.member("open", 0, &without(1), &[]);
+    assert_eq!(ceremony.json("open-0.json")["message"]["open"]["values"].as_object().unwrap().len(), 1);
+    // Its own acknowledgement is not needed.
+    ceremony.member("open", 3, &without(3), &[]);
+    assert!(!ceremony.path("open-3.json").exists());
+}
+
+/// Somebody makes a genesis of one dealing, which decrypts for everybody.
+#[test]
+fn coin_of_one_party_is_refused() {
+    let ceremony = Ceremony::begin(4, &[]);
+    ceremony.deal(0..4);
+    let deals = ceremony.files("deal");
+    (0..4).for_each(|member| _ = ceremony.member("acknowledge", member, &deals, &[]));
+    ceremony.says(&texts(&ceremony.seal(&[])));
+    for few in [&deals[..1], &deals[..2], &[]] {
+        let refused = ceremony.refuses(&ceremony.words("finish", "0", few, &[]));
+        assert!(refused.contains("dealings of 3 votes are needed, else one party could know the coin"), "{refused}");
+    }
+    let three = ceremony.refuses(&ceremony.words("finish", "0", &deals[..3], &[]));
+    assert!(three.contains("do not add up to the coin of the genesis"), "{three}");
+    // Another genesis than the draft says.
+    change(&ceremony.path("genesis.json"), |genesis| genesis["currency"] = "NEW".into());
+    let other = ceremony.refuses(&ceremony.words("finish", "0", &deals, &[]));
+    assert!(other.contains("genesis.json is no genesis of this draft"), "{other}");
+}
+
+#[test]
+fn draft_is_confirmed() {
+    let ceremony = Ceremony::begin(4, &[]);
+    let other = ceremony.refuses(&ceremony.words("deal", "0", &[], &["--yes", &format!("0x{}", "11".repeat(32))]));
+    assert!(other.contains(&format!("the draft is {}, not 0x1111", ceremony.draft)), "{other}");
+    // Nobody answers the question.
+    let asked = ceremony.refuses(&ceremony.words("deal", "0", &[], &[]));
+    assert!(asked.contains("Is this what the others read? [y/N]") && asked.contains(&ceremony.draft), "{asked}");
+    ceremony.says(&["keys", "new", "--out", "stranger"]);
+    assert!(ceremony.refuses(&ceremony.words("deal", "stranger", &[], &[])).contains("of no validator in the draft"));
+    // A draft that pays a validator's fees to somebody else.
+    change(&ceremony.path("draft.json"), |draft| {
+        draft["genesis"]["validators"][1]["fee_address"] = json!(format!("0x{}", "12".repeat(20)))
+    });
+    let changed = ceremony.refuses(&ceremony.words("deal", "1", &[], &[]));
+    assert!(changed.contains("has not the public.json of these keys for validator 1"), "{changed}");
 }
 
 #[test]
 fn replaced_and_damaged_files_are_noticed() {
     let ceremony = Ceremony::begin(4, &[]);
-    let other = ceremony.refuses(&ceremony.words("deal", "0", &[], &["--yes", &format!("0x{}", "11".repeat(32))]));
-    assert!(other.contains(&format!("the draft is {}, not 0x1111", ceremony.draft)), "{other}");
-    // Nobody answers the question.
-    assert!(ceremony.refuses(&ceremony.words("deal", "0", &[], &[])).contains("Is this what the others read? [y/N]"));
     ceremony.deal(0..4);
     let deals = ceremony.files("deal");
-    let own = fs::read(ceremony.path("deal-2.json")).unwrap();
-    // Validator 3 sends its own dealing, for validator 2's index, in place of that one.
     let target = ceremony.path("deal-2.json");
-    let theirs = ceremony.json("deal-3.json")["deal"]["dealing"].clone();
-    change(&target, |file| file["deal"]["dealing"] = theirs);
-    let replaced = ceremony.refuses(&ceremony.words("acknowledge", "2", &deals, &[]));
-    assert!(replaced.contains("deal-2.json is not what these keys deal: somebody replaced it"), "{replaced}");
-    // The others cannot decrypt it.
-    let noted = ceremony.run(&ceremony.words("acknowledge", "0", &deals, &[]));
-    assert!(String::from_utf8_lossy(&noted.stderr).contains("wrong values from 2: not acknowledged"));
-    assert_eq!(ceremony.json("ack-0.json")["ack"]["dealers"], json!([0, 1, 3]));
-    fs::write(&target, own).unwrap();
-    let twice = [deals.clone(), vec!["deal-1.json".to_owned()]].concat();
-    assert!(ceremony.refuses(&ceremony.words("acknowledge", "1", &twice, &[])).contains("second dealing of validator 1"));
-    change(&target, |file| {
-        let text = file["deal"]["dealing"].as_str().unwrap().replacen("00", "01", 1);
-        file["deal"]["dealing"] = text.into();
-    });
-    let damaged = ceremony.refuses(&ceremony.words("acknowledge", "1", &deals, &[]));
-    assert!(damaged.contains("deal-2.json is no valid dealing; leave it out, and tell validator 2"), "{damaged}");
-    change(&target, |file| file["deal"]["draft"] = json!(format!("0x{}", "22".repeat(32))));
-    assert!(ceremony.refuses(&ceremony.words("acknowledge", "1", &deals, &[])).contains("was made for another draft: 0x2222"));
+    let right = fs::read(&target).unwrap();
+    let refused = || ceremony.refuses(&ceremony.words("acknowledge", "1", &deals, &[]));
+    let theirs = ceremony.json("deal-3.json");
+    for (name, expected, damage) in [
+        ("another's file", "deal-3.json is a second `deal` of validator 3", theirs.clone()),
+        ("another's dealing", "deal-2.json is not signed by validator 2", json!({ "message": theirs["message"] })),
+        ("another's name", "deal-2.json is not signed by validator 0", json!({ "validator": 0 })),
+        ("nobody", "names validator 4, which the draft has not", json!({ "validator": 4 })),
+        ("another draft", "was made for another draft: 0x2222", json!({ "draft": format!("0x{}", "22".repeat(32)) })),
+        ("a short signature", "deal-2.json is not signed by validator 2", json!({ "signature": "0x00" })),
+        ("an unknown field", "is no such file of a genesis ceremony", json!({ "more": 1 })),
+    ] {
+        change(&target, |file| file.as_object_mut().unwrap().extend(damage.as_object().unwrap().clone()));
+        let refused = refused();
+        assert!(refused.contains(expected), "{name}: {refused}");
+        fs::write(&target, &right).unwrap();
+    }
     fs::write(&target, "{}").unwrap();
-    assert!(ceremony.refuses(&ceremony.words("acknowledge", "1", &deals, &[])).contains("is no file of a genesis ceremony"));
+    assert!(refused().contains("is no such file of a genesis ceremony"));
     // Another currency is another draft, for which nobody dealt.
     change(&ceremony.path("draft.json"), |draft| draft["genesis"]["currency"] = "NEW".into());
     assert!(ceremony.refuses(&ceremony.words("acknowledge", "1", &deals[..1], &[])).contains("was made for another draft"));
-    // Keys of nobody in the draft.
-    ceremony.says(&["keys", "new", "--out", "stranger"]);
-    assert!(ceremony.refuses(&ceremony.words("deal", "stranger", &[], &[])).contains("of no validator in the draft"));
 }

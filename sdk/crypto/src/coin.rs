@@ -1,6 +1,6 @@
 //! The threshold coin: a BLS signature whose secret key is shared among the validators.
 //!
-//! A dealer (currently the creator of the genesis) chooses a polynomial of degree threshold − 1 over the scalar field.
+//! One dealer, or all validators together ([`crate::settle`]), choose a polynomial of degree threshold − 1 over the scalar field.
 //! Its value at 0 is the secret key. Its values at 1, 2 and so on are shares of it: one for each vote of validator 0, then one
 //! for each vote of validator 1, and so on. A validator signs the round with its shares. Any `threshold` shares interpolate
 //! to the signature of the whole key. BLS signatures are unique, so every
@@ -12,7 +12,7 @@
 use crate::{
     bls::{BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSignature, verify_under},
     pairing::{self, Lines},
-    scalar::{Scalar, ShortCoefficients, evaluate, lagrange_at_zero},
+    scalar::{SCALAR_BITS, Scalar, ShortCoefficients, evaluate, lagrange_at_zero},
     secret::{self, SecretError},
 };
 use blst::{
@@ -25,8 +25,6 @@ use std::collections::BTreeMap;
 
 /// The coin has its own suite, so a share can never be a header signature.
 const COIN_SUITE: &[u8] = b"CORNICHE_COIN_BLS12381G1_XMD:SHA-256_SSWU_RO_";
-/// Bits of a scalar.
-const SCALAR_BITS: usize = 255;
 /// Bits of a random factor: errors cancel once in 2^128 tries.
 const FACTOR_BITS: usize = 128;
 
@@ -58,11 +56,9 @@ pub fn deal_coin(weights: &Weights, threshold: Votes, seed: [u8; 32]) -> CoinDea
 }
 
 fn coefficient(seed: &[u8; 32], degree: u64) -> Scalar {
-    let mut uniform = [0u8; 64];
     let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 threshold coin, polynomial coefficient");
     hasher.update(seed).update(&degree.to_le_bytes());
-    hasher.finalize_xof().fill(&mut uniform);
-    Scalar::from_uniform(&uniform)
+    Scalar::from_stream(&mut hasher.finalize_xof())
 }
 
 /// One validator's share of the coin's key: a secret for each of its votes.
@@ -250,13 +246,7 @@ impl CoinPublicKeys {
 /// guessing one scalar.
 pub(crate) fn degree_is_below(keys: &[PublicKey], threshold: usize, mut stream: blake3::OutputReader) -> bool {
     let Some(n) = keys.len().checked_sub(1).filter(|n| (1..=*n).contains(&threshold)) else { return false };
-    let test_polynomial: Vec<Scalar> = (0..=n - threshold)
-        .map(|_| {
-            let mut uniform = [0u8; 64];
-            stream.fill(&mut uniform);
-            Scalar::from_uniform(&uniform)
-        })
-        .collect();
+    let test_polynomial: Vec<_> = (0..=n - threshold).map(|_| Scalar::from_stream(&mut stream)).collect();
     let weight = |x: u64| {
         let others = (0..=n as u64).filter(|&y| y != x);
         let product = others.fold(Scalar::from_u64(1), |product, y| product.mul(Scalar::from_u64(x).sub(Scalar::from_u64(y))));

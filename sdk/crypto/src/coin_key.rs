@@ -33,23 +33,23 @@ impl CoinKey {
 
     /// Returns the public key k·g₁, compressed.
     pub fn public(&self) -> [u8; COIN_KEY_BYTES] {
-        self.secret().sk_to_pk().compress()
-    }
-
-    fn secret(&self) -> SecretKey {
-        SecretKey::from_bytes(&self.scalar().to_be_bytes()).expect("a uniform scalar is zero once in 2^255 seeds")
+        public_key(self.scalar()).compress()
     }
 
     pub(crate) fn scalar(&self) -> Scalar {
-        let mut uniform = Zeroizing::new([0u8; 64]);
         let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 coin key");
-        hasher.update(self.seed()).finalize_xof().fill(&mut *uniform);
-        Scalar::from_uniform(&uniform)
+        Scalar::from_stream(&mut hasher.update(self.seed()).finalize_xof())
     }
 
     pub(crate) fn seed(&self) -> &[u8; 32] {
         &self.0
     }
+}
+
+/// Multiplies the generator of G1. Constant time.
+pub(crate) fn public_key(scalar: Scalar) -> PublicKey {
+    let secret = SecretKey::from_bytes(&scalar.to_be_bytes());
+    secret.expect("a uniform scalar is zero once in 2^255 seeds").sk_to_pk()
 }
 
 impl std::fmt::Debug for CoinKey {
@@ -60,7 +60,13 @@ impl std::fmt::Debug for CoinKey {
 
 /// Returns whether these bytes are a public coin key: a compressed point of G1's prime-order group, not the identity.
 pub fn is_coin_key(bytes: &[u8]) -> bool {
-    bytes.len() == COIN_KEY_BYTES && PublicKey::key_validate(bytes).is_ok()
+    parse_coin_key(bytes).is_some()
+}
+
+pub(crate) fn parse_coin_key(bytes: &[u8]) -> Option<PublicKey> {
+    // Other lengths would be other encodings.
+    let compressed = Some(bytes).filter(|bytes| bytes.len() == COIN_KEY_BYTES)?;
+    PublicKey::key_validate(compressed).ok()
 }
 
 #[cfg(test)]

@@ -12,15 +12,15 @@
 //! Everything is deterministic in the seeds: a validator that deals again makes the same bytes, and needs only its seed and the public
 //! messages to know its share.
 //!
-//! Secrecy rests on the Diffie-Hellman assumption in G1, with the hash as a random oracle, against members that are
+//! Secrecy rests on the gap and co-Diffie-Hellman assumptions, with the hash as a random oracle, against members that are
 //! corrupt from the start. A dealer that speaks last may choose among several keys by not opening. The coin stays unforgeable, because it
 //! is a hash of a unique signature, but its public key is not uniform.
 
 use crate::{
     bls::{BLS_SIGNATURE_BYTES, BlsPublicKey},
     coin::{CoinPublicKeys, CoinSecretShare, degree_is_below},
-    coin_key::{COIN_KEY_BYTES, CoinKey},
-    scalar::{Scalar, evaluate},
+    coin_key::{CoinKey, parse_coin_key, public_key},
+    scalar::{SCALAR_BITS, Scalar, evaluate},
 };
 use blst::{MultiPoint, blst_p1_affine, min_pk, min_sig};
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -30,8 +30,6 @@ use zeroize::Zeroizing;
 
 const COMMITMENT_BYTES: usize = 96;
 const VALUE_BYTES: usize = 32;
-/// Bits of a random factor: errors cancel once in 2^128 tries.
-const FACTOR_BITS: usize = 128;
 
 /// The members that will hold the coin, and what the coin is for. Dealings for another target are worth nothing.
 #[derive(Clone)]
@@ -45,7 +43,7 @@ pub struct CoinTarget {
 
 impl CoinTarget {
     /// The members with these votes and [coin keys](CoinKey::public). `generation` is the number of the epoch that the coin is for, and
-    /// `members_hash` commits to the members. Returns `None` if a key is invalid, or if there is not one key per member.
+    /// `members_hash` commits to the members. Returns `None` if a key is invalid, if there is not one per member, or without members.
     pub fn new<'a>(
         chain_id: u64,
         generation: Epoch,
@@ -53,12 +51,9 @@ impl CoinTarget {
         weights: Weights,
         coin_keys: impl IntoIterator<Item = &'a [u8]>,
     ) -> Option<Self> {
-        let key = |bytes: &[u8]| {
-            let key = min_pk::PublicKey::key_validate(bytes).ok()?;
-            (bytes.len() == COIN_KEY_BYTES).then_some(key)
-        };
-        let keys: Vec<_> = coin_keys.into_iter().map(key).collect::<Option<_>>()?;
-        (keys.len() == weights.members()).then_some(Self { chain_id, generation, members_hash, weights, keys })
+        let keys: Vec<_> = coin_keys.into_iter().map(parse_coin_key).collect::<Option<_>>()?;
+        let fits = keys.len() == weights.members() && weights.total() > Votes(0);
+        fits.then_some(Self { chain_id, generation, members_hash, weights, keys })
     }
 
     /// Votes of the members. A member holds one point for each.
@@ -131,7 +126,12 @@ impl VerifiedDealing {
         &self.dealing
     }
 
-    /// Returns whether each value of this opening is a value of this polynomial at one of the members' points.
+    /// Hash of the dealing, for acknowledgements: a dealer may send several.
+    pub fn digest(&self) -> B256 {
+        crate::digest(&wire::encode(&self.dealing))
+    }
+
+    /// Returns whether each value of this opening is a value of this polynomial at one of the members' points. An empty opening is refused.
     pub fn admits(&self, opening: &CoinOpening) -> bool {
         let commitment = |x: &u32| self.commitments.get(*x as usize).copied().filter(|_| *x > 0);
         let keys: Option<Vec<_>> = opening.values.keys().map(commitment).collect();
@@ -139,16 +139,11 @@ impl VerifiedDealing {
         let (Some(keys), Some(values)) = (keys.filter(|keys| !keys.is_empty()), values) else { return false };
         // One random combination of all equations. The factors are a hash of the values, so nobody can choose values for known factors.
         let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 coin dealing, opening");
-        hasher.update(&wire::encode(&(&self.dealing, opening)));
-        let mut factors = vec![0; FACTOR_BITS / 8 * values.len()];
-        hasher.finalize_xof().fill(&mut factors);
-        let sum = factors.chunks(FACTOR_BITS / 8).zip(values).fold(Scalar::from_u64(0), |sum, (factor, value)| {
-            let mut uniform = [0; 64];
-            uniform[64 - FACTOR_BITS / 8..].copy_from_slice(factor);
-            uniform[64 - FACTOR_BITS / 8..].reverse();
-            sum.add(Scalar::from_uniform(&uniform).mul(value))
-        });
-        let expected = keys.as_slice().mult(&factors, FACTOR_BITS).to_public_key();
+        let mut stream = hasher.update(&wire::encode(&(&self.dealing, opening))).finalize_xof();
+        let factors: Vec<_> = keys.iter().map(|_| Scalar::from_stream(&mut stream)).collect();
+        let sum = factors.iter().zip(values).fold(Scalar::from_u64(0), |sum, (factor, value)| sum.add(factor.mul(value)));
+        let bytes: Vec<u8> = factors.into_iter().flat_map(Scalar::to_le_bytes).collect();
+        let expected = keys.as_slice().mult(&bytes, SCALAR_BITS).to_public_key();
         secret_key(sum).is_some_and(|key| key.sk_to_pk() == expected)
     }
 }
@@ -167,9 +162,8 @@ pub struct DealtCoin {
     pub keys: CoinPublicKeys,
     /// Dealers whose polynomials are in it.
     pub qualified: BTreeSet<ValidatorIndex>,
-    /// Votes of members whose shares are as good as public, because honest dealers had to show their values. The coin is open to
-    /// that many more votes of faulty members.
-    pub exposed: Votes,
+    /// Members whose shares are as good as public, because honest dealers had to show their values. They count like faulty ones.
+    pub exposed: BTreeSet<ValidatorIndex>,
 }
 
 /// Messages about the dealings for a target, by dealer.
@@ -190,9 +184,8 @@ impl Dealings {
         target.members().filter(move |member| acknowledged.is_none_or(|members| !members.contains(member)))
     }
 
-    fn has_opened(&self, target: &CoinTarget, dealer: ValidatorIndex, member: ValidatorIndex) -> bool {
-        let opened = self.opened.get(&dealer);
-        opened.is_some_and(|opened| target.weights.points(member).all(|x| opened.values.contains_key(&x)))
+    fn has_opened(&self, dealer: ValidatorIndex, x: u32) -> bool {
+        self.opened.get(&dealer).is_some_and(|opened| opened.values.contains_key(&x))
     }
 
     /// A dealer is qualified if at most F votes have not acknowledged, and all of these were shown their values.
@@ -200,7 +193,23 @@ impl Dealings {
         let missing = || self.missing(target, dealer);
         self.dealt.contains_key(&dealer)
             && target.weights.weigh(missing()) <= target.weights.max_faulty()
-            && missing().all(|member| self.has_opened(target, dealer, member))
+            && missing().flat_map(|member| target.weights.points(member)).all(|x| self.has_opened(dealer, x))
+    }
+
+    /// The sum of some dealers' polynomials. Returns `None` if a dealing is missing or the sum is zero somewhere.
+    pub fn sum<'a>(
+        &self,
+        target: &CoinTarget,
+        dealers: impl IntoIterator<Item = &'a ValidatorIndex>,
+    ) -> Option<CoinPublicKeys> {
+        let dealt: Vec<_> = dealers.into_iter().map(|dealer| self.dealt.get(dealer)).collect::<Option<_>>()?;
+        let sum = |x: u32| {
+            let commitments: Vec<_> = dealt.iter().map(|dealt| dealt.commitments[x as usize]).collect();
+            let key = Some(commitments).filter(|commitments| !commitments.is_empty())?.as_slice().add().to_public_key();
+            key.validate().ok().map(|()| BlsPublicKey(key))
+        };
+        let shares = target.points().skip(1).map(sum).collect::<Option<_>>()?;
+        Some(CoinPublicKeys::new(sum(0)?, shares, target.weights.clone()))
     }
 }
 
@@ -212,20 +221,13 @@ pub fn settle(target: &CoinTarget, dealers: &Weights, dealings: &Dealings) -> Op
     if votes < dealers.quorum() {
         return None;
     }
-    let sum = |x: u32| {
-        let commitments: Vec<_> = qualified.iter().map(|dealer| dealings.dealt[dealer].commitments[x as usize]).collect();
-        let key = commitments.as_slice().add().to_public_key();
-        key.validate().ok().map(|()| BlsPublicKey(key))
-    };
-    let mut keys: Vec<_> = target.points().map(sum).collect::<Option<_>>()?;
-    let shares = keys.split_off(1);
     let showed = |member: ValidatorIndex| {
-        let missing = |dealer: &ValidatorIndex| dealings.missing(target, *dealer).any(|missing| missing == member);
-        dealers.weigh(qualified.iter().copied().filter(missing))
+        let has_shown = |dealer: &ValidatorIndex| target.weights.points(member).any(|x| dealings.has_opened(*dealer, x));
+        dealers.weigh(qualified.iter().copied().filter(has_shown))
     };
-    let exposed = target.members().filter(|member| showed(*member) >= votes - dealers.max_faulty());
-    let exposed = target.weights.weigh(exposed);
-    Some(DealtCoin { keys: CoinPublicKeys::new(keys[0], shares, target.weights.clone()), qualified, exposed })
+    // The dealers that showed nothing may all be faulty, and know the rest of the share.
+    let exposed = target.members().filter(|member| showed(*member) >= dealers.overlap(votes)).collect();
+    Some(DealtCoin { keys: dealings.sum(target, &qualified)?, qualified, exposed })
 }
 
 impl CoinKey {
@@ -239,12 +241,10 @@ impl CoinKey {
         let key_at = |x: u32| secret_key(evaluate(polynomial, x.into())).expect("a uniform scalar is zero once in 2^255 seeds");
         let commitments: Vec<_> = target.points().map(|x| key_at(x).sk_to_pk().compress()).collect();
         let exponent = self.derive(context, "corniche 2026 coin dealing, ephemeral key", 0);
-        let secret =
-            min_pk::SecretKey::from_bytes(&exponent.to_be_bytes()).expect("a uniform scalar is zero once in 2^255 seeds");
-        let ephemeral = secret.sk_to_pk().compress();
+        let ephemeral = public_key(exponent).compress();
         let mut ciphertexts = Vec::with_capacity(target.weights.total().as_usize());
         for (member, key) in target.members().zip(&target.keys) {
-            let pads = pads(context, &commitments, &ephemeral, key, &exponent.times(key.into()));
+            let pads = pads(context, &commitments, &ephemeral, member, key, &exponent.times(key.into()));
             ciphertexts.extend(target.weights.points(member).zip(pads).map(|(x, pad)| {
                 let value = Zeroizing::new(evaluate(polynomial, x.into()).to_be_bytes());
                 std::array::from_fn(|byte| value[byte] ^ pad[byte])
@@ -258,16 +258,16 @@ impl CoinKey {
         self.decrypt(target, member, dealt).is_some()
     }
 
-    /// The values of a member with this key, by point. Returns `None` if one is wrong.
-    fn decrypt(&self, target: &CoinTarget, member: ValidatorIndex, dealt: &VerifiedDealing) -> Option<BTreeMap<u32, Scalar>> {
+    /// The values of a member with this key, in the order of its points. Returns `None` if one is wrong.
+    fn decrypt(&self, target: &CoinTarget, member: ValidatorIndex, dealt: &VerifiedDealing) -> Option<Vec<Scalar>> {
         let key = target.keys.get(member.as_usize()).filter(|key| key.compress() == self.public())?;
         let VerifiedDealing { dealer, commitments, ephemeral, dealing } = dealt;
         let shared = self.scalar().times(ephemeral.into());
-        let pads = pads(&target.context(*dealer), &dealing.commitments, &dealing.ephemeral, key, &shared);
+        let pads = pads(&target.context(*dealer), &dealing.commitments, &dealing.ephemeral, member, key, &shared);
         let value = |(x, pad): (u32, Zeroizing<[u8; VALUE_BYTES]>)| {
             let encrypted = dealing.ciphertexts.get(x as usize - 1)?;
             let value = Scalar::from_be_bytes(&std::array::from_fn(|byte| encrypted[byte] ^ pad[byte]))?;
-            (secret_key(value)?.sk_to_pk() == commitments[x as usize]).then_some((x, value))
+            (secret_key(value)?.sk_to_pk() == commitments[x as usize]).then_some(value)
         };
         target.weights.points(member).zip(pads).map(value).collect()
     }
@@ -289,29 +289,30 @@ impl CoinKey {
         Some(CoinOpening { values: points.map(|x| (x, evaluate(&polynomial, x.into()).to_be_bytes())).collect() })
     }
 
-    /// A member's share of a coin. Returns `None` if a value is unknown or does not match the coin: the member then has no share, which
-    /// can only be if it has another key or acknowledged a dealing without checking it.
+    /// A member's share of the coin that these dealers made. Returns `None` if a value is unknown or does not match the coin: the member
+    /// then has no share, which can only be if it has another key or acknowledged a dealing without checking it.
     pub fn share(
         &self,
         target: &CoinTarget,
         member: ValidatorIndex,
-        coin: &DealtCoin,
+        keys: &CoinPublicKeys,
+        qualified: &BTreeSet<ValidatorIndex>,
         dealings: &Dealings,
     ) -> Option<CoinSecretShare> {
         let mut sums = vec![Scalar::from_u64(0); target.weights.of(member).as_usize()];
-        for dealer in &coin.qualified {
-            let received = self.decrypt(target, member, dealings.dealt.get(dealer)?);
-            let opened = || dealings.opened.get(dealer);
-            for (sum, x) in sums.iter_mut().zip(target.weights.points(member)) {
-                let value = match &received {
-                    Some(values) => *values.get(&x)?,
-                    None => Scalar::from_be_bytes(opened()?.values.get(&x)?)?,
-                };
-                *sum = sum.add(value);
-            }
+        for dealer in qualified {
+            let values = match self.decrypt(target, member, dealings.dealt.get(dealer)?) {
+                Some(values) => values,
+                None => {
+                    let shown = &dealings.opened.get(dealer)?.values;
+                    let value = |x: u32| Scalar::from_be_bytes(shown.get(&x)?);
+                    target.weights.points(member).map(value).collect::<Option<_>>()?
+                }
+            };
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.add(value));
         }
         let share = CoinSecretShare::new(member, sums.into_iter().map(secret_key).collect::<Option<_>>()?);
-        coin.keys.include(&share).then_some(share)
+        keys.include(&share).then_some(share)
     }
 
     fn polynomial(&self, target: &CoinTarget, context: &[u8]) -> Vec<Scalar> {
@@ -320,11 +321,9 @@ impl CoinKey {
     }
 
     fn derive(&self, context: &[u8], purpose: &'static str, number: u64) -> Scalar {
-        let mut uniform = Zeroizing::new([0u8; 64]);
         let mut hasher = blake3::Hasher::new_derive_key(purpose);
         hasher.update(self.seed()).update(context).update(&number.to_le_bytes());
-        hasher.finalize_xof().fill(&mut *uniform);
-        Scalar::from_uniform(&uniform)
+        Scalar::from_stream(&mut hasher.finalize_xof())
     }
 }
 
@@ -332,18 +331,24 @@ fn secret_key(scalar: Scalar) -> Option<min_sig::SecretKey> {
     min_sig::SecretKey::from_bytes(&scalar.to_be_bytes()).ok()
 }
 
-/// Pads for the values of one member, in the order of its points.
+/// Pads for the values of one member, in the order of its points. Two members may list the same key, and need different pads: else an
+/// opening for one would show the values of the other.
 fn pads(
     context: &[u8],
     commitments: &[[u8; COMMITMENT_BYTES]],
     ephemeral: &[u8; BLS_SIGNATURE_BYTES],
+    member: ValidatorIndex,
     key: &min_pk::PublicKey,
     shared: &blst_p1_affine,
 ) -> impl Iterator<Item = Zeroizing<[u8; VALUE_BYTES]>> + use<> {
     let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 coin share");
     hasher.update(context);
     commitments.iter().for_each(|commitment| _ = hasher.update(commitment));
-    hasher.update(ephemeral).update(&key.compress()).update(&min_pk::PublicKey::from(*shared).compress());
+    hasher
+        .update(ephemeral)
+        .update(&member.0.to_le_bytes())
+        .update(&key.compress())
+        .update(&min_pk::PublicKey::from(*shared).compress());
     let mut stream = hasher.finalize_xof();
     std::iter::repeat_with(move || {
         let mut pad = Zeroizing::new([0; VALUE_BYTES]);

@@ -9,6 +9,10 @@ use blst::{
     blst_lendian_from_scalar, blst_p1, blst_p1_affine, blst_p1_from_affine, blst_p1_mult, blst_p1_to_affine, blst_scalar,
     blst_scalar_fr_check, blst_scalar_from_be_bytes, blst_scalar_from_bendian, blst_scalar_from_fr,
 };
+use zeroize::Zeroizing;
+
+/// Bits of a scalar.
+pub(crate) const SCALAR_BITS: usize = 255;
 
 /// An element of the scalar field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +60,17 @@ impl Scalar {
         // SAFETY: one point in, one out; 255 bits are in 32 bytes.
         unsafe {
             blst_p1_from_affine(&mut base, point);
-            blst_p1_mult(&mut product, &base, self.to_le_bytes().as_ptr(), 255);
+            blst_p1_mult(&mut product, &base, self.to_le_bytes().as_ptr(), SCALAR_BITS);
             blst_p1_to_affine(&mut out, &product);
         }
         out
+    }
+
+    /// Next scalar of a hash's output.
+    pub(crate) fn from_stream(stream: &mut blake3::OutputReader) -> Self {
+        let mut uniform = Zeroizing::new([0; 64]);
+        stream.fill(&mut *uniform);
+        Self::from_uniform(&uniform)
     }
 
     pub(crate) fn add(self, other: Self) -> Self {

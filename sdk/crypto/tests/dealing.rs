@@ -61,8 +61,9 @@ fn vector(generation: u64, case: &Case) -> Value {
         }
     }
     let coin = settle(&target, &weights, &dealings).unwrap();
-    let secrets: Vec<_> =
-        members().map(|member| keys[member.as_usize()].share(&target, member, &coin, &dealings).expect("a share")).collect();
+    let secrets: Vec<_> = members()
+        .map(|member| keys[member.as_usize()].share(&target, member, &coin.keys, &coin.qualified, &dealings).expect("a share"))
+        .collect();
     let shares: Vec<(ValidatorIndex, Vec<CoinShare>)> =
         secrets.iter().map(|secret| (secret.index(), secret.sign(MESSAGE))).collect();
     let signature = coin.keys.combine(weights.quorum(), &shares).unwrap();
@@ -88,7 +89,7 @@ fn vector(generation: u64, case: &Case) -> Value {
         "acks": dealings.acknowledged.values().collect::<Vec<_>>(),
         "opens": opened.collect::<Vec<_>>(),
         "qualified": coin.qualified,
-        "exposed_votes": coin.exposed,
+        "exposed_votes": weights.weigh(coin.exposed),
         "whole": whole,
         "keys": coin_shares,
         "secrets": secrets.iter().map(|secret| secret.to_hex()).collect::<Vec<_>>(),

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { promisify } from 'node:util';
-import { METRICS_PORT_OFFSET, Network, PEER_PORT_OFFSET, agree, corniche, freePorts, newest } from '../../js/network.js';
+import { METRICS_PORT_OFFSET, Network, PEER_PORT_OFFSET, agree, corniche, freePorts, newest, withSteps } from '../../js/network.js';
 
 const run = promisify(execFile);
 
@@ -35,54 +35,48 @@ test('validators deal the coin together', { timeout: 300_000 }, async (t) => {
   };
   const files = (name, members = MEMBERS) => members.map((index) => `${name}-${index}.json`);
   const answering = MEMBERS.filter((index) => index !== SILENT);
-  let network;
-  t.after(() => network?.down());
 
-  await t.test('they make the genesis', async () => {
-    for (const index of MEMBERS) {
-      await run('mkdir', [join(directory, String(index))]);
-      await call('keys', 'new', '--out', `${index}/keys`, '--data', `${index}/data`);
-    }
-    const from = MEMBERS.map((index) => `${index}/keys/public.json`);
-    const { draft } = await call('genesis', 'draft', '--dev-accounts', '--from', ...from);
-    for (const index of MEMBERS) await member(index, 'deal', [], '--yes', draft);
-    for (const index of answering) await member(index, 'acknowledge', files('deal'));
-    const acknowledged = [...files('deal'), ...files('ack', answering)];
-    for (const index of answering) await member(index, 'open', acknowledged);
-    const opened = files('open', answering);
-    const sealed = await call('genesis', 'seal', 'draft.json', ...acknowledged, ...opened, '--missing');
-    assert.equal(sealed.coinDraft, draft);
-    // The silent one did not open its own dealing, so it is left out. It has its share all the same.
-    for (const index of MEMBERS) await member(index, 'finish', [...files('deal', answering), ...opened]);
+  for (const index of MEMBERS) await call('keys', 'new', '--out', `${index}/keys`, '--data', `${index}/data`);
+  const from = MEMBERS.map((index) => `${index}/keys/public.json`);
+  const { draft } = await call('genesis', 'draft', '--dev-accounts', '--from', ...from);
+  for (const index of MEMBERS) await member(index, 'deal', [], '--yes', draft);
+  for (const index of answering) await member(index, 'acknowledge', files('deal'));
+  const acknowledged = [...files('deal'), ...files('ack', answering)];
+  for (const index of answering) await member(index, 'open', acknowledged);
+  const opened = files('open', answering);
+  const sealed = await call('genesis', 'seal', 'draft.json', ...acknowledged, ...opened, '--missing');
+  assert.equal(sealed.coinDraft, draft);
+  // All others acknowledged the silent one's dealing, and it has a share like them.
+  for (const index of MEMBERS) await member(index, 'finish', [...files('deal'), ...opened]);
+
+  const { chainId, peerIds } = await call('genesis', 'check', '--json');
+  const port = await freePorts(MEMBERS.length);
+  const peer = (index) => `/ip4/127.0.0.1/tcp/${port + PEER_PORT_OFFSET + index}`;
+  const nodes = MEMBERS.map((index) => {
+    const folder = join(directory, String(index));
+    const lines = {
+      genesis: '../genesis.json',
+      keys: 'keys',
+      rpc: `127.0.0.1:${port + index}`,
+      metrics: `127.0.0.1:${port + METRICS_PORT_OFFSET + index}`,
+      listen: [peer(index)],
+      peers: MEMBERS.filter((other) => other !== index).map((other) => `${peer(other)}/p2p/${peerIds[other]}`),
+    };
+    const config = join(folder, 'node.toml');
+    writeFileSync(config, Object.entries(lines).map(([key, value]) => `${key} = ${JSON.stringify(value)}\n`).join(''));
+    return {
+      name: `validator-${index}`,
+      role: 'validator',
+      rpc: `http://${lines.rpc}`,
+      metrics: `http://${lines.metrics}/metrics`,
+      config,
+      dataDir: join(folder, 'data'),
+      log: join(folder, 'node.log'),
+    };
   });
+  const { network, step } = withSteps(t, new Network(directory, { chainId, nodes, accounts: KEYS.map((key) => ({ key })) }));
 
-  await t.test('they start, and order payments', async () => {
-    const { chainId, peerIds } = await call('genesis', 'check', '--json');
-    const port = await freePorts(MEMBERS.length);
-    const peer = (index) => `/ip4/127.0.0.1/tcp/${port + PEER_PORT_OFFSET + index}`;
-    const nodes = MEMBERS.map((index) => {
-      const folder = join(directory, String(index));
-      const lines = {
-        genesis: '../genesis.json',
-        keys: 'keys',
-        rpc: `127.0.0.1:${port + index}`,
-        metrics: `127.0.0.1:${port + METRICS_PORT_OFFSET + index}`,
-        listen: [peer(index)],
-        peers: MEMBERS.filter((other) => other !== index).map((other) => `${peer(other)}/p2p/${peerIds[other]}`),
-      };
-      const config = join(folder, 'node.toml');
-      writeFileSync(config, Object.entries(lines).map(([key, value]) => `${key} = ${JSON.stringify(value)}\n`).join(''));
-      return {
-        name: `validator-${index}`,
-        role: 'validator',
-        rpc: `http://${lines.rpc}`,
-        metrics: `http://${lines.metrics}/metrics`,
-        config,
-        dataDir: join(folder, 'data'),
-        log: join(folder, 'node.log'),
-      };
-    });
-    network = new Network(directory, { chainId, nodes, accounts: KEYS.map((key) => ({ key })) });
+  await step('they start, and order payments', async () => {
     await Promise.all(network.nodes.map((node) => node.restart()));
     await Promise.all(network.nodes.map((node) => node.ordering()));
     const to = network.accounts[0].address;

@@ -10,15 +10,20 @@
 //! | `seal` | anybody, with all files | `genesis.json`: the same bytes for everybody |
 //! | `finish` | each validator | `coin.key`: its share |
 //!
-//! Nobody has to be trusted with the files. Everything is made for the hash of the draft, which the validators compare. A replaced
-//! file is found: a validator compares its own dealing with the file, and its share with the genesis.
+//! Nobody has to be trusted with the files. Validators compare the hash of the draft, and sign all else for this draft. `finish` checks
+//! that the coin of the genesis is the sum of dealings by a quorum: so an honest one is among them.
 
-use crate::{engines, genesis, keys};
+use super::{identity_text, load, parse};
+use crate::keys;
 use anyhow::{Context, bail, ensure};
+use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_console::{exit, secret};
-use corniche_crypto::{CoinKey, CoinOpening, CoinPublicKeys, CoinTarget, Dealing, Dealings, DealtCoin, settle};
+use corniche_crypto::{
+    CoinKey, CoinOpening, CoinPublicKeys, CoinTarget, ConsensusKey, ConsensusPublicKey, Dealing, Dealings, Domain, Signed,
+    settle,
+};
 use corniche_service::ValidatorKeys;
-use corniche_types::{B256, Bytes, Epoch, Genesis, ValidatorIndex, keccak256, wire};
+use corniche_types::{B256, Bytes, Epoch, Genesis, ValidatorIndex, ValidatorInfo, keccak256, wire};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,47 +32,52 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Members of the drafts to which the dealings of these keys were opened, in the keys directory.
+const OPENED: &str = "coin-opened.json";
+
 /// The content of `draft.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DraftFile {
-    /// Its coin keys are empty.
+    /// Without a coin.
     genesis: Genesis,
     /// One of each validator.
     coin_keys: Vec<Bytes>,
 }
 
+/// A file of a validator.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DealFile {
+struct MessageFile {
     draft: B256,
-    dealer: u16,
-    dealing: Bytes,
+    validator: ValidatorIndex,
+    message: Message,
+    signature: Bytes,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AckFile {
-    draft: B256,
-    member: u16,
-    dealers: BTreeSet<u16>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OpenFile {
-    draft: B256,
-    dealer: u16,
-    values: BTreeMap<u32, B256>,
-}
-
-/// Any file that a validator makes for a draft.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(rename_all = "lowercase")]
-enum CeremonyFile {
-    Deal(DealFile),
-    Ack(AckFile),
-    Open(OpenFile),
+enum Message {
+    Deal {
+        dealing: Bytes,
+    },
+    /// Digests of the acknowledged dealings, by dealer.
+    Ack {
+        dealings: BTreeMap<ValidatorIndex, B256>,
+    },
+    Open {
+        values: BTreeMap<u32, B256>,
+    },
+}
+
+impl Message {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Deal { .. } => "deal",
+            Self::Ack { .. } => "ack",
+            Self::Open { .. } => "open",
+        }
+    }
 }
 
 /// Files and keys of a validator.
@@ -87,7 +97,23 @@ pub struct Member {
     out: PathBuf,
 }
 
-/// A draft, and the dealings for it.
+/// Files of all validators.
+#[derive(clap::Args, Debug)]
+pub struct Seal {
+    #[arg(value_name = "DRAFT.json")]
+    draft: PathBuf,
+    /// deal-*.json, ack-*.json, open-*.json
+    #[arg(value_name = "FILES", required = true)]
+    files: Vec<PathBuf>,
+    /// File to create
+    #[arg(long, value_name = "FILE", default_value = "genesis.json")]
+    out: PathBuf,
+    /// Also if validators have not dealt or acknowledged
+    #[arg(long)]
+    missing: bool,
+}
+
+/// A draft, and the messages for it.
 struct Ceremony {
     draft: DraftFile,
     hash: B256,
@@ -97,11 +123,13 @@ struct Ceremony {
 
 /// Writes the draft of this genesis, and returns its hash.
 pub fn write_draft(genesis: Genesis, coin_keys: Vec<Bytes>, path: &Path) -> anyhow::Result<B256> {
-    let genesis = Genesis { coin_shares: Vec::new(), coin_public_key: Bytes::new(), ..genesis };
-    let draft = DraftFile { genesis, coin_keys };
-    let ceremony = Ceremony::new(draft)?;
-    write_new(path, &ceremony.draft)?;
+    let ceremony = Ceremony::new(DraftFile { genesis: without_coin(genesis), coin_keys })?;
+    write_new(path, &serde_json::to_string_pretty(&ceremony.draft)?)?;
     Ok(ceremony.hash)
+}
+
+fn without_coin(genesis: Genesis) -> Genesis {
+    Genesis { coin_shares: Vec::new(), coin_public_key: Bytes::new(), coin_draft: None, ..genesis }
 }
 
 impl Member {
@@ -110,76 +138,79 @@ impl Member {
         let (ceremony, own) = self.read()?;
         ceremony.confirm(confirmed)?;
         let dealing = own.key.deal(&ceremony.target, own.index);
-        let file = DealFile { draft: ceremony.hash, dealer: own.index.0, dealing: wire::encode(&dealing).into() };
-        self.write("deal", &own, &CeremonyFile::Deal(file))
+        self.write(&ceremony, &own, Message::Deal { dealing: wire::encode(&dealing).into() })
     }
 
     /// Acknowledges the dealings whose values these keys decrypt.
     pub fn acknowledge(&self) -> anyhow::Result<()> {
         let (ceremony, own) = self.read()?;
-        ceremony.check_own(&own)?;
-        let (mut dealers, mut bad) = (BTreeSet::new(), Vec::new());
-        for (dealer, dealt) in &ceremony.dealings.dealt {
-            match own.key.receives(&ceremony.target, own.index, dealt) {
-                true => _ = dealers.insert(dealer.0),
-                false => bad.push(dealer.to_string()),
-            }
-        }
+        let dealt = || ceremony.dealings.dealt.iter();
+        let (good, bad): (Vec<_>, Vec<_>) =
+            dealt().partition(|(_, dealt)| own.key.receives(&ceremony.target, own.index, dealt));
         if !bad.is_empty() {
-            exit::note(format_args!(
-                "wrong values from {}: not acknowledged; each of them has to open, or is left out",
-                bad.join(", ")
-            ));
+            let bad = list(bad.into_iter().map(|(dealer, _)| *dealer));
+            exit::note(format_args!("wrong values from {bad}: not acknowledged; each of them has to open, or is left out"));
         }
-        let absent: Vec<_> = ceremony.target.members().filter(|dealer| !ceremony.dealings.dealt.contains_key(dealer)).collect();
-        ensure!(absent.is_empty() || !self.files.is_empty(), "give the files of all validators: deal-*.json");
+        let absent = ceremony.absent();
         if !absent.is_empty() {
             exit::note(format_args!("no dealing from {}; acknowledge again when it is here", list(absent)));
         }
-        let file = AckFile { draft: ceremony.hash, member: own.index.0, dealers };
-        self.write("ack", &own, &CeremonyFile::Ack(file))
+        let dealings = good.into_iter().map(|(dealer, dealt)| (*dealer, dealt.digest())).collect();
+        self.write(&ceremony, &own, Message::Ack { dealings })
     }
 
     /// Shows the values of members that have not acknowledged the own dealing.
     pub fn open(&self) -> anyhow::Result<()> {
         let (ceremony, own) = self.read()?;
-        ceremony.check_own(&own)?;
-        let missing: Vec<_> = ceremony.dealings.missing(&ceremony.target, own.index).collect();
+        let missing: BTreeSet<_> = ceremony.dealings.missing(&ceremony.target, own.index).collect();
+        let missing: BTreeSet<_> = missing.into_iter().filter(|member| *member != own.index).collect();
         if missing.is_empty() {
             exit::note("all validators have acknowledged this dealing; there is nothing to open");
             return Ok(());
         }
-        let names = list(missing.iter().copied());
-        let opening = own.key.open(&ceremony.target, own.index, missing).with_context(|| {
+        // Somebody may show first one half of the acknowledgements and then the other one.
+        let path = self.keys.join(OPENED);
+        let mut opened: BTreeMap<B256, BTreeSet<ValidatorIndex>> = if path.exists() { read(&path)? } else { BTreeMap::new() };
+        let shown = opened.entry(ceremony.hash).or_default();
+        shown.extend(missing);
+        let names = list(shown.iter().copied());
+        let opening = own.key.open(&ceremony.target, own.index, shown.iter().copied()).with_context(|| {
             let faulty = ceremony.target.weights().max_faulty();
-            format!("{names} have not acknowledged; together they have more than {faulty} votes, and opening would reveal the coin: wait for them")
+            format!("the values of {names} would be public, those of more than {faulty} votes, and so the coin: wait for acknowledgements")
         })?;
+        let text = serde_json::to_string(&opened)?;
+        replace(&path, &text)?;
         exit::note(format_args!("this shows everybody the values of {names}"));
         let values = opening.values.into_iter().map(|(x, value)| (x, B256::new(value))).collect();
-        let file = OpenFile { draft: ceremony.hash, dealer: own.index.0, values };
-        self.write("open", &own, &CeremonyFile::Open(file))
+        self.write(&ceremony, &own, Message::Open { values })
     }
 
     /// Writes the own share of the coin of a sealed genesis into the keys directory.
     pub fn finish(&self, path: &Path) -> anyhow::Result<()> {
         let (ceremony, own) = self.read()?;
-        ceremony.check_own(&own)?;
-        let sealed = genesis::load(path)?;
-        let without =
-            Genesis { coin_shares: Vec::new(), coin_public_key: Bytes::new(), coin_draft: None, ..Genesis::clone(&sealed) };
+        let Ceremony { target, dealings, .. } = &ceremony;
+        let sealed: Genesis = load(path)?.into();
+        let keys = CoinPublicKeys::from_genesis(&sealed).context("the genesis' coin keys are damaged")?;
         ensure!(
-            without == ceremony.draft.genesis && sealed.coin_draft == Some(ceremony.hash),
+            sealed.coin_draft == Some(ceremony.hash) && without_coin(sealed) == ceremony.draft.genesis,
             "{} is no genesis of this draft; compare the draft's hash with the others: {}",
             path.display(),
             ceremony.hash
         );
-        let keys = CoinPublicKeys::from_genesis(&sealed).context("the genesis' coin keys are damaged")?;
-        let qualified = ceremony.dealings.dealt.keys().copied().collect();
-        let coin = DealtCoin { keys, qualified, exposed: corniche_types::Votes(0) };
-        let share = own.key.share(&ceremony.target, own.index, &coin, &ceremony.dealings).with_context(|| {
-            "these dealings do not add up to the coin of the genesis; give exactly those that `seal` named, and the openings".to_owned()
-        })?;
-        if !coin.qualified.contains(&own.index) {
+        let dealers: BTreeSet<_> = dealings.dealt.keys().copied().collect();
+        ensure!(
+            target.weights().weigh(dealers.iter().copied()) >= target.weights().quorum(),
+            "dealings of {} votes are needed, else one party could know the coin; do not start this network",
+            target.weights().quorum()
+        );
+        ensure!(
+            dealings.sum(target, &dealers).is_some_and(|sum| sum == keys),
+            "these dealings do not add up to the coin of the genesis; give exactly those that `seal` named"
+        );
+        let share = own.key.share(target, own.index, &keys, &dealers, dealings).context(
+            "these keys cannot decrypt a value, and no opening shows it; give the openings, or do not start this network",
+        )?;
+        if !dealers.contains(&own.index) {
             exit::note("your own dealing is not part of this coin, so its secrecy rests on the other validators");
         }
         let file = self.keys.join("coin.key");
@@ -190,75 +221,80 @@ impl Member {
 
     fn read(&self) -> anyhow::Result<(Ceremony, Own)> {
         let ceremony = Ceremony::read(&self.draft, &self.files)?;
-        let own = Own::find(&keys::load(&self.keys)?, &ceremony)?;
+        let own = Own::find(keys::load(&self.keys)?, &ceremony)?;
         Ok((ceremony, own))
     }
 
-    fn write(&self, name: &str, own: &Own, file: &CeremonyFile) -> anyhow::Result<()> {
-        let path = self.out.join(format!("{name}-{}.json", own.index));
-        write_new(&path, file)?;
+    /// Writes a message. A later one of its kind has all that the one before has.
+    fn write(&self, ceremony: &Ceremony, own: &Own, message: Message) -> anyhow::Result<()> {
+        let path = self.out.join(format!("{}-{}.json", message.name(), own.index));
+        let Signed { signature, .. } = Signed::sign((own.index, message.clone()), &own.signer, &ceremony.domain());
+        let signature = Bytes::copy_from_slice(&signature);
+        let file = MessageFile { draft: ceremony.hash, validator: own.index, message, signature };
+        replace(&path, &serde_json::to_string_pretty(&file)?)?;
         exit::note(format_args!("{} is for all validators", path.display()));
         Ok(())
     }
 }
 
-/// Makes the genesis. `may_miss`: also if some validators have not dealt or acknowledged.
-pub fn seal(draft: &Path, files: &[PathBuf], out: &Path, may_miss: bool) -> anyhow::Result<Genesis> {
-    let ceremony = Ceremony::read(draft, files)?;
-    let Ceremony { target, dealings, .. } = &ceremony;
-    let absent: Vec<_> = target.members().filter(|member| !dealings.dealt.contains_key(member)).collect();
-    let silent: Vec<_> = target
-        .members()
-        .filter(|member| {
-            dealings.dealt.keys().any(|dealer| dealings.missing(target, *dealer).any(|missing| missing == *member))
-        })
-        .collect();
-    ensure!(
-        may_miss || absent.is_empty() && silent.is_empty(),
-        "dealings missing: {}; acknowledgements missing: {}; wait for them, or seal without them with --missing",
-        list(absent),
-        list(silent)
-    );
-    let coin = settle(target, target.weights(), dealings).with_context(|| {
-        let quorum = target.weights().quorum();
-        format!("the dealers whose values all members have must have {quorum} votes together; ask the others to acknowledge or to open")
-    })?;
-    let (coin_public_key, coin_shares) = coin.keys.to_genesis();
-    let genesis = Genesis { coin_shares, coin_public_key, coin_draft: Some(ceremony.hash), ..ceremony.draft.genesis.clone() };
-    let genesis = Genesis::from_json(&genesis.to_json()).context("the draft")?;
-    corniche_crypto::verify_genesis(&genesis).context("the draft")?;
-    engines::check(&genesis)?;
-    ensure!(!out.exists(), "{} exists; a genesis is never overwritten", out.display());
-    fs::write(out, genesis.to_json() + "\n").with_context(|| format!("cannot write {}", out.display()))?;
-    if coin.qualified.len() < target.weights().members() {
-        exit::note(format_args!(
-            "the coin is made of the dealings of {}: give exactly these to `finish`",
-            list(coin.qualified)
-        ));
+impl Seal {
+    /// Makes the genesis.
+    pub fn run(&self) -> anyhow::Result<Genesis> {
+        let ceremony = Ceremony::read(&self.draft, &self.files)?;
+        let Ceremony { target, dealings, .. } = &ceremony;
+        let absent = ceremony.absent();
+        let silent: BTreeSet<_> = dealings.dealt.keys().flat_map(|dealer| dealings.missing(target, *dealer)).collect();
+        ensure!(
+            self.missing || absent.is_empty() && silent.is_empty(),
+            "dealings missing: {}; acknowledgements missing: {}; wait for them, or seal without them with --missing",
+            list(absent),
+            list(silent)
+        );
+        let coin = settle(target, target.weights(), dealings).with_context(|| {
+            let quorum = target.weights().quorum();
+            format!("the dealers whose values all members have must have {quorum} votes together; ask the others to acknowledge or to open")
+        })?;
+        let (coin_public_key, coin_shares) = coin.keys.to_genesis();
+        let coin_draft = Some(ceremony.hash);
+        let genesis = Genesis { coin_shares, coin_public_key, coin_draft, ..ceremony.draft.genesis.clone() };
+        parse(&genesis.to_json()).context("the draft")?;
+        write_new(&self.out, &genesis.to_json())?;
+        if coin.qualified.len() < target.weights().members() {
+            exit::note(format_args!(
+                "the coin is made of the dealings of {}: give exactly these to `finish`",
+                list(coin.qualified)
+            ));
+        }
+        if !coin.exposed.is_empty() {
+            exit::note(format_args!("warning: everybody knows the shares of {}", list(coin.exposed)));
+        }
+        Ok(genesis)
     }
-    if coin.exposed.0 > 0 {
-        exit::note(format_args!("warning: everybody knows the shares of {} votes", coin.exposed));
-    }
-    Ok(genesis)
 }
 
-/// A validator's own key and index.
+/// A validator's own keys and index.
 struct Own {
     key: CoinKey,
+    signer: ConsensusKey,
     index: ValidatorIndex,
 }
 
 impl Own {
-    fn find(keys: &ValidatorKeys, ceremony: &Ceremony) -> anyhow::Result<Self> {
-        let key =
-            keys.stake.as_ref().map(|stake| stake.coin.clone()).context("coin-seed.key is missing in the keys directory")?;
-        let validators = (0u16..).map(ValidatorIndex).zip(&ceremony.draft.genesis.validators);
-        let own = B256::from(*keys.consensus.public());
-        let index = validators.filter(|(_, validator)| validator.consensus_key == own).map(|(index, _)| index).next();
-        let index = index.context("these keys are of no validator in the draft")?;
-        let listed = &ceremony.draft.coin_keys[index.as_usize()];
-        ensure!(listed[..] == key.public(), "the draft lists another coin key for validator {index}; do not deal to it");
-        Ok(Self { key, index })
+    fn find(keys: ValidatorKeys, ceremony: &Ceremony) -> anyhow::Result<Self> {
+        let public = keys.public();
+        let key = keys.stake.context("coin-seed.key is missing in the keys directory")?.coin;
+        let mut validators = (0u16..).map(ValidatorIndex).zip(&ceremony.draft.genesis.validators);
+        let own = validators.find(|(_, validator)| validator.consensus_key == public.consensus_key);
+        let (index, listed) = own.context("these keys are of no validator in the draft")?;
+        // Votes are the draft's, and stake is part of it only in networks with staking.
+        let stake = listed.stake.clone().or_else(|| public.stake.clone());
+        let expected = ValidatorInfo { votes: listed.votes, ..public };
+        ensure!(
+            ValidatorInfo { stake, ..listed.clone() } == expected
+                && ceremony.draft.coin_keys[index.as_usize()][..] == key.public(),
+            "the draft has not the public.json of these keys for validator {index}; do not deal to it"
+        );
+        Ok(Self { key, signer: keys.consensus, index })
     }
 }
 
@@ -273,103 +309,126 @@ impl Ceremony {
         Ok(Self { draft, hash, target, dealings: Dealings::default() })
     }
 
-    /// Reads a draft and files made for it.
+    /// Reads a draft and the messages for it.
     fn read(draft: &Path, files: &[PathBuf]) -> anyhow::Result<Self> {
         let mut ceremony = Self::new(read(draft)?)?;
-        let (mut openings, mut acknowledgements) = (Vec::new(), Vec::new());
+        let (mut acknowledgements, mut openings, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
         for path in files {
-            let (of, member) = match read(path)? {
-                CeremonyFile::Deal(file) => {
-                    ceremony.add_dealing(path, &file)?;
-                    (file.draft, file.dealer)
-                }
-                CeremonyFile::Ack(file) => {
-                    acknowledgements.push((file.member, file.dealers));
-                    (file.draft, file.member)
-                }
-                CeremonyFile::Open(file) => {
-                    openings.push((path, file.dealer, file.values));
-                    (file.draft, file.dealer)
-                }
-            };
-            ensure!(of == ceremony.hash, "{} was made for another draft: {of}, this one is {}", path.display(), ceremony.hash);
-            let members = ceremony.target.weights().members();
-            ensure!(usize::from(member) < members, "{} names validator {member} of {members}", path.display());
-        }
-        for (member, dealers) in acknowledgements {
-            for dealer in dealers {
-                ceremony.dealings.acknowledged.entry(ValidatorIndex(dealer)).or_default().insert(ValidatorIndex(member));
+            let (validator, message) = ceremony.read_message(path)?;
+            let is_first = seen.insert((validator, message.name()));
+            ensure!(is_first, "{} is a second `{}` of validator {validator}", path.display(), message.name());
+            match message {
+                Message::Deal { dealing } => ceremony.add_dealing(path, validator, &dealing)?,
+                Message::Ack { dealings } => acknowledgements.push((validator, dealings)),
+                Message::Open { values } => openings.push((path, validator, values)),
             }
         }
+        for (member, dealings) in acknowledgements {
+            ceremony.acknowledge(member, dealings);
+        }
         for (path, dealer, values) in openings {
-            let opening = CoinOpening { values: values.into_iter().map(|(x, value)| (x, value.0)).collect() };
-            let dealt = ceremony.dealings.dealt.get(&ValidatorIndex(dealer));
-            let dealt =
-                dealt.with_context(|| format!("{} opens a dealing that is missing: deal-{dealer}.json", path.display()))?;
-            ensure!(dealt.admits(&opening), "{} does not show the values of deal-{dealer}.json", path.display());
-            ceremony.dealings.opened.insert(ValidatorIndex(dealer), opening);
+            ceremony.add_opening(path, dealer, values)?;
         }
         Ok(ceremony)
     }
 
-    fn add_dealing(&mut self, path: &Path, file: &DealFile) -> anyhow::Result<()> {
-        let dealer = ValidatorIndex(file.dealer);
-        let dealing = wire::decode::<Dealing>(&file.dealing).ok().filter(|_| file.draft == self.hash);
-        let Some(dealt) = dealing.and_then(|dealing| dealing.verify(&self.target, dealer)) else {
-            ensure!(
-                file.draft == self.hash,
-                "{} was made for another draft: {}, this one is {}",
-                path.display(),
-                file.draft,
-                self.hash
-            );
+    fn read_message(&self, path: &Path) -> anyhow::Result<(ValidatorIndex, Message)> {
+        let MessageFile { draft, validator, message, signature } = read(path)?;
+        let (file, hash) = (path.display(), self.hash);
+        ensure!(draft == hash, "{file} was made for another draft: {draft}, this one is {hash}");
+        let listed = self.draft.genesis.validators.get(validator.as_usize());
+        let listed = listed.with_context(|| format!("{file} names validator {validator}, which the draft has not"))?;
+        let signer = ConsensusPublicKey::parse(&listed.consensus_key);
+        let signed = signature[..].try_into().map(|signature| Signed { payload: (validator, message), signature });
+        let verified = signer.zip(signed.ok()).and_then(|(signer, signed)| signed.verify(&signer, &self.domain()).ok());
+        let verified =
+            verified.with_context(|| format!("{file} is not signed by validator {validator}: somebody changed it"))?;
+        Ok(verified.into_payload())
+    }
+
+    fn domain(&self) -> Domain {
+        let chain_id = self.draft.genesis.chain_id;
+        Domain { tag: "corniche-genesis-ceremony", chain_id, epoch: Epoch(0), committee_hash: self.hash }
+    }
+
+    fn add_dealing(&mut self, path: &Path, dealer: ValidatorIndex, bytes: &[u8]) -> anyhow::Result<()> {
+        let dealt = wire::decode::<Dealing>(bytes).ok().and_then(|dealing| dealing.verify(&self.target, dealer));
+        let Some(dealt) = dealt else {
             bail!("{} is no valid dealing; leave it out, and tell validator {dealer}", path.display());
         };
-        let before = self.dealings.dealt.insert(dealer, dealt);
-        ensure!(before.is_none(), "{} is a second dealing of validator {dealer}", path.display());
+        // A dealer's own share is its own affair.
+        self.dealings.acknowledged.entry(dealer).or_default().insert(dealer);
+        self.dealings.dealt.insert(dealer, dealt);
         Ok(())
     }
 
-    /// Checks that nobody replaced the own dealing.
-    fn check_own(&self, own: &Own) -> anyhow::Result<()> {
-        let Some(dealt) = self.dealings.dealt.get(&own.index) else { return Ok(()) };
-        let is_own = *dealt.dealing() == own.key.deal(&self.target, own.index);
-        ensure!(
-            is_own,
-            "deal-{}.json is not what these keys deal: somebody replaced it. Start over with a new draft",
-            own.index
-        );
+    fn acknowledge(&mut self, member: ValidatorIndex, dealings: BTreeMap<ValidatorIndex, B256>) {
+        for (dealer, digest) in dealings {
+            let Some(dealt) = self.dealings.dealt.get(&dealer) else { continue };
+            if dealt.digest() == digest {
+                self.dealings.acknowledged.entry(dealer).or_default().insert(member);
+            } else {
+                exit::note(format_args!(
+                    "validator {member} acknowledged another dealing of validator {dealer}, which made several"
+                ));
+            }
+        }
+    }
+
+    fn add_opening(&mut self, path: &Path, dealer: ValidatorIndex, values: BTreeMap<u32, B256>) -> anyhow::Result<()> {
+        let opening = CoinOpening { values: values.into_iter().map(|(x, value)| (x, value.0)).collect() };
+        let dealt = self.dealings.dealt.get(&dealer);
+        let dealt = dealt.with_context(|| format!("{} needs deal-{dealer}.json", path.display()))?;
+        ensure!(dealt.admits(&opening), "{} does not show the values of deal-{dealer}.json", path.display());
+        self.dealings.opened.insert(dealer, opening);
         Ok(())
+    }
+
+    /// Validators without a dealing.
+    fn absent(&self) -> Vec<ValidatorIndex> {
+        self.target.members().filter(|dealer| !self.dealings.dealt.contains_key(dealer)).collect()
     }
 
     /// Asks whether the others see the same draft.
     fn confirm(&self, confirmed: Option<B256>) -> anyhow::Result<()> {
         let hash = self.hash;
-        match confirmed {
-            Some(confirmed) => ensure!(confirmed == hash, "the draft is {hash}, not {confirmed}"),
-            None => {
-                let mut answer = String::new();
-                let mut errors = std::io::stderr();
-                write!(errors, "draft {hash}\nIs this what the others read? [y/N] ")?;
-                errors.flush()?;
-                std::io::stdin().lock().read_line(&mut answer)?;
-                ensure!(matches!(answer.trim(), "y" | "Y" | "yes"), "not confirmed; compare the hash with the others first");
-            }
+        if let Some(confirmed) = confirmed {
+            ensure!(confirmed == hash, "the draft is {hash}, not {confirmed}");
+            return Ok(());
         }
+        let planned = identity_text(&Genesis { coin_draft: Some(hash), ..self.draft.genesis.clone() });
+        planned.lines().filter(|line| !line.starts_with("genesis hash")).for_each(exit::note);
+        let mut errors = std::io::stderr();
+        write!(errors, "Is this what the others read? [y/N] ")?;
+        errors.flush()?;
+        let mut answer = String::new();
+        std::io::stdin().lock().read_line(&mut answer)?;
+        ensure!(matches!(answer.trim(), "y" | "Y" | "yes"), "not confirmed; compare the hash with the others first");
         Ok(())
     }
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no file of a genesis ceremony, or damaged", path.display()))
+    serde_json::from_str(&text).with_context(|| format!("{} is no such file of a genesis ceremony, or damaged", path.display()))
 }
 
-fn write_new<T: Serialize>(path: &Path, content: &T) -> anyhow::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    let file = options.write(true).create_new(true).open(path);
-    let mut file = file.with_context(|| format!("cannot create {}; files are never overwritten", path.display()))?;
-    writeln!(file, "{}", serde_json::to_string_pretty(content)?).with_context(|| format!("cannot write {}", path.display()))
+fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
+    let file = fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = file.with_context(|| format!("cannot create {}; it is never overwritten", path.display()))?;
+    writeln!(file, "{text}").with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Replaces a file as a whole.
+fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    let new = path.with_extension("new");
+    let write = || {
+        let mut file = fs::File::create(&new)?;
+        writeln!(file, "{text}")?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn list(members: impl IntoIterator<Item = ValidatorIndex>) -> String {

@@ -6,7 +6,8 @@ use corniche_types::FaultModel;
 
 const MESSAGE: &[u8] = b"round 5";
 
-/// A target, the seeds of its members, and what is known about dealings for it. All members deal.
+/// A target, the seeds of its members, and the dealings for it. All members deal.
+#[derive(Clone)]
 struct Round {
     target: CoinTarget,
     seeds: Vec<CoinKey>,
@@ -62,15 +63,21 @@ impl Round {
         settle(&self.target, self.target.weights(), &self.dealings)
     }
 
-    fn shares(&self, coin: &DealtCoin) -> Vec<CoinSecretShare> {
-        let share = |member: ValidatorIndex| self.seeds[member.as_usize()].share(&self.target, member, coin, &self.dealings);
-        self.target.members().map(|member| share(member).expect("a share of the coin")).collect()
+    fn shares_of(
+        &self,
+        coin: &DealtCoin,
+        members: impl Iterator<Item = ValidatorIndex>,
+    ) -> Vec<(ValidatorIndex, Vec<CoinShare>)> {
+        let share = |member: ValidatorIndex| {
+            let seed = &self.seeds[member.as_usize()];
+            seed.share(&self.target, member, &coin.keys, &coin.qualified, &self.dealings).expect("a share of the coin")
+        };
+        members.map(|member| (member, share(member).sign(MESSAGE))).collect()
     }
 
     /// Checks that every quorum of shares makes the coin, and that each share is valid.
     fn assert_works(&self, coin: &DealtCoin) {
-        let shares: Vec<(ValidatorIndex, Vec<CoinShare>)> =
-            self.shares(coin).iter().map(|share| (share.index(), share.sign(MESSAGE))).collect();
+        let shares = self.shares_of(coin, self.target.members());
         let quorum = self.target.weights.quorum();
         let coins: BTreeSet<_> = (0..shares.len())
             .map(|first| {
@@ -95,7 +102,7 @@ fn all_members_make_a_coin() {
         assert!((0..votes.len() as u16).all(|dealer| round.open(dealer)), "nothing is missing");
         assert!(round.dealings.opened.values().all(|opening| opening.values.is_empty()));
         let coin = round.settle().unwrap();
-        assert_eq!((coin.qualified.len(), coin.exposed), (votes.len(), Votes(0)));
+        assert_eq!((coin.qualified.len(), coin.exposed.len()), (votes.len(), 0));
         round.assert_works(&coin);
         // Dealing again changes nothing.
         assert_eq!(Round::new(votes).settle(), Some(coin));
@@ -103,16 +110,14 @@ fn all_members_make_a_coin() {
 }
 
 #[test]
-fn no_member_knows_the_coin() {
+fn share_needs_all_qualified_dealings() {
     let round = Round::new(&[1; 4]);
     let coin = round.settle().unwrap();
     for dealer in members(4) {
-        let alone = DealtCoin { qualified: BTreeSet::from([dealer]), ..coin.clone() };
-        assert_ne!(
-            round.dealings.dealt[&dealer].commitments[0],
-            round.dealings.dealt[&ValidatorIndex(3 - dealer.0)].commitments[0]
-        );
-        assert!(round.seeds[0].share(&round.target, ValidatorIndex(0), &alone, &round.dealings).is_none(), "another sum");
+        let fewer = members(4).filter(|other| *other != dealer).collect();
+        let share = |dealers| round.seeds[0].share(&round.target, ValidatorIndex(0), &coin.keys, dealers, &round.dealings);
+        assert!(share(&coin.qualified).is_some() && share(&fewer).is_none());
+        assert_ne!(round.dealings.sum(&round.target, &fewer), Some(coin.keys.clone()));
     }
 }
 
@@ -126,10 +131,14 @@ fn silent_member_is_shown_its_values() {
     assert!(round.open(3));
     let coin = round.settle().unwrap();
     assert_eq!(coin.qualified, BTreeSet::from([0, 1, 3].map(ValidatorIndex)));
-    assert_eq!(coin.exposed, Votes(1), "everybody knows its share");
+    assert_eq!(coin.exposed, BTreeSet::from([ValidatorIndex(2)]), "everybody knows its share");
     round.assert_works(&coin);
     // Its seed is lost, and it still has its share: from the openings. Its old values decrypt with nothing.
-    assert!(CoinKey::from_seed([9; 32]).share(&round.target, ValidatorIndex(2), &coin, &round.dealings).is_some());
+    let lost = CoinKey::from_seed([9; 32]);
+    assert!(lost.share(&round.target, ValidatorIndex(2), &coin.keys, &coin.qualified, &round.dealings).is_some());
+    // An acknowledgement that comes later makes nothing secret again.
+    round.dealings.acknowledged.values_mut().for_each(|members| _ = members.insert(ValidatorIndex(2)));
+    assert_eq!(round.settle().unwrap().exposed, BTreeSet::from([ValidatorIndex(2)]));
 }
 
 #[test]
@@ -148,8 +157,6 @@ fn dealer_shows_no_more_than_faulty_votes() {
     assert!(round.dealings.dealt[&ValidatorIndex(1)].admits(&all));
     round.dealings.opened.insert(ValidatorIndex(1), all);
     assert!(!round.dealings.is_qualified(&round.target, ValidatorIndex(1)));
-    let none = round.seeds[0].open(&round.target, ValidatorIndex(0), []).unwrap();
-    assert!(none.values.is_empty() && !round.dealings.dealt[&ValidatorIndex(0)].admits(&none));
 }
 
 /// A dealing whose polynomial has one degree too many.
@@ -175,7 +182,7 @@ fn faulty_dealers_are_left_out_or_shown_up() {
     assert!(round.open(wrong_value.0));
     let coin = round.settle().unwrap();
     assert_eq!(coin.qualified, BTreeSet::from([0, 2, 4, 5, 6].map(ValidatorIndex)));
-    assert_eq!(coin.exposed, Votes(0), "four dealers have shown nothing of it");
+    assert_eq!(coin.exposed, BTreeSet::new(), "four dealers have shown nothing of it");
     round.assert_works(&coin);
     // Without one more, there is no quorum of dealers.
     round.dealings.opened.remove(&wrong_value);
@@ -200,7 +207,9 @@ fn wrong_openings_are_refused() {
     let wrong = [
         changed(&|values| values.get_mut(&4).unwrap()[31] ^= 1),
         changed(&|values| _ = values.insert(4, other(4))),
+        changed(&|values| values.clear()),
         changed(&|values| _ = values.insert(0, [1; 32])),
+        changed(&|values| _ = values.insert(u32::MAX, [1; 32])),
         changed(&|values| _ = values.insert(8, [1; 32])),
         changed(&|values| _ = values.insert(4, [0xff; 32])),
         // Errors that cancel each other in a plain sum.
@@ -286,41 +295,63 @@ fn changed_bytes_are_noticed() {
     assert!(decoded >= 5 * 96 + 48 + 4 * 32, "{decoded}");
 }
 
-/// Faulty members are silent about all dealings, and deal nothing, wrongly, or wrongly with an opening. Honest ones open. There is a coin,
-/// and all honest members have a share of it.
+/// Dealings of faulty members. They also acknowledge no honest dealing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    NoDealing,
+    WrongValue,
+    WrongValueOpened,
+}
+
+/// Whatever faulty members do, there is a coin, and all honest members have a share of it.
 #[test]
 fn faulty_members_prevent_no_coin() {
     for (count, faulty) in [(4, 1), (7, 2)] {
         let honest = Round::new(&vec![1; count]);
         for set in (0u32..1 << count).filter(|set| set.count_ones() == faulty) {
-            let is_faulty = |member: ValidatorIndex| set >> member.0 & 1 == 1;
-            for behaviour in 0..3 {
-                let mut round = Round { target: honest.target.clone(), ..Round::new(&[1]) };
-                (round.seeds, round.dealings) = (honest.seeds.clone(), honest.dealings.clone());
-                for member in members(count).filter(|member| is_faulty(*member)) {
-                    let mut wrong = round.dealings.dealt.remove(&member).unwrap().dealing;
-                    if behaviour > 0 {
-                        wrong.ciphertexts[(member.as_usize() + 1) % count] = [0; 32];
-                        round.publish(member, wrong);
+            let (faulty, honest_members): (Vec<_>, Vec<_>) = members(count).partition(|member| set >> member.0 & 1 == 1);
+            for fault in [Fault::NoDealing, Fault::WrongValue, Fault::WrongValueOpened] {
+                let mut round = honest.clone();
+                for member in &faulty {
+                    let mut wrong = round.dealings.dealt.remove(member).unwrap().dealing;
+                    if fault != Fault::NoDealing {
+                        wrong.ciphertexts[honest_members[0].as_usize()] = [0; 32];
+                        round.publish(*member, wrong);
                     }
                 }
-                members(count).filter(|member| is_faulty(*member)).for_each(|member| round.silence(member.0));
-                for dealer in members(count).filter(|dealer| !is_faulty(*dealer) || behaviour == 2) {
-                    let opens = round.open(dealer.0);
-                    assert!(opens || is_faulty(dealer), "an honest dealer shows only values of faulty members");
+                faulty.iter().for_each(|member| round.silence(member.0));
+                for dealer in honest_members.iter() {
+                    assert!(round.open(dealer.0), "only values of faulty members are missing");
+                }
+                for dealer in faulty.iter().filter(|_| fault == Fault::WrongValueOpened) {
+                    // Among themselves they agree, so only one honest value is missing.
+                    round.dealings.acknowledged.get_mut(dealer).unwrap().extend(&faulty);
+                    assert!(round.open(dealer.0));
                 }
                 let coin = round.settle().expect("honest dealers are a quorum");
-                let share = |member: ValidatorIndex| {
-                    let seed = &round.seeds[member.as_usize()];
-                    seed.share(&round.target, member, &coin, &round.dealings).map(|share| (member, share.sign(MESSAGE)))
-                };
-                let honest: Vec<_> =
-                    members(count).filter(|member| !is_faulty(*member)).map(|member| share(member).unwrap()).collect();
-                let signature = coin.keys.combine(round.target.weights.quorum(), &honest).unwrap();
-                assert!(coin.keys.verify(MESSAGE, &signature), "{count}: {set:b} {behaviour}");
+                let dealers = if fault == Fault::WrongValueOpened { count } else { honest_members.len() };
+                assert_eq!(coin.qualified.len(), dealers);
+                let shares = round.shares_of(&coin, honest_members.iter().copied());
+                let signature = coin.keys.combine(round.target.weights.quorum(), &shares).unwrap();
+                assert!(coin.keys.verify(MESSAGE, &signature), "{count}: {set:b} {fault:?}");
             }
         }
     }
+}
+
+/// A member that lists another one's key gets values under another pad, so its opening shows nothing of the other's.
+#[test]
+fn copied_keys_have_other_pads() {
+    let seeds = [1, 2, 2, 3].map(|seed| CoinKey::from_seed([seed; 32]));
+    let target = target(2, &[1; 4], &seeds);
+    let dealer = ValidatorIndex(0);
+    let dealing = seeds[0].deal(&target, dealer);
+    let shown = seeds[0].open(&target, dealer, [ValidatorIndex(2)]).unwrap().values[&3];
+    let dealt = dealing.clone().verify(&target, dealer).unwrap();
+    let pad: [u8; 32] = std::array::from_fn(|byte| dealing.ciphertexts[2][byte] ^ shown[byte]);
+    let guessed: [u8; 32] = std::array::from_fn(|byte| dealing.ciphertexts[1][byte] ^ pad[byte]);
+    let right = seeds[1].decrypt(&target, ValidatorIndex(1), &dealt).unwrap()[0];
+    assert_ne!(guessed, right.to_be_bytes());
 }
 
 /// Dealers are members of another committee: a quorum of them has votes, whatever their number.
@@ -350,5 +381,9 @@ fn targets_need_valid_keys() {
     let new = |keys: &[&[u8]]| CoinTarget::new(7, Epoch(0), B256::ZERO, weights.clone(), keys.iter().copied());
     assert!(new(&[&key, &key]).is_some());
     assert!(new(&[&key]).is_none() && new(&[&key, &key, &key]).is_none());
+    let nobody = Weights::one_each(0, FaultModel::Byzantine);
+    assert!(CoinTarget::new(7, Epoch(0), B256::ZERO, nobody.clone(), []).is_none());
+    let target = new(&[&key, &key]).unwrap();
+    assert!(settle(&target, &nobody, &Dealings::default()).is_none(), "no dealing is no coin");
     assert!(new(&[&key, &[0xff; 48]]).is_none() && new(&[&key, &key[..47]]).is_none());
 }
