@@ -197,7 +197,8 @@ fn wrong_openings_are_refused() {
     round.silence(6);
     assert!(round.open(0));
     let (dealt, right) = (&round.dealings.dealt[&dealer], round.dealings.opened[&dealer].clone());
-    let changed = |change: &dyn Fn(&mut BTreeMap<u32, [u8; 32]>)| {
+    type Values = BTreeMap<u32, [u8; 32]>;
+    let changed = |change: &dyn Fn(&mut Values)| {
         let mut wrong = right.clone();
         change(&mut wrong.values);
         wrong
