@@ -84,6 +84,18 @@ fn weakly_certified_blocks_are_followed() {
     assert_eq!(behind.penalties, []);
 }
 
+/// A sender's index belongs to the committee that was running when its message came.
+#[test]
+fn shares_from_another_epoch_do_not_count() {
+    let (ahead, mut behind) = apart(80);
+    for validator in [0, 2] {
+        meet(&mut behind, validator);
+        let (from, bytes) = (ValidatorIndex(validator), share(&ahead, 64, validator));
+        behind.handle(Input::CertificateShare { from, epoch: Epoch(1), bytes });
+    }
+    assert_eq!(asks(&mut behind), None);
+}
+
 #[test]
 fn certification_needs_a_quorum() {
     let (ahead, mut behind) = apart(80);
