@@ -175,7 +175,7 @@ export const agree = (nodes, { blockNumber, blockHash }) =>
   Promise.all(nodes.map(async (node) => assert.equal((await node.block(blockNumber)).hash, blockHash, node.name)));
 
 /** The receipt in the newest block. A node that lacks this block would give an account's old nonce to its next payment. */
-export const newest = (receipts) => receipts.reduce((newest, next) => (next.blockNumber > newest.blockNumber ? next : newest));
+export const newest = (receipts) => receipts.reduce((one, other) => (other.blockNumber > one.blockNumber ? other : one));
 
 /** One process, accessed from outside. */
 export class Node {

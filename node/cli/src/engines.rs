@@ -123,7 +123,8 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EnginePar
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
-    let coin_share = keys.coin.context("coin.key is missing; the creator of the genesis has it")?;
+    let coin_share =
+        keys.coin.context("coin.key is missing; `corniche genesis finish` writes it, or the dealer of the genesis has it")?;
     let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
     ensure!(public_coin.include(&coin_share), "coin.key is no share of this genesis");
     let signer = move |committee: &Committee| {

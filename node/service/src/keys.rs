@@ -99,24 +99,27 @@ impl ValidatorKeys {
     ///
     /// The genesis lists the consensus key with other keys than these: such a node must not start.
     pub fn index_in(&self, genesis: &Genesis) -> anyhow::Result<Option<ValidatorIndex>> {
-        let own = self.public();
-        let same_key = |validator: &ValidatorInfo| validator.consensus_key == own.consensus_key;
-        let Some(position) = genesis.validators.iter().position(same_key) else { return Ok(None) };
-        let index = ValidatorIndex(u16::try_from(position).context("a genesis has at most 1000 validators")?);
-        let listed = &genesis.validators[position];
-        // The genesis decides about the votes, and about staking.
-        let stake = own.stake.clone().filter(|_| genesis.staking.is_some());
-        ensure!(
-            *listed == ValidatorInfo { votes: listed.votes, stake, ..own },
-            "the genesis lists other keys beside the consensus key of validator {index}"
-        );
+        let Some((index, is_own)) = self.listed_in(genesis) else { return Ok(None) };
+        ensure!(is_own, "the genesis lists other keys beside the consensus key of validator {index}");
         let Some(coin) = &self.coin else {
-            bail!("there is no coin.key; the creator of the genesis has it for validator {index}")
+            bail!(
+                "there is no coin.key of validator {index}; `corniche genesis finish` writes it, or the dealer of the genesis has it"
+            )
         };
         let dealt = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
         let fits = coin.index() == index && dealt.include(coin);
         ensure!(fits, "coin.key is not the key of validator {index} in this genesis");
         Ok(Some(index))
+    }
+
+    /// Index of the validator with this consensus key in a genesis, and whether all else that the genesis lists of it is of these keys.
+    pub fn listed_in(&self, genesis: &Genesis) -> Option<(ValidatorIndex, bool)> {
+        let own = self.public();
+        let mut validators = (0u16..).map(ValidatorIndex).zip(&genesis.validators);
+        let (index, listed) = validators.find(|(_, validator)| validator.consensus_key == own.consensus_key)?;
+        // The genesis decides about the votes, and about staking.
+        let stake = own.stake.clone().filter(|_| genesis.staking.is_some());
+        Some((index, *listed == ValidatorInfo { votes: listed.votes, stake, ..own }))
     }
 
     /// Records in a validator's data directory that these keys have signed nothing. Only for keys just created.

@@ -47,9 +47,10 @@ pub fn deal_coin(weights: &Weights, threshold: Votes, seed: [u8; 32]) -> CoinDea
         let bytes = evaluate(&coefficients, x.into()).to_be_bytes();
         SecretKey::from_bytes(&bytes).expect("a uniform scalar is zero once in 2^255 seeds")
     };
-    let members = (0u16..).map(ValidatorIndex).take(weights.members());
-    let shares: Vec<CoinSecretShare> =
-        members.map(|index| CoinSecretShare { index, secrets: weights.points(index).map(secret_at).collect() }).collect();
+    let shares: Vec<CoinSecretShare> = weights
+        .indices()
+        .map(|index| CoinSecretShare { index, secrets: weights.points(index).map(secret_at).collect() })
+        .collect();
     let combined = BlsPublicKey(secret_at(0).sk_to_pk());
     let keys = shares.iter().flat_map(|share| &share.secrets).map(|secret| BlsPublicKey(secret.sk_to_pk())).collect();
     CoinDeal { public: CoinPublicKeys::new(combined, keys, weights.clone()), shares }

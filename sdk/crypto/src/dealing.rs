@@ -63,7 +63,7 @@ impl CoinTarget {
 
     /// All members.
     pub fn members(&self) -> impl Iterator<Item = ValidatorIndex> {
-        (0u16..).map(ValidatorIndex).take(self.weights.members())
+        self.weights.indices()
     }
 
     /// Purpose of a dealing, hashed into everything that its dealer derives.
@@ -238,15 +238,17 @@ impl CoinKey {
     }
 
     fn deal_with(&self, target: &CoinTarget, context: &[u8], polynomial: &[Scalar]) -> Dealing {
-        let key_at = |x: u32| secret_key(evaluate(polynomial, x.into())).expect("a uniform scalar is zero once in 2^255 seeds");
-        let commitments: Vec<_> = target.points().map(|x| key_at(x).sk_to_pk().compress()).collect();
+        let values: Vec<_> = target.points().map(|x| evaluate(polynomial, x.into())).collect();
+        let key = |value: &Scalar| secret_key(*value).expect("a uniform scalar is zero once in 2^255 seeds");
+        let commitments: Vec<_> = values.iter().map(|value| key(value).sk_to_pk().compress()).collect();
         let exponent = self.derive(context, "corniche 2026 coin dealing, ephemeral key", 0);
         let ephemeral = public_key(exponent).compress();
+        let hasher = pad_hasher(context, &commitments, &ephemeral);
         let mut ciphertexts = Vec::with_capacity(target.weights.total().as_usize());
         for (member, key) in target.members().zip(&target.keys) {
-            let pads = pads(context, &commitments, &ephemeral, member, key, &exponent.times(key.into()));
+            let pads = pads(hasher.clone(), member, key, &exponent.times(key.into()));
             ciphertexts.extend(target.weights.points(member).zip(pads).map(|(x, pad)| {
-                let value = Zeroizing::new(evaluate(polynomial, x.into()).to_be_bytes());
+                let value = Zeroizing::new(values[x as usize].to_be_bytes());
                 std::array::from_fn(|byte| value[byte] ^ pad[byte])
             }));
         }
@@ -263,7 +265,8 @@ impl CoinKey {
         let key = target.keys.get(member.as_usize()).filter(|key| key.compress() == self.public())?;
         let VerifiedDealing { dealer, commitments, ephemeral, dealing } = dealt;
         let shared = self.scalar().times(ephemeral.into());
-        let pads = pads(&target.context(*dealer), &dealing.commitments, &dealing.ephemeral, member, key, &shared);
+        let hasher = pad_hasher(&target.context(*dealer), &dealing.commitments, &dealing.ephemeral);
+        let pads = pads(hasher, member, key, &shared);
         let value = |(x, pad): (u32, Zeroizing<[u8; VALUE_BYTES]>)| {
             let encrypted = dealing.ciphertexts.get(x as usize - 1)?;
             let value = Scalar::from_be_bytes(&std::array::from_fn(|byte| encrypted[byte] ^ pad[byte]))?;
@@ -331,24 +334,24 @@ fn secret_key(scalar: Scalar) -> Option<min_sig::SecretKey> {
     min_sig::SecretKey::from_bytes(&scalar.to_be_bytes()).ok()
 }
 
+/// The part of a pad's hash that is the same for all members.
+fn pad_hasher(context: &[u8], commitments: &[[u8; COMMITMENT_BYTES]], ephemeral: &[u8; BLS_SIGNATURE_BYTES]) -> blake3::Hasher {
+    let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 coin share");
+    hasher.update(context);
+    commitments.iter().for_each(|commitment| _ = hasher.update(commitment));
+    hasher.update(ephemeral);
+    hasher
+}
+
 /// Pads for the values of one member, in the order of its points. Two members may list the same key, and need different pads: else an
 /// opening for one would show the values of the other.
 fn pads(
-    context: &[u8],
-    commitments: &[[u8; COMMITMENT_BYTES]],
-    ephemeral: &[u8; BLS_SIGNATURE_BYTES],
+    mut hasher: blake3::Hasher,
     member: ValidatorIndex,
     key: &min_pk::PublicKey,
     shared: &blst_p1_affine,
 ) -> impl Iterator<Item = Zeroizing<[u8; VALUE_BYTES]>> + use<> {
-    let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 coin share");
-    hasher.update(context);
-    commitments.iter().for_each(|commitment| _ = hasher.update(commitment));
-    hasher
-        .update(ephemeral)
-        .update(&member.0.to_le_bytes())
-        .update(&key.compress())
-        .update(&min_pk::PublicKey::from(*shared).compress());
+    hasher.update(&member.0.to_le_bytes()).update(&key.compress()).update(&min_pk::PublicKey::from(*shared).compress());
     let mut stream = hasher.finalize_xof();
     std::iter::repeat_with(move || {
         let mut pad = Zeroizing::new([0; VALUE_BYTES]);

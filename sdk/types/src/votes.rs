@@ -92,6 +92,11 @@ impl Weights {
         self.votes.len()
     }
 
+    /// Indices of all members.
+    pub fn indices(&self) -> impl Iterator<Item = ValidatorIndex> + use<> {
+        (0u16..).map(ValidatorIndex).take(self.members())
+    }
+
     /// Returns true if every member has one vote.
     pub fn are_one_each(&self) -> bool {
         self.votes.iter().all(|votes| *votes == Votes(1))

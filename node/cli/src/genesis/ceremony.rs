@@ -23,7 +23,7 @@ use corniche_crypto::{
     settle,
 };
 use corniche_service::ValidatorKeys;
-use corniche_types::{B256, Bytes, Epoch, Genesis, ValidatorIndex, ValidatorInfo, keccak256, wire};
+use corniche_types::{B256, Bytes, Epoch, Genesis, ValidatorIndex, keccak256, wire};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -162,8 +162,8 @@ impl Member {
     /// Shows the values of members that have not acknowledged the own dealing.
     pub fn open(&self) -> anyhow::Result<()> {
         let (ceremony, own) = self.read()?;
-        let missing: BTreeSet<_> = ceremony.dealings.missing(&ceremony.target, own.index).collect();
-        let missing: BTreeSet<_> = missing.into_iter().filter(|member| *member != own.index).collect();
+        let missing = ceremony.dealings.missing(&ceremony.target, own.index);
+        let missing: Vec<_> = missing.filter(|member| *member != own.index).collect();
         if missing.is_empty() {
             exit::note("all validators have acknowledged this dealing; there is nothing to open");
             return Ok(());
@@ -281,17 +281,11 @@ struct Own {
 
 impl Own {
     fn find(keys: ValidatorKeys, ceremony: &Ceremony) -> anyhow::Result<Self> {
-        let public = keys.public();
+        let listed = keys.listed_in(&ceremony.draft.genesis);
+        let (index, is_own) = listed.context("these keys are of no validator in the draft")?;
         let key = keys.stake.context("coin-seed.key is missing in the keys directory")?.coin;
-        let mut validators = (0u16..).map(ValidatorIndex).zip(&ceremony.draft.genesis.validators);
-        let own = validators.find(|(_, validator)| validator.consensus_key == public.consensus_key);
-        let (index, listed) = own.context("these keys are of no validator in the draft")?;
-        // Votes are the draft's, and stake is part of it only in networks with staking.
-        let stake = listed.stake.clone().or_else(|| public.stake.clone());
-        let expected = ValidatorInfo { votes: listed.votes, ..public };
         ensure!(
-            ValidatorInfo { stake, ..listed.clone() } == expected
-                && ceremony.draft.coin_keys[index.as_usize()][..] == key.public(),
+            is_own && ceremony.draft.coin_keys[index.as_usize()][..] == key.public(),
             "the draft has not the public.json of these keys for validator {index}; do not deal to it"
         );
         Ok(Self { key, signer: keys.consensus, index })
