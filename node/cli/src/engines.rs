@@ -3,10 +3,10 @@
 use anyhow::{Context, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use corniche_console::exit::{Exit, Failed};
-use corniche_crypto::CoinPublicKeys;
+use corniche_crypto::{CoinPublicKeys, CoinSecretShare};
 use corniche_engine::{Committee, Engine};
 use corniche_network::{Channel, Limits};
-use corniche_pipeline::EngineFactory;
+use corniche_pipeline::{CommitteeCoin, EngineFactory};
 use corniche_service::{EngineBuilder, EngineParts, EngineStart, ValidatorKeys, VerifierFactory, fresh_seed};
 use corniche_types::{EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
@@ -123,15 +123,14 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EnginePar
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
-    let coin_share =
-        keys.coin.context("coin.key is missing; `corniche genesis finish` writes it, or the dealer of the genesis has it")?;
     let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
-    ensure!(public_coin.include(&coin_share), "coin.key is no share of this genesis");
-    let signer = move |committee: &Committee| {
-        let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), coin_share.clone());
+    let fits = keys.coin.as_ref().is_none_or(|share| public_coin.include(share));
+    ensure!(fits, "coin.key is no share of this genesis");
+    let genesis_coin = CommitteeCoin { keys: public_coin, share: keys.coin };
+    let signer = move |committee: &Committee, share: Option<CoinSecretShare>| {
+        let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), share);
         keys.map(|keys| Arc::new(keys) as Arc<dyn Signer>)
     };
-    let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, public_coin));
     let signatures = |committee: &Committee| {
         crypto::CommitteeSignatures::new(committee).map(|signatures| Arc::new(signatures) as Arc<dyn Signatures>)
     };
@@ -142,10 +141,15 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EnginePar
         Arc::new(MahiVerifier::new(verifier_config.clone(), committee.clone(), signatures))
     });
     let factory: EngineFactory = Box::new(move |start| {
-        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
+        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, coin, now } = start;
         let config = Config { genesis_time: epoch.time, ..config.clone() };
-        let (signer, signatures) = (signer(&committee), signatures(&committee).expect(VALID_KEYS));
-        let (coin, seed) = (coin.clone(), fresh_seed());
+        let CommitteeCoin { keys, share } = coin.unwrap_or_else(|| genesis_coin.clone());
+        if share.is_none() {
+            tracing::error!(epoch = epoch.epoch.0, "this validator has no share of the coin, so it does not help to open it");
+        }
+        let (signer, signatures) = (signer(&committee, share), signatures(&committee).expect(VALID_KEYS));
+        let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, keys));
+        let seed = fresh_seed();
         Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
             as Box<dyn Engine>
     });
@@ -175,7 +179,7 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EnginePart
         Arc::new(AutobahnVerifier::new(verifier_config.clone(), committee.clone(), signatures))
     });
     let factory: EngineFactory = Box::new(move |start| {
-        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
+        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
         let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
         let (signer, signatures) = (signer(&committee), signatures(&committee).expect(VALID_KEYS));
         let seed = fresh_seed();

@@ -11,7 +11,7 @@
 //! The last block of an epoch is the first one that closes with a time at or after the epoch's end (validators.md, E2). The
 //! first commit with such a time closes its block at once, an empty one if necessary. Everything that the engine delivers
 //! afterwards is dropped (E4), including the rest of a commit of which the block has only a part. The first commit at or after
-//! the freeze, which decides about the next committee, closes its block in the same way (E3).
+//! each other step of the epoch closes its block in the same way (E3).
 //!
 //! A proposer may order anything, so from version 2 of the rules on bytes count as well as gas
 //! ([`ProtocolRules`]):
@@ -32,7 +32,7 @@ use crate::epoch::EpochStart;
 use crate::extension::Directives;
 use corniche_admission::batch;
 use corniche_engine::{Batch, Ordered, Resume};
-use corniche_staking::{MAX_ANNOUNCEMENTS, Notice};
+use corniche_staking::{MAX_BATCH_NOTICES, Notice};
 use corniche_types::{
     B256, BatchRef, Block, Bytes, CommitIndex, Genesis, Height, MAX_TRANSACTION_BYTES, OrderedTransaction, OrderingRecord,
     ProtocolRules, TimestampMs, Transaction, ValidatorIndex, intrinsic::TRANSACTION_GAS,
@@ -87,7 +87,8 @@ pub struct BlockBuilder {
     last_block_time: TimestampMs,
     /// Time from which a block decides about the next committee, and from which it is the last one of the epoch; `None`: the
     /// epoch never ends.
-    freeze: Option<TimestampMs>,
+    /// Times that need a block, ascending (E3).
+    steps: Vec<TimestampMs>,
     end: Option<TimestampMs>,
     /// True if the last block of the epoch is closed.
     has_ended: bool,
@@ -158,7 +159,7 @@ impl PartialCommit {
                 let gas = declared_gas(&raw, block_gas_limit);
                 self.entries.gas = self.entries.gas.saturating_add(gas);
                 let source = BatchRef { author, digest, first, count: 1 };
-                let is_notice = is_malformed(gas) && self.entries.notices < MAX_ANNOUNCEMENTS && is_notice(&raw);
+                let is_notice = is_malformed(gas) && self.entries.notices < MAX_BATCH_NOTICES && is_notice(&raw);
                 self.entries.notices += usize::from(is_notice);
                 return Some(Entry { source, raw, gas, batch_gas: self.entries.gas, is_notice });
             }
@@ -222,7 +223,7 @@ impl BlockBuilder {
             genesis: genesis.clone(),
             height: height.next(),
             last_block_time: head.map_or(TimestampMs(0), |ordering| ordering.time),
-            freeze: start.freeze(genesis),
+            steps: start.steps(genesis),
             end: start.end(genesis),
             has_ended: false,
             waiting: VecDeque::new(),
@@ -257,11 +258,7 @@ impl BlockBuilder {
     }
 
     fn is_step(&self, time: TimestampMs) -> bool {
-        self.is_after_end(time) || self.freezes_at(time)
-    }
-
-    fn freezes_at(&self, time: TimestampMs) -> bool {
-        self.freeze.is_some_and(|freeze| self.last_block_time < freeze && time >= freeze)
+        self.is_after_end(time) || self.steps.iter().any(|step| self.last_block_time < *step && *step <= time)
     }
 
     fn is_after_end(&self, time: TimestampMs) -> bool {
@@ -270,8 +267,8 @@ impl BlockBuilder {
 
     /// Time of the next step of the epoch; `None` if there is none.
     pub fn next_step(&self) -> Option<TimestampMs> {
-        let freeze = self.freeze.filter(|freeze| self.last_block_time < *freeze);
-        freeze.or(self.end).filter(|_| !self.has_ended)
+        let next = self.steps.iter().find(|step| self.last_block_time < **step);
+        next.copied().or(self.end).filter(|_| !self.has_ended)
     }
 
     /// Returns the next closed block.

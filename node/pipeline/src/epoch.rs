@@ -6,10 +6,11 @@
 use corniche_engine::{Committee, Member};
 use corniche_staking::{
     StateSlots, calendar,
+    coin::{EpochCoin, Need},
     record::{self, KeyOwner, Validator},
 };
 use corniche_state::StateView;
-use corniche_types::{Address, B256, Bytes, Epoch, Genesis, Height, OrderingRecord, TimestampMs, keccak256};
+use corniche_types::{Address, B256, Bytes, Epoch, Genesis, Height, OrderingRecord, TimestampMs, Votes, keccak256};
 
 /// Beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +63,9 @@ impl EpochStart {
         calendar::end_time(self.time, genesis.epochs()?)
     }
 
-    /// Time from which a block decides about the next committee; `None` if epochs never end.
-    pub fn freeze(&self, genesis: &Genesis) -> Option<TimestampMs> {
-        calendar::freeze_time(self.time, genesis.epochs()?)
+    /// Times of the steps that need a block (E3); none if epochs never end.
+    pub fn steps(&self, genesis: &Genesis) -> Vec<TimestampMs> {
+        genesis.epochs().map(|parameters| calendar::step_times(self.time, parameters, Need::of(genesis))).unwrap_or_default()
     }
 
     /// Time from which validators announce themselves for the next epoch (S12); `None` if epochs never end.
@@ -76,6 +77,36 @@ impl EpochStart {
     /// next epoch.
     pub fn committee(&self, genesis: &Genesis, view: &dyn StateView) -> Committee {
         Committee::of_epoch(genesis, self.epoch, self.committee_hash, members(genesis, self.epoch, view))
+    }
+}
+
+/// Coin of an epoch that its committee was dealt on the chain, from a state in which [`EpochStart::committee`] is there.
+pub(crate) fn dealt_coin(genesis: &Genesis, epoch: Epoch, view: &dyn StateView) -> Option<EpochCoin> {
+    genesis.epochs().filter(|_| genesis.engine.has_coin())?;
+    EpochCoin::load(&mut StateSlots(view), genesis.chain_id, epoch).ok().flatten()
+}
+
+/// Coin of the running epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoinStatus {
+    /// Epoch that it was dealt for; 0 for the coin of the genesis, or without a coin.
+    pub generation: Epoch,
+    /// Votes of members whose shares are as good as public.
+    pub exposed: Votes,
+    /// True if this node is a member without a share of it.
+    pub lacks_share: bool,
+}
+
+impl CoinStatus {
+    /// Reads the status, without this node's share.
+    pub(crate) fn of(genesis: &Genesis, epoch: Epoch, view: &dyn StateView) -> Self {
+        let coin = || {
+            genesis.epochs().filter(|_| genesis.engine.has_coin())?;
+            let coin = record::Committee::coin_of(&mut StateSlots(view), epoch).ok()?;
+            coin.keys(&mut StateSlots(view)).ok().flatten().map(|keys| (coin.generation, keys.exposed))
+        };
+        let (generation, exposed) = coin().unwrap_or_default();
+        Self { generation, exposed, lacks_share: false }
     }
 }
 
@@ -115,7 +146,7 @@ pub struct Seat {
 /// Epoch, and whether the next committee is frozen. [`seats`] change only with it.
 pub(crate) fn seats_version(view: &dyn StateView) -> Option<(Epoch, bool)> {
     let header = record::Header::load(&mut StateSlots(view)).ok()?;
-    Some((header.epoch, header.phase == record::Phase::Frozen))
+    Some((header.epoch, header.phase.has_next()))
 }
 
 /// Validators of the running epoch, with those of the next one from the freeze on, and with those of the one before until then:

@@ -8,9 +8,9 @@ use crate::message::{PeerMessage, Request, Response};
 use crate::restart::OrderingStart;
 use corniche_admission::{PoolConfig, Refusal, Rotation};
 use corniche_certify::{Keys as CertificateKeys, VerifiedCertificate};
-use corniche_crypto::ConsensusKey;
+use corniche_crypto::{CoinPublicKeys, CoinSecretShare};
 use corniche_engine::{Committee, Engine, Offence, Resume, Ticket, TraceEvent, Verified};
-use corniche_staking::VerifiedNotice;
+use corniche_staking::{NoticeAuthor, VerifiedNotice};
 use corniche_state::{CommittedBlock, State};
 use corniche_types::{B256, Block, Bytes, Certificate, Epoch, Genesis, Height, TimestampMs, ValidatorIndex};
 use std::sync::Arc;
@@ -33,7 +33,17 @@ pub struct EngineStart {
     /// True if the records are all that this validator signed in the epoch.
     pub has_all_records: bool,
     pub resume: Resume,
+    /// `None`: the coin of the genesis, or an engine without a coin.
+    pub coin: Option<CommitteeCoin>,
     pub now: TimestampMs,
+}
+
+/// Coin of a committee that was dealt on the chain.
+#[derive(Clone, Debug)]
+pub struct CommitteeCoin {
+    pub keys: CoinPublicKeys,
+    /// `None` if this member has none: another coin key, or a dealing that it acknowledged by mistake.
+    pub share: Option<CoinSecretShare>,
 }
 
 /// Input of a node.
@@ -198,8 +208,8 @@ pub struct Setup {
     pub certificate_keys: CertificateKeyFactory,
     /// `None`: a full node. A node with a factory orders in epochs in which it is a member.
     pub engine_factory: Option<EngineFactory>,
-    /// Consensus key, which signs notices to the staking contract. `None`: a node without a validator's keys.
-    pub notice_key: Option<ConsensusKey>,
+    /// Makes notices to the staking contract. `None`: a node without a validator's keys.
+    pub notices: Option<NoticeAuthor>,
     /// `false`: a validator follows certified blocks, without an engine, until [`Input::MayVote`].
     pub may_vote: bool,
     /// True if this validator has signed nothing in its life (decision 0021).

@@ -68,13 +68,14 @@ pub use corniche_certify::{
     CertificateVerifier, Keys as CertificateKeys, Signature as CertificateSignature, Signatures as CertificateSignatures,
     VerifiedCertificate,
 };
-pub use corniche_staking::VerifiedNotice;
+pub use corniche_staking::{NoticeAuthor, VerifiedNotice};
 pub use driver::{Driver, Effects, Event};
-pub use epoch::{EpochStart, Seat, fee_addresses, is_one_validator};
+pub use epoch::{CoinStatus, EpochStart, Seat, fee_addresses, is_one_validator};
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
 pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Extension};
 pub use io::{
-    CertificateKeyFactory, EngineFactory, EngineStart, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus,
+    CertificateKeyFactory, CommitteeCoin, EngineFactory, EngineStart, Fault, Input, NodeKey, Output, Plan, Setup,
+    TransactionStatus,
 };
 pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline, verify_notice};

@@ -15,7 +15,7 @@ mod reputation;
 mod results;
 mod users;
 
-use crate::epoch::EpochStart;
+use crate::epoch::{CoinStatus, EpochStart};
 use crate::execution::VerifiedTransaction;
 use crate::extension::Extension;
 use crate::follow::Follower;
@@ -63,6 +63,7 @@ pub struct Pipeline {
     /// Epoch in which the next block is ordered. The last block of an epoch belongs to it until that block's certificate is durable.
     epoch: EpochStart,
     committee: Committee,
+    coin: CoinStatus,
     history: History,
     /// Last complete commit of the epoch that is stored, where an engine of the epoch resumes.
     resume: Resume,
@@ -153,6 +154,7 @@ impl Pipeline {
             may_vote: setup.may_vote,
             pool: Pool::new(setup.pool),
             epoch,
+            coin: CoinStatus::of(&setup.genesis, epoch.epoch, &setup.state.latest()),
             committee,
             history,
             last_certificate_before: None,
@@ -186,7 +188,7 @@ impl Pipeline {
             extension,
             forwarding,
             attesting: Attesting::default(),
-            notices: Notices::new(setup.notice_key, &setup.genesis),
+            notices: Notices::new(setup.notices, &setup.genesis),
             seats_of: None,
             out: VecDeque::new(),
             genesis: setup.genesis,
@@ -288,6 +290,11 @@ impl Pipeline {
     /// Committee whose messages are verified now.
     pub fn committee(&self) -> &Committee {
         &self.committee
+    }
+
+    /// Coin of the running epoch.
+    pub fn coin(&self) -> CoinStatus {
+        self.coin
     }
 
     /// Verifier of peers' certificates. Callers must use it before [`Input::Certificate`].

@@ -5,7 +5,7 @@ use corniche_admission::batch;
 use corniche_crypto::EthereumKey;
 use corniche_engine::{Batch, Ordered, Resume};
 use corniche_pipeline::{BlockBuilder, BlockPlan, EpochStart};
-use corniche_staking::MAX_ANNOUNCEMENTS;
+use corniche_staking::MAX_BATCH_NOTICES;
 use corniche_types::{
     B256, Bytes, CommitIndex, EngineConfig, Epoch, FeeRules, Genesis, Height, NextEpoch, OrderingRecord, ProtocolRules,
     SignatureChecks, SkipReason, Skipped, StakingParameters, TimestampMs, TxKind, Upgrade, ValidatorIndex, wire,
@@ -458,8 +458,8 @@ fn notices_stay_where_epochs_end() {
     let raw = |plan: &BlockPlan| plan.ordered.iter().map(|ordered| ordered.raw.clone()).collect::<Vec<_>>();
     assert_eq!(raw(&blocks(&genesis, &entries)[0]), [notice.clone(), transfer(0, 21_000)]);
     // One batch has room for only as many as can take effect.
-    let many = [commit(1, 100, &vec![notice.clone(); MAX_ANNOUNCEMENTS + 5])];
-    assert_eq!(blocks(&genesis, &many)[0].ordered.len(), MAX_ANNOUNCEMENTS);
+    let many = [commit(1, 100, &vec![notice.clone(); MAX_BATCH_NOTICES + 5])];
+    assert_eq!(blocks(&genesis, &many)[0].ordered.len(), MAX_BATCH_NOTICES);
     let never = under(genesis, |genesis| genesis.staking.as_mut().unwrap().epoch_ms = 0);
     assert_eq!(raw(&blocks(&never, &entries)[0]), [transfer(0, 21_000)]);
 }

@@ -5,12 +5,12 @@ mod common;
 
 use borsh::BorshDeserialize;
 use common::{
-    CHAIN, Node, RECENT_STATES, add_stake, consensus_key, first_rules, genesis, transfer, transfer_for, transfer_from,
+    Node, RECENT_STATES, add_stake, consensus_key, first_rules, genesis, notice_author, transfer, transfer_for, transfer_from,
     user_number, whole_block,
 };
 use corniche_engine::Verified;
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, BlockPlan, Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
-use corniche_staking::{MAX_ANNOUNCEMENTS, StateSlots, VerifiedNotice};
+use corniche_staking::{MAX_BATCH_NOTICES, NoticeKind, StateSlots};
 use corniche_state::StateView;
 use corniche_types::{
     Address, B256, Bytes, Epoch, Height, OrderedTransaction, Resume, SkipReason, StakingParameters, ValidatorIndex,
@@ -231,11 +231,9 @@ fn bad_notices_keep_out_nobody() {
     add_stake(&mut genesis, staking.clone());
     (1..4).for_each(|index| genesis.validators[index].consensus_key = consensus_key(index).public());
     let mut node = Node::new(1, &genesis, Some(0));
-    let (view, now) = (node.state.latest(), node.now);
-    let announce = |index: usize| {
-        let key = consensus_key(index);
-        VerifiedNotice::announce(&mut StateSlots(&view), &staking, &key, CHAIN, 5, now).unwrap().unwrap().encode()
-    };
+    let view = node.state.latest();
+    let announce =
+        |index: usize| notice_author(index).make(&mut StateSlots(&view), NoticeKind::Announce).unwrap().unwrap().encode();
     let bad = |entry: &Bytes| {
         let mut entry = entry.to_vec();
         *entry.last_mut().unwrap() ^= 1;
@@ -246,12 +244,12 @@ fn bad_notices_keep_out_nobody() {
     node.submit(transfer(0));
     let verify = |ordered: &[OrderedTransaction], chain_id| corniche_pipeline::verify_all(ordered, chain_id);
     let ordered = |author: u16, raw: &Bytes| OrderedTransaction { author: ValidatorIndex(author), raw: raw.clone() };
-    let junk = vec![ordered(3, &bad(&one)); MAX_ANNOUNCEMENTS + 1];
+    let junk = vec![ordered(3, &bad(&one)); MAX_BATCH_NOTICES + 1];
     let entries = [junk, vec![ordered(3, &one), ordered(0, &one), ordered(0, &one), ordered(0, &two)]].concat();
     let plan = BlockPlan { ordered: entries, ..BlockPlan::from_block(&node.disk.blocks[0].block, Resume::default()) };
     let skipped = node.stage.execute(plan, verify).committed.block.ordering.skipped.clone();
     let reasons: Vec<_> = skipped.iter().rev().take(4).rev().map(|skipped| skipped.reason).collect();
     use SkipReason::{Notice, NoticeRefused};
     assert_eq!(reasons, [NoticeRefused, Notice, NoticeRefused, Notice]);
-    assert!(skipped[..=MAX_ANNOUNCEMENTS].iter().all(|skipped| skipped.reason == NoticeRefused));
+    assert!(skipped[..=MAX_BATCH_NOTICES].iter().all(|skipped| skipped.reason == NoticeRefused));
 }

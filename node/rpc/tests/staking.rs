@@ -9,6 +9,7 @@ use corniche_api::{EpochPhase, Staking};
 use corniche_rpc::RpcConfig;
 use corniche_staking::{
     ValidatorId, calendar,
+    coin::Need,
     record::{FreezeNumber, Queue, Role, Unbonding, Validator},
 };
 use corniche_types::{Address, STAKING_ADDRESS, StakingParameters, TimestampMs};
@@ -105,7 +106,7 @@ async fn frozen_committee_has_next_votes() {
     assert_eq!(announced(&open), [true, true, true, false]);
     fixture.chain.stake(|slots| {
         let parameters = StakingParameters { min_validators: 3, ..staking_parameters() };
-        calendar::freeze(slots, &parameters).unwrap();
+        calendar::freeze(slots, &parameters, Need::Never).unwrap();
     });
     let frozen = staking(&fixture, json!([])).await;
     assert_eq!(frozen.phase, EpochPhase::Frozen);

@@ -48,7 +48,7 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EnginePart
         Arc::new(AutobahnVerifier::new(verifier_config.clone(), committee.clone(), signatures))
     });
     let factory: EngineFactory = Box::new(move |start| {
-        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
+        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
         let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
         let signer = Some(Arc::new(signer(&committee).expect(CHECKED)) as _);
         let (signatures, seed) = (Arc::new(signatures(&committee).expect(CHECKED)), fresh_seed());

@@ -21,7 +21,7 @@ use corniche_pipeline::{
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
 use corniche_threads::Threads;
-use corniche_types::{B256, Genesis, Header, Height, Resume, header_hash};
+use corniche_types::{B256, Epoch, Genesis, Header, Height, Resume, header_hash};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
     path::{Path, PathBuf},
@@ -128,12 +128,13 @@ impl NodeContext {
             claim_data_dir(&self.data, keys, &recovered.state.latest())?;
         }
         report_recovery(&recovered)?;
-        if is_coin_known(&self.genesis) {
+        let chain = self.prepare(store, recovered, vm, extension)?;
+        if self.genesis.has_known_coin() && chain.pipeline.coin().generation == Epoch(0) {
             tracing::warn!(
                 "the creator of the genesis dealt the coin and could know it; `corniche genesis draft` begins one that nobody knows"
             );
         }
-        self.prepare(store, recovered, vm, extension)
+        Ok(chain)
     }
 
     /// Prepares the opened store to run.
@@ -200,7 +201,7 @@ impl NodeContext {
             genesis: genesis.clone(),
             certificate_keys,
             engine_factory,
-            notice_key: self.keys().map(|keys| keys.consensus.clone()),
+            notices: self.keys().map(|keys| keys.notice_author(genesis.chain_id)),
             may_vote: warm_up.is_none(),
             never_signed: DataDirectory::new(&self.data).unsigned().exists(),
             records: recovered.safety,
@@ -265,11 +266,6 @@ impl Chain {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Halted(pub String);
-
-/// True if one party could know the engine's coin, and so who will lead.
-fn is_coin_known(genesis: &Genesis) -> bool {
-    genesis.engine.has_coin() && genesis.coin_draft.is_none() && !genesis.is_development()
-}
 
 /// Logs what was recovered.
 ///

@@ -38,6 +38,10 @@ impl Effects for ThreadedEffects {
     fn observe(&mut self, pipeline: &Pipeline) {
         self.shared.target.store(pipeline.target().0, Ordering::Relaxed);
         self.shared.counters.ordering.store(pipeline.is_ordering().into(), Ordering::Relaxed);
+        let coin = pipeline.coin();
+        self.shared.counters.coin_generation.store(coin.generation.0, Ordering::Relaxed);
+        self.shared.counters.coin_exposed_votes.store(coin.exposed.0.into(), Ordering::Relaxed);
+        self.shared.counters.coin_share_missing.store(coin.lacks_share.into(), Ordering::Relaxed);
         // Set before the command's sender gets its response.
         self.shared.set_requested_base_fee(pipeline.requested_base_fee());
     }

@@ -2,8 +2,9 @@
 
 use anyhow::{Context, bail, ensure};
 use corniche_crypto::{BlsSecretKey, CoinKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, EthereumKey};
+use corniche_pipeline::NoticeAuthor;
 use corniche_store::DataDirectory;
-use corniche_types::{Address, B256, Bytes, Genesis, GenesisStake, ValidatorIndex, ValidatorInfo};
+use corniche_types::{Address, B256, Bytes, Genesis, GenesisStake, ProtocolRules, ValidatorIndex, ValidatorInfo};
 use std::{fs, path::Path};
 
 /// Secret of a libp2p identity: an ed25519 seed.
@@ -78,6 +79,12 @@ impl ValidatorKeys {
             fee_address: fee_key.address(),
             fee_key: Some(fee_key),
         }
+    }
+
+    /// Makes the notices of this validator on a chain.
+    pub fn notice_author(&self, chain_id: u64) -> NoticeAuthor {
+        let coin = self.stake.as_ref().map(|stake| stake.coin.clone());
+        NoticeAuthor { consensus: self.consensus.clone(), coin, chain_id, version: ProtocolRules::LATEST.version }
     }
 
     /// Public part, as listed in a genesis, with one vote.

@@ -66,6 +66,12 @@ impl Collector for NodeMetrics {
         gauge(&mut encoder, "corniche_epoch", "Running epoch", committee.epoch().0)?;
         gauge(&mut encoder, "corniche_committee_members", "Members of the running committee", committee.size() as u64)?;
         gauge(&mut encoder, "corniche_committee_votes", "Votes of the running committee", committee.total().0.into())?;
+        let generation = "Epoch that the running coin was dealt for, 0 for the coin of the genesis";
+        gauge(&mut encoder, "corniche_coin_generation", generation, read(&counters.coin_generation))?;
+        let exposed = "Votes of members whose shares of the coin are as good as public";
+        gauge(&mut encoder, "corniche_coin_exposed_votes", exposed, read(&counters.coin_exposed_votes))?;
+        let missing = "1 while this validator orders without a share of the coin";
+        gauge(&mut encoder, "corniche_coin_share_missing", missing, read(&counters.coin_share_missing))?;
         gauge(&mut encoder, "corniche_pool_transactions", "Transactions in the pool", self.shared.pool_view.len() as u64)?;
         counter(&mut encoder, "corniche_transactions_executed", "Transactions in blocks", read(&counters.executed))?;
         counter(

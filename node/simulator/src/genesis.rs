@@ -5,9 +5,9 @@ use crate::{
     network::validator,
     scenario::{Crypto, Scenario},
 };
-use corniche_crypto::{BlsSecretKey, COIN_KEY_BYTES, CoinSecretShare, ConsensusKey, deal_coin, digest};
+use corniche_crypto::{BlsSecretKey, CoinKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
 use corniche_engine::Committee;
-use corniche_pipeline::CertificateKeys;
+use corniche_pipeline::{CertificateKeys, NoticeAuthor};
 use corniche_types::{
     Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisStake, ProtocolRules, SignatureChecks,
     StakingParameters, TimestampMs, U256, ValidatorIndex, ValidatorInfo, Votes,
@@ -40,12 +40,13 @@ impl Secrets {
         }
     }
 
-    /// Key with which a validator signs notices to the staking contract.
-    pub fn notice_key(&self, index: usize) -> ConsensusKey {
-        match self {
-            Self::Modelled { seed } => consensus_key(*seed, index),
-            Self::Real { validators } => validators[index].consensus.clone(),
-        }
+    /// Makes a validator's notices to the staking contract. They have real keys always.
+    pub fn notice_author(&self, index: usize) -> NoticeAuthor {
+        let (consensus, coin) = match self {
+            Self::Modelled { seed } => (consensus_key(*seed, index), coin_key(*seed, index)),
+            Self::Real { validators } => (validators[index].consensus.clone(), validators[index].coin.clone()),
+        };
+        NoticeAuthor { consensus, coin: Some(coin), chain_id: CHAIN_ID, version: ProtocolRules::LATEST.version }
     }
 }
 
@@ -53,7 +54,10 @@ impl Secrets {
 pub struct ValidatorSecrets {
     pub consensus: ConsensusKey,
     pub bls: BlsSecretKey,
-    pub coin: CoinSecretShare,
+    /// Deals coins.
+    pub coin: CoinKey,
+    /// Share of the coin of the genesis.
+    pub share: CoinSecretShare,
 }
 
 /// Creates the genesis with these accounts, and with funds for the accounts of `senders`.
@@ -101,7 +105,7 @@ pub fn make(
     (genesis, secrets)
 }
 
-/// Adds epochs of this length. Nobody registers, so the coin keys encrypt nothing.
+/// Adds epochs of this length.
 fn add_staking(genesis: &mut Genesis, seed: u64, epoch_ms: u64) {
     // Indices do not change here: with less than all validators the committee is kept.
     let min_validators = genesis.validators.len() as u32;
@@ -112,7 +116,7 @@ fn add_staking(genesis: &mut Genesis, seed: u64, epoch_ms: u64) {
         validator.consensus_key = consensus_key(seed, index).public();
         // Keys of other lengths would not be in the contract.
         validator.bls_key = name.repeat(3).into();
-        let coin_key = Bytes::copy_from_slice(&validator.bls_key[..COIN_KEY_BYTES]);
+        let coin_key = Bytes::copy_from_slice(&coin_key(seed, index).public());
         validator.stake = Some(GenesisStake { owner: validator.fee_address, coin_key });
     }
 }
@@ -141,19 +145,23 @@ fn consensus_key(seed: u64, index: usize) -> ConsensusKey {
     ConsensusKey::from_seed(digest(format!("{seed} consensus {index}").as_bytes()).0)
 }
 
+fn coin_key(seed: u64, index: usize) -> CoinKey {
+    CoinKey::from_seed(digest(format!("{seed} coin key {index}").as_bytes()).0)
+}
+
 fn real_keys(genesis: &mut Genesis, seed: u64) -> Secrets {
     let derive = |purpose: &str, index: usize| digest(format!("{seed} {purpose} {index}").as_bytes()).0;
     let weights = genesis.weights();
     let deal = deal_coin(&weights, weights.quorum(), derive("coin", 0));
     (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
     let members = genesis.validators.iter_mut().zip(deal.shares).enumerate();
-    let validators = members.map(|(index, (member, coin))| {
-        let consensus = consensus_key(seed, index);
+    let validators = members.map(|(index, (member, share))| {
+        let (consensus, coin) = (consensus_key(seed, index), coin_key(seed, index));
         let bls = BlsSecretKey::from_seed(derive("bls", index));
         member.consensus_key = consensus.public();
         member.bls_key = Bytes::copy_from_slice(&bls.public().to_bytes());
         member.bls_proof = Bytes::copy_from_slice(&bls.prove_possession().to_bytes());
-        ValidatorSecrets { consensus, bls, coin }
+        ValidatorSecrets { consensus, bls, coin, share }
     });
     Secrets::Real { validators: validators.collect() }
 }

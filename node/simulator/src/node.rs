@@ -154,7 +154,7 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) 
         genesis: network.genesis.clone(),
         certificate_keys: Arc::new(certificate_keys),
         engine_factory: Some(factory),
-        notice_key: Some(network.secrets.notice_key(role.identity)),
+        notices: Some(network.secrets.notice_author(role.identity)),
         may_vote: true,
         never_signed: false,
         records: disk.records(),

@@ -4,6 +4,7 @@ use alloy_primitives::{Address, B256, U256, keccak256};
 use corniche_crypto::{BlsSecretKey, CoinKey, ConsensusKey};
 use corniche_staking::{
     GenesisValidator, SigningKeys, Slots, add_staking, calendar,
+    coin::Need,
     interface::SubmittedKeys,
     record::{Header, Registry},
     sign_keys,
@@ -80,9 +81,9 @@ fn run_epoch(
     for id in Registry::load(slots)?.ids(slots)? {
         calendar::announce(slots, parameters, id, VERSION, announced)?;
     }
-    calendar::freeze(slots, parameters)?;
+    calendar::freeze(slots, parameters, Need::Never)?;
     let end = end.max(now);
-    let started = calendar::activate(slots, parameters, height, end, |epoch, _| committee_hash(epoch.0))?;
+    let started = calendar::activate(slots, parameters, height, end, |epoch, _, _| committee_hash(epoch.0))?;
     Ok((end, started.rewards))
 }
 

@@ -1,19 +1,23 @@
-//! Steps of an epoch: announcements, freeze, and the end.
+//! Steps of an epoch: announcements, freeze, the dealing of a coin, and the end.
 //!
-//! The caller runs a step in the first block whose time has reached it ([`freeze_time`], [`end_time`]), after the block's
+//! The caller runs a step in the first block whose time has reached it ([`step_times`]), after the block's
 //! transactions and notices. One block may reach several steps; then they run in order.
 
 use crate::{
     Keys, Slots, ValidatorId,
+    coin::{self, NextCoin},
     record::{
-        Attendance, Committee, FreezeNumber, Header, KeyOwner, Member, PastCommittee, Phase, Registry, Role, Validator,
-        is_convicted,
+        Attendance, CoinKeys, Committee, FreezeNumber, Header, KeyOwner, Member, PastCommittee, Phase, Registry, Role,
+        Validator, is_convicted,
     },
     votes::{self, Candidate},
 };
 use alloy_primitives::{Address, B256, U256};
 use corniche_types::{Epoch, Height, StakingParameters, TimestampMs, Votes};
 use std::collections::BTreeMap;
+
+/// Phases in which a coin is dealt, and when each one ends, in eighths of the time from the freeze to the end.
+const COIN_STEPS: [(Phase, u64); 3] = [(Phase::Dealing, 3), (Phase::Acknowledging, 5), (Phase::Opening, 7)];
 
 /// Result of an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,19 @@ pub fn announcement_time(start: TimestampMs, parameters: &StakingParameters) -> 
     before_end(start, parameters, parameters.closing_ms.saturating_mul(2))
 }
 
+/// Returns the time of a step between the freeze and the end, in eighths of the time between them.
+fn after_freeze(start: TimestampMs, parameters: &StakingParameters, eighths: u64) -> Option<TimestampMs> {
+    let passed = parameters.closing_ms.saturating_mul(eighths) / 8;
+    freeze_time(start, parameters).map(|freeze| TimestampMs(freeze.0.saturating_add(passed)))
+}
+
+/// Returns the times of all steps of an epoch, ascending. The last one is its end; none if epochs never end.
+pub fn step_times(start: TimestampMs, parameters: &StakingParameters, need: coin::Need) -> Vec<TimestampMs> {
+    let coin = if need == coin::Need::Never { &[][..] } else { &COIN_STEPS };
+    let between = coin.iter().map(|(_, eighths)| after_freeze(start, parameters, *eighths));
+    [freeze_time(start, parameters)].into_iter().chain(between).chain([end_time(start, parameters)]).flatten().collect()
+}
+
 fn before_end(start: TimestampMs, parameters: &StakingParameters, ms: u64) -> Option<TimestampMs> {
     end_time(start, parameters).map(|end| TimestampMs(end.0.saturating_sub(ms)))
 }
@@ -96,15 +113,51 @@ pub fn announce<S: Slots>(
     Ok(Announcement::Taken)
 }
 
+/// Runs all steps that are due at the time of a block, except the end.
+pub fn advance<S: Slots>(
+    slots: &mut S,
+    parameters: &StakingParameters,
+    need: coin::Need,
+    chain_id: u64,
+    now: TimestampMs,
+) -> Result<(), S::Error> {
+    let Header { start, .. } = Header::load(slots)?;
+    if freeze_time(start, parameters).is_some_and(|freeze| now >= freeze) {
+        freeze(slots, parameters, need)?;
+    }
+    for (phase, eighths) in COIN_STEPS {
+        let header = Header::load(slots)?;
+        if header.phase != phase || after_freeze(start, parameters, eighths).is_none_or(|time| now < time) {
+            continue;
+        }
+        match phase {
+            Phase::Dealing => Header { phase: Phase::Acknowledging, ..header }.store(slots)?,
+            Phase::Acknowledging => Header { phase: Phase::Opening, ..header }.store(slots)?,
+            _ => settle(slots, chain_id)?,
+        }
+    }
+    Ok(())
+}
+
+/// Ends the dealing of a coin: the next committee gets it, or the sitting one is kept.
+fn settle<S: Slots>(slots: &mut S, chain_id: u64) -> Result<(), S::Error> {
+    let Some(coin) = NextCoin::load(slots)? else { return Ok(()) };
+    match coin.settle(slots, chain_id)? {
+        Ok(()) => Header { phase: Phase::Frozen, ..Header::load(slots)? }.store(slots),
+        Err(silent) => keep(slots, &silent),
+    }
+}
+
 /// Computes the next committee from the stake of those who announced themselves, and stores it with its keys (S1 to S6).
 /// Later changes of stake and keys do not affect it. A second freeze in an epoch repeats the result of the first one.
-pub fn freeze<S: Slots>(slots: &mut S, parameters: &StakingParameters) -> Result<Frozen, S::Error> {
+pub fn freeze<S: Slots>(slots: &mut S, parameters: &StakingParameters, need: coin::Need) -> Result<Frozen, S::Error> {
     let mut header = Header::load(slots)?;
     let next = header.epoch.next();
-    match header.phase {
-        Phase::Open => {}
-        Phase::Frozen => return Ok(Frozen::Next(Committee::load(slots, next)?)),
-        Phase::Kept => return Ok(Frozen::Kept),
+    if header.phase.has_next() {
+        return Ok(Frozen::Next(Committee::load(slots, next)?));
+    }
+    if header.phase == Phase::Kept {
+        return Ok(Frozen::Kept);
     }
     let eligible = eligible(slots, parameters, header.epoch)?;
     let candidates: Vec<Candidate> = eligible.iter().map(|(candidate, _)| *candidate).collect();
@@ -122,18 +175,23 @@ pub fn freeze<S: Slots>(slots: &mut S, parameters: &StakingParameters) -> Result
         let keys = keys.get(&id).copied().expect("invariant: members are candidates");
         members.push(Member { id, keys, fee: Validator::new(id).account(slots, Role::Fee)?, votes });
     }
-    let committee = Committee { unit: allocation.unit, frozen_in: FreezeNumber::in_epoch(header.epoch), members };
-    committee.store(slots, next)?;
+    let frozen_in = FreezeNumber::in_epoch(header.epoch);
+    let mut committee = Committee { unit: allocation.unit, frozen_in, coin: sitting.coin, members };
     header.phase = Phase::Frozen;
+    if need.is_dealt(parameters, &sitting, &committee, next) {
+        committee.coin = sitting.coin.following(next);
+        header.phase = Phase::Dealing;
+    }
+    committee.store(slots, next)?;
     header.store(slots)?;
     Ok(Frozen::Next(committee))
 }
 
-/// Keeps the sitting committee, because the next one did not settle its keys. Members of the next one who acknowledged
+/// Keeps the sitting committee, because the next one has no coin. Members of the next one who acknowledged
 /// no dealing (`silent`) are no candidates at the next freeze (S13). No effect unless a next committee is frozen.
 pub fn keep<S: Slots>(slots: &mut S, silent: &[ValidatorId]) -> Result<(), S::Error> {
     let mut header = Header::load(slots)?;
-    if header.phase != Phase::Frozen {
+    if !header.phase.has_next() {
         return Ok(());
     }
     for id in silent {
@@ -149,16 +207,17 @@ pub fn keep<S: Slots>(slots: &mut S, silent: &[ValidatorId]) -> Result<(), S::Er
 /// epoch that ends, except those who are convicted for it.
 ///
 /// # Panics
-/// If [`freeze`] did not run in this epoch.
+/// If [`advance`] did not run in this epoch at the time of its last step.
 pub fn activate<S: Slots>(
     slots: &mut S,
     parameters: &StakingParameters,
     height: Height,
     now: TimestampMs,
-    hash: impl FnOnce(Epoch, &Committee) -> B256,
+    hash: impl FnOnce(Epoch, &Committee, Option<&CoinKeys>) -> B256,
 ) -> Result<Started, S::Error> {
     let header = Header::load(slots)?;
-    assert!(header.phase != Phase::Open || parameters.never_ends(), "invariant: an epoch ends after its freeze");
+    let is_decided = matches!(header.phase, Phase::Frozen | Phase::Kept);
+    assert!(is_decided || parameters.never_ends(), "invariant: an epoch ends after its other steps");
     let rewards = rewards(slots, parameters, header.epoch)?;
     let epoch = header.epoch.next();
     let kept = header.phase != Phase::Frozen;
@@ -166,7 +225,8 @@ pub fn activate<S: Slots>(
     if kept {
         committee.store(slots, epoch)?;
     }
-    let hash = hash(epoch, &committee);
+    let coin = committee.coin.keys(slots)?;
+    let hash = hash(epoch, &committee, coin.as_ref());
     PastCommittee::store(slots, epoch, hash, &committee)?;
     let frozen_in = committee.frozen_in;
     Header { epoch, start: now, start_height: height, frozen_in, phase: Phase::Open }.store(slots)?;

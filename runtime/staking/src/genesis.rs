@@ -2,7 +2,7 @@
 
 use crate::{
     Keys,
-    record::{Committee, FreezeNumber, Header, Member, NewValidator, PastCommittee, Phase},
+    record::{CoinRef, Committee, FreezeNumber, Header, Member, NewValidator, PastCommittee, Phase},
 };
 use alloy_primitives::{Address, B256, FixedBytes, U256};
 use corniche_state::{ABI_VERSION, Account, Changes, KECCAK_EMPTY};
@@ -115,7 +115,7 @@ fn write(
         balance = balance.saturating_add(stake);
         members.push(Member { id, keys: *keys, fee: *fee, votes: *votes });
     }
-    let committee = Committee { unit: parameters.vote_wei, frozen_in: FreezeNumber::GENESIS, members };
+    let committee = Committee { unit: parameters.vote_wei, frozen_in: FreezeNumber::GENESIS, coin: CoinRef::GENESIS, members };
     committee.store(slots, Epoch(0))?;
     PastCommittee::store(slots, Epoch(0), hash(&committee), &committee)?;
     let (epoch, start_height, phase) = (Epoch(0), Height(0), Phase::Open);

@@ -24,6 +24,7 @@
 #![warn(missing_docs)]
 
 pub mod calendar;
+pub mod coin;
 pub mod contract;
 mod genesis;
 pub mod interface;
@@ -35,7 +36,7 @@ mod slots;
 pub mod votes;
 
 pub use genesis::{GenesisValidator, add_staking, genesis_changes, genesis_slots};
-pub use notice::{MAX_ANNOUNCEMENTS, Notice, NoticeBody, Statement, VerifiedNotice};
+pub use notice::{MAX_BATCH_NOTICES, Notice, NoticeAuthor, NoticeBody, NoticeKind, Statement, VerifiedNotice, max_notices};
 pub use overview::{Overview, ValidatorOverview};
 pub use registration::{Keys, SigningKeys, sign_keys};
 pub use slots::{ReadError, Slots, StateSlots, Tag};

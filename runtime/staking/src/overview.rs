@@ -2,7 +2,7 @@
 
 use crate::{
     Keys, Slots, ValidatorId, calendar,
-    record::{Attendance, Committee, FreezeNumber, Header, Phase, Queue, Registry, Role, Unbonding, Validator, reached_freeze},
+    record::{Attendance, Committee, FreezeNumber, Header, Queue, Registry, Role, Unbonding, Validator, reached_freeze},
 };
 use alloy_primitives::{Address, U256};
 use corniche_types::{Epoch, StakingParameters, TimestampMs, Votes};
@@ -69,10 +69,7 @@ impl Overview {
     /// Reads the overview: at most about 100 slots for each registered validator.
     pub fn load<S: Slots>(slots: &mut S, parameters: &StakingParameters) -> Result<Self, S::Error> {
         let header = Header::load(slots)?;
-        let next = match header.phase {
-            Phase::Frozen => Some(Committee::load(slots, header.epoch.next())?),
-            Phase::Open | Phase::Kept => None,
-        };
+        let next = header.phase.has_next().then(|| Committee::load(slots, header.epoch.next())).transpose()?;
         let committees = Committees {
             epoch: header.epoch,
             reached: reached_freeze(slots, header.epoch, parameters)?,

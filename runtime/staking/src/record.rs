@@ -3,6 +3,7 @@
 //! Records are read and written field by field, because the virtual machine charges for each slot.
 
 mod attendance;
+mod coin;
 mod committee;
 mod header;
 mod keys;
@@ -12,6 +13,7 @@ mod ring;
 mod validator;
 
 pub use attendance::Attendance;
+pub use coin::{CoinKeys, CoinRef};
 pub use committee::{Committee, Member};
 pub use header::{FreezeNumber, Header, Phase};
 pub use keys::KeyOwner;

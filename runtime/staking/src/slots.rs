@@ -184,13 +184,13 @@ pub enum Tag {
     Queue = 0x03,
     /// (epoch mod 64, 0) a past committee; (…, 1 + index) a seat in it.
     Ring = 0x04,
-    /// (γ mod 2, dealer) a dealing of the coin; not used yet.
+    /// (side, dealer) a dealing of a coin, by the index of the dealer.
     Dealing = 0x05,
-    /// (γ mod 2, member) acknowledged dealings; not used yet.
+    /// (side, member) dealings that a member acknowledged, by its index.
     Acknowledgement = 0x06,
-    /// (γ mod 2, dealer) opened points; not used yet.
+    /// (side, dealer) values that a dealer showed, by its index.
     Opening = 0x07,
-    /// (γ mod 2, 0) keys of the coin; not used yet.
+    /// (side, 0) keys of a coin.
     CoinKeys = 0x08,
     /// (epoch mod 64, id) a conviction.
     Conviction = 0x09,

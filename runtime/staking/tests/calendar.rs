@@ -228,7 +228,7 @@ fn rewards_are_for_votes_without_conviction() {
 }
 
 #[test]
-#[should_panic(expected = "invariant: an epoch ends after its freeze")]
+#[should_panic(expected = "invariant: an epoch ends after its other steps")]
 fn epochs_do_not_end_without_a_freeze() {
     chain().activate();
 }

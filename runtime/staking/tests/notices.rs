@@ -5,7 +5,7 @@ mod support;
 
 use alloy_primitives::{B256, Bytes, U256};
 use corniche_staking::{
-    Notice, ValidatorId, VerifiedNotice,
+    Notice, NoticeAuthor, NoticeKind, ValidatorId, VerifiedNotice,
     record::{Attendance, PastCommittee},
 };
 use corniche_types::{Epoch, TimestampMs};
@@ -19,9 +19,12 @@ fn chain() -> Chain {
 }
 
 fn announce(chain: &mut Chain, number: u64, now: TimestampMs) -> Option<VerifiedNotice> {
-    let key = Secrets::new(number).consensus;
-    let parameters = chain.parameters.clone();
-    VerifiedNotice::announce(&mut chain.memory, &parameters, &key, CHAIN_ID, 7, now).unwrap()
+    announce_with(chain, &Secrets::new(number).author(), now)
+}
+
+fn announce_with(chain: &mut Chain, author: &NoticeAuthor, now: TimestampMs) -> Option<VerifiedNotice> {
+    let owed = author.owed(&mut chain.memory, &chain.parameters, now).unwrap();
+    owed.contains(&NoticeKind::Announce).then(|| author.make(&mut chain.memory, NoticeKind::Announce).unwrap().unwrap())
 }
 
 fn verify(chain: &mut Chain, entry: &[u8]) -> Option<VerifiedNotice> {
@@ -76,9 +79,7 @@ fn only_the_registered_key_signs() {
     chain.send(account(1), U256::ZERO, &rotated).unwrap();
     assert_eq!(announce(&mut chain, 1, READY), None);
     assert!(!apply(&mut chain, &entry, READY));
-    let parameters = chain.parameters.clone();
-    let announce = VerifiedNotice::announce(&mut chain.memory, &parameters, &next.consensus, CHAIN_ID, 7, READY);
-    let entry = announce.unwrap().unwrap().encode();
+    let entry = announce_with(&mut chain, &next.author(), READY).unwrap().encode();
     assert!(apply(&mut chain, &entry, READY));
 }
 

@@ -48,6 +48,12 @@ pub enum EpochPhase {
     Frozen,
     /// The sitting committee stays for the next epoch.
     Kept,
+    /// The next committee is fixed, and the sitting one deals a coin to it.
+    Dealing,
+    /// Members of the next committee acknowledge the dealings.
+    Acknowledging,
+    /// Dealers show what was not acknowledged.
+    Opening,
 }
 
 /// Parameters of staking in the genesis.

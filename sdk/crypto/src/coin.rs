@@ -141,9 +141,15 @@ impl CoinPublicKeys {
 
     /// Returns `None` if a key is invalid. [`crate::verify_genesis`] checks that the keys belong together.
     pub fn from_genesis(genesis: &Genesis) -> Option<Self> {
-        let combined = BlsPublicKey::from_bytes(&genesis.coin_public_key)?;
-        let shares = genesis.coin_shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?;
-        Some(Self::new(combined, shares, genesis.weights()))
+        Self::from_dealt(&genesis.coin_public_key, &genesis.coin_shares, genesis.weights())
+    }
+
+    /// The key of the coin and the keys of the shares, as [`Self::to_genesis`] returns them, of validators with these votes. Returns
+    /// `None` if one is invalid, or if there is not one per vote. The caller knows that they belong together.
+    pub fn from_dealt(combined: &[u8], shares: &[Bytes], weights: Weights) -> Option<Self> {
+        let combined = BlsPublicKey::from_bytes(combined)?;
+        let keys: Vec<_> = shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?;
+        (keys.len() == weights.total().as_usize()).then(|| Self::new(combined, keys, weights))
     }
 
     /// Returns [`Genesis::coin_public_key`] and [`Genesis::coin_shares`].

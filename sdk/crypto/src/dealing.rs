@@ -95,14 +95,14 @@ impl Dealing {
         if self.commitments.len() != points + 1 || self.ciphertexts.len() != points {
             return None;
         }
-        let ephemeral = min_pk::PublicKey::key_validate(&self.ephemeral).ok()?;
+        min_pk::PublicKey::key_validate(&self.ephemeral).ok()?;
         let commitment = |bytes: &[u8; COMMITMENT_BYTES]| min_sig::PublicKey::key_validate(bytes).ok();
         let commitments: Vec<_> = self.commitments.iter().map(commitment).collect::<Option<_>>()?;
         let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 coin dealing, degree");
         hasher.update(&target.context(dealer));
         self.commitments.iter().for_each(|bytes| _ = hasher.update(bytes));
         let is_below = degree_is_below(&commitments, target.weights.quorum().as_usize(), hasher.finalize_xof());
-        is_below.then_some(VerifiedDealing { dealer, commitments, ephemeral, dealing: self })
+        is_below.then_some(VerifiedDealing { dealer, dealing: self })
     }
 }
 
@@ -110,12 +110,20 @@ impl Dealing {
 #[derive(Clone)]
 pub struct VerifiedDealing {
     dealer: ValidatorIndex,
-    commitments: Vec<min_sig::PublicKey>,
-    ephemeral: min_pk::PublicKey,
     dealing: Dealing,
 }
 
 impl VerifiedDealing {
+    /// A dealing that passed the check before it was stored. The check takes most of the time.
+    pub fn from_storage(dealer: ValidatorIndex, dealing: Dealing) -> Self {
+        Self { dealer, dealing }
+    }
+
+    /// The commitment at a point.
+    fn commitment(&self, x: u32) -> Option<min_sig::PublicKey> {
+        min_sig::PublicKey::uncompress(self.dealing.commitments.get(x as usize)?).ok()
+    }
+
     /// The validator that made it.
     pub fn dealer(&self) -> ValidatorIndex {
         self.dealer
@@ -133,7 +141,7 @@ impl VerifiedDealing {
 
     /// Returns whether each value of this opening is a value of this polynomial at one of the members' points. An empty opening is refused.
     pub fn admits(&self, opening: &CoinOpening) -> bool {
-        let commitment = |x: &u32| self.commitments.get(*x as usize).copied().filter(|_| *x > 0);
+        let commitment = |x: &u32| self.commitment(*x).filter(|_| *x > 0);
         let keys: Option<Vec<_>> = opening.values.keys().map(commitment).collect();
         let values: Option<Vec<_>> = opening.values.values().map(Scalar::from_be_bytes).collect();
         let (Some(keys), Some(values)) = (keys.filter(|keys| !keys.is_empty()), values) else { return false };
@@ -204,7 +212,7 @@ impl Dealings {
     ) -> Option<CoinPublicKeys> {
         let dealt: Vec<_> = dealers.into_iter().map(|dealer| self.dealt.get(dealer)).collect::<Option<_>>()?;
         let sum = |x: u32| {
-            let commitments: Vec<_> = dealt.iter().map(|dealt| dealt.commitments[x as usize]).collect();
+            let commitments: Vec<_> = dealt.iter().map(|dealt| dealt.commitment(x)).collect::<Option<_>>()?;
             let key = Some(commitments).filter(|commitments| !commitments.is_empty())?.as_slice().add().to_public_key();
             key.validate().ok().map(|()| BlsPublicKey(key))
         };
@@ -263,14 +271,15 @@ impl CoinKey {
     /// The values of a member with this key, in the order of its points. Returns `None` if one is wrong.
     fn decrypt(&self, target: &CoinTarget, member: ValidatorIndex, dealt: &VerifiedDealing) -> Option<Vec<Scalar>> {
         let key = target.keys.get(member.as_usize()).filter(|key| key.compress() == self.public())?;
-        let VerifiedDealing { dealer, commitments, ephemeral, dealing } = dealt;
-        let shared = self.scalar().times(ephemeral.into());
+        let VerifiedDealing { dealer, dealing } = dealt;
+        let ephemeral = min_pk::PublicKey::uncompress(&dealing.ephemeral).ok()?;
+        let shared = self.scalar().times((&ephemeral).into());
         let hasher = pad_hasher(&target.context(*dealer), &dealing.commitments, &dealing.ephemeral);
         let pads = pads(hasher, member, key, &shared);
         let value = |(x, pad): (u32, Zeroizing<[u8; VALUE_BYTES]>)| {
-            let encrypted = dealing.ciphertexts.get(x as usize - 1)?;
+            let (encrypted, commitment) = (dealing.ciphertexts.get(x as usize - 1)?, dealing.commitments.get(x as usize)?);
             let value = Scalar::from_be_bytes(&std::array::from_fn(|byte| encrypted[byte] ^ pad[byte]))?;
-            (secret_key(value)?.sk_to_pk() == commitments[x as usize]).then_some(value)
+            (secret_key(value)?.sk_to_pk().compress() == *commitment).then_some(value)
         };
         target.weights.points(member).zip(pads).map(value).collect()
     }

@@ -428,6 +428,11 @@ impl Genesis {
         self.validators.len() == 1
     }
 
+    /// Returns whether one party dealt the coin of the genesis and could know it, and so who will lead.
+    pub fn has_known_coin(&self) -> bool {
+        self.engine.has_coin() && self.coin_draft.is_none() && !self.is_development()
+    }
+
     /// Returns the engine's fault model.
     pub fn fault_model(&self) -> FaultModel {
         match self.engine.name.as_str() {

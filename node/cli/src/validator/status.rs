@@ -126,6 +126,7 @@ impl Sitting {
         let phase = match self.epoch.phase {
             0 => "the next committee is not selected yet",
             1 => "the next committee is selected",
+            3..=5 => "the next committee is selected, and its coin is being made",
             _ => "the next committee is this one",
         };
         let mut lines = vec![

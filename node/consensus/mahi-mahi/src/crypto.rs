@@ -4,7 +4,9 @@ use crate::{
     keys::{Coin, CoinShare, CoinShares, CoinValue, Signature, Signatures, Signer},
     message::BLOCK_TAG,
 };
-use corniche_crypto::{BlsSignature, CoinPublicKeys, CoinSecretShare, ConsensusKey, ConsensusPublicKey, Domain, Signed};
+use corniche_crypto::{
+    BLS_SIGNATURE_BYTES, BlsSignature, CoinPublicKeys, CoinSecretShare, ConsensusKey, ConsensusPublicKey, Domain, Signed,
+};
 use corniche_engine::Committee;
 use corniche_types::{B256, ValidatorIndex, Votes};
 
@@ -17,18 +19,21 @@ fn domain(committee: &Committee) -> Domain {
 pub struct ValidatorKeys {
     index: ValidatorIndex,
     consensus: ConsensusKey,
-    coin: CoinSecretShare,
+    coin: Option<CoinSecretShare>,
+    votes: Votes,
     domain: Domain,
 }
 
 impl ValidatorKeys {
-    /// Takes the index under which the committee lists the consensus key. Returns `None` if it is not listed, or if the
-    /// coin share belongs to another validator.
-    pub fn new(committee: &Committee, consensus: ConsensusKey, coin: CoinSecretShare) -> Option<Self> {
+    /// Takes the index under which the committee lists the consensus key. Without a coin share, it sends shares with which nobody can
+    /// open the coin. Returns `None` if the key is not listed, or if the coin share belongs to another validator.
+    pub fn new(committee: &Committee, consensus: ConsensusKey, coin: impl Into<Option<CoinSecretShare>>) -> Option<Self> {
+        let coin = coin.into();
         let public = consensus.public();
         let (index, _) = committee.members().find(|(_, member)| member.consensus_key == public)?;
-        let fits = coin.index() == index && coin.votes() == committee.votes(index);
-        fits.then(|| Self { index, consensus, coin, domain: domain(committee) })
+        let votes = committee.votes(index);
+        let fits = coin.as_ref().is_none_or(|coin| coin.index() == index && coin.votes() == votes);
+        fits.then(|| Self { index, consensus, coin, votes, domain: domain(committee) })
     }
 }
 
@@ -42,7 +47,10 @@ impl Signer for ValidatorKeys {
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {
-        self.coin.sign(message).into_iter().map(|share| share.0).collect()
+        match &self.coin {
+            Some(coin) => coin.sign(message).into_iter().map(|share| share.0).collect(),
+            None => vec![[0; BLS_SIGNATURE_BYTES]; self.votes.as_usize()],
+        }
     }
 }
 

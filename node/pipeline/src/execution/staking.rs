@@ -2,14 +2,19 @@
 
 use super::Candidate;
 use corniche_staking::{
-    MAX_ANNOUNCEMENTS, Notice, Slots, calendar,
-    record::{Committee, Header},
+    Notice, NoticeKind, Slots, calendar,
+    coin::Need,
+    max_notices,
+    record::{CoinKeys, Committee, Header},
 };
 use corniche_state::{Changes, Overlay, StateView};
 use corniche_types::{
     Address, B256, Genesis, Height, NextEpoch, STAKING_ADDRESS, SkipReason, Skipped, StakingParameters, TimestampMs, U256,
 };
-use std::{collections::BTreeSet, convert::Infallible};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+};
 
 /// End of a block.
 pub(super) struct BlockEnd<'a> {
@@ -46,7 +51,7 @@ impl BlockEnd<'_> {
     }
 }
 
-/// Applies notices in order, up to the limit of a block (N2, N3). They are among the skipped (N4). Only those count whose signatures
+/// Applies notices in order, up to a block's limit of each kind (N2, N3). They are among the skipped (N4). Only those count whose signatures
 /// are checked, and after one bad signature a proposer's other notices are refused: otherwise one proposer could use up the limit.
 fn apply_notices(
     genesis: &Genesis,
@@ -56,17 +61,19 @@ fn apply_notices(
     candidates: &[Candidate],
     skipped: &mut [Skipped],
 ) -> Result<(), Infallible> {
-    let (mut applied, mut distrusted) = (0, BTreeSet::new());
+    let (mut applied, mut distrusted) = (BTreeMap::<NoticeKind, usize>::new(), BTreeSet::new());
     for skipped in skipped.iter_mut().filter(|skipped| skipped.reason == SkipReason::Undecodable) {
         let Some(Candidate { author, raw, .. }) = candidates.get(skipped.position as usize) else { continue };
         let Some(notice) = Notice::decode(raw) else { continue };
         skipped.reason = SkipReason::NoticeRefused;
-        if applied == MAX_ANNOUNCEMENTS || distrusted.contains(author) || !notice.is_missing(slots, genesis.chain_id)? {
+        let kind = notice.kind();
+        let is_full = applied.get(&kind).is_some_and(|applied| *applied >= max_notices(kind));
+        if is_full || distrusted.contains(author) || !notice.is_missing(slots, genesis.chain_id)? {
             continue;
         }
         match notice.verify(slots, genesis.chain_id)? {
             Some(notice) if notice.apply(slots, parameters, time)? => {
-                applied += 1;
+                *applied.entry(kind).or_default() += 1;
                 skipped.reason = SkipReason::Notice;
             }
             Some(_) => {}
@@ -84,18 +91,12 @@ fn run_steps(
     time: TimestampMs,
 ) -> Result<Option<EpochEnd>, Infallible> {
     let header = Header::load(slots)?;
-    if calendar::freeze_time(header.start, parameters).is_some_and(|freeze| time >= freeze) {
-        calendar::freeze(slots, parameters)?;
-    }
+    calendar::advance(slots, parameters, Need::of(genesis), genesis.chain_id, time)?;
     if calendar::end_time(header.start, parameters).is_none_or(|end| time < end) {
         return Ok(None);
     }
-    if genesis.engine.has_coin() && needs_other_keys(slots, &header)? {
-        // Until the members deal keys of the coin (validators.md §4).
-        calendar::keep(slots, &[])?;
-    }
     let protocol_version = genesis.rules_at(height.next()).version;
-    let hash = |epoch, committee: &Committee| committee.hash(genesis, epoch, protocol_version);
+    let hash = |epoch, committee: &Committee, coin: Option<&CoinKeys>| committee.hash(genesis, epoch, protocol_version, coin);
     let started = calendar::activate(slots, parameters, height, time, hash)?;
     for (address, reward) in started.rewards {
         slots.mint(address, reward);
@@ -104,16 +105,6 @@ fn run_steps(
     let next = NextEpoch { committee_hash: started.hash, light_root, protocol_version };
     let fee_addresses = started.committee.members.iter().map(|member| member.fee).collect();
     Ok(Some(EpochEnd { next, fee_addresses }))
-}
-
-/// Returns whether the frozen committee cannot use the coin of the sitting one: each member has its share of the key by its
-/// index and its votes.
-fn needs_other_keys(slots: &mut BlockSlots<'_>, header: &Header) -> Result<bool, Infallible> {
-    let mut members = |epoch| {
-        let committee = Committee::load(slots, epoch)?;
-        Ok::<Vec<_>, Infallible>(committee.members.iter().map(|member| (member.id, member.votes)).collect())
-    };
-    Ok(members(header.epoch)? != members(header.epoch.next())?)
 }
 
 /// The contract's slots after a block's transactions. Everything that is written becomes part of the block's changes.

@@ -17,8 +17,8 @@
 //! faulty, while it is connected to a quorum of its epoch: otherwise one faulty validator could stop its engine.
 
 use super::{Following, Mode, Ordering, Peer, Pipeline};
-use crate::epoch::{EpochStart, seats, seats_version};
-use crate::io::{EngineStart, NodeKey, Output};
+use crate::epoch::{CoinStatus, EpochStart, dealt_coin, seats, seats_version};
+use crate::io::{CommitteeCoin, EngineStart, NodeKey, Output};
 use crate::message::PeerMessage;
 use crate::safety::StoredRecord;
 use corniche_certify::{CertificateVerifier, Certifier};
@@ -72,6 +72,7 @@ impl Pipeline {
     /// Continues with the committee of the running epoch: keys, own index, and those of the peers.
     fn start_committee(&mut self, now: TimestampMs) {
         self.committee = self.epoch.committee(&self.genesis, &self.view());
+        self.coin = CoinStatus::of(&self.genesis, self.epoch.epoch, &self.view());
         let keys = (self.certificate_keys)(&self.committee);
         self.own = keys.own.as_ref().map(|key| key.index());
         self.certificates = CertificateVerifier::new(self.committee.clone(), &keys);
@@ -133,13 +134,22 @@ impl Pipeline {
         };
         let (committee, epoch, resume) = (self.committee.clone(), self.epoch, self.resume.clone());
         let has_all_records = self.history.start_engine(&records, &resume, now);
-        let engine = build(EngineStart { committee, epoch, records, has_all_records, resume, now });
+        let coin = self.dealt_coin();
+        self.coin.lacks_share = coin.as_ref().is_some_and(|coin| coin.share.is_none());
+        let engine = build(EngineStart { committee, epoch, records, has_all_records, resume, coin, now });
         self.mode = Mode::Ordering(Ordering::new(engine, self.builder_after_head()));
         let of_epoch = self.peers.values().filter(|peer| peer.epoch == self.epoch.epoch);
         let connected: Vec<ValidatorIndex> = of_epoch.filter_map(|peer| peer.validator).collect();
         for validator in connected {
             self.engine_input(now, EngineInput::PeerUp(validator));
         }
+    }
+
+    /// Coin of the running epoch with this member's share; `None` for the coin of the genesis.
+    fn dealt_coin(&self) -> Option<CommitteeCoin> {
+        let coin = dealt_coin(&self.genesis, self.epoch.epoch, &self.view())?;
+        let share = self.own.zip(self.notices.coin_key()).and_then(|(own, key)| coin.share(own, key));
+        Some(CommitteeCoin { keys: coin.keys().clone(), share })
     }
 
     /// A peer is in this epoch.

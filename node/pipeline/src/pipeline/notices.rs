@@ -8,11 +8,11 @@ use super::{AHEAD_OF_CERTIFICATION, Pipeline};
 use crate::io::{NodeKey, Output};
 use crate::message::PeerMessage;
 use corniche_admission::batch::{self, ENTRY_OVERHEAD};
-use corniche_crypto::ConsensusKey;
+use corniche_crypto::CoinKey;
 use corniche_engine::Batch;
-use corniche_staking::{MAX_ANNOUNCEMENTS, Notice, StateSlots, ValidatorId, VerifiedNotice};
+use corniche_staking::{MAX_BATCH_NOTICES, Notice, NoticeAuthor, NoticeKind, StateSlots, ValidatorId, VerifiedNotice};
 use corniche_state::StateView;
-use corniche_types::{Bytes, Epoch, Genesis, Height, ProtocolRules, TimestampMs};
+use corniche_types::{Bytes, Epoch, Genesis, Height, TimestampMs};
 use std::collections::BTreeMap;
 
 /// Part of a batch's bytes that notices may take.
@@ -27,10 +27,10 @@ const MAX_REPEAT_MS: u64 = 10_000;
 
 /// Notices that the state lacks.
 pub(super) struct Notices {
-    /// Signs own notices; `None`: a node without a validator's keys.
-    key: Option<ConsensusKey>,
-    /// By author: at most one for each registered validator.
-    kept: BTreeMap<ValidatorId, Kept>,
+    /// Makes own notices; `None`: a node without a validator's keys.
+    own: Option<NoticeAuthor>,
+    /// At most one of each kind for each registered validator, and only members of two committees have large ones.
+    kept: BTreeMap<(ValidatorId, NoticeKind), Kept>,
     /// Epoch and height at which the node last looked for own notices.
     looked_at: Option<(Epoch, Height)>,
     repeat_ms: u64,
@@ -46,17 +46,22 @@ struct Kept {
 }
 
 impl Notices {
-    pub fn new(key: Option<ConsensusKey>, genesis: &Genesis) -> Self {
+    pub fn new(own: Option<NoticeAuthor>, genesis: &Genesis) -> Self {
         let closing_ms = genesis.staking.as_ref().map_or(0, |parameters| parameters.closing_ms);
         let repeat_ms = (closing_ms / REPEATS).clamp(MIN_REPEAT_MS, MAX_REPEAT_MS);
-        Self { key, kept: BTreeMap::new(), looked_at: None, repeat_ms, sent: 0 }
+        Self { own, kept: BTreeMap::new(), looked_at: None, repeat_ms, sent: 0 }
+    }
+
+    /// Key with which this validator reads its share of a dealt coin.
+    pub fn coin_key(&self) -> Option<&CoinKey> {
+        self.own.as_ref()?.coin.as_ref()
     }
 
     fn keep(&mut self, now: TimestampMs, notice: VerifiedNotice, is_own: bool) {
-        let author = notice.statement().author;
+        let place = (notice.statement().author, notice.kind());
         // After a rotation of keys the author signs another one.
-        if self.kept.get(&author).is_none_or(|kept| kept.notice != notice) {
-            self.kept.insert(author, Kept { notice, is_own, due: now });
+        if self.kept.get(&place).is_none_or(|kept| kept.notice != notice) {
+            self.kept.insert(place, Kept { notice, is_own, due: now });
         }
     }
 
@@ -65,7 +70,7 @@ impl Notices {
         let again = self.next_time(now);
         let mut left = (bytes / PART_OF_BATCH) as usize;
         let mut entries = Vec::new();
-        for kept in self.kept.values_mut().filter(|kept| kept.due <= now).take(MAX_ANNOUNCEMENTS) {
+        for kept in self.kept.values_mut().filter(|kept| kept.due <= now).take(MAX_BATCH_NOTICES) {
             let entry = kept.notice.encode();
             let Some(rest) = left.checked_sub(entry.len() + ENTRY_OVERHEAD) else { break };
             (left, kept.due) = (rest, again);
@@ -89,8 +94,8 @@ impl Notices {
         TimestampMs(now.0.saturating_add(self.repeat_ms))
     }
 
-    fn has_own(&self) -> bool {
-        self.kept.values().any(|kept| kept.is_own)
+    fn has_own(&self, kind: NoticeKind) -> bool {
+        self.kept.iter().any(|((_, other), kept)| kept.is_own && *other == kind)
     }
 
     fn next_due(&self, includes: impl Fn(&Kept) -> bool) -> Option<TimestampMs> {
@@ -136,7 +141,7 @@ impl Pipeline {
 
     /// Makes own notices that are due, and sends them if this node does not order.
     pub(super) fn make_notices(&mut self, now: TimestampMs) {
-        self.announce_readiness(now);
+        self.make_owed_notices(now);
         if !self.mode.is_ordering() {
             let entries = self.notices.take_own_due(now);
             let to = if entries.is_empty() { Vec::new() } else { self.notice_recipients() };
@@ -149,7 +154,7 @@ impl Pipeline {
     /// Time of the next call of [`Self::make_notices`] with an effect.
     pub(super) fn notice_deadline(&self) -> Option<TimestampMs> {
         let is_new_epoch = self.notices.looked_at.is_none_or(|(epoch, _)| epoch != self.epoch.epoch);
-        let announcement = self.epoch.announcements(&self.genesis).filter(|_| is_new_epoch && self.notices.key.is_some());
+        let announcement = self.epoch.announcements(&self.genesis).filter(|_| is_new_epoch && self.notices.own.is_some());
         let due = match self.mode.ordering() {
             Some(ordering) if ordering.wanted_batch.is_some() => self.notices.next_due(|_| true),
             // The engine asks for the next batch by itself.
@@ -159,24 +164,23 @@ impl Pipeline {
         [announcement, due].into_iter().flatten().min()
     }
 
-    /// Announces this validator for the next epoch, if it is not far behind (S12).
-    fn announce_readiness(&mut self, now: TimestampMs) {
-        let Some(parameters) = &self.genesis.staking else { return };
+    /// Makes the notices that this validator owes, if it is not far behind (S12).
+    fn make_owed_notices(&mut self, now: TimestampMs) {
+        let (Some(parameters), Some(own)) = (&self.genesis.staking, &self.notices.own) else { return };
         let is_early = self.epoch.announcements(&self.genesis).is_none_or(|from| now < from);
         let looked_at = (self.epoch.epoch, self.appended);
         if is_early || self.notices.looked_at == Some(looked_at) {
             return;
         }
-        self.notices.looked_at = Some(looked_at);
-        let Some(key) = self.notices.key.as_ref().filter(|_| !self.notices.has_own()) else { return };
         let is_near = self.follower.target().0.saturating_sub(self.appended.0) <= AHEAD_OF_CERTIFICATION;
-        let announce = || {
-            let (chain_id, version) = (self.genesis.chain_id, ProtocolRules::LATEST.version);
-            VerifiedNotice::announce(&mut StateSlots(&self.view()), parameters, key, chain_id, version, now).ok().flatten()
-        };
-        if let Some(notice) = if is_near { announce() } else { None } {
-            self.notices.keep(now, notice, true);
-        }
+        let view = self.view();
+        let mut slots = StateSlots(&view);
+        // An interrupted view owes nothing.
+        let owed = if is_near { own.owed(&mut slots, parameters, now).unwrap_or_default() } else { Vec::new() };
+        let new = owed.into_iter().filter(|kind| !self.notices.has_own(*kind));
+        let made: Vec<_> = new.filter_map(|kind| own.make(&mut slots, kind).ok().flatten()).collect();
+        self.notices.looked_at = Some(looked_at);
+        made.into_iter().for_each(|notice| self.notices.keep(now, notice, true));
     }
 
     /// The next two connected validators.

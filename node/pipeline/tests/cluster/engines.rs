@@ -3,7 +3,7 @@
 use crate::common::{bls_key, consensus_key, network_key};
 use corniche_crypto::{CoinDeal, CoinPublicKeys, deal_coin};
 use corniche_engine::{Committee, Engine, Input, Output, Verifier};
-use corniche_pipeline::{EngineFactory, EngineStart};
+use corniche_pipeline::{CommitteeCoin, EngineFactory, EngineStart};
 use corniche_types::{Genesis, TimestampMs};
 use std::sync::Arc;
 
@@ -69,6 +69,11 @@ impl EngineKind {
         }
     }
 
+    /// True if its validators open a coin together.
+    pub fn has_coin(self) -> bool {
+        matches!(self, MahiMahi)
+    }
+
     fn word(self) -> &'static str {
         match self {
             MahiMahi => "mahi-mahi",
@@ -111,11 +116,16 @@ impl EngineKind {
                 let share = secrets.0.shares.get(index).cloned();
                 let public = CoinPublicKeys::from_genesis(genesis).unwrap();
                 let coin = Arc::new(crypto::ThresholdCoin::new(&Committee::from_genesis(genesis), public));
-                Box::new(move |EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now }| {
+                Box::new(move |begin| {
+                    let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, coin: dealt, now } = begin;
                     let config = Config { genesis_time: epoch.time, ..config.clone() };
-                    let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), share.clone().unwrap()).unwrap();
+                    let (coin, share) = match dealt {
+                        Some(CommitteeCoin { keys, share }) => (Arc::new(crypto::ThresholdCoin::new(&committee, keys)), share),
+                        None => (coin.clone(), share.clone()),
+                    };
+                    let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), share).unwrap();
                     let signatures = Arc::new(crypto::CommitteeSignatures::new(&committee).unwrap());
-                    let (signer, coin) = (Some(Arc::new(signer) as _), coin.clone());
+                    let signer = Some(Arc::new(signer) as _);
                     let seed = start * 1_000 + now.0;
                     let setup = Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now };
                     Box::new(MahiMahi::new(setup)) as Box<dyn Engine>
@@ -124,7 +134,7 @@ impl EngineKind {
             Autobahn => {
                 use corniche_autobahn::{Autobahn, Config, Setup, crypto};
                 let config = Config::from_genesis(genesis).unwrap();
-                Box::new(move |EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now }| {
+                Box::new(move |EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. }| {
                     let (time, randomness) = (epoch.time, epoch.randomness);
                     let config = Config { genesis_time: time, genesis_randomness: randomness, ..config.clone() };
                     let bls = config.bls.then(|| bls_key(index));

@@ -76,6 +76,9 @@ mod epochs_end {
         all_of_a_quorum_reach_the_end
         restart_without_records_of_the_epoch
         members_announce_themselves
+        committee_changes
+        member_returns_when_others_have_left
+        a_third_changes_in_every_epoch
     }
 }
 

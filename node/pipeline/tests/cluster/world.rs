@@ -23,7 +23,7 @@ const LATENCY: u64 = 2;
 type Sent = (u64, u64, usize, usize, Vec<u8>);
 
 pub struct Cluster {
-    engine: EngineKind,
+    pub engine: EngineKind,
     genesis: Genesis,
     secrets: Secrets,
     verifiers: BTreeMap<Epoch, Box<dyn Verifier>>,

@@ -9,8 +9,8 @@ use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as En
 use corniche_executor::verify_ordered_cached;
 use corniche_pipeline::{
     AttestedSenders, BlockSource, CertificateKeyFactory, CertificateKeys, EngineFactory, EngineStart, ExecutionStage,
-    ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, RestartPoint, Setup,
-    serve_blocks,
+    ExecutionStart, FollowedBlock, Input, NodeKey, NoticeAuthor, Output, PeerMessage, Pipeline, Plan, Request, Response,
+    RestartPoint, Setup, serve_blocks,
 };
 use corniche_staking::genesis_changes;
 use corniche_state::{CommittedBlock, State, Tree};
@@ -47,6 +47,17 @@ pub fn bls_key(index: usize) -> BlsSecretKey {
 
 pub fn consensus_key(index: usize) -> ConsensusKey {
     ConsensusKey::from_seed([80 + index as u8; 32])
+}
+
+/// Coin key of a node.
+pub fn coin_key(index: usize) -> CoinKey {
+    CoinKey::from_seed([index as u8 + 1; 32])
+}
+
+/// Makes the notices of a node.
+pub fn notice_author(index: usize) -> NoticeAuthor {
+    let version = ProtocolRules::LATEST.version;
+    NoticeAuthor { consensus: consensus_key(index), coin: Some(coin_key(index)), chain_id: CHAIN, version }
 }
 
 /// Identity of a node in its network.
@@ -95,8 +106,8 @@ pub fn genesis(validators: usize) -> Genesis {
 /// Adds stake for every validator, with epochs of this length. Its owner is the user with the validator's number, from 1.
 pub fn add_stake(genesis: &mut Genesis, staking: StakingParameters) {
     genesis.staking = Some(staking);
-    for (number, validator) in (1..).zip(&mut genesis.validators) {
-        let coin_key = CoinKey::from_seed([number; 32]).public().to_vec().into();
+    for (number, validator) in (1u8..).zip(&mut genesis.validators) {
+        let coin_key = coin_key(usize::from(number) - 1).public().to_vec().into();
         validator.stake = Some(GenesisStake { owner: user_number(number).address(), coin_key });
         validator.fee_address = Address::repeat_byte(0xf0 + number);
     }
@@ -402,7 +413,7 @@ impl Node {
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
             certificate_keys,
-            notice_key: validator.as_ref().map(|(index, _)| consensus_key(usize::from(*index))),
+            notices: validator.as_ref().map(|(index, _)| notice_author(usize::from(*index))),
             engine_factory: validator.map(|(_, factory)| factory),
             may_vote: !disk.compiles,
             never_signed: disk.never_signed,

@@ -83,7 +83,7 @@ impl EngineNetwork for Network {
     fn builder(&self, me: ValidatorIndex, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder {
         let (config, is_modelled, secrets) = (self.config.clone(), self.is_modelled, secrets.clone());
         Box::new(move |Start { seed, start }| {
-            let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
+            let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
             let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
             let (bls, charge) = (config.bls, charge.clone());
             let mut keys = signer(me, &secrets, &config, &committee);

@@ -13,7 +13,7 @@ use corniche_mahi_mahi::{
     message::{Context, Message, Round},
     verify::Checked,
 };
-use corniche_pipeline::EngineStart;
+use corniche_pipeline::{CommitteeCoin, EngineStart};
 use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
 use std::sync::Arc;
 
@@ -55,12 +55,14 @@ fn signatures(is_modelled: bool, committee: &Committee) -> Arc<dyn Signatures> {
     Arc::new(crypto::CommitteeSignatures::new(committee).expect(MADE_HERE))
 }
 
-fn signer(me: ValidatorIndex, secrets: &Secrets, committee: &Committee) -> Arc<dyn Signer> {
+/// Signer of a validator. `dealt` is the coin that was dealt on the chain, if there is one.
+fn signer(me: ValidatorIndex, secrets: &Secrets, committee: &Committee, dealt: Option<&CommitteeCoin>) -> Arc<dyn Signer> {
     match secrets {
         Secrets::Modelled { .. } => Arc::new(Modelled::new(committee, me)),
         Secrets::Real { validators } => {
             let keys = &validators[me.as_usize()];
-            let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), keys.coin.clone());
+            let share = dealt.map_or_else(|| Some(keys.share.clone()), |coin| coin.share.clone());
+            let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), share);
             Arc::new(signer.expect(MADE_HERE))
         }
     }
@@ -87,7 +89,8 @@ impl EngineNetwork for Network {
         let place = 1 + usize::try_from(random % others as u64).ok()?;
         let parent = block.content.parents.get_mut(place).filter(|parent| parent.round > Round(0))?;
         parent.digest = corniche_crypto::digest(&random.to_le_bytes());
-        block.signature = signer(me, secrets, &self.committee).sign(&Context::new(&self.committee).digest(&block.content));
+        block.signature =
+            signer(me, secrets, &self.committee, None).sign(&Context::new(&self.committee).digest(&block.content));
         Some(Message::Block(block).encode())
     }
 
@@ -95,16 +98,17 @@ impl EngineNetwork for Network {
         let (config, public_coin, secrets) = (self.config.clone(), self.public_coin.clone(), secrets.clone());
         let Charge { cost, meter } = charge;
         Box::new(move |Start { seed, start }| {
-            let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now } = start;
+            let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, coin: dealt, now } = start;
             let config = Config { genesis_time: epoch.time, ..config.clone() };
-            let mut keys = signer(me, &secrets, &committee);
+            let mut keys = signer(me, &secrets, &committee, dealt.as_ref());
             if behaviour == Some(Behaviour::CoinShareForger) {
                 keys = Arc::new(FalseShares(keys));
             }
             let signer: Option<Arc<dyn Signer>> = Some(Arc::new(Metered { keys, cost, meter: meter.clone() }));
             let keys = signatures(public_coin.is_none(), &committee);
             let signatures: Arc<dyn Signatures> = Arc::new(Metered { keys, cost, meter: meter.clone() });
-            let keys = coin(public_coin.as_ref(), &committee);
+            let public_coin = public_coin.as_ref().map(|keys| dealt.as_ref().map_or(keys, |coin| &coin.keys));
+            let keys = coin(public_coin, &committee);
             let coin: Arc<dyn Coin> = Arc::new(Metered { keys, cost, meter: meter.clone() });
             Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
         })

@@ -2,12 +2,13 @@
 
 use crate::{
     Keys, Slots, Tag, ValidatorId,
-    record::FreezeNumber,
+    record::{CoinKeys, CoinRef, FreezeNumber},
     slots::{Area, Values as _, area, narrow},
 };
 use alloy_primitives::{Address, B256, U256, keccak256};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_types::{Epoch, FaultModel, Genesis, Votes, Weights, wire};
+use corniche_types::{Epoch, FaultModel, Genesis, ValidatorIndex, Votes, Weights, wire};
+use std::cmp::Ordering;
 
 /// A committee.
 #[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -16,6 +17,8 @@ pub struct Committee {
     pub unit: U256,
     /// Freeze that made it.
     pub frozen_in: FreezeNumber,
+    /// Its coin, where the engine has one.
+    pub coin: CoinRef,
     /// Members by ascending number.
     pub members: Vec<Member>,
 }
@@ -36,10 +39,35 @@ pub struct Member {
 impl Committee {
     /// Reads the committee of an epoch: of the running one, or of the next one after the freeze.
     pub fn load<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<Self, S::Error> {
-        let [members, frozen_in, ..] = slots.load_four(head(epoch).slot(0))?;
+        let [members, frozen_in, generation, side] = slots.load_four(head(epoch).slot(0))?;
         let unit = slots.load_number(head(epoch).slot(1))?;
         let members = (0..members).map(|index| Member::load(slots, body(epoch, index))).collect::<Result<_, _>>()?;
-        Ok(Self { unit, frozen_in: FreezeNumber(frozen_in), members })
+        Ok(Self { unit, frozen_in: FreezeNumber(frozen_in), coin: CoinRef::from_numbers(generation, side), members })
+    }
+
+    /// Reads the coin of the committee of an epoch.
+    pub fn coin_of<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<CoinRef, S::Error> {
+        let [_, _, generation, side] = slots.load_four(head(epoch).slot(0))?;
+        Ok(CoinRef::from_numbers(generation, side))
+    }
+
+    /// Reads the seat of one validator in the committee of an epoch; `None` if it is no member. A member's index is its position.
+    pub fn find<S: Slots>(slots: &mut S, epoch: Epoch, id: ValidatorId) -> Result<Option<(ValidatorIndex, Member)>, S::Error> {
+        let [members, ..] = slots.load_four(head(epoch).slot(0))?;
+        let (mut low, mut high) = (0, members);
+        while low < high {
+            let middle = low.midpoint(high);
+            let [found, ..] = slots.load_four(body(epoch, middle).slot(0))?;
+            match found.cmp(&id.0.into()) {
+                Ordering::Less => low = middle.saturating_add(1),
+                Ordering::Greater => high = middle,
+                Ordering::Equal => {
+                    let index = u16::try_from(middle).expect("invariant: a committee has at most 300 members");
+                    return Ok(Some((ValidatorIndex(index), Member::load(slots, body(epoch, middle))?)));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Writes the committee of an epoch over that of two epochs before.
@@ -47,7 +75,8 @@ impl Committee {
         for (index, member) in (0u64..).zip(&self.members) {
             member.store(slots, body(epoch, index))?;
         }
-        slots.store_four(head(epoch).slot(0), [self.members.len() as u64, self.frozen_in.0, 0, 0])?;
+        let (generation, side) = self.coin.numbers();
+        slots.store_four(head(epoch).slot(0), [self.members.len() as u64, self.frozen_in.0, generation, side])?;
         slots.store_number(head(epoch).slot(1), self.unit)
     }
 
@@ -57,14 +86,35 @@ impl Committee {
         keccak256(wire::encode(&("corniche-light", fault_model, members)))
     }
 
-    /// Returns the hash that identifies the committee in everything that its members sign in this epoch (E6), with the coin keys
-    /// of the genesis. The first epoch's hash is [`Genesis::committee_hash`].
-    pub fn hash(&self, genesis: &Genesis, epoch: Epoch, protocol_version: u32) -> B256 {
+    /// Returns the hash that identifies the committee in everything that its members sign in this epoch (E6). `coin` has the keys
+    /// of its coin; `None` for the coin of the genesis. The first epoch's hash is [`Genesis::committee_hash`].
+    pub fn hash(&self, genesis: &Genesis, epoch: Epoch, protocol_version: u32, coin: Option<&CoinKeys>) -> B256 {
         let chain = (genesis.hash(), genesis.chain_id);
-        let coin = (0u64, &genesis.coin_shares, &genesis.coin_public_key);
-        let [members, coin] = [wire::encode(&self.members), wire::encode(&coin)].map(keccak256);
+        let coin = match coin {
+            Some(keys) => (self.coin.generation, &keys.shares, &keys.combined),
+            None => (Epoch(0), &genesis.coin_shares, &genesis.coin_public_key),
+        };
+        let [members, coin] = [self.encoded_members(), wire::encode(&coin)].map(keccak256);
         let light_root = self.light_root(genesis.fault_model());
         keccak256(wire::encode(&("corniche-committee", chain, epoch, protocol_version, light_root, members, coin)))
+    }
+
+    /// Returns the hash of the members, to which dealings of the coin are bound.
+    pub(crate) fn members_hash(&self) -> B256 {
+        keccak256(self.encoded_members())
+    }
+
+    fn encoded_members(&self) -> Vec<u8> {
+        wire::encode(&self.members)
+    }
+
+    /// Returns whether these are the receivers of a coin for the other committee: its validators, votes and coin keys, at the same
+    /// indices.
+    pub(crate) fn can_share_coin_of(&self, other: &Self) -> bool {
+        let receivers = |committee: &Self| -> Vec<_> {
+            committee.members.iter().map(|member| (member.id, member.votes, member.keys.coin)).collect()
+        };
+        receivers(self) == receivers(other)
     }
 
     /// Returns the votes of a validator; 0 if it is no member.

@@ -46,6 +46,12 @@ pub enum Phase {
     Frozen = 1,
     /// Votes are frozen, and the sitting committee is kept at the end.
     Kept = 2,
+    /// Votes are frozen, and the sitting committee deals a coin to the next one.
+    Dealing = 3,
+    /// Members of the next committee acknowledge the dealings.
+    Acknowledging = 4,
+    /// Dealers show what was not acknowledged.
+    Opening = 5,
 }
 
 impl Phase {
@@ -53,7 +59,18 @@ impl Phase {
         match number {
             1 => Self::Frozen,
             2 => Self::Kept,
+            3 => Self::Dealing,
+            4 => Self::Acknowledging,
+            5 => Self::Opening,
             _ => Self::Open,
+        }
+    }
+
+    /// Returns whether there is a next committee. It takes over unless its coin fails.
+    pub fn has_next(self) -> bool {
+        match self {
+            Self::Frozen | Self::Dealing | Self::Acknowledging | Self::Opening => true,
+            Self::Open | Self::Kept => false,
         }
     }
 }
@@ -76,7 +93,6 @@ impl Header {
     pub fn store<S: Slots>(&self, slots: &mut S) -> Result<(), S::Error> {
         let calendar = [self.epoch.0, self.start.0, self.start_height.0, self.phase as u64];
         slots.store_four(place().slot(0), calendar)?;
-        // The second number is reserved for the epoch for which the coin's key was made.
         slots.store_four(place().slot(1), [self.frozen_in.0, 0, 0, 0])
     }
 
@@ -84,7 +100,7 @@ impl Header {
     pub fn first_freeze_without(&self) -> FreezeNumber {
         match self.phase {
             Phase::Open => FreezeNumber::in_epoch(self.epoch),
-            Phase::Frozen | Phase::Kept => FreezeNumber::in_epoch(self.epoch.next()),
+            _ => FreezeNumber::in_epoch(self.epoch.next()),
         }
     }
 }

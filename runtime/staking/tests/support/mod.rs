@@ -6,12 +6,13 @@ use alloy_primitives::{Address, B256, Bytes, LogData, U256};
 use alloy_sol_types::{SolCall, SolError};
 use corniche_crypto::{BlsSecretKey, CoinKey, ConsensusKey};
 use corniche_staking::{
-    GenesisValidator, Keys, SigningKeys, Slots, ValidatorId,
+    GenesisValidator, Keys, NoticeAuthor, SigningKeys, Slots, ValidatorId,
     calendar::{self, Announcement, Frozen, Started},
+    coin::Need,
     contract::{self, Call, CallError, Context, Output},
     genesis_slots,
     interface::{Staking, SubmittedKeys},
-    record::{Committee, Header, Registry},
+    record::{Committee, Header, Phase, Registry},
     sign_keys,
 };
 use corniche_types::{Epoch, Height, StakingParameters, TimestampMs, Votes};
@@ -42,6 +43,7 @@ pub struct Secrets {
     pub consensus: ConsensusKey,
     pub bls: BlsSecretKey,
     pub network: ConsensusKey,
+    pub coin: CoinKey,
     pub keys: Keys,
 }
 
@@ -59,9 +61,15 @@ impl Secrets {
         };
         let (consensus, network) = (ConsensusKey::from_seed(seed(1)), ConsensusKey::from_seed(seed(3)));
         let bls = BlsSecretKey::from_seed(seed(2));
-        let coin = CoinKey::from_seed(seed(4)).public();
-        let keys = SigningKeys { consensus: &consensus, bls: &bls, network: &network, coin }.public();
-        Self { consensus, bls, network, keys }
+        let coin = CoinKey::from_seed(seed(4));
+        let keys = SigningKeys { consensus: &consensus, bls: &bls, network: &network, coin: coin.public() }.public();
+        Self { consensus, bls, network, coin, keys }
+    }
+
+    /// Makes the validator's notices, of a node that knows version 7.
+    pub fn author(&self) -> NoticeAuthor {
+        let (consensus, coin) = (self.consensus.clone(), Some(self.coin.clone()));
+        NoticeAuthor { consensus, coin, chain_id: CHAIN_ID, version: 7 }
     }
 
     pub fn sign(&self, owner: Address) -> SubmittedKeys {
@@ -182,15 +190,23 @@ impl Chain {
         calendar::announce(&mut self.memory, &self.parameters, id, 2, now).unwrap()
     }
 
+    /// Runs the steps that are due at so many milliseconds after the freeze, on a chain whose genesis coin is known.
+    pub fn advance(&mut self, after_freeze: u64) -> Phase {
+        let freeze = calendar::freeze_time(self.header().start, &self.parameters).unwrap();
+        let now = TimestampMs(freeze.0 + after_freeze);
+        calendar::advance(&mut self.memory, &self.parameters, Need::SoonAfterGenesis, CHAIN_ID, now).unwrap();
+        self.header().phase
+    }
+
     pub fn freeze(&mut self) -> Frozen {
-        calendar::freeze(&mut self.memory, &self.parameters).unwrap()
+        calendar::freeze(&mut self.memory, &self.parameters, Need::Never).unwrap()
     }
 
     /// Ends the epoch on time.
     pub fn activate(&mut self) -> Started {
         let header = self.header();
         let (height, end) = (Height(header.start_height.0 + 10), calendar::end_time(header.start, &self.parameters).unwrap());
-        calendar::activate(&mut self.memory, &self.parameters, height, end, |epoch, _| committee_hash(epoch)).unwrap()
+        calendar::activate(&mut self.memory, &self.parameters, height, end, |epoch, _, _| committee_hash(epoch)).unwrap()
     }
 
     /// Runs an epoch to its end: all validators announce themselves.

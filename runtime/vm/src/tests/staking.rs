@@ -7,7 +7,9 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolError, SolEvent};
-use corniche_staking::{GenesisValidator, Keys, ValidatorId, add_staking, calendar, interface::Staking, record::Header};
+use corniche_staking::{
+    GenesisValidator, Keys, ValidatorId, add_staking, calendar, coin::Need, interface::Staking, record::Header,
+};
 use corniche_types::{Height, Log, STAKING_ADDRESS, StakingParameters, TimestampMs, Votes};
 use std::collections::BTreeMap;
 
@@ -53,9 +55,9 @@ fn end_epoch(chain: &mut Chain) {
     let header = Header::load(&mut slots).unwrap();
     let now = calendar::announcement_time(header.start, &parameters).unwrap();
     calendar::announce(&mut slots, &parameters, ValidatorId(0), 1, now).unwrap();
-    calendar::freeze(&mut slots, &parameters).unwrap();
+    calendar::freeze(&mut slots, &parameters, Need::Never).unwrap();
     let end = calendar::end_time(header.start, &parameters).unwrap();
-    calendar::activate(&mut slots, &parameters, Height(header.start_height.0 + 1), end, |_, _| B256::ZERO).unwrap();
+    calendar::activate(&mut slots, &parameters, Height(header.start_height.0 + 1), end, |_, _, _| B256::ZERO).unwrap();
     set_slots(chain, slots);
 }
 

@@ -78,6 +78,7 @@ pub fn run(node: OrderNode<'_>) -> anyhow::Result<()> {
         records: recovered.safety,
         has_all_records: DataDirectory::new(data).unsigned().exists(),
         resume: recovered.resume,
+        coin: None,
         now: now(),
     });
     let (events, events_in) = mpsc::sync_channel(QUEUE);

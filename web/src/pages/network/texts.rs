@@ -174,6 +174,9 @@ pub mod staking {
             EpochPhase::Open => "open",
             EpochPhase::Frozen => "frozen: the next committee takes over at the end",
             EpochPhase::Kept => "kept: the committee stays for the next epoch",
+            EpochPhase::Dealing => "dealing: this committee deals a coin to the next one",
+            EpochPhase::Acknowledging => "acknowledging: the next committee confirms the dealings of its coin",
+            EpochPhase::Opening => "opening: values of the coin that were not confirmed are shown",
         }
     }
 
