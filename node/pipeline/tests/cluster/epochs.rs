@@ -11,7 +11,7 @@ use crate::{
 use alloy_sol_types::SolCall;
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_pipeline::CoinStatus;
-use corniche_staking::{SigningKeys, interface::Staking, sign_keys};
+use corniche_staking::{SigningKeys, StateSlots, interface::Staking, record::Header, sign_keys};
 use corniche_state::CommittedBlock;
 use corniche_types::{Address, Epoch, Genesis, Height, SkipReason, StakingParameters, U256, Votes};
 use std::{collections::BTreeMap, sync::Arc};
@@ -332,6 +332,69 @@ fn load_until_members(cluster: &mut Cluster, of: usize, expected: &[usize]) {
     panic!("members {:?}, expected {expected:?}", members(cluster, of));
 }
 
+/// Loads the cluster a little until a freeze.
+fn load_until_freeze(cluster: &mut Cluster) {
+    for _ in 0..2_000 {
+        cluster.submit(0, cluster.submitted..cluster.submitted + 1);
+        cluster.run_for(5);
+        let state = cluster.nodes[&0].state.latest();
+        if Header::load(&mut StateSlots(&state)).unwrap().phase.has_next() {
+            return;
+        }
+    }
+    panic!("no freeze within 10 s");
+}
+
+/// A member crashes when it should deal and acknowledge. The others show its values, so there is a coin without a share that only it
+/// knows. When it comes back it has its share.
+#[test]
+fn silent_member_gets_its_share() {
+    let mut genesis = genesis();
+    genesis.staking.as_mut().unwrap().coin_max_age = 64;
+    let mut cluster = Cluster::with_genesis(EngineKind::MahiMahi, &[], &Disk::default(), genesis);
+    load_until(&mut cluster, 1);
+    load_until_freeze(&mut cluster);
+    cluster.kill(3);
+    let reached = epoch(&cluster.nodes[&0]).0 + 1;
+    load_until(&mut cluster, reached);
+    let shown = CoinStatus { generation: Epoch(reached), exposed: Votes(1), lacks_share: false };
+    assert_eq!(cluster.nodes[&0].pipeline.coin(), shown);
+    cluster.start(3);
+    let has_returned = |cluster: &Cluster| is_ordering(cluster, 3) && epoch(&cluster.nodes[&3]) >= Epoch(reached);
+    cluster.run_until(20_000, "it orders", has_returned);
+    assert_eq!(cluster.nodes[&3].pipeline.coin(), shown, "the committee is the same, and so is its coin");
+    // It is needed, also for the coin.
+    cluster.kill(1);
+    (0..5).for_each(|_| cluster.load());
+    settle(&mut cluster);
+    assert_eq!(cluster.nodes[&3].pipeline.coin(), shown);
+}
+
+/// Newcomers crash before they acknowledge anything. They are too many for openings, so the old committee stays, with its coin. Then
+/// it deals among itself again.
+#[test]
+fn silent_newcomers_do_not_take_over() {
+    let mut cluster = cluster(EngineKind::MahiMahi);
+    load_until(&mut cluster, 2);
+    for index in 4..7 {
+        join(&mut cluster, index);
+    }
+    while cluster.nodes[&0].seats.len() != 7 {
+        let reached = epoch(&cluster.nodes[&0]).0;
+        load_until(&mut cluster, reached);
+        load_until_freeze(&mut cluster);
+    }
+    let before = epoch(&cluster.nodes[&0]).0;
+    (4..7).for_each(|index| cluster.kill(index));
+    load_until(&mut cluster, before + 1);
+    assert_eq!(members(&cluster, 0), [0, 1, 2, 3]);
+    assert_eq!(cluster.nodes[&0].pipeline.coin().generation, Epoch(before), "the coin of the epoch before");
+    load_until(&mut cluster, before + 2);
+    assert_eq!(cluster.nodes[&0].pipeline.coin().generation, Epoch(before + 2));
+    settle(&mut cluster);
+    check_epochs(&cluster.nodes[&0]);
+}
+
 /// A newcomer registers, follows, orders with the others and signs. It is needed: with it, two of five may not be away. Then a
 /// member that is away loses its seat, so that all members after it have other indices, and gets it back.
 pub fn committee_changes(engine: EngineKind) {
@@ -341,14 +404,7 @@ pub fn committee_changes(engine: EngineKind) {
     let seats = |cluster: &Cluster| cluster.nodes[&0].seats.len();
     assert_eq!(seats(&cluster), 4);
     // From the freeze on it has a seat, so that it is connected before it orders.
-    for step in 0.. {
-        if seats(&cluster) != 4 {
-            break;
-        }
-        assert!(step < 2_000, "a freeze within 10 s");
-        cluster.submit(0, cluster.submitted..cluster.submitted + 1);
-        cluster.run_for(5);
-    }
+    load_until_freeze(&mut cluster);
     assert_eq!((seats(&cluster), members(&cluster, 0).len()), (5, 4));
     load_until_members(&mut cluster, 0, &[0, 1, 2, 3, 4]);
     cluster.run_until(20_000, "the newcomer orders", |cluster| is_ordering(cluster, 4));
