@@ -1,5 +1,7 @@
 //! `corniche bench`: speed of a node's parts, and of a network.
 
+mod dkg;
+
 use crate::{engines, genesis, keys, testnet};
 use anyhow::Context;
 use clap::Subcommand;
@@ -11,7 +13,7 @@ use corniche_network_bench::{
 };
 use corniche_service::NodeConfig;
 
-/// Measure block execution, or a network of validators, on this machine
+/// Measure block execution, coins, or a network of validators, on this machine
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -21,6 +23,7 @@ pub struct Args {
 #[derive(Subcommand, Debug)]
 enum Command {
     Exec(corniche_exec_bench::Args),
+    Dkg(dkg::Args),
     Network(network::Args),
     Order(order::Args),
     /// One validator of `corniche bench order`
@@ -32,6 +35,7 @@ enum Command {
 pub fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::Exec(args) => corniche_exec_bench::run(args),
+        Command::Dkg(args) => dkg::run(&args),
         Command::Network(args) => network::run(&args),
         Command::Order(args) => order::run(&args, |directory| {
             let nodes = testnet::make_validators(directory, args.validators, args.engine.as_deref())?;

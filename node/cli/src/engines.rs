@@ -3,7 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use corniche_console::exit::{Exit, Failed};
-use corniche_crypto::{CoinPublicKeys, CoinSecretShare};
+use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine};
 use corniche_network::{Channel, Limits};
 use corniche_pipeline::{CommitteeCoin, EngineFactory};
@@ -124,13 +124,9 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EnginePar
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
     let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
-    let fits = keys.coin.as_ref().is_none_or(|share| public_coin.include(share));
-    ensure!(fits, "coin.key is no share of this genesis");
-    let genesis_coin = CommitteeCoin { keys: public_coin, share: keys.coin };
-    let signer = move |committee: &Committee, share: Option<CoinSecretShare>| {
-        let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), share);
-        keys.map(|keys| Arc::new(keys) as Arc<dyn Signer>)
-    };
+    let ValidatorKeys { consensus, coin: share, .. } = keys;
+    ensure!(share.as_ref().is_none_or(|share| public_coin.include(share)), "coin.key is no share of this genesis");
+    let genesis_coin = CommitteeCoin { keys: public_coin, share };
     let signatures = |committee: &Committee| {
         crypto::CommitteeSignatures::new(committee).map(|signatures| Arc::new(signatures) as Arc<dyn Signatures>)
     };
@@ -143,12 +139,14 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EnginePar
     let factory: EngineFactory = Box::new(move |start| {
         let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, coin, now } = start;
         let config = Config { genesis_time: epoch.time, ..config.clone() };
-        let CommitteeCoin { keys, share } = coin.unwrap_or_else(|| genesis_coin.clone());
+        let CommitteeCoin { keys: public_coin, share } = coin.unwrap_or_else(|| genesis_coin.clone());
         if share.is_none() {
             tracing::error!(epoch = epoch.epoch.0, "this validator has no share of the coin, so it does not help to open it");
         }
-        let (signer, signatures) = (signer(&committee, share), signatures(&committee).expect(VALID_KEYS));
-        let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, keys));
+        let keys = crypto::ValidatorKeys::new(&committee, consensus.clone(), share);
+        let signer = keys.map(|keys| Arc::new(keys) as Arc<dyn Signer>);
+        let signatures = signatures(&committee).expect(VALID_KEYS);
+        let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, public_coin));
         let seed = fresh_seed();
         Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
             as Box<dyn Engine>

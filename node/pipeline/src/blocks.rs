@@ -85,11 +85,8 @@ pub struct BlockBuilder {
     height: Height,
     rules: &'static ProtocolRules,
     last_block_time: TimestampMs,
-    /// Time from which a block decides about the next committee, and from which it is the last one of the epoch; `None`: the
-    /// epoch never ends.
-    /// Times that need a block, ascending (E3).
+    /// Times that need a block (E3), ascending. The last one is the end of the epoch. Empty if epochs never end.
     steps: Vec<TimestampMs>,
-    end: Option<TimestampMs>,
     /// True if the last block of the epoch is closed.
     has_ended: bool,
     /// Commits that are not processed yet, oldest first.
@@ -224,7 +221,6 @@ impl BlockBuilder {
             height: height.next(),
             last_block_time: head.map_or(TimestampMs(0), |ordering| ordering.time),
             steps: start.steps(genesis),
-            end: start.end(genesis),
             has_ended: false,
             waiting: VecDeque::new(),
             current: None,
@@ -254,21 +250,16 @@ impl BlockBuilder {
 
     /// True if a step of the epoch is due at this time, which needs a block (E3).
     pub fn is_block_due(&self, now: TimestampMs) -> bool {
-        !self.has_ended && self.is_step(now)
-    }
-
-    fn is_step(&self, time: TimestampMs) -> bool {
-        self.is_after_end(time) || self.steps.iter().any(|step| self.last_block_time < *step && *step <= time)
+        self.next_step().is_some_and(|step| step <= now)
     }
 
     fn is_after_end(&self, time: TimestampMs) -> bool {
-        self.end.is_some_and(|end| time >= end)
+        self.steps.last().is_some_and(|end| time >= *end)
     }
 
     /// Time of the next step of the epoch; `None` if there is none.
     pub fn next_step(&self) -> Option<TimestampMs> {
-        let next = self.steps.iter().find(|step| self.last_block_time < **step);
-        next.copied().or(self.end).filter(|_| !self.has_ended)
+        self.steps.iter().copied().find(|step| self.last_block_time < *step).filter(|_| !self.has_ended)
     }
 
     /// Returns the next closed block.
@@ -314,7 +305,7 @@ impl BlockBuilder {
     fn advance(&mut self) -> bool {
         let Some(mut current) = self.current.take().or_else(|| self.next_commit()) else { return false };
         let (chain_id, epoch) = (self.genesis.chain_id, self.complete.epoch);
-        let takes_notices = self.end.is_some();
+        let takes_notices = !self.steps.is_empty();
         let is_notice = |raw: &Bytes| takes_notices && Notice::decode(raw).is_some_and(|notice| notice.is_for(chain_id, epoch));
         match current.next(self.genesis.block_gas_limit, is_notice) {
             Some(entry) => {
@@ -397,7 +388,7 @@ impl BlockBuilder {
     fn end_commit(&mut self, PartialCommit { commit, position, .. }: PartialCommit) {
         self.skip = 0;
         self.complete = Resume { epoch: self.complete.epoch, index: commit.index, checkpoint: commit.checkpoint.clone() };
-        let is_step = self.is_step(commit.time);
+        let is_step = self.is_block_due(commit.time);
         if self.open.is_none() && (is_step || self.idle_block_is_due(commit.time)) {
             self.open = Some(OpenBlock::new(&commit, &self.complete));
         }

@@ -210,6 +210,7 @@ impl Driver {
             Output::Pending { transaction, from_user } => effects.pending(transaction, from_user),
             Output::Dropped { hash, status } => effects.dropped(hash, status),
             Output::Accuse { validator, offence, evidence } => effects.accuse(validator, offence, evidence),
+            Output::StoreEvidence(evidence) => self.writes.push(Write::Evidence(evidence)),
             Output::Trace(event) => effects.trace(event),
             Output::Halt { reason, certificate } => {
                 self.halting = Some(reason);

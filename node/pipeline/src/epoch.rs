@@ -6,7 +6,7 @@
 use corniche_engine::{Committee, Member};
 use corniche_staking::{
     StateSlots, calendar,
-    coin::{EpochCoin, Need},
+    coin::Need,
     record::{self, KeyOwner, Validator},
 };
 use corniche_state::StateView;
@@ -80,12 +80,6 @@ impl EpochStart {
     }
 }
 
-/// Coin of an epoch that its committee was dealt on the chain, from a state in which [`EpochStart::committee`] is there.
-pub(crate) fn dealt_coin(genesis: &Genesis, epoch: Epoch, view: &dyn StateView) -> Option<EpochCoin> {
-    genesis.epochs().filter(|_| genesis.engine.has_coin())?;
-    EpochCoin::load(&mut StateSlots(view), genesis.chain_id, epoch).ok().flatten()
-}
-
 /// Coin of the running epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoinStatus {
@@ -98,15 +92,12 @@ pub struct CoinStatus {
 }
 
 impl CoinStatus {
-    /// Reads the status, without this node's share.
-    pub(crate) fn of(genesis: &Genesis, epoch: Epoch, view: &dyn StateView) -> Self {
-        let coin = || {
-            genesis.epochs().filter(|_| genesis.engine.has_coin())?;
-            let coin = record::Committee::coin_of(&mut StateSlots(view), epoch).ok()?;
-            coin.keys(&mut StateSlots(view)).ok().flatten().map(|keys| (coin.generation, keys.exposed))
-        };
-        let (generation, exposed) = coin().unwrap_or_default();
-        Self { generation, exposed, lacks_share: false }
+    /// Reads the status, except for this node's share.
+    pub(crate) fn of(epoch: Epoch, view: &dyn StateView) -> Self {
+        let slots = &mut StateSlots(view);
+        let coin = record::Committee::coin_of(slots, epoch).unwrap_or_default();
+        let exposed = coin.keys(slots).ok().flatten().map_or(Votes(0), |keys| keys.exposed);
+        Self { generation: coin.generation, exposed, lacks_share: false }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::message::{PeerMessage, Request, Response};
 use crate::restart::OrderingStart;
 use corniche_admission::{PoolConfig, Refusal, Rotation};
 use corniche_certify::{Keys as CertificateKeys, VerifiedCertificate};
-use corniche_crypto::{CoinPublicKeys, CoinSecretShare};
+use corniche_crypto::{CoinPublicKeys, CoinSecretShare, evidence::Evidence};
 use corniche_engine::{Committee, Engine, Offence, Resume, Ticket, TraceEvent, Verified};
 use corniche_staking::{NoticeAuthor, VerifiedNotice};
 use corniche_state::{CommittedBlock, State};
@@ -38,11 +38,11 @@ pub struct EngineStart {
     pub now: TimestampMs,
 }
 
-/// Coin of a committee that was dealt on the chain.
+/// Public keys of a committee's coin, with this member's share.
 #[derive(Clone, Debug)]
 pub struct CommitteeCoin {
     pub keys: CoinPublicKeys,
-    /// `None` if this member has none: another coin key, or a dealing that it acknowledged by mistake.
+    /// `None` if this node has no share: its coin key is not the registered one, or it acknowledged a wrong dealing.
     pub share: Option<CoinSecretShare>,
 }
 
@@ -173,6 +173,8 @@ pub enum Output {
         offence: Offence,
         evidence: Vec<Bytes>,
     },
+    /// Keep this evidence for [`Setup::evidence`] of later starts.
+    StoreEvidence(Box<Evidence>),
     Trace(TraceEvent),
     /// A quorum certified a different block than ours, or f + 1 validators executed a different one. Store
     /// the signatures and stop: continuing would be unsafe. The reason is for the operator.
@@ -208,8 +210,10 @@ pub struct Setup {
     pub certificate_keys: CertificateKeyFactory,
     /// `None`: a full node. A node with a factory orders in epochs in which it is a member.
     pub engine_factory: Option<EngineFactory>,
-    /// Makes notices to the staking contract. `None`: a node without a validator's keys.
-    pub notices: Option<NoticeAuthor>,
+    /// Makes this validator's notices to the staking contract. `None`: a node without a validator's keys.
+    pub notice_author: Option<NoticeAuthor>,
+    /// Evidence that was stored.
+    pub evidence: Vec<Evidence>,
     /// `false`: a validator follows certified blocks, without an engine, until [`Input::MayVote`].
     pub may_vote: bool,
     /// True if this validator has signed nothing in its life (decision 0021).

@@ -5,6 +5,7 @@ mod attesting;
 mod backlog;
 mod catch_up;
 mod epochs;
+mod evidence;
 mod extension;
 mod forwarding;
 mod mode;
@@ -32,6 +33,8 @@ use corniche_types::{
     Address, B256, Block, Certificate, CommitIndex, Epoch, Genesis, Height, OrderingRecord, SignatureChecks, TimestampMs,
     ValidatorIndex, certified,
 };
+use evidence::PendingEvidence;
+pub use evidence::is_open;
 use forwarding::Forwarding;
 use mode::{Following, Mode, Ordering};
 use notices::Notices;
@@ -64,6 +67,7 @@ pub struct Pipeline {
     epoch: EpochStart,
     committee: Committee,
     coin: CoinStatus,
+    evidence: PendingEvidence,
     history: History,
     /// Last complete commit of the epoch that is stored, where an engine of the epoch resumes.
     resume: Resume,
@@ -154,7 +158,8 @@ impl Pipeline {
             may_vote: setup.may_vote,
             pool: Pool::new(setup.pool),
             epoch,
-            coin: CoinStatus::of(&setup.genesis, epoch.epoch, &setup.state.latest()),
+            evidence: setup.evidence.into_iter().map(|it| ((it.epoch, it.offender), it)).collect(),
+            coin: CoinStatus::of(epoch.epoch, &setup.state.latest()),
             committee,
             history,
             last_certificate_before: None,
@@ -188,7 +193,7 @@ impl Pipeline {
             extension,
             forwarding,
             attesting: Attesting::default(),
-            notices: Notices::new(setup.notices, &setup.genesis),
+            notices: Notices::new(setup.notice_author, &setup.genesis),
             seats_of: None,
             out: VecDeque::new(),
             genesis: setup.genesis,

@@ -1,5 +1,6 @@
 //! Writes of a node, and their group commit.
 
+use corniche_crypto::evidence::Evidence;
 use corniche_engine::{Resume, Ticket};
 use corniche_state::CommittedBlock;
 use corniche_types::{Bytes, Certificate, Height};
@@ -17,6 +18,8 @@ pub enum Write {
     Block(Arc<CommittedBlock>),
     Certificate(Certificate),
     Progress(Resume),
+    /// For [`crate::Setup::evidence`] of later starts.
+    Evidence(Box<Evidence>),
     /// The last write of a node that halts. With evidence, a restarted node must not continue; see
     /// [`crate::Output::Halt`].
     Halt {
@@ -88,7 +91,7 @@ impl Group {
                 Write::Block(block) => group.blocks.push(block.clone()),
                 Write::Halt { .. } => group.halts = true,
                 Write::Certificate(certificate) => group.certified = Some(certificate.height),
-                Write::ReleaseBelow(_) | Write::ReadSafetyLog | Write::Progress(_) => {}
+                Write::ReleaseBelow(_) | Write::ReadSafetyLog | Write::Progress(_) | Write::Evidence(_) => {}
             }
         }
         group

@@ -13,7 +13,8 @@ use corniche_pipeline::{AHEAD_OF_CERTIFICATION, BlockPlan, Input, MAX_FORWARDED_
 use corniche_staking::{MAX_BATCH_NOTICES, NoticeKind, StateSlots};
 use corniche_state::StateView;
 use corniche_types::{
-    Address, B256, Bytes, Epoch, Height, OrderedTransaction, Resume, SkipReason, StakingParameters, ValidatorIndex,
+    Address, B256, Bytes, Epoch, Genesis, Height, OrderedTransaction, Resume, SkipReason, StakingParameters, TimestampMs,
+    ValidatorIndex,
 };
 use std::sync::{Arc, atomic::Ordering};
 
@@ -222,24 +223,33 @@ fn engine_is_paused_under_backlog() {
     assert_eq!(node.disk.blocks.len(), node.messages.load(Ordering::Relaxed));
 }
 
+/// Genesis with stake. Announcements begin 1,000 s after its time, and the freeze is 500 s later.
+fn staked() -> Genesis {
+    let mut genesis = genesis(4);
+    add_stake(&mut genesis, StakingParameters { epoch_ms: 2_000_000, closing_ms: 500_000, ..StakingParameters::default() });
+    for (index, validator) in genesis.validators.iter_mut().enumerate() {
+        validator.consensus_key = consensus_key(index).public();
+    }
+    genesis
+}
+
+/// Notice of a node, as an entry of a batch.
+fn notice(view: &dyn StateView, index: usize, kind: NoticeKind) -> Bytes {
+    notice_author(index).make(&mut StateSlots(view), kind).unwrap().unwrap().encode()
+}
+
 /// One proposer with badly signed notices neither uses up a block's limit nor makes others check more than one signature. Its
 /// own valid notices are refused after that; others' are not.
 #[test]
 fn bad_notices_keep_out_nobody() {
-    let mut genesis = genesis(4);
-    let staking = StakingParameters { epoch_ms: 2_000_000, closing_ms: 500_000, ..StakingParameters::default() };
-    add_stake(&mut genesis, staking.clone());
-    (1..4).for_each(|index| genesis.validators[index].consensus_key = consensus_key(index).public());
-    let mut node = Node::new(1, &genesis, Some(0));
+    let mut node = Node::new(1, &staked(), Some(0));
     let view = node.state.latest();
-    let announce =
-        |index: usize| notice_author(index).make(&mut StateSlots(&view), NoticeKind::Announce).unwrap().unwrap().encode();
     let bad = |entry: &Bytes| {
         let mut entry = entry.to_vec();
         *entry.last_mut().unwrap() ^= 1;
         Bytes::from(entry)
     };
-    let [one, two] = [announce(1), announce(2)];
+    let [one, two] = [1, 2].map(|index| notice(&view, index, NoticeKind::Announce));
     drop(view);
     node.submit(transfer(0));
     let verify = |ordered: &[OrderedTransaction], chain_id| corniche_pipeline::verify_all(ordered, chain_id);
@@ -252,4 +262,34 @@ fn bad_notices_keep_out_nobody() {
     use SkipReason::{Notice, NoticeRefused};
     assert_eq!(reasons, [NoticeRefused, Notice, NoticeRefused, Notice]);
     assert!(skipped[..=MAX_BATCH_NOTICES].iter().all(|skipped| skipped.reason == NoticeRefused));
+}
+
+/// A block takes two dealings, because a check takes long. The others are refused, and can be proposed again.
+#[test]
+fn few_dealings_in_a_block() {
+    let mut genesis = staked();
+    genesis.engine.name = "mahi-mahi".into();
+    let start = genesis.timestamp_ms.0;
+    let mut node = Node::new(1, &genesis, Some(0));
+    node.submit(transfer(0));
+    let template = BlockPlan::from_block(&node.disk.blocks[0].block, Resume::default());
+    let mut run = |ms: u64, entries: &[Bytes]| {
+        let ordered: Vec<_> = (0u16..)
+            .zip(entries)
+            .map(|(author, raw)| OrderedTransaction { author: ValidatorIndex(author), raw: raw.clone() })
+            .collect();
+        let plan = BlockPlan { ordered, time: TimestampMs(start + ms), ..template.clone() };
+        let executed = node.stage.execute(plan, corniche_pipeline::verify_all);
+        executed.committed.block.ordering.skipped.iter().map(|skipped| skipped.reason).collect::<Vec<_>>()
+    };
+    let state = node.state.clone();
+    let all = |kind| -> Vec<Bytes> { (0..4).map(|index| notice(&state.latest(), index, kind)).collect() };
+    use SkipReason::{Notice, NoticeRefused};
+    // The node's own announcement may be in its first block.
+    assert_eq!(run(1_200_000, &all(NoticeKind::Announce))[1..], [Notice; 3]);
+    assert_eq!(run(1_500_000, &[]), []);
+    let dealings = all(NoticeKind::Deal);
+    assert_eq!(run(1_501_000, &dealings), [Notice, Notice, NoticeRefused, NoticeRefused]);
+    assert_eq!(run(1_502_000, &dealings), [NoticeRefused, NoticeRefused, Notice, Notice]);
+    assert_eq!(run(1_503_000, &all(NoticeKind::Acknowledge)), [Notice; 4]);
 }

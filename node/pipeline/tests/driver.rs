@@ -121,6 +121,7 @@ fn names(writes: &[Write]) -> String {
         Write::Block(block) => format!(" block {}", block.block.height().0),
         Write::Certificate(certificate) => format!(" certificate {}", certificate.height.0),
         Write::Progress(_) => " progress".into(),
+        Write::Evidence(_) => " evidence".into(),
         Write::Halt { .. } => " halt".into(),
     };
     writes.iter().map(name).collect()

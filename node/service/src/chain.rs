@@ -12,18 +12,20 @@ use crate::{
 };
 use anyhow::{Context, bail, ensure};
 use corniche_admission::{PoolConfig, Rotation};
+use corniche_crypto::evidence::Evidence;
 use corniche_engine::{Committee, Member, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
     CertificateKeyFactory, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, RestartPoint,
-    Runner, Sealer, Setup, is_one_validator,
+    Runner, Sealer, Setup, is_one_validator, is_open,
 };
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
 use corniche_threads::Threads;
-use corniche_types::{B256, Epoch, Genesis, Header, Height, Resume, header_hash};
+use corniche_types::{B256, Epoch, Genesis, Header, Height, Resume, header_hash, wire};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -201,7 +203,8 @@ impl NodeContext {
             genesis: genesis.clone(),
             certificate_keys,
             engine_factory,
-            notices: self.keys().map(|keys| keys.notice_author(genesis.chain_id)),
+            evidence: self.evidence(&state.latest())?,
+            notice_author: self.keys().map(|keys| keys.notice_author(genesis.chain_id)),
             may_vote: warm_up.is_none(),
             never_signed: DataDirectory::new(&self.data).unsigned().exists(),
             records: recovered.safety,
@@ -234,6 +237,18 @@ impl NodeContext {
             warm_up,
             base_fee,
         })
+    }
+
+    /// Evidence that this node still has to report. Removes all other files beside it.
+    fn evidence(&self, view: &dyn StateView) -> anyhow::Result<Vec<Evidence>> {
+        let mut open = Vec::new();
+        for (path, bytes) in DataDirectory::new(&self.data).read_evidence()? {
+            match wire::decode::<Evidence>(&bytes) {
+                Ok(evidence) if is_open(&self.genesis, view, &evidence) => open.push(evidence),
+                _ => fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?,
+            }
+        }
+        Ok(open)
     }
 
     /// True for a node with a validator's keys. Where the committee changes, it need not be a member.

@@ -46,7 +46,7 @@ pub struct Counters {
     pub peer_faults: AtomicU64,
     /// 1 while this validator takes part in ordering, otherwise 0.
     pub ordering: AtomicU64,
-    /// Of the running epoch's coin, see [`corniche_pipeline::CoinStatus`].
+    /// The running epoch's coin, see [`corniche_pipeline::CoinStatus`].
     pub coin_generation: AtomicU64,
     pub coin_exposed_votes: AtomicU64,
     pub coin_share_missing: AtomicU64,

@@ -5,7 +5,7 @@ use corniche_pipeline::{Event, Write};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::{Space, Store, StoreError};
-use corniche_types::Certificate;
+use corniche_types::{Certificate, wire};
 use std::{
     sync::{Arc, atomic::Ordering, mpsc},
     time::{Duration, Instant},
@@ -92,6 +92,10 @@ fn write(store: &mut Store, writes: impl Iterator<Item = Write>, shared: &Shared
             Write::Progress(resume) => {
                 store.append_progress(&resume)?;
                 shared.set_resume(resume);
+            }
+            Write::Evidence(evidence) => {
+                let bytes = wire::encode(&evidence);
+                store.directory().write_evidence(&format!("{:x}", evidence.id()), &bytes)?;
             }
             Write::Halt { evidence } => {
                 if let Some(evidence) = evidence {

@@ -1,5 +1,6 @@
 //! The disk of a node: the safety log, the block log, certificates and the resume point.
 
+use corniche_crypto::evidence::Evidence;
 use corniche_engine::{Resume, Ticket};
 use corniche_pipeline::{BlockSource, FollowedBlock, Write};
 use corniche_state::CommittedBlock;
@@ -14,6 +15,7 @@ pub struct Disk {
     blocks: Vec<Arc<CommittedBlock>>,
     certificates: BTreeMap<Height, Certificate>,
     progress: Option<Resume>,
+    evidence: Vec<Evidence>,
     diverged: bool,
 }
 
@@ -51,6 +53,7 @@ pub fn bytes_of(write: &Write) -> usize {
             }
             Write::Certificate(certificate) => wire::encode(certificate).len(),
             Write::Progress(resume) => resume.checkpoint.len() + 8,
+            Write::Evidence(evidence) => wire::encode(evidence).len(),
             Write::ReleaseBelow(_) | Write::ReadSafetyLog | Write::Halt { .. } => 0,
         }
 }
@@ -66,6 +69,7 @@ impl Disk {
             }
             Write::Certificate(certificate) => drop(self.certificates.insert(certificate.height, certificate)),
             Write::Progress(resume) => self.progress = Some(resume),
+            Write::Evidence(evidence) => self.evidence.push(*evidence),
             Write::Halt { evidence } => self.diverged |= evidence.is_some(),
             Write::ReadSafetyLog => {}
         }
@@ -73,6 +77,10 @@ impl Disk {
 
     pub fn records(&self) -> Vec<(Ticket, Bytes)> {
         self.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect()
+    }
+
+    pub fn evidence(&self) -> Vec<Evidence> {
+        self.evidence.clone()
     }
 
     /// Number of records that the engine has not released.

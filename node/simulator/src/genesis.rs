@@ -40,7 +40,7 @@ impl Secrets {
         }
     }
 
-    /// Makes a validator's notices to the staking contract. They have real keys always.
+    /// Makes a validator's notices to the staking contract. Notices have real signatures, also with modelled keys.
     pub fn notice_author(&self, index: usize) -> NoticeAuthor {
         let (consensus, coin) = match self {
             Self::Modelled { seed } => (consensus_key(*seed, index), coin_key(*seed, index)),
@@ -54,7 +54,7 @@ impl Secrets {
 pub struct ValidatorSecrets {
     pub consensus: ConsensusKey,
     pub bls: BlsSecretKey,
-    /// Deals coins.
+    /// Deals coins, and decrypts shares of dealt ones.
     pub coin: CoinKey,
     /// Share of the coin of the genesis.
     pub share: CoinSecretShare,
@@ -116,7 +116,7 @@ fn add_staking(genesis: &mut Genesis, seed: u64, epoch_ms: u64) {
         validator.consensus_key = consensus_key(seed, index).public();
         // Keys of other lengths would not be in the contract.
         validator.bls_key = name.repeat(3).into();
-        let coin_key = Bytes::copy_from_slice(&coin_key(seed, index).public());
+        let coin_key = coin_key(seed, index).public().to_vec().into();
         validator.stake = Some(GenesisStake { owner: validator.fee_address, coin_key });
     }
 }

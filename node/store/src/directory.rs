@@ -103,6 +103,11 @@ impl DataDirectory {
         self.root.join("trace")
     }
 
+    /// Evidence that this node still has to report.
+    pub fn evidence(&self) -> PathBuf {
+        self.root.join("evidence")
+    }
+
     pub fn explorer(&self) -> PathBuf {
         self.root.join("explorer")
     }
@@ -194,14 +199,44 @@ impl DataDirectory {
     /// Last step of creating a directory.
     pub(crate) fn write_version(&self, identity: &Identity) -> Result<(), StoreError> {
         let text = format!("schema {SCHEMA}\nchain_id {}\ngenesis {}\n", identity.chain_id, identity.genesis_hash);
-        let path = self.version();
-        let draft = self.root.join("VERSION.new");
-        let mut file = File::create(&draft).map_err(StoreError::io("create", &draft))?;
-        file.write_all(text.as_bytes()).map_err(StoreError::io("write", &draft))?;
-        file.sync_all().map_err(StoreError::io("sync", &draft))?;
-        fs::rename(&draft, &path).map_err(StoreError::io("rename", &draft))?;
-        sync_directory(&self.root)
+        write_whole(&self.root, "VERSION", text.as_bytes())
     }
+
+    /// Stores evidence against a validator under a name, durably.
+    pub fn write_evidence(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let directory = self.evidence();
+        fs::create_dir_all(&directory).map_err(StoreError::io("create", &directory))?;
+        sync_directory(&self.root)?;
+        write_whole(&directory, name, bytes)
+    }
+
+    /// Stored evidence: files and their contents. Drafts of a crash are among them.
+    pub fn read_evidence(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, StoreError> {
+        let directory = self.evidence();
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoreError::io("read", &directory)(error)),
+        };
+        let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+        let mut paths = paths.map_err(StoreError::io("read", &directory))?;
+        paths.sort();
+        let read = |path: PathBuf| match fs::read(&path) {
+            Ok(bytes) => Ok((path, bytes)),
+            Err(error) => Err(StoreError::io("read", &path)(error)),
+        };
+        paths.into_iter().map(read).collect()
+    }
+}
+
+/// Writes a file, or none, durably.
+fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let draft = directory.join(format!("{name}.new"));
+    let mut file = File::create(&draft).map_err(StoreError::io("create", &draft))?;
+    file.write_all(bytes).map_err(StoreError::io("write", &draft))?;
+    file.sync_all().map_err(StoreError::io("sync", &draft))?;
+    fs::rename(&draft, directory.join(name)).map_err(StoreError::io("rename", &draft))?;
+    sync_directory(directory)
 }
 
 /// Makes creations, renames and removals of files in the directory durable.

@@ -5,7 +5,7 @@
 
 use crate::{
     Keys, Slots, ValidatorId,
-    coin::{self, NextCoin},
+    coin::{Need, NextCoin},
     record::{
         Attendance, CoinKeys, Committee, FreezeNumber, Header, KeyOwner, Member, PastCommittee, Phase, Registry, Role,
         Validator, is_convicted,
@@ -71,17 +71,17 @@ pub fn announcement_time(start: TimestampMs, parameters: &StakingParameters) -> 
     before_end(start, parameters, parameters.closing_ms.saturating_mul(2))
 }
 
-/// Returns the time of a step between the freeze and the end, in eighths of the time between them.
+/// Returns the times of all steps of an epoch, ascending. The last one is its end; none if epochs never end.
+pub fn step_times(start: TimestampMs, parameters: &StakingParameters, need: Need) -> Vec<TimestampMs> {
+    let coin = if need == Need::Never { &[][..] } else { &COIN_STEPS };
+    let between = coin.iter().map(|(_, eighths)| after_freeze(start, parameters, *eighths));
+    [freeze_time(start, parameters)].into_iter().chain(between).chain([end_time(start, parameters)]).flatten().collect()
+}
+
+/// Time at which so many eighths of the time from the freeze to the end have passed.
 fn after_freeze(start: TimestampMs, parameters: &StakingParameters, eighths: u64) -> Option<TimestampMs> {
     let passed = parameters.closing_ms.saturating_mul(eighths) / 8;
     freeze_time(start, parameters).map(|freeze| TimestampMs(freeze.0.saturating_add(passed)))
-}
-
-/// Returns the times of all steps of an epoch, ascending. The last one is its end; none if epochs never end.
-pub fn step_times(start: TimestampMs, parameters: &StakingParameters, need: coin::Need) -> Vec<TimestampMs> {
-    let coin = if need == coin::Need::Never { &[][..] } else { &COIN_STEPS };
-    let between = coin.iter().map(|(_, eighths)| after_freeze(start, parameters, *eighths));
-    [freeze_time(start, parameters)].into_iter().chain(between).chain([end_time(start, parameters)]).flatten().collect()
 }
 
 fn before_end(start: TimestampMs, parameters: &StakingParameters, ms: u64) -> Option<TimestampMs> {
@@ -117,12 +117,12 @@ pub fn announce<S: Slots>(
 pub fn advance<S: Slots>(
     slots: &mut S,
     parameters: &StakingParameters,
-    need: coin::Need,
+    need: Need,
     chain_id: u64,
     now: TimestampMs,
 ) -> Result<(), S::Error> {
-    let Header { start, .. } = Header::load(slots)?;
-    if freeze_time(start, parameters).is_some_and(|freeze| now >= freeze) {
+    let Header { start, phase, .. } = Header::load(slots)?;
+    if phase == Phase::Open && freeze_time(start, parameters).is_some_and(|freeze| now >= freeze) {
         freeze(slots, parameters, need)?;
     }
     for (phase, eighths) in COIN_STEPS {
@@ -150,7 +150,7 @@ fn settle<S: Slots>(slots: &mut S, chain_id: u64) -> Result<(), S::Error> {
 
 /// Computes the next committee from the stake of those who announced themselves, and stores it with its keys (S1 to S6).
 /// Later changes of stake and keys do not affect it. A second freeze in an epoch repeats the result of the first one.
-pub fn freeze<S: Slots>(slots: &mut S, parameters: &StakingParameters, need: coin::Need) -> Result<Frozen, S::Error> {
+pub fn freeze<S: Slots>(slots: &mut S, parameters: &StakingParameters, need: Need) -> Result<Frozen, S::Error> {
     let mut header = Header::load(slots)?;
     let next = header.epoch.next();
     if header.phase.has_next() {
@@ -178,7 +178,7 @@ pub fn freeze<S: Slots>(slots: &mut S, parameters: &StakingParameters, need: coi
     let frozen_in = FreezeNumber::in_epoch(header.epoch);
     let mut committee = Committee { unit: allocation.unit, frozen_in, coin: sitting.coin, members };
     header.phase = Phase::Frozen;
-    if need.is_dealt(parameters, &sitting, &committee, next) {
+    if need.requires_dealing(parameters, &sitting, &committee, next) {
         committee.coin = sitting.coin.following(next);
         header.phase = Phase::Dealing;
     }
@@ -292,7 +292,9 @@ fn has_banned_key<S: Slots>(slots: &mut S, keys: &Keys) -> Result<bool, S::Error
 fn announced_votes<S: Slots>(slots: &mut S, committee: &Committee, epoch: Epoch) -> Result<Votes, S::Error> {
     let mut announced = Votes(0);
     for member in &committee.members {
-        if Attendance::load(slots, member.id)?.announced_in == Some(epoch) {
+        let attendance = Attendance::load(slots, member.id)?;
+        // Members that are no candidates leave others the choice of the next committee, so they do not count for it.
+        if attendance.announced_in == Some(epoch) && attendance.excluded_in != Some(epoch) {
             announced += member.votes;
         }
     }

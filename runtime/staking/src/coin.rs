@@ -1,21 +1,21 @@
 //! Coins without a dealer: the sitting committee deals one to the next committee, on the chain (validators.md §4).
 //!
-//! A next committee needs a coin unless it is the sitting one, at the same indices with the same votes and coin keys, and its coin
-//! is young ([`Need`]). Three kinds of notices make it, one after the other: dealings, acknowledgements, and openings of what was
-//! not acknowledged. Of each validator the first one of a kind counts, and a wrong one cannot be replaced: so each validator makes
-//! the others check one of its dealings. Then the coin is settled: it has a key, or the sitting committee stays.
+//! A next committee needs a coin of its own, unless it has the validators, votes and coin keys of the sitting one at the same indices
+//! and that one's coin is young ([`Need`]). The coin is made from three kinds of notices: dealings, acknowledgements, and openings of
+//! values that were not acknowledged. The first notice of a kind counts, right or wrong, so nodes check one dealing per dealer. Then
+//! the coin is settled: the next committee has one, or the sitting committee stays.
 //!
 //! A member finds its share in the state ([`EpochCoin::load`]), so a lost disk costs no share.
 
 use crate::{
     Slots, Tag, ValidatorId,
-    record::{CoinKeys, CoinRef, Committee, Header, Phase},
+    record::{CoinKeys, CoinRef, Committee, Header, PastCommittee, Phase},
 };
-use alloy_primitives::B256;
+use alloy_primitives::{B256, keccak256};
 use corniche_crypto::{
     CoinKey, CoinOpening, CoinPublicKeys, CoinSecretShare, CoinTarget, Dealing, Dealings, VerifiedDealing, settle,
 };
-use corniche_types::{Epoch, Genesis, SignerBitmap, StakingParameters, ValidatorIndex};
+use corniche_types::{Epoch, Genesis, SignerBitmap, StakingParameters, ValidatorIndex, Weights};
 use std::collections::BTreeSet;
 
 /// Need of a chain for coins.
@@ -39,14 +39,20 @@ impl Need {
         }
     }
 
-    /// Returns whether `next`, the committee of an epoch, needs another coin than that of the sitting one.
-    pub(crate) fn is_dealt(self, parameters: &StakingParameters, sitting: &Committee, next: &Committee, epoch: Epoch) -> bool {
+    /// Returns whether `next`, the committee of an epoch, cannot take over the coin of the sitting one.
+    pub(crate) fn requires_dealing(
+        self,
+        parameters: &StakingParameters,
+        sitting: &Committee,
+        next: &Committee,
+        epoch: Epoch,
+    ) -> bool {
         let age = epoch.0.saturating_sub(sitting.coin.generation.0);
+        let is_unfit = !next.can_share_coin_of(sitting) || age >= parameters.coin_max_age;
         match self {
             Self::Never => false,
-            _ if !next.can_share_coin_of(sitting) || age >= parameters.coin_max_age => true,
-            Self::Sometimes => false,
-            Self::SoonAfterGenesis => sitting.coin == CoinRef::GENESIS,
+            Self::Sometimes => is_unfit,
+            Self::SoonAfterGenesis => is_unfit || sitting.coin == CoinRef::GENESIS,
         }
     }
 }
@@ -70,123 +76,163 @@ impl NextCoin {
         Ok(Some(Self { coin: Committee::coin_of(slots, epoch.next())?, epoch, phase }))
     }
 
-    /// Returns the dealer with this number that may still deal.
+    /// Returns the index of a validator that may still deal.
     pub fn may_deal<S: Slots>(&self, slots: &mut S, id: ValidatorId) -> Result<Option<ValidatorIndex>, S::Error> {
         let Some((dealer, _)) = Committee::find(slots, self.epoch, id)? else { return Ok(None) };
         let is_open = self.phase == Phase::Dealing && !self.coin.has(slots, Tag::Dealing, dealer)?;
         Ok(is_open.then_some(dealer))
     }
 
-    /// Returns the member with this number that may still acknowledge.
+    /// Returns the index of a validator that may still acknowledge.
     pub fn may_acknowledge<S: Slots>(&self, slots: &mut S, id: ValidatorId) -> Result<Option<ValidatorIndex>, S::Error> {
         let Some((member, _)) = Committee::find(slots, self.epoch.next(), id)? else { return Ok(None) };
         let is_open = self.phase != Phase::Opening && !self.coin.has(slots, Tag::Acknowledgement, member)?;
         Ok(is_open.then_some(member))
     }
 
-    /// Returns the dealer with this number that may still open, and must, because members with at most F votes have not acknowledged
-    /// its dealing. With them.
-    pub fn may_open<S: Slots>(
+    /// Returns the index of a dealer that may still open.
+    pub fn may_open<S: Slots>(&self, slots: &mut S, id: ValidatorId) -> Result<Option<ValidatorIndex>, S::Error> {
+        let Some((dealer, _)) = Committee::find(slots, self.epoch, id)? else { return Ok(None) };
+        let is_open = self.phase == Phase::Opening
+            && self.coin.has(slots, Tag::Dealing, dealer)?
+            && !self.coin.has(slots, Tag::Opening, dealer)?;
+        Ok(is_open.then_some(dealer))
+    }
+
+    /// Returns the number of dealers without a message of a kind that come before this one, from a dealer on. `None` for others.
+    pub fn missing_before<S: Slots>(
         &self,
         slots: &mut S,
+        tag: Tag,
         id: ValidatorId,
-    ) -> Result<Option<(ValidatorIndex, BTreeSet<ValidatorIndex>)>, S::Error> {
-        let Some((dealer, _)) = Committee::find(slots, self.epoch, id)? else { return Ok(None) };
-        if self.phase != Phase::Opening || self.coin.has(slots, Tag::Opening, dealer)? {
-            return Ok(None);
+        first: u64,
+    ) -> Result<Option<usize>, S::Error> {
+        let Some((own, _)) = Committee::find(slots, self.epoch, id)? else { return Ok(None) };
+        let dealers = Committee::size(slots, self.epoch)?;
+        let skipped = usize::try_from(first.checked_rem(dealers as u64).unwrap_or(0)).unwrap_or(0);
+        let indices = (0u16..).map(ValidatorIndex).take(dealers);
+        let mut missing = 0;
+        for dealer in indices.clone().chain(indices).skip(skipped).take_while(|dealer| *dealer != own) {
+            missing += usize::from(!self.coin.has(slots, tag, dealer)?);
         }
-        let weights = Committee::load(slots, self.epoch.next())?.weights();
+        Ok(Some(missing))
+    }
+
+    /// Members that have not acknowledged a dealing, and their points.
+    fn missing<S: Slots>(
+        &self,
+        slots: &mut S,
+        dealer: ValidatorIndex,
+    ) -> Result<(BTreeSet<ValidatorIndex>, Weights), S::Error> {
+        let weights = Committee::weights_of(slots, self.epoch.next())?;
         let mut missing = BTreeSet::new();
         for member in weights.indices() {
-            if !self.acknowledged(slots, member)?.contains(&dealer) {
+            if !self.coin.acknowledged(slots, member)?.contains(&dealer) {
                 missing.insert(member);
             }
         }
-        let is_due = !missing.is_empty() && weights.weigh(missing.iter().copied()) <= weights.max_faulty();
-        Ok((is_due && self.dealing(slots, dealer)?.is_some()).then_some((dealer, missing)))
+        Ok((missing, weights))
     }
 
-    /// Checks and stores a dealing. Takes about 0.2 ms per vote.
-    pub fn deal<S: Slots>(
-        &self,
-        slots: &mut S,
-        chain_id: u64,
-        dealer: ValidatorIndex,
-        dealing: Dealing,
-    ) -> Result<(), S::Error> {
-        let target = self.target(slots, chain_id)?;
-        let verified = target.and_then(|target| dealing.verify(&target, dealer));
-        self.coin.store(slots, Tag::Dealing, dealer, verified.as_ref().map(VerifiedDealing::dealing))
+    /// Checks and stores a dealing. Returns false if the validator may not deal now. Takes about 0.2 ms per vote.
+    pub fn deal<S: Slots>(&self, slots: &mut S, chain_id: u64, id: ValidatorId, dealing: Dealing) -> Result<bool, S::Error> {
+        let Some(dealer) = self.may_deal(slots, id)? else { return Ok(false) };
+        let verified = self.target(slots, chain_id)?.and_then(|target| dealing.verify(&target, dealer));
+        self.coin.store(slots, Tag::Dealing, dealer, verified.as_ref().map(VerifiedDealing::dealing))?;
+        Ok(true)
     }
 
-    /// Stores which dealings a member acknowledges. Others than those on the chain do not count.
-    pub fn acknowledge<S: Slots>(&self, slots: &mut S, member: ValidatorIndex, good: &SignerBitmap) -> Result<(), S::Error> {
-        let dealers = Committee::load(slots, self.epoch)?.members.len();
-        let mut dealt = good.signers(dealers);
-        for dealer in dealt.iter().flatten() {
-            if !self.coin.has(slots, Tag::Dealing, *dealer)? {
-                dealt = None;
-                break;
+    /// Stores which dealings a member acknowledges. Dealings that are not on the chain do not count. Returns false if the
+    /// validator may not acknowledge now.
+    pub fn acknowledge<S: Slots>(&self, slots: &mut S, id: ValidatorId, good: &SignerBitmap) -> Result<bool, S::Error> {
+        let Some(member) = self.may_acknowledge(slots, id)? else { return Ok(false) };
+        let dealers = Committee::size(slots, self.epoch)?;
+        let mut dealt = BTreeSet::new();
+        for dealer in good.signers(dealers).unwrap_or_default() {
+            if self.coin.has(slots, Tag::Dealing, dealer)? {
+                dealt.insert(dealer);
             }
         }
-        self.coin.store(slots, Tag::Acknowledgement, member, dealt.map(BTreeSet::from_iter).as_ref())
+        self.coin.store(slots, Tag::Acknowledgement, member, Some(&dealt))?;
+        Ok(true)
     }
 
-    /// Checks and stores the values that a dealer shows: all those of the members that have not acknowledged, and no others.
-    pub fn open<S: Slots>(
-        &self,
-        slots: &mut S,
-        dealer: ValidatorIndex,
-        missing: &BTreeSet<ValidatorIndex>,
-        opening: &CoinOpening,
-    ) -> Result<(), S::Error> {
-        let weights = Committee::load(slots, self.epoch.next())?.weights();
+    /// Checks and stores the values that a dealer shows: exactly those of the members that have not acknowledged, with at most F votes.
+    /// Returns false if the validator may not open now.
+    pub fn open<S: Slots>(&self, slots: &mut S, id: ValidatorId, opening: &CoinOpening) -> Result<bool, S::Error> {
+        let Some(dealer) = self.may_open(slots, id)? else { return Ok(false) };
+        let (missing, weights) = self.missing(slots, dealer)?;
         let points = missing.iter().flat_map(|member| weights.points(*member));
         let is_exact = points.eq(opening.values.keys().copied());
-        let dealt = self.dealing(slots, dealer)?;
-        let is_right = is_exact && dealt.is_some_and(|dealt| dealt.admits(opening));
-        self.coin.store(slots, Tag::Opening, dealer, is_right.then_some(opening))
+        let is_allowed = weights.weigh(missing.iter().copied()) <= weights.max_faulty();
+        let is_right = is_exact && is_allowed && self.coin.dealing(slots, dealer)?.is_some_and(|dealt| dealt.admits(opening));
+        self.coin.store(slots, Tag::Opening, dealer, is_right.then_some(opening))?;
+        Ok(true)
     }
 
-    /// Settles the coin. Returns `Err` with the members that acknowledged nothing if it has no key.
+    /// Stores the coin's keys. Returns `Err` if there is no coin, with the newcomers that kept it from being made (S13).
     pub fn settle<S: Slots>(&self, slots: &mut S, chain_id: u64) -> Result<Result<(), Vec<ValidatorId>>, S::Error> {
-        let dealers = Committee::load(slots, self.epoch)?.weights();
+        let dealers = Committee::weights_of(slots, self.epoch)?;
         let next = Committee::load(slots, self.epoch.next())?;
-        let dealings = self.coin.dealings(slots, dealers.indices(), &next)?;
-        let target = self.coin.target(&next, chain_id, next.members_hash());
-        let coin = target.and_then(|target| settle(&target, &dealers, &dealings));
-        let Some(coin) = coin else {
-            let has_acknowledged = |member| dealings.acknowledged.values().any(|members| members.contains(&member));
-            let silent = next.weights().indices().zip(&next.members).filter(|(member, _)| !has_acknowledged(*member));
-            return Ok(Err(silent.map(|(_, member)| member.id).collect()));
+        let (weights, members_hash) = (next.weights(), self.members_hash(slots, &next)?);
+        let dealings = self.coin.dealings(slots, dealers.indices(), &weights)?;
+        let target = self.coin.target(&next, chain_id, members_hash);
+        let Some(coin) = target.and_then(|target| settle(&target, &dealers, &dealings)) else {
+            return Ok(Err(self.silent_newcomers(slots, &dealers, &next, &dealings)?));
         };
         let (combined, shares) = coin.keys.to_genesis();
-        let exposed = next.weights().weigh(coin.exposed);
-        let keys = CoinKeys { members_hash: next.members_hash(), qualified: coin.qualified, exposed, combined, shares };
-        self.coin.set_keys(slots, &keys)?;
+        let exposed = weights.weigh(coin.exposed);
+        self.coin.set_keys(slots, &CoinKeys { members_hash, qualified: coin.qualified, exposed, combined, shares })?;
         Ok(Ok(()))
     }
 
-    /// Makes the dealing of this dealer; `None` if a coin key of the next committee is no key.
+    /// Newcomers that acknowledged fewer dealings than honest dealers made, while others acknowledged some. None if dealings of a
+    /// quorum are missing: then it is not the receivers' fault. Sitting members are never among them, because less than a quorum of
+    /// them may not hand over the chain.
+    fn silent_newcomers<S: Slots>(
+        &self,
+        slots: &mut S,
+        dealers: &Weights,
+        next: &Committee,
+        dealings: &Dealings,
+    ) -> Result<Vec<ValidatorId>, S::Error> {
+        let dealt = dealers.weigh(dealings.dealt.keys().copied());
+        let mut silent = Vec::new();
+        if dealt < dealers.quorum() || dealings.acknowledged.is_empty() {
+            return Ok(silent);
+        }
+        for (index, member) in next.weights().indices().zip(&next.members) {
+            let acknowledged = dealings.acknowledged.iter().filter(|(_, members)| members.contains(&index));
+            let votes = dealers.weigh(acknowledged.map(|(dealer, _)| *dealer));
+            if votes < dealers.overlap(dealt) && Committee::find(slots, self.epoch, member.id)?.is_none() {
+                silent.push(member.id);
+            }
+        }
+        Ok(silent)
+    }
+
+    /// Makes the dealing of a validator; `None` if it may not deal now, or if a coin key of the next committee is no key.
     pub fn make_dealing<S: Slots>(
         &self,
         slots: &mut S,
         chain_id: u64,
-        dealer: ValidatorIndex,
+        id: ValidatorId,
         key: &CoinKey,
     ) -> Result<Option<Dealing>, S::Error> {
+        let Some(dealer) = self.may_deal(slots, id)? else { return Ok(None) };
         Ok(self.target(slots, chain_id)?.map(|target| key.deal(&target, dealer)))
     }
 
-    /// Dealings that a member with this key can acknowledge; `None` while some are still to come.
+    /// Dealings that a validator with this key can acknowledge; `None` if it may not, or while some are still to come.
     pub fn make_acknowledgement<S: Slots>(
         &self,
         slots: &mut S,
         chain_id: u64,
-        member: ValidatorIndex,
+        id: ValidatorId,
         key: &CoinKey,
     ) -> Result<Option<SignerBitmap>, S::Error> {
-        let dealers = Committee::load(slots, self.epoch)?.weights();
+        let Some(member) = self.may_acknowledge(slots, id)? else { return Ok(None) };
+        let dealers = Committee::weights_of(slots, self.epoch)?;
         for dealer in dealers.indices() {
             if self.phase == Phase::Dealing && !self.coin.has(slots, Tag::Dealing, dealer)? {
                 return Ok(None);
@@ -195,37 +241,38 @@ impl NextCoin {
         let Some(target) = self.target(slots, chain_id)? else { return Ok(None) };
         let mut good = BTreeSet::new();
         for dealer in dealers.indices() {
-            if self.dealing(slots, dealer)?.is_some_and(|dealt| key.receives(&target, member, &dealt)) {
+            if self.coin.dealing(slots, dealer)?.is_some_and(|dealt| key.receives(&target, member, &dealt)) {
                 good.insert(dealer);
             }
         }
         Ok(Some(SignerBitmap::from_signers(good, dealers.members())))
     }
 
-    /// Shows the values of these members.
+    /// Makes the opening of a validator; `None` if it need not, or may not, open now.
     pub fn make_opening<S: Slots>(
         &self,
         slots: &mut S,
         chain_id: u64,
-        dealer: ValidatorIndex,
-        missing: &BTreeSet<ValidatorIndex>,
+        id: ValidatorId,
         key: &CoinKey,
     ) -> Result<Option<CoinOpening>, S::Error> {
-        let target = self.target(slots, chain_id)?;
-        Ok(target.and_then(|target| key.open(&target, dealer, missing.iter().copied())))
+        let Some(dealer) = self.may_open(slots, id)? else { return Ok(None) };
+        let (missing, _) = self.missing(slots, dealer)?;
+        let target = if missing.is_empty() { None } else { self.target(slots, chain_id)? };
+        Ok(target.and_then(|target| key.open(&target, dealer, missing)))
     }
 
     fn target<S: Slots>(&self, slots: &mut S, chain_id: u64) -> Result<Option<CoinTarget>, S::Error> {
         let next = Committee::load(slots, self.epoch.next())?;
-        Ok(self.coin.target(&next, chain_id, next.members_hash()))
+        let members_hash = self.members_hash(slots, &next)?;
+        Ok(self.coin.target(&next, chain_id, members_hash))
     }
 
-    fn acknowledged<S: Slots>(&self, slots: &mut S, member: ValidatorIndex) -> Result<BTreeSet<ValidatorIndex>, S::Error> {
-        self.coin.acknowledged(slots, member)
-    }
-
-    fn dealing<S: Slots>(&self, slots: &mut S, dealer: ValidatorIndex) -> Result<Option<VerifiedDealing>, S::Error> {
-        self.coin.dealing(slots, dealer)
+    /// Hash of the dealers and the members, to which dealings are bound. The hash of the dealers covers the genesis: a chain that begins
+    /// again gets other polynomials.
+    fn members_hash<S: Slots>(&self, slots: &mut S, next: &Committee) -> Result<B256, S::Error> {
+        let dealers = PastCommittee::load(slots, self.epoch)?.map(|committee| committee.hash).unwrap_or_default();
+        Ok(keccak256([dealers, next.members_hash()].concat()))
     }
 }
 
@@ -237,16 +284,27 @@ pub struct EpochCoin {
     dealings: Dealings,
 }
 
+/// Nothing else is settled.
+const SETTLED: &str = "invariant: a settled coin has valid keys";
+
 impl EpochCoin {
     /// Reads the coin of the running epoch, or of the one before until the freeze. `None` for the coin of the genesis.
+    ///
+    /// # Panics
+    /// If the slots are not those of a chain that reached this epoch.
     pub fn load<S: Slots>(slots: &mut S, chain_id: u64, epoch: Epoch) -> Result<Option<Self>, S::Error> {
+        let coin = Committee::coin_of(slots, epoch)?;
+        if coin == CoinRef::GENESIS {
+            return Ok(None);
+        }
+        let settled = coin.keys(slots)?;
+        let CoinKeys { members_hash, qualified, combined, shares, .. } =
+            settled.expect("invariant: a committee sits with its coin");
         let committee = Committee::load(slots, epoch)?;
-        let coin = committee.coin;
-        let Some(keys) = coin.keys(slots)? else { return Ok(None) };
-        let (public, CoinKeys { members_hash, qualified, .. }) = (keys.public(committee.weights()), keys);
-        let dealings = coin.dealings(slots, qualified.iter().copied(), &committee)?;
-        let target = coin.target(&committee, chain_id, members_hash);
-        Ok(public.zip(target).map(|(keys, target)| Self { keys, target, qualified, dealings }))
+        let dealings = coin.dealings(slots, qualified.iter().copied(), &committee.weights())?;
+        let keys = CoinPublicKeys::from_dealt(&combined, &shares, committee.weights()).expect(SETTLED);
+        let target = coin.target(&committee, chain_id, members_hash).expect(SETTLED);
+        Ok(Some(Self { keys, target, qualified, dealings }))
     }
 
     /// Returns the public keys.
@@ -282,7 +340,7 @@ impl CoinRef {
         self,
         slots: &mut S,
         dealers: impl IntoIterator<Item = ValidatorIndex>,
-        members: &Committee,
+        members: &Weights,
     ) -> Result<Dealings, S::Error> {
         let mut dealings = Dealings::default();
         for dealer in dealers {
@@ -292,7 +350,7 @@ impl CoinRef {
                 dealings.opened.insert(dealer, opening);
             }
         }
-        for member in members.weights().indices() {
+        for member in members.indices() {
             let acknowledged = self.acknowledged(slots, member)?;
             for dealer in acknowledged.into_iter().filter(|dealer| dealings.dealt.contains_key(dealer)) {
                 dealings.acknowledged.entry(dealer).or_default().insert(member);

@@ -4,8 +4,7 @@
 //! storage costs. At the end it pays [`Output::pay`]. After an error it reverts everything. Calls that delegate never get here.
 //!
 //! A revert without data: input outside the [interface](crate::interface) or above 2,048 bytes, or value for a non-payable
-//! function. Static calls of functions that write revert in the same way. `report` refuses all evidence for now, with
-//! `NoEvidence("evidence is not accepted yet")`.
+//! function. Static calls of functions that write revert in the same way.
 
 mod view;
 mod write;
@@ -52,6 +51,8 @@ pub struct Output {
     pub logs: Vec<LogData>,
     /// Amount in wei that the contract's balance pays to an account, above 0.
     pub pay: Option<(Address, U256)>,
+    /// Amount in wei that leaves the contract's balance for nobody.
+    pub burn: U256,
 }
 
 /// Why a call failed. Its writes must not take effect.
@@ -107,7 +108,8 @@ pub fn extra_gas(input: &[u8]) -> u64 {
         Kind::Write => 5_000,
         // Two ed25519 signatures and one of BLS, with checks of the points.
         Kind::CheckKeys => 400_000,
-        Kind::CheckEvidence => 60_000,
+        // Two signatures of ed25519 or BLS, with checks of the points.
+        Kind::CheckEvidence => 300_000,
     }
 }
 

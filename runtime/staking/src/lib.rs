@@ -16,16 +16,17 @@
 //! Always true: the contract's balance is at least all bonded and all queued stake. Nothing here depends on a clock, on
 //! randomness or on the order of a map. No input causes a panic.
 //!
-//! Not here yet: evidence, and the keys of the coin. Their slots are named in [`Tag`]. So the
-//! pipeline keeps the members and votes of a committee that needs a coin.
+//! Where the engine has a coin, the sitting committee deals one to the next committee between the freeze and the end ([`coin`]).
+//! Evidence of a contradiction costs stake ([`evidence`]).
 //!
-//! The rules are those of validators.md §2, with the differences of decision 0028.
+//! The rules are those of validators.md, with the differences of decisions 0028 to 0033.
 
 #![warn(missing_docs)]
 
 pub mod calendar;
 pub mod coin;
 pub mod contract;
+pub mod evidence;
 mod genesis;
 pub mod interface;
 mod notice;
@@ -36,7 +37,7 @@ mod slots;
 pub mod votes;
 
 pub use genesis::{GenesisValidator, add_staking, genesis_changes, genesis_slots};
-pub use notice::{MAX_BATCH_NOTICES, Notice, NoticeAuthor, NoticeBody, NoticeKind, Statement, VerifiedNotice, max_notices};
+pub use notice::{MAX_BATCH_NOTICES, Notice, NoticeAuthor, NoticeBody, NoticeKind, Statement, VerifiedNotice};
 pub use overview::{Overview, ValidatorOverview};
 pub use registration::{Keys, SigningKeys, sign_keys};
 pub use slots::{ReadError, Slots, StateSlots, Tag};

@@ -5,15 +5,17 @@
 //! signed has none. Its proposer need not be its author.
 
 use crate::{
-    Slots, ValidatorId,
+    Slots, Tag, ValidatorId,
     calendar::{self, Announcement},
     coin::NextCoin,
+    evidence,
     record::{Attendance, Committee, Header, KeyOwner, PastCommittee, Phase, Validator},
 };
-use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_primitives::{B256, Bytes, U256, keccak256};
 use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_crypto::evidence::Evidence;
 use corniche_crypto::{CoinKey, CoinOpening, ConsensusKey, ConsensusPublicKey, Dealing, Domain, Signed, Verified};
-use corniche_types::{Epoch, SignerBitmap, StakingParameters, TimestampMs};
+use corniche_types::{Epoch, Height, SignerBitmap, StakingParameters, TimestampMs};
 
 /// First byte of a notice in a batch (N1).
 const MARKER: u8 = 0x7e;
@@ -21,19 +23,11 @@ const MARKER: u8 = 0x7e;
 /// Tag of what the author signs.
 const TAG: &str = "corniche-notice";
 
-/// Most notices of one kind that take effect in a block (N2).
-pub const fn max_notices(kind: NoticeKind) -> usize {
-    match kind {
-        NoticeKind::Announce => 128,
-        // Checking one takes about 0.2 ms per vote.
-        NoticeKind::Deal => 2,
-        NoticeKind::Acknowledge => 64,
-        NoticeKind::Open => 8,
-    }
-}
+/// Maximum number of notices of one batch in a block: the largest limit of a kind.
+pub const MAX_BATCH_NOTICES: usize = NoticeKind::Announce.max_per_block();
 
-/// Most notices of a batch that may be in a block.
-pub const MAX_BATCH_NOTICES: usize = max_notices(NoticeKind::Announce);
+/// More than a dealing for the largest committee.
+const MAX_NOTICE_BYTES: usize = 66_560;
 
 /// A notice whose signature is not verified.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -69,6 +63,8 @@ pub enum NoticeBody {
     ),
     /// A dealer shows the values of members that have not acknowledged its dealing (§4.3).
     Open(CoinOpening),
+    /// Evidence against any validator (O4).
+    Evidence(Box<Evidence>),
 }
 
 /// Kind of a [`NoticeBody`].
@@ -82,10 +78,25 @@ pub enum NoticeKind {
     Acknowledge,
     /// [`NoticeBody::Open`]
     Open,
+    /// [`NoticeBody::Evidence`]
+    Evidence,
 }
 
 impl NoticeKind {
-    const ALL: [Self; 4] = [Self::Announce, Self::Deal, Self::Acknowledge, Self::Open];
+    /// Those that a validator makes from its keys and the state alone.
+    const OWED: [Self; 4] = [Self::Announce, Self::Deal, Self::Acknowledge, Self::Open];
+
+    /// Maximum number of notices of this kind that take effect in a block (N2).
+    pub const fn max_per_block(self) -> usize {
+        match self {
+            Self::Announce => 128,
+            // Checking one takes about 0.2 ms per vote.
+            Self::Deal => 2,
+            Self::Acknowledge => 64,
+            Self::Open => 8,
+            Self::Evidence => 4,
+        }
+    }
 }
 
 /// A notice that had an effect on the state with which it was verified.
@@ -93,6 +104,8 @@ impl NoticeKind {
 pub struct VerifiedNotice {
     chain_id: u64,
     epoch: Epoch,
+    /// Its author may replace the key later.
+    key: B256,
     signed: Verified<Statement>,
 }
 
@@ -112,23 +125,33 @@ pub struct NoticeAuthor {
 impl Notice {
     /// Decodes an entry of a batch; `None` if it is no notice. A notice has one encoding.
     pub fn decode(entry: &[u8]) -> Option<Self> {
-        let (marker, rest) = entry.split_first()?;
+        let (marker, rest) = entry.split_first().filter(|_| entry.len() <= MAX_NOTICE_BYTES)?;
         let notice: Self = (*marker == MARKER).then(|| borsh::from_slice(rest).ok()).flatten()?;
         (borsh::object_length(&notice).ok() == Some(rest.len()) && borsh::to_vec(&notice).ok()? == rest).then_some(notice)
     }
 
     /// Verifies a notice for the running epoch: what the contract lacks, signed with the author's key. `None` if it would have no
     /// effect.
-    pub fn verify<S: Slots>(self, slots: &mut S, chain_id: u64) -> Result<Option<VerifiedNotice>, S::Error> {
+    pub fn verify<S: Slots>(
+        self,
+        slots: &mut S,
+        parameters: &StakingParameters,
+        chain_id: u64,
+    ) -> Result<Option<VerifiedNotice>, S::Error> {
         let Statement { author, ref body } = self.signed.payload;
-        if !self.is_missing(slots, chain_id)? {
+        if !self.is_missing(slots, parameters, chain_id)? {
+            return Ok(None);
+        }
+        if let NoticeBody::Evidence(evidence) = body
+            && !evidence::proves(slots, evidence)?
+        {
             return Ok(None);
         }
         let Some(committee) = PastCommittee::load(slots, self.epoch)? else { return Ok(None) };
         let key = signing_key(slots, self.epoch, author, body.kind())?;
-        let Some(key) = key.and_then(|key| ConsensusPublicKey::parse(&key)) else { return Ok(None) };
-        let verified = self.signed.verify(&key, &domain(chain_id, &committee)).ok();
-        Ok(verified.map(|signed| VerifiedNotice { chain_id, epoch: self.epoch, signed }))
+        let Some((key, parsed)) = key.and_then(|key| Some((key, ConsensusPublicKey::parse(&key)?))) else { return Ok(None) };
+        let verified = self.signed.verify(&parsed, &domain(chain_id, &committee)).ok();
+        Ok(verified.map(|signed| VerifiedNotice { chain_id, epoch: self.epoch, key, signed }))
     }
 
     /// Returns whether a notice is for this chain and this epoch.
@@ -142,8 +165,8 @@ impl Notice {
     }
 
     /// Returns whether the contract lacks what the author states, and may still take it. Does not check the signature.
-    pub fn is_missing<S: Slots>(&self, slots: &mut S, chain_id: u64) -> Result<bool, S::Error> {
-        Ok(self.chain_id == chain_id && is_missing(slots, self.epoch, self.signed.payload.author, self.kind())?)
+    pub fn is_missing<S: Slots>(&self, slots: &mut S, parameters: &StakingParameters, chain_id: u64) -> Result<bool, S::Error> {
+        Ok(self.chain_id == chain_id && is_missing(slots, parameters, chain_id, self.epoch, &self.signed.payload)?)
     }
 }
 
@@ -154,29 +177,28 @@ impl NoticeBody {
             Self::Deal(_) => NoticeKind::Deal,
             Self::Acknowledge(_) => NoticeKind::Acknowledge,
             Self::Open(_) => NoticeKind::Open,
+            Self::Evidence(_) => NoticeKind::Evidence,
         }
     }
 }
 
 impl NoticeAuthor {
-    /// Returns the kinds of notices that this validator owes. `now` is the time of a block.
+    /// Returns the kinds of notices that this validator owes at a time of its own clock.
     pub fn owed<S: Slots>(
         &self,
         slots: &mut S,
         parameters: &StakingParameters,
         now: TimestampMs,
     ) -> Result<Vec<NoticeKind>, S::Error> {
+        let Some(id) = self.id(slots)? else { return Ok(Vec::new()) };
         let Header { epoch, start, .. } = Header::load(slots)?;
-        let is_early = calendar::announcement_time(start, parameters).is_none_or(|from| now < from);
-        let id = self.id(slots)?;
+        let may_announce = calendar::announcement_time(start, parameters).is_some_and(|from| now >= from);
         let mut owed = Vec::new();
-        for kind in NoticeKind::ALL {
-            if kind == NoticeKind::Announce && is_early || kind != NoticeKind::Announce && self.coin.is_none() {
-                continue;
-            }
-            if let Some(id) = id
+        for kind in NoticeKind::OWED {
+            let is_able = if kind == NoticeKind::Announce { may_announce } else { self.coin.is_some() };
+            if is_able
                 && signing_key(slots, epoch, id, kind)? == Some(self.consensus.public())
-                && is_missing(slots, epoch, id, kind)?
+                && is_owed(slots, epoch, id, kind)?
             {
                 owed.push(kind);
             }
@@ -184,44 +206,56 @@ impl NoticeAuthor {
         Ok(owed)
     }
 
-    /// Makes a notice of a kind that this validator owes; `None` while it has nothing to state.
-    pub fn make<S: Slots>(&self, slots: &mut S, kind: NoticeKind) -> Result<Option<VerifiedNotice>, S::Error> {
-        let (epoch, chain_id) = (Header::load(slots)?.epoch, self.chain_id);
-        let Some((author, committee)) = self.id(slots)?.zip(PastCommittee::load(slots, epoch)?) else { return Ok(None) };
-        let body = match kind {
-            NoticeKind::Announce => Some(NoticeBody::Announce { version: self.version }),
-            kind => self.make_for_coin(slots, author, kind)?,
+    /// Returns whether it is this validator's turn to propose a notice of a kind of which a block takes few. In each block it is the turn
+    /// of other dealers, of those that are missing, so that all take effect without all being proposed again in each block.
+    pub fn has_turn<S: Slots>(&self, slots: &mut S, kind: NoticeKind, height: Height) -> Result<bool, S::Error> {
+        let tag = match kind {
+            NoticeKind::Deal => Tag::Dealing,
+            NoticeKind::Open => Tag::Opening,
+            _ => return Ok(false),
         };
-        Ok(body.map(|body| {
-            let signed = Signed::sign_verified(Statement { author, body }, &self.consensus, &domain(chain_id, &committee));
-            VerifiedNotice { chain_id, epoch, signed }
-        }))
+        let Some((id, coin)) = self.id(slots)?.zip(NextCoin::load(slots)?) else { return Ok(false) };
+        let before = coin.missing_before(slots, tag, id, height.0.wrapping_mul(kind.max_per_block() as u64))?;
+        Ok(before.is_some_and(|before| before < 2 * kind.max_per_block()))
     }
 
-    fn make_for_coin<S: Slots>(
+    /// Makes a notice of a kind that this validator owes; `None` while it has nothing to state.
+    pub fn make<S: Slots>(&self, slots: &mut S, kind: NoticeKind) -> Result<Option<VerifiedNotice>, S::Error> {
+        let Some(author) = self.id(slots)? else { return Ok(None) };
+        let chain_id = self.chain_id;
+        let body = match (kind, NextCoin::load(slots)?.zip(self.coin.as_ref())) {
+            (NoticeKind::Announce, _) => Some(NoticeBody::Announce { version: self.version }),
+            (NoticeKind::Evidence, _) | (_, None) => None,
+            (NoticeKind::Deal, Some((coin, key))) => coin.make_dealing(slots, chain_id, author, key)?.map(NoticeBody::Deal),
+            (NoticeKind::Acknowledge, Some((coin, key))) => {
+                coin.make_acknowledgement(slots, chain_id, author, key)?.map(NoticeBody::Acknowledge)
+            }
+            (NoticeKind::Open, Some((coin, key))) => coin.make_opening(slots, chain_id, author, key)?.map(NoticeBody::Open),
+        };
+        body.map_or(Ok(None), |body| self.sign(slots, author, body))
+    }
+
+    /// Makes a notice with evidence; `None` if the validator is not registered with this key, or if the evidence convicts nobody.
+    pub fn report<S: Slots>(
         &self,
         slots: &mut S,
-        author: ValidatorId,
-        kind: NoticeKind,
-    ) -> Result<Option<NoticeBody>, S::Error> {
-        let Some((coin, key)) = NextCoin::load(slots)?.zip(self.coin.as_ref()) else { return Ok(None) };
-        Ok(match kind {
-            NoticeKind::Announce => None,
-            NoticeKind::Deal => match coin.may_deal(slots, author)? {
-                Some(dealer) => coin.make_dealing(slots, self.chain_id, dealer, key)?.map(NoticeBody::Deal),
-                None => None,
-            },
-            NoticeKind::Acknowledge => match coin.may_acknowledge(slots, author)? {
-                Some(member) => coin.make_acknowledgement(slots, self.chain_id, member, key)?.map(NoticeBody::Acknowledge),
-                None => None,
-            },
-            NoticeKind::Open => match coin.may_open(slots, author)? {
-                Some((dealer, missing)) => {
-                    coin.make_opening(slots, self.chain_id, dealer, &missing, key)?.map(NoticeBody::Open)
-                }
-                None => None,
-            },
-        })
+        parameters: &StakingParameters,
+        evidence: &Evidence,
+    ) -> Result<Option<VerifiedNotice>, S::Error> {
+        let Some(author) = self.id(slots)? else { return Ok(None) };
+        let is_own_key = Validator::new(author).keys(slots)?.consensus == self.consensus.public();
+        if !is_own_key || !evidence::is_open(slots, parameters, self.chain_id, evidence)? {
+            return Ok(None);
+        }
+        self.sign(slots, author, NoticeBody::Evidence(Box::new(evidence.clone())))
+    }
+
+    fn sign<S: Slots>(&self, slots: &mut S, author: ValidatorId, body: NoticeBody) -> Result<Option<VerifiedNotice>, S::Error> {
+        let (epoch, chain_id) = (Header::load(slots)?.epoch, self.chain_id);
+        Ok(PastCommittee::load(slots, epoch)?.map(|committee| {
+            let signed = Signed::sign_verified(Statement { author, body }, &self.consensus, &domain(chain_id, &committee));
+            VerifiedNotice { chain_id, epoch, key: self.consensus.public(), signed }
+        }))
     }
 
     /// Number under which the key was registered. It may be replaced since.
@@ -232,29 +266,29 @@ impl NoticeAuthor {
 }
 
 impl VerifiedNotice {
-    /// Applies a notice at the end of a block with this time. Returns whether it had an effect. A wrong message about a coin has one:
-    /// its author may not send another one.
-    pub fn apply<S: Slots>(&self, slots: &mut S, parameters: &StakingParameters, now: TimestampMs) -> Result<bool, S::Error> {
-        let Statement { author, ref body } = *self.statement();
-        if let NoticeBody::Announce { version } = body {
-            return Ok(calendar::announce(slots, parameters, author, *version, now)? == Announcement::Taken);
-        }
-        let Some(coin) = NextCoin::load(slots)? else { return Ok(false) };
-        match body {
-            NoticeBody::Announce { .. } => Ok(false),
-            NoticeBody::Deal(dealing) => match coin.may_deal(slots, author)? {
-                Some(dealer) => coin.deal(slots, self.chain_id, dealer, dealing.clone()).map(|()| true),
-                None => Ok(false),
-            },
-            NoticeBody::Acknowledge(good) => match coin.may_acknowledge(slots, author)? {
-                Some(member) => coin.acknowledge(slots, member, good).map(|()| true),
-                None => Ok(false),
-            },
-            NoticeBody::Open(opening) => match coin.may_open(slots, author)? {
-                Some((dealer, missing)) => coin.open(slots, dealer, &missing, opening).map(|()| true),
-                None => Ok(false),
-            },
-        }
+    /// Applies a notice at the end of a block with this time. Returns the amount in wei that leaves the contract's balance; `None` if the
+    /// notice has no effect. A wrong message about a coin has one: its author may not send another one.
+    pub fn apply<S: Slots>(
+        &self,
+        slots: &mut S,
+        parameters: &StakingParameters,
+        now: TimestampMs,
+    ) -> Result<Option<U256>, S::Error> {
+        let (chain_id, Statement { author, body }) = (self.chain_id, self.statement());
+        let is_applied = match (body, NextCoin::load(slots)?) {
+            (NoticeBody::Announce { version }, _) => {
+                calendar::announce(slots, parameters, *author, *version, now)? == Announcement::Taken
+            }
+            (NoticeBody::Evidence(evidence), _) => {
+                let convicted = evidence::convict(slots, parameters, chain_id, evidence)?;
+                return Ok(convicted.ok().map(|conviction| conviction.burnt));
+            }
+            (_, None) => false,
+            (NoticeBody::Deal(dealing), Some(coin)) => coin.deal(slots, chain_id, *author, dealing.clone())?,
+            (NoticeBody::Acknowledge(good), Some(coin)) => coin.acknowledge(slots, *author, good)?,
+            (NoticeBody::Open(opening), Some(coin)) => coin.open(slots, *author, opening)?,
+        };
+        Ok(is_applied.then_some(U256::ZERO))
     }
 
     /// Returns the entry for a batch.
@@ -275,29 +309,46 @@ impl VerifiedNotice {
         self.statement().body.kind()
     }
 
-    /// Returns whether a later state still lacks what the author stated.
-    pub fn is_missing<S: Slots>(&self, slots: &mut S) -> Result<bool, S::Error> {
-        is_missing(slots, self.epoch, self.statement().author, self.kind())
+    /// Returns whether a later state still lacks what the author stated, and would take the notice.
+    pub fn is_missing<S: Slots>(&self, slots: &mut S, parameters: &StakingParameters) -> Result<bool, S::Error> {
+        let has_key = signing_key(slots, self.epoch, self.statement().author, self.kind())? == Some(self.key);
+        Ok(has_key && is_missing(slots, parameters, self.chain_id, self.epoch, self.statement())?)
     }
 }
 
 /// Returns whether the contract lacks a statement, and may still take it.
-fn is_missing<S: Slots>(slots: &mut S, epoch: Epoch, author: ValidatorId, kind: NoticeKind) -> Result<bool, S::Error> {
+fn is_missing<S: Slots>(
+    slots: &mut S,
+    parameters: &StakingParameters,
+    chain_id: u64,
+    epoch: Epoch,
+    statement: &Statement,
+) -> Result<bool, S::Error> {
+    let Statement { author, body } = statement;
+    match body {
+        NoticeBody::Evidence(evidence) => {
+            let may_report = Header::load(slots)?.epoch == epoch && Validator::new(*author).status(slots)?.is_some();
+            Ok(may_report && evidence::is_open(slots, parameters, chain_id, evidence)?)
+        }
+        body => is_owed(slots, epoch, *author, body.kind()),
+    }
+}
+
+/// Returns whether the contract lacks a validator's notice of this kind.
+fn is_owed<S: Slots>(slots: &mut S, epoch: Epoch, author: ValidatorId, kind: NoticeKind) -> Result<bool, S::Error> {
     let header = Header::load(slots)?;
     if header.epoch != epoch {
         return Ok(false);
     }
-    if kind == NoticeKind::Announce {
-        let is_registered = Validator::new(author).status(slots)?.is_some();
-        let may_announce = header.phase == Phase::Open && is_registered;
-        return Ok(may_announce && Attendance::load(slots, author)?.announced_in != Some(epoch));
-    }
-    let Some(coin) = NextCoin::load(slots)? else { return Ok(false) };
-    Ok(match kind {
-        NoticeKind::Announce => false,
-        NoticeKind::Deal => coin.may_deal(slots, author)?.is_some(),
-        NoticeKind::Acknowledge => coin.may_acknowledge(slots, author)?.is_some(),
-        NoticeKind::Open => coin.may_open(slots, author)?.is_some(),
+    Ok(match (kind, NextCoin::load(slots)?) {
+        (NoticeKind::Announce, _) => {
+            let may_announce = header.phase == Phase::Open && Validator::new(author).status(slots)?.is_some();
+            may_announce && Attendance::load(slots, author)?.announced_in != Some(epoch)
+        }
+        (NoticeKind::Evidence, _) | (_, None) => false,
+        (NoticeKind::Deal, Some(coin)) => coin.may_deal(slots, author)?.is_some(),
+        (NoticeKind::Acknowledge, Some(coin)) => coin.may_acknowledge(slots, author)?.is_some(),
+        (NoticeKind::Open, Some(coin)) => coin.may_open(slots, author)?.is_some(),
     })
 }
 
@@ -305,7 +356,7 @@ fn is_missing<S: Slots>(slots: &mut S, epoch: Epoch, author: ValidatorId, kind: 
 /// receiver, its registered one for everything else. Later changes do not affect committees.
 fn signing_key<S: Slots>(slots: &mut S, epoch: Epoch, author: ValidatorId, kind: NoticeKind) -> Result<Option<B256>, S::Error> {
     let committee = match kind {
-        NoticeKind::Announce => return Ok(Some(Validator::new(author).keys(slots)?.consensus)),
+        NoticeKind::Announce | NoticeKind::Evidence => return Ok(Some(Validator::new(author).keys(slots)?.consensus)),
         NoticeKind::Deal | NoticeKind::Open => epoch,
         NoticeKind::Acknowledge => epoch.next(),
     };

@@ -1,4 +1,4 @@
-//! Coins that members deal on the chain: who may say what and when, and what follows.
+//! Dealing of a coin on the chain: phases, authors, wrong messages, and shares.
 #![allow(clippy::unwrap_used)] // also in helpers
 
 mod support;
@@ -10,9 +10,10 @@ use corniche_staking::{
     Notice, NoticeAuthor, NoticeKind, ValidatorId,
     calendar::Announcement,
     coin::{EpochCoin, Need},
-    record::{Attendance, CoinRef, Committee, Phase},
+    record::{Attendance, CoinKeys, Committee, Phase},
 };
 use corniche_types::{Epoch, StakingParameters, TimestampMs, ValidatorIndex, Votes};
+use std::collections::BTreeSet;
 use support::{CHAIN_ID, Chain, Secrets, account, short_epochs, votes};
 
 /// Ends of the phases after the freeze, in milliseconds: three, five and seven eighths of 250.
@@ -31,11 +32,15 @@ fn author(number: u64) -> NoticeAuthor {
     Secrets::new(number).author()
 }
 
-/// The freeze after an announcement of these validators.
-fn frozen(chain: &mut Chain, announced: impl IntoIterator<Item = u32>) {
-    for id in announced {
+fn announce(chain: &mut Chain, ids: impl IntoIterator<Item = u32>) {
+    for id in ids {
         assert_eq!(chain.announce(ValidatorId(id)), Announcement::Taken);
     }
+}
+
+/// The freeze after an announcement of these validators.
+fn frozen(chain: &mut Chain, announced: impl IntoIterator<Item = u32>) {
+    announce(chain, announced);
     assert_eq!(chain.advance(0), Phase::Dealing);
 }
 
@@ -54,12 +59,12 @@ fn made(chain: &mut Chain, author: &NoticeAuthor, kind: NoticeKind) -> Option<No
 
 /// Applies a notice as a block does. Returns whether it had an effect.
 fn apply(chain: &mut Chain, notice: Notice) -> bool {
-    let verified = notice.verify(&mut chain.memory, CHAIN_ID).unwrap();
     let parameters = chain.parameters.clone();
-    verified.is_some_and(|notice| notice.apply(&mut chain.memory, &parameters, TimestampMs(0)).unwrap())
+    let verified = notice.verify(&mut chain.memory, &parameters, CHAIN_ID).unwrap();
+    verified.is_some_and(|notice| notice.apply(&mut chain.memory, &parameters, TimestampMs(0)).unwrap().is_some())
 }
 
-/// Lets validators do what they owe. Returns those that had something to say.
+/// Sends the notices of this kind that validators owe. Returns their authors.
 fn send(chain: &mut Chain, numbers: impl IntoIterator<Item = u64>, kind: NoticeKind) -> Vec<u64> {
     let mut sent = Vec::new();
     for number in numbers {
@@ -71,9 +76,9 @@ fn send(chain: &mut Chain, numbers: impl IntoIterator<Item = u64>, kind: NoticeK
     sent
 }
 
-/// Ends the epoch, and returns the number of the next one.
-fn activate(chain: &mut Chain) -> Epoch {
-    chain.activate().epoch
+/// Keys of the coin of an epoch.
+fn keys(chain: &mut Chain, epoch: Epoch) -> CoinKeys {
+    Committee::coin_of(&mut chain.memory, epoch).unwrap().keys(&mut chain.memory).unwrap().unwrap()
 }
 
 fn coin(chain: &mut Chain) -> Option<EpochCoin> {
@@ -94,7 +99,7 @@ fn opens(coin: &EpochCoin, members: &[(u16, u64)], threshold: u32) -> bool {
     signature.is_some_and(|signature| coin.keys().verify(MESSAGE, &signature))
 }
 
-/// All are there: each deals and acknowledges, and nobody shows anything.
+/// With all members present, each deals and acknowledges, and nothing is opened.
 #[test]
 fn members_deal_and_acknowledge() {
     let mut chain = dealing_chain();
@@ -109,14 +114,13 @@ fn members_deal_and_acknowledge() {
     assert_eq!(chain.advance(OPENED - 1), Phase::Opening);
     assert!(coin(&mut chain).is_none());
     assert_eq!(chain.advance(OPENED), Phase::Frozen);
-    assert_eq!(activate(&mut chain), Epoch(1));
+    assert_eq!(chain.activate().epoch, Epoch(1));
     let coin = coin(&mut chain).unwrap();
     assert!(opens(&coin, &[(0, 0), (1, 1), (3, 3)], 5) && opens(&coin, &[(1, 1), (2, 2), (3, 3)], 5));
     assert!(!opens(&coin, &[(0, 0), (1, 1)], 4), "four votes are too few");
     assert!(coin.share(ValidatorIndex(0), &Secrets::new(1).coin).is_none());
-    let committee = Committee::load(&mut chain.memory, Epoch(1)).unwrap();
-    let keys = committee.coin.keys(&mut chain.memory).unwrap().unwrap();
-    assert_eq!((keys.qualified.len(), keys.exposed, committee.coin.generation), (4, Votes(0), Epoch(1)));
+    let keys = keys(&mut chain, Epoch(1));
+    assert_eq!((keys.qualified.len(), keys.exposed), (4, Votes(0)));
 }
 
 /// Each phase takes its own notices only.
@@ -139,20 +143,26 @@ fn phases_are_strict() {
     assert!(!apply(&mut chain, late), "the coin is settled");
 }
 
-/// One block after a long halt runs all steps. Without dealings there is no coin.
+/// One block after a long halt runs all steps. Without dealings there is no coin, and nobody is to blame.
 #[test]
 fn all_steps_in_one_block() {
     let mut chain = chain();
-    for id in 0..4 {
-        chain.announce(ValidatorId(id));
-    }
+    announce(&mut chain, 0..4);
     assert_eq!(chain.advance(10_000), Phase::Kept);
-    activate(&mut chain);
+    chain.activate();
     assert!(coin(&mut chain).is_none(), "the coin of the genesis");
+    frozen(&mut chain, 0..4);
+    // Dealings of too few, and nobody that could acknowledge before a halt.
+    for dealers in [0..2, 0..4] {
+        send(&mut chain, dealers, Deal);
+        assert_eq!(chain.advance(10_000), Phase::Kept);
+        chain.activate();
+        frozen(&mut chain, 0..4);
+    }
 }
 
-/// A member that is away from the freeze on deals nothing and acknowledges nothing. Others show its values, and so its shares are public.
-/// It has them all the same when it comes back.
+/// A member that is away after the freeze neither deals nor acknowledges. Others open its values, so its share is public, and it has the
+/// share when it returns.
 #[test]
 fn silent_member_has_its_share() {
     let mut chain = dealing_chain();
@@ -162,27 +172,15 @@ fn silent_member_has_its_share() {
     chain.advance(ACKNOWLEDGED);
     assert_eq!(send(&mut chain, 0..4, Open), [0, 1, 2]);
     assert_eq!(chain.advance(OPENED), Phase::Frozen);
-    activate(&mut chain);
+    chain.activate();
     let coin = coin(&mut chain).unwrap();
     assert!(opens(&coin, &[(0, 0), (1, 1), (3, 3)], 5));
-    let keys = CoinRef::of_epoch(&mut chain, Epoch(1));
-    assert_eq!(keys, (Votes(1), 3));
+    let keys = keys(&mut chain, Epoch(1));
+    assert_eq!((keys.exposed, keys.qualified.len()), (Votes(1), 3));
 }
 
-/// Reads the exposed votes and the number of qualified dealers.
-trait OfEpoch {
-    fn of_epoch(chain: &mut Chain, epoch: Epoch) -> (Votes, usize);
-}
-
-impl OfEpoch for CoinRef {
-    fn of_epoch(chain: &mut Chain, epoch: Epoch) -> (Votes, usize) {
-        let coin = Committee::coin_of(&mut chain.memory, epoch).unwrap();
-        let keys = coin.keys(&mut chain.memory).unwrap().unwrap();
-        (keys.exposed, keys.qualified.len())
-    }
-}
-
-/// Three of seven votes are silent receivers: no dealing can be shown, so the old committee stays. Next time they are no candidates.
+/// Three of seven votes are silent receivers: no dealing can be shown, so the old committee stays. Sitting members stay candidates, or
+/// others could take over without them.
 #[test]
 fn too_many_silent_members_keep_the_committee() {
     let mut chain = dealing_chain();
@@ -192,51 +190,116 @@ fn too_many_silent_members_keep_the_committee() {
     chain.advance(ACKNOWLEDGED);
     assert_eq!(send(&mut chain, 0..4, Open), [0u64; 0], "that would show a polynomial");
     assert_eq!(chain.advance(OPENED), Phase::Kept);
-    activate(&mut chain);
+    chain.activate();
     assert!(coin(&mut chain).is_none());
-    let excluded = |chain: &mut Chain, id| Attendance::load(&mut chain.memory, ValidatorId(id)).unwrap().excluded_in;
-    assert_eq!([0, 1, 2, 3].map(|id| excluded(&mut chain, id)), [None, None, Some(Epoch(1)), Some(Epoch(1))]);
-    for id in 0..4 {
-        chain.announce(ValidatorId(id));
-    }
-    assert_eq!(chain.advance(0), Phase::Kept, "two candidates are too few");
-    activate(&mut chain);
     // Everything of the first attempt is there, at the same places. It does not count for the second one.
     frozen(&mut chain, 0..4);
     assert_eq!(send(&mut chain, 0..4, Deal), [0, 1, 2, 3]);
     assert_eq!(send(&mut chain, 0..4, Acknowledge), [0, 1, 2, 3]);
     assert_eq!(chain.advance(OPENED), Phase::Frozen);
-    assert_eq!(activate(&mut chain), Epoch(3));
+    assert_eq!(chain.activate().epoch, Epoch(2));
     assert!(opens(&coin(&mut chain).unwrap(), &[(0, 0), (2, 2), (3, 3)], 5));
 }
 
-/// A wrong dealing, or a wrong opening, has used up its author's chance, and the coin is made without it.
+/// Newcomers with more votes than may be silent keep the next committee from its coin once. Then they are no candidates. Empty
+/// acknowledgements do not help them.
 #[test]
-fn wrong_messages_disqualify_their_author() {
-    let mut chain = dealing_chain();
-    // Dealt to others: its polynomial has another degree.
-    let mut other = Chain::new(short_epochs(), &[1, 1, 1, 1]);
-    frozen(&mut other, 0..4);
-    let foreign = made(&mut other, &author(3), Deal).unwrap();
-    assert!(apply(&mut chain, foreign));
-    assert_eq!(send(&mut chain, 0..4, Deal), [0, 1, 2]);
-    chain.advance(DEALT);
-    send(&mut chain, 0..3, Acknowledge);
-    chain.advance(ACKNOWLEDGED);
-    // Validator 2 shows values of its dealing to another chain. They are no values of the dealing here.
-    send(&mut other, 0..4, Deal);
-    other.advance(DEALT);
-    send(&mut other, 0..3, Acknowledge);
-    other.advance(ACKNOWLEDGED);
-    let foreign = made(&mut other, &author(2), Open).unwrap();
-    assert!(apply(&mut chain, foreign));
-    assert_eq!(send(&mut chain, 0..4, Open), [0, 1]);
-    // Four of seven votes are qualified.
+fn silent_newcomers_are_excluded() {
+    let mut chain = chain();
+    for number in [4, 5] {
+        chain.send(account(number), votes(2), &Secrets::new(number).register(account(number))).unwrap();
+    }
+    frozen(&mut chain, 0..6);
+    send(&mut chain, 0..4, Deal);
+    let reads_nothing = NoticeAuthor { coin: Some(Secrets::new(9).coin), ..author(4) };
+    let empty = made(&mut chain, &reads_nothing, Acknowledge).unwrap();
+    assert!(apply(&mut chain, empty));
+    send(&mut chain, 0..4, Acknowledge);
     assert_eq!(chain.advance(OPENED), Phase::Kept);
+    chain.activate();
+    frozen(&mut chain, 0..6);
+    let next = Committee::load(&mut chain.memory, Epoch(2)).unwrap();
+    assert_eq!(next.members.iter().map(|member| member.id.0).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    send(&mut chain, 0..4, Deal);
+    send(&mut chain, 0..4, Acknowledge);
+    assert_eq!(chain.advance(OPENED), Phase::Frozen);
+    chain.activate();
+    frozen(&mut chain, 0..6);
+    assert_eq!(Committee::load(&mut chain.memory, Epoch(3)).unwrap().members.len(), 6, "once");
 }
 
-/// Stake, votes and keys count as they were at the freeze: a dealing by an author who rotated its keys since is signed with the old
-/// one, and encrypted to old ones.
+/// Members that are no candidates do not count as announced: with them others would choose the next committee among themselves.
+#[test]
+fn excluded_members_keep_the_committee() {
+    let mut chain = chain();
+    for number in 4..8 {
+        chain.send(account(number), votes(2), &Secrets::new(number).register(account(number))).unwrap();
+    }
+    announce(&mut chain, 0..8);
+    for id in [0, 1] {
+        let before = Attendance::load(&mut chain.memory, ValidatorId(id)).unwrap();
+        let excluded = Attendance { excluded_in: Some(Epoch(0)), ..before };
+        excluded.store(&mut chain.memory, ValidatorId(id)).unwrap();
+    }
+    assert_eq!(chain.advance(0), Phase::Kept);
+}
+
+/// A wrong dealing uses up its author's chance, and the coin is made without it.
+#[test]
+fn wrong_dealing_disqualifies_its_author() {
+    let mut chain = dealing_chain();
+    let mut other = Chain::new(short_epochs(), &[1, 1, 1, 1]);
+    frozen(&mut other, 0..4);
+    // For four votes: it has too few values.
+    let short = made(&mut other, &author(3), Deal).unwrap();
+    assert!(apply(&mut chain, short));
+    assert_eq!(send(&mut chain, 0..4, Deal), [0, 1, 2]);
+    assert_eq!(send(&mut chain, 0..4, Acknowledge), [0, 1, 2, 3]);
+    assert_eq!(chain.advance(OPENED), Phase::Frozen);
+    assert_eq!(keys(&mut chain, Epoch(1)).qualified, BTreeSet::from([0, 1, 2].map(ValidatorIndex)));
+    chain.activate();
+    assert!(opens(&coin(&mut chain).unwrap(), &[(0, 0), (1, 1), (3, 3)], 5));
+}
+
+/// An opening with wrong values, or for wrong members, disqualifies its dealer.
+#[test]
+fn wrong_opening_disqualifies_its_author() {
+    let opening = |votes: &[u32]| {
+        let mut chain = Chain::new(short_epochs(), votes);
+        frozen(&mut chain, 0..4);
+        send(&mut chain, 0..4, Deal);
+        chain.advance(DEALT);
+        send(&mut chain, 0..3, Acknowledge);
+        chain.advance(ACKNOWLEDGED);
+        chain
+    };
+    let other_seed = NoticeAuthor { coin: Some(Secrets::new(9).coin), ..author(2) };
+    let wrong_values = made(&mut opening(&[2, 2, 2, 1]), &other_seed, Open).unwrap();
+    let wrong_points = made(&mut opening(&[1, 1, 1, 1]), &author(2), Open).unwrap();
+    for wrong in [wrong_values, wrong_points] {
+        let mut chain = opening(&[2, 2, 2, 1]);
+        assert!(apply(&mut chain, wrong));
+        assert_eq!(send(&mut chain, 0..4, Open), [0, 1, 3]);
+        assert_eq!(chain.advance(OPENED), Phase::Frozen);
+        assert_eq!(keys(&mut chain, Epoch(1)).qualified, BTreeSet::from([0, 1, 3].map(ValidatorIndex)));
+    }
+}
+
+/// An acknowledgement does not count for a dealing that comes later.
+#[test]
+fn only_dealings_on_the_chain_are_acknowledged() {
+    let [mut chain, mut other] = [dealing_chain(), dealing_chain()];
+    send(&mut chain, 0..3, Deal);
+    send(&mut other, 0..4, Deal);
+    let early = made(&mut other, &author(0), Acknowledge).unwrap();
+    assert!(apply(&mut chain, early));
+    send(&mut chain, [3], Deal);
+    assert_eq!(send(&mut chain, 0..4, Acknowledge), [1, 2, 3]);
+    chain.advance(ACKNOWLEDGED);
+    assert_eq!(send(&mut chain, 0..4, Open), [3]);
+}
+
+/// Keys count as at the freeze. A dealer that rotates its keys afterwards signs with the old key, and others encrypt to its old key.
 #[test]
 fn committee_is_frozen() {
     let mut chain = dealing_chain();
@@ -246,11 +309,11 @@ fn committee_is_frozen() {
     assert_eq!(send(&mut chain, 0..4, Deal), [0, 1, 2, 3]);
     assert_eq!(send(&mut chain, 0..4, Acknowledge), [0, 1, 2, 3]);
     assert_eq!(chain.advance(OPENED), Phase::Frozen);
-    activate(&mut chain);
+    chain.activate();
     assert!(opens(&coin(&mut chain).unwrap(), &[(0, 0), (1, 1), (2, 2)], 5));
 }
 
-/// A newcomer acknowledges, and does not deal: it is no member yet. Who leaves deals, and gets nothing.
+/// A newcomer acknowledges, but does not deal: it is no member yet. A leaving member deals, but gets no share.
 #[test]
 fn old_members_deal_to_new_ones() {
     let mut chain = chain();
@@ -259,7 +322,7 @@ fn old_members_deal_to_new_ones() {
     assert_eq!(send(&mut chain, 0..5, Deal), [0, 1, 2, 3]);
     assert_eq!(send(&mut chain, 0..5, Acknowledge), [0, 1, 2, 4]);
     assert_eq!(chain.advance(OPENED), Phase::Frozen);
-    activate(&mut chain);
+    chain.activate();
     assert!(opens(&coin(&mut chain).unwrap(), &[(0, 0), (2, 2), (3, 4)], 6));
 }
 
@@ -270,15 +333,13 @@ fn coin_serves_an_unchanged_committee() {
     let mut chain = Chain::new(parameters, &[2, 2, 2, 1]);
     let mut generations = Vec::new();
     let epoch = |chain: &mut Chain, generations: &mut Vec<u64>| {
-        for id in 0..4 {
-            chain.announce(ValidatorId(id));
-        }
+        announce(chain, 0..4);
         if chain.advance(0) == Phase::Dealing {
             send(chain, 0..5, Deal);
             send(chain, 0..5, Acknowledge);
         }
         assert_eq!(chain.advance(OPENED), Phase::Frozen);
-        let epoch = activate(chain);
+        let epoch = chain.activate().epoch;
         let committee = Committee::load(&mut chain.memory, epoch).unwrap();
         generations.push(committee.coin.generation.0);
         assert!(opens(&coin(chain).unwrap(), &[(0, 0), (1, 1), (2, 2)], committee.weights().quorum().0), "{epoch}");
@@ -295,14 +356,14 @@ fn coin_serves_an_unchanged_committee() {
     assert_eq!(generations[6..], [7, 8]);
 }
 
-/// While a new coin is dealt, and in the first blocks of its epoch, members can read the one before: its slots are others.
+/// The running coin stays readable while the next one is dealt, and until the next freeze: each coin has its own slots.
 #[test]
 fn running_coin_stays_readable() {
     let mut chain = dealing_chain();
     send(&mut chain, 0..4, Deal);
     send(&mut chain, 0..4, Acknowledge);
     chain.advance(OPENED);
-    activate(&mut chain);
+    chain.activate();
     let first = coin(&mut chain).unwrap().keys().clone();
     let add = corniche_staking::interface::Staking::addCall { id: 3 };
     chain.send(account(3), votes(1), &add).unwrap();
@@ -311,7 +372,7 @@ fn running_coin_stays_readable() {
     assert!(opens(&coin(&mut chain).unwrap(), &[(0, 0), (1, 1), (3, 3)], 5));
     send(&mut chain, 0..4, Acknowledge);
     chain.advance(OPENED);
-    activate(&mut chain);
+    chain.activate();
     let before = EpochCoin::load(&mut chain.memory, CHAIN_ID, Epoch(1)).unwrap().unwrap();
     assert_eq!(before.keys(), &first);
     assert!(opens(&before, &[(0, 0), (1, 1), (3, 3)], 5));
@@ -325,7 +386,7 @@ fn need_decides() {
         [(Need::Never, Phase::Frozen), (Need::Sometimes, Phase::Frozen), (Need::SoonAfterGenesis, Phase::Dealing)]
     {
         let mut chain = chain();
-        (0..4).for_each(|id| _ = chain.announce(ValidatorId(id)));
+        announce(&mut chain, 0..4);
         corniche_staking::calendar::freeze(&mut chain.memory, &chain.parameters, need).unwrap();
         assert_eq!(chain.header().phase, phase);
     }

@@ -28,13 +28,13 @@ fn announce_with(chain: &mut Chain, author: &NoticeAuthor, now: TimestampMs) -> 
 }
 
 fn verify(chain: &mut Chain, entry: &[u8]) -> Option<VerifiedNotice> {
-    Notice::decode(entry).unwrap().verify(&mut chain.memory, CHAIN_ID).unwrap()
+    Notice::decode(entry).unwrap().verify(&mut chain.memory, &chain.parameters, CHAIN_ID).unwrap()
 }
 
 fn apply(chain: &mut Chain, entry: &[u8], now: TimestampMs) -> bool {
     let parameters = chain.parameters.clone();
-    let verified = Notice::decode(entry).unwrap().verify(&mut chain.memory, CHAIN_ID).unwrap();
-    verified.is_some_and(|notice| notice.apply(&mut chain.memory, &parameters, now).unwrap())
+    let verified = Notice::decode(entry).unwrap().verify(&mut chain.memory, &chain.parameters, CHAIN_ID).unwrap();
+    verified.is_some_and(|notice| notice.apply(&mut chain.memory, &parameters, now).unwrap().is_some())
 }
 
 #[test]
@@ -46,11 +46,11 @@ fn announcement_takes_effect_once() {
     assert_eq!(verify(&mut chain, &entry), Some(notice.clone()));
     // The time of the block decides, not that of the author.
     assert!(!apply(&mut chain, &entry, TimestampMs(1_000_499)) && !apply(&mut chain, &entry, TimestampMs(1_000_750)));
-    assert!(notice.is_missing(&mut chain.memory).unwrap());
+    assert!(notice.is_missing(&mut chain.memory, &chain.parameters).unwrap());
     assert!(apply(&mut chain, &entry, READY));
     let attendance = Attendance::load(&mut chain.memory, ValidatorId(1)).unwrap();
     assert_eq!((attendance.announced_in, attendance.version), (Some(Epoch(0)), 7));
-    assert!(!apply(&mut chain, &entry, READY) && !notice.is_missing(&mut chain.memory).unwrap());
+    assert!(!apply(&mut chain, &entry, READY) && !notice.is_missing(&mut chain.memory, &chain.parameters).unwrap());
     assert_eq!((verify(&mut chain, &entry), announce(&mut chain, 1, READY)), (None, None));
     // In the next epoch the same bytes have no effect, and a new announcement is due.
     chain.freeze();
@@ -88,15 +88,15 @@ fn signature_is_for_one_chain_and_one_committee() {
     let mut chain = chain();
     let entry = announce(&mut chain, 1, READY).unwrap().encode();
     let notice = || Notice::decode(&entry).unwrap();
-    assert_eq!(notice().verify(&mut chain.memory, CHAIN_ID + 1), Ok(None));
+    assert_eq!(notice().verify(&mut chain.memory, &chain.parameters, CHAIN_ID + 1), Ok(None));
     // Chain id and epoch are equal, and the committee is another one: the chains differ in their genesis only.
     let mut other = chain.memory.clone();
     let committee = PastCommittee::load(&mut other, Epoch(0)).unwrap().unwrap();
     assert_eq!(committee.hash, committee_hash(Epoch(0)));
     let place = other.slots.iter().find(|(_, value)| **value == committee.hash).map(|(slot, _)| *slot).unwrap();
     other.slots.insert(place, B256::repeat_byte(9));
-    assert_eq!(notice().verify(&mut other, CHAIN_ID), Ok(None));
-    assert!(notice().verify(&mut chain.memory, CHAIN_ID).unwrap().is_some());
+    assert_eq!(notice().verify(&mut other, &chain.parameters, CHAIN_ID), Ok(None));
+    assert!(notice().verify(&mut chain.memory, &chain.parameters, CHAIN_ID).unwrap().is_some());
 }
 
 #[test]

@@ -48,6 +48,9 @@ impl World<'_> {
             let (topics, data) = log.split();
             self.log(Log { address: STAKING_ADDRESS, topics, data });
         }
+        if !output.burn.is_zero() && !self.journal.debit(&STAKING_ADDRESS, output.burn) {
+            return FrameOutcome::failed(ExecutionStatus::Revert, gas_left);
+        }
         if let Some((recipient, wei)) = output.pay
             && !self.transfer(&STAKING_ADDRESS, &recipient, wei)
         {

@@ -145,11 +145,11 @@ impl CoinPublicKeys {
     }
 
     /// The key of the coin and the keys of the shares, as [`Self::to_genesis`] returns them, of validators with these votes. Returns
-    /// `None` if one is invalid, or if there is not one per vote. The caller knows that they belong together.
+    /// `None` if one is invalid. The caller knows that they belong together.
     pub fn from_dealt(combined: &[u8], shares: &[Bytes], weights: Weights) -> Option<Self> {
         let combined = BlsPublicKey::from_bytes(combined)?;
         let keys: Vec<_> = shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?;
-        (keys.len() == weights.total().as_usize()).then(|| Self::new(combined, keys, weights))
+        Some(Self::new(combined, keys, weights))
     }
 
     /// Returns [`Genesis::coin_public_key`] and [`Genesis::coin_shares`].

@@ -114,12 +114,12 @@ pub struct VerifiedDealing {
 }
 
 impl VerifiedDealing {
-    /// A dealing that passed the check before it was stored. The check takes most of the time.
+    /// Takes a dealing that passed [`Dealing::verify`] before it was stored, without another check.
     pub fn from_storage(dealer: ValidatorIndex, dealing: Dealing) -> Self {
         Self { dealer, dealing }
     }
 
-    /// The commitment at a point.
+    /// Commitment at a point; `None` if the point is no point of the dealing.
     fn commitment(&self, x: u32) -> Option<min_sig::PublicKey> {
         min_sig::PublicKey::uncompress(self.dealing.commitments.get(x as usize)?).ok()
     }

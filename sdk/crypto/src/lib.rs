@@ -22,6 +22,7 @@ mod certificate;
 mod coin;
 mod coin_key;
 mod dealing;
+pub mod evidence;
 mod finality;
 mod genesis;
 #[cfg(feature = "transactions")]

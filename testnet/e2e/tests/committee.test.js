@@ -1,16 +1,15 @@
 // A network whose committee changes, under load. Requirements: a fifth node registers, becomes a member and signs; a member that is away
-// loses its seat and gets it back; one unbonds its stake and leaves; users lose no transfer. On Autobahn: a new committee of Mahi-Mahi
-// needs new keys of the coin.
+// loses its seat and gets it back; one unbonds its stake and leaves; users lose no transfer. Each new committee of Mahi-Mahi has a coin
+// that the one before dealt to it, and all its members have shares.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import test from 'node:test';
 import { promisify } from 'node:util';
 import { parseEther } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
-import { corniche, withNetwork } from '../../js/network.js';
+import { corniche, underEveryEngine, withNetwork } from '../../js/network.js';
 import { until } from '../../js/until.js';
 import { ask, ended, finalized, latency, Load, PATIENT } from '../lib/load.js';
 
@@ -31,9 +30,9 @@ const members = async (node) => (await ask(node, 'corniche_getValidators')).vali
 
 const networkKey = (node) => JSON.parse(readFileSync(join(dirname(node.config), 'keys/public.json'), 'utf8')).network_key;
 
-test('the committee changes, on autobahn', { timeout: 600_000 }, async (t) => {
+underEveryEngine('the committee changes', { timeout: 600_000 }, async (t, engine) => {
   const staking = [`epoch_ms=${EPOCH_MS}`, `closing_ms=${CLOSING_MS}`, `vote_wei=${parseEther(String(VOTE))}`];
-  const { network, step } = await withNetwork(t, { validators: 4, fullNodes: 1, engine: 'autobahn', staking });
+  const { network, step } = await withNetwork(t, { validators: 4, fullNodes: 1, engine, staking });
   const { validators, accounts } = network;
   const [first] = validators;
   const [newcomer] = network.fullNodes;
@@ -133,6 +132,9 @@ test('the committee changes, on autobahn', { timeout: 600_000 }, async (t) => {
       const metrics = await (await fetch(node.metrics)).text();
       assert.match(metrics, /^corniche_accusations_total 0$/m, node.name);
       assert.match(metrics, /^corniche_peer_faults_total 0$/m, node.name);
+      assert.match(metrics, /^corniche_coin_share_missing 0$/m, node.name);
+      const [, generation] = metrics.match(/^corniche_coin_generation (\d+)$/m);
+      assert.equal(Number(generation) > 0, engine === 'mahi-mahi', `${node.name}: generation ${generation}`);
     }
   });
 });

@@ -33,7 +33,7 @@ impl Keys {
 
     /// Signing keys for Mahi-Mahi.
     pub fn mahi_mahi(&self, committee: &Committee) -> anyhow::Result<MahiMahiKeys> {
-        let keys = MahiMahiKeys::new(committee, self.consensus.clone(), self.coin.clone());
+        let keys = MahiMahiKeys::new(committee, self.consensus.clone(), Some(self.coin.clone()));
         keys.context("no validator of this genesis has these keys")
     }
 

@@ -2,6 +2,7 @@
 //! ed25519 shares, or sums of BLS shares (row 23 of the checklist).
 
 use crate::keys::{Share, Signature, Signatures, Signer};
+use corniche_crypto::evidence::{share_message, tags};
 use corniche_crypto::{
     BlsPublicKey, BlsSecretKey, BlsSignature, ConsensusKey, ConsensusPublicKey, Domain, Signed, bls_aggregate, bls_verify,
     bls_verify_aggregate, bls_verify_sum,
@@ -9,18 +10,11 @@ use corniche_crypto::{
 use corniche_engine::Committee;
 use corniche_types::{B256, Bytes, ValidatorIndex};
 
-const SIGNATURE_TAG: &str = "corniche-autobahn";
-const SHARE_TAG: &str = "corniche-autobahn-share";
 /// Bytes of an ed25519 signature.
 const ED25519: usize = 64;
 
 fn domain(committee: &Committee, tag: &'static str) -> Domain {
     Domain { tag, chain_id: committee.chain_id(), epoch: committee.epoch(), committee_hash: committee.hash() }
-}
-
-/// Message for a BLS signature under a statement's digest; the same keys sign headers.
-fn bls_message(domain: &Domain, digest: &B256) -> Vec<u8> {
-    [SHARE_TAG.as_bytes(), domain.digest(digest).as_slice()].concat()
 }
 
 /// One validator's secrets.
@@ -41,7 +35,7 @@ impl ValidatorKeys {
         let public = consensus.public();
         let (index, member) = committee.members().find(|(_, member)| member.consensus_key == public)?;
         let is_own = |bls: &BlsSecretKey| bls.public().to_bytes()[..] == member.bls_key[..];
-        let (signatures, shares) = (domain(committee, SIGNATURE_TAG), domain(committee, SHARE_TAG));
+        let (signatures, shares) = (domain(committee, tags::AUTOBAHN), domain(committee, tags::AUTOBAHN_SHARE));
         bls.as_ref().is_none_or(is_own).then_some(Self { index, consensus, bls, signatures, shares })
     }
 }
@@ -58,7 +52,7 @@ impl Signer for ValidatorKeys {
     fn share(&self, digest: &B256) -> Share {
         match &self.bls {
             None => Signed::sign(*digest, &self.consensus, &self.shares).signature.to_vec().into(),
-            Some(key) => key.sign(&bls_message(&self.shares, digest)).to_bytes().to_vec().into(),
+            Some(key) => key.sign(&share_message(&self.shares, digest)).to_bytes().to_vec().into(),
         }
     }
 }
@@ -73,7 +67,7 @@ struct Ed25519Keys {
 impl Ed25519Keys {
     fn new(committee: &Committee) -> Option<Self> {
         let keys = committee.members().map(|(_, member)| ConsensusPublicKey::parse(&member.consensus_key));
-        let (signatures, shares) = (domain(committee, SIGNATURE_TAG), domain(committee, SHARE_TAG));
+        let (signatures, shares) = (domain(committee, tags::AUTOBAHN), domain(committee, tags::AUTOBAHN_SHARE));
         Some(Self { keys: keys.collect::<Option<_>>()?, signatures, shares })
     }
 
@@ -129,7 +123,7 @@ impl BlsCertificates {
     }
 
     fn message(&self, digest: &B256) -> Vec<u8> {
-        bls_message(&self.authors.shares, digest)
+        share_message(&self.authors.shares, digest)
     }
 }
 

@@ -308,7 +308,7 @@ impl Autobahn {
             lanes::Effect::Requeue(batch) => self.outputs.push_back(Output::Requeue(batch)),
             lanes::Effect::Accuse(validator, cars) => {
                 let evidence = cars.iter().map(|car| wire::encode(car.signed()).into()).collect();
-                self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence });
+                self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence, proof: None });
             }
         }
     }
@@ -336,8 +336,9 @@ impl Autobahn {
                 }
             }
             slots::Effect::Accuse { validator, evidence } => {
+                let proof = self.context.contradiction(&evidence).and_then(|it| self.committee.evidence(validator, it));
                 let evidence = evidence.iter().map(|prepare| wire::encode(prepare).into()).collect();
-                self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence });
+                self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence, proof });
             }
             slots::Effect::LostVote { slot } => self.detect_lost_vote(slot),
             slots::Effect::Behind { slot } => self.note_commit(None, slot),

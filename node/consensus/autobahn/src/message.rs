@@ -5,6 +5,7 @@
 
 use crate::keys::{Share, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_crypto::evidence::{Contradiction, tags};
 use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
 use corniche_types::{B256, Bytes, MAX_VALIDATORS, TimestampMs, ValidatorIndex, wire};
 
@@ -405,19 +406,24 @@ impl Context {
 
     /// Digest that a leader signs.
     pub fn prepare(&self, slot: Slot, view: View, cut: B256) -> B256 {
-        self.0.digest("corniche-autobahn-prepare", &(slot, view, cut))
+        self.0.digest(tags::PREPARE, &(slot, view, cut))
+    }
+
+    /// Two PREPAREs of one leader for one slot and view, as a contradiction. `None` for others.
+    pub(crate) fn contradiction(&self, [one, other]: &[SignedPrepare; 2]) -> Option<Contradiction> {
+        let is_one_attempt = (one.cut.slot, one.view) == (other.cut.slot, other.view);
+        let signed = |prepare: &SignedPrepare| (self.cut(&prepare.cut), prepare.signature);
+        is_one_attempt.then(|| Contradiction::of_prepares(one.cut.slot.0, one.view.0, signed(one), signed(other))).flatten()
     }
 
     /// Digest that a share signs.
     pub fn statement(&self, statement: &Statement) -> B256 {
         match *statement {
             Statement::CarVote(tip) => self.0.digest("corniche-autobahn-held", &tip),
-            Statement::PrepareVote { slot, view, cut } => self.0.digest("corniche-autobahn-prepared", &(slot, view, cut)),
-            Statement::WeakPrepareVote { slot, view, cut } => {
-                self.0.digest("corniche-autobahn-prepared-weakly", &(slot, view, cut))
-            }
-            Statement::ConfirmAck { slot, view, cut } => self.0.digest("corniche-autobahn-confirmed", &(slot, view, cut)),
-            Statement::Timeout { slot, view, report } => self.0.digest("corniche-autobahn-timed-out", &(slot, view, report)),
+            Statement::PrepareVote { slot, view, cut } => self.0.digest(tags::PREPARED, &(slot, view, cut)),
+            Statement::WeakPrepareVote { slot, view, cut } => self.0.digest(tags::PREPARED_WEAKLY, &(slot, view, cut)),
+            Statement::ConfirmAck { slot, view, cut } => self.0.digest(tags::CONFIRMED, &(slot, view, cut)),
+            Statement::Timeout { slot, view, report } => self.0.digest(tags::TIMED_OUT, &(slot, view, report)),
         }
     }
 }

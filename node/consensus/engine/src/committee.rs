@@ -1,6 +1,7 @@
 //! The committee and its quorum sizes, by name.
 
 use borsh::BorshSerialize;
+use corniche_crypto::evidence::{Contradiction, Evidence};
 use corniche_types::{
     B256, Epoch, FaultModel, Genesis, Height, ProtocolRules, ValidatorIndex, ValidatorInfo, Votes, Weights, wire,
 };
@@ -88,6 +89,14 @@ impl Committee {
 
     pub fn fault_model(&self) -> FaultModel {
         self.fault_model
+    }
+
+    /// Evidence against a member, from what it signed in this epoch. `None` if its keys are no keys, as in modelled networks.
+    pub fn evidence(&self, offender: ValidatorIndex, contradiction: Contradiction) -> Option<Box<Evidence>> {
+        let Member { consensus_key, bls_key, .. } = self.members.get(offender.as_usize())?;
+        let (chain_id, epoch, consensus_key) = (self.chain_id, self.epoch, *consensus_key);
+        let bls_key = bls_key.as_ref().try_into().ok()?;
+        Some(Box::new(Evidence { chain_id, epoch, offender, consensus_key, bls_key, contradiction }))
     }
 
     /// n: number of validators.

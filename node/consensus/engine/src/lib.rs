@@ -16,6 +16,7 @@ mod pacing;
 mod token_bucket;
 
 use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_crypto::evidence::Evidence;
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
 use std::{any::Any, sync::Arc};
 
@@ -146,8 +147,8 @@ pub enum Output {
     Available { author: ValidatorIndex, batch: Batch },
     /// An own batch that will never be ordered: its transactions return to the pool.
     Requeue(Batch),
-    /// Proof or strong evidence that a validator broke the rules.
-    Accuse { validator: ValidatorIndex, offence: Offence, evidence: Vec<Bytes> },
+    /// A validator broke the rules. `evidence` is what it signed. `proof` convicts it, if the offence is punished.
+    Accuse { validator: ValidatorIndex, offence: Offence, evidence: Vec<Bytes>, proof: Option<Box<Evidence>> },
     /// For logs and tests; requires no action.
     Trace(TraceEvent),
 }

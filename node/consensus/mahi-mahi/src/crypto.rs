@@ -27,8 +27,7 @@ pub struct ValidatorKeys {
 impl ValidatorKeys {
     /// Takes the index under which the committee lists the consensus key. Without a coin share, it sends shares with which nobody can
     /// open the coin. Returns `None` if the key is not listed, or if the coin share belongs to another validator.
-    pub fn new(committee: &Committee, consensus: ConsensusKey, coin: impl Into<Option<CoinSecretShare>>) -> Option<Self> {
-        let coin = coin.into();
+    pub fn new(committee: &Committee, consensus: ConsensusKey, coin: Option<CoinSecretShare>) -> Option<Self> {
         let public = consensus.public();
         let (index, _) = committee.members().find(|(_, member)| member.consensus_key == public)?;
         let votes = committee.votes(index);
@@ -75,7 +74,7 @@ impl Signatures for CommitteeSignatures {
     }
 }
 
-/// The dealt BLS coin of the genesis, opened by a quorum.
+/// BLS coin of a committee, opened by a quorum.
 pub struct ThresholdCoin {
     keys: CoinPublicKeys,
     threshold: Votes,

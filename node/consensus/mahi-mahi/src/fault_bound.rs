@@ -21,8 +21,14 @@ impl MahiMahi {
         let Some(validator) = self.committee.indices().find(is_broken) else { return };
         let siblings: Vec<BlockRef> = self.dag.certified(proposed, validator).map(|(sibling, _)| sibling).collect();
         self.is_halted = true;
-        let evidence = siblings.iter().filter_map(|sibling| self.dag.get(sibling)).map(|block| block.encode()).collect();
-        self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence });
+        let blocks: Vec<_> = siblings.iter().filter_map(|sibling| self.dag.get(sibling)).collect();
+        let contradiction = match &blocks[..] {
+            [one, other, ..] => self.context.contradiction(one, other),
+            _ => None,
+        };
+        let proof = contradiction.and_then(|it| self.committee.evidence(validator, it));
+        let evidence = blocks.iter().map(|block| block.encode()).collect();
+        self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence, proof });
         let detail = format!(
             "validators with more than {} votes are faulty: {siblings:?} are both certified",
             self.committee.max_faulty()

@@ -8,6 +8,7 @@ use borsh::{
     BorshDeserialize, BorshSerialize,
     io::{self, Read, Write},
 };
+use corniche_crypto::evidence::{Contradiction, Heading, tags};
 use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
 use corniche_types::{B256, Bytes, MAX_VOTES, TimestampMs, ValidatorIndex, wire};
 use std::{
@@ -16,7 +17,7 @@ use std::{
 };
 
 /// Domain tag of a block's digest.
-pub const BLOCK_TAG: &str = "corniche-mahi-mahi-block";
+pub const BLOCK_TAG: &str = tags::BLOCK;
 /// Domain tag of a round's coin.
 pub const COIN_TAG: &str = "corniche-mahi-mahi-coin";
 /// Blocks of higher rounds are rejected, so that arithmetic on rounds cannot overflow.
@@ -135,21 +136,6 @@ fn invalid(problem: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, problem)
 }
 
-/// Signed part of a block from protocol version 5 on, in place of the content: large fields are replaced by their BLAKE3
-/// hashes (validators.md §6.2).
-#[derive(BorshSerialize)]
-struct Heading {
-    author: ValidatorIndex,
-    round: Round,
-    timestamp: TimestampMs,
-    /// Hash of the encoded list, with the version byte.
-    parents: B256,
-    /// Hash of the encoded list, with the version byte.
-    coin_shares: B256,
-    /// Hash of the bytes, by which ordering records refer to the batch.
-    batch: B256,
-}
-
 /// A block as it is sent and recorded.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct SignedBlock {
@@ -249,9 +235,16 @@ impl Context {
         if !self.signs_headings {
             return self.scope.digest(BLOCK_TAG, content);
         }
-        let &Content { author, round, timestamp, ref parents, ref coin_shares, .. } = content;
-        let heading = Heading { author, round, timestamp, parents: hash_of(parents), coin_shares: hash_of(coin_shares), batch };
-        self.scope.digest(BLOCK_TAG, &heading)
+        self.scope.digest(BLOCK_TAG, &heading(content, batch))
+    }
+
+    /// Two blocks of one author and round, as a contradiction. `None` on chains whose blocks have no headings, and for other blocks.
+    pub(crate) fn contradiction(&self, one: &Block, other: &Block) -> Option<Contradiction> {
+        let signed = |block: &Block| {
+            let SignedBlock { content, signature } = &block.signed;
+            (heading(content, batch_digest(&content.batch)), *signature)
+        };
+        self.signs_headings.then(|| Contradiction::of_blocks(signed(one), signed(other))).flatten()
     }
 
     /// The message whose threshold signature is the coin of `round` (C1).
@@ -263,6 +256,12 @@ impl Context {
     pub fn genesis(&self, author: ValidatorIndex) -> BlockRef {
         BlockRef { round: Round(0), author, digest: self.scope.digest("corniche-mahi-mahi-genesis", &author) }
     }
+}
+
+/// What validators sign from protocol version 5 on, in place of the content (validators.md §6.2).
+fn heading(content: &Content, batch: B256) -> Heading {
+    let &Content { author, round, timestamp, ref parents, ref coin_shares, .. } = content;
+    Heading { author, round: round.0, timestamp, parents: hash_of(parents), coin_shares: hash_of(coin_shares), batch }
 }
 
 fn hash_of<T: BorshSerialize>(value: &T) -> B256 {

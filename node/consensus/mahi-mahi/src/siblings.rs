@@ -68,7 +68,8 @@ impl MahiMahi {
         self.note_equivocator(&reference);
         if self.note_equivocation(round, author) {
             let evidence = vec![first.encode(), block.encode()];
-            self.outputs.push_back(Output::Accuse { validator: author, offence: Offence::Equivocation, evidence });
+            let proof = self.context.contradiction(&first, block).and_then(|it| self.committee.evidence(author, it));
+            self.outputs.push_back(Output::Accuse { validator: author, offence: Offence::Equivocation, evidence, proof });
         }
     }
 

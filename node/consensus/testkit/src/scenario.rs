@@ -184,7 +184,7 @@ impl<S: Subject> Surroundings for Recorder<S> {
                 }
                 self.seen.requeued.push(batch);
             }
-            Output::Accuse { validator, offence, evidence } => {
+            Output::Accuse { validator, offence, evidence, .. } => {
                 self.subject.borrow_mut().on_accused(validator, offence, &evidence);
                 self.seen.accused.push((validator, offence));
             }

@@ -4,7 +4,6 @@ use super::Candidate;
 use corniche_staking::{
     Notice, NoticeKind, Slots, calendar,
     coin::Need,
-    max_notices,
     record::{CoinKeys, Committee, Header},
 };
 use corniche_state::{Changes, Overlay, StateView};
@@ -51,8 +50,8 @@ impl BlockEnd<'_> {
     }
 }
 
-/// Applies notices in order, up to a block's limit of each kind (N2, N3). They are among the skipped (N4). Only those count whose signatures
-/// are checked, and after one bad signature a proposer's other notices are refused: otherwise one proposer could use up the limit.
+/// Applies notices in order, up to the limit of their kind (N2, N3). They are among the skipped (N4). After one bad signature a
+/// proposer's other notices are refused, so that one proposer cannot make others check many signatures.
 fn apply_notices(
     genesis: &Genesis,
     parameters: &StakingParameters,
@@ -66,18 +65,19 @@ fn apply_notices(
         let Some(Candidate { author, raw, .. }) = candidates.get(skipped.position as usize) else { continue };
         let Some(notice) = Notice::decode(raw) else { continue };
         skipped.reason = SkipReason::NoticeRefused;
-        let kind = notice.kind();
-        let is_full = applied.get(&kind).is_some_and(|applied| *applied >= max_notices(kind));
-        if is_full || distrusted.contains(author) || !notice.is_missing(slots, genesis.chain_id)? {
+        let applied = applied.entry(notice.kind()).or_default();
+        let is_full = *applied >= notice.kind().max_per_block();
+        if is_full || distrusted.contains(author) || !notice.is_missing(slots, parameters, genesis.chain_id)? {
             continue;
         }
-        match notice.verify(slots, genesis.chain_id)? {
-            Some(notice) if notice.apply(slots, parameters, time)? => {
-                *applied.entry(kind).or_default() += 1;
-                skipped.reason = SkipReason::Notice;
-            }
-            Some(_) => {}
-            None => _ = distrusted.insert(*author),
+        let Some(notice) = notice.verify(slots, parameters, genesis.chain_id)? else {
+            distrusted.insert(*author);
+            continue;
+        };
+        if let Some(burnt) = notice.apply(slots, parameters, time)? {
+            slots.burn(burnt);
+            *applied += 1;
+            skipped.reason = SkipReason::Notice;
         }
     }
     Ok(())
@@ -116,6 +116,16 @@ struct BlockSlots<'a> {
 impl BlockSlots<'_> {
     fn overlay(&self) -> Overlay<'_> {
         Overlay { base: self.view, changes: self.changes }
+    }
+
+    /// Takes wei from the contract's balance.
+    fn burn(&mut self, amount: U256) {
+        if !amount.is_zero()
+            && let Some(mut account) = self.overlay().account(&STAKING_ADDRESS)
+        {
+            account.balance = account.balance.saturating_sub(amount);
+            self.changes.accounts.insert(STAKING_ADDRESS, Some(account));
+        }
     }
 
     fn mint(&mut self, address: Address, amount: U256) {

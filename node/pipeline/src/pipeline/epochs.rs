@@ -17,12 +17,13 @@
 //! faulty, while it is connected to a quorum of its epoch: otherwise one faulty validator could stop its engine.
 
 use super::{Following, Mode, Ordering, Peer, Pipeline};
-use crate::epoch::{CoinStatus, EpochStart, dealt_coin, seats, seats_version};
+use crate::epoch::{CoinStatus, EpochStart, seats, seats_version};
 use crate::io::{CommitteeCoin, EngineStart, NodeKey, Output};
 use crate::message::PeerMessage;
 use crate::safety::StoredRecord;
 use corniche_certify::{CertificateVerifier, Certifier};
 use corniche_engine::{Input as EngineInput, Resume, TraceEvent};
+use corniche_staking::{StateSlots, coin::EpochCoin};
 use corniche_types::{B256, Epoch, Height, TimestampMs, ValidatorIndex};
 
 /// Time after the end of an epoch at which a member without a quorum believes that others have ended it.
@@ -72,7 +73,7 @@ impl Pipeline {
     /// Continues with the committee of the running epoch: keys, own index, and those of the peers.
     fn start_committee(&mut self, now: TimestampMs) {
         self.committee = self.epoch.committee(&self.genesis, &self.view());
-        self.coin = CoinStatus::of(&self.genesis, self.epoch.epoch, &self.view());
+        self.coin = CoinStatus::of(self.epoch.epoch, &self.view());
         let keys = (self.certificate_keys)(&self.committee);
         self.own = keys.own.as_ref().map(|key| key.index());
         self.certificates = CertificateVerifier::new(self.committee.clone(), &keys);
@@ -147,7 +148,8 @@ impl Pipeline {
 
     /// Coin of the running epoch with this member's share; `None` for the coin of the genesis.
     fn dealt_coin(&self) -> Option<CommitteeCoin> {
-        let coin = dealt_coin(&self.genesis, self.epoch.epoch, &self.view())?;
+        let loaded = EpochCoin::load(&mut StateSlots(&self.view()), self.genesis.chain_id, self.epoch.epoch);
+        let coin = loaded.expect("invariant: the newest appended state is readable")?;
         let share = self.own.zip(self.notices.coin_key()).and_then(|(own, key)| coin.share(own, key));
         Some(CommitteeCoin { keys: coin.keys().clone(), share })
     }

@@ -7,7 +7,7 @@
 use super::{AHEAD_OF_CERTIFICATION, Pipeline};
 use crate::io::{NodeKey, Output};
 use crate::message::PeerMessage;
-use corniche_admission::batch::{self, ENTRY_OVERHEAD};
+use corniche_admission::batch::{self, BATCH_OVERHEAD, ENTRY_OVERHEAD};
 use corniche_crypto::CoinKey;
 use corniche_engine::Batch;
 use corniche_staking::{MAX_BATCH_NOTICES, Notice, NoticeAuthor, NoticeKind, StateSlots, ValidatorId, VerifiedNotice};
@@ -16,7 +16,7 @@ use corniche_types::{Bytes, Epoch, Genesis, Height, TimestampMs};
 use std::collections::BTreeMap;
 
 /// Part of a batch's bytes that notices may take.
-const PART_OF_BATCH: u32 = 4;
+const PART_OF_BATCH: usize = 4;
 /// Number of validators to which a node that does not order sends a notice at once.
 const RECIPIENTS: usize = 2;
 /// A notice that the state lacks is proposed or sent this many times in the part of an epoch in which it is useful.
@@ -52,6 +52,11 @@ impl Notices {
         Self { own, kept: BTreeMap::new(), looked_at: None, repeat_ms, sent: 0 }
     }
 
+    /// Makes own notices at the next occasion, although the state is the one of the last time.
+    pub fn look_again(&mut self) {
+        self.looked_at = None;
+    }
+
     /// Key with which this validator reads its share of a dealt coin.
     pub fn coin_key(&self) -> Option<&CoinKey> {
         self.own.as_ref()?.coin.as_ref()
@@ -59,24 +64,40 @@ impl Notices {
 
     fn keep(&mut self, now: TimestampMs, notice: VerifiedNotice, is_own: bool) {
         let place = (notice.statement().author, notice.kind());
-        // After a rotation of keys the author signs another one.
-        if self.kept.get(&place).is_none_or(|kept| kept.notice != notice) {
-            self.kept.insert(place, Kept { notice, is_own, due: now });
+        match self.kept.get_mut(&place).filter(|kept| kept.notice == notice) {
+            // A peer may have sent it back.
+            Some(kept) => kept.is_own |= is_own,
+            // After a rotation of keys the author signs another one.
+            None => _ = self.kept.insert(place, Kept { notice, is_own, due: now }),
         }
     }
 
     /// Takes due notices for a batch of at most `bytes`. They are due again later.
     fn take_due(&mut self, now: TimestampMs, bytes: u32) -> Vec<Bytes> {
         let again = self.next_time(now);
-        let mut left = (bytes / PART_OF_BATCH) as usize;
+        let bytes = (bytes as usize).saturating_sub(BATCH_OVERHEAD);
+        let mut left = bytes / PART_OF_BATCH;
         let mut entries = Vec::new();
-        for kept in self.kept.values_mut().filter(|kept| kept.due <= now).take(MAX_BATCH_NOTICES) {
+        let mut due: Vec<_> = self.kept.values_mut().filter(|kept| kept.due <= now).collect();
+        due.sort_by_key(|kept| !kept.is_own);
+        for kept in due.into_iter().take(MAX_BATCH_NOTICES) {
             let entry = kept.notice.encode();
-            let Some(rest) = left.checked_sub(entry.len() + ENTRY_OVERHEAD) else { break };
-            (left, kept.due) = (rest, again);
+            let size = entry.len() + ENTRY_OVERHEAD;
+            // The first one may take more than the part: a dealing has half of the bytes of the smallest batch.
+            if size > if entries.is_empty() { bytes } else { left } {
+                continue;
+            }
+            (left, kept.due) = (left.saturating_sub(size), again);
             entries.push(entry);
         }
         entries
+    }
+
+    /// Proposes an own notice soon again: it is not in the block for which it was proposed.
+    fn hurry(&mut self, now: TimestampMs, kind: NoticeKind) {
+        let soon = TimestampMs(now.0.saturating_add(MIN_REPEAT_MS));
+        let own = self.kept.iter_mut().filter(|((_, other), kept)| kept.is_own && *other == kind);
+        own.for_each(|(_, kept)| kept.due = kept.due.min(soon));
     }
 
     /// Takes own notices that are due.
@@ -126,17 +147,20 @@ impl Pipeline {
 
     /// Keeps a peer's notice.
     pub(super) fn keep_notice(&mut self, now: TimestampMs, notice: VerifiedNotice) {
-        if notice.is_missing(&mut StateSlots(&self.view())) == Ok(true) {
+        let Some(parameters) = self.genesis.epochs() else { return };
+        if notice.is_missing(&mut StateSlots(&self.view()), parameters) == Ok(true) {
             self.notices.keep(now, notice, false);
         }
     }
 
     /// Forgets the notices that the newest state has.
     pub(super) fn forget_notices(&mut self) {
-        if !self.notices.kept.is_empty() {
-            let view = self.view();
-            self.notices.kept.retain(|_, kept| kept.notice.is_missing(&mut StateSlots(&view)) == Ok(true));
+        if self.notices.kept.is_empty() {
+            return;
         }
+        let (view, genesis) = (self.view(), self.genesis.clone());
+        let Some(parameters) = genesis.epochs() else { return };
+        self.notices.kept.retain(|_, kept| kept.notice.is_missing(&mut StateSlots(&view), parameters) == Ok(true));
     }
 
     /// Makes own notices that are due, and sends them if this node does not order.
@@ -169,7 +193,7 @@ impl Pipeline {
         let (Some(parameters), Some(own)) = (&self.genesis.staking, &self.notices.own) else { return };
         let is_early = self.epoch.announcements(&self.genesis).is_none_or(|from| now < from);
         let looked_at = (self.epoch.epoch, self.appended);
-        if is_early || self.notices.looked_at == Some(looked_at) {
+        if is_early && self.evidence.is_empty() || self.notices.looked_at == Some(looked_at) {
             return;
         }
         let is_near = self.follower.target().0.saturating_sub(self.appended.0) <= AHEAD_OF_CERTIFICATION;
@@ -178,9 +202,18 @@ impl Pipeline {
         // An interrupted view owes nothing.
         let owed = if is_near { own.owed(&mut slots, parameters, now).unwrap_or_default() } else { Vec::new() };
         let new = owed.into_iter().filter(|kind| !self.notices.has_own(*kind));
-        let made: Vec<_> = new.filter_map(|kind| own.make(&mut slots, kind).ok().flatten()).collect();
+        let mut made: Vec<_> = new.filter_map(|kind| own.make(&mut slots, kind).ok().flatten()).collect();
+        let pending = self.evidence.values().filter(|_| is_near && !self.notices.has_own(NoticeKind::Evidence));
+        let mut reports = pending.filter_map(|evidence| own.report(&mut slots, parameters, evidence).ok().flatten());
+        made.extend(reports.next());
+        drop(reports);
+        let hurried: Vec<_> = [NoticeKind::Deal, NoticeKind::Open]
+            .into_iter()
+            .filter(|kind| own.has_turn(&mut slots, *kind, self.appended) == Ok(true))
+            .collect();
         self.notices.looked_at = Some(looked_at);
         made.into_iter().for_each(|notice| self.notices.keep(now, notice, true));
+        hurried.into_iter().for_each(|kind| self.notices.hurry(now, kind));
     }
 
     /// The next two connected validators.
@@ -201,6 +234,38 @@ impl Pipeline {
 
 /// Verifies a peer's notice with a state. `None` if it would have no effect on this state.
 pub fn verify_notice(genesis: &Genesis, view: &dyn StateView, bytes: &[u8]) -> Option<VerifiedNotice> {
-    genesis.epochs()?;
-    Notice::decode(bytes)?.verify(&mut StateSlots(view), genesis.chain_id).ok().flatten()
+    Notice::decode(bytes)?.verify(&mut StateSlots(view), genesis.epochs()?, genesis.chain_id).ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_crypto::{BlsSecretKey, ConsensusKey};
+    use corniche_staking::{GenesisValidator, SigningKeys, genesis_slots};
+    use corniche_types::{Address, B256, StakingParameters, Votes};
+
+    /// A notice above the notices' part of a batch is the only one in it. One that is larger than the batch waits.
+    #[test]
+    fn large_notice_is_alone() {
+        let key = |number: u8| ConsensusKey::from_seed([number; 32]);
+        let validators = [1, 2].map(|number| {
+            let (bls, coin) = (BlsSecretKey::from_seed([number; 32]), CoinKey::from_seed([number; 32]).public());
+            let keys = SigningKeys { consensus: &key(number), bls: &bls, network: &key(number + 10), coin }.public();
+            GenesisValidator { owner: Address::ZERO, fee: Address::ZERO, keys, votes: Votes(1) }
+        });
+        let hash = |_: &_| B256::repeat_byte(1);
+        let (mut slots, _) = genesis_slots(&StakingParameters::default(), TimestampMs(0), &validators, hash);
+        let mut notices = Notices { own: None, kept: BTreeMap::new(), looked_at: None, repeat_ms: 1_000, sent: 0 };
+        let mut size = 0;
+        for number in [1, 2] {
+            let author = NoticeAuthor { consensus: key(number), coin: None, chain_id: 7, version: 1 };
+            let notice = author.make(&mut slots, NoticeKind::Announce).unwrap().unwrap();
+            size = (notice.encode().len() + ENTRY_OVERHEAD) as u32;
+            notices.keep(TimestampMs(0), notice, false);
+        }
+        let overhead = BATCH_OVERHEAD as u32;
+        let taken =
+            [size - 1, 2 * size, 2 * size, 2 * size].map(|bytes| notices.take_due(TimestampMs(0), bytes + overhead).len());
+        assert_eq!(taken, [0, 1, 1, 0]);
+    }
 }

@@ -65,7 +65,8 @@ impl Pipeline {
                     Self::batches_returned(&mut self.extension, [&batch]);
                     self.pool.requeue(batch);
                 }
-                EngineOutput::Accuse { validator, offence, evidence } => {
+                EngineOutput::Accuse { validator, offence, evidence, proof } => {
+                    self.keep_evidence(proof);
                     self.out.push_back(Output::Accuse { validator, offence, evidence });
                 }
                 EngineOutput::Trace(event) => self.out.push_back(Output::Trace(event)),

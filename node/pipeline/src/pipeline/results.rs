@@ -105,6 +105,7 @@ impl Pipeline {
             self.appended_ordering = Some(committed.block.ordering.clone());
         }
         self.forget_notices();
+        self.forget_evidence();
         self.report_seats();
         self.backlog.appended(self.appended);
         self.state.prune_below(Height(self.appended.0.saturating_sub(self.recent_states)));

@@ -112,17 +112,13 @@ impl EngineKind {
             MahiMahi => {
                 use corniche_mahi_mahi::{Config, MahiMahi, Setup, crypto};
                 let config = Config::from_genesis(genesis).unwrap();
-                // A newcomer has none.
+                // A newcomer has no share of the genesis coin.
                 let share = secrets.0.shares.get(index).cloned();
-                let public = CoinPublicKeys::from_genesis(genesis).unwrap();
-                let coin = Arc::new(crypto::ThresholdCoin::new(&Committee::from_genesis(genesis), public));
-                Box::new(move |begin| {
-                    let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, coin: dealt, now } = begin;
+                let genesis_coin = CommitteeCoin { keys: CoinPublicKeys::from_genesis(genesis).unwrap(), share };
+                Box::new(move |EngineStart { committee, epoch, records, has_all_records: unsigned, resume, coin, now }| {
                     let config = Config { genesis_time: epoch.time, ..config.clone() };
-                    let (coin, share) = match dealt {
-                        Some(CommitteeCoin { keys, share }) => (Arc::new(crypto::ThresholdCoin::new(&committee, keys)), share),
-                        None => (coin.clone(), share.clone()),
-                    };
+                    let CommitteeCoin { keys, share } = coin.unwrap_or_else(|| genesis_coin.clone());
+                    let coin = Arc::new(crypto::ThresholdCoin::new(&committee, keys));
                     let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), share).unwrap();
                     let signatures = Arc::new(crypto::CommitteeSignatures::new(&committee).unwrap());
                     let signer = Some(Arc::new(signer) as _);

@@ -413,7 +413,8 @@ impl Node {
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
             certificate_keys,
-            notices: validator.as_ref().map(|(index, _)| notice_author(usize::from(*index))),
+            evidence: Vec::new(),
+            notice_author: validator.as_ref().map(|(index, _)| notice_author(usize::from(*index))),
             engine_factory: validator.map(|(_, factory)| factory),
             may_vote: !disk.compiles,
             never_signed: disk.never_signed,

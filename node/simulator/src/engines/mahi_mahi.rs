@@ -107,7 +107,7 @@ impl EngineNetwork for Network {
             let signer: Option<Arc<dyn Signer>> = Some(Arc::new(Metered { keys, cost, meter: meter.clone() }));
             let keys = signatures(public_coin.is_none(), &committee);
             let signatures: Arc<dyn Signatures> = Arc::new(Metered { keys, cost, meter: meter.clone() });
-            let public_coin = public_coin.as_ref().map(|keys| dealt.as_ref().map_or(keys, |coin| &coin.keys));
+            let public_coin = public_coin.as_ref().map(|genesis| dealt.as_ref().map_or(genesis, |coin| &coin.keys));
             let keys = coin(public_coin, &committee);
             let coin: Arc<dyn Coin> = Arc::new(Metered { keys, cost, meter: meter.clone() });
             Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))

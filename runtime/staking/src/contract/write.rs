@@ -6,6 +6,7 @@
 use super::{Call, CallError, Context, Output, empty_revert, revert};
 use crate::{
     Slots, ValidatorId,
+    evidence::{Conviction, NoConviction, convict},
     interface::Staking::{self, StakingCalls},
     record::{
         Header, MAX_ENDPOINT_BYTES, NewValidator, Queue, Role, Status, Unbonding, Validator, delete_validator, reached_freeze,
@@ -14,7 +15,8 @@ use crate::{
 };
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, SolEvent};
-use corniche_types::STAKING_ADDRESS;
+use corniche_crypto::evidence::Evidence;
+use corniche_types::{STAKING_ADDRESS, wire};
 
 /// Maximum number of a validator's endpoints.
 const MAX_ENDPOINTS: usize = 4;
@@ -40,9 +42,7 @@ pub(super) fn write<S: Slots>(
         StakingCalls::setOperator(call) => writer.set_account(call.id, Role::Operator, call.operator)?,
         StakingCalls::transferOwnership(call) => writer.set_account(call.id, Role::NextOwner, call.to)?,
         StakingCalls::acceptOwnership(call) => writer.accept_ownership(call.id)?,
-        StakingCalls::report(_) => {
-            return Err(revert(Staking::NoEvidence { reason: "evidence is not accepted yet".into() }));
-        }
+        StakingCalls::report(call) => writer.report(&call.evidence)?,
         _ => return Err(empty_revert()),
     }
     Ok(writer.output)
@@ -173,6 +173,20 @@ impl<S: Slots> Writer<'_, S> {
         validator.set_account(self.slots, Role::NextOwner, Address::ZERO)?;
         self.emit(&Staking::OwnershipTransferred { id, from, to });
         Ok(())
+    }
+
+    fn report(&mut self, evidence: &[u8]) -> Result<(), S> {
+        let refuse = |reason: String| Err(revert(Staking::NoEvidence { reason }));
+        let Ok(evidence) = wire::decode::<Evidence>(evidence) else { return refuse("the bytes are no evidence".into()) };
+        match convict(self.slots, self.context.parameters, self.context.chain_id, &evidence)? {
+            Ok(Conviction { id, epoch, kind, slashed, burnt }) => {
+                self.emit(&Staking::Convicted { id: id.0, epoch: epoch.0, kind: kind as u8, slashed });
+                self.output.burn = burnt;
+                Ok(())
+            }
+            Err(NoConviction::Already) => Err(revert(Staking::AlreadyConvicted {})),
+            Err(refused) => refuse(refused.to_string()),
+        }
     }
 
     fn load(&mut self, id: u32) -> Result<(Validator, Status), S> {

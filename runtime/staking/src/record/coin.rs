@@ -9,8 +9,7 @@ use crate::{
 };
 use alloy_primitives::{B256, Bytes};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_crypto::CoinPublicKeys;
-use corniche_types::{Epoch, ValidatorIndex, Votes, Weights, wire};
+use corniche_types::{Epoch, ValidatorIndex, Votes, wire};
 use std::collections::BTreeSet;
 
 /// A coin: the one of the genesis, or one that the members of an epoch dealt for the next one.
@@ -19,7 +18,7 @@ pub struct CoinRef {
     /// Epoch that it was dealt for; 0 for the coin of the genesis, which is not in the contract.
     pub generation: Epoch,
     /// Side of its slots, 0 or 1.
-    side: u64,
+    pub(crate) side: u64,
 }
 
 /// Keys of a coin that members dealt.
@@ -37,30 +36,13 @@ pub struct CoinKeys {
     pub shares: Vec<Bytes>,
 }
 
-impl CoinKeys {
-    /// Returns the keys of members with these votes.
-    pub fn public(&self, weights: Weights) -> Option<CoinPublicKeys> {
-        CoinPublicKeys::from_dealt(&self.combined, &self.shares, weights)
-    }
-}
-
 impl CoinRef {
     /// The coin of the genesis.
     pub const GENESIS: Self = Self { generation: Epoch(0), side: 0 };
 
     /// Returns the coin that is dealt for an epoch while this one is in use.
     pub(crate) fn following(self, generation: Epoch) -> Self {
-        Self { generation, side: 1 - self.side.min(1) }
-    }
-
-    /// Reads the coin in the last two of the numbers that share a slot.
-    pub(crate) fn from_numbers(generation: u64, side: u64) -> Self {
-        Self { generation: Epoch(generation), side: side.min(1) }
-    }
-
-    /// Returns the numbers for [`Self::from_numbers`].
-    pub(crate) fn numbers(self) -> (u64, u64) {
-        (self.generation.0, self.side)
+        Self { generation, side: u64::from(self.side == 0) }
     }
 
     /// Returns whether there is a message of this kind, right or wrong, of a validator by its index.
@@ -93,7 +75,7 @@ impl CoinRef {
     ) -> Result<(), S::Error> {
         let place = self.place(tag, of);
         slots.store_four(place.slot(0), [epoch_number(Some(self.generation)), 0, 0, 0])?;
-        // A message is never empty.
+        // No encoding is empty.
         slots.store_bytes(place.after(1), &message.map(wire::encode).unwrap_or_default())
     }
 

@@ -42,13 +42,30 @@ impl Committee {
         let [members, frozen_in, generation, side] = slots.load_four(head(epoch).slot(0))?;
         let unit = slots.load_number(head(epoch).slot(1))?;
         let members = (0..members).map(|index| Member::load(slots, body(epoch, index))).collect::<Result<_, _>>()?;
-        Ok(Self { unit, frozen_in: FreezeNumber(frozen_in), coin: CoinRef::from_numbers(generation, side), members })
+        Ok(Self { unit, frozen_in: FreezeNumber(frozen_in), coin: CoinRef { generation: Epoch(generation), side }, members })
     }
 
     /// Reads the coin of the committee of an epoch.
     pub fn coin_of<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<CoinRef, S::Error> {
         let [_, _, generation, side] = slots.load_four(head(epoch).slot(0))?;
-        Ok(CoinRef::from_numbers(generation, side))
+        Ok(CoinRef { generation: Epoch(generation), side })
+    }
+
+    /// Reads the number of members of the committee of an epoch.
+    pub(crate) fn size<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<usize, S::Error> {
+        let [members, ..] = slots.load_four(head(epoch).slot(0))?;
+        Ok(usize::try_from(members).unwrap_or(usize::MAX))
+    }
+
+    /// Reads the votes of the committee of an epoch: a slot for each member.
+    pub(crate) fn weights_of<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<Weights, S::Error> {
+        let [members, ..] = slots.load_four(head(epoch).slot(0))?;
+        let mut votes = Vec::new();
+        for index in 0..members {
+            let [_, of_member, ..] = slots.load_four(body(epoch, index).slot(0))?;
+            votes.push(Votes(narrow(of_member)));
+        }
+        Ok(Weights::new(votes, FaultModel::Byzantine))
     }
 
     /// Reads the seat of one validator in the committee of an epoch; `None` if it is no member. A member's index is its position.
@@ -75,8 +92,8 @@ impl Committee {
         for (index, member) in (0u64..).zip(&self.members) {
             member.store(slots, body(epoch, index))?;
         }
-        let (generation, side) = self.coin.numbers();
-        slots.store_four(head(epoch).slot(0), [self.members.len() as u64, self.frozen_in.0, generation, side])?;
+        let CoinRef { generation, side } = self.coin;
+        slots.store_four(head(epoch).slot(0), [self.members.len() as u64, self.frozen_in.0, generation.0, side])?;
         slots.store_number(head(epoch).slot(1), self.unit)
     }
 
@@ -94,22 +111,18 @@ impl Committee {
             Some(keys) => (self.coin.generation, &keys.shares, &keys.combined),
             None => (Epoch(0), &genesis.coin_shares, &genesis.coin_public_key),
         };
-        let [members, coin] = [self.encoded_members(), wire::encode(&coin)].map(keccak256);
+        let (members, coin) = (self.members_hash(), keccak256(wire::encode(&coin)));
         let light_root = self.light_root(genesis.fault_model());
         keccak256(wire::encode(&("corniche-committee", chain, epoch, protocol_version, light_root, members, coin)))
     }
 
     /// Returns the hash of the members, to which dealings of the coin are bound.
     pub(crate) fn members_hash(&self) -> B256 {
-        keccak256(self.encoded_members())
+        keccak256(wire::encode(&self.members))
     }
 
-    fn encoded_members(&self) -> Vec<u8> {
-        wire::encode(&self.members)
-    }
-
-    /// Returns whether these are the receivers of a coin for the other committee: its validators, votes and coin keys, at the same
-    /// indices.
+    /// Returns whether both committees have the same validators, votes and coin keys at the same indices. Then one can use the
+    /// coin of the other.
     pub(crate) fn can_share_coin_of(&self, other: &Self) -> bool {
         let receivers = |committee: &Self| -> Vec<_> {
             committee.members.iter().map(|member| (member.id, member.votes, member.keys.coin)).collect()

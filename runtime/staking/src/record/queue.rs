@@ -98,6 +98,24 @@ impl Queue {
         Ok((count, amount))
     }
 
+    /// Takes stake that voted in the committee of a freeze, from the oldest entries first. Returns the amount, which is less if there is
+    /// less. Entries stay, so that all of them leave the queue in the same way.
+    pub(crate) fn slash<S: Slots>(&self, slots: &mut S, committee: FreezeNumber, amount: U256) -> Result<U256, S::Error> {
+        let mut taken = U256::ZERO;
+        for age in 0..self.length {
+            let entry = self.entry(slots, age)?;
+            if entry.first_freeze_without <= committee {
+                continue;
+            }
+            let part = entry.amount.min(amount.saturating_sub(taken));
+            if !part.is_zero() {
+                self.set_entry(slots, age, Unbonding { amount: entry.amount.saturating_sub(part), ..entry })?;
+                taken = taken.saturating_add(part);
+            }
+        }
+        Ok(taken)
+    }
+
     fn entry<S: Slots>(&self, slots: &mut S, age: u64) -> Result<Unbonding, S::Error> {
         let place = self.place(age);
         let (amount, freeze) = (slots.load_number(place.slot(0))?, slots.load_number(place.slot(1))?);

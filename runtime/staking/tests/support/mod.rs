@@ -144,7 +144,7 @@ impl Chain {
         match contract::call(&mut self.memory, call, &context) {
             Ok(output) => {
                 self.balance += call.value;
-                self.balance -= output.pay.map_or(U256::ZERO, |(_, amount)| amount);
+                self.balance -= output.pay.map_or(U256::ZERO, |(_, amount)| amount) + output.burn;
                 self.logs.extend(output.logs.clone());
                 Ok(output)
             }

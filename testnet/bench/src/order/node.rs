@@ -148,7 +148,7 @@ fn write_group(store: &mut Store, group: Vec<Write>) -> Result<Synced, corniche_
             Write::Record(ticket, record) => store.append_safety(ticket, &record)?,
             Write::Progress(resume) => store.append_progress(&resume)?,
             Write::ReleaseBelow(ticket) => release = Some(ticket),
-            Write::ReadSafetyLog | Write::Block(_) | Write::Certificate(_) | Write::Halt { .. } => {}
+            Write::ReadSafetyLog | Write::Block(_) | Write::Certificate(_) | Write::Evidence(_) | Write::Halt { .. } => {}
         }
     }
     let synced = store.sync()?;

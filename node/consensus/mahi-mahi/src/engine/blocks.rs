@@ -131,7 +131,7 @@ impl MahiMahi {
     pub(crate) fn accuse_of_bad_shares(&mut self, blocks: Vec<Arc<Block>>) {
         for block in blocks {
             let (validator, evidence) = (block.author(), vec![block.encode()]);
-            self.outputs.push_back(Output::Accuse { validator, offence: Offence::BadCoinShare, evidence });
+            self.outputs.push_back(Output::Accuse { validator, offence: Offence::BadCoinShare, evidence, proof: None });
         }
     }
 }

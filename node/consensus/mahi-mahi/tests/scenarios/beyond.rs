@@ -29,7 +29,7 @@ fn two_certified_siblings_halt_delivery_with_proof() {
     let alarmed = |output: &&Output| matches!(output, Output::Trace(TraceEvent::Note { name, .. }) if name == "agreement-lost");
     assert_eq!(outputs.iter().filter(alarmed).count(), 1);
     let proofs = outputs.iter().filter_map(|output| match output {
-        Output::Accuse { validator, offence: Offence::Equivocation, evidence } => Some((*validator, evidence)),
+        Output::Accuse { validator, offence: Offence::Equivocation, evidence, .. } => Some((*validator, evidence)),
         _ => None,
     });
     let certified = ["3@1", "3'@1"].map(|name| drawing.reference(name).digest);

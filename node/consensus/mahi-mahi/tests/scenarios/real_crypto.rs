@@ -29,7 +29,7 @@ fn keys(votes: &[u32], quorum: u32) -> Keys {
     (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
     let committee = Committee::from_genesis(&genesis);
     assert_eq!(committee.quorum(), Votes(quorum));
-    let signer = |(key, share)| Arc::new(ValidatorKeys::new(&committee, key, share).unwrap()) as Arc<dyn Signer>;
+    let signer = |(key, share)| Arc::new(ValidatorKeys::new(&committee, key, Some(share)).unwrap()) as Arc<dyn Signer>;
     let signers = consensus.into_iter().zip(deal.shares).map(signer).collect();
     let signatures = Arc::new(CommitteeSignatures::new(&committee).unwrap());
     let coin = Arc::new(ThresholdCoin::new(&committee, CoinPublicKeys::from_genesis(&genesis).unwrap()));

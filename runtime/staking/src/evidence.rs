@@ -1,0 +1,183 @@
+//! Convictions: what evidence costs (validators.md §6).
+//!
+//! A validator loses a part of what voted in the epoch of the offence, wherever that stake is now: in the queue, or bonded. If
+//! convicted validators had more votes than may be faulty, each of them loses all that voted: agreement was in danger. Slashed stake is
+//! burnt, and nobody is rewarded for evidence. The validator is jailed, and a committee in which its keys are seated keeps them until
+//! its end.
+
+use crate::{
+    Slots, ValidatorId,
+    record::{FreezeNumber, Header, KeyOwner, PastCommittee, Queue, Seat, Status, Validator, is_convicted, set_convicted},
+};
+use alloy_primitives::{U256, keccak256};
+use corniche_crypto::evidence::{Evidence, EvidenceError, OffenceKind};
+use corniche_types::{Epoch, StakingParameters, ValidatorIndex, Votes};
+
+/// Conviction of a validator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conviction {
+    /// The validator.
+    pub id: ValidatorId,
+    /// Epoch of the offence.
+    pub epoch: Epoch,
+    /// Kind of the offence.
+    pub kind: OffenceKind,
+    /// What it lost, in wei.
+    pub slashed: U256,
+    /// What it and others lost, in wei. The caller takes it from the contract's balance.
+    pub burnt: U256,
+}
+
+/// Why evidence convicts nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoConviction {
+    /// It is of another chain.
+    #[error("the evidence is for another chain")]
+    Chain,
+    /// The stake may be free since, or the epoch has not begun.
+    #[error("the evidence is for an epoch that is too old, or has not begun")]
+    Epoch,
+    /// The committee had no such index.
+    #[error("the committee of this epoch had no member with this index")]
+    Offender,
+    /// The validator is convicted for this epoch.
+    #[error("the validator is convicted for this epoch already")]
+    Already,
+    /// It proves nothing.
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+}
+
+/// A committee in which somebody is accused.
+struct Case {
+    committee: PastCommittee,
+    index: ValidatorIndex,
+    seat: Seat,
+}
+
+/// Checks evidence, and convicts the validator.
+pub fn convict<S: Slots>(
+    slots: &mut S,
+    parameters: &StakingParameters,
+    chain_id: u64,
+    evidence: &Evidence,
+) -> Result<Result<Conviction, NoConviction>, S::Error> {
+    let case = match case(slots, parameters, chain_id, evidence)? {
+        Ok(case) => case,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    if let Err(error) = evidence.check(case.committee.hash, case.seat.signing_hash) {
+        return Ok(Err(error.into()));
+    }
+    let (slashed, burnt) = case.slash(slots, parameters)?;
+    set_convicted(slots, case.committee.epoch, case.seat.id)?;
+    jail(slots, parameters, case.seat.id)?;
+    for key in [keccak256(evidence.consensus_key), keccak256(evidence.bls_key)] {
+        if let Some(owner) = KeyOwner::load(slots, key)? {
+            KeyOwner { is_banned: true, ..owner }.store(slots, key)?;
+        }
+    }
+    let (id, epoch, kind) = (case.seat.id, case.committee.epoch, evidence.contradiction.kind());
+    Ok(Ok(Conviction { id, epoch, kind, slashed, burnt }))
+}
+
+/// Returns whether evidence may convict somebody who is not convicted yet. Does not check signatures.
+pub fn is_open<S: Slots>(
+    slots: &mut S,
+    parameters: &StakingParameters,
+    chain_id: u64,
+    evidence: &Evidence,
+) -> Result<bool, S::Error> {
+    Ok(case(slots, parameters, chain_id, evidence)?.is_ok())
+}
+
+/// Returns whether the signatures of evidence against a past committee hold.
+pub(crate) fn proves<S: Slots>(slots: &mut S, evidence: &Evidence) -> Result<bool, S::Error> {
+    let Some(committee) = PastCommittee::load(slots, evidence.epoch)? else { return Ok(false) };
+    let seat = committee.seat(slots, evidence.offender.0.into())?;
+    Ok(seat.is_some_and(|seat| evidence.check(committee.hash, seat.signing_hash).is_ok()))
+}
+
+fn case<S: Slots>(
+    slots: &mut S,
+    parameters: &StakingParameters,
+    chain_id: u64,
+    evidence: &Evidence,
+) -> Result<Result<Case, NoConviction>, S::Error> {
+    if evidence.chain_id != chain_id {
+        return Ok(Err(NoConviction::Chain));
+    }
+    let (epoch, index) = (evidence.epoch, evidence.offender);
+    let age = Header::load(slots)?.epoch.0.checked_sub(epoch.0);
+    let committee = match age {
+        Some(age) if age <= parameters.unbonding_epochs => PastCommittee::load(slots, epoch)?,
+        _ => None,
+    };
+    let Some(committee) = committee else { return Ok(Err(NoConviction::Epoch)) };
+    let Some(seat) = committee.seat(slots, index.0.into())? else { return Ok(Err(NoConviction::Offender)) };
+    if is_convicted(slots, epoch, seat.id)? {
+        return Ok(Err(NoConviction::Already));
+    }
+    Ok(Ok(Case { committee, index, seat }))
+}
+
+impl Case {
+    /// Takes what the conviction costs (O1, O2). Returns what the validator loses, and what it and others lose.
+    fn slash<S: Slots>(&self, slots: &mut S, parameters: &StakingParameters) -> Result<(U256, U256), S::Error> {
+        let Self { committee, index, seat } = self;
+        let (mut before, mut convicted) = (Votes(0), Vec::new());
+        for other in (0..committee.members).filter(|other| *other != u64::from(index.0)) {
+            if let Some(other) = committee.seat(slots, other)?
+                && is_convicted(slots, committee.epoch, other.id)?
+            {
+                before += other.votes;
+                convicted.push(other);
+            }
+        }
+        let tolerated = corniche_types::FaultModel::Byzantine.faulty(committee.total);
+        let part = |seat: &Seat| share_of(self.stake(seat), parameters);
+        if before + seat.votes <= tolerated {
+            let slashed = take(slots, seat.id, committee.frozen_in, part(seat))?;
+            return Ok((slashed, slashed));
+        }
+        let slashed = take(slots, seat.id, committee.frozen_in, self.stake(seat))?;
+        let mut burnt = slashed;
+        // Those before it have lost all, unless it is the first one too many.
+        for other in convicted.iter().filter(|_| before <= tolerated) {
+            let rest = self.stake(other).saturating_sub(part(other));
+            burnt = burnt.saturating_add(take(slots, other.id, committee.frozen_in, rest)?);
+        }
+        Ok((slashed, burnt))
+    }
+
+    /// Stake of a seat that voted.
+    fn stake(&self, seat: &Seat) -> U256 {
+        self.committee.unit.saturating_mul(U256::from(seat.votes.0))
+    }
+}
+
+/// The part of a stake that a conviction costs, rounded up.
+fn share_of(stake: U256, parameters: &StakingParameters) -> U256 {
+    stake.saturating_mul(U256::from(parameters.slash_bps)).div_ceil(U256::from(10_000))
+}
+
+/// Takes stake of a validator that a committee voted with: first from the queue, the oldest entries first, then from the bonded one.
+/// Returns the amount, which is less if there is less.
+fn take<S: Slots>(slots: &mut S, id: ValidatorId, committee: FreezeNumber, amount: U256) -> Result<U256, S::Error> {
+    let queued = Queue::load(slots, id)?.slash(slots, committee, amount)?;
+    let rest = amount.saturating_sub(queued);
+    let validator = Validator::new(id);
+    let bonded = validator.bonded(slots)?;
+    let taken = rest.min(bonded);
+    validator.set_bonded(slots, bonded.saturating_sub(taken))?;
+    Ok(queued.saturating_add(taken))
+}
+
+/// Keeps a validator from being a candidate until `jail_epochs` epochs have passed after the running one (O3).
+fn jail<S: Slots>(slots: &mut S, parameters: &StakingParameters, id: ValidatorId) -> Result<(), S::Error> {
+    let epoch = Header::load(slots)?.epoch;
+    let Some(status) = Validator::new(id).status(slots)? else { return Ok(()) };
+    let until = Epoch(epoch.next().0.saturating_add(parameters.jail_epochs));
+    let jailed_until = status.jailed_until.max(until);
+    Validator::new(id).set_status(slots, Status { jailed_until, ..status })
+}
