@@ -34,7 +34,7 @@ use corniche_types::{
     ValidatorIndex, certified,
 };
 use evidence::PendingEvidence;
-pub use evidence::is_open;
+pub use evidence::convicts;
 use forwarding::Forwarding;
 use mode::{Following, Mode, Ordering};
 use notices::Notices;

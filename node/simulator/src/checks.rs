@@ -18,10 +18,12 @@ use crate::{
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Offence, Ordered};
 use corniche_pipeline::Executed;
+use corniche_staking::{ValidatorId, record::is_convicted};
+use corniche_state::CommittedBlock;
 use corniche_testkit::Micros;
-use corniche_types::{B256, Bytes, Epoch, ValidatorIndex, keccak256};
+use corniche_types::{B256, Bytes, Epoch, STAKING_ADDRESS, SkipReason, ValidatorIndex, keccak256};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of violations with text; further ones are only counted.
 const MAX_REPORTED: usize = 100;
@@ -37,6 +39,8 @@ pub struct Checks {
     by_hash: BTreeMap<B256, u32>,
     /// Number of epochs that ended.
     pub epochs_ended: u64,
+    /// Validators that the staking contract convicted.
+    pub convicted: BTreeSet<u32>,
     /// Time of the last commit that was new to all honest nodes.
     last_commit: Micros,
     uncommitted: usize,
@@ -107,6 +111,7 @@ impl Checks {
             processes: identities.iter().enumerate().map(state).collect(),
             commits: BTreeMap::new(),
             epochs_ended: 0,
+            convicted: BTreeSet::new(),
             blocks: Vec::new(),
             transactions: Vec::new(),
             by_hash: BTreeMap::new(),
@@ -282,7 +287,26 @@ impl Checks {
             }
         }
         self.epochs_ended += u64::from(executed.committed.block.ordering.next.is_some());
+        self.check_convictions(&executed.committed);
         self.blocks.push(AgreedBlock { hash: executed.hash, transactions });
+    }
+
+    /// Notes whom a block convicts: nobody who is honest.
+    fn check_convictions(&mut self, committed: &CommittedBlock) {
+        let record = &committed.block.ordering;
+        if record.skipped.iter().all(|skipped| skipped.reason != SkipReason::Notice) {
+            return;
+        }
+        let changed = committed.changes.storage.iter().filter(|((address, _), _)| *address == STAKING_ADDRESS);
+        let mut slots: BTreeMap<B256, B256> = changed.map(|((_, slot), value)| (*slot, *value)).collect();
+        let validators = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
+        for (epoch, id) in (0..=record.epoch.0).flat_map(|epoch| (0..validators).map(move |id| (epoch, id))) {
+            if is_convicted(&mut slots, Epoch(epoch), ValidatorId(id)) == Ok(true) && self.convicted.insert(id) {
+                if self.is_honest(id as usize) {
+                    self.violation(|| format!("justice: honest node {id} was convicted"));
+                }
+            }
+        }
     }
 
     /// A process stopped by itself. An honest one never has a reason to do so.

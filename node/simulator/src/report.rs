@@ -1,7 +1,7 @@
 //! The result of a run, and its JSON.
 
 use serde::Serialize;
-use std::{fmt::Write, ops::AddAssign};
+use std::{collections::BTreeSet, fmt::Write, ops::AddAssign};
 
 /// The result of a run. Times are in µs. Fractions in the JSON are rounded to thousandths from these integers, so equal
 /// runs give equal text on every machine.
@@ -45,6 +45,8 @@ pub struct Report {
     pub violations: Vec<String>,
     /// Number of epochs that ended. Not in the JSON.
     pub epochs_ended: u64,
+    /// Validators that the staking contract convicted. Not in the JSON.
+    pub convicted: BTreeSet<u32>,
     /// Longest time without a commit while a quorum was up and connected, µs.
     pub stalled_us: u64,
     /// SHA-256 over the transaction hashes in committed order, shortest honest prefix.

@@ -252,6 +252,7 @@ impl<'a> Run<'a> {
             violation_count: checks.violation_count(),
             violations: checks.violations().to_vec(),
             epochs_ended: checks.epochs_ended,
+            convicted: checks.convicted.clone(),
             stalled_us: self.stall.longest().0,
             digest: checks.digest(shortest),
         }

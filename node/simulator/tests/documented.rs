@@ -95,6 +95,7 @@ fn documented_result_keys_match() {
         violation_count: 0,
         violations: Vec::new(),
         epochs_ended: 0,
+        convicted: Default::default(),
         stalled_us: 0,
         digest: [0; 32],
     };

@@ -30,6 +30,7 @@ fn report() -> Report {
         violation_count: 2,
         violations: vec!["a".into(), "b".into()],
         epochs_ended: 0,
+        convicted: Default::default(),
         stalled_us: 1_234_567,
         digest: std::array::from_fn(|index| index as u8),
     }

@@ -92,7 +92,7 @@ pub fn is_open<S: Slots>(
 }
 
 /// Returns whether the signatures of evidence against a past committee hold.
-pub(crate) fn proves<S: Slots>(slots: &mut S, evidence: &Evidence) -> Result<bool, S::Error> {
+pub fn proves<S: Slots>(slots: &mut S, evidence: &Evidence) -> Result<bool, S::Error> {
     let Some(committee) = PastCommittee::load(slots, evidence.epoch)? else { return Ok(false) };
     let seat = committee.seat(slots, evidence.offender.0.into())?;
     Ok(seat.is_some_and(|seat| evidence.check(committee.hash, seat.signing_hash).is_ok()))

@@ -221,8 +221,8 @@ pub fn signing_hash(consensus_key: &B256, bls_key: &[u8; BLS_PUBLIC_KEY_BYTES]) 
 }
 
 impl Contradiction {
-    /// Returns whether no correct member with this index signs both statements.
-    fn holds(&self, offender: ValidatorIndex) -> bool {
+    /// Returns whether no correct member with this index signs both statements. Does not check signatures.
+    pub fn holds(&self, offender: ValidatorIndex) -> bool {
         match self {
             Self::Blocks([(one, _), (other, _)]) => {
                 let is_own = one.author == offender && other.author == offender;

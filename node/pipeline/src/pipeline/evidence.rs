@@ -24,7 +24,7 @@ impl Pipeline {
             return;
         };
         let place = (evidence.epoch, evidence.offender);
-        if !self.evidence.contains_key(&place) && is_open(&self.genesis, &self.view(), &evidence) {
+        if !self.evidence.contains_key(&place) && convicts(&self.genesis, &self.view(), &evidence) {
             self.evidence.insert(place, (*evidence).clone());
             self.notices.look_again();
             self.out.push_back(Output::StoreEvidence(evidence));
@@ -40,8 +40,13 @@ impl Pipeline {
     }
 }
 
+/// Returns whether evidence convicts somebody who is not convicted in this state.
+pub fn convicts(genesis: &Genesis, view: &dyn StateView, evidence: &Evidence) -> bool {
+    is_open(genesis, view, evidence) && evidence::proves(&mut StateSlots(view), evidence) == Ok(true)
+}
+
 /// Returns whether evidence may convict somebody who is not convicted in this state. Does not check signatures.
-pub fn is_open(genesis: &Genesis, view: &dyn StateView, evidence: &Evidence) -> bool {
+fn is_open(genesis: &Genesis, view: &dyn StateView, evidence: &Evidence) -> bool {
     let Some(parameters) = genesis.epochs() else { return false };
     evidence::is_open(&mut StateSlots(view), parameters, genesis.chain_id, evidence) == Ok(true)
 }

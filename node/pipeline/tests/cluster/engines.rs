@@ -4,7 +4,7 @@ use crate::common::{bls_key, consensus_key, network_key};
 use corniche_crypto::{CoinDeal, CoinPublicKeys, deal_coin};
 use corniche_engine::{Committee, Engine, Input, Output, Verifier};
 use corniche_pipeline::{CommitteeCoin, EngineFactory, EngineStart};
-use corniche_types::{Genesis, TimestampMs};
+use corniche_types::{Bytes, Genesis, TimestampMs, wire};
 use std::sync::Arc;
 
 /// Ordering engine.
@@ -60,7 +60,82 @@ pub fn greedy(factory: EngineFactory) -> EngineFactory {
     Box::new(move |start| Box::new(Greedy(factory(start))))
 }
 
+/// Sends a second proposal with each own one, signed as well.
+struct Equivocating {
+    engine: Box<dyn Engine>,
+    sibling: Box<dyn Fn(&Bytes) -> Option<Bytes> + Send>,
+    next: Option<Output>,
+}
+
+impl Engine for Equivocating {
+    fn handle(&mut self, now: TimestampMs, input: Input) {
+        self.engine.handle(now, input);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        if let Some(next) = self.next.take() {
+            return Some(next);
+        }
+        let output = self.engine.poll()?;
+        if let Output::Send { to, message } = &output
+            && let Some(sibling) = (self.sibling)(message)
+        {
+            self.next = Some(Output::Send { to: *to, message: sibling });
+        }
+        Some(output)
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        self.engine.deadline()
+    }
+}
+
 impl EngineKind {
+    /// The factory of a validator that contradicts itself in its proposals.
+    pub fn equivocating(self, index: usize, factory: EngineFactory) -> EngineFactory {
+        Box::new(move |start| {
+            let sibling = self.sibling(index, &start.committee);
+            Box::new(Equivocating { engine: factory(start), sibling, next: None })
+        })
+    }
+
+    /// Makes another proposal from an own one.
+    fn sibling(self, index: usize, committee: &Committee) -> Box<dyn Fn(&Bytes) -> Option<Bytes> + Send> {
+        let committee = committee.clone();
+        match self {
+            MahiMahi => {
+                use corniche_mahi_mahi::{Signer as _, crypto, message::*};
+                let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), None).unwrap();
+                Box::new(move |message| {
+                    let Ok(Message::Block(mut block)) = wire::decode::<Message>(message) else { return None };
+                    block.content.timestamp.0 += u64::from(block.content.author == signer.index());
+                    block.signature = signer.sign(&Context::new(&committee).digest(&block.content));
+                    (block.content.author == signer.index()).then(|| Message::Block(block).encode())
+                })
+            }
+            Autobahn => {
+                use corniche_autobahn::{Signer as _, crypto, message::*};
+                let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), None).unwrap();
+                let signatures = crypto::Ed25519Certificates::new(&committee).unwrap();
+                Box::new(move |message| {
+                    let Ok(Message::Prepare(mut prepare)) = wire::decode::<Message>(message) else { return None };
+                    let context = Context::new(&committee);
+                    let digest = |cut: &Cut, view| context.prepare(cut.slot, view, context.cut(cut));
+                    // It also forwards those of others.
+                    let is_own = corniche_autobahn::Signatures::verify(
+                        &signatures,
+                        signer.index(),
+                        &digest(&prepare.cut, prepare.view),
+                        &prepare.signature,
+                    );
+                    prepare.cut.time.0 += 1;
+                    prepare.signature = signer.sign(&digest(&prepare.cut, prepare.view));
+                    is_own.then(|| Message::Prepare(prepare).encode())
+                })
+            }
+        }
+    }
+
     /// Coin seeds under which a scenario runs.
     pub fn coins(self) -> std::ops::RangeInclusive<u8> {
         match self {

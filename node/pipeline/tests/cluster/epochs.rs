@@ -11,9 +11,14 @@ use crate::{
 use alloy_sol_types::SolCall;
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_pipeline::CoinStatus;
-use corniche_staking::{SigningKeys, StateSlots, interface::Staking, record::Header, sign_keys};
+use corniche_staking::{
+    SigningKeys, StateSlots, ValidatorId,
+    interface::Staking,
+    record::{Header, Validator, is_convicted},
+    sign_keys,
+};
 use corniche_state::CommittedBlock;
-use corniche_types::{Address, Epoch, Genesis, Height, SkipReason, StakingParameters, U256, Votes};
+use corniche_types::{Address, Epoch, Genesis, Height, STAKING_ADDRESS, SkipReason, StakingParameters, U256, Votes};
 use std::{collections::BTreeMap, sync::Arc};
 
 const EPOCH_MS: u64 = 2_000;
@@ -484,6 +489,73 @@ pub fn a_third_changes_in_every_epoch(engine: EngineKind) {
         check_epochs(node);
         assert_eq!(node.penalties, []);
     }
+}
+
+/// A genesis with which three members are enough for a committee.
+fn small_committees() -> Genesis {
+    let mut genesis = genesis();
+    genesis.staking.as_mut().unwrap().min_validators = 3;
+    genesis
+}
+
+/// Convictions in a node's newest state: number of the validator, and of epochs.
+fn convicted(cluster: &Cluster, index: usize) -> Vec<(u32, usize)> {
+    let state = cluster.nodes[&index].state.latest();
+    let mut slots = StateSlots(&state);
+    let epochs = 0..=epoch(&cluster.nodes[&index]).0;
+    let mut count =
+        |id: u32| epochs.clone().filter(|epoch| is_convicted(&mut slots, Epoch(*epoch), ValidatorId(id)).unwrap()).count();
+    (0..4).map(|id| (id, count(id))).filter(|(_, count)| *count > 0).collect()
+}
+
+fn restart_equivocating(cluster: &mut Cluster, index: usize) {
+    cluster.kill(index);
+    cluster.equivocating.insert(index);
+    cluster.start(index);
+}
+
+/// A validator that signs two proposals is convicted by evidence in a notice, loses stake, and is no member of the next committee. All
+/// others go on, and none of them is convicted.
+pub fn equivocator_is_convicted(engine: EngineKind) {
+    let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), small_committees());
+    load_until(&mut cluster, 1);
+    restart_equivocating(&mut cluster, 3);
+    load_until_members(&mut cluster, 0, &[0, 1, 2]);
+    for _ in 0..10 {
+        cluster.load();
+    }
+    let times = match &convicted(&cluster, 0)[..] {
+        [(3, times)] => *times,
+        others => panic!("{others:?}"),
+    };
+    let state = cluster.nodes[&0].state.latest();
+    let [honest, guilty] = [2, 3].map(|id| Validator::new(ValidatorId(id)).bonded(&mut StateSlots(&state)).unwrap());
+    assert_eq!(guilty, honest - honest / U256::from(20) * U256::from(times));
+    let balance = corniche_state::StateView::account(&state, &STAKING_ADDRESS).unwrap().balance;
+    assert_eq!(balance, honest * U256::from(3) + guilty, "what it lost is burnt");
+}
+
+/// All witnesses lose power before a block has their evidence. It is on their disks.
+pub fn evidence_survives_its_witnesses(engine: EngineKind) {
+    let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), small_committees());
+    load_until(&mut cluster, 1);
+    restart_equivocating(&mut cluster, 3);
+    let has_witness = |cluster: &Cluster| (0..3).any(|index| !cluster.nodes[&index].disk.evidence.is_empty());
+    for _ in 0..2_000 {
+        if has_witness(&cluster) {
+            break;
+        }
+        cluster.submit(0, cluster.submitted..cluster.submitted + 1);
+        cluster.run_for(2);
+    }
+    assert!(has_witness(&cluster) && convicted(&cluster, 0) == []);
+    cluster.equivocating.clear();
+    (0..VALIDATORS).for_each(|index| cluster.kill(index));
+    (0..VALIDATORS).for_each(|index| cluster.start(index));
+    cluster.submitted = cluster.executed(0) as u64;
+    cluster.run_for(1_000);
+    (0..40).for_each(|_| cluster.load());
+    assert_eq!(convicted(&cluster, 0), [(3, 1)]);
 }
 
 /// Without the fourth validator each of the three is needed, also by one that has already delivered the last block.

@@ -79,6 +79,8 @@ mod epochs_end {
         committee_changes
         member_returns_when_others_have_left
         a_third_changes_in_every_epoch
+        equivocator_is_convicted
+        evidence_survives_its_witnesses
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Cluster {
     pub censors: BTreeSet<usize>,
     /// Validators that propose batches with too much gas, from their next start on.
     pub greedy: BTreeSet<usize>,
+    /// Validators that contradict themselves, from their next start on.
+    pub equivocating: BTreeSet<usize>,
     /// Number of transactions that validators forwarded to each other.
     pub forwarded: usize,
     /// Next nonce of the user.
@@ -148,6 +150,7 @@ impl Cluster {
             sent: 0,
             censors: BTreeSet::new(),
             greedy: BTreeSet::new(),
+            equivocating: BTreeSet::new(),
             forwarded: 0,
             submitted: 0,
             others: 0,
@@ -175,6 +178,8 @@ impl Cluster {
         self.starts += 1;
         let factory = self.engine.factory(&self.genesis, &self.secrets, index, self.starts);
         let factory = if self.greedy.contains(&index) { greedy(factory) } else { factory };
+        let equivocates = self.equivocating.contains(&index);
+        let factory = if equivocates { self.engine.equivocating(index, factory) } else { factory };
         let disk = self.disks.remove(&index).unwrap_or_default();
         let genesis = self.genesis.clone();
         let mut node = Node::start(index as u8, &genesis, &genesis, Some((index as u16, factory)), disk, TimestampMs(self.now));

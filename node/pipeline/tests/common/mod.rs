@@ -4,6 +4,7 @@
 
 use alloy_consensus::TxEip1559;
 use corniche_admission::{PoolConfig, Rotation, batch};
+use corniche_crypto::evidence::Evidence;
 use corniche_crypto::{BlsSecretKey, CoinKey, ConsensusKey, EthereumKey, Known, VerifiedTransaction};
 use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent};
 use corniche_executor::verify_ordered_cached;
@@ -299,6 +300,7 @@ pub struct Disk {
     pub blocks: Vec<Arc<CommittedBlock>>,
     pub certificates: BTreeMap<Height, Certificate>,
     pub progress: Option<Resume>,
+    pub evidence: Vec<Evidence>,
     /// True if this validator proposes every transaction that it receives.
     pub without_buckets: bool,
     /// True if the validator has signed nothing in its life.
@@ -413,7 +415,7 @@ impl Node {
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
             certificate_keys,
-            evidence: Vec::new(),
+            evidence: disk.evidence.clone(),
             notice_author: validator.as_ref().map(|(index, _)| notice_author(usize::from(*index))),
             engine_factory: validator.map(|(_, factory)| factory),
             may_vote: !disk.compiles,
@@ -505,6 +507,7 @@ impl Node {
                     self.pipeline.handle(self.now, Input::Durable(ticket));
                 }
                 Output::AppendProgress(resume) => self.disk.progress = Some(resume),
+                Output::StoreEvidence(evidence) => self.disk.evidence.push(*evidence),
                 Output::Trace(TraceEvent::Note { name, .. }) => self.traces.push(name),
                 Output::ReleaseBelow(ticket) => self.disk.records = self.disk.records.split_off(&ticket),
                 Output::ReadSafetyLog => {

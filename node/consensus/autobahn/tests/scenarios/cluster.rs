@@ -1,5 +1,6 @@
 //! Autobahn as the subject of scenarios.
 
+use crate::accuser::Accuser;
 use corniche_autobahn::{
     Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer,
     message::{Message, Position},
@@ -7,7 +8,7 @@ use corniche_autobahn::{
 use corniche_autobahn_testing::{FakeKeys, FakeSignatures, committee_of};
 use corniche_engine::{Committee, Verifier};
 pub use corniche_testkit::texts;
-use corniche_testkit::{Delivery, EngineDisk, EngineStart, Links, Micros, ScenarioCluster, ScenarioDisk, Subject};
+use corniche_testkit::{Delivery, EngineDisk, EngineStart, Links, Micros, ScenarioCluster, ScenarioDisk, Sending, Subject};
 use corniche_types::{Bytes, ValidatorIndex, wire};
 use std::{
     ops::{Deref, DerefMut},
@@ -23,6 +24,7 @@ pub struct AutobahnSubject {
     committee: Committee,
     signers: Vec<Arc<dyn Signer>>,
     signatures: Arc<dyn Signatures>,
+    accuser: Accuser,
 }
 
 impl Subject for AutobahnSubject {
@@ -48,6 +50,11 @@ impl Subject for AutobahnSubject {
 
     fn decode(message: &Bytes) -> Message {
         wire::decode(message).unwrap()
+    }
+
+    fn on_send(&mut self, sending: &Sending<'_>, message: &Message) -> Vec<(Vec<usize>, Bytes)> {
+        self.accuser.check(sending.from, message);
+        vec![(sending.to.to_vec(), sending.message.clone())]
     }
 }
 
@@ -125,7 +132,9 @@ impl Cluster {
         signatures: Arc<dyn Signatures>,
     ) -> Self {
         let size = committee.size();
-        let mut cluster = Self(ScenarioCluster::new(AutobahnSubject { config, committee, signers, signatures }, links, 1));
+        let accuser = Accuser::new(&committee);
+        let subject = AutobahnSubject { config, committee, signers, signatures, accuser };
+        let mut cluster = Self(ScenarioCluster::new(subject, links, 1));
         (0..size).for_each(|node| *cluster.disk(node) = lost_disk());
         cluster
     }

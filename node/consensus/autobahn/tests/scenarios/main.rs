@@ -1,5 +1,6 @@
 //! Whole engines on a virtual network, one scenario per file.
 
+mod accuser;
 mod backlog;
 mod clocks;
 mod cluster;
