@@ -239,7 +239,7 @@ impl NodeContext {
         })
     }
 
-    /// Evidence that this node still has to report. Removes all other files beside it.
+    /// Returns the evidence that this node still has to report. Removes files with any other content.
     fn evidence(&self, view: &dyn StateView) -> anyhow::Result<Vec<Evidence>> {
         let mut open = Vec::new();
         for (path, bytes) in DataDirectory::new(&self.data).read_evidence()? {

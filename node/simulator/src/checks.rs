@@ -291,7 +291,7 @@ impl Checks {
         self.blocks.push(AgreedBlock { hash: executed.hash, transactions });
     }
 
-    /// Notes whom a block convicts: nobody who is honest.
+    /// Records the validators that a block's notices convict. An honest one among them is a violation.
     fn check_convictions(&mut self, committed: &CommittedBlock) {
         let record = &committed.block.ordering;
         if record.skipped.iter().all(|skipped| skipped.reason != SkipReason::Notice) {
@@ -301,10 +301,9 @@ impl Checks {
         let mut slots: BTreeMap<B256, B256> = changed.map(|((_, slot), value)| (*slot, *value)).collect();
         let validators = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
         for (epoch, id) in (0..=record.epoch.0).flat_map(|epoch| (0..validators).map(move |id| (epoch, id))) {
-            if is_convicted(&mut slots, Epoch(epoch), ValidatorId(id)) == Ok(true) && self.convicted.insert(id) {
-                if self.is_honest(id as usize) {
-                    self.violation(|| format!("justice: honest node {id} was convicted"));
-                }
+            let is_new = is_convicted(&mut slots, Epoch(epoch), ValidatorId(id)) == Ok(true) && self.convicted.insert(id);
+            if is_new && self.is_honest(id as usize) {
+                self.violation(|| format!("justice: honest node {id} was convicted"));
             }
         }
     }

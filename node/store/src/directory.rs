@@ -5,10 +5,11 @@
 //!  keys/     0700                                  safety/  safety log      blocks/  block log
 //!  state/    checkpoint and indices                code/    compiled code   explorer/
 //!  trace/    recent events of the engine           VALIDATOR   written by the node: validator of this directory
+//!  evidence/ proofs against validators, until the chain has them
 //!  UNSIGNED  written with new keys: they have signed nothing; removed before the first safety record
 //! ```
 //!
-//! Only `state/`, `code/` and `explorer/`, which are rebuilt, and `trace/`, which is optional, may be
+//! Only `state/`, `code/` and `explorer/`, which are rebuilt, and `trace/` and `evidence/`, which are optional, may be
 //! deleted. `VERSION` is written last when a directory is created, so a directory with `VERSION` once had all
 //! parts.
 
@@ -24,8 +25,8 @@ use std::path::{Path, PathBuf};
 pub const SCHEMA: u32 = 1;
 
 /// Names allowed in a directory without `VERSION`: the node's own, and files that operators put beside them.
-const KNOWN_NAMES: [&str; 11] =
-    ["LOCK", "VALIDATOR", UNSIGNED, "keys", "safety", "blocks", "state", "code", "trace", "explorer", "lost+found"];
+const KNOWN_NAMES: [&str; 12] =
+    ["LOCK", "VALIDATOR", UNSIGNED, "keys", "safety", "blocks", "state", "code", "trace", "evidence", "explorer", "lost+found"];
 /// See [`DataDirectory::unsigned`].
 const UNSIGNED: &str = "UNSIGNED";
 const KNOWN_ENDINGS: [&str; 7] = [".toml", ".json", ".log", ".pid", ".txt", ".journal", ".journal.broken"];
@@ -53,7 +54,7 @@ pub enum Space {
     Exhausted,
 }
 
-/// Paths inside a data directory; does not access the disk by itself.
+/// Paths of a data directory, and its small files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataDirectory {
     root: PathBuf,
@@ -210,7 +211,7 @@ impl DataDirectory {
         write_whole(&directory, name, bytes)
     }
 
-    /// Stored evidence: files and their contents. Drafts of a crash are among them.
+    /// Reads all evidence, with the paths of the files. Unfinished drafts may be among them after a crash.
     pub fn read_evidence(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, StoreError> {
         let directory = self.evidence();
         let entries = match fs::read_dir(&directory) {
@@ -218,14 +219,14 @@ impl DataDirectory {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(StoreError::io("read", &directory)(error)),
         };
-        let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
-        let mut paths = paths.map_err(StoreError::io("read", &directory))?;
-        paths.sort();
-        let read = |path: PathBuf| match fs::read(&path) {
-            Ok(bytes) => Ok((path, bytes)),
-            Err(error) => Err(StoreError::io("read", &path)(error)),
-        };
-        paths.into_iter().map(read).collect()
+        let mut files = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(StoreError::io("read", &directory))?.path();
+            let bytes = fs::read(&path).map_err(StoreError::io("read", &path))?;
+            files.push((path, bytes));
+        }
+        files.sort();
+        Ok(files)
     }
 }
 

@@ -99,7 +99,8 @@ impl NextCoin {
         Ok(is_open.then_some(dealer))
     }
 
-    /// Returns the number of dealers without a message of a kind that come before this one, from a dealer on. `None` for others.
+    /// Counts the dealers from index `first` (modulo their number) up to this one that have not sent a message of this kind. `None` if the
+    /// validator is no dealer.
     pub fn missing_before<S: Slots>(
         &self,
         slots: &mut S,
@@ -186,8 +187,8 @@ impl NextCoin {
         Ok(Ok(()))
     }
 
-    /// Newcomers that acknowledged fewer dealings than honest dealers made, while others acknowledged some. None if dealings of a
-    /// quorum are missing: then it is not the receivers' fault. Sitting members are never among them, because less than a quorum of
+    /// Newcomers that acknowledged fewer dealings than honest dealers made, while others acknowledged some. Empty if less than
+    /// a quorum dealt: then it is not the receivers' fault. Sitting members are never among them, because less than a quorum of
     /// them may not hand over the chain.
     fn silent_newcomers<S: Slots>(
         &self,

@@ -51,7 +51,7 @@ pub struct Output {
     pub logs: Vec<LogData>,
     /// Amount in wei that the contract's balance pays to an account, above 0.
     pub pay: Option<(Address, U256)>,
-    /// Amount in wei that leaves the contract's balance for nobody.
+    /// Amount in wei to burn from the contract's balance.
     pub burn: U256,
 }
 

@@ -10,21 +10,17 @@ use crate::{
     record::{FreezeNumber, Header, KeyOwner, PastCommittee, Queue, Seat, Status, Validator, is_convicted, set_convicted},
 };
 use alloy_primitives::{U256, keccak256};
-use corniche_crypto::evidence::{Evidence, EvidenceError, OffenceKind};
-use corniche_types::{Epoch, StakingParameters, ValidatorIndex, Votes};
+use corniche_crypto::evidence::{Evidence, EvidenceError, check};
+use corniche_types::{Epoch, FaultModel, StakingParameters, Votes};
 
 /// Conviction of a validator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conviction {
     /// The validator.
     pub id: ValidatorId,
-    /// Epoch of the offence.
-    pub epoch: Epoch,
-    /// Kind of the offence.
-    pub kind: OffenceKind,
-    /// What it lost, in wei.
+    /// Stake that it lost, in wei.
     pub slashed: U256,
-    /// What it and others lost, in wei. The caller takes it from the contract's balance.
+    /// Stake that it and validators convicted before it lost, in wei. The caller takes it from the contract's balance.
     pub burnt: U256,
 }
 
@@ -51,7 +47,6 @@ pub enum NoConviction {
 /// A committee in which somebody is accused.
 struct Case {
     committee: PastCommittee,
-    index: ValidatorIndex,
     seat: Seat,
 }
 
@@ -66,7 +61,7 @@ pub fn convict<S: Slots>(
         Ok(case) => case,
         Err(refused) => return Ok(Err(refused)),
     };
-    if let Err(error) = evidence.check(case.committee.hash, case.seat.signing_hash) {
+    if let Err(error) = check(evidence, case.committee.hash, case.seat.signing_hash) {
         return Ok(Err(error.into()));
     }
     let (slashed, burnt) = case.slash(slots, parameters)?;
@@ -77,8 +72,7 @@ pub fn convict<S: Slots>(
             KeyOwner { is_banned: true, ..owner }.store(slots, key)?;
         }
     }
-    let (id, epoch, kind) = (case.seat.id, case.committee.epoch, evidence.contradiction.kind());
-    Ok(Ok(Conviction { id, epoch, kind, slashed, burnt }))
+    Ok(Ok(Conviction { id: case.seat.id, slashed, burnt }))
 }
 
 /// Returns whether evidence may convict somebody who is not convicted yet. Does not check signatures.
@@ -91,11 +85,15 @@ pub fn is_open<S: Slots>(
     Ok(case(slots, parameters, chain_id, evidence)?.is_ok())
 }
 
-/// Returns whether the signatures of evidence against a past committee hold.
-pub fn proves<S: Slots>(slots: &mut S, evidence: &Evidence) -> Result<bool, S::Error> {
-    let Some(committee) = PastCommittee::load(slots, evidence.epoch)? else { return Ok(false) };
-    let seat = committee.seat(slots, evidence.offender.0.into())?;
-    Ok(seat.is_some_and(|seat| evidence.check(committee.hash, seat.signing_hash).is_ok()))
+/// Returns whether evidence convicts a validator that is not convicted yet.
+pub fn convicts<S: Slots>(
+    slots: &mut S,
+    parameters: &StakingParameters,
+    chain_id: u64,
+    evidence: &Evidence,
+) -> Result<bool, S::Error> {
+    let case = case(slots, parameters, chain_id, evidence)?;
+    Ok(case.is_ok_and(|case| check(evidence, case.committee.hash, case.seat.signing_hash).is_ok()))
 }
 
 fn case<S: Slots>(
@@ -107,45 +105,47 @@ fn case<S: Slots>(
     if evidence.chain_id != chain_id {
         return Ok(Err(NoConviction::Chain));
     }
-    let (epoch, index) = (evidence.epoch, evidence.offender);
+    let epoch = evidence.epoch;
     let age = Header::load(slots)?.epoch.0.checked_sub(epoch.0);
     let committee = match age {
         Some(age) if age <= parameters.unbonding_epochs => PastCommittee::load(slots, epoch)?,
         _ => None,
     };
     let Some(committee) = committee else { return Ok(Err(NoConviction::Epoch)) };
-    let Some(seat) = committee.seat(slots, index.0.into())? else { return Ok(Err(NoConviction::Offender)) };
+    let Some(seat) = committee.seat(slots, evidence.offender.0.into())? else { return Ok(Err(NoConviction::Offender)) };
     if is_convicted(slots, epoch, seat.id)? {
         return Ok(Err(NoConviction::Already));
     }
-    Ok(Ok(Case { committee, index, seat }))
+    Ok(Ok(Case { committee, seat }))
 }
 
 impl Case {
     /// Takes what the conviction costs (O1, O2). Returns what the validator loses, and what it and others lose.
     fn slash<S: Slots>(&self, slots: &mut S, parameters: &StakingParameters) -> Result<(U256, U256), S::Error> {
-        let Self { committee, index, seat } = self;
-        let (mut before, mut convicted) = (Votes(0), Vec::new());
-        for other in (0..committee.members).filter(|other| *other != u64::from(index.0)) {
-            if let Some(other) = committee.seat(slots, other)?
+        let Self { committee, seat } = self;
+        let mut convicted = Vec::new();
+        for index in 0..committee.members {
+            if let Some(other) = committee.seat(slots, index)?
                 && is_convicted(slots, committee.epoch, other.id)?
             {
-                before += other.votes;
                 convicted.push(other);
             }
         }
-        let tolerated = corniche_types::FaultModel::Byzantine.faulty(committee.total);
-        let part = |seat: &Seat| share_of(self.stake(seat), parameters);
+        let before: Votes = convicted.iter().map(|other| other.votes).sum();
+        let tolerated = FaultModel::Byzantine.faulty(committee.total);
+        let part = |seat: &Seat| part_of(self.stake(seat), parameters);
         if before + seat.votes <= tolerated {
             let slashed = take(slots, seat.id, committee.frozen_in, part(seat))?;
             return Ok((slashed, slashed));
         }
         let slashed = take(slots, seat.id, committee.frozen_in, self.stake(seat))?;
         let mut burnt = slashed;
-        // Those before it have lost all, unless it is the first one too many.
-        for other in convicted.iter().filter(|_| before <= tolerated) {
-            let rest = self.stake(other).saturating_sub(part(other));
-            burnt = burnt.saturating_add(take(slots, other.id, committee.frozen_in, rest)?);
+        // The first conviction above the limit takes the rest of those before it. Later ones find nothing left.
+        if before <= tolerated {
+            for other in &convicted {
+                let rest = self.stake(other).saturating_sub(part(other));
+                burnt = burnt.saturating_add(take(slots, other.id, committee.frozen_in, rest)?);
+            }
         }
         Ok((slashed, burnt))
     }
@@ -157,7 +157,7 @@ impl Case {
 }
 
 /// The part of a stake that a conviction costs, rounded up.
-fn share_of(stake: U256, parameters: &StakingParameters) -> U256 {
+fn part_of(stake: U256, parameters: &StakingParameters) -> U256 {
     stake.saturating_mul(U256::from(parameters.slash_bps)).div_ceil(U256::from(10_000))
 }
 

@@ -13,8 +13,9 @@ use crate::{
 };
 use alloy_primitives::{B256, Bytes, U256, keccak256};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_crypto::evidence::Evidence;
-use corniche_crypto::{CoinKey, CoinOpening, ConsensusKey, ConsensusPublicKey, Dealing, Domain, Signed, Verified};
+use corniche_crypto::{
+    CoinKey, CoinOpening, ConsensusKey, ConsensusPublicKey, Dealing, Domain, Signed, Verified, evidence::Evidence,
+};
 use corniche_types::{Epoch, Height, SignerBitmap, StakingParameters, TimestampMs};
 
 /// First byte of a notice in a batch (N1).
@@ -142,16 +143,17 @@ impl Notice {
         if !self.is_missing(slots, parameters, chain_id)? {
             return Ok(None);
         }
-        if let NoticeBody::Evidence(evidence) = body
-            && !evidence::proves(slots, evidence)?
-        {
-            return Ok(None);
-        }
         let Some(committee) = PastCommittee::load(slots, self.epoch)? else { return Ok(None) };
         let key = signing_key(slots, self.epoch, author, body.kind())?;
         let Some((key, parsed)) = key.and_then(|key| Some((key, ConsensusPublicKey::parse(&key)?))) else { return Ok(None) };
-        let verified = self.signed.verify(&parsed, &domain(chain_id, &committee)).ok();
-        Ok(verified.map(|signed| VerifiedNotice { chain_id, epoch: self.epoch, key, signed }))
+        let Ok(signed) = self.signed.verify(&parsed, &domain(chain_id, &committee)) else { return Ok(None) };
+        // Last, because it takes longest.
+        if let NoticeBody::Evidence(evidence) = &signed.signed().payload.body
+            && !evidence::convicts(slots, parameters, chain_id, evidence)?
+        {
+            return Ok(None);
+        }
+        Ok(Some(VerifiedNotice { chain_id, epoch: self.epoch, key, signed }))
     }
 
     /// Returns whether a notice is for this chain and this epoch.
@@ -206,8 +208,8 @@ impl NoticeAuthor {
         Ok(owed)
     }
 
-    /// Returns whether it is this validator's turn to propose a notice of a kind of which a block takes few. In each block it is the turn
-    /// of other dealers, of those that are missing, so that all take effect without all being proposed again in each block.
+    /// Returns whether this validator should propose its dealing or opening now. A block takes few of them, so the turn moves over the
+    /// dealers whose notice is missing: twice as many as a block takes have it at once.
     pub fn has_turn<S: Slots>(&self, slots: &mut S, kind: NoticeKind, height: Height) -> Result<bool, S::Error> {
         let tag = match kind {
             NoticeKind::Deal => Tag::Dealing,
@@ -267,7 +269,7 @@ impl NoticeAuthor {
 
 impl VerifiedNotice {
     /// Applies a notice at the end of a block with this time. Returns the amount in wei that leaves the contract's balance; `None` if the
-    /// notice has no effect. A wrong message about a coin has one: its author may not send another one.
+    /// notice has no effect. A wrong message about a coin takes effect, too: its author may not send another one.
     pub fn apply<S: Slots>(
         &self,
         slots: &mut S,

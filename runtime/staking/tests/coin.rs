@@ -8,8 +8,9 @@ use alloy_primitives::U256;
 use corniche_crypto::{CoinSecretShare, CoinShare};
 use corniche_staking::{
     Notice, NoticeAuthor, NoticeKind, ValidatorId,
-    calendar::Announcement,
+    calendar::{self, Announcement},
     coin::{EpochCoin, Need},
+    interface::Staking,
     record::{Attendance, CoinKeys, Committee, Phase},
 };
 use corniche_types::{Epoch, StakingParameters, TimestampMs, ValidatorIndex, Votes};
@@ -351,7 +352,7 @@ fn coin_serves_an_unchanged_committee() {
     epoch(&mut chain, &mut generations);
     assert_eq!(generations, [1, 1, 1, 4, 4, 4]);
     epoch(&mut chain, &mut generations);
-    chain.send(account(3), votes(1), &corniche_staking::interface::Staking::addCall { id: 3 }).unwrap();
+    chain.send(account(3), votes(1), &Staking::addCall { id: 3 }).unwrap();
     epoch(&mut chain, &mut generations);
     assert_eq!(generations[6..], [7, 8]);
 }
@@ -365,7 +366,7 @@ fn running_coin_stays_readable() {
     chain.advance(OPENED);
     chain.activate();
     let first = coin(&mut chain).unwrap().keys().clone();
-    let add = corniche_staking::interface::Staking::addCall { id: 3 };
+    let add = Staking::addCall { id: 3 };
     chain.send(account(3), votes(1), &add).unwrap();
     frozen(&mut chain, 0..4);
     send(&mut chain, 0..4, Deal);
@@ -387,7 +388,7 @@ fn need_decides() {
     {
         let mut chain = chain();
         announce(&mut chain, 0..4);
-        corniche_staking::calendar::freeze(&mut chain.memory, &chain.parameters, need).unwrap();
+        calendar::freeze(&mut chain.memory, &chain.parameters, need).unwrap();
         assert_eq!(chain.header().phase, phase);
     }
 }

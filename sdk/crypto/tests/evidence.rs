@@ -4,7 +4,8 @@
 use corniche_crypto::{
     BlsSecretKey, ConsensusKey, Domain, Signed,
     evidence::{
-        Contradiction, Evidence, EvidenceError, Heading, SlotReport, SlotVote, VoteKind, share_message, signing_hash, tags,
+        Contradiction, Evidence, EvidenceError, Heading, SlotReport, SlotVote, VoteKind, check as check_with, share_message,
+        signing_hash, tags,
     },
 };
 use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex, wire};
@@ -41,7 +42,7 @@ fn evidence(contradiction: Contradiction) -> Evidence {
 
 fn check(contradiction: Contradiction) -> Result<(), EvidenceError> {
     let evidence = evidence(contradiction);
-    evidence.check(COMMITTEE, signing_hash(&evidence.consensus_key, &evidence.bls_key))
+    check_with(&evidence, COMMITTEE, signing_hash(&evidence.consensus_key, &evidence.bls_key))
 }
 
 fn heading(round: u64, batch: u8) -> (Heading, [u8; 64]) {
@@ -136,24 +137,43 @@ fn forgotten_vote() {
     }
 }
 
+/// Evidence of each kind that convicts.
+fn all_kinds() -> [Evidence; 4] {
+    let prepare = |value| (cut(value), sign(tags::AUTOBAHN, domain(tags::PREPARE).digest(&(5u64, 1u32, cut(value)))));
+    let vote = |view, value| vote(VoteKind::Prepared, 5, view, value, false);
+    let report = SlotReport::default();
+    let timeout = share(domain(tags::TIMED_OUT).digest(&(5u64, 3u32, report)), false);
+    let contradictions = [
+        Contradiction::of_blocks(heading(4, 2), heading(4, 1)).unwrap(),
+        Contradiction::of_prepares(5, 1, prepare(1), prepare(2)).unwrap(),
+        Contradiction::Votes { slot: 5, view: 1, votes: [vote(1, 1), vote(1, 2)] },
+        Contradiction::ForgottenVote { slot: 5, voted_in: 2, vote: vote(2, 1), view: 3, report, share: timeout },
+    ];
+    contradictions.map(evidence)
+}
+
 #[test]
 fn evidence_is_for_one_validator_of_one_committee() {
-    let contradiction = Contradiction::of_blocks(heading(4, 2), heading(4, 1)).unwrap();
-    let right = evidence(contradiction);
+    let [right, ..] = all_kinds();
     let keys = signing_hash(&right.consensus_key, &right.bls_key);
-    assert_eq!(right.check(COMMITTEE, keys), Ok(()));
-    assert_eq!(right.check(COMMITTEE, B256::ZERO), Err(EvidenceError::Keys));
-    assert_eq!(right.check(B256::ZERO, keys), Err(EvidenceError::Signature));
-    assert_eq!(Evidence { chain_id: 8, ..right.clone() }.check(COMMITTEE, keys), Err(EvidenceError::Signature));
-    assert_eq!(Evidence { epoch: Epoch(4), ..right.clone() }.check(COMMITTEE, keys), Err(EvidenceError::Signature));
+    assert_eq!(check_with(&right, COMMITTEE, keys), Ok(()));
+    assert_eq!(check_with(&right, COMMITTEE, B256::ZERO), Err(EvidenceError::Keys));
+    assert_eq!(check_with(&right, B256::ZERO, keys), Err(EvidenceError::Signature));
+    assert_eq!(check_with(&Evidence { chain_id: 8, ..right.clone() }, COMMITTEE, keys), Err(EvidenceError::Signature));
+    assert_eq!(check_with(&Evidence { epoch: Epoch(4), ..right.clone() }, COMMITTEE, keys), Err(EvidenceError::Signature));
     let other = Evidence { offender: ValidatorIndex(3), ..right.clone() };
-    assert_eq!(other.check(COMMITTEE, keys), Err(EvidenceError::NoContradiction));
-    let bytes = wire::encode(&right);
-    assert!(bytes.len() <= 600, "{}", bytes.len());
-    for at in 0..bytes.len() {
-        let mut wrong = bytes.clone();
-        wrong[at] ^= 1;
-        let accepted = wire::decode::<Evidence>(&wrong).is_ok_and(|wrong| wrong.check(COMMITTEE, keys).is_ok());
-        assert!(!accepted, "byte {at}");
+    assert_eq!(check_with(&other, COMMITTEE, keys), Err(EvidenceError::NoContradiction));
+    for right in all_kinds() {
+        let kind = right.contradiction.kind();
+        let bytes = wire::encode(&right);
+        assert!(check_with(&right, COMMITTEE, keys).is_ok() && bytes.len() <= 600, "{kind}: {}", bytes.len());
+        // Blocks name their author. For the other kinds the keys, which are those of one member, decide alone.
+        let offender = if kind == 0 { 0..0 } else { 17..19 };
+        for at in (0..bytes.len()).filter(|at| !offender.contains(at)) {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 1;
+            let accepted = wire::decode::<Evidence>(&wrong).is_ok_and(|wrong| check_with(&wrong, COMMITTEE, keys).is_ok());
+            assert!(!accepted, "{kind}, byte {at}");
+        }
     }
 }

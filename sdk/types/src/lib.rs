@@ -11,6 +11,7 @@ mod account;
 mod block;
 mod certificate;
 pub mod certified;
+pub mod evidence;
 mod genesis;
 mod ids;
 pub mod intrinsic;

@@ -44,7 +44,10 @@ impl Victims {
     pub fn up(options: &Options, engine: &str, signatures: Option<&str>) -> anyhow::Result<Self> {
         let &Options { ref corniche, validators, keep, .. } = options;
         let prefix = "corniche-hostile-";
-        let options = NetworkOptions { corniche, engine: Some(engine), signatures, validators, full_nodes: 1, prefix, keep };
+        // Validators are liable, and no epoch ends meanwhile.
+        let staking = Some("epoch_ms=86400000");
+        let options =
+            NetworkOptions { corniche, engine: Some(engine), signatures, staking, validators, full_nodes: 1, prefix, keep };
         let network = LocalNetwork::up(&options)?;
         if keep {
             log_line(format_args!("logs and data are kept in {}", network.directory().display()));

@@ -32,6 +32,8 @@ pub struct NetworkOptions<'a> {
     pub engine: Option<&'a str>,
     /// Value of `--signatures`; `None`: the default of a new network.
     pub signatures: Option<&'a str>,
+    /// Value of `--staking`; `None`: no staking.
+    pub staking: Option<&'a str>,
     pub validators: usize,
     pub full_nodes: usize,
     /// Directories start with this name.
@@ -86,7 +88,7 @@ struct UpAccount {
 impl LocalNetwork {
     /// Starts a network on free ports and waits until every node responds.
     pub fn up(options: &NetworkOptions<'_>) -> anyhow::Result<Self> {
-        let NetworkOptions { corniche, engine, signatures, validators, full_nodes, prefix, keep } = *options;
+        let NetworkOptions { corniche, engine, signatures, staking, validators, full_nodes, prefix, keep } = *options;
         let mut directory = tempfile::Builder::new().prefix(prefix).tempdir()?;
         directory.disable_cleanup(keep);
         let mut command = Command::new(corniche);
@@ -96,6 +98,9 @@ impl LocalNetwork {
         }
         if let Some(signatures) = signatures {
             command.args(["--signatures", signatures]);
+        }
+        if let Some(staking) = staking {
+            command.args(["--staking", staking]);
         }
         command.args(["--validators", &validators.to_string(), "--full-nodes", &full_nodes.to_string()]);
         command.arg("--dir").arg(directory.path());

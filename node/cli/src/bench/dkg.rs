@@ -9,7 +9,7 @@ use corniche_staking::{
     genesis_slots,
     record::{Header, Phase},
 };
-use corniche_types::{Address, B256, Epoch, Height, StakingParameters, TimestampMs, ValidatorIndex, Votes};
+use corniche_types::{Address, B256, Bytes, Epoch, Height, StakingParameters, TimestampMs, ValidatorIndex, Votes};
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -96,12 +96,13 @@ impl Chain {
         header.phase
     }
 
-    fn make(&mut self, author: usize, kind: NoticeKind) -> anyhow::Result<Notice> {
+    fn make(&mut self, author: usize, kind: NoticeKind) -> anyhow::Result<Bytes> {
         let Ok(notice) = self.authors[author].make(&mut self.slots, kind);
-        Notice::decode(&notice.context("a validator has nothing to say")?.encode()).context("a notice cannot be decoded")
+        Ok(notice.context("a validator has nothing to state")?.encode())
     }
 
-    fn apply(&mut self, notice: Notice) -> anyhow::Result<()> {
+    fn apply(&mut self, entry: &Bytes) -> anyhow::Result<()> {
+        let notice = Notice::decode(entry).context("a notice cannot be decoded")?;
         let Ok(notice) = notice.verify(&mut self.slots, &self.parameters, CHAIN_ID);
         let Ok(applied) = notice.context("a notice is not valid")?.apply(&mut self.slots, &self.parameters, TimestampMs(0));
         ensure!(applied.is_some(), "a notice had no effect");
@@ -129,19 +130,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(chain.advance(0) == Phase::Dealing, "no coin is dealt: the votes are not allowed");
     let mut bytes = 0;
     for author in 0..members.len() {
-        let notice = match author {
+        let entry = match author {
             0 => deal.measure(|| chain.make(author, NoticeKind::Deal))?,
             _ => chain.make(author, NoticeKind::Deal)?,
         };
-        bytes += 128 * votes as usize + 150;
-        check.measure(|| chain.apply(notice))?;
+        bytes += entry.len();
+        check.measure(|| chain.apply(&entry))?;
     }
     for author in 0..members.len() {
-        let notice = match author {
+        let entry = match author {
             0 => acknowledge.measure(|| chain.make(author, NoticeKind::Acknowledge))?,
             _ => chain.make(author, NoticeKind::Acknowledge)?,
         };
-        note.measure(|| chain.apply(notice))?;
+        note.measure(|| chain.apply(&entry))?;
     }
     chain.advance(3);
     chain.advance(5);

@@ -5,8 +5,8 @@
 
 use crate::keys::{Share, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_crypto::evidence::{Contradiction, tags};
 use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
+use corniche_types::evidence::{Contradiction, tags};
 use corniche_types::{B256, Bytes, MAX_VALIDATORS, TimestampMs, ValidatorIndex, wire};
 
 /// A position in a lane, starting at 1 without gaps; 0 is the lane's beginning.

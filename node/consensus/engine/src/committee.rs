@@ -1,7 +1,7 @@
 //! The committee and its quorum sizes, by name.
 
 use borsh::BorshSerialize;
-use corniche_crypto::evidence::{Contradiction, Evidence};
+use corniche_types::evidence::{Contradiction, Evidence};
 use corniche_types::{
     B256, Epoch, FaultModel, Genesis, Height, ProtocolRules, ValidatorIndex, ValidatorInfo, Votes, Weights, wire,
 };
@@ -91,7 +91,8 @@ impl Committee {
         self.fault_model
     }
 
-    /// Evidence against a member, from what it signed in this epoch. `None` if its keys are no keys, as in modelled networks.
+    /// Makes evidence that a member signed a contradiction in this epoch. `None` if its BLS key has a wrong length, as in modelled
+    /// networks.
     pub fn evidence(&self, offender: ValidatorIndex, contradiction: Contradiction) -> Option<Box<Evidence>> {
         let Member { consensus_key, bls_key, .. } = self.members.get(offender.as_usize())?;
         let (chain_id, epoch, consensus_key) = (self.chain_id, self.epoch, *consensus_key);

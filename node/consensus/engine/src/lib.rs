@@ -16,7 +16,7 @@ mod pacing;
 mod token_bucket;
 
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_crypto::evidence::Evidence;
+use corniche_types::evidence::Evidence;
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
 use std::{any::Any, sync::Arc};
 

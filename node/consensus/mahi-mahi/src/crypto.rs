@@ -1,18 +1,15 @@
 //! The engine's cryptography for production: ed25519 and the BLS threshold coin of `corniche_crypto`.
 
-use crate::{
-    keys::{Coin, CoinShare, CoinShares, CoinValue, Signature, Signatures, Signer},
-    message::BLOCK_TAG,
-};
+use crate::keys::{Coin, CoinShare, CoinShares, CoinValue, Signature, Signatures, Signer};
 use corniche_crypto::{
     BLS_SIGNATURE_BYTES, BlsSignature, CoinPublicKeys, CoinSecretShare, ConsensusKey, ConsensusPublicKey, Domain, Signed,
 };
 use corniche_engine::Committee;
-use corniche_types::{B256, ValidatorIndex, Votes};
+use corniche_types::{B256, ValidatorIndex, Votes, evidence::tags};
 
 /// Signature domain of this engine.
 fn domain(committee: &Committee) -> Domain {
-    Domain { tag: BLOCK_TAG, chain_id: committee.chain_id(), epoch: committee.epoch(), committee_hash: committee.hash() }
+    Domain { tag: tags::BLOCK, chain_id: committee.chain_id(), epoch: committee.epoch(), committee_hash: committee.hash() }
 }
 
 /// One validator's secrets.

@@ -8,16 +8,14 @@ use borsh::{
     BorshDeserialize, BorshSerialize,
     io::{self, Read, Write},
 };
-use corniche_crypto::evidence::{Contradiction, Heading, tags};
 use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
+use corniche_types::evidence::{Contradiction, Heading, tags};
 use corniche_types::{B256, Bytes, MAX_VOTES, TimestampMs, ValidatorIndex, wire};
 use std::{
     fmt,
     ops::{Add, Sub},
 };
 
-/// Domain tag of a block's digest.
-pub const BLOCK_TAG: &str = tags::BLOCK;
 /// Domain tag of a round's coin.
 pub const COIN_TAG: &str = "corniche-mahi-mahi-coin";
 /// Blocks of higher rounds are rejected, so that arithmetic on rounds cannot overflow.
@@ -233,9 +231,9 @@ impl Context {
     /// Like [`Self::digest`], with the hash of the batch.
     fn digest_with(&self, content: &Content, batch: B256) -> B256 {
         if !self.signs_headings {
-            return self.scope.digest(BLOCK_TAG, content);
+            return self.scope.digest(tags::BLOCK, content);
         }
-        self.scope.digest(BLOCK_TAG, &heading(content, batch))
+        self.scope.digest(tags::BLOCK, &heading(content, batch))
     }
 
     /// Two blocks of one author and round, as a contradiction. `None` on chains whose blocks have no headings, and for other blocks.
@@ -258,7 +256,7 @@ impl Context {
     }
 }
 
-/// What validators sign from protocol version 5 on, in place of the content (validators.md §6.2).
+/// Signed part of a block from protocol version 5 on, in place of the content (validators.md §6.2).
 fn heading(content: &Content, batch: B256) -> Heading {
     let &Content { author, round, timestamp, ref parents, ref coin_shares, .. } = content;
     Heading { author, round: round.0, timestamp, parents: hash_of(parents), coin_shares: hash_of(coin_shares), batch }

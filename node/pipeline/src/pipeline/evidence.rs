@@ -11,7 +11,7 @@ use corniche_state::StateView;
 use corniche_types::{Epoch, Genesis, ValidatorIndex};
 use std::collections::BTreeMap;
 
-/// Most pieces of evidence in a node. There are fewer offenders, unless most validators are faulty.
+/// Maximum number of pieces of evidence in a node. There are fewer offenders, unless most validators are faulty.
 const MAX_EVIDENCE: usize = 1_024;
 
 /// Evidence by epoch and offender: the first piece convicts.
@@ -20,11 +20,10 @@ pub(super) type PendingEvidence = BTreeMap<(Epoch, ValidatorIndex), Evidence>;
 impl Pipeline {
     /// Keeps what an engine proved, to be reported.
     pub(super) fn keep_evidence(&mut self, proof: Option<Box<Evidence>>) {
-        let Some(evidence) = proof.filter(|_| self.genesis.epochs().is_some() && self.evidence.len() < MAX_EVIDENCE) else {
-            return;
-        };
+        let Some(evidence) = proof else { return };
         let place = (evidence.epoch, evidence.offender);
-        if !self.evidence.contains_key(&place) && convicts(&self.genesis, &self.view(), &evidence) {
+        let is_wanted = self.evidence.len() < MAX_EVIDENCE && !self.evidence.contains_key(&place);
+        if is_wanted && convicts(&self.genesis, &self.view(), &evidence) {
             self.evidence.insert(place, (*evidence).clone());
             self.notices.look_again();
             self.out.push_back(Output::StoreEvidence(evidence));
@@ -33,20 +32,18 @@ impl Pipeline {
 
     /// Forgets evidence that the newest state has, or can no longer take.
     pub(super) fn forget_evidence(&mut self) {
-        if !self.evidence.is_empty() {
-            let (view, genesis) = (self.view(), self.genesis.clone());
-            self.evidence.retain(|_, evidence| is_open(&genesis, &view, evidence));
+        if self.evidence.is_empty() {
+            return;
         }
+        let (view, genesis) = (self.view(), self.genesis.clone());
+        let Some(parameters) = genesis.epochs() else { return };
+        let slots = &mut StateSlots(&view);
+        self.evidence.retain(|_, it| evidence::is_open(slots, parameters, genesis.chain_id, it) == Ok(true));
     }
 }
 
-/// Returns whether evidence convicts somebody who is not convicted in this state.
+/// Returns whether evidence convicts a validator that is not convicted in this state.
 pub fn convicts(genesis: &Genesis, view: &dyn StateView, evidence: &Evidence) -> bool {
-    is_open(genesis, view, evidence) && evidence::proves(&mut StateSlots(view), evidence) == Ok(true)
-}
-
-/// Returns whether evidence may convict somebody who is not convicted in this state. Does not check signatures.
-fn is_open(genesis: &Genesis, view: &dyn StateView, evidence: &Evidence) -> bool {
     let Some(parameters) = genesis.epochs() else { return false };
-    evidence::is_open(&mut StateSlots(view), parameters, genesis.chain_id, evidence) == Ok(true)
+    evidence::convicts(&mut StateSlots(view), parameters, genesis.chain_id, evidence) == Ok(true)
 }

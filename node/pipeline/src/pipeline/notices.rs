@@ -31,8 +31,8 @@ pub(super) struct Notices {
     own: Option<NoticeAuthor>,
     /// At most one of each kind for each registered validator, and only members of two committees have large ones.
     kept: BTreeMap<(ValidatorId, NoticeKind), Kept>,
-    /// Epoch and height at which the node last looked for own notices.
-    looked_at: Option<(Epoch, Height)>,
+    /// Epoch and height at which the node last looked for own notices, and whether announcements had begun.
+    looked_at: Option<(Epoch, Height, bool)>,
     repeat_ms: u64,
     /// Number of messages with own notices so far.
     sent: usize,
@@ -177,8 +177,8 @@ impl Pipeline {
 
     /// Time of the next call of [`Self::make_notices`] with an effect.
     pub(super) fn notice_deadline(&self) -> Option<TimestampMs> {
-        let is_new_epoch = self.notices.looked_at.is_none_or(|(epoch, _)| epoch != self.epoch.epoch);
-        let announcement = self.epoch.announcements(&self.genesis).filter(|_| is_new_epoch && self.notices.own.is_some());
+        let is_unseen = self.notices.looked_at.is_none_or(|(epoch, _, has_begun)| !has_begun || epoch != self.epoch.epoch);
+        let announcement = self.epoch.announcements(&self.genesis).filter(|_| is_unseen && self.notices.own.is_some());
         let due = match self.mode.ordering() {
             Some(ordering) if ordering.wanted_batch.is_some() => self.notices.next_due(|_| true),
             // The engine asks for the next batch by itself.
@@ -192,7 +192,7 @@ impl Pipeline {
     fn make_owed_notices(&mut self, now: TimestampMs) {
         let (Some(parameters), Some(own)) = (&self.genesis.staking, &self.notices.own) else { return };
         let is_early = self.epoch.announcements(&self.genesis).is_none_or(|from| now < from);
-        let looked_at = (self.epoch.epoch, self.appended);
+        let looked_at = (self.epoch.epoch, self.appended, !is_early);
         if is_early && self.evidence.is_empty() || self.notices.looked_at == Some(looked_at) {
             return;
         }
@@ -203,10 +203,10 @@ impl Pipeline {
         let owed = if is_near { own.owed(&mut slots, parameters, now).unwrap_or_default() } else { Vec::new() };
         let new = owed.into_iter().filter(|kind| !self.notices.has_own(*kind));
         let mut made: Vec<_> = new.filter_map(|kind| own.make(&mut slots, kind).ok().flatten()).collect();
-        let pending = self.evidence.values().filter(|_| is_near && !self.notices.has_own(NoticeKind::Evidence));
-        let mut reports = pending.filter_map(|evidence| own.report(&mut slots, parameters, evidence).ok().flatten());
-        made.extend(reports.next());
-        drop(reports);
+        if is_near && !self.notices.has_own(NoticeKind::Evidence) {
+            let mut pending = self.evidence.values();
+            made.extend(pending.find_map(|evidence| own.report(&mut slots, parameters, evidence).ok().flatten()));
+        }
         let hurried: Vec<_> = [NoticeKind::Deal, NoticeKind::Open]
             .into_iter()
             .filter(|kind| own.has_turn(&mut slots, *kind, self.appended) == Ok(true))

@@ -101,36 +101,37 @@ impl EngineKind {
 
     /// Makes another proposal from an own one.
     fn sibling(self, index: usize, committee: &Committee) -> Box<dyn Fn(&Bytes) -> Option<Bytes> + Send> {
-        let committee = committee.clone();
         match self {
             MahiMahi => {
                 use corniche_mahi_mahi::{Signer as _, crypto, message::*};
-                let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), None).unwrap();
+                let signer = crypto::ValidatorKeys::new(committee, consensus_key(index), None).unwrap();
+                let context = Context::new(committee);
                 Box::new(move |message| {
                     let Ok(Message::Block(mut block)) = wire::decode::<Message>(message) else { return None };
-                    block.content.timestamp.0 += u64::from(block.content.author == signer.index());
-                    block.signature = signer.sign(&Context::new(&committee).digest(&block.content));
-                    (block.content.author == signer.index()).then(|| Message::Block(block).encode())
+                    if block.content.author != signer.index() {
+                        return None;
+                    }
+                    block.content.timestamp.0 += 1;
+                    block.signature = signer.sign(&context.digest(&block.content));
+                    Some(Message::Block(block).encode())
                 })
             }
             Autobahn => {
                 use corniche_autobahn::{Signer as _, crypto, message::*};
-                let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), None).unwrap();
-                let signatures = crypto::Ed25519Certificates::new(&committee).unwrap();
+                let signer = crypto::ValidatorKeys::new(committee, consensus_key(index), None).unwrap();
+                let context = Context::new(committee);
                 Box::new(move |message| {
                     let Ok(Message::Prepare(mut prepare)) = wire::decode::<Message>(message) else { return None };
-                    let context = Context::new(&committee);
-                    let digest = |cut: &Cut, view| context.prepare(cut.slot, view, context.cut(cut));
-                    // It also forwards those of others.
-                    let is_own = corniche_autobahn::Signatures::verify(
-                        &signatures,
-                        signer.index(),
-                        &digest(&prepare.cut, prepare.view),
-                        &prepare.signature,
-                    );
+                    let sign = |SignedPrepare { cut, view, .. }: &SignedPrepare| {
+                        signer.sign(&context.prepare(cut.slot, *view, context.cut(cut)))
+                    };
+                    // It also forwards those of others. Signatures are deterministic.
+                    if prepare.signature != sign(&prepare) {
+                        return None;
+                    }
                     prepare.cut.time.0 += 1;
-                    prepare.signature = signer.sign(&digest(&prepare.cut, prepare.view));
-                    is_own.then(|| Message::Prepare(prepare).encode())
+                    prepare.signature = sign(&prepare);
+                    Some(Message::Prepare(prepare).encode())
                 })
             }
         }

@@ -53,3 +53,15 @@ fn byzantine_validators_delay_no_end() {
         under_every_engine(4, 1, 3, &format!("{CALM}{}", byzantine(&[2], behaviour)));
     }
 }
+
+/// With real signatures a twin is convicted, and no other validator is. Twins under Autobahn propose the same cuts.
+#[test]
+fn twins_are_convicted() {
+    for (engine, expected) in [("mahi-mahi", &[2][..]), ("autobahn", &[])] {
+        let text =
+            format!("engine = \"{engine}\"\nnodes = 4\nepoch_ms = 1000\ncrypto = \"real\"\n{CALM}{}", byzantine(&[2], "twin"));
+        let report = run(&parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")), 1);
+        passes(&report);
+        assert!(report.convicted.iter().eq(expected), "{engine}: {:?}", report.convicted);
+    }
+}

@@ -132,3 +132,17 @@ fn free_space_thresholds() {
         assert!(store.free_space().unwrap() > 0);
     }
 }
+
+#[test]
+fn evidence_is_stored_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDirectory::new(directory.path());
+    assert!(data.read_evidence().unwrap().is_empty());
+    for (name, bytes) in [("two", b"2"), ("one", b"1"), ("one", b"3")] {
+        data.write_evidence(name, bytes).unwrap();
+    }
+    let file = |name, bytes: &[u8]| (data.evidence().join(name), bytes.to_vec());
+    assert_eq!(data.read_evidence().unwrap(), [file("one", b"3"), file("two", b"2")]);
+    // A new node accepts such a directory.
+    open(directory.path(), options(Backend::Redb)).unwrap();
+}

@@ -179,8 +179,9 @@ impl<S: Slots> Writer<'_, S> {
         let refuse = |reason: String| Err(revert(Staking::NoEvidence { reason }));
         let Ok(evidence) = wire::decode::<Evidence>(evidence) else { return refuse("the bytes are no evidence".into()) };
         match convict(self.slots, self.context.parameters, self.context.chain_id, &evidence)? {
-            Ok(Conviction { id, epoch, kind, slashed, burnt }) => {
-                self.emit(&Staking::Convicted { id: id.0, epoch: epoch.0, kind: kind as u8, slashed });
+            Ok(Conviction { id, slashed, burnt }) => {
+                let (epoch, kind) = (evidence.epoch.0, evidence.contradiction.kind());
+                self.emit(&Staking::Convicted { id: id.0, epoch, kind, slashed });
                 self.output.burn = burnt;
                 Ok(())
             }

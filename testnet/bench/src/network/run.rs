@@ -47,7 +47,8 @@ impl Run<'_> {
         let recovery = recovery::measure()?;
         let &Self { corniche, engine, signatures, validators, .. } = self;
         let prefix = "corniche-bench-";
-        let options = NetworkOptions { corniche, engine, signatures, validators, full_nodes: 0, prefix, keep: false };
+        let options =
+            NetworkOptions { corniche, engine, signatures, staking: None, validators, full_nodes: 0, prefix, keep: false };
         let network = LocalNetwork::up(&options)?;
         let token = self.erc20.map(|module| self.deploy(&network, module)).transpose()?;
         let load = || {

@@ -1,6 +1,8 @@
 //! Faulty validators sign many proposals for one position: siblings of each block (Mahi-Mahi), forks of each car (Autobahn).
 //!
-//! Requirement: unneeded siblings are not kept, equivocation is reported once, honest transfers succeed.
+//! Autobahn's leaders also sign two PREPAREs.
+//!
+//! Requirement: unneeded siblings are not kept, equivocation is reported once and costs stake, honest transfers succeed.
 
 use super::{Attack, By, SHORT_MESSAGES};
 use crate::{
@@ -8,14 +10,16 @@ use crate::{
     forge::Forge,
     insider::{self, Behaviour, InsiderIdentity},
 };
-use anyhow::bail;
+use anyhow::{Context as _, bail, ensure};
 use corniche_autobahn::{
     Signer as _,
     crypto::ValidatorKeys,
-    message::{Context, Message as AutobahnMessage, SignedCar},
+    message::{Context, Message as AutobahnMessage, SignedCar, SignedPrepare},
 };
+use corniche_client::{ClientError, Wait};
 use corniche_mahi_mahi::message::Message as MahiMahiMessage;
 use corniche_types::{Bytes, TimestampMs, wire};
+use std::time::Duration;
 
 /// Per proposal.
 const SIBLINGS: u64 = 16;
@@ -39,7 +43,28 @@ async fn run(context: &AttackContext) -> anyhow::Result<()> {
         "autobahn" => Ok(Box::new(Cars::new(identity)?)),
         other => bail!("siblings: unsupported engine {other}"),
     })
-    .await
+    .await?;
+    convicted(context)
+}
+
+/// Waits until all attackers are convicted, and checks that nobody else is.
+fn convicted(context: &AttackContext) -> anyhow::Result<()> {
+    let honest = context.honest();
+    let first = *honest.first().context("expected at least one honest node")?;
+    let client = context.victims.client(first);
+    let wait = Wait { longest_pause: Duration::from_millis(200), ..Wait::at_most(Duration::from_secs(60)) };
+    let jailed = || -> Result<Vec<u64>, ClientError> {
+        let validators = client.staking()?.map(|staking| staking.validators).unwrap_or_default();
+        Ok(validators.iter().filter(|validator| validator.jailed_until > 0).map(|validator| validator.id).collect())
+    };
+    let attackers: Vec<u64> = (0..context.victims.genesis().validators.len())
+        .filter(|index| !honest.contains(index))
+        .map(|index| index as u64)
+        .collect();
+    let reached = wait.until(|| Ok((jailed()?.len() >= attackers.len()).then_some(())))?;
+    let found = jailed()?;
+    ensure!(reached.is_some() && found == attackers, "expected convictions of {attackers:?}, got {found:?}");
+    Ok(())
 }
 
 /// One entry that is not a transaction: enough for a proposal.
@@ -76,13 +101,27 @@ impl Cars {
     }
 }
 
+impl Cars {
+    /// Another PREPARE for the slot and view.
+    fn second(&self, mut prepare: SignedPrepare) -> Bytes {
+        prepare.cut.time.0 += 1;
+        let cut = self.context.cut(&prepare.cut);
+        prepare.signature = self.signer.sign(&self.context.prepare(prepare.cut.slot, prepare.view, cut));
+        AutobahnMessage::Prepare(prepare).encode()
+    }
+}
+
 impl Behaviour for Cars {
     fn batch(&mut self) -> Option<Bytes> {
         placeholder_batch()
     }
 
     fn after(&mut self, message: &Bytes) -> Vec<Bytes> {
-        let Ok(AutobahnMessage::Car(signed)) = wire::decode(message) else { return Vec::new() };
+        let signed = match wire::decode(message) {
+            Ok(AutobahnMessage::Car(signed)) => signed,
+            Ok(AutobahnMessage::Prepare(prepare)) => return vec![self.second(prepare)],
+            _ => return Vec::new(),
+        };
         let fork = |number: u64| {
             let mut car = signed.car.clone();
             car.batch = Bytes::from([&car.batch[..], &number.to_le_bytes()].concat());

@@ -1,18 +1,18 @@
 //! Checks that no honest validator can be convicted, whatever crashes: everything that it sends is compared with all that it sent before.
 
-use corniche_autobahn::message::{Context, Message, Report, Slot, Vote};
-use corniche_crypto::evidence::{Contradiction, SlotReport, SlotVote, VoteKind};
+use corniche_autobahn::message::{Context, Message, Report, Slot, Timeout, View, Vote};
 use corniche_engine::Committee;
+use corniche_types::evidence::{Contradiction, SlotReport, SlotVote, VoteKind};
 use corniche_types::{B256, Bytes, ValidatorIndex};
 use std::collections::BTreeMap;
 
-/// What each validator sent for each slot, over all its lives.
+/// Statements of each validator for each slot, over all its lives.
 pub struct Accuser {
     context: Context,
     sent: BTreeMap<(usize, Slot), Sent>,
 }
 
-/// What one validator sent for one slot: views and statements.
+/// Statements of one validator for one slot, with their views.
 #[derive(Default)]
 struct Sent {
     prepares: Vec<(u32, B256)>,
@@ -58,7 +58,7 @@ impl Accuser {
         self.sent.entry((from, slot)).or_default()
     }
 
-    /// Compares the newest statement of each kind with all of the slot.
+    /// Compares the newest PREPARE with the others, and each vote with all votes and TIMEOUTs of the slot.
     fn compare(&self, from: usize, slot: Slot) {
         let Sent { prepares, votes, timeouts } = &self.sent[&(from, slot)];
         let mut pairs = Vec::new();
@@ -90,6 +90,17 @@ impl Accuser {
 }
 
 fn report(report: &Report) -> SlotReport {
-    let plain = |named: Option<(corniche_autobahn::message::View, B256)>| named.map(|(view, cut)| (view.0, cut));
+    let plain = |named: Option<(View, B256)>| named.map(|(view, cut)| (view.0, cut));
     SlotReport { confirmed: plain(report.confirmed), voted: plain(report.voted) }
+}
+
+#[test]
+#[should_panic(expected = "validator 2 contradicts itself")]
+fn forgotten_vote_is_found() {
+    let mut accuser = Accuser::new(&corniche_autobahn_testing::committee_of(&[1; 4]));
+    let (slot, view, share) = (Slot(5), View(1), Bytes::new());
+    let vote = Vote { slot, view, cut: B256::ZERO, share: share.clone() };
+    accuser.check(2, &Message::PrepareVote { vote, strong: true });
+    let report = Report::default();
+    accuser.check(2, &Message::Timeout(Timeout { slot, view, report, share, confirmed: None, cuts: Vec::new() }));
 }

@@ -5,12 +5,13 @@ use crate::cluster::{Cluster, DELAY, plain};
 use corniche_autobahn::{
     Config, Signatures, Signer,
     crypto::{BlsCertificates, Ed25519Certificates, ValidatorKeys},
-    message::Message,
+    message::{Context, Message, Report, Slot, Statement, View},
 };
+use corniche_crypto::evidence::{Contradiction, SlotReport, SlotVote, VoteKind, check, signing_hash};
 use corniche_crypto::{BlsSecretKey, ConsensusKey};
 use corniche_engine::{Committee, Ordered};
 use corniche_testkit::{Links, Micros, genesis};
-use corniche_types::{Address, B256, Bytes, ValidatorInfo};
+use corniche_types::{Address, B256, Bytes, ValidatorIndex, ValidatorInfo};
 use std::{collections::BTreeSet, sync::Arc};
 
 fn secrets(size: usize) -> Vec<(ConsensusKey, BlsSecretKey)> {
@@ -117,5 +118,42 @@ fn shares_and_seals_bind_their_context() {
         // Another chain's committee has other domains.
         let larger = self::committee(7);
         assert!(!keys(&larger, bls).1.verify_share(indices[0], &one, &shares[0].1));
+    }
+}
+
+/// Votes and TIMEOUTs that validators sign are the statements of evidence.
+#[test]
+fn signed_votes_are_evidence() {
+    use VoteKind::*;
+    let (slot, view) = (Slot(5), View(2));
+    let [one, other] = [1, 2].map(B256::with_last_byte);
+    for bls in [false, true] {
+        let committee = committee(4);
+        let (signers, _) = keys(&committee, bls);
+        let context = Context::new(&committee);
+        let share = |statement| signers[1].share(&context.statement(&statement));
+        let vote = |kind, cut| {
+            let statement = match kind {
+                Prepared => Statement::PrepareVote { slot, view, cut },
+                PreparedWeakly => Statement::WeakPrepareVote { slot, view, cut },
+                Confirmed => Statement::ConfirmAck { slot, view, cut },
+            };
+            SlotVote { kind, cut, share: share(statement) }
+        };
+        let votes = |first, second| Contradiction::Votes { slot: 5, view: 2, votes: [vote(first, one), vote(second, other)] };
+        let report = Report { confirmed: Some((View(1), other)), voted: None };
+        let forgotten = Contradiction::ForgottenVote {
+            slot: 5,
+            voted_in: 2,
+            vote: vote(Prepared, one),
+            view: 3,
+            report: SlotReport { confirmed: Some((1, other)), voted: None },
+            share: share(Statement::Timeout { slot, view: View(3), report }),
+        };
+        for contradiction in [votes(Prepared, PreparedWeakly), votes(Confirmed, Confirmed), forgotten] {
+            let evidence = committee.evidence(ValidatorIndex(1), contradiction).unwrap();
+            let keys = signing_hash(&evidence.consensus_key, &evidence.bls_key);
+            assert_eq!(check(&evidence, committee.hash(), keys), Ok(()));
+        }
     }
 }

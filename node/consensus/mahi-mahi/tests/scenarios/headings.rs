@@ -3,8 +3,8 @@
 use crate::cluster::index;
 use corniche_crypto::digest;
 use corniche_engine::{Committee, Scope};
-use corniche_mahi_mahi::message::{BLOCK_TAG, Content, Context, Round};
-use corniche_types::{B256, Bytes, Genesis, TimestampMs, ValidatorIndex, wire};
+use corniche_mahi_mahi::message::{Content, Context, Round};
+use corniche_types::{B256, Bytes, Genesis, TimestampMs, ValidatorIndex, evidence::tags, wire};
 
 fn committee(protocol_version: u32) -> Committee {
     let old = corniche_testkit::committee("mahi-mahi", 4);
@@ -59,8 +59,8 @@ fn signature_covers_the_heading_from_version_5_on() {
         let hashes = (digest(&wire::encode(parents)), digest(&wire::encode(coin_shares)), digest(batch));
         let heading = (author, round, timestamp, hashes);
         let (scope, signed) = (Scope::new(&committee), Context::new(&committee).digest(&content));
-        assert_eq!(signed == scope.digest(BLOCK_TAG, &heading), version >= 5, "version {version}");
-        assert_eq!(signed == scope.digest(BLOCK_TAG, &content), version < 5, "version {version}");
+        assert_eq!(signed == scope.digest(tags::BLOCK, &heading), version >= 5, "version {version}");
+        assert_eq!(signed == scope.digest(tags::BLOCK, &content), version < 5, "version {version}");
         // Two headings and two signatures are evidence that fits a transaction (validators.md §6.2).
         assert!(2 * (wire::encode(&heading).len() + 64) < 400);
     }
