@@ -78,6 +78,6 @@ pub use io::{
     TransactionStatus,
 };
 pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};
-pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline, convicts, verify_notice};
+pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline, is_useful, verify_notice};
 pub use restart::{OrderingStart, RestartPoint};
 pub use writes::Write;

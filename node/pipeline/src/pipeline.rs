@@ -34,7 +34,7 @@ use corniche_types::{
     ValidatorIndex, certified,
 };
 use evidence::PendingEvidence;
-pub use evidence::convicts;
+pub use evidence::is_useful;
 use forwarding::Forwarding;
 use mode::{Following, Mode, Ordering};
 use notices::Notices;

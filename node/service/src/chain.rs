@@ -17,7 +17,7 @@ use corniche_engine::{Committee, Member, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
     CertificateKeyFactory, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, RestartPoint,
-    Runner, Sealer, Setup, convicts, is_one_validator,
+    Runner, Sealer, Setup, is_one_validator, is_useful,
 };
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
@@ -244,7 +244,7 @@ impl NodeContext {
         let mut open = Vec::new();
         for (path, bytes) in DataDirectory::new(&self.data).read_evidence()? {
             match wire::decode::<Evidence>(&bytes) {
-                Ok(evidence) if convicts(&self.genesis, view, &evidence) => open.push(evidence),
+                Ok(evidence) if is_useful(&self.genesis, view, &evidence) => open.push(evidence),
                 _ => fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?,
             }
         }

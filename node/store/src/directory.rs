@@ -222,6 +222,9 @@ impl DataDirectory {
         let mut files = Vec::new();
         for entry in entries {
             let path = entry.map_err(StoreError::io("read", &directory))?.path();
+            if !path.is_file() {
+                continue;
+            }
             let bytes = fs::read(&path).map_err(StoreError::io("read", &path))?;
             files.push((path, bytes));
         }

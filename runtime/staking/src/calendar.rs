@@ -88,6 +88,17 @@ fn before_end(start: TimestampMs, parameters: &StakingParameters, ms: u64) -> Op
     end_time(start, parameters).map(|end| TimestampMs(end.0.saturating_sub(ms)))
 }
 
+/// Returns whether a block at this time takes announcements.
+pub fn takes_announcements<S: Slots>(
+    slots: &mut S,
+    parameters: &StakingParameters,
+    now: TimestampMs,
+) -> Result<bool, S::Error> {
+    let Header { start, phase, .. } = Header::load(slots)?;
+    let window = announcement_time(start, parameters).zip(freeze_time(start, parameters));
+    Ok(phase == Phase::Open && window.is_some_and(|(from, to)| (from..to).contains(&now)))
+}
+
 /// Records that a validator is ready for the next epoch (S12). `version` is the highest protocol version that its node knows,
 /// `now` the time of the block.
 pub fn announce<S: Slots>(
@@ -98,8 +109,7 @@ pub fn announce<S: Slots>(
     now: TimestampMs,
 ) -> Result<Announcement, S::Error> {
     let header = Header::load(slots)?;
-    let window = announcement_time(header.start, parameters).zip(freeze_time(header.start, parameters));
-    if header.phase != Phase::Open || !window.is_some_and(|(from, to)| (from..to).contains(&now)) {
+    if !takes_announcements(slots, parameters, now)? {
         return Ok(Announcement::OutsideWindow);
     }
     if Validator::new(id).status(slots)?.is_none() {
@@ -187,8 +197,8 @@ pub fn freeze<S: Slots>(slots: &mut S, parameters: &StakingParameters, need: Nee
     Ok(Frozen::Next(committee))
 }
 
-/// Keeps the sitting committee, because the next one has no coin. Members of the next one who acknowledged
-/// no dealing (`silent`) are no candidates at the next freeze (S13). No effect unless a next committee is frozen.
+/// Keeps the sitting committee, because the next one has no coin. Newcomers that kept it from having one
+/// (`silent`) are no candidates at the next freeze (S13). No effect unless a next committee is frozen.
 pub fn keep<S: Slots>(slots: &mut S, silent: &[ValidatorId]) -> Result<(), S::Error> {
     let mut header = Header::load(slots)?;
     if !header.phase.has_next() {
@@ -293,7 +303,7 @@ fn announced_votes<S: Slots>(slots: &mut S, committee: &Committee, epoch: Epoch)
     let mut announced = Votes(0);
     for member in &committee.members {
         let attendance = Attendance::load(slots, member.id)?;
-        // Members that are no candidates leave others the choice of the next committee, so they do not count for it.
+        // Excluded members leave others the choice of the next committee, so they do not count for it.
         if attendance.announced_in == Some(epoch) && attendance.excluded_in != Some(epoch) {
             announced += member.votes;
         }

@@ -30,9 +30,15 @@ pub enum NoConviction {
     /// It is of another chain.
     #[error("the evidence is for another chain")]
     Chain,
-    /// The stake may be free since, or the epoch has not begun.
-    #[error("the evidence is for an epoch that is too old, or has not begun")]
-    Epoch,
+    /// The stake may be free since.
+    #[error("the evidence is for an epoch that is too old")]
+    TooOld,
+    /// The epoch has not begun in this state.
+    #[error("the evidence is for an epoch that has not begun")]
+    NotBegun,
+    /// An honest validator of a committee without faulty ones may contradict itself after a loss of its disk.
+    #[error("the committee of this epoch tolerates no faulty validator, so nobody is punished")]
+    TooSmall,
     /// The committee had no such index.
     #[error("the committee of this epoch had no member with this index")]
     Offender,
@@ -85,6 +91,18 @@ pub fn is_open<S: Slots>(
     Ok(case(slots, parameters, chain_id, evidence)?.is_ok())
 }
 
+/// Returns whether evidence may convict somebody now or in a later epoch: a state that is rebuilt begins with the first one. Does not
+/// check signatures.
+pub fn is_useful<S: Slots>(
+    slots: &mut S,
+    parameters: &StakingParameters,
+    chain_id: u64,
+    evidence: &Evidence,
+) -> Result<bool, S::Error> {
+    let case = case(slots, parameters, chain_id, evidence)?;
+    Ok(matches!(case, Ok(_) | Err(NoConviction::NotBegun)))
+}
+
 /// Returns whether evidence convicts a validator that is not convicted yet.
 pub fn convicts<S: Slots>(
     slots: &mut S,
@@ -106,12 +124,12 @@ fn case<S: Slots>(
         return Ok(Err(NoConviction::Chain));
     }
     let epoch = evidence.epoch;
-    let age = Header::load(slots)?.epoch.0.checked_sub(epoch.0);
-    let committee = match age {
-        Some(age) if age <= parameters.unbonding_epochs => PastCommittee::load(slots, epoch)?,
-        _ => None,
-    };
-    let Some(committee) = committee else { return Ok(Err(NoConviction::Epoch)) };
+    let Some(age) = Header::load(slots)?.epoch.0.checked_sub(epoch.0) else { return Ok(Err(NoConviction::NotBegun)) };
+    let committee = if age <= parameters.unbonding_epochs { PastCommittee::load(slots, epoch)? } else { None };
+    let Some(committee) = committee else { return Ok(Err(NoConviction::TooOld)) };
+    if FaultModel::Byzantine.faulty(committee.total) == Votes(0) {
+        return Ok(Err(NoConviction::TooSmall));
+    }
     let Some(seat) = committee.seat(slots, evidence.offender.0.into())? else { return Ok(Err(NoConviction::Offender)) };
     if is_convicted(slots, epoch, seat.id)? {
         return Ok(Err(NoConviction::Already));

@@ -166,6 +166,15 @@ impl Notice {
         self.signed.payload.body.kind()
     }
 
+    /// Returns whether the author may have replaced the key with which it signed this notice in the running epoch. Then its proposer could
+    /// not know that the signature would not match.
+    pub fn may_be_outdated<S: Slots>(&self, slots: &mut S) -> Result<bool, S::Error> {
+        let uses_record = matches!(self.kind(), NoticeKind::Announce | NoticeKind::Evidence);
+        let status = Validator::new(self.signed.payload.author).status(slots)?;
+        let epoch = Header::load(slots)?.epoch;
+        Ok(uses_record && status.is_some_and(|status| status.rotated_in == Some(epoch)))
+    }
+
     /// Returns whether the contract lacks what the author states, and may still take it. Does not check the signature.
     pub fn is_missing<S: Slots>(&self, slots: &mut S, parameters: &StakingParameters, chain_id: u64) -> Result<bool, S::Error> {
         Ok(self.chain_id == chain_id && is_missing(slots, parameters, chain_id, self.epoch, &self.signed.payload)?)
@@ -246,7 +255,7 @@ impl NoticeAuthor {
     ) -> Result<Option<VerifiedNotice>, S::Error> {
         let Some(author) = self.id(slots)? else { return Ok(None) };
         let is_own_key = Validator::new(author).keys(slots)?.consensus == self.consensus.public();
-        if !is_own_key || !evidence::is_open(slots, parameters, self.chain_id, evidence)? {
+        if !is_own_key || !evidence::convicts(slots, parameters, self.chain_id, evidence)? {
             return Ok(None);
         }
         self.sign(slots, author, NoticeBody::Evidence(Box::new(evidence.clone())))

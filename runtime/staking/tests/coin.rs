@@ -265,20 +265,20 @@ fn wrong_dealing_disqualifies_its_author() {
 /// An opening with wrong values, or for wrong members, disqualifies its dealer.
 #[test]
 fn wrong_opening_disqualifies_its_author() {
-    let opening = |votes: &[u32]| {
-        let mut chain = Chain::new(short_epochs(), votes);
-        frozen(&mut chain, 0..4);
+    let opening = |acknowledged: [u64; 3]| {
+        let mut chain = dealing_chain();
         send(&mut chain, 0..4, Deal);
         chain.advance(DEALT);
-        send(&mut chain, 0..3, Acknowledge);
+        send(&mut chain, acknowledged, Acknowledge);
         chain.advance(ACKNOWLEDGED);
         chain
     };
     let other_seed = NoticeAuthor { coin: Some(Secrets::new(9).coin), ..author(2) };
-    let wrong_values = made(&mut opening(&[2, 2, 2, 1]), &other_seed, Open).unwrap();
-    let wrong_points = made(&mut opening(&[1, 1, 1, 1]), &author(2), Open).unwrap();
+    let wrong_values = made(&mut opening([0, 1, 2]), &other_seed, Open).unwrap();
+    // Values of a member that has acknowledged. They are right, and would become public for nothing.
+    let wrong_points = made(&mut opening([1, 2, 3]), &author(2), Open).unwrap();
     for wrong in [wrong_values, wrong_points] {
-        let mut chain = opening(&[2, 2, 2, 1]);
+        let mut chain = opening([0, 1, 2]);
         assert!(apply(&mut chain, wrong));
         assert_eq!(send(&mut chain, 0..4, Open), [0, 1, 3]);
         assert_eq!(chain.advance(OPENED), Phase::Frozen);

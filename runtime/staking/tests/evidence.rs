@@ -10,7 +10,7 @@ use corniche_crypto::{
     evidence::{Contradiction, Evidence, tags},
 };
 use corniche_staking::{
-    Notice, ValidatorId,
+    Notice, NoticeBody, Statement, ValidatorId,
     interface::Staking,
     record::{KeyOwner, Validator},
 };
@@ -165,10 +165,10 @@ fn wrong_evidence_is_refused() {
     let (keys, signature) =
         ("the keys are not those of the validator in this epoch", "a signature does not match its statement");
     let order = "the statements do not contradict each other, or are in the wrong order";
-    let epoch = "the evidence is for an epoch that is too old, or has not begun";
+    let epoch = "the evidence is for an epoch that is too old";
     for (wrong, reason) in [
         (changed(&|it| it.chain_id += 1), "the evidence is for another chain"),
-        (changed(&|it| it.epoch = Epoch(1)), epoch),
+        (changed(&|it| it.epoch = Epoch(1)), "the evidence is for an epoch that has not begun"),
         (changed(&|it| it.offender = ValidatorIndex(4)), "the committee of this epoch had no member with this index"),
         (changed(&|it| it.offender = ValidatorIndex(2)), keys),
         (changed(&|it| it.consensus_key = Secrets::new(2).keys.consensus), keys),
@@ -211,8 +211,38 @@ fn notice_convicts() {
     // A notice with wrong evidence is as good as a wrong signature: its author checked it.
     let mut wrong = evidence(0, 0);
     wrong.offender = ValidatorIndex(3);
-    let notice = author.report(&mut chain.memory, &parameters, &wrong).unwrap().unwrap();
-    assert_eq!(verify(&mut chain, &notice.encode()), None);
+    assert_eq!(author.report(&mut chain.memory, &parameters, &wrong), Ok(None));
+    let signed = |evidence: Evidence| {
+        let statement = Statement { author: ValidatorId(2), body: NoticeBody::Evidence(Box::new(evidence)) };
+        let signed = Signed::sign(statement, &author.consensus, &domain("corniche-notice", Epoch(0)));
+        [&[0x7e][..], &borsh::to_vec(&(CHAIN_ID, Epoch(0), signed)).unwrap()].concat()
+    };
+    assert!(verify(&mut chain, &signed(evidence(0, 0))).is_some());
+    assert_eq!(verify(&mut chain, &signed(wrong)), None);
     // Somebody who is not registered cannot.
     assert_eq!(Secrets::new(9).author().report(&mut chain.memory, &parameters, &evidence(0, 0)), Ok(None));
+}
+
+/// Three validators tolerate no faulty one, and repairs of a lost disk rely on that.
+#[test]
+fn small_committees_punish_nobody() {
+    let mut chain = Chain::new(StakingParameters { min_validators: 1, ..parameters() }, &[1; 3]);
+    refuse(&mut chain, &evidence(0, 0), "the committee of this epoch tolerates no faulty validator, so nobody is punished");
+}
+
+/// A node that rebuilds its state keeps evidence for epochs to come.
+#[test]
+fn evidence_for_later_epochs_is_useful() {
+    let mut chain = chain();
+    let parameters = chain.parameters.clone();
+    let is_useful = |chain: &mut Chain, it: &Evidence| {
+        corniche_staking::evidence::is_useful(&mut chain.memory, &parameters, CHAIN_ID, it).unwrap()
+    };
+    let [now, later] = [evidence(0, 0), evidence(1, 2)];
+    assert!(is_useful(&mut chain, &now) && is_useful(&mut chain, &later));
+    convict(&mut chain, &now);
+    assert!(!is_useful(&mut chain, &now));
+    (0..2).for_each(|_| _ = chain.silent_epoch());
+    convict(&mut chain, &later);
+    assert!(!is_useful(&mut chain, &later));
 }

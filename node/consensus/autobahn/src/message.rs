@@ -155,7 +155,7 @@ pub enum CommitKind {
 pub struct Report {
     /// View and value of its highest [`PrepareQc`].
     pub confirmed: Option<(View, B256)>,
-    /// View and value of its last vote.
+    /// View and value of its last strong vote.
     pub voted: Option<(View, B256)>,
 }
 

@@ -61,17 +61,20 @@ fn apply_notices(
     skipped: &mut [Skipped],
 ) -> Result<(), Infallible> {
     let (mut applied, mut distrusted) = (BTreeMap::<NoticeKind, usize>::new(), BTreeSet::new());
+    let takes_announcements = calendar::takes_announcements(slots, parameters, time)?;
     for skipped in skipped.iter_mut().filter(|skipped| skipped.reason == SkipReason::Undecodable) {
         let Some(Candidate { author, raw, .. }) = candidates.get(skipped.position as usize) else { continue };
         let Some(notice) = Notice::decode(raw) else { continue };
         skipped.reason = SkipReason::NoticeRefused;
         let applied = applied.entry(notice.kind()).or_default();
-        let is_full = *applied >= notice.kind().max_per_block();
+        let is_late = notice.kind() == NoticeKind::Announce && !takes_announcements;
+        let is_full = is_late || *applied >= notice.kind().max_per_block();
         if is_full || distrusted.contains(author) || !notice.is_missing(slots, parameters, genesis.chain_id)? {
             continue;
         }
+        let may_be_outdated = notice.may_be_outdated(slots)?;
         let Some(notice) = notice.verify(slots, parameters, genesis.chain_id)? else {
-            distrusted.insert(*author);
+            distrusted.extend((!may_be_outdated).then_some(*author));
             continue;
         };
         if let Some(burnt) = notice.apply(slots, parameters, time)? {

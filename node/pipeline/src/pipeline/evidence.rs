@@ -38,12 +38,17 @@ impl Pipeline {
         let (view, genesis) = (self.view(), self.genesis.clone());
         let Some(parameters) = genesis.epochs() else { return };
         let slots = &mut StateSlots(&view);
-        self.evidence.retain(|_, it| evidence::is_open(slots, parameters, genesis.chain_id, it) == Ok(true));
+        self.evidence.retain(|_, it| evidence::is_useful(slots, parameters, genesis.chain_id, it) == Ok(true));
     }
 }
 
-/// Returns whether evidence convicts a validator that is not convicted in this state.
-pub fn convicts(genesis: &Genesis, view: &dyn StateView, evidence: &Evidence) -> bool {
+/// Returns whether evidence may convict somebody, now or when the state is newer. Does not check signatures.
+pub fn is_useful(genesis: &Genesis, view: &dyn StateView, evidence: &Evidence) -> bool {
+    let Some(parameters) = genesis.epochs() else { return false };
+    evidence::is_useful(&mut StateSlots(view), parameters, genesis.chain_id, evidence) == Ok(true)
+}
+
+fn convicts(genesis: &Genesis, view: &dyn StateView, evidence: &Evidence) -> bool {
     let Some(parameters) = genesis.epochs() else { return false };
     evidence::convicts(&mut StateSlots(view), parameters, genesis.chain_id, evidence) == Ok(true)
 }

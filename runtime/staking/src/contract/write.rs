@@ -1,7 +1,7 @@
 //! Functions that write.
 //!
-//! Stake moves from bonded to the queue, and from the queue to the owner. So the contract's balance is never below the sum of
-//! both.
+//! Stake moves from bonded to the queue, from the queue to the owner, and out of both when it is burnt. So the contract's balance is
+//! never below the sum of both.
 
 use super::{Call, CallError, Context, Output, empty_revert, revert};
 use crate::{
