@@ -302,6 +302,11 @@ impl Pipeline {
         self.coin
     }
 
+    /// Number of proofs against validators that the state does not have.
+    pub fn pending_evidence(&self) -> usize {
+        self.evidence.len()
+    }
+
     /// Verifier of peers' certificates. Callers must use it before [`Input::Certificate`].
     pub fn certificate_verifier(&self) -> &CertificateVerifier {
         &self.certificates

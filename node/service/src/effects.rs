@@ -42,6 +42,7 @@ impl Effects for ThreadedEffects {
         self.shared.counters.coin_generation.store(coin.generation.0, Ordering::Relaxed);
         self.shared.counters.coin_exposed_votes.store(coin.exposed.0.into(), Ordering::Relaxed);
         self.shared.counters.coin_share_missing.store(coin.lacks_share.into(), Ordering::Relaxed);
+        self.shared.counters.evidence_pending.store(pipeline.pending_evidence() as u64, Ordering::Relaxed);
         // Set before the command's sender gets its response.
         self.shared.set_requested_base_fee(pipeline.requested_base_fee());
     }

@@ -72,6 +72,8 @@ impl Collector for NodeMetrics {
         gauge(&mut encoder, "corniche_coin_exposed_votes", exposed, read(&counters.coin_exposed_votes))?;
         let missing = "1 while this validator orders without a share of the coin";
         gauge(&mut encoder, "corniche_coin_share_missing", missing, read(&counters.coin_share_missing))?;
+        let pending = "Proofs against validators that the chain does not have";
+        gauge(&mut encoder, "corniche_evidence_pending", pending, read(&counters.evidence_pending))?;
         gauge(&mut encoder, "corniche_pool_transactions", "Transactions in the pool", self.shared.pool_view.len() as u64)?;
         counter(&mut encoder, "corniche_transactions_executed", "Transactions in blocks", read(&counters.executed))?;
         counter(

@@ -50,6 +50,7 @@ pub struct Counters {
     pub coin_generation: AtomicU64,
     pub coin_exposed_votes: AtomicU64,
     pub coin_share_missing: AtomicU64,
+    pub evidence_pending: AtomicU64,
 }
 
 pub fn count(counter: &AtomicU64, by: usize) {

@@ -42,7 +42,7 @@ sol! {
         /// Returns one of the last 64 committees; a zero hash for other epochs.
         function committee(uint64 epoch) external view returns (Committee memory);
         /// Returns the running epoch. The phase is 0 before the freeze, 1 if the next committee takes over, 2 if this one is
-        /// kept.
+        /// kept, and 3 to 5 while a coin is dealt, acknowledged and opened.
         function epoch() external view returns (uint64 epoch, uint64 start, uint64 startHeight, uint64 end, uint64 frozenIn, uint8 phase);
         function parameters() external view returns (Parameters memory);
         /// Returns the price of a vote in the sitting committee.

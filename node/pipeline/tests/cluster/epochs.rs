@@ -624,3 +624,20 @@ fn first_at_the_end_helps_the_others() {
     load_until(&mut cluster, 3);
     settle(&mut cluster);
 }
+
+/// Sixteen dealers: a block takes two dealings, so they take turns. One is away, and so its values are shown, eight openings in a block.
+#[test]
+fn many_dealers_take_turns() {
+    const MEMBERS: usize = 16;
+    let mut genesis = plain_genesis(MEMBERS);
+    let staking = StakingParameters { epoch_ms: 12_000, closing_ms: 3_000, ..Default::default() };
+    add_stake(&mut genesis, staking);
+    let mut cluster = Cluster::with_genesis(EngineKind::MahiMahi, &[], &Disk::default(), genesis);
+    load_until(&mut cluster, 1);
+    load_until_freeze(&mut cluster);
+    cluster.kill(3);
+    let reached = epoch(&cluster.nodes[&0]).0 + 1;
+    load_until(&mut cluster, reached);
+    let shown = CoinStatus { generation: Epoch(reached), exposed: Votes(1), lacks_share: false };
+    assert_eq!(cluster.nodes[&0].pipeline.coin(), shown);
+}

@@ -142,7 +142,7 @@ export interface Staking {
   /** Time from which the next epoch begins. */
   endMs: bigint | null;
   /** Next committee: not fixed yet; fixed, to take over at the end; the sitting one. */
-  phase: 'open' | 'frozen' | 'kept';
+  phase: 'open' | 'frozen' | 'kept' | 'dealing' | 'acknowledging' | 'opening';
   /** Price of a vote in the sitting committee, in wei. */
   votePrice: bigint;
   parameters: StakingRules;
