@@ -625,12 +625,12 @@ fn first_at_the_end_helps_the_others() {
     settle(&mut cluster);
 }
 
-/// Sixteen dealers: a block takes two dealings, so they take turns. One is away, and so its values are shown, eight openings in a block.
+/// Ten dealers: a block takes two dealings, so they take turns. One is away, and so its values are shown, eight openings in a block.
 #[test]
 fn many_dealers_take_turns() {
-    const MEMBERS: usize = 16;
+    const MEMBERS: usize = 10;
     let mut genesis = plain_genesis(MEMBERS);
-    let staking = StakingParameters { epoch_ms: 12_000, closing_ms: 3_000, ..Default::default() };
+    let staking = StakingParameters { epoch_ms: 4_000, closing_ms: 1_000, ..Default::default() };
     add_stake(&mut genesis, staking);
     let mut cluster = Cluster::with_genesis(EngineKind::MahiMahi, &[], &Disk::default(), genesis);
     load_until(&mut cluster, 1);

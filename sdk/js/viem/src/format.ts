@@ -141,7 +141,7 @@ export interface Staking {
   freezeMs: bigint | null;
   /** Time from which the next epoch begins. */
   endMs: bigint | null;
-  /** Next committee: not fixed yet; fixed, to take over at the end; the sitting one. */
+  /** Next committee: not fixed yet; fixed, to take over at the end; the sitting one; fixed, and its coin is dealt, acknowledged or opened. */
   phase: 'open' | 'frozen' | 'kept' | 'dealing' | 'acknowledging' | 'opening';
   /** Price of a vote in the sitting committee, in wei. */
   votePrice: bigint;

@@ -951,9 +951,9 @@ export interface Staking {
   freezeMs: Quantity | null;
   parameters: StakingRules;
   /**
-   * Next committee: not fixed yet; fixed, to take over at the end; the sitting one.
+   * Next committee: not fixed yet; fixed, to take over at the end; the sitting one; fixed, and its coin is dealt, acknowledged or opened.
    */
-  phase: 'open' | 'frozen' | 'kept';
+  phase: 'open' | 'frozen' | 'kept' | 'dealing' | 'acknowledging' | 'opening';
   /**
    * A hexadecimal number without leading zeros.
    */
