@@ -44,8 +44,8 @@ impl Victims {
     pub fn up(options: &Options, engine: &str, signatures: Option<&str>) -> anyhow::Result<Self> {
         let &Options { ref corniche, validators, keep, .. } = options;
         let prefix = "corniche-hostile-";
-        // Validators are liable, and no epoch ends meanwhile.
-        let staking = Some("epoch_ms=86400000");
+        // Validators are liable, and no epoch ends meanwhile. Sharded checks would need fewer validators than the default.
+        let staking = signatures.is_none().then_some("epoch_ms=86400000");
         let options =
             NetworkOptions { corniche, engine: Some(engine), signatures, staking, validators, full_nodes: 1, prefix, keep };
         let network = LocalNetwork::up(&options)?;
