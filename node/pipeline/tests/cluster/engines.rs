@@ -60,10 +60,13 @@ pub fn greedy(factory: EngineFactory) -> EngineFactory {
     Box::new(move |start| Box::new(Greedy(factory(start))))
 }
 
+/// Makes another proposal from an own one; `None` for other messages.
+type MakeSibling = Box<dyn Fn(&Bytes) -> Option<Bytes> + Send>;
+
 /// Sends a second proposal with each own one, signed as well.
 struct Equivocating {
     engine: Box<dyn Engine>,
-    sibling: Box<dyn Fn(&Bytes) -> Option<Bytes> + Send>,
+    sibling: MakeSibling,
     next: Option<Output>,
 }
 
@@ -99,8 +102,7 @@ impl EngineKind {
         })
     }
 
-    /// Makes another proposal from an own one.
-    fn sibling(self, index: usize, committee: &Committee) -> Box<dyn Fn(&Bytes) -> Option<Bytes> + Send> {
+    fn sibling(self, index: usize, committee: &Committee) -> MakeSibling {
         match self {
             MahiMahi => {
                 use corniche_mahi_mahi::{Signer as _, crypto, message::*};
