@@ -265,24 +265,25 @@ fn wrong_dealing_disqualifies_its_author() {
 /// An opening with wrong values, or for wrong members, disqualifies its dealer.
 #[test]
 fn wrong_opening_disqualifies_its_author() {
-    let opening = |acknowledged: [u64; 3]| {
-        let mut chain = dealing_chain();
-        send(&mut chain, 0..4, Deal);
+    let opening = |acknowledged: &[u64]| {
+        let mut chain = Chain::new(short_epochs(), &[2, 2, 1, 1, 1]);
+        frozen(&mut chain, 0..5);
+        send(&mut chain, 0..5, Deal);
         chain.advance(DEALT);
-        send(&mut chain, acknowledged, Acknowledge);
+        send(&mut chain, acknowledged.iter().copied(), Acknowledge);
         chain.advance(ACKNOWLEDGED);
         chain
     };
     let other_seed = NoticeAuthor { coin: Some(Secrets::new(9).coin), ..author(2) };
-    let wrong_values = made(&mut opening([0, 1, 2]), &other_seed, Open).unwrap();
-    // Values of a member that has acknowledged. They are right, and would become public for nothing.
-    let wrong_points = made(&mut opening([1, 2, 3]), &author(2), Open).unwrap();
-    for wrong in [wrong_values, wrong_points] {
-        let mut chain = opening([0, 1, 2]);
+    let wrong_values = made(&mut opening(&[0, 1, 2, 4]), &other_seed, Open).unwrap();
+    // Also values of a member that has acknowledged. They are right, and would become public for nothing.
+    let too_many = made(&mut opening(&[0, 1, 2]), &author(2), Open).unwrap();
+    for wrong in [wrong_values, too_many] {
+        let mut chain = opening(&[0, 1, 2, 4]);
         assert!(apply(&mut chain, wrong));
-        assert_eq!(send(&mut chain, 0..4, Open), [0, 1, 3]);
+        assert_eq!(send(&mut chain, 0..5, Open), [0, 1, 3, 4]);
         assert_eq!(chain.advance(OPENED), Phase::Frozen);
-        assert_eq!(keys(&mut chain, Epoch(1)).qualified, BTreeSet::from([0, 1, 3].map(ValidatorIndex)));
+        assert_eq!(keys(&mut chain, Epoch(1)).qualified, BTreeSet::from([0, 1, 3, 4].map(ValidatorIndex)));
     }
 }
 
