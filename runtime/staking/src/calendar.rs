@@ -94,9 +94,12 @@ pub fn takes_announcements<S: Slots>(
     parameters: &StakingParameters,
     now: TimestampMs,
 ) -> Result<bool, S::Error> {
-    let Header { start, phase, .. } = Header::load(slots)?;
-    let window = announcement_time(start, parameters).zip(freeze_time(start, parameters));
-    Ok(phase == Phase::Open && window.is_some_and(|(from, to)| (from..to).contains(&now)))
+    Ok(is_announcing(&Header::load(slots)?, parameters, now))
+}
+
+fn is_announcing(header: &Header, parameters: &StakingParameters, now: TimestampMs) -> bool {
+    let window = announcement_time(header.start, parameters).zip(freeze_time(header.start, parameters));
+    header.phase == Phase::Open && window.is_some_and(|(from, to)| (from..to).contains(&now))
 }
 
 /// Records that a validator is ready for the next epoch (S12). `version` is the highest protocol version that its node knows,
@@ -109,7 +112,7 @@ pub fn announce<S: Slots>(
     now: TimestampMs,
 ) -> Result<Announcement, S::Error> {
     let header = Header::load(slots)?;
-    if !takes_announcements(slots, parameters, now)? {
+    if !is_announcing(&header, parameters, now) {
         return Ok(Announcement::OutsideWindow);
     }
     if Validator::new(id).status(slots)?.is_none() {
@@ -131,13 +134,13 @@ pub fn advance<S: Slots>(
     chain_id: u64,
     now: TimestampMs,
 ) -> Result<(), S::Error> {
-    let Header { start, phase, .. } = Header::load(slots)?;
-    if phase == Phase::Open && freeze_time(start, parameters).is_some_and(|freeze| now >= freeze) {
+    let mut header = Header::load(slots)?;
+    if header.phase == Phase::Open && freeze_time(header.start, parameters).is_some_and(|freeze| now >= freeze) {
         freeze(slots, parameters, need)?;
+        header = Header::load(slots)?;
     }
     for (phase, eighths) in COIN_STEPS {
-        let header = Header::load(slots)?;
-        if header.phase != phase || after_freeze(start, parameters, eighths).is_none_or(|time| now < time) {
+        if header.phase != phase || after_freeze(header.start, parameters, eighths).is_none_or(|time| now < time) {
             continue;
         }
         match phase {
@@ -145,6 +148,7 @@ pub fn advance<S: Slots>(
             Phase::Acknowledging => Header { phase: Phase::Opening, ..header }.store(slots)?,
             _ => settle(slots, chain_id)?,
         }
+        header = Header::load(slots)?;
     }
     Ok(())
 }

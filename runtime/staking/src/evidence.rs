@@ -63,13 +63,10 @@ pub fn convict<S: Slots>(
     chain_id: u64,
     evidence: &Evidence,
 ) -> Result<Result<Conviction, NoConviction>, S::Error> {
-    let case = match case(slots, parameters, chain_id, evidence)? {
+    let case = match proven(slots, parameters, chain_id, evidence)? {
         Ok(case) => case,
         Err(refused) => return Ok(Err(refused)),
     };
-    if let Err(error) = check(evidence, case.committee.hash, case.seat.signing_hash) {
-        return Ok(Err(error.into()));
-    }
     let (slashed, burnt) = case.slash(slots, parameters)?;
     set_convicted(slots, case.committee.epoch, case.seat.id)?;
     jail(slots, parameters, case.seat.id)?;
@@ -82,7 +79,7 @@ pub fn convict<S: Slots>(
 }
 
 /// Returns whether evidence may convict somebody who is not convicted yet. Does not check signatures.
-pub fn is_open<S: Slots>(
+pub(crate) fn is_open<S: Slots>(
     slots: &mut S,
     parameters: &StakingParameters,
     chain_id: u64,
@@ -110,10 +107,24 @@ pub fn convicts<S: Slots>(
     chain_id: u64,
     evidence: &Evidence,
 ) -> Result<bool, S::Error> {
-    let case = case(slots, parameters, chain_id, evidence)?;
-    Ok(case.is_ok_and(|case| check(evidence, case.committee.hash, case.seat.signing_hash).is_ok()))
+    Ok(proven(slots, parameters, chain_id, evidence)?.is_ok())
 }
 
+/// The case of evidence whose signatures hold.
+fn proven<S: Slots>(
+    slots: &mut S,
+    parameters: &StakingParameters,
+    chain_id: u64,
+    evidence: &Evidence,
+) -> Result<Result<Case, NoConviction>, S::Error> {
+    let case = case(slots, parameters, chain_id, evidence)?;
+    Ok(case.and_then(|case| {
+        check(evidence, case.committee.hash, case.seat.signing_hash)?;
+        Ok(case)
+    }))
+}
+
+/// The case of evidence whose signatures are not checked.
 fn case<S: Slots>(
     slots: &mut S,
     parameters: &StakingParameters,

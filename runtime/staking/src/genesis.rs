@@ -25,8 +25,8 @@ pub struct GenesisValidator {
 }
 
 impl GenesisValidator {
-    /// Returns `None` for a genesis without staking, and for keys of another length.
-    fn new(info: &ValidatorInfo) -> Option<Self> {
+    /// Returns `None` for a validator without stake, and for keys of another length.
+    pub fn new(info: &ValidatorInfo) -> Option<Self> {
         let stake = info.stake.as_ref()?;
         let keys = Keys {
             consensus: info.consensus_key,

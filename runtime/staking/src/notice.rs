@@ -128,7 +128,7 @@ impl Notice {
     pub fn decode(entry: &[u8]) -> Option<Self> {
         let (marker, rest) = entry.split_first().filter(|_| entry.len() <= MAX_NOTICE_BYTES)?;
         let notice: Self = (*marker == MARKER).then(|| borsh::from_slice(rest).ok()).flatten()?;
-        (borsh::object_length(&notice).ok() == Some(rest.len()) && borsh::to_vec(&notice).ok()? == rest).then_some(notice)
+        (borsh::to_vec(&notice).ok()? == rest).then_some(notice)
     }
 
     /// Verifies a notice for the running epoch: what the contract lacks, signed with the author's key. `None` if it would have no
@@ -169,10 +169,12 @@ impl Notice {
     /// Returns whether the author may have replaced the key with which it signed this notice in the running epoch. Then its proposer could
     /// not know that the signature would not match.
     pub fn may_be_outdated<S: Slots>(&self, slots: &mut S) -> Result<bool, S::Error> {
-        let uses_record = matches!(self.kind(), NoticeKind::Announce | NoticeKind::Evidence);
+        if !matches!(self.kind(), NoticeKind::Announce | NoticeKind::Evidence) {
+            return Ok(false);
+        }
         let status = Validator::new(self.signed.payload.author).status(slots)?;
         let epoch = Header::load(slots)?.epoch;
-        Ok(uses_record && status.is_some_and(|status| status.rotated_in == Some(epoch)))
+        Ok(status.is_some_and(|status| status.rotated_in == Some(epoch)))
     }
 
     /// Returns whether the contract lacks what the author states, and may still take it. Does not check the signature.

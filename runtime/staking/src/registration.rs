@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, FixedBytes, keccak256};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_crypto::{
     BLS_PUBLIC_KEY_BYTES, BlsPublicKey, BlsSecretKey, BlsSignature, COIN_KEY_BYTES, ConsensusKey, ConsensusPublicKey, Domain,
-    Signed, is_coin_key, verify_possession_for,
+    Signed, evidence::signing_hash, is_coin_key, verify_possession_for,
 };
 use corniche_types::Epoch;
 
@@ -31,14 +31,14 @@ impl Keys {
     /// Returns the hashes of the keys that nobody else may use, by column. A hash identifies a key across all columns.
     ///
     /// The coin key is not one of them. Two validators with one coin key harm nobody but themselves, because the encryption of
-    /// shares will bind the receiver's index.
+    /// shares binds the receiver's index.
     pub fn hashes(&self) -> [B256; 3] {
         [keccak256(self.consensus), keccak256(self.bls), keccak256(self.network)]
     }
 
     /// Returns the hash of both keys that sign for a committee. Evidence shows the keys.
     pub fn signing_hash(&self) -> B256 {
-        keccak256([self.consensus.as_slice(), self.bls.as_slice()].concat())
+        signing_hash(&self.consensus, &self.bls)
     }
 }
 

@@ -4,12 +4,12 @@ use anyhow::{Context, ensure};
 use corniche_console::exit;
 use corniche_service::ValidatorKeys;
 use corniche_staking::{
-    GenesisValidator, Keys, Notice, NoticeAuthor, NoticeKind, ValidatorId, calendar,
+    GenesisValidator, Notice, NoticeAuthor, NoticeKind, ValidatorId, calendar,
     coin::{EpochCoin, Need},
     genesis_slots,
     record::{Header, Phase},
 };
-use corniche_types::{Address, B256, Bytes, Epoch, Height, StakingParameters, TimestampMs, ValidatorIndex, Votes};
+use corniche_types::{B256, Bytes, Epoch, Height, StakingParameters, TimestampMs, ValidatorIndex, ValidatorInfo, Votes};
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -68,19 +68,7 @@ impl Chain {
         };
         let keys: Vec<_> = (1u64..).map(seeded).take(members.len()).collect();
         let validator = |(keys, votes): (&ValidatorKeys, &Votes)| {
-            let public = keys.public();
-            let stake = public.stake.as_ref().expect("a seed derives all keys");
-            GenesisValidator {
-                owner: stake.owner,
-                fee: Address::ZERO,
-                keys: Keys {
-                    consensus: public.consensus_key,
-                    bls: public.bls_key.as_ref().try_into().expect("a key has its length"),
-                    network: public.network_key,
-                    coin: stake.coin_key.as_ref().try_into().expect("a key has its length"),
-                },
-                votes: *votes,
-            }
+            GenesisValidator::new(&ValidatorInfo { votes: *votes, ..keys.public() }).expect("a seed derives all keys")
         };
         let validators: Vec<_> = keys.iter().zip(members).map(validator).collect();
         let (slots, _) = genesis_slots(&parameters, TimestampMs(0), &validators, |_| B256::ZERO);

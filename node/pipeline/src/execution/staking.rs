@@ -61,15 +61,14 @@ fn apply_notices(
     skipped: &mut [Skipped],
 ) -> Result<(), Infallible> {
     let (mut applied, mut distrusted) = (BTreeMap::<NoticeKind, usize>::new(), BTreeSet::new());
-    let takes_announcements = calendar::takes_announcements(slots, parameters, time)?;
     for skipped in skipped.iter_mut().filter(|skipped| skipped.reason == SkipReason::Undecodable) {
         let Some(Candidate { author, raw, .. }) = candidates.get(skipped.position as usize) else { continue };
         let Some(notice) = Notice::decode(raw) else { continue };
         skipped.reason = SkipReason::NoticeRefused;
         let applied = applied.entry(notice.kind()).or_default();
-        let is_late = notice.kind() == NoticeKind::Announce && !takes_announcements;
-        let is_full = is_late || *applied >= notice.kind().max_per_block();
-        if is_full || distrusted.contains(author) || !notice.is_missing(slots, parameters, genesis.chain_id)? {
+        let is_full = *applied >= notice.kind().max_per_block();
+        let takes_kind = notice.kind() != NoticeKind::Announce || calendar::takes_announcements(slots, parameters, time)?;
+        if is_full || !takes_kind || distrusted.contains(author) || !notice.is_missing(slots, parameters, genesis.chain_id)? {
             continue;
         }
         let may_be_outdated = notice.may_be_outdated(slots)?;

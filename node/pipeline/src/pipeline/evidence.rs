@@ -35,10 +35,8 @@ impl Pipeline {
         if self.evidence.is_empty() {
             return;
         }
-        let (view, genesis) = (self.view(), self.genesis.clone());
-        let Some(parameters) = genesis.epochs() else { return };
-        let slots = &mut StateSlots(&view);
-        self.evidence.retain(|_, it| evidence::is_useful(slots, parameters, genesis.chain_id, it) == Ok(true));
+        let view = self.view();
+        self.evidence.retain(|_, evidence| is_useful(&self.genesis, &view, evidence));
     }
 }
 

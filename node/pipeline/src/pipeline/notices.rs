@@ -209,7 +209,7 @@ impl Pipeline {
         }
         let hurried: Vec<_> = [NoticeKind::Deal, NoticeKind::Open]
             .into_iter()
-            .filter(|kind| own.has_turn(&mut slots, *kind, self.appended) == Ok(true))
+            .filter(|kind| self.notices.has_own(*kind) && own.has_turn(&mut slots, *kind, self.appended) == Ok(true))
             .collect();
         self.notices.looked_at = Some(looked_at);
         made.into_iter().for_each(|notice| self.notices.keep(now, notice, true));

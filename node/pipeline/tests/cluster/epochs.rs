@@ -349,6 +349,18 @@ fn load_until_freeze(cluster: &mut Cluster) {
     panic!("no freeze within 10 s");
 }
 
+/// Validator 3 crashes at the first freeze, and the others deal the coin of the next epoch without it. Returns the status of that coin.
+fn deal_without_a_member(cluster: &mut Cluster) -> CoinStatus {
+    load_until(cluster, 1);
+    load_until_freeze(cluster);
+    cluster.kill(3);
+    let reached = epoch(&cluster.nodes[&0]).0 + 1;
+    load_until(cluster, reached);
+    let shown = CoinStatus { generation: Epoch(reached), exposed: Votes(1), lacks_share: false };
+    assert_eq!(cluster.nodes[&0].pipeline.coin(), shown);
+    shown
+}
+
 /// A member crashes before it deals and acknowledges. The others show its values, so its share is public. It has its share when it
 /// returns.
 #[test]
@@ -356,15 +368,9 @@ fn silent_member_gets_its_share() {
     let mut genesis = genesis();
     genesis.staking.as_mut().unwrap().coin_max_age = 64;
     let mut cluster = Cluster::with_genesis(EngineKind::MahiMahi, &[], &Disk::default(), genesis);
-    load_until(&mut cluster, 1);
-    load_until_freeze(&mut cluster);
-    cluster.kill(3);
-    let reached = epoch(&cluster.nodes[&0]).0 + 1;
-    load_until(&mut cluster, reached);
-    let shown = CoinStatus { generation: Epoch(reached), exposed: Votes(1), lacks_share: false };
-    assert_eq!(cluster.nodes[&0].pipeline.coin(), shown);
+    let shown = deal_without_a_member(&mut cluster);
     cluster.start(3);
-    let has_returned = |cluster: &Cluster| is_ordering(cluster, 3) && epoch(&cluster.nodes[&3]) >= Epoch(reached);
+    let has_returned = |cluster: &Cluster| is_ordering(cluster, 3) && epoch(&cluster.nodes[&3]) >= shown.generation;
     cluster.run_until(20_000, "it orders", has_returned);
     assert_eq!(cluster.nodes[&3].pipeline.coin(), shown, "the committee is the same, and so is its coin");
     // It is needed, also for the coin.
@@ -633,11 +639,5 @@ fn many_dealers_take_turns() {
     let staking = StakingParameters { epoch_ms: 4_000, closing_ms: 1_000, ..Default::default() };
     add_stake(&mut genesis, staking);
     let mut cluster = Cluster::with_genesis(EngineKind::MahiMahi, &[], &Disk::default(), genesis);
-    load_until(&mut cluster, 1);
-    load_until_freeze(&mut cluster);
-    cluster.kill(3);
-    let reached = epoch(&cluster.nodes[&0]).0 + 1;
-    load_until(&mut cluster, reached);
-    let shown = CoinStatus { generation: Epoch(reached), exposed: Votes(1), lacks_share: false };
-    assert_eq!(cluster.nodes[&0].pipeline.coin(), shown);
+    deal_without_a_member(&mut cluster);
 }

@@ -14,7 +14,7 @@ pub struct Attendance {
     pub announced_in: Option<Epoch>,
     /// Highest protocol version that its node knew then.
     pub version: u32,
-    /// Epoch in whose freeze it is no candidate, because it acknowledged no dealing as a future member (S13).
+    /// Epoch in whose freeze it is no candidate, because it acknowledged too few dealings as a newcomer (S13).
     pub excluded_in: Option<Epoch>,
 }
 
