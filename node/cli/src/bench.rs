@@ -55,7 +55,7 @@ fn run_order_node(args: &order::NodeArgs) -> anyhow::Result<()> {
     for peer in &config.peers {
         network = network.with_bootstrap(peer)?;
     }
-    let (verifier, factory) = engines::build(&genesis, keys)?;
+    let (verifier, factory) = engines::build(&genesis, keys.into())?;
     let verifier = verifier(&Committee::from_genesis(&genesis));
     order::node::run(OrderNode { genesis: &genesis, own, verifier, factory, network, data: &args.data, rate: args.rate })
 }

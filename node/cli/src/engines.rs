@@ -7,7 +7,7 @@ use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine};
 use corniche_network::{Channel, Limits};
 use corniche_pipeline::{CommitteeCoin, EngineFactory};
-use corniche_service::{EngineBuilder, EngineParts, EngineStart, ValidatorKeys, VerifierFactory, fresh_seed};
+use corniche_service::{EngineBuilder, EngineParts, EngineStart, Keyring, VerifierFactory, fresh_seed};
 use corniche_types::{EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -104,7 +104,7 @@ pub fn check_matches(genesis: &Genesis, requested: Option<&str>, directory: &Pat
 }
 
 /// Verifier and factory of a validator's engine.
-pub fn build(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EngineParts> {
+pub fn build(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     (find(&genesis.engine.name)?.build)(genesis, keys)
 }
 
@@ -118,13 +118,13 @@ pub fn single_node(name: &str) -> anyhow::Result<EngineConfig> {
 /// Keys of the genesis are checked at the start, all others when they are registered.
 const VALID_KEYS: &str = "invariant: every committee has valid keys";
 
-fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EngineParts> {
+fn mahi_mahi(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     use corniche_mahi_mahi::{Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer, crypto};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
     let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
-    let ValidatorKeys { consensus, coin: share, .. } = keys;
+    let share = keys.sets().find_map(|keys| keys.coin.clone());
     ensure!(share.as_ref().is_none_or(|share| public_coin.include(share)), "coin.key is no share of this genesis");
     let genesis_coin = CommitteeCoin { keys: public_coin, share };
     let signatures = |committee: &Committee| {
@@ -143,8 +143,9 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EnginePar
         if share.is_none() {
             tracing::error!(epoch = epoch.epoch.0, "this validator has no share of the coin, so it does not help to open it");
         }
-        let keys = crypto::ValidatorKeys::new(&committee, consensus.clone(), share);
-        let signer = keys.map(|keys| Arc::new(keys) as Arc<dyn Signer>);
+        let own = keys.listed_in(&committee);
+        let own = own.and_then(|(_, keys)| crypto::ValidatorKeys::new(&committee, keys.consensus.clone(), share));
+        let signer = own.map(|keys| Arc::new(keys) as Arc<dyn Signer>);
         let signatures = signatures(&committee).expect(VALID_KEYS);
         let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, public_coin));
         let seed = fresh_seed();
@@ -154,15 +155,16 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EnginePar
     Ok((verifier, factory))
 }
 
-fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EngineParts> {
+fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer, crypto};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
     let bls = config.bls;
     let signer = move |committee: &Committee| {
-        let keys = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), bls.then(|| keys.bls.clone()));
-        keys.map(|keys| Arc::new(keys) as Arc<dyn Signer>)
+        let (_, keys) = keys.listed_in(committee)?;
+        let own = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), bls.then(|| keys.bls.clone()));
+        own.map(|keys| Arc::new(keys) as Arc<dyn Signer>)
     };
     let signatures = move |committee: &Committee| -> Option<Arc<dyn Signatures>> {
         Some(match bls {

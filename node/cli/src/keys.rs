@@ -9,9 +9,13 @@
 //! | `coin-seed.key` | deals coins, and decrypts shares of them |
 //! | `fee.key` | secp256k1 key of the fee address, if it was created here |
 //! | `public.json` | public part: the entry in the genesis' `validators` |
+//! | `next/` | the keys that will replace these ([`rotation`]) |
+//! | `old-<epoch>/` | keys that were replaced in that epoch |
 //!
 //! Secrets are lines of hexadecimal in files of mode 0600, in a directory of mode 0700. Files that others can
 //! read are refused on loading, as in ssh: such a key must be considered compromised.
+
+pub mod rotation;
 
 use anyhow::{Context, ensure};
 use clap::Subcommand;
@@ -50,6 +54,15 @@ enum Command {
         #[arg(long, value_name = "ADDRESS")]
         owner: Option<Address>,
     },
+    /// Create the keys that replace a validator's keys, and print their public part as JSON
+    ///
+    /// They are in the directory `next` beside the old ones. Register them with `corniche validator rotate`. The running node uses them
+    /// from the first epoch on whose committee lists them, and moves the old ones to `old-<epoch>`. The identity in the network,
+    /// the fee address and the owner stay.
+    Next {
+        #[arg(value_name = "DIR", default_value = "keys")]
+        keys: PathBuf,
+    },
     /// Check a keys directory and print its public part as JSON
     Show {
         #[arg(value_name = "DIR", default_value = "keys")]
@@ -74,6 +87,15 @@ pub fn run(args: Args) -> anyhow::Result<()> {
                 keys.declare_unsigned(&data)?;
             }
             exit::note(format_args!("secret keys are in {}: keep them, and keep them to yourself", out.display()));
+            exit::result(public_json(&keys.public()));
+        }
+        Command::Next { keys: directory } => {
+            let keys = rotation::make_next(&directory)?;
+            let next = directory.join(rotation::NEXT);
+            exit::note(format_args!(
+                "register them with `corniche validator rotate ID --keys {}`; the running node needs no restart",
+                next.display()
+            ));
             exit::result(public_json(&keys.public()));
         }
         Command::Show { keys } => {

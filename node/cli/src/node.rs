@@ -1,6 +1,10 @@
 //! `corniche node` and `corniche dev`.
 
-use crate::{engines, explorer, genesis, keys, logging};
+use crate::{
+    engines, explorer, genesis,
+    keys::{self, rotation::KeyWatch},
+    logging,
+};
 use anyhow::Context;
 use corniche_api::Namespaces;
 use corniche_console::{
@@ -48,10 +52,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.state.history = history;
     }
     let genesis = genesis::load(&config.genesis)?;
-    let keys = config.keys.as_deref().map(keys::load).transpose()?;
+    let keys = config.keys.as_deref().map(keys::rotation::load_all).transpose()?;
+    let watch = config.keys.clone().zip(keys.clone()).map(|(directory, keys)| KeyWatch::new(directory, keys));
     let validator = keys.map(|keys| Validator { keys, engine: engines::build });
     let setup = NodeSetup { rebuild: args.rebuild, ..NodeSetup::new(config, genesis, validator, args.data) };
-    serve(corniche_service::runtime(&setup.config)?, Node::start(setup), None, |_| {})
+    serve(corniche_service::runtime(&setup.config)?, Node::start(setup), watch, None, |_| {})
 }
 
 /// Run a development chain with one validator
@@ -120,14 +125,14 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
     let keep = Keep { dag_rounds: args.dag_rounds, ..Keep::default() };
     let currency = genesis.currency.clone();
     let explorer = (!args.no_explorer).then(|| ExplorerSetup { port, data: directory.join("explorer"), keep, currency });
-    let validator = Some(Validator { keys, engine: engines::build });
+    let validator = Some(Validator { keys: keys.into(), engine: engines::build });
     let setup = NodeSetup {
         temporary: temporary.is_some(),
         version: args.client_version,
         ..NodeSetup::new(config, genesis, validator, directory.join("data"))
     };
     let runtime = corniche_service::runtime(&setup.config)?;
-    serve(runtime, corniche_devchain::start(setup), explorer, |addresses| announce(json, chain_id, &engine, addresses))
+    serve(runtime, corniche_devchain::start(setup), None, explorer, |addresses| announce(json, chain_id, &engine, addresses))
 }
 
 /// Explorer in the node's process.
@@ -151,6 +156,7 @@ struct ServedAddresses {
 fn serve(
     runtime: Runtime,
     start: impl Future<Output = anyhow::Result<NodeHandle>>,
+    keys: Option<KeyWatch>,
     explorer: Option<ExplorerSetup>,
     ready: impl FnOnce(ServedAddresses),
 ) -> anyhow::Result<()> {
@@ -163,7 +169,16 @@ fn serve(
             None => None,
         };
         ready(ServedAddresses { rpc, metrics: node.metrics_address(), explorer });
-        let halted = wait_for_shutdown(&node).await;
+        let watch = async {
+            match keys {
+                Some(keys) => keys.run(&node).await,
+                None => std::future::pending().await,
+            }
+        };
+        let halted = tokio::select! {
+            halted = wait_for_shutdown(&node) => halted,
+            never = watch => match never {},
+        };
         node.stop().await;
         halted.map_or(Ok(()), |halted| Err(halted.into()))
     });

@@ -10,8 +10,8 @@ use corniche_crypto::{VerifiedTransaction, impersonate};
 use corniche_engine::Committee;
 use corniche_rpc::yield_to_ordering;
 use corniche_service::{
-    EngineFactory, EngineParts, EngineStart, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator,
-    ValidatorKeys, VerifiedGenesis, VerifierFactory, fresh_seed, make_network, runtime,
+    EngineFactory, EngineParts, EngineStart, Keyring, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator,
+    VerifiedGenesis, VerifierFactory, fresh_seed, make_network, runtime,
 };
 use corniche_types::{Address, B256, Bytes, EngineConfig, Genesis, Transaction, U256};
 use serde::de::DeserializeOwned;
@@ -73,13 +73,13 @@ fn setup(chain_id: u64, data: &Path) -> NodeSetup {
     let mut network = make_network(&spec).unwrap();
     let serve = Serve { namespaces: Namespaces::all(), ..Serve::default() };
     let config = NodeConfig { rpc: ([127, 0, 0, 1], 0).into(), serve, ..NodeConfig::default() };
-    let validator = network.validators.pop().map(|keys| Validator { keys, engine: autobahn });
+    let validator = network.validators.pop().map(|keys| Validator { keys: keys.into(), engine: autobahn });
     NodeSetup::new(config, VerifiedGenesis::new(network.genesis).unwrap(), validator, data.into())
 }
 
-fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EngineParts> {
+fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
-    let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, keys.consensus.clone(), None);
+    let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, keys.current.consensus.clone(), None);
     let signatures = |committee: &Committee| crypto::Ed25519Certificates::new(committee);
     let committee = Committee::from_genesis(genesis);
     signer(&committee).context("not a validator's keys")?;

@@ -63,8 +63,8 @@ pub trait Effects {
     /// The peer violated the protocol.
     fn penalise(&mut self, peer: NodeKey, fault: Fault);
 
-    /// An epoch begins. Later messages of peers are verified with this committee.
-    fn start_epoch(&mut self, committee: Committee);
+    /// An epoch begins. Later messages of peers are verified with this committee; those of its engine by a member only.
+    fn start_epoch(&mut self, committee: Committee, is_member: bool);
 
     /// These nodes are validators to the network from now on.
     fn change_seats(&mut self, _seats: Vec<Seat>) {}
@@ -202,7 +202,7 @@ impl Driver {
             Output::ReadSafetyLog => self.writes.push(Write::ReadSafetyLog),
             Output::Append(block) => self.writes.push(Write::Block(block)),
             Output::AppendCertificate(certificate) => self.writes.push(Write::Certificate(certificate)),
-            Output::EpochStarted(committee) => effects.start_epoch(committee),
+            Output::EpochStarted { committee, is_member } => effects.start_epoch(committee, is_member),
             Output::SeatsChanged(seats) => effects.change_seats(seats),
             Output::AppendProgress(resume) => self.writes.push(Write::Progress(resume)),
             Output::Submitted { reply, result } => effects.submitted(reply, result),

@@ -24,6 +24,15 @@ pub type EngineFactory = Box<dyn Fn(EngineStart) -> Box<dyn Engine> + Send>;
 /// Keys for certificates of a committee, and our own key if we are a member.
 pub type CertificateKeyFactory = Arc<dyn Fn(&Committee) -> CertificateKeys + Send + Sync>;
 
+/// What a node does with its keys.
+pub struct NodeKeys {
+    pub certificates: CertificateKeyFactory,
+    /// `None`: a full node. A node with a factory orders in epochs in which it is a member.
+    pub engine: Option<EngineFactory>,
+    /// Makes this validator's notices to the staking contract. `None`: a node without a validator's keys.
+    pub notices: Option<NoticeAuthor>,
+}
+
 /// Beginning of an engine.
 pub struct EngineStart {
     pub committee: Committee,
@@ -112,6 +121,8 @@ pub enum Input {
     SafetyLog(Vec<(Ticket, Bytes)>),
     /// This validator may order and vote from now on; see [`Setup::may_vote`].
     MayVote,
+    /// The node has other keys. They serve for notices at once, and for engine and certificates from the next epoch on (K1).
+    Keys(Box<NodeKeys>),
     Deadline,
 }
 
@@ -154,7 +165,10 @@ pub enum Output {
     AppendCertificate(Certificate),
     AppendProgress(Resume),
     /// An epoch begins: messages of this committee are verified from now on.
-    EpochStarted(Committee),
+    EpochStarted {
+        committee: Committee,
+        is_member: bool,
+    },
     /// These nodes are validators to the network from now on. Only where epochs end.
     SeatsChanged(Vec<Seat>),
     /// A transaction entered the pool.
@@ -207,11 +221,7 @@ pub enum TransactionStatus {
 /// Parts of a pipeline.
 pub struct Setup {
     pub genesis: Arc<Genesis>,
-    pub certificate_keys: CertificateKeyFactory,
-    /// `None`: a full node. A node with a factory orders in epochs in which it is a member.
-    pub engine_factory: Option<EngineFactory>,
-    /// Makes this validator's notices to the staking contract. `None`: a node without a validator's keys.
-    pub notice_author: Option<NoticeAuthor>,
+    pub keys: NodeKeys,
     /// Evidence that was stored.
     pub evidence: Vec<Evidence>,
     /// `false`: a validator follows certified blocks, without an engine, until [`Input::MayVote`].

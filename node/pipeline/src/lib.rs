@@ -68,13 +68,13 @@ pub use corniche_certify::{
     CertificateVerifier, Keys as CertificateKeys, Signature as CertificateSignature, Signatures as CertificateSignatures,
     VerifiedCertificate,
 };
-pub use corniche_staking::{NoticeAuthor, VerifiedNotice};
+pub use corniche_staking::{AuthorKeys, NoticeAuthor, VerifiedNotice};
 pub use driver::{Driver, Effects, Event};
 pub use epoch::{CoinStatus, EpochStart, Seat, fee_addresses, is_one_validator};
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
 pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Extension};
 pub use io::{
-    CertificateKeyFactory, CommitteeCoin, EngineFactory, EngineStart, Fault, Input, NodeKey, Output, Plan, Setup,
+    CertificateKeyFactory, CommitteeCoin, EngineFactory, EngineStart, Fault, Input, NodeKey, NodeKeys, Output, Plan, Setup,
     TransactionStatus,
 };
 pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};

@@ -20,7 +20,7 @@ use crate::epoch::{CoinStatus, EpochStart};
 use crate::execution::VerifiedTransaction;
 use crate::extension::Extension;
 use crate::follow::Follower;
-use crate::io::{CertificateKeyFactory, EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
+use crate::io::{CertificateKeyFactory, EngineFactory, Input, NodeKey, NodeKeys, Output, Setup, TransactionStatus};
 use crate::restart::OrderingStart;
 use crate::safety::History;
 use attesting::Attesting;
@@ -59,6 +59,7 @@ pub struct Pipeline {
     genesis: Arc<Genesis>,
     /// Our index in the running committee; `None`: no member.
     own: Option<ValidatorIndex>,
+    certificate_keys: CertificateKeyFactory,
     engine_factory: Option<EngineFactory>,
     /// `false`: no engine is built yet.
     may_vote: bool,
@@ -73,7 +74,6 @@ pub struct Pipeline {
     resume: Resume,
     /// Certificate of the last block of the epoch before, if this node was there.
     last_certificate_before: Option<Certificate>,
-    certificate_keys: CertificateKeyFactory,
     certifier: Certifier,
     certificates: CertificateVerifier,
     follower: Follower,
@@ -125,16 +125,17 @@ pub struct Pipeline {
 impl Pipeline {
     pub fn new(setup: Setup) -> Self {
         let OrderingStart { epoch, resume } = setup.ordering;
+        let NodeKeys { certificates: certificate_keys, engine: engine_factory, notices: notice_author } = setup.keys;
         let is_entering = setup.head.as_ref().is_some_and(|head| EpochStart::after(&head.ordering) == Some(epoch));
         let (mut history, records) = History::read(epoch.epoch, &setup.records, setup.never_signed);
         let mut entry = (None, None);
-        if is_entering && setup.engine_factory.is_some() && !history.has_records() {
+        if is_entering && engine_factory.is_some() && !history.has_records() {
             // The entry may have been lost with the power, and the validator may have known everything until then.
             (history, _) = History::read(Epoch(epoch.epoch.0 - 1), &setup.records, setup.never_signed);
             entry = history.enter(epoch.epoch, false, setup.now);
         }
         let committee = epoch.committee(&setup.genesis, &setup.state.latest());
-        let keys = (setup.certificate_keys)(&committee);
+        let keys = certificate_keys(&committee);
         let own = keys.own.as_ref().map(|key| key.index());
         let certificates = CertificateVerifier::new(committee.clone(), &keys);
         let certified = setup.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
@@ -154,7 +155,8 @@ impl Pipeline {
         let mut pipeline = Self {
             own,
             mode: Mode::Following(Following::default()),
-            engine_factory: setup.engine_factory,
+            certificate_keys,
+            engine_factory,
             may_vote: setup.may_vote,
             pool: Pool::new(setup.pool),
             epoch,
@@ -163,7 +165,6 @@ impl Pipeline {
             committee,
             history,
             last_certificate_before: None,
-            certificate_keys: setup.certificate_keys,
             certifier,
             certificates,
             follower: Follower::default(),
@@ -193,7 +194,7 @@ impl Pipeline {
             extension,
             forwarding,
             attesting: Attesting::default(),
-            notices: Notices::new(setup.notice_author, &setup.genesis),
+            notices: Notices::new(notice_author, &setup.genesis),
             seats_of: None,
             out: VecDeque::new(),
             genesis: setup.genesis,
@@ -234,9 +235,16 @@ impl Pipeline {
             Input::CertificateAppended(height) => self.certificate_appended(now, height),
             Input::SafetyLog(records) => self.rejoin(now, records),
             Input::MayVote => self.may_vote = true,
+            Input::Keys(keys) => self.replace_keys(*keys),
             Input::Deadline => self.engine_deadline(now),
         }
         self.run_stages(now);
+    }
+
+    fn replace_keys(&mut self, keys: NodeKeys) {
+        let NodeKeys { certificates, engine, notices } = keys;
+        (self.certificate_keys, self.engine_factory) = (certificates, engine);
+        self.notices.replace_author(notices);
     }
 
     /// Returns the next output.

@@ -80,7 +80,7 @@ impl Effects for Log {
 
     fn penalise(&mut self, _: NodeKey, _: Fault) {}
 
-    fn start_epoch(&mut self, _: Committee) {}
+    fn start_epoch(&mut self, _: Committee, _: bool) {}
 
     fn execute(&mut self, plan: Plan) -> Vec<Executed> {
         self.lines.push(format!("execute {}", plan.height.0));

@@ -6,8 +6,8 @@ use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, crypto};
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_engine::Committee;
 use corniche_service::{
-    EngineFactory, EngineParts, EngineStart, NetworkSpec, Node, NodeConfig, NodeSetup, Validator, ValidatorKeys,
-    VerifiedGenesis, VerifierFactory, fresh_seed, make_network, runtime,
+    EngineFactory, EngineParts, EngineStart, Keyring, NetworkSpec, Node, NodeConfig, NodeSetup, Validator, VerifiedGenesis,
+    VerifierFactory, fresh_seed, make_network, runtime,
 };
 use corniche_types::{Address, EngineConfig, Genesis};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub fn main() -> anyhow::Result<()> {
     let config = NodeConfig { rpc: ([127, 0, 0, 1], 0).into(), ..NodeConfig::default() };
     runtime(&config)?.block_on(async {
         let chain_id = network.genesis.chain_id;
-        let validator = network.validators.pop().map(|keys| Validator { keys, engine: autobahn });
+        let validator = network.validators.pop().map(|keys| Validator { keys: keys.into(), engine: autobahn });
         let genesis = VerifiedGenesis::new(network.genesis)?;
         let node = Node::start(NodeSetup::new(config, genesis, validator, data.path().into())).await?;
         let to = Address::repeat_byte(1).into();
@@ -33,9 +33,9 @@ pub fn main() -> anyhow::Result<()> {
     })
 }
 
-fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<EngineParts> {
+fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
-    let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, keys.consensus.clone(), None);
+    let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, keys.current.consensus.clone(), None);
     let signatures = |committee: &Committee| crypto::Ed25519Certificates::new(committee);
     let committee = Committee::from_genesis(genesis);
     signer(&committee).context("not a validator's keys")?;

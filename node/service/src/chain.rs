@@ -7,17 +7,17 @@ use crate::{
     clock,
     epochs::EpochVerifiers,
     genesis::VerifiedGenesis,
-    keys::ValidatorKeys,
+    keys::{Keyring, ValidatorKeys},
     warm_up::WarmUp,
 };
 use anyhow::{Context, bail, ensure};
 use corniche_admission::{PoolConfig, Rotation};
 use corniche_crypto::evidence::Evidence;
-use corniche_engine::{Committee, Member, Verifier};
+use corniche_engine::{Committee, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
-    CertificateKeyFactory, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Pipeline, RestartPoint,
-    Runner, Sealer, Setup, is_one_validator, is_useful,
+    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, NodeKeys, Pipeline, RestartPoint, Runner,
+    Sealer, Setup, is_one_validator, is_useful,
 };
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
@@ -44,12 +44,12 @@ pub type EngineParts = (VerifierFactory, EngineFactory);
 pub type VerifierFactory = Box<dyn Fn(&Committee) -> Arc<dyn Verifier> + Send + Sync>;
 
 /// Builds the engine of a genesis for a validator. Called at each start of the chain's threads.
-pub type EngineBuilder = fn(&Genesis, ValidatorKeys) -> anyhow::Result<EngineParts>;
+pub type EngineBuilder = fn(&Genesis, Keyring) -> anyhow::Result<EngineParts>;
 
 /// Keys of a validator, and its engine.
 #[derive(Clone)]
 pub struct Validator {
-    pub keys: ValidatorKeys,
+    pub keys: Keyring,
     pub engine: EngineBuilder,
 }
 
@@ -98,7 +98,7 @@ impl NodeContext {
         data: PathBuf,
     ) -> anyhow::Result<Self> {
         if let Some(Validator { keys, .. }) = &validator {
-            check_keys(&genesis, keys)?;
+            check_keys(&genesis, &keys.current)?;
         }
         Ok(Self { config, genesis: Arc::new(genesis.into()), validator, data, temporary: false })
     }
@@ -197,14 +197,19 @@ impl NodeContext {
         let resume = recovered.resume.clone();
         let min_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
         let committee = restart.ordering.epoch.committee(genesis, &state.latest());
-        let certificate_keys = certificate_keys(self.keys());
-        let verifiers = Arc::new(EpochVerifiers::new(&committee, verifier_factory, certificate_keys.clone()));
+        let is_member = self.keyring().is_some_and(|keys| keys.listed_in(&committee).is_some());
+        if self.is_validator() && !is_member {
+            let epoch = committee.epoch().0;
+            tracing::info!(
+                epoch,
+                "the keys are of no member of the committee: the node follows, and announces itself once they are registered"
+            );
+        }
+        let verifiers = Arc::new(EpochVerifiers::new(&committee, is_member, verifier_factory));
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
-            certificate_keys,
-            engine_factory,
+            keys: self.node_keys(self.keyring(), engine_factory),
             evidence: self.evidence(&state.latest())?,
-            notice_author: self.keys().map(|keys| keys.notice_author(genesis.chain_id)),
             may_vote: warm_up.is_none(),
             never_signed: DataDirectory::new(&self.data).unsigned().exists(),
             records: recovered.safety,
@@ -256,8 +261,37 @@ impl NodeContext {
         self.validator.is_some()
     }
 
-    pub fn keys(&self) -> Option<&ValidatorKeys> {
+    /// What a node does with these keys.
+    fn node_keys(&self, keys: Option<&Keyring>, engine: Option<EngineFactory>) -> NodeKeys {
+        let keys = keys.cloned();
+        NodeKeys {
+            engine,
+            notices: keys.as_ref().map(|keys| keys.notice_author(self.genesis.chain_id)),
+            certificates: Arc::new(move |committee| {
+                let own = keys.as_ref().and_then(|keys| keys.listed_in(committee));
+                CertificateKeys::bls(committee, own.map(|(index, own)| (index, own.bls.clone())))
+            }),
+        }
+    }
+
+    /// Other keys for the running pipeline.
+    ///
+    /// # Errors
+    ///
+    /// The node was started without keys, or the engine refuses these.
+    pub fn other_keys(&self, keys: &Keyring) -> anyhow::Result<NodeKeys> {
+        let Validator { engine, .. } = self.validator.as_ref().context("this node was started without keys")?;
+        let (_, factory) = engine(&self.genesis, keys.clone())?;
+        Ok(self.node_keys(Some(keys), Some(factory)))
+    }
+
+    fn keyring(&self) -> Option<&Keyring> {
         self.validator.as_ref().map(|validator| &validator.keys)
+    }
+
+    /// Keys with which the node was started.
+    pub fn keys(&self) -> Option<&ValidatorKeys> {
+        self.keyring().map(|keys| &keys.current)
     }
 }
 
@@ -308,20 +342,6 @@ fn vm_config(genesis: &Genesis, executors: usize) -> VmConfig {
     let rules = Rules { console: genesis.is_development() };
     let staking = genesis.staking.clone().map(Arc::new);
     VmConfig { executors, rules, staking, table_secret: u64::from_le_bytes([a, b, c, d, e, f, g, h]), ..VmConfig::default() }
-}
-
-/// Keys of any committee, with our own one where the committee lists it.
-fn certificate_keys(keys: Option<&ValidatorKeys>) -> CertificateKeyFactory {
-    let own = keys.map(|keys| (keys.consensus.public(), keys.bls.clone()));
-    Arc::new(move |committee| {
-        let own = own.as_ref().and_then(|(consensus, bls)| {
-            let listed = bls.public().to_bytes();
-            let is_own = |member: &Member| member.consensus_key == *consensus && member.bls_key[..] == listed[..];
-            let (index, _) = committee.members().find(|(_, member)| is_own(member))?;
-            Some((index, bls.clone()))
-        });
-        CertificateKeys::bls(committee, own)
-    })
 }
 
 /// Checks that the genesis lists these keys. Where the committee changes, it need not: the validator may become a member later,

@@ -79,9 +79,9 @@ impl Effects for ThreadedEffects {
         }
     }
 
-    fn start_epoch(&mut self, committee: Committee) {
-        tracing::info!(epoch = committee.epoch().0, "an epoch starts");
-        self.verifiers.start(&committee);
+    fn start_epoch(&mut self, committee: Committee, is_member: bool) {
+        tracing::info!(epoch = committee.epoch().0, is_member, "an epoch starts");
+        self.verifiers.start(&committee, is_member);
         self.shared.start_epoch(committee);
     }
 

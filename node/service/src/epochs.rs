@@ -3,7 +3,7 @@
 use crate::{certificates::CertificateCache, chain::VerifierFactory};
 use corniche_engine::{Committee, Verifier};
 use corniche_network::PeerKey;
-use corniche_pipeline::{CertificateKeyFactory, CertificateVerifier};
+use corniche_pipeline::{CertificateKeys, CertificateVerifier};
 use corniche_types::{Epoch, ValidatorIndex};
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,6 @@ use std::{
 pub struct EpochVerifiers {
     /// `None`: a full node, which has no use for engine messages.
     build: Option<VerifierFactory>,
-    keys: CertificateKeyFactory,
     current: RwLock<Arc<CommitteeVerifiers>>,
 }
 
@@ -29,11 +28,11 @@ pub struct CommitteeVerifiers {
 }
 
 impl CommitteeVerifiers {
-    fn new(committee: &Committee, build: Option<&VerifierFactory>, keys: &CertificateKeyFactory) -> Self {
-        let keys = keys(committee);
+    fn new(committee: &Committee, build: Option<&VerifierFactory>) -> Self {
+        let keys = CertificateKeys::bls(committee, None);
         Self {
             epoch: committee.epoch(),
-            engine: build.filter(|_| keys.own.is_some()).map(|build| build(committee)),
+            engine: build.map(|build| build(committee)),
             certificates: CertificateCache::new(CertificateVerifier::new(committee.clone(), &keys)),
             members: committee.members().map(|(index, member)| (PeerKey(member.network_key), index)).collect(),
         }
@@ -46,14 +45,14 @@ impl CommitteeVerifiers {
 }
 
 impl EpochVerifiers {
-    pub fn new(committee: &Committee, build: Option<VerifierFactory>, keys: CertificateKeyFactory) -> Self {
-        let current = CommitteeVerifiers::new(committee, build.as_ref(), &keys);
-        Self { build, keys, current: RwLock::new(Arc::new(current)) }
+    pub fn new(committee: &Committee, is_member: bool, build: Option<VerifierFactory>) -> Self {
+        let current = CommitteeVerifiers::new(committee, build.as_ref().filter(|_| is_member));
+        Self { build, current: RwLock::new(Arc::new(current)) }
     }
 
     /// Verifies messages of this committee from now on.
-    pub fn start(&self, committee: &Committee) {
-        let verifiers = CommitteeVerifiers::new(committee, self.build.as_ref(), &self.keys);
+    pub fn start(&self, committee: &Committee, is_member: bool) {
+        let verifiers = CommitteeVerifiers::new(committee, self.build.as_ref().filter(|_| is_member));
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(verifiers);
     }
 

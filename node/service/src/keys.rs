@@ -2,7 +2,8 @@
 
 use anyhow::{Context, bail, ensure};
 use corniche_crypto::{BlsSecretKey, CoinKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, EthereumKey};
-use corniche_pipeline::NoticeAuthor;
+use corniche_engine::{Committee, Member};
+use corniche_pipeline::{AuthorKeys, NoticeAuthor};
 use corniche_store::DataDirectory;
 use corniche_types::{Address, B256, Bytes, Genesis, GenesisStake, ProtocolRules, ValidatorIndex, ValidatorInfo};
 use std::{fs, path::Path};
@@ -57,6 +58,38 @@ pub struct ValidatorKeys {
     pub fee_key: Option<EthereumKey>,
 }
 
+/// Keys of one validator: in each epoch, those that the committee lists are used (K1).
+#[derive(Clone, Debug)]
+pub struct Keyring {
+    pub current: ValidatorKeys,
+    /// Those that will replace them.
+    pub next: Option<ValidatorKeys>,
+}
+
+impl Keyring {
+    /// Both sets of keys.
+    pub fn sets(&self) -> impl Iterator<Item = &ValidatorKeys> {
+        [&self.current].into_iter().chain(&self.next)
+    }
+
+    /// Keys that a committee lists, and the validator's index in it.
+    pub fn listed_in(&self, committee: &Committee) -> Option<(ValidatorIndex, &ValidatorKeys)> {
+        committee.members().find_map(|(index, member)| Some((index, self.sets().find(|keys| keys.is(member))?)))
+    }
+
+    /// Makes the notices of this validator on a chain.
+    pub fn notice_author(&self, chain_id: u64) -> NoticeAuthor {
+        let keys = self.sets().map(ValidatorKeys::author).collect();
+        NoticeAuthor { keys, chain_id, version: ProtocolRules::LATEST.version }
+    }
+}
+
+impl From<ValidatorKeys> for Keyring {
+    fn from(current: ValidatorKeys) -> Self {
+        Self { current, next: None }
+    }
+}
+
 impl StakeKeys {
     fn public(&self) -> GenesisStake {
         GenesisStake { owner: self.owner, coin_key: Bytes::copy_from_slice(&self.coin.public()) }
@@ -81,10 +114,12 @@ impl ValidatorKeys {
         }
     }
 
-    /// Makes the notices of this validator on a chain.
-    pub fn notice_author(&self, chain_id: u64) -> NoticeAuthor {
-        let coin = self.stake.as_ref().map(|stake| stake.coin.clone());
-        NoticeAuthor { consensus: self.consensus.clone(), coin, chain_id, version: ProtocolRules::LATEST.version }
+    fn author(&self) -> AuthorKeys {
+        AuthorKeys { consensus: self.consensus.clone(), coin: self.stake.as_ref().map(|stake| stake.coin.clone()) }
+    }
+
+    fn is(&self, member: &Member) -> bool {
+        member.consensus_key == self.consensus.public() && member.bls_key[..] == self.bls.public().to_bytes()[..]
     }
 
     /// Public part, as listed in a genesis, with one vote.

@@ -63,7 +63,7 @@ pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, 
 pub use corniche_pipeline::{EngineFactory, EngineStart};
 pub use genesis::{Network, NetworkSpec, VerifiedGenesis, funded, make_genesis, make_network};
 pub use journal::Journal;
-pub use keys::{NetworkKey, StakeKeys, ValidatorKeys};
+pub use keys::{Keyring, NetworkKey, StakeKeys, ValidatorKeys};
 pub use node::{Node, NodeHandle, NodeSetup, runtime};
 pub use open_files::raise_open_files;
 pub use pool_view::PoolView;

@@ -8,7 +8,7 @@ use crate::{
     clock,
     config::{Faucet, MetricsAddress},
     genesis::VerifiedGenesis,
-    keys::{NetworkKey, ValidatorKeys},
+    keys::{Keyring, NetworkKey, ValidatorKeys},
     metrics::NodeMetrics,
     newest_blocks::NewestBlocks,
     open_files,
@@ -231,6 +231,20 @@ impl NodeHandle {
                 return None;
             }
         }
+    }
+
+    /// Continues with other keys, without a restart: notices at once, engine and certificates from the next epoch on.
+    ///
+    /// # Errors
+    ///
+    /// The node was started without keys, or the engine refuses these.
+    pub fn replace_keys(&self, keys: &Keyring) -> anyhow::Result<()> {
+        self.chain.replace_keys(keys)
+    }
+
+    /// Committee of the running epoch.
+    pub fn committee(&self) -> Arc<Committee> {
+        self.chain.shared.committee()
     }
 
     /// Waits until the node halts by itself, which it does only if continuing would be unsafe.

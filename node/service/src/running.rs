@@ -5,6 +5,7 @@ use crate::{
     chain::{Chain, NodeContext},
     clock,
     journal::Journal,
+    keys::Keyring,
     pool_view::PoolView,
     shared::Shared,
     threads,
@@ -107,6 +108,17 @@ impl RunningChain {
     /// chain stops or is suspended before.
     pub fn command(&self, command: Bytes, done: impl FnOnce(&PoolView, Result<Bytes, String>) + Send + 'static) {
         self.shared.command(command, Box::new(done));
+    }
+
+    /// Continues with other keys, without a restart: notices at once, engine and certificates from the next epoch on.
+    ///
+    /// # Errors
+    ///
+    /// The node was started without keys, or the engine refuses these.
+    pub fn replace_keys(&self, keys: &Keyring) -> anyhow::Result<()> {
+        let keys = self.context.other_keys(keys)?;
+        self.shared.inbox.push_response(Input::Keys(Box::new(keys)).into());
+        Ok(())
     }
 
     /// Halts the node for good: the state of its chain is unknown. The reason is for the operator.

@@ -118,7 +118,7 @@ impl Progress {
 mod tests {
     use super::*;
     use crate::{
-        EngineParts, NetworkSpec, Validator, ValidatorKeys, VerifiedGenesis,
+        EngineParts, Keyring, NetworkSpec, Validator, VerifiedGenesis,
         chain::{Chain, NodeContext},
         clock, make_network,
         testing::spec,
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    fn silent_engine(_: &Genesis, _: ValidatorKeys) -> anyhow::Result<EngineParts> {
+    fn silent_engine(_: &Genesis, _: Keyring) -> anyhow::Result<EngineParts> {
         Ok((Box::new(|_| Arc::new(Silent)), Box::new(|_| Box::new(Silent))))
     }
 
@@ -177,7 +177,7 @@ mod tests {
         }
         let data = directory.path().join("data");
         let config = toml::from_str("genesis = 'genesis.json'").unwrap();
-        let validator = network.validators.pop().map(|keys| Validator { keys, engine: silent_engine });
+        let validator = network.validators.pop().map(|keys| Validator { keys: keys.into(), engine: silent_engine });
         let context =
             NodeContext::new(config, VerifiedGenesis::new(network.genesis).unwrap(), validator, data.clone()).unwrap();
         let gas_version = corniche_types::ProtocolRules::LATEST.gas_version;

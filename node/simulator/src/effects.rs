@@ -165,7 +165,7 @@ impl Effects for VirtualEffects {
         self.network.checks.borrow_mut().peer_fault(self.process, identity_of(&peer), &fault.0);
     }
 
-    fn start_epoch(&mut self, committee: Committee) {
+    fn start_epoch(&mut self, committee: Committee, _: bool) {
         self.network.checker.start_epoch(&self.network.engines, &committee);
     }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 use corniche_crypto::{BlsSecretKey, CoinKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
 use corniche_engine::Committee;
-use corniche_pipeline::{CertificateKeys, NoticeAuthor};
+use corniche_pipeline::{AuthorKeys, CertificateKeys, NoticeAuthor};
 use corniche_types::{
     Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisStake, ProtocolRules, SignatureChecks,
     StakingParameters, TimestampMs, U256, ValidatorIndex, ValidatorInfo, Votes,
@@ -46,7 +46,8 @@ impl Secrets {
             Self::Modelled { seed } => (consensus_key(*seed, index), coin_key(*seed, index)),
             Self::Real { validators } => (validators[index].consensus.clone(), validators[index].coin.clone()),
         };
-        NoticeAuthor { consensus, coin: Some(coin), chain_id: CHAIN_ID, version: ProtocolRules::LATEST.version }
+        let keys = vec![AuthorKeys { consensus, coin: Some(coin) }];
+        NoticeAuthor { keys, chain_id: CHAIN_ID, version: ProtocolRules::LATEST.version }
     }
 }
 

@@ -13,7 +13,9 @@ use crate::{
 use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Committee, PeerFault, Verified};
-use corniche_pipeline::{Checks, Driver, Event, Input, Pipeline, Request, Response, Setup, VerifiedCertificate, serve_blocks};
+use corniche_pipeline::{
+    Checks, Driver, Event, Input, NodeKeys, Pipeline, Request, Response, Setup, VerifiedCertificate, serve_blocks,
+};
 use corniche_staking::VerifiedNotice;
 use corniche_state::State;
 use corniche_testkit::{self as testkit, Action, Micros, Process, Random};
@@ -152,10 +154,12 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) 
     let certificate_keys = move |committee: &Committee| metered(&secrets.certificate_keys(committee, me), cost, &meter);
     Pipeline::new(Setup {
         genesis: network.genesis.clone(),
-        certificate_keys: Arc::new(certificate_keys),
-        engine_factory: Some(factory),
+        keys: NodeKeys {
+            certificates: Arc::new(certificate_keys),
+            engine: Some(factory),
+            notices: Some(network.secrets.notice_author(role.identity)),
+        },
         evidence: disk.evidence(),
-        notice_author: Some(network.secrets.notice_author(role.identity)),
         may_vote: true,
         never_signed: false,
         records: disk.records(),

@@ -113,14 +113,21 @@ pub struct VerifiedNotice {
 /// A validator that makes notices.
 #[derive(Clone, Debug)]
 pub struct NoticeAuthor {
-    /// Signs them.
-    pub consensus: ConsensusKey,
-    /// Deals coins, and decrypts the values of others' dealings. A validator without it does not take part in that.
-    pub coin: Option<CoinKey>,
+    /// Its keys: more than one while it replaces them.
+    pub keys: Vec<AuthorKeys>,
     /// The chain.
     pub chain_id: u64,
     /// Highest protocol version that the node knows.
     pub version: u32,
+}
+
+/// Keys that make notices.
+#[derive(Clone, Debug)]
+pub struct AuthorKeys {
+    /// Signs them.
+    pub consensus: ConsensusKey,
+    /// Deals coins, and decrypts the values of others' dealings. A validator without it does not take part in that.
+    pub coin: Option<CoinKey>,
 }
 
 impl Notice {
@@ -208,11 +215,8 @@ impl NoticeAuthor {
         let may_announce = calendar::announcement_time(start, parameters).is_some_and(|from| now >= from);
         let mut owed = Vec::new();
         for kind in NoticeKind::OWED {
-            let is_able = if kind == NoticeKind::Announce { may_announce } else { self.coin.is_some() };
-            if is_able
-                && signing_key(slots, epoch, id, kind)? == Some(self.consensus.public())
-                && is_owed(slots, epoch, id, kind)?
-            {
+            let is_able = |keys: &AuthorKeys| if kind == NoticeKind::Announce { may_announce } else { keys.coin.is_some() };
+            if self.keys_for(slots, epoch, id, kind)?.is_some_and(is_able) && is_owed(slots, epoch, id, kind)? {
                 owed.push(kind);
             }
         }
@@ -235,8 +239,9 @@ impl NoticeAuthor {
     /// Makes a notice of a kind that this validator owes; `None` while it has nothing to state.
     pub fn make<S: Slots>(&self, slots: &mut S, kind: NoticeKind) -> Result<Option<VerifiedNotice>, S::Error> {
         let Some(author) = self.id(slots)? else { return Ok(None) };
-        let chain_id = self.chain_id;
-        let body = match (kind, NextCoin::load(slots)?.zip(self.coin.as_ref())) {
+        let (chain_id, epoch) = (self.chain_id, Header::load(slots)?.epoch);
+        let Some(keys) = self.keys_for(slots, epoch, author, kind)? else { return Ok(None) };
+        let body = match (kind, NextCoin::load(slots)?.zip(keys.coin.as_ref())) {
             (NoticeKind::Announce, _) => Some(NoticeBody::Announce { version: self.version }),
             (NoticeKind::Evidence, _) | (_, None) => None,
             (NoticeKind::Deal, Some((coin, key))) => coin.make_dealing(slots, chain_id, author, key)?.map(NoticeBody::Deal),
@@ -245,7 +250,7 @@ impl NoticeAuthor {
             }
             (NoticeKind::Open, Some((coin, key))) => coin.make_opening(slots, chain_id, author, key)?.map(NoticeBody::Open),
         };
-        body.map_or(Ok(None), |body| self.sign(slots, author, body))
+        body.map_or(Ok(None), |body| self.sign(slots, author, keys, body))
     }
 
     /// Makes a notice with evidence; `None` if the validator is not registered with this key, or if the evidence convicts nobody.
@@ -256,25 +261,53 @@ impl NoticeAuthor {
         evidence: &Evidence,
     ) -> Result<Option<VerifiedNotice>, S::Error> {
         let Some(author) = self.id(slots)? else { return Ok(None) };
-        let is_own_key = Validator::new(author).keys(slots)?.consensus == self.consensus.public();
-        if !is_own_key || !evidence::convicts(slots, parameters, self.chain_id, evidence)? {
+        let epoch = Header::load(slots)?.epoch;
+        let Some(keys) = self.keys_for(slots, epoch, author, NoticeKind::Evidence)? else { return Ok(None) };
+        if !evidence::convicts(slots, parameters, self.chain_id, evidence)? {
             return Ok(None);
         }
-        self.sign(slots, author, NoticeBody::Evidence(Box::new(evidence.clone())))
+        self.sign(slots, author, keys, NoticeBody::Evidence(Box::new(evidence.clone())))
     }
 
-    fn sign<S: Slots>(&self, slots: &mut S, author: ValidatorId, body: NoticeBody) -> Result<Option<VerifiedNotice>, S::Error> {
+    /// Returns the coin key beside a consensus key.
+    pub fn coin_key(&self, consensus: &B256) -> Option<&CoinKey> {
+        self.keys.iter().find(|keys| keys.consensus.public() == *consensus)?.coin.as_ref()
+    }
+
+    fn sign<S: Slots>(
+        &self,
+        slots: &mut S,
+        author: ValidatorId,
+        keys: &AuthorKeys,
+        body: NoticeBody,
+    ) -> Result<Option<VerifiedNotice>, S::Error> {
         let (epoch, chain_id) = (Header::load(slots)?.epoch, self.chain_id);
         Ok(PastCommittee::load(slots, epoch)?.map(|committee| {
-            let signed = Signed::sign_verified(Statement { author, body }, &self.consensus, &domain(chain_id, &committee));
-            VerifiedNotice { chain_id, epoch, key: self.consensus.public(), signed }
+            let signed = Signed::sign_verified(Statement { author, body }, &keys.consensus, &domain(chain_id, &committee));
+            VerifiedNotice { chain_id, epoch, key: keys.consensus.public(), signed }
         }))
     }
 
-    /// Number under which the key was registered. It may be replaced since.
+    /// Keys with which a notice of a kind is signed now, if this validator has them.
+    fn keys_for<S: Slots>(
+        &self,
+        slots: &mut S,
+        epoch: Epoch,
+        author: ValidatorId,
+        kind: NoticeKind,
+    ) -> Result<Option<&AuthorKeys>, S::Error> {
+        let key = signing_key(slots, epoch, author, kind)?;
+        Ok(self.keys.iter().find(|keys| Some(keys.consensus.public()) == key))
+    }
+
+    /// Number under which the keys were registered. They may be replaced since.
     fn id<S: Slots>(&self, slots: &mut S) -> Result<Option<ValidatorId>, S::Error> {
-        let public: B256 = self.consensus.public();
-        Ok(KeyOwner::load(slots, keccak256(public))?.map(|owner| owner.id))
+        for keys in &self.keys {
+            if let Some(owner) = KeyOwner::load(slots, keccak256(keys.consensus.public()))? {
+                return Ok(Some(owner.id));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -7,7 +7,7 @@ use NoticeKind::{Acknowledge, Deal, Open};
 use alloy_primitives::U256;
 use corniche_crypto::{CoinSecretShare, CoinShare};
 use corniche_staking::{
-    Notice, NoticeAuthor, NoticeKind, ValidatorId,
+    AuthorKeys, Notice, NoticeAuthor, NoticeKind, ValidatorId,
     calendar::{self, Announcement},
     coin::{EpochCoin, Need},
     interface::Staking,
@@ -31,6 +31,11 @@ fn chain() -> Chain {
 
 fn author(number: u64) -> NoticeAuthor {
     Secrets::new(number).author()
+}
+
+fn with_other_coin_key(number: u64) -> NoticeAuthor {
+    let keys = AuthorKeys { consensus: Secrets::new(number).consensus, coin: Some(Secrets::new(9).coin) };
+    NoticeAuthor { keys: vec![keys], ..author(number) }
 }
 
 fn announce(chain: &mut Chain, ids: impl IntoIterator<Item = u32>) {
@@ -212,7 +217,7 @@ fn silent_newcomers_are_excluded() {
     }
     frozen(&mut chain, 0..6);
     send(&mut chain, 0..4, Deal);
-    let reads_nothing = NoticeAuthor { coin: Some(Secrets::new(9).coin), ..author(4) };
+    let reads_nothing = with_other_coin_key(4);
     let empty = made(&mut chain, &reads_nothing, Acknowledge).unwrap();
     assert!(apply(&mut chain, empty));
     send(&mut chain, 0..4, Acknowledge);
@@ -274,7 +279,7 @@ fn wrong_opening_disqualifies_its_author() {
         chain.advance(ACKNOWLEDGED);
         chain
     };
-    let other_seed = NoticeAuthor { coin: Some(Secrets::new(9).coin), ..author(2) };
+    let other_seed = with_other_coin_key(2);
     let wrong_values = made(&mut opening(&[0, 1, 2, 4]), &other_seed, Open).unwrap();
     // Also values of a member that has acknowledged. They are right, and would become public for nothing.
     let too_many = made(&mut opening(&[0, 1, 2]), &author(2), Open).unwrap();
@@ -313,6 +318,35 @@ fn committee_is_frozen() {
     assert_eq!(chain.advance(OPENED), Phase::Frozen);
     chain.activate();
     assert!(opens(&coin(&mut chain).unwrap(), &[(0, 0), (1, 1), (2, 2)], 5));
+}
+
+/// A node with both keys of a rotation uses each for what its committee lists it for (K1).
+#[test]
+fn author_uses_the_keys_of_each_committee() {
+    let mut chain = chain();
+    let next = Secrets::mixed([21, 22, 23, 24]);
+    chain.send(account(1), U256::ZERO, &next.rotate(1, account(1))).unwrap();
+    let both = NoticeAuthor { keys: [author(1).keys, next.author().keys].concat(), ..author(1) };
+    let announced =
+        |chain: &mut Chain, author: &NoticeAuthor| author.owed(&mut chain.memory, &short_epochs(), TimestampMs(200)).unwrap();
+    assert!(announced(&mut chain, &author(1)).is_empty(), "the old key is not registered");
+    assert_eq!(announced(&mut chain, &both), [NoticeKind::Announce]);
+    frozen(&mut chain, 0..4);
+    let refused = [next.author(), author(1)].map(|author| made(&mut chain, &author, Deal).is_none());
+    assert_eq!(refused, [true, false], "the sitting committee has the old key");
+    let dealing = made(&mut chain, &both, Deal).unwrap();
+    assert!(apply(&mut chain, dealing));
+    assert_eq!(send(&mut chain, [0, 2, 3], Deal), [0, 2, 3]);
+    assert!(made(&mut chain, &author(1), Acknowledge).is_none(), "the next committee has the new key");
+    let acknowledgement = made(&mut chain, &both, Acknowledge).unwrap();
+    assert!(apply(&mut chain, acknowledgement));
+    assert_eq!(send(&mut chain, [0, 2, 3], Acknowledge), [0, 2, 3]);
+    assert_eq!(chain.advance(OPENED), Phase::Frozen);
+    chain.activate();
+    let coin = coin(&mut chain).unwrap();
+    let key = |consensus: &Secrets| both.coin_key(&consensus.keys.consensus).unwrap().clone();
+    assert!(coin.share(ValidatorIndex(1), &key(&Secrets::new(1))).is_none());
+    assert!(coin.share(ValidatorIndex(1), &key(&next)).is_some());
 }
 
 /// A newcomer acknowledges, but does not deal: it is no member yet. A leaving member deals, but gets no share.

@@ -1,10 +1,10 @@
-// A network whose committee changes, under load. Requirements: a fifth node registers, becomes a member and signs; a member that is away
+// A network whose committee changes, under load. Requirements: a fifth node registers, becomes a member and signs; it replaces its keys without a restart; a member that is away
 // loses its seat and gets it back; one unbonds its stake and leaves; users lose no transfer. Each new committee of Mahi-Mahi has a coin
 // that the one before dealt to it, and all its members have shares.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseEther } from 'viem';
@@ -86,6 +86,27 @@ underEveryEngine('the committee changes', { timeout: 600_000 }, async (t, engine
     load.down.delete(newcomer);
     await signs(newcomer);
     report('one joins');
+  });
+
+  await step('a member replaces its keys without a restart', async () => {
+    const keys = join(folder, 'keys');
+    const before = readFileSync(join(keys, 'consensus.key'), 'utf8');
+    await run(corniche, ['keys', 'next', keys]);
+    const next = JSON.parse(readFileSync(join(keys, 'next/public.json'), 'utf8'));
+    await validator('rotate', newcomer.id, '--keys', join(keys, 'next'), '--key-file', secret);
+    const listed = async (node) => (await ask(node, 'corniche_getValidators')).validators.some(
+      ({ consensusKey }) => consensusKey === next.consensus_key);
+    await Promise.all(network.nodes.map((node) => until(`the new key at ${node.name}`, () => listed(node), PATIENT)));
+    await signs(newcomer);
+    await until('the new keys moved up', () => !existsSync(join(keys, 'next')), PATIENT);
+    const [old] = readdirSync(keys).filter((name) => name.startsWith('old-'));
+    assert.equal(readFileSync(join(keys, old, 'consensus.key'), 'utf8'), before);
+    report('one replaces its keys');
+    await load.kill(newcomer);
+    await newcomer.restart();
+    await newcomer.ordering();
+    load.down.delete(newcomer);
+    await signs(newcomer);
   });
 
   await step('a member that is away loses its seat, and gets it back', async () => {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 use corniche_console::exit;
-use corniche_service::ValidatorKeys;
+use corniche_service::{Keyring, ValidatorKeys};
 use corniche_staking::{
     GenesisValidator, Notice, NoticeAuthor, NoticeKind, ValidatorId, calendar,
     coin::{EpochCoin, Need},
@@ -72,7 +72,11 @@ impl Chain {
         };
         let validators: Vec<_> = keys.iter().zip(members).map(validator).collect();
         let (slots, _) = genesis_slots(&parameters, TimestampMs(0), &validators, |_| B256::ZERO);
-        Self { slots, parameters, authors: keys.iter().map(|keys| keys.notice_author(CHAIN_ID)).collect() }
+        Self {
+            slots,
+            parameters,
+            authors: keys.iter().map(|keys| Keyring::from(keys.clone()).notice_author(CHAIN_ID)).collect(),
+        }
     }
 
     /// Runs the steps that are due at a time between the freeze and the end, in eighths.
@@ -140,7 +144,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let Ok(_) = calendar::activate(&mut chain.slots, &chain.parameters, Height(1), end, |_, _, _| B256::ZERO);
     let has_share = share.measure(|| {
         let Ok(coin) = EpochCoin::load(&mut chain.slots, CHAIN_ID, Epoch(1));
-        let key = chain.authors[0].coin.as_ref();
+        let key = chain.authors[0].keys[0].coin.as_ref();
         coin.zip(key).and_then(|(coin, key)| coin.share(ValidatorIndex(0), key)).is_some()
     });
     ensure!(has_share, "a member has no share");

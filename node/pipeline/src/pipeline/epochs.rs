@@ -59,7 +59,7 @@ impl Pipeline {
         self.uncertified_commits.clear();
         self.early_certificate = None;
         self.last_certificate_before = self.newest_certificate.clone();
-        self.out.push_back(Output::EpochStarted(self.committee.clone()));
+        self.out.push_back(Output::EpochStarted { committee: self.committee.clone(), is_member: self.own.is_some() });
         if self.mode.is_ordering() {
             // The old engine's transactions are ordered, or never will be.
             self.pool.requeue_all();
@@ -150,7 +150,8 @@ impl Pipeline {
     fn dealt_coin(&self) -> Option<CommitteeCoin> {
         let loaded = EpochCoin::load(&mut StateSlots(&self.view()), self.genesis.chain_id, self.epoch.epoch);
         let coin = loaded.expect("invariant: the newest appended state is readable")?;
-        let share = self.own.zip(self.notices.coin_key()).and_then(|(own, key)| coin.share(own, key));
+        let member = self.own.and_then(|own| Some((own, self.committee.member(own)?)));
+        let share = member.and_then(|(own, member)| coin.share(own, self.notices.coin_key(&member.consensus_key)?));
         Some(CommitteeCoin { keys: coin.keys().clone(), share })
     }
 

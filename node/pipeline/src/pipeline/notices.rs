@@ -12,7 +12,7 @@ use corniche_crypto::CoinKey;
 use corniche_engine::Batch;
 use corniche_staking::{MAX_BATCH_NOTICES, Notice, NoticeAuthor, NoticeKind, StateSlots, ValidatorId, VerifiedNotice};
 use corniche_state::StateView;
-use corniche_types::{Bytes, Epoch, Genesis, Height, TimestampMs};
+use corniche_types::{B256, Bytes, Epoch, Genesis, Height, TimestampMs};
 use std::collections::BTreeMap;
 
 /// Part of a batch's bytes that notices may take.
@@ -57,9 +57,15 @@ impl Notices {
         self.looked_at = None;
     }
 
-    /// Key with which this validator reads its share of a dealt coin.
-    pub fn coin_key(&self) -> Option<&CoinKey> {
-        self.own.as_ref()?.coin.as_ref()
+    /// Makes own notices with these keys from now on.
+    pub fn replace_author(&mut self, own: Option<NoticeAuthor>) {
+        self.own = own;
+        self.look_again();
+    }
+
+    /// Key with which the validator with a consensus key reads its share of a dealt coin.
+    pub fn coin_key(&self, consensus: &B256) -> Option<&CoinKey> {
+        self.own.as_ref()?.coin_key(consensus)
     }
 
     fn keep(&mut self, now: TimestampMs, notice: VerifiedNotice, is_own: bool) {
@@ -241,8 +247,8 @@ pub fn verify_notice(genesis: &Genesis, view: &dyn StateView, bytes: &[u8]) -> O
 mod tests {
     use super::*;
     use corniche_crypto::{BlsSecretKey, ConsensusKey};
-    use corniche_staking::{GenesisValidator, SigningKeys, genesis_slots};
-    use corniche_types::{Address, B256, StakingParameters, Votes};
+    use corniche_staking::{AuthorKeys, GenesisValidator, SigningKeys, genesis_slots};
+    use corniche_types::{Address, StakingParameters, Votes};
 
     /// A notice above the notices' part of a batch is the only one in it. One that is larger than the batch waits.
     #[test]
@@ -258,7 +264,8 @@ mod tests {
         let mut notices = Notices { own: None, kept: BTreeMap::new(), looked_at: None, repeat_ms: 1_000, sent: 0 };
         let mut size = 0;
         for number in [1, 2] {
-            let author = NoticeAuthor { consensus: key(number), coin: None, chain_id: 7, version: 1 };
+            let author =
+                NoticeAuthor { keys: vec![AuthorKeys { consensus: key(number), coin: None }], chain_id: 7, version: 1 };
             let notice = author.make(&mut slots, NoticeKind::Announce).unwrap().unwrap();
             size = (notice.encode().len() + ENTRY_OVERHEAD) as u32;
             notices.keep(TimestampMs(0), notice, false);

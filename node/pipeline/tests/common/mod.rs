@@ -9,9 +9,9 @@ use corniche_crypto::{BlsSecretKey, CoinKey, ConsensusKey, EthereumKey, Known, V
 use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent};
 use corniche_executor::verify_ordered_cached;
 use corniche_pipeline::{
-    AttestedSenders, BlockSource, CertificateKeyFactory, CertificateKeys, EngineFactory, EngineStart, ExecutionStage,
-    ExecutionStart, FollowedBlock, Input, NodeKey, NoticeAuthor, Output, PeerMessage, Pipeline, Plan, Request, Response,
-    RestartPoint, Setup, serve_blocks,
+    AttestedSenders, AuthorKeys, BlockSource, CertificateKeyFactory, CertificateKeys, EngineFactory, EngineStart,
+    ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, NodeKeys, NoticeAuthor, Output, PeerMessage, Pipeline, Plan,
+    Request, Response, RestartPoint, Setup, serve_blocks,
 };
 use corniche_staking::genesis_changes;
 use corniche_state::{CommittedBlock, State, Tree};
@@ -58,7 +58,8 @@ pub fn coin_key(index: usize) -> CoinKey {
 /// Makes the notices of a node.
 pub fn notice_author(index: usize) -> NoticeAuthor {
     let version = ProtocolRules::LATEST.version;
-    NoticeAuthor { consensus: consensus_key(index), coin: Some(coin_key(index)), chain_id: CHAIN, version }
+    let keys = AuthorKeys { consensus: consensus_key(index), coin: Some(coin_key(index)) };
+    NoticeAuthor { keys: vec![keys], chain_id: CHAIN, version }
 }
 
 /// Identity of a node in its network.
@@ -414,10 +415,12 @@ impl Node {
         });
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
-            certificate_keys,
+            keys: NodeKeys {
+                certificates: certificate_keys,
+                notices: validator.as_ref().map(|(index, _)| notice_author(usize::from(*index))),
+                engine: validator.map(|(_, factory)| factory),
+            },
             evidence: disk.evidence.clone(),
-            notice_author: validator.as_ref().map(|(index, _)| notice_author(usize::from(*index))),
-            engine_factory: validator.map(|(_, factory)| factory),
             may_vote: !disk.compiles,
             never_signed: disk.never_signed,
             records: disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect(),

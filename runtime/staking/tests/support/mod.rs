@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Bytes, LogData, U256};
 use alloy_sol_types::{SolCall, SolError};
 use corniche_crypto::{BlsSecretKey, CoinKey, ConsensusKey};
 use corniche_staking::{
-    GenesisValidator, Keys, NoticeAuthor, SigningKeys, Slots, ValidatorId,
+    AuthorKeys, GenesisValidator, Keys, NoticeAuthor, SigningKeys, Slots, ValidatorId,
     calendar::{self, Announcement, Frozen, Started},
     coin::Need,
     contract::{self, Call, CallError, Context, Output},
@@ -68,8 +68,8 @@ impl Secrets {
 
     /// Makes the validator's notices, of a node that knows version 7.
     pub fn author(&self) -> NoticeAuthor {
-        let (consensus, coin) = (self.consensus.clone(), Some(self.coin.clone()));
-        NoticeAuthor { consensus, coin, chain_id: CHAIN_ID, version: 7 }
+        let keys = AuthorKeys { consensus: self.consensus.clone(), coin: Some(self.coin.clone()) };
+        NoticeAuthor { keys: vec![keys], chain_id: CHAIN_ID, version: 7 }
     }
 
     pub fn sign(&self, owner: Address) -> SubmittedKeys {
