@@ -104,11 +104,7 @@ fn save(key: &EthereumKey, name: &Path, password_file: Option<&Path>) -> anyhow:
             .create(parent)
             .with_context(|| format!("cannot create {}", parent.display()))?;
     }
-    let password = keystore::password(password_file, "new password: ")?;
-    if password_file.is_none() && std::env::var_os("CORNICHE_PASSWORD").is_none() {
-        let again = keystore::password(None, "the same again: ")?;
-        ensure!(*password == *again, "the passwords differ; nothing was written");
-    }
+    let password = keystore::new_password(password_file)?;
     keystore::Keystore::lock(key, &password, keystore::STANDARD)?.save(&path)?;
     exit::note(format_args!("the key is in {}; without the file and its password it is lost", path.display()));
     exit::result(key.address().to_checksum(None));

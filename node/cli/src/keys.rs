@@ -15,6 +15,7 @@
 //! Secrets are lines of hexadecimal in files of mode 0600, in a directory of mode 0700. Files that others can
 //! read are refused on loading, as in ssh: such a key must be considered compromised.
 
+mod backup;
 pub mod rotation;
 
 use anyhow::{Context, ensure};
@@ -29,7 +30,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Create a validator's keys, or print their public part
+/// Create, replace, back up or print a validator's keys
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -68,6 +69,8 @@ enum Command {
         #[arg(value_name = "DIR", default_value = "keys")]
         keys: PathBuf,
     },
+    Backup(backup::BackupArgs),
+    Restore(backup::RestoreArgs),
 }
 
 /// Runs `corniche keys`.
@@ -107,6 +110,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             }
             exit::result(public_json(&keys.public()));
         }
+        Command::Backup(args) => backup::backup(args)?,
+        Command::Restore(args) => backup::restore(args)?,
     }
     Ok(())
 }

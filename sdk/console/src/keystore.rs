@@ -4,6 +4,8 @@
 //! The password is converted to a key by scrypt (or PBKDF2, in files of other programs). One half of that key
 //! encrypts with AES-128-CTR. The other half goes into a keccak-256 hash that detects wrong passwords. A file
 //! may come from anyone, so the cost of its key derivation is bounded.
+//!
+//! [`Keystore`] is the file of one account. [`Crypto`] is its encryption, which other files with secrets use too.
 
 use aes::cipher::{KeyIvInit, StreamCipher};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -46,8 +48,9 @@ pub struct Keystore {
     version: u32,
 }
 
+/// Encrypted bytes: the section `crypto` of a file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Crypto {
+pub struct Crypto {
     cipher: String,
     cipherparams: CipherParameters,
     ciphertext: String,
@@ -73,21 +76,10 @@ type Cipher = ctr::Ctr128BE<aes::Aes128>;
 impl Keystore {
     /// Encrypts a key. The result differs each time, because the salt is random.
     pub fn lock(key: &EthereumKey, password: &str, cost: Cost) -> anyhow::Result<Self> {
-        let (salt, iv, id) = (B256::random(), B256::random(), B256::random());
-        let n = 1u64 << cost.log_n;
-        let derivation = Derivation::Scrypt { dklen: 32, n, p: cost.p, r: cost.r, salt: hex::encode(salt) };
-        let derived = derivation.derive(password)?;
         let secret = Zeroizing::new(key.to_hex());
-        let mut text = hex::decode(secret.trim_start_matches("0x")).context("a key is hexadecimal")?;
-        cipher(&derived, &iv[..16])?.apply_keystream(&mut text);
-        let crypto = Crypto {
-            cipher: "aes-128-ctr".into(),
-            cipherparams: CipherParameters { iv: hex::encode(&iv[..16]) },
-            mac: hex::encode(mac(&derived, &text)),
-            ciphertext: hex::encode(text),
-            derivation,
-        };
-        Ok(Self { address: Some(hex::encode(key.address())), crypto, id: uuid(id), version: 3 })
+        let secret = Zeroizing::new(hex::decode(secret.trim_start_matches("0x")).context("a key is hexadecimal")?);
+        let crypto = Crypto::lock(&secret, password, cost)?;
+        Ok(Self { address: Some(hex::encode(key.address())), crypto, id: uuid(B256::random()), version: 3 })
     }
 
     /// Decrypts the key.
@@ -97,13 +89,8 @@ impl Keystore {
     /// The password is wrong, or the format is not supported.
     pub fn unlock(&self, password: &str) -> anyhow::Result<EthereumKey> {
         ensure!(self.version == 3, "it is of version {}; only version 3 is read", self.version);
-        ensure!(self.crypto.cipher == "aes-128-ctr", "its cipher is {}, not aes-128-ctr", self.crypto.cipher);
-        let decode = |text: &str, what: &str| hex::decode(text).with_context(|| format!("its {what} is not hexadecimal"));
-        let mut text = Zeroizing::new(decode(&self.crypto.ciphertext, "ciphertext")?);
-        let derived = self.crypto.derivation.derive(password)?;
-        ensure!(decode(&self.crypto.mac, "mac")? == mac(&derived, &text).as_slice(), "the password is wrong");
-        cipher(&derived, &decode(&self.crypto.cipherparams.iv, "iv")?)?.apply_keystream(&mut text);
-        let secret = text.as_slice().try_into().ok().and_then(|secret| EthereumKey::from_bytes(secret).ok());
+        let secret = self.crypto.unlock(password)?;
+        let secret = secret.as_slice().try_into().ok().and_then(|secret| EthereumKey::from_bytes(secret).ok());
         let key = secret.context("what it holds is not the key of an account")?;
         if let Some(said) = self.address() {
             ensure!(said == key.address(), "it says that it is for {said}, and holds the key of {}", key.address());
@@ -125,6 +112,45 @@ impl Keystore {
     /// Writes a new file of mode 0600.
     pub fn save(&self, path: &Path) -> anyhow::Result<()> {
         crate::secret::write(path, &serde_json::to_string(self)?)
+    }
+}
+
+/// The MAC does not match: the password is another one, or the ciphertext is damaged.
+#[derive(Debug, thiserror::Error)]
+#[error("the password is wrong")]
+pub struct WrongPassword;
+
+impl Crypto {
+    /// Encrypts bytes. The result differs each time, because the salt is random.
+    pub fn lock(bytes: &[u8], password: &str, cost: Cost) -> anyhow::Result<Self> {
+        let (salt, iv) = (B256::random(), B256::random());
+        let n = 1u64 << cost.log_n;
+        let derivation = Derivation::Scrypt { dklen: 32, n, p: cost.p, r: cost.r, salt: hex::encode(salt) };
+        let derived = derivation.derive(password)?;
+        let mut text = bytes.to_vec();
+        cipher(&derived, &iv[..16])?.apply_keystream(&mut text);
+        Ok(Self {
+            cipher: "aes-128-ctr".into(),
+            cipherparams: CipherParameters { iv: hex::encode(&iv[..16]) },
+            mac: hex::encode(mac(&derived, &text)),
+            ciphertext: hex::encode(text),
+            derivation,
+        })
+    }
+
+    /// Decrypts the bytes. The MAC does not cover the IV: a damaged IV gives other bytes and no error.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongPassword`], or the format is not supported.
+    pub fn unlock(&self, password: &str) -> anyhow::Result<Zeroizing<Vec<u8>>> {
+        ensure!(self.cipher == "aes-128-ctr", "its cipher is {}, not aes-128-ctr", self.cipher);
+        let decode = |text: &str, what: &str| hex::decode(text).with_context(|| format!("its {what} is not hexadecimal"));
+        let mut text = Zeroizing::new(decode(&self.ciphertext, "ciphertext")?);
+        let derived = self.derivation.derive(password)?;
+        ensure!(decode(&self.mac, "mac")? == mac(&derived, &text).as_slice(), WrongPassword);
+        cipher(&derived, &decode(&self.cipherparams.iv, "iv")?)?.apply_keystream(&mut text);
+        Ok(text)
     }
 }
 
@@ -230,6 +256,16 @@ pub fn password(file: Option<&Path>, ask: &str) -> anyhow::Result<Zeroizing<Stri
     }
 }
 
+/// Reads the password of a new file like [`password`]; the terminal prompts for it twice.
+pub fn new_password(file: Option<&Path>) -> anyhow::Result<Zeroizing<String>> {
+    let new = password(file, "new password: ")?;
+    if file.is_none() && std::env::var_os("CORNICHE_PASSWORD").is_none() {
+        let again = password(None, "the same again: ")?;
+        ensure!(*new == *again, "the passwords differ; nothing was written");
+    }
+    Ok(new)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,6 +321,16 @@ mod tests {
         assert_eq!(keystore.unlock("Correct horse").unwrap_err().to_string(), "the password is wrong");
         let again = Keystore::lock(&key, "correct horse", CHEAP).unwrap();
         assert_ne!(again.crypto.ciphertext, keystore.crypto.ciphertext);
+    }
+
+    #[test]
+    fn bytes_of_any_length_are_encrypted() {
+        for length in [0, 1, 32, 1_000] {
+            let bytes = vec![7u8; length];
+            let locked = Crypto::lock(&bytes, "correct horse", CHEAP).unwrap();
+            assert_eq!(*locked.unlock("correct horse").unwrap(), bytes);
+            assert!(locked.unlock("").unwrap_err().is::<WrongPassword>(), "{length}");
+        }
     }
 
     #[test]
