@@ -12,7 +12,8 @@ use corniche_console::{
     exit::{self, Exit, Failed},
 };
 use corniche_service::{
-    Halted, Limits, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys, VerifiedGenesis,
+    HaltCause, Halted, Limits, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator, ValidatorKeys,
+    VerifiedGenesis,
 };
 use corniche_store::History;
 use corniche_web::indexer::Keep;
@@ -190,7 +191,13 @@ fn serve(
 /// A node that halted has an exit code of its own.
 fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Halted>() {
-        Some(Halted(reason)) => Failed::new(Exit::Halted, reason.clone()).into(),
+        Some(Halted { cause, reason }) => {
+            let exit = match cause {
+                HaltCause::Fault => Exit::Halted,
+                HaltCause::Twin => Exit::Twin,
+            };
+            Failed::new(exit, reason.clone()).into()
+        }
         None => error,
     }
 }

@@ -18,7 +18,7 @@
 use crate::epoch::Seat;
 use crate::execution::{Executed, VerifiedTransaction};
 use crate::extension::CommandResponse;
-use crate::io::{Fault, Input, NodeKey, Output, Plan, TransactionStatus};
+use crate::io::{Fault, Halted, Input, NodeKey, Output, Plan, TransactionStatus};
 use crate::message::{PeerMessage, Request};
 use crate::pipeline::Pipeline;
 use crate::writes::{Write, WriteQueue};
@@ -106,15 +106,15 @@ pub trait Effects {
     fn trace(&mut self, event: TraceEvent);
 
     /// Stops the node: continuing would be unsafe. Everything is written. The reason is for the operator.
-    fn halt(&mut self, reason: String);
+    fn halt(&mut self, halted: Halted);
 }
 
 /// A node without its surroundings. See the module documentation.
 pub struct Driver {
     pipeline: Pipeline,
     writes: WriteQueue,
-    /// Reason of a halt, from [`Output::Halt`] on.
-    halting: Option<String>,
+    /// From [`Output::Halt`] on.
+    halting: Option<Halted>,
 }
 
 impl Driver {
@@ -180,8 +180,8 @@ impl Driver {
         if let Some(records) = safety_log {
             self.pipeline.handle(now, Input::SafetyLog(records));
         }
-        if let Some(reason) = self.halting.clone().filter(|_| group.halts) {
-            effects.halt(reason);
+        if let Some(halted) = self.halting.clone().filter(|_| group.halts) {
+            effects.halt(halted);
         }
     }
 
@@ -212,8 +212,8 @@ impl Driver {
             Output::Accuse { validator, offence, evidence } => effects.accuse(validator, offence, evidence),
             Output::StoreEvidence(evidence) => self.writes.push(Write::Evidence(evidence)),
             Output::Trace(event) => effects.trace(event),
-            Output::Halt { reason, certificate } => {
-                self.halting = Some(reason);
+            Output::Halt { halted, certificate } => {
+                self.halting = Some(halted);
                 self.writes.push(Write::Halt { evidence: certificate });
             }
         }

@@ -193,11 +193,35 @@ pub enum Output {
     /// A quorum certified a different block than ours, or f + 1 validators executed a different one. Store
     /// the signatures and stop: continuing would be unsafe. The reason is for the operator.
     Halt {
-        reason: String,
+        halted: Halted,
         /// Evidence with the signatures of a quorum or of f + 1 validators. `None`: no block of ours was
         /// contradicted, so a restart is safe once the cause is fixed.
         certificate: Option<Certificate>,
     },
+}
+
+/// The node stopped because continuing would be unsafe.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Halted {
+    pub cause: HaltCause,
+    /// For the operator.
+    pub reason: String,
+}
+
+/// Kind of cause of a halt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HaltCause {
+    /// A fault of this node or of the network, or damaged data.
+    Fault,
+    /// Another process signs with this validator's keys (K5).
+    Twin,
+}
+
+impl From<String> for Halted {
+    fn from(reason: String) -> Self {
+        Self { cause: HaltCause::Fault, reason }
+    }
 }
 
 /// Block to execute.

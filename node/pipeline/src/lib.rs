@@ -74,8 +74,8 @@ pub use epoch::{CoinStatus, EpochStart, Seat, fee_addresses, is_one_validator};
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
 pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Extension};
 pub use io::{
-    CertificateKeyFactory, CommitteeCoin, EngineFactory, EngineStart, Fault, Input, NodeKey, NodeKeys, Output, Plan, Setup,
-    TransactionStatus,
+    CertificateKeyFactory, CommitteeCoin, EngineFactory, EngineStart, Fault, HaltCause, Halted, Input, NodeKey, NodeKeys,
+    Output, Plan, Setup, TransactionStatus,
 };
 pub use message::{BlockSource, FollowedBlock, MAX_FORWARDED_TRANSACTIONS, Part, PeerMessage, Request, Response, serve_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline, is_useful, verify_notice};

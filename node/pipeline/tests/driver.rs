@@ -8,8 +8,8 @@ use corniche_engine::{
     Committee, Engine, Input as EngineInput, Offence, Output as EngineOutput, Recipients, Ticket, TraceEvent, Verified,
 };
 use corniche_pipeline::{
-    Driver, Effects, EngineFactory, Event, Executed, ExecutionStage, Fault, Input, NodeKey, PeerMessage, Pipeline, Plan,
-    Request, Write, verify_all,
+    Driver, Effects, EngineFactory, Event, Executed, ExecutionStage, Fault, Halted, Input, NodeKey, PeerMessage, Pipeline,
+    Plan, Request, Write, verify_all,
 };
 use corniche_state::CommittedBlock;
 use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex};
@@ -108,8 +108,8 @@ impl Effects for Log {
 
     fn trace(&mut self, _: TraceEvent) {}
 
-    fn halt(&mut self, reason: String) {
-        self.lines.push(reason);
+    fn halt(&mut self, halted: Halted) {
+        self.lines.push(halted.reason);
     }
 }
 

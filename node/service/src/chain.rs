@@ -16,8 +16,8 @@ use corniche_crypto::evidence::Evidence;
 use corniche_engine::{Committee, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
-    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, NodeKeys, Pipeline, RestartPoint, Runner,
-    Sealer, Setup, is_one_validator, is_useful,
+    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Halted, NodeKeys, Pipeline, RestartPoint,
+    Runner, Sealer, Setup, is_one_validator, is_useful,
 };
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
@@ -311,11 +311,6 @@ impl Chain {
     }
 }
 
-/// The node stopped because continuing would be unsafe. Contains the reason, for the operator.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Halted(pub String);
-
 /// Logs what was recovered.
 ///
 /// # Errors
@@ -331,7 +326,7 @@ fn report_recovery(recovered: &Recovered) -> anyhow::Result<()> {
     if let Some(certificate) = &recovered.divergence {
         let message =
             format!("this node executed block {} differently than other validators; see docs/operate.md", certificate.height);
-        return Err(Halted(message).into());
+        return Err(Halted::from(message).into());
     }
     Ok(())
 }

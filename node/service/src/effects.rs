@@ -14,7 +14,8 @@ use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Committee, Offence, TraceEvent};
 use corniche_network::{Channel, NetworkHandle, PeerKey};
 use corniche_pipeline::{
-    CommandResponse, Effects, Executed, Fault, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Response, Seat, Write,
+    CommandResponse, Effects, Executed, Fault, Halted, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Response, Seat,
+    Write,
 };
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
@@ -175,8 +176,8 @@ impl Effects for ThreadedEffects {
         }
     }
 
-    fn halt(&mut self, reason: String) {
-        self.shared.halt(reason);
+    fn halt(&mut self, halted: Halted) {
+        self.shared.halt(halted);
     }
 }
 

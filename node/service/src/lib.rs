@@ -57,10 +57,10 @@ mod warm_up;
 mod writer;
 
 pub use backend::Readers;
-pub use chain::{Chain, EngineBuilder, EngineParts, Halted, NodeContext, Validator, VerifierFactory, fresh_seed};
+pub use chain::{Chain, EngineBuilder, EngineParts, NodeContext, Validator, VerifierFactory, fresh_seed};
 pub use clock::now;
 pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve};
-pub use corniche_pipeline::{EngineFactory, EngineStart};
+pub use corniche_pipeline::{EngineFactory, EngineStart, HaltCause, Halted};
 pub use genesis::{Network, NetworkSpec, VerifiedGenesis, funded, make_genesis, make_network};
 pub use journal::Journal;
 pub use keys::{Keyring, NetworkKey, StakeKeys, ValidatorKeys};

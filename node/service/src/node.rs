@@ -4,7 +4,7 @@ use crate::{
     NodeConfig,
     backend::{NodeBackend, own_version},
     block_server::BlockServers,
-    chain::{Halted, NodeContext, Validator, header_at},
+    chain::{NodeContext, Validator, header_at},
     clock,
     config::{Faucet, MetricsAddress},
     genesis::VerifiedGenesis,
@@ -21,7 +21,7 @@ use corniche_api::{RpcError, TransactionStatus};
 use corniche_console::secret;
 use corniche_engine::Committee;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
-use corniche_pipeline::{Extension, Input};
+use corniche_pipeline::{Extension, Halted, Input};
 use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
 use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt};
@@ -249,7 +249,7 @@ impl NodeHandle {
 
     /// Waits until the node halts by itself, which it does only if continuing would be unsafe.
     pub async fn halted(&self) -> Halted {
-        Halted(self.chain.shared.halted().await)
+        self.chain.shared.halted().await
     }
 
     /// Stops the node: the RPC server first, the threads of the chain last.

@@ -6,7 +6,7 @@ use corniche_api::{Reason, RpcError};
 use corniche_crypto::{Known, VerifiedTransaction};
 use corniche_engine::{Committee, Offence};
 use corniche_network::{NetworkHandle, PeerKey};
-use corniche_pipeline::{AttestedSenders, CommandResponse, Event, Fault, Input};
+use corniche_pipeline::{AttestedSenders, CommandResponse, Event, Fault, Halted, Input};
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
 use corniche_types::{Address, B256, Bytes, Epoch, Genesis, Height, Resume, SignatureChecks, ValidatorIndex};
@@ -88,8 +88,8 @@ pub struct Shared {
     pub target: AtomicU64,
     /// Offences already logged, by validator and offence.
     accused: Mutex<BTreeSet<(ValidatorIndex, u8)>>,
-    /// Reason why the node halted, if it did.
-    halt_reason: Mutex<Option<String>>,
+    /// Why the node halted, if it did.
+    halted: Mutex<Option<Halted>>,
     halt_signal: Notify,
     /// Point where ordering resumes after everything submitted to the writer.
     pub resume: Mutex<Resume>,
@@ -120,7 +120,7 @@ impl Shared {
             queued_proposals: AtomicUsize::new(0),
             target: AtomicU64::new(0),
             accused: Mutex::default(),
-            halt_reason: Mutex::default(),
+            halted: Mutex::default(),
             halt_signal: Notify::new(),
             resume: Mutex::default(),
             returned_store: Mutex::default(),
@@ -309,24 +309,24 @@ impl Shared {
         self.pending.lock().expect("invariant: nobody panics while holding the waiting users")
     }
 
-    /// Waits until the node halts; returns the reason.
-    pub async fn halted(&self) -> String {
+    /// Waits until the node halts; returns why.
+    pub async fn halted(&self) -> Halted {
         loop {
             let notified = self.halt_signal.notified();
-            if let Some(reason) = self.halt_reason().clone() {
-                return reason;
+            if let Some(halted) = self.lock_halted().clone() {
+                return halted;
             }
             notified.await;
         }
     }
 
-    fn halt_reason(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.halt_reason.lock().expect("invariant: nobody panics while holding the reason")
+    fn lock_halted(&self) -> std::sync::MutexGuard<'_, Option<Halted>> {
+        self.halted.lock().expect("invariant: nobody panics while holding the reason")
     }
 
-    /// Stops the node's threads; the reason is for the operator.
-    pub fn halt(&self, reason: String) {
-        self.halt_reason().get_or_insert(reason);
+    /// Stops the node's threads.
+    pub fn halt(&self, halted: impl Into<Halted>) {
+        self.lock_halted().get_or_insert(halted.into());
         self.halt_signal.notify_waiters();
         self.shut_down();
     }

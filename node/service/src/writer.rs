@@ -178,6 +178,6 @@ mod tests {
         write_once(store(directory.path(), u64::MAX, u64::MAX), &shared);
         assert!(matches!(shared.inbox.receive(None, true), Received::Closed));
         let reason = futures::executor::block_on(shared.halted());
-        assert!(reason.contains("the disk is full"), "{reason}");
+        assert!(reason.reason.contains("the disk is full"), "{reason}");
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 use corniche_admission::Refusal;
 use corniche_engine::{Committee, Offence, TraceEvent};
-use corniche_pipeline::{Effects, Event, Executed, Fault, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Write};
+use corniche_pipeline::{Effects, Event, Executed, Fault, Halted, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Write};
 use corniche_testkit::{Action, Micros};
 use corniche_types::{B256, Bytes, ValidatorIndex};
 use std::{cell::Cell, collections::VecDeque, mem, rc::Rc};
@@ -225,7 +225,7 @@ impl Effects for VirtualEffects {
         }
     }
 
-    fn halt(&mut self, reason: String) {
-        self.network.checks.borrow_mut().halted(self.process, &reason);
+    fn halt(&mut self, halted: Halted) {
+        self.network.checks.borrow_mut().halted(self.process, &halted.reason);
     }
 }

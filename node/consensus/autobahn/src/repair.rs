@@ -39,6 +39,10 @@ pub struct Repair {
     nonce: u64,
     /// Responses of peers since this start.
     responses: BTreeMap<ValidatorIndex, (Slot, Vec<Position>)>,
+    /// Highest slot that each peer had committed when it responded first since this start.
+    first_committed: BTreeMap<ValidatorIndex, Slot>,
+    /// A twin was reported.
+    has_twin: bool,
     /// Time since when earlier incarnations are accounted for; `None` before.
     recovered_at: Option<TimestampMs>,
     /// Our records do not contain all that we signed.
@@ -94,6 +98,8 @@ impl Repair {
             // Includes the time in case the caller's seed is constant. 0 means that nothing was requested.
             nonce: (seed.rotate_left(32) ^ now.0).max(1),
             responses: BTreeMap::new(),
+            first_committed: BTreeMap::new(),
+            has_twin: false,
             recovered_at: None,
             lost_records,
             no_records,
@@ -232,6 +238,7 @@ impl Autobahn {
         let committed = status.committed.as_ref().map_or(Slot(0), |certificate| certificate.slot);
         if !status.wants_response && status.nonce == self.repair.nonce {
             self.repair.responses.insert(from, (committed, status.lanes.clone()));
+            self.repair.first_committed.entry(from).or_insert(committed);
         }
         self.check_recovery();
         self.note_commit(Some(from), committed);

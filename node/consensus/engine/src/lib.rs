@@ -149,6 +149,8 @@ pub enum Output {
     Requeue(Batch),
     /// A validator broke the rules. `evidence` is what it signed. `proof` convicts it, if the offence is punished.
     Accuse { validator: ValidatorIndex, offence: Offence, evidence: Vec<Bytes>, proof: Option<Box<Evidence>> },
+    /// Another process signs with this validator's keys: the node must stop (validators.md §5, K5). Contains what shows it.
+    Twin(String),
     /// For logs and tests; requires no action.
     Trace(TraceEvent),
 }

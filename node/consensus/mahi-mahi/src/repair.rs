@@ -23,6 +23,12 @@ pub struct Repair {
     /// Block that each peer named since this start. A response counts once that block is in the DAG, so that a peer
     /// cannot name a round that does not exist.
     named: BTreeMap<ValidatorIndex, BlockRef>,
+    /// First block that each peer named since this start: what an earlier incarnation signed was not later.
+    first_named: BTreeMap<ValidatorIndex, BlockRef>,
+    /// Highest own block that this incarnation did not make.
+    foreign: Round,
+    /// A twin was reported.
+    has_twin: bool,
     /// Time since when own proposals are allowed; `None` before.
     recovered_at: Option<TimestampMs>,
     /// Our records do not contain all that we signed. Then we are no witness, neither for ourselves nor for others.
@@ -56,6 +62,9 @@ impl Repair {
         Self {
             nonce,
             named,
+            first_named: BTreeMap::new(),
+            foreign: Round(0),
+            has_twin: false,
             recovered_at,
             lost_records,
             no_records,
@@ -171,10 +180,7 @@ impl MahiMahi {
         if self.repair.is_recovered() {
             return;
         }
-        let floor = self.sequence.floor();
-        let is_here = |named: &&BlockRef| named.round <= floor || self.dag.contains(named);
-        let reached: BTreeMap<ValidatorIndex, Round> =
-            self.repair.named.iter().filter(|(_, named)| is_here(named)).map(|(peer, named)| (*peer, named.round)).collect();
+        let reached = self.reached(&self.repair.named);
         let beyond_doubt = self.committee.max_faulty() + self.committee.validity();
         let others = self.committee.quorum() - self.me().map_or(Votes(0), |me| self.committee.votes(me));
         let needed = if self.repair.lost_records { beyond_doubt.max(others) } else { others };
@@ -197,8 +203,35 @@ impl MahiMahi {
         self.note_change();
     }
 
+    /// Rounds of these blocks, without those that are not in the DAG: a peer could name any.
+    fn reached(&self, named: &BTreeMap<ValidatorIndex, BlockRef>) -> BTreeMap<ValidatorIndex, Round> {
+        let floor = self.sequence.floor();
+        let is_here = |named: &&BlockRef| named.round <= floor || self.dag.contains(named);
+        named.iter().filter(|(_, named)| is_here(named)).map(|(peer, named)| (*peer, named.round)).collect()
+    }
+
+    /// K5 of validators.md: an earlier incarnation ended before the peers answered. It needed a quorum of blocks of the round before
+    /// each of its own, and one of the respondents had signed one of these. So it signed no round above the next one, and who did is
+    /// another process.
+    fn check_twin(&mut self) {
+        let beyond_doubt = self.committee.max_faulty() + self.committee.validity();
+        let reached = self.reached(&self.repair.first_named);
+        let votes = self.committee.weigh(reached.keys().copied());
+        if self.repair.has_twin || votes < beyond_doubt && reached.len() < self.committee.size() - 1 {
+            return;
+        }
+        let highest = reached.into_values().max().unwrap_or(Round(0));
+        if self.repair.foreign > highest + 1 {
+            self.repair.has_twin = true;
+            let detail = format!("a block of round {}, and no peer had passed round {}", self.repair.foreign.0, highest.0);
+            self.outputs.push_back(Output::Twin(detail));
+        }
+    }
+
     /// A block of ours is missing in our records, so they are outdated: everything we sent was durable before.
     pub(crate) fn handle_lost_records(&mut self, block: &Block) {
+        self.repair.foreign = self.repair.foreign.max(block.round());
+        self.check_twin();
         if !self.repair.lost_records {
             let detail = format!("own block {:?} is missing in the records", block.reference());
             self.trace(TraceEvent::note("history-lost", detail));
@@ -233,6 +266,8 @@ impl MahiMahi {
         }
         if let Some(named) = named {
             self.repair.named.insert(from, named);
+            self.repair.first_named.entry(from).or_insert(named);
+            self.check_twin();
         }
         self.check_recovery();
     }

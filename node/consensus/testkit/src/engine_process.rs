@@ -229,6 +229,9 @@ impl Surroundings for CheckedSurroundings {
             Output::Accuse { validator, offence, .. } if self.double.is_none() => {
                 self.checker.borrow_mut().record_accusation(self.me.as_usize(), validator, offence);
             }
+            Output::Twin(detail) if self.double.is_none() => {
+                self.checker.borrow_mut().add_violation(format!("validator {} has no twin: {detail}", self.me));
+            }
             Output::Trace(TraceEvent::Note { name, detail }) if name == "agreement-lost" && self.double.is_none() => {
                 self.checker.borrow_mut().add_violation(format!("agreement: validator {}: {detail}", self.me));
             }

@@ -189,6 +189,7 @@ impl<S: Subject> Surroundings for Recorder<S> {
                 self.seen.accused.push((validator, offence));
             }
             Output::Trace(event) => self.seen.traced.push(event),
+            Output::Twin(detail) => self.seen.traced.push(TraceEvent::note("twin", detail)),
             Output::WantBatch { .. } | Output::Send { .. } | Output::Persist(..) | Output::ReleaseBelow(_) => {}
         }
     }

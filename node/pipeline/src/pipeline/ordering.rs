@@ -2,7 +2,7 @@
 
 use super::{Ordering, Pipeline};
 use crate::blocks::promising;
-use crate::io::Output;
+use crate::io::{HaltCause, Halted, Output};
 use crate::message::PeerMessage;
 use corniche_engine::{Batch, Input as EngineInput, Output as EngineOutput, Verified};
 use corniche_types::{TimestampMs, ValidatorIndex};
@@ -68,6 +68,13 @@ impl Pipeline {
                 EngineOutput::Accuse { validator, offence, evidence, proof } => {
                     self.keep_evidence(proof);
                     self.out.push_back(Output::Accuse { validator, offence, evidence });
+                }
+                EngineOutput::Twin(detail) => {
+                    let reason = format!(
+                        "another process signs with this validator's keys ({detail}): stop one of them, and start this node again when only one is left; two                          that sign lose stake"
+                    );
+                    self.halt(Halted { cause: HaltCause::Twin, reason }, None);
+                    return true;
                 }
                 EngineOutput::Trace(event) => self.out.push_back(Output::Trace(event)),
             }

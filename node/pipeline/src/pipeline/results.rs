@@ -2,7 +2,7 @@
 
 use super::{AHEAD_OF_CERTIFICATION, Mode, Ordering, Pipeline};
 use crate::execution::Executed;
-use crate::io::{Output, Plan};
+use crate::io::{Halted, Output, Plan};
 use crate::message::PeerMessage;
 use corniche_certify::Output as CertifierOutput;
 use corniche_engine::{Input as EngineInput, Offence, Recipients};
@@ -226,8 +226,8 @@ impl Pipeline {
         self.halt(reason, Some(weak.into_evidence()));
     }
 
-    pub(super) fn halt(&mut self, reason: String, certificate: Option<Certificate>) {
+    pub(super) fn halt(&mut self, halted: impl Into<Halted>, certificate: Option<Certificate>) {
         self.mode = Mode::Halted;
-        self.out.push_back(Output::Halt { reason, certificate });
+        self.out.push_back(Output::Halt { halted: halted.into(), certificate });
     }
 }

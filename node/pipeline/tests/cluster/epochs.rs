@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_sol_types::SolCall;
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
-use corniche_pipeline::CoinStatus;
+use corniche_pipeline::{CoinStatus, HaltCause};
 use corniche_staking::{
     SigningKeys, StateSlots, ValidatorId,
     interface::Staking,
@@ -563,6 +563,40 @@ pub fn evidence_survives_its_witnesses(engine: EngineKind) {
     cluster.run_for(1_000);
     (0..40).for_each(|_| cluster.load());
     assert_eq!(convicted(&cluster, 0), [(3, 1)]);
+}
+
+/// Of two processes with a validator's keys at least one finds out about the other and stops, if the second one starts from an empty disk
+/// or from a copy (K5). The other validators go on.
+pub fn twin_stops(engine: EngineKind) {
+    for copies in [false, true] {
+        let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), small_committees());
+        load_until(&mut cluster, 1);
+        let disk = if copies { cluster.nodes[&3].disk.clone() } else { Disk::default() };
+        let twin = cluster.start_twin(3, disk);
+        let halted = |cluster: &Cluster, index: usize| cluster.nodes[&index].halted.as_ref().map(|halted| halted.cause);
+        for _ in 0..40 {
+            if [3, twin].iter().any(|index| halted(&cluster, *index).is_some()) {
+                break;
+            }
+            // Two with equal records say the same until both have something of their own to say.
+            for index in [3, twin] {
+                cluster.submit(index, cluster.submitted..cluster.submitted + 1);
+            }
+            cluster.run_for(100);
+        }
+        let stopped: Vec<_> = [3, twin].into_iter().filter_map(|index| halted(&cluster, index)).collect();
+        assert!(stopped.contains(&HaltCause::Twin), "copies: {copies}, {stopped:?}");
+        let reached = epoch(&cluster.nodes[&0]).0 + 2;
+        let others_reached = |cluster: &Cluster| (0..3).all(|index| epoch(&cluster.nodes[&index]).0 >= reached);
+        for _ in 0..200 {
+            if others_reached(&cluster) {
+                break;
+            }
+            cluster.load();
+        }
+        assert!(others_reached(&cluster), "{:?}", cluster.progress());
+        assert!((0..3).all(|index| cluster.nodes[&index].halted.is_none()));
+    }
 }
 
 /// Without the fourth validator each of the three is needed, also by one that has already delivered the last block.

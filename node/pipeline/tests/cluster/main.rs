@@ -81,6 +81,7 @@ mod epochs_end {
         a_third_changes_in_every_epoch
         equivocator_is_convicted
         evidence_survives_its_witnesses
+        twin_stops
     }
 }
 

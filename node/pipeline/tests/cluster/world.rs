@@ -61,6 +61,8 @@ pub struct Cluster {
     pub false_attesters: BTreeMap<usize, Attesting>,
     /// Number of messages sent over bad links.
     risked: u64,
+    /// A second process with a validator's keys, and that validator.
+    pub twin: Option<(usize, usize)>,
 }
 
 /// Connections stay up, but messages are late or lost; lost requests are never answered.
@@ -163,6 +165,7 @@ impl Cluster {
             cut_off: BTreeSet::new(),
             false_attesters: BTreeMap::new(),
             risked: 0,
+            twin: None,
         };
         (0..validators).for_each(|index| cluster.start(index));
         cluster
@@ -196,6 +199,25 @@ impl Cluster {
         }
         self.nodes.insert(index, node);
         self.collect();
+    }
+
+    /// Starts a second process with a validator's keys, from a disk of its own. It gets the messages to that validator, too.
+    pub fn start_twin(&mut self, index: usize, disk: Disk) -> usize {
+        self.starts += 1;
+        let number = self.validators();
+        let factory = self.engine.factory(&self.genesis, &self.secrets, index, self.starts);
+        let genesis = self.genesis.clone();
+        let mut node = Node::start(index as u8, &genesis, &genesis, Some((index as u16, factory)), disk, TimestampMs(self.now));
+        node.key = node_key(index);
+        for (&other_index, other) in self.nodes.iter_mut().filter(|(other, _)| **other != index) {
+            other.now = TimestampMs(self.now);
+            node.connect(other, Some(other_index as u16));
+            other.handle(Input::PeerUp { peer: node.key, validator: Some(ValidatorIndex(index as u16)) });
+        }
+        self.twin = Some((number, index));
+        self.nodes.insert(number, node);
+        self.collect();
+        number
     }
 
     /// Starts a full node that is connected to all validators; its number is [`VALIDATORS`].
@@ -285,7 +307,11 @@ impl Cluster {
                 for (to, message) in std::mem::take(&mut node.sent) {
                     self.sent += 1;
                     let Some(arrival) = self.arrival(index, number_of(&to)) else { continue };
-                    self.wire.push(Reverse((arrival, self.sent, index, number_of(&to), message.encode().to_vec())));
+                    let from = self.twin.filter(|(twin, _)| *twin == index).map_or(index, |(_, of)| of);
+                    let twin = self.twin.filter(|(_, of)| *of == number_of(&to)).map(|(twin, _)| twin);
+                    for to in [number_of(&to)].into_iter().chain(twin) {
+                        self.wire.push(Reverse((arrival, self.sent, from, to, message.encode().to_vec())));
+                    }
                 }
                 let node = self.nodes.get_mut(&index).unwrap();
                 let requests = std::mem::take(&mut node.requests);
@@ -320,7 +346,8 @@ impl Cluster {
     /// Advances to the next event, at most to `end`; returns false if there is none before.
     fn step(&mut self, end: u64) -> bool {
         let arrival = self.wire.peek().map(|Reverse((at, ..))| *at);
-        let due = self.nodes.iter().filter_map(|(index, node)| Some(node.pipeline.deadline()?.0 + self.behind(*index))).min();
+        let running = self.nodes.iter().filter(|(_, node)| node.halted.is_none());
+        let due = running.filter_map(|(index, node)| Some(node.pipeline.deadline()?.0 + self.behind(*index))).min();
         let Some(next) = [arrival, due].into_iter().flatten().min().filter(|next| *next <= end) else {
             self.now = end;
             return false;
@@ -335,7 +362,7 @@ impl Cluster {
             self.deliver(from, to, &bytes);
         }
         for node in self.nodes.values_mut() {
-            if node.pipeline.deadline().is_some_and(|deadline| deadline <= node.now) {
+            if node.halted.is_none() && node.pipeline.deadline().is_some_and(|deadline| deadline <= node.now) {
                 node.handle(Input::Deadline);
             }
         }
@@ -419,7 +446,7 @@ impl Cluster {
     }
 
     /// Per node: height, number of executed transactions, highest certified height.
-    fn progress(&self) -> Vec<(usize, usize, u64)> {
+    pub fn progress(&self) -> Vec<(usize, usize, u64)> {
         let certified = |node: &Node| node.disk.certificates.keys().last().map_or(0, |height| height.0);
         self.nodes.iter().map(|(index, node)| (node.disk.blocks.len(), self.executed(*index), certified(node))).collect()
     }

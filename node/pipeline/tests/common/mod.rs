@@ -10,8 +10,8 @@ use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as En
 use corniche_executor::verify_ordered_cached;
 use corniche_pipeline::{
     AttestedSenders, AuthorKeys, BlockSource, CertificateKeyFactory, CertificateKeys, EngineFactory, EngineStart,
-    ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, NodeKeys, NoticeAuthor, Output, PeerMessage, Pipeline, Plan,
-    Request, Response, RestartPoint, Setup, serve_blocks,
+    ExecutionStage, ExecutionStart, FollowedBlock, Halted, Input, NodeKey, NodeKeys, NoticeAuthor, Output, PeerMessage,
+    Pipeline, Plan, Request, Response, RestartPoint, Setup, serve_blocks,
 };
 use corniche_staking::genesis_changes;
 use corniche_state::{CommittedBlock, State, Tree};
@@ -283,7 +283,7 @@ pub struct Node {
     pub penalties: Vec<(NodeKey, String)>,
     /// Nodes that it treats as validators in its network.
     pub seats: Vec<NodeKey>,
-    pub halted: Option<String>,
+    pub halted: Option<Halted>,
     pub traces: Vec<String>,
     /// Appends wait while this is set.
     pub slow_disk: bool,
@@ -519,7 +519,7 @@ impl Node {
                 }
                 Output::Pending { transaction, .. } => _ = self.pooled.insert(transaction.hash(), transaction),
                 Output::SeatsChanged(seats) => self.seats = seats.into_iter().map(|seat| seat.network_key).collect(),
-                Output::Halt { reason, .. } => self.halted = Some(reason),
+                Output::Halt { halted, .. } => self.halted = Some(halted),
                 _ => {}
             }
         }

@@ -124,8 +124,14 @@ impl Engines {
             let seed = random.lock().unwrap_or_else(PoisonError::into_inner).draw();
             let epoch = start.resume.epoch;
             let engine = build(Start { seed, start });
-            Box::new(ObservedEngine { engine, epoch, inputs: 0, batch: Bytes::new(), engine_events: engine_events.clone() })
-                as Box<dyn Engine>
+            Box::new(ObservedEngine {
+                engine,
+                epoch,
+                inputs: 0,
+                batch: Bytes::new(),
+                engine_events: engine_events.clone(),
+                has_twin: behaviour.is_some(),
+            }) as Box<dyn Engine>
         })
     }
 }
@@ -200,6 +206,8 @@ struct ObservedEngine {
     /// The last batch that it received.
     batch: Bytes,
     engine_events: EngineEvents,
+    /// It may be one of two with one key, which go on beside each other.
+    has_twin: bool,
 }
 
 impl Engine for ObservedEngine {
@@ -215,7 +223,10 @@ impl Engine for ObservedEngine {
     }
 
     fn poll(&mut self) -> Option<Output> {
-        let output = self.engine.poll();
+        let mut output = self.engine.poll();
+        while self.has_twin && matches!(output, Some(Output::Twin(_))) {
+            output = self.engine.poll();
+        }
         match &output {
             Some(Output::Trace(TraceEvent::Proposed(vertex))) if vertex.batch_bytes > 0 => {
                 self.engine_events.add(EngineEvent::Proposed(std::mem::take(&mut self.batch)));

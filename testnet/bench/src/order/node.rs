@@ -327,7 +327,7 @@ impl Ordering {
                     self.counted.proposals += 1;
                     self.counted.batches += u64::from(vertex.batch_digest.is_some());
                 }
-                Output::Available { .. } | Output::Accuse { .. } | Output::Trace(_) => {}
+                Output::Available { .. } | Output::Accuse { .. } | Output::Twin(_) | Output::Trace(_) => {}
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::{
     keys::Signer,
     message::{DiskId, HashedCar, Position, Slot, Tip},
 };
-use corniche_engine::TraceEvent;
+use corniche_engine::{Output, TraceEvent};
 use corniche_types::{ValidatorIndex, Votes};
 use std::sync::Arc;
 
@@ -29,9 +29,7 @@ impl Autobahn {
         self.repair.progress(self.now);
         let highest =
             self.repair.responses.values().map(|(slot, _)| *slot).max().unwrap_or(Slot(0)).max(self.slots.committed());
-        // A vote in slot s needed the commit of s − k, and that one needed votes of validators that had seen the commit
-        // of s − 2k. One of them responded. It may lack up to k commits without gaps.
-        let reached = Slot(highest.0.saturating_add(3 * self.config.open_slots));
+        let reached = self.reached(highest);
         self.repair.uncertain_through = Slot(0);
         if self.repair.lost_records {
             self.extend_abstention(reached);
@@ -48,6 +46,29 @@ impl Autobahn {
             self.lanes.adopt_own_car(&car);
         }
         self.lanes.open_own_lane(self.now);
+    }
+
+    /// Last slot in which an earlier incarnation may have voted, if this is the highest one that respondents had committed. A vote in
+    /// slot s needed the commit of s − k, and that one needed votes of validators that had seen the commit of s − 2k. One of
+    /// them responded. It may lack up to k commits without gaps.
+    fn reached(&self, committed: Slot) -> Slot {
+        Slot(committed.0.saturating_add(3 * self.config.open_slots))
+    }
+
+    /// K5 of validators.md: an earlier incarnation ended before the peers responded. Who voted in a later slot is another process.
+    fn check_twin(&mut self, slot: Slot) {
+        let first = &self.repair.first_committed;
+        let beyond_doubt = self.committee.max_faulty() + self.committee.validity();
+        let votes = self.committee.weigh(first.keys().copied());
+        if self.repair.has_twin || votes < beyond_doubt && first.len() < self.committee.size() - 1 {
+            return;
+        }
+        let highest = first.values().max().copied().unwrap_or(Slot(0));
+        if slot > self.reached(highest) {
+            self.repair.has_twin = true;
+            let detail = format!("a vote in slot {}, and no peer had committed more than slot {}", slot.0, highest.0);
+            self.outputs.push_back(Output::Twin(detail));
+        }
     }
 
     /// R5: permanent, so also after the next power cut.
@@ -159,6 +180,7 @@ impl Autobahn {
 
     /// Same check by a certificate with our signature, if our records contain no vote.
     pub(crate) fn detect_lost_vote(&mut self, slot: Slot) {
+        self.check_twin(slot);
         if self.repair.may_act() && !self.repair.lost_records {
             self.handle_lost_records(format!("own vote in {slot:?} is missing in the records"));
         }
