@@ -27,6 +27,14 @@ pub mod tags {
     pub const CONFIRMED: &str = "corniche-autobahn-confirmed";
     /// Autobahn's TIMEOUT.
     pub const TIMED_OUT: &str = "corniche-autobahn-timed-out";
+    /// Autobahn's cars. Two at one position are no evidence.
+    pub const CAR: &str = "corniche-autobahn-car";
+    /// Autobahn's VOTE for a car.
+    pub const CAR_VOTE: &str = "corniche-autobahn-held";
+    /// Autobahn's announcement of a disk.
+    pub const DISK_ID: &str = "corniche-autobahn-birth";
+    /// Notices to the staking contract, and their signatures.
+    pub const NOTICE: &str = "corniche-notice";
 }
 
 /// Signed part of a block of Mahi-Mahi: its content, with hashes for what is large.
