@@ -76,6 +76,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-pipeline", "node/pipeline", Whole),
     ("corniche-network", "node/network", Rim),
     ("corniche-store", "node/store", Rim),
+    ("corniche-signer", "node/signer", Rim),
     ("corniche-rpc", "node/rpc", Rim),
     ("corniche-service", "node/service", Service),
     ("corniche-devchain", "node/devchain", Devchain),

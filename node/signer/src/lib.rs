@@ -1,0 +1,10 @@
+//! Remote signer: a process that holds a validator's consensus (ed25519) and BLS keys, and refuses what would be a double signature.
+
+#![warn(missing_docs)]
+
+mod request;
+
+pub use request::{
+    Answer, FrameError, MAX_FRAME_BYTES, PublicKeys, Refusal, Request, Scope, Statement, StatementKind, encode_frame,
+    take_frame,
+};
