@@ -2,8 +2,10 @@
 
 #![warn(missing_docs)]
 
+mod keys;
 mod request;
 
+pub use keys::SecretKeys;
 pub use request::{
     Answer, FrameError, MAX_FRAME_BYTES, PublicKeys, Refusal, Request, Scope, Statement, StatementKind, encode_frame,
     take_frame,
