@@ -3,9 +3,11 @@
 #![warn(missing_docs)]
 
 mod keys;
+mod marks;
 mod request;
 
 pub use keys::SecretKeys;
+pub use marks::{Marks, OPEN_SLOTS, RESERVED, Record, Verdict};
 pub use request::{
     Answer, FrameError, MAX_FRAME_BYTES, PublicKeys, Refusal, Request, Scope, Statement, StatementKind, encode_frame,
     take_frame,
