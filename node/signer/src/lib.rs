@@ -1,12 +1,70 @@
 //! Remote signer: a process that holds a validator's consensus (ed25519) and BLS keys, and refuses what would be a double signature.
+//!
+//! The node asks for each signature over a Unix socket and abstains if it gets none. Marks on disk outlive the node's own memory:
+//! a node that is restored from a backup, or started twice, cannot sign twice.
+//!
+//! ```text
+//!   node                                  signer
+//!   RemoteSigner ── Request ──▶ socket ──▶ Server ──▶ Marks: may it be signed?
+//!        ▲                                   │            │ record
+//!        │                                   │            ▼
+//!        └────────── Answer ◀────────────────┴──◀── MarkFile: durable first
+//! ```
+//!
+//! # Protocol
+//!
+//! Each message is a frame: length (u32, little-endian, at most 128 KiB), version byte 1, borsh. Each request gets one answer, in
+//! order. The first request is [`Request::Hello`]. There is one client; a second one gets [`Answer::Busy`]. Clients run as one user.
+//! The signer closes the connection after a malformed or oversized frame, after [`Answer::Unsupported`], after a request before
+//! Hello, and when a client leaves its answers unread.
+//!
+//! Requests have fields, and the signer makes all digests. The exception is a notice, whose content is never an offence.
+//!
+//! # Rules
+//!
+//! | Rule | Statements | Signed if |
+//! |---|---|---|
+//! | Chain | all | the chain id is that of the marks; Hello also compares the genesis |
+//! | Epoch | all | the epoch is not below the greatest signed one; a later one resets rounds, cars and slots |
+//! | Start | all but notices | without marks on disk, the epoch is after the first one that was asked about, or opened by the operator |
+//! | Block | Block | the round is above the mark, or the heading is the last one again |
+//! | Car | Car | the position is above the mark, or the car is the last one again |
+//! | Slot | Prepare, Vote, Timeout | the slot is one of the 256 newest, and not reserved by an earlier process |
+//! | Once | Prepare, Vote, Timeout | the view has no other value of this kind, and no later view has one |
+//! | Given up | Vote | no TIMEOUT was signed in this view or a later one, or the vote is the last one of its kind again |
+//! | Report | Timeout | the report names the last strong vote and the last CONFIRM-ACK, or later ones |
+//! | Header | Header | the height is above the mark, or the header was signed before (last 256) |
+//! | Unmarked | CarVote, DiskId, Notice | always, after the rules above: two of them are no offence |
+//! | Reservation | Block, Slot, Header | a record covers 16 rounds, slots or heights from the one that needed it; after a crash only higher ones are signed |
+//!
+//! Strong and weak PREP-VOTEs are one kind for different values. The kind of a share (ed25519 or BLS) has no effect on the rules.
+//! [`Contradiction::holds`](corniche_types::evidence::Contradiction::holds) accepts no two statements that these rules admit.
+//!
+//! Notices neither need nor raise the epoch of the marks. A node that catches up makes them for an old state, which says nothing
+//! about the epochs that the validator has signed.
+//!
+//! # Departures from `protocols/validators.md` §5
+//!
+//! - Coin keys stay with the node: what they sign is not punishable, and dealings would have to pass the socket. So there are no
+//!   requests for coin shares and dealings.
+//! - Positions of cars are not reserved, because a lane may not skip one. Each car is one exact mark and one sync.
+//! - Views of a slot never go back. The engine never enters a view again, and one statement of each kind suffices as memory.
+//!
+//! # Limits
+//!
+//! A client can make the signer useless, but not dangerous: a statement for the highest epoch, round or height closes all lower
+//! ones for ever. Chains before protocol version 5 sign blocks without headings, which the signer does not know.
 
 #![warn(missing_docs)]
 
+mod client;
 mod keys;
 mod mark_file;
 mod marks;
 mod request;
+mod server;
 
+pub use client::{ANSWER_TIMEOUT, ClientError, RemoteSigner, SignerStats};
 pub use keys::SecretKeys;
 pub use mark_file::{FILE_NAME, MarkError, MarkFile};
 pub use marks::{Marks, OPEN_SLOTS, RESERVED, Record, Verdict};
@@ -14,3 +72,4 @@ pub use request::{
     Answer, FrameError, MAX_FRAME_BYTES, PublicKeys, Refusal, Request, Scope, Statement, StatementKind, encode_frame,
     take_frame,
 };
+pub use server::{Server, ServerError, ServerOptions, StopHandle};

@@ -1,0 +1,479 @@
+//! Client and server on real sockets and real files.
+#![allow(clippy::unwrap_used)] // also in helpers
+
+use corniche_crypto::{BlsSecretKey, ConsensusKey};
+use corniche_signer::{
+    Answer, ClientError, FILE_NAME, MAX_FRAME_BYTES, MarkError, RESERVED, Refusal, RemoteSigner, Request, Scope, SecretKeys,
+    Server, ServerError, ServerOptions, Statement, StatementKind, StopHandle, encode_frame, take_frame,
+};
+use corniche_types::evidence::VoteKind;
+use corniche_types::{B256, Bytes, Epoch, FaultModel, Height};
+use std::{
+    fs,
+    io::{ErrorKind, Read, Write},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::PathBuf,
+    thread::JoinHandle,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+const CHAIN: u64 = 7;
+const GENESIS: B256 = B256::repeat_byte(9);
+/// Tests run on slow and busy disks.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn secrets(number: u8) -> SecretKeys {
+    let bls = BlsSecretKey::from_seed([100 + number; 32]);
+    SecretKeys { consensus: ConsensusKey::from_seed([number; 32]), bls }
+}
+
+fn key() -> B256 {
+    secrets(1).public().0
+}
+
+fn scope() -> Scope {
+    Scope { chain_id: CHAIN, epoch: Epoch(1), committee_hash: B256::ZERO }
+}
+
+fn header(height: u64, hash: u8) -> Statement {
+    Statement::Header { height: Height(height), hash: B256::repeat_byte(hash), fault_model: FaultModel::Byzantine }
+}
+
+fn vote(slot: u64, cut: u8) -> Statement {
+    Statement::Vote { kind: VoteKind::Prepared, slot, view: 0, cut: B256::repeat_byte(cut), bls: false }
+}
+
+/// Directory of a signer.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.path().join("signer.sock")
+    }
+
+    fn options(&self) -> ServerOptions {
+        let marks = self.0.path().join("marks");
+        ServerOptions { socket: self.socket(), marks, uid: None, from_epoch: Some(Epoch(1)) }
+    }
+
+    fn start(&self) -> Running {
+        self.start_with(vec![secrets(1)])
+    }
+
+    fn start_with(&self, keys: Vec<SecretKeys>) -> Running {
+        Running::new(Server::bind(&self.options(), keys).unwrap())
+    }
+
+    fn client(&self) -> RemoteSigner {
+        RemoteSigner::connect(&self.socket(), CHAIN, GENESIS).unwrap().with_answer_timeout(PATIENCE)
+    }
+
+    fn raw(&self) -> Raw {
+        let stream = UnixStream::connect(self.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Raw { stream, received: Vec::new() }
+    }
+
+    /// Marks as a crash would leave them now.
+    fn marks_now(&self) -> Vec<u8> {
+        fs::read(self.options().marks.join(FILE_NAME)).unwrap()
+    }
+}
+
+/// A server on a thread of its own.
+struct Running {
+    stop: StopHandle,
+    thread: Option<JoinHandle<Result<(), ServerError>>>,
+}
+
+impl Running {
+    fn new(mut server: Server) -> Self {
+        let stop = server.stop_handle();
+        Self { stop, thread: Some(std::thread::spawn(move || server.serve())) }
+    }
+
+    fn stop_after(self, act: impl FnOnce()) {
+        act();
+        self.stop();
+    }
+
+    fn stop(mut self) {
+        self.stop.stop();
+        self.thread.take().unwrap().join().unwrap().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
+
+/// A client that sends any bytes.
+struct Raw {
+    stream: UnixStream,
+    received: Vec<u8>,
+}
+
+impl Raw {
+    fn send(&mut self, request: &Request) {
+        self.stream.write_all(&encode_frame(request).unwrap()).unwrap();
+    }
+
+    fn hello(&mut self) {
+        self.send(&Request::Hello { chain_id: CHAIN, genesis: GENESIS });
+        assert!(matches!(self.answer(), Some(Answer::Welcome { .. })));
+    }
+
+    /// `None` if the connection is closed.
+    fn answer(&mut self) -> Option<Answer> {
+        loop {
+            if let Some(answer) = take_frame(&mut self.received).unwrap() {
+                return Some(answer);
+            }
+            let mut chunk = [0; 64];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return None,
+                Ok(count) => self.received.extend(&chunk[..count]),
+                // The signer left bytes unread.
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn signatures_cross_the_socket() {
+    let place = Place::new();
+    let server = place.start_with(vec![secrets(1), secrets(2)]);
+    let client = place.client();
+    assert_eq!(client.keys(), [secrets(1).public(), secrets(2).public()]);
+    for number in [1, 2] {
+        let keys = secrets(number);
+        for statement in [header(u64::from(number), 1), vote(u64::from(number), 1)] {
+            let signature = client.sign(keys.public().0, scope(), statement.clone());
+            assert_eq!(signature, Some(keys.sign(&scope(), &statement)));
+        }
+    }
+    let notice = Statement::Notice { payload: vec![5; 100_000].into() };
+    assert!(client.sign(key(), scope(), notice).is_some());
+    let stats = client.stats();
+    assert_eq!((stats.is_up, stats.signed, stats.failures), (true, 5, 0));
+    assert!(stats.answer_ns_sum >= stats.answer_ns_last && stats.answer_ns_last > 0);
+    server.stop();
+}
+
+#[test]
+fn refusals_are_counted_and_do_not_disconnect() {
+    let place = Place::new();
+    let server = place.start();
+    let client = place.client();
+    assert!(client.sign(key(), scope(), header(5, 1)).is_some());
+    assert_eq!(client.sign(key(), scope(), header(5, 2)), None);
+    assert_eq!(client.sign(secrets(2).public().0, scope(), vote(1, 1)), None, "unknown key");
+    assert!(client.sign(key(), scope(), vote(1, 2)).is_some(), "an unknown key spends no marks");
+    let stats = client.stats();
+    assert_eq!((stats.is_up, stats.signed, stats.failures), (true, 2, 0));
+    let refused = StatementKind::ALL.map(|kind| stats.refused[kind as usize]);
+    assert_eq!((refused[StatementKind::Header as usize], refused[StatementKind::Vote as usize]), (1, 1));
+    assert_eq!(refused.iter().sum::<u64>(), 2);
+    server.stop();
+}
+
+#[test]
+fn requests_are_answered_in_order() {
+    let place = Place::new();
+    let _server = place.start();
+    let mut raw = place.raw();
+    raw.hello();
+    let sign = |statement| encode_frame(&Request::Sign { key: key(), scope: scope(), statement }).unwrap();
+    let requests: Vec<u8> = (1..50).flat_map(|height| [sign(header(height, 1)), sign(header(height, 2))].concat()).collect();
+    raw.stream.write_all(&requests).unwrap();
+    for height in 1..50 {
+        assert_eq!(raw.answer(), Some(Answer::Signed(secrets(1).sign(&scope(), &header(height, 1)))));
+        assert_eq!(raw.answer(), Some(Answer::Refused(Refusal::Height { mark: height })));
+    }
+}
+
+#[test]
+fn second_client_gets_busy() {
+    let place = Place::new();
+    let _server = place.start();
+    let mut first = place.raw();
+    first.hello();
+    let mut second = place.raw();
+    assert_eq!((second.answer(), second.answer()), (Some(Answer::Busy), None));
+    let error = RemoteSigner::connect(&place.socket(), CHAIN, GENESIS).unwrap_err();
+    assert!(matches!(error, ClientError::Busy), "{error}");
+    // The first one is not disturbed.
+    first.hello();
+}
+
+#[test]
+fn place_is_free_at_once() {
+    let place = Place::new();
+    let _server = place.start();
+    for _ in 0..100 {
+        let mut raw = place.raw();
+        raw.hello();
+    }
+}
+
+#[test]
+fn client_that_hangs_up_spends_no_marks() {
+    let place = Place::new();
+    place.start().stop_after(|| place.raw().hello());
+    let server = Server::bind(&place.options(), vec![secrets(1)]).unwrap();
+    let before = place.marks_now();
+    // All this is in the socket's queue before the signer looks.
+    let mut raw = place.raw();
+    raw.send(&Request::Hello { chain_id: CHAIN, genesis: GENESIS });
+    raw.send(&Request::Sign { key: key(), scope: scope(), statement: header(1, 1) });
+    drop(raw);
+    let server = Running::new(server);
+    place.raw().hello();
+    assert_eq!(place.marks_now(), before);
+    server.stop();
+}
+
+#[test]
+fn oversized_frame_closes() {
+    let place = Place::new();
+    let _server = place.start();
+    let mut raw = place.raw();
+    raw.hello();
+    let length = u32::try_from(MAX_FRAME_BYTES + 1).unwrap();
+    raw.stream.write_all(&length.to_le_bytes()).unwrap();
+    assert_eq!(raw.answer(), None);
+    place.raw().hello();
+}
+
+#[test]
+fn longest_frame_is_read() {
+    let place = Place::new();
+    let _server = place.start();
+    let mut raw = place.raw();
+    raw.hello();
+    let request = |bytes: usize| Request::Sign {
+        key: key(),
+        scope: scope(),
+        statement: Statement::Notice { payload: Bytes::from(vec![0; bytes]) },
+    };
+    let overhead = encode_frame(&request(0)).unwrap().len() - 4;
+    raw.send(&request(MAX_FRAME_BYTES - overhead));
+    assert!(matches!(raw.answer(), Some(Answer::Signed(_))));
+    assert!(encode_frame(&request(MAX_FRAME_BYTES - overhead + 1)).is_err());
+}
+
+#[test]
+fn other_version_is_unsupported() {
+    let place = Place::new();
+    let _server = place.start();
+    let mut raw = place.raw();
+    let mut frame = encode_frame(&Request::Hello { chain_id: CHAIN, genesis: GENESIS }).unwrap();
+    frame[4] = 2;
+    raw.stream.write_all(&frame).unwrap();
+    assert_eq!((raw.answer(), raw.answer()), (Some(Answer::Unsupported), None));
+}
+
+#[test]
+fn junk_closes() {
+    let place = Place::new();
+    let _server = place.start();
+    let trailing = {
+        let mut frame = encode_frame(&Request::Hello { chain_id: CHAIN, genesis: GENESIS }).unwrap();
+        frame[0] += 1;
+        frame.push(0);
+        frame
+    };
+    for junk in [vec![0; 4], vec![2, 0, 0, 0, 1, 9], b"GET / HTTP/1.1\r\n\r\n".to_vec(), trailing] {
+        let mut raw = place.raw();
+        raw.stream.write_all(&junk).unwrap();
+        assert_eq!(raw.answer(), None, "{junk:?}");
+    }
+    place.raw().hello();
+}
+
+#[test]
+fn first_request_must_be_hello() {
+    let place = Place::new();
+    let _server = place.start();
+    let mut raw = place.raw();
+    raw.send(&Request::Sign { key: key(), scope: scope(), statement: header(1, 1) });
+    assert_eq!(raw.answer(), None);
+}
+
+#[test]
+fn other_chain_is_closed() {
+    let place = Place::new();
+    let server = place.start();
+    drop(place.client());
+    for (chain_id, genesis) in [(CHAIN + 1, GENESIS), (CHAIN, B256::ZERO)] {
+        let mut raw = place.raw();
+        raw.send(&Request::Hello { chain_id, genesis });
+        let refusal = Refusal::OtherChain { chain_id: CHAIN, genesis: GENESIS };
+        assert_eq!((raw.answer(), raw.answer()), (Some(Answer::Refused(refusal)), None));
+    }
+    server.stop();
+    // The first Hello binds the marks for ever.
+    let _server = place.start();
+    let error = RemoteSigner::connect(&place.socket(), CHAIN + 1, GENESIS).unwrap_err();
+    assert!(error.to_string().contains("expected chain 7"), "{error}");
+}
+
+#[test]
+fn client_reconnects_after_server_restarts() {
+    let place = Place::new();
+    let server = place.start();
+    let client = place.client();
+    assert!(client.sign(key(), scope(), header(1, 1)).is_some());
+    server.stop();
+    assert_eq!(client.sign(key(), scope(), header(2, 1)), None);
+    assert_eq!(client.sign(key(), scope(), header(2, 1)), None);
+    assert_eq!((client.stats().is_up, client.stats().failures), (false, 2));
+    let server = place.start();
+    assert!(client.sign(key(), scope(), header(2, 1)).is_some(), "a clean stop gives the reservation back");
+    assert!(client.stats().is_up);
+    server.stop();
+}
+
+#[test]
+fn client_refuses_other_keys_after_reconnection() {
+    let place = Place::new();
+    let server = place.start();
+    let client = place.client();
+    server.stop();
+    let server = place.start_with(vec![secrets(1), secrets(2)]);
+    // The first attempt only finds the old connection closed.
+    assert_eq!(client.sign(key(), scope(), header(1, 1)), None);
+    assert_eq!(client.sign(key(), scope(), header(1, 1)), None);
+    assert!(!client.stats().is_up);
+    server.stop();
+}
+
+#[test]
+fn client_does_not_wait_for_a_signer_that_hangs() {
+    let place = Place::new();
+    let server = place.start();
+    let client = RemoteSigner::connect(&place.socket(), CHAIN, GENESIS).unwrap().with_answer_timeout(Duration::from_millis(1));
+    server.stop();
+    // Nobody accepts. The queue of connections is full after some attempts.
+    let _hanging = UnixListener::bind(place.socket()).unwrap();
+    for attempt in 1..=300 {
+        assert_eq!(client.sign(key(), scope(), header(1, 1)), None);
+        assert_eq!(client.stats().failures, attempt);
+    }
+}
+
+#[test]
+fn reserved_range_is_refused_after_crash() {
+    let place = Place::new();
+    let server = place.start();
+    let client = place.client();
+    for height in 1..=3 {
+        assert!(client.sign(key(), scope(), header(height, 1)).is_some());
+    }
+    assert!(client.sign(key(), scope(), vote(1, 1)).is_some());
+    let crashed = place.marks_now();
+    server.stop();
+    fs::write(place.options().marks.join(FILE_NAME), crashed).unwrap();
+
+    let server = place.start();
+    let client = place.client();
+    for number in 1..=RESERVED {
+        assert_eq!(client.sign(key(), scope(), header(number, 1)), None, "{number}");
+        assert_eq!(client.sign(key(), scope(), vote(number, 1)), None, "{number}");
+    }
+    assert!(client.sign(key(), scope(), header(RESERVED + 1, 1)).is_some());
+    assert!(client.sign(key(), scope(), vote(RESERVED + 1, 1)).is_some());
+    server.stop();
+}
+
+#[test]
+fn first_epoch_without_marks_stays_closed() {
+    let place = Place::new();
+    let options = ServerOptions { from_epoch: None, ..place.options() };
+    let sign = |epoch| {
+        let server = Running::new(Server::bind(&options, vec![secrets(1)]).unwrap());
+        let signature = place.client().sign(key(), Scope { epoch: Epoch(epoch), ..scope() }, header(1, 1));
+        server.stop();
+        signature.is_some()
+    };
+    assert_eq!([4, 4, 5, 4].map(sign), [false, false, true, false]);
+}
+
+#[test]
+fn marks_have_one_signer_and_sockets_one_listener() {
+    let place = Place::new();
+    let server = place.start();
+    let same_marks = Server::bind(&place.options(), Vec::new()).unwrap_err();
+    assert!(matches!(same_marks, ServerError::Marks(MarkError::Locked { .. })), "{same_marks}");
+    let other_marks = ServerOptions { marks: place.0.path().join("other"), ..place.options() };
+    let same_socket = Server::bind(&other_marks, Vec::new()).unwrap_err();
+    assert!(matches!(same_socket, ServerError::SocketInUse { .. }), "{same_socket}");
+    server.stop();
+    assert!(!place.socket().exists());
+}
+
+#[test]
+fn old_socket_is_replaced_but_no_file() {
+    let place = Place::new();
+    drop(UnixListener::bind(place.socket()).unwrap());
+    let server = place.start();
+    assert_eq!(fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777, 0o600);
+    place.raw().hello();
+    server.stop();
+    fs::write(place.socket(), "a file").unwrap();
+    let error = Server::bind(&place.options(), Vec::new()).unwrap_err();
+    assert!(matches!(error, ServerError::NoSocket { .. }), "{error}");
+    assert_eq!(fs::read(place.socket()).unwrap(), b"a file");
+}
+
+#[test]
+fn another_user_is_not_answered() {
+    let place = Place::new();
+    let uid = Some(rustix::process::getuid().as_raw() + 1);
+    match Server::bind(&ServerOptions { uid, ..place.options() }, vec![secrets(1)]) {
+        // Only root gives a socket away, and may connect to it all the same.
+        Ok(server) => {
+            let _server = Running::new(server);
+            assert_eq!(place.raw().answer(), None);
+        }
+        Err(error) => assert!(error.to_string().starts_with("set the owner of"), "{error}"),
+    }
+}
+
+#[test]
+fn unread_answers_close() {
+    let place = Place::new();
+    let _server = place.start();
+    let mut raw = place.raw();
+    raw.hello();
+    raw.stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    let frame = encode_frame(&Request::Hello { chain_id: CHAIN, genesis: GENESIS }).unwrap();
+    // A signer that waited for its client would block this loop until the timeout.
+    let error = std::iter::repeat_with(|| raw.stream.write_all(&frame)).find_map(Result::err).unwrap();
+    assert!(matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset), "{error}");
+    place.raw().hello();
+}
+
+#[test]
+fn failed_write_ends_the_server_without_a_signature() {
+    let place = Place::new();
+    let mut server = place.start();
+    fs::remove_dir_all(place.options().marks).unwrap();
+    let mut raw = place.raw();
+    raw.send(&Request::Hello { chain_id: CHAIN, genesis: GENESIS });
+    assert_eq!(raw.answer(), None);
+    let ended = server.thread.take().unwrap().join().unwrap();
+    assert!(matches!(ended, Err(ServerError::Marks(MarkError::Io { operation: "create", .. }))), "{ended:?}");
+}
