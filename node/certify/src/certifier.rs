@@ -111,7 +111,7 @@ impl Certifier {
         }
         self.newest_executed = Some(height);
         let message = self.signed_bytes(height, header_hash);
-        let signature = self.keys.own.as_ref().map(|key| key.sign(&message));
+        let signature = self.keys.own.as_ref().and_then(|key| key.sign(height, header_hash, &message));
         self.executed.insert(height, OwnHeader { hash: header_hash, signature });
         if self.executed.len() > MAX_EXECUTED {
             self.executed.pop_first();

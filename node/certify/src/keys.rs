@@ -5,7 +5,7 @@ use corniche_crypto::{
     BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSecretKey, BlsSignature, bls_combine, bls_verify, bls_verify_aggregate,
 };
 use corniche_engine::Committee;
-use corniche_types::ValidatorIndex;
+use corniche_types::{B256, Height, ValidatorIndex};
 use std::sync::Arc;
 
 /// Share, or combined shares of a quorum: a compressed BLS12-381 G1 point.
@@ -15,7 +15,8 @@ pub type Signature = [u8; BLS_SIGNATURE_BYTES];
 pub trait Signer: Send + Sync {
     /// Index of this validator.
     fn index(&self) -> ValidatorIndex;
-    fn sign(&self, message: &[u8]) -> Signature;
+    /// Signs a header: the bytes of its certificate. `None` if the signer refuses or does not answer: then there is no share.
+    fn sign(&self, height: Height, header_hash: B256, message: &[u8]) -> Option<Signature>;
 }
 
 /// Public keys of the committee. All validators passed to these functions are in the committee.
@@ -48,8 +49,13 @@ impl Keys {
     pub fn bls(committee: &Committee, own: Option<(ValidatorIndex, BlsSecretKey)>) -> Self {
         let parse = |bytes: &[u8]| BlsPublicKey::from_bytes(bytes).expect("invariant: the genesis' keys were verified");
         let keys = committee.members().map(|(_, member)| parse(&member.bls_key)).collect();
-        let own = own.map(|(index, key)| Arc::new(BlsSigner { index, key }) as Arc<dyn Signer>);
+        let own = own.map(|(index, key)| Self::signer(index, key));
         Self { committee: Arc::new(BlsSignatures { keys }), own }
+    }
+
+    /// A member's signing key in this process.
+    pub fn signer(index: ValidatorIndex, key: BlsSecretKey) -> Arc<dyn Signer> {
+        Arc::new(BlsSigner { index, key })
     }
 }
 
@@ -63,8 +69,8 @@ impl Signer for BlsSigner {
         self.index
     }
 
-    fn sign(&self, message: &[u8]) -> Signature {
-        self.key.sign(message).to_bytes()
+    fn sign(&self, _: Height, _: B256, message: &[u8]) -> Option<Signature> {
+        Some(self.key.sign(message).to_bytes())
     }
 }
 

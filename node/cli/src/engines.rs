@@ -1,5 +1,7 @@
 //! Ordering engines by their name in the genesis. No other code of the binary names an engine.
 
+mod remote;
+
 use anyhow::{Context, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use corniche_console::exit::{Exit, Failed};
@@ -7,7 +9,7 @@ use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine};
 use corniche_network::{Channel, Limits};
 use corniche_pipeline::{CommitteeCoin, EngineFactory};
-use corniche_service::{EngineBuilder, EngineParts, EngineStart, Keyring, VerifierFactory, fresh_seed};
+use corniche_service::{EngineBuilder, EngineParts, EngineStart, Keyring, RemoteKeys, Signing, VerifierFactory, fresh_seed};
 use corniche_types::{EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -143,9 +145,16 @@ fn mahi_mahi(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
         if share.is_none() {
             tracing::error!(epoch = epoch.epoch.0, "this validator has no share of the coin, so it does not help to open it");
         }
-        let own = keys.listed_in(&committee);
-        let own = own.and_then(|(_, keys)| crypto::ValidatorKeys::new(&committee, keys.consensus.clone(), share));
-        let signer = own.map(|keys| Arc::new(keys) as Arc<dyn Signer>);
+        let signer = keys.listed_in(&committee).and_then(|(index, own)| match &own.signing {
+            Signing::Own { consensus, .. } => {
+                let keys = crypto::ValidatorKeys::new(&committee, consensus.clone(), share)?;
+                Some(Arc::new(keys) as Arc<dyn Signer>)
+            }
+            Signing::Remote(signer) => {
+                let keys = RemoteKeys::new(own, signer, &committee, index);
+                Some(Arc::new(remote::MahiMahiSigner { keys, coin: share, votes: committee.votes(index) }) as _)
+            }
+        });
         let signatures = signatures(&committee).expect(VALID_KEYS);
         let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, public_coin));
         let seed = fresh_seed();
@@ -161,10 +170,16 @@ fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
     let bls = config.bls;
-    let signer = move |committee: &Committee| {
-        let (_, keys) = keys.listed_in(committee)?;
-        let own = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), bls.then(|| keys.bls.clone()));
-        own.map(|keys| Arc::new(keys) as Arc<dyn Signer>)
+    let signer = move |committee: &Committee| -> Option<Arc<dyn Signer>> {
+        let (index, own) = keys.listed_in(committee)?;
+        Some(match &own.signing {
+            Signing::Own { consensus, bls: secret } => {
+                Arc::new(crypto::ValidatorKeys::new(committee, consensus.clone(), bls.then(|| secret.clone()))?)
+            }
+            Signing::Remote(signer) => {
+                Arc::new(remote::AutobahnSigner { keys: RemoteKeys::new(own, signer, committee, index), bls })
+            }
+        })
     };
     let signatures = move |committee: &Committee| -> Option<Arc<dyn Signatures>> {
         Some(match bls {

@@ -22,12 +22,15 @@ use anyhow::{Context, ensure};
 use clap::Subcommand;
 use corniche_console::{exit, secret};
 use corniche_crypto::{BlsSecretKey, CoinKey, CoinSecretShare, ConsensusKey, EthereumKey};
-use corniche_service::{NetworkKey, StakeKeys, ValidatorKeys};
-use corniche_types::{Address, B256, ValidatorInfo};
+use corniche_engine::Committee;
+use corniche_service::{MemberKeys, NetworkKey, NodeConfig, RemoteSigner, SignerAddress, Signing, StakeKeys, ValidatorKeys};
+use corniche_signer::PublicKeys;
+use corniche_types::{Address, B256, Genesis, ValidatorInfo};
 use std::{
     fs,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Create, replace, back up or print a validator's keys
@@ -143,15 +146,11 @@ pub fn save(keys: &ValidatorKeys, directory: &Path) -> anyhow::Result<()> {
 
 /// Reads a keys directory and checks that its parts belong together.
 pub fn load(directory: &Path) -> anyhow::Result<ValidatorKeys> {
-    ensure!(directory.is_dir(), "{} is not a directory with keys", directory.display());
-    let consensus = secret::read(&directory.join("consensus.key"), ConsensusKey::from_hex)?;
-    let bls = secret::read(&directory.join("bls.key"), BlsSecretKey::from_hex)?;
-    let network =
-        secret::read(&directory.join("network.key"), |text| text.parse::<B256>().map(|seed| NetworkKey::from_seed(seed.0)))?;
-    let optional = |name: &str| Some(directory.join(name)).filter(|path| path.exists());
-    let coin = optional("coin.key").map(|path| secret::read(&path, CoinSecretShare::from_hex)).transpose()?;
-    let fee_key = optional("fee.key").map(|path| secret::read(&path, EthereumKey::from_hex)).transpose()?;
-    let coin_key = optional("coin-seed.key").map(|path| secret::read(&path, CoinKey::from_hex)).transpose()?;
+    let (consensus, bls) = load_signing(directory)?;
+    let network = read_network(directory)?;
+    let coin = optional(directory, "coin.key", CoinSecretShare::from_hex)?;
+    let fee_key = optional(directory, "fee.key", EthereumKey::from_hex)?;
+    let coin_key = optional(directory, "coin-seed.key", CoinKey::from_hex)?;
     let public = read_public(&directory.join("public.json"))?;
     let stake = coin_key.map(|coin| StakeKeys { coin, owner: public.stake.as_ref().map_or(public.fee_address, |it| it.owner) });
     let keys = ValidatorKeys { consensus, bls, network, coin, stake, fee_address: public.fee_address, fee_key };
@@ -160,6 +159,84 @@ pub fn load(directory: &Path) -> anyhow::Result<ValidatorKeys> {
         ensure!(key.address() == public.fee_address, "{}: fee.key is for another fee address", directory.display());
     }
     Ok(keys)
+}
+
+/// Reads the keys with which a validator signs.
+pub fn load_signing(directory: &Path) -> anyhow::Result<(ConsensusKey, BlsSecretKey)> {
+    ensure!(directory.is_dir(), "{} is not a directory with keys", directory.display());
+    let consensus = secret::read(&directory.join("consensus.key"), ConsensusKey::from_hex)?;
+    Ok((consensus, secret::read(&directory.join("bls.key"), BlsSecretKey::from_hex)?))
+}
+
+/// Where a node's keys are.
+#[derive(Clone, Debug)]
+pub struct KeySource {
+    pub directory: PathBuf,
+    /// Holds consensus key and BLS key, if they are not in the directory.
+    pub signer: Option<Arc<RemoteSigner>>,
+}
+
+impl KeySource {
+    /// Keys of a node's configuration; `None`: a full node. Connects to the signer.
+    pub fn open(config: &NodeConfig, genesis: &Genesis) -> anyhow::Result<Option<Self>> {
+        let Some(directory) = config.keys.clone() else {
+            ensure!(config.signer.is_none(), "signer: there is no keys = \"DIR\" beside it; add it, or remove signer");
+            return Ok(None);
+        };
+        let connect = |address: &SignerAddress| {
+            ensure!(
+                Committee::from_genesis(genesis).rules().signs_headings,
+                "signer: a remote signer needs a chain of protocol version 5 or later; remove signer from the configuration"
+            );
+            Ok(Arc::new(RemoteSigner::connect(address.path(), genesis.chain_id, genesis.hash())?))
+        };
+        let signer = config.signer.as_ref().map(connect).transpose()?;
+        Ok(Some(Self { directory, signer }))
+    }
+
+    /// Loads the keys in a directory, which is that of the source or of the next keys.
+    pub fn load(&self, directory: &Path) -> anyhow::Result<MemberKeys> {
+        match &self.signer {
+            None => Ok(load(directory)?.into()),
+            Some(signer) => load_remote(directory, signer),
+        }
+    }
+}
+
+/// Loads keys of which a remote signer has those that sign.
+fn load_remote(directory: &Path, signer: &Arc<RemoteSigner>) -> anyhow::Result<MemberKeys> {
+    ensure!(directory.is_dir(), "{} is not a directory with keys", directory.display());
+    for name in ["consensus.key", "bls.key"] {
+        let path = directory.join(name);
+        ensure!(!path.exists(), "the signer has {name}; remove {} from this machine", path.display());
+    }
+    let public = read_public(&directory.join("public.json"))?;
+    let has_keys = |(consensus, bls): &PublicKeys| *consensus == public.consensus_key && public.bls_key[..] == bls[..];
+    ensure!(
+        signer.keys().iter().any(has_keys),
+        "the signer does not have the keys of {}; start it with the directory that has them",
+        directory.display()
+    );
+    let network = read_network(directory)?;
+    let coin = optional(directory, "coin.key", CoinSecretShare::from_hex)?;
+    let coin_key = optional(directory, "coin-seed.key", CoinKey::from_hex)?;
+    let is_own = network.public() == public.network_key
+        && public.stake.as_ref().map(|stake| &stake.coin_key[..])
+            == coin_key.as_ref().map(CoinKey::public).as_ref().map(|key| &key[..]);
+    ensure!(is_own, "{}: public.json is not the public part of the keys beside it", directory.display());
+    Ok(MemberKeys { public, network, coin, coin_key, signing: Signing::Remote(signer.clone()) })
+}
+
+fn read_network(directory: &Path) -> anyhow::Result<NetworkKey> {
+    secret::read(&directory.join("network.key"), |text| text.parse::<B256>().map(|seed| NetworkKey::from_seed(seed.0)))
+}
+
+fn optional<T, E: std::error::Error + Send + Sync + 'static>(
+    directory: &Path,
+    name: &str,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> anyhow::Result<Option<T>> {
+    Some(directory.join(name)).filter(|path| path.exists()).map(|path| secret::read(&path, parse)).transpose()
 }
 
 /// Reads the public part of a validator's keys.

@@ -8,6 +8,7 @@ mod genesis;
 mod keys;
 mod logging;
 mod node;
+mod signer;
 mod sim;
 mod testnet;
 mod validator;
@@ -26,7 +27,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 invalid usage,
 /// 3 reverted, 4 rejected by the node, 5 node not reachable, 6 timeout, 7 halted because continuing
-/// would be unsafe; of `sim`, 8 no progress; of `sim` and `bench`, 9 diverged.
+/// would be unsafe, 11 halted because another process has the validator's keys; of `sim`, 8 no progress;
+/// of `sim` and `bench`, 9 diverged.
 #[derive(Parser, Debug)]
 #[command(name = "corniche", version, propagate_version = true)]
 struct Cli {
@@ -45,6 +47,7 @@ enum Command {
     Keys(keys::Args),
     Load(corniche_load::Args),
     Node(node::Args),
+    Signer(signer::Args),
     Sim(sim::Args),
     Testnet(testnet::Args),
     Validator(validator::Args),
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Genesis(args) => genesis::run(args),
         Command::Keys(args) => keys::run(args),
         Command::Node(args) => node::run(args),
+        Command::Signer(args) => signer::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Testnet(args) => testnet::run(args),
         Command::Validator(args) => validator::run(args),

@@ -2,7 +2,7 @@
 
 use crate::{
     engines, explorer, genesis,
-    keys::{self, rotation::KeyWatch},
+    keys::{self, KeySource, rotation::KeyWatch},
     logging,
 };
 use anyhow::Context;
@@ -53,8 +53,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.state.history = history;
     }
     let genesis = genesis::load(&config.genesis)?;
-    let keys = config.keys.as_deref().map(keys::rotation::load_all).transpose()?;
-    let watch = config.keys.clone().zip(keys.clone()).map(|(directory, keys)| KeyWatch::new(directory, keys));
+    let source = KeySource::open(&config, &genesis)?;
+    let keys = source.as_ref().map(keys::rotation::load_all).transpose()?;
+    let watch = source.zip(keys.clone()).map(|(source, keys)| KeyWatch::new(source, keys));
     let validator = keys.map(|keys| Validator { keys, engine: engines::build });
     let setup = NodeSetup { rebuild: args.rebuild, ..NodeSetup::new(config, genesis, validator, args.data) };
     serve(corniche_service::runtime(&setup.config)?, Node::start(setup), watch, None, |_| {})

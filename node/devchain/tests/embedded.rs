@@ -1,7 +1,7 @@
 //! Development chains in programs of one's own: on any runtime, and several in one process.
 
 use alloy_consensus::TxEip1559;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use corniche_api::Namespaces;
 use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, crypto};
 use corniche_client::{Client, ClientError};
@@ -10,8 +10,8 @@ use corniche_crypto::{VerifiedTransaction, impersonate};
 use corniche_engine::Committee;
 use corniche_rpc::yield_to_ordering;
 use corniche_service::{
-    EngineFactory, EngineParts, EngineStart, Keyring, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Validator,
-    VerifiedGenesis, VerifierFactory, fresh_seed, make_network, runtime,
+    EngineFactory, EngineParts, EngineStart, Keyring, NetworkSpec, Node, NodeConfig, NodeHandle, NodeSetup, Serve, Signing,
+    Validator, VerifiedGenesis, VerifierFactory, fresh_seed, make_network, runtime,
 };
 use corniche_types::{Address, B256, Bytes, EngineConfig, Genesis, Transaction, U256};
 use serde::de::DeserializeOwned;
@@ -79,7 +79,8 @@ fn setup(chain_id: u64, data: &Path) -> NodeSetup {
 
 fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
-    let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, keys.current.consensus.clone(), None);
+    let Signing::Own { consensus, .. } = keys.current.signing else { bail!("the keys are not in this process") };
+    let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, consensus.clone(), None);
     let signatures = |committee: &Committee| crypto::Ed25519Certificates::new(committee);
     let committee = Committee::from_genesis(genesis);
     signer(&committee).context("not a validator's keys")?;

@@ -66,9 +66,9 @@ pub use blocks::{BlockBuilder, BlockPlan};
 pub use check::Checks;
 pub use corniche_certify::{
     CertificateVerifier, Keys as CertificateKeys, Signature as CertificateSignature, Signatures as CertificateSignatures,
-    VerifiedCertificate,
+    Signer as HeaderSigner, VerifiedCertificate,
 };
-pub use corniche_staking::{AuthorKeys, NoticeAuthor, VerifiedNotice};
+pub use corniche_staking::{AuthorKeys, NoticeAuthor, NoticeSigner, Statement as NoticeStatement, VerifiedNotice};
 pub use driver::{Driver, Effects, Event};
 pub use epoch::{CoinStatus, EpochStart, Seat, fee_addresses, is_one_validator};
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};

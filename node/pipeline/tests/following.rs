@@ -187,7 +187,7 @@ fn diverging_certificate_halts() {
     broken.connect(&validator, Some(0));
     validator.submit(transfer(0));
     exchange(&mut validator, &mut broken);
-    let reason = broken.halted.clone().expect("the node halts");
+    let reason = broken.halted.clone().expect("the node halts").reason;
     assert!(reason.contains("divergence at height 1"), "{reason}");
     assert!(broken.disk.blocks.is_empty());
 }

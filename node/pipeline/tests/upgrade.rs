@@ -84,7 +84,7 @@ fn node_without_upgrade_halts() {
     assert_eq!(old.hashes(), validator.hashes(), "up to the activation both follow the same rules");
     make_blocks(&mut validator, ACTIVATION - 1..6);
     exchange(&mut validator, &mut old);
-    let reason = old.halted.clone().expect("it cannot go on");
+    let reason = old.halted.clone().expect("it cannot go on").reason;
     assert!(reason.starts_with(&format!("block {ACTIVATION}: certified under protocol version 2, got 1")), "{reason}");
     assert_eq!(old.disk.blocks.len() as u64, ACTIVATION - 1, "nothing was executed under the wrong rules");
     let mut new = restart_full(old, &upgraded());

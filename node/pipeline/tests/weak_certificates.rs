@@ -221,7 +221,7 @@ fn diverging_result_halts() {
     [0, 2].into_iter().for_each(|validator| give(&mut broken, validator, share(&ahead, 3, validator)));
     let (to, request) = asks(&mut broken).expect("it follows");
     broken.handle(Input::Response { from: to, response: Some(ahead.answer(request)) });
-    let reason = broken.halted.clone().expect("the node halts");
+    let reason = broken.halted.clone().expect("the node halts").reason;
     assert!(reason.contains("divergence at height 1: 2 validators signed"), "{reason}");
     assert!(broken.disk.blocks.is_empty() && broken.disk.certificates.is_empty());
 }

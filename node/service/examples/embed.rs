@@ -1,13 +1,13 @@
 //! Starts a node in a program of one's own, submits a transaction and reads the receipt.
 
 use alloy_consensus::TxEip1559;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, crypto};
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_engine::Committee;
 use corniche_service::{
-    EngineFactory, EngineParts, EngineStart, Keyring, NetworkSpec, Node, NodeConfig, NodeSetup, Validator, VerifiedGenesis,
-    VerifierFactory, fresh_seed, make_network, runtime,
+    EngineFactory, EngineParts, EngineStart, Keyring, NetworkSpec, Node, NodeConfig, NodeSetup, Signing, Validator,
+    VerifiedGenesis, VerifierFactory, fresh_seed, make_network, runtime,
 };
 use corniche_types::{Address, EngineConfig, Genesis};
 use std::sync::Arc;
@@ -35,7 +35,8 @@ pub fn main() -> anyhow::Result<()> {
 
 fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
-    let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, keys.current.consensus.clone(), None);
+    let Signing::Own { consensus, .. } = keys.current.signing else { bail!("the keys are not in this process") };
+    let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, consensus.clone(), None);
     let signatures = |committee: &Committee| crypto::Ed25519Certificates::new(committee);
     let committee = Committee::from_genesis(genesis);
     signer(&committee).context("not a validator's keys")?;

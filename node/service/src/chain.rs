@@ -7,7 +7,7 @@ use crate::{
     clock,
     epochs::EpochVerifiers,
     genesis::VerifiedGenesis,
-    keys::{Keyring, ValidatorKeys},
+    keys::{Keyring, MemberKeys, Signing},
     warm_up::WarmUp,
 };
 use anyhow::{Context, bail, ensure};
@@ -19,6 +19,7 @@ use corniche_pipeline::{
     CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Halted, NodeKeys, Pipeline, RestartPoint,
     Runner, Sealer, Setup, is_one_validator, is_useful,
 };
+use corniche_signer::RemoteSigner;
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
 use corniche_threads::Threads;
@@ -127,7 +128,7 @@ impl NodeContext {
     pub fn open(&self, rebuild: bool, vm: Option<Vm>, extension: Option<Box<dyn Extension>>) -> anyhow::Result<Chain> {
         let (store, recovered) = Store::open(&self.data, &self.genesis, Options { rebuild, ..self.options() })?;
         if let Some(keys) = self.keys() {
-            claim_data_dir(&self.data, keys, &recovered.state.latest())?;
+            claim_data_dir(&self.data, keys.consensus_key(), &recovered.state.latest())?;
         }
         report_recovery(&recovered)?;
         let chain = self.prepare(store, recovered, vm, extension)?;
@@ -269,7 +270,8 @@ impl NodeContext {
             notices: keys.as_ref().map(|keys| keys.notice_author(self.genesis.chain_id)),
             certificates: Arc::new(move |committee| {
                 let own = keys.as_ref().and_then(|keys| keys.listed_in(committee));
-                CertificateKeys::bls(committee, own.map(|(index, own)| (index, own.bls.clone())))
+                let own = own.map(|(index, own)| own.certificate_signer(committee, index));
+                CertificateKeys { own, ..CertificateKeys::bls(committee, None) }
             }),
         }
     }
@@ -289,8 +291,16 @@ impl NodeContext {
         self.validator.as_ref().map(|validator| &validator.keys)
     }
 
+    /// Signer of the validator, if it is another process.
+    pub fn remote_signer(&self) -> Option<&Arc<RemoteSigner>> {
+        match &self.keys()?.signing {
+            Signing::Remote(signer) => Some(signer),
+            Signing::Own { .. } => None,
+        }
+    }
+
     /// Keys with which the node was started.
-    pub fn keys(&self) -> Option<&ValidatorKeys> {
+    pub fn keys(&self) -> Option<&MemberKeys> {
         self.keyring().map(|keys| &keys.current)
     }
 }
@@ -341,7 +351,7 @@ fn vm_config(genesis: &Genesis, executors: usize) -> VmConfig {
 
 /// Checks that the genesis lists these keys. Where the committee changes, it need not: the validator may become a member later,
 /// and keys in the genesis may be replaced.
-fn check_keys(genesis: &Genesis, keys: &ValidatorKeys) -> anyhow::Result<()> {
+fn check_keys(genesis: &Genesis, keys: &MemberKeys) -> anyhow::Result<()> {
     if genesis.epochs().is_some() {
         return Ok(());
     }
@@ -351,8 +361,8 @@ fn check_keys(genesis: &Genesis, keys: &ValidatorKeys) -> anyhow::Result<()> {
 
 /// A data directory belongs to one validator: in another's directory it would not find its own signatures. The file `VALIDATOR` lists
 /// the consensus keys that have signed in it. A further one must be registered for the same validator (E16).
-fn claim_data_dir(data: &Path, keys: &ValidatorKeys, view: &dyn StateView) -> anyhow::Result<()> {
-    let (path, own) = (data.join("VALIDATOR"), keys.consensus.public().to_string());
+fn claim_data_dir(data: &Path, consensus_key: B256, view: &dyn StateView) -> anyhow::Result<()> {
+    let (path, own) = (data.join("VALIDATOR"), consensus_key.to_string());
     let unsigned = DataDirectory::new(data).unsigned();
     match std::fs::read_to_string(&unsigned) {
         Ok(key) if key.trim() != own => bail!(
@@ -375,7 +385,7 @@ fn claim_data_dir(data: &Path, keys: &ValidatorKeys, view: &dyn StateView) -> an
     if keys_before().any(|key| key == own) {
         return Ok(());
     }
-    let is_same = |key: B256| is_one_validator(view, [key, keys.consensus.public()]);
+    let is_same = |key: B256| is_one_validator(view, [key, consensus_key]);
     ensure!(
         listed.is_none() || keys_before().any(|key| key.parse().is_ok_and(is_same)),
         "{} belongs to the validator with the consensus key {}, these keys are of {own}; start each on its own directory",
@@ -414,27 +424,33 @@ impl ModuleCache for DiskModuleCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::ValidatorKeys;
 
     #[test]
     fn data_of_other_validator_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let [owner, other] = [1, 2].map(|seed| ValidatorKeys::from_seed([seed; 32]));
         let view = State::default().latest();
-        claim_data_dir(directory.path(), &owner, &view).unwrap();
-        claim_data_dir(directory.path(), &owner, &view).unwrap();
-        let refusal = claim_data_dir(directory.path(), &other, &view).unwrap_err().to_string();
+        claim_data_dir(directory.path(), owner.consensus.public(), &view).unwrap();
+        claim_data_dir(directory.path(), owner.consensus.public(), &view).unwrap();
+        let refusal = claim_data_dir(directory.path(), other.consensus.public(), &view).unwrap_err().to_string();
         for key in [&owner, &other] {
             assert!(refusal.contains(&key.consensus.public().to_string()), "{refusal}");
         }
-        claim_data_dir(directory.path(), &owner, &view).unwrap();
+        claim_data_dir(directory.path(), owner.consensus.public(), &view).unwrap();
         // The statement that nothing was signed is about one key, too.
         other.declare_unsigned(directory.path()).unwrap();
-        let refusal = claim_data_dir(directory.path(), &owner, &view).unwrap_err().to_string();
+        let refusal = claim_data_dir(directory.path(), owner.consensus.public(), &view).unwrap_err().to_string();
         assert!(refusal.contains("UNSIGNED names the consensus key"), "{refusal}");
         owner.declare_unsigned(directory.path()).unwrap();
-        claim_data_dir(directory.path(), &owner, &view).unwrap();
+        claim_data_dir(directory.path(), owner.consensus.public(), &view).unwrap();
         // Content that is not text matches no validator.
         std::fs::write(directory.path().join("VALIDATOR"), [0xff; 4]).unwrap();
-        assert!(claim_data_dir(directory.path(), &owner, &view).unwrap_err().to_string().starts_with("cannot read "));
+        assert!(
+            claim_data_dir(directory.path(), owner.consensus.public(), &view)
+                .unwrap_err()
+                .to_string()
+                .starts_with("cannot read ")
+        );
     }
 }

@@ -25,6 +25,9 @@ pub struct NodeConfig {
     /// Directory of a validator's keys (`corniche keys new`). Without it the node is a full node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<PathBuf>,
+    /// Where the validator's signer listens (`corniche signer`): `"unix:PATH"`. Without it the keys that sign are in `keys`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<SignerAddress>,
     /// File with a full node's libp2p identity; made when it does not exist. A validator's is among its keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_key: Option<PathBuf>,
@@ -56,6 +59,33 @@ pub struct NodeConfig {
     pub faucet: Option<Faucet>,
     #[serde(default)]
     pub limits: Limits,
+}
+
+/// Address of a remote signer: a Unix socket. Written as `unix:PATH`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SignerAddress(PathBuf);
+
+impl SignerAddress {
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for SignerAddress {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
+        path.map(|path| Self(path.into()))
+            .ok_or_else(|| format!("signer: expected \"unix:\" and a path, got {text:?}; correct it"))
+    }
+}
+
+impl From<SignerAddress> for String {
+    fn from(address: SignerAddress) -> Self {
+        format!("unix:{}", address.0.display())
+    }
 }
 
 /// Configured address of `/metrics`. Written as an address with a port, or `off`.
@@ -342,6 +372,7 @@ impl Default for NodeConfig {
         Self {
             genesis: PathBuf::new(),
             keys: None,
+            signer: None,
             network_key: None,
             rpc: default_rpc(),
             metrics: None,
@@ -366,6 +397,7 @@ impl NodeConfig {
         config.genesis = folder.join(&config.genesis);
         config.network_key = config.network_key.map(|key| folder.join(key));
         config.keys = config.keys.map(|keys| folder.join(keys));
+        config.signer = config.signer.map(|SignerAddress(path)| SignerAddress(folder.join(path)));
         if let Some(faucet) = &mut config.faucet {
             faucet.key = folder.join(&faucet.key);
         }

@@ -1,12 +1,17 @@
 //! Keys of a validator, in memory.
 
 use anyhow::{Context, bail, ensure};
-use corniche_crypto::{BlsSecretKey, CoinKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, EthereumKey};
+use corniche_crypto::{BlsSecretKey, CoinKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, Domain, EthereumKey};
 use corniche_engine::{Committee, Member};
-use corniche_pipeline::{AuthorKeys, NoticeAuthor};
+use corniche_pipeline::{
+    AuthorKeys, CertificateKeys, CertificateSignature, HeaderSigner, NoticeAuthor, NoticeSigner, NoticeStatement,
+};
+use corniche_signer::{RemoteSigner, Scope, Statement};
 use corniche_store::DataDirectory;
-use corniche_types::{Address, B256, Bytes, Genesis, GenesisStake, ProtocolRules, ValidatorIndex, ValidatorInfo};
-use std::{fs, path::Path};
+use corniche_types::{
+    Address, B256, Bytes, FaultModel, Genesis, GenesisStake, Height, ProtocolRules, ValidatorIndex, ValidatorInfo,
+};
+use std::{fs, path::Path, sync::Arc};
 
 /// Secret of a libp2p identity: an ed25519 seed.
 #[derive(Clone)]
@@ -58,35 +63,171 @@ pub struct ValidatorKeys {
     pub fee_key: Option<EthereumKey>,
 }
 
+/// Keys with which a node takes part: its own secrets, and those with which it or another process signs.
+#[derive(Clone, Debug)]
+pub struct MemberKeys {
+    /// As listed in a genesis, with one vote.
+    pub public: ValidatorInfo,
+    pub network: NetworkKey,
+    /// Share of the genesis' coin.
+    pub coin: Option<CoinSecretShare>,
+    /// Deals coins, and decrypts shares of them. `None` in directories from before staking.
+    pub coin_key: Option<CoinKey>,
+    pub signing: Signing,
+}
+
+/// Where a validator's consensus key and BLS key are.
+#[derive(Clone, Debug)]
+pub enum Signing {
+    /// In this process.
+    Own { consensus: ConsensusKey, bls: BlsSecretKey },
+    /// In another process, which also refuses to sign twice.
+    Remote(Arc<RemoteSigner>),
+}
+
 /// Keys of one validator: in each epoch, those that the committee lists are used (K1).
 #[derive(Clone, Debug)]
 pub struct Keyring {
-    pub current: ValidatorKeys,
+    pub current: MemberKeys,
     /// Those that will replace them.
-    pub next: Option<ValidatorKeys>,
+    pub next: Option<MemberKeys>,
+}
+
+impl From<ValidatorKeys> for MemberKeys {
+    fn from(keys: ValidatorKeys) -> Self {
+        let public = keys.public();
+        let ValidatorKeys { consensus, bls, network, coin, stake, .. } = keys;
+        let coin_key = stake.map(|stake| stake.coin);
+        Self { public, network, coin, coin_key, signing: Signing::Own { consensus, bls } }
+    }
+}
+
+impl MemberKeys {
+    /// Public consensus key.
+    pub fn consensus_key(&self) -> B256 {
+        self.public.consensus_key
+    }
+
+    /// Signs headers of a committee as the member with this index.
+    pub fn certificate_signer(&self, committee: &Committee, index: ValidatorIndex) -> Arc<dyn HeaderSigner> {
+        match &self.signing {
+            Signing::Own { bls, .. } => CertificateKeys::signer(index, bls.clone()),
+            Signing::Remote(signer) => Arc::new(RemoteKeys::new(self, signer, committee, index)),
+        }
+    }
+
+    fn author(&self, chain_id: u64) -> AuthorKeys {
+        let coin = self.coin_key.clone();
+        match &self.signing {
+            Signing::Own { consensus, .. } => AuthorKeys::new(consensus.clone(), coin),
+            Signing::Remote(signer) => {
+                let signer = RemoteNotices { key: self.consensus_key(), chain_id, signer: signer.clone() };
+                AuthorKeys { signer: Arc::new(signer), coin }
+            }
+        }
+    }
+
+    fn is(&self, member: &Member) -> bool {
+        member.consensus_key == self.public.consensus_key && member.bls_key == self.public.bls_key
+    }
+
+    /// Index of the validator with these keys; `None` if the genesis does not list the consensus key.
+    ///
+    /// # Errors
+    ///
+    /// The genesis lists the consensus key with other keys than these: such a node must not start.
+    pub fn index_in(&self, genesis: &Genesis) -> anyhow::Result<Option<ValidatorIndex>> {
+        let Some((index, is_own)) = listed_in(genesis, &self.public) else { return Ok(None) };
+        ensure!(is_own, "the genesis lists other keys beside the consensus key of validator {index}");
+        let Some(coin) = &self.coin else {
+            bail!(
+                "there is no coin.key of validator {index}; `corniche genesis finish` writes it, or the dealer of the genesis has it"
+            )
+        };
+        let dealt = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
+        let fits = coin.index() == index && dealt.include(coin);
+        ensure!(fits, "coin.key is not the key of validator {index} in this genesis");
+        Ok(Some(index))
+    }
 }
 
 impl Keyring {
     /// Both sets of keys.
-    pub fn sets(&self) -> impl Iterator<Item = &ValidatorKeys> {
+    pub fn sets(&self) -> impl Iterator<Item = &MemberKeys> {
         [&self.current].into_iter().chain(&self.next)
     }
 
     /// Keys that a committee lists, and the validator's index in it.
-    pub fn listed_in(&self, committee: &Committee) -> Option<(ValidatorIndex, &ValidatorKeys)> {
+    pub fn listed_in(&self, committee: &Committee) -> Option<(ValidatorIndex, &MemberKeys)> {
         committee.members().find_map(|(index, member)| Some((index, self.sets().find(|keys| keys.is(member))?)))
     }
 
     /// Makes the notices of this validator on a chain.
     pub fn notice_author(&self, chain_id: u64) -> NoticeAuthor {
-        let keys = self.sets().map(ValidatorKeys::author).collect();
+        let keys = self.sets().map(|keys| keys.author(chain_id)).collect();
         NoticeAuthor { keys, chain_id, version: ProtocolRules::LATEST.version }
     }
 }
 
-impl From<ValidatorKeys> for Keyring {
-    fn from(current: ValidatorKeys) -> Self {
-        Self { current, next: None }
+impl<K: Into<MemberKeys>> From<K> for Keyring {
+    fn from(current: K) -> Self {
+        Self { current: current.into(), next: None }
+    }
+}
+
+// ---- remote signer -----------------------------------------------------------------------------------------------------
+
+/// Keys of a member of one committee, in a remote signer.
+#[derive(Clone, Debug)]
+pub struct RemoteKeys {
+    pub index: ValidatorIndex,
+    key: B256,
+    scope: Scope,
+    fault_model: FaultModel,
+    signer: Arc<RemoteSigner>,
+}
+
+impl RemoteKeys {
+    pub fn new(keys: &MemberKeys, signer: &Arc<RemoteSigner>, committee: &Committee, index: ValidatorIndex) -> Self {
+        let (chain_id, epoch, committee_hash) = (committee.chain_id(), committee.epoch(), committee.hash());
+        let (key, scope) = (keys.consensus_key(), Scope { chain_id, epoch, committee_hash });
+        Self { index, key, scope, fault_model: committee.fault_model(), signer: signer.clone() }
+    }
+
+    /// Signs a statement for the committee. `None` if the signer refuses or does not answer.
+    pub fn sign(&self, statement: Statement) -> Option<Bytes> {
+        self.signer.sign(self.key, self.scope, statement)
+    }
+}
+
+impl HeaderSigner for RemoteKeys {
+    fn index(&self) -> ValidatorIndex {
+        self.index
+    }
+
+    fn sign(&self, height: Height, hash: B256, _: &[u8]) -> Option<CertificateSignature> {
+        let signature = self.sign(Statement::Header { height, hash, fault_model: self.fault_model })?;
+        signature.as_ref().try_into().ok()
+    }
+}
+
+/// Signs notices with a remote signer.
+#[derive(Debug)]
+struct RemoteNotices {
+    key: B256,
+    chain_id: u64,
+    signer: Arc<RemoteSigner>,
+}
+
+impl NoticeSigner for RemoteNotices {
+    fn public(&self) -> B256 {
+        self.key
+    }
+
+    fn sign(&self, statement: &NoticeStatement, domain: &Domain) -> Option<[u8; 64]> {
+        let scope = Scope { chain_id: self.chain_id, epoch: domain.epoch, committee_hash: domain.committee_hash };
+        let payload = borsh::to_vec(statement).ok()?.into();
+        self.signer.sign(self.key, scope, Statement::Notice { payload })?.as_ref().try_into().ok()
     }
 }
 
@@ -114,14 +255,6 @@ impl ValidatorKeys {
         }
     }
 
-    fn author(&self) -> AuthorKeys {
-        AuthorKeys { consensus: self.consensus.clone(), coin: self.stake.as_ref().map(|stake| stake.coin.clone()) }
-    }
-
-    fn is(&self, member: &Member) -> bool {
-        member.consensus_key == self.consensus.public() && member.bls_key[..] == self.bls.public().to_bytes()[..]
-    }
-
     /// Public part, as listed in a genesis, with one vote.
     pub fn public(&self) -> ValidatorInfo {
         ValidatorInfo {
@@ -135,33 +268,18 @@ impl ValidatorKeys {
         }
     }
 
-    /// Index of the validator with these keys; `None` if the genesis does not list the consensus key.
+    /// See [`MemberKeys::index_in`].
     ///
     /// # Errors
     ///
-    /// The genesis lists the consensus key with other keys than these: such a node must not start.
+    /// See there.
     pub fn index_in(&self, genesis: &Genesis) -> anyhow::Result<Option<ValidatorIndex>> {
-        let Some((index, is_own)) = self.listed_in(genesis) else { return Ok(None) };
-        ensure!(is_own, "the genesis lists other keys beside the consensus key of validator {index}");
-        let Some(coin) = &self.coin else {
-            bail!(
-                "there is no coin.key of validator {index}; `corniche genesis finish` writes it, or the dealer of the genesis has it"
-            )
-        };
-        let dealt = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
-        let fits = coin.index() == index && dealt.include(coin);
-        ensure!(fits, "coin.key is not the key of validator {index} in this genesis");
-        Ok(Some(index))
+        MemberKeys::from(self.clone()).index_in(genesis)
     }
 
     /// Index of the validator with this consensus key in a genesis, and whether all else that the genesis lists of it is of these keys.
     pub fn listed_in(&self, genesis: &Genesis) -> Option<(ValidatorIndex, bool)> {
-        let own = self.public();
-        let mut validators = (0u16..).map(ValidatorIndex).zip(&genesis.validators);
-        let (index, listed) = validators.find(|(_, validator)| validator.consensus_key == own.consensus_key)?;
-        // The genesis decides about the votes, and about staking.
-        let stake = own.stake.clone().filter(|_| genesis.staking.is_some());
-        Some((index, *listed == ValidatorInfo { votes: listed.votes, stake, ..own }))
+        listed_in(genesis, &self.public())
     }
 
     /// Records in a validator's data directory that these keys have signed nothing. Only for keys just created.
@@ -170,4 +288,13 @@ impl ValidatorKeys {
         let path = DataDirectory::new(data).unsigned();
         fs::write(&path, format!("{}\n", self.consensus.public())).with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// Index of a validator in a genesis by its consensus key, and whether all else that the genesis lists of it is equal.
+fn listed_in(genesis: &Genesis, own: &ValidatorInfo) -> Option<(ValidatorIndex, bool)> {
+    let mut validators = (0u16..).map(ValidatorIndex).zip(&genesis.validators);
+    let (index, listed) = validators.find(|(_, validator)| validator.consensus_key == own.consensus_key)?;
+    // The genesis decides about the votes, and about staking.
+    let stake = own.stake.clone().filter(|_| genesis.staking.is_some());
+    Some((index, *listed == ValidatorInfo { votes: listed.votes, stake, ..own.clone() }))
 }

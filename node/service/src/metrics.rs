@@ -2,6 +2,7 @@
 
 use crate::{backend::ReaderHandle, shared::Shared};
 use corniche_network::NetworkHandle;
+use corniche_signer::{RemoteSigner, StatementKind};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -21,6 +22,7 @@ pub struct NodeMetrics {
     network: Option<NetworkHandle>,
     /// Gives the current trace: a suspended chain resumes with another one, and the old one must end.
     readers: Arc<ReaderHandle>,
+    signer: Option<Arc<RemoteSigner>>,
 }
 
 impl NodeMetrics {
@@ -30,9 +32,10 @@ impl NodeMetrics {
         shared: &Arc<Shared>,
         network: Option<&NetworkHandle>,
         readers: &Arc<ReaderHandle>,
+        signer: Option<&Arc<RemoteSigner>>,
     ) -> Registry {
-        let engine = engine.to_owned();
-        let metrics = Self { engine, shared: shared.clone(), network: network.cloned(), readers: readers.clone() };
+        let (shared, readers, signer) = (shared.clone(), readers.clone(), signer.cloned());
+        let metrics = Self { engine: engine.to_owned(), shared, network: network.cloned(), readers, signer };
         registry.register_collector(Box::new(metrics));
         registry
     }
@@ -115,6 +118,25 @@ impl Collector for NodeMetrics {
             "Proposals of this validator with transactions",
             read(&counters.proposed_batches),
         )?;
+        if let Some(signer) = &self.signer {
+            let stats = signer.stats();
+            gauge(&mut encoder, "corniche_signer_up", "1 while the remote signer answers", stats.is_up.into())?;
+            counter(&mut encoder, "corniche_signer_signatures", "Signatures by the remote signer", stats.signed)?;
+            counter(
+                &mut encoder,
+                "corniche_signer_failures",
+                "Requests without an answer of the remote signer",
+                stats.failures,
+            )?;
+            let waited = "Time in which the node waited for answers of the remote signer, in microseconds";
+            counter(&mut encoder, "corniche_signer_waited_us", waited, stats.answer_ns_sum / 1_000)?;
+            let help = "Statements that the remote signer refused";
+            let refused = ConstCounter::new(0u64);
+            let mut family = encoder.encode_descriptor("corniche_signer_refused", help, None, refused.metric_type())?;
+            for (kind, count) in StatementKind::ALL.iter().zip(stats.refused) {
+                ConstCounter::new(count).encode(family.encode_family(&[("statement", kind.name())])?)?;
+            }
+        }
         let recovered = "Senders that this process recovered from signatures of transactions";
         counter(&mut encoder, "corniche_signatures_recovered", recovered, corniche_crypto::recovery_count())?;
         counter(&mut encoder, "corniche_transactions_refused", "Transactions admission refused", read(&counters.refused))?;

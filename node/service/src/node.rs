@@ -8,7 +8,7 @@ use crate::{
     clock,
     config::{Faucet, MetricsAddress},
     genesis::VerifiedGenesis,
-    keys::{Keyring, NetworkKey, ValidatorKeys},
+    keys::{Keyring, MemberKeys, NetworkKey},
     metrics::NodeMetrics,
     newest_blocks::NewestBlocks,
     open_files,
@@ -173,7 +173,14 @@ impl Node {
         let mut registry = Registry::default();
         let parts = ServerParts {
             metrics: Metrics::register(&mut registry),
-            registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, shared, network.as_ref(), readers)),
+            registry: Arc::new(NodeMetrics::register(
+                registry,
+                &genesis.engine.name,
+                shared,
+                network.as_ref(),
+                readers,
+                chain.context().remote_signer(),
+            )),
             config: rpc,
             listener,
             metrics_listener,
@@ -285,7 +292,7 @@ async fn connect(context: &NodeContext, checks: MessageChecks, reader: Reader) -
 async fn start_network(
     config: &NodeConfig,
     genesis: &Genesis,
-    keys: Option<&ValidatorKeys>,
+    keys: Option<&MemberKeys>,
 ) -> anyhow::Result<Option<(NetworkHandle, Events)>> {
     if config.listen.is_empty() && config.peers.is_empty() {
         return Ok(None);

@@ -7,7 +7,7 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_crypto::evidence::share_message;
 use corniche_crypto::{BlsSecretKey, ConsensusKey, Signed};
 use corniche_types::evidence::{VoteKind, tags};
-use corniche_types::{B256, Bytes, Certificate, ValidatorIndex};
+use corniche_types::{B256, Bytes, Certificate};
 use std::io;
 
 /// One key set of a validator.
@@ -30,7 +30,7 @@ impl SecretKeys {
         match *statement {
             Statement::Block(ref heading) => self.ed25519(scope, tags::BLOCK, &scope.domain(tags::BLOCK).digest(heading)),
             Statement::Car { lane, position, parent, batch } => {
-                self.ed25519(scope, tags::AUTOBAHN, &car_digest(scope, lane, position, parent, batch))
+                self.ed25519(scope, tags::AUTOBAHN, &scope.domain(tags::CAR).digest(&(lane, position, parent, batch)))
             }
             Statement::Prepare { slot, view, cut } => {
                 self.ed25519(scope, tags::AUTOBAHN, &scope.domain(tags::PREPARE).digest(&(slot, view, cut)))
@@ -74,11 +74,6 @@ impl SecretKeys {
             self.ed25519(scope, tags::AUTOBAHN_SHARE, digest)
         }
     }
-}
-
-/// Digest of a car, by which its position is marked.
-pub(crate) fn car_digest(scope: &Scope, lane: ValidatorIndex, position: u64, parent: B256, batch: B256) -> B256 {
-    scope.domain(tags::CAR).digest(&(lane, position, parent, batch))
 }
 
 fn vote_tag(kind: VoteKind) -> &'static str {

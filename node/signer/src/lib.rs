@@ -28,7 +28,7 @@
 //! | Epoch | all | the epoch is not below the greatest signed one; a later one resets rounds, cars and slots |
 //! | Start | all but notices | without marks on disk, the epoch is after the first one that was asked about, or opened by the operator |
 //! | Block | Block | the round is above the mark, or the heading is the last one again |
-//! | Car | Car | the position is above the mark, or the car is the last one again |
+//! | Car | Car | the position is not below the mark |
 //! | Slot | Prepare, Vote, Timeout | the slot is one of the 256 newest, and not reserved by an earlier process |
 //! | Once | Prepare, Vote, Timeout | the view has no other value of this kind, and no later view has one |
 //! | Given up | Vote | no TIMEOUT was signed in this view or a later one, or the vote is the last one of its kind again |
@@ -47,7 +47,9 @@
 //!
 //! - Coin keys stay with the node: what they sign is not punishable, and dealings would have to pass the socket. So there are no
 //!   requests for coin shares and dealings.
-//! - Positions of cars are not reserved, because a lane may not skip one. Each car is one exact mark and one sync.
+//! - Positions of cars are not reserved, because a lane may not skip one. Each car is one exact mark and one sync. The last position may
+//!   be signed again with other content: a node that lost power between the signature and its own record needs it, and two such
+//!   cars are no offence.
 //! - Views of a slot never go back. The engine never enters a view again, and one statement of each kind suffices as memory.
 //!
 //! # Limits

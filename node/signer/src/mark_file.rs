@@ -224,9 +224,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn record(round: u64) -> Record {
-        let car = Some((3, B256::repeat_byte(3)));
         let (genesis, epoch) = (B256::repeat_byte(9), Some(Epoch(2)));
-        Record { chain_id: 7, genesis, open_from: epoch, epoch, round, car, slot: 5, height: 6 }
+        Record { chain_id: 7, genesis, open_from: epoch, epoch, round, car: 3, slot: 5, height: 6 }
     }
 
     /// A file after records of these rounds.
@@ -357,7 +356,7 @@ mod tests {
         let digest = corniche_crypto::digest(&bytes);
         assert_eq!(
             digest.to_string(),
-            "0xadf6b1a49322b5b3d083332a1b6506c265b5a25c3743b79e30f8f7a9c78cdb2d",
+            "0x4f75b43cce80a4985e17e28638a734adc6d8e869c2abc27302bec55a58d4d8b1",
             "changing the format needs a new version"
         );
     }

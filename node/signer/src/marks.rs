@@ -3,10 +3,7 @@
 //! [`Marks`] knows every signature since the process started, and from the last run a record with upper limits. A statement is
 //! checked first, which changes nothing, and marked only if it may be signed.
 
-use crate::{
-    keys::car_digest,
-    request::{Refusal, Scope, Statement},
-};
+use crate::request::{Refusal, Scope, Statement};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::evidence::{Heading, SlotReport, VoteKind};
 use corniche_types::{B256, Epoch, Height};
@@ -34,8 +31,8 @@ pub struct Record {
     pub epoch: Option<Epoch>,
     /// In this epoch, no block was signed above this round.
     pub round: u64,
-    /// In this epoch, position and digest of the last own car.
-    pub car: Option<(u64, B256)>,
+    /// In this epoch, position of the last own car.
+    pub car: u64,
     /// In this epoch, nothing was signed about slots above this one.
     pub slot: u64,
     /// In all epochs, no header was signed above this height.
@@ -74,8 +71,8 @@ struct EpochMarks {
     round: u64,
     /// The block of that round; `None` after a restart.
     heading: Option<Heading>,
-    /// Position and digest of the last own car.
-    car: Option<(u64, B256)>,
+    /// Position of the last own car.
+    car: u64,
     /// Highest slot with a signature.
     slot: u64,
     /// Slots up to this one are closed, because their marks were lost with an earlier process.
@@ -98,7 +95,7 @@ struct SlotMarks {
 impl Marks {
     /// Marks without a past. No statement of the first epoch that is asked about will be signed, unless `from_epoch` opens it.
     pub fn new(chain_id: u64, genesis: B256, from_epoch: Option<Epoch>) -> Self {
-        let record = Record { chain_id, genesis, open_from: None, epoch: None, round: 0, car: None, slot: 0, height: 0 };
+        let record = Record { chain_id, genesis, open_from: None, epoch: None, round: 0, car: 0, slot: 0, height: 0 };
         Self::resume(record, from_epoch)
     }
 
@@ -147,12 +144,12 @@ impl Marks {
         self.check_start(scope.epoch)?;
         let is_later = self.record.epoch != Some(scope.epoch);
         if is_later {
-            self.check(&EpochMarks::default(), scope, statement)?;
+            self.check(&EpochMarks::default(), statement)?;
             self.enter(scope.epoch);
         } else {
-            self.check(&self.epoch, scope, statement)?;
+            self.check(&self.epoch, statement)?;
         }
-        self.mark(scope, statement);
+        self.mark(statement);
         Ok(())
     }
 
@@ -170,15 +167,13 @@ impl Marks {
         let Record { chain_id, genesis, open_from, height, .. } = self.record;
         // An epoch with a signature stays open when the operator no longer gives `from_epoch`.
         let open_from = open_from.map(|open_from| open_from.min(epoch));
-        self.record = Record { chain_id, genesis, open_from, epoch: Some(epoch), round: 0, car: None, slot: 0, height };
+        self.record = Record { chain_id, genesis, open_from, epoch: Some(epoch), round: 0, car: 0, slot: 0, height };
     }
 
-    fn check(&self, marks: &EpochMarks, scope: &Scope, statement: &Statement) -> Result<(), Refusal> {
+    fn check(&self, marks: &EpochMarks, statement: &Statement) -> Result<(), Refusal> {
         match *statement {
             Statement::Block(heading) => marks.check_block(&heading),
-            Statement::Car { lane, position, parent, batch } => {
-                marks.check_car(position, car_digest(scope, lane, position, parent, batch))
-            }
+            Statement::Car { position, .. } => marks.check_car(position),
             Statement::Prepare { slot, view, cut } => marks.slot(slot)?.check_prepare(view, cut),
             Statement::Vote { kind, slot, view, cut, .. } => marks.slot(slot)?.check_vote(kind, view, cut),
             Statement::Timeout { slot, view, report, .. } => marks.slot(slot)?.check_timeout(view, &report),
@@ -188,15 +183,15 @@ impl Marks {
         }
     }
 
-    fn mark(&mut self, scope: &Scope, statement: &Statement) {
+    fn mark(&mut self, statement: &Statement) {
         match *statement {
             Statement::Block(heading) => {
                 (self.epoch.round, self.epoch.heading) = (heading.round, Some(heading));
                 reserve(&mut self.record.round, heading.round);
             }
-            Statement::Car { lane, position, parent, batch } => {
-                self.epoch.car = Some((position, car_digest(scope, lane, position, parent, batch)));
-                self.record.car = self.epoch.car;
+            Statement::Car { position, .. } => {
+                self.epoch.car = position;
+                self.record.car = position;
             }
             Statement::Prepare { slot, view, cut } => self.slot_mut(slot).prepare = Some((view, cut)),
             Statement::Vote { kind, slot, view, cut, .. } => {
@@ -244,14 +239,10 @@ impl EpochMarks {
         if is_allowed { Ok(()) } else { Err(Refusal::Round { mark: self.round }) }
     }
 
-    /// Rule Car.
-    fn check_car(&self, position: u64, digest: B256) -> Result<(), Refusal> {
-        match self.car {
-            Some((mark, last)) if position < mark || position == mark && digest != last => {
-                Err(Refusal::Position { mark, digest: last })
-            }
-            _ => Ok(()),
-        }
+    /// Rule Car. A node that lost power after a signature and before its own record makes another car of this position. A lane
+    /// cannot skip it, and two such cars are no offence.
+    fn check_car(&self, position: u64) -> Result<(), Refusal> {
+        if position >= self.car { Ok(()) } else { Err(Refusal::Position { mark: self.car }) }
     }
 
     /// Rule Slot: returns what was signed about an open slot.

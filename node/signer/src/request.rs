@@ -278,13 +278,11 @@ pub enum Refusal {
         /// Highest round that was signed or reserved.
         mark: u64,
     },
-    /// The position is not above the mark.
-    #[error("car: expected a position above {mark}, or the car {digest} again")]
+    /// The position is below the mark.
+    #[error("car: expected a position of at least {mark}")]
     Position {
         /// Position of the last car.
         mark: u64,
-        /// Digest of the last car.
-        digest: B256,
     },
     /// The slot is too old, or was reserved before a restart.
     #[error("slot: expected a slot above {mark}")]

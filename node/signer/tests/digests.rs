@@ -1,13 +1,14 @@
 //! The signer's signatures are, byte for byte, those of the engines, of certification and of the staking notices.
 #![allow(clippy::unwrap_used)] // also in helpers
 
-use corniche_autobahn::{Signer as AutobahnSigner, crypto::ValidatorKeys as AutobahnKeys, message as autobahn};
+use corniche_autobahn::{crypto::ValidatorKeys as AutobahnKeys, message as autobahn};
 use corniche_crypto::{BlsSecretKey, ConsensusKey, Domain, Signed};
 use corniche_engine::{Committee, batch_digest};
 use corniche_mahi_mahi::{Signer as MahiSigner, crypto::ValidatorKeys as MahiKeys, message as mahi};
 use corniche_signer::{Scope, SecretKeys, Statement};
 use corniche_staking::{
-    GenesisValidator, Keys, NoticeAuthor, NoticeBody, NoticeKind, Statement as NoticeStatement, ValidatorId, genesis_slots,
+    AuthorKeys, GenesisValidator, Keys, NoticeAuthor, NoticeBody, NoticeKind, Statement as NoticeStatement, ValidatorId,
+    genesis_slots,
 };
 use corniche_types::evidence::{Heading, SlotReport, VoteKind};
 use corniche_types::{
@@ -85,7 +86,7 @@ fn blocks_of_mahi_mahi() {
             coin_shares: hash(wire::encode(&content.coin_shares)),
             batch: batch_digest(batch),
         };
-        let expected = keys.sign(&mahi::Context::new(&committee).digest(&content));
+        let expected = keys.sign_digest(&mahi::Context::new(&committee).digest(&content));
         assert_eq!(signed(&Statement::Block(heading))[..], expected);
     }
 }
@@ -98,13 +99,13 @@ fn signatures_of_autobahn() {
     let (lane, batch) = (ValidatorIndex(2), Bytes::from_static(b"batch"));
     let car = autobahn::Car { lane, position: autobahn::Position(5), parent: value(1), batch: batch.clone() };
     let statement = Statement::Car { lane, position: 5, parent: value(1), batch: batch_digest(&batch) };
-    assert_eq!(signed(&statement)[..], keys.sign(&context.car(&car)));
+    assert_eq!(signed(&statement)[..], keys.sign_digest(&context.car(&car)));
 
     let prepare = context.prepare(autobahn::Slot(6), autobahn::View(1), value(2));
-    assert_eq!(signed(&Statement::Prepare { slot: 6, view: 1, cut: value(2) })[..], keys.sign(&prepare));
+    assert_eq!(signed(&Statement::Prepare { slot: 6, view: 1, cut: value(2) })[..], keys.sign_digest(&prepare));
 
     let statement = Statement::DiskId { validator: lane, disk: 77 };
-    assert_eq!(signed(&statement)[..], keys.sign(&context.disk_id(lane, 77)));
+    assert_eq!(signed(&statement)[..], keys.sign_digest(&context.disk_id(lane, 77)));
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn shares_of_autobahn() {
     for bls in [false, true] {
         let SecretKeys { consensus, bls: bls_key } = secrets(2);
         let keys = AutobahnKeys::new(&committee, consensus, bls.then_some(bls_key)).unwrap();
-        let share = |statement: &autobahn::Statement| keys.share(&context.statement(statement));
+        let share = |statement: &autobahn::Statement| keys.share_digest(&context.statement(statement));
 
         let (lane, digest) = (ValidatorIndex(1), value(3));
         let tip = autobahn::Tip { lane, position: autobahn::Position(5), digest };
@@ -151,7 +152,7 @@ fn headers() {
     for fault_model in [FaultModel::Byzantine, FaultModel::Crash] {
         let (height, hash) = (Height(12), value(6));
         let message = Certificate::signed_bytes(CHAIN, EPOCH, committee.hash(), height, hash, fault_model);
-        assert_eq!(signed(&Statement::Header { height, hash, fault_model })[..], own.sign(&message));
+        assert_eq!(signed(&Statement::Header { height, hash, fault_model })[..], own.sign(height, hash, &message).unwrap());
     }
 }
 
@@ -167,7 +168,7 @@ fn notices_of_the_staking_contract() {
     };
     let validator = GenesisValidator { owner: Address::repeat_byte(1), fee: Address::repeat_byte(2), keys, votes: Votes(1) };
     let (mut slots, _) = genesis_slots(&StakingParameters::default(), TimestampMs(0), &[validator], |_| scope().committee_hash);
-    let author = NoticeAuthor { consensus, coin: None, chain_id: CHAIN, version: 7 };
+    let author = NoticeAuthor { keys: vec![AuthorKeys::new(consensus, None)], chain_id: CHAIN, version: 7 };
     let notice = author.make(&mut slots, NoticeKind::Announce).unwrap().unwrap();
 
     let payload = borsh::to_vec(notice.statement()).unwrap().into();

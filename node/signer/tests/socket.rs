@@ -347,7 +347,7 @@ fn client_reconnects_after_server_restarts() {
 }
 
 #[test]
-fn client_refuses_other_keys_after_reconnection() {
+fn client_uses_further_keys_after_reconnection() {
     let place = Place::new();
     let server = place.start();
     let client = place.client();
@@ -355,8 +355,10 @@ fn client_refuses_other_keys_after_reconnection() {
     let server = place.start_with(vec![secrets(1), secrets(2)]);
     // The first attempt only finds the old connection closed.
     assert_eq!(client.sign(key(), scope(), header(1, 1)), None);
-    assert_eq!(client.sign(key(), scope(), header(1, 1)), None);
-    assert!(!client.stats().is_up);
+    let further = secrets(2).public().0;
+    assert!(client.sign(further, scope(), header(1, 1)).is_some());
+    assert_eq!(client.sign(secrets(3).public().0, scope(), header(2, 1)), None);
+    assert_eq!(client.stats().refused.iter().sum::<u64>(), 1);
     server.stop();
 }
 

@@ -9,7 +9,7 @@ use corniche_autobahn as autobahn;
 use corniche_certify::{Keys, Signature, Signatures, Signer};
 use corniche_engine::Committee;
 use corniche_mahi_mahi as mahi_mahi;
-use corniche_types::{B256, Bytes, ValidatorIndex, Votes};
+use corniche_types::{B256, Bytes, Height, ValidatorIndex, Votes, evidence::Heading};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Work of one node's keys, that is, the virtual processor time it must spend. Its process takes it after every event.
@@ -55,9 +55,9 @@ impl Signer for Metered<dyn Signer> {
         self.keys.index()
     }
 
-    fn sign(&self, message: &[u8]) -> Signature {
+    fn sign(&self, height: Height, header_hash: B256, message: &[u8]) -> Option<Signature> {
         self.meter.signed(self.cost.share_us);
-        self.keys.sign(message)
+        self.keys.sign(height, header_hash, message)
     }
 }
 
@@ -132,8 +132,8 @@ impl Signer for Modelled {
         self.own
     }
 
-    fn sign(&self, message: &[u8]) -> Signature {
-        self.of(HEADER, self.own, message)
+    fn sign(&self, _: Height, _: B256, message: &[u8]) -> Option<Signature> {
+        Some(self.of(HEADER, self.own, message))
     }
 }
 
@@ -157,8 +157,8 @@ impl mahi_mahi::Signer for Modelled {
         self.own
     }
 
-    fn sign(&self, digest: &B256) -> mahi_mahi::Signature {
-        self.of(BLOCK, self.own, digest.as_slice())
+    fn sign(&self, _: &Heading, digest: &B256) -> Option<mahi_mahi::Signature> {
+        Some(self.of(BLOCK, self.own, digest.as_slice()))
     }
 
     /// Shares of one validator are alike: the coin does not depend on them.
@@ -201,12 +201,12 @@ impl autobahn::Signer for ModelledShares {
         self.keys.own
     }
 
-    fn sign(&self, digest: &B256) -> autobahn::Signature {
-        self.keys.of(BLOCK, self.keys.own, digest.as_slice())
+    fn sign(&self, _: &autobahn::Authored, digest: &B256) -> Option<autobahn::Signature> {
+        Some(self.keys.of(BLOCK, self.keys.own, digest.as_slice()))
     }
 
-    fn share(&self, digest: &B256) -> autobahn::Share {
-        self.share_of(self.keys.own, digest)
+    fn share(&self, _: &autobahn::message::Statement, digest: &B256) -> Option<autobahn::Share> {
+        Some(self.share_of(self.keys.own, digest))
     }
 }
 

@@ -46,7 +46,7 @@ impl Secrets {
             Self::Modelled { seed } => (consensus_key(*seed, index), coin_key(*seed, index)),
             Self::Real { validators } => (validators[index].consensus.clone(), validators[index].coin.clone()),
         };
-        let keys = vec![AuthorKeys { consensus, coin: Some(coin) }];
+        let keys = vec![AuthorKeys::new(consensus, Some(coin))];
         NoticeAuthor { keys, chain_id: CHAIN_ID, version: ProtocolRules::LATEST.version }
     }
 }

@@ -37,7 +37,9 @@ mod slots;
 pub mod votes;
 
 pub use genesis::{GenesisValidator, add_staking, genesis_changes, genesis_slots};
-pub use notice::{AuthorKeys, MAX_BATCH_NOTICES, Notice, NoticeAuthor, NoticeBody, NoticeKind, Statement, VerifiedNotice};
+pub use notice::{
+    AuthorKeys, MAX_BATCH_NOTICES, Notice, NoticeAuthor, NoticeBody, NoticeKind, NoticeSigner, Statement, VerifiedNotice,
+};
 pub use overview::{Overview, ValidatorOverview};
 pub use registration::{Keys, SigningKeys, sign_keys};
 pub use slots::{ReadError, Slots, StateSlots, Tag};

@@ -16,13 +16,11 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_crypto::{
     CoinKey, CoinOpening, ConsensusKey, ConsensusPublicKey, Dealing, Domain, Signed, Verified, evidence::Evidence,
 };
-use corniche_types::{Epoch, Height, SignerBitmap, StakingParameters, TimestampMs};
+use corniche_types::{Epoch, Height, SignerBitmap, StakingParameters, TimestampMs, evidence::tags};
+use std::{fmt::Debug, sync::Arc};
 
 /// First byte of a notice in a batch (N1).
 const MARKER: u8 = 0x7e;
-
-/// Tag of what the author signs.
-const TAG: &str = "corniche-notice";
 
 /// Maximum number of notices of one batch in a block: the largest limit of a kind.
 pub const MAX_BATCH_NOTICES: usize = NoticeKind::Announce.max_per_block();
@@ -125,9 +123,34 @@ pub struct NoticeAuthor {
 #[derive(Clone, Debug)]
 pub struct AuthorKeys {
     /// Signs them.
-    pub consensus: ConsensusKey,
+    pub signer: Arc<dyn NoticeSigner>,
     /// Deals coins, and decrypts the values of others' dealings. A validator without it does not take part in that.
     pub coin: Option<CoinKey>,
+}
+
+/// Signs notices, in this process or in another.
+pub trait NoticeSigner: Debug + Send + Sync {
+    /// Returns the public consensus key.
+    fn public(&self) -> B256;
+    /// Signs a statement under a domain, as [`Signed::sign`] does. `None` if the signer does not answer.
+    fn sign(&self, statement: &Statement, domain: &Domain) -> Option<[u8; 64]>;
+}
+
+impl NoticeSigner for ConsensusKey {
+    fn public(&self) -> B256 {
+        self.public()
+    }
+
+    fn sign(&self, statement: &Statement, domain: &Domain) -> Option<[u8; 64]> {
+        Some(Signed::sign(statement.clone(), self, domain).signature)
+    }
+}
+
+impl AuthorKeys {
+    /// Keys in this process.
+    pub fn new(consensus: ConsensusKey, coin: Option<CoinKey>) -> Self {
+        Self { signer: Arc::new(consensus), coin }
+    }
 }
 
 impl Notice {
@@ -271,7 +294,7 @@ impl NoticeAuthor {
 
     /// Returns the coin key beside a consensus key.
     pub fn coin_key(&self, consensus: &B256) -> Option<&CoinKey> {
-        self.keys.iter().find(|keys| keys.consensus.public() == *consensus)?.coin.as_ref()
+        self.keys.iter().find(|keys| keys.signer.public() == *consensus)?.coin.as_ref()
     }
 
     fn sign<S: Slots>(
@@ -282,10 +305,14 @@ impl NoticeAuthor {
         body: NoticeBody,
     ) -> Result<Option<VerifiedNotice>, S::Error> {
         let (epoch, chain_id) = (Header::load(slots)?.epoch, self.chain_id);
-        Ok(PastCommittee::load(slots, epoch)?.map(|committee| {
-            let signed = Signed::sign_verified(Statement { author, body }, &keys.consensus, &domain(chain_id, &committee));
-            VerifiedNotice { chain_id, epoch, key: keys.consensus.public(), signed }
-        }))
+        let Some(committee) = PastCommittee::load(slots, epoch)? else { return Ok(None) };
+        let (payload, domain, key) = (Statement { author, body }, domain(chain_id, &committee), keys.signer.public());
+        let signature = keys.signer.sign(&payload, &domain);
+        let signed = signature.zip(ConsensusPublicKey::parse(&key)).and_then(|(signature, parsed)| {
+            // Another process may have signed.
+            Signed { payload, signature }.verify(&parsed, &domain).ok()
+        });
+        Ok(signed.map(|signed| VerifiedNotice { chain_id, epoch, key, signed }))
     }
 
     /// Keys with which a notice of a kind is signed now, if this validator has them.
@@ -297,13 +324,13 @@ impl NoticeAuthor {
         kind: NoticeKind,
     ) -> Result<Option<&AuthorKeys>, S::Error> {
         let key = signing_key(slots, epoch, author, kind)?;
-        Ok(self.keys.iter().find(|keys| Some(keys.consensus.public()) == key))
+        Ok(self.keys.iter().find(|keys| Some(keys.signer.public()) == key))
     }
 
     /// Number under which the keys were registered. They may be replaced since.
     fn id<S: Slots>(&self, slots: &mut S) -> Result<Option<ValidatorId>, S::Error> {
         for keys in &self.keys {
-            if let Some(owner) = KeyOwner::load(slots, keccak256(keys.consensus.public()))? {
+            if let Some(owner) = KeyOwner::load(slots, keccak256(keys.signer.public()))? {
                 return Ok(Some(owner.id));
             }
         }
@@ -410,5 +437,5 @@ fn signing_key<S: Slots>(slots: &mut S, epoch: Epoch, author: ValidatorId, kind:
 }
 
 fn domain(chain_id: u64, committee: &PastCommittee) -> Domain {
-    Domain { tag: TAG, chain_id, epoch: committee.epoch, committee_hash: committee.hash }
+    Domain { tag: tags::NOTICE, chain_id, epoch: committee.epoch, committee_hash: committee.hash }
 }

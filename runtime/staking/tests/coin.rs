@@ -34,7 +34,7 @@ fn author(number: u64) -> NoticeAuthor {
 }
 
 fn with_other_coin_key(number: u64) -> NoticeAuthor {
-    let keys = AuthorKeys { consensus: Secrets::new(number).consensus, coin: Some(Secrets::new(9).coin) };
+    let keys = AuthorKeys::new(Secrets::new(number).consensus, Some(Secrets::new(9).coin));
     NoticeAuthor { keys: vec![keys], ..author(number) }
 }
 

@@ -214,7 +214,7 @@ fn notice_convicts() {
     assert_eq!(author.report(&mut chain.memory, &parameters, &wrong), Ok(None));
     let signed = |evidence: Evidence| {
         let statement = Statement { author: ValidatorId(2), body: NoticeBody::Evidence(Box::new(evidence)) };
-        let signed = Signed::sign(statement, &author.keys[0].consensus, &domain("corniche-notice", Epoch(0)));
+        let signed = Signed::sign(statement, &Secrets::new(2).consensus, &domain("corniche-notice", Epoch(0)));
         [&[0x7e][..], &borsh::to_vec(&(CHAIN_ID, Epoch(0), signed)).unwrap()].concat()
     };
     assert!(verify(&mut chain, &signed(evidence(0, 0))).is_some());

@@ -46,11 +46,6 @@ impl<T: BorshSerialize + BorshDeserialize> Signed<T> {
         Self { payload, signature }
     }
 
-    /// Signs an own payload, which needs no verification.
-    pub fn sign_verified(payload: T, key: &ConsensusKey, domain: &Domain) -> Verified<T> {
-        Verified(Self::sign(payload, key, domain))
-    }
-
     /// Verifies the signature; no other function creates a verified message from a signed one. Verification is strict:
     /// all conforming implementations accept the same signatures, and none by keys of small order.
     pub fn verify(self, public: &ConsensusPublicKey, domain: &Domain) -> Result<Verified<T>, SignatureInvalid> {

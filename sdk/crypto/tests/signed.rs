@@ -28,14 +28,6 @@ fn signature_is_bound_to_domain() {
 }
 
 #[test]
-fn own_messages_skip_verification() {
-    let key = ConsensusKey::from_seed([1; 32]);
-    let own = Signed::sign_verified(5u64, &key, &domain());
-    assert_eq!(own.signed(), &Signed::sign(5u64, &key, &domain()));
-    assert_eq!(own.into_signed().verify(&key.public_key(), &domain()).unwrap().into_payload(), 5);
-}
-
-#[test]
 fn rejects_invalid_public_keys() {
     // The identity, and a point of order 8: they would verify signatures of any message.
     let mut identity = [0u8; 32];

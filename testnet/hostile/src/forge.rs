@@ -49,7 +49,7 @@ impl Forge {
     }
 
     pub fn sign(&self, content: Content) -> SignedBlock {
-        let signature = self.signer.sign(&self.context.digest(&content));
+        let signature = self.signer.sign_digest(&self.context.digest(&content));
         SignedBlock { content, signature }
     }
 }

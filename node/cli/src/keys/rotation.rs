@@ -4,23 +4,17 @@
 //! and uses in each epoch the keys that its committee lists. Once a committee lists the new ones, they move up, and the old ones
 //! move to `old-<epoch>/`.
 
-use super::{load, save};
+use super::{KeySource, load, save};
 use anyhow::{Context, ensure};
 use corniche_service::{Keyring, NodeHandle, StakeKeys, ValidatorKeys};
 use corniche_types::B256;
-use std::{
-    convert::Infallible,
-    fs, io,
-    os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{convert::Infallible, fs, io, os::unix::fs::DirBuilderExt, path::Path, time::Duration};
 
 /// Directory of the next keys.
 pub const NEXT: &str = "next";
 
 /// Files in the order in which they move up. The first one begins the move, the last one ends it.
-const MOVES: [&str; 5] = ["consensus.key", "bls.key", "network.key", "coin-seed.key", "public.json"];
+const MOVES: [&str; 5] = ["coin-seed.key", "consensus.key", "bls.key", "network.key", "public.json"];
 
 /// Interval at which the node looks for new keys.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -52,10 +46,11 @@ pub fn make_next(directory: &Path) -> anyhow::Result<ValidatorKeys> {
 }
 
 /// Loads a validator's keys, with the next ones if there are any.
-pub fn load_all(directory: &Path) -> anyhow::Result<Keyring> {
+pub fn load_all(source: &KeySource) -> anyhow::Result<Keyring> {
+    let directory = &source.directory;
     finish_move(directory)?;
     let next = directory.join(NEXT);
-    Ok(Keyring { current: load(directory)?, next: next.exists().then(|| load(&next)).transpose()? })
+    Ok(Keyring { current: source.load(directory)?, next: next.exists().then(|| source.load(&next)).transpose()? })
 }
 
 /// Moves the next keys up. `epoch` is the first one whose committee lists them.
@@ -112,15 +107,15 @@ fn remove(directory: &Path) -> anyhow::Result<()> {
 
 /// Looks after the keys of a running node.
 pub struct KeyWatch {
-    directory: PathBuf,
+    source: KeySource,
     keys: Keyring,
     /// Reported once.
     last_error: Option<String>,
 }
 
 impl KeyWatch {
-    pub fn new(directory: PathBuf, keys: Keyring) -> Self {
-        Self { directory, keys, last_error: None }
+    pub fn new(source: KeySource, keys: Keyring) -> Self {
+        Self { source, keys, last_error: None }
     }
 
     /// Gives new keys to a node, for as long as it runs.
@@ -136,11 +131,11 @@ impl KeyWatch {
     }
 
     fn look(&mut self, node: &NodeHandle) -> anyhow::Result<()> {
-        let path = self.directory.join(NEXT);
+        let path = self.source.directory.join(NEXT);
         let Some(next) = &self.keys.next else {
             if path.exists() {
-                let next = load(&path)?;
-                let consensus = next.consensus.public();
+                let next = self.source.load(&path)?;
+                let consensus = next.consensus_key();
                 let keys = Keyring { next: Some(next), ..self.keys.clone() };
                 node.replace_keys(&keys)?;
                 self.keys = keys;
@@ -149,10 +144,10 @@ impl KeyWatch {
             return Ok(());
         };
         let committee = node.committee();
-        let consensus = next.consensus.public();
+        let consensus = next.consensus_key();
         if committee.members().any(|(_, member)| member.consensus_key == consensus) {
             let epoch = committee.epoch().0;
-            move_up(&self.directory, epoch)?;
+            move_up(&self.source.directory, epoch)?;
             self.keys = next.clone().into();
             node.replace_keys(&self.keys)?;
             tracing::info!(epoch, %consensus, "the next keys are the validator's keys now; the old ones are in old-{epoch}");
@@ -164,6 +159,11 @@ impl KeyWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
+
+    fn load_all(directory: &Path) -> anyhow::Result<Keyring> {
+        super::load_all(&KeySource { directory: directory.to_owned(), signer: None })
+    }
 
     fn made() -> (tempfile::TempDir, PathBuf, [ValidatorKeys; 2]) {
         let parent = tempfile::tempdir().unwrap();
@@ -186,7 +186,7 @@ mod tests {
         let error = make_next(&directory).unwrap_err();
         assert!(error.to_string().contains("corniche validator rotate"), "{error:#}");
         let all = load_all(&directory).unwrap();
-        assert_eq!(all.sets().map(ValidatorKeys::public).collect::<Vec<_>>(), [current.public(), next.public()]);
+        assert_eq!(all.sets().map(|keys| keys.public.clone()).collect::<Vec<_>>(), [current.public(), next.public()]);
     }
 
     /// The move may stop after any step. The next start finishes it.
@@ -208,12 +208,12 @@ mod tests {
             if moved.is_empty() {
                 fs::remove_file(directory.join("coin.key")).unwrap();
                 let all = load_all(&directory).unwrap();
-                assert_eq!(all.current.public(), current.public());
-                assert_eq!(all.next.unwrap().public(), next.public());
+                assert_eq!(all.current.public, current.public());
+                assert_eq!(all.next.unwrap().public, next.public());
                 continue;
             }
             let all = load_all(&directory).unwrap();
-            assert_eq!(all.current.public(), next.public(), "{files} files moved");
+            assert_eq!(all.current.public, next.public(), "{files} files moved");
             assert!(all.next.is_none() && all.current.coin.is_none() && !directory.join(NEXT).exists());
             fs::remove_file(directory.join("old-3/coin.key")).unwrap();
             assert_eq!(load(&directory.join("old-3")).unwrap().public(), current.public());
@@ -228,7 +228,7 @@ mod tests {
         fs::write(directory.join("old.new/consensus.key"), "half").unwrap();
         move_up(&directory, 9).unwrap();
         assert_eq!(load(&directory.join("old-9")).unwrap().public(), current.public());
-        assert_eq!(load_all(&directory).unwrap().current.public(), next.public());
+        assert_eq!(load_all(&directory).unwrap().current.public, next.public());
         assert!(!directory.join("old.new").exists());
     }
 }

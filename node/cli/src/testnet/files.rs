@@ -107,6 +107,7 @@ impl NodeFiles<'_> {
             genesis: "../genesis.json".into(),
             faucet: faucet.map(|_| Faucet::with_key("faucet.key".into())),
             keys: is_validator.then(|| "keys".into()),
+            signer: None,
             rpc: SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports.rpc[index])),
             metrics: Some(MetricsAddress::At(SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports.metrics[index])))),
             listen: vec![format!("/ip4/127.0.0.1/tcp/{}", self.ports.peers[index])],

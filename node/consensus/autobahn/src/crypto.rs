@@ -1,7 +1,10 @@
 //! The engine's cryptography for production. Cars and proposals are signed with ed25519. Certificates are lists of
 //! ed25519 shares, or sums of BLS shares (row 23 of the checklist).
 
-use crate::keys::{Share, Signature, Signatures, Signer};
+use crate::{
+    keys::{Authored, Share, Signature, Signatures, Signer},
+    message::Statement,
+};
 use corniche_crypto::evidence::{share_message, tags};
 use corniche_crypto::{
     BlsPublicKey, BlsSecretKey, BlsSignature, ConsensusKey, ConsensusPublicKey, Domain, Signed, bls_aggregate, bls_verify,
@@ -40,20 +43,32 @@ impl ValidatorKeys {
     }
 }
 
+impl ValidatorKeys {
+    /// Signs the digest of a car or of a proposal.
+    pub fn sign_digest(&self, digest: &B256) -> Signature {
+        Signed::sign(*digest, &self.consensus, &self.signatures).signature
+    }
+
+    /// Share under the digest of a statement.
+    pub fn share_digest(&self, digest: &B256) -> Share {
+        match &self.bls {
+            None => Signed::sign(*digest, &self.consensus, &self.shares).signature.to_vec().into(),
+            Some(key) => key.sign(&share_message(&self.shares, digest)).to_bytes().to_vec().into(),
+        }
+    }
+}
+
 impl Signer for ValidatorKeys {
     fn index(&self) -> ValidatorIndex {
         self.index
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
-        Signed::sign(*digest, &self.consensus, &self.signatures).signature
+    fn sign(&self, _: &Authored, digest: &B256) -> Option<Signature> {
+        Some(self.sign_digest(digest))
     }
 
-    fn share(&self, digest: &B256) -> Share {
-        match &self.bls {
-            None => Signed::sign(*digest, &self.consensus, &self.shares).signature.to_vec().into(),
-            Some(key) => key.sign(&share_message(&self.shares, digest)).to_bytes().to_vec().into(),
-        }
+    fn share(&self, _: &Statement, digest: &B256) -> Option<Share> {
+        Some(self.share_digest(digest))
     }
 }
 

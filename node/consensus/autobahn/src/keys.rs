@@ -5,6 +5,7 @@
 //! `message::Statement`, which becomes part of a certificate. The genesis selects the kind of
 //! shares: ed25519, where a certificate is the list of shares, or BLS, where it is their sum.
 
+use crate::message::{Position, Slot, Statement, View};
 use corniche_types::{B256, Bytes, ValidatorIndex};
 
 /// An ed25519 signature.
@@ -13,14 +14,26 @@ pub type Signature = [u8; 64];
 /// One validator's part of a certificate: an ed25519 signature or a compressed BLS12-381 G1 point.
 pub type Share = Bytes;
 
-/// This validator's secrets. Deterministic: a restarted node signs the same bytes.
+/// What a validator signs as the author.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authored {
+    /// A car of its lane.
+    Car { position: Position, parent: B256, batch: B256 },
+    /// A PREPARE as the leader: the digest of its cut.
+    Prepare { slot: Slot, view: View, cut: B256 },
+    /// The announcement of its disk.
+    Disk(u64),
+}
+
+/// This validator's secrets, in this process or in another. Deterministic: a restarted node signs the same bytes. `None` if the signer
+/// refuses or does not answer: then the validator abstains.
 pub trait Signer: Send + Sync {
     /// Index of this validator.
     fn index(&self) -> ValidatorIndex;
-    /// Signs the digest of a car or of a proposal.
-    fn sign(&self, digest: &B256) -> Signature;
-    /// This validator's share under the digest of a statement.
-    fn share(&self, digest: &B256) -> Share;
+    /// Signs the digest of what it authors.
+    fn sign(&self, authored: &Authored, digest: &B256) -> Option<Signature>;
+    /// This validator's share under a statement and its digest.
+    fn share(&self, statement: &Statement, digest: &B256) -> Option<Share>;
 }
 
 /// The public keys of all validators. All validators must agree bit for bit on which signatures verify. Validators

@@ -52,6 +52,6 @@ pub mod verify;
 
 pub use config::Config;
 pub use engine::{Autobahn, Setup};
-pub use keys::{Share, Signature, Signatures, Signer};
+pub use keys::{Authored, Share, Signature, Signatures, Signer};
 pub use slots::{Lanes, Slots};
 pub use verify::AutobahnVerifier;

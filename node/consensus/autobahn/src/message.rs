@@ -3,7 +3,7 @@
 //! Cars are the data layer: one chain per validator, certified by F + 1 votes. Slots agree on cuts: one tip of every lane. A
 //! digest never covers a certificate, because different signers can certify the same car (P7).
 
-use crate::keys::{Share, Signature};
+use crate::keys::{Authored, Share, Signature, Signer};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
 use corniche_types::evidence::{Contradiction, tags};
@@ -379,9 +379,15 @@ impl Context {
         self.car_with(car, batch_digest(&car.batch))
     }
 
+    /// Signs a car. `None` if the signer does not.
+    pub fn sign_car(&self, car: &Car, signer: &dyn Signer) -> Option<Signature> {
+        let batch = batch_digest(&car.batch);
+        signer.sign(&Authored::Car { position: car.position, parent: car.parent, batch }, &self.car_with(car, batch))
+    }
+
     /// Same, from the batch's hash. The batch enters by its hash, so that a header alone could be checked later.
     fn car_with(&self, car: &Car, batch: B256) -> B256 {
-        self.0.digest("corniche-autobahn-car", &(car.lane, car.position, car.parent, batch))
+        self.0.digest(tags::CAR, &(car.lane, car.position, car.parent, batch))
     }
 
     /// Parent digest of position 1 of a lane.
@@ -396,7 +402,7 @@ impl Context {
 
     /// Digest that a validator signs to announce its disk.
     pub fn disk_id(&self, validator: ValidatorIndex, disk: u64) -> B256 {
-        self.0.digest("corniche-autobahn-birth", &(validator, disk))
+        self.0.digest(tags::DISK_ID, &(validator, disk))
     }
 
     /// A cut's digest.
@@ -419,7 +425,7 @@ impl Context {
     /// Digest that a share signs.
     pub fn statement(&self, statement: &Statement) -> B256 {
         match *statement {
-            Statement::CarVote(tip) => self.0.digest("corniche-autobahn-held", &tip),
+            Statement::CarVote(tip) => self.0.digest(tags::CAR_VOTE, &tip),
             Statement::PrepareVote { slot, view, cut } => self.0.digest(tags::PREPARED, &(slot, view, cut)),
             Statement::WeakPrepareVote { slot, view, cut } => self.0.digest(tags::PREPARED_WEAKLY, &(slot, view, cut)),
             Statement::ConfirmAck { slot, view, cut } => self.0.digest(tags::CONFIRMED, &(slot, view, cut)),

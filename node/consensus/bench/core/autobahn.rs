@@ -5,8 +5,9 @@ use crate::{
     recording::{BenchTarget, index},
 };
 use corniche_autobahn::{
-    Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
+    Authored, Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
     crypto::{BlsCertificates, Ed25519Certificates, ValidatorKeys},
+    message::Statement,
     message::{Message, Position, SignedCar},
 };
 use corniche_crypto::{BlsSecretKey, ConsensusKey};
@@ -148,11 +149,11 @@ impl Signer for Modelled {
     fn index(&self) -> ValidatorIndex {
         self.0
     }
-    fn sign(&self, _: &B256) -> Signature {
-        [1; 64]
+    fn sign(&self, _: &Authored, _: &B256) -> Option<Signature> {
+        Some([1; 64])
     }
-    fn share(&self, _: &B256) -> Share {
-        Bytes::from_static(&[2; 64])
+    fn share(&self, _: &Statement, _: &B256) -> Option<Share> {
+        Some(Bytes::from_static(&[2; 64]))
     }
 }
 

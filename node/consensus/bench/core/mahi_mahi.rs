@@ -12,7 +12,7 @@ use corniche_mahi_mahi::{
     message::{CoinHelp, Context, Message, Round},
 };
 use corniche_testkit::Micros;
-use corniche_types::{Address, B256, Bytes, FaultModel, ValidatorIndex, ValidatorInfo, Weights, wire};
+use corniche_types::{Address, B256, Bytes, FaultModel, ValidatorIndex, ValidatorInfo, Weights, evidence::Heading, wire};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -138,8 +138,8 @@ impl Signer for Modelled {
     fn index(&self) -> ValidatorIndex {
         self.0
     }
-    fn sign(&self, _: &B256) -> Signature {
-        [1; 64]
+    fn sign(&self, _: &Heading, _: &B256) -> Option<Signature> {
+        Some([1; 64])
     }
     fn coin_shares(&self, _: &[u8]) -> CoinShares {
         vec![[2; 48]]

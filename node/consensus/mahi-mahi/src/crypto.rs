@@ -5,7 +5,10 @@ use corniche_crypto::{
     BLS_SIGNATURE_BYTES, BlsSignature, CoinPublicKeys, CoinSecretShare, ConsensusKey, ConsensusPublicKey, Domain, Signed,
 };
 use corniche_engine::Committee;
-use corniche_types::{B256, ValidatorIndex, Votes, evidence::tags};
+use corniche_types::{
+    B256, ValidatorIndex, Votes,
+    evidence::{Heading, tags},
+};
 
 /// Signature domain of this engine.
 fn domain(committee: &Committee) -> Domain {
@@ -33,20 +36,32 @@ impl ValidatorKeys {
     }
 }
 
+impl ValidatorKeys {
+    /// Signs the digest of a block.
+    pub fn sign_digest(&self, digest: &B256) -> Signature {
+        Signed::sign(*digest, &self.consensus, &self.domain).signature
+    }
+}
+
 impl Signer for ValidatorKeys {
     fn index(&self) -> ValidatorIndex {
         self.index
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
-        Signed::sign(*digest, &self.consensus, &self.domain).signature
+    fn sign(&self, _: &Heading, digest: &B256) -> Option<Signature> {
+        Some(self.sign_digest(digest))
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {
-        match &self.coin {
-            Some(coin) => coin.sign(message).into_iter().map(|share| share.0).collect(),
-            None => vec![[0; BLS_SIGNATURE_BYTES]; self.votes.as_usize()],
-        }
+        coin_shares(self.coin.as_ref(), self.votes, message)
+    }
+}
+
+/// Shares of the coin of a member with these votes. Without its secret, they open nothing.
+pub fn coin_shares(coin: Option<&CoinSecretShare>, votes: Votes, message: &[u8]) -> CoinShares {
+    match coin {
+        Some(coin) => coin.sign(message).into_iter().map(|share| share.0).collect(),
+        None => vec![[0; BLS_SIGNATURE_BYTES]; votes.as_usize()],
     }
 }
 

@@ -1,7 +1,7 @@
 //! The engine's cryptography as traits. The engine itself links no curve, so it builds for wasm32 and runs with
 //! modelled cryptography. The real implementations are in `real` (feature `real-crypto`).
 
-use corniche_types::{B256, ValidatorIndex};
+use corniche_types::{B256, ValidatorIndex, evidence::Heading};
 
 /// An ed25519 signature.
 pub type Signature = [u8; 64];
@@ -12,12 +12,13 @@ pub type CoinShares = Vec<CoinShare>;
 /// The combined threshold signature of a round's coin, unique per message.
 pub type CoinValue = [u8; 48];
 
-/// This validator's secrets. Both operations are deterministic: a restarted node signs the same bytes.
+/// This validator's secrets, in this process or in another. Both operations are deterministic: a restarted node signs the same bytes.
 pub trait Signer: Send + Sync {
     /// Index of this validator.
     fn index(&self) -> ValidatorIndex;
-    /// Signs a block's digest.
-    fn sign(&self, digest: &B256) -> Signature;
+    /// Signs a block's digest. The block has this heading. `None` if the signer refuses or does not answer: then the validator abstains
+    /// in this round.
+    fn sign(&self, heading: &Heading, digest: &B256) -> Option<Signature>;
     /// This validator's shares of the coin for `message`.
     fn coin_shares(&self, message: &[u8]) -> CoinShares;
 }

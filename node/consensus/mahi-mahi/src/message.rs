@@ -3,7 +3,7 @@
 //! The block is the only consensus message: it proposes, votes, certifies and carries coin shares. The others (`Hello`,
 //! `Welcome`, `Fetch`, `Found`, `Coins`) never carry a decision.
 
-use crate::keys::{CoinShare, CoinShares, CoinValue, Signature};
+use crate::keys::{CoinShare, CoinShares, CoinValue, Signature, Signer};
 use borsh::{
     BorshDeserialize, BorshSerialize,
     io::{self, Read, Write},
@@ -234,6 +234,12 @@ impl Context {
             return self.scope.digest(tags::BLOCK, content);
         }
         self.scope.digest(tags::BLOCK, &heading(content, batch))
+    }
+
+    /// Signs a block. `None` if the signer does not.
+    pub fn sign(&self, content: &Content, signer: &dyn Signer) -> Option<Signature> {
+        let batch = batch_digest(&content.batch);
+        signer.sign(&heading(content, batch), &self.digest_with(content, batch))
     }
 
     /// Two blocks of one author and round, as a contradiction. `None` on chains whose blocks have no headings, and for other blocks.

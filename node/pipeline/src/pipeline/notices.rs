@@ -264,8 +264,7 @@ mod tests {
         let mut notices = Notices { own: None, kept: BTreeMap::new(), looked_at: None, repeat_ms: 1_000, sent: 0 };
         let mut size = 0;
         for number in [1, 2] {
-            let author =
-                NoticeAuthor { keys: vec![AuthorKeys { consensus: key(number), coin: None }], chain_id: 7, version: 1 };
+            let author = NoticeAuthor { keys: vec![AuthorKeys::new(key(number), None)], chain_id: 7, version: 1 };
             let notice = author.make(&mut slots, NoticeKind::Announce).unwrap().unwrap();
             size = (notice.encode().len() + ENTRY_OVERHEAD) as u32;
             notices.keep(TimestampMs(0), notice, false);

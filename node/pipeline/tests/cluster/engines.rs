@@ -114,18 +114,18 @@ impl EngineKind {
                         return None;
                     }
                     block.content.timestamp.0 += 1;
-                    block.signature = signer.sign(&context.digest(&block.content));
+                    block.signature = signer.sign_digest(&context.digest(&block.content));
                     Some(Message::Block(block).encode())
                 })
             }
             Autobahn => {
-                use corniche_autobahn::{Signer as _, crypto, message::*};
+                use corniche_autobahn::{crypto, message::*};
                 let signer = crypto::ValidatorKeys::new(committee, consensus_key(index), None).unwrap();
                 let context = Context::new(committee);
                 Box::new(move |message| {
                     let Ok(Message::Prepare(mut prepare)) = wire::decode::<Message>(message) else { return None };
                     let sign = |SignedPrepare { cut, view, .. }: &SignedPrepare| {
-                        signer.sign(&context.prepare(cut.slot, *view, context.cut(cut)))
+                        signer.sign_digest(&context.prepare(cut.slot, *view, context.cut(cut)))
                     };
                     // It also forwards those of others. Signatures are deterministic.
                     if prepare.signature != sign(&prepare) {

@@ -58,7 +58,7 @@ pub fn coin_key(index: usize) -> CoinKey {
 /// Makes the notices of a node.
 pub fn notice_author(index: usize) -> NoticeAuthor {
     let version = ProtocolRules::LATEST.version;
-    let keys = AuthorKeys { consensus: consensus_key(index), coin: Some(coin_key(index)) };
+    let keys = AuthorKeys::new(consensus_key(index), Some(coin_key(index)));
     NoticeAuthor { keys: vec![keys], chain_id: CHAIN, version }
 }
 

@@ -138,7 +138,7 @@ fn epoch_later_one_resets_all_but_headers() {
     for statement in all() {
         assert_eq!(marks.admit(&scope(1), &statement).outcome, Ok(()));
     }
-    let conflicting = [block(1, 2), car(1, 2), prepare(1, 0, 2), strong(1, 0, 2), weak(1, 0, 2), confirm(1, 0, 2)];
+    let conflicting = [block(1, 2), prepare(1, 0, 2), strong(1, 0, 2), weak(1, 0, 2), confirm(1, 0, 2)];
     for statement in &conflicting {
         assert!(marks.admit(&scope(1), statement).outcome.is_err());
     }
@@ -204,15 +204,14 @@ fn block_round_must_rise() {
 }
 
 #[test]
-fn car_position_must_rise() {
+fn car_position_never_falls() {
     let mut marks = marks();
-    let digest = car_digest(&scope(1), ValidatorIndex(1), 3, B256::ZERO, value(1));
-    let refused = Err(Refusal::Position { mark: 3, digest });
+    let refused = Err(Refusal::Position { mark: 3 });
     assert_eq!(last(&mut marks, &[car(1, 1), car(3, 1), car(3, 1)]), Ok(()));
     for mut marks in [crash(&marks, None), marks] {
-        assert_eq!(outcomes(&mut marks, &[car(2, 1), car(3, 2)]), [refused.clone(), refused.clone()]);
-        // Not reserved: the same car again and the next position are signed after a crash.
-        assert_eq!(outcomes(&mut marks, &[car(3, 1), car(4, 1)]), [Ok(()), Ok(())]);
+        assert_eq!(last(&mut marks, &[car(2, 1)]), refused);
+        // Not reserved: the last position and the next one are signed after a crash.
+        assert_eq!(outcomes(&mut marks, &[car(3, 1), car(3, 2), car(4, 1)]), [Ok(()), Ok(()), Ok(())]);
     }
 }
 
@@ -222,7 +221,7 @@ fn car_each_one_is_a_record() {
     assert!(marks.admit(&scope(1), &car(1, 1)).record.is_some());
     assert_eq!(marks.admit(&scope(1), &car(1, 1)).record, None);
     let record = marks.admit(&scope(1), &car(2, 1)).record.expect("an exact mark");
-    assert_eq!(record.car.map(|(position, _)| position), Some(2));
+    assert_eq!(record.car, 2);
 }
 
 // ---- slots ---------------------------------------------------------------------------------------------------------------------
@@ -411,7 +410,7 @@ fn reservation_does_not_overflow() {
     for statement in [block(u64::MAX, 1), car(u64::MAX, 1), prepare(u64::MAX, u32::MAX, 1), header(u64::MAX, 1)] {
         assert_eq!(marks.admit(&scope(u64::MAX), &statement).outcome, Ok(()));
     }
-    for statement in [block(u64::MAX, 2), car(u64::MAX, 2), prepare(u64::MAX, u32::MAX, 2), header(u64::MAX, 2)] {
+    for statement in [block(u64::MAX, 2), car(1, 2), prepare(u64::MAX, u32::MAX, 2), header(u64::MAX, 2)] {
         assert!(marks.admit(&scope(u64::MAX), &statement).outcome.is_err());
     }
 }
@@ -470,14 +469,11 @@ fn statement((kind, number, view, cut, voted, confirmed): (u8, u64, u32, u8, Nam
 fn contradict(one: &(Scope, Statement), other: &(Scope, Statement)) -> bool {
     let share = Bytes::new();
     let contradiction = match (&one.1, &other.1) {
-        // Two headers are judged over epochs, two cars are no evidence.
+        // Two headers are judged over epochs.
         (Statement::Header { height, hash, .. }, Statement::Header { height: other, hash: other_hash, .. }) => {
             return height == other && hash != other_hash;
         }
         _ if one.0 != other.0 => return false,
-        (Statement::Car { position, batch, .. }, Statement::Car { position: other, batch: other_batch, .. }) => {
-            return position == other && batch != other_batch;
-        }
         (Statement::Block(one), Statement::Block(other)) => Contradiction::Blocks([(*one, [0; 64]), (*other, [0; 64])]),
         (Statement::Prepare { slot, view, cut }, Statement::Prepare { slot: other_slot, view: other_view, cut: other_cut })
             if (slot, view) == (other_slot, other_view) =>
@@ -505,6 +501,14 @@ fn contradict(one: &(Scope, Statement), other: &(Scope, Statement)) -> bool {
     contradiction.holds(ValidatorIndex(1))
 }
 
+/// A car below an earlier one. Two at one position are no offence.
+fn falls_back(old: &(Scope, Statement), new: &(Scope, Statement)) -> bool {
+    match (&old.1, &new.1) {
+        (Statement::Car { position: before, .. }, Statement::Car { position: after, .. }) => old.0 == new.0 && after < before,
+        _ => false,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
@@ -527,6 +531,7 @@ proptest! {
             if verdict.outcome.is_ok() {
                 let new = (scope, statement);
                 for old in &signed {
+                    prop_assert!(!falls_back(old, &new), "{old:?}\n{new:?}");
                     prop_assert!(!contradict(old, &new) && !contradict(&new, old), "{old:?}\n{new:?}");
                 }
                 signed.push(new);
@@ -549,7 +554,6 @@ proptest! {
 fn contradictions_are_found() {
     for (one, other) in [
         (block(1, 1), block(1, 2)),
-        (car(1, 1), car(1, 2)),
         (prepare(1, 0, 1), prepare(1, 0, 2)),
         (strong(1, 0, 1), weak(1, 0, 2)),
         (confirm(1, 0, 1), confirm(1, 0, 2)),

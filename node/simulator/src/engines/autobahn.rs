@@ -7,7 +7,8 @@ use crate::{
     scenario::{Behaviour, Cost},
 };
 use corniche_autobahn::{
-    Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer, crypto,
+    Authored, Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer, crypto,
+    message::Statement,
     message::{Context, Message},
     verify::Checked,
 };
@@ -76,7 +77,8 @@ impl EngineNetwork for Network {
     fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes> {
         let Ok(Message::Car(mut car)) = wire::decode::<Message>(bytes) else { return None };
         car.car.parent = corniche_crypto::digest(&random.to_le_bytes());
-        car.signature = signer(me, secrets, &self.config, &self.committee).sign(&Context::new(&self.committee).car(&car.car));
+        let signer = signer(me, secrets, &self.config, &self.committee);
+        car.signature = Context::new(&self.committee).sign_car(&car.car, &*signer)?;
         Some(Message::Car(car).encode())
     }
 
@@ -112,14 +114,14 @@ impl Signer for FalseShares {
         self.0.index()
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
-        self.0.sign(digest)
+    fn sign(&self, authored: &Authored, digest: &B256) -> Option<Signature> {
+        self.0.sign(authored, digest)
     }
 
-    fn share(&self, digest: &B256) -> Share {
-        let mut share = self.0.share(digest).to_vec();
+    fn share(&self, statement: &Statement, digest: &B256) -> Option<Share> {
+        let mut share = self.0.share(statement, digest)?.to_vec();
         share[0] ^= 1;
-        share.into()
+        Some(share.into())
     }
 }
 
@@ -135,15 +137,15 @@ impl Signer for Metered<dyn Signer> {
         self.keys.index()
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
+    fn sign(&self, authored: &Authored, digest: &B256) -> Option<Signature> {
         self.charge.meter.signed(self.charge.cost.sign_us);
-        self.keys.sign(digest)
+        self.keys.sign(authored, digest)
     }
 
-    fn share(&self, digest: &B256) -> Share {
+    fn share(&self, statement: &Statement, digest: &B256) -> Option<Share> {
         let Cost { sign_us, share_us, .. } = self.charge.cost;
         self.charge.meter.signed(if self.bls { share_us } else { sign_us });
-        self.keys.share(digest)
+        self.keys.share(statement, digest)
     }
 }
 

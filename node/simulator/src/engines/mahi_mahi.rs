@@ -14,7 +14,7 @@ use corniche_mahi_mahi::{
     verify::Checked,
 };
 use corniche_pipeline::{CommitteeCoin, EngineStart};
-use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, evidence::Heading, wire};
 use std::sync::Arc;
 
 const MADE_HERE: &str = "invariant: the genesis was made here, from these keys";
@@ -89,8 +89,8 @@ impl EngineNetwork for Network {
         let place = 1 + usize::try_from(random % others as u64).ok()?;
         let parent = block.content.parents.get_mut(place).filter(|parent| parent.round > Round(0))?;
         parent.digest = corniche_crypto::digest(&random.to_le_bytes());
-        block.signature =
-            signer(me, secrets, &self.committee, None).sign(&Context::new(&self.committee).digest(&block.content));
+        let signer = signer(me, secrets, &self.committee, None);
+        block.signature = Context::new(&self.committee).sign(&block.content, &*signer)?;
         Some(Message::Block(block).encode())
     }
 
@@ -129,8 +129,8 @@ impl Signer for FalseShares {
         self.0.index()
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
-        self.0.sign(digest)
+    fn sign(&self, heading: &Heading, digest: &B256) -> Option<Signature> {
+        self.0.sign(heading, digest)
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {
@@ -152,9 +152,9 @@ impl Signer for Metered<dyn Signer> {
         self.keys.index()
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
+    fn sign(&self, heading: &Heading, digest: &B256) -> Option<Signature> {
         self.meter.signed(self.cost.sign_us);
-        self.keys.sign(digest)
+        self.keys.sign(heading, digest)
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {

@@ -68,7 +68,7 @@ impl Secrets {
 
     /// Makes the validator's notices, of a node that knows version 7.
     pub fn author(&self) -> NoticeAuthor {
-        let keys = AuthorKeys { consensus: self.consensus.clone(), coin: Some(self.coin.clone()) };
+        let keys = AuthorKeys::new(self.consensus.clone(), Some(self.coin.clone()));
         NoticeAuthor { keys: vec![keys], chain_id: CHAIN_ID, version: 7 }
     }
 

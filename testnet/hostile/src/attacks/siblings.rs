@@ -11,7 +11,6 @@ use crate::{
 };
 use anyhow::{Context as _, bail, ensure};
 use corniche_autobahn::{
-    Signer as _,
     crypto::ValidatorKeys,
     message::{Context, Message as AutobahnMessage, SignedCar},
 };
@@ -109,7 +108,7 @@ impl Behaviour for Cars {
         let fork = |number: u64| {
             let mut car = signed.car.clone();
             car.batch = Bytes::from([&car.batch[..], &number.to_le_bytes()].concat());
-            let signature = self.signer.sign(&self.context.car(&car));
+            let signature = self.signer.sign_digest(&self.context.car(&car));
             AutobahnMessage::Car(SignedCar { car, signature, certificate: signed.certificate.clone() }).encode()
         };
         (1..=SIBLINGS).map(fork).collect()

@@ -9,7 +9,6 @@ use crate::{
     insider::{self, Behaviour, InsiderIdentity},
 };
 use corniche_autobahn::{
-    Signer,
     message::{Car, Context, Message, Position, SignedCar, Tip},
     verify::MAX_CARS,
 };
@@ -50,7 +49,7 @@ fn chain(identity: &InsiderIdentity) -> anyhow::Result<Bytes> {
     for position in (1..=MAX_CARS as u64).map(Position) {
         let car = Car { lane, position, parent: tip.digest, batch: Bytes::new() };
         tip = Tip { lane, position, digest: context.car(&car) };
-        cars.push(SignedCar { signature: signer.sign(&tip.digest), car, certificate: None });
+        cars.push(SignedCar { signature: signer.sign_digest(&tip.digest), car, certificate: None });
     }
     Ok(PeerMessage::Engine(Message::Cars { tip, cars }.encode()).encode())
 }

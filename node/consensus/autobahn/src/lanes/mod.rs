@@ -224,7 +224,8 @@ impl Lanes {
     }
 
     fn vote(&self, tip: &Tip) -> Option<Message> {
-        let share = self.signer.as_ref()?.share(&self.context.statement(&Statement::CarVote(*tip)));
+        let vote = Statement::CarVote(*tip);
+        let share = self.signer.as_ref()?.share(&vote, &self.context.statement(&vote))?;
         Some(Message::CarVote { tip: *tip, share })
     }
 

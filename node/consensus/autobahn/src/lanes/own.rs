@@ -151,7 +151,11 @@ impl Lanes {
         let (position, parent) = (own.tip.position.next(), own.tip.digest);
         let pause_ms = self.config.car_pause_ms(batch.bytes.len());
         let car = Car { lane: own.tip.lane, position, parent, batch: batch.bytes };
-        let signature = signer.sign(&self.context.car(&car));
+        let Some(signature) = self.context.sign_car(&car, &**signer) else {
+            own.batch = Some(Batch { bytes: car.batch });
+            own.pause_until = Some(after(now, self.config.resend_ms));
+            return;
+        };
         let car = Arc::new(HashedCar::trusted(SignedCar { car, signature, certificate }, &self.context));
         assert!(car.position() > own.tip.position, "N10: one own car per position, ever");
         (own.tip, own.is_recording) = (car.tip(), true);
@@ -172,11 +176,12 @@ impl Lanes {
         if car.certificate().is_some_and(|certificate| certificate.tip.position >= lane.certified_position()) {
             own.announce_at = None;
         }
-        let share = signer.share(&self.context.statement(&Statement::CarVote(tip)));
+        let vote = Statement::CarVote(tip);
+        let share = signer.share(&vote, &self.context.statement(&vote));
         self.send_all(Message::Car(car.signed().clone()));
         self.effects.push_back(Effect::Accepted(car));
         self.changed = true;
-        self.handle_vote(now, tip.lane, tip, share);
+        share.into_iter().for_each(|share| self.handle_vote(now, tip.lane, tip, share));
     }
 
     /// Votes for uncertified own cars of an earlier incarnation: our vote is the first.
@@ -186,8 +191,9 @@ impl Lanes {
         let cars = lane.ancestors(own.tip, lane.certified_position()).map(|car| car.tip());
         let voted: Vec<Tip> = cars.filter(|tip| lane.vote(tip) == Vote::Cast).collect();
         for tip in voted.into_iter().rev() {
-            let share = signer.share(&self.context.statement(&Statement::CarVote(tip)));
-            self.handle_vote(now, tip.lane, tip, share);
+            let vote = Statement::CarVote(tip);
+            let share = signer.share(&vote, &self.context.statement(&vote));
+            share.into_iter().for_each(|share| self.handle_vote(now, tip.lane, tip, share));
         }
     }
 

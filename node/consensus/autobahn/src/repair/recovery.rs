@@ -3,7 +3,7 @@
 use super::Announcement;
 use crate::{
     engine::Autobahn,
-    keys::Signer,
+    keys::{Authored, Signer},
     message::{DiskId, HashedCar, Position, Slot, Tip},
 };
 use corniche_engine::{Output, TraceEvent};
@@ -115,7 +115,9 @@ impl Autobahn {
 
     pub(super) fn choose_disk_id(&mut self, signer: &dyn Signer) {
         let (validator, disk) = (signer.index(), self.repair.nonce);
-        let signature = signer.sign(&self.context.disk_id(validator, disk));
+        let signature = signer.sign(&Authored::Disk(disk), &self.context.disk_id(validator, disk));
+        // Asked for again with the next response of a peer.
+        let Some(signature) = signature else { return };
         let disk_id = DiskId { validator, disk, signature };
         (self.repair.disk_id, self.repair.announcement) = (Some(disk_id), Announcement::Recording);
         self.record_disk_id(disk_id);

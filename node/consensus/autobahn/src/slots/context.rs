@@ -76,7 +76,7 @@ impl SlotContext {
     }
 
     pub fn share(&self, slot: Slot, statement: &Statement) -> Option<Share> {
-        self.signer(slot).map(|signer| signer.share(&self.context.statement(statement)))
+        self.signer(slot)?.share(statement, &self.context.statement(statement))
     }
 
     /// Replaces the earlier limit, even a higher one.

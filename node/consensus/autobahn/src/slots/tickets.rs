@@ -6,6 +6,7 @@
 
 use super::slot::{Anchor, Proposal, SlotState, due};
 use super::{Lanes, Slots};
+use crate::keys::Authored;
 use crate::message::{Availability, Cut, Message, Position, SignedPrepare, Slot, TimeoutQc, Tip, View};
 use corniche_engine::Recipients;
 use corniche_types::{ValidatorIndex, Votes};
@@ -93,11 +94,15 @@ impl Slots {
         let slot = cut.slot;
         let (Some(signer), Some(state)) = (self.ctx.signer(slot), self.open.get_mut(&slot)) else { return };
         assert!(state.proposed.is_none_or(|proposed| proposed < view), "N10: one PREPARE per view, ever");
-        let digest = self.ctx.context.prepare(slot, view, self.ctx.context.cut(&cut));
+        state.proposed = Some(view);
+        let cut_digest = self.ctx.context.cut(&cut);
+        let digest = self.ctx.context.prepare(slot, view, cut_digest);
+        let signature = signer.sign(&Authored::Prepare { slot, view, cut: cut_digest }, &digest);
+        // Refused: the view is over for this leader, which asks for no other PREPARE of it.
+        let Some(signature) = signature else { return };
         let previous = slot.0.checked_sub(self.ctx.config.open_slots).map(Slot);
         let previous = previous.and_then(|previous| self.commits.certificate(previous)).cloned();
-        let prepare = SignedPrepare { view, cut, signature: signer.sign(&digest), available, previous, timeouts };
-        state.proposed = Some(view);
+        let prepare = SignedPrepare { view, cut, signature, available, previous, timeouts };
         state.timers.coverage = None;
         self.ctx.note("prepare", slot, view);
         state.persist_and_send(&mut self.ctx, Recipients::All, Message::Prepare(prepare));

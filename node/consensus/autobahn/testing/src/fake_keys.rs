@@ -1,23 +1,35 @@
 //! Modelled keys: keyed hashes that anyone can compute.
 
-use corniche_autobahn::{Share, Signature, Signatures, Signer};
+use corniche_autobahn::{Authored, Share, Signature, Signatures, Signer, message::Statement};
 use corniche_testkit::derive_bytes;
 use corniche_types::{B256, Bytes, ValidatorIndex};
 
 /// Modelled keys of one validator.
 pub struct FakeKeys(pub ValidatorIndex);
 
+impl FakeKeys {
+    /// Signs the digest of a car or of a proposal.
+    pub fn sign_digest(&self, digest: &B256) -> Signature {
+        derive_bytes("signature", self.0.0, digest.as_slice())
+    }
+
+    /// Share under the digest of a statement.
+    pub fn share_digest(&self, digest: &B256) -> Share {
+        derive_bytes::<32>("share", self.0.0, digest.as_slice()).to_vec().into()
+    }
+}
+
 impl Signer for FakeKeys {
     fn index(&self) -> ValidatorIndex {
         self.0
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
-        derive_bytes("signature", self.0.0, digest.as_slice())
+    fn sign(&self, _: &Authored, digest: &B256) -> Option<Signature> {
+        Some(self.sign_digest(digest))
     }
 
-    fn share(&self, digest: &B256) -> Share {
-        derive_bytes::<32>("share", self.0.0, digest.as_slice()).to_vec().into()
+    fn share(&self, _: &Statement, digest: &B256) -> Option<Share> {
+        Some(self.share_digest(digest))
     }
 }
 
@@ -29,12 +41,12 @@ impl Signer for BadShares {
         self.0
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
-        FakeKeys(self.0).sign(digest)
+    fn sign(&self, _: &Authored, digest: &B256) -> Option<Signature> {
+        Some(FakeKeys(self.0).sign_digest(digest))
     }
 
-    fn share(&self, digest: &B256) -> Share {
-        derive_bytes::<32>("noise", self.0.0, digest.as_slice()).to_vec().into()
+    fn share(&self, _: &Statement, digest: &B256) -> Option<Share> {
+        Some(derive_bytes::<32>("noise", self.0.0, digest.as_slice()).to_vec().into())
     }
 }
 
@@ -43,11 +55,11 @@ pub struct FakeSignatures;
 
 impl Signatures for FakeSignatures {
     fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
-        FakeKeys(author).sign(digest) == *signature
+        FakeKeys(author).sign_digest(digest) == *signature
     }
 
     fn verify_share(&self, signer: ValidatorIndex, digest: &B256, share: &Share) -> bool {
-        FakeKeys(signer).share(digest) == *share
+        FakeKeys(signer).share_digest(digest) == *share
     }
 
     fn combine(&self, shares: &[(ValidatorIndex, Share)]) -> Option<Bytes> {
@@ -57,7 +69,7 @@ impl Signatures for FakeSignatures {
     }
 
     fn verify_seal(&self, signed: &[(ValidatorIndex, B256)], seal: &Bytes) -> bool {
-        let shares: Vec<_> = signed.iter().map(|(signer, digest)| (*signer, FakeKeys(*signer).share(digest))).collect();
+        let shares: Vec<_> = signed.iter().map(|(signer, digest)| (*signer, FakeKeys(*signer).share_digest(digest))).collect();
         self.combine(&shares).as_ref() == Some(seal)
     }
 }

@@ -114,7 +114,7 @@ impl Kit for AutobahnKit {
             },
             Forgery::Share => return None,
         }
-        car.signature = FakeKeys(author).sign(&Context::new(&self.committee).car(&car.car));
+        car.signature = FakeKeys(author).sign_digest(&Context::new(&self.committee).car(&car.car));
         Some(Message::Car(car).encode())
     }
 

@@ -1,7 +1,7 @@
 //! A network of lanes without slots. Messages wait until [`Net::run`] delivers them; writes complete at once.
 
 use corniche_autobahn::{
-    AutobahnVerifier, Config, Signatures, Signer,
+    AutobahnVerifier, Config, Signatures,
     lanes::{Effect, Lanes, Recovered, Setup, Write},
     message::{Availability, Car, Context, HashedCar, Message, Proof, SignedCar, Statement, Tip},
 };
@@ -182,13 +182,14 @@ impl Net {
         let context = Context::new(&self.committee);
         let batch = text.as_bytes().to_vec().into();
         let car = Car { lane: parent.lane, position: parent.position.next(), parent: parent.digest, batch };
-        let signature = FakeKeys(parent.lane).sign(&context.car(&car));
+        let signature = FakeKeys(parent.lane).sign_digest(&context.car(&car));
         Arc::new(HashedCar::trusted(SignedCar { car, signature, certificate }, &context))
     }
 
     pub fn certificate(&self, tip: Tip, signers: &[usize]) -> Availability {
         let digest = Context::new(&self.committee).statement(&Statement::CarVote(tip));
-        let shares: Vec<_> = signers.iter().map(|signer| (index(*signer), FakeKeys(index(*signer)).share(&digest))).collect();
+        let shares: Vec<_> =
+            signers.iter().map(|signer| (index(*signer), FakeKeys(index(*signer)).share_digest(&digest))).collect();
         let seal = FakeSignatures.combine(&shares).unwrap();
         Availability { tip, proof: Proof { signers: shares.into_iter().map(|(signer, _)| signer).collect(), seal } }
     }

@@ -32,9 +32,9 @@ pub fn committee(size: usize) -> Committee {
     Committee::from_genesis(&genesis("autobahn", secrets(size).iter().map(validator).collect()))
 }
 
-pub fn keys(committee: &Committee, bls: bool) -> (Vec<Arc<dyn Signer>>, Arc<dyn Signatures>) {
+pub fn keys(committee: &Committee, bls: bool) -> (Vec<Arc<ValidatorKeys>>, Arc<dyn Signatures>) {
     let signer = |(consensus, share): (ConsensusKey, BlsSecretKey)| {
-        Arc::new(ValidatorKeys::new(committee, consensus, bls.then_some(share)).unwrap()) as Arc<dyn Signer>
+        Arc::new(ValidatorKeys::new(committee, consensus, bls.then_some(share)).unwrap())
     };
     let signers = secrets(committee.size()).into_iter().map(signer).collect();
     let signatures: Arc<dyn Signatures> = if bls {
@@ -49,6 +49,7 @@ pub fn keys(committee: &Committee, bls: bool) -> (Vec<Arc<dyn Signer>>, Arc<dyn 
 fn run(size: usize, bls: bool) -> (Vec<(Micros, Ordered)>, BTreeSet<usize>) {
     let committee = committee(size);
     let (signers, signatures) = keys(&committee, bls);
+    let signers = signers.into_iter().map(|signer| signer as Arc<dyn Signer>).collect();
     let links = Links::uniform(size, Micros::from_millis(DELAY));
     let config = Config { view_timeout_ms: 200, bls, ..plain() };
     let mut cluster = Cluster::with_keys(links, config, committee, signers, signatures);
@@ -95,12 +96,12 @@ fn shares_and_seals_bind_their_context() {
         let (signers, signatures) = keys(&committee, bls);
         let (one, other) = (B256::with_last_byte(1), B256::with_last_byte(2));
         let indices: Vec<_> = committee.indices().collect();
-        let shares: Vec<_> = (0..3).map(|node| (indices[node], signers[node].share(&one))).collect();
+        let shares: Vec<_> = (0..3).map(|node| (indices[node], signers[node].share_digest(&one))).collect();
         assert!(signatures.verify_share(indices[0], &one, &shares[0].1));
         assert!(!signatures.verify_share(indices[0], &other, &shares[0].1));
         assert!(!signatures.verify_share(indices[1], &one, &shares[0].1));
         // A share is not a signature, and a signature is not a share.
-        assert!(!signatures.verify_share(indices[0], &one, &signers[0].sign(&one).to_vec().into()));
+        assert!(!signatures.verify_share(indices[0], &one, &signers[0].sign_digest(&one).to_vec().into()));
         let seal = signatures.combine(&shares).unwrap();
         let signed = |digest: B256| -> Vec<_> { (0..3).map(|node| (indices[node], digest)).collect() };
         assert!(signatures.verify_seal(&signed(one), &seal));
@@ -110,7 +111,7 @@ fn shares_and_seals_bind_their_context() {
         let others: Vec<_> = vec![(indices[0], one), (indices[1], one), (indices[3], one)];
         assert!(!signatures.verify_seal(&others, &seal));
         // Different statements under one seal.
-        let mixed: Vec<_> = vec![(indices[0], signers[0].share(&one)), (indices[1], signers[1].share(&other))];
+        let mixed: Vec<_> = vec![(indices[0], signers[0].share_digest(&one)), (indices[1], signers[1].share_digest(&other))];
         let seal = signatures.combine(&mixed).unwrap();
         assert!(signatures.verify_seal(&[(indices[0], one), (indices[1], other)], &seal));
         assert!(!signatures.verify_seal(&[(indices[0], other), (indices[1], one)], &seal));
@@ -131,7 +132,7 @@ fn signed_votes_are_evidence() {
         let committee = committee(4);
         let (signers, _) = keys(&committee, bls);
         let context = Context::new(&committee);
-        let share = |statement| signers[1].share(&context.statement(&statement));
+        let share = |statement| signers[1].share_digest(&context.statement(&statement));
         let vote = |kind, cut| {
             let statement = match kind {
                 Prepared => Statement::PrepareVote { slot, view, cut },

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, index};
 use corniche_autobahn::{
-    Config, Signatures, Signer,
+    Config, Signatures,
     message::{
         Availability, Car, CommitQc, Context, Cut, Message, Proof, SignedCar, SignedPrepare, Slot, Statement, Tip, View,
     },
@@ -28,7 +28,7 @@ impl ScriptedValidator {
         self.nonce += 1;
         let batch = format!("{:0>bytes$}", self.nonce).into_bytes().into();
         let car = Car { lane: FORKER, position: parent.position.next(), parent: parent.digest, batch };
-        let signature = FakeKeys(FORKER).sign(&self.context.car(&car));
+        let signature = FakeKeys(FORKER).sign_digest(&self.context.car(&car));
         SignedCar { car, signature, certificate }
     }
 
@@ -39,11 +39,11 @@ impl ScriptedValidator {
     /// The certificate from the votes of these validators, which must have voted.
     pub fn certificate(&self, cluster: &Cluster, tip: Tip, voters: &[usize]) -> Availability {
         let digest = self.context.statement(&Statement::CarVote(tip));
-        let mut shares = vec![(FORKER, FakeKeys(FORKER).share(&digest))];
+        let mut shares = vec![(FORKER, FakeKeys(FORKER).share_digest(&digest))];
         for voter in voters {
             let voted = |message: &Message| matches!(message, Message::CarVote { tip: voted, .. } if *voted == tip);
             assert!(cluster.seen(*voter).count(voted) > 0, "{voter} voted for {tip:?}");
-            shares.push((index(*voter), FakeKeys(index(*voter)).share(&digest)));
+            shares.push((index(*voter), FakeKeys(index(*voter)).share_digest(&digest)));
         }
         let seal = FakeSignatures.combine(&shares).unwrap();
         Availability { tip, proof: Proof { signers: shares.into_iter().map(|(signer, _)| signer).collect(), seal } }
@@ -52,7 +52,7 @@ impl ScriptedValidator {
     /// PREPARE of a first view that it leads.
     pub fn prepare(&self, cut: Cut, available: Vec<Availability>, previous: Option<CommitQc>) -> Message {
         let digest = self.context.prepare(cut.slot, View(0), self.context.cut(&cut));
-        let signature = FakeKeys(FORKER).sign(&digest);
+        let signature = FakeKeys(FORKER).sign_digest(&digest);
         Message::Prepare(SignedPrepare { view: View(0), cut, signature, available, previous, timeouts: None })
     }
 

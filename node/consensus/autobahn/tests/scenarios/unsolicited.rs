@@ -59,7 +59,7 @@ impl Signatures for Counting {
 
 fn proof(context: &Context, statement: &Statement, signers: usize) -> Proof {
     let digest = context.statement(statement);
-    let shares: Vec<_> = (0..signers).map(|node| (index(node), FakeKeys(index(node)).share(&digest))).collect();
+    let shares: Vec<_> = (0..signers).map(|node| (index(node), FakeKeys(index(node)).share_digest(&digest))).collect();
     Proof { seal: FakeSignatures.combine(&shares).unwrap(), signers: shares.into_iter().map(|(signer, _)| signer).collect() }
 }
 
@@ -158,6 +158,7 @@ fn stated_costs_cover_signature_checks() {
     const CHECK_US: u64 = 50;
     let committee = real_crypto::committee(4);
     let (signers, signatures) = real_crypto::keys(&committee, false);
+    let signers = signers.into_iter().map(|signer| signer as Arc<dyn Signer>).collect();
     let links = Links::uniform(4, Micros::from_millis(DELAY));
     let config = Config { view_timeout_ms: 200, ..plain() };
     let mut cluster = Cluster::with_keys(links, config.clone(), committee.clone(), signers, signatures.clone());

@@ -5,7 +5,7 @@ use crate::{
     scripted::{ScriptedValidator, Shares},
 };
 use corniche_autobahn::{
-    Config, Signer,
+    Config,
     message::{Message, Slot, Statement, TimeoutQc, View},
     slots::Input,
 };
@@ -114,7 +114,7 @@ fn n1_one_certificate_per_view_is_acknowledged() {
     let certificate = |mark: u8| {
         let (view, cut) = (View(0), B256::repeat_byte(mark));
         let digest = net.context.statement(&Statement::PrepareVote { slot: FIRST, view, cut });
-        let shares: Shares = (0..3).map(|node| (index(node), FakeKeys(index(node)).share(&digest))).collect();
+        let shares: Shares = (0..3).map(|node| (index(node), FakeKeys(index(node)).share_digest(&digest))).collect();
         ScriptedValidator::prepare_certificate(FIRST, view, cut, &shares)
     };
     let (one, other) = (certificate(1), certificate(2));

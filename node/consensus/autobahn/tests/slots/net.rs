@@ -1,7 +1,7 @@
 //! A committee of `Slots` on virtual time. Every link takes [`DELAY`] unless a test changes it; disks take no time.
 
 use corniche_autobahn::{
-    AutobahnVerifier, Config, Lanes, Signatures, Signer, Slots,
+    AutobahnVerifier, Config, Lanes, Signatures, Slots,
     message::{Availability, CommitQc, Context, Cut, Message, Position, Proof, Slot, Statement, Tip, View},
     rules::Schedule,
     slots::{Effect, Input, RecordId, Setup, SlotRecord},
@@ -194,7 +194,7 @@ impl Net {
     pub fn certificate(&self, tip: Tip) -> Availability {
         let digest = self.context.statement(&Statement::CarVote(tip));
         let signers = self.committee.take_votes(self.committee.indices(), self.committee.validity());
-        let shares: Vec<_> = signers.iter().map(|signer| (*signer, FakeKeys(*signer).share(&digest))).collect();
+        let shares: Vec<_> = signers.iter().map(|signer| (*signer, FakeKeys(*signer).share_digest(&digest))).collect();
         let seal = FakeSignatures.combine(&shares).expect("well-formed");
         Availability { tip, proof: Proof { signers, seal } }
     }

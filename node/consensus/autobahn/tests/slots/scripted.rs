@@ -3,7 +3,7 @@
 
 use crate::net::{Net, index, tip};
 use corniche_autobahn::{
-    Signatures, Signer,
+    Signatures,
     message::{
         CommitKind, CommitQc, Context, Cut, Message, PrepareQc, Proof, Report, SignedPrepare, Slot, Statement, Timeout,
         TimeoutQc, View, Vote,
@@ -28,7 +28,7 @@ impl ScriptedValidator {
     }
 
     pub fn share(&self, statement: &Statement) -> corniche_autobahn::Share {
-        FakeKeys(self.me).share(&self.context.statement(statement))
+        FakeKeys(self.me).share_digest(&self.context.statement(statement))
     }
 
     pub fn vote(&self, slot: Slot, view: View, cut: B256) -> Message {
@@ -55,7 +55,7 @@ impl ScriptedValidator {
 
     pub fn prepare(&self, view: View, cut: Cut, previous: Option<CommitQc>, timeouts: Option<TimeoutQc>) -> Message {
         let digest = self.context.prepare(cut.slot, view, self.context.cut(&cut));
-        let signature = FakeKeys(self.me).sign(&digest);
+        let signature = FakeKeys(self.me).sign_digest(&digest);
         Message::Prepare(SignedPrepare { view, cut, signature, available: Vec::new(), previous, timeouts })
     }
 

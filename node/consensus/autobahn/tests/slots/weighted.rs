@@ -5,7 +5,7 @@ use crate::{
     scripted::{ScriptedValidator, Shares, proof},
 };
 use corniche_autobahn::{
-    AutobahnVerifier, Config, Signer,
+    AutobahnVerifier, Config,
     message::{Availability, CommitKind, Message, PrepareQc, Slot, Statement, View},
     slots::Input,
 };
@@ -63,7 +63,7 @@ fn verifier_weighs_signers() {
         let votes = committee.weigh(signers.iter().copied());
         let is_weak = |member: &ValidatorIndex| member.0 < 2;
         let shares = |statement: &dyn Fn(&ValidatorIndex) -> Statement| -> Shares {
-            let share = |member: &ValidatorIndex| FakeKeys(*member).share(&net.context.statement(&statement(member)));
+            let share = |member: &ValidatorIndex| FakeKeys(*member).share_digest(&net.context.statement(&statement(member)));
             signers.iter().map(|member| (*member, share(member))).collect()
         };
         let held = proof(&shares(&|_| Statement::CarVote(tip)));

@@ -91,7 +91,12 @@ impl MahiMahi {
             coin_shares: signer.coin_shares(&self.context.coin_message(round)),
             batch: batch.bytes,
         };
-        let signature = signer.sign(&self.context.digest(&content));
+        let Some(signature) = self.context.sign(&content, &**signer) else {
+            // Never asked for again with other content. The batch waits for the next round.
+            proposer.highest_signed = round;
+            proposer.batch = Some(Batch { bytes: content.batch }).filter(|batch| !batch.bytes.is_empty());
+            return;
+        };
         let block = Arc::new(Block::trusted(SignedBlock { content, signature }, &self.context));
         proposer.proposed(self.now, round);
         self.repair.clear_uncertain();

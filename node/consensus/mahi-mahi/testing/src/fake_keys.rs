@@ -2,7 +2,7 @@
 
 use corniche_mahi_mahi::{Coin, CoinShare, CoinShares, CoinValue, Signature, Signatures, Signer, coin::elect};
 use corniche_testkit::derive_bytes;
-use corniche_types::{B256, ValidatorIndex, Votes, Weights};
+use corniche_types::{B256, ValidatorIndex, Votes, Weights, evidence::Heading};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Modelled keys of one validator with these votes.
@@ -13,8 +13,8 @@ impl Signer for FakeKeys {
         self.0
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
-        sign(self.0, digest)
+    fn sign(&self, _: &Heading, digest: &B256) -> Option<Signature> {
+        Some(sign(self.0, digest))
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {
@@ -36,8 +36,8 @@ impl Signer for BadShares {
         self.0
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
-        sign(self.0, digest)
+    fn sign(&self, _: &Heading, digest: &B256) -> Option<Signature> {
+        Some(sign(self.0, digest))
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {

@@ -119,7 +119,7 @@ impl Network {
         let mut sibling = block.clone();
         sibling.content.batch = [&b"sibling "[..], &sibling.content.batch].concat().into();
         sibling.content.parents[1..].reverse();
-        sibling.signature = self.keys.signers[from].sign(&self.context.digest(&sibling.content));
+        sibling.signature = self.context.sign(&sibling.content, &*self.keys.signers[from]).expect("test keys sign all");
         let both = [block, &sibling].map(|block| Message::Block(block.clone()).encode());
         let mut shown = vec![Vec::new(), Vec::new()];
         for to in to {

@@ -138,7 +138,7 @@ pub fn sign_at(
         coin_shares: keys.coin_shares(&context.coin_message(Round(round))),
         batch: Bytes::copy_from_slice(batch),
     };
-    let signature = keys.sign(&context.digest(&content));
+    let signature = context.sign(&content, &keys).unwrap();
     let verifier = MahiVerifier::new(Config::default(), committee.clone(), Arc::new(FakeSignatures));
     let bytes = Message::Block(SignedBlock { content, signature }).encode();
     match verifier.verify(ValidatorIndex(author), &bytes).map(|verified| verified.0.downcast::<Checked>().unwrap()) {

@@ -52,7 +52,7 @@ fn accusations_per_author_are_limited() {
                 coin_shares: vec![[7; 48]],
                 batch: Bytes::from(vec![sibling]),
             };
-            let signature = cluster.signer(0).sign(&context.digest(&content));
+            let signature = context.sign(&content, &*cluster.signer(0)).unwrap();
             cluster.receive(0, 1, &Message::Block(SignedBlock { content, signature }).encode());
         }
     }

@@ -129,7 +129,7 @@ fn flood_of_plausible_blocks_is_bounded() {
         let content =
             Content { author: ValidatorIndex(0), round: Round(round), timestamp, parents, coin_shares: vec![[7; 48]], batch };
         let context = Context::new(&cluster.committee);
-        let signature = cluster.signer(0).sign(&context.digest(&content));
+        let signature = context.sign(&content, &*cluster.signer(0)).unwrap();
         let block = SignedBlock { content, signature };
         let help = vec![(Round(step), [3; 48]), (Round(u64::MAX), [3; 48])];
         let message = match step % 6 {

@@ -8,7 +8,7 @@ use corniche_mahi_mahi::{
     Signer,
     crypto::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
 };
-use corniche_types::{Address, B256, Bytes, ValidatorInfo, Votes};
+use corniche_types::{Address, B256, Bytes, ValidatorInfo, Votes, evidence::Heading};
 use std::{collections::BTreeSet, sync::Arc};
 
 fn keys(votes: &[u32], quorum: u32) -> Keys {
@@ -43,8 +43,8 @@ impl Signer for WrongShare {
     fn index(&self) -> corniche_types::ValidatorIndex {
         self.0.index()
     }
-    fn sign(&self, digest: &B256) -> corniche_mahi_mahi::Signature {
-        self.0.sign(digest)
+    fn sign(&self, heading: &Heading, digest: &B256) -> Option<corniche_mahi_mahi::Signature> {
+        self.0.sign(heading, digest)
     }
     fn coin_shares(&self, message: &[u8]) -> corniche_mahi_mahi::CoinShares {
         self.0.coin_shares(&[message, b"!"].concat())

@@ -9,7 +9,7 @@ use corniche_mahi_mahi::{
     CoinShares, Config, MahiVerifier, Signature, Signatures, Signer,
     message::{BlockRef, Content, Context, Fetch, Found, Hello, Message, Round, SignedBlock},
 };
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, evidence::Heading, wire};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -145,7 +145,7 @@ fn forge(cluster: &Cluster, round: u64, parents: Vec<BlockRef>, batch: u64) -> (
         batch,
     };
     let digest = context.digest(&content);
-    let signature = cluster.signer(0).sign(&digest);
+    let signature = context.sign(&content, &*cluster.signer(0)).unwrap();
     (BlockRef { round: Round(round), author, digest }, SignedBlock { content, signature })
 }
 
@@ -310,8 +310,8 @@ impl Signer for CountingSigner {
         self.0.index()
     }
 
-    fn sign(&self, digest: &B256) -> Signature {
-        self.0.sign(digest)
+    fn sign(&self, heading: &Heading, digest: &B256) -> Option<Signature> {
+        self.0.sign(heading, digest)
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {
@@ -351,8 +351,9 @@ fn large(cluster: &Cluster, round: u64, number: u64, bytes: usize) -> (BlockRef,
     let parents = (0..4).map(|author| made_up(author, round - 1, number)).collect();
     let (_, mut block) = forge(cluster, round, parents, number);
     block.content.batch = [number.to_le_bytes().to_vec(), vec![7; bytes]].concat().into();
-    let digest = Context::new(&cluster.committee).digest(&block.content);
-    block.signature = cluster.signer(0).sign(&digest);
+    let context = Context::new(&cluster.committee);
+    let digest = context.digest(&block.content);
+    block.signature = context.sign(&block.content, &*cluster.signer(0)).unwrap();
     (BlockRef { digest, round: Round(round), author: index(0) }, block)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{FakeKeys, FakeSignatures};
 use corniche_autobahn::{
-    Share, Signatures, Signer,
+    Share, Signatures,
     message::{
         Availability, CommitKind, CommitQc, Context, Cut, Message, PrepareQc, Proof, Slot, Statement, Timeout, TimeoutQc, Tip,
         View,
@@ -159,7 +159,7 @@ impl Knowledge {
 
     pub fn share(&self, member: ValidatorIndex, statement: &Statement) -> Share {
         assert!(self.members.contains(&member), "only members' keys are available");
-        FakeKeys(member).share(&self.context.statement(statement))
+        FakeKeys(member).share_digest(&self.context.statement(statement))
     }
 
     /// Adds the shares of all members.

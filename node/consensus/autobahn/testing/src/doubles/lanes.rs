@@ -2,10 +2,7 @@
 
 use super::{ByzantineCoalition, Misbehaviour, index};
 use crate::FakeKeys;
-use corniche_autobahn::{
-    Signer,
-    message::{Availability, HashedCar, Message, SignedCar, Slot, Tip, View},
-};
+use corniche_autobahn::message::{Availability, HashedCar, Message, SignedCar, Slot, Tip, View};
 use corniche_testkit::MemberContext;
 use corniche_types::ValidatorIndex;
 
@@ -116,7 +113,7 @@ impl ByzantineCoalition {
         // A transaction that no user submitted.
         let junk = (u64::MAX - ctx.random.below(1 << 32)).to_le_bytes();
         sibling.car.batch = [&sibling.car.batch[..], &junk].concat().into();
-        sibling.signature = FakeKeys(tip.lane).sign(&self.context.car(&sibling.car));
+        sibling.signature = FakeKeys(tip.lane).sign_digest(&self.context.car(&sibling.car));
         let (mut one, mut other) = (Vec::new(), Vec::new());
         for validator in self.all_validators() {
             match ctx.random.below(4) {

@@ -3,7 +3,6 @@
 use super::{ByzantineCoalition, Misbehaviour, index, knowledge::Knowledge};
 use crate::FakeKeys;
 use corniche_autobahn::{
-    Signer,
     message::{
         Availability, CommitQc, Cut, Message, Position, Report, SignedPrepare, Slot, Statement, Status, Timeout, TimeoutQc,
         Tip, View,
@@ -165,7 +164,7 @@ impl ByzantineCoalition {
 
     fn signed(&self, leader: ValidatorIndex, mut prepare: SignedPrepare) -> SignedPrepare {
         let digest = self.context.prepare(prepare.cut.slot, prepare.view, self.context.cut(&prepare.cut));
-        prepare.signature = FakeKeys(leader).sign(&digest);
+        prepare.signature = FakeKeys(leader).sign_digest(&digest);
         prepare
     }
 
