@@ -5,6 +5,7 @@ use crate::{
     keys::{Keys, Signature},
 };
 use corniche_engine::Committee;
+use corniche_types::evidence::{Contradiction, Evidence};
 use corniche_types::{B256, Bytes, Certificate, Height, SignerBitmap, ValidatorIndex, Votes};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -34,6 +35,8 @@ pub enum Output {
     Diverged { ours: B256, certificate: Certificate },
     /// This validator sent a share that can never be valid.
     Accuse { validator: ValidatorIndex, evidence: Bytes },
+    /// This validator signed two headers of one height.
+    Contradicted { validator: ValidatorIndex, shares: [Bytes; 2], proof: Option<Box<Evidence>> },
 }
 
 /// See the crate documentation.
@@ -54,6 +57,10 @@ pub struct Certifier {
     /// Number of false shares by sender, up to [`PROBATION_FALSE_SHARES`]. Later shares of these senders are checked
     /// before they are used.
     false_shares: BTreeMap<ValidatorIndex, u32>,
+    /// Shares for a second header that were compared, by height and signer: one each.
+    compared: BTreeSet<(Height, ValidatorIndex)>,
+    /// No header up to this height is signed (K4).
+    silent_through: Height,
     diverged: bool,
     out: VecDeque<Output>,
 }
@@ -83,6 +90,8 @@ impl Certifier {
             shares: BTreeMap::new(),
             waiting: BTreeMap::new(),
             false_shares: BTreeMap::new(),
+            compared: BTreeSet::new(),
+            silent_through: Height(0),
             diverged: false,
             out: VecDeque::new(),
         }
@@ -92,6 +101,11 @@ impl Certifier {
     #[must_use]
     pub fn above(self, certified: Height) -> Self {
         Self { certified, ..self }
+    }
+
+    /// Signs no header up to this height from now on.
+    pub fn keep_silent(&mut self, through: Height) {
+        self.silent_through = through;
     }
 
     /// Returns the next output.
@@ -110,8 +124,7 @@ impl Certifier {
             return;
         }
         self.newest_executed = Some(height);
-        let message = self.signed_bytes(height, header_hash);
-        let signature = self.keys.own.as_ref().and_then(|key| key.sign(height, header_hash, &message));
+        let signature = self.sign(height, header_hash);
         self.executed.insert(height, OwnHeader { hash: header_hash, signature });
         if self.executed.len() > MAX_EXECUTED {
             self.executed.pop_first();
@@ -138,9 +151,15 @@ impl Certifier {
             return;
         }
         let height = share.height;
-        let known = self.shares.get(&height).is_some_and(|signers| signers.contains_key(&from));
+        let known = self.shares.get(&height).and_then(|signers| signers.get(&from));
         // Only the first share counts: a second, different one benefits only its sender.
-        if known || height <= self.certified || !self.is_in_range(height) {
+        if let Some(first) = known {
+            let is_other = first.as_ref().is_some_and(|first| first.header_hash != share.header_hash);
+            return if is_other {
+                self.compare(from, share, bytes)
+            };
+        }
+        if height <= self.certified || !self.is_in_range(height) {
             return;
         }
         let (header_hash, signature) = (share.header_hash, share.signature);
@@ -192,12 +211,50 @@ impl Certifier {
     }
 
     /// Our shares of the newest [`MAX_SHARES_AHEAD`] blocks without a certificate, for a validator that may have
-    /// missed them.
-    pub fn own_shares(&self) -> Vec<Bytes> {
+    /// missed them. Those that the signer did not make before are asked for again.
+    pub fn own_shares(&mut self) -> Vec<Bytes> {
+        let unsigned = self.executed.iter().filter(|(_, own)| own.signature.is_none());
+        for (height, hash) in unsigned.map(|(height, own)| (*height, own.hash)).collect::<Vec<_>>() {
+            let signature = self.sign(height, hash);
+            if let Some(own) = self.executed.get_mut(&height).filter(|_| signature.is_some()) {
+                own.signature = signature;
+                self.try_certify(height);
+            }
+        }
         let newest = self.executed.keys().rev().take(MAX_SHARES_AHEAD as usize);
         let mut heights: Vec<Height> = newest.copied().collect();
         heights.reverse();
         heights.into_iter().filter_map(|height| self.own_share(height)).collect()
+    }
+
+    fn sign(&self, height: Height, header_hash: B256) -> Option<Signature> {
+        let own = self.keys.own.as_ref().filter(|_| height > self.silent_through)?;
+        own.sign(height, header_hash, &self.signed_bytes(height, header_hash))
+    }
+
+    /// Compares a second share of one height with the first one. If both are valid, their signer is convicted by them. The share is not
+    /// used otherwise.
+    fn compare(&mut self, from: ValidatorIndex, second: Share, bytes: Bytes) {
+        let height = second.height;
+        let is_costly = self.is_on_probation(from) || !self.compared.insert((height, from));
+        if is_costly || !self.check(from, height) {
+            return;
+        }
+        let first = self.shares.get(&height).and_then(|signers| signers.get(&from)?.as_ref());
+        let Some((first_hash, first_signature, first_bytes)) =
+            first.map(|first| (first.header_hash, first.signature, first.bytes.clone()))
+        else {
+            return;
+        };
+        let (hash, signature) = (second.header_hash, second.signature);
+        let received = Received { header_hash: hash, signature, verified: false, bytes: bytes.clone() };
+        if !self.verify_share_of(from, height, &received) {
+            return self.accuse(from, bytes);
+        }
+        let model = self.committee.fault_model();
+        let contradiction = Contradiction::of_headers(height, model, (first_hash, first_signature), (hash, signature));
+        let proof = contradiction.and_then(|contradiction| self.committee.evidence(from, contradiction));
+        self.out.push_back(Output::Contradicted { validator: from, shares: [first_bytes, bytes], proof });
     }
 
     fn own_share(&self, height: Height) -> Option<Bytes> {
@@ -371,6 +428,7 @@ impl Certifier {
         let after = height.next();
         self.executed = self.executed.split_off(&after);
         self.shares = self.shares.split_off(&after);
+        self.compared = self.compared.split_off(&(after, ValidatorIndex(0)));
         self.waiting = self.waiting.split_off(&after);
     }
 

@@ -21,6 +21,7 @@
 //! - A [`WeakCertificate`] (f + 1 shares) tells a lagging validator which block is correct. It certifies
 //!   nothing: it changes no state here and leads to no `Certified` (decision 0019).
 //! - Memory is bounded: one share per validator and height, up to [`MAX_SHARES_AHEAD`] heights ahead.
+//! - A validator that signs two headers of one height is convicted by both shares, if one node gets them (validators.md §6).
 //! - Verification is bounded: shares are verified only once a quorum agrees or a lagging validator asks.
 //!   After a validator's first false share, its later shares are verified before they are used, one per
 //!   height, so it can spoil only one aggregate. After three false shares they are verified only while

@@ -80,6 +80,7 @@ proptest! {
                         newest[node] = certificate.height;
                     }
                     Output::Accuse { validator, .. } => prop_assert_eq!(validator, ValidatorIndex(3), "an honest one was accused"),
+                    Output::Contradicted { .. } => prop_assert!(false, "nobody signs two headers"),
                     Output::Diverged { .. } => prop_assert!(false, "diverged"),
                 }
             }

@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use corniche_certify::{Certifier, Keys, MAX_SHARES_AHEAD, Output, Share, Signature, Signatures};
+use corniche_crypto::evidence::{check, signing_hash};
 use corniche_engine::Committee;
 use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, ValidatorIndex};
 use std::sync::{
@@ -133,6 +134,79 @@ fn sender_of_false_share_is_checked_on_arrival() {
     certifier.share(V1, share(4, 1, 3, header(3)));
     certifier.share(V2, share(4, 2, 3, header(3)));
     assert_eq!(certified(4, &drain(&mut certifier))[0].height, Height(3));
+}
+
+/// Both shares of a validator for one height prove that it signed two headers. The first one counts as before.
+#[test]
+fn two_headers_of_one_height_are_proven() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    let [first, second] = [header(1), header(9)].map(|hash| share(4, 1, 1, hash));
+    certifier.share(V1, first.clone());
+    certifier.share(V1, first.clone());
+    assert_eq!(drain(&mut certifier).len(), 1, "its own share; the same share again is nothing");
+    certifier.share(V1, second.clone());
+    let [Output::Contradicted { validator: V1, shares, proof: Some(proof) }] = &drain(&mut certifier)[..] else {
+        panic!("a contradiction");
+    };
+    assert_eq!(*shares, [first, second.clone()]);
+    let keys = signing_hash(&proof.consensus_key, &proof.bls_key);
+    assert_eq!(check(proof, Committee::from_genesis(&genesis(4)).hash(), keys), Ok(()));
+    certifier.share(V1, second);
+    assert_eq!(drain(&mut certifier), [], "once for each height");
+    certifier.share(V2, share(4, 2, 1, header(1)));
+    assert_eq!(certified(4, &drain(&mut certifier)).len(), 1, "the first share counts");
+}
+
+/// A second share that is false proves nothing, and nothing is compared with a first one that is false.
+#[test]
+fn false_shares_prove_no_contradiction() {
+    let accused = |outputs: Vec<Output>| match &outputs[..] {
+        [Output::Accuse { validator: V1, .. }] => true,
+        [] => false,
+        outputs => panic!("{outputs:?}"),
+    };
+    let lie = |height, hash| false_share(4, 1, height, header(hash));
+    let mut certifier = validator(4, 0);
+    for height in 1..=6 {
+        certifier.executed(Height(height), header(height));
+    }
+    drain(&mut certifier);
+    certifier.share(V1, share(4, 1, 1, header(1)));
+    certifier.share(V1, lie(1, 9));
+    assert!(accused(drain(&mut certifier)));
+    certifier.share(V1, lie(1, 8));
+    certifier.share(V1, share(4, 1, 1, header(9)));
+    assert!(!accused(drain(&mut certifier)), "one comparison for each height");
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    drain(&mut certifier);
+    certifier.share(V1, lie(1, 1));
+    certifier.share(V1, share(4, 1, 1, header(9)));
+    assert!(accused(drain(&mut certifier)));
+}
+
+/// K4: no share leaves for a height that an earlier life may have signed, until the doubt is over.
+#[test]
+fn silent_validator_signs_later() {
+    let mut certifier = validator(4, 0);
+    certifier.keep_silent(Height(2));
+    for height in 1..=3 {
+        certifier.executed(Height(height), header(height));
+    }
+    let heights = |shares: Vec<Bytes>| shares.iter().map(|share| Share::decode(share).unwrap().height.0).collect::<Vec<_>>();
+    let broadcast = |outputs: Vec<Output>| match &outputs[..] {
+        [Output::Broadcast(share)] => Share::decode(share).unwrap().height,
+        outputs => panic!("{outputs:?}"),
+    };
+    assert_eq!(broadcast(drain(&mut certifier)), Height(3));
+    assert_eq!(heights(certifier.own_shares()), [3]);
+    certifier.share(V1, share(4, 1, 2, header(2)));
+    certifier.share(V2, share(4, 2, 2, header(2)));
+    assert_eq!(drain(&mut certifier), []);
+    certifier.keep_silent(Height(0));
+    assert_eq!(heights(certifier.own_shares()), [3], "those below are certified with the own share");
+    assert_eq!(certified(4, &drain(&mut certifier))[0].height, Height(2));
 }
 
 /// Counts verifications of single shares.

@@ -252,6 +252,8 @@ pub struct Setup {
     pub may_vote: bool,
     /// True if this validator has signed nothing in its life (decision 0021).
     pub never_signed: bool,
+    /// True if this validator may have signed headers of blocks that it lost (K4).
+    pub lost_blocks: bool,
     /// Records of the safety log.
     pub records: Vec<(Ticket, Bytes)>,
     pub state: State,

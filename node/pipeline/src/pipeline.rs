@@ -14,6 +14,7 @@ mod ordering;
 mod peers;
 mod reputation;
 mod results;
+mod silence;
 mod users;
 
 use crate::epoch::{CoinStatus, EpochStart};
@@ -39,6 +40,7 @@ use forwarding::Forwarding;
 use mode::{Following, Mode, Ordering};
 use notices::Notices;
 pub use notices::verify_notice;
+use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -68,6 +70,7 @@ pub struct Pipeline {
     epoch: EpochStart,
     committee: Committee,
     coin: CoinStatus,
+    silence: Silence,
     evidence: PendingEvidence,
     history: History,
     /// Last complete commit of the epoch that is stored, where an engine of the epoch resumes.
@@ -140,6 +143,8 @@ impl Pipeline {
         let certificates = CertificateVerifier::new(committee.clone(), &keys);
         let certified = setup.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
         let mut certifier = Certifier::new(committee.clone(), keys).above(certified);
+        let silence = if setup.lost_blocks { Silence::Waiting(None) } else { Silence::None };
+        certifier.keep_silent(silence.through());
         for (height, hash) in setup.uncertified {
             certifier.executed(height, hash);
         }
@@ -162,6 +167,7 @@ impl Pipeline {
             epoch,
             evidence: setup.evidence.into_iter().map(|it| ((it.epoch, it.offender), it)).collect(),
             coin: CoinStatus::of(epoch.epoch, &setup.state.latest()),
+            silence,
             committee,
             history,
             last_certificate_before: None,
@@ -273,6 +279,7 @@ impl Pipeline {
             self.shares_at,
             self.forwarding_deadline(),
             self.attesting.deadline(),
+            self.silence_deadline(),
             extension,
         ]
         .into_iter()
@@ -347,6 +354,7 @@ impl Pipeline {
             extension.tick(now);
         }
         self.make_notices(now);
+        self.update_silence(now);
         while self.drain_engine(now) {}
         self.drain_certifier(now);
         self.announce(now);

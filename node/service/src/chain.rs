@@ -207,12 +207,15 @@ impl NodeContext {
             );
         }
         let verifiers = Arc::new(EpochVerifiers::new(&committee, is_member, verifier_factory));
+        let never_signed = DataDirectory::new(&self.data).unsigned().exists();
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
             keys: self.node_keys(self.keyring(), engine_factory),
             evidence: self.evidence(&state.latest())?,
             may_vote: warm_up.is_none(),
-            never_signed: DataDirectory::new(&self.data).unsigned().exists(),
+            never_signed,
+            // Without stake nothing is punished, and a chain may begin at once.
+            lost_blocks: self.is_validator() && genesis.epochs().is_some() && height == Height(0) && !never_signed,
             records: recovered.safety,
             state: state.clone(),
             head: (height > Height(0)).then(|| recovered.head.block().clone()),

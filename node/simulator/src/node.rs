@@ -162,6 +162,7 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) 
         evidence: disk.evidence(),
         may_vote: true,
         never_signed: false,
+        lost_blocks: false,
         records: disk.records(),
         state,
         head: disk.blocks().last().map(|committed| committed.block.clone()),

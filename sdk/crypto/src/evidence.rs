@@ -6,7 +6,7 @@ use crate::{
     signed::{ConsensusPublicKey, Domain, Signed},
 };
 pub use corniche_types::evidence::{Contradiction, Evidence, Heading, SlotReport, SlotVote, VoteKind, tags};
-use corniche_types::{B256, Epoch, keccak256};
+use corniche_types::{B256, Certificate, Epoch, keccak256};
 
 /// Why evidence proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,6 +69,11 @@ impl Signer<'_> {
                 let timeout = self.domain(tags::TIMED_OUT).digest(&(slot, view, report));
                 self.has_voted(*slot, *voted_in, vote) && self.has_shared(timeout, share)
             }
+            Contradiction::Headers { height, fault_model, headers } => headers.iter().all(|(hash, signature)| {
+                let Self { chain_id, epoch, committee_hash, .. } = *self;
+                let message = Certificate::signed_bytes(chain_id, epoch, committee_hash, *height, *hash, *fault_model);
+                self.has_signed_bls(&message, signature)
+            }),
         }
     }
 

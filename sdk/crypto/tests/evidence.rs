@@ -8,7 +8,7 @@ use corniche_crypto::{
         signing_hash, tags,
     },
 };
-use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, TimestampMs, ValidatorIndex, wire};
 
 const CHAIN_ID: u64 = 7;
 const EPOCH: Epoch = Epoch(3);
@@ -55,6 +55,12 @@ fn heading(round: u64, batch: u8) -> (Heading, [u8; 64]) {
         batch: cut(batch),
     };
     (heading, sign(tags::BLOCK, domain(tags::BLOCK).digest(&heading)))
+}
+
+fn header(height: u64, hash: u8) -> (B256, [u8; 48]) {
+    let (height, hash) = (Height(height), cut(hash));
+    let message = Certificate::signed_bytes(CHAIN_ID, EPOCH, COMMITTEE, height, hash, FaultModel::Byzantine);
+    (hash, bls().sign(&message).to_bytes())
 }
 
 /// A share of either kind under a statement's digest.
@@ -113,6 +119,24 @@ fn two_votes_for_a_slot_and_view() {
     assert_eq!(votes(vote(Prepared, 5, 1, 1, true), vote(Prepared, 6, 1, 2, true)), Err(EvidenceError::Signature));
 }
 
+#[test]
+fn two_headers_of_one_height() {
+    let pair = |one, other| Contradiction::of_headers(Height(6), FaultModel::Byzantine, one, other);
+    let contradiction = pair(header(6, 2), header(6, 1)).unwrap();
+    assert_eq!(pair(header(6, 1), header(6, 2)), Some(contradiction.clone()), "in either order");
+    assert_eq!(check(contradiction), Ok(()));
+    assert_eq!(pair(header(6, 1), header(6, 1)), None);
+    assert_eq!(check(pair(header(6, 1), header(7, 2)).unwrap()), Err(EvidenceError::Signature), "different heights");
+    let crash = Contradiction::of_headers(Height(6), FaultModel::Crash, header(6, 1), header(6, 2)).unwrap();
+    assert_eq!(check(crash), Err(EvidenceError::Signature));
+    let Contradiction::Headers { height, fault_model, headers: [one, other] } = pair(header(6, 2), header(6, 1)).unwrap()
+    else {
+        panic!("headers");
+    };
+    let turned = Contradiction::Headers { height, fault_model, headers: [other, one] };
+    assert_eq!(check(turned), Err(EvidenceError::NoContradiction), "wrong order");
+}
+
 /// A TIMEOUT must report the last vote: an honest one reports it, or a later one.
 #[test]
 fn forgotten_vote() {
@@ -138,7 +162,7 @@ fn forgotten_vote() {
 }
 
 /// Evidence of each kind that convicts.
-fn all_kinds() -> [Evidence; 4] {
+fn all_kinds() -> [Evidence; 5] {
     let prepare = |value| (cut(value), sign(tags::AUTOBAHN, domain(tags::PREPARE).digest(&(5u64, 1u32, cut(value)))));
     let vote = |view, value| vote(VoteKind::Prepared, 5, view, value, false);
     let report = SlotReport::default();
@@ -148,6 +172,7 @@ fn all_kinds() -> [Evidence; 4] {
         Contradiction::of_prepares(5, 1, prepare(1), prepare(2)).unwrap(),
         Contradiction::Votes { slot: 5, view: 1, votes: [vote(1, 1), vote(1, 2)] },
         Contradiction::ForgottenVote { slot: 5, voted_in: 2, vote: vote(2, 1), view: 3, report, share: timeout },
+        Contradiction::of_headers(Height(6), FaultModel::Byzantine, header(6, 2), header(6, 1)).unwrap(),
     ];
     contradictions.map(evidence)
 }

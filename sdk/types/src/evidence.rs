@@ -4,9 +4,9 @@
 //! second signature of one statement is no offence.
 //!
 //! Two cars at one position of a lane are no evidence: a validator that lost its disk may sign them honestly, and agreement does not
-//! suffer. Two headers at one height are none yet: a validator whose results were wrong signs others after a repair.
+//! suffer.
 
-use crate::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex, keccak256, wire};
+use crate::{B256, Bytes, Epoch, FaultModel, Height, TimestampMs, ValidatorIndex, keccak256, wire};
 use borsh::{BorshDeserialize, BorshSerialize};
 
 /// Tags of what validators sign. A statement's digest has the tag of its kind, and its signature that of the engine.
@@ -124,6 +124,15 @@ pub enum Contradiction {
         /// Signature of the TIMEOUT.
         share: Bytes,
     },
+    /// Shares of certificates for two headers of one height.
+    Headers {
+        /// The height.
+        height: Height,
+        /// Fault model of the certificates.
+        fault_model: FaultModel,
+        /// Hashes of the headers, and signatures with the BLS key.
+        headers: [(B256, [u8; 48]); 2],
+    },
 }
 
 impl Contradiction {
@@ -142,6 +151,13 @@ impl Contradiction {
         (one.0 != other.0).then_some(Self::Prepares { slot, view, values })
     }
 
+    /// Shares for two headers of one height, in either order. `None` if they do not contradict each other.
+    pub fn of_headers(height: Height, fault_model: FaultModel, one: (B256, [u8; 48]), other: (B256, [u8; 48])) -> Option<Self> {
+        let mut headers = [one, other];
+        headers.sort_by_key(|(hash, _)| *hash);
+        (one.0 != other.0).then_some(Self::Headers { height, fault_model, headers })
+    }
+
     /// Number of the kind in the contract's event `Convicted`.
     pub fn kind(&self) -> u8 {
         match self {
@@ -149,6 +165,7 @@ impl Contradiction {
             Self::Prepares { .. } => 1,
             Self::Votes { .. } => 2,
             Self::ForgottenVote { .. } => 3,
+            Self::Headers { .. } => 4,
         }
     }
 
@@ -160,6 +177,7 @@ impl Contradiction {
                 is_own && one.round == other.round && wire::encode(one) < wire::encode(other)
             }
             Self::Prepares { values: [(one, _), (other, _)], .. } => one < other,
+            Self::Headers { headers: [(one, _), (other, _)], .. } => one < other,
             Self::Votes { votes: [one, other], .. } => {
                 let is_confirmed = |vote: &SlotVote| vote.kind == VoteKind::Confirmed;
                 is_confirmed(one) == is_confirmed(other) && one.cut < other.cut

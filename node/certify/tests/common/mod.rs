@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use corniche_certify::{CertificateVerifier, Certifier, Keys, Output, Share, VerifiedCertificate};
-use corniche_crypto::{BlsSecretKey, CommitteeKeys};
+use corniche_crypto::{BlsSecretKey, CommitteeKeys, ConsensusKey};
 use corniche_engine::Committee;
 use corniche_types::{
     Address, B256, Bytes, Certificate, EngineConfig, Epoch, FeeRules, Genesis, Height, SignatureChecks, TimestampMs,
@@ -17,7 +17,7 @@ pub fn key(validator: u16) -> BlsSecretKey {
 
 pub fn genesis(validators: u16) -> Genesis {
     let infos = (0..validators).map(|i| ValidatorInfo {
-        consensus_key: B256::ZERO,
+        consensus_key: ConsensusKey::from_seed([i as u8; 32]).public(),
         bls_key: key(i).public().to_bytes().to_vec().into(),
         bls_proof: key(i).prove_possession().to_bytes().to_vec().into(),
         network_key: B256::ZERO,

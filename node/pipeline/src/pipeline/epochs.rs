@@ -78,6 +78,7 @@ impl Pipeline {
         self.own = keys.own.as_ref().map(|key| key.index());
         self.certificates = CertificateVerifier::new(self.committee.clone(), &keys);
         self.certifier = Certifier::new(self.committee.clone(), keys).above(self.appended);
+        self.certifier.keep_silent(self.silence.through());
         for (key, peer) in &mut self.peers {
             peer.validator = self.committee.index_of(&B256::from(*key));
             self.follower.peer_up(*key, peer.validator.is_some());

@@ -148,6 +148,11 @@ impl Pipeline {
                 CertifierOutput::Diverged { ours, certificate } => {
                     self.diverged(certificate.height, ours, certificate.header_hash, certificate);
                 }
+                CertifierOutput::Contradicted { validator, shares, proof } => {
+                    self.keep_evidence(proof);
+                    let (offence, evidence) = (Offence::Equivocation, shares.into());
+                    self.out.push_back(Output::Accuse { validator, offence, evidence });
+                }
                 CertifierOutput::Accuse { validator, evidence } => {
                     let offence = Offence::BadSignature;
                     self.out.push_back(Output::Accuse { validator, offence, evidence: vec![evidence] });

@@ -541,6 +541,64 @@ pub fn equivocator_is_convicted(engine: EngineKind) {
     assert_eq!(balance, honest * U256::from(3) + guilty, "what it lost is burnt");
 }
 
+/// A validator that signs two headers of one height is convicted by both shares (kind 4).
+pub fn two_headers_are_punished(engine: EngineKind) {
+    let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), small_committees());
+    load_until(&mut cluster, 1);
+    cluster.two_faced = Some(3);
+    // Its shares are needed, so they come in time.
+    cluster.bad.insert(2, BadLink { loss: 0, delay: 20 });
+    load_until_members(&mut cluster, 0, &[0, 1, 2]);
+    assert!(matches!(convicted(&cluster, 0)[..], [(3, _)]), "{:?}", convicted(&cluster, 0));
+}
+
+/// A validator that lost its blocks signs no header that it may have signed before (K4).
+pub fn lost_blocks_keep_a_validator_silent(engine: EngineKind) {
+    let mut cluster = cluster(engine);
+    load_until(&mut cluster, 2);
+    cluster.kill(3);
+    let certified = cluster.certified(0);
+    cluster.disks.insert(3, Disk { lost_blocks: true, ..Disk::default() });
+    cluster.start(3);
+    cluster.first_shares.clear();
+    for _ in 0..150 {
+        if cluster.first_shares.contains_key(&3) {
+            break;
+        }
+        cluster.load();
+    }
+    let first = cluster.first_shares[&3];
+    assert!(first > certified + 64, "certified {certified}, signed {first}");
+    settle(&mut cluster);
+}
+
+/// If the others are too few to certify, the doubt does not count.
+pub fn silent_validator_helps_when_it_is_needed(engine: EngineKind) {
+    let mut cluster = cluster(engine);
+    load_until(&mut cluster, 2);
+    cluster.kill(3);
+    cluster.disks.insert(3, Disk { lost_blocks: true, ..Disk::default() });
+    cluster.start(3);
+    cluster.first_shares.clear();
+    let reached = epoch(&cluster.nodes[&0]).0;
+    cluster.run_until(20_000, "it orders again", |cluster| {
+        cluster.nodes[&3].pipeline.is_ordering() && epoch(&cluster.nodes[&3]).0 >= reached
+    });
+    // Its engine needs others with all votes until it is above everything that it may have signed.
+    let before = cluster.certified(0);
+    for _ in 0..100 {
+        if cluster.certified(0) >= before + 30 {
+            break;
+        }
+        cluster.load();
+    }
+    assert!(!cluster.first_shares.contains_key(&3));
+    cluster.kill(2);
+    let certified = cluster.certified(0);
+    cluster.submit(0, cluster.submitted..cluster.submitted + 2);
+    cluster.run_until(60_000, "a certificate", |cluster| cluster.certified(0) > certified);
+}
+
 /// All witnesses lose power before a block has their evidence. It is on their disks.
 pub fn evidence_survives_its_witnesses(engine: EngineKind) {
     let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), small_committees());

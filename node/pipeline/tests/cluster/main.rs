@@ -82,6 +82,9 @@ mod epochs_end {
         equivocator_is_convicted
         evidence_survives_its_witnesses
         twin_stops
+        two_headers_are_punished
+        lost_blocks_keep_a_validator_silent
+        silent_validator_helps_when_it_is_needed
     }
 }
 

@@ -1,7 +1,7 @@
 //! Validators on a virtual network: nodes in memory, messages with latency, and faults of both.
 
 use crate::{
-    common::{CHAIN, Disk, Node, USERS, genesis as plain_genesis, node_key, transfer, user_number},
+    common::{CHAIN, Disk, Node, USERS, bls_key, genesis as plain_genesis, node_key, transfer, user_number},
     engines::{EngineKind, Secrets, greedy},
 };
 use corniche_admission::{ROTATION_LEAD_MS, Rotation};
@@ -9,7 +9,7 @@ use corniche_certify::Share;
 use corniche_crypto::{BlsSecretKey, EthereumKey, VerifiedTransaction};
 use corniche_engine::{Committee, Verifier};
 use corniche_pipeline::{Input, NodeKey, PeerMessage};
-use corniche_types::{B256, Bytes, Epoch, Genesis, TimestampMs, ValidatorIndex, keccak256};
+use corniche_types::{B256, Bytes, Certificate, Epoch, Genesis, TimestampMs, ValidatorIndex, keccak256};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap},
@@ -63,6 +63,10 @@ pub struct Cluster {
     risked: u64,
     /// A second process with a validator's keys, and that validator.
     pub twin: Option<(usize, usize)>,
+    /// A validator that signs two headers of each height.
+    pub two_faced: Option<usize>,
+    /// Lowest height for which each validator sent a share, since the test forgot them.
+    pub first_shares: BTreeMap<usize, u64>,
 }
 
 /// Connections stay up, but messages are late or lost; lost requests are never answered.
@@ -106,6 +110,15 @@ fn signed_by_another(share: &[u8]) -> Bytes {
     let share = Share::decode(share).unwrap();
     let signature = BlsSecretKey::from_seed([99; 32]).sign(&share.header_hash.0).to_bytes();
     Share { signature, ..share }.encode()
+}
+
+/// Share of the same validator for another header of this height.
+fn of_another_header(committee: &Committee, from: usize, share: &[u8]) -> Bytes {
+    let Share { epoch, height, .. } = Share::decode(share).unwrap();
+    let header_hash = B256::repeat_byte(7);
+    let (hash, model) = (committee.hash(), committee.fault_model());
+    let message = Certificate::signed_bytes(committee.chain_id(), epoch, hash, height, header_hash, model);
+    Share { epoch, height, header_hash, signature: bls_key(from).sign(&message).to_bytes() }.encode()
 }
 
 /// Passes an engine's message to a node, verified as in the binary.
@@ -166,6 +179,8 @@ impl Cluster {
             false_attesters: BTreeMap::new(),
             risked: 0,
             twin: None,
+            two_faced: None,
+            first_shares: BTreeMap::new(),
         };
         (0..validators).for_each(|index| cluster.start(index));
         cluster
@@ -403,7 +418,16 @@ impl Cluster {
                 node.handle(Input::PeerEpoch { peer: node_key(from), epoch, wants_answer });
             }
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) if self.certificates_are_lost => {}
-            PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, epoch, bytes }),
+            PeerMessage::CertificateShare(bytes) => {
+                let height = Share::decode(&bytes).unwrap().height.0;
+                let first = self.first_shares.entry(from).or_insert(height);
+                *first = height.min(*first);
+                let second = (self.two_faced == Some(from)).then(|| of_another_header(node.pipeline.committee(), from, &bytes));
+                // First, because the other one may complete a certificate.
+                for bytes in second.into_iter().chain([bytes]) {
+                    node.handle(Input::CertificateShare { from: author, epoch, bytes });
+                }
+            }
             PeerMessage::Certificate(certificate) if certificate.epoch != node.pipeline.committee().epoch() => {}
             PeerMessage::Certificate(certificate) => node.learn(node_key(from), certificate),
             PeerMessage::Attestations(attestations) => match self.false_attesters.get(&from) {
@@ -554,5 +578,7 @@ impl Cluster {
             assert_eq!(pair[0][..], pair[1][..pair[0].len()], "chains are prefixes of each other");
         }
         assert!(self.nodes.values().all(|node| node.halted.is_none()));
+        let is_honest = self.equivocating.is_empty() && self.two_faced.is_none() && self.twin.is_none();
+        assert!(!is_honest || self.nodes.values().all(|node| node.disk.evidence.is_empty()), "honest validators are accused");
     }
 }

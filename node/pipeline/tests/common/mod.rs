@@ -306,6 +306,8 @@ pub struct Disk {
     pub without_buckets: bool,
     /// True if the validator has signed nothing in its life.
     pub never_signed: bool,
+    /// The validator may have signed headers of blocks that are not here.
+    pub lost_blocks: bool,
     /// Compiled code is missing, so a start does not vote before [`Input::MayVote`].
     pub compiles: bool,
 }
@@ -423,6 +425,7 @@ impl Node {
             evidence: disk.evidence.clone(),
             may_vote: !disk.compiles,
             never_signed: disk.never_signed,
+            lost_blocks: disk.lost_blocks,
             records: disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect(),
             state: state.clone(),
             head: newest,
