@@ -145,7 +145,7 @@ fn mahi_mahi(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
         if share.is_none() {
             tracing::error!(epoch = epoch.epoch.0, "this validator has no share of the coin, so it does not help to open it");
         }
-        let signer = keys.listed_in(&committee).and_then(|(index, own)| match &own.signing {
+        let signer = keys.member_of(&committee).and_then(|(index, own)| match &own.signing {
             Signing::Own { consensus, .. } => {
                 let keys = crypto::ValidatorKeys::new(&committee, consensus.clone(), share)?;
                 Some(Arc::new(keys) as Arc<dyn Signer>)
@@ -171,7 +171,7 @@ fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     let committee = Committee::from_genesis(genesis);
     let bls = config.bls;
     let signer = move |committee: &Committee| -> Option<Arc<dyn Signer>> {
-        let (index, own) = keys.listed_in(committee)?;
+        let (index, own) = keys.member_of(committee)?;
         Some(match &own.signing {
             Signing::Own { consensus, bls: secret } => {
                 Arc::new(crypto::ValidatorKeys::new(committee, consensus.clone(), bls.then(|| secret.clone()))?)

@@ -2,6 +2,7 @@
 //! up` start one too.
 
 use crate::logging;
+use crate::signals;
 use anyhow::Context;
 use corniche_console::exit;
 use corniche_origin::Proxy;
@@ -82,7 +83,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             true => exit::result(serde_json::json!({"explorer": url, "node": config.node})),
             false => exit::result(format_args!("Corniche explorer of {}\n\n  {url}\n\nStop with Ctrl-C", config.node)),
         }
-        explorer.run(stop_signal()).await?;
+        explorer.run(signals::stop_signal()).await?;
         anyhow::Ok(())
     });
     // Pending requests to a node end with the process.
@@ -109,13 +110,4 @@ pub async fn beside(node: SocketAddr, port: u16, data: &Path, keep: Keep, curren
 fn in_directory(directory: &Path) -> anyhow::Result<String> {
     fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     Ok(format!("sqlite://{}?mode=rwc", directory.join(FILE).display()))
-}
-
-async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
 }

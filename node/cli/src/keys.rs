@@ -17,20 +17,18 @@
 
 mod backup;
 pub mod rotation;
+pub mod source;
 
 use anyhow::{Context, ensure};
 use clap::Subcommand;
 use corniche_console::{exit, secret};
 use corniche_crypto::{BlsSecretKey, CoinKey, CoinSecretShare, ConsensusKey, EthereumKey};
-use corniche_engine::Committee;
-use corniche_service::{MemberKeys, NetworkKey, NodeConfig, RemoteSigner, SignerAddress, Signing, StakeKeys, ValidatorKeys};
-use corniche_signer::PublicKeys;
-use corniche_types::{Address, B256, Genesis, ValidatorInfo};
+use corniche_service::{NetworkKey, StakeKeys, ValidatorKeys};
+use corniche_types::{Address, B256, ValidatorInfo};
 use std::{
     fs,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 /// Create, replace, back up or print a validator's keys
@@ -168,65 +166,6 @@ pub fn load_signing(directory: &Path) -> anyhow::Result<(ConsensusKey, BlsSecret
     Ok((consensus, secret::read(&directory.join("bls.key"), BlsSecretKey::from_hex)?))
 }
 
-/// Where a node's keys are.
-#[derive(Clone, Debug)]
-pub struct KeySource {
-    pub directory: PathBuf,
-    /// Holds consensus key and BLS key, if they are not in the directory.
-    pub signer: Option<Arc<RemoteSigner>>,
-}
-
-impl KeySource {
-    /// Keys of a node's configuration; `None`: a full node. Connects to the signer.
-    pub fn open(config: &NodeConfig, genesis: &Genesis) -> anyhow::Result<Option<Self>> {
-        let Some(directory) = config.keys.clone() else {
-            ensure!(config.signer.is_none(), "signer: there is no keys = \"DIR\" beside it; add it, or remove signer");
-            return Ok(None);
-        };
-        let connect = |address: &SignerAddress| {
-            ensure!(
-                Committee::from_genesis(genesis).rules().signs_headings,
-                "signer: a remote signer needs a chain of protocol version 5 or later; remove signer from the configuration"
-            );
-            Ok(Arc::new(RemoteSigner::connect(address.path(), genesis.chain_id, genesis.hash())?))
-        };
-        let signer = config.signer.as_ref().map(connect).transpose()?;
-        Ok(Some(Self { directory, signer }))
-    }
-
-    /// Loads the keys in a directory, which is that of the source or of the next keys.
-    pub fn load(&self, directory: &Path) -> anyhow::Result<MemberKeys> {
-        match &self.signer {
-            None => Ok(load(directory)?.into()),
-            Some(signer) => load_remote(directory, signer),
-        }
-    }
-}
-
-/// Loads keys of which a remote signer has those that sign.
-fn load_remote(directory: &Path, signer: &Arc<RemoteSigner>) -> anyhow::Result<MemberKeys> {
-    ensure!(directory.is_dir(), "{} is not a directory with keys", directory.display());
-    for name in ["consensus.key", "bls.key"] {
-        let path = directory.join(name);
-        ensure!(!path.exists(), "the signer has {name}; remove {} from this machine", path.display());
-    }
-    let public = read_public(&directory.join("public.json"))?;
-    let has_keys = |(consensus, bls): &PublicKeys| *consensus == public.consensus_key && public.bls_key[..] == bls[..];
-    ensure!(
-        signer.keys().iter().any(has_keys),
-        "the signer does not have the keys of {}; start it with the directory that has them",
-        directory.display()
-    );
-    let network = read_network(directory)?;
-    let coin = optional(directory, "coin.key", CoinSecretShare::from_hex)?;
-    let coin_key = optional(directory, "coin-seed.key", CoinKey::from_hex)?;
-    let is_own = network.public() == public.network_key
-        && public.stake.as_ref().map(|stake| &stake.coin_key[..])
-            == coin_key.as_ref().map(CoinKey::public).as_ref().map(|key| &key[..]);
-    ensure!(is_own, "{}: public.json is not the public part of the keys beside it", directory.display());
-    Ok(MemberKeys { public, network, coin, coin_key, signing: Signing::Remote(signer.clone()) })
-}
-
 fn read_network(directory: &Path) -> anyhow::Result<NetworkKey> {
     secret::read(&directory.join("network.key"), |text| text.parse::<B256>().map(|seed| NetworkKey::from_seed(seed.0)))
 }
@@ -243,6 +182,12 @@ fn optional<T, E: std::error::Error + Send + Sync + 'static>(
 pub fn read_public(path: &Path) -> anyhow::Result<ValidatorInfo> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is not the public part of a validator's keys", path.display()))
+}
+
+/// Makes the names in a directory durable.
+fn sync_directory(directory: &Path) -> anyhow::Result<()> {
+    let synced = fs::File::open(directory).and_then(|directory| directory.sync_all());
+    synced.with_context(|| format!("cannot sync {}", directory.display()))
 }
 
 fn public_json(public: &ValidatorInfo) -> String {

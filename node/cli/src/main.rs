@@ -8,6 +8,7 @@ mod genesis;
 mod keys;
 mod logging;
 mod node;
+mod signals;
 mod signer;
 mod sim;
 mod testnet;
@@ -27,7 +28,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 invalid usage,
 /// 3 reverted, 4 rejected by the node, 5 node not reachable, 6 timeout, 7 halted because continuing
-/// would be unsafe, 11 halted because another process has the validator's keys; of `sim`, 8 no progress;
+/// would be unsafe, 11 halted because another process signs with the validator's keys; of `sim`, 8 no progress;
 /// of `sim` and `bench`, 9 diverged.
 #[derive(Parser, Debug)]
 #[command(name = "corniche", version, propagate_version = true)]

@@ -2,8 +2,8 @@
 
 use crate::{
     engines, explorer, genesis,
-    keys::{self, KeySource, rotation::KeyWatch},
-    logging,
+    keys::{self, rotation::KeyWatch, source::KeySource},
+    logging, signals,
 };
 use anyhow::Context;
 use corniche_api::Namespaces;
@@ -220,11 +220,8 @@ async fn start_explorer(setup: ExplorerSetup, rpc: SocketAddr) -> anyhow::Result
 }
 
 async fn wait_for_shutdown(node: &NodeHandle) -> Option<Halted> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).ok()?;
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => None,
-        _ = terminate.recv() => None,
+        () = signals::stop_signal() => None,
         halted = node.halted() => Some(halted),
     }
 }

@@ -1,32 +1,32 @@
 //! `corniche signer`: keeps a validator's signing keys in a process of its own.
 
-use crate::{keys, logging};
+use crate::{keys, logging, signals};
 use anyhow::Context;
 use corniche_signer::{SecretKeys, Server, ServerOptions};
 use corniche_types::Epoch;
 use std::path::PathBuf;
 
-/// Sign for a validator's node over a Unix socket, and refuse to sign twice
+/// Hold a validator's signing keys in a process of its own, and refuse contradictory signatures
 ///
-/// The keys need not be readable by the node, and marks on disk outlive its memory: a node that is started twice or restored from a
-/// backup cannot sign contradictory messages. The node asks for each signature (`signer = "unix:PATH"` in node.toml). See
+/// The node asks for each signature over a Unix socket (`signer = "unix:PATH"` in node.toml). A record on disk, the marks, says how far the
+/// validator has signed. So a node that is started twice, or restored from a backup, cannot sign twice. See "Remote signer" in
 /// docs/operate.md.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Directory with consensus.key and bls.key; given twice while the validator replaces its keys
+    /// Directory with consensus.key and bls.key. Give the option twice while the validator replaces its keys
     #[arg(long, value_name = "DIR", required = true)]
     keys: Vec<PathBuf>,
-    /// Path of the socket, in a directory that exists
+    /// Unix socket to create; its directory must exist
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
-    /// Directory of the marks; created if it does not exist. Never copy it, and never start from an older copy
+    /// Directory for the marks; created if missing. Never copy it, and never restore it
     #[arg(long, value_name = "DIR")]
     marks: PathBuf,
-    /// First epoch to sign in if there are no marks yet. The operator promises that the validator has signed nothing in it. Without it,
-    /// nothing is signed in the first epoch that the node asks about
+    /// Sign from this epoch on, if there are no marks yet. Safe if the keys signed nothing in it, or if the node keeps its safety/. Default:
+    /// the epoch after the first one that the node asks about. A chain without stake stays in epoch 0 and needs 0
     #[arg(long, value_name = "EPOCH")]
     from_epoch: Option<u64>,
-    /// User id of the node; default: this process's own
+    /// User id that may connect; default: the signer's own
     #[arg(long, value_name = "UID")]
     uid: Option<u32>,
 }
@@ -44,22 +44,13 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let options = ServerOptions { socket, marks, uid, from_epoch: from_epoch.map(Epoch) };
     let mut server = Server::bind(&options, keys)?;
     let stop = server.stop_handle();
-    std::thread::Builder::new().name("signals".into()).spawn(move || wait_for_signal().map(|()| stop.stop()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot wait for signals")?;
+    let wait = move || {
+        runtime.block_on(signals::stop_signal());
+        stop.stop();
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait)?;
     tracing::info!(socket = %options.socket.display(), keys = public.join(", "), "signer is up");
     server.serve()?;
     Ok(())
-}
-
-/// Waits for the end of the process.
-fn wait_for_signal() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot wait for signals")?;
-    runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
-        Ok(())
-    })
 }

@@ -24,7 +24,7 @@ pub type EngineFactory = Box<dyn Fn(EngineStart) -> Box<dyn Engine> + Send>;
 /// Keys for certificates of a committee, and our own key if we are a member.
 pub type CertificateKeyFactory = Arc<dyn Fn(&Committee) -> CertificateKeys + Send + Sync>;
 
-/// What a node does with its keys.
+/// Uses of a node's keys.
 pub struct NodeKeys {
     pub certificates: CertificateKeyFactory,
     /// `None`: a full node. A node with a factory orders in epochs in which it is a member.
@@ -209,7 +209,7 @@ pub struct Halted {
     pub reason: String,
 }
 
-/// Kind of cause of a halt.
+/// Cause of a halt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HaltCause {
     /// A fault of this node or of the network, or damaged data.

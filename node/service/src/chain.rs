@@ -198,7 +198,7 @@ impl NodeContext {
         let resume = recovered.resume.clone();
         let min_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
         let committee = restart.ordering.epoch.committee(genesis, &state.latest());
-        let is_member = self.keyring().is_some_and(|keys| keys.listed_in(&committee).is_some());
+        let is_member = self.keyring().is_some_and(|keys| keys.member_of(&committee).is_some());
         if self.is_validator() && !is_member {
             let epoch = committee.epoch().0;
             tracing::info!(
@@ -265,14 +265,14 @@ impl NodeContext {
         self.validator.is_some()
     }
 
-    /// What a node does with these keys.
+    /// Builds the uses of these keys.
     fn node_keys(&self, keys: Option<&Keyring>, engine: Option<EngineFactory>) -> NodeKeys {
         let keys = keys.cloned();
         NodeKeys {
             engine,
             notices: keys.as_ref().map(|keys| keys.notice_author(self.genesis.chain_id)),
             certificates: Arc::new(move |committee| {
-                let own = keys.as_ref().and_then(|keys| keys.listed_in(committee));
+                let own = keys.as_ref().and_then(|keys| keys.member_of(committee));
                 let own = own.map(|(index, own)| own.certificate_signer(committee, index));
                 CertificateKeys { own, ..CertificateKeys::bls(committee, None) }
             }),
@@ -284,7 +284,7 @@ impl NodeContext {
     /// # Errors
     ///
     /// The node was started without keys, or the engine refuses these.
-    pub fn other_keys(&self, keys: &Keyring) -> anyhow::Result<NodeKeys> {
+    pub fn rebuild_keys(&self, keys: &Keyring) -> anyhow::Result<NodeKeys> {
         let Validator { engine, .. } = self.validator.as_ref().context("this node was started without keys")?;
         let (_, factory) = engine(&self.genesis, keys.clone())?;
         Ok(self.node_keys(Some(keys), Some(factory)))

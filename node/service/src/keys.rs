@@ -158,7 +158,7 @@ impl Keyring {
     }
 
     /// Keys that a committee lists, and the validator's index in it.
-    pub fn listed_in(&self, committee: &Committee) -> Option<(ValidatorIndex, &MemberKeys)> {
+    pub fn member_of(&self, committee: &Committee) -> Option<(ValidatorIndex, &MemberKeys)> {
         committee.members().find_map(|(index, member)| Some((index, self.sets().find(|keys| keys.is(member))?)))
     }
 

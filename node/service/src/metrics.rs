@@ -129,7 +129,7 @@ impl Collector for NodeMetrics {
                 stats.failures,
             )?;
             let waited = "Time in which the node waited for answers of the remote signer, in microseconds";
-            counter(&mut encoder, "corniche_signer_waited_us", waited, stats.answer_ns_sum / 1_000)?;
+            counter(&mut encoder, "corniche_signer_waited_us", waited, stats.response_ns_sum / 1_000)?;
             let help = "Statements that the remote signer refused";
             let refused = ConstCounter::new(0u64);
             let mut family = encoder.encode_descriptor("corniche_signer_refused", help, None, refused.metric_type())?;

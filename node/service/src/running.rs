@@ -116,7 +116,7 @@ impl RunningChain {
     ///
     /// The node was started without keys, or the engine refuses these.
     pub fn replace_keys(&self, keys: &Keyring) -> anyhow::Result<()> {
-        let keys = self.context.other_keys(keys)?;
+        let keys = self.context.rebuild_keys(keys)?;
         self.shared.inbox.push_response(Input::Keys(Box::new(keys)).into());
         Ok(())
     }

@@ -177,7 +177,7 @@ mod tests {
         let shared = Shared::new(10, 1, committee());
         write_once(store(directory.path(), u64::MAX, u64::MAX), &shared);
         assert!(matches!(shared.inbox.receive(None, true), Received::Closed));
-        let reason = futures::executor::block_on(shared.halted());
-        assert!(reason.reason.contains("the disk is full"), "{reason}");
+        let halted = futures::executor::block_on(shared.halted());
+        assert!(halted.reason.contains("the disk is full"), "{halted}");
     }
 }

@@ -4,7 +4,7 @@
 //! never mistaken for that of the next request.
 
 use crate::request::{
-    Answer, FrameError, PublicKeys, Refusal, Request, Scope, Statement, StatementKind, encode_frame, take_frame,
+    FrameError, PublicKeys, Refusal, Request, Response, Scope, Statement, StatementKind, encode_frame, take_frame,
 };
 use corniche_crypto::BLS_SIGNATURE_BYTES;
 use corniche_types::{B256, Bytes};
@@ -13,16 +13,13 @@ use std::{
     io::{self, Read, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 /// Time for an answer, with a new connection if necessary. The engine waits for it, and its shortest timers are a few hundred
 /// milliseconds. A sync of the marks takes a few milliseconds.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Time for the first connection. The signer may create its marks, and no engine waits.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -65,9 +62,7 @@ pub struct SignerStats {
     /// Requests without an answer.
     pub failures: u64,
     /// Time of all answered requests, ns.
-    pub answer_ns_sum: u64,
-    /// Time of the last answered request, ns.
-    pub answer_ns_last: u64,
+    pub response_ns_sum: u64,
 }
 
 /// Connection to a signer. Threads take turns.
@@ -75,16 +70,12 @@ pub struct SignerStats {
 pub struct RemoteSigner {
     path: PathBuf,
     hello: Request,
-    keys: Vec<PublicKeys>,
-    answer_timeout: Duration,
+    /// Those of the newest connection.
+    keys: Mutex<Vec<PublicKeys>>,
+    response_timeout: Duration,
     /// `None` after a failure.
     connection: Mutex<Option<Connection>>,
-    is_up: AtomicBool,
-    signed: AtomicU64,
-    refused: [AtomicU64; StatementKind::ALL.len()],
-    failures: AtomicU64,
-    answer_ns_sum: AtomicU64,
-    answer_ns_last: AtomicU64,
+    stats: Mutex<SignerStats>,
 }
 
 impl RemoteSigner {
@@ -95,27 +86,36 @@ impl RemoteSigner {
         Ok(Self {
             path: path.to_owned(),
             hello,
-            keys,
-            answer_timeout: ANSWER_TIMEOUT,
+            keys: Mutex::new(keys),
+            response_timeout: RESPONSE_TIMEOUT,
             connection: Mutex::new(Some(connection)),
-            is_up: AtomicBool::new(true),
-            signed: AtomicU64::default(),
-            refused: Default::default(),
-            failures: AtomicU64::default(),
-            answer_ns_sum: AtomicU64::default(),
-            answer_ns_last: AtomicU64::default(),
+            stats: Mutex::new(SignerStats { is_up: true, ..SignerStats::default() }),
         })
     }
 
-    /// Replaces [`ANSWER_TIMEOUT`], for instance in tests on slow disks.
+    /// Replaces [`RESPONSE_TIMEOUT`], for instance in tests on slow disks.
     #[must_use]
-    pub fn with_answer_timeout(self, answer_timeout: Duration) -> Self {
-        Self { answer_timeout, ..self }
+    pub fn with_response_timeout(self, response_timeout: Duration) -> Self {
+        Self { response_timeout, ..self }
     }
 
-    /// Returns the public keys of the signer's key sets.
-    pub fn keys(&self) -> &[PublicKeys] {
-        &self.keys
+    /// Returns whether the signer holds these keys, as of the newest connection. Connects again if they are new: the signer may have been
+    /// restarted with them.
+    pub fn holds(&self, consensus: &B256, bls: &[u8]) -> bool {
+        let is_known = || lock(&self.keys).iter().any(|(known, known_bls)| known == consensus && known_bls[..] == *bls);
+        if !is_known() {
+            let mut slot = lock(&self.connection);
+            // The signer has one client at a time.
+            *slot = None;
+            *slot = self.connect_again(Instant::now() + self.response_timeout).ok();
+        }
+        is_known()
+    }
+
+    fn connect_again(&self, deadline: Instant) -> Result<Connection, ClientError> {
+        let (connection, keys) = Connection::open(&self.path, &self.hello, deadline)?;
+        *lock(&self.keys) = keys;
+        Ok(connection)
     }
 
     /// Asks for a signature: 48 bytes if [`Statement::is_bls`], otherwise 64. Returns `None` if the signer refuses or does not
@@ -124,25 +124,24 @@ impl RemoteSigner {
     /// The signature is not verified, which takes 40 µs to 1 ms. A wrong one harms only this validator: others ignore it.
     pub fn sign(&self, key: B256, scope: Scope, statement: Statement) -> Option<Bytes> {
         let kind = statement.kind();
-        let mut slot = self.lock();
+        let mut slot = lock(&self.connection);
         let start = Instant::now();
-        let result = self.exchange(&mut slot, start + self.answer_timeout, key, scope, statement);
+        let result = self.exchange(&mut slot, start + self.response_timeout, key, scope, statement);
         drop(slot);
+        let mut stats = lock(&self.stats);
         match result {
             Ok(answer) => {
-                let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                self.answer_ns_last.store(took, Relaxed);
-                self.answer_ns_sum.fetch_add(took, Relaxed);
-                if !self.is_up.swap(true, Relaxed) {
+                stats.response_ns_sum += u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                if !std::mem::replace(&mut stats.is_up, true) {
                     tracing::info!("the signer answers again");
                 }
-                let counter = if answer.is_ok() { &self.signed } else { &self.refused[kind as usize] };
-                counter.fetch_add(1, Relaxed);
+                let counter = if answer.is_ok() { &mut stats.signed } else { &mut stats.refused[kind as usize] };
+                *counter += 1;
                 answer.inspect_err(|refusal| tracing::warn!(kind = kind.name(), %refusal, "the signer refused")).ok()
             }
             Err(error) => {
-                self.failures.fetch_add(1, Relaxed);
-                if self.is_up.swap(false, Relaxed) {
+                stats.failures += 1;
+                if std::mem::replace(&mut stats.is_up, false) {
                     tracing::warn!(%error, "the signer does not answer; nothing is signed until it does");
                 }
                 None
@@ -152,19 +151,7 @@ impl RemoteSigner {
 
     /// Returns the counters.
     pub fn stats(&self) -> SignerStats {
-        SignerStats {
-            is_up: self.is_up.load(Relaxed),
-            signed: self.signed.load(Relaxed),
-            refused: self.refused.each_ref().map(|count| count.load(Relaxed)),
-            failures: self.failures.load(Relaxed),
-            answer_ns_sum: self.answer_ns_sum.load(Relaxed),
-            answer_ns_last: self.answer_ns_last.load(Relaxed),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Connection>> {
-        // The connection is taken out during a request, so a panic leaves none.
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.stats).clone()
     }
 
     /// The connection is put back only after a complete answer.
@@ -178,22 +165,24 @@ impl RemoteSigner {
     ) -> Result<Result<Bytes, Refusal>, ClientError> {
         let mut connection = match slot.take() {
             Some(connection) => connection,
-            None => {
-                let (connection, _) = Connection::open(&self.path, &self.hello, deadline)?;
-                connection
-            }
+            None => self.connect_again(deadline)?,
         };
         let expected = if statement.is_bls() { BLS_SIGNATURE_BYTES } else { ED25519_SIGNATURE_BYTES };
         let answer = match connection.ask(&Request::Sign { key, scope, statement }, deadline)? {
-            Answer::Signed(signature) if signature.len() == expected => Ok(signature),
-            Answer::Refused(refusal) => Err(refusal),
-            Answer::Signed(_) | Answer::Welcome { .. } | Answer::Busy | Answer::Unsupported => {
+            Response::Signed(signature) if signature.len() == expected => Ok(signature),
+            Response::Refused(refusal) => Err(refusal),
+            Response::Signed(_) | Response::Welcome { .. } | Response::Busy | Response::Unsupported => {
                 return Err(ClientError::Invalid);
             }
         };
         *slot = Some(connection);
         Ok(answer)
     }
+}
+
+/// The connection is taken out during a request, and counters are numbers: a panic leaves nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A connection without requests in flight.
@@ -207,15 +196,15 @@ impl Connection {
     fn open(path: &Path, hello: &Request, deadline: Instant) -> Result<(Self, Vec<PublicKeys>), ClientError> {
         let mut connection = Self { stream: connect_at_once(path)? };
         match connection.ask(hello, deadline)? {
-            Answer::Welcome { keys } => Ok((connection, keys)),
-            Answer::Refused(refusal) => Err(ClientError::Refused(refusal)),
-            Answer::Busy => Err(ClientError::Busy),
-            Answer::Unsupported => Err(ClientError::Unsupported),
-            Answer::Signed(_) => Err(ClientError::Invalid),
+            Response::Welcome { keys } => Ok((connection, keys)),
+            Response::Refused(refusal) => Err(ClientError::Refused(refusal)),
+            Response::Busy => Err(ClientError::Busy),
+            Response::Unsupported => Err(ClientError::Unsupported),
+            Response::Signed(_) => Err(ClientError::Invalid),
         }
     }
 
-    fn ask(&mut self, request: &Request, deadline: Instant) -> Result<Answer, ClientError> {
+    fn ask(&mut self, request: &Request, deadline: Instant) -> Result<Response, ClientError> {
         self.stream.set_write_timeout(Some(until(deadline)?))?;
         let sent = encode_frame(request).map(|frame| self.stream.write_all(&frame))?;
         let mut received = Vec::new();

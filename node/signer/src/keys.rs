@@ -3,9 +3,9 @@
 //! Signatures are byte for byte those that the engines, certification and the staking notices make with the same keys.
 
 use crate::request::{PublicKeys, Scope, Statement};
-use borsh::{BorshDeserialize, BorshSerialize};
+use borsh::BorshSerialize;
 use corniche_crypto::evidence::share_message;
-use corniche_crypto::{BlsSecretKey, ConsensusKey, Signed};
+use corniche_crypto::{BlsSecretKey, ConsensusKey};
 use corniche_types::evidence::{VoteKind, tags};
 use corniche_types::{B256, Bytes, Certificate};
 use std::io;
@@ -54,15 +54,14 @@ impl SecretKeys {
             }
             Statement::Notice { ref payload } => {
                 // The contract verifies the encoded statement, not its digest.
-                let signed = Signed::sign(Encoded(payload.clone()), &self.consensus, &scope.domain(tags::NOTICE));
-                Bytes::copy_from_slice(&signed.signature)
+                Bytes::copy_from_slice(&self.consensus.sign(&Encoded(payload), &scope.domain(tags::NOTICE)))
             }
         }
     }
 
     /// Signs a statement's digest under the domain of an engine's signatures.
     fn ed25519(&self, scope: &Scope, tag: &'static str, digest: &B256) -> Bytes {
-        Bytes::copy_from_slice(&Signed::sign(*digest, &self.consensus, &scope.domain(tag)).signature)
+        Bytes::copy_from_slice(&self.consensus.sign(digest, &scope.domain(tag)))
     }
 
     /// Signs a statement's digest as a part of a certificate.
@@ -85,19 +84,10 @@ fn vote_tag(kind: VoteKind) -> &'static str {
 }
 
 /// A value that is encoded already. Its encoding is its bytes, without a length.
-struct Encoded(Bytes);
+struct Encoded<'a>(&'a [u8]);
 
-impl BorshSerialize for Encoded {
+impl BorshSerialize for Encoded<'_> {
     fn serialize<W: io::Write>(&self, writer: &mut W) -> io::Result<()> {
-        writer.write_all(&self.0)
-    }
-}
-
-/// [`Signed`] requires it. Takes all bytes.
-impl BorshDeserialize for Encoded {
-    fn deserialize_reader<R: io::Read>(reader: &mut R) -> io::Result<Self> {
-        let mut bytes = Vec::new();
-        reader.read_to_end(&mut bytes)?;
-        Ok(Self(bytes.into()))
+        writer.write_all(self.0)
     }
 }

@@ -8,14 +8,14 @@
 //!   RemoteSigner ── Request ──▶ socket ──▶ Server ──▶ Marks: may it be signed?
 //!        ▲                                   │            │ record
 //!        │                                   │            ▼
-//!        └────────── Answer ◀────────────────┴──◀── MarkFile: durable first
+//!        └────────── Response ◀────────────────┴──◀── MarkFile: durable first
 //! ```
 //!
 //! # Protocol
 //!
 //! Each message is a frame: length (u32, little-endian, at most 128 KiB), version byte 1, borsh. Each request gets one answer, in
-//! order. The first request is [`Request::Hello`]. There is one client; a second one gets [`Answer::Busy`]. Clients run as one user.
-//! The signer closes the connection after a malformed or oversized frame, after [`Answer::Unsupported`], after a request before
+//! order. The first request is [`Request::Hello`]. There is one client; a second one gets [`Response::Busy`]. Clients run as one user.
+//! The signer closes the connection after a malformed or oversized frame, after [`Response::Unsupported`], after a request before
 //! Hello, and when a client leaves its answers unread.
 //!
 //! Requests have fields, and the signer makes all digests. The exception is a notice, whose content is never an offence.
@@ -66,12 +66,12 @@ mod marks;
 mod request;
 mod server;
 
-pub use client::{ANSWER_TIMEOUT, ClientError, RemoteSigner, SignerStats};
+pub use client::{ClientError, RESPONSE_TIMEOUT, RemoteSigner, SignerStats};
 pub use keys::SecretKeys;
-pub use mark_file::{FILE_NAME, MarkError, MarkFile};
-pub use marks::{Marks, OPEN_SLOTS, RESERVED, Record, Verdict};
+pub use mark_file::{FILE_NAME, MarkError};
+pub use marks::RESERVED;
 pub use request::{
-    Answer, FrameError, MAX_FRAME_BYTES, PublicKeys, Refusal, Request, Scope, Statement, StatementKind, encode_frame,
+    FrameError, MAX_FRAME_BYTES, PublicKeys, Refusal, Request, Response, Scope, Statement, StatementKind, encode_frame,
     take_frame,
 };
 pub use server::{Server, ServerError, ServerOptions, StopHandle};

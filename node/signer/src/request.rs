@@ -223,7 +223,7 @@ pub type PublicKeys = (B256, [u8; BLS_PUBLIC_KEY_BYTES]);
 
 /// Response to a request.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
-pub enum Answer {
+pub enum Response {
     /// Response to [`Request::Hello`].
     Welcome {
         /// Public keys of the key sets that the signer holds.

@@ -8,7 +8,7 @@ use crate::{
     keys::SecretKeys,
     mark_file::{MarkError, MarkFile},
     marks::Marks,
-    request::{Answer, FrameError, Refusal, Request, Scope, Statement, encode_frame, take_frame},
+    request::{FrameError, Refusal, Request, Response, Scope, Statement, encode_frame, take_frame},
 };
 use corniche_types::{B256, Epoch};
 use rustix::{
@@ -146,7 +146,7 @@ impl Server {
                     client = Some(Connection { stream, received: Vec::new(), is_greeted: false });
                 } else {
                     tracing::warn!("refused a second client");
-                    let _ = send(&stream, &Answer::Busy);
+                    let _ = send(&stream, &Response::Busy);
                 }
             }
         }
@@ -228,7 +228,7 @@ impl Connection {
                     Some(answer) => answer,
                     None => return Ok(false),
                 },
-                Err(FrameError::Version { .. }) => (Answer::Unsupported, false),
+                Err(FrameError::Version { .. }) => (Response::Unsupported, false),
                 Err(FrameError::Oversized { .. } | FrameError::Malformed) => return Ok(false),
             };
             if send(&self.stream, &answer).is_err() || !stays_open {
@@ -238,11 +238,11 @@ impl Connection {
     }
 
     /// Returns the answer to a request, and whether the connection stays open after it. `None` closes it without an answer.
-    fn answer(&mut self, signer: &mut Signer, request: Request) -> Result<Option<(Answer, bool)>, MarkError> {
+    fn answer(&mut self, signer: &mut Signer, request: Request) -> Result<Option<(Response, bool)>, MarkError> {
         let answer = match request {
             Request::Hello { chain_id, genesis } => {
                 let answer = signer.hello(chain_id, genesis)?;
-                self.is_greeted = matches!(answer, Answer::Welcome { .. });
+                self.is_greeted = matches!(answer, Response::Welcome { .. });
                 answer
             }
             Request::Sign { .. } if !self.is_greeted => return Ok(None),
@@ -263,23 +263,23 @@ struct Signer {
 }
 
 impl Signer {
-    fn hello(&mut self, chain_id: u64, genesis: B256) -> Result<Answer, MarkError> {
+    fn hello(&mut self, chain_id: u64, genesis: B256) -> Result<Response, MarkError> {
         if let Some(marks) = &self.marks {
             if let Err(refusal) = marks.check_chain(chain_id, genesis) {
                 tracing::warn!(%refusal, "refused a client of another chain");
-                return Ok(Answer::Refused(refusal));
+                return Ok(Response::Refused(refusal));
             }
         } else {
             let marks = Marks::new(chain_id, genesis, self.from_epoch);
             self.file.write(&marks.record())?;
             self.marks = Some(marks);
         }
-        Ok(Answer::Welcome { keys: self.keys.iter().map(SecretKeys::public).collect() })
+        Ok(Response::Welcome { keys: self.keys.iter().map(SecretKeys::public).collect() })
     }
 
-    fn sign(&mut self, key: B256, scope: &Scope, statement: &Statement) -> Result<Answer, MarkError> {
+    fn sign(&mut self, key: B256, scope: &Scope, statement: &Statement) -> Result<Response, MarkError> {
         let Some(keys) = self.keys.iter().find(|keys| keys.consensus.public() == key) else {
-            return Ok(Answer::Refused(Refusal::UnknownKey { key }));
+            return Ok(Response::Refused(Refusal::UnknownKey { key }));
         };
         let marks = self.marks.as_mut().expect("invariant: a client is greeted before it asks for signatures");
         let verdict = marks.admit(scope, statement);
@@ -287,10 +287,10 @@ impl Signer {
             self.file.write(&record)?;
         }
         Ok(match verdict.outcome {
-            Ok(()) => Answer::Signed(keys.sign(scope, statement)),
+            Ok(()) => Response::Signed(keys.sign(scope, statement)),
             Err(refusal) => {
                 tracing::warn!(kind = statement.kind().name(), epoch = scope.epoch.0, %refusal, "refused to sign");
-                Answer::Refused(refusal)
+                Response::Refused(refusal)
             }
         })
     }
@@ -302,7 +302,7 @@ impl Signer {
 }
 
 /// Sends an answer. Fails if the client has left so many answers unread that the socket's buffer is full.
-fn send(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+fn send(mut stream: &UnixStream, answer: &Response) -> io::Result<()> {
     let frame = encode_frame(answer).map_err(io::Error::other)?;
     stream.write_all(&frame)
 }

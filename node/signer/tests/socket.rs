@@ -3,7 +3,7 @@
 
 use corniche_crypto::{BlsSecretKey, ConsensusKey};
 use corniche_signer::{
-    Answer, ClientError, FILE_NAME, MAX_FRAME_BYTES, MarkError, RESERVED, Refusal, RemoteSigner, Request, Scope, SecretKeys,
+    ClientError, FILE_NAME, MAX_FRAME_BYTES, MarkError, RESERVED, Refusal, RemoteSigner, Request, Response, Scope, SecretKeys,
     Server, ServerError, ServerOptions, Statement, StatementKind, StopHandle, encode_frame, take_frame,
 };
 use corniche_types::evidence::VoteKind;
@@ -73,7 +73,7 @@ impl Place {
     }
 
     fn client(&self) -> RemoteSigner {
-        RemoteSigner::connect(&self.socket(), CHAIN, GENESIS).unwrap().with_answer_timeout(PATIENCE)
+        RemoteSigner::connect(&self.socket(), CHAIN, GENESIS).unwrap().with_response_timeout(PATIENCE)
     }
 
     fn raw(&self) -> Raw {
@@ -130,11 +130,11 @@ impl Raw {
 
     fn hello(&mut self) {
         self.send(&Request::Hello { chain_id: CHAIN, genesis: GENESIS });
-        assert!(matches!(self.answer(), Some(Answer::Welcome { .. })));
+        assert!(matches!(self.answer(), Some(Response::Welcome { .. })));
     }
 
     /// `None` if the connection is closed.
-    fn answer(&mut self) -> Option<Answer> {
+    fn answer(&mut self) -> Option<Response> {
         loop {
             if let Some(answer) = take_frame(&mut self.received).unwrap() {
                 return Some(answer);
@@ -156,7 +156,7 @@ fn signatures_cross_the_socket() {
     let place = Place::new();
     let server = place.start_with(vec![secrets(1), secrets(2)]);
     let client = place.client();
-    assert_eq!(client.keys(), [secrets(1).public(), secrets(2).public()]);
+    assert!([1, 2].map(|number| secrets(number).public()).iter().all(|(consensus, bls)| client.holds(consensus, bls)));
     for number in [1, 2] {
         let keys = secrets(number);
         for statement in [header(u64::from(number), 1), vote(u64::from(number), 1)] {
@@ -168,7 +168,7 @@ fn signatures_cross_the_socket() {
     assert!(client.sign(key(), scope(), notice).is_some());
     let stats = client.stats();
     assert_eq!((stats.is_up, stats.signed, stats.failures), (true, 5, 0));
-    assert!(stats.answer_ns_sum >= stats.answer_ns_last && stats.answer_ns_last > 0);
+    assert!(stats.response_ns_sum > 0);
     server.stop();
 }
 
@@ -199,8 +199,8 @@ fn requests_are_answered_in_order() {
     let requests: Vec<u8> = (1..50).flat_map(|height| [sign(header(height, 1)), sign(header(height, 2))].concat()).collect();
     raw.stream.write_all(&requests).unwrap();
     for height in 1..50 {
-        assert_eq!(raw.answer(), Some(Answer::Signed(secrets(1).sign(&scope(), &header(height, 1)))));
-        assert_eq!(raw.answer(), Some(Answer::Refused(Refusal::Height { mark: height })));
+        assert_eq!(raw.answer(), Some(Response::Signed(secrets(1).sign(&scope(), &header(height, 1)))));
+        assert_eq!(raw.answer(), Some(Response::Refused(Refusal::Height { mark: height })));
     }
 }
 
@@ -211,7 +211,7 @@ fn second_client_gets_busy() {
     let mut first = place.raw();
     first.hello();
     let mut second = place.raw();
-    assert_eq!((second.answer(), second.answer()), (Some(Answer::Busy), None));
+    assert_eq!((second.answer(), second.answer()), (Some(Response::Busy), None));
     let error = RemoteSigner::connect(&place.socket(), CHAIN, GENESIS).unwrap_err();
     assert!(matches!(error, ClientError::Busy), "{error}");
     // The first one is not disturbed.
@@ -270,7 +270,7 @@ fn longest_frame_is_read() {
     };
     let overhead = encode_frame(&request(0)).unwrap().len() - 4;
     raw.send(&request(MAX_FRAME_BYTES - overhead));
-    assert!(matches!(raw.answer(), Some(Answer::Signed(_))));
+    assert!(matches!(raw.answer(), Some(Response::Signed(_))));
     assert!(encode_frame(&request(MAX_FRAME_BYTES - overhead + 1)).is_err());
 }
 
@@ -282,7 +282,7 @@ fn other_version_is_unsupported() {
     let mut frame = encode_frame(&Request::Hello { chain_id: CHAIN, genesis: GENESIS }).unwrap();
     frame[4] = 2;
     raw.stream.write_all(&frame).unwrap();
-    assert_eq!((raw.answer(), raw.answer()), (Some(Answer::Unsupported), None));
+    assert_eq!((raw.answer(), raw.answer()), (Some(Response::Unsupported), None));
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn other_chain_is_closed() {
         let mut raw = place.raw();
         raw.send(&Request::Hello { chain_id, genesis });
         let refusal = Refusal::OtherChain { chain_id: CHAIN, genesis: GENESIS };
-        assert_eq!((raw.answer(), raw.answer()), (Some(Answer::Refused(refusal)), None));
+        assert_eq!((raw.answer(), raw.answer()), (Some(Response::Refused(refusal)), None));
     }
     server.stop();
     // The first Hello binds the marks for ever.
@@ -366,7 +366,8 @@ fn client_uses_further_keys_after_reconnection() {
 fn client_does_not_wait_for_a_signer_that_hangs() {
     let place = Place::new();
     let server = place.start();
-    let client = RemoteSigner::connect(&place.socket(), CHAIN, GENESIS).unwrap().with_answer_timeout(Duration::from_millis(1));
+    let client =
+        RemoteSigner::connect(&place.socket(), CHAIN, GENESIS).unwrap().with_response_timeout(Duration::from_millis(1));
     server.stop();
     // Nobody accepts. The queue of connections is full after some attempts.
     let _hanging = UnixListener::bind(place.socket()).unwrap();

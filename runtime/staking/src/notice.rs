@@ -138,11 +138,11 @@ pub trait NoticeSigner: Debug + Send + Sync {
 
 impl NoticeSigner for ConsensusKey {
     fn public(&self) -> B256 {
-        self.public()
+        Self::public(self)
     }
 
     fn sign(&self, statement: &Statement, domain: &Domain) -> Option<[u8; 64]> {
-        Some(Signed::sign(statement.clone(), self, domain).signature)
+        Some(Self::sign(self, statement, domain))
     }
 }
 

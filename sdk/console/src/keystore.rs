@@ -260,7 +260,7 @@ pub fn password(file: Option<&Path>, ask: &str) -> anyhow::Result<Zeroizing<Stri
 pub fn new_password(file: Option<&Path>) -> anyhow::Result<Zeroizing<String>> {
     let new = password(file, "new password: ")?;
     if file.is_none() && std::env::var_os("CORNICHE_PASSWORD").is_none() {
-        let again = password(None, "the same again: ")?;
+        let again = password(None, "repeat the password: ")?;
         ensure!(*new == *again, "the passwords differ; nothing was written");
     }
     Ok(new)

@@ -42,7 +42,7 @@ pub struct SignatureInvalid;
 impl<T: BorshSerialize + BorshDeserialize> Signed<T> {
     /// Signs a payload.
     pub fn sign(payload: T, key: &ConsensusKey, domain: &Domain) -> Self {
-        let signature = key.0.sign(domain.digest(&payload).as_slice()).to_bytes();
+        let signature = key.sign(&payload, domain);
         Self { payload, signature }
     }
 
@@ -90,6 +90,11 @@ impl<T: BorshSerialize + BorshDeserialize> std::ops::Deref for Verified<T> {
 pub struct ConsensusKey(SigningKey);
 
 impl ConsensusKey {
+    /// Signs a payload under a domain: the signature of a [`Signed`].
+    pub fn sign<T: BorshSerialize>(&self, payload: &T, domain: &Domain) -> [u8; 64] {
+        self.0.sign(domain.digest(payload).as_slice()).to_bytes()
+    }
+
     /// Creates a key from a seed; every seed is valid.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         Self(SigningKey::from_bytes(&seed))

@@ -9,7 +9,7 @@
 use crate::{B256, Bytes, Epoch, FaultModel, Height, TimestampMs, ValidatorIndex, keccak256, wire};
 use borsh::{BorshDeserialize, BorshSerialize};
 
-/// Tags of what validators sign. A statement's digest has the tag of its kind, and its signature that of the engine.
+/// Tags of what validators sign, also of statements that are no evidence. A statement's digest has the tag of its kind, and its signature that of the engine.
 pub mod tags {
     /// Blocks of Mahi-Mahi, and their signatures.
     pub const BLOCK: &str = "corniche-mahi-mahi-block";

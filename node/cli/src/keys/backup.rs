@@ -3,11 +3,12 @@
 //! The file is JSON. `version` and `kind` identify the format, and `consensus_key` names the validator. `crypto` is encrypted
 //! like an account's keystore. Its content is a JSON object that maps names of files to their texts.
 //!
-//! A backup contains the files in [`FILES`], also those of the directories `next/` and `old-<number>/`. It never contains
+//! A backup contains the files in [`FILES`], also those of the directories `next/` and `old-<epoch>/`. It never contains
 //! records of what was signed, such as `coin-opened.json`: with an old copy of them a validator may sign twice. Without
 //! records, a restored node first asks a quorum what it signed.
 
-use super::{load, public_json};
+use super::rotation::NEXT;
+use super::{load, public_json, sync_directory};
 use anyhow::{Context, anyhow, ensure};
 use corniche_console::{
     exit::{self, Exit, Failed},
@@ -38,7 +39,6 @@ const PUBLIC: &str = "public.json";
 const FILES: &[&str] = &[CONSENSUS, "bls.key", "network.key", "coin.key", "coin-seed.key", "fee.key", PUBLIC];
 
 /// Keys that the validator has from a later epoch on.
-const NEXT: &str = "next";
 
 const WARNING: &str = "\
 a validator that runs twice with the same keys signs contradictory messages and loses stake
@@ -47,7 +47,7 @@ a validator that runs twice with the same keys signs contradictory messages and 
 
 /// Write the keys of a validator to one encrypted file, and print its consensus public key
 ///
-/// The backup contains the key files and public.json, also those of next/ and old-N/. It contains nothing else, and no
+/// The backup contains the key files and public.json, also those of next/ and old-<epoch>/. It contains nothing else, and no
 /// record of what was signed. The password comes from --password-file, from the environment variable CORNICHE_PASSWORD,
 /// or from a prompt.
 #[derive(clap::Args, Debug)]
@@ -237,7 +237,7 @@ impl Files {
         ensure_absent(directory)?;
         fs::rename(draft.path(), directory).with_context(|| format!("cannot create {}", directory.display()))?;
         let _ = draft.keep();
-        sync(parent)?;
+        sync_directory(parent)?;
         Ok(public)
     }
 
@@ -252,7 +252,7 @@ impl Files {
         for (name, text) in &self.0 {
             secret::write(&directory.join(name), text)?;
         }
-        folders.iter().map(PathBuf::as_path).chain([directory]).try_for_each(sync)
+        folders.iter().map(PathBuf::as_path).chain([directory]).try_for_each(sync_directory)
     }
 
     fn consensus_key(&self) -> Option<B256> {
@@ -298,11 +298,6 @@ fn read_text(path: &Path) -> anyhow::Result<String> {
 }
 
 /// Makes creations and renames in a directory durable.
-fn sync(directory: &Path) -> anyhow::Result<()> {
-    let synced = fs::File::open(directory).and_then(|directory| directory.sync_all());
-    synced.with_context(|| format!("cannot sync {}", directory.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

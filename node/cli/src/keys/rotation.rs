@@ -4,7 +4,7 @@
 //! and uses in each epoch the keys that its committee lists. Once a committee lists the new ones, they move up, and the old ones
 //! move to `old-<epoch>/`.
 
-use super::{KeySource, load, save};
+use super::{load, save, source::KeySource, sync_directory};
 use anyhow::{Context, ensure};
 use corniche_service::{Keyring, NodeHandle, StakeKeys, ValidatorKeys};
 use corniche_types::B256;
@@ -17,7 +17,7 @@ pub const NEXT: &str = "next";
 const MOVES: [&str; 5] = ["coin-seed.key", "consensus.key", "bls.key", "network.key", "public.json"];
 
 /// Interval at which the node looks for new keys.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Makes the next keys of a validator. Identity in the network, fee address and owner stay.
 pub fn make_next(directory: &Path) -> anyhow::Result<ValidatorKeys> {
@@ -42,6 +42,7 @@ pub fn make_next(directory: &Path) -> anyhow::Result<ValidatorKeys> {
     remove(&unfinished)?;
     save(&keys, &unfinished)?;
     rename(&unfinished, &target)?;
+    sync_directory(directory)?;
     Ok(keys)
 }
 
@@ -89,7 +90,7 @@ fn move_files(directory: &Path) -> anyhow::Result<()> {
         rename(&next.join(name), &directory.join(name))?;
     }
     remove(&next)?;
-    fs::File::open(directory).and_then(|directory| directory.sync_all()).context("cannot write the directory of keys")
+    sync_directory(directory)
 }
 
 fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
@@ -121,8 +122,8 @@ impl KeyWatch {
     /// Gives new keys to a node, for as long as it runs.
     pub async fn run(mut self, node: &NodeHandle) -> Infallible {
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            let error = self.look(node).err().map(|error| format!("{error:#}"));
+            tokio::time::sleep(POLL_INTERVAL).await;
+            let error = self.poll(node).err().map(|error| format!("{error:#}"));
             if let Some(error) = error.as_ref().filter(|error| self.last_error.as_ref() != Some(error)) {
                 tracing::warn!(error, "the next keys are not used");
             }
@@ -130,7 +131,7 @@ impl KeyWatch {
         }
     }
 
-    fn look(&mut self, node: &NodeHandle) -> anyhow::Result<()> {
+    fn poll(&mut self, node: &NodeHandle) -> anyhow::Result<()> {
         let path = self.source.directory.join(NEXT);
         let Some(next) = &self.keys.next else {
             if path.exists() {

@@ -46,13 +46,13 @@ impl ValidatorKeys {
 impl ValidatorKeys {
     /// Signs the digest of a car or of a proposal.
     pub fn sign_digest(&self, digest: &B256) -> Signature {
-        Signed::sign(*digest, &self.consensus, &self.signatures).signature
+        self.consensus.sign(digest, &self.signatures)
     }
 
     /// Share under the digest of a statement.
     pub fn share_digest(&self, digest: &B256) -> Share {
         match &self.bls {
-            None => Signed::sign(*digest, &self.consensus, &self.shares).signature.to_vec().into(),
+            None => self.consensus.sign(digest, &self.shares).to_vec().into(),
             Some(key) => key.sign(&share_message(&self.shares, digest)).to_bytes().to_vec().into(),
         }
     }

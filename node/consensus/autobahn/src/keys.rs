@@ -14,7 +14,7 @@ pub type Signature = [u8; 64];
 /// One validator's part of a certificate: an ed25519 signature or a compressed BLS12-381 G1 point.
 pub type Share = Bytes;
 
-/// What a validator signs as the author.
+/// Statement that a validator signs as its author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authored {
     /// A car of its lane.

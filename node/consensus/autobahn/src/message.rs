@@ -390,6 +390,11 @@ impl Context {
         self.0.digest(tags::CAR, &(car.lane, car.position, car.parent, batch))
     }
 
+    /// Signs a statement as a share. `None` if the signer does not.
+    pub fn share(&self, statement: &Statement, signer: &dyn Signer) -> Option<Share> {
+        signer.share(statement, &self.statement(statement))
+    }
+
     /// Parent digest of position 1 of a lane.
     pub fn lane_start(&self, lane: ValidatorIndex) -> B256 {
         self.0.digest("corniche-autobahn-lane", &lane)

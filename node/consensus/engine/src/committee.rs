@@ -140,6 +140,11 @@ impl Committee {
         self.weights.validity()
     }
 
+    /// 2F + 1: fewest votes with an honest vote in common with every quorum.
+    pub fn beyond_doubt(&self) -> Votes {
+        self.max_faulty() + self.validity()
+    }
+
     /// T − F: fewest votes of honest members among members with T votes.
     pub fn overlap(&self, voters: Votes) -> Votes {
         self.weights.overlap(voters)

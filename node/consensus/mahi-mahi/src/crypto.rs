@@ -39,7 +39,7 @@ impl ValidatorKeys {
 impl ValidatorKeys {
     /// Signs the digest of a block.
     pub fn sign_digest(&self, digest: &B256) -> Signature {
-        Signed::sign(*digest, &self.consensus, &self.domain).signature
+        self.consensus.sign(digest, &self.domain)
     }
 }
 

@@ -181,7 +181,7 @@ impl MahiMahi {
             return;
         }
         let reached = self.reached(&self.repair.named);
-        let beyond_doubt = self.committee.max_faulty() + self.committee.validity();
+        let beyond_doubt = self.committee.beyond_doubt();
         let others = self.committee.quorum() - self.me().map_or(Votes(0), |me| self.committee.votes(me));
         let needed = if self.repair.lost_records { beyond_doubt.max(others) } else { others };
         let votes = self.committee.weigh(reached.keys().copied());
@@ -211,13 +211,14 @@ impl MahiMahi {
     }
 
     /// K5 of validators.md: an earlier incarnation ended before the peers answered. It needed a quorum of blocks of the round before
-    /// each of its own, and one of the respondents had signed one of these. So it signed no round above the next one, and who did is
-    /// another process.
+    /// each of its own, and one of the respondents had signed one of these. So it signed no round above the next one. A later block is
+    /// another process's.
     fn check_twin(&mut self) {
-        let beyond_doubt = self.committee.max_faulty() + self.committee.validity();
+        let beyond_doubt = self.committee.beyond_doubt();
         let reached = self.reached(&self.repair.first_named);
         let votes = self.committee.weigh(reached.keys().copied());
-        if self.repair.has_twin || votes < beyond_doubt && reached.len() < self.committee.size() - 1 {
+        let all_responded = reached.len() >= self.committee.size() - 1;
+        if self.repair.has_twin || votes < beyond_doubt && !all_responded {
             return;
         }
         let highest = reached.into_values().max().unwrap_or(Round(0));

@@ -71,7 +71,7 @@ impl Pipeline {
                 }
                 EngineOutput::Twin(detail) => {
                     let reason = format!(
-                        "another process signs with this validator's keys ({detail}): stop one of them, and start this node again when only one is left; two                          that sign lose stake"
+                        "another process signs with this validator's keys ({detail}): stop all but one, then start that one; two that sign lose stake"
                     );
                     self.halt(Halted { cause: HaltCause::Twin, reason }, None);
                     return true;

@@ -623,7 +623,7 @@ pub fn evidence_survives_its_witnesses(engine: EngineKind) {
     assert_eq!(convicted(&cluster, 0), [(3, 1)]);
 }
 
-/// Of two processes with a validator's keys at least one finds out about the other and stops, if the second one starts from an empty disk
+/// At least one of two processes with a validator's keys finds out about the other and stops, if the second one starts from an empty disk
 /// or from a copy (K5). The other validators go on.
 pub fn twin_stops(engine: EngineKind) {
     for copies in [false, true] {

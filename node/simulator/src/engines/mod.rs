@@ -130,7 +130,7 @@ impl Engines {
                 inputs: 0,
                 batch: Bytes::new(),
                 engine_events: engine_events.clone(),
-                has_twin: behaviour.is_some(),
+                ignores_twin: behaviour.is_some(),
             }) as Box<dyn Engine>
         })
     }
@@ -206,8 +206,8 @@ struct ObservedEngine {
     /// The last batch that it received.
     batch: Bytes,
     engine_events: EngineEvents,
-    /// It may be one of two with one key, which go on beside each other.
-    has_twin: bool,
+    /// A double may be one of two with one key. Both continue.
+    ignores_twin: bool,
 }
 
 impl Engine for ObservedEngine {
@@ -224,7 +224,7 @@ impl Engine for ObservedEngine {
 
     fn poll(&mut self) -> Option<Output> {
         let mut output = self.engine.poll();
-        while self.has_twin && matches!(output, Some(Output::Twin(_))) {
+        while self.ignores_twin && matches!(output, Some(Output::Twin(_))) {
             output = self.engine.poll();
         }
         match &output {

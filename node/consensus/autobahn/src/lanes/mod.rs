@@ -224,8 +224,7 @@ impl Lanes {
     }
 
     fn vote(&self, tip: &Tip) -> Option<Message> {
-        let vote = Statement::CarVote(*tip);
-        let share = self.signer.as_ref()?.share(&vote, &self.context.statement(&vote))?;
+        let share = self.context.share(&Statement::CarVote(*tip), &**self.signer.as_ref()?)?;
         Some(Message::CarVote { tip: *tip, share })
     }
 

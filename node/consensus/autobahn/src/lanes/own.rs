@@ -176,12 +176,13 @@ impl Lanes {
         if car.certificate().is_some_and(|certificate| certificate.tip.position >= lane.certified_position()) {
             own.announce_at = None;
         }
-        let vote = Statement::CarVote(tip);
-        let share = signer.share(&vote, &self.context.statement(&vote));
+        let share = self.context.share(&Statement::CarVote(tip), &**signer);
         self.send_all(Message::Car(car.signed().clone()));
         self.effects.push_back(Effect::Accepted(car));
         self.changed = true;
-        share.into_iter().for_each(|share| self.handle_vote(now, tip.lane, tip, share));
+        if let Some(share) = share {
+            self.handle_vote(now, tip.lane, tip, share);
+        }
     }
 
     /// Votes for uncertified own cars of an earlier incarnation: our vote is the first.
@@ -191,9 +192,9 @@ impl Lanes {
         let cars = lane.ancestors(own.tip, lane.certified_position()).map(|car| car.tip());
         let voted: Vec<Tip> = cars.filter(|tip| lane.vote(tip) == Vote::Cast).collect();
         for tip in voted.into_iter().rev() {
-            let vote = Statement::CarVote(tip);
-            let share = signer.share(&vote, &self.context.statement(&vote));
-            share.into_iter().for_each(|share| self.handle_vote(now, tip.lane, tip, share));
+            if let Some(share) = self.context.share(&Statement::CarVote(tip), &*signer) {
+                self.handle_vote(now, tip.lane, tip, share);
+            }
         }
     }
 

@@ -17,7 +17,7 @@ impl Autobahn {
         if self.repair.is_recovered() {
             return;
         }
-        let beyond_doubt = self.committee.max_faulty() + self.committee.validity();
+        let beyond_doubt = self.committee.beyond_doubt();
         let others = self.committee.quorum() - self.me().map_or(Votes(0), |me| self.committee.votes(me));
         let needed = if self.repair.lost_records { beyond_doubt.max(others) } else { others };
         let votes = self.committee.weigh(self.repair.responses.keys().copied());
@@ -55,12 +55,13 @@ impl Autobahn {
         Slot(committed.0.saturating_add(3 * self.config.open_slots))
     }
 
-    /// K5 of validators.md: an earlier incarnation ended before the peers responded. Who voted in a later slot is another process.
+    /// K5 of validators.md: an earlier incarnation ended before the peers responded. A vote in a later slot is another process's.
     fn check_twin(&mut self, slot: Slot) {
         let first = &self.repair.first_committed;
-        let beyond_doubt = self.committee.max_faulty() + self.committee.validity();
+        let beyond_doubt = self.committee.beyond_doubt();
         let votes = self.committee.weigh(first.keys().copied());
-        if self.repair.has_twin || votes < beyond_doubt && first.len() < self.committee.size() - 1 {
+        let all_responded = first.len() >= self.committee.size() - 1;
+        if self.repair.has_twin || votes < beyond_doubt && !all_responded {
             return;
         }
         let highest = first.values().max().copied().unwrap_or(Slot(0));

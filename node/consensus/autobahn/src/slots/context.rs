@@ -76,7 +76,7 @@ impl SlotContext {
     }
 
     pub fn share(&self, slot: Slot, statement: &Statement) -> Option<Share> {
-        self.signer(slot)?.share(statement, &self.context.statement(statement))
+        self.context.share(statement, self.signer(slot)?)
     }
 
     /// Replaces the earlier limit, even a higher one.
