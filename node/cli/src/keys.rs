@@ -27,6 +27,7 @@ use corniche_service::{NetworkKey, StakeKeys, ValidatorKeys};
 use corniche_types::{Address, B256, ValidatorInfo};
 use std::{
     fs,
+    io::Write,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
@@ -139,7 +140,10 @@ pub fn save(keys: &ValidatorKeys, directory: &Path) -> anyhow::Result<()> {
         secret::write(&directory.join("fee.key"), &key.to_hex())?;
     }
     let public = directory.join("public.json");
-    fs::write(&public, public_json(&keys.public()) + "\n").with_context(|| format!("cannot write {}", public.display()))
+    let written = fs::File::create_new(&public)
+        .and_then(|mut file| file.write_all((public_json(&keys.public()) + "\n").as_bytes()).and_then(|()| file.sync_all()));
+    written.with_context(|| format!("cannot write {}", public.display()))?;
+    sync_directory(directory)
 }
 
 /// Reads a keys directory and checks that its parts belong together.

@@ -27,6 +27,7 @@ use corniche_types::{B256, Epoch, Genesis, Header, Height, Resume, header_hash, 
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -287,6 +288,7 @@ impl NodeContext {
     pub fn rebuild_keys(&self, keys: &Keyring) -> anyhow::Result<NodeKeys> {
         let Validator { engine, .. } = self.validator.as_ref().context("this node was started without keys")?;
         let (_, factory) = engine(&self.genesis, keys.clone())?;
+        note_key(&self.data, keys.current.consensus_key())?;
         Ok(self.node_keys(Some(keys), Some(factory)))
     }
 
@@ -395,7 +397,21 @@ fn claim_data_dir(data: &Path, consensus_key: B256, view: &dyn StateView) -> any
         data.display(),
         before.trim()
     );
-    std::fs::write(&path, format!("{before}{own}\n")).with_context(|| format!("cannot write {}", path.display()))
+    note_key(data, consensus_key)
+}
+
+/// Adds a consensus key that signs in this data directory to `VALIDATOR`, durably.
+fn note_key(data: &Path, consensus_key: B256) -> anyhow::Result<()> {
+    let path = data.join("VALIDATOR");
+    let listed = std::fs::read_to_string(&path).unwrap_or_default();
+    if listed.lines().any(|key| key.trim() == consensus_key.to_string()) {
+        return Ok(());
+    }
+    let added = fs::OpenOptions::new().append(true).create(true).open(&path).and_then(|mut file| {
+        writeln!(file, "{consensus_key}")?;
+        file.sync_all()
+    });
+    added.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Rotation of senders as of the head. Reads all headers of a rotation, which may be thousands on a fast chain.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail, ensure};
 use corniche_crypto::{BlsSecretKey, CoinKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, Domain, EthereumKey};
-use corniche_engine::{Committee, Member};
+use corniche_engine::{Committee, Member, Unsigned};
 use corniche_pipeline::{
     AuthorKeys, CertificateKeys, CertificateSignature, HeaderSigner, NoticeAuthor, NoticeSigner, NoticeStatement,
 };
@@ -194,9 +194,13 @@ impl RemoteKeys {
         Self { index, key, scope, fault_model: committee.fault_model(), signer: signer.clone() }
     }
 
-    /// Signs a statement for the committee. `None` if the signer refuses or does not answer.
-    pub fn sign(&self, statement: Statement) -> Option<Bytes> {
-        self.signer.sign(self.key, self.scope, statement)
+    /// Signs a statement for the committee.
+    ///
+    /// # Errors
+    ///
+    /// The signer refuses, or does not respond.
+    pub fn sign(&self, statement: Statement) -> Result<Bytes, Unsigned> {
+        self.signer.sign(self.key, self.scope, statement).ok_or(Unsigned::Unavailable)
     }
 }
 
@@ -206,7 +210,7 @@ impl HeaderSigner for RemoteKeys {
     }
 
     fn sign(&self, height: Height, hash: B256, _: &[u8]) -> Option<CertificateSignature> {
-        let signature = self.sign(Statement::Header { height, hash, fault_model: self.fault_model })?;
+        let signature = self.sign(Statement::Header { height, hash, fault_model: self.fault_model }).ok()?;
         signature.as_ref().try_into().ok()
     }
 }

@@ -7,7 +7,7 @@
 use crate::{report::Work, scenario::Cost};
 use corniche_autobahn as autobahn;
 use corniche_certify::{Keys, Signature, Signatures, Signer};
-use corniche_engine::Committee;
+use corniche_engine::{Committee, Unsigned};
 use corniche_mahi_mahi as mahi_mahi;
 use corniche_types::{B256, Bytes, Height, ValidatorIndex, Votes, evidence::Heading};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -157,8 +157,8 @@ impl mahi_mahi::Signer for Modelled {
         self.own
     }
 
-    fn sign(&self, _: &Heading, digest: &B256) -> Option<mahi_mahi::Signature> {
-        Some(self.of(BLOCK, self.own, digest.as_slice()))
+    fn sign(&self, _: &Heading, digest: &B256) -> Result<mahi_mahi::Signature, Unsigned> {
+        Ok(self.of(BLOCK, self.own, digest.as_slice()))
     }
 
     /// Shares of one validator are alike: the coin does not depend on them.

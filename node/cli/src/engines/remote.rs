@@ -5,6 +5,7 @@ use corniche_autobahn::{
     message::{Report, Statement as AutobahnStatement},
 };
 use corniche_crypto::CoinSecretShare;
+use corniche_engine::Unsigned;
 use corniche_mahi_mahi::{CoinShares, crypto};
 use corniche_service::{RemoteKeys, SignedStatement as Statement};
 use corniche_types::{
@@ -26,8 +27,9 @@ impl corniche_mahi_mahi::Signer for MahiMahiSigner {
         self.keys.index
     }
 
-    fn sign(&self, heading: &Heading, _: &B256) -> Option<Signature> {
-        self.keys.sign(Statement::Block(*heading))?.as_ref().try_into().ok()
+    fn sign(&self, heading: &Heading, _: &B256) -> Result<Signature, Unsigned> {
+        let signature = self.keys.sign(Statement::Block(*heading))?;
+        signature.as_ref().try_into().map_err(|_| Unsigned::Unavailable)
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {
@@ -54,14 +56,14 @@ impl corniche_autobahn::Signer for AutobahnSigner {
             Authored::Prepare { slot, view, cut } => Statement::Prepare { slot: slot.0, view: view.0, cut },
             Authored::Disk(disk) => Statement::DiskId { validator: own, disk },
         };
-        self.keys.sign(statement)?.as_ref().try_into().ok()
+        self.keys.sign(statement).ok()?.as_ref().try_into().ok()
     }
 
     fn share(&self, statement: &AutobahnStatement, _: &B256) -> Option<Share> {
         use AutobahnStatement::*;
         let bls = self.bls;
         let vote = |kind, slot: u64, view: u32, cut| Statement::Vote { kind, slot, view, cut, bls };
-        self.keys.sign(match *statement {
+        let signed = self.keys.sign(match *statement {
             CarVote(tip) => Statement::CarVote { lane: tip.lane, position: tip.position.0, digest: tip.digest, bls },
             PrepareVote { slot, view, cut } => vote(VoteKind::Prepared, slot.0, view.0, cut),
             WeakPrepareVote { slot, view, cut } => vote(VoteKind::PreparedWeakly, slot.0, view.0, cut),
@@ -70,6 +72,7 @@ impl corniche_autobahn::Signer for AutobahnSigner {
                 let [confirmed, voted] = [confirmed, voted].map(|vote| vote.map(|(view, cut)| (view.0, cut)));
                 Statement::Timeout { slot: slot.0, view: view.0, report: SlotReport { confirmed, voted }, bls }
             }
-        })
+        });
+        signed.ok()
     }
 }

@@ -7,7 +7,7 @@
 //! records of what was signed, such as `coin-opened.json`: with an old copy of them a validator may sign twice. Without
 //! records, a restored node first asks a quorum what it signed.
 
-use super::rotation::NEXT;
+use super::rotation::{NEXT, OLD_PREFIX};
 use super::{load, public_json, sync_directory};
 use anyhow::{Context, anyhow, ensure};
 use corniche_console::{
@@ -199,6 +199,14 @@ impl Files {
     /// Reads a keys directory. Also returns the names of all files and directories that a backup does not contain.
     fn read(directory: &Path) -> anyhow::Result<(Self, Vec<String>)> {
         let public = load_all(directory)?;
+        let (files, left_out) = Self::read_once(directory)?;
+        // A node moves keys of `next/` up, one file after the other.
+        let is_unchanged = files.consensus_key() == Some(public.consensus_key) && Self::read_once(directory)?.0.0 == files.0;
+        ensure!(is_unchanged, "{} changed while it was read; try again", directory.display());
+        Ok((files, left_out))
+    }
+
+    fn read_once(directory: &Path) -> anyhow::Result<(Self, Vec<String>)> {
         let (mut files, mut left_out) = (Self::default(), Vec::new());
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
@@ -215,9 +223,6 @@ impl Files {
                 }
             }
         }
-        // A node that starts moves keys of `next/`.
-        let is_unchanged = files.consensus_key() == Some(public.consensus_key);
-        ensure!(is_unchanged, "{} changed while it was read; try again", directory.display());
         left_out.sort();
         Ok((files, left_out))
     }
@@ -276,7 +281,7 @@ fn is_known(name: &str) -> bool {
 
 fn is_known_folder(name: &str) -> bool {
     let is_number = |text: &str| text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
-    name == NEXT || name.strip_prefix("old-").is_some_and(is_number)
+    name == NEXT || name.strip_prefix(OLD_PREFIX).is_some_and(is_number)
 }
 
 /// Loads the keys, and the next ones if they exist. Old keys may be incomplete, because nothing is signed with them.
@@ -297,7 +302,6 @@ fn read_text(path: &Path) -> anyhow::Result<String> {
     secret::read(path, |text| Ok::<_, Infallible>(text.to_owned()))
 }
 
-/// Makes creations and renames in a directory durable.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,16 +4,22 @@
 //! and uses in each epoch the keys that its committee lists. Once a committee lists the new ones, they move up, and the old ones
 //! move to `old-<epoch>/`.
 
-use super::{load, save, source::KeySource, sync_directory};
+use super::{load, read_public, save, source::KeySource, sync_directory};
 use anyhow::{Context, ensure};
-use corniche_service::{Keyring, NodeHandle, StakeKeys, ValidatorKeys};
+use corniche_service::{Keyring, MemberKeys, NodeHandle, StakeKeys, ValidatorKeys};
 use corniche_types::B256;
 use std::{convert::Infallible, fs, io, os::unix::fs::DirBuilderExt, path::Path, time::Duration};
 
 /// Directory of the next keys.
 pub const NEXT: &str = "next";
 
-/// Files in the order in which they move up. The first one begins the move, the last one ends it.
+/// Directory of replaced keys, before the number of the epoch.
+pub const OLD_PREFIX: &str = "old-";
+
+/// Directory of keys that move up. It is whole, so what is in it is right.
+const MOVING: &str = "moving";
+
+/// Files that move up.
 const MOVES: [&str; 5] = ["coin-seed.key", "consensus.key", "bls.key", "network.key", "public.json"];
 
 /// Interval at which the node looks for new keys.
@@ -46,50 +52,55 @@ pub fn make_next(directory: &Path) -> anyhow::Result<ValidatorKeys> {
     Ok(keys)
 }
 
-/// Loads a validator's keys, with the next ones if there are any.
+/// Loads a validator's keys, with the next ones if there are any. A problem with the next ones is reported, and stops nobody.
 pub fn load_all(source: &KeySource) -> anyhow::Result<Keyring> {
     let directory = &source.directory;
     finish_move(directory)?;
     let next = directory.join(NEXT);
-    Ok(Keyring { current: source.load(directory)?, next: next.exists().then(|| source.load(&next)).transpose()? })
+    let loaded = next.exists().then(|| source.load(&next));
+    let next = loaded.and_then(|loaded| {
+        loaded.inspect_err(|error| tracing::warn!(error = format!("{error:#}"), "the next keys are not used")).ok()
+    });
+    Ok(Keyring { current: source.load(directory)?, next })
 }
 
 /// Moves the next keys up. `epoch` is the first one whose committee lists them.
+///
+/// 1. `old-<epoch>` gets links to the current files, under a name of its own until it is complete.
+/// 2. `next` becomes `moving`. From here on, the next start finishes the move.
+/// 3. Files in `moving` replace the current ones. `moving` is removed.
 fn move_up(directory: &Path, epoch: u64) -> anyhow::Result<()> {
-    let (old, unfinished) = (directory.join(format!("old-{epoch}")), directory.join("old.new"));
-    if !old.exists() {
-        remove(&unfinished)?;
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&unfinished)
-            .with_context(|| format!("cannot create {}", unfinished.display()))?;
-        for name in MOVES.into_iter().chain(["coin.key"]).filter(|name| directory.join(name).exists()) {
-            let (from, to) = (directory.join(name), unfinished.join(name));
-            fs::hard_link(&from, &to).with_context(|| format!("cannot link {} to {}", from.display(), to.display()))?;
-        }
-        rename(&unfinished, &old)?;
+    let (old, unfinished) = (directory.join(format!("{OLD_PREFIX}{epoch}")), directory.join("old.new"));
+    ensure!(!old.exists(), "{} exists; move it away, so that no keys are lost", old.display());
+    remove(&unfinished)?;
+    fs::DirBuilder::new().mode(0o700).create(&unfinished).with_context(|| format!("cannot create {}", unfinished.display()))?;
+    for name in MOVES.into_iter().chain(["coin.key"]).filter(|name| directory.join(name).exists()) {
+        let (from, to) = (directory.join(name), unfinished.join(name));
+        fs::hard_link(&from, &to).with_context(|| format!("cannot link {} to {}", from.display(), to.display()))?;
     }
-    move_files(directory)
+    sync_directory(&unfinished)?;
+    rename(&unfinished, &old)?;
+    sync_directory(directory)?;
+    rename(&directory.join(NEXT), &directory.join(MOVING))?;
+    finish_move(directory)
 }
 
-/// Finishes a move that was interrupted.
+/// Finishes a move that has begun.
 fn finish_move(directory: &Path) -> anyhow::Result<()> {
-    let next = directory.join(NEXT);
-    let has_begun = next.is_dir() && !next.join(MOVES[0]).exists();
-    if has_begun { move_files(directory) } else { Ok(()) }
-}
-
-fn move_files(directory: &Path) -> anyhow::Result<()> {
-    let next = directory.join(NEXT);
+    let moving = directory.join(MOVING);
+    if !moving.exists() {
+        return Ok(());
+    }
+    sync_directory(directory)?;
     // A share of the genesis' coin is of the old keys. It stays in their directory.
     match fs::remove_file(directory.join("coin.key")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).context("cannot remove the old coin.key"),
         _ => {}
     }
-    for name in MOVES.into_iter().filter(|name| next.join(name).exists()) {
-        rename(&next.join(name), &directory.join(name))?;
+    for name in MOVES.into_iter().filter(|name| moving.join(name).exists()) {
+        rename(&moving.join(name), &directory.join(name))?;
     }
-    remove(&next)?;
+    remove(&moving)?;
     sync_directory(directory)
 }
 
@@ -133,24 +144,28 @@ impl KeyWatch {
 
     fn poll(&mut self, node: &NodeHandle) -> anyhow::Result<()> {
         let path = self.source.directory.join(NEXT);
-        let Some(next) = &self.keys.next else {
-            if path.exists() {
-                let next = self.source.load(&path)?;
-                let consensus = next.consensus_key();
-                let keys = Keyring { next: Some(next), ..self.keys.clone() };
-                node.replace_keys(&keys)?;
-                self.keys = keys;
-                tracing::info!(%consensus, "loaded the next keys; they serve once a committee lists them");
-            }
-            return Ok(());
-        };
-        let committee = node.committee();
-        let consensus = next.consensus_key();
+        let known = self.keys.next.as_ref().map(MemberKeys::consensus_key);
+        // Also another set in place of the one before, as long as none serves.
+        let found =
+            path.exists().then(|| read_public(&path.join("public.json"))).transpose()?.map(|public| public.consensus_key);
+        if let Some(found) = found.filter(|found| Some(*found) != known) {
+            let keys = Keyring { next: Some(self.source.load(&path)?), ..self.keys.clone() };
+            node.replace_keys(&keys)?;
+            self.keys = keys;
+            tracing::info!(consensus = %found, "loaded the next keys; they serve once a committee lists them");
+        }
+        let Some(next) = self.keys.next.clone() else { return Ok(()) };
+        let (committee, consensus) = (node.committee(), next.consensus_key());
         if committee.members().any(|(_, member)| member.consensus_key == consensus) {
             let epoch = committee.epoch().0;
-            move_up(&self.source.directory, epoch)?;
-            self.keys = next.clone().into();
+            ensure!(
+                found == Some(consensus),
+                "{} does not contain the keys that the committee lists; put them back",
+                path.display()
+            );
+            self.keys = next.into();
             node.replace_keys(&self.keys)?;
+            move_up(&self.source.directory, epoch)?;
             tracing::info!(epoch, %consensus, "the next keys are the validator's keys now; the old ones are in old-{epoch}");
         }
         Ok(())
@@ -190,45 +205,55 @@ mod tests {
         assert_eq!(all.sets().map(|keys| keys.public.clone()).collect::<Vec<_>>(), [current.public(), next.public()]);
     }
 
-    /// The move may stop after any step. The next start finishes it.
+    /// The move may stop after any step. The next start finishes it, once the old keys are safe.
     #[test]
     fn interrupted_move_is_finished() {
         for files in 0..=MOVES.len() {
             let (_parent, directory, [current, next]) = made();
             fs::write(directory.join("coin.key"), "share").unwrap();
-            let (moved, left) = MOVES.split_at(files);
-            let beside = directory.parent().unwrap().join("beside");
-            fs::create_dir(&beside).unwrap();
-            // Those that are left cannot move yet.
-            left.iter().for_each(|name| fs::rename(directory.join(NEXT).join(name), beside.join(name)).unwrap());
-            if !moved.is_empty() {
-                move_up(&directory, 3).unwrap();
-                fs::create_dir_all(directory.join(NEXT)).unwrap();
-            }
-            left.iter().for_each(|name| fs::rename(beside.join(name), directory.join(NEXT).join(name)).unwrap());
-            if moved.is_empty() {
-                fs::remove_file(directory.join("coin.key")).unwrap();
-                let all = load_all(&directory).unwrap();
-                assert_eq!(all.current.public, current.public());
-                assert_eq!(all.next.unwrap().public, next.public());
-                continue;
+            let copy = directory.parent().unwrap().join("copy");
+            fs::create_dir(&copy).unwrap();
+            MOVES.iter().for_each(|name| _ = fs::copy(directory.join(NEXT).join(name), copy.join(name)).unwrap());
+            move_up(&directory, 3).unwrap();
+            // As if it had stopped after some files.
+            fs::create_dir(directory.join(MOVING)).unwrap();
+            for name in &MOVES[files..] {
+                fs::copy(directory.join("old-3").join(name), directory.join(name)).unwrap();
+                fs::copy(copy.join(name), directory.join(MOVING).join(name)).unwrap();
             }
             let all = load_all(&directory).unwrap();
             assert_eq!(all.current.public, next.public(), "{files} files moved");
-            assert!(all.next.is_none() && all.current.coin.is_none() && !directory.join(NEXT).exists());
+            assert!(all.next.is_none() && all.current.coin.is_none());
+            assert!(!directory.join(NEXT).exists() && !directory.join(MOVING).exists());
             fs::remove_file(directory.join("old-3/coin.key")).unwrap();
             assert_eq!(load(&directory.join("old-3")).unwrap().public(), current.public());
         }
     }
 
-    /// The directory of old keys is whole, or is not there.
+    /// Whatever is in `next`, the current keys stay until a move has begun.
     #[test]
-    fn keys_move_up_again_after_a_failure() {
+    fn incomplete_next_keys_harm_nobody() {
+        let (_parent, directory, [current, _]) = made();
+        fs::write(directory.join("coin.key"), "share").unwrap();
+        fs::remove_file(directory.join("coin.key")).unwrap();
+        for name in MOVES {
+            fs::remove_file(directory.join(NEXT).join(name)).unwrap();
+            let all = load_all(&directory).unwrap();
+            assert_eq!((all.current.public, all.next.is_none()), (current.public(), true), "without {name}");
+        }
+    }
+
+    /// The directory of old keys is whole, or is not there. One that is there is never touched.
+    #[test]
+    fn old_keys_are_never_lost() {
         let (_parent, directory, [current, next]) = made();
         fs::create_dir(directory.join("old.new")).unwrap();
         fs::write(directory.join("old.new/consensus.key"), "half").unwrap();
-        move_up(&directory, 9).unwrap();
-        assert_eq!(load(&directory.join("old-9")).unwrap().public(), current.public());
+        fs::create_dir(directory.join("old-9")).unwrap();
+        assert!(move_up(&directory, 9).unwrap_err().to_string().contains("old-9 exists"));
+        assert_eq!(load_all(&directory).unwrap().current.public, current.public());
+        move_up(&directory, 10).unwrap();
+        assert_eq!(load(&directory.join("old-10")).unwrap().public(), current.public());
         assert_eq!(load_all(&directory).unwrap().current.public, next.public());
         assert!(!directory.join("old.new").exists());
     }

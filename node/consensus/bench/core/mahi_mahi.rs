@@ -5,7 +5,7 @@ use crate::{
     recording::{BenchTarget, index},
 };
 use corniche_crypto::{CoinPublicKeys, ConsensusKey, deal_coin};
-use corniche_engine::{Committee, Engine, Resume, Verifier};
+use corniche_engine::{Committee, Engine, Resume, Unsigned, Verifier};
 use corniche_mahi_mahi::{
     Coin, CoinShare, CoinShares, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
     crypto::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
@@ -138,8 +138,8 @@ impl Signer for Modelled {
     fn index(&self) -> ValidatorIndex {
         self.0
     }
-    fn sign(&self, _: &Heading, _: &B256) -> Option<Signature> {
-        Some([1; 64])
+    fn sign(&self, _: &Heading, _: &B256) -> Result<Signature, Unsigned> {
+        Ok([1; 64])
     }
     fn coin_shares(&self, _: &[u8]) -> CoinShares {
         vec![[2; 48]]

@@ -155,6 +155,15 @@ pub enum Output {
     Trace(TraceEvent),
 }
 
+/// Why a signer in another process gave no signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsigned {
+    /// It never signs this. Nothing else may be asked for in its place.
+    Refused,
+    /// It does not respond. The same may be asked for again.
+    Unavailable,
+}
+
 /// Recipients of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipients {

@@ -4,7 +4,7 @@ use crate::keys::{Coin, CoinShare, CoinShares, CoinValue, Signature, Signatures,
 use corniche_crypto::{
     BLS_SIGNATURE_BYTES, BlsSignature, CoinPublicKeys, CoinSecretShare, ConsensusKey, ConsensusPublicKey, Domain, Signed,
 };
-use corniche_engine::Committee;
+use corniche_engine::{Committee, Unsigned};
 use corniche_types::{
     B256, ValidatorIndex, Votes,
     evidence::{Heading, tags},
@@ -48,8 +48,8 @@ impl Signer for ValidatorKeys {
         self.index
     }
 
-    fn sign(&self, _: &Heading, digest: &B256) -> Option<Signature> {
-        Some(self.sign_digest(digest))
+    fn sign(&self, _: &Heading, digest: &B256) -> Result<Signature, Unsigned> {
+        Ok(self.sign_digest(digest))
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {

@@ -14,7 +14,7 @@ use crate::{
     decisions::Decisions,
     journal::{Journal, Record},
     keys::{Coin, Signatures, Signer},
-    message::{Block, Context, Message, Round},
+    message::{Block, Content, Context, Message, Round},
     proposer::{BatchRequest, Proposer},
     repair::Repair,
     rules::Waves,
@@ -78,6 +78,8 @@ pub struct MahiMahi {
     pub(crate) closed_coins: BTreeSet<Round>,
     /// The own block that is not durable yet.
     in_flight: Option<(Ticket, Arc<Block>)>,
+    /// Own block whose signature is still to come, and the time at which it is asked for again.
+    unsigned: Option<(Content, TimestampMs)>,
     /// Slots with a non-empty, undelivered batch.
     undelivered: BTreeSet<(Round, ValidatorIndex)>,
     /// Siblings in the DAG beyond the first of each slot.
@@ -158,6 +160,7 @@ impl MahiMahi {
             decisions: Decisions::new(waves),
             closed_coins: BTreeSet::new(),
             in_flight: None,
+            unsigned: None,
             undelivered: BTreeSet::new(),
             accused: BTreeSet::new(),
             equivocated: BTreeMap::new(),

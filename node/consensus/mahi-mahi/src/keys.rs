@@ -1,6 +1,7 @@
 //! The engine's cryptography as traits. The engine itself links no curve, so it builds for wasm32 and runs with
 //! modelled cryptography. The real implementations are in `real` (feature `real-crypto`).
 
+use corniche_engine::Unsigned;
 use corniche_types::{B256, ValidatorIndex, evidence::Heading};
 
 /// An ed25519 signature.
@@ -16,9 +17,12 @@ pub type CoinValue = [u8; 48];
 pub trait Signer: Send + Sync {
     /// Index of this validator.
     fn index(&self) -> ValidatorIndex;
-    /// Signs a block's digest. The block has this heading. `None` if the signer refuses or does not answer: then the validator abstains
-    /// in this round.
-    fn sign(&self, heading: &Heading, digest: &B256) -> Option<Signature>;
+    /// Signs a block's digest. The block has this heading.
+    ///
+    /// # Errors
+    ///
+    /// There is no signature, or not yet: the validator does not propose.
+    fn sign(&self, heading: &Heading, digest: &B256) -> Result<Signature, Unsigned>;
     /// This validator's shares of the coin for `message`.
     fn coin_shares(&self, message: &[u8]) -> CoinShares;
 }

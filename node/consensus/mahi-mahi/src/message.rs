@@ -8,7 +8,7 @@ use borsh::{
     BorshDeserialize, BorshSerialize,
     io::{self, Read, Write},
 };
-use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
+use corniche_engine::{Committee, Scope, Unsigned, Vertex, VertexId, batch_digest};
 use corniche_types::evidence::{Contradiction, Heading, tags};
 use corniche_types::{B256, Bytes, MAX_VOTES, TimestampMs, ValidatorIndex, wire};
 use std::{
@@ -236,8 +236,12 @@ impl Context {
         self.scope.digest(tags::BLOCK, &heading(content, batch))
     }
 
-    /// Signs a block. `None` if the signer does not.
-    pub fn sign(&self, content: &Content, signer: &dyn Signer) -> Option<Signature> {
+    /// Signs a block.
+    ///
+    /// # Errors
+    ///
+    /// The signer gives no signature.
+    pub fn sign(&self, content: &Content, signer: &dyn Signer) -> Result<Signature, Unsigned> {
         let batch = batch_digest(&content.batch);
         signer.sign(&heading(content, batch), &self.digest_with(content, batch))
     }

@@ -7,7 +7,7 @@ use crate::{
     scenario::Behaviour,
 };
 use corniche_crypto::CoinPublicKeys;
-use corniche_engine::{Committee, Verified, Verifier, VertexId};
+use corniche_engine::{Committee, Unsigned, Verified, Verifier, VertexId};
 use corniche_mahi_mahi::{
     Coin, CoinShare, CoinShares, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer, crypto,
     message::{Context, Message, Round},
@@ -90,7 +90,7 @@ impl EngineNetwork for Network {
         let parent = block.content.parents.get_mut(place).filter(|parent| parent.round > Round(0))?;
         parent.digest = corniche_crypto::digest(&random.to_le_bytes());
         let signer = signer(me, secrets, &self.committee, None);
-        block.signature = Context::new(&self.committee).sign(&block.content, &*signer)?;
+        block.signature = Context::new(&self.committee).sign(&block.content, &*signer).ok()?;
         Some(Message::Block(block).encode())
     }
 
@@ -129,7 +129,7 @@ impl Signer for FalseShares {
         self.0.index()
     }
 
-    fn sign(&self, heading: &Heading, digest: &B256) -> Option<Signature> {
+    fn sign(&self, heading: &Heading, digest: &B256) -> Result<Signature, Unsigned> {
         self.0.sign(heading, digest)
     }
 
@@ -152,7 +152,7 @@ impl Signer for Metered<dyn Signer> {
         self.keys.index()
     }
 
-    fn sign(&self, heading: &Heading, digest: &B256) -> Option<Signature> {
+    fn sign(&self, heading: &Heading, digest: &B256) -> Result<Signature, Unsigned> {
         self.meter.signed(self.cost.sign_us);
         self.keys.sign(heading, digest)
     }

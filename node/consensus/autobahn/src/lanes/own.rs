@@ -190,7 +190,8 @@ impl Lanes {
         let (Some(own), Some(signer)) = (&self.own, self.signer.clone()) else { return };
         let lane = &self.lanes[own.tip.lane.as_usize()];
         let cars = lane.ancestors(own.tip, lane.certified_position()).map(|car| car.tip());
-        let voted: Vec<Tip> = cars.filter(|tip| lane.vote(tip) == Vote::Cast).collect();
+        let is_counted = |tip: &Tip| own.votes.get(tip).is_some_and(|votes| votes.contains_key(&own.tip.lane));
+        let voted: Vec<Tip> = cars.filter(|tip| lane.vote(tip) == Vote::Cast && !is_counted(tip)).collect();
         for tip in voted.into_iter().rev() {
             if let Some(share) = self.context.share(&Statement::CarVote(tip), &*signer) {
                 self.handle_vote(now, tip.lane, tip, share);
@@ -233,6 +234,10 @@ impl Lanes {
         let tip = own.tip;
         let lane = &self.lanes[tip.lane.as_usize()];
         if again {
+            // Those that the signer did not give before.
+            self.count_own_votes(now);
+            let lane = &self.lanes[tip.lane.as_usize()];
+            let Some(own) = &mut self.own else { return };
             if lane.certified_position().min(lane.executed().position) < tip.position {
                 own.resend_at = Some(after(now, self.config.resend_ms));
             }

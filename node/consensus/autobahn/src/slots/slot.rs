@@ -187,6 +187,11 @@ impl SlotState {
 
     /// Records the state that must survive, and sends `message` when the record is durable.
     pub fn persist_and_send(&mut self, ctx: &mut SlotContext, to: Recipients, message: Message) {
+        self.persist(ctx);
+        ctx.send_after(self.recorded, to, message);
+    }
+
+    fn persist(&mut self, ctx: &mut SlotContext) {
         self.recorded = ctx.record(SlotRecord {
             slot: self.slot,
             view: self.view,
@@ -197,7 +202,6 @@ impl SlotState {
             prop: self.prop.as_ref().map(|(view, known)| (*view, Cut::clone(&known.cut))),
             conf: self.conf.clone(),
         });
-        ctx.send_after(self.recorded, to, message);
     }
 
     // ---- PREPARE and PREP-VOTE (C2–C4) -----------------------------------------------------------------------------

@@ -5,15 +5,20 @@ use crate::{
     message::{Block, Content, Round, SignedBlock},
     proposer::BatchRequest,
 };
-use corniche_engine::{Batch, Output, TraceEvent};
+use corniche_engine::{Batch, Output, TraceEvent, Unsigned};
 use corniche_types::TimestampMs;
 use std::sync::Arc;
 
 /// If the oldest undecided slot is this many floor depths back, rounds continue at the heartbeat only.
 const MAX_OPEN_DEPTHS: u64 = 4;
+/// Pause before a signer is asked again.
+const SIGN_AGAIN_MS: u64 = 50;
 
 impl MahiMahi {
     pub(super) fn propose_if_due(&mut self) {
+        if self.sign_again() {
+            return;
+        }
         let excluded = self.excluded();
         let Some(proposer) = &mut self.proposer else { return };
         proposer.observe_clock(self.now, &self.dag, &excluded);
@@ -43,7 +48,7 @@ impl MahiMahi {
     /// Round and time of the next proposal; see [`Proposer::next`]. `None` before a quorum reported what it knows of
     /// earlier incarnations, and while an own block is not durable yet.
     fn next_proposal(&self) -> Option<(Round, TimestampMs)> {
-        if self.in_flight.is_some() || self.is_halted {
+        if self.in_flight.is_some() || self.unsigned.is_some() || self.is_halted {
             return None;
         }
         let proposer = self.proposer.as_ref()?;
@@ -67,6 +72,9 @@ impl MahiMahi {
     }
 
     pub(super) fn proposal_deadline(&self) -> Option<TimestampMs> {
+        if let Some((_, at)) = &self.unsigned {
+            return Some(*at);
+        }
         let at = self.may_propose_at()?;
         let proposer = self.proposer.as_ref()?;
         match proposer.batch_request {
@@ -77,7 +85,7 @@ impl MahiMahi {
         }
     }
 
-    /// E5, E10. The only place that signs blocks. The round is above every round signed before (I1).
+    /// E5, E10. The round is above every round signed before (I1).
     fn propose(&mut self, batch: Batch) {
         let Some((round, _)) = self.next_proposal() else { return };
         let excluded = self.excluded();
@@ -91,11 +99,48 @@ impl MahiMahi {
             coin_shares: signer.coin_shares(&self.context.coin_message(round)),
             batch: batch.bytes,
         };
-        let Some(signature) = self.context.sign(&content, &**signer) else {
+        self.sign(content);
+    }
+
+    /// Asks again for the signature of a block that a signer has not given yet, and with the same content: it may have signed. Drops
+    /// the block if a later round can be proposed. Returns true if the block is still to be signed.
+    fn sign_again(&mut self) -> bool {
+        let Some((content, at)) = self.unsigned.take() else { return false };
+        if self.dag.clock() > content.round {
+            self.give_up(content);
+            return false;
+        }
+        if at > self.now {
+            self.unsigned = Some((content, at));
+        } else {
+            self.sign(content);
+        }
+        true
+    }
+
+    fn give_up(&mut self, content: Content) {
+        let Some(proposer) = &mut self.proposer else { return };
+        proposer.highest_signed = proposer.highest_signed.max(content.round);
+        let batch = Batch { bytes: content.batch };
+        if proposer.batch.is_none() && !batch.bytes.is_empty() {
+            proposer.batch = Some(batch);
+        } else if !batch.bytes.is_empty() {
+            self.outputs.push_back(Output::Requeue(batch));
+        }
+    }
+
+    /// The only place that signs blocks.
+    fn sign(&mut self, content: Content) {
+        let (Some(proposer), Some(signer)) = (&mut self.proposer, &self.signer) else { return };
+        let round = content.round;
+        let signature = match self.context.sign(&content, &**signer) {
+            Ok(signature) => signature,
             // Never asked for again with other content. The batch waits for the next round.
-            proposer.highest_signed = round;
-            proposer.batch = Some(Batch { bytes: content.batch }).filter(|batch| !batch.bytes.is_empty());
-            return;
+            Err(Unsigned::Refused) => return self.give_up(content),
+            Err(Unsigned::Unavailable) => {
+                self.unsigned = Some((content, TimestampMs(self.now.0.saturating_add(SIGN_AGAIN_MS))));
+                return;
+            }
         };
         let block = Arc::new(Block::trusted(SignedBlock { content, signature }, &self.context));
         proposer.proposed(self.now, round);

@@ -1,5 +1,6 @@
 //! Modelled keys and coin: keyed hashes that anyone can compute.
 
+use corniche_engine::Unsigned;
 use corniche_mahi_mahi::{Coin, CoinShare, CoinShares, CoinValue, Signature, Signatures, Signer, coin::elect};
 use corniche_testkit::derive_bytes;
 use corniche_types::{B256, ValidatorIndex, Votes, Weights, evidence::Heading};
@@ -13,8 +14,8 @@ impl Signer for FakeKeys {
         self.0
     }
 
-    fn sign(&self, _: &Heading, digest: &B256) -> Option<Signature> {
-        Some(sign(self.0, digest))
+    fn sign(&self, _: &Heading, digest: &B256) -> Result<Signature, Unsigned> {
+        Ok(sign(self.0, digest))
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {
@@ -36,8 +37,8 @@ impl Signer for BadShares {
         self.0
     }
 
-    fn sign(&self, _: &Heading, digest: &B256) -> Option<Signature> {
-        Some(sign(self.0, digest))
+    fn sign(&self, _: &Heading, digest: &B256) -> Result<Signature, Unsigned> {
+        Ok(sign(self.0, digest))
     }
 
     fn coin_shares(&self, message: &[u8]) -> CoinShares {

@@ -30,6 +30,7 @@ mod real_crypto;
 mod restart;
 mod resume;
 mod siblings;
+mod signer;
 mod single;
 mod synchroniser;
 mod thesis_figures;

@@ -3,7 +3,7 @@
 
 use crate::cluster::{Cluster, Keys, Role, quick};
 use corniche_crypto::{CoinPublicKeys, ConsensusKey, deal_coin};
-use corniche_engine::Committee;
+use corniche_engine::{Committee, Unsigned};
 use corniche_mahi_mahi::{
     Signer,
     crypto::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
@@ -43,7 +43,7 @@ impl Signer for WrongShare {
     fn index(&self) -> corniche_types::ValidatorIndex {
         self.0.index()
     }
-    fn sign(&self, heading: &Heading, digest: &B256) -> Option<corniche_mahi_mahi::Signature> {
+    fn sign(&self, heading: &Heading, digest: &B256) -> Result<corniche_mahi_mahi::Signature, Unsigned> {
         self.0.sign(heading, digest)
     }
     fn coin_shares(&self, message: &[u8]) -> corniche_mahi_mahi::CoinShares {

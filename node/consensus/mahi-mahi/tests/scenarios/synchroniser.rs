@@ -4,7 +4,7 @@ use crate::{
     cluster::{Cluster, Keys, Link, Role, index, quick},
     crypto::{FakeSignatures, committee},
 };
-use corniche_engine::{Input, Verifier};
+use corniche_engine::{Input, Unsigned, Verifier};
 use corniche_mahi_mahi::{
     CoinShares, Config, MahiVerifier, Signature, Signatures, Signer,
     message::{BlockRef, Content, Context, Fetch, Found, Hello, Message, Round, SignedBlock},
@@ -310,7 +310,7 @@ impl Signer for CountingSigner {
         self.0.index()
     }
 
-    fn sign(&self, heading: &Heading, digest: &B256) -> Option<Signature> {
+    fn sign(&self, heading: &Heading, digest: &B256) -> Result<Signature, Unsigned> {
         self.0.sign(heading, digest)
     }
 

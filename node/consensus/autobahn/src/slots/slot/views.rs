@@ -101,9 +101,11 @@ impl SlotState {
         }
         self.timed_out = true;
         self.timers = Timers { resend: Some(ctx.in_ms(ctx.config.resend_ms)), ..Timers::default() };
+        // Also without a signature: it may come later, and is sent then.
+        self.persist(ctx);
         if let Some(timeout) = self.timeout(ctx) {
             ctx.note("timeout", self.slot, self.view);
-            self.persist_and_send(ctx, Recipients::All, timeout);
+            ctx.send_after(self.recorded, Recipients::All, timeout);
         }
     }
 
