@@ -107,12 +107,12 @@ pub fn check_claim(
 /// A committee's data for verifying certificates. Parse once, verify many.
 #[derive(Clone, Debug)]
 pub struct CommitteeKeys {
-    chain_id: u64,
-    epoch: Epoch,
-    committee_hash: B256,
-    fault_model: FaultModel,
-    keys: Vec<BlsPublicKey>,
-    weights: Weights,
+    pub(crate) chain_id: u64,
+    pub(crate) epoch: Epoch,
+    pub(crate) committee_hash: B256,
+    pub(crate) fault_model: FaultModel,
+    pub(crate) keys: Vec<BlsPublicKey>,
+    pub(crate) weights: Weights,
 }
 
 impl CommitteeKeys {
@@ -126,6 +126,21 @@ impl CommitteeKeys {
             keys: member_keys(genesis)?,
             weights: genesis.weights(),
         })
+    }
+
+    /// Returns the committee's epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Returns the committee's hash, which is in everything that it signs.
+    pub fn hash(&self) -> B256 {
+        self.committee_hash
+    }
+
+    /// Returns the members' votes.
+    pub fn weights(&self) -> &Weights {
+        &self.weights
     }
 
     /// Returns the keys by validator index.

@@ -27,6 +27,7 @@ mod finality;
 mod genesis;
 #[cfg(feature = "transactions")]
 mod impersonation;
+mod light;
 mod pairing;
 mod scalar;
 mod secret;
@@ -46,6 +47,7 @@ pub use finality::{FinalBlock, HeaderError};
 pub use genesis::{GenesisKeyError, verify_genesis};
 #[cfg(feature = "transactions")]
 pub use impersonation::{ImpersonationPermit, impersonate};
+pub use light::{EpochChangeError, MAX_MEMBERS};
 pub use secret::SecretError;
 pub use signed::{ConsensusKey, ConsensusPublicKey, Domain, SignatureInvalid, Signed, Verified};
 #[cfg(feature = "transactions")]

@@ -11,6 +11,7 @@ mod account;
 mod block;
 mod certificate;
 pub mod certified;
+mod epoch_change;
 pub mod evidence;
 mod genesis;
 mod ids;
@@ -28,6 +29,7 @@ pub use account::{ABI_VERSION, Account, KECCAK_EMPTY};
 pub use alloy_consensus::Header;
 pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, address, keccak256};
 pub use block::{Block, EncodedHeader, OrderedTransaction, header_hash};
+pub use epoch_change::{EpochChange, LightMember, RecordHead, light_root};
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
 pub use genesis::{
     EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, MAX_VALIDATORS, SHARDED_VALIDATORS, SignatureChecks,

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, U256, keccak256};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_types::{Epoch, FaultModel, Genesis, ValidatorIndex, Votes, Weights, wire};
+use corniche_types::{Epoch, FaultModel, Genesis, LightMember, ValidatorIndex, Votes, Weights, light_root, wire};
 use std::cmp::Ordering;
 
 /// A committee.
@@ -99,8 +99,10 @@ impl Committee {
 
     /// Returns the hash of what a light client needs of the committee: BLS keys, votes and fault model (E6).
     pub fn light_root(&self, fault_model: FaultModel) -> B256 {
-        let members: Vec<_> = self.members.iter().map(|member| (member.keys.bls, member.votes)).collect();
-        keccak256(wire::encode(&("corniche-light", fault_model, members)))
+        let members = self.members.iter();
+        let members: Vec<_> =
+            members.map(|member| LightMember { bls_key: member.keys.bls.0, votes: member.votes }).collect();
+        light_root(fault_model, &members)
     }
 
     /// Returns the hash that identifies the committee in everything that its members sign in this epoch (E6). `coin` has the keys

@@ -1,0 +1,83 @@
+//! Light client: follows the committee from epoch to epoch (validators.md, section 8).
+//!
+//! Members of a committee have proven to the staking contract that they have the secrets of their BLS keys, and a quorum of the old
+//! committee executed that contract. So a client need not check the proofs (L3), but it must never skip an epoch (L4).
+
+use crate::{bls::BlsPublicKey, certificate::CommitteeKeys};
+use corniche_types::{EpochChange, LightMember, RecordHead, Votes, Weights, header_hash, keccak256, light_root};
+use std::collections::BTreeSet;
+
+/// Most members of a committee.
+pub const MAX_MEMBERS: usize = 300;
+
+/// Why an epoch change is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EpochChangeError {
+    /// Its certificate is invalid.
+    #[error("epoch change: {0}")]
+    Certificate(#[from] crate::CertificateError),
+    /// The certificate is for another block.
+    #[error("epoch change: the certificate is not for this header")]
+    Header,
+    /// The head is not the one in the header, or cannot be decoded.
+    #[error("epoch change: the header does not contain the hash of this head")]
+    Head,
+    /// The block is not the last one of the epoch.
+    #[error("epoch change: block {0} is not the last one of its epoch")]
+    NotLast(u64),
+    /// The members are not those that the block names.
+    #[error("epoch change: expected members with the root in the block, got others")]
+    Members,
+    /// A BLS key is invalid, or a committee has one twice, no member or too many.
+    #[error("epoch change: the next committee is invalid")]
+    Committee,
+}
+
+impl CommitteeKeys {
+    /// Returns the next committee, if this one signed it (L2). Takes one pairing, and a subgroup check for each new key.
+    pub fn advance(&self, change: &EpochChange) -> Result<Self, EpochChangeError> {
+        self.verify(&change.certificate)?;
+        let EpochChange { header, head, certificate, members } = change;
+        if header_hash(header) != certificate.header_hash || header.number != certificate.height.0 {
+            return Err(EpochChangeError::Header);
+        }
+        if header.extra_data.as_ref() != keccak256(head).as_slice() {
+            return Err(EpochChangeError::Head);
+        }
+        let head = RecordHead::decode(head).filter(|head| head.epoch == self.epoch()).ok_or(EpochChangeError::Head)?;
+        let next = head.next.ok_or(EpochChangeError::NotLast(header.number))?;
+        let (epoch, hash) = (self.epoch().next(), next.committee_hash);
+        if next.light_root == self.light_root() {
+            return Ok(Self { epoch, committee_hash: hash, ..self.clone() });
+        }
+        let members = members.as_ref().ok_or(EpochChangeError::Members)?;
+        if light_root(self.fault_model, members) != next.light_root {
+            return Err(EpochChangeError::Members);
+        }
+        let (keys, weights) = self.parse(members).ok_or(EpochChangeError::Committee)?;
+        Ok(Self { epoch, committee_hash: hash, keys, weights, ..self.clone() })
+    }
+
+    /// Hash of the BLS keys and votes.
+    pub fn light_root(&self) -> corniche_types::B256 {
+        light_root(self.fault_model, &self.members())
+    }
+
+    /// BLS keys and votes, by index.
+    pub fn members(&self) -> Vec<LightMember> {
+        let members = self.keys.iter().zip(self.weights.indices());
+        members.map(|(key, index)| LightMember { bls_key: key.to_bytes(), votes: self.weights.of(index) }).collect()
+    }
+
+    fn parse(&self, members: &[LightMember]) -> Option<(Vec<BlsPublicKey>, Weights)> {
+        let distinct: BTreeSet<_> = members.iter().map(|member| member.bls_key).collect();
+        let is_sound = (1..=MAX_MEMBERS).contains(&members.len())
+            && distinct.len() == members.len()
+            && members.iter().all(|member| member.votes > Votes(0));
+        if !is_sound {
+            return None;
+        }
+        let keys = members.iter().map(|member| BlsPublicKey::from_bytes(&member.bls_key)).collect::<Option<_>>()?;
+        Some((keys, Weights::new(members.iter().map(|member| member.votes), self.fault_model)))
+    }
+}

@@ -1,0 +1,148 @@
+//! Epoch changes that a light client accepts and refuses.
+#![allow(clippy::unwrap_used)] // also in helpers
+
+mod common;
+
+use common::{bls_key, genesis};
+use corniche_crypto::{CertificateError, CommitteeKeys, EpochChangeError, bls_combine};
+use corniche_types::{
+    B256, Certificate, CommitIndex, Epoch, EpochChange, FaultModel, Header, Height, LightMember, NextEpoch, RecordHead,
+    SignerBitmap, TimestampMs, ValidatorIndex, Votes, header_hash, keccak256, light_root, wire,
+};
+
+fn member(key: u8, votes: u32) -> LightMember {
+    LightMember { bls_key: bls_key(key).public().to_bytes(), votes: Votes(votes) }
+}
+
+/// A chain whose committees a test chooses.
+struct Chain {
+    epoch: u64,
+    committee: B256,
+    /// Numbers of the members' keys, and their votes.
+    members: Vec<(u8, u32)>,
+}
+
+impl Chain {
+    fn new() -> (Self, CommitteeKeys) {
+        let genesis = genesis(4);
+        let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
+        (Self { epoch: 0, committee: genesis.committee_hash(), members: (0..4).map(|key| (key, 1)).collect() }, keys)
+    }
+
+    fn sign(&self, header: &Header, signers: &[u16]) -> Certificate {
+        let (height, header_hash) = (Height(header.number), header_hash(header));
+        let (epoch, model) = (Epoch(self.epoch), FaultModel::Byzantine);
+        let message = Certificate::signed_bytes(77, epoch, self.committee, height, header_hash, model);
+        let shares: Vec<_> = signers.iter().map(|at| bls_key(self.members[usize::from(*at)].0).sign(&message).to_bytes()).collect();
+        let signature = bls_combine(&shares).unwrap().to_bytes().to_vec().into();
+        let signers = SignerBitmap::from_signers(signers.iter().map(|at| ValidatorIndex(*at)), self.members.len());
+        Certificate { epoch, committee_hash: self.committee, height, header_hash, fault_model: model, signers, signature }
+    }
+
+    /// The change to a committee with these members, signed by members of the running one.
+    fn change(&self, members: &[(u8, u32)], signers: &[u16]) -> EpochChange {
+        let members: Vec<_> = members.iter().map(|(key, votes)| member(*key, *votes)).collect();
+        self.change_to(members, signers)
+    }
+
+    fn change_to(&self, members: Vec<LightMember>, signers: &[u16]) -> EpochChange {
+        let root = light_root(FaultModel::Byzantine, &members);
+        let next = NextEpoch { committee_hash: self.next_hash(), light_root: root, protocol_version: 5 };
+        let head = head(self.epoch, Some(next));
+        let header = Header { number: 100 * (self.epoch + 1), extra_data: keccak256(&head).to_vec().into(), ..Header::default() };
+        EpochChange { certificate: self.sign(&header, signers), header, head: head.into(), members: Some(members) }
+    }
+
+    fn next_hash(&self) -> B256 {
+        B256::with_last_byte(self.epoch as u8 + 1)
+    }
+
+    fn enter(&mut self, members: &[(u8, u32)]) {
+        (self.committee, self.epoch, self.members) = (self.next_hash(), self.epoch + 1, members.to_vec());
+    }
+}
+
+fn head(epoch: u64, next: Option<NextEpoch>) -> Vec<u8> {
+    wire::encode(&RecordHead {
+        engine: "mahi-mahi".into(),
+        protocol_version: 5,
+        epoch: Epoch(epoch),
+        committee_hash: B256::ZERO,
+        next,
+        commits: (CommitIndex(1), CommitIndex(2), 0),
+        agreed: (ValidatorIndex(0), TimestampMs(5), B256::ZERO),
+        hashes: (B256::ZERO, B256::ZERO, B256::ZERO),
+    })
+}
+
+/// Over three epochs all validators are replaced, and votes are weighed.
+#[test]
+fn committee_is_followed() {
+    let (mut chain, mut keys) = Chain::new();
+    for members in [&[(0, 1), (1, 1), (2, 1), (4, 1)][..], &[(4, 2), (5, 2), (6, 2), (7, 1)], &[(8, 1), (9, 1), (10, 1), (11, 1)]] {
+        let change = chain.change(members, &[0, 1, 2]);
+        keys = keys.advance(&change).unwrap();
+        chain.enter(members);
+        assert_eq!((keys.epoch(), keys.hash()), (Epoch(chain.epoch), chain.committee));
+        let header = Header { number: 7, ..Header::default() };
+        assert_eq!(keys.verify(&chain.sign(&header, &[0, 1, 2])), Ok(()));
+        assert!(keys.verify(&chain.sign(&header, &[2, 3])).is_err());
+    }
+    assert_eq!(keys.members().len(), 4);
+}
+
+/// If BLS keys and votes stay, the change names no members, and wrong ones do no harm.
+#[test]
+fn unchanged_committee_needs_no_members() {
+    let (mut chain, keys) = Chain::new();
+    let members = chain.members.clone();
+    let change = EpochChange { members: None, ..chain.change(&members, &[1, 2, 3]) };
+    let next = keys.advance(&change).unwrap();
+    chain.enter(&members);
+    assert_eq!(next.verify(&chain.sign(&Header::default(), &[0, 1, 2])), Ok(()));
+    let other = EpochChange { members: Some(vec![member(9, 1)]), ..change };
+    assert_eq!(keys.advance(&other).unwrap().members(), next.members());
+}
+
+#[test]
+fn forged_changes_are_refused() {
+    let (chain, keys) = Chain::new();
+    let members = [(0, 1), (1, 1), (2, 1), (4, 1)];
+    let good = chain.change(&members, &[0, 1, 2]);
+    assert!(keys.advance(&good).is_ok());
+    let refused = |change: EpochChange| keys.advance(&change).unwrap_err();
+    let no_quorum = CertificateError::NoQuorum { votes: Votes(2), quorum: Votes(3) };
+    assert_eq!(refused(chain.change(&members, &[0, 1])), EpochChangeError::Certificate(no_quorum));
+    // Another header, head or members than those that were signed.
+    let header = Header { gas_used: 1, ..good.header.clone() };
+    assert_eq!(refused(EpochChange { header, ..good.clone() }), EpochChangeError::Header);
+    let others = chain.change(&[(5, 1), (6, 1), (7, 1), (8, 1)], &[0, 1, 2]);
+    assert_eq!(refused(EpochChange { head: others.head.clone(), ..good.clone() }), EpochChangeError::Head);
+    assert_eq!(refused(EpochChange { members: others.members.clone(), ..good.clone() }), EpochChangeError::Members);
+    assert_eq!(refused(EpochChange { members: None, ..good.clone() }), EpochChangeError::Members);
+    // Signed blocks that are not the last ones of this epoch.
+    let signed = |head: Vec<u8>| {
+        let header = Header { number: 9, extra_data: keccak256(&head).to_vec().into(), ..Header::default() };
+        EpochChange { certificate: chain.sign(&header, &[0, 1, 2]), header, head: head.into(), members: None }
+    };
+    assert_eq!(refused(signed(head(0, None))), EpochChangeError::NotLast(9));
+    let next = RecordHead::decode(&good.head).unwrap().next;
+    assert_eq!(refused(signed(head(1, next.clone()))), EpochChangeError::Head, "of another epoch");
+    let trailing = [head(0, next), vec![0]].concat();
+    assert_eq!(refused(signed(trailing)), EpochChangeError::Head);
+    // The change of the epoch before does not lead further.
+    let next = keys.advance(&good).unwrap();
+    let epoch = CertificateError::Epoch { expected: Epoch(1), found: Epoch(0) };
+    assert_eq!(next.advance(&good).unwrap_err(), EpochChangeError::Certificate(epoch));
+}
+
+/// A quorum that signs an unusable committee is at fault. The client stops there.
+#[test]
+fn unusable_committees_are_refused() {
+    let (chain, keys) = Chain::new();
+    let no_point = LightMember { bls_key: [7; 96], votes: Votes(1) };
+    for members in [vec![], vec![member(1, 1); 4], vec![member(1, 0), member(2, 1)], vec![no_point], vec![member(1, 1); 301]] {
+        let change = chain.change_to(members, &[0, 1, 2]);
+        assert_eq!(keys.advance(&change).unwrap_err(), EpochChangeError::Committee);
+    }
+}
