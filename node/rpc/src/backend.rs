@@ -9,7 +9,9 @@ use corniche_api::{Execution, Peers, Reason, RpcError, Statistics, TransactionSt
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_state::{Changes, SharedTree, StateView};
-use corniche_types::{Block, Certificate, Epoch, Header, Height, OrderingRecord, ProtocolRules, Receipt, TimestampMs};
+use corniche_types::{
+    Block, Certificate, Epoch, EpochChange, Header, Height, OrderingRecord, ProtocolRules, Receipt, TimestampMs,
+};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::fmt::Display;
@@ -123,6 +125,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Certificate of the lowest certified block at or above `height`; it covers the block at `height` too.
     fn certificate(&self, height: Height) -> Option<Certificate>;
+
+    /// Proof of the committee after an epoch. `None` if the epoch has not ended, or its end is not known here.
+    fn epoch_change(&self, epoch: Epoch) -> Option<EpochChange>;
 
     /// Status of a transaction; `None` if it is unknown.
     fn status(&self, hash: &B256) -> Option<TransactionStatus>;

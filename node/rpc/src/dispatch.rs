@@ -119,6 +119,7 @@ impl RequestContext<'_> {
             Method::TxpoolInspect => pool::inspect(node, origin, params).await,
 
             Method::CornicheGetOrdering => corniche::ordering(node, origin, params).await,
+            Method::CornicheGetEpochChanges => corniche::epoch_changes(node, origin, params).await,
             Method::CornicheGetCertificate => corniche::certificate(node, origin, params).await,
             Method::CornicheGetTransactionStatus => corniche::transaction_status(node, origin, params).await,
             Method::CornicheGetHeads => corniche::heads(node, origin, params).await,

@@ -1,6 +1,6 @@
 //! Data source of the RPC server: store, state and the copy of the pool.
 
-use crate::{newest_blocks::NewestBlocks, peers, shared::Shared};
+use crate::{epoch_log::EpochLog, newest_blocks::NewestBlocks, peers, shared::Shared};
 use corniche_admission::Refusal;
 use corniche_api::{
     ErrorCode, Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators,
@@ -10,7 +10,7 @@ use corniche_network::{NetworkHandle, PeerKey};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, SyncProgress};
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{Reader, Trace};
-use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Epoch, Genesis, Header, Height, ProtocolRules};
+use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Epoch, EpochChange, Genesis, Header, Height, ProtocolRules};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
@@ -27,6 +27,7 @@ pub struct NodeBackend {
     pub genesis: Arc<Genesis>,
     pub genesis_header: Header,
     pub readers: Arc<ReaderHandle>,
+    pub epoch_log: EpochLog,
     pub newest_blocks: NewestBlocks,
     pub shared: Arc<Shared>,
     pub network: Option<NetworkHandle>,
@@ -228,6 +229,10 @@ impl Backend for NodeBackend {
 
     fn certificate(&self, height: Height) -> Option<Certificate> {
         self.readers.current().reader.certificate(height).as_deref().cloned()
+    }
+
+    fn epoch_change(&self, epoch: Epoch) -> Option<EpochChange> {
+        self.epoch_log.change(epoch)
     }
 
     fn status(&self, hash: &B256) -> Option<TransactionStatus> {

@@ -3,6 +3,7 @@
 use crate::{
     backend::refusal_error,
     clock,
+    epoch_log::EpochLog,
     epochs::EpochVerifiers,
     execution::{MAX_QUEUED_PROPOSALS, Task},
     journal::Journal,
@@ -33,6 +34,7 @@ pub struct ThreadedEffects {
     pub network: Option<(NetworkHandle, tokio::runtime::Handle)>,
     pub shared: Arc<Shared>,
     pub verifiers: Arc<EpochVerifiers>,
+    pub epoch_log: EpochLog,
 }
 
 impl Effects for ThreadedEffects {
@@ -83,6 +85,7 @@ impl Effects for ThreadedEffects {
     fn start_epoch(&mut self, committee: Committee, is_member: bool) {
         tracing::info!(epoch = committee.epoch().0, is_member, "an epoch starts");
         self.verifiers.start(&committee, is_member);
+        self.epoch_log.keep(&committee);
         self.shared.start_epoch(committee);
     }
 

@@ -33,6 +33,7 @@ mod chain;
 mod clock;
 mod config;
 mod effects;
+mod epoch_log;
 mod epochs;
 mod execution;
 mod execution_stats;

@@ -4,6 +4,7 @@ use crate::{
     backend::{ReaderHandle, Readers},
     chain::{Chain, NodeContext},
     clock,
+    epoch_log::EpochLog,
     journal::Journal,
     keys::Keyring,
     pool_view::PoolView,
@@ -184,7 +185,10 @@ fn run_chain(
     }
     let (journal, raw_transactions) = Journal::open(&context.data);
     resubmit(&mut pipeline, [raw_transactions, pool].concat(), context.genesis.chain_id);
-    threads::spawn((pipeline, verifiers, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
+    let epoch_log = EpochLog::new(&context.data, store.reader(), context.genesis.clone());
+    // The node may have stopped before it kept the committee.
+    epoch_log.keep(pipeline.committee());
+    threads::spawn((pipeline, verifiers, journal, epoch_log), (runner, sealer), threads, store, shared.clone(), trace, network)
 }
 
 /// Submits the users' transactions of the last run again; those executed meanwhile are refused.

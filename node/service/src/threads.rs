@@ -13,6 +13,7 @@
 use crate::{
     clock,
     effects::ThreadedEffects,
+    epoch_log::EpochLog,
     epochs::EpochVerifiers,
     execution::{Tasks, run_execution, run_sealing},
     inbox::{Inbox, Received},
@@ -43,7 +44,7 @@ const STACK_BYTES: usize = 8 << 20;
 /// Starts the pipeline, execution, sealing and writer threads, and waits until the transactions restored to
 /// the pool are visible. The threads end when the inbox is closed.
 pub fn spawn(
-    (pipeline, verifiers, journal): (Pipeline, Arc<EpochVerifiers>, Journal),
+    (pipeline, verifiers, journal, epoch_log): (Pipeline, Arc<EpochVerifiers>, Journal, EpochLog),
     (runner, sealer): (Runner, Sealer),
     threads: Arc<dyn WorkerPool>,
     store: Store,
@@ -58,7 +59,7 @@ pub fn spawn(
         builder.spawn(body).expect("the system has room for a thread")
     };
     let (unsealed, unsealed_in) = mpsc::sync_channel(SEAL_QUEUE_CAPACITY);
-    let effects = ThreadedEffects { journal, tasks, groups, trace, network, shared: shared.clone(), verifiers };
+    let effects = ThreadedEffects { journal, tasks, groups, trace, network, shared: shared.clone(), verifiers, epoch_log };
     let (execution, sealing, writer) = (shared.clone(), shared.clone(), shared.clone());
     let (started, has_started) = mpsc::channel();
     let spawned = vec![

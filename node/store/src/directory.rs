@@ -6,6 +6,7 @@
 //!  state/    checkpoint and indices                code/    compiled code   explorer/
 //!  trace/    recent events of the engine           VALIDATOR   written by the node: validator of this directory
 //!  evidence/ proofs against validators, until the chain has them
+//!  epochs/   committees of all epochs, for clients that follow the chain by certificates
 //!  UNSIGNED  written with new keys: they have signed nothing; removed before the first safety record
 //! ```
 //!
@@ -14,7 +15,7 @@
 //! parts.
 
 use crate::{Backend, StoreError};
-use corniche_types::B256;
+use corniche_types::{B256, Epoch};
 use fs4::fs_std::FileExt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -25,8 +26,21 @@ use std::path::{Path, PathBuf};
 pub const SCHEMA: u32 = 1;
 
 /// Names allowed in a directory without `VERSION`: the node's own, and files that operators put beside them.
-const KNOWN_NAMES: [&str; 12] =
-    ["LOCK", "VALIDATOR", UNSIGNED, "keys", "safety", "blocks", "state", "code", "trace", "evidence", "explorer", "lost+found"];
+const KNOWN_NAMES: [&str; 13] = [
+    "LOCK",
+    "VALIDATOR",
+    UNSIGNED,
+    "keys",
+    "safety",
+    "blocks",
+    "state",
+    "code",
+    "trace",
+    "evidence",
+    "epochs",
+    "explorer",
+    "lost+found",
+];
 /// See [`DataDirectory::unsigned`].
 const UNSIGNED: &str = "UNSIGNED";
 const KNOWN_ENDINGS: [&str; 7] = [".toml", ".json", ".log", ".pid", ".txt", ".journal", ".journal.broken"];
@@ -107,6 +121,10 @@ impl DataDirectory {
     /// Evidence that this node still has to report.
     pub fn evidence(&self) -> PathBuf {
         self.root.join("evidence")
+    }
+
+    pub fn epochs(&self) -> PathBuf {
+        self.root.join("epochs")
     }
 
     pub fn explorer(&self) -> PathBuf {
@@ -209,6 +227,19 @@ impl DataDirectory {
         fs::create_dir_all(&directory).map_err(StoreError::io("create", &directory))?;
         sync_directory(&self.root)?;
         write_whole(&directory, name, bytes)
+    }
+
+    /// Writes what is kept of an epoch's committee, durably.
+    pub fn write_committee(&self, epoch: Epoch, bytes: &[u8]) -> Result<(), StoreError> {
+        let directory = self.epochs();
+        fs::create_dir_all(&directory).map_err(StoreError::io("create", &directory))?;
+        sync_directory(&self.root)?;
+        write_whole(&directory, &epoch.0.to_string(), bytes)
+    }
+
+    /// Reads what is kept of an epoch's committee.
+    pub fn read_committee(&self, epoch: Epoch) -> Option<Vec<u8>> {
+        fs::read(self.epochs().join(epoch.0.to_string())).ok()
     }
 
     /// Reads all evidence, with the paths of the files. Unfinished drafts may be among them after a crash.

@@ -16,6 +16,7 @@
 mod certificate;
 mod chain;
 mod dag;
+mod epoch_change;
 mod error;
 mod method;
 mod namespace;
@@ -31,6 +32,7 @@ pub use alloy_rpc_types_eth as eth;
 pub use certificate::{Certificate, CertificateError};
 pub use chain::{Execution, HeadBlock, Heads, Statistics, TransactionTimes, Validator, Validators};
 pub use dag::{Dag, DagGrowth, DagRange, DagVertex, FirstRound, Latest, LeaderSlot, SlotStatus};
+pub use epoch_change::{CommitteeMember, EpochChange, EpochChangeFormatError, MAX_EPOCH_CHANGES};
 pub use error::{ErrorCode, Reason, RpcError};
 pub use method::{Method, SUBSCRIPTION};
 pub use namespace::{NamespaceError, Namespaces};

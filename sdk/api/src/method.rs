@@ -307,6 +307,9 @@ methods! {
     CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",
     /// Certificate that proves that a block is final; it may be that of a later block. Null if there is none yet.
     CornicheGetCertificate = "corniche_getCertificate" "(block?: BlockId) -> Certificate | null",
+    /// Proofs of the committees after this epoch and the following ones, for clients that check certificates: at most 64, by default all
+    /// that are left. Empty if the epoch has not ended.
+    CornicheGetEpochChanges = "corniche_getEpochChanges" "(epoch: Quantity, count?: Quantity) -> EpochChange[]",
     /// Status of a transaction, with its times; null if unknown.
     CornicheGetTransactionStatus = "corniche_getTransactionStatus" "(hash: Hash) -> TransactionStatus | null",
     /// Newest executed block and newest certified block.

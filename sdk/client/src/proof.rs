@@ -3,9 +3,9 @@
 use crate::{client::Client, error::ClientError};
 use alloy_consensus::Header;
 use alloy_rpc_types_eth::Block;
-use corniche_api::{HeadBlock, ProvenAccount, StorageKey};
-use corniche_crypto::{CommitteeKeys, FinalBlock};
-use corniche_types::{Address, B256, Certificate, header_hash};
+use corniche_api::{EpochChange, HeadBlock, ProvenAccount, StorageKey};
+use corniche_crypto::{Committees, FinalBlock};
+use corniche_types::{Address, B256, Certificate, Epoch, header_hash};
 use serde_json::json;
 
 /// Most headers between a block and the certified descendant.
@@ -15,14 +15,18 @@ impl Client {
     /// Checks that a quorum of the committee signed this block or a descendant of it. Returns the certificate, or
     /// `None` if none exists yet.
     ///
-    /// Fetches the certificate and checks its signatures. Then hashes the headers from the certified block down to this
+    /// Fetches the certificate and checks its signatures, after following the committees to its epoch. Then hashes the headers from the certified block down to this
     /// one, each of which must contain its parent's hash.
     ///
     /// # Errors
     /// [`ClientError::Unproven`] if a response fails a check.
-    pub fn prove(&self, number: u64, hash: B256, committee: &CommitteeKeys) -> Result<Option<Certificate>, ClientError> {
+    pub fn prove(&self, number: u64, hash: B256, committees: &mut Committees) -> Result<Option<Certificate>, ClientError> {
         let unproven = |problem: String| ClientError::Unproven { number, problem };
         let Some(certificate) = self.certificate(number)? else { return Ok(None) };
+        self.follow(committees, certificate.epoch)?;
+        let committee = committees.of(certificate.epoch).ok_or_else(|| {
+            unproven(format!("the certificate is of epoch {}, which is before the trusted committee", certificate.epoch.0))
+        })?;
         let mut block = FinalBlock::certified(committee, &certificate).map_err(|error| unproven(error.to_string()))?;
         if block.number() < number || block.number() - number > MAX_HEADERS {
             return Err(unproven(format!("the certificate is for block {}", block.number())));
@@ -36,18 +40,39 @@ impl Client {
         }
     }
 
+    /// Follows the committees up to an epoch: each one is signed by the one before. Returns at once if the epoch is known.
+    ///
+    /// # Errors
+    /// [`ClientError::Unproven`] if a response fails a check, or if the node does not know the committees.
+    pub fn follow(&self, committees: &mut Committees, epoch: Epoch) -> Result<(), ClientError> {
+        while committees.newest().epoch() < epoch {
+            let known = committees.newest().epoch().0;
+            let changes: Vec<EpochChange> = self.request("corniche_getEpochChanges", json!([format!("{known:#x}")]))?;
+            let unproven = |problem: String| ClientError::Unproven { number: 0, problem };
+            if changes.is_empty() {
+                return Err(unproven(format!("the node does not know the committee after epoch {known}")));
+            }
+            for change in changes {
+                let change =
+                    change.try_into().map_err(|error: corniche_api::EpochChangeFormatError| unproven(error.to_string()))?;
+                committees.advance(&change).map_err(|error| unproven(error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns an account and its slots at the newest certified block, with proof: the block is final as in
     /// [`Client::prove`], and the values are proven by paths in the state tree.
     pub fn prove_account(
         &self,
         address: Address,
         slots: &[B256],
-        committee: &CommitteeKeys,
+        committees: &mut Committees,
     ) -> Result<(ProvenAccount, Header), ClientError> {
         let HeadBlock { number, hash, .. } = self.heads()?.certified;
         let unproven = |problem: String| ClientError::Unproven { number, problem };
         // Block 0 has no certificate; it is known from the genesis.
-        self.prove(number, hash, committee)?.ok_or_else(|| unproven("it has no certificate".into()))?;
+        self.prove(number, hash, committees)?.ok_or_else(|| unproven("it has no certificate".into()))?;
         let header = self.header(number, hash)?;
         if header_hash(&header) != hash {
             return Err(unproven(format!("expected block {hash}, got a header with hash {}", header_hash(&header))));

@@ -5,7 +5,7 @@
 use alloy_consensus::Header;
 use alloy_rpc_types_eth::Block;
 use corniche_client::{Client, ClientError, Wait};
-use corniche_crypto::{BlsSecretKey, CommitteeKeys, bls_aggregate};
+use corniche_crypto::{BlsSecretKey, CommitteeKeys, Committees, bls_aggregate};
 use corniche_types::{
     Account, Address, B256, Bytes, Certificate, EngineConfig, Epoch, FeeRules, Genesis, Height, Proof, ProofError,
     SignatureChecks, SignerBitmap, TimestampMs, U256, ValidatorIndex, ValidatorInfo,
@@ -104,8 +104,8 @@ impl Chain {
         })
     }
 
-    fn committee(&self) -> CommitteeKeys {
-        CommitteeKeys::from_genesis(&self.genesis).unwrap()
+    fn committees(&self) -> Committees {
+        Committees::new(CommitteeKeys::from_genesis(&self.genesis).unwrap())
     }
 }
 
@@ -151,7 +151,7 @@ fn descendant_certificate_proves_block() {
     let certificate = chain.certificate(&[0, 2, 3]);
     let client = chain.node(Some(&certificate), &chain.headers);
     for number in 1..=3 {
-        let proof = client.prove(number as u64, chain.hash(number), &chain.committee()).unwrap();
+        let proof = client.prove(number as u64, chain.hash(number), &mut chain.committees()).unwrap();
         assert_eq!(proof.unwrap(), certificate);
     }
 }
@@ -159,7 +159,7 @@ fn descendant_certificate_proves_block() {
 #[test]
 fn missing_certificate_is_not_error() {
     let chain = Chain::new();
-    let proof = chain.node(None, &chain.headers).prove(1, chain.hash(1), &chain.committee()).unwrap();
+    let proof = chain.node(None, &chain.headers).prove(1, chain.hash(1), &mut chain.committees()).unwrap();
     assert_eq!(proof, None);
 }
 
@@ -167,7 +167,7 @@ fn missing_certificate_is_not_error() {
 fn different_block_at_height_is_unproven() {
     let chain = Chain::new();
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2])), &chain.headers);
-    let problem = unproven(client.prove(1, B256::repeat_byte(1), &chain.committee()));
+    let problem = unproven(client.prove(1, B256::repeat_byte(1), &mut chain.committees()));
     assert!(problem.contains("is 0x"), "{problem}");
 }
 
@@ -175,7 +175,7 @@ fn different_block_at_height_is_unproven() {
 fn less_than_quorum_proves_nothing() {
     let chain = Chain::new();
     let client = chain.node(Some(&chain.certificate(&[0, 1])), &chain.headers);
-    let problem = unproven(client.prove(1, chain.hash(1), &chain.committee()));
+    let problem = unproven(client.prove(1, chain.hash(1), &mut chain.committees()));
     assert!(problem.contains("expected signers with at least 3 votes, got 2"), "{problem}");
 }
 
@@ -185,7 +185,7 @@ fn header_with_wrong_hash_is_rejected() {
     let mut headers = chain.headers.clone();
     headers[1].parent_hash = B256::repeat_byte(9);
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2])), &headers);
-    let problem = unproven(client.prove(1, B256::repeat_byte(9), &chain.committee()));
+    let problem = unproven(client.prove(1, B256::repeat_byte(9), &mut chain.committees()));
     assert!(problem.contains("with hash"), "{problem}");
 }
 
@@ -195,7 +195,7 @@ fn certificate_of_other_network_is_rejected() {
     let mut other = Chain::new();
     other.genesis.chain_id = 8;
     let client = chain.node(Some(&other.certificate(&[0, 1, 2])), &chain.headers);
-    unproven(client.prove(3, chain.hash(3), &chain.committee()));
+    unproven(client.prove(3, chain.hash(3), &mut chain.committees()));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn certificate_with_wrong_number_is_rejected() {
     // All four validators sign it, and it is the hash of a header; but the header has number 2.
     chain.headers[2].number = 2;
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2, 3])), &chain.headers);
-    let problem = unproven(client.prove(2, chain.hash(2), &chain.committee()));
+    let problem = unproven(client.prove(2, chain.hash(2), &mut chain.committees()));
     assert_eq!(problem, "expected block number 3, got 2");
 }
 
@@ -238,7 +238,7 @@ fn account_is_proven_from_genesis() {
             other => panic!("{other}"),
         })
     };
-    let ask = |client: Client| client.prove_account(rich, &[B256::ZERO], &chain.committee());
+    let ask = |client: Client| client.prove_account(rich, &[B256::ZERO], &mut chain.committees());
     let (proven, header) = ask(serve(answer.clone(), &chain.headers)).unwrap();
     assert_eq!((proven.balance, proven.nonce, proven.storage[0].value), (U256::from(5), 7, B256::ZERO));
     assert_eq!(header, chain.headers[2]);
@@ -275,7 +275,7 @@ fn dropped_transaction_ends_wait() {
     let chain = Chain::new();
     let gone = |status: Value| {
         let client = serve(move |_| status.clone());
-        client.wait_final(B256::repeat_byte(7), &chain.committee(), Wait::at_most(Duration::from_secs(3_600)))
+        client.wait_final(B256::repeat_byte(7), &mut chain.committees(), Wait::at_most(Duration::from_secs(3_600)))
     };
     let reason = |status: Value| match gone(status) {
         Err(ClientError::Dropped { reason, .. }) => reason,
@@ -284,7 +284,7 @@ fn dropped_transaction_ends_wait() {
     assert_eq!(reason(json!({ "status": "dropped", "reason": "nonce too low" })), "nonce too low");
     assert!(reason(json!({ "status": "replaced", "by": B256::repeat_byte(1) })).starts_with("replaced by 0x0101"));
     let client = serve(|_| json!(null));
-    let waited = client.wait_final(B256::repeat_byte(7), &chain.committee(), Wait::at_most(Duration::ZERO));
+    let waited = client.wait_final(B256::repeat_byte(7), &mut chain.committees(), Wait::at_most(Duration::ZERO));
     assert!(matches!(waited, Err(ClientError::Deadline { .. })));
 }
 
@@ -299,7 +299,7 @@ fn wait_final_proves_block() {
             "corniche_getCertificate" => certificate.clone(),
             other => panic!("{other}"),
         });
-        client.wait_final(B256::repeat_byte(7), &chain.committee(), Wait::default())
+        client.wait_final(B256::repeat_byte(7), &mut chain.committees(), Wait::default())
     };
     assert_eq!(ask(hash).unwrap(), (3, certificate.clone()));
     assert!(matches!(ask(B256::repeat_byte(8)), Err(ClientError::Unproven { number: 3, .. })));

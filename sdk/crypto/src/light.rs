@@ -4,7 +4,7 @@
 //! committee executed that contract. So a client need not check the proofs (L3), but it must never skip an epoch (L4).
 
 use crate::{bls::BlsPublicKey, certificate::CommitteeKeys};
-use corniche_types::{EpochChange, LightMember, RecordHead, Votes, Weights, header_hash, keccak256, light_root};
+use corniche_types::{B256, Epoch, EpochChange, LightMember, RecordHead, Votes, Weights, header_hash, keccak256, light_root};
 use std::collections::BTreeSet;
 
 /// Most members of a committee.
@@ -33,6 +33,43 @@ pub enum EpochChangeError {
     Committee,
 }
 
+/// Committees of a chain, one for each epoch, from a trusted one on.
+#[derive(Clone, Debug)]
+pub struct Committees {
+    /// In the order of their epochs, without a gap; at least one.
+    known: Vec<CommitteeKeys>,
+}
+
+impl Committees {
+    /// Starts with a trusted committee, such as that of the genesis.
+    pub fn new(trusted: CommitteeKeys) -> Self {
+        Self { known: vec![trusted] }
+    }
+
+    /// Returns the committee of the newest known epoch.
+    pub fn newest(&self) -> &CommitteeKeys {
+        self.known.last().expect("invariant: there is a trusted committee")
+    }
+
+    /// Returns the committee of an epoch. `None` if it is earlier than the trusted one, or not known yet.
+    pub fn of(&self, epoch: Epoch) -> Option<&CommitteeKeys> {
+        let position = epoch.0.checked_sub(self.known[0].epoch().0)?;
+        self.known.get(usize::try_from(position).ok()?)
+    }
+
+    /// Adds the next committee, if the newest one signed it.
+    pub fn advance(&mut self, change: &EpochChange) -> Result<(), EpochChangeError> {
+        self.known.push(self.newest().advance(change)?);
+        Ok(())
+    }
+}
+
+impl From<CommitteeKeys> for Committees {
+    fn from(trusted: CommitteeKeys) -> Self {
+        Self::new(trusted)
+    }
+}
+
 impl CommitteeKeys {
     /// Returns the next committee, if this one signed it (L2). Takes one pairing, and a subgroup check for each new key.
     pub fn advance(&self, change: &EpochChange) -> Result<Self, EpochChangeError> {
@@ -59,7 +96,7 @@ impl CommitteeKeys {
     }
 
     /// Hash of the BLS keys and votes.
-    pub fn light_root(&self) -> corniche_types::B256 {
+    pub fn light_root(&self) -> B256 {
         light_root(self.fault_model, &self.members())
     }
 

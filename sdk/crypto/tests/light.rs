@@ -33,7 +33,8 @@ impl Chain {
         let (height, header_hash) = (Height(header.number), header_hash(header));
         let (epoch, model) = (Epoch(self.epoch), FaultModel::Byzantine);
         let message = Certificate::signed_bytes(77, epoch, self.committee, height, header_hash, model);
-        let shares: Vec<_> = signers.iter().map(|at| bls_key(self.members[usize::from(*at)].0).sign(&message).to_bytes()).collect();
+        let shares: Vec<_> =
+            signers.iter().map(|at| bls_key(self.members[usize::from(*at)].0).sign(&message).to_bytes()).collect();
         let signature = bls_combine(&shares).unwrap().to_bytes().to_vec().into();
         let signers = SignerBitmap::from_signers(signers.iter().map(|at| ValidatorIndex(*at)), self.members.len());
         Certificate { epoch, committee_hash: self.committee, height, header_hash, fault_model: model, signers, signature }
@@ -49,7 +50,8 @@ impl Chain {
         let root = light_root(FaultModel::Byzantine, &members);
         let next = NextEpoch { committee_hash: self.next_hash(), light_root: root, protocol_version: 5 };
         let head = head(self.epoch, Some(next));
-        let header = Header { number: 100 * (self.epoch + 1), extra_data: keccak256(&head).to_vec().into(), ..Header::default() };
+        let header =
+            Header { number: 100 * (self.epoch + 1), extra_data: keccak256(&head).to_vec().into(), ..Header::default() };
         EpochChange { certificate: self.sign(&header, signers), header, head: head.into(), members: Some(members) }
     }
 
@@ -79,7 +81,9 @@ fn head(epoch: u64, next: Option<NextEpoch>) -> Vec<u8> {
 #[test]
 fn committee_is_followed() {
     let (mut chain, mut keys) = Chain::new();
-    for members in [&[(0, 1), (1, 1), (2, 1), (4, 1)][..], &[(4, 2), (5, 2), (6, 2), (7, 1)], &[(8, 1), (9, 1), (10, 1), (11, 1)]] {
+    for members in
+        [&[(0, 1), (1, 1), (2, 1), (4, 1)][..], &[(4, 2), (5, 2), (6, 2), (7, 1)], &[(8, 1), (9, 1), (10, 1), (11, 1)]]
+    {
         let change = chain.change(members, &[0, 1, 2]);
         keys = keys.advance(&change).unwrap();
         chain.enter(members);

@@ -9,6 +9,7 @@ import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import { createPublicClient, http, keccak256, pad, toHex } from 'viem';
 import { withNetwork } from '../../../testnet/js/network.js';
+import { until } from '../../../testnet/js/until.js';
 import { missing, open } from '../lib/browser.js';
 import { project } from '../lib/package.js';
 import { tampered } from '../lib/tamper.js';
@@ -233,5 +234,49 @@ test('the verifier in Chromium', { timeout: 240_000, skip: missing }, async (t) 
     await page.addScriptTag({ url: '/bundle/page.js', type: 'module' });
     const { balance, block } = await page.evaluate(([rpc, genesis, address]) => window.balance(rpc, genesis, address), [node.rpc, genesis, owner.address]);
     assert.deepEqual([balance, block], [String(await node.client.getBalance({ address: owner.address })), true]);
+  });
+});
+
+// Each new committee is signed by the one before. One of four validators is away, so the committee changes too.
+test('the verifier follows the committee over epochs', { timeout: 240_000 }, async (t) => {
+  const staking = ['epoch_ms=3000', 'closing_ms=720', 'min_validators=3'];
+  const { network, step } = await withNetwork(t, { validators: 4, engine: 'autobahn', staking });
+  const [node, , , away] = network.nodes;
+  const { installed } = await project(t);
+  const corniche = await import(pathToFileURL(join(installed, 'dist/index.js')).href);
+  const client = createPublicClient({ chain: network.chain, transport: http(node.rpc), cacheTime: 0 }).extend(corniche.cornicheActions());
+  const genesis = readFileSync(join(network.directory, 'genesis.json'), 'utf8');
+  const ask = async (method, ...params) => (await node.call(method, ...params)).result;
+  const pay = async () => node.receipt(await node.wallet(network.accounts[0]).sendTransaction({ to: network.accounts[1].address, value: 1n }));
+  const seated = async () => (await ask('corniche_getValidators')).validators.length;
+
+  await step('to a committee with other members', async () => {
+    const { blockNumber } = await pay();
+    away.kill();
+    await until('a committee of three', async () => (await seated()) === 3, { deadlineMs: 60_000 });
+    await pay();
+    const verifier = await corniche.Verifier.open(genesis);
+    const header = await until('a certified block', () => client.verifyBlock({ verifier }), { deadlineMs: 60_000 });
+    assert(verifier.epoch > 0n && header.number > blockNumber);
+    // Certificates of earlier epochs are verified with their own committees.
+    assert.equal((await client.verifyBlock({ verifier, blockNumber })).number, blockNumber);
+    const account = await client.verifyAccount({ verifier, address: network.accounts[1].address });
+    assert.equal(account.balance, await client.getBalance({ address: network.accounts[1].address }));
+  });
+
+  await step('and refuses changes that nobody signed', async () => {
+    const changes = await ask('corniche_getEpochChanges', '0x0');
+    assert(changes.some(({ members }) => members?.length === 3) && changes.some(({ members }) => members === null));
+    const refuses = async (forged, what) => {
+      const verifier = await corniche.Verifier.open(genesis);
+      assert.throws(() => verifier.advance(forged), corniche.VerificationError, what);
+    };
+    const at = changes.findIndex(({ members }) => members);
+    const changed = (part) => changes.map((change, index) => (index === at ? { ...change, ...part(change) } : change));
+    await refuses(changed(({ members: [first, ...rest] }) => ({ members: [{ ...first, votes: first.votes + 1 }, ...rest] })), 'votes');
+    await refuses(changed(() => ({ members: null })), 'no members');
+    await refuses(changed(({ head }) => ({ head: `${head.slice(0, -2)}00` })), 'head');
+    await refuses(changed(({ certificate }) => ({ certificate: { ...certificate, signers: '0x00' } })), 'signers');
+    await refuses(changes.slice(1), 'a gap');
   });
 });

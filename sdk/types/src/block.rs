@@ -76,6 +76,18 @@ pub fn header_hash(header: &Header) -> B256 {
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct EncodedHeader(#[borsh(serialize_with = "serialize_header", deserialize_with = "deserialize_header")] pub Header);
 
+/// RLP of a header, whose keccak-256 is its hash.
+pub fn encode_header(header: &Header) -> Vec<u8> {
+    alloy_rlp::encode(header)
+}
+
+/// Decodes a header. `None` for anything else, also with bytes after it.
+pub fn decode_header(rlp: &[u8]) -> Option<Header> {
+    let mut rest = rlp;
+    let header = Header::decode(&mut rest).ok()?;
+    rest.is_empty().then_some(header)
+}
+
 fn serialize_header<W: borsh::io::Write>(header: &Header, writer: &mut W) -> borsh::io::Result<()> {
     alloy_rlp::encode(header).serialize(writer)
 }

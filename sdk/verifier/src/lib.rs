@@ -9,6 +9,7 @@
 //! ```text
 //! open       the text of the genesis   sets the committee; has to come first; the genesis is checked (proofs of
 //! possession too)
+//! advance    epoch changes             follows the committee over the ends of epochs
 //! final      a certificate, headers    proves that the last header's block is final: certified block, its parent, …,
 //! this one
 //! account    state root, eth_getProof  proves the values of the account and the slots in that state
@@ -20,8 +21,8 @@ pub mod code;
 mod wasm;
 
 use alloy_rpc_types_eth::EIP1186AccountProofResponse;
-use corniche_api::{ProvenAccount, StorageKey};
-use corniche_crypto::{CommitteeKeys, FinalBlock};
+use corniche_api::{EpochChange, EpochChangeFormatError, MAX_EPOCH_CHANGES, ProvenAccount, StorageKey};
+use corniche_crypto::{CommitteeKeys, Committees, FinalBlock};
 use corniche_types::{Address, B256, Bytes, Certificate, Genesis, Header, Votes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -40,6 +41,11 @@ pub enum Request {
         /// The expected hash, if it is known.
         #[serde(default)]
         hash: Option<B256>,
+    },
+    /// Follows the committee over the ends of epochs. Returns the newest epoch that is known then.
+    Advance {
+        /// Response to `corniche_getEpochChanges`, from the newest known epoch on. Changes of earlier epochs are ignored.
+        changes: Vec<EpochChange>,
     },
     /// Proves that a block is final. Returns its hash and its header, in which every field is then proven.
     Final {
@@ -92,7 +98,7 @@ struct FinalHeader<'h> {
 /// Verifier of one chain.
 #[derive(Debug, Default)]
 pub struct Verifier {
-    committee: Option<CommitteeKeys>,
+    committees: Option<Committees>,
     /// The last valid certificate, because consecutive requests are often about the same block.
     newest: Option<(Certificate, FinalBlock)>,
 }
@@ -111,6 +117,7 @@ impl Verifier {
     fn process(&mut self, question: Request) -> Result<Value, String> {
         match question {
             Request::Open { genesis, hash } => self.open(&genesis, hash).map(|committee| json!(committee)),
+            Request::Advance { changes } => self.advance(changes).map(|epoch| json!(format!("{epoch:#x}"))),
             Request::Final { certificate, headers } => self.check_final(certificate, &headers).map(|header| json!(header)),
             Request::Account { state_root, address, slots, proof } => {
                 ProvenAccount::check(&state_root, address, &slots, &proof).map(|account| json!(account))
@@ -127,7 +134,7 @@ impl Verifier {
         if let Some(hash) = hash.filter(|hash| *hash != genesis_hash) {
             return Err(format!("genesis: expected hash {hash}, got {genesis_hash}"));
         }
-        self.committee = Some(CommitteeKeys::from_genesis(&genesis).map_err(|error| error.to_string())?);
+        self.committees = Some(CommitteeKeys::from_genesis(&genesis).map_err(|error| error.to_string())?.into());
         let weights = genesis.weights();
         Ok(Committee {
             chain_id: format!("{:#x}", genesis.chain_id),
@@ -138,6 +145,20 @@ impl Verifier {
             currency: genesis.currency,
             genesis_hash,
         })
+    }
+
+    fn advance(&mut self, changes: Vec<EpochChange>) -> Result<u64, String> {
+        if changes.len() as u64 > MAX_EPOCH_CHANGES {
+            return Err(format!("{} epoch changes, at most {MAX_EPOCH_CHANGES}", changes.len()));
+        }
+        let committees = self.committees.as_mut().ok_or("no genesis has been opened")?;
+        for change in changes {
+            if change.epoch >= committees.newest().epoch().0 {
+                let change = change.try_into().map_err(|error: EpochChangeFormatError| error.to_string())?;
+                committees.advance(&change).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(committees.newest().epoch().0)
     }
 
     fn check_final<'h>(
@@ -159,8 +180,10 @@ impl Verifier {
     }
 
     fn certified(&mut self, certificate: corniche_api::Certificate) -> Result<FinalBlock, String> {
-        let committee = self.committee.as_ref().ok_or("no genesis has been opened")?;
+        let committees = self.committees.as_ref().ok_or("no genesis has been opened")?;
         let certificate = Certificate::try_from(certificate).map_err(|error| error.to_string())?;
+        let epoch = certificate.epoch;
+        let committee = committees.of(epoch).ok_or_else(|| format!("the committee of epoch {} is not known yet", epoch.0))?;
         if let Some((_, block)) = self.newest.as_ref().filter(|(known, _)| *known == certificate) {
             return Ok(*block);
         }

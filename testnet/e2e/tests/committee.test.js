@@ -140,6 +140,16 @@ underEveryEngine('the committee changes', { timeout: 600_000 }, async (t, engine
     report('one leaves');
   });
 
+  await step('a client follows all committees from the genesis', async () => {
+    const program = join(process.env.CLIENT_EXAMPLES ?? join(dirname(corniche), 'examples'), 'verify');
+    const env = { ...process.env, CORNICHE_KEY: network.keys.at(-4), CORNICHE_RPC: first.rpc };
+    const [account] = accounts.slice(-5);
+    const { stdout } = await run(program, [join(network.directory, 'genesis.json'), account.address], { env });
+    const [, height] = stdout.match(/is final in block (\d+): /);
+    const certificate = await ask(first, 'corniche_getCertificate', `0x${BigInt(height).toString(16)}`);
+    assert(Number(certificate.epoch) > 2);
+  });
+
   await step('every transfer was executed once, and nobody is accused', async () => {
     load.stop();
     await load.executed();

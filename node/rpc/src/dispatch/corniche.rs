@@ -7,8 +7,9 @@ use crate::node::Node;
 use crate::reads;
 use crate::staking;
 use alloy_primitives::{B256, U64};
-use corniche_api::{Certificate, DagRange, Ordering, RpcError};
+use corniche_api::{Certificate, DagRange, EpochChange, MAX_EPOCH_CHANGES, Ordering, RpcError};
 use corniche_origin::Origin;
+use corniche_types::Epoch;
 
 /// `corniche_getOrdering`.
 pub(super) async fn ordering(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
@@ -26,6 +27,19 @@ pub(super) async fn certificate(node: &Node, origin: Origin, params: &Params<'_>
     node.read(origin, move |node| {
         let certificate = node.height(block).and_then(|height| node.backend.certificate(height));
         json(&certificate.as_ref().map(Certificate::from))
+    })
+    .await
+}
+
+/// `corniche_getEpochChanges`.
+pub(super) async fn epoch_changes(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let params = params.at_most(2)?;
+    let first = params.required::<U64>(0)?.to::<u64>();
+    let count = params.optional::<U64>(1)?.map_or(MAX_EPOCH_CHANGES, |count| count.to()).min(MAX_EPOCH_CHANGES);
+    node.read(origin, move |node| {
+        let epochs = (first..first.saturating_add(count)).map(Epoch);
+        let changes = epochs.map_while(|epoch| node.backend.epoch_change(epoch));
+        json(&changes.map(|change| EpochChange::from(&change)).collect::<Vec<_>>())
     })
     .await
 }

@@ -73,6 +73,8 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::DebugGetRawTransaction, json!([transaction])),
         (Method::CornicheGetOrdering, json!(["0x1"])),
         (Method::CornicheGetOrdering, json!(["0x0"])),
+        (Method::CornicheGetEpochChanges, json!(["0x0"])),
+        (Method::CornicheGetEpochChanges, json!(["0x1", "0x2"])),
         (Method::CornicheGetCertificate, json!(["0x1"])),
         (Method::CornicheGetCertificate, json!(["0x2"])),
         (Method::CornicheGetTransactionStatus, json!([transaction])),

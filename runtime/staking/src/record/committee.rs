@@ -100,8 +100,7 @@ impl Committee {
     /// Returns the hash of what a light client needs of the committee: BLS keys, votes and fault model (E6).
     pub fn light_root(&self, fault_model: FaultModel) -> B256 {
         let members = self.members.iter();
-        let members: Vec<_> =
-            members.map(|member| LightMember { bls_key: member.keys.bls.0, votes: member.votes }).collect();
+        let members: Vec<_> = members.map(|member| LightMember { bls_key: member.keys.bls.0, votes: member.votes }).collect();
         light_root(fault_model, &members)
     }
 

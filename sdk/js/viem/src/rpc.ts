@@ -128,6 +128,7 @@ export interface Types {
   Certificate: Certificate;
   Count: Count;
   Dag: Dag;
+  EpochChange: EpochChange;
   Execution: Execution;
   FeeHistory: FeeHistory;
   FirstRound: FirstRound;
@@ -441,6 +442,33 @@ export interface Dag {
     proposedMs?: Quantity;
     round: Quantity;
   }[];
+}
+export interface EpochChange {
+  certificate: Certificate;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  epoch: `0x${string}`;
+  /**
+   * Data of any length.
+   */
+  head: `0x${string}`;
+  /**
+   * Data of any length.
+   */
+  header: `0x${string}`;
+  /**
+   * Members of the next committee, by index. Null if BLS keys and votes stay.
+   */
+  members:
+    | null
+    | {
+        /**
+         * Data of any length.
+         */
+        blsKey: `0x${string}`;
+        votes: number;
+      }[];
 }
 /**
  * Statistics of one execution of a block on this node. Not part of consensus.
@@ -1346,6 +1374,8 @@ export interface Methods {
   corniche_getOrdering: { parameters: [block?: BlockId]; result: Ordering | null };
   /** Certificate that proves that a block is final; it may be that of a later block. Null if there is none yet. */
   corniche_getCertificate: { parameters: [block?: BlockId]; result: Certificate | null };
+  /** Proofs of the committees after this epoch and the following ones, for clients that check certificates: at most 64, by default all that are left. Empty if the epoch has not ended. */
+  corniche_getEpochChanges: { parameters: [epoch: Quantity, count?: Quantity]; result: EpochChange[] };
   /** Status of a transaction, with its times; null if unknown. */
   corniche_getTransactionStatus: { parameters: [hash: Hash]; result: TransactionStatus | null };
   /** Newest executed block and newest certified block. */

@@ -5,7 +5,7 @@
  * @packageDocumentation
  */
 
-import type { AccountProof, Certificate, Header } from './rpc.ts';
+import type { AccountProof, Certificate, EpochChange, Header } from './rpc.ts';
 
 type Hex = `0x${string}`;
 
@@ -156,6 +156,7 @@ export class Verifier {
   readonly votes: number;
   readonly quorum: number;
   readonly #instance: Instance;
+  #epoch = 0n;
 
   private constructor(instance: Instance, { chainId, currency, genesisHash, committeeHash, validators, votes, quorum }: Committee) {
     this.#instance = instance;
@@ -172,6 +173,20 @@ export class Verifier {
   static async open(genesis: string, { hash, module }: OpenParameters = {}): Promise<Verifier> {
     const instance = new Instance(await loadVerifier(module));
     return new Verifier(instance, instance.ask<Committee>({ open: { genesis, ...(hash ? { hash } : {}) } }));
+  }
+
+  /** Newest epoch whose committee is known. Certificates of later epochs cannot be verified yet. */
+  get epoch(): bigint {
+    return this.#epoch;
+  }
+
+  /**
+   * Follows the committee over the ends of epochs, each of which the committee before has signed. Pass responses to
+   * `corniche_getEpochChanges` unchanged, from the newest known epoch on. Returns the newest known epoch, or throws a `VerificationError`.
+   */
+  advance(changes: readonly EpochChange[]): bigint {
+    this.#epoch = BigInt(this.#instance.ask<Hex>({ advance: { changes } }));
+    return this.#epoch;
   }
 
   /**

@@ -8,7 +8,8 @@ use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, SyncProgress};
 use corniche_state::{Account, Changes, SharedTree, StateView};
 use corniche_types::{
-    Certificate, Epoch, FaultModel, Height, ProtocolRules, SignatureChecks, SignerBitmap, Transaction, ValidatorIndex,
+    Certificate, Epoch, EpochChange, FaultModel, Height, LightMember, ProtocolRules, SignatureChecks, SignerBitmap,
+    Transaction, ValidatorIndex, Votes,
 };
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
@@ -174,6 +175,14 @@ impl Backend for TestChain {
 
     fn syncing(&self) -> Option<SyncProgress> {
         *self.syncing.lock().unwrap()
+    }
+
+    fn epoch_change(&self, epoch: Epoch) -> Option<EpochChange> {
+        let block = self.block(self.finalized())?;
+        let members = vec![LightMember { bls_key: [2; 96], votes: Votes(3) }];
+        let certificate = self.certificate(self.finalized())?;
+        let change = EpochChange { header: block.header.clone(), head: vec![1, 5].into(), certificate, members: Some(members) };
+        (epoch == Epoch(0)).then_some(change)
     }
 
     fn certificate(&self, height: Height) -> Option<Certificate> {

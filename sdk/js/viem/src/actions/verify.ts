@@ -1,5 +1,5 @@
 import { numberToHex, type Address, type Hex } from 'viem';
-import type { AccountProof, Block } from '../rpc.ts';
+import type { AccountProof, Block, EpochChange } from '../rpc.ts';
 import { VerificationError, type FinalHeader, type ProvenAccount, type Verifier } from '../verifier.ts';
 import { getCertificate, getHeads } from './queries.ts';
 import type { AnyClient } from './request.ts';
@@ -29,6 +29,7 @@ export async function verifyBlock(client: AnyClient, { verifier, blockNumber }: 
   const number = blockNumber ?? (await getHeads(client)).certified.number;
   const certificate = await getCertificate(client, { blockNumber: number });
   if (!certificate) return null;
+  await follow(client, verifier, certificate.epoch);
   const between = certificate.blockNumber - number;
   if (between < 0n || between > LONGEST_CHAIN) throw new VerificationError(`the certificate is for block ${certificate.blockNumber}, not for block ${number} or a later one`);
   const headers: Block[] = [];
@@ -40,6 +41,17 @@ export async function verifyBlock(client: AnyClient, { verifier, blockNumber }: 
   const verified = verifier.final({ certificate: certificate.raw, headers });
   if (verified.number !== number) throw new VerificationError(`asked for block ${number}, the answer is block ${verified.number}`);
   return verified;
+}
+
+/** Follows the committees up to an epoch: each one is signed by the one before. */
+async function follow(client: AnyClient, verifier: Verifier, epoch: bigint): Promise<void> {
+  while (verifier.epoch < epoch) {
+    const known = verifier.epoch;
+    const changes = await request<EpochChange[]>(client, 'corniche_getEpochChanges', numberToHex(known));
+    if (changes.length === 0 || verifier.advance(changes) === known) {
+      throw new VerificationError(`the node does not know the committee after epoch ${known}`);
+    }
+  }
 }
 
 async function header(client: AnyClient, number: bigint): Promise<Block> {

@@ -1,0 +1,83 @@
+//! Committees of all epochs that this node has seen, for clients that follow the chain by certificates (validators.md §8).
+//!
+//! Blocks and certificates are in the store. The state has the members of the running epoch only, so they are kept in files of their
+//! own, one for each epoch, for ever.
+
+use corniche_engine::Committee;
+use corniche_store::{DataDirectory, Reader};
+use corniche_types::{Epoch, EpochChange, Genesis, Height, LightMember, wire};
+use std::{path::Path, sync::Arc};
+
+/// Content of a file: the last block of the epoch before, and the members.
+type Kept = (Height, Vec<LightMember>);
+
+/// Kept committees.
+#[derive(Clone)]
+pub struct EpochLog {
+    directory: DataDirectory,
+    reader: Reader,
+    genesis: Arc<Genesis>,
+}
+
+impl EpochLog {
+    pub fn new(data: &Path, reader: Reader, genesis: Arc<Genesis>) -> Self {
+        Self { directory: DataDirectory::new(data), reader, genesis }
+    }
+
+    /// Keeps the committee of the running epoch, whose first block comes after the blocks in the store or is among them.
+    pub fn keep(&self, committee: &Committee) {
+        let epoch = committee.epoch();
+        if epoch == Epoch(0) || self.read(epoch).is_some() {
+            return;
+        }
+        let kept: Kept = (self.end_before(epoch), members(committee));
+        if let Err(error) = self.directory.write_committee(epoch, &wire::encode(&kept)) {
+            tracing::warn!(%error, epoch = epoch.0, "the committee is not kept; clients cannot follow it from this node");
+        }
+    }
+
+    /// Proof of the committee after an epoch. `None` if the epoch has not ended, or its end is not known here.
+    pub fn change(&self, epoch: Epoch) -> Option<EpochChange> {
+        let (end, next) = self.read(epoch.next())?;
+        let before = self.members_of(epoch)?;
+        let block = self.reader.block(end)?;
+        let certificate = self.reader.certificate(end).filter(|certificate| certificate.height == end)?;
+        Some(EpochChange {
+            header: block.committed.block.header.clone(),
+            head: block.committed.block.ordering.encode_hashed().into(),
+            certificate: (*certificate).clone(),
+            members: (before != next).then_some(next),
+        })
+    }
+
+    fn members_of(&self, epoch: Epoch) -> Option<Vec<LightMember>> {
+        if epoch == Epoch(0) {
+            return Some(members(&Committee::from_genesis(&self.genesis)));
+        }
+        Some(self.read(epoch)?.1)
+    }
+
+    fn read(&self, epoch: Epoch) -> Option<Kept> {
+        wire::decode(&self.directory.read_committee(epoch)?).ok()
+    }
+
+    /// Last block of the epoch before, by a search in the store.
+    fn end_before(&self, epoch: Epoch) -> Height {
+        let head = self.reader.head().committed.block.height();
+        let is_before = |height: u64| {
+            height == 0 || self.reader.block(Height(height)).is_some_and(|block| block.committed.block.ordering.epoch < epoch)
+        };
+        let (mut before, mut after) = (0, head.0 + 1);
+        while before + 1 < after {
+            let middle = before + (after - before) / 2;
+            if is_before(middle) { before = middle } else { after = middle }
+        }
+        Height(before)
+    }
+}
+
+fn members(committee: &Committee) -> Vec<LightMember> {
+    let key = |bytes: &[u8]| bytes.try_into().expect("invariant: every committee has valid keys");
+    let members = committee.members();
+    members.map(|(index, member)| LightMember { bls_key: key(&member.bls_key), votes: committee.votes(index) }).collect()
+}
