@@ -29,13 +29,15 @@
 //! | Start | all but notices | without marks on disk, the epoch is after the first one that was asked about, or opened by the operator |
 //! | Block | Block | the round is above the mark, or the heading is the last one again |
 //! | Car | Car | the position is not below the mark |
-//! | Slot | Prepare, Vote, Timeout | the slot is one of the 256 newest, and not reserved by an earlier process |
+//! | Slot | Prepare, Vote, Timeout | the slot is one of the 64 newest |
 //! | Once | Prepare, Vote, Timeout | the view has no other value of this kind, and no later view has one |
 //! | Given up | Vote | no TIMEOUT was signed in this view or a later one, or the vote is the last one of its kind again |
 //! | Report | Timeout | the report names the last strong vote and the last CONFIRM-ACK, or later ones |
-//! | Header | Header | the height is above the mark, or the header was signed before (last 256) |
+//! | Header | Header | the height is above the mark, or the header was signed before (last 64) |
 //! | Unmarked | CarVote, DiskId, Notice | always, after the rules above: two of them are no offence |
-//! | Reservation | Block, Slot, Header | a record covers 16 rounds, slots or heights from the one that needed it; after a crash only higher ones are signed |
+//!
+//! Marks are exact, and durable before the signature leaves. So a restart of the signer, even after a power cut, changes no outcome.
+//! If an answer was lost, the same statement is signed again. An exact repeat changes no mark and needs no sync.
 //!
 //! Strong and weak PREP-VOTEs are one kind for different values. The kind of a share (ed25519 or BLS) has no effect on the rules.
 //! [`Contradiction::holds`](corniche_types::evidence::Contradiction::holds) accepts no two statements that these rules admit.
@@ -47,15 +49,21 @@
 //!
 //! - Coin keys stay with the node: what they sign is not punishable, and dealings would have to pass the socket. So there are no
 //!   requests for coin shares and dealings.
-//! - Positions of cars are not reserved, because a lane may not skip one. Each car is one exact mark and one sync. The last position may
-//!   be signed again with other content: a node that lost power between the signature and its own record needs it, and two such
-//!   cars are no offence.
+//! - Nothing is reserved. A record that covers 16 rounds, slots or heights in advance would save syncs, but after a crash the signer
+//!   must refuse all of them for ever. A power cut that stops the signers of more than F validators would stop the chain: all of
+//!   them would refuse the same rounds, and Mahi-Mahi needs a quorum of blocks in each round, Autobahn a quorum in each slot.
+//!   The cost is one sync for each signature. Repeats and unmarked statements need none.
+//! - The last position of a car may be signed again with other content: a node that lost power between the signature and its own
+//!   record needs it, because a lane may not skip a position. Two such cars are no offence.
 //! - Views of a slot never go back. The engine never enters a view again, and one statement of each kind suffices as memory.
 //!
 //! # Limits
 //!
 //! A client can make the signer useless, but not dangerous: a statement for the highest epoch, round or height closes all lower
 //! ones for ever. Chains before protocol version 5 sign blocks without headings, which the signer does not know.
+//!
+//! A node that loses power after the signature of a block, and before its own record of that block, has no block in that round: it
+//! would make another heading. It continues in the next round if a quorum of others has blocks in this one.
 
 #![warn(missing_docs)]
 
@@ -69,7 +77,6 @@ mod server;
 pub use client::{ClientError, RESPONSE_TIMEOUT, RemoteSigner, SignerStats};
 pub use keys::SecretKeys;
 pub use mark_file::{FILE_NAME, MarkError};
-pub use marks::RESERVED;
 pub use request::{
     FrameError, MAX_FRAME_BYTES, PublicKeys, Refusal, Request, Response, Scope, Statement, StatementKind, encode_frame,
     take_frame,

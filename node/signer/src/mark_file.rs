@@ -1,4 +1,4 @@
-//! The file `MARKS`: two records of 4 KiB, written in turn.
+//! The file `MARKS`: two records of 20 KiB, written in turn.
 //!
 //! ```text
 //! version u8 │ sequence u64, little-endian │ borsh of Record │ zeros │ blake3 of everything before, 32 bytes
@@ -24,7 +24,8 @@ pub const FILE_NAME: &str = "MARKS";
 
 const LOCK_NAME: &str = "LOCK";
 const VERSION: u8 = 1;
-const RECORD_BYTES: usize = 4096;
+/// A multiple of 4 KiB that holds the largest record, which has 17.4 KiB.
+const RECORD_BYTES: usize = 20 * 1024;
 const CHECKSUM_BYTES: usize = 32;
 const RECORDS: u64 = 2;
 
@@ -176,7 +177,7 @@ fn newest(bytes: &[u8], path: &Path) -> Result<(u64, Record), MarkError> {
         for (place, record) in (0..RECORDS).zip(records) {
             match decode(record) {
                 Decoded::Intact(sequence, record) if sequence % RECORDS == place => {
-                    newest = newest.filter(|(other, _)| *other > sequence).or(Some((sequence, record)));
+                    newest = newest.filter(|(other, _)| *other > sequence).or(Some((sequence, *record)));
                 }
                 Decoded::OtherVersion(found) => return Err(MarkError::Version { path: path.to_owned(), found }),
                 Decoded::Intact(..) | Decoded::Damaged => {}
@@ -187,7 +188,7 @@ fn newest(bytes: &[u8], path: &Path) -> Result<(u64, Record), MarkError> {
 }
 
 enum Decoded {
-    Intact(u64, Record),
+    Intact(u64, Box<Record>),
     /// Intact, but of another version, whose content this program cannot know.
     OtherVersion(u8),
     Damaged,
@@ -196,9 +197,10 @@ enum Decoded {
 fn encode(sequence: u64, record: &Record) -> [u8; RECORD_BYTES] {
     let mut bytes = [0; RECORD_BYTES];
     let content = borsh::to_vec(&(VERSION, sequence, record)).expect("invariant: writing into memory does not fail");
-    bytes[..content.len()].copy_from_slice(&content);
-    let (content, checksum) = bytes.split_at_mut(RECORD_BYTES - CHECKSUM_BYTES);
-    checksum.copy_from_slice(corniche_crypto::digest(content).as_slice());
+    let (padded, checksum) = bytes.split_at_mut(RECORD_BYTES - CHECKSUM_BYTES);
+    let place = padded.get_mut(..content.len()).expect("invariant: the largest record fits");
+    place.copy_from_slice(&content);
+    checksum.copy_from_slice(corniche_crypto::digest(padded).as_slice());
     bytes
 }
 
@@ -211,7 +213,7 @@ fn decode(bytes: &[u8; RECORD_BYTES]) -> Decoded {
     if version != VERSION {
         return Decoded::OtherVersion(version);
     }
-    match <(u64, Record)>::deserialize(&mut content) {
+    match <(u64, Box<Record>)>::deserialize(&mut content) {
         Ok((sequence, record)) if content.iter().all(|byte| *byte == 0) => Decoded::Intact(sequence, record),
         _ => Decoded::Damaged,
     }
@@ -220,12 +222,10 @@ fn decode(bytes: &[u8; RECORD_BYTES]) -> Decoded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_types::{B256, Epoch};
     use std::os::unix::fs::PermissionsExt;
 
     fn record(round: u64) -> Record {
-        let (genesis, epoch) = (B256::repeat_byte(9), Some(Epoch(2)));
-        Record { chain_id: 7, genesis, open_from: epoch, epoch, round, car: 3, slot: 5, height: 6 }
+        Record::with_round(round)
     }
 
     /// A file after records of these rounds.
@@ -238,8 +238,8 @@ mod tests {
         (directory, path)
     }
 
-    fn reopened(directory: &Path) -> Result<Option<u64>, MarkError> {
-        MarkFile::open(directory).map(|(_, found)| found.map(|record| record.round))
+    fn reopened(directory: &Path) -> Result<Option<Record>, MarkError> {
+        MarkFile::open(directory).map(|(_, found)| found)
     }
 
     #[test]
@@ -247,10 +247,22 @@ mod tests {
         for last in 1..6 {
             let rounds: Vec<u64> = (1..=last).collect();
             let (directory, path) = written(&rounds);
-            assert_eq!(reopened(directory.path()).unwrap(), Some(last));
+            assert_eq!(reopened(directory.path()).unwrap(), Some(record(last)));
             let metadata = fs::metadata(&path).unwrap();
-            assert_eq!((metadata.len(), metadata.permissions().mode() & 0o777), (8192, 0o600));
+            assert_eq!((metadata.len(), metadata.permissions().mode() & 0o777), (40_960, 0o600));
         }
+    }
+
+    #[test]
+    fn largest_record_fits() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut file, _) = MarkFile::open(directory.path()).unwrap();
+        let largest = Record::largest();
+        (0..3).for_each(|_| file.write(&largest).unwrap());
+        drop(file);
+        let content = borsh::to_vec(&(VERSION, 0u64, &largest)).unwrap().len() + CHECKSUM_BYTES;
+        assert_eq!((content, RECORD_BYTES), (17_830, 20_480));
+        assert_eq!(reopened(directory.path()).unwrap(), Some(largest));
     }
 
     #[test]
@@ -259,7 +271,7 @@ mod tests {
         let (mut file, _) = MarkFile::open(directory.path()).unwrap();
         file.write(&record(4)).unwrap();
         drop(file);
-        assert_eq!(reopened(directory.path()).unwrap(), Some(4));
+        assert_eq!(reopened(directory.path()).unwrap(), Some(record(4)));
     }
 
     #[test]
@@ -298,7 +310,7 @@ mod tests {
         assert_eq!(found, None);
         file.write(&record(2)).unwrap();
         drop(file);
-        assert_eq!(reopened(directory.path()).unwrap(), Some(2));
+        assert_eq!(reopened(directory.path()).unwrap(), Some(record(2)));
     }
 
     #[test]
@@ -306,7 +318,7 @@ mod tests {
         let (directory, path) = written(&[1, 2, 3]);
         let bytes = fs::read(&path).unwrap();
         let mut damaged = bytes.clone();
-        (damaged[100], damaged[5_000]) = (1, 1);
+        (damaged[100], damaged[RECORD_BYTES + 100]) = (damaged[100] ^ 1, damaged[RECORD_BYTES + 100] ^ 1);
         let swapped = [&bytes[RECORD_BYTES..], &bytes[..RECORD_BYTES]].concat();
         for content in [damaged, Vec::new(), bytes[..RECORD_BYTES].to_vec(), [&bytes[..], &[0]].concat(), swapped] {
             fs::write(&path, content).unwrap();
@@ -335,7 +347,7 @@ mod tests {
         let first = MarkFile::open(directory.path()).unwrap();
         assert!(matches!(MarkFile::open(directory.path()), Err(MarkError::Locked { .. })));
         drop(first);
-        assert_eq!(reopened(directory.path()).unwrap(), Some(1));
+        assert_eq!(reopened(directory.path()).unwrap(), Some(record(1)));
     }
 
     #[test]
@@ -346,7 +358,7 @@ mod tests {
         assert!(matches!(file.write(&record(2)), Err(MarkError::Io { operation: "write", .. })));
         assert!(matches!(file.write(&record(3)), Err(MarkError::Failed { .. })));
         drop(file);
-        assert_eq!(reopened(directory.path()).unwrap(), Some(1));
+        assert_eq!(reopened(directory.path()).unwrap(), Some(record(1)));
     }
 
     #[test]
@@ -356,7 +368,7 @@ mod tests {
         let digest = corniche_crypto::digest(&bytes);
         assert_eq!(
             digest.to_string(),
-            "0x4f75b43cce80a4985e17e28638a734adc6d8e869c2abc27302bec55a58d4d8b1",
+            "0x62e2c3b212190cc91752ff3033213cbe2d75c685e2bcb16ec70235d43287e77e",
             "changing the format needs a new version"
         );
     }

@@ -1,7 +1,7 @@
 //! Rules for signatures, without I/O. The rules are listed in the documentation of the crate.
 //!
-//! [`Marks`] knows every signature since the process started, and from the last run a record with upper limits. A statement is
-//! checked first, which changes nothing, and marked only if it may be signed.
+//! A statement is checked first, which changes nothing, and marked only if it may be signed. [`Record`] is the whole state, so
+//! marks that are read back from disk decide like those that were never lost.
 
 use crate::request::{Refusal, Scope, Statement};
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -9,81 +9,44 @@ use corniche_types::evidence::{Heading, SlotReport, VoteKind};
 use corniche_types::{B256, Epoch, Height};
 use std::collections::BTreeMap;
 
-/// Rounds, slots and heights that a record covers from the one that needed it: one sync for as many signatures.
-pub const RESERVED: u64 = 16;
-
 /// Slots, from the highest one down, in which statements may be signed. An engine has far fewer open ones.
-pub const OPEN_SLOTS: u64 = 256;
+pub const OPEN_SLOTS: u64 = 64;
 
 /// Headers that are remembered, so that their shares can be made again.
-const MAX_HEADERS: usize = 256;
+const MAX_HEADERS: usize = 64;
 
-/// State that survives a restart. Limits are inclusive; 0 means none, and nothing is signed for 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+/// State that survives a restart: everything that decides about later statements. Its size is bounded by [`OPEN_SLOTS`] and
+/// [`MAX_HEADERS`].
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Record {
     /// Chain id.
-    pub chain_id: u64,
+    chain_id: u64,
     /// Hash of the genesis.
-    pub genesis: B256,
+    genesis: B256,
     /// First epoch that may be signed. `None` until the first statement is asked for.
-    pub open_from: Option<Epoch>,
+    open_from: Option<Epoch>,
     /// Greatest epoch with a signature.
-    pub epoch: Option<Epoch>,
-    /// In this epoch, no block was signed above this round.
-    pub round: u64,
-    /// In this epoch, position of the last own car.
-    pub car: u64,
-    /// In this epoch, nothing was signed about slots above this one.
-    pub slot: u64,
-    /// In all epochs, no header was signed above this height.
-    pub height: u64,
-}
-
-/// Verdict about a statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use]
-pub struct Verdict {
-    /// Permission to sign, or the reason against it.
-    pub outcome: Result<(), Refusal>,
-    /// Record to make durable before the signature or the refusal leaves. `None` if the last one still covers everything.
-    pub record: Option<Record>,
-}
-
-/// Marks of a validator. Key sets share them: a validator signs with one key set in each epoch.
-#[derive(Clone, Debug)]
-pub struct Marks {
-    /// The newest record: upper limits of the fields below.
-    record: Record,
-    /// Epochs from this one are open even without earlier marks, because the operator says so.
-    from_epoch: Option<Epoch>,
-    /// Statements of the greatest epoch with a signature.
-    epoch: EpochMarks,
-    /// Highest height with a signature, in all epochs.
-    height: u64,
-    /// Signed headers of the highest heights.
+    epoch: Option<Epoch>,
+    /// Statements of this epoch.
+    current: EpochMarks,
+    /// Signed headers of the highest heights, in all epochs.
     headers: BTreeMap<u64, B256>,
 }
 
-/// Marks of one epoch.
-#[derive(Clone, Debug, Default)]
+/// Marks of one epoch. Nothing is signed for round 0 and slot 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 struct EpochMarks {
-    /// Highest round with a signature.
-    round: u64,
-    /// The block of that round; `None` after a restart.
-    heading: Option<Heading>,
-    /// Position of the last own car.
+    /// Block of the highest round.
+    block: Option<Heading>,
+    /// Position of the last own car; 0 before the first one.
     car: u64,
-    /// Highest slot with a signature.
-    slot: u64,
-    /// Slots up to this one are closed, because their marks were lost with an earlier process.
-    closed: u64,
-    /// Open slots.
+    /// Open slots with a signature, also the highest one.
     slots: BTreeMap<u64, SlotMarks>,
 }
 
 /// Last statement of each kind in a slot: view and value. The engine never enters a view again, so a statement of a lower view
 /// is refused and the last one suffices.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 struct SlotMarks {
     prepare: Option<(u32, B256)>,
     strong: Option<(u32, B256)>,
@@ -92,23 +55,39 @@ struct SlotMarks {
     timeout: Option<(u32, SlotReport)>,
 }
 
+/// Verdict about a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Verdict {
+    /// Permission to sign, or the reason against it.
+    pub outcome: Result<(), Refusal>,
+    /// True if [`Marks::record`] must be durable before the signature or the refusal leaves. False for an exact repeat.
+    pub is_changed: bool,
+}
+
+/// Marks of a validator. Key sets share them: a validator signs with one key set in each epoch.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    record: Record,
+    /// Epochs from this one are open even without earlier marks, because the operator says so.
+    from_epoch: Option<Epoch>,
+}
+
 impl Marks {
     /// Marks without a past. No statement of the first epoch that is asked about will be signed, unless `from_epoch` opens it.
     pub fn new(chain_id: u64, genesis: B256, from_epoch: Option<Epoch>) -> Self {
-        let record = Record { chain_id, genesis, open_from: None, epoch: None, round: 0, car: 0, slot: 0, height: 0 };
-        Self::resume(record, from_epoch)
+        let (current, headers) = (EpochMarks::default(), BTreeMap::new());
+        Self::resume(Record { chain_id, genesis, open_from: None, epoch: None, current, headers }, from_epoch)
     }
 
-    /// Continues above the limits of a record. Rule Reservation.
+    /// Continues after the last statement of a record.
     pub fn resume(record: Record, from_epoch: Option<Epoch>) -> Self {
-        let Record { round, car, slot, height, .. } = record;
-        let epoch = EpochMarks { round, heading: None, car, slot, closed: slot, slots: BTreeMap::new() };
-        Self { record, from_epoch, epoch, height, headers: BTreeMap::new() }
+        Self { record, from_epoch }
     }
 
-    /// Returns the newest record.
-    pub fn record(&self) -> Record {
-        self.record
+    /// Returns the state.
+    pub fn record(&self) -> &Record {
+        &self.record
     }
 
     /// Rule Chain: checks that the marks belong to this chain.
@@ -120,16 +99,10 @@ impl Marks {
 
     /// Decides about a statement, and marks it as signed if it may be signed.
     pub fn admit(&mut self, scope: &Scope, statement: &Statement) -> Verdict {
-        let before = self.record;
+        // At most 128 slots and headers: a copy takes far less time than a signature.
+        let before = self.record.clone();
         let outcome = self.check_and_mark(scope, statement);
-        Verdict { outcome, record: Some(self.record).filter(|record| *record != before) }
-    }
-
-    /// Returns unreserved limits, for a clean stop. `None` if the last record has them.
-    pub fn close(&mut self) -> Option<Record> {
-        let before = self.record;
-        (self.record.round, self.record.slot, self.record.height) = (self.epoch.round, self.epoch.slot, self.height);
-        Some(self.record).filter(|record| *record != before)
+        Verdict { outcome, is_changed: self.record != before }
     }
 
     fn check_and_mark(&mut self, scope: &Scope, statement: &Statement) -> Result<(), Refusal> {
@@ -147,7 +120,7 @@ impl Marks {
             self.check(&EpochMarks::default(), statement)?;
             self.enter(scope.epoch);
         } else {
-            self.check(&self.epoch, statement)?;
+            self.check(&self.record.current, statement)?;
         }
         self.mark(statement);
         Ok(())
@@ -163,11 +136,11 @@ impl Marks {
 
     /// Rule Epoch: closes the earlier ones.
     fn enter(&mut self, epoch: Epoch) {
-        self.epoch = EpochMarks::default();
-        let Record { chain_id, genesis, open_from, height, .. } = self.record;
+        let Record { open_from, epoch: greatest, current, .. } = &mut self.record;
         // An epoch with a signature stays open when the operator no longer gives `from_epoch`.
-        let open_from = open_from.map(|open_from| open_from.min(epoch));
-        self.record = Record { chain_id, genesis, open_from, epoch: Some(epoch), round: 0, car: 0, slot: 0, height };
+        *open_from = open_from.map(|open_from| open_from.min(epoch));
+        *greatest = Some(epoch);
+        *current = EpochMarks::default();
     }
 
     fn check(&self, marks: &EpochMarks, statement: &Statement) -> Result<(), Refusal> {
@@ -184,27 +157,20 @@ impl Marks {
     }
 
     fn mark(&mut self, statement: &Statement) {
+        let Record { current, headers, .. } = &mut self.record;
         match *statement {
-            Statement::Block(heading) => {
-                (self.epoch.round, self.epoch.heading) = (heading.round, Some(heading));
-                reserve(&mut self.record.round, heading.round);
-            }
-            Statement::Car { position, .. } => {
-                self.epoch.car = position;
-                self.record.car = position;
-            }
-            Statement::Prepare { slot, view, cut } => self.slot_mut(slot).prepare = Some((view, cut)),
+            Statement::Block(heading) => current.block = Some(heading),
+            Statement::Car { position, .. } => current.car = position,
+            Statement::Prepare { slot, view, cut } => current.slot_mut(slot).prepare = Some((view, cut)),
             Statement::Vote { kind, slot, view, cut, .. } => {
-                *self.slot_mut(slot).last_mut(kind) = Some((view, cut));
+                *current.slot_mut(slot).last_mut(kind) = Some((view, cut));
             }
-            Statement::Timeout { slot, view, report, .. } => self.slot_mut(slot).timeout = Some((view, report)),
+            Statement::Timeout { slot, view, report, .. } => current.slot_mut(slot).timeout = Some((view, report)),
             Statement::Header { height, hash, .. } => {
-                self.height = self.height.max(height.0);
-                self.headers.insert(height.0, hash);
-                if self.headers.len() > MAX_HEADERS {
-                    self.headers.pop_first();
+                headers.insert(height.0, hash);
+                if headers.len() > MAX_HEADERS {
+                    headers.pop_first();
                 }
-                reserve(&mut self.record.height, height.0);
             }
             Statement::CarVote { .. } | Statement::DiskId { .. } | Statement::Notice { .. } => {}
         }
@@ -212,31 +178,24 @@ impl Marks {
 
     /// Rule Header.
     fn check_header(&self, height: Height, hash: B256) -> Result<(), Refusal> {
-        let is_allowed = height.0 > self.height || self.headers.get(&height.0) == Some(&hash);
-        if is_allowed { Ok(()) } else { Err(Refusal::Height { mark: self.height }) }
-    }
-
-    /// Opens a slot that was checked, and forgets those that it closes.
-    fn slot_mut(&mut self, slot: u64) -> &mut SlotMarks {
-        reserve(&mut self.record.slot, slot);
-        self.epoch.slot = self.epoch.slot.max(slot);
-        self.epoch.slots = self.epoch.slots.split_off(&self.epoch.closed_through().saturating_add(1));
-        self.epoch.slots.entry(slot).or_default()
+        let headers = &self.record.headers;
+        let mark = highest(headers);
+        let is_allowed = height.0 > mark || headers.get(&height.0) == Some(&hash);
+        if is_allowed { Ok(()) } else { Err(Refusal::Height { mark }) }
     }
 }
 
-/// Rule Reservation: moves a limit, if necessary, so that it covers a number and those that follow.
-fn reserve(limit: &mut u64, number: u64) {
-    if number > *limit {
-        *limit = number.saturating_add(RESERVED - 1);
-    }
+/// Highest number with a mark; 0 if there is none.
+fn highest<T>(marks: &BTreeMap<u64, T>) -> u64 {
+    marks.last_key_value().map_or(0, |(number, _)| *number)
 }
 
 impl EpochMarks {
     /// Rule Block.
     fn check_block(&self, heading: &Heading) -> Result<(), Refusal> {
-        let is_allowed = heading.round > self.round || self.heading == Some(*heading);
-        if is_allowed { Ok(()) } else { Err(Refusal::Round { mark: self.round }) }
+        let mark = self.block.map_or(0, |block| block.round);
+        let is_allowed = heading.round > mark || self.block == Some(*heading);
+        if is_allowed { Ok(()) } else { Err(Refusal::Round { mark }) }
     }
 
     /// Rule Car. A node that lost power after a signature and before its own record makes another car of this position. A lane
@@ -254,9 +213,17 @@ impl EpochMarks {
         Ok(self.slots.get(&slot).copied().unwrap_or_default())
     }
 
+    /// Opens a slot that was checked, and forgets those that it closes.
+    fn slot_mut(&mut self, slot: u64) -> &mut SlotMarks {
+        self.slots.entry(slot).or_default();
+        let first_open = self.closed_through().saturating_add(1);
+        self.slots.retain(|number, _| *number >= first_open);
+        self.slots.get_mut(&slot).expect("invariant: a checked slot is open")
+    }
+
     /// Highest closed slot.
     fn closed_through(&self) -> u64 {
-        self.closed.max(self.slot.saturating_sub(OPEN_SLOTS))
+        highest(&self.slots).saturating_sub(OPEN_SLOTS)
     }
 }
 

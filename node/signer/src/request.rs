@@ -275,7 +275,7 @@ pub enum Refusal {
     /// The round is not above the mark.
     #[error("block: expected a round above {mark}, or the last heading again")]
     Round {
-        /// Highest round that was signed or reserved.
+        /// Highest signed round.
         mark: u64,
     },
     /// The position is below the mark.
@@ -284,7 +284,7 @@ pub enum Refusal {
         /// Position of the last car.
         mark: u64,
     },
-    /// The slot is too old, or was reserved before a restart.
+    /// The slot is too old.
     #[error("slot: expected a slot above {mark}")]
     Slot {
         /// Highest closed slot.
@@ -324,7 +324,7 @@ pub enum Refusal {
     /// The height is not above the mark, and the header is not known to be signed.
     #[error("header: expected a height above {mark}, or a header that was signed before")]
     Height {
-        /// Highest height that was signed or reserved.
+        /// Highest signed height.
         mark: u64,
     },
 }

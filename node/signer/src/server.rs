@@ -125,14 +125,14 @@ impl Server {
         self.stop_handle.clone()
     }
 
-    /// Answers requests until it is stopped, then writes exact marks. Returns an error if marks cannot be written: then no
-    /// signature relies on them, and the process should end.
+    /// Answers requests until it is stopped. Returns an error if marks cannot be written: then no signature relies on them, and the
+    /// process should end.
     pub fn serve(&mut self) -> Result<(), ServerError> {
         let mut client: Option<Connection> = None;
         loop {
             let ready = self.wait(client.as_ref()).map_err(io_error("wait for requests on", &self.path))?;
             if ready.stop {
-                return Ok(self.signer.close()?);
+                return Ok(());
             }
             if let Some(connection) = client.as_mut().filter(|_| ready.client)
                 && !connection.serve(&mut self.signer)?
@@ -271,7 +271,7 @@ impl Signer {
             }
         } else {
             let marks = Marks::new(chain_id, genesis, self.from_epoch);
-            self.file.write(&marks.record())?;
+            self.file.write(marks.record())?;
             self.marks = Some(marks);
         }
         Ok(Response::Welcome { keys: self.keys.iter().map(SecretKeys::public).collect() })
@@ -283,8 +283,8 @@ impl Signer {
         };
         let marks = self.marks.as_mut().expect("invariant: a client is greeted before it asks for signatures");
         let verdict = marks.admit(scope, statement);
-        if let Some(record) = verdict.record {
-            self.file.write(&record)?;
+        if verdict.is_changed {
+            self.file.write(marks.record())?;
         }
         Ok(match verdict.outcome {
             Ok(()) => Response::Signed(keys.sign(scope, statement)),
@@ -293,11 +293,6 @@ impl Signer {
                 Response::Refused(refusal)
             }
         })
-    }
-
-    fn close(&mut self) -> Result<(), MarkError> {
-        let record = self.marks.as_mut().and_then(Marks::close);
-        record.map_or(Ok(()), |record| self.file.write(&record))
     }
 }
 
