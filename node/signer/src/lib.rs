@@ -15,6 +15,7 @@
 //!
 //! Each message is a frame: length (u32, little-endian, at most 128 KiB), version byte 1, borsh. Each request gets one answer, in
 //! order. The first request is [`Request::Hello`]. There is one client; a second one gets [`Response::Busy`]. Clients run as one user.
+//! Both sides check the user at the other end, and the client verifies each signature. After a failure it pauses ([`BACK_OFF`]).
 //! The signer closes the connection after a malformed or oversized frame, after [`Response::Unsupported`], after a request before
 //! Hello, and when a client leaves its answers unread.
 //!
@@ -69,12 +70,14 @@
 
 mod client;
 mod keys;
+mod log_limit;
 mod mark_file;
 mod marks;
 mod request;
 mod server;
+mod socket;
 
-pub use client::{ClientError, RESPONSE_TIMEOUT, RemoteSigner, SignerStats};
+pub use client::{BACK_OFF, ClientError, RESPONSE_TIMEOUT, RemoteSigner, SignerStats, Unsigned};
 pub use keys::SecretKeys;
 pub use mark_file::{FILE_NAME, MarkError};
 pub use request::{

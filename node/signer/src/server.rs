@@ -4,16 +4,16 @@
 //! answered before the next one is read, and a client that hangs up frees its place before the next connection is judged.
 
 use crate::{
-    client::connect_at_once,
     keys::SecretKeys,
+    log_limit::LogLimit,
     mark_file::{MarkError, MarkFile},
     marks::Marks,
     request::{FrameError, Refusal, Request, Response, Scope, Statement, encode_frame, take_frame},
+    socket::{connect_at_once, has_hung_up, peer_uid},
 };
 use corniche_types::{B256, Epoch};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    net::sockopt::socket_peercred,
+    event::{PollFd, PollFlags, poll},
     process::getuid,
 };
 use std::{
@@ -25,6 +25,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
 /// Bytes that are read at once. Requests other than notices are far shorter.
@@ -33,7 +34,8 @@ const READ_BYTES: usize = 16 * 1024;
 /// Configuration of a [`Server`].
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Path of the socket. Its directory must exist.
+    /// Path of the socket. Its directory must exist. If the signer runs neither as root nor as the user of its clients, the directory
+    /// must belong to the signer's user: clients trust no other.
     pub socket: PathBuf,
     /// Directory of the marks.
     pub marks: PathBuf,
@@ -116,7 +118,7 @@ impl Server {
         listener.set_nonblocking(true).map_err(io_error("listen on", &path))?;
         let (stop, handle) = UnixStream::pair().map_err(io_error("make the stop handle of", &path))?;
         handle.set_nonblocking(true).map_err(io_error("make the stop handle of", &path))?;
-        let signer = Signer { keys, marks, file, from_epoch };
+        let signer = Signer { keys, marks, file, from_epoch, refused: 0, refusals: LogLimit::default() };
         Ok(Self { path, uid, listener, stop, stop_handle: StopHandle(Arc::new(handle)), signer })
     }
 
@@ -174,10 +176,10 @@ impl Server {
             }
         };
         stream.set_nonblocking(true).map_err(io_error("accept on", &self.path))?;
-        let peer = socket_peercred(&stream).map_err(|error| io_error("check the peer of", &self.path)(error.into()))?;
-        let is_allowed = peer.uid.as_raw() == self.uid;
+        let uid = peer_uid(&stream).map_err(io_error("check the peer of", &self.path))?;
+        let is_allowed = uid == self.uid;
         if !is_allowed {
-            tracing::warn!(uid = peer.uid.as_raw(), "refused a client of another user");
+            tracing::warn!(uid, "refused a client of another user");
         }
         Ok(Some(stream).filter(|_| is_allowed))
     }
@@ -260,6 +262,9 @@ struct Signer {
     marks: Option<Marks>,
     file: MarkFile,
     from_epoch: Option<Epoch>,
+    /// Statements refused since the start.
+    refused: u64,
+    refusals: LogLimit,
 }
 
 impl Signer {
@@ -289,7 +294,11 @@ impl Signer {
         Ok(match verdict.outcome {
             Ok(()) => Response::Signed(keys.sign(scope, statement)),
             Err(refusal) => {
-                tracing::warn!(kind = statement.kind().name(), epoch = scope.epoch.0, %refusal, "refused to sign");
+                self.refused += 1;
+                if self.refusals.allows(Instant::now()) {
+                    let (kind, epoch, total) = (statement.kind().name(), scope.epoch.0, self.refused);
+                    tracing::warn!(kind, epoch, %refusal, total, "refused to sign");
+                }
                 Response::Refused(refusal)
             }
         })
@@ -300,13 +309,6 @@ impl Signer {
 fn send(mut stream: &UnixStream, answer: &Response) -> io::Result<()> {
     let frame = encode_frame(answer).map_err(io::Error::other)?;
     stream.write_all(&frame)
-}
-
-/// Returns whether the peer has closed the connection.
-fn has_hung_up(stream: &UnixStream) -> bool {
-    let mut polled = [PollFd::new(stream, PollFlags::empty())];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 fn remove_old_socket(path: &Path) -> Result<(), ServerError> {

@@ -1,10 +1,11 @@
 //! Client and server on real sockets and real files.
 #![allow(clippy::unwrap_used)] // also in helpers
 
+use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_crypto::{BlsSecretKey, ConsensusKey};
 use corniche_signer::{
     ClientError, FILE_NAME, MAX_FRAME_BYTES, MarkError, Refusal, RemoteSigner, Request, Response, Scope, SecretKeys, Server,
-    ServerError, ServerOptions, Statement, StatementKind, StopHandle, encode_frame, take_frame,
+    ServerError, ServerOptions, SignerStats, Statement, StatementKind, StopHandle, Unsigned, encode_frame, take_frame,
 };
 use corniche_types::evidence::VoteKind;
 use corniche_types::{B256, Bytes, Epoch, FaultModel, Height};
@@ -12,7 +13,7 @@ use std::{
     fs,
     io::{ErrorKind, Read, Write},
     os::unix::{
-        fs::PermissionsExt,
+        fs::{PermissionsExt, chown},
         net::{UnixListener, UnixStream},
     },
     path::PathBuf,
@@ -73,7 +74,10 @@ impl Place {
     }
 
     fn client(&self) -> RemoteSigner {
-        RemoteSigner::connect(&self.socket(), CHAIN, GENESIS).unwrap().with_response_timeout(PATIENCE)
+        RemoteSigner::connect(&self.socket(), CHAIN, GENESIS)
+            .unwrap()
+            .with_response_timeout(PATIENCE)
+            .with_back_off(Duration::ZERO)
     }
 
     fn raw(&self) -> Raw {
@@ -133,8 +137,12 @@ impl Raw {
         assert!(matches!(self.answer(), Some(Response::Welcome { .. })));
     }
 
-    /// `None` if the connection is closed.
     fn answer(&mut self) -> Option<Response> {
+        self.take()
+    }
+
+    /// `None` if the connection is closed.
+    fn take<T: BorshSerialize + BorshDeserialize>(&mut self) -> Option<T> {
         loop {
             if let Some(answer) = take_frame(&mut self.received).unwrap() {
                 return Some(answer);
@@ -161,11 +169,11 @@ fn signatures_cross_the_socket() {
         let keys = secrets(number);
         for statement in [header(u64::from(number), 1), vote(u64::from(number), 1)] {
             let signature = client.sign(keys.public().0, scope(), statement.clone());
-            assert_eq!(signature, Some(keys.sign(&scope(), &statement)));
+            assert_eq!(signature, Ok(keys.sign(&scope(), &statement)));
         }
     }
     let notice = Statement::Notice { payload: vec![5; 100_000].into() };
-    assert!(client.sign(key(), scope(), notice).is_some());
+    assert!(client.sign(key(), scope(), notice).is_ok());
     let stats = client.stats();
     assert_eq!((stats.is_up, stats.signed, stats.failures), (true, 5, 0));
     assert!(stats.response_ns_sum > 0);
@@ -177,10 +185,10 @@ fn refusals_are_counted_and_do_not_disconnect() {
     let place = Place::new();
     let server = place.start();
     let client = place.client();
-    assert!(client.sign(key(), scope(), header(5, 1)).is_some());
-    assert_eq!(client.sign(key(), scope(), header(5, 2)), None);
-    assert_eq!(client.sign(secrets(2).public().0, scope(), vote(1, 1)), None, "unknown key");
-    assert!(client.sign(key(), scope(), vote(1, 2)).is_some(), "an unknown key spends no marks");
+    assert!(client.sign(key(), scope(), header(5, 1)).is_ok());
+    assert_eq!(client.sign(key(), scope(), header(5, 2)), Err(Unsigned::Refused));
+    assert_eq!(client.sign(secrets(2).public().0, scope(), vote(1, 1)), Err(Unsigned::Refused), "unknown key");
+    assert!(client.sign(key(), scope(), vote(1, 2)).is_ok(), "an unknown key spends no marks");
     let stats = client.stats();
     assert_eq!((stats.is_up, stats.signed, stats.failures), (true, 2, 0));
     let refused = StatementKind::ALL.map(|kind| stats.refused[kind as usize]);
@@ -335,15 +343,46 @@ fn client_reconnects_after_server_restarts() {
     let place = Place::new();
     let server = place.start();
     let client = place.client();
-    assert!(client.sign(key(), scope(), header(1, 1)).is_some());
+    assert!(client.sign(key(), scope(), header(1, 1)).is_ok());
     server.stop();
-    assert_eq!(client.sign(key(), scope(), header(2, 1)), None);
-    assert_eq!(client.sign(key(), scope(), header(2, 1)), None);
+    assert_eq!(client.sign(key(), scope(), header(2, 1)), Err(Unsigned::Unavailable));
+    assert_eq!(client.sign(key(), scope(), header(2, 1)), Err(Unsigned::Unavailable));
     assert_eq!((client.stats().is_up, client.stats().failures), (false, 2));
     let server = place.start();
-    assert!(client.sign(key(), scope(), header(2, 1)).is_some(), "nothing is skipped");
+    assert!(client.sign(key(), scope(), header(2, 1)).is_ok(), "nothing is skipped");
     assert!(client.stats().is_up);
     server.stop();
+}
+
+#[test]
+fn client_does_not_notice_a_quick_restart() {
+    let place = Place::new();
+    let server = place.start();
+    let client = place.client().with_back_off(Duration::MAX);
+    let first = client.sign(key(), scope(), header(1, 1));
+    server.stop();
+    let server = place.start();
+    assert!(first.is_ok());
+    assert_eq!(client.sign(key(), scope(), header(1, 1)), first);
+    assert_eq!(client.stats().failures, 0);
+    server.stop();
+}
+
+#[test]
+fn client_leaves_the_socket_alone_after_a_failure() {
+    let place = Place::new();
+    let server = place.start();
+    let client = place.client().with_back_off(Duration::MAX);
+    server.stop();
+    assert_eq!(client.sign(key(), scope(), header(1, 1)), Err(Unsigned::Unavailable));
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    for _ in 0..10 {
+        assert_eq!(client.sign(key(), scope(), header(1, 1)), Err(Unsigned::Unavailable));
+        assert!(!client.holds(&secrets(2).public().0, &secrets(2).public().1));
+    }
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "nobody connected");
+    assert_eq!((client.stats().is_up, client.stats().failures), (false, 11), "all requests are counted");
 }
 
 #[test]
@@ -353,26 +392,145 @@ fn client_uses_further_keys_after_reconnection() {
     let client = place.client();
     server.stop();
     let server = place.start_with(vec![secrets(1), secrets(2)]);
-    // The first attempt only finds the old connection closed.
-    assert_eq!(client.sign(key(), scope(), header(1, 1)), None);
     let further = secrets(2).public().0;
-    assert!(client.sign(further, scope(), header(1, 1)).is_some());
-    assert_eq!(client.sign(secrets(3).public().0, scope(), header(2, 1)), None);
+    assert!(client.sign(further, scope(), header(1, 1)).is_ok());
+    assert_eq!(client.sign(secrets(3).public().0, scope(), header(2, 1)), Err(Unsigned::Refused));
     assert_eq!(client.stats().refused.iter().sum::<u64>(), 1);
     server.stop();
+}
+
+#[test]
+fn client_asks_for_further_keys_only_after_a_restart() {
+    let place = Place::new();
+    let server = place.start();
+    let client = place.client();
+    let holds = |number| {
+        let (consensus, bls) = secrets(number).public();
+        client.holds(&consensus, &bls)
+    };
+    assert_eq!([1, 2, 2].map(holds), [true, false, false]);
+    server.stop();
+    assert_eq!([1, 2].map(holds), [true, false], "as of the last connection");
+    assert!(!client.stats().is_up);
+    let server = place.start_with(vec![secrets(1), secrets(2)]);
+    assert_eq!([2, 1, 3].map(holds), [true, true, false]);
+    assert!(client.stats().is_up);
+    assert!(!client.holds(&secrets(1).public().0, &secrets(2).public().1), "keys of two sets");
+    server.stop();
+}
+
+/// A signer that gives one answer to each request, whatever it is.
+fn fake_signer(listener: UnixListener, connections: Vec<Vec<Response>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        for answers in connections {
+            let mut raw = Raw { stream: listener.accept().unwrap().0, received: Vec::new() };
+            for answer in answers {
+                let _: Request = raw.take().unwrap();
+                raw.stream.write_all(&encode_frame(&answer).unwrap()).unwrap();
+            }
+            // Until the client closes, which fails the test otherwise.
+            assert_eq!(raw.take::<Request>(), None);
+        }
+    })
+}
+
+#[test]
+fn unknown_keys_do_not_disturb_a_working_connection() {
+    let place = Place::new();
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let signed = Response::Signed(secrets(1).sign(&scope(), &header(1, 1)));
+    let signer = fake_signer(listener, vec![vec![Response::Welcome { keys: vec![secrets(1).public()] }, signed]]);
+    let client = place.client();
+    for _ in 0..10 {
+        assert!(!client.holds(&secrets(2).public().0, &secrets(2).public().1));
+    }
+    // A second connection would get no answer.
+    assert!(client.sign(key(), scope(), header(1, 1)).is_ok());
+    drop(client);
+    signer.join().unwrap();
+}
+
+#[test]
+fn wrong_signatures_are_failures() {
+    let place = Place::new();
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let welcome = || Response::Welcome { keys: vec![secrets(1).public()] };
+    let signed = |number, statement| Response::Signed(secrets(number).sign(&scope(), &statement));
+    let wrong = [
+        signed(2, header(1, 1)),
+        signed(1, header(1, 2)),
+        signed(1, vote(1, 1)),
+        Response::Signed(vec![0; 48].into()),
+        Response::Signed(Bytes::new()),
+        welcome(),
+        Response::Busy,
+    ];
+    let failures = wrong.len() as u64;
+    let mut connections = wrong.map(|answer| vec![welcome(), answer]).to_vec();
+    // The connection stays open after valid answers.
+    let unnamed = signed(2, header(1, 1));
+    connections.push(vec![welcome(), signed(1, header(1, 1)), Response::Refused(Refusal::OtherReport), unnamed]);
+    let signer = fake_signer(listener, connections);
+    let client = place.client();
+    for failure in 1..=failures {
+        assert_eq!(client.sign(key(), scope(), header(1, 1)), Err(Unsigned::Unavailable));
+        let SignerStats { is_up, failures, .. } = client.stats();
+        assert_eq!((is_up, failures), (false, failure));
+    }
+    assert!(client.sign(key(), scope(), header(1, 1)).is_ok());
+    assert_eq!(client.sign(key(), scope(), header(1, 1)), Err(Unsigned::Refused));
+    let other = secrets(2).public().0;
+    assert_eq!(client.sign(other, scope(), header(1, 1)), Err(Unsigned::Unavailable), "a key that was not named");
+    assert_eq!((client.stats().signed, client.stats().failures), (1, failures + 1));
+    signer.join().unwrap();
+}
+
+#[test]
+fn invalid_public_keys_are_refused() {
+    let place = Place::new();
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let signer = fake_signer(listener, vec![vec![Response::Welcome { keys: vec![(B256::ZERO, [0; 96])] }]]);
+    let error = RemoteSigner::connect(&place.socket(), CHAIN, GENESIS).unwrap_err();
+    assert!(matches!(error, ClientError::Invalid), "{error}");
+    signer.join().unwrap();
+}
+
+#[test]
+fn signer_of_another_user_is_refused() {
+    use rustix::{process::Uid, thread::set_thread_res_uid};
+    if !rustix::process::geteuid().is_root() {
+        // Only root can act as another user.
+        return;
+    }
+    let place = Place::new();
+    fs::set_permissions(place.0.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let (socket, other) = (place.socket(), 12_345);
+    let listener = std::thread::spawn(move || {
+        let uid = Uid::from_raw(other);
+        set_thread_res_uid(uid, uid, uid).unwrap();
+        UnixListener::bind(socket).unwrap()
+    });
+    let listener = listener.join().unwrap();
+    let error = RemoteSigner::connect(&place.socket(), CHAIN, GENESIS).unwrap_err();
+    assert!(matches!(error, ClientError::OtherUser { uid } if uid == other), "{error}");
+    // The owner of the directory may replace the socket, and is trusted with it.
+    chown(place.0.path(), Some(other), None).unwrap();
+    drop(listener.accept().unwrap());
+    let signer = fake_signer(listener, vec![vec![Response::Welcome { keys: Vec::new() }]]);
+    drop(place.client());
+    signer.join().unwrap();
 }
 
 #[test]
 fn client_does_not_wait_for_a_signer_that_hangs() {
     let place = Place::new();
     let server = place.start();
-    let client =
-        RemoteSigner::connect(&place.socket(), CHAIN, GENESIS).unwrap().with_response_timeout(Duration::from_millis(1));
+    let client = place.client().with_response_timeout(Duration::from_millis(1));
     server.stop();
     // Nobody accepts. The queue of connections is full after some attempts.
     let _hanging = UnixListener::bind(place.socket()).unwrap();
     for attempt in 1..=300 {
-        assert_eq!(client.sign(key(), scope(), header(1, 1)), None);
+        assert_eq!(client.sign(key(), scope(), header(1, 1)), Err(Unsigned::Unavailable));
         assert_eq!(client.stats().failures, attempt);
     }
 }
@@ -384,7 +542,7 @@ fn crash_of_the_signer_changes_no_outcome() {
     let client = place.client();
     let statements = || [header(3, 1), vote(1, 1), vote(2, 1)];
     let before = statements().map(|statement| client.sign(key(), scope(), statement));
-    assert!(before.iter().all(Option::is_some));
+    assert!(before.iter().all(Result::is_ok));
     let crashed = place.marks_now();
     server.stop();
     assert_eq!(place.marks_now(), crashed, "a clean stop writes nothing");
@@ -394,10 +552,10 @@ fn crash_of_the_signer_changes_no_outcome() {
     assert_eq!(statements().map(|statement| client.sign(key(), scope(), statement)), before);
     assert_eq!(place.marks_now(), crashed, "a repeat writes nothing");
     for contradiction in [header(3, 2), vote(1, 2), vote(2, 2)] {
-        assert_eq!(client.sign(key(), scope(), contradiction), None);
+        assert_eq!(client.sign(key(), scope(), contradiction), Err(Unsigned::Refused));
     }
     for next in [header(4, 1), vote(3, 1)] {
-        assert!(client.sign(key(), scope(), next).is_some(), "nothing is skipped");
+        assert!(client.sign(key(), scope(), next).is_ok(), "nothing is skipped");
     }
     server.stop();
 }
@@ -410,7 +568,7 @@ fn first_epoch_without_marks_stays_closed() {
         let server = Running::new(Server::bind(&options, vec![secrets(1)]).unwrap());
         let signature = place.client().sign(key(), Scope { epoch: Epoch(epoch), ..scope() }, header(1, 1));
         server.stop();
-        signature.is_some()
+        signature.is_ok()
     };
     assert_eq!([4, 4, 5, 4].map(sign), [false, false, true, false]);
 }
