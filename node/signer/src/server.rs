@@ -14,17 +14,18 @@ use crate::{
 use corniche_types::{B256, Epoch};
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    process::getuid,
+    fs::Mode,
+    process::{getuid, umask},
 };
 use std::{
-    fs::{self, Permissions},
+    fs,
     io::{self, Read, Write},
     os::unix::{
-        fs::{FileTypeExt, PermissionsExt, chown},
+        fs::{FileTypeExt, lchown},
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
@@ -99,7 +100,7 @@ impl StopHandle {
 }
 
 impl Server {
-    /// Reads the marks and listens on the socket, which gets mode 0600. Removes an old socket if nothing listens on it.
+    /// Reads the marks and listens on the socket, to which only its owner can connect. Removes an old socket if nothing listens on it.
     pub fn bind(options: &ServerOptions, keys: Vec<SecretKeys>) -> Result<Self, ServerError> {
         // Before the socket: two signers with one directory never get as far as removing sockets.
         let (file, record) = MarkFile::open(&options.marks)?;
@@ -109,11 +110,10 @@ impl Server {
         let own = getuid().as_raw();
         let uid = options.uid.unwrap_or(own);
         remove_old_socket(&path)?;
-        let listener = UnixListener::bind(&path).map_err(io_error("bind", &path))?;
-        // A connection before this line fails the check of its user.
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(io_error("set the mode of", &path))?;
+        let listener = bind_private(&path).map_err(io_error("bind", &path))?;
         if uid != own {
-            chown(&path, Some(uid), None).map_err(io_error("set the owner of", &path))?;
+            // The other user may have put a link in place of the socket, which must not be followed.
+            lchown(&path, Some(uid), None).map_err(io_error("set the owner of", &path))?;
         }
         listener.set_nonblocking(true).map_err(io_error("listen on", &path))?;
         let (stop, handle) = UnixStream::pair().map_err(io_error("make the stop handle of", &path))?;
@@ -309,6 +309,19 @@ impl Signer {
 fn send(mut stream: &UnixStream, answer: &Response) -> io::Result<()> {
     let frame = encode_frame(answer).map_err(io::Error::other)?;
     stream.write_all(&frame)
+}
+
+/// Binds a socket that only its owner can use. It never has another mode, so that no later change of the mode can follow a link
+/// that somebody put in its place.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    // The mask belongs to the process: two threads would restore each other's.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // Other threads may create directories meanwhile, which need the x bit of their owner. On a socket this bit has no meaning.
+    let before = umask(Mode::RWXG | Mode::RWXO);
+    let listener = UnixListener::bind(path);
+    umask(before);
+    listener
 }
 
 fn remove_old_socket(path: &Path) -> Result<(), ServerError> {

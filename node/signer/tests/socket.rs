@@ -591,7 +591,7 @@ fn old_socket_is_replaced_but_no_file() {
     let place = Place::new();
     drop(UnixListener::bind(place.socket()).unwrap());
     let server = place.start();
-    assert_eq!(fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777, 0o700);
     place.raw().hello();
     server.stop();
     fs::write(place.socket(), "a file").unwrap();
