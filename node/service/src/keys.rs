@@ -200,7 +200,10 @@ impl RemoteKeys {
     ///
     /// The signer refuses, or does not respond.
     pub fn sign(&self, statement: Statement) -> Result<Bytes, Unsigned> {
-        self.signer.sign(self.key, self.scope, statement).ok_or(Unsigned::Unavailable)
+        self.signer.sign(self.key, self.scope, statement).map_err(|unsigned| match unsigned {
+            corniche_signer::Unsigned::Refused => Unsigned::Refused,
+            corniche_signer::Unsigned::Unavailable => Unsigned::Unavailable,
+        })
     }
 }
 
@@ -231,7 +234,7 @@ impl NoticeSigner for RemoteNotices {
     fn sign(&self, statement: &NoticeStatement, domain: &Domain) -> Option<[u8; 64]> {
         let scope = Scope { chain_id: self.chain_id, epoch: domain.epoch, committee_hash: domain.committee_hash };
         let payload = borsh::to_vec(statement).ok()?.into();
-        self.signer.sign(self.key, scope, Statement::Notice { payload })?.as_ref().try_into().ok()
+        self.signer.sign(self.key, scope, Statement::Notice { payload }).ok()?.as_ref().try_into().ok()
     }
 }
 
