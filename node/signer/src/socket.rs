@@ -1,4 +1,4 @@
-//! What both sides do with Unix sockets.
+//! Unix sockets, as both sides use them.
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
