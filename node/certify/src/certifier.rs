@@ -35,7 +35,7 @@ pub enum Output {
     Diverged { ours: B256, certificate: Certificate },
     /// This validator sent a share that can never be valid.
     Accuse { validator: ValidatorIndex, evidence: Bytes },
-    /// This validator signed two headers of one height.
+    /// This validator signed the certified header of a height, and then another one.
     Contradicted { validator: ValidatorIndex, shares: [Bytes; 2], proof: Option<Box<Evidence>> },
 }
 
@@ -57,8 +57,8 @@ pub struct Certifier {
     /// Number of false shares by sender, up to [`PROBATION_FALSE_SHARES`]. Later shares of these senders are checked
     /// before they are used.
     false_shares: BTreeMap<ValidatorIndex, u32>,
-    /// Shares for a second header that were compared, by height and signer: one each.
-    compared: BTreeSet<(Height, ValidatorIndex)>,
+    /// Shares for a second header, by height and signer: one each. `None` for one that replaced the first.
+    seconds: BTreeMap<(Height, ValidatorIndex), Option<Received>>,
     /// No header up to this height is signed (K4).
     silent_through: Height,
     diverged: bool,
@@ -90,7 +90,7 @@ impl Certifier {
             shares: BTreeMap::new(),
             waiting: BTreeMap::new(),
             false_shares: BTreeMap::new(),
-            compared: BTreeSet::new(),
+            seconds: BTreeMap::new(),
             silent_through: Height(0),
             diverged: false,
             out: VecDeque::new(),
@@ -134,6 +134,7 @@ impl Certifier {
         }
         if self.executed.contains_key(&height) && !self.diverged {
             self.out.extend(self.own_share(height).map(Output::Broadcast));
+            self.accept_corrections(height);
             self.check_waiting_shares(height);
             self.try_certify(height);
         }
@@ -152,18 +153,19 @@ impl Certifier {
         }
         let height = share.height;
         let known = self.shares.get(&height).and_then(|signers| signers.get(&from));
-        // Only the first share counts: a second, different one benefits only its sender.
+        let (header_hash, signature) = (share.header_hash, share.signature);
+        let received = Received { header_hash, signature, verified: false, bytes };
         if let Some(first) = known {
-            let is_other = first.as_ref().is_some_and(|first| first.header_hash != share.header_hash);
-            return if is_other {
-                self.compare(from, share, bytes)
-            };
+            if first.as_ref().is_some_and(|first| first.header_hash != header_hash) {
+                self.seconds.entry((height, from)).or_insert(Some(received));
+                self.accept_corrections(height);
+                self.try_certify(height);
+            }
+            return;
         }
         if height <= self.certified || !self.is_in_range(height) {
             return;
         }
-        let (header_hash, signature) = (share.header_hash, share.signature);
-        let received = Received { header_hash, signature, verified: false, bytes };
         self.shares.entry(height).or_default().insert(from, Some(received));
         let must_check = self.false_shares.contains_key(&from);
         if self.is_on_probation(from) && !self.lags() || must_check && !self.check(from, height) {
@@ -213,7 +215,8 @@ impl Certifier {
     /// Our shares of the newest [`MAX_SHARES_AHEAD`] blocks without a certificate, for a validator that may have
     /// missed them. Those that the signer did not make before are asked for again.
     pub fn own_shares(&mut self) -> Vec<Bytes> {
-        let unsigned = self.executed.iter().filter(|(_, own)| own.signature.is_none());
+        let newest = self.executed.iter().rev().take(MAX_SHARES_AHEAD as usize);
+        let unsigned = newest.filter(|(_, own)| own.signature.is_none());
         for (height, hash) in unsigned.map(|(height, own)| (*height, own.hash)).collect::<Vec<_>>() {
             let signature = self.sign(height, hash);
             if let Some(own) = self.executed.get_mut(&height).filter(|_| signature.is_some()) {
@@ -232,29 +235,40 @@ impl Certifier {
         own.sign(height, header_hash, &self.signed_bytes(height, header_hash))
     }
 
-    /// Compares a second share of one height with the first one. If both are valid, their signer is convicted by them. The share is not
-    /// used otherwise.
-    fn compare(&mut self, from: ValidatorIndex, second: Share, bytes: Bytes) {
-        let height = second.height;
-        let is_costly = self.is_on_probation(from) || !self.compared.insert((height, from));
-        if is_costly || !self.check(from, height) {
-            return;
+    /// Replaces shares by second ones for the header that we executed. Validators that missed an upgrade sign wrong headers, and the
+    /// right ones after they have repaired it. That must not be punished, and the chain may need their shares.
+    fn accept_corrections(&mut self, height: Height) {
+        let Some(own) = self.executed.get(&height).map(|own| own.hash) else { return };
+        for ((_, from), second) in self.seconds.range_mut((height, ValidatorIndex(0))..=(height, ValidatorIndex(u16::MAX))) {
+            if let Some(second) = second.take_if(|second| second.header_hash == own) {
+                self.shares.entry(height).or_default().insert(*from, Some(second));
+            }
         }
-        let first = self.shares.get(&height).and_then(|signers| signers.get(&from)?.as_ref());
-        let Some((first_hash, first_signature, first_bytes)) =
-            first.map(|first| (first.header_hash, first.signature, first.bytes.clone()))
-        else {
-            return;
-        };
-        let (hash, signature) = (second.header_hash, second.signature);
-        let received = Received { header_hash: hash, signature, verified: false, bytes: bytes.clone() };
-        if !self.verify_share_of(from, height, &received) {
-            return self.accuse(from, bytes);
+    }
+
+    /// Compares second shares up to a certified height with the first ones. If the first one is for the certified header and both are
+    /// valid, their signer is convicted by them.
+    fn compare_through(&mut self, height: Height) {
+        let later = self.seconds.split_off(&(height.next(), ValidatorIndex(0)));
+        for ((height, from), second) in std::mem::replace(&mut self.seconds, later) {
+            let Some(second) = second.filter(|_| !self.is_on_probation(from)) else { continue };
+            let own = self.executed.get(&height).map(|own| own.hash);
+            let first = self.shares.get(&height).and_then(|signers| signers.get(&from)?.as_ref());
+            if first.is_none() || first.map(|first| first.header_hash) != own || !self.check(from, height) {
+                continue;
+            }
+            if !self.verify_share_of(from, height, &second) {
+                self.accuse(from, second.bytes);
+                continue;
+            }
+            let first = self.shares.get(&height).and_then(|signers| signers.get(&from)?.as_ref());
+            let Some(first) = first else { continue };
+            let headers = [first, &second].map(|share| (share.header_hash, share.signature));
+            let contradiction = Contradiction::of_headers(height, self.committee.fault_model(), headers[0], headers[1]);
+            let proof = contradiction.and_then(|contradiction| self.committee.evidence(from, contradiction));
+            let shares = [first.bytes.clone(), second.bytes];
+            self.out.push_back(Output::Contradicted { validator: from, shares, proof });
         }
-        let model = self.committee.fault_model();
-        let contradiction = Contradiction::of_headers(height, model, (first_hash, first_signature), (hash, signature));
-        let proof = contradiction.and_then(|contradiction| self.committee.evidence(from, contradiction));
-        self.out.push_back(Output::Contradicted { validator: from, shares: [first_bytes, bytes], proof });
     }
 
     fn own_share(&self, height: Height) -> Option<Bytes> {
@@ -424,11 +438,11 @@ impl Certifier {
 
     /// Marks `height` as certified, and thereby all its ancestors.
     fn mark_certified(&mut self, height: Height) {
+        self.compare_through(height);
         self.certified = height;
         let after = height.next();
         self.executed = self.executed.split_off(&after);
         self.shares = self.shares.split_off(&after);
-        self.compared = self.compared.split_off(&(after, ValidatorIndex(0)));
         self.waiting = self.waiting.split_off(&after);
     }
 

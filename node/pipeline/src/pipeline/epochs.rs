@@ -184,7 +184,7 @@ impl Pipeline {
     /// True if others have ended this epoch. A member believes more votes than may be faulty. If the epoch is overdue and no quorum is
     /// connected that could end it, it believes anybody, like a node that is no member: the other members may have left. Every
     /// block that it gets is verified all the same.
-    fn is_left_behind(&self, is_overdue: bool) -> bool {
+    pub(super) fn is_left_behind(&self, is_overdue: bool) -> bool {
         let later = || self.peers.values().filter(|peer| peer.epoch > self.epoch.epoch);
         let Some(own) = self.own else { return later().next().is_some() };
         let here = self.peers.values().filter(|peer| peer.epoch == self.epoch.epoch).filter_map(|peer| peer.validator);

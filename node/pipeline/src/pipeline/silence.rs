@@ -5,7 +5,8 @@
 //! earlier life executed at most [`AHEAD_OF_CERTIFICATION`] blocks more. Results are the same for everybody, so this matters only if
 //! those of the earlier life were wrong, as after a missed upgrade.
 //!
-//! If nothing is certified for a while, this validator is needed, and the doubt does not count.
+//! If nothing is certified for a while, this validator is needed, and the doubt does not count. A right header after a wrong one is not
+//! punished (see the certifier).
 
 use super::{AHEAD_OF_CERTIFICATION, Pipeline};
 use corniche_types::{Height, TimestampMs};
@@ -69,8 +70,9 @@ impl Pipeline {
     /// True if this validator orders, and validators of its epoch with a quorum of votes are connected.
     fn is_beside_quorum(&self) -> bool {
         let here = self.peers.values().filter(|peer| peer.epoch == self.epoch.epoch).filter_map(|peer| peer.validator);
-        let no_later = self.peers.values().all(|peer| peer.epoch <= self.epoch.epoch);
-        self.mode.is_ordering() && no_later && self.committee.weigh(here.chain(self.own)) >= self.committee.quorum()
+        self.mode.is_ordering()
+            && !self.is_left_behind(false)
+            && self.committee.weigh(here.chain(self.own)) >= self.committee.quorum()
     }
 
     pub(super) fn silence_deadline(&self) -> Option<TimestampMs> {

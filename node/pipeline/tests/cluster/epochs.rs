@@ -546,8 +546,8 @@ pub fn two_headers_are_punished(engine: EngineKind) {
     let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), small_committees());
     load_until(&mut cluster, 1);
     cluster.two_faced = Some(3);
-    // Its shares are needed, so they come in time.
-    cluster.bad.insert(2, BadLink { loss: 0, delay: 20 });
+    // Both its shares come before a certificate is complete.
+    [1, 2].map(|index| cluster.bad.insert(index, BadLink { loss: 0, delay: 20 }));
     load_until_members(&mut cluster, 0, &[0, 1, 2]);
     assert!(matches!(convicted(&cluster, 0)[..], [(3, _)]), "{:?}", convicted(&cluster, 0));
 }

@@ -423,8 +423,7 @@ impl Cluster {
                 let first = self.first_shares.entry(from).or_insert(height);
                 *first = height.min(*first);
                 let second = (self.two_faced == Some(from)).then(|| of_another_header(node.pipeline.committee(), from, &bytes));
-                // First, because the other one may complete a certificate.
-                for bytes in second.into_iter().chain([bytes]) {
+                for bytes in [bytes].into_iter().chain(second) {
                     node.handle(Input::CertificateShare { from: author, epoch, bytes });
                 }
             }
