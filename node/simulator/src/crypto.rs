@@ -205,8 +205,8 @@ impl autobahn::Signer for ModelledShares {
         Some(self.keys.of(BLOCK, self.keys.own, digest.as_slice()))
     }
 
-    fn share(&self, _: &autobahn::message::Statement, digest: &B256) -> Option<autobahn::Share> {
-        Some(self.share_of(self.keys.own, digest))
+    fn share(&self, _: &autobahn::message::Statement, digest: &B256) -> Result<autobahn::Share, Unsigned> {
+        Ok(self.share_of(self.keys.own, digest))
     }
 }
 

@@ -59,11 +59,11 @@ impl corniche_autobahn::Signer for AutobahnSigner {
         self.keys.sign(statement).ok()?.as_ref().try_into().ok()
     }
 
-    fn share(&self, statement: &AutobahnStatement, _: &B256) -> Option<Share> {
+    fn share(&self, statement: &AutobahnStatement, _: &B256) -> Result<Share, Unsigned> {
         use AutobahnStatement::*;
         let bls = self.bls;
         let vote = |kind, slot: u64, view: u32, cut| Statement::Vote { kind, slot, view, cut, bls };
-        let signed = self.keys.sign(match *statement {
+        self.keys.sign(match *statement {
             CarVote(tip) => Statement::CarVote { lane: tip.lane, position: tip.position.0, digest: tip.digest, bls },
             PrepareVote { slot, view, cut } => vote(VoteKind::Prepared, slot.0, view.0, cut),
             WeakPrepareVote { slot, view, cut } => vote(VoteKind::PreparedWeakly, slot.0, view.0, cut),
@@ -72,7 +72,6 @@ impl corniche_autobahn::Signer for AutobahnSigner {
                 let [confirmed, voted] = [confirmed, voted].map(|vote| vote.map(|(view, cut)| (view.0, cut)));
                 Statement::Timeout { slot: slot.0, view: view.0, report: SlotReport { confirmed, voted }, bls }
             }
-        });
-        signed.ok()
+        })
     }
 }

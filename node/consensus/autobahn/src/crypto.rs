@@ -10,7 +10,7 @@ use corniche_crypto::{
     BlsPublicKey, BlsSecretKey, BlsSignature, ConsensusKey, ConsensusPublicKey, Domain, Signed, bls_aggregate, bls_verify,
     bls_verify_aggregate, bls_verify_sum,
 };
-use corniche_engine::Committee;
+use corniche_engine::{Committee, Unsigned};
 use corniche_types::{B256, Bytes, ValidatorIndex};
 
 /// Bytes of an ed25519 signature.
@@ -67,8 +67,8 @@ impl Signer for ValidatorKeys {
         Some(self.sign_digest(digest))
     }
 
-    fn share(&self, _: &Statement, digest: &B256) -> Option<Share> {
-        Some(self.share_digest(digest))
+    fn share(&self, _: &Statement, digest: &B256) -> Result<Share, Unsigned> {
+        Ok(self.share_digest(digest))
     }
 }
 

@@ -6,6 +6,7 @@
 //! shares: ed25519, where a certificate is the list of shares, or BLS, where it is their sum.
 
 use crate::message::{Position, Slot, Statement, View};
+use corniche_engine::Unsigned;
 use corniche_types::{B256, Bytes, ValidatorIndex};
 
 /// An ed25519 signature.
@@ -25,15 +26,15 @@ pub enum Authored {
     Disk(u64),
 }
 
-/// This validator's secrets, in this process or in another. Deterministic: a restarted node signs the same bytes. `None` if the signer
-/// refuses or does not answer: then the validator abstains.
+/// This validator's secrets, in this process or in another. Deterministic: a restarted node signs the same bytes. Without a signature
+/// the validator abstains.
 pub trait Signer: Send + Sync {
     /// Index of this validator.
     fn index(&self) -> ValidatorIndex;
     /// Signs the digest of what it authors.
     fn sign(&self, authored: &Authored, digest: &B256) -> Option<Signature>;
     /// This validator's share under a statement and its digest.
-    fn share(&self, statement: &Statement, digest: &B256) -> Option<Share>;
+    fn share(&self, statement: &Statement, digest: &B256) -> Result<Share, Unsigned>;
 }
 
 /// The public keys of all validators. All validators must agree bit for bit on which signatures verify. Validators

@@ -5,7 +5,7 @@
 
 use crate::keys::{Authored, Share, Signature, Signer};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
+use corniche_engine::{Committee, Scope, Unsigned, Vertex, VertexId, batch_digest};
 use corniche_types::evidence::{Contradiction, tags};
 use corniche_types::{B256, Bytes, MAX_VALIDATORS, TimestampMs, ValidatorIndex, wire};
 
@@ -391,7 +391,7 @@ impl Context {
     }
 
     /// Signs a statement as a share. `None` if the signer does not.
-    pub fn share(&self, statement: &Statement, signer: &dyn Signer) -> Option<Share> {
+    pub fn share(&self, statement: &Statement, signer: &dyn Signer) -> Result<Share, Unsigned> {
         signer.share(statement, &self.statement(statement))
     }
 

@@ -11,7 +11,7 @@ use corniche_autobahn::{
     message::{Message, Position, SignedCar},
 };
 use corniche_crypto::{BlsSecretKey, ConsensusKey};
-use corniche_engine::{Committee, Engine, Resume, Verifier};
+use corniche_engine::{Committee, Engine, Resume, Unsigned, Verifier};
 use corniche_testkit::Micros;
 use corniche_types::{Address, B256, Bytes, ValidatorIndex, ValidatorInfo, wire};
 use std::sync::Arc;
@@ -152,8 +152,8 @@ impl Signer for Modelled {
     fn sign(&self, _: &Authored, _: &B256) -> Option<Signature> {
         Some([1; 64])
     }
-    fn share(&self, _: &Statement, _: &B256) -> Option<Share> {
-        Some(Bytes::from_static(&[2; 64]))
+    fn share(&self, _: &Statement, _: &B256) -> Result<Share, Unsigned> {
+        Ok(Bytes::from_static(&[2; 64]))
     }
 }
 

@@ -12,7 +12,7 @@ use corniche_autobahn::{
     message::{Context, Message},
     verify::Checked,
 };
-use corniche_engine::{Committee, Verified, Verifier, VertexId};
+use corniche_engine::{Committee, Unsigned, Verified, Verifier, VertexId};
 use corniche_pipeline::EngineStart;
 use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
 use std::sync::Arc;
@@ -118,10 +118,10 @@ impl Signer for FalseShares {
         self.0.sign(authored, digest)
     }
 
-    fn share(&self, statement: &Statement, digest: &B256) -> Option<Share> {
+    fn share(&self, statement: &Statement, digest: &B256) -> Result<Share, Unsigned> {
         let mut share = self.0.share(statement, digest)?.to_vec();
         share[0] ^= 1;
-        Some(share.into())
+        Ok(share.into())
     }
 }
 
@@ -142,7 +142,7 @@ impl Signer for Metered<dyn Signer> {
         self.keys.sign(authored, digest)
     }
 
-    fn share(&self, statement: &Statement, digest: &B256) -> Option<Share> {
+    fn share(&self, statement: &Statement, digest: &B256) -> Result<Share, Unsigned> {
         let Cost { sign_us, share_us, .. } = self.charge.cost;
         self.charge.meter.signed(if self.bls { share_us } else { sign_us });
         self.keys.share(statement, digest)

@@ -224,7 +224,7 @@ impl Lanes {
     }
 
     fn vote(&self, tip: &Tip) -> Option<Message> {
-        let share = self.context.share(&Statement::CarVote(*tip), &**self.signer.as_ref()?)?;
+        let share = self.context.share(&Statement::CarVote(*tip), &**self.signer.as_ref()?).ok()?;
         Some(Message::CarVote { tip: *tip, share })
     }
 

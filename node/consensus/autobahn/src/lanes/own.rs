@@ -180,7 +180,7 @@ impl Lanes {
         self.send_all(Message::Car(car.signed().clone()));
         self.effects.push_back(Effect::Accepted(car));
         self.changed = true;
-        if let Some(share) = share {
+        if let Ok(share) = share {
             self.handle_vote(now, tip.lane, tip, share);
         }
     }
@@ -193,7 +193,7 @@ impl Lanes {
         let is_counted = |tip: &Tip| own.votes.get(tip).is_some_and(|votes| votes.contains_key(&own.tip.lane));
         let voted: Vec<Tip> = cars.filter(|tip| lane.vote(tip) == Vote::Cast && !is_counted(tip)).collect();
         for tip in voted.into_iter().rev() {
-            if let Some(share) = self.context.share(&Statement::CarVote(tip), &*signer) {
+            if let Ok(share) = self.context.share(&Statement::CarVote(tip), &*signer) {
                 self.handle_vote(now, tip.lane, tip, share);
             }
         }

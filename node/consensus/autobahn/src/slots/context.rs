@@ -7,7 +7,7 @@ use crate::{
     message::{CommitQc, Context, Message, Slot, Statement, View},
     rules::Schedule,
 };
-use corniche_engine::{Committee, Recipients, TraceEvent};
+use corniche_engine::{Committee, Recipients, TraceEvent, Unsigned};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -75,8 +75,8 @@ impl SlotContext {
         self.signer.as_deref().filter(|_| slot > self.abstain)
     }
 
-    pub fn share(&self, slot: Slot, statement: &Statement) -> Option<Share> {
-        self.context.share(statement, self.signer(slot)?)
+    pub fn share(&self, slot: Slot, statement: &Statement) -> Result<Share, Unsigned> {
+        self.context.share(statement, self.signer(slot).ok_or(Unsigned::Refused)?)
     }
 
     /// Replaces the earlier limit, even a higher one.

@@ -22,7 +22,7 @@ use crate::{
     message::{Availability, Cut, Message, Position, PrepareQc, SignedPrepare, Slot, Timeout, TimeoutQc, Tip, View, Vote},
     rules::is_fresh,
 };
-use corniche_engine::{Committee, Recipients};
+use corniche_engine::{Committee, Recipients, Unsigned};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -269,13 +269,13 @@ impl SlotState {
     /// The vote in this view, if it was sent.
     pub fn repeated_vote(&self, ctx: &SlotContext) -> Option<Message> {
         let (_, digest) = self.voted.filter(|(view, _)| *view == self.view && ctx.is_durable(self.recorded))?;
-        self.prepare_vote(ctx, digest, self.has_voted_strongly())
+        self.prepare_vote(ctx, digest, self.has_voted_strongly()).ok()
     }
 
     /// The acknowledgement in this view, if it was sent.
     pub fn repeated_ack(&self, ctx: &SlotContext) -> Option<Message> {
         let conf = self.conf.as_ref().filter(|conf| conf.view == self.view && ctx.is_durable(self.recorded))?;
-        self.confirm_ack(ctx, conf.cut)
+        self.confirm_ack(ctx, conf.cut).ok()
     }
 
     /// C3: tips without certificates count in the first view only.
@@ -354,9 +354,11 @@ impl SlotState {
             }
             return;
         }
-        let Some(vote) = self.confirm_ack(ctx, certificate.cut) else { return };
-        self.conf = Some(certificate);
-        self.persist_and_send(ctx, self.vote_recipients(ctx), vote);
+        let vote = self.confirm_ack(ctx, certificate.cut);
+        if !matches!(vote, Err(Unsigned::Refused)) {
+            self.conf = Some(certificate);
+            self.record_vote(ctx, vote);
+        }
     }
 
     /// C7, at the leader; with all-to-all, at every validator.

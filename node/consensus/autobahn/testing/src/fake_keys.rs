@@ -1,6 +1,7 @@
 //! Modelled keys: keyed hashes that anyone can compute.
 
 use corniche_autobahn::{Authored, Share, Signature, Signatures, Signer, message::Statement};
+use corniche_engine::Unsigned;
 use corniche_testkit::derive_bytes;
 use corniche_types::{B256, Bytes, ValidatorIndex};
 
@@ -28,8 +29,8 @@ impl Signer for FakeKeys {
         Some(self.sign_digest(digest))
     }
 
-    fn share(&self, _: &Statement, digest: &B256) -> Option<Share> {
-        Some(self.share_digest(digest))
+    fn share(&self, _: &Statement, digest: &B256) -> Result<Share, Unsigned> {
+        Ok(self.share_digest(digest))
     }
 }
 
@@ -45,8 +46,8 @@ impl Signer for BadShares {
         Some(FakeKeys(self.0).sign_digest(digest))
     }
 
-    fn share(&self, _: &Statement, digest: &B256) -> Option<Share> {
-        Some(derive_bytes::<32>("noise", self.0.0, digest.as_slice()).to_vec().into())
+    fn share(&self, _: &Statement, digest: &B256) -> Result<Share, Unsigned> {
+        Ok(derive_bytes::<32>("noise", self.0.0, digest.as_slice()).to_vec().into())
     }
 }
 

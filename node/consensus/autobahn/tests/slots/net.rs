@@ -1,7 +1,7 @@
 //! A committee of `Slots` on virtual time. Every link takes [`DELAY`] unless a test changes it; disks take no time.
 
 use corniche_autobahn::{
-    AutobahnVerifier, Config, Lanes, Signatures, Slots,
+    AutobahnVerifier, Config, Lanes, Signatures, Signer, Slots,
     message::{Availability, CommitQc, Context, Cut, Message, Position, Proof, Slot, Statement, Tip, View},
     rules::Schedule,
     slots::{Effect, Input, RecordId, Setup, SlotRecord},
@@ -29,6 +29,8 @@ pub struct Net {
     verifier: AutobahnVerifier,
     pub now: u64,
     pub nodes: Vec<Node>,
+    /// Signers of their own, from the next start on.
+    pub signers: BTreeMap<usize, Arc<dyn Signer>>,
     pub link: Link,
     /// Time until a record is durable, ms.
     pub disk: u64,
@@ -133,6 +135,7 @@ impl Net {
             config,
             now: 0,
             nodes: (0..size).map(|_| Node::default()).collect(),
+            signers: BTreeMap::new(),
             link: Box::new(|_, _, _, _| Some(DELAY)),
             disk: 0,
             doubles: BTreeMap::new(),
@@ -151,10 +154,11 @@ impl Net {
         let committed = (1..).map(Slot).take_while(|slot| commits.contains_key(slot)).last().unwrap_or_default();
         let anchors =
             commits.values().filter(|(cut, ..)| cut.slot <= committed && cut.slot.0 + self.config.open_slots > committed.0);
+        let own: Arc<dyn Signer> = Arc::new(FakeKeys(index(node)));
         let setup = Setup {
             config: self.config.clone(),
             committee: self.committee.clone(),
-            signer: Some(Arc::new(FakeKeys(index(node)))),
+            signer: Some(self.signers.get(&node).cloned().unwrap_or(own)),
             signatures: Arc::new(FakeSignatures),
             committed,
             anchors: anchors.map(|(cut, ..)| Cut::clone(cut)).collect(),

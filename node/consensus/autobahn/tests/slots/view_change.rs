@@ -2,10 +2,14 @@
 
 use crate::net::{DELAY, Net, index, plain};
 use corniche_autobahn::{
-    Config,
-    message::{Message, Position, Slot, View},
+    Authored, Config, Share, Signature, Signer,
+    message::{Message, Position, Slot, Statement, View},
     slots::Input,
 };
+use corniche_autobahn_testing::FakeKeys;
+use corniche_engine::Unsigned;
+use corniche_types::{B256, ValidatorIndex};
+use std::sync::{Arc, Mutex};
 
 fn views_of(net: &Net, slot: u64) -> u32 {
     let committed = net.running().filter_map(|node| net.nodes[node].commits.get(&Slot(slot)));
@@ -205,4 +209,49 @@ fn view_timeout_doubles_up_to_limit() {
     let gaps: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000).collect();
     assert_eq!(gaps[..4], [2, 4, 4, 4], "{times:?}");
     assert!(net.nodes[0].slots.as_ref().is_some_and(|slots| slots.footprint() < 40));
+}
+
+/// A signer in another process whose first answer to each vote is lost. It refuses a TIMEOUT that does not report its vote.
+struct LateKeys {
+    keys: FakeKeys,
+    voted: Mutex<Option<(View, B256)>>,
+}
+
+impl Signer for LateKeys {
+    fn index(&self) -> ValidatorIndex {
+        self.keys.index()
+    }
+
+    fn sign(&self, authored: &Authored, digest: &B256) -> Option<Signature> {
+        self.keys.sign(authored, digest)
+    }
+
+    fn share(&self, statement: &Statement, digest: &B256) -> Result<Share, Unsigned> {
+        let mut voted = self.voted.lock().unwrap();
+        match *statement {
+            Statement::PrepareVote { view, cut, .. } if *voted != Some((view, cut)) => {
+                *voted = Some((view, cut));
+                Err(Unsigned::Unavailable)
+            }
+            Statement::Timeout { report, .. } if report.voted != *voted => Err(Unsigned::Refused),
+            _ => self.keys.share(statement, digest),
+        }
+    }
+}
+
+/// N4 with a signer in another process: a vote whose signature did not come may exist, so TIMEOUTs report it. Without this the
+/// others are too few to leave the view.
+#[test]
+fn vote_without_an_answer_is_reported() {
+    let mut net = Net::new(4, plain());
+    let leader = net.leader(1, 0);
+    let late = (leader + 1) % 4;
+    net.signers.insert(late, Arc::new(LateKeys { keys: FakeKeys(index(late)), voted: Mutex::new(None) }));
+    net.crash(late);
+    net.start(late);
+    net.grow();
+    net.run_for(DELAY + 1);
+    net.crash(leader);
+    assert!(net.run_until(10_000, |net| net.all_committed(1)));
+    assert_eq!(views_of(&net, 1), 1);
 }

@@ -116,7 +116,7 @@ impl SlotState {
             confirmed: self.conf.as_ref().map(|conf| (conf.view, conf.cut)),
             voted: self.prop.as_ref().map(|(view, known)| (*view, known.digest)),
         };
-        let share = ctx.share(slot, &Statement::Timeout { slot, view, report })?;
+        let share = ctx.share(slot, &Statement::Timeout { slot, view, report }).ok()?;
         let mut cuts: Vec<Cut> = self.prop.iter().map(|(_, known)| Cut::clone(&known.cut)).collect();
         if let Some((_, value)) = report.confirmed.filter(|(_, value)| report.voted.is_none_or(|(_, voted)| voted != *value)) {
             cuts.extend(self.body(value).map(|cut| Cut::clone(&cut)));

@@ -7,7 +7,7 @@ use crate::{
     rules::is_fresh,
     slots::{Effect, Lanes, context::SlotContext},
 };
-use corniche_engine::Recipients;
+use corniche_engine::{Recipients, Unsigned};
 use corniche_types::{B256, TimestampMs};
 
 /// C3: result of the check before a vote.
@@ -46,14 +46,26 @@ impl SlotState {
             VoteCheck::Early(until) => return self.timers.early = Some(until),
             VoteCheck::None => return,
         };
-        let Some(vote) = self.prepare_vote(ctx, known.digest, strong) else { return };
+        let vote = self.prepare_vote(ctx, known.digest, strong);
+        if matches!(vote, Err(Unsigned::Refused)) {
+            return;
+        }
         self.voted = Some((self.view, known.digest));
         if strong {
             // P5: a weak vote is not reported in a TIMEOUT, so it cannot oblige a later view to a cut whose tips may
             // not exist.
             self.prop = Some((self.view, known));
         }
-        self.persist_and_send(ctx, self.vote_recipients(ctx), vote);
+        self.record_vote(ctx, vote);
+    }
+
+    /// Records a vote and sends it. Without a signature it counts as cast: a signer in another process may have made it, so a later
+    /// TIMEOUT must report it (N4). It is sent when the leader asks again.
+    pub(super) fn record_vote(&mut self, ctx: &mut SlotContext, vote: Result<Message, Unsigned>) {
+        match vote {
+            Ok(vote) => self.persist_and_send(ctx, self.vote_recipients(ctx), vote),
+            Err(_) => self.persist(ctx),
+        }
     }
 
     /// C3: checks the claims of a vote.
@@ -86,18 +98,18 @@ impl SlotState {
         if missing.is_empty() { VoteCheck::Strong } else { VoteCheck::MissingTips(missing) }
     }
 
-    pub(super) fn prepare_vote(&self, ctx: &SlotContext, cut: B256, strong: bool) -> Option<Message> {
+    pub(super) fn prepare_vote(&self, ctx: &SlotContext, cut: B256, strong: bool) -> Result<Message, Unsigned> {
         let (slot, view) = (self.slot, self.view);
         let statement =
             if strong { Statement::PrepareVote { slot, view, cut } } else { Statement::WeakPrepareVote { slot, view, cut } };
         let share = ctx.share(slot, &statement)?;
-        Some(Message::PrepareVote { vote: Vote { slot, view, cut, share }, strong })
+        Ok(Message::PrepareVote { vote: Vote { slot, view, cut, share }, strong })
     }
 
-    pub(super) fn confirm_ack(&self, ctx: &SlotContext, cut: B256) -> Option<Message> {
+    pub(super) fn confirm_ack(&self, ctx: &SlotContext, cut: B256) -> Result<Message, Unsigned> {
         let (slot, view) = (self.slot, self.view);
         let share = ctx.share(slot, &Statement::ConfirmAck { slot, view, cut })?;
-        Some(Message::ConfirmAck(Vote { slot, view, cut, share }))
+        Ok(Message::ConfirmAck(Vote { slot, view, cut, share }))
     }
 
     pub(super) fn vote_recipients(&self, ctx: &SlotContext) -> Recipients {
