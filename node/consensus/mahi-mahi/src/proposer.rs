@@ -159,7 +159,7 @@ impl Proposer {
     }
 
     pub fn proposed(&mut self, now: TimestampMs, round: Round) {
-        self.highest_signed = round;
+        self.highest_signed = self.highest_signed.max(round);
         self.proposed_at = Some(now);
     }
 

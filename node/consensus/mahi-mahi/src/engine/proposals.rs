@@ -3,7 +3,7 @@
 use super::MahiMahi;
 use crate::{
     message::{Block, Content, Round, SignedBlock},
-    proposer::BatchRequest,
+    proposer::{BatchRequest, Proposer},
 };
 use corniche_engine::{Batch, Output, TraceEvent, Unsigned};
 use corniche_types::TimestampMs;
@@ -103,10 +103,14 @@ impl MahiMahi {
     }
 
     /// Asks again for the signature of a block that a signer has not given yet, and with the same content: it may have signed. Drops
-    /// the block if a later round can be proposed. Returns true if the block is still to be signed.
+    /// the block if a later round can be proposed, or if this round may not be signed any more (I1, recovery). Returns true if the block is still to be signed.
     fn sign_again(&mut self) -> bool {
         let Some((content, at)) = self.unsigned.take() else { return false };
-        if self.dag.clock() > content.round {
+        let is_signed = |proposer: &Proposer| proposer.highest_signed >= content.round;
+        let may_sign = self.proposer.as_ref().is_some_and(|proposer| {
+            !is_signed(proposer) && self.repair.allowed_at(&self.config, content.round, proposer.since(content.round)).is_some()
+        });
+        if self.is_halted || !may_sign || self.dag.clock() > content.round {
             self.give_up(content);
             return false;
         }
