@@ -4,7 +4,7 @@ use crate::{client::Client, error::ClientError};
 use alloy_consensus::Header;
 use alloy_rpc_types_eth::Block;
 use corniche_api::{EpochChange, HeadBlock, ProvenAccount, StorageKey};
-use corniche_crypto::{Committees, FinalBlock};
+use corniche_crypto::Committees;
 use corniche_types::{Address, B256, Certificate, Epoch, header_hash};
 use serde_json::json;
 
@@ -15,8 +15,8 @@ impl Client {
     /// Checks that a quorum of the committee signed this block or a descendant of it. Returns the certificate, or
     /// `None` if none exists yet.
     ///
-    /// Fetches the certificate and checks its signatures, after following the committees to its epoch. Then hashes the headers from the certified block down to this
-    /// one, each of which must contain its parent's hash.
+    /// Fetches the certificate and checks its signatures, after following the committees to its epoch. Then hashes the headers from the
+    /// certified block down to this one, each of which must contain its parent's hash.
     ///
     /// # Errors
     /// [`ClientError::Unproven`] if a response fails a check.
@@ -24,10 +24,7 @@ impl Client {
         let unproven = |problem: String| ClientError::Unproven { number, problem };
         let Some(certificate) = self.certificate(number)? else { return Ok(None) };
         self.follow(committees, certificate.epoch)?;
-        let committee = committees.of(certificate.epoch).ok_or_else(|| {
-            unproven(format!("the certificate is of epoch {}, which is before the trusted committee", certificate.epoch.0))
-        })?;
-        let mut block = FinalBlock::certified(committee, &certificate).map_err(|error| unproven(error.to_string()))?;
+        let mut block = committees.certified(&certificate).map_err(|error| unproven(error.to_string()))?;
         if block.number() < number || block.number() - number > MAX_HEADERS {
             return Err(unproven(format!("the certificate is for block {}", block.number())));
         }
@@ -73,6 +70,9 @@ impl Client {
         let unproven = |problem: String| ClientError::Unproven { number, problem };
         // Block 0 has no certificate; it is known from the genesis.
         self.prove(number, hash, committees)?.ok_or_else(|| unproven("it has no certificate".into()))?;
+        if committees.newest_after().is_some_and(|known| number < known) {
+            return Err(unproven("the node is behind the epoch that this client knows; try again, or ask another node".into()));
+        }
         let header = self.header(number, hash)?;
         if header_hash(&header) != hash {
             return Err(unproven(format!("expected block {hash}, got a header with hash {}", header_hash(&header))));

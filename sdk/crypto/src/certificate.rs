@@ -5,6 +5,7 @@ use crate::{
     genesis::{GenesisKeyError, member_keys},
 };
 use corniche_types::{B256, Certificate, Epoch, FaultModel, Genesis, ValidatorIndex, Votes, Weights};
+use std::sync::Arc;
 
 /// Why a certificate is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -111,7 +112,8 @@ pub struct CommitteeKeys {
     pub(crate) epoch: Epoch,
     pub(crate) committee_hash: B256,
     pub(crate) fault_model: FaultModel,
-    pub(crate) keys: Vec<BlsPublicKey>,
+    /// Shared by the committees of all epochs that keep the set.
+    pub(crate) keys: Arc<[BlsPublicKey]>,
     pub(crate) weights: Weights,
 }
 
@@ -123,7 +125,7 @@ impl CommitteeKeys {
             epoch: Epoch(0),
             committee_hash: genesis.committee_hash(),
             fault_model: genesis.fault_model(),
-            keys: member_keys(genesis)?,
+            keys: member_keys(genesis)?.into(),
             weights: genesis.weights(),
         })
     }

@@ -47,7 +47,7 @@ pub use finality::{FinalBlock, HeaderError};
 pub use genesis::{GenesisKeyError, verify_genesis};
 #[cfg(feature = "transactions")]
 pub use impersonation::{ImpersonationPermit, impersonate};
-pub use light::{Committees, EpochChangeError, MAX_MEMBERS};
+pub use light::{Committees, EpochChangeError, FinalityError, MAX_MEMBERS};
 pub use secret::SecretError;
 pub use signed::{ConsensusKey, ConsensusPublicKey, Domain, SignatureInvalid, Signed, Verified};
 #[cfg(feature = "transactions")]

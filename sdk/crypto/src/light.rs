@@ -3,9 +3,11 @@
 //! Members of a committee have proven to the staking contract that they have the secrets of their BLS keys, and a quorum of the old
 //! committee executed that contract. So a client need not check the proofs (L3), but it must never skip an epoch (L4).
 
-use crate::{bls::BlsPublicKey, certificate::CommitteeKeys};
-use corniche_types::{B256, Epoch, EpochChange, LightMember, RecordHead, Votes, Weights, header_hash, keccak256, light_root};
-use std::collections::BTreeSet;
+use crate::{CertificateError, FinalBlock, bls::BlsPublicKey, certificate::CommitteeKeys};
+use corniche_types::{
+    B256, Certificate, EpochChange, LightMember, RecordHead, Votes, Weights, header_hash, keccak256, light_root,
+};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Most members of a committee.
 pub const MAX_MEMBERS: usize = 300;
@@ -15,7 +17,7 @@ pub const MAX_MEMBERS: usize = 300;
 pub enum EpochChangeError {
     /// Its certificate is invalid.
     #[error("epoch change: {0}")]
-    Certificate(#[from] crate::CertificateError),
+    Certificate(#[from] CertificateError),
     /// The certificate is for another block.
     #[error("epoch change: the certificate is not for this header")]
     Header,
@@ -33,33 +35,73 @@ pub enum EpochChangeError {
     Committee,
 }
 
+/// Why a block is not final.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FinalityError {
+    /// The certificate is of an epoch before the trusted one, or of one that is not known yet.
+    #[error("certificate: the committee of epoch {0} is not known")]
+    UnknownEpoch(u64),
+    /// Members of a committee sign nothing outside their epoch. They may have left, and anybody may have their keys.
+    #[error("certificate: block {height} is not of epoch {epoch}")]
+    OtherEpoch {
+        /// Height in the certificate.
+        height: u64,
+        /// Epoch in the certificate.
+        epoch: u64,
+    },
+    /// The certificate is invalid.
+    #[error("certificate: {0}")]
+    Certificate(#[from] CertificateError),
+}
+
 /// Committees of a chain, one for each epoch, from a trusted one on.
 #[derive(Clone, Debug)]
 pub struct Committees {
-    /// In the order of their epochs, without a gap; at least one.
-    known: Vec<CommitteeKeys>,
+    /// The trusted one, and those of later epochs but the newest: with the last block of their epoch, without a gap.
+    past: Vec<(CommitteeKeys, u64)>,
+    newest: CommitteeKeys,
 }
 
 impl Committees {
     /// Starts with a trusted committee, such as that of the genesis.
     pub fn new(trusted: CommitteeKeys) -> Self {
-        Self { known: vec![trusted] }
+        Self { past: Vec::new(), newest: trusted }
     }
 
     /// Returns the committee of the newest known epoch.
     pub fn newest(&self) -> &CommitteeKeys {
-        self.known.last().expect("invariant: there is a trusted committee")
+        &self.newest
     }
 
-    /// Returns the committee of an epoch. `None` if it is earlier than the trusted one, or not known yet.
-    pub fn of(&self, epoch: Epoch) -> Option<&CommitteeKeys> {
-        let position = epoch.0.checked_sub(self.known[0].epoch().0)?;
-        self.known.get(usize::try_from(position).ok()?)
+    /// Last block before the newest known epoch. `None` if only the trusted committee is known.
+    pub fn newest_after(&self) -> Option<u64> {
+        self.past.last().map(|(_, last)| *last)
+    }
+
+    /// Returns the block in a certificate, after verifying a quorum's signature. Only the committee of the block's epoch can sign it.
+    pub fn certified(&self, certificate: &Certificate) -> Result<FinalBlock, FinalityError> {
+        let (epoch, height) = (certificate.epoch, certificate.height.0);
+        let past = self.past.len() as u64;
+        let trusted = self.newest.epoch().0 - past;
+        let position = epoch.0.checked_sub(trusted).filter(|position| *position <= past);
+        let position = position.ok_or(FinalityError::UnknownEpoch(epoch.0))? as usize;
+        let (committee, last) =
+            self.past.get(position).map_or((&self.newest, u64::MAX), |(committee, last)| (committee, *last));
+        let after = position.checked_sub(1).map(|before| self.past[before].1);
+        if height > last || after.is_some_and(|after| height <= after) {
+            return Err(FinalityError::OtherEpoch { height, epoch: epoch.0 });
+        }
+        Ok(FinalBlock::certified(committee, certificate)?)
     }
 
     /// Adds the next committee, if the newest one signed it.
     pub fn advance(&mut self, change: &EpochChange) -> Result<(), EpochChangeError> {
-        self.known.push(self.newest().advance(change)?);
+        let next = self.newest.advance(change)?;
+        let last = change.header.number;
+        if self.newest_after().is_some_and(|after| last <= after) {
+            return Err(EpochChangeError::NotLast(last));
+        }
+        self.past.push((std::mem::replace(&mut self.newest, next), last));
         Ok(())
     }
 }
@@ -106,7 +148,7 @@ impl CommitteeKeys {
         members.map(|(key, index)| LightMember { bls_key: key.to_bytes(), votes: self.weights.of(index) }).collect()
     }
 
-    fn parse(&self, members: &[LightMember]) -> Option<(Vec<BlsPublicKey>, Weights)> {
+    fn parse(&self, members: &[LightMember]) -> Option<(Arc<[BlsPublicKey]>, Weights)> {
         let distinct: BTreeSet<_> = members.iter().map(|member| member.bls_key).collect();
         let is_sound = (1..=MAX_MEMBERS).contains(&members.len())
             && distinct.len() == members.len()

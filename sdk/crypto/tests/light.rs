@@ -4,7 +4,7 @@
 mod common;
 
 use common::{bls_key, genesis};
-use corniche_crypto::{CertificateError, CommitteeKeys, EpochChangeError, bls_combine};
+use corniche_crypto::{CertificateError, CommitteeKeys, Committees, EpochChangeError, FinalityError, bls_combine};
 use corniche_types::{
     B256, Certificate, CommitIndex, Epoch, EpochChange, FaultModel, Header, Height, LightMember, NextEpoch, RecordHead,
     SignerBitmap, TimestampMs, ValidatorIndex, Votes, header_hash, keccak256, light_root, wire,
@@ -106,6 +106,35 @@ fn unchanged_committee_needs_no_members() {
     assert_eq!(next.verify(&chain.sign(&Header::default(), &[0, 1, 2])), Ok(()));
     let other = EpochChange { members: Some(vec![member(9, 1)]), ..change };
     assert_eq!(keys.advance(&other).unwrap().members(), next.members());
+}
+
+/// Members that have left sign nothing, not even all together: anybody may have their keys.
+#[test]
+fn past_committees_sign_nothing_later() {
+    let (mut chain, keys) = Chain::new();
+    let members = [(4, 1), (5, 1), (6, 1), (7, 1)];
+    let change = chain.change(&members, &[0, 1, 2]);
+    let end = change.header.number;
+    let signed = |chain: &Chain| [end, end + 1].map(|number| chain.sign(&Header { number, ..Header::default() }, &[0, 1, 2]));
+    let refused = |height, epoch| Err(FinalityError::OtherEpoch { height, epoch });
+    let old = signed(&chain);
+    let mut committees = Committees::new(keys);
+    assert!(committees.certified(&old[1]).is_ok(), "its end is not known");
+    committees.advance(&change).unwrap();
+    chain.enter(&members);
+    let new = signed(&chain);
+    assert!(committees.certified(&old[0]).is_ok());
+    assert_eq!(committees.certified(&old[1]), refused(end + 1, 0));
+    assert_eq!(committees.certified(&new[0]), refused(end, 1));
+    assert!(committees.certified(&new[1]).is_ok());
+    assert_eq!(committees.newest_after(), Some(end));
+    // The last blocks of epochs have ascending heights.
+    let next = chain.change(&members, &[0, 1, 2]);
+    let header = Header { number: end, ..next.header.clone() };
+    let early = EpochChange { certificate: chain.sign(&header, &[0, 1, 2]), header, ..next };
+    assert_eq!(committees.advance(&early), Err(EpochChangeError::NotLast(end)));
+    chain.enter(&members);
+    assert_eq!(committees.certified(&signed(&chain)[1]), Err(FinalityError::UnknownEpoch(2)));
 }
 
 #[test]

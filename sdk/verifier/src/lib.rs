@@ -182,12 +182,10 @@ impl Verifier {
     fn certified(&mut self, certificate: corniche_api::Certificate) -> Result<FinalBlock, String> {
         let committees = self.committees.as_ref().ok_or("no genesis has been opened")?;
         let certificate = Certificate::try_from(certificate).map_err(|error| error.to_string())?;
-        let epoch = certificate.epoch;
-        let committee = committees.of(epoch).ok_or_else(|| format!("the committee of epoch {} is not known yet", epoch.0))?;
         if let Some((_, block)) = self.newest.as_ref().filter(|(known, _)| *known == certificate) {
             return Ok(*block);
         }
-        let block = FinalBlock::certified(committee, &certificate).map_err(|error| format!("certificate: {error}"))?;
+        let block = committees.certified(&certificate).map_err(|error| error.to_string())?;
         self.newest = Some((certificate, block));
         Ok(block)
     }
