@@ -71,7 +71,14 @@ pub fn load_all(source: &KeySource) -> anyhow::Result<Keyring> {
 /// 3. Files in `moving` replace the current ones. `moving` is removed.
 fn move_up(directory: &Path, epoch: u64) -> anyhow::Result<()> {
     let (old, unfinished) = (directory.join(format!("{OLD_PREFIX}{epoch}")), directory.join("old.new"));
-    ensure!(!old.exists(), "{} exists; move it away, so that no keys are lost", old.display());
+    if old.exists() {
+        // Step 1 of a move that was interrupted.
+        let current = read_public(&directory.join("public.json"))?.consensus_key;
+        let is_copy = read_public(&old.join("public.json")).is_ok_and(|public| public.consensus_key == current);
+        ensure!(is_copy, "{} exists; move it away, so that no keys are lost", old.display());
+        rename(&directory.join(NEXT), &directory.join(MOVING))?;
+        return finish_move(directory);
+    }
     remove(&unfinished)?;
     fs::DirBuilder::new().mode(0o700).create(&unfinished).with_context(|| format!("cannot create {}", unfinished.display()))?;
     for name in MOVES.into_iter().chain(["coin.key"]).filter(|name| directory.join(name).exists()) {
@@ -163,9 +170,9 @@ impl KeyWatch {
                 "{} does not contain the keys that the committee lists; put them back",
                 path.display()
             );
+            move_up(&self.source.directory, epoch)?;
             self.keys = next.into();
             node.replace_keys(&self.keys)?;
-            move_up(&self.source.directory, epoch)?;
             tracing::info!(epoch, %consensus, "the next keys are the validator's keys now; the old ones are in old-{epoch}");
         }
         Ok(())
@@ -256,5 +263,16 @@ mod tests {
         assert_eq!(load(&directory.join("old-10")).unwrap().public(), current.public());
         assert_eq!(load_all(&directory).unwrap().current.public, next.public());
         assert!(!directory.join("old.new").exists());
+    }
+
+    /// The move stopped once the old keys were safe, and before anything else.
+    #[test]
+    fn move_continues_after_the_copy() {
+        let (_parent, directory, [current, next]) = made();
+        fs::create_dir(directory.join("old-3")).unwrap();
+        MOVES.iter().for_each(|name| fs::hard_link(directory.join(name), directory.join("old-3").join(name)).unwrap());
+        move_up(&directory, 3).unwrap();
+        assert_eq!(load(&directory.join("old-3")).unwrap().public(), current.public());
+        assert_eq!(load_all(&directory).unwrap().current.public, next.public());
     }
 }
