@@ -26,8 +26,8 @@ use corniche_threads::Threads;
 use corniche_types::{B256, Epoch, Genesis, Header, Height, Resume, header_hash, wire};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
+    fmt::Write,
     fs,
-    io::Write,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -367,7 +367,7 @@ fn check_keys(genesis: &Genesis, keys: &MemberKeys) -> anyhow::Result<()> {
 /// A data directory belongs to one validator: in another's directory it would not find its own signatures. The file `VALIDATOR` lists
 /// the consensus keys that have signed in it. A further one must be registered for the same validator (E16).
 fn claim_data_dir(data: &Path, consensus_key: B256, view: &dyn StateView) -> anyhow::Result<()> {
-    let (path, own) = (data.join("VALIDATOR"), consensus_key.to_string());
+    let own = consensus_key.to_string();
     let unsigned = DataDirectory::new(data).unsigned();
     match std::fs::read_to_string(&unsigned) {
         Ok(key) if key.trim() != own => bail!(
@@ -380,11 +380,7 @@ fn claim_data_dir(data: &Path, consensus_key: B256, view: &dyn StateView) -> any
         }
         _ => {}
     }
-    let listed = match std::fs::read_to_string(&path) {
-        Ok(listed) => Some(listed),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
-    };
+    let listed = DataDirectory::new(data).read_validator()?;
     let before = listed.as_deref().unwrap_or_default();
     let keys_before = || before.lines().map(str::trim);
     if keys_before().any(|key| key == own) {
@@ -402,16 +398,16 @@ fn claim_data_dir(data: &Path, consensus_key: B256, view: &dyn StateView) -> any
 
 /// Adds a consensus key that signs in this data directory to `VALIDATOR`, durably.
 fn note_key(data: &Path, consensus_key: B256) -> anyhow::Result<()> {
-    let path = data.join("VALIDATOR");
-    let listed = std::fs::read_to_string(&path).unwrap_or_default();
+    let directory = DataDirectory::new(data);
+    let mut listed = directory.read_validator()?.unwrap_or_default();
     if listed.lines().any(|key| key.trim() == consensus_key.to_string()) {
         return Ok(());
     }
-    let added = fs::OpenOptions::new().append(true).create(true).open(&path).and_then(|mut file| {
-        writeln!(file, "{consensus_key}")?;
-        file.sync_all()
-    });
-    added.with_context(|| format!("cannot write {}", path.display()))
+    if !listed.is_empty() && !listed.ends_with('\n') {
+        listed.push('\n');
+    }
+    writeln!(listed, "{consensus_key}").expect("invariant: a string can grow");
+    Ok(directory.write_validator(&listed)?)
 }
 
 /// Rotation of senders as of the head. Reads all headers of a rotation, which may be thousands on a fast chain.

@@ -30,9 +30,15 @@ impl EpochLog {
         if epoch == Epoch(0) || self.read(epoch).is_some() {
             return;
         }
-        let kept: Kept = (self.end_before(epoch), members(committee));
-        if let Err(error) = self.directory.write_committee(epoch, &wire::encode(&kept)) {
-            tracing::warn!(%error, epoch = epoch.0, "the committee is not kept; clients cannot follow it from this node");
+        let reason = match self.end_before(epoch) {
+            Some(end) => {
+                let kept: Kept = (end, members(committee));
+                self.directory.write_committee(epoch, &wire::encode(&kept)).err().map(|error| error.to_string())
+            }
+            None => Some("the last block of the epoch before is not in the store".into()),
+        };
+        if let Some(reason) = reason {
+            tracing::warn!(reason, epoch = epoch.0, "the committee is not kept; clients cannot follow it from this node");
         }
     }
 
@@ -62,17 +68,21 @@ impl EpochLog {
     }
 
     /// Last block of the epoch before, by a search in the store.
-    fn end_before(&self, epoch: Epoch) -> Height {
+    fn end_before(&self, epoch: Epoch) -> Option<Height> {
         let head = self.reader.head().committed.block.height();
-        let is_before = |height: u64| {
-            height == 0 || self.reader.block(Height(height)).is_some_and(|block| block.committed.block.ordering.epoch < epoch)
-        };
+        let ordering = |height: u64| Some(self.reader.block(Height(height))?.committed.block.ordering.clone());
         let (mut before, mut after) = (0, head.0 + 1);
+        // The head first: nearly always it is the block.
+        let mut middle = head.0;
         while before + 1 < after {
-            let middle = before + (after - before) / 2;
-            if is_before(middle) { before = middle } else { after = middle }
+            if ordering(middle)?.epoch < epoch {
+                before = middle
+            } else {
+                after = middle
+            }
+            middle = before + (after - before) / 2;
         }
-        Height(before)
+        ordering(before)?.next.map(|_| Height(before))
     }
 }
 

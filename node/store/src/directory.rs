@@ -18,7 +18,7 @@ use crate::{Backend, StoreError};
 use corniche_types::{B256, Epoch};
 use fs4::fs_std::FileExt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -219,6 +219,21 @@ impl DataDirectory {
     pub(crate) fn write_version(&self, identity: &Identity) -> Result<(), StoreError> {
         let text = format!("schema {SCHEMA}\nchain_id {}\ngenesis {}\n", identity.chain_id, identity.genesis_hash);
         write_whole(&self.root, "VERSION", text.as_bytes())
+    }
+
+    /// Lists the consensus keys that sign in this data directory, durably: one for each line of the text.
+    pub fn write_validator(&self, keys: &str) -> Result<(), StoreError> {
+        write_whole(&self.root, "VALIDATOR", keys.as_bytes())
+    }
+
+    /// Reads the consensus keys that sign in this data directory. `None` if there are none yet.
+    pub fn read_validator(&self) -> Result<Option<String>, StoreError> {
+        let path = self.root.join("VALIDATOR");
+        match fs::read_to_string(&path) {
+            Ok(keys) => Ok(Some(keys).filter(|keys| !keys.trim().is_empty())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::io("read", &path)(error)),
+        }
     }
 
     /// Stores evidence against a validator under a name, durably.
