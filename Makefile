@@ -23,7 +23,7 @@ help: ## List the targets
 	@echo
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also clang with llvm, Node.js 20 or newer with npm, Chromium, and PostgreSQL, which it installs as root"
+	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also clang with llvm, Node.js 20 or newer with npm, Chromium, PostgreSQL and promtool, which it installs as root"
 
 ##### a network on this machine
 
@@ -56,7 +56,7 @@ test: ## Install missing tools where possible, then run all checks and tests
 	@source .ci/tools && $(MAKE) --no-print-directory test-all
 
 .PHONY: test-all
-test-all: tools node-tools postgres fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e hostile-smoke clients explorer
+test-all: tools node-tools postgres promtool fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e hostile-smoke clients explorer
 	@echo "all passed" >&2
 
 .PHONY: fmt fmt-check
@@ -101,7 +101,7 @@ engines-wasm: tools ## Build the ordering engines for wasm32
 	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn --no-default-features
 
 .PHONY: e2e
-e2e: build contracts node-tools postgres ## Test real processes with a wallet library and the Rust client's examples
+e2e: build contracts node-tools postgres promtool ## Test real processes with a wallet library and the Rust client's examples
 	# With the workspace's features, so that the builds of the tests are reused.
 	$(CARGO) build --locked --workspace --example transfer --example deploy --example verify
 	cd testnet/js && npm ci --no-audit --no-fund
@@ -240,6 +240,11 @@ wasm-c:
 postgres:
 	@command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || \
 	  { echo "missing on this machine: PostgreSQL, for instance the package postgresql (tests of the explorer start a server of their own)" >&2; exit 1; }
+
+.PHONY: promtool
+promtool:
+	@command -v promtool >/dev/null || \
+	  { echo "missing on this machine: promtool, for instance the package prometheus (tests check the alert rules and the dashboards)" >&2; exit 1; }
 
 .PHONY: node-tools
 node-tools:
