@@ -547,7 +547,9 @@ pub fn two_headers_are_punished(engine: EngineKind) {
     load_until(&mut cluster, 1);
     cluster.two_faced = Some(3);
     // Both its shares come before a certificate is complete.
-    [1, 2].map(|index| cluster.bad.insert(index, BadLink { loss: 0, delay: 20 }));
+    for index in [1, 2] {
+        cluster.bad.insert(index, BadLink { loss: 0, delay: 20 });
+    }
     load_until_members(&mut cluster, 0, &[0, 1, 2]);
     assert!(matches!(convicted(&cluster, 0)[..], [(3, _)]), "{:?}", convicted(&cluster, 0));
 }
