@@ -20,6 +20,7 @@ pub fn conforms(document: &Value, schema: &Value, value: &Value) -> Result<(), S
                     "string" => value.is_string(),
                     "boolean" => value.is_boolean(),
                     "number" => value.is_number(),
+                    "integer" => value.is_u64() || value.is_i64(),
                     "null" => value.is_null(),
                     other => panic!("type {other}"),
                 };
