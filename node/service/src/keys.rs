@@ -78,6 +78,7 @@ pub struct MemberKeys {
 
 /// Where a validator's consensus key and BLS key are.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a process has one or two")]
 pub enum Signing {
     /// In this process.
     Own { consensus: ConsensusKey, bls: BlsSecretKey },

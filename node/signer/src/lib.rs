@@ -64,7 +64,8 @@
 //! ones for ever. Chains before protocol version 5 sign blocks without headings, which the signer does not know.
 //!
 //! A node that loses power after the signature of a block, and before its own record of that block, has no block in that round: it
-//! would make another heading. It continues in the next round if a quorum of others has blocks in this one.
+//! would make another heading. It continues in the next round if a quorum of others has blocks in this one. Likewise it takes no further
+//! part in the view of a slot after a vote that it has no record of.
 
 #![warn(missing_docs)]
 

@@ -38,8 +38,6 @@ const CONSENSUS: &str = "consensus.key";
 const PUBLIC: &str = "public.json";
 const FILES: &[&str] = &[CONSENSUS, "bls.key", "network.key", "coin.key", "coin-seed.key", "fee.key", PUBLIC];
 
-/// Keys that the validator has from a later epoch on.
-
 const WARNING: &str = "\
 a validator that runs twice with the same keys signs contradictory messages and loses stake
 - the data directory of the old machine must not run any more
