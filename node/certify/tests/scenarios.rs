@@ -182,6 +182,19 @@ fn corrected_headers_count_and_are_not_punished() {
     }
 }
 
+/// Both headers are wrong, so a correction may follow.
+#[test]
+fn two_wrong_headers_convict_nobody() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    drain(&mut certifier);
+    for hash in [header(9), header(8)] {
+        certifier.share(V1, share(4, 1, 1, hash));
+    }
+    certifier.certificate(verified(certificate(1, header(1))));
+    assert!(matches!(drain(&mut certifier)[..], [Output::Certified(_)]));
+}
+
 /// A node that missed the upgrade itself accuses nobody: it learns first that it diverged.
 #[test]
 fn diverged_validator_convicts_nobody() {
