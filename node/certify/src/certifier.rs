@@ -252,23 +252,27 @@ impl Certifier {
         let later = self.seconds.split_off(&(height.next(), ValidatorIndex(0)));
         for ((height, from), second) in std::mem::replace(&mut self.seconds, later) {
             let Some(second) = second.filter(|_| !self.is_on_probation(from)) else { continue };
-            let own = self.executed.get(&height).map(|own| own.hash);
-            let first = self.shares.get(&height).and_then(|signers| signers.get(&from)?.as_ref());
-            if first.is_none() || first.map(|first| first.header_hash) != own || !self.check(from, height) {
+            let Some(own) = self.executed.get(&height).map(|own| own.hash) else { continue };
+            let is_right = self.share_of(from, height).is_some_and(|first| first.header_hash == own);
+            if !is_right || !self.check(from, height) {
                 continue;
             }
             if !self.verify_share_of(from, height, &second) {
                 self.accuse(from, second.bytes);
                 continue;
             }
-            let first = self.shares.get(&height).and_then(|signers| signers.get(&from)?.as_ref());
-            let Some(first) = first else { continue };
+            let Some(first) = self.share_of(from, height) else { continue };
             let headers = [first, &second].map(|share| (share.header_hash, share.signature));
             let contradiction = Contradiction::of_headers(height, self.committee.fault_model(), headers[0], headers[1]);
             let proof = contradiction.and_then(|contradiction| self.committee.evidence(from, contradiction));
             let shares = [first.bytes.clone(), second.bytes];
             self.out.push_back(Output::Contradicted { validator: from, shares, proof });
         }
+    }
+
+    /// The share of a validator that counts.
+    fn share_of(&self, from: ValidatorIndex, height: Height) -> Option<&Received> {
+        self.shares.get(&height)?.get(&from)?.as_ref()
     }
 
     fn own_share(&self, height: Height) -> Option<Bytes> {

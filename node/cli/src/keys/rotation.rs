@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// The directory of old keys is whole, or is not there. One that is there is never touched.
+    /// A directory of old keys is complete or absent. An existing one is never changed.
     #[test]
     fn old_keys_are_never_lost() {
         let (_parent, directory, [current, next]) = made();
