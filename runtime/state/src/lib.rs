@@ -5,6 +5,7 @@
 //! - [`Changes`]: the changes of a transaction or a block.
 //! - [`Additions`]: a transaction's additions to values that it has not read.
 //! - [`State`]: the values in memory with their recent versions; [`Snapshot`] is one height of it.
+//! - [`chunks`]: a state as chunks that a header's state root proves, for snapshots.
 //! - [`Tree`]: the Merkle tree whose root is in the header; [`Proof`] proves one key; [`SharedTree`] can be copied by
 //!   other threads.
 //!
@@ -13,6 +14,7 @@
 
 mod additions;
 mod changes;
+pub mod chunks;
 mod state;
 mod tree;
 mod view;

@@ -14,7 +14,7 @@
 
 mod table;
 
-use crate::{Account, Changes, StateView};
+use crate::{Account, Changes, StateView, chunks::Entry};
 use corniche_types::{Address, B256, Bytes, Height, U256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -224,6 +224,13 @@ pub struct Snapshot {
 impl Snapshot {
     pub fn height(&self) -> Height {
         self.pin.height
+    }
+
+    /// Visits all accounts and slots of this height, in arbitrary order, while later blocks are applied.
+    pub fn for_each_entry(&self, mut visit: impl FnMut(Entry)) {
+        let (shared, height) = (&self.pin.shared, self.pin.height);
+        shared.accounts.for_each_at(height, |address, packed| visit(Entry::Account(address, packed.into())));
+        shared.storage.for_each_at(height, |(address, slot), value| visit(Entry::Slot(address, slot, value)));
     }
 }
 

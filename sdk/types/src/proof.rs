@@ -222,11 +222,13 @@ pub fn value_hash(value: &[u8]) -> B256 {
     if value.len() <= 64 { hash_short(VALUE, &[value]) } else { B256::from(*blake3::keyed_hash(VALUE, value).as_bytes()) }
 }
 
-fn leaf_hash(key: &B256, value_hash: &B256) -> B256 {
+#[doc(hidden)] // for the chunks of a state
+pub fn leaf_hash(key: &B256, value_hash: &B256) -> B256 {
     hash_short(LEAF, &[key.as_slice(), value_hash.as_slice()])
 }
 
-fn branch_hash(zero: &B256, one: &B256) -> B256 {
+#[doc(hidden)]
+pub fn branch_hash(zero: &B256, one: &B256) -> B256 {
     hash_short(BRANCH, &[zero.as_slice(), one.as_slice()])
 }
 

@@ -108,17 +108,26 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         let hash = self.seed.hash(key);
         let shard = read(self.shard(hash));
         let Some(entry) = shard.entries.find(hash, |entry| entry.key == *key) else { return V::default() };
-        let (mut value, mut next) = (&entry.value, entry.older);
-        while let Some(older) = shard.older.get(next as usize).filter(|older| older.written > height) {
-            (value, next) = (&older.before, older.older);
-        }
-        value.clone()
+        shard.value_at(entry, height).clone()
     }
 
     /// Visits the newest value of each key, in arbitrary order.
     pub(super) fn for_each_latest(&self, mut visit: impl FnMut(&V)) {
         for shard in &self.shards {
             read(shard).entries.iter().for_each(|entry| visit(&entry.value));
+        }
+    }
+
+    /// Visits the keys with a value other than the default at a height, in arbitrary order. Writers wait only while a shard is copied.
+    pub(super) fn for_each_at(&self, height: Height, mut visit: impl FnMut(K, V)) {
+        let mut copied = Vec::new();
+        for shard in &self.shards {
+            {
+                let shard = read(shard);
+                let value = |entry: &Entry<K, V>| (entry.key, shard.value_at(entry, height).clone());
+                copied.extend(shard.entries.iter().map(value).filter(|(_, value)| *value != V::default()));
+            }
+            copied.drain(..).for_each(|(key, value)| visit(key, value));
         }
     }
 
@@ -217,6 +226,16 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
     fn shard(&self, hash: u64) -> &RwLock<Shard<K, V>> {
         // Bits in the middle: the hash table uses the lowest bits and the highest seven.
         &self.shards[(hash >> 32) as usize % SHARDS]
+    }
+}
+
+impl<K, V> Shard<K, V> {
+    fn value_at<'s>(&'s self, entry: &'s Entry<K, V>, height: Height) -> &'s V {
+        let (mut value, mut next) = (&entry.value, entry.older);
+        while let Some(older) = self.older.get(next as usize).filter(|older| older.written > height) {
+            (value, next) = (&older.before, older.older);
+        }
+        value
     }
 }
 
