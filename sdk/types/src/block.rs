@@ -88,11 +88,11 @@ pub fn decode_header(rlp: &[u8]) -> Option<Header> {
     rest.is_empty().then_some(header)
 }
 
-fn serialize_header<W: borsh::io::Write>(header: &Header, writer: &mut W) -> borsh::io::Result<()> {
+pub(crate) fn serialize_header<W: borsh::io::Write>(header: &Header, writer: &mut W) -> borsh::io::Result<()> {
     alloy_rlp::encode(header).serialize(writer)
 }
 
-fn deserialize_header<R: borsh::io::Read>(reader: &mut R) -> borsh::io::Result<Header> {
+pub(crate) fn deserialize_header<R: borsh::io::Read>(reader: &mut R) -> borsh::io::Result<Header> {
     let rlp = Vec::<u8>::deserialize_reader(reader)?;
     let mut rest = rlp.as_slice();
     let invalid = |text: String| borsh::io::Error::new(borsh::io::ErrorKind::InvalidData, text);

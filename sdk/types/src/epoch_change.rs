@@ -1,6 +1,7 @@
 //! Proof that one committee follows another: what a light client needs at the end of an epoch.
 
 use crate::{B256, Bytes, Certificate, CommitIndex, Epoch, FaultModel, NextEpoch, TimestampMs, ValidatorIndex, Votes, wire};
+use crate::block::{deserialize_header, serialize_header};
 use alloy_consensus::Header;
 use alloy_primitives::keccak256;
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -50,9 +51,10 @@ pub fn light_root(fault_model: FaultModel, members: &[LightMember]) -> B256 {
 }
 
 /// Proof of the committee that follows an epoch. The committee of the epoch signed it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct EpochChange {
     /// Header of the last block of the epoch.
+    #[borsh(serialize_with = "serialize_header", deserialize_with = "deserialize_header")]
     pub header: Header,
     /// Head of that block's ordering record, whose hash is in the header.
     pub head: Bytes,

@@ -20,6 +20,7 @@ mod ordering;
 pub mod proof;
 mod protocol;
 mod receipt;
+mod snapshot;
 mod staking;
 mod transaction;
 mod votes;
@@ -41,6 +42,7 @@ pub use ordering::{BatchRef, NextEpoch, OrderingRecord, Resume, SkipReason, Skip
 pub use proof::{Proof, ProofError};
 pub use protocol::{ProtocolRules, Upgrade};
 pub use receipt::{Log, Receipt};
+pub use snapshot::SnapshotTail;
 pub use staking::{GenesisStake, STAKING_ADDRESS, StakingError, StakingParameters};
 pub use transaction::{DecodeError, MAX_TRANSACTION_BYTES, Transaction};
 pub use votes::{MAX_VOTES, Votes, Weights};
