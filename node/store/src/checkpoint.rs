@@ -76,13 +76,8 @@ pub(crate) fn batch(
     let last = blocks.last()?;
     let mut batch = Batch::new();
     for recent in blocks {
-        let (block, height) = (&recent.block, recent.block.height());
-        put_state(&mut batch, &block.committed.changes);
-        put_hash(&mut batch, block.hash, height);
-        batch.insert(height_key(BLOCK, height), Some(encode(&recent.at)));
-        for (index, receipt) in (0u32..).zip(&block.committed.receipts) {
-            batch.insert(key(TRANSACTION, &[receipt.transaction_hash.as_slice()]), Some(encode(&(height, index))));
-        }
+        put_state(&mut batch, &recent.block.committed.changes);
+        put_indices(&mut batch, recent);
     }
     for certificate in certificates {
         batch.insert(height_key(CERTIFICATE, certificate.height), Some(encode(&certificate.at)));
@@ -106,6 +101,36 @@ pub(crate) fn remove_block(batch: &mut Batch, block: &StoredBlock) {
 
 pub(crate) fn remove_certificate(batch: &mut Batch, height: Height) {
     batch.insert(height_key(CERTIFICATE, height), None);
+}
+
+/// Batch with accounts, slots and codes of a snapshot.
+pub(crate) fn state_batch(changes: &Changes) -> Batch {
+    let mut batch = Batch::new();
+    put_state(&mut batch, changes);
+    batch
+}
+
+/// Batch that sets the height of the checkpoint.
+pub(crate) fn meta_batch(meta: &Meta) -> Batch {
+    let mut batch = Batch::new();
+    put_meta(&mut batch, meta);
+    batch
+}
+
+/// Batch with the indices of a block whose changes are in the checkpoint already.
+pub(crate) fn index_batch(recent: &Recent) -> Batch {
+    let mut batch = Batch::new();
+    put_indices(&mut batch, recent);
+    batch
+}
+
+fn put_indices(batch: &mut Batch, recent: &Recent) {
+    let (block, height) = (&recent.block, recent.block.height());
+    put_hash(batch, block.hash, height);
+    batch.insert(height_key(BLOCK, height), Some(encode(&recent.at)));
+    for (index, receipt) in (0u32..).zip(&block.committed.receipts) {
+        batch.insert(key(TRANSACTION, &[receipt.transaction_hash.as_slice()]), Some(encode(&(height, index))));
+    }
 }
 
 fn put_state(batch: &mut Batch, changes: &Changes) {

@@ -7,6 +7,7 @@
 //!  trace/    recent events of the engine           VALIDATOR   written by the node: validator of this directory
 //!  evidence/ proofs against validators, until the chain has them
 //!  epochs/   committees of all epochs, for clients that follow the chain by certificates
+//!  snapshots/   states for other nodes, and for this one if it lacks the blocks before    sync/   one that is being fetched
 //!  UNSIGNED  written with new keys: they have signed nothing; removed before the first safety record
 //! ```
 //!
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 pub const SCHEMA: u32 = 1;
 
 /// Names allowed in a directory without `VERSION`: the node's own, and files that operators put beside them.
-const KNOWN_NAMES: [&str; 13] = [
+const KNOWN_NAMES: [&str; 15] = [
     "LOCK",
     "VALIDATOR",
     UNSIGNED,
@@ -38,6 +39,8 @@ const KNOWN_NAMES: [&str; 13] = [
     "trace",
     "evidence",
     "epochs",
+    "snapshots",
+    "sync",
     "explorer",
     "lost+found",
 ];
@@ -125,6 +128,16 @@ impl DataDirectory {
 
     pub fn epochs(&self) -> PathBuf {
         self.root.join("epochs")
+    }
+
+    /// Whole snapshots of the state, by height.
+    pub fn snapshots(&self) -> PathBuf {
+        self.root.join("snapshots")
+    }
+
+    /// The snapshot that is being fetched from peers.
+    pub fn sync(&self) -> PathBuf {
+        self.root.join("sync")
     }
 
     pub fn explorer(&self) -> PathBuf {

@@ -46,6 +46,13 @@ pub enum StoreError {
     DiskFull { path: PathBuf },
     #[error("cannot {action} {path}: {source}")]
     Io { path: PathBuf, action: &'static str, source: io::Error },
+    #[error("the snapshot {path} cannot be used: {problem}; delete it")]
+    Snapshot { path: PathBuf, problem: String },
+    #[error(
+        "the block log in {path} begins at block {first}, and no snapshot of the state is left for what was before; to fetch the chain \
+         again from peers, delete blocks/, state/ and VERSION and keep keys/ and safety/"
+    )]
+    NoBase { path: PathBuf, first: Height },
     #[error("the state under {path} cannot be built: {problem}")]
     State { path: PathBuf, problem: String },
     #[error("the store stopped after an earlier failure: {cause}; restart the node")]

@@ -34,6 +34,7 @@
 //! | `safety` | safety log: tickets and their release |
 //! | `block`, `block_cache` | a block with its results; blocks that were read from the log |
 //! | `kv`, `checkpoint` | key-value trait with two backends; keys, batches and loading of the checkpoint |
+//! | `snapshots` | states for other nodes, and for this one if it lacks the blocks before |
 //! | `history`, `window` | states of old blocks, on disk; newest blocks, in memory |
 //! | `shared` | state shared by the writer, readers and the background thread |
 //! | `historical_state`, `reader`, `indexer` | view of an old state; any number of readers; the background thread |
@@ -64,6 +65,7 @@ mod revert;
 mod safety;
 mod segment;
 mod shared;
+pub mod snapshots;
 mod store;
 mod trace;
 mod window;

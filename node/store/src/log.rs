@@ -126,6 +126,19 @@ impl LogReader {
         Records { log: self.clone(), next: position, loaded: None }
     }
 
+    /// Lowest height at which the log can have a block.
+    pub(crate) fn first_height(&self) -> u64 {
+        self.segments().values().next().map_or(0, |segment| segment.header.base)
+    }
+
+    /// Newest segment of which each block is below a height, and the height from which the log has blocks without it and those before.
+    /// `None`: there is none beside the active one.
+    pub(crate) fn last_below(&self, height: u64) -> Option<(u64, u64)> {
+        let segments = self.segments();
+        let followers = segments.values().skip(1).take_while(|next| next.header.base <= height);
+        followers.last().map(|next| (next.header.sequence - 1, next.header.base))
+    }
+
     /// Start of the segment that would contain the block at `height`.
     pub(crate) fn segment_of(&self, height: u64) -> Position {
         let segments = self.segments();
@@ -220,8 +233,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the log and cuts a torn tail; creates the first segment if there is none.
-    pub(crate) fn open(settings: Settings, history_lost_if_created: bool) -> Result<(Self, Found), StoreError> {
+    /// Opens the log and cuts a torn tail; creates the first segment, with `base`, if there is none.
+    pub(crate) fn open(settings: Settings, base: u64, history_lost_if_created: bool) -> Result<(Self, Found), StoreError> {
         let reader = LogReader { settings: Arc::new(settings), segments: Arc::default() };
         let mut found = Found::default();
         let mut sequences = opening::list(&reader.settings)?;
@@ -238,7 +251,7 @@ impl Log {
         }
         let Some(&last) = sequences.last() else {
             found.created = true;
-            let header = reader.header(first_sequence, 0, history_lost_if_created);
+            let header = reader.header(first_sequence, base, history_lost_if_created);
             return Ok((Self::create(reader, header)?, found));
         };
         let key = reader.key(last).expect("the segment was just listed");

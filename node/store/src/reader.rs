@@ -9,8 +9,9 @@ use crate::directory::Space;
 use crate::historical_state::HistoricalState;
 use crate::record::{self, BlockRecord};
 use crate::shared::Shared;
+use crate::snapshots::StoredSnapshot;
 use corniche_state::StateView;
-use corniche_types::{B256, Bytes, Certificate, Header, Height, Receipt, header_hash, wire};
+use corniche_types::{B256, Bytes, Certificate, Header, Height, OrderingRecord, Receipt, Resume, header_hash, wire};
 use std::sync::Arc;
 
 /// Reads durable data. Clones are cheap and independent. A clone that outlives the [`crate::Store`] keeps the
@@ -26,8 +27,21 @@ impl Reader {
         self.shared.window().head.clone()
     }
 
-    /// Block at `height`; `None` above the head. Height 0 is the genesis, which is in no log.
+    /// Lowest block that is stored; 1 for a whole chain.
+    pub fn first_block(&self) -> Height {
+        self.shared.first_block()
+    }
+
+    /// Snapshot from which this node was filled, or could be again. `None` if it has all blocks.
+    pub fn base(&self) -> Option<&StoredSnapshot> {
+        self.shared.base.as_deref()
+    }
+
+    /// Block at `height`; `None` above the head, and below [`Self::first_block`]. Height 0 is the genesis, which is in no log.
     pub fn block(&self, height: Height) -> Option<Arc<StoredBlock>> {
+        if height != Height(0) && height < self.first_block() {
+            return None;
+        }
         {
             let window = self.shared.window();
             if height > window.head.height() {
@@ -57,11 +71,24 @@ impl Reader {
         Some(block)
     }
 
-    /// Header of the block at `height`. Reads one KiB, where [`Self::block`] reads the whole block with its
+    /// Ordering record of the block at `height`, and the point where ordering resumes after it. Also that of the base.
+    pub fn ordering(&self, height: Height) -> Option<(OrderingRecord, Resume)> {
+        if let Some(base) = self.shared.base.as_ref().filter(|base| base.height() == height) {
+            let tail = base.tail();
+            return Some((tail.ordering.clone(), tail.resume.clone()));
+        }
+        let block = self.block(height)?;
+        Some((block.committed.block.ordering.clone(), block.committed.resume.clone()))
+    }
+
+    /// Header of the block at `height`, also of the blocks shortly below the first one. Reads one KiB, where [`Self::block`] reads the whole block with its
     /// results.
     pub fn header(&self, height: Height) -> Option<Header> {
         if let Some(recent) = self.shared.window().get(height) {
             return Some(recent.block.header().clone());
+        }
+        if height != Height(0) && height < self.first_block() {
+            return self.shared.base.as_ref()?.header(height).cloned();
         }
         let reverts = {
             let block_cache = self.shared.block_cache();

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!  claim ─▶ safety log ─▶ block log ─▶ checkpoint ─▶ replay above it ─▶ state, tree, window
-//!                                          └─ on any error: discard it, replay from genesis
+//!                                          └─ on any error: discard it, replay from genesis, or from the base
 //! ```
+//!
+//! A log that does not begin with block 1 needs a *base*: a snapshot at or above the block before its first one.
 
 mod chain;
 mod replay;
@@ -16,12 +18,15 @@ use crate::revert::RevertPlan;
 use crate::safety::{SafetyContent, SafetyLog};
 use crate::segment::LogKind;
 use crate::shared::Shared;
+use crate::snapshots::{self, StoredSnapshot};
 use crate::{Options, StoreError};
 use chain::Chain;
 use corniche_engine::Ticket;
 use corniche_staking::genesis_changes;
 use corniche_state::{CommittedBlock, State, Tree};
-use corniche_types::{B256, Block, Bytes, Certificate, CommitIndex, Epoch, Genesis, OrderingRecord, Resume, ValidatorIndex};
+use corniche_types::{
+    B256, Block, Bytes, Certificate, CommitIndex, Epoch, Genesis, Height, OrderingRecord, Resume, ValidatorIndex,
+};
 use replay::Replayed;
 use std::fs;
 use std::path::Path;
@@ -30,6 +35,8 @@ use std::sync::Arc;
 /// Recovered state of a data directory.
 #[derive(Debug)]
 pub struct Recovered {
+    /// Where the chain begins here, if it is not the genesis: the snapshot from which the state can be built again.
+    pub base: Option<Arc<StoredSnapshot>>,
     /// State at the head; also readable at the replayed heights, usually the last
     /// [`Options::checkpoint_lag`].
     pub state: State,
@@ -103,12 +110,16 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
         probe: options.probe.clone(),
     };
     let block_settings = settings(LogKind::Blocks, directory.blocks(), options.block_segment_bytes);
-    let (mut blocks, blocks_found) = Log::open(block_settings, false)?;
+    let first = first_block(&directory, identity, used_before)?;
+    let (mut blocks, blocks_found) = Log::open(block_settings, first.0, false)?;
+    let base = find_base(&directory, identity, &blocks.reader())?;
     let plan = RevertPlan::found(&directory)?;
     if let Some(plan) = &plan {
         plan.cut(&mut blocks)?;
     }
-    let has_chain = used_before || blocks.reader().records_from(Position::default()).next()?.is_some();
+    // A directory that was filled from a snapshot has lost what it signed before, unless its keys have signed nothing.
+    let is_refilled = base.is_some() && !directory.unsigned().exists();
+    let has_chain = used_before || is_refilled || blocks.reader().records_from(Position::default()).next()?.is_some();
     let safety_settings = settings(LogKind::Safety, directory.safety(), options.safety_segment_bytes);
     let (mut safety, mut content) = SafetyLog::open(safety_settings, has_chain)?;
     if !used_before {
@@ -118,7 +129,8 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
         check(&blocks.reader())?;
     }
 
-    let chain = Chain { directory: &directory, identity, options: &options, genesis, log: blocks.reader() };
+    let chain =
+        Chain { directory: &directory, identity, options: &options, genesis, log: blocks.reader(), base: base.as_ref() };
     if plan.is_some() {
         // It is unknown whether the checkpoint was already reverted.
         chain.discard()?;
@@ -128,6 +140,7 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
     settle_safety_end(&directory, &mut blocks, &mut safety, &mut content, &replayed, has_chain)?;
     let Replayed { state, tree, window, head, resume, divergence, certificate, .. } = replayed;
     let recovered = Recovered {
+        base: base.clone(),
         state,
         tree,
         head,
@@ -140,8 +153,31 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
         cut_bytes: blocks_found.cut_bytes + content.found.cut_bytes,
     };
     let genesis = Arc::new(StoredBlock::new(Arc::new(genesis_block(genesis))));
-    let shared = Shared::new(directory, lock, identity, options, genesis, blocks.reader(), kv, history_store, window);
+    let shared = Shared::new(directory, lock, identity, options, genesis, blocks.reader(), kv, history_store, window, base);
     Ok(Opened { shared: Arc::new(shared), safety, blocks, recovered })
+}
+
+/// First block of a log that is created now: 1, or the one above the newest snapshot.
+fn first_block(directory: &DataDirectory, identity: Identity, used_before: bool) -> Result<Height, StoreError> {
+    if used_before || has_segments(&directory.blocks()) {
+        return Ok(Height(0));
+    }
+    Ok(snapshots::list(directory, identity)?.first().map_or(Height(0), |newest| newest.height().next()))
+}
+
+/// Newest snapshot, if the log does not begin with block 1.
+fn find_base(
+    directory: &DataDirectory,
+    identity: Identity,
+    log: &LogReader,
+) -> Result<Option<Arc<StoredSnapshot>>, StoreError> {
+    let first = log.first_height();
+    if first <= 1 {
+        return Ok(None);
+    }
+    let newest = snapshots::list(directory, identity)?.into_iter().next().filter(|newest| newest.height().next().0 >= first);
+    let newest = newest.ok_or_else(|| StoreError::NoBase { path: directory.blocks(), first: Height(first) })?;
+    Ok(Some(Arc::new(newest)))
 }
 
 /// Locks the directory and creates its parts. Returns true if it already belonged to this chain.

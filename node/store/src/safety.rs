@@ -28,7 +28,7 @@ pub(crate) struct SafetyContent {
 impl SafetyLog {
     /// `history_expected`: the directory has contained a chain, so a missing log means a lost log.
     pub(crate) fn open(settings: Settings, history_expected: bool) -> Result<(Self, SafetyContent), StoreError> {
-        let (log, found) = Log::open(settings, history_expected)?;
+        let (log, found) = Log::open(settings, 0, history_expected)?;
         let mut safety = Self {
             history_lost: log.history_lost(),
             log,

@@ -5,9 +5,10 @@ use crate::block_cache::BlockCache;
 use crate::checkpoint::{self, CertificateAt, Meta};
 use crate::directory::{DataDirectory, Lock};
 use crate::history::HistoryStore;
-use crate::kv::{Kv, KvError, PanicGuard};
+use crate::kv::{Batch, Kv, KvError, PanicGuard};
 use crate::log::{LogReader, Position};
 use crate::record::{self, BlockRecord};
+use crate::snapshots::StoredSnapshot;
 use crate::window::Window;
 use crate::{Identity, Options};
 use corniche_types::{Certificate, Header, Height};
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) history_store: HistoryStore,
     /// True if the key-value store failed; it is rebuilt at the next start.
     kv_failed: AtomicBool,
+    /// Beginning of the chain, if it is not the genesis.
+    pub(crate) base: Option<Arc<StoredSnapshot>>,
     window: RwLock<Window>,
     block_cache: Mutex<BlockCache>,
     /// Held while the checkpoint moves.
@@ -50,6 +53,7 @@ impl Shared {
         kv: PanicGuard,
         history_store: HistoryStore,
         window: Window,
+        base: Option<Arc<StoredSnapshot>>,
     ) -> Self {
         Self {
             directory,
@@ -60,6 +64,7 @@ impl Shared {
             kv,
             history_store,
             kv_failed: AtomicBool::new(false),
+            base,
             window: RwLock::new(window),
             block_cache: Mutex::default(),
             checkpointing: Mutex::default(),
@@ -133,6 +138,35 @@ impl Shared {
         (blocks, certificates, window.meta.clone())
     }
 
+    /// Removes blocks below a height, and their transactions and certificates, from the indices.
+    pub(crate) fn forget_below(&self, height: Height) {
+        let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = self.log.records_from(Position::default());
+        let mut batch = Batch::new();
+        while let Ok(Some(record)) = records.next() {
+            match record::read_block_record(&record.payload) {
+                Ok(BlockRecord::Block(committed)) if committed.block.height() < height => {
+                    checkpoint::remove_block(&mut batch, &StoredBlock::new(Arc::new(*committed)));
+                }
+                Ok(BlockRecord::Certificate(certificate)) if certificate.height < height => {
+                    checkpoint::remove_certificate(&mut batch, certificate.height);
+                }
+                Ok(BlockRecord::Block(_)) => break,
+                _ => {}
+            }
+            if batch.len() >= MAX_BATCH_BLOCKS {
+                self.apply_removal(&mut batch);
+            }
+        }
+        self.apply_removal(&mut batch);
+    }
+
+    fn apply_removal(&self, batch: &mut Batch) {
+        if let Err(error) = self.kv.apply(&std::mem::take(batch)) {
+            self.mark_kv_failed(&error);
+        }
+    }
+
     pub(crate) fn checkpoint_height(&self) -> Height {
         self.window().meta.height
     }
@@ -174,6 +208,11 @@ impl Shared {
             tracing::error!(%error, "cannot read from the block log");
         })
         .ok()
+    }
+
+    /// Lowest block in the log; 1 for a whole chain.
+    pub(crate) fn first_block(&self) -> Height {
+        Height(self.log.first_height().max(1))
     }
 
     /// Header of a block, found by the index; unchecked.

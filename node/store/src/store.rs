@@ -12,10 +12,11 @@ use crate::recovery::{self, Opened, Recovered};
 use crate::revert::RevertPlan;
 use crate::safety::SafetyLog;
 use crate::shared::Shared;
+use crate::snapshots::{self, StoredSnapshot};
 use crate::{Identity, Options, StoreError, Trace, record};
 use corniche_engine::Ticket;
 use corniche_state::{Changes, CommittedBlock};
-use corniche_types::{B256, Bytes, Certificate, CommitIndex, Epoch, Genesis, Height, Resume};
+use corniche_types::{B256, Bytes, Certificate, CommitIndex, Epoch, Genesis, Height, Resume, header_hash};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -271,6 +272,26 @@ impl Store {
         self.shared.checkpoint(true);
     }
 
+    /// Deletes blocks below a height, in whole segments, and as far as the checkpoint and a snapshot allow (Y14). Returns the lowest
+    /// block that is left. Certificates of deleted blocks go, too.
+    pub fn prune_below(&mut self, height: Height) -> Result<Height, StoreError> {
+        self.running()?;
+        let pruned = self.try_prune(height);
+        self.stop_on_error(pruned)?;
+        Ok(self.shared.first_block())
+    }
+
+    fn try_prune(&mut self, height: Height) -> Result<(), StoreError> {
+        let newest = snapshots::list(&self.shared.directory, self.shared.identity)?.first().map(StoredSnapshot::height);
+        let Some(base) = newest else { return Ok(()) };
+        // The checkpoint's own block must stay.
+        let limit = height.min(base.next()).min(self.shared.checkpoint_height());
+        let Some((last, first_left)) = self.blocks.reader().last_below(limit.0) else { return Ok(()) };
+        // Indices first: they must not point to blocks that are gone.
+        self.shared.forget_below(Height(first_left));
+        self.blocks.remove_through(last)
+    }
+
     pub fn reader(&self) -> Reader {
         Reader { shared: self.shared.clone() }
     }
@@ -305,7 +326,7 @@ impl Store {
 
     fn hash_at(&self, height: Height) -> Option<B256> {
         let unsynced = self.group.blocks.iter().rev().find(|recent| recent.block.height() == height);
-        unsynced.map(|recent| recent.block.hash).or_else(|| self.reader().block(height).map(|block| block.hash))
+        unsynced.map(|recent| recent.block.hash).or_else(|| self.reader().header(height).map(|header| header_hash(&header)))
     }
 
     fn running(&self) -> Result<(), StoreError> {

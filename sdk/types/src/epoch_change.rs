@@ -1,7 +1,7 @@
 //! Proof that one committee follows another: what a light client needs at the end of an epoch.
 
-use crate::{B256, Bytes, Certificate, CommitIndex, Epoch, FaultModel, NextEpoch, TimestampMs, ValidatorIndex, Votes, wire};
 use crate::block::{deserialize_header, serialize_header};
+use crate::{B256, Bytes, Certificate, CommitIndex, Epoch, FaultModel, NextEpoch, TimestampMs, ValidatorIndex, Votes, wire};
 use alloy_consensus::Header;
 use alloy_primitives::keccak256;
 use borsh::{BorshDeserialize, BorshSerialize};

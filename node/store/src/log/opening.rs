@@ -4,7 +4,7 @@ use super::{Segment, Settings};
 use crate::StoreError;
 use crate::directory::sync_directory;
 use crate::probe::Step;
-use crate::segment::{self, HEADER_BYTES, Header, Key, LogKind, TailState};
+use crate::segment::{self, HEADER_BYTES, Header, Key, TailState};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -21,11 +21,8 @@ pub(super) fn list(settings: &Settings) -> Result<Vec<u64>, StoreError> {
         sequences.extend(number);
     }
     sequences.sort_unstable();
-    // The block log keeps all segments since the first; the safety log's oldest ones are deleted.
-    let first = match settings.kind {
-        LogKind::Blocks | LogKind::Trace => 0,
-        LogKind::Safety => sequences.first().copied().unwrap_or(0),
-    };
+    // The oldest segments may have been deleted.
+    let first = sequences.first().copied().unwrap_or(0);
     for (&sequence, expected) in sequences.iter().zip(first..) {
         if sequence != expected {
             return Err(settings.damaged(&settings.path(expected), 0, "the segment is missing"));

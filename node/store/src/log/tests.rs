@@ -17,7 +17,7 @@ fn settings(directory: &Path, kind: LogKind) -> Settings {
 }
 
 fn open(directory: &Path, kind: LogKind) -> Result<(Log, Found), StoreError> {
-    Log::open(settings(directory, kind), false)
+    Log::open(settings(directory, kind), 0, false)
 }
 
 fn append(log: &mut Log, content: &[u8]) -> Position {
@@ -227,7 +227,7 @@ fn foreign_segment_is_refused() {
     sample(directory.path(), LogKind::Blocks);
     let other = Identity { chain_id: 8, genesis_hash: B256::repeat_byte(8) };
     let foreign = Settings { identity: other, ..settings(directory.path(), LogKind::Blocks) };
-    let error = Log::open(foreign, false).err().unwrap();
+    let error = Log::open(foreign, 0, false).err().unwrap();
     assert!(matches!(error, StoreError::OtherChain { .. }), "{error}");
     assert!(error.to_string().contains("chain 7") && error.to_string().contains("chain 8"), "names both: {error}");
     let error = open(directory.path(), LogKind::Safety).err().unwrap();

@@ -7,10 +7,11 @@ use crate::checkpoint::{self, CertificateAt, Meta};
 use crate::directory::{DataDirectory, Identity};
 use crate::history::{self, HistoryStore};
 use crate::kv::{self, Kv, PanicGuard};
-use crate::log::LogReader;
+use crate::log::{LogReader, Position};
 use crate::record::{self, BlockRecord};
+use crate::snapshots::StoredSnapshot;
 use crate::{Options, StoreError};
-use corniche_state::{CommittedBlock, Tree};
+use corniche_state::{Changes, CommittedBlock, Tree};
 use corniche_types::{Certificate, Genesis, Height};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ pub(super) struct Chain<'a> {
     pub options: &'a Options,
     pub genesis: &'a Genesis,
     pub log: LogReader,
+    /// Beginning of the chain, if it is not the genesis.
+    pub base: Option<&'a Arc<StoredSnapshot>>,
 }
 
 impl Chain<'_> {
@@ -109,7 +112,10 @@ impl Chain<'_> {
         }
         let head = match meta.height {
             Height(0) => Arc::new(StoredBlock::new(genesis)),
-            height => self.checkpoint_block(kv, height, &meta)?,
+            height => match self.base.filter(|base| base.height() == height && height.0 < self.log.first_height()) {
+                Some(base) => Arc::new(StoredBlock::new(Arc::new(base.block()))),
+                None => self.checkpoint_block(kv, height, &meta)?,
+            },
         };
         if head.hash != meta.hash {
             return Err(Failure::Checkpoint(format!("its block {} is {}, in the log {}", meta.height, meta.hash, head.hash)));
@@ -129,12 +135,38 @@ impl Chain<'_> {
         if kv.next(&[])?.is_some() {
             return Err(Failure::Checkpoint("its height is missing".into()));
         }
+        if let Some(base) = self.base {
+            return self.load_base(kv, base);
+        }
         let changes = genesis.changes.clone();
         let mut tree = Tree::default();
         tree.apply(&changes);
         let head = Arc::new(StoredBlock::new(genesis));
         kv.apply(&checkpoint::genesis_batch(self.identity, head.hash, &changes))?;
         let meta = checkpoint::meta(kv)?.ok_or_else(|| Failure::Checkpoint("data just written is missing".into()))?;
+        Ok(Base { changes, tree, head, meta, certificate: None })
+    }
+
+    /// Builds the checkpoint from a snapshot.
+    fn load_base(&self, kv: &PanicGuard, base: &StoredSnapshot) -> Result<Base, Failure> {
+        let (mut changes, mut tree) = (Changes::default(), Tree::default());
+        base.load(|part| {
+            tree.apply(&part);
+            kv.apply(&checkpoint::state_batch(&part))?;
+            changes.merge(part);
+            Ok::<_, Failure>(())
+        })?;
+        let head = Arc::new(StoredBlock::new(Arc::new(base.block())));
+        let (found, expected) = (tree.root(), head.header().state_root);
+        if found != expected {
+            let problem = format!("expected state root {expected}, got {found}");
+            return Err(Failure::Log(StoreError::Snapshot { path: base.path().into(), problem }));
+        }
+        let Identity { chain_id, genesis_hash } = self.identity;
+        let (height, hash, end) = (head.height(), head.hash, Position::default());
+        let meta = Meta { chain_id, genesis_hash, height, hash, end, certified: None };
+        // Last: without it everything else is discarded at the next start.
+        kv.apply(&checkpoint::meta_batch(&meta))?;
         Ok(Base { changes, tree, head, meta, certificate: None })
     }
 
@@ -165,7 +197,7 @@ impl Chain<'_> {
     /// incomplete.
     fn spot_check(&self, kv: &PanicGuard, newest: Height) -> Result<(), Failure> {
         let suspect = |height, problem: &str| Failure::Checkpoint(format!("its indices at height {height}: {problem}"));
-        for height in (1..=newest.0).rev().take(SPOT_CHECKED_BLOCKS).map(Height) {
+        for height in (self.log.first_height().max(1)..=newest.0).rev().take(SPOT_CHECKED_BLOCKS).map(Height) {
             let at = checkpoint::block_position(kv, height)?.ok_or_else(|| suspect(height, "the block is missing"))?;
             let payload = self.log.read(at).map_err(|error| suspect(height, &error.to_string()))?;
             let Ok(BlockRecord::Block(committed)) = record::read_block_record(&payload) else {

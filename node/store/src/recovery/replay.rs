@@ -127,11 +127,15 @@ impl<'a> Replay<'a> {
         match record::read_block_record(&record.payload).map_err(|problem| record::unreadable(&record, &problem))? {
             BlockRecord::Block(committed) => {
                 let block = Arc::new(StoredBlock::new(Arc::new(*committed)));
-                self.check_follows(&block)?;
-                self.check_rules(&block)?;
+                let recent = Recent { block, at, after };
+                let block = &recent.block;
+                if block.height() <= self.base.meta.height {
+                    return self.index_block(&recent);
+                }
+                self.check_follows(block)?;
+                self.check_rules(block)?;
                 self.advance(&block.committed.resume);
                 self.newest = block.clone();
-                let recent = Recent { block, at, after };
                 self.queue_bytes += recent.bytes();
                 self.queue.push_back(recent);
             }
@@ -141,6 +145,21 @@ impl<'a> Replay<'a> {
             BlockRecord::SafetyEnd(end) => self.safety_end = end,
         }
         Ok(())
+    }
+
+    /// Adds a block to the indices that the base already contains. It is below a snapshot from which the state was built.
+    fn index_block(&mut self, recent: &Recent) -> Result<(), Failure> {
+        let height = recent.block.height();
+        if height == self.base.meta.height {
+            if recent.block.hash != self.base.meta.hash {
+                return Err(self.contradiction(
+                    height,
+                    format!("its hash is {}, the snapshot's {}", recent.block.hash, self.base.meta.hash),
+                ));
+            }
+            self.base.meta.end = recent.after;
+        }
+        Ok(self.kv.apply(&checkpoint::index_batch(recent))?)
     }
 
     fn advance(&mut self, resume: &Resume) {

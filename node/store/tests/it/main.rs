@@ -10,6 +10,7 @@ mod power;
 mod restart;
 mod revert;
 mod safety;
+mod snapshots;
 mod support;
 mod tails;
 mod trace;

@@ -55,10 +55,11 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    pub(super) const ALL: Self = Self { bits: 0, depth: 0 };
+    /// Prefix of all keys.
+    pub const ALL: Self = Self { bits: 0, depth: 0 };
 
     /// Prefix with one more bit. The depth must be less than 64.
-    pub(super) fn child(self, side: bool) -> Self {
+    pub fn child(self, side: bool) -> Self {
         debug_assert!(self.depth < MAX_PREFIX_BITS);
         Self { bits: self.bits | u64::from(side) << (63 - self.depth), depth: self.depth + 1 }
     }
