@@ -5,7 +5,7 @@
 
 use crate::{CertificateError, FinalBlock, bls::BlsPublicKey, certificate::CommitteeKeys};
 use corniche_types::{
-    B256, Certificate, EpochChange, LightMember, RecordHead, Votes, Weights, header_hash, keccak256, light_root,
+    B256, Certificate, Epoch, EpochChange, LightMember, RecordHead, Votes, Weights, header_hash, keccak256, light_root,
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -78,13 +78,28 @@ impl Committees {
         self.past.last().map(|(_, last)| *last)
     }
 
+    /// Returns the committee of an epoch. `None` if the epoch is before the trusted one, or not known yet.
+    pub fn of(&self, epoch: Epoch) -> Option<&CommitteeKeys> {
+        let position = self.position(epoch)?;
+        Some(self.past.get(position).map_or(&self.newest, |(committee, _)| committee))
+    }
+
+    /// Returns the last block of an epoch. `None` if its committee is not known, or no later one is.
+    pub fn last_block(&self, epoch: Epoch) -> Option<u64> {
+        self.past.get(self.position(epoch)?).map(|(_, last)| *last)
+    }
+
+    /// Position of an epoch, counted from the trusted one. The newest follows the past ones.
+    fn position(&self, epoch: Epoch) -> Option<usize> {
+        let trusted = self.newest.epoch().0 - self.past.len() as u64;
+        let position = usize::try_from(epoch.0.checked_sub(trusted)?).ok()?;
+        (position <= self.past.len()).then_some(position)
+    }
+
     /// Returns the block in a certificate, after verifying a quorum's signature. Only the committee of the block's epoch can sign it.
     pub fn certified(&self, certificate: &Certificate) -> Result<FinalBlock, FinalityError> {
         let (epoch, height) = (certificate.epoch, certificate.height.0);
-        let past = self.past.len() as u64;
-        let trusted = self.newest.epoch().0 - past;
-        let position = epoch.0.checked_sub(trusted).filter(|position| *position <= past);
-        let position = position.ok_or(FinalityError::UnknownEpoch(epoch.0))? as usize;
+        let position = self.position(epoch).ok_or(FinalityError::UnknownEpoch(epoch.0))?;
         let (committee, last) =
             self.past.get(position).map_or((&self.newest, u64::MAX), |(committee, last)| (committee, *last));
         let after = position.checked_sub(1).map(|before| self.past[before].1);
