@@ -72,6 +72,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-harness", "runtime/harness", Deciders),
     ("corniche-admission", "node/admission", Deciders),
     ("corniche-certify", "node/certify", Deciders),
+    ("corniche-sync", "node/sync", Deciders),
     ("corniche-threads", "runtime/threads", Whole),
     ("corniche-pipeline", "node/pipeline", Whole),
     ("corniche-network", "node/network", Rim),
