@@ -150,8 +150,9 @@ pub enum Output {
     },
 }
 
-/// What an earlier run kept. The caller has verified the chunk files by [`Chunk::verify`](corniche_state::chunks::Chunk::verify) or by a
-/// checksum of its own, and the codes by their hashes.
+/// What an earlier run kept. The caller has verified each chunk file by [`Chunk::verify`](corniche_state::chunks::Chunk::verify) against this
+/// manifest, and each code by its hash. A checksum is not enough: a power cut during [`Output::Keep`] may leave a file under the position
+/// that it had in the manifest before.
 #[derive(Clone, Debug)]
 pub struct Kept {
     /// Encoded manifest.
