@@ -170,7 +170,7 @@ fn absurd_offers_are_ignored() {
         R::Snapshots { .. } => R::Snapshots { certified: Height(HEAD), offers: absurd.to_vec() },
         other => other,
     };
-    let mut peers: Vec<_> = (0..2).map(|_| Peer::liar(Library::with(&chain, 2), lie.clone())).collect();
+    let mut peers: Vec<_> = (0..2).map(|_| Peer::liar(Library::with(&chain, 2), lie)).collect();
     peers.extend((0..2).map(|_| Peer::honest(Library::with(&chain, 2))));
     let mut network = Network::new(&chain, peers);
     network.run();

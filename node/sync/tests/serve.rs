@@ -83,8 +83,8 @@ fn chunks_are_bounded_and_there_is_at_least_one() {
     assert_eq!(chunks((1 << 20) + 1, &[4, 3, 2, 1]), [4, 3, 2]);
     assert_eq!(chunks(8 << 20, &[4, 3]), [4]);
     assert_eq!(chunks(9, &[4, 1_000, 3]), [4], "chunks come in the requested order");
-    assert_eq!(chunks(9, &[1_000, 4]), []);
-    assert_eq!(chunks(9, &[]), []);
+    assert!(chunks(9, &[1_000, 4]).is_empty());
+    assert!(chunks(9, &[]).is_empty());
 }
 
 #[test]
