@@ -182,8 +182,14 @@ impl DataDirectory {
         fs4::available_space(&self.root).map_err(StoreError::io("ask for the free space of", &self.root))
     }
 
+    /// Returns whether the directory has no chain yet, and no snapshot with which one begins.
+    pub fn is_empty(&self) -> bool {
+        let is_empty = |directory: &Path| fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none());
+        !self.version().exists() && is_empty(&self.blocks()) && is_empty(&self.snapshots())
+    }
+
     /// Locks the directory. Refuses a directory of something else before changing anything in it.
-    pub(crate) fn claim(&self) -> Result<Lock, StoreError> {
+    pub fn claim(&self) -> Result<Lock, StoreError> {
         fs::create_dir_all(&self.root).map_err(StoreError::io("create", &self.root))?;
         if !self.version().exists() {
             self.refuse_foreign()?;
@@ -270,6 +276,19 @@ impl DataDirectory {
         fs::read(self.epochs().join(epoch.0.to_string())).ok()
     }
 
+    /// Writes the change of committees at the end of an epoch, durably.
+    pub fn write_epoch_change(&self, epoch: Epoch, bytes: &[u8]) -> Result<(), StoreError> {
+        let directory = self.epochs();
+        fs::create_dir_all(&directory).map_err(StoreError::io("create", &directory))?;
+        sync_directory(&self.root)?;
+        write_whole(&directory, &change_name(epoch), bytes)
+    }
+
+    /// Reads the change of committees at the end of an epoch.
+    pub fn read_epoch_change(&self, epoch: Epoch) -> Option<Vec<u8>> {
+        fs::read(self.epochs().join(change_name(epoch))).ok()
+    }
+
     /// Reads all evidence, with the paths of the files. Unfinished drafts may be among them after a crash.
     pub fn read_evidence(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, StoreError> {
         let directory = self.evidence();
@@ -290,6 +309,10 @@ impl DataDirectory {
         files.sort();
         Ok(files)
     }
+}
+
+fn change_name(epoch: Epoch) -> String {
+    format!("change-{}", epoch.0)
 }
 
 /// Writes a file, or none, durably.
@@ -331,7 +354,7 @@ fn parse_version(text: &str) -> Result<Version, String> {
 
 /// Exclusive lock on a data directory, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct Lock {
     _file: File,
 }
 

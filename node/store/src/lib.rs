@@ -72,7 +72,7 @@ mod window;
 
 pub use block::StoredBlock;
 pub use code_cache::CodeCache;
-pub use directory::{DataDirectory, Identity, SCHEMA, Space};
+pub use directory::{DataDirectory, Identity, Lock, SCHEMA, Space};
 pub use error::StoreError;
 pub use history::History;
 pub use options::{Backend, Options};

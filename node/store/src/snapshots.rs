@@ -281,6 +281,29 @@ impl SnapshotDraft {
         write(&code_path(&self.path, hash), bytes)
     }
 
+    /// Prepares for another manifest: keeps only chunks that it has too, under their new positions, and all codes. Until the new manifest
+    /// is written, there is none.
+    pub fn restart(&self, moves: &[(usize, usize)]) -> Result<(), StoreError> {
+        for name in [MANIFEST, TAIL] {
+            let path = self.path.join(name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(StoreError::io("remove", &path)(error)),
+                _ => {}
+            }
+        }
+        let (chunks, before) = (self.path.join(CHUNKS), self.path.join("chunks.before"));
+        if before.exists() {
+            fs::remove_dir_all(&before).map_err(StoreError::io("remove", &before))?;
+        }
+        fs::rename(&chunks, &before).map_err(StoreError::io("rename", &chunks))?;
+        fs::create_dir_all(&chunks).map_err(StoreError::io("create", &chunks))?;
+        for (from, to) in moves {
+            let from = before.join(from.to_string());
+            fs::rename(&from, chunk_path(&self.path, *to)).map_err(StoreError::io("rename", &from))?;
+        }
+        fs::remove_dir_all(&before).map_err(StoreError::io("remove", &before))
+    }
+
     pub fn read_manifest(&self) -> Option<Vec<u8>> {
         fs::read(self.path.join(MANIFEST)).ok()
     }

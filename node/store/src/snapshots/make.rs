@@ -1,7 +1,8 @@
 //! Makes a snapshot of a pinned state while blocks are executed.
 //!
-//! Chunks need entries in the order of their tree keys, and a state does not fit into memory twice. So the entries are written into 256
-//! files by the first byte of their keys. Then one file at a time is sorted and cut, or several if together they are one chunk.
+//! Chunks need entries in the order of their tree keys, and a state does not fit into memory twice. So the entries are collected in 256
+//! buckets by the first byte of their keys, which are written to files when they have too many bytes together. Then one bucket at a time
+//! is sorted and cut, or several if together they are one chunk.
 
 use super::{SnapshotDraft, StoredSnapshot, read};
 use crate::directory::DataDirectory;
@@ -11,13 +12,15 @@ use corniche_state::{Snapshot, StateView};
 use corniche_types::{B256, SnapshotTail, header_hash};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const BUCKETS: usize = 256;
 /// Depth of a bucket's prefix.
 const BUCKET_DEPTH: u8 = 8;
+/// Bytes of all buckets in memory at which they are written to their files.
+const MEMORY_BYTES: usize = 16 << 20;
 /// Entries between two calls of the pace.
 const ENTRIES_PER_STEP: u64 = 4_096;
 
@@ -75,12 +78,15 @@ fn write_draft(
         chunks.push(info);
         if pace(bytes.len() as u64) { Ok(()) } else { Err(Stopped::GivenUp) }
     };
-    match buckets.cut(Prefix::ALL, 0..BUCKETS, &mut emit) {
+    let limit = chunk_bytes(buckets.bytes.iter().sum());
+    match buckets.cut(Prefix::ALL, 0..BUCKETS, limit, &mut emit) {
         Ok(()) => {}
         Err(Stopped::GivenUp) => return Ok(false),
         Err(Stopped::Failed(error)) => return Err(error),
     }
-    fs::remove_dir_all(&directory).map_err(StoreError::io("remove", &directory))?;
+    if directory.exists() {
+        fs::remove_dir_all(&directory).map_err(StoreError::io("remove", &directory))?;
+    }
     let header = &tail.header.0;
     let Identity { chain_id, genesis_hash } = identity;
     let (height, header_hash) = (tail.height(), header_hash(header));
@@ -105,26 +111,22 @@ impl From<StoreError> for Stopped {
     }
 }
 
-/// Entries by the first byte of their keys, in files.
+/// Entries by the first byte of their keys.
 struct Buckets {
     directory: PathBuf,
+    /// Entries that are not in the files.
+    memory: Vec<Vec<u8>>,
+    in_memory: usize,
+    /// Bytes in the files and in memory.
     bytes: Vec<u64>,
-    /// See [`chunk_bytes`].
-    limit: u64,
 }
 
 impl Buckets {
-    /// Writes the files. Also returns the hashes of all codes. `None` if `pace` gave up.
+    /// Collects all entries of a state. Also returns the hashes of all codes. `None` if `pace` gave up.
     fn fill(directory: &Path, state: &Snapshot, pace: Pace<'_>) -> Result<Option<(Self, BTreeSet<B256>)>, StoreError> {
-        fs::create_dir_all(directory).map_err(StoreError::io("create", directory))?;
-        let path = |bucket: usize| directory.join(bucket.to_string());
-        let create = |bucket: usize| {
-            let path = path(bucket);
-            File::create(&path).map(BufWriter::new).map_err(StoreError::io("create", &path))
-        };
-        let mut files = (0..BUCKETS).map(create).collect::<Result<Vec<_>, _>>()?;
-        let (mut bytes, mut codes) = (vec![0; BUCKETS], BTreeSet::new());
-        let (mut encoded, mut entries, mut written) = (Vec::new(), 0u64, 0);
+        let mut buckets =
+            Self { directory: directory.into(), memory: vec![Vec::new(); BUCKETS], in_memory: 0, bytes: vec![0; BUCKETS] };
+        let (mut codes, mut entries, mut written) = (BTreeSet::new(), 0u64, 0);
         let (mut goes_on, mut failed) = (true, Ok(()));
         state.for_each_entry(|entry| {
             if !goes_on || failed.is_err() {
@@ -135,26 +137,53 @@ impl Buckets {
             {
                 codes.insert(account.code_hash);
             }
-            encoded.clear();
-            entry.encode(&mut encoded);
-            let bucket = usize::from(entry.key().0[0]);
-            failed = files[bucket].write_all(&encoded).map_err(StoreError::io("write", &path(bucket)));
-            bytes[bucket] += encoded.len() as u64;
-            written += encoded.len() as u64;
+            buckets.push(&entry);
+            if buckets.in_memory >= MEMORY_BYTES {
+                written += buckets.in_memory as u64;
+                failed = buckets.spill();
+            }
             entries += 1;
             if entries.is_multiple_of(ENTRIES_PER_STEP) {
                 goes_on = pace(std::mem::take(&mut written));
             }
         });
         failed?;
-        if !goes_on {
-            return Ok(None);
+        Ok(goes_on.then_some((buckets, codes)))
+    }
+
+    fn push(&mut self, entry: &Entry) {
+        let bucket = usize::from(entry.key().0[0]);
+        let memory = &mut self.memory[bucket];
+        let before = memory.len();
+        entry.encode(memory);
+        let length = memory.len() - before;
+        self.in_memory += length;
+        self.bytes[bucket] += length as u64;
+    }
+
+    /// Writes everything to the files.
+    fn spill(&mut self) -> Result<(), StoreError> {
+        fs::create_dir_all(&self.directory).map_err(StoreError::io("create", &self.directory))?;
+        for (bucket, memory) in self.memory.iter_mut().enumerate() {
+            let path = self.directory.join(bucket.to_string());
+            let mut options = File::options();
+            let mut file = options.append(true).create(true).open(&path).map_err(StoreError::io("open", &path))?;
+            file.write_all(memory).map_err(StoreError::io("write", &path))?;
+            memory.clear();
         }
-        for (bucket, mut file) in files.into_iter().enumerate() {
-            file.flush().map_err(StoreError::io("write", &path(bucket)))?;
+        self.in_memory = 0;
+        Ok(())
+    }
+
+    /// Bytes of a bucket.
+    fn load(&self, bucket: usize) -> Result<Vec<u8>, StoreError> {
+        let memory = &self.memory[bucket];
+        if memory.len() as u64 == self.bytes[bucket] {
+            return Ok(memory.clone());
         }
-        let limit = chunk_bytes(bytes.iter().sum());
-        Ok(Some((Self { directory: directory.into(), bytes, limit }, codes)))
+        let mut bytes = read(&self.directory.join(bucket.to_string()))?;
+        bytes.extend_from_slice(memory);
+        Ok(bytes)
     }
 
     /// Cuts the buckets of a prefix.
@@ -162,23 +191,24 @@ impl Buckets {
         &self,
         prefix: Prefix,
         buckets: Range<usize>,
+        limit: u64,
         emit: &mut impl FnMut(ChunkInfo, Vec<u8>) -> Result<(), Stopped>,
     ) -> Result<(), Stopped> {
         let total: u64 = self.bytes[buckets.clone()].iter().sum();
-        if total > self.limit && prefix.depth < BUCKET_DEPTH {
+        if total > limit && prefix.depth < BUCKET_DEPTH {
             let middle = buckets.start + buckets.len() / 2;
-            self.cut(prefix.child(false), buckets.start..middle, emit)?;
-            return self.cut(prefix.child(true), middle..buckets.end, emit);
+            self.cut(prefix.child(false), buckets.start..middle, limit, emit)?;
+            return self.cut(prefix.child(true), middle..buckets.end, limit, emit);
         }
         let mut items = ItemBuffer::default();
         for bucket in buckets {
-            let bytes = read(&self.directory.join(bucket.to_string()))?;
+            let bytes = self.load(bucket)?;
             let mut rest = bytes.as_slice();
             while !rest.is_empty() {
                 items.push(&Entry::decode(&mut rest).ok_or_else(|| self.damaged(bucket))?);
             }
         }
-        cut(items.sort(), prefix, self.limit, emit)
+        cut(items.sort(), prefix, limit, emit)
     }
 
     fn damaged(&self, bucket: usize) -> StoreError {

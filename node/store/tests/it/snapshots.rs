@@ -1,7 +1,7 @@
 //! Snapshots: the same on all nodes, a node that begins with one, and blocks that are deleted below one.
 
 use crate::support::*;
-use corniche_state::{Snapshot, State, StateView};
+use corniche_state::{Snapshot, State};
 use corniche_store::snapshots::{self, StoredSnapshot};
 use corniche_store::{Backend, DataDirectory, Identity, Options, Store, StoreError};
 use corniche_types::*;
