@@ -10,7 +10,9 @@ use corniche_staking::{
     record::{self, KeyOwner, Validator},
 };
 use corniche_state::StateView;
-use corniche_types::{Address, B256, Bytes, Epoch, Genesis, Height, OrderingRecord, TimestampMs, Votes, keccak256};
+use corniche_types::{
+    Address, B256, Bytes, Epoch, EpochChange, Genesis, Height, OrderingRecord, RecordHead, TimestampMs, Votes, keccak256,
+};
 
 /// Beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,18 +40,25 @@ impl EpochStart {
         Some(Self { epoch, committee_hash, time: record.time, randomness: record.randomness })
     }
 
-    /// Beginning of an epoch of a chain with blocks up to `head`. `record` returns the ordering record of a block from height 1
-    /// on; the search reads a logarithmic number of them.
+    /// Beginning of the epoch after a change of committees, whose certificate was verified. `None` if it is no change.
+    pub fn after_change(change: &EpochChange) -> Option<Self> {
+        let head = RecordHead::decode(&change.head)?;
+        let (_, time, randomness) = head.agreed;
+        Some(Self { epoch: head.epoch.next(), committee_hash: head.next?.committee_hash, time, randomness })
+    }
+
+    /// Beginning of an epoch of a chain with blocks up to `head`, on a node whose blocks begin above `base`. `record` returns the
+    /// ordering record of a block from the base on; the search reads a logarithmic number of them.
     ///
     /// # Panics
     ///
     /// The chain has not reached the epoch.
-    pub fn find(genesis: &Genesis, epoch: Epoch, head: Height, record: impl Fn(Height) -> OrderingRecord) -> Self {
-        if epoch == Epoch(0) {
-            return Self::genesis(genesis);
+    pub fn find(base: ChainBase, epoch: Epoch, head: Height, record: impl Fn(Height) -> OrderingRecord) -> Self {
+        if epoch == base.epoch.epoch {
+            return base.epoch;
         }
         // Blocks up to `before` are of earlier epochs, blocks from `after` on are not.
-        let (mut before, mut after) = (0, head.0 + 1);
+        let (mut before, mut after) = (base.height.0, head.0 + 1);
         while before + 1 < after {
             let middle = before + (after - before) / 2;
             if record(Height(middle)).epoch < epoch { before = middle } else { after = middle }
@@ -77,6 +86,21 @@ impl EpochStart {
     /// next epoch.
     pub fn committee(&self, genesis: &Genesis, view: &dyn StateView) -> Committee {
         Committee::of_epoch(genesis, self.epoch, self.committee_hash, members(genesis, self.epoch, view))
+    }
+}
+
+/// Where a node's blocks begin: above the genesis, or above a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainBase {
+    /// The block below the first one.
+    pub height: Height,
+    /// Beginning of that block's epoch.
+    pub epoch: EpochStart,
+}
+
+impl ChainBase {
+    pub fn genesis(genesis: &Genesis) -> Self {
+        Self { height: Height(0), epoch: EpochStart::genesis(genesis) }
     }
 }
 

@@ -1,9 +1,7 @@
 //! Point where a node continues after a restart, from its stored blocks.
 
-use crate::epoch::EpochStart;
-use corniche_state::CommittedBlock;
-use corniche_types::{B256, Genesis, Header, Height, Resume, certified, header_hash};
-use std::sync::Arc;
+use crate::epoch::{ChainBase, EpochStart};
+use corniche_types::{B256, Header, Height, OrderingRecord, Resume, certified, header_hash};
 
 /// Values that [`Setup`](crate::Setup) and [`ExecutionStart`](crate::ExecutionStart) need and no record contains.
 pub struct RestartPoint {
@@ -31,14 +29,15 @@ pub struct OrderingStart {
 
 impl RestartPoint {
     /// Restart after the block at `head`, with certificates up to `certified`. `resume` is the newest stored point: that of the
-    /// head, or a later one. `header` returns a stored header, from 0 to `head`, `block` a stored block, from 1 on.
+    /// head, or a later one. `header` returns a stored header, up to `head`; `ordering` returns the ordering record of a block from
+    /// `base` on, but not of the genesis, and the point where ordering resumes after it.
     pub fn new(
-        genesis: &Genesis,
+        base: ChainBase,
         head: Height,
         certified: Height,
         resume: Resume,
         header: impl Fn(Height) -> Header,
-        block: impl Fn(Height) -> Arc<CommittedBlock>,
+        ordering: impl Fn(Height) -> (OrderingRecord, Resume),
     ) -> Self {
         let newest = header(head);
         let down = (1..=head.0).rev().map(|number| header(Height(number)));
@@ -47,32 +46,30 @@ impl RestartPoint {
         let hash = |number: u64| header_hash(&header(Height(number)));
         let hashes = certified::unwritten(head.0).map(hash).collect();
         let uncertified = (certified.0 + 1..=head.0).map(|number| (Height(number), hash(number))).collect();
-        let (epoch, ordering) = continue_ordering(genesis, head, certified, resume, block);
+        let (epoch, ordering) = continue_ordering(base, head, certified, resume, ordering);
         Self { head: newest, epoch, ordering, gas_in_second, hashes, uncertified }
     }
 }
 
 fn continue_ordering(
-    genesis: &Genesis,
+    base: ChainBase,
     head: Height,
     certified: Height,
     resume: Resume,
-    block: impl Fn(Height) -> Arc<CommittedBlock>,
+    stored: impl Fn(Height) -> (OrderingRecord, Resume),
 ) -> (EpochStart, OrderingStart) {
-    let newest = (head > Height(0)).then(|| block(head));
+    let newest = (head > Height(0)).then(|| stored(head).0);
     let running = match &newest {
-        None => EpochStart::genesis(genesis),
-        Some(newest) => {
-            EpochStart::find(genesis, newest.block.ordering.epoch, head, |height| block(height).block.ordering.clone())
-        }
+        None => base.epoch,
+        Some(newest) => EpochStart::find(base, newest.epoch, head, |height| stored(height).0),
     };
-    let Some(next) = newest.and_then(|newest| EpochStart::after(&newest.block.ordering)) else {
+    let Some(next) = newest.and_then(|newest| EpochStart::after(&newest)) else {
         return (running, OrderingStart { epoch: running, resume });
     };
     if certified >= head {
         return (next, OrderingStart { epoch: next, resume });
     }
     let before = head.0.checked_sub(1).filter(|before| *before > 0);
-    let resume = before.map_or_else(Resume::default, |before| block(Height(before)).resume.clone());
+    let resume = before.map_or_else(Resume::default, |before| stored(Height(before)).1);
     (next, OrderingStart { epoch: running, resume })
 }

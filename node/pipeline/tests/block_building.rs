@@ -4,7 +4,7 @@ use alloy_consensus::TxLegacy;
 use corniche_admission::batch;
 use corniche_crypto::EthereumKey;
 use corniche_engine::{Batch, Ordered, Resume};
-use corniche_pipeline::{BlockBuilder, BlockPlan, EpochStart};
+use corniche_pipeline::{BlockBuilder, BlockPlan, ChainBase, EpochStart};
 use corniche_staking::MAX_BATCH_NOTICES;
 use corniche_types::{
     B256, Bytes, CommitIndex, EngineConfig, Epoch, FeeRules, Genesis, Height, NextEpoch, OrderingRecord, ProtocolRules,
@@ -506,6 +506,8 @@ fn next_epoch_begins_at_the_last_block() {
     assert_eq!(ends(&drain(&mut builder)), [(2_700, 0, Resume::start_of(Epoch(2)))]);
     assert_eq!(builder.next_step(), None);
     // The search finds the beginning again, from the records of the blocks.
-    let find = |epoch, head_height| EpochStart::find(&genesis, Epoch(epoch), Height(head_height), |_| head.clone());
+    let find = |epoch, head_height| {
+        EpochStart::find(ChainBase::genesis(&genesis), Epoch(epoch), Height(head_height), |_| head.clone())
+    };
     assert_eq!((find(0, 1), find(1, 1)), (EpochStart::genesis(&genesis), start));
 }

@@ -10,7 +10,7 @@
 use crate::scenario::Payload;
 use corniche_crypto::VerifiedTransaction;
 use corniche_executor::{BlockOutput, Candidate, verify_ordered};
-use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, RestartPoint};
+use corniche_pipeline::{BlockPlan, ChainBase, Executed, ExecutionStage, ExecutionStart, RestartPoint};
 use corniche_staking::genesis_changes;
 use corniche_state::{Changes, CommittedBlock, State, StateView, Tree};
 use corniche_types::{
@@ -91,12 +91,15 @@ impl Executors {
     pub fn restart_point(&self, blocks: &[Arc<CommittedBlock>], certified: Height, resume: Resume) -> RestartPoint {
         let block = |Height(number)| usize::try_from(number).ok()?.checked_sub(1).map(|above_genesis| &blocks[above_genesis]);
         RestartPoint::new(
-            &self.genesis,
+            ChainBase::genesis(&self.genesis),
             Height(blocks.len() as u64),
             certified,
             resume,
             |height| block(height).map_or_else(|| self.genesis_header.clone(), |block| block.block.header.clone()),
-            |height| block(height).expect("invariant: the genesis is no block with an ordering record").clone(),
+            |height| {
+                let block = block(height).expect("invariant: the genesis is no block with an ordering record");
+                (block.block.ordering.clone(), block.resume.clone())
+            },
         )
     }
 

@@ -9,7 +9,7 @@ use corniche_crypto::{BlsSecretKey, CoinKey, ConsensusKey, EthereumKey, Known, V
 use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent};
 use corniche_executor::verify_ordered_cached;
 use corniche_pipeline::{
-    AttestedSenders, AuthorKeys, BlockSource, CertificateKeyFactory, CertificateKeys, EngineFactory, EngineStart,
+    AttestedSenders, AuthorKeys, BlockSource, CertificateKeyFactory, CertificateKeys, ChainBase, EngineFactory, EngineStart,
     ExecutionStage, ExecutionStart, FollowedBlock, Halted, Input, NodeKey, NodeKeys, NoticeAuthor, Output, PeerMessage,
     Pipeline, Plan, Request, Response, RestartPoint, Setup, serve_blocks,
 };
@@ -403,8 +403,9 @@ impl Node {
         let height = Height(disk.blocks.len() as u64);
         let genesis_header = genesis.header(Tree::default().apply(&genesis_changes(&genesis)));
         let header = |height| disk.at(height).map_or_else(|| genesis_header.clone(), |block| block.block.header.clone());
-        let block = |height: Height| disk.blocks[height.0 as usize - 1].clone();
-        let restart = RestartPoint::new(&genesis, height, Height(certified), resume, header, block);
+        let block = |height: Height| &disk.blocks[height.0 as usize - 1];
+        let ordering = |height| (block(height).block.ordering.clone(), block(height).resume.clone());
+        let restart = RestartPoint::new(ChainBase::genesis(&genesis), height, Height(certified), resume, header, ordering);
         let RestartPoint { head, epoch, ordering, gas_in_second, hashes, uncertified } = restart;
         let attested = AttestedSenders::new(&ordering.epoch.committee(&genesis, &state.latest()));
         let certificate_keys: CertificateKeyFactory = Arc::new(move |committee| {
