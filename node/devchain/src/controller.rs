@@ -209,6 +209,7 @@ impl DevController {
         let head = reader.head();
         anyhow::ensure!(readers.tree.apply(to, &before) == head.header().state_root, "the state root differs");
         Ok(Recovered {
+            base: None,
             state: readers.state.clone(),
             tree: readers.tree.take(),
             head,

@@ -1,11 +1,15 @@
-//! Serves blocks to peers that sync from this node, on two threads: one for validators, one for other peers. Peers
+//! Serves blocks and snapshots to peers that sync from this node, on two threads: one for validators, one for other peers. Peers
 //! take turns, so a peer with many requests delays only itself. The network limits the bytes sent to each peer.
 
-use crate::fair_queue::{FairQueue, ItemWeight, SourceLimit, TotalLimit, WhenFull};
+use crate::{
+    fair_queue::{FairQueue, ItemWeight, SourceLimit, TotalLimit, WhenFull},
+    snapshots::StateSource,
+};
 use corniche_network::{Peer, PeerKey, Reply};
 use corniche_pipeline::{BlockSource, FollowedBlock, Request, Response, serve_blocks};
 use corniche_rpc::yield_to_ordering;
 use corniche_store::Reader;
+use corniche_sync::StateRequest;
 use corniche_types::{Bytes, Certificate, Header, Height, wire};
 use std::{sync::Arc, thread};
 
@@ -18,29 +22,35 @@ const READ_US: u64 = 5_000;
 
 type Queue = Arc<FairQueue<PeerKey, (Bytes, Reply)>>;
 
-/// Threads that serve block requests. Dropping it stops them.
+/// Threads that serve requests. Dropping it stops them.
 pub struct BlockServers {
     validators: Queue,
     guests: Queue,
 }
 
 impl BlockServers {
-    pub fn spawn(reader: &Reader) -> Self {
+    pub fn spawn(source: &StateSource) -> Self {
         let queue = |total| Arc::new(FairQueue::new(REQUEST_LIMIT, total));
         let servers = Self {
             validators: queue(TotalLimit::for_validators(MAX_TOTAL_BYTES)),
             guests: queue(TotalLimit::for_guests(MAX_TOTAL_BYTES)),
         };
         for (name, queue, is_validator) in [("serve", &servers.validators, true), ("serve-guests", &servers.guests, false)] {
-            let (queue, stored) = (queue.clone(), StoredBlocks(reader.clone()));
+            let (queue, source) = (queue.clone(), source.clone());
             let body = move || {
                 if !is_validator {
                     yield_to_ordering();
                 }
+                let blocks = StoredBlocks(source.reader.clone());
                 while let Some((request, reply)) = queue.take() {
+                    let response = if StateRequest::is_one(&request) {
+                        StateRequest::decode(&request).ok().map(|request| corniche_sync::serve(request, &source))
+                    } else {
+                        respond(&request, is_validator, &blocks).map(|response| wire::encode(&response))
+                    };
                     // Dropping `reply` refuses the request.
-                    if let Some(response) = respond(&request, is_validator, &stored) {
-                        reply.send(wire::encode(&response).into());
+                    if let Some(response) = response {
+                        reply.send(response.into());
                     }
                 }
             };

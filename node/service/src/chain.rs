@@ -16,12 +16,12 @@ use corniche_crypto::evidence::Evidence;
 use corniche_engine::{Committee, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
-    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, Extension, Halted, NodeKeys, Pipeline, RestartPoint,
-    Runner, Sealer, Setup, is_one_validator, is_useful,
+    CertificateKeys, ChainBase, EngineFactory, EpochStart, ExecutionStage, ExecutionStart, Extension, Halted, NodeKeys,
+    Pipeline, RestartPoint, Runner, Sealer, Setup, is_one_validator, is_useful,
 };
 use corniche_signer::RemoteSigner;
 use corniche_state::{SharedTree, State, StateView};
-use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
+use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace, snapshots::StoredSnapshot};
 use corniche_threads::Threads;
 use corniche_types::{B256, Epoch, Genesis, Header, Height, Resume, header_hash, wire};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
@@ -164,15 +164,17 @@ impl NodeContext {
         let warm_up = if extension.is_some() { warm_up.and_then(WarmUp::finish) } else { warm_up };
         let build = |Validator { keys, engine }: &Validator| engine(genesis, keys.clone());
         let (verifier_factory, engine_factory) = self.validator.as_ref().map(build).transpose()?.unzip();
-        let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
+        let base = chain_base(genesis, recovered.base.as_deref());
+        // The block of a snapshot is certified, by itself or by a later one.
+        let certified = recovered.certificate.as_ref().map_or(base.height, |certificate| certificate.height.max(base.height));
         let height = recovered.head.height();
         let restart = RestartPoint::new(
-            genesis,
+            base,
             height,
             certified,
             recovered.resume.clone(),
             |height| header_at(&reader, height),
-            |height| reader.block(height).expect("invariant: every height up to the head is stored").committed.clone(),
+            |height| reader.ordering(height).expect("invariant: every height from the base up to the head is stored"),
         );
         let state = recovered.state.clone();
         let stage = ExecutionStage::new(
@@ -216,7 +218,7 @@ impl NodeContext {
             may_vote: warm_up.is_none(),
             never_signed,
             // Without stake nothing is punished, and a chain may begin at once.
-            lost_blocks: self.is_validator() && genesis.epochs().is_some() && height == Height(0) && !never_signed,
+            lost_blocks: self.is_validator() && genesis.epochs().is_some() && height == base.height && !never_signed,
             records: recovered.safety,
             state: state.clone(),
             head: (height > Height(0)).then(|| recovered.head.block().clone()),
@@ -411,6 +413,16 @@ fn note_key(data: &Path, consensus_key: B256) -> anyhow::Result<()> {
 }
 
 /// Rotation of senders as of the head. Reads all headers of a rotation, which may be thousands on a fast chain.
+fn chain_base(genesis: &Genesis, snapshot: Option<&StoredSnapshot>) -> ChainBase {
+    let Some(snapshot) = snapshot else { return ChainBase::genesis(genesis) };
+    let change = snapshot.tail().change.as_ref();
+    let epoch = change.map_or_else(
+        || EpochStart::genesis(genesis),
+        |change| EpochStart::after_change(change).expect("invariant: the tail of a snapshot is verified"),
+    );
+    ChainBase { height: snapshot.height(), epoch }
+}
+
 fn rotation(reader: &Reader, head: Height) -> Rotation {
     Rotation::from_headers((1..=head.0).rev().map_while(|number| reader.header(Height(number))))
 }

@@ -1,6 +1,6 @@
 //! The configuration file of one node: local matters only; what affects results is in the genesis.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use corniche_api::Namespaces;
 use corniche_crypto::EthereumKey;
 use corniche_origin::Proxy;
@@ -52,6 +52,12 @@ pub struct NodeConfig {
     pub index: Backend,
     #[serde(default)]
     pub state: StateHistory,
+    #[serde(default)]
+    pub history: BlockHistory,
+    #[serde(default)]
+    pub sync: Sync,
+    #[serde(default)]
+    pub snapshots: Snapshots,
     #[serde(default)]
     pub serve: Serve,
     /// Faucet of a test network.
@@ -153,6 +159,53 @@ pub struct StateHistory {
     /// archive of a chain that has blocks already is built from the block log when the node starts.
     #[serde(with = "history_value")]
     pub history: History,
+}
+
+/// Blocks to keep.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BlockHistory {
+    /// Number of newest blocks to keep, at least [`MIN_KEPT_BLOCKS`]. Without it, all are kept. Older ones are deleted once a snapshot of
+    /// the state is above them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u64>,
+}
+
+/// See [`BlockHistory::blocks`].
+pub const MIN_KEPT_BLOCKS: u64 = 100_000;
+
+/// How a node with an empty data directory reaches the head of the chain.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sync {
+    pub mode: SyncMode,
+}
+
+/// See [`Sync`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SyncMode {
+    /// From a snapshot if the head of peers is more than 20,000 blocks ahead, and the node is no archive; otherwise block by block.
+    #[default]
+    Auto,
+    /// Block by block from the genesis.
+    Blocks,
+    /// From the newest snapshot that peers offer.
+    Snapshot,
+}
+
+/// Snapshots of the state for other nodes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Snapshots {
+    /// True if the node makes them. Others can then join from it, and it can delete old blocks.
+    pub make: bool,
+}
+
+impl Default for Snapshots {
+    fn default() -> Self {
+        Self { make: true }
+    }
 }
 
 /// Limits and namespaces of RPC.
@@ -381,6 +434,9 @@ impl Default for NodeConfig {
             learn_addresses: true,
             index: Backend::default(),
             state: StateHistory::default(),
+            history: BlockHistory::default(),
+            sync: Sync::default(),
+            snapshots: Snapshots::default(),
             serve: Serve::default(),
             faucet: None,
             limits: Limits::default(),
@@ -394,6 +450,14 @@ impl NodeConfig {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read the configuration {}", path.display()))?;
         let mut config: Self = toml::from_str(&text).with_context(|| format!("in {}", path.display()))?;
         let folder = path.parent().unwrap_or(Path::new("."));
+        if let Some(blocks) = config.history.blocks.filter(|blocks| *blocks < MIN_KEPT_BLOCKS) {
+            bail!(
+                "[history] blocks: expected at least {MIN_KEPT_BLOCKS}, got {blocks}; correct it, or remove the line to keep all"
+            );
+        }
+        if config.history.blocks.is_some() && config.state.history == History::Archive {
+            bail!("[history] blocks: expected all blocks for an archive; remove this line, or state.history = \"archive\"");
+        }
         config.genesis = folder.join(&config.genesis);
         config.network_key = config.network_key.map(|key| folder.join(key));
         config.keys = config.keys.map(|keys| folder.join(keys));

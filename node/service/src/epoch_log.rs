@@ -1,15 +1,36 @@
 //! Committees of all epochs that this node has seen, for clients that follow the chain by certificates (validators.md §8).
 //!
-//! Blocks and certificates are in the store. The state has the members of the running epoch only, so they are kept in files of their
-//! own, one for each epoch, for ever.
+//! The state has the members of the running epoch only, and blocks may be deleted, so committees and the proofs of their changes are
+//! kept in files of their own, for ever.
 
 use corniche_engine::Committee;
-use corniche_store::{DataDirectory, Reader};
+use corniche_store::{DataDirectory, Reader, StoreError};
 use corniche_types::{Epoch, EpochChange, Genesis, Height, LightMember, wire};
 use std::{path::Path, sync::Arc};
 
 /// Content of a file: the last block of the epoch before, and the members.
 type Kept = (Height, Vec<LightMember>);
+
+/// Keeps an epoch change that was verified, before there is a store. `before` has the members of the committee that ends, and gets
+/// those of the next one.
+///
+/// # Errors
+///
+/// Those of the disk.
+pub fn import(data: &DataDirectory, change: &EpochChange, before: &mut Vec<LightMember>) -> Result<(), StoreError> {
+    let epoch = change.certificate.epoch;
+    if let Some(members) = &change.members {
+        before.clone_from(members);
+    }
+    data.write_epoch_change(epoch, &wire::encode(change))?;
+    let kept: Kept = (change.certificate.height, before.clone());
+    data.write_committee(epoch.next(), &wire::encode(&kept))
+}
+
+/// Members of the first committee, for [`import`].
+pub fn first_members(genesis: &Genesis) -> Vec<LightMember> {
+    members(&Committee::from_genesis(genesis))
+}
 
 /// Kept committees.
 #[derive(Clone)]
@@ -27,9 +48,17 @@ impl EpochLog {
     /// Keeps the committee of the running epoch, whose first block comes after the blocks in the store or is among them.
     pub fn keep(&self, committee: &Committee) {
         let epoch = committee.epoch();
-        if epoch == Epoch(0) || self.read(epoch).is_some() {
-            return;
+        let Some(ended) = epoch.0.checked_sub(1).map(Epoch) else { return };
+        if self.read(epoch).is_none() {
+            self.keep_members(committee);
         }
+        if self.directory.read_epoch_change(ended).is_none() {
+            self.keep_change(ended);
+        }
+    }
+
+    fn keep_members(&self, committee: &Committee) {
+        let epoch = committee.epoch();
         let reason = match self.end_before(epoch) {
             Some(end) => {
                 let kept: Kept = (end, members(committee));
@@ -42,8 +71,21 @@ impl EpochLog {
         }
     }
 
+    /// Keeps the change at the end of an epoch. An epoch begins once its end is certified, so all parts of the change are there.
+    fn keep_change(&self, ended: Epoch) {
+        let kept = self.build_change(ended).map(|change| self.directory.write_epoch_change(ended, &wire::encode(&change)));
+        if let Some(Err(error)) = kept {
+            tracing::warn!(%error, epoch = ended.0, "the end of an epoch is not kept; it must be read from its block");
+        }
+    }
+
     /// Proof of the committee after an epoch. `None` if the epoch has not ended, or its end is not known here.
     pub fn change(&self, epoch: Epoch) -> Option<EpochChange> {
+        let kept = self.directory.read_epoch_change(epoch).and_then(|bytes| wire::decode(&bytes).ok());
+        kept.or_else(|| self.build_change(epoch))
+    }
+
+    fn build_change(&self, epoch: Epoch) -> Option<EpochChange> {
         let (end, next) = self.read(epoch.next())?;
         let before = self.members_of(epoch)?;
         let block = self.reader.block(end)?;
@@ -70,8 +112,10 @@ impl EpochLog {
     /// Last block of the epoch before, by a search in the store.
     fn end_before(&self, epoch: Epoch) -> Option<Height> {
         let head = self.reader.head().committed.block.height();
-        let ordering = |height: u64| Some(self.reader.block(Height(height))?.committed.block.ordering.clone());
-        let (mut before, mut after) = (0, head.0 + 1);
+        let ordering = |height: u64| Some(self.reader.ordering(Height(height))?.0);
+        // The first block may be the first of its epoch.
+        let lowest = self.reader.first_block().0.saturating_sub(1);
+        let (mut before, mut after) = (lowest, head.0 + 1);
         // The head first: nearly always it is the block.
         let mut middle = head.0;
         while before + 1 < after {

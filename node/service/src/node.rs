@@ -6,7 +6,7 @@ use crate::{
     block_server::BlockServers,
     chain::{NodeContext, Validator, header_at},
     clock,
-    config::{Faucet, MetricsAddress},
+    config::{Faucet, MetricsAddress, SyncMode},
     epoch_log::EpochLog,
     genesis::VerifiedGenesis,
     keys::{Keyring, MemberKeys, NetworkKey},
@@ -15,17 +15,18 @@ use crate::{
     open_files,
     running::RunningChain,
     shared::{Shared, count},
+    snapshots::{FetchSetup, Shelf, StateSource, fetch_state},
     verify::{MessageChecks, Verifiers},
 };
 use anyhow::Context;
 use corniche_api::{RpcError, TransactionStatus};
 use corniche_console::secret;
 use corniche_engine::Committee;
-use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
+use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, Peer, PeerKey};
 use corniche_pipeline::{Extension, Halted, Input};
 use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts};
-use corniche_store::Reader;
-use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt};
+use corniche_store::{DataDirectory, History, Reader};
+use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt, TimestampMs};
 use prometheus_client::registry::Registry;
 use std::{
     io,
@@ -120,6 +121,13 @@ impl Node {
         let rpc = RpcConfig { faucet, ..config.serve.rpc() };
         let context = NodeContext { temporary, ..NodeContext::new(config, genesis, validator, data)? };
         let genesis = context.genesis.clone();
+        let mut network = None;
+        if wants_snapshot(&context) {
+            network = Network::start(&context).await?;
+            if let Some(network) = &mut network {
+                network.fetch_state(&context).await?;
+            }
+        }
         let chain = context.open(rebuild, None, extension)?;
         let starting = chain.height;
         let shared = Shared::new(context.config.limits.inbox, chain.base_fee, chain.pipeline.committee().clone());
@@ -128,11 +136,24 @@ impl Node {
         shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
         let (state, verifiers) = (chain.state.clone(), chain.verifiers.clone());
         let checks = MessageChecks { genesis: genesis.clone(), state, verifiers, shared: shared.clone() };
-        let network = connect(&context, checks, chain.store.reader()).await?;
+        let network = match network {
+            None => Network::start(&context).await?,
+            started => started,
+        };
+        let (shelf, network) = match network {
+            None => (None, None),
+            Some(network) => {
+                let shelf = Arc::new(Shelf::open(&context.data, chain.store.identity())?);
+                let epoch_log = EpochLog::new(&context.data, chain.store.reader(), genesis.clone());
+                let source =
+                    StateSource { reader: chain.store.reader(), state: chain.state.clone(), epoch_log, shelf: shelf.clone() };
+                (Some(shelf), Some(network.connect(&context, checks, &source)))
+            }
+        };
         let key = context.keys().map(|keys| PeerKey(keys.network.public()));
         let identity = network.as_ref().map(NetworkHandle::key).or(key);
         let runtime = tokio::runtime::Handle::current();
-        let chain = RunningChain::start(context, chain, shared, network.clone().map(|network| (network, runtime)));
+        let chain = RunningChain::start(context, chain, shared, network.clone().map(|network| (network, runtime)), shelf);
         Ok(Self {
             chain: Arc::new(chain),
             genesis,
@@ -279,16 +300,60 @@ fn genesis_header(reader: &Reader) -> Header {
 
 // ---- peers -------------------------------------------------------------------------------------------------------------
 
-/// Starts the network, if the configuration has addresses, and the threads that receive from it.
-async fn connect(context: &NodeContext, checks: MessageChecks, reader: Reader) -> anyhow::Result<Option<NetworkHandle>> {
-    let network = start_network(&context.config, &context.genesis, context.keys()).await?;
-    let Some((handle, events)) = network else { return Ok(None) };
-    let shared = checks.shared.clone();
-    let verifiers = Verifiers::spawn(context.config.limits.verify_threads, checks, &handle);
-    let servers = BlockServers::spawn(&reader);
-    let first = Committee::from_genesis(&context.genesis);
-    tokio::spawn(forward_network_events(events, verifiers, first, shared, servers));
-    Ok(Some(handle))
+/// A network whose events nobody forwards yet.
+struct Network {
+    handle: NetworkHandle,
+    events: Events,
+    /// Peers whose connection was seen already.
+    connected: Vec<Peer>,
+}
+
+impl Network {
+    /// Starts the network, if the configuration has addresses.
+    async fn start(context: &NodeContext) -> anyhow::Result<Option<Self>> {
+        let network = start_network(&context.config, &context.genesis, context.keys()).await?;
+        Ok(network.map(|(handle, events)| Self { handle, events, connected: Vec::new() }))
+    }
+
+    /// Fills the data directory from a snapshot of peers, or leaves it empty.
+    async fn fetch_state(&mut self, context: &NodeContext) -> anyhow::Result<()> {
+        let Self { handle, events, connected } = self;
+        let only_if_ahead_by = (context.config.sync.mode == SyncMode::Auto).then_some(AUTO_SYNC_BLOCKS);
+        let setup = FetchSetup { genesis: &context.genesis, data: &context.data, only_if_ahead_by };
+        fetch_state(setup, handle, events, connected).await
+    }
+
+    /// Starts the threads that receive from it.
+    fn connect(self, context: &NodeContext, checks: MessageChecks, source: &StateSource) -> NetworkHandle {
+        let Self { handle, events, connected } = self;
+        let shared = checks.shared.clone();
+        let verifiers = Verifiers::spawn(context.config.limits.verify_threads, checks, &handle);
+        let servers = BlockServers::spawn(source);
+        let first = Committee::from_genesis(&context.genesis);
+        tokio::spawn(forward_network_events(connected, events, verifiers, first, shared, servers));
+        handle
+    }
+}
+
+/// Blocks behind the peers' newest certificate from which a new node begins with a snapshot.
+const AUTO_SYNC_BLOCKS: u64 = 20_000;
+
+/// Time since the genesis for which no chain has as many blocks, so that a network that begins does not look for snapshots.
+const YOUNG_MS: u64 = 15 * 60 * 1_000;
+
+fn is_young(genesis: &Genesis, now: TimestampMs) -> bool {
+    now.0 < genesis.timestamp_ms.0.saturating_add(YOUNG_MS)
+}
+
+/// Returns whether the data directory has no chain yet, and the configuration asks for a snapshot.
+fn wants_snapshot(context: &NodeContext) -> bool {
+    let config = &context.config;
+    let may = match config.sync.mode {
+        SyncMode::Auto => config.state.history != History::Archive && !is_young(&context.genesis, clock::now()),
+        SyncMode::Blocks => false,
+        SyncMode::Snapshot => true,
+    };
+    may && !context.temporary && DataDirectory::new(&context.data).is_empty()
 }
 
 async fn start_network(
@@ -327,17 +392,22 @@ fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
 
 /// Forwards network events to the verifiers and the pipeline, and answers followers from the store.
 async fn forward_network_events(
+    connected: Vec<Peer>,
     mut events: Events,
     verifiers: Verifiers,
     first: Committee,
     shared: Arc<Shared>,
     servers: BlockServers,
 ) {
+    let peer_up = |peer: Peer| {
+        shared.inbox.push_response(Input::PeerUp { peer: peer.id.0.0, validator: first.index_of(&peer.id.0) }.into());
+    };
+    connected.into_iter().for_each(peer_up);
     while let Some(event) = events.recv().await {
         match event {
             Event::PeerUp(peer) => {
                 tracing::info!(%peer, "connected");
-                shared.inbox.push_response(Input::PeerUp { peer: peer.id.0.0, validator: first.index_of(&peer.id.0) }.into());
+                peer_up(peer);
             }
             Event::PeerDown(peer) => {
                 tracing::info!(%peer, "disconnected");

@@ -9,6 +9,7 @@ use crate::{
     keys::Keyring,
     pool_view::PoolView,
     shared::Shared,
+    snapshots::{Shelf, SnapshotMaker},
     threads,
 };
 use anyhow::{Context, ensure};
@@ -36,6 +37,8 @@ pub struct RunningChain {
 
 struct Threads {
     handles: Vec<JoinHandle<()>>,
+    /// Makes snapshots, on a node with peers.
+    maker: Option<SnapshotMaker>,
     /// True once they have ended permanently.
     stopped: bool,
 }
@@ -53,11 +56,18 @@ impl RunningChain {
         chain: Chain,
         shared: Arc<Shared>,
         network: Option<(NetworkHandle, Handle)>,
+        shelf: Option<Arc<Shelf>>,
     ) -> Self {
         let readers = Arc::new(ReaderHandle::new(chain.readers(context.is_validator())));
         let (vm, has_peers) = (chain.vm.clone(), network.is_some());
+        let shelf = shelf.filter(|_| context.config.snapshots.make);
+        let maker = shelf.map(|shelf| {
+            let reader = chain.store.reader();
+            let epoch_log = EpochLog::new(&context.data, reader.clone(), context.genesis.clone());
+            SnapshotMaker::start(&context.genesis, reader, chain.state.clone(), epoch_log, shelf, shared.snapshots.clone())
+        });
         let handles = run_chain(&context, chain, &shared, network, Vec::new());
-        Self { context, shared, readers, vm, has_peers, threads: Mutex::new(Threads { handles, stopped: false }) }
+        Self { context, shared, readers, vm, has_peers, threads: Mutex::new(Threads { handles, maker, stopped: false }) }
     }
 
     /// Configuration and location of the chain. Opens and prepares the chain that [`SuspendedChain::resume`] starts.
@@ -138,6 +148,7 @@ impl RunningChain {
     }
 
     fn end(&self, threads: &mut Threads) {
+        threads.maker = None;
         self.shared.shut_down();
         for thread in threads.handles.drain(..) {
             // A thread that panicked has reported it through `halted`.

@@ -1,7 +1,7 @@
 //! State shared by the threads of a node and its RPC server: queues, pending responses, counters, and
 //! shutdown.
 
-use crate::{execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView};
+use crate::{execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView, snapshots::SnapshotStats};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::{Known, VerifiedTransaction};
 use corniche_engine::{Committee, Offence};
@@ -69,6 +69,7 @@ pub struct Shared {
     attested: Option<Mutex<AttestedSenders>>,
     pub counters: Counters,
     pub executions: ExecutionStats,
+    pub snapshots: Arc<SnapshotStats>,
     pub events: broadcast::Sender<ChainEvent>,
     /// Signals new events in the trace of the ordering.
     pub dag: watch::Sender<()>,
@@ -109,6 +110,7 @@ impl Shared {
             attested: None,
             counters: Counters::default(),
             executions: ExecutionStats::default(),
+            snapshots: Arc::default(),
             events: broadcast::channel(4_096).0,
             dag: watch::Sender::default(),
             holds: watch::Sender::default(),
