@@ -11,6 +11,7 @@ mod node;
 mod signals;
 mod signer;
 mod sim;
+mod snapshot;
 mod testnet;
 mod validator;
 
@@ -50,6 +51,7 @@ enum Command {
     Node(node::Args),
     Signer(signer::Args),
     Sim(sim::Args),
+    Snapshot(snapshot::Args),
     Testnet(testnet::Args),
     Validator(validator::Args),
 }
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Command::Node(args) => node::run(args),
         Command::Signer(args) => signer::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Snapshot(args) => snapshot::run(args),
         Command::Testnet(args) => testnet::run(args),
         Command::Validator(args) => validator::run(args),
         Command::Load(args) => corniche_load::run(args),

@@ -115,6 +115,9 @@ impl NodeFiles<'_> {
             learn_addresses: true,
             index: Default::default(),
             state: Default::default(),
+            history: Default::default(),
+            sync: Default::default(),
+            snapshots: Default::default(),
             network_key: (!is_validator).then(|| "network.key".into()),
             // All clients are on this machine, and load tests are the purpose.
             serve: Serve { namespaces: namespaces(self.up, index)?, spare_loopback: true, ..Serve::default() },
