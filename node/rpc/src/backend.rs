@@ -34,8 +34,8 @@ impl From<&Changes> for ChangedKeys {
 
 /// The node as its clients see it. Object-safe; the server holds it as `Arc<dyn Backend>`.
 ///
-/// Heights 0 to [`Self::head`] exist without gaps. Blocks never change: there are no reorganisations. Only a
-/// development chain may revert ([`ChainEvent::Reverted`]) and then continue with other blocks.
+/// The genesis exists, and heights [`Self::first_block`] to [`Self::head`] without gaps. Blocks never change: there are no
+/// reorganisations. Only a development chain may revert ([`ChainEvent::Reverted`]) and then continue with other blocks.
 pub trait Backend: Send + Sync + 'static {
     fn chain_id(&self) -> u64;
 
@@ -51,18 +51,28 @@ pub trait Backend: Send + Sync + 'static {
     /// Newest certified block: `safe` and `finalized`. At most [`Self::head`].
     fn finalized(&self) -> Height;
 
-    /// The block at `height`; `None` above the head.
+    /// Lowest block that this node has, apart from the genesis: 1 for a whole chain. It rises when old blocks are deleted. It is one
+    /// above [`Self::head`] directly after a start from a snapshot.
+    fn first_block(&self) -> Height;
+
+    /// The block at `height`; `None` above the head, and from 1 to below [`Self::first_block`].
     fn block(&self, height: Height) -> Option<Arc<ChainBlock>>;
+
+    /// Header of the block at `height`. Override it where that is cheaper than reading the block, or where a node has headers
+    /// without blocks: that of a snapshot is enough for calls on its state.
+    fn header(&self, height: Height) -> Option<Header> {
+        self.block(height).map(|block| block.header.clone())
+    }
 
     /// Logs bloom of the block at `height`, for scanning many blocks. Override it where reading the bloom is
     /// cheaper than reading the block.
     fn logs_bloom(&self, height: Height) -> Option<Bloom> {
-        self.block(height).map(|block| block.header.logs_bloom)
+        self.header(height).map(|header| header.logs_bloom)
     }
 
     /// Unix seconds of the block at `height`. Override it where that is cheaper than reading the block.
     fn timestamp(&self, height: Height) -> Option<u64> {
-        self.block(height).map(|block| block.header.timestamp)
+        self.header(height).map(|header| header.timestamp)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height>;

@@ -39,28 +39,36 @@ fn paid_tips(block: &ChainBlock) -> impl Iterator<Item = (u128, u64)> {
     block.receipts.iter().map(move |receipt| (receipt.effective_gas_price.saturating_sub(base_fee), receipt.gas_used))
 }
 
-/// `eth_feeHistory`: up to `count` blocks ending at `newest`.
+/// `eth_feeHistory`: up to `count` blocks ending at `newest`. Without blocks that this node does not have, as in geth: then the
+/// response begins later.
 pub(crate) fn history(node: &Node, count: usize, newest: BlockId, percentiles: Option<&[f64]>) -> Result<FeeHistory, RpcError> {
     if let Some(percentiles) = percentiles {
         check_percentiles(percentiles)?;
     }
-    let newest = node.height(newest).ok_or_else(|| Reason::RequestBeyondHead.error())?;
-    let count = (count as u64).min(node.config.max_fee_history).min(newest.0 + 1);
+    let newest = node.kept_height(newest)?.ok_or_else(|| Reason::RequestBeyondHead.error())?;
+    let first = match node.backend.first_block().0 {
+        first if first > 1 && newest.0 > 0 => first,
+        _ => 0,
+    };
+    let count = (count as u64).min(node.config.max_fee_history).min((newest.0 + 1).saturating_sub(first));
     // The list of base fees includes the next block's, so it is one longer than the blocks and exists even
     // for no blocks.
     let oldest = newest.0 + 1 - count;
     let mut history = FeeHistory { oldest_block: oldest, reward: percentiles.map(|_| Vec::new()), ..FeeHistory::default() };
     for height in oldest..=newest.0 {
-        let block = node.backend.block(Height(height)).ok_or_else(|| Reason::HeaderNotFound.error())?;
+        let block = node.block_at(Height(height))?.ok_or_else(|| Reason::HeaderNotFound.error())?;
         history.base_fee_per_gas.push(block.header.base_fee_per_gas.unwrap_or_default().into());
         history.gas_used_ratio.push(block.header.gas_used as f64 / block.header.gas_limit.max(1) as f64);
         if let (Some(rewards), Some(percentiles)) = (&mut history.reward, percentiles) {
             rewards.push(rewards_at(&block, percentiles));
         }
     }
-    let next = match node.backend.block(newest.next()) {
-        Some(block) => block.header.base_fee_per_gas.unwrap_or_default(),
-        None => node.backend.next_base_fee(),
+    let next = match node.backend.header(newest.next()) {
+        Some(header) => header.base_fee_per_gas.unwrap_or_default(),
+        None => {
+            node.ensure_kept(newest.next())?;
+            node.backend.next_base_fee()
+        }
     };
     history.base_fee_per_gas.push(next.into());
     Ok(history)

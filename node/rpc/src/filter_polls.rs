@@ -32,6 +32,11 @@ fn try_changes(node: &Node, id: U128) -> Result<Option<Json>, RpcError> {
     let head = node.backend.head().0;
     match kind {
         FilterKind::Blocks => {
+            if let Err(error) = node.ensure_range_kept(from..=head) {
+                // The next poll continues after the missing blocks.
+                node.filters.advance(id, position, node.backend.first_block().0);
+                return Err(error);
+            }
             let end = (head + 1).min(from + MAX_BLOCK_HASHES);
             let hashes: Vec<B256> =
                 (from..end).filter_map(|height| node.backend.block(Height(height))).map(|block| block.hash).collect();

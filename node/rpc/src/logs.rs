@@ -3,7 +3,7 @@
 use crate::backend::ChainBlock;
 use crate::log_match::{LogFilter, json_bytes, matching, may_match};
 use crate::node::Node;
-use alloy_eips::BlockId;
+use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
 use corniche_api::{Reason, RpcError};
 use corniche_origin::Origin;
@@ -54,25 +54,43 @@ pub(crate) fn search(node: &Node, filter: &Filter) -> Result<Vec<Log>, RpcError>
             let searched = format!("blocks {:#x} to {:#x} searched", heights.start(), height - 1);
             return Err(Reason::QueryTooLong.with(format!("{:?}, {searched}; ask for fewer blocks", node.config.max_log_time)));
         }
-        if let Some(block) = candidate(node, filter, Height(height)) {
+        if let Some(block) = candidate(node, filter, Height(height))? {
             collector.add(matching(&block, filter))?;
         }
     }
     Ok(collector.logs)
 }
 
-/// Heights covered by a filter, clipped to existing blocks. Refuses ranges above the limit.
+/// Refuses a filter that begins with a block that this node does not have, before it is kept. A filter without a number begins at the
+/// head.
+///
+/// # Errors
+///
+/// [`Reason::BlockNotAvailable`].
+pub(crate) fn ensure_begin_kept(node: &Node, filter: &Filter) -> Result<(), RpcError> {
+    let from = match filter.block_option.get_from_block() {
+        Some(BlockNumberOrTag::Number(number)) => *number,
+        Some(BlockNumberOrTag::Earliest) => 0,
+        _ => return Ok(()),
+    };
+    let to = filter.block_option.get_to_block().and_then(BlockNumberOrTag::as_number);
+    node.ensure_range_kept(from..=to.unwrap_or(u64::MAX))
+}
+
+/// Heights covered by a filter, clipped to existing blocks. Refuses ranges above the limit, and ranges with a block that this node
+/// does not have: it cannot know their logs.
 fn heights(node: &Node, filter: &Filter) -> Result<RangeInclusive<u64>, RpcError> {
     let (from, to) = match filter.block_option {
         FilterBlockOption::AtBlockHash(hash) => {
             let height = node.backend.height_of(&hash).ok_or_else(|| Reason::UnknownBlock.error())?;
+            node.ensure_kept(height)?;
             return Ok(height.0..=height.0);
         }
         FilterBlockOption::Range { from_block, to_block } => (from_block.unwrap_or_default(), to_block.unwrap_or_default()),
     };
     let head = node.backend.head().0;
     // Numbers above the head are valid here; tags always resolve.
-    let number = |block: alloy_eips::BlockNumberOrTag| match block.as_number() {
+    let number = |block: BlockNumberOrTag| match block.as_number() {
         Some(number) => number,
         None => node.height(BlockId::Number(block)).map_or(head, |height| height.0),
     };
@@ -81,6 +99,7 @@ fn heights(node: &Node, filter: &Filter) -> Result<RangeInclusive<u64>, RpcError
         return Err(Reason::InvalidBlockRange.error());
     }
     let to = to.min(head);
+    node.ensure_range_kept(from..=to)?;
     check_span(node, from, to)?;
     Ok(from..=to)
 }
@@ -115,11 +134,11 @@ pub(crate) struct LogBatch {
 }
 
 /// Finds logs of the blocks `from..=to` for a filter or subscription. Stops early, after a whole block, at
-/// the limits of count, size or time. Logs of one block that alone exceed the size limit are omitted: the call
-/// stops before that block, or, if it found no logs before it, returns an error and the height after the block.
+/// the limits of count, size or time. Logs of one block that alone exceed the size limit are omitted, and those of blocks that
+/// this node does not have: the call stops before them, or, if it found no logs before, returns an error and the height after them.
 pub(crate) fn collect_logs(node: &Node, filter: &Filter, from: u64, to: u64) -> Result<LogBatch, (RpcError, u64)> {
-    let last = filter.block_option.get_to_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
-    let first = filter.block_option.get_from_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
+    let last = filter.block_option.get_to_block().and_then(BlockNumberOrTag::as_number);
+    let first = filter.block_option.get_from_block().and_then(BlockNumberOrTag::as_number);
     let deadline = Instant::now() + node.config.max_log_time;
     let limit = node.config.max_response_bytes;
     let (mut logs, mut bytes) = (Vec::new(), 0);
@@ -129,7 +148,13 @@ pub(crate) fn collect_logs(node: &Node, filter: &Filter, from: u64, to: u64) -> 
             break;
         }
         let in_range = first.is_none_or(|first| next >= first) && last.is_none_or(|last| next <= last);
-        if let Some(block) = in_range.then(|| candidate(node, filter, Height(next))).flatten() {
+        let block = match if in_range { candidate(node, filter, Height(next)) } else { Ok(None) } {
+            Ok(block) => block,
+            // Later blocks follow with the next call.
+            Err(error) if logs.is_empty() => return Err((error, node.backend.first_block().0.max(next + 1))),
+            Err(_) => break,
+        };
+        if let Some(block) = block {
             let more: usize = matching(&block, filter).map(|log| json_bytes(&log)).sum();
             if more > limit {
                 let message = format!("logs of block {next:#x}, about {more} bytes of at most {limit}, are omitted");
@@ -151,9 +176,11 @@ pub(crate) fn collect_logs(node: &Node, filter: &Filter, from: u64, to: u64) -> 
 }
 
 /// Returns the block if it has logs and its bloom matches the filter.
-fn candidate(node: &Node, filter: &Filter, height: Height) -> Option<Arc<ChainBlock>> {
-    let bloom = node.backend.logs_bloom(height)?;
-    may_match(bloom, filter).then(|| node.backend.block(height)).flatten()
+fn candidate(node: &Node, filter: &Filter, height: Height) -> Result<Option<Arc<ChainBlock>>, RpcError> {
+    match node.backend.logs_bloom(height) {
+        Some(bloom) if !may_match(bloom, filter) => Ok(None),
+        _ => node.block_at(height),
+    }
 }
 
 /// Results so far; enforces the limits on number and size.

@@ -10,13 +10,13 @@ use crate::jsonrpc::Json;
 use crate::metrics::Metrics;
 use crate::rate_limit::{RateLimiter, RateLimits};
 use alloy_eips::{BlockId, BlockNumberOrTag};
-use alloy_primitives::{Address, U128};
+use alloy_primitives::{Address, B256, U128};
 use corniche_api::{Reason, RpcError};
 use corniche_origin::Origin;
 use corniche_state::{StateView, Tree};
-use corniche_types::{Height, TimestampMs};
+use corniche_types::{Header, Height, TimestampMs};
 use std::collections::BTreeSet;
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, watch};
 
@@ -262,7 +262,8 @@ impl Node {
     }
 
     /// Resolves a block id to a height; `None` if there is no such block. Blocks are final when they are
-    /// made, so there is no pending block: `pending` means the head.
+    /// made, so there is no pending block: `pending` means the head. `earliest` is the genesis, which every node has, also
+    /// one that does not have the blocks after it.
     pub fn height(&self, id: BlockId) -> Option<Height> {
         let head = self.backend.head();
         match id {
@@ -274,8 +275,71 @@ impl Node {
         }
     }
 
-    pub fn block(&self, id: BlockId) -> Option<Arc<ChainBlock>> {
-        self.height(id).and_then(|height| self.backend.block(height))
+    /// Refuses a block of the chain that this node does not have. Accepts heights above the head.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::BlockNotAvailable`].
+    pub fn ensure_kept(&self, height: Height) -> Result<(), RpcError> {
+        self.ensure_range_kept(height.0..=height.0)
+    }
+
+    /// Like [`Self::ensure_kept`], for all blocks of a range.
+    pub fn ensure_range_kept(&self, heights: RangeInclusive<u64>) -> Result<(), RpcError> {
+        let first = self.backend.first_block().0;
+        // Every node has the genesis.
+        let lowest = (*heights.start()).max(1);
+        if lowest <= *heights.end() && lowest < first { Err(RpcError::pruned_below(first)) } else { Ok(()) }
+    }
+
+    /// Like [`Self::height`], for methods that need the block.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::BlockNotAvailable`].
+    pub fn kept_height(&self, id: BlockId) -> Result<Option<Height>, RpcError> {
+        let height = self.height(id);
+        height.map_or(Ok(()), |height| self.ensure_kept(height))?;
+        Ok(height)
+    }
+
+    /// The block with this id; `None` if there is no such block.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::BlockNotAvailable`].
+    pub fn block(&self, id: BlockId) -> Result<Option<Arc<ChainBlock>>, RpcError> {
+        self.height(id).map_or(Ok(None), |height| self.block_at(height))
+    }
+
+    /// Like [`Self::block`], by height.
+    pub fn block_at(&self, height: Height) -> Result<Option<Arc<ChainBlock>>, RpcError> {
+        let block = self.backend.block(height);
+        if block.is_none() {
+            // Checked after reading: the block may have been deleted just before.
+            self.ensure_kept(height)?;
+        }
+        Ok(block)
+    }
+
+    /// Header of a block whose state was found.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::BlockNotAvailable`], or [`Reason::HeaderNotFound`] after a revert.
+    pub fn header_at(&self, height: Height) -> Result<Header, RpcError> {
+        if let Some(header) = self.backend.header(height) {
+            return Ok(header);
+        }
+        self.ensure_kept(height)?;
+        Err(Reason::HeaderNotFound.error())
+    }
+
+    /// Block of an executed transaction, and its position there. `None` for an unknown transaction, also for one whose block this
+    /// node does not have.
+    pub fn executed(&self, hash: &B256) -> Option<(Arc<ChainBlock>, usize)> {
+        let (height, index) = self.backend.transaction(hash)?;
+        Some((self.backend.block(height)?, index as usize))
     }
 
     /// State after a block, from memory or from disk.

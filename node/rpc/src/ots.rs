@@ -44,7 +44,7 @@ impl From<BlockName> for BlockId {
 
 /// `ots_getBlockDetails` and `ots_getBlockDetailsByHash`.
 pub(crate) fn block_details(node: &Node, block: BlockId) -> Result<Json, RpcError> {
-    let Some(block) = node.block(block) else { return json(&()) };
+    let Some(block) = node.block(block)? else { return json(&()) };
     let mut details = without_bloom(&block)?;
     if let Some(members) = details.as_object_mut() {
         members.remove("transactions");
@@ -62,7 +62,7 @@ pub(crate) fn block_details(node: &Node, block: BlockId) -> Result<Json, RpcErro
 
 /// `ots_getBlockTransactions`: a page of transactions, counted from the block's end, in block order.
 pub(crate) fn block_transactions(node: &Node, block: BlockId, page: usize, size: usize) -> Result<Json, RpcError> {
-    let Some(block) = node.block(block) else { return json(&()) };
+    let Some(block) = node.block(block)? else { return json(&()) };
     let end = block.transactions.len().saturating_sub(page.saturating_mul(size));
     let range = end.saturating_sub(size)..end;
     let mut details = without_bloom(&block)?;
@@ -124,9 +124,7 @@ pub(crate) fn transaction_error(node: &Node, hash: &B256) -> Result<Bytes, RpcEr
 }
 
 fn executed_transaction(node: &Node, hash: &B256) -> Result<(Arc<ChainBlock>, usize), RpcError> {
-    let (height, index) = node.backend.transaction(hash).ok_or_else(|| Reason::TransactionNotFound.error())?;
-    let block = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
-    Ok((block, index as usize))
+    node.executed(hash).ok_or_else(|| Reason::TransactionNotFound.error())
 }
 
 /// Recorder with a byte limit for one response: the JSON text has about twice as many bytes.

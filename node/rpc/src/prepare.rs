@@ -1,6 +1,5 @@
 //! Turns a client's request into a run of the virtual machine, and a failed run into an error.
 
-use crate::backend::ChainBlock;
 use crate::node::Node;
 use crate::overrides::{OverriddenState, override_block};
 use alloy_eips::{BlockId, BlockNumberOrTag};
@@ -9,7 +8,7 @@ use alloy_rpc_types_eth::state::StateOverride;
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use corniche_api::{ErrorCode, Reason, RpcError};
 use corniche_state::StateView;
-use corniche_types::Height;
+use corniche_types::{Header, Height};
 use corniche_vm::{BlockEnv, Call, CallOutcome, ExecutionStatus, Vm};
 use std::sync::Arc;
 
@@ -32,8 +31,7 @@ pub(crate) struct PreparedCall {
 
 pub(crate) fn prepare(node: &Node, call_request: CallRequest) -> Result<PreparedCall, RpcError> {
     let (height, state) = node.state(call_request.block)?;
-    let block = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
-    let mut env = block_env(node, &block);
+    let mut env = block_env(node, &node.header_at(height)?);
     if call_request.block == BlockId::Number(BlockNumberOrTag::Pending) {
         env.number += 1;
         env.rules = node.backend.rules(Height(env.number));
@@ -59,8 +57,7 @@ pub(crate) fn prepare(node: &Node, call_request: CallRequest) -> Result<Prepared
 }
 
 /// Block environment as the block's transactions saw it.
-pub(crate) fn block_env(node: &Node, block: &ChainBlock) -> BlockEnv {
-    let header = &block.header;
+pub(crate) fn block_env(node: &Node, header: &Header) -> BlockEnv {
     BlockEnv {
         rules: node.backend.rules(Height(header.number)),
         chain_id: node.backend.chain_id(),

@@ -70,7 +70,7 @@ pub(crate) fn get(node: &Node, address: Address, slots: Vec<SlotKey>, block: Blo
     if height.0.saturating_add(MAX_BLOCKS_BEHIND) < node.backend.head().0 {
         return Err(Reason::StateNotAvailable.with(format!("proofs are made for the newest {MAX_BLOCKS_BEHIND} blocks")));
     }
-    let root = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?.header.state_root;
+    let root = node.header_at(height)?.state_root;
 
     let mut cached = node.proof_tree.lock().unwrap_or_else(PoisonError::into_inner);
     let tree = tree_at(&mut cached, node, &*view, height, root)?;
@@ -109,7 +109,7 @@ fn tree_at<'t>(
 ) -> Result<&'t Tree, RpcError> {
     // After a revert the chain may have another block at that height, or none.
     let is_on_chain =
-        |from: Height, tree: &Tree| node.backend.block(from).is_some_and(|at| at.header.state_root == tree.root());
+        |from: Height, tree: &Tree| node.backend.header(from).is_some_and(|header| header.state_root == tree.root());
     let delta = match cached {
         Some((from, tree)) if from.0.abs_diff(height.0) <= MAX_BLOCKS_BEHIND && is_on_chain(*from, tree) => {
             changes_between(node, view, *from, height).ok()

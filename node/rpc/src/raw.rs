@@ -11,7 +11,7 @@ use corniche_api::{Reason, RpcError};
 use std::sync::Arc;
 
 fn block(node: &Node, id: BlockId) -> Result<Arc<ChainBlock>, RpcError> {
-    node.block(id).ok_or_else(|| Reason::HeaderNotFound.error())
+    node.block(id)?.ok_or_else(|| Reason::HeaderNotFound.error())
 }
 
 pub(crate) fn header(node: &Node, id: BlockId) -> Result<Bytes, RpcError> {
@@ -53,8 +53,8 @@ pub(crate) fn receipts(node: &Node, id: BlockId) -> Result<Vec<Bytes>, RpcError>
 /// Bytes of a transaction in a block or in the pool; empty if it is unknown, as in geth.
 pub(crate) fn transaction(node: &Node, hash: &B256) -> Bytes {
     let executed = || {
-        let (height, index) = node.backend.transaction(hash)?;
-        node.backend.block(height)?.transactions.get(index as usize).cloned()
+        let (block, index) = node.executed(hash)?;
+        block.transactions.get(index).cloned()
     };
     let waiting = || Some(node.backend.pool_transaction(hash)?.transaction().raw().clone());
     // It may have moved from the pool into a block between the two lookups.
@@ -62,6 +62,6 @@ pub(crate) fn transaction(node: &Node, hash: &B256) -> Bytes {
 }
 
 /// Empty if the block is unknown or has fewer transactions, as in geth.
-pub(crate) fn transaction_in_block(node: &Node, block: BlockId, index: Index) -> Bytes {
-    node.block(block).and_then(|block| block.transactions.get(index.0).cloned()).unwrap_or_default()
+pub(crate) fn transaction_in_block(node: &Node, block: BlockId, index: Index) -> Result<Bytes, RpcError> {
+    Ok(node.block(block)?.and_then(|block| block.transactions.get(index.0).cloned()).unwrap_or_default())
 }

@@ -38,33 +38,30 @@ pub(crate) fn storage_values(
 }
 
 pub(crate) fn block_json(node: &Node, block: BlockId, full: bool) -> Result<Json, RpcError> {
-    let block = node.block(block);
+    let block = node.block(block)?;
     json(&block.map(|block| convert::block(&block, full)).transpose()?)
 }
 
 pub(crate) fn block_receipts(node: &Node, block: BlockId) -> Result<Json, RpcError> {
-    let Some(block) = node.block(block) else { return json(&()) };
+    let Some(block) = node.block(block)? else { return json(&()) };
     let receipts = (0..block.receipts.len()).map(|index| convert::receipt(&block, index));
     json(&receipts.collect::<Result<Vec<_>, _>>()?)
 }
 
 pub(crate) fn transaction_in_block(node: &Node, block: BlockId, index: Index) -> Result<Json, RpcError> {
-    let block = node.block(block).filter(|block| index.0 < block.transactions.len());
+    let block = node.block(block)?.filter(|block| index.0 < block.transactions.len());
     json(&block.map(|block| convert::transaction(&block, index.0)).transpose()?)
 }
 
 pub(crate) fn transaction_by_hash(node: &Node, hash: &B256) -> Result<Json, RpcError> {
-    if let Some((height, index)) = node.backend.transaction(hash) {
-        return transaction_in_block(node, BlockId::from(height.0), Index(index as usize));
+    if let Some((block, index)) = node.executed(hash) {
+        return json(&convert::transaction(&block, index)?);
     }
     if let Some(waiting) = node.backend.pool_transaction(hash) {
         return json(&convert::pending_transaction(waiting.transaction(), waiting.sender()));
     }
     // It may have moved from the pool into a block between the two lookups.
-    match node.backend.transaction(hash) {
-        Some((height, index)) => transaction_in_block(node, BlockId::from(height.0), Index(index as usize)),
-        None => json(&()),
-    }
+    json(&node.executed(hash).map(|(block, index)| convert::transaction(&block, index)).transpose()?)
 }
 
 /// Status of a transaction, and the times that are known.
@@ -83,14 +80,13 @@ pub(crate) fn transaction_report(node: &Node, hash: &B256) -> Option<Transaction
 
 pub(crate) fn heads(node: &Node) -> Result<Heads, RpcError> {
     let head = |height| -> Result<HeadBlock, RpcError> {
-        let block = node.backend.block(height).ok_or_else(|| RpcError::internal("no block at a head"))?;
+        let block = node.block_at(height)?.ok_or_else(|| RpcError::internal("no block at a head"))?;
         Ok(HeadBlock { hash: block.hash, number: height.0, timestamp_ms: block.time().0 })
     };
     Ok(Heads { executed: head(node.backend.head())?, certified: head(node.backend.finalized())? })
 }
 
 pub(crate) fn receipt(node: &Node, hash: &B256) -> Result<Json, RpcError> {
-    let Some((height, index)) = node.backend.transaction(hash) else { return json(&()) };
-    let Some(block) = node.backend.block(height) else { return json(&()) };
-    json(&convert::receipt(&block, index as usize)?)
+    let Some((block, index)) = node.executed(hash) else { return json(&()) };
+    json(&convert::receipt(&block, index)?)
 }

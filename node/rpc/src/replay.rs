@@ -42,7 +42,7 @@ impl<'n> Replay<'n> {
         let authors = block.ordering.as_ref().map(authors).unwrap_or_default();
         let epoch = block.ordering.as_ref().map_or(Epoch(0), |ordering| ordering.epoch);
         let fee_addresses = node.backend.fee_addresses(epoch, &*base);
-        let env = block_env(node, &block);
+        let env = block_env(node, &block.header);
         Ok(Self { node, env, block, base, changes: Changes::default(), authors, fee_addresses, next: 0 })
     }
 

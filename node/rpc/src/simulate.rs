@@ -39,7 +39,7 @@ fn spec_error(code: i32, message: String) -> RpcError {
 
 pub(crate) fn simulate(node: &Node, payload: SimulatePayload, on: BlockId) -> Result<Json, RpcError> {
     let (height, view) = node.state(on)?;
-    let parent = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
+    let parent = node.header_at(height)?;
     let planned = plan(&parent, payload.block_state_calls)?;
     let mut simulation = Simulation {
         node,
@@ -48,8 +48,8 @@ pub(crate) fn simulate(node: &Node, payload: SimulatePayload, on: BlockId) -> Re
         trace_transfers: payload.trace_transfers,
         full: payload.return_full_transactions,
         view,
-        parent: parent.header.clone(),
-        parent_hash: parent.hash,
+        parent_hash: header_hash(&parent),
+        parent,
         base: height,
         hashes: Vec::new(),
         gas: node.config.call_gas_cap,
@@ -60,12 +60,12 @@ pub(crate) fn simulate(node: &Node, payload: SimulatePayload, on: BlockId) -> Re
 }
 
 /// Returns the blocks in ascending order; fills gaps with empty blocks.
-fn plan(parent: &ChainBlock, requested: Vec<SimBlock>) -> Result<Vec<SimBlock>, RpcError> {
+fn plan(parent: &Header, requested: Vec<SimBlock>) -> Result<Vec<SimBlock>, RpcError> {
     if requested.is_empty() {
         return Err(RpcError::invalid_params("empty input"));
     }
-    let first = parent.header.number;
-    let (mut number, mut time) = (first, parent.header.timestamp);
+    let first = parent.number;
+    let (mut number, mut time) = (first, parent.timestamp);
     let mut blocks = Vec::with_capacity(requested.len());
     for mut block in requested {
         let overrides = block.block_overrides.get_or_insert_default();
@@ -168,7 +168,7 @@ impl Simulation<'_> {
     fn hash_of(&self, number: u64) -> Option<(u64, B256)> {
         let hash = match number.checked_sub(self.base.0 + 1) {
             Some(above) => self.hashes.get(usize::try_from(above).ok()?).copied(),
-            None => self.node.backend.block(Height(number)).map(|block| block.hash),
+            None => self.node.backend.header(Height(number)).map(|header| header_hash(&header)),
         };
         hash.map(|hash| (number, hash))
     }

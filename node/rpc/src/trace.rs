@@ -102,10 +102,9 @@ fn max_recorded_bytes(node: &Node) -> usize {
 /// `debug_traceTransaction`.
 pub(crate) fn transaction(node: &Node, hash: &B256, request: &TraceRequest) -> Result<Json, RpcError> {
     let tracer = Tracer::from_request(request)?;
-    let (height, position) = node.backend.transaction(hash).ok_or_else(|| Reason::TransactionNotFound.error())?;
-    let block = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
+    let (block, position) = node.executed(hash).ok_or_else(|| Reason::TransactionNotFound.error())?;
     let mut replay = Replay::new(node, block)?;
-    replay.skip_to(position as usize)?;
+    replay.skip_to(position)?;
     trace_next(node, tracer, &mut replay, max_recorded_bytes(node)).map(|(result, _)| result)
 }
 
@@ -126,7 +125,7 @@ pub(crate) fn block(node: &Node, block: BlockId, request: &TraceRequest) -> Resu
     }
 
     let tracer = Tracer::from_request(request)?;
-    let block = node.block(block).ok_or_else(|| Reason::HeaderNotFound.error())?;
+    let block = node.block(block)?.ok_or_else(|| Reason::HeaderNotFound.error())?;
     let mut replay = Replay::new(node, block.clone())?;
     let (mut max_bytes, mut written) = (max_recorded_bytes(node), 0);
     let mut all = Vec::with_capacity(block.receipts.len());

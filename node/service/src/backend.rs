@@ -118,6 +118,17 @@ impl Backend for NodeBackend {
         self.readers.current().reader.last_certificate().map_or(Height(0), |certificate| certificate.height).min(self.head())
     }
 
+    fn first_block(&self) -> Height {
+        self.readers.current().reader.first_block()
+    }
+
+    fn header(&self, height: Height) -> Option<Header> {
+        if height == Height(0) {
+            return Some(self.genesis_header.clone());
+        }
+        self.readers.current().reader.header(height)
+    }
+
     fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
         if height == Height(0) {
             return Some(Arc::new(ChainBlock::genesis(self.genesis_header.clone())));
@@ -128,14 +139,11 @@ impl Backend for NodeBackend {
     }
 
     fn logs_bloom(&self, height: Height) -> Option<Bloom> {
-        self.readers.current().reader.header(height).map(|header| header.logs_bloom)
+        self.header(height).map(|header| header.logs_bloom)
     }
 
     fn timestamp(&self, height: Height) -> Option<u64> {
-        if height == Height(0) {
-            return Some(self.genesis_header.timestamp);
-        }
-        self.readers.current().reader.header(height).map(|header| header.timestamp)
+        self.header(height).map(|header| header.timestamp)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height> {

@@ -169,6 +169,9 @@ reasons! {
     // blocks, state, logs, filters
     /// Unknown block.
     HeaderNotFound = (Refused, "header not found"),
+    /// The block exists, but this node does not have it: it deleted old blocks, or began with a snapshot of the state. The message gives
+    /// the first block that it has.
+    BlockNotAvailable = (Refused, "block not available"),
     /// The block exists, but this node does not keep its state, or cannot prove it.
     StateNotAvailable = (Refused, "state not available"),
     /// The filter never existed, was uninstalled, expired after five minutes without a poll, or is of the wrong kind for the method.
@@ -251,6 +254,15 @@ impl Reason {
     }
 }
 
+/// Detail of [`Reason::BlockNotAvailable`], before the number.
+const PRUNED_BELOW: &str = "pruned below ";
+
+/// First block that a node has, by the message of [`RpcError::pruned_below`]. `None` for other messages.
+pub fn first_available_block(message: &str) -> Option<u64> {
+    let detail = message.strip_prefix(Reason::BlockNotAvailable.phrase())?.strip_prefix(": ")?;
+    detail.strip_prefix(PRUNED_BELOW)?.parse().ok()
+}
+
 impl From<SkipReason> for Reason {
     /// Reason in the response for a transaction that would be skipped for `reason`.
     fn from(reason: SkipReason) -> Self {
@@ -331,6 +343,11 @@ impl RpcError {
         error
     }
 
+    /// [`Reason::BlockNotAvailable`] of a node whose first block, apart from the genesis, is `first`.
+    pub fn pruned_below(first: u64) -> Self {
+        Reason::BlockNotAvailable.with(format!("{PRUNED_BELOW}{first}"))
+    }
+
     /// [`ErrorCode::InvalidParams`] with this message.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidParams, message)
@@ -374,6 +391,17 @@ mod tests {
         let error = RpcError::reverted(Bytes::from_static(&[0x08, 0xc3]), Some("no"));
         let json = serde_json::to_value(&error).unwrap();
         assert_eq!(json, serde_json::json!({"code": 3, "message": "execution reverted: no", "data": "0x08c3"}));
+    }
+
+    /// The explorer begins with the block that this message names.
+    #[test]
+    fn pruned_block_names_first_available_one() {
+        let error = RpcError::pruned_below(1_000_000);
+        assert_eq!((error.code, &*error.message), (-32000, "block not available: pruned below 1000000"));
+        assert_eq!(first_available_block(&error.message), Some(1_000_000));
+        for other in ["header not found", "block not available", "block not available: pruned below 0x10"] {
+            assert_eq!(first_available_block(other), None, "{other}");
+        }
     }
 
     #[test]

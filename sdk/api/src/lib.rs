@@ -33,7 +33,7 @@ pub use certificate::{Certificate, CertificateError};
 pub use chain::{Execution, HeadBlock, Heads, Statistics, TransactionTimes, Validator, Validators};
 pub use dag::{Dag, DagGrowth, DagRange, DagVertex, FirstRound, Latest, LeaderSlot, SlotStatus};
 pub use epoch_change::{CommitteeMember, EpochChange, EpochChangeFormatError, MAX_EPOCH_CHANGES};
-pub use error::{ErrorCode, Reason, RpcError};
+pub use error::{ErrorCode, Reason, RpcError, first_available_block};
 pub use method::{Method, SUBSCRIPTION};
 pub use namespace::{NamespaceError, Namespaces};
 pub use not_served::NOT_SERVED;

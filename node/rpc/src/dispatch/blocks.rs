@@ -32,25 +32,25 @@ pub(super) async fn receipts(node: &Node, origin: Origin, params: &Params<'_>) -
 /// `eth_getBlockTransactionCountByNumber`.
 pub(super) async fn transaction_count_by_number(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let block = block_by_number(params.at_most(1)?)?;
-    node.read(origin, move |node| json(&node.block(block).map(|block| U64::from(block.transactions.len())))).await
+    node.read(origin, move |node| json(&node.block(block)?.map(|block| U64::from(block.transactions.len())))).await
 }
 
 /// `eth_getBlockTransactionCountByHash`.
 pub(super) async fn transaction_count_by_hash(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let block = block_by_hash(params.at_most(1)?)?;
-    node.read(origin, move |node| json(&node.block(block).map(|block| U64::from(block.transactions.len())))).await
+    node.read(origin, move |node| json(&node.block(block)?.map(|block| U64::from(block.transactions.len())))).await
 }
 
 /// `eth_getUncleCountByBlockNumber`.
 pub(super) fn uncle_count_by_number(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
     let block = block_by_number(params.at_most(1)?)?;
-    json(&node.height(block).map(|_| U64::ZERO))
+    json(&node.kept_height(block)?.map(|_| U64::ZERO))
 }
 
 /// `eth_getUncleCountByBlockHash`.
 pub(super) fn uncle_count_by_hash(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
     let block = block_by_hash(params.at_most(1)?)?;
-    json(&node.height(block).map(|_| U64::ZERO))
+    json(&node.kept_height(block)?.map(|_| U64::ZERO))
 }
 
 /// `eth_getUncleByBlockNumberAndIndex`.

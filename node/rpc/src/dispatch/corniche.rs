@@ -15,7 +15,7 @@ use corniche_types::Epoch;
 pub(super) async fn ordering(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let block = block_or_latest(params.at_most(1)?, 0)?;
     node.read(origin, move |node| {
-        let block = node.block(block);
+        let block = node.block(block)?;
         json(&block.and_then(|block| block.ordering.as_ref().map(Ordering::from)))
     })
     .await
@@ -25,7 +25,7 @@ pub(super) async fn ordering(node: &Node, origin: Origin, params: &Params<'_>) -
 pub(super) async fn certificate(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let block = block_or_latest(params.at_most(1)?, 0)?;
     node.read(origin, move |node| {
-        let certificate = node.height(block).and_then(|height| node.backend.certificate(height));
+        let certificate = node.kept_height(block)?.and_then(|height| node.backend.certificate(height));
         json(&certificate.as_ref().map(Certificate::from))
     })
     .await
@@ -80,7 +80,7 @@ pub(super) fn statistics(node: &Node, params: &Params<'_>) -> Result<Json, RpcEr
 /// `corniche_getExecution`.
 pub(super) async fn execution(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let block = block_or_latest(params.at_most(1)?, 0)?;
-    node.read(origin, move |node| json(&node.height(block).and_then(|height| node.backend.execution(height)))).await
+    node.read(origin, move |node| json(&node.kept_height(block)?.and_then(|height| node.backend.execution(height)))).await
 }
 
 /// `corniche_getDag`.

@@ -19,6 +19,7 @@ pub(super) async fn logs(node: &Node, origin: Origin, params: &Params<'_>) -> Re
 /// `eth_newFilter`.
 pub(super) fn new_log_filter(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let filter: Filter = params.at_most(1)?.required(0)?;
+    logs::ensure_begin_kept(node, &filter)?;
     json(&node.add_filter(origin, FilterKind::Logs(logs::keep(node, origin, filter)?))?)
 }
 

@@ -42,11 +42,11 @@ pub(super) async fn raw_by_hash(node: &Node, origin: Origin, params: &Params<'_>
 /// `eth_getRawTransactionByBlockHashAndIndex`.
 pub(super) async fn raw_by_block_hash(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let (block, index) = (block_by_hash(params)?, params.at_most(2)?.required(1)?);
-    node.read(origin, move |node| json(&raw::transaction_in_block(node, block, index))).await
+    node.read(origin, move |node| json(&raw::transaction_in_block(node, block, index)?)).await
 }
 
 /// `eth_getRawTransactionByBlockNumberAndIndex`.
 pub(super) async fn raw_by_block_number(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let (block, index) = (block_by_number(params)?, params.at_most(2)?.required(1)?);
-    node.read(origin, move |node| json(&raw::transaction_in_block(node, block, index))).await
+    node.read(origin, move |node| json(&raw::transaction_in_block(node, block, index)?)).await
 }

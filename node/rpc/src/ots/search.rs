@@ -33,12 +33,12 @@ impl<'n> Scan<'n> {
         Self { node, deadline: Instant::now() + node.config.max_log_time }
     }
 
-    /// Returns the block, or `None` after the deadline.
-    fn block(&self, height: u64) -> Option<Arc<ChainBlock>> {
+    /// Returns the block, or `None` after the deadline. Refuses a block that this node does not have.
+    fn block(&self, height: u64) -> Result<Option<Arc<ChainBlock>>, RpcError> {
         if Instant::now() >= self.deadline {
-            return None;
+            return Ok(None);
         }
-        self.node.backend.block(Height(height))
+        self.node.block_at(Height(height))
     }
 
     /// Timeout error; block `next` is the first one not searched.
@@ -84,7 +84,7 @@ struct Page {
 
 impl Page {
     /// Collects whole blocks until the page is full, so it may have more than `size` transactions. At the
-    /// timeout, returns what it has.
+    /// timeout, or at a block that this node does not have, returns what it has, or the error if it has nothing.
     fn search(
         node: &Node,
         address: &Address,
@@ -102,9 +102,12 @@ impl Page {
                 page.searched_all = true;
                 return Ok(page);
             };
-            let Some(block) = scan.block(height) else {
-                let empty = page.transactions.is_empty();
-                return if empty { Err(scan.timeout_error(height, "continue from there")) } else { Ok(page) };
+            let found =
+                scan.block(height).and_then(|block| block.ok_or_else(|| scan.timeout_error(height, "continue from there")));
+            let block = match found {
+                Ok(block) => block,
+                Err(error) if page.transactions.is_empty() => return Err(error),
+                Err(_) => return Ok(page),
             };
             let involved = |index: &usize| block.receipts.get(*index).is_some_and(|receipt| involves(receipt, address));
             let mut found: Vec<usize> = (0..block.transactions.len()).filter(involved).collect();
@@ -194,12 +197,12 @@ pub(crate) fn by_sender_and_nonce(node: &Node, sender: Address, nonce: u64) -> R
     let used = |account: &Account| account.nonce > nonce;
     let Some(height) = first_block(node, &sender, oldest, used)? else { return Ok(None) };
     if height > oldest || oldest == 0 {
-        return Ok(node.backend.block(Height(height)).and_then(|block| in_block(&block)));
+        return Ok(node.block_at(Height(height))?.and_then(|block| in_block(&block)));
     }
     let scan = Scan::new(node);
     for height in (1..=oldest).rev() {
         let advice = "the states needed to find it are pruned";
-        let block = scan.block(height).ok_or_else(|| scan.timeout_error(height, advice))?;
+        let block = scan.block(height)?.ok_or_else(|| scan.timeout_error(height, advice))?;
         if let Some(hash) = in_block(&block) {
             return Ok(Some(hash));
         }
@@ -226,7 +229,7 @@ pub(crate) fn contract_creator(node: &Node, address: Address) -> Result<Option<C
     let oldest = oldest_state(node);
     let Some(height) = first_block(node, &address, oldest, Account::has_code)? else { return Ok(None) };
     if height > oldest {
-        let block = node.backend.block(Height(height)).ok_or_else(|| Reason::HeaderNotFound.error())?;
+        let block = node.block_at(Height(height))?.ok_or_else(|| Reason::HeaderNotFound.error())?;
         return match deployed(&block) {
             Some(creator) => Ok(Some(creator)),
             None => find_internal_creation(node, block, address),
@@ -235,7 +238,7 @@ pub(crate) fn contract_creator(node: &Node, address: Address) -> Result<Option<C
     let scan = Scan::new(node);
     let pruned = format!("states below block {oldest:#x}, which would lead to it, are not kept");
     for height in (1..=oldest).rev() {
-        let block = scan.block(height).ok_or_else(|| scan.timeout_error(height, &pruned))?;
+        let block = scan.block(height)?.ok_or_else(|| scan.timeout_error(height, &pruned))?;
         if let Some(creator) = deployed(&block) {
             return Ok(Some(creator));
         }

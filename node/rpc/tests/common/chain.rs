@@ -49,6 +49,9 @@ pub struct TestChain {
     /// Commands received as a development chain.
     pub told: Mutex<Vec<DevCommand>>,
     blocks: RwLock<Vec<Arc<ChainBlock>>>,
+    /// Lowest block that the node has, apart from the genesis; 1 for a whole chain. The header and the state of the block below exist
+    /// too, as in a snapshot.
+    first_block: AtomicU64,
     /// Heights of the blocks that the server read, and the threads that read them.
     pub blocks_read: Mutex<Vec<(Height, ThreadId)>>,
     state: State,
@@ -182,6 +185,7 @@ impl TestChain {
         };
         Self {
             told: Mutex::default(),
+            first_block: AtomicU64::new(1),
             blocks_read: Mutex::default(),
             blocks: RwLock::new(vec![Arc::new(ChainBlock::genesis(header))]),
             state,
@@ -337,6 +341,12 @@ impl TestChain {
 
     pub fn forget_states_below(&self, height: u64) {
         self.state.prune_below(Height(height));
+    }
+
+    /// Deletes the blocks below this one, as a node does that began with a snapshot of the block below it.
+    pub fn prune_below(&self, first: u64) {
+        self.first_block.store(first, Ordering::SeqCst);
+        self.forget_states_below(first - 1);
     }
 
     /// Adds a transaction to the pool immediately.

@@ -8,7 +8,7 @@ use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, SyncProgress};
 use corniche_state::{Account, Changes, SharedTree, StateView};
 use corniche_types::{
-    Certificate, Epoch, EpochChange, FaultModel, Height, LightMember, ProtocolRules, SignatureChecks, SignerBitmap,
+    Certificate, Epoch, EpochChange, FaultModel, Header, Height, LightMember, ProtocolRules, SignatureChecks, SignerBitmap,
     Transaction, ValidatorIndex, Votes,
 };
 use corniche_vm::Vm;
@@ -39,17 +39,29 @@ impl Backend for TestChain {
         Height(self.finalized.load(Ordering::Relaxed))
     }
 
+    fn first_block(&self) -> Height {
+        Height(self.first_block.load(Ordering::SeqCst))
+    }
+
+    fn header(&self, height: Height) -> Option<Header> {
+        let kept = height == Height(0) || height.next() >= self.first_block();
+        self.blocks.read().unwrap().get(height.0 as usize).filter(|_| kept).map(|block| block.header.clone())
+    }
+
     fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
         self.blocks_read.lock().unwrap().push((height, std::thread::current().id()));
+        if height != Height(0) && height < self.first_block() {
+            return None;
+        }
         self.blocks.read().unwrap().get(height.0 as usize).cloned()
     }
 
     fn logs_bloom(&self, height: Height) -> Option<Bloom> {
-        self.blocks.read().unwrap().get(height.0 as usize).map(|block| block.header.logs_bloom)
+        self.header(height).map(|header| header.logs_bloom)
     }
 
     fn timestamp(&self, height: Height) -> Option<u64> {
-        self.blocks.read().unwrap().get(height.0 as usize).map(|block| block.header.timestamp)
+        self.header(height).map(|header| header.timestamp)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height> {
