@@ -22,8 +22,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let hash = client.send(&key, &Draft::transfer(account, U256::ONE))?;
     let (block, certificate) = client.wait_final(hash, &mut committees, Wait::default())?;
-    let signers = certificate.signers.signers(genesis.validators.len()).ok_or("another committee's bitmap")?;
-    println!("{hash} is final in block {block}: {} of {} validators signed", signers.len(), genesis.validators.len());
+    let members = committees.of(certificate.epoch).map_or(0, |committee| committee.keys().len());
+    let signers = certificate.signers.signers(members).ok_or("another committee's bitmap")?;
+    println!("{hash} is final in block {block}: {} of {members} validators signed", signers.len());
 
     let (proven, header) = client.prove_account(account, &[], &mut committees)?;
     println!("{account} has {} wei in block {}, state {}", proven.balance, header.number, header.state_root);
