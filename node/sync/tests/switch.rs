@@ -4,7 +4,7 @@
 mod common;
 
 use common::chain::{Chain, Library, SNAPSHOTS};
-use common::network::{Network, Peer};
+use common::network::{Network, Peer, START};
 use corniche_sync::Output;
 use corniche_types::Height;
 use std::rc::Rc;
@@ -41,6 +41,7 @@ fn equal_chunks_are_kept() {
         assert!((20..=56).contains(&network.reused), "{} of {all} chunks", network.reused);
         assert!(fetched < all + 40, "{fetched} of {all} chunks");
         assert!(network.bans.is_empty(), "{:?}", network.bans);
+        assert!(network.now < START + 60_000, "it does not wait until the snapshot made no progress for 120 s");
     }
 }
 
