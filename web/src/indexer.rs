@@ -14,6 +14,9 @@
 //! This chain has no reorganizations, but a development chain can be reverted. Then the node's blocks no longer extend
 //! the indexed ones, and the indexer starts again from the first block. Any other chain that contradicts the indexed
 //! blocks is rejected, and so is a chain with another genesis block.
+//!
+//! A node may lack old blocks: it deleted them, or began with a snapshot. Then the index has the genesis and the blocks from the first
+//! one that the node had, and pages say so. Later gaps are not accepted, because sums over them would be wrong.
 
 pub mod calls;
 pub mod certificates;
@@ -66,6 +69,9 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Key in `meta`: the node's chain and validators, so that pages can show them while the node is unreachable.
 const INTRODUCTION: &str = "introduction";
 
+/// Key in `meta`: the first indexed block after the genesis, if it is not block 1.
+const FIRST: &str = "first";
+
 /// Optional data that the indexer keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Keep {
@@ -106,6 +112,8 @@ pub struct Indexer {
     indexer_status: Arc<IndexerStatus>,
     live: Live,
     tip: Option<Tip>,
+    /// First block after the genesis; 1 for a whole chain.
+    first: u64,
     /// `true` if the node is known to have the database's chain.
     identified: bool,
     /// `true` if the chain may be reverted; set by `identify_chain`.
@@ -146,6 +154,8 @@ impl Indexer {
         if let Some(tip) = tip {
             indexer_status.set_indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
         }
+        let first = write::meta(&mut connection, FIRST).await?.and_then(|first| first.parse().ok());
+        indexer_status.set_first(first);
         indexer_status.set_certified(certificates::reached(&mut connection).await?);
         let (dag, calls) = (dag::SyncTask::new(keep.dag_rounds), calls::SyncTask::new(keep.calls));
         let progress = Progress::begin(tip.map_or(0, |tip| tip.number), Instant::now());
@@ -158,6 +168,7 @@ impl Indexer {
             indexer_status,
             live,
             tip,
+            first: first.unwrap_or(1),
             identified,
             development,
             committee,
@@ -263,10 +274,17 @@ impl Indexer {
 
     /// Runs all tasks once. Returns `true` if there is more to do at once.
     async fn turn(&mut self) -> Result<bool, IndexError> {
-        let heads = self.node.heads().await?;
+        let heads = match self.node.heads().await {
+            Ok(heads) => heads,
+            Err(error) => {
+                // The node has the snapshot that it began with, but no block yet.
+                self.begin_at(error.first_available_block().ok_or(error)?).await?;
+                return Ok(false);
+            }
+        };
         let heard_ms = now_ms();
         self.indexer_status.set_heads(&heads);
-        let next = self.tip.map_or(0, |tip| tip.number + 1);
+        let next = self.next();
         if !self.extends_tip_of(heads.executed.number, heads.executed.hash).await? {
             self.restart_from_genesis().await?;
             return Ok(true);
@@ -275,7 +293,7 @@ impl Indexer {
         self.at_head = behind <= 2 * BLOCKS_AT_ONCE;
         let too_large = behind > 0 && self.fetch(next, behind).await?;
         // A node may have fewer blocks than it reported; then there is nothing more to do at once.
-        let grew = self.tip.map_or(0, |tip| tip.number + 1) != next;
+        let grew = self.next() != next;
         let tip = self.tip.map_or(0, |tip| tip.number);
         let [certified, executed] = [heads.certified, heads.executed].map(|head| head.number.min(tip));
         let heard_ms = self.at_head.then_some(heard_ms);
@@ -298,11 +316,45 @@ impl Indexer {
         Ok(grew || too_large || traced || has_statistics || certified)
     }
 
+    /// Number of the next block.
+    fn next(&self) -> u64 {
+        next_after(self.tip, self.first)
+    }
+
+    /// Continues with the first block that the node has. Only a database without later blocks can do so.
+    async fn begin_at(&mut self, first: u64) -> Result<(), IndexError> {
+        let next = self.next();
+        if first <= next.max(self.first) {
+            return Ok(());
+        }
+        if self.tip.is_some_and(|tip| tip.number > 0) {
+            return Err(IndexError::Halt(Halt::Pruned { next, first }));
+        }
+        tracing::warn!(
+            "blocks below {first} are not available on this node; totals and token balances begin with block {first}"
+        );
+        // The other tasks have nothing to do below it.
+        let below = first - 1;
+        for (key, number) in [(FIRST, first), (certificates::KEY, below), (calls::KEY, below), (executions::KEY, below)] {
+            write::set_meta(&mut self.connection, key, number.to_string()).await?;
+        }
+        self.calls.reset();
+        self.executions.reset();
+        self.first = first;
+        self.progress = Progress::begin(below, Instant::now());
+        self.indexer_status.set_first(Some(first));
+        Ok(())
+    }
+
     /// Returns `true` if the indexed blocks agree with the node's head.
     async fn extends_tip_of(&mut self, head: u64, head_hash: B256) -> Result<bool, IndexError> {
         let Some(tip) = self.tip else { return Ok(true) };
         if head > tip.number {
             // The next block's parent hash is checked when it is read.
+            return Ok(true);
+        }
+        if !self.development && (1..self.first).contains(&head) {
+            // A node that syncs from the genesis. The blocks that it has are not indexed.
             return Ok(true);
         }
         let same = write::hash_of(&mut self.connection, head).await? == Some(head_hash);
@@ -324,8 +376,19 @@ impl Indexer {
         self.calls.reset();
         self.executions.reset();
         self.tip = None;
+        self.first = 1;
+        self.indexer_status.set_first(None);
         self.live.send(Tick::Reverted);
         Ok(())
+    }
+}
+
+/// Number of the block after the tip. `first` is the first block after the genesis.
+fn next_after(tip: Option<Tip>, first: u64) -> u64 {
+    match tip {
+        None => 0,
+        Some(Tip { number: 0, .. }) => first,
+        Some(tip) => tip.number + 1,
     }
 }
 

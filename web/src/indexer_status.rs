@@ -19,6 +19,18 @@ pub enum Halt {
         /// Chain of the node.
         found: String,
     },
+    /// The node no longer has the next blocks.
+    #[error(
+        "blocks {next} to {} are not available on this node; it has block {first} and later. Use a node that has them, or an empty \
+             database, which then begins with block {first}",
+        .first - 1
+    )]
+    Pruned {
+        /// Next block to index.
+        next: u64,
+        /// First block that the node has.
+        first: u64,
+    },
     /// A bug in the explorer ended the indexer.
     #[error("the indexer failed with an internal error; read the log, then restart the explorer")]
     Broken,
@@ -56,6 +68,8 @@ pub struct Snapshot {
     pub dag_unavailable: Option<String>,
     /// Number of entries that the node's consensus trace dropped since the node started.
     pub dag_dropped: u64,
+    /// The first indexed block after the genesis, if the node did not have the blocks below it. `None` for a whole chain.
+    pub first: Option<u64>,
     /// The newest indexed block, and its time in Unix milliseconds.
     pub indexed: Option<(u64, u64)>,
     /// The newest block that an indexed certificate covers. The node may know a newer one.
@@ -105,6 +119,11 @@ impl IndexerStatus {
     /// Sets the reason why the node serves no DAG data.
     pub fn set_dag_unavailable(&self, why: String) {
         self.change(|now| now.dag_unavailable = Some(why));
+    }
+
+    /// Sets the first indexed block after the genesis; `None` for a whole chain.
+    pub fn set_first(&self, first: Option<u64>) {
+        self.change(|now| now.first = first);
     }
 
     /// Sets the newest indexed block.

@@ -54,9 +54,24 @@ impl NodeError {
         self.is_refusal() || self.has_reason(Reason::TraceTooLarge)
     }
 
+    /// Returns the first block that the node has after the genesis, if it rejected the request because the block is below it.
+    pub fn first_available_block(&self) -> Option<u64> {
+        match self {
+            Self::Client(error) => first_available_block(error),
+            Self::Lost => None,
+        }
+    }
+
     /// Returns `true` if the node rejected the request for this reason.
     pub fn has_reason(&self, reason: Reason) -> bool {
         matches!(self, Self::Client(ClientError::Refused { refusal, .. }) if refusal.message.contains(reason.phrase()))
+    }
+}
+
+fn first_available_block(error: &ClientError) -> Option<u64> {
+    match error {
+        ClientError::Refused { refusal, .. } => corniche_api::first_available_block(&refusal.message),
+        _ => None,
     }
 }
 
@@ -154,7 +169,7 @@ impl Node {
         Ok(modules.get("debug").is_some())
     }
 
-    /// Returns blocks from `first` on, at most `count`; fewer if the chain is shorter.
+    /// Returns blocks from `first` on, at most `count`; fewer if the chain is shorter, or if the node does not have the next one.
     pub async fn whole_blocks(&self, first: u64, count: u64) -> Result<Vec<WholeBlock>, NodeError> {
         self.with(move |client| {
             let requests: Vec<_> = (first..first + count).flat_map(requests).collect();
@@ -162,7 +177,12 @@ impl Node {
             let mut responses = responses.into_iter();
             let mut blocks = Vec::new();
             while let (Some(block), Some(receipts), Some(ordering)) = (responses.next(), responses.next(), responses.next()) {
-                let (block, receipts, ordering) = (decode(&block?)?, decode(&receipts?)?, decode(&ordering?)?);
+                let block = match block {
+                    // The node has the genesis, but not the blocks after it.
+                    Err(error) if !blocks.is_empty() && first_available_block(&error).is_some() => break,
+                    block => block?,
+                };
+                let (block, receipts, ordering) = (decode(&block)?, decode(&receipts?)?, decode(&ordering?)?);
                 let (Some(block), Some(receipts)): (Option<Block>, _) = (block, receipts) else { break };
                 let ordering: Option<Ordering> = ordering;
                 check_number(block.number, first + blocks.len() as u64)?;

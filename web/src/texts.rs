@@ -122,6 +122,10 @@ pub mod failure {
     pub const AWAY_HINT: &str = "Pages with indexed data still work. Reload this page in a moment.";
     /// Banner above every page after the indexer stopped; the reason follows.
     pub const HALTED: &str = "Explorer stopped";
+    /// Banner above every page if the node lacks old blocks.
+    pub fn pruned_below(first: &str) -> String {
+        format!("{} Totals, histories and token balances begin with block {first}.", super::lookup::pruned_below(first))
+    }
     pub const BAD_REQUEST: &str = "Invalid request";
     pub const WAITS: &str = "Node unavailable. The pages show the data that is already indexed.";
     pub const WAITS_HINT: &str = "The log of the explorer has the reason.";
@@ -162,6 +166,11 @@ pub mod account {
 /// Errors of lookups that pages and the API share.
 pub mod lookup {
     use std::fmt::Display;
+
+    /// The index begins with this block.
+    pub fn pruned_below(first: &str) -> String {
+        format!("Blocks below {first} are not available on this node.")
+    }
 
     /// Error: the database does not contain the transaction, and the node does not respond.
     pub fn transaction_unknown(hash: impl Display, newest: &str) -> String {

@@ -30,6 +30,8 @@ object! {
         executed: Option<u64> = 1_026,
         /// Newest certified block of the node. The API reports blocks and transactions as certified once it has the certificate.
         certified: Option<u64> = 1_025,
+        /// First indexed block after the genesis, if the node did not have the blocks below it; null for a whole chain. Totals and token balances begin with it.
+        first: Option<u64> = null,
         /// Newest indexed block.
         indexed: Option<u64> = 1_026,
         /// Time of the newest indexed block in Unix milliseconds.
@@ -148,6 +150,7 @@ pub async fn status(request: ApiRequest) -> Result<Status, Problem> {
         engine: now.committee.map(|committee| committee.engine),
         executed: now.heads.as_ref().map(|heads| heads.executed.number),
         certified: now.heads.as_ref().map(|heads| heads.certified.number),
+        first: now.first,
         indexed: now.indexed.map(|(number, _)| number),
         indexed_ms: now.indexed.map(|(_, time_ms)| time_ms),
         traced: now.traced,

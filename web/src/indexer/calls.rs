@@ -7,12 +7,13 @@ use crate::{
     node::{Node, NodeError, TracedTransaction},
 };
 use alloy_primitives::Address;
+use corniche_api::Reason;
 use futures::{StreamExt, stream};
 use sqlx::{AnyConnection, Connection};
 use std::{collections::BTreeSet, time::Instant};
 
 /// Key in `meta`: the newest block that was processed.
-const KEY: &str = "traced";
+pub(super) const KEY: &str = "traced";
 
 /// Maximum number of blocks that one turn searches for calls.
 const BLOCKS_AT_ONCE: u64 = 1_000;
@@ -115,6 +116,10 @@ impl SyncTask {
     ) -> Result<bool, IndexError> {
         match response {
             Ok(traced) => write_block(connection, number, traced).await?,
+            // The node had the block when it was indexed, and deleted it since.
+            Err(error) if error.has_reason(Reason::BlockNotAvailable) => {
+                tracing::debug!(number, %error, "no trace of this block");
+            }
             // The block must still exist: a wiped node will have it later.
             Err(error) if error.is_final() && node.block_hash(number).await?.is_some() => {
                 tracing::debug!(number, %error, "no trace of this block");

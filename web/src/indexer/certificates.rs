@@ -21,7 +21,7 @@ const AT_ONCE: u64 = 64;
 const REQUESTS: u64 = 16;
 
 /// Key in `meta`: the newest block whose certificate is written.
-const KEY: &str = "certified";
+pub(super) const KEY: &str = "certified";
 
 /// Facts about the chain that the task needs.
 #[derive(Clone, Copy, Debug)]

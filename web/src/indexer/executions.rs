@@ -13,7 +13,7 @@ use serde_json::json;
 use sqlx::{AnyConnection, AnyPool, Connection};
 
 /// Key in `meta`: the newest block that was requested.
-const KEY: &str = "executions";
+pub(super) const KEY: &str = "executions";
 
 /// Maximum number of blocks of one turn, and the distance below the head at which a node may still have statistics.
 const AT_ONCE: u64 = 64;

@@ -5,7 +5,7 @@ use super::{
     contracts::Code,
     digest::{Digest, digest},
     group::Group,
-    tokens,
+    next_after, tokens,
     write::{self, FetchedMetadata, Tip},
 };
 use crate::{clock::now_ms, indexer_status::Halt, live::Tick, node::WholeBlock};
@@ -37,6 +37,12 @@ impl Indexer {
             let follow = match pieces.try_next().await {
                 Ok(Some(blocks)) => self.collect(&mut group, blocks).await,
                 Ok(None) => break,
+                Err(error) if error.first_available_block().is_some() => {
+                    self.write(group).await?;
+                    self.begin_at(error.first_available_block().unwrap_or_default()).await?;
+                    // Otherwise the node contradicts itself.
+                    return if self.next() == first { Err(error.into()) } else { Ok(false) };
+                }
                 Err(error) if error.is_refusal() && at_once > 1 => {
                     self.at_once = 1;
                     break;
@@ -74,8 +80,8 @@ impl Indexer {
             match tip {
                 // The node had fewer blocks when it answered the previous requests: it syncs or was reverted. The next
                 // turn detects it.
-                _ if one.number != tip.map_or(0, |tip| tip.number + 1) => return Ok(Continuity::Later),
-                Some(tip) if tip.hash != one.parent => return Ok(Continuity::Another),
+                _ if one.number != next_after(tip, self.first) => return Ok(Continuity::Later),
+                Some(tip) if tip.number + 1 == one.number && tip.hash != one.parent => return Ok(Continuity::Another),
                 _ => group.push(one),
             }
             if group.is_full() {

@@ -367,7 +367,7 @@ pub async fn clear(connection: &mut AnyConnection) -> Result<(), DatabaseError> 
     for table in TABLES {
         sqlx::query(sqlx::AssertSqlSafe(format!("DELETE FROM {table}"))).execute(&mut *transaction).await?;
     }
-    sql("DELETE FROM meta WHERE key IN ('traced', 'certified', 'executions')").execute(&mut *transaction).await?;
+    sql("DELETE FROM meta WHERE key IN ('traced', 'certified', 'executions', 'first')").execute(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(())
 }

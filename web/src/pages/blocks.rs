@@ -21,7 +21,7 @@ use crate::{
     pages::dag::texts as dag_texts,
     pages::execution::texts as execution_texts,
     pages::transactions::texts as transaction_texts,
-    texts::{list, nav, status, unit},
+    texts::{list, lookup, nav, status, unit},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, State};
@@ -120,7 +120,15 @@ pub async fn show(State(app): State<Arc<AppState>>, Path(block): Path<String>, Q
         _ => return Err(Failure::BadRequest(texts::BAD_NAME.into())),
     };
     let indexed = app.status().indexed.map_or(0, |(number, _)| number);
-    let Some(row) = row else { return Err(Failure::NotFound(texts::missing(&block, &format::number(indexed)))) };
+    let Some(row) = row else {
+        let text = match app.status().first {
+            Some(first) if block.parse().is_ok_and(|number: u64| number < first) => {
+                lookup::pruned_below(&format::number(first))
+            }
+            _ => texts::missing(&block, &format::number(indexed)),
+        };
+        return Err(Failure::NotFound(text));
+    };
     let number = row.number("number")?;
     let title = format!("{} {}", texts::TITLE, format::number(number));
     let after = from.before.map_or(Place::first(number), |place| Place(place.saturating_add(1)));

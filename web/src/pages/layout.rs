@@ -82,6 +82,7 @@ fn banner(indexer_status: &Snapshot) -> Markup {
     let head = indexer_status.heads.as_ref().map(|heads| heads.executed.number);
     let indexed = indexer_status.indexed.map(|(number, _)| number);
     html! {
+        @if let Some(first) = indexer_status.first { p .banner role="note" { (failure::pruned_below(&format::number(first))) } }
         @if let Some(halt) = &indexer_status.halt {
             p .banner role="alert" { strong { (failure::HALTED) ":" } " " (halt.to_string()) }
         } @else if indexer_status.last_error.is_some() {
@@ -115,6 +116,15 @@ fn about(indexer_status: &Snapshot) -> Markup {
 mod tests {
     use super::*;
     use crate::pages::testing;
+
+    #[tokio::test]
+    async fn missing_blocks_are_announced() {
+        let filled = testing::test_app().await;
+        let shown = || page(&filled.app, "Title", html! {}).0.into_string();
+        assert!(!shown().contains("not available on this node"));
+        filled.app.indexer_status.set_first(Some(1_000));
+        assert!(shown().contains("Blocks below 1,000 are not available on this node."), "{}", shown());
+    }
 
     #[tokio::test]
     async fn node_error_is_not_shown() {

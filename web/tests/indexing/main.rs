@@ -10,6 +10,7 @@ mod model;
 mod node;
 mod plans;
 mod postgres;
+mod pruned;
 mod random;
 mod resume;
 mod tables;

@@ -56,7 +56,8 @@ impl Model {
         let mut model = Self::default();
         blocks.iter().for_each(|made| model.block(made));
         for certificate in certificates {
-            let day = day(&blocks[certificate.block_number as usize]);
+            let certified = blocks.iter().find(|made| made.whole.block.number.to::<u64>() == certificate.block_number);
+            let day = day(certified.expect("a certified block"));
             for validator in 0..VALIDATORS {
                 let signed = certificate.signers[0] >> validator & 1 == 1;
                 model.validators.entry((validator, day)).or_default()[if signed { 3 } else { 4 }] += 1;

@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use corniche_api::{Dag, DagVertex, Execution, HeadBlock, Heads, LeaderSlot, SlotStatus, Validator, Validators};
+use corniche_api::{Dag, DagVertex, Execution, HeadBlock, Heads, LeaderSlot, RpcError, SlotStatus, Validator, Validators};
 use corniche_types::SignatureChecks;
 use corniche_web::{
     clock::now_ms,
@@ -68,6 +68,8 @@ struct Script {
     /// Time of the first request for certificates, on this machine's clock; its response comes later.
     certificates_ms: u64,
     traces: Arc<watch::Sender<Traces>>,
+    /// First block that it has after the genesis.
+    first: u64,
     /// Block whose traces fail.
     untraced: Option<u64>,
     /// Notified when the number of requests reaches this value.
@@ -100,6 +102,7 @@ impl Scripted {
             together,
             certificates_ms,
             traces: asked_traces,
+            first: 1,
             untraced,
             alarm,
         };
@@ -150,6 +153,11 @@ impl Scripted {
     /// Has only the blocks up to `head` for now.
     pub fn lag(&self, head: u64) {
         self.change(|script| script.head = head);
+    }
+
+    /// Has only the genesis and the blocks from this one on.
+    pub fn prune_below(&self, first: u64) {
+        self.change(|script| script.first = first);
     }
 
     /// Limits the number of blocks in one response.
@@ -299,10 +307,31 @@ impl Script {
             return json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "not now"}});
         }
         let method = call["method"].as_str().expect("a method");
+        if self.is_pruned(method, &call["params"]) {
+            let error = json!(RpcError::pruned_below(self.first));
+            return json!({"jsonrpc": "2.0", "id": id, "error": error});
+        }
         match self.result(method, &call["params"]) {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Err((code, message)) => json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}),
         }
+    }
+
+    /// Returns `true` if the request needs a block that the node does not have.
+    fn is_pruned(&self, method: &str, params: &Value) -> bool {
+        let number = match method {
+            "corniche_getHeads" => Some(self.certified()),
+            "eth_getBlockByNumber"
+            | "eth_getBlockReceipts"
+            | "corniche_getOrdering"
+            | "corniche_getCertificate"
+            | "corniche_getExecution"
+            | "debug_traceBlockByNumber" => {
+                params[0].as_str().and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok())
+            }
+            _ => None,
+        };
+        number.is_some_and(|number| number <= self.head && (1..self.first).contains(&number))
     }
 
     fn result(&mut self, method: &str, params: &Value) -> Result<Value, (i64, &'static str)> {

@@ -5,7 +5,7 @@ pub const LIST_NOTE: &str = "Contracts with token events, by number of holders. 
      identify a token by its address.";
 pub const NAMELESS: &str = "(no name)";
 pub const INCONSISTENT: &str = "inconsistent events";
-pub const INCONSISTENT_NOTE: &str = "The events of this contract transfer more than the holders had, or mint more than 256 bits hold. Supply and \
+pub const INCONSISTENT_NOTE: &str = "The indexed events of this contract transfer more than the holders had, or mint more than 256 bits hold. Supply and \
      balances follow the events and may differ from the state of the contract.";
 pub const ERC20: &str = "ERC-20";
 pub const ERC721: &str = "ERC-721";
