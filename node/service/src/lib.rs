@@ -71,4 +71,4 @@ pub use node::{Node, NodeHandle, NodeSetup, runtime};
 pub use open_files::raise_open_files;
 pub use pool_view::PoolView;
 pub use running::{RunningChain, SuspendedChain};
-pub use snapshots::{SnapshotCopy, list_snapshots, make_snapshot};
+pub use snapshots::{FetchSetup, SnapshotCopy, fetch_state, list_snapshots, make_snapshot};

@@ -152,7 +152,6 @@ impl Chain<'_> {
         let (mut changes, mut tree) = (Changes::default(), Tree::default());
         base.load(|part| {
             tree.apply(&part);
-            kv.apply(&checkpoint::state_batch(&part))?;
             changes.merge(part);
             Ok::<_, Failure>(())
         })?;
@@ -162,6 +161,7 @@ impl Chain<'_> {
             let problem = format!("expected state root {expected}, got {found}");
             return Err(Failure::Log(StoreError::Snapshot { path: base.path().into(), problem }));
         }
+        checkpoint::write_state(kv, &changes)?;
         let Identity { chain_id, genesis_hash } = self.identity;
         let (height, hash, end) = (head.height(), head.hash, Position::default());
         let meta = Meta { chain_id, genesis_hash, height, hash, end, certified: None };
