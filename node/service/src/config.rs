@@ -455,6 +455,9 @@ impl NodeConfig {
                 "[history] blocks: expected at least {MIN_KEPT_BLOCKS}, got {blocks}; correct it, or remove the line to keep all"
             );
         }
+        if config.history.blocks.is_some() && !config.snapshots.make {
+            bail!("[history] blocks: expected snapshots.make = true, because blocks are deleted only below a snapshot; set it, or remove this line");
+        }
         if config.history.blocks.is_some() && config.state.history == History::Archive {
             bail!("[history] blocks: expected all blocks for an archive; remove this line, or state.history = \"archive\"");
         }

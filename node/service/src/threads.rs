@@ -47,7 +47,7 @@ pub fn spawn(
     (pipeline, verifiers, journal, epoch_log): (Pipeline, Arc<EpochVerifiers>, Journal, EpochLog),
     (runner, sealer): (Runner, Sealer),
     threads: Arc<dyn WorkerPool>,
-    store: Store,
+    (store, kept_blocks): (Store, Option<u64>),
     shared: Arc<Shared>,
     trace: Option<Trace>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
@@ -85,7 +85,7 @@ pub fn spawn(
         spawn(
             "writer",
             STACK_BYTES,
-            Box::new(move || halt_on_panic(&writer, "writer", || run_writer(store, &groups_in, &writer))),
+            Box::new(move || halt_on_panic(&writer, "writer", || run_writer(store, &groups_in, kept_blocks, &writer))),
         ),
     ];
     // An error means that the thread has passed its start, or has ended.

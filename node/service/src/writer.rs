@@ -5,7 +5,7 @@ use corniche_pipeline::{Event, Write};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::{Space, Store, StoreError};
-use corniche_types::{Certificate, wire};
+use corniche_types::{Certificate, Height, wire};
 use std::{
     sync::{Arc, atomic::Ordering, mpsc},
     time::{Duration, Instant},
@@ -14,12 +14,15 @@ use std::{
 /// Interval of free-space checks while there are writes.
 const SPACE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Interval at which old blocks are deleted while there are writes.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Maximum number of groups that are synced together.
 const MAX_GROUPS: usize = 1_024;
 
-/// Group commit: appends all groups that wait, syncs once, then reports them.
-pub fn run_writer(mut store: Store, groups: &mpsc::Receiver<Vec<Write>>, shared: &Shared) {
-    let mut space_checked = None::<Instant>;
+/// Group commit: appends all groups that wait, syncs once, then reports them. Keeps `kept_blocks` blocks, or all.
+pub fn run_writer(mut store: Store, groups: &mpsc::Receiver<Vec<Write>>, kept_blocks: Option<u64>, shared: &Shared) {
+    let (mut space_checked, mut pruned) = (None::<Instant>, Instant::now());
     while let Ok(first) = groups.recv() {
         let waiting = groups.try_iter().take(MAX_GROUPS - 1);
         if let Err(error) = write_groups(&mut store, [first].into_iter().chain(waiting).collect(), shared) {
@@ -31,10 +34,26 @@ pub fn run_writer(mut store: Store, groups: &mpsc::Receiver<Vec<Write>>, shared:
                 return shared.halt(reason);
             }
         }
+        if let Some(kept) = kept_blocks.filter(|_| pruned.elapsed() >= PRUNE_INTERVAL) {
+            pruned = Instant::now();
+            if let Err(error) = prune(&mut store, kept) {
+                return shared.halt(format!("the disk failed: {error}"));
+            }
+        }
     }
     if shared.return_store.load(Ordering::Relaxed) {
         *shared.returned_store.lock().expect("invariant: nobody panics while holding the store") = Some(store);
     }
+}
+
+/// Deletes blocks more than this number below the head.
+fn prune(store: &mut Store, kept: u64) -> Result<(), StoreError> {
+    let (head, before) = (store.reader().head().height(), store.reader().first_block());
+    let first = store.prune_below(Height(head.0.saturating_sub(kept)))?;
+    if first > before {
+        tracing::info!(first = first.0, "deleted old blocks");
+    }
+    Ok(())
 }
 
 /// A nearly full disk first stops admission, then the node, cleanly (design §6).
@@ -151,7 +170,7 @@ mod tests {
             .send(vec![Write::Progress(Resume { index: CommitIndex(1), checkpoint: Bytes::new(), ..Resume::default() })])
             .unwrap();
         drop(groups);
-        run_writer(store, &groups_in, shared);
+        run_writer(store, &groups_in, None, shared);
     }
 
     #[test]
