@@ -7,7 +7,7 @@ use corniche_types::{B256, Bytes, Epoch, EpochChange, Height, SnapshotTail};
 /// only above 400 blocks a second.
 const MAX_TAIL_BYTES: usize = (16 << 20) - 1_024;
 
-/// What a node serves. It offers a snapshot only once all its files are written and its manifest folds to the header's state root:
+/// Data that a node serves. It offers a snapshot only once all its files are written and its manifest folds to the header's state root:
 /// peers ban a node that offers anything else.
 pub trait SnapshotSource {
     /// Highest certified block.

@@ -194,7 +194,7 @@ fn begins_epoch(
     let has_members = match (members, committee) {
         (Some(members), _) => light_root(tail.certificate.fault_model, members) == next.light_root,
         (None, Some(committee)) => committee.light_root() == next.light_root,
-        // Who trusts this block has the members.
+        // A node that trusts this block has the members.
         (None, None) => true,
     };
     Ok(is_final && has_members)

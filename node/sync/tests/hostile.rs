@@ -70,7 +70,7 @@ fn responses_of_the_wrong_kind_or_length_get_a_ban() {
     }
 }
 
-/// A liar alone at the beginning: each of these is found whoever is asked first.
+/// A liar alone at the beginning: each of these is found, in any order of requests.
 #[test]
 fn wrong_tails_parts_and_codes_get_a_ban() {
     let chain = Chain::new();
@@ -212,7 +212,7 @@ fn manifests_that_fold_but_are_wrong_are_refused() {
     assert_eq!(network.banned(), liars, "a chunk is too large");
     with_manifest(&chain, |manifest| manifest.chunks[1].bytes += 1);
     with_manifest(&chain, |manifest| manifest.chunks[1].entries += 1);
-    // Of another chain or block.
+    // Manifests of another chain or block.
     for change in [
         |manifest: &mut Manifest| manifest.chain_id += 1,
         |manifest: &mut Manifest| manifest.genesis_hash = B256::ZERO,

@@ -90,7 +90,7 @@ fn the_change_is_checked() {
     assert_eq!(verify(&chain, &tail), Err(TailError::Change(Epoch(0))));
 }
 
-/// Who trusts the last block of epoch 1 knows neither the committee of epoch 1, nor needs to.
+/// A node that trusts the last block of epoch 1 knows neither the committee of epoch 1, nor needs to.
 #[test]
 fn trust_can_begin_at_a_later_epoch() {
     let chain = Chain::new();

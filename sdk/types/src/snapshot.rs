@@ -1,4 +1,4 @@
-//! What a node needs beside the state of a block to continue after it.
+//! Data beside the state of a block that a node needs to continue after it.
 
 use crate::{Certificate, EncodedHeader, EpochChange, Height, OrderingRecord, Resume, certified, wire};
 use borsh::{BorshDeserialize, BorshSerialize};

@@ -24,7 +24,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// Time without any peer after which a node that may follow from the genesis does so: it may be the first of its network.
 const ALONE: Duration = Duration::from_secs(30);
 
-/// What is fetched, and where to.
+/// Snapshot to fetch, and the place for it.
 pub struct FetchSetup<'a> {
     pub genesis: &'a Genesis,
     pub data: &'a Path,
@@ -32,7 +32,7 @@ pub struct FetchSetup<'a> {
     pub only_if_ahead_by: Option<u64>,
 }
 
-/// What a node serves that has nothing yet.
+/// Source of a node that has nothing yet.
 struct Nothing;
 
 impl SnapshotSource for Nothing {
@@ -215,7 +215,7 @@ impl Installer {
         Ok(committees)
     }
 
-    /// What an earlier run kept of a snapshot. Chunks and codes that an interruption damaged are not counted.
+    /// Parts of a snapshot that an earlier run kept. Chunks and codes that an interruption damaged are not counted.
     fn kept_snapshot(&self) -> Option<Kept> {
         let bytes = self.draft.read_manifest()?;
         let manifest = Manifest::decode(&bytes).ok()?;

@@ -1,4 +1,4 @@
-//! What this node serves to others that fetch the state.
+//! Source of the state for other nodes that fetch it.
 
 use super::Shelf;
 use crate::epoch_log::EpochLog;

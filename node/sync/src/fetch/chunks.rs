@@ -163,7 +163,7 @@ impl Download {
     }
 }
 
-/// What a peer can be asked for.
+/// Items to request from a peer.
 #[derive(Clone, Copy)]
 struct Wants {
     codes: bool,

@@ -60,7 +60,7 @@ pub enum Failed {
     Unreachable,
 }
 
-/// What the node knows of its chain, and when it syncs by a snapshot.
+/// Identity of the chain, and when the node syncs by a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchConfig {
     /// Id of the chain.
@@ -96,7 +96,7 @@ pub struct Reused {
     pub to: u32,
 }
 
-/// What the caller owes, in this order.
+/// Work for the caller, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send the request, and report its response or failure to [`Fetch::answered`].
@@ -112,7 +112,7 @@ pub enum Output {
     Ban {
         /// Sender of something that is never valid.
         peer: PeerId,
-        /// What it sent.
+        /// Description of the wrong content.
         reason: String,
     },
     /// Keep an epoch change. It is verified, and they come in order without a gap.
@@ -150,7 +150,7 @@ pub enum Output {
     },
 }
 
-/// What an earlier run kept. The caller has verified each chunk file by [`Chunk::verify`](corniche_state::chunks::Chunk::verify) against this
+/// Parts that an earlier run kept. The caller has verified each chunk file by [`Chunk::verify`](corniche_state::chunks::Chunk::verify) against this
 /// manifest, and each code by its hash. A checksum is not enough: a power cut during [`Output::Keep`] may leave a file under the position
 /// that it had in the manifest before.
 #[derive(Clone, Debug)]
@@ -237,7 +237,7 @@ impl Phase {
 /// Progress of a sync, for logs and metrics. Totals are 0 before the manifest is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What it does.
+    /// Current phase.
     pub phase: Phase,
     /// Newest epoch whose committee is known.
     pub epoch: Epoch,
@@ -483,7 +483,7 @@ impl Fetch {
         self.outputs.push_back(Output::Ask { peer, id, request });
     }
 
-    /// Remembers that an offer is wrong, whoever makes it.
+    /// Remembers that an offer is wrong, from any peer.
     fn refuse(&mut self, offer: Offer) {
         self.refused.insert(offer);
         if self.refused.len() > MAX_REFUSED {

@@ -49,7 +49,7 @@ impl Fetch {
                 self.ask(peer, StateRequest::Snapshots, 0);
             }
         }
-        // Who answers first does not decide alone.
+        // The first answer does not decide alone.
         let has_answered = self.peers.iter().all(|(_, peer)| peer.offers.is_some() || peer.has_failed());
         if !has_answered && now.0 < since + POLL_MS {
             return false;

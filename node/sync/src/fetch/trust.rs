@@ -108,7 +108,7 @@ impl Fetch {
                 self.ban(peer, reason);
             }
             None if is_end => self.state = State::Offers,
-            // The same peer: others may be slow, or hide changes.
+            // Again this peer: others may be slow, or hide changes.
             _ => self.ask_changes(peer),
         }
     }

@@ -94,7 +94,7 @@ impl Work {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub items: usize,
-    /// Of the response. One item may have more.
+    /// Limit of a response. One item may have more.
     pub bytes: u64,
 }
 

@@ -264,7 +264,7 @@ pub fn offer_of(manifest: &Manifest) -> Offer {
     Offer { height, header_hash, manifest: keccak256(&bytes), manifest_bytes: bytes.len() as u32 }
 }
 
-/// What a peer has of a chain.
+/// Part of a chain that a peer has.
 #[derive(Clone)]
 pub struct Library {
     pub chain: Rc<Chain>,

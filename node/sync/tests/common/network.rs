@@ -15,7 +15,7 @@ const TRANSPORT_MS: u64 = 10_000;
 const LATENCY_MS: u64 = 20;
 pub const START: u64 = 1_000_000;
 
-/// What a peer does with a request. `None`: it never answers.
+/// Reaction of a peer to a request. `None`: it never answers.
 pub type Answer = Box<dyn Fn(&Library, StateRequest) -> Option<Vec<u8>>>;
 
 pub struct Peer {

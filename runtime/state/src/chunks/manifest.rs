@@ -71,7 +71,7 @@ impl Prefix {
     }
 }
 
-/// What a chunk is, in a [`Manifest`].
+/// Description of a chunk in a [`Manifest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct ChunkInfo {
     /// Number of bits of its prefix.
