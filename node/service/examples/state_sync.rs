@@ -135,7 +135,7 @@ async fn fetch(
     }
     let (handle, mut events) = Network::start(client).await?;
     let started = Instant::now();
-    let setup = FetchSetup { genesis, data, only_if_ahead_by: None };
+    let setup = FetchSetup { genesis, data, only_if_ahead_by: None, trust: None };
     fetch_state(setup, &handle, &mut events, &mut Vec::new()).await?;
     Ok(started.elapsed().as_secs_f64())
 }

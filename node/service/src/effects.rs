@@ -21,7 +21,7 @@ use corniche_pipeline::{
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::Trace;
-use corniche_types::{B256, Bytes, ValidatorIndex, keccak256, wire};
+use corniche_types::{B256, Bytes, TrustPoint, ValidatorIndex, keccak256, wire};
 use std::sync::{Arc, atomic::Ordering, mpsc};
 
 /// Implements the driver's effects with threads.
@@ -35,6 +35,8 @@ pub struct ThreadedEffects {
     pub shared: Arc<Shared>,
     pub verifiers: Arc<EpochVerifiers>,
     pub epoch_log: EpochLog,
+    /// The end of an epoch that must be in the chain.
+    pub trust: Option<TrustPoint>,
 }
 
 impl Effects for ThreadedEffects {
@@ -86,6 +88,9 @@ impl Effects for ThreadedEffects {
         tracing::info!(epoch = committee.epoch().0, is_member, "an epoch starts");
         self.verifiers.start(&committee, is_member);
         self.epoch_log.keep(&committee);
+        if let Some(contradiction) = self.trust.and_then(|trust| self.epoch_log.contradiction(trust)) {
+            self.shared.halt(contradiction);
+        }
         self.shared.start_epoch(committee);
     }
 

@@ -5,7 +5,7 @@
 
 use corniche_engine::Committee;
 use corniche_store::{DataDirectory, Reader, StoreError};
-use corniche_types::{Epoch, EpochChange, Genesis, Height, LightMember, wire};
+use corniche_types::{Epoch, EpochChange, Genesis, Height, LightMember, TrustPoint, header_hash, wire};
 use std::{path::Path, sync::Arc};
 
 /// Content of a file: the last block of the epoch before, and the members.
@@ -77,6 +77,18 @@ impl EpochLog {
         if let Some(Err(error)) = kept {
             tracing::warn!(%error, epoch = ended.0, "the end of an epoch is not kept; it must be read from its block");
         }
+    }
+
+    /// Reason to halt if the chain has another end of an epoch than the trusted one.
+    pub fn contradiction(&self, trust: TrustPoint) -> Option<String> {
+        let found = self.read(trust.epoch.next())?.0;
+        let hash = header_hash(&self.reader.header(found)?);
+        trust.contradicts(trust.epoch, hash).then(|| {
+            format!(
+                "epoch {} ended in block {found} with hash {hash}, which is not the one in [sync] trust: this is another chain",
+                trust.epoch
+            )
+        })
     }
 
     /// Proof of the committee after an epoch. `None` if the epoch has not ended, or its end is not known here.

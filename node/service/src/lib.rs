@@ -61,7 +61,7 @@ mod writer;
 pub use backend::Readers;
 pub use chain::{Chain, EngineBuilder, EngineParts, NodeContext, Validator, VerifierFactory, fresh_seed};
 pub use clock::now;
-pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve, SignerAddress, SyncMode};
+pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve, SignerAddress, Sync, SyncMode, Trust};
 pub use corniche_pipeline::{EngineFactory, EngineStart, HaltCause, Halted};
 pub use corniche_signer::{RemoteSigner, Statement as SignedStatement};
 pub use genesis::{Network, NetworkSpec, VerifiedGenesis, funded, make_genesis, make_network};

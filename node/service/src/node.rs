@@ -122,6 +122,9 @@ impl Node {
         let context = NodeContext { temporary, ..NodeContext::new(config, genesis, validator, data)? };
         let genesis = context.genesis.clone();
         let mut network = None;
+        if DataDirectory::new(&context.data).is_empty() {
+            context.config.sync.check(&genesis, clock::now())?;
+        }
         if wants_snapshot(&context) {
             network = Network::start(&context).await?;
             if let Some(network) = &mut network {
@@ -319,7 +322,12 @@ impl Network {
     async fn fetch_state(&mut self, context: &NodeContext) -> anyhow::Result<()> {
         let Self { handle, events, connected } = self;
         let only_if_ahead_by = (context.config.sync.mode == SyncMode::Auto).then_some(AUTO_SYNC_BLOCKS);
-        let setup = FetchSetup { genesis: &context.genesis, data: &context.data, only_if_ahead_by };
+        let setup = FetchSetup {
+            genesis: &context.genesis,
+            data: &context.data,
+            only_if_ahead_by,
+            trust: context.config.sync.trust_point(),
+        };
         fetch_state(setup, handle, events, connected).await
     }
 

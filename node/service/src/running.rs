@@ -199,8 +199,16 @@ fn run_chain(
     let epoch_log = EpochLog::new(&context.data, store.reader(), context.genesis.clone());
     // The node may have stopped before it kept the committee.
     epoch_log.keep(pipeline.committee());
-    let store = (store, context.config.history.blocks);
-    threads::spawn((pipeline, verifiers, journal, epoch_log), (runner, sealer), threads, store, shared.clone(), trace, network)
+    threads::spawn(
+        (pipeline, verifiers, journal, epoch_log),
+        (runner, sealer),
+        threads,
+        store,
+        &context.config,
+        shared.clone(),
+        trace,
+        network,
+    )
 }
 
 /// Submits the users' transactions of the last run again; those executed meanwhile are refused.

@@ -11,7 +11,7 @@
 //! The pipeline thread runs [`Driver`], the same loop as in the simulator; `effects` connects it with the other threads.
 
 use crate::{
-    clock,
+    NodeConfig, clock,
     effects::ThreadedEffects,
     epoch_log::EpochLog,
     epochs::EpochVerifiers,
@@ -47,7 +47,8 @@ pub fn spawn(
     (pipeline, verifiers, journal, epoch_log): (Pipeline, Arc<EpochVerifiers>, Journal, EpochLog),
     (runner, sealer): (Runner, Sealer),
     threads: Arc<dyn WorkerPool>,
-    (store, kept_blocks): (Store, Option<u64>),
+    store: Store,
+    config: &NodeConfig,
     shared: Arc<Shared>,
     trace: Option<Trace>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
@@ -59,7 +60,10 @@ pub fn spawn(
         builder.spawn(body).expect("the system has room for a thread")
     };
     let (unsealed, unsealed_in) = mpsc::sync_channel(SEAL_QUEUE_CAPACITY);
-    let effects = ThreadedEffects { journal, tasks, groups, trace, network, shared: shared.clone(), verifiers, epoch_log };
+    let trust = config.sync.trust_point();
+    let effects =
+        ThreadedEffects { journal, tasks, groups, trace, network, shared: shared.clone(), verifiers, epoch_log, trust };
+    let kept_blocks = config.history.blocks;
     let (execution, sealing, writer) = (shared.clone(), shared.clone(), shared.clone());
     let (started, has_started) = mpsc::channel();
     let spawned = vec![

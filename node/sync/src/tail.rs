@@ -70,19 +70,10 @@ pub enum TailError {
 /// Checks the tail of a snapshot of the block with this height and hash. Afterwards each header, the record, the resume point and the
 /// epoch change are as trustworthy as the committees.
 ///
-/// `trusted_block` is the hash of the last block before the first known epoch, if trust does not begin at the genesis. An epoch change
-/// that ends in that block has a certificate that cannot be verified, and need not be.
-///
 /// # Errors
 ///
 /// [`FinalityError::UnknownEpoch`] means that epoch changes may be missing. All other errors prove that the tail is invalid.
-pub fn verify_tail(
-    tail: &SnapshotTail,
-    committees: &Committees,
-    trusted_block: Option<B256>,
-    height: Height,
-    hash: B256,
-) -> Result<(), TailError> {
+pub fn verify_tail(tail: &SnapshotTail, committees: &Committees, height: Height, hash: B256) -> Result<(), TailError> {
     if tail.height() != height {
         return Err(TailError::Block { expected: height, found: tail.height() });
     }
@@ -103,7 +94,7 @@ pub fn verify_tail(
     let is_change_sound = match (&tail.change, tail.ordering.epoch) {
         (None, epoch) => epoch == Epoch(0),
         (Some(_), Epoch(0)) => false,
-        (Some(change), _) => begins_epoch(change, tail, committees, trusted_block)?,
+        (Some(change), _) => begins_epoch(change, tail, committees)?,
     };
     if is_change_sound { Ok(()) } else { Err(TailError::Change(tail.ordering.epoch)) }
 }
@@ -168,12 +159,7 @@ pub fn build_below(block: &Header, header_at: impl Fn(Height) -> Option<Header>)
 }
 
 /// Returns whether a change ends in the last block of the epoch before, and leads to the committee in the record.
-fn begins_epoch(
-    change: &EpochChange,
-    tail: &SnapshotTail,
-    committees: &Committees,
-    trusted_block: Option<B256>,
-) -> Result<bool, FinalityError> {
+fn begins_epoch(change: &EpochChange, tail: &SnapshotTail, committees: &Committees) -> Result<bool, FinalityError> {
     let EpochChange { header, head, certificate, members } = change;
     let Some(before) = tail.ordering.epoch.0.checked_sub(1).map(Epoch) else { return Ok(false) };
     let hash = header_hash(header);
@@ -183,19 +169,11 @@ fn begins_epoch(
         return Ok(false);
     };
     let Some(next) = head.next.filter(|next| next.committee_hash == tail.ordering.committee_hash) else { return Ok(false) };
-    let committee = committees.of(before);
-    let is_final = match committee {
-        Some(_) => {
-            committees.certified(certificate)?;
-            committees.last_block(before) == Some(header.number)
-        }
-        None => trusted_block == Some(hash),
+    let committee = committees.of(before).ok_or(FinalityError::UnknownEpoch(before.0))?;
+    committees.certified(certificate)?;
+    let found = match members {
+        Some(members) => light_root(tail.certificate.fault_model, members),
+        None => committee.light_root(),
     };
-    let has_members = match (members, committee) {
-        (Some(members), _) => light_root(tail.certificate.fault_model, members) == next.light_root,
-        (None, Some(committee)) => committee.light_root() == next.light_root,
-        // A node that trusts this block has the members.
-        (None, None) => true,
-    };
-    Ok(is_final && has_members)
+    Ok(committees.last_block(before) == Some(header.number) && found == next.light_root)
 }

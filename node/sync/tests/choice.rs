@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::chain::{Chain, HEAD, Library, SNAPSHOTS};
+use common::chain::{Chain, ENDS, HEAD, Library, SNAPSHOTS};
 use common::network::{Network, Peer, START};
 use corniche_sync::{Fetch, FetchConfig, Output, Phase};
-use corniche_types::{Height, TimestampMs};
+use corniche_types::{B256, Epoch, Height, TimestampMs, TrustPoint, header_hash};
 use std::rc::Rc;
 
 fn peers(chain: &Rc<Chain>, positions: &[usize]) -> Vec<Peer> {
@@ -72,6 +72,32 @@ fn a_short_chain_is_executed() {
         network.run();
         assert_eq!((network.gave_up.is_some(), network.target.is_some()), (is_executed, !is_executed), "{limit}");
     }
+}
+
+/// The trusted block must end its epoch (L5). Peers with another block are banned, and an end that nobody has is waited for.
+#[test]
+fn the_trusted_block_must_be_in_the_chain() {
+    let chain = Chain::new();
+    let sync = |epoch: u64, hash: B256| {
+        let trust = Some(TrustPoint { chain_id: 77, epoch: Epoch(epoch), hash });
+        let fetch = Fetch::new(FetchConfig { trust, ..chain.config() }, chain.committees(), TimestampMs(START));
+        let mut all = peers(&chain, &[2, 2, 2]);
+        all.push(Peer::silent(Library::with(&chain, 2)));
+        let mut network = Network::with(&chain, fetch, all);
+        network.run();
+        network
+    };
+    for epoch in [0, 1] {
+        let hash = header_hash(&chain.header(ENDS[epoch as usize]));
+        let network = sync(epoch, hash);
+        network.assert_installed();
+        assert!(network.banned().is_empty());
+        let network = sync(epoch, B256::repeat_byte(7));
+        assert_eq!((network.target.is_none(), network.banned().len(), network.chunk_requests().len()), (true, 3, 0), "{epoch}");
+    }
+    let network = sync(9, B256::repeat_byte(7));
+    assert!(network.target.is_none() && network.banned().is_empty() && network.chunk_requests().is_empty());
+    assert!(network.gave_up.as_ref().unwrap().contains("no peer sent epoch changes"), "{:?}", network.gave_up);
 }
 
 /// A node without peers waits, and the time without them does not count.

@@ -14,7 +14,7 @@ fn verify(chain: &Chain, tail: &SnapshotTail) -> Result<(), TailError> {
 
 fn verify_with(chain: &Chain, committees: &Committees, tail: &SnapshotTail) -> Result<(), TailError> {
     let height = tail.height();
-    verify_tail(tail, committees, None, height, header_hash(&chain.header(height.0)))
+    verify_tail(tail, committees, height, header_hash(&chain.header(height.0)))
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn every_part_of_a_tail_is_checked() {
     let refused = |change: &dyn Fn(&mut SnapshotTail)| {
         let mut tail = good.clone();
         change(&mut tail);
-        verify_tail(&tail, &chain.all_committees(), None, Height(300), header_hash(&chain.header(300))).unwrap_err()
+        verify_tail(&tail, &chain.all_committees(), Height(300), header_hash(&chain.header(300))).unwrap_err()
     };
     let other = chain.tail(299);
     assert_eq!(refused(&|tail| *tail = other.clone()), TailError::Block { expected: Height(300), found: Height(299) });
@@ -90,24 +90,12 @@ fn the_change_is_checked() {
     assert_eq!(verify(&chain, &tail), Err(TailError::Change(Epoch(0))));
 }
 
-/// A node that trusts the last block of epoch 1 knows neither the committee of epoch 1, nor needs to.
+/// Committees by their epoch, as the checks above use them.
 #[test]
-fn trust_can_begin_at_a_later_epoch() {
-    let chain = Chain::new();
-    let all = chain.all_committees();
-    let committees = Committees::new(all.newest().clone());
-    let (tail, trusted) = (chain.tail(300), header_hash(&chain.header(ENDS[1])));
-    let verify = |tail: &SnapshotTail, trusted| {
-        let hash = header_hash(&tail.header.0);
-        verify_tail(tail, &committees, trusted, tail.height(), hash)
-    };
-    assert_eq!(verify(&tail, Some(trusted)), Ok(()));
-    assert_eq!(verify(&tail, Some(B256::ZERO)), Err(TailError::Change(Epoch(2))));
-    assert_eq!(verify(&tail, None), Err(TailError::Change(Epoch(2))));
-    let older = FinalityError::UnknownEpoch(1);
-    assert_eq!(verify(&chain.tail(150), Some(trusted)), Err(TailError::Finality(older)));
-    // Committees by their epoch, as the checks above use them.
-    assert_eq!([1, 2, 3].map(|epoch| committees.of(Epoch(epoch)).is_some()), [false, true, false]);
+fn committees_are_found_by_their_epoch() {
+    let all = Chain::new().all_committees();
+    let newest = Committees::new(all.newest().clone());
+    assert_eq!([1, 2, 3].map(|epoch| newest.of(Epoch(epoch)).is_some()), [false, true, false]);
     assert_eq!([0, 1, 2, 3].map(|epoch| all.of(Epoch(epoch)).map(|keys| keys.epoch().0)), [Some(0), Some(1), Some(2), None]);
     assert_eq!([0, 1, 2, 3].map(|epoch| all.last_block(Epoch(epoch))), [Some(ENDS[0]), Some(ENDS[1]), None, None]);
 }

@@ -31,7 +31,7 @@ pub use alloy_consensus::Header;
 pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, address, keccak256};
 pub use block::{Block, EncodedHeader, OrderedTransaction, decode_header, encode_header, header_hash};
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
-pub use epoch_change::{EpochChange, LightMember, RecordHead, light_root};
+pub use epoch_change::{EpochChange, LightMember, RecordHead, TrustPoint, light_root};
 pub use genesis::{
     EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, MAX_VALIDATORS, SHARDED_VALIDATORS, SignatureChecks,
     ValidatorInfo,

@@ -91,6 +91,12 @@ impl StakingError {
 }
 
 impl StakingParameters {
+    /// Time in ms after the end of an epoch for which its hash is enough to trust: two thirds of the time for which stake answers for
+    /// what its votes signed (validators.md, L5). Epochs are never shorter than `epoch_ms`.
+    pub fn trust_ms(&self) -> u64 {
+        self.unbonding_epochs.saturating_mul(self.epoch_ms) / 3 * 2
+    }
+
     /// Checks all bounds.
     pub fn check(&self) -> Result<(), StakingError> {
         if !self.never_ends() {

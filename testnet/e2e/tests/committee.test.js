@@ -18,7 +18,7 @@ const run = promisify(execFile);
 const EPOCH_MS = 5_000;
 const CLOSING_MS = 1_000;
 /** Transfers per second. */
-const RATE = 50;
+const RATE = Number(process.env.RATE ?? 50);
 /** Price of a vote, in whole units. The development accounts have 10,000 each. */
 const VOTE = 100;
 

@@ -7,7 +7,7 @@ use corniche_api::Namespaces;
 use corniche_console::{dev_accounts::dev_accounts, secret};
 use corniche_network::PeerKey;
 use corniche_service::{
-    Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NetworkKey, NetworkSpec, NodeConfig, Serve, ValidatorKeys,
+    Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NetworkKey, NetworkSpec, NodeConfig, Serve, Sync, Trust, ValidatorKeys,
 };
 use corniche_types::{B256, EngineConfig};
 use std::{
@@ -116,7 +116,8 @@ impl NodeFiles<'_> {
             index: Default::default(),
             state: Default::default(),
             history: Default::default(),
-            sync: Default::default(),
+            // Networks on one machine have short epochs, and nothing to lose.
+            sync: Sync { trust: Some(Trust::Genesis), ..Sync::default() },
             snapshots: Default::default(),
             network_key: (!is_validator).then(|| "network.key".into()),
             // All clients are on this machine, and load tests are the purpose.

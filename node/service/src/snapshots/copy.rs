@@ -103,7 +103,7 @@ impl SnapshotCopy {
             committees.advance(change).with_context(|| format!("cannot use {}", path.display()))?;
         }
         let header_hash = snapshot.manifest().header_hash;
-        verify_tail(snapshot.tail(), &committees, None, snapshot.height(), header_hash)?;
+        verify_tail(snapshot.tail(), &committees, snapshot.height(), header_hash)?;
         snapshot.verify()?;
         Ok(Self { genesis: Arc::new(genesis.clone()), snapshot, changes })
     }

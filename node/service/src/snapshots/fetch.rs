@@ -9,7 +9,9 @@ use corniche_store::{DataDirectory, Identity, snapshots::SnapshotDraft};
 use corniche_sync::{
     Failed, Fetch, FetchConfig, Kept, Offer, Output, PeerId, Progress, RequestId, Reused, SnapshotSource, StateRequest, Target,
 };
-use corniche_types::{B256, Bytes, Epoch, EpochChange, Genesis, Height, LightMember, SnapshotTail, keccak256, wire};
+use corniche_types::{
+    B256, Bytes, Epoch, EpochChange, Genesis, Height, LightMember, SnapshotTail, TrustPoint, keccak256, wire,
+};
 use std::{
     collections::BTreeSet,
     fs,
@@ -30,6 +32,8 @@ pub struct FetchSetup<'a> {
     pub data: &'a Path,
     /// See [`FetchConfig::only_if_ahead_by`].
     pub only_if_ahead_by: Option<u64>,
+    /// See [`FetchConfig::trust`].
+    pub trust: Option<TrustPoint>,
 }
 
 /// Source of a node that has nothing yet.
@@ -182,10 +186,10 @@ impl Installer {
 
     /// Begins, or goes on with what an earlier run kept.
     fn begin(&mut self, setup: &FetchSetup<'_>) -> anyhow::Result<Fetch> {
-        let committees = self.kept_committees(setup.genesis)?;
+        let committees = self.kept_committees(setup)?;
         let Identity { chain_id, genesis_hash } =
             Identity { chain_id: setup.genesis.chain_id, genesis_hash: setup.genesis.hash() };
-        let config = FetchConfig { chain_id, genesis_hash, trusted_block: None, only_if_ahead_by: setup.only_if_ahead_by };
+        let config = FetchConfig { chain_id, genesis_hash, trust: setup.trust, only_if_ahead_by: setup.only_if_ahead_by };
         let Some(kept) = self.kept_snapshot() else { return Ok(Fetch::new(config, committees, clock::now())) };
         let (chunks, codes) = (kept.chunks.len(), kept.codes.len());
         match Fetch::resume(config, committees.clone(), kept, clock::now()) {
@@ -203,11 +207,17 @@ impl Installer {
     }
 
     /// Committees of the genesis, and of the epoch changes that an earlier run kept.
-    fn kept_committees(&mut self, genesis: &Genesis) -> anyhow::Result<Committees> {
-        let mut committees = Committees::new(CommitteeKeys::from_genesis(genesis)?);
+    fn kept_committees(&mut self, setup: &FetchSetup<'_>) -> anyhow::Result<Committees> {
+        let mut committees = Committees::new(CommitteeKeys::from_genesis(setup.genesis)?);
         for epoch in (0..).map(Epoch) {
             let change = self.data.read_epoch_change(epoch).and_then(|bytes| wire::decode::<EpochChange>(&bytes).ok());
             let Some(change) = change.filter(|change| committees.advance(change).is_ok()) else { break };
+            let hash = change.certificate.header_hash;
+            if setup.trust.is_some_and(|trust| trust.contradicts(epoch, hash)) {
+                bail!(
+                    "epochs/ has another end of epoch {epoch} than [sync] trust; remove epochs/ and sync/, or correct the point"
+                );
+            }
             if let Some(members) = change.members {
                 self.members = members;
             }

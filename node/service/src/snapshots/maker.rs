@@ -75,8 +75,9 @@ impl SnapshotMaker {
         let stop = Arc::new(Stop::default());
         let mut work = Work { period, reader, state, epoch_log, shelf, stats, stop: stop.clone(), wanted: None };
         let body = move || {
-            // The block of a node that starts may be one of them.
-            let mut seen = Height(work.reader.head().height().0.saturating_sub(1));
+            // The block of a node that starts may be one of them, but not the base, of which there is a snapshot.
+            let base = work.reader.base().map_or(Height(0), StoredSnapshot::height);
+            let mut seen = Height(work.reader.head().height().0.saturating_sub(1)).max(base);
             while !work.stop.wait(INTERVAL) {
                 seen = work.look(seen);
             }
@@ -171,9 +172,10 @@ impl Work {
 
 /// Tail of the snapshot of a block. `None` until the block is certified.
 pub(super) fn tail(reader: &Reader, epoch_log: &EpochLog, height: Height) -> Option<SnapshotTail> {
-    let certificate = reader.certificate(height)?;
     let header = reader.header(height)?;
     let (ordering, resume) = reader.ordering(height)?;
+    // The last block of an epoch has a certificate of its own. A node that was filled from its snapshot does not store it.
+    let certificate = reader.certificate(height).filter(|certificate| certificate.epoch == ordering.epoch)?;
     let encoded = |height: u64| reader.header(Height(height)).map(EncodedHeader);
     let above = (height.0 + 1..=certificate.height.0).map(encoded).collect::<Option<_>>()?;
     let below = build_below(&header, |height| reader.header(height))?;

@@ -122,10 +122,10 @@ impl Fetch {
     }
 
     pub(super) fn on_tail(&mut self, peer: PeerId, hash: B256, tail: Box<SnapshotTail>) {
-        let (now, newest, trusted_block) = (self.now, self.committees.newest().epoch(), self.config.trusted_block);
+        let (now, newest) = (self.now, self.committees.newest().epoch());
         let Some(Offer { height, header_hash, .. }) = self.joining(hash).map(|joining| joining.offer) else { return };
         let epoch = tail.certificate.epoch;
-        match verify_tail(&tail, &self.committees, trusted_block, height, header_hash) {
+        match verify_tail(&tail, &self.committees, height, header_hash) {
             Ok(()) => {
                 if let Some(joining) = self.joining(hash) {
                     joining.tail = Some(tail);

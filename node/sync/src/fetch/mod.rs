@@ -26,7 +26,7 @@ use crate::tail::{TailError, verify_tail};
 use chunks::Download;
 use corniche_crypto::Committees;
 use corniche_state::chunks::ManifestError;
-use corniche_types::{B256, Bytes, Epoch, EpochChange, Height, SnapshotTail, TimestampMs};
+use corniche_types::{B256, Bytes, Epoch, EpochChange, Height, SnapshotTail, TimestampMs, TrustPoint};
 use manifest::Joining;
 use offers::Offers;
 use peers::{Peers, Pending};
@@ -67,8 +67,8 @@ pub struct FetchConfig {
     pub chain_id: u64,
     /// Hash of the genesis.
     pub genesis_hash: B256,
-    /// Hash of the last block before the epoch of the trusted committee, if that is not the genesis committee.
-    pub trusted_block: Option<B256>,
+    /// The last block of an epoch that must be in the chain. Nothing of an earlier epoch is believed without it.
+    pub trust: Option<TrustPoint>,
     /// Most blocks for which following from the genesis is preferred, by the highest certified block among the peers: 20,000 by default.
     /// `None`: a snapshot is preferred always.
     pub only_if_ahead_by: Option<u64>,
@@ -319,7 +319,7 @@ impl Fetch {
             manifest: corniche_types::keccak256(&kept.manifest),
             manifest_bytes: u32::try_from(kept.manifest.len()).unwrap_or(u32::MAX),
         };
-        verify_tail(&kept.tail, &fetch.committees, config.trusted_block, offer.height, offer.header_hash)?;
+        verify_tail(&kept.tail, &fetch.committees, offer.height, offer.header_hash)?;
         let manifest = manifest::check(&kept.manifest, &config, &offer, &kept.tail.header.0.state_root)?;
         fetch.download = Some(Download::new(manifest, offer, kept.tail.header.0.state_root, now, kept.chunks, &kept.codes));
         fetch.state = State::Chunks;

@@ -3,10 +3,10 @@
 //! One peer is asked at a time, until one has no further change. It may hide later ones. Then the snapshots that others offer are of an
 //! epoch that is not known here, and the peer that sent such a tail is asked for the changes up to it.
 
-use super::{Fetch, Output, PATIENCE_MS, PeerId, State};
+use super::{Failed, Fetch, Output, PATIENCE_MS, PeerId, State};
 use crate::fetch::manifest::Joining;
 use crate::message::StateRequest;
-use corniche_types::{Epoch, EpochChange, TimestampMs};
+use corniche_types::{Epoch, EpochChange, TimestampMs, header_hash};
 
 /// Bytes of a response with 64 changes, each to a new committee of 100 members.
 const EXPECTED_BYTES: u64 = 640 << 10;
@@ -71,6 +71,11 @@ impl Fetch {
         false
     }
 
+    /// Returns whether the end of the trusted epoch is known.
+    fn has_reached_trust(&self) -> bool {
+        self.config.trust.is_none_or(|trust| trust.epoch < self.committees.newest().epoch())
+    }
+
     fn ask_changes(&mut self, peer: PeerId) {
         let from = self.committees.newest().epoch();
         self.ask(peer, StateRequest::EpochChanges { from }, EXPECTED_BYTES);
@@ -95,12 +100,21 @@ impl Fetch {
         }
         let is_end = changes.is_empty();
         for change in changes {
+            let (epoch, hash) = (self.committees.newest().epoch(), header_hash(&change.header));
+            if self.config.trust.is_some_and(|trust| trust.contradicts(epoch, hash)) {
+                return self.ban(peer, format!("epoch {epoch} does not end in the trusted block"));
+            }
             if let Err(error) = self.committees.advance(&change) {
                 return self.ban(peer, error.to_string());
             }
             self.outputs.push_back(Output::KeepChange(Box::new(change)));
         }
+        let is_trusted = self.has_reached_trust();
         let State::Trust(trust) = &mut self.state else { return };
+        if is_end && !is_trusted {
+            // Another peer may have more changes.
+            return self.peers.record_failure(&peer, self.now, Failed::Refused);
+        }
         trust.since = Some(self.now);
         match &trust.needed_by {
             Some(needed) if is_end => {

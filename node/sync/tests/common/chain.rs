@@ -254,7 +254,7 @@ impl Chain {
     }
 
     pub fn config(&self) -> FetchConfig {
-        FetchConfig { chain_id: 77, genesis_hash: self.genesis_hash(), trusted_block: None, only_if_ahead_by: None }
+        FetchConfig { chain_id: 77, genesis_hash: self.genesis_hash(), trust: None, only_if_ahead_by: None }
     }
 }
 
