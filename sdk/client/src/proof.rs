@@ -44,18 +44,31 @@ impl Client {
     pub fn follow(&self, committees: &mut Committees, epoch: Epoch) -> Result<(), ClientError> {
         while committees.newest().epoch() < epoch {
             let known = committees.newest().epoch().0;
-            let changes: Vec<EpochChange> = self.request("corniche_getEpochChanges", json!([format!("{known:#x}")]))?;
             let unproven = |problem: String| ClientError::Unproven { number: 0, problem };
+            let changes = self.epoch_changes(Epoch(known))?;
             if changes.is_empty() {
                 return Err(unproven(format!("the node does not know the committee after epoch {known}")));
             }
             for change in changes {
-                let change =
-                    change.try_into().map_err(|error: corniche_api::EpochChangeFormatError| unproven(error.to_string()))?;
                 committees.advance(&change).map_err(|error| unproven(error.to_string()))?;
             }
         }
         Ok(())
+    }
+
+    /// Returns the changes of committees at the ends of epochs from this one on, as many as the node sends at once. Not verified.
+    ///
+    /// # Errors
+    /// [`ClientError::Unproven`] if a response is malformed.
+    pub fn epoch_changes(&self, from: Epoch) -> Result<Vec<corniche_types::EpochChange>, ClientError> {
+        let changes: Vec<EpochChange> = self.request("corniche_getEpochChanges", json!([format!("{:#x}", from.0)]))?;
+        let parse = |change: EpochChange| {
+            change.try_into().map_err(|error: corniche_api::EpochChangeFormatError| ClientError::Unproven {
+                number: 0,
+                problem: error.to_string(),
+            })
+        };
+        changes.into_iter().map(parse).collect()
     }
 
     /// Returns an account and its slots at the newest certified block, with proof: the block is final as in

@@ -3,7 +3,7 @@
 use super::contract::Contract;
 use corniche_contract_tool::in_whole_units;
 use corniche_staking::interface::{Committee, Seat, Staking, Validator};
-use corniche_types::U256;
+use corniche_types::{Epoch, TrustPoint, U256};
 use serde_json::{Value, json};
 
 /// A validator, and its votes in the running epoch.
@@ -90,6 +90,8 @@ pub struct Sitting {
     committee: Committee,
     /// Records of the members, in the order of the seats. `None`: deleted after a slash.
     validators: Vec<Option<Validator>>,
+    /// The newest end of an epoch, for new nodes. `None` in epoch 0.
+    trust: Option<TrustPoint>,
 }
 
 impl Sitting {
@@ -97,7 +99,13 @@ impl Sitting {
         let epoch = contract.epoch()?;
         let committee = contract.view(&Staking::committeeCall { epoch: epoch.epoch })?;
         let validators = contract.views(committee.seats.iter().map(|seat| Staking::validatorCall { id: seat.id }))?;
-        Ok(Self { epoch, committee, validators })
+        let trust = match epoch.epoch.checked_sub(1).map(Epoch) {
+            Some(ended) => contract.client.epoch_changes(ended)?.first().map(|change| change.certificate.header_hash),
+            None => None,
+        };
+        let chain_id = contract.client.chain_id()?;
+        let trust = trust.map(|hash| TrustPoint { chain_id, epoch: Epoch(epoch.epoch - 1), hash });
+        Ok(Self { epoch, committee, validators, trust })
     }
 
     pub fn to_json(&self) -> Value {
@@ -117,6 +125,7 @@ impl Sitting {
             "endMs": self.epoch.end,
             "phase": self.epoch.phase,
             "committeeHash": self.committee.hash,
+            "trust": self.trust.map(|trust| trust.to_string()),
             "unit": self.committee.unit.to_string(),
             "members": self.committee.seats.iter().zip(&self.validators).map(member).collect::<Vec<_>>(),
         })
@@ -131,9 +140,10 @@ impl Sitting {
         };
         let mut lines = vec![
             format!("epoch  {}, since block {}; {phase}", self.epoch.epoch, self.epoch.startHeight),
-            format!("vote   {} {currency}\n", in_whole_units(self.committee.unit)),
-            format!("{:>6}  {:>5}  {:<42}  stake, {currency}", "id", "votes", "owner"),
+            format!("vote   {} {currency}", in_whole_units(self.committee.unit)),
         ];
+        lines.extend(self.trust.map(|trust| format!("trust  {trust}")));
+        lines.push(format!("\n{:>6}  {:>5}  {:<42}  stake, {currency}", "id", "votes", "owner"));
         for (seat, validator) in self.committee.seats.iter().zip(&self.validators) {
             let (owner, stake) = match validator {
                 Some(it) => (it.owner.to_checksum(None), in_whole_units(it.bonded)),
@@ -211,10 +221,12 @@ mod tests {
             epoch: Staking::epochReturn { epoch: 4, start: 7, startHeight: 90, end: 9, frozenIn: 0, phase: 2 },
             committee: Committee { hash: B256::ZERO, unit: units(500), frozenIn: 0, seats },
             validators: vec![Some(validator(b"")), None],
+            trust: Some(TrustPoint { chain_id: 7, epoch: Epoch(3), hash: B256::repeat_byte(0xab) }),
         };
         let expected = "\
 epoch  4, since block 90; the next committee is this one
 vote   500 CRN
+trust  corniche-trust:1:7:3:0xabababababababababababababababababababababababababababababababab
 
     id  votes  owner                                       stake, CRN
      0     16  0x1111111111111111111111111111111111111111  10000
