@@ -267,6 +267,8 @@ pub struct Setup {
     pub ordering: OrderingStart,
     /// Newest stored certificate.
     pub certificate: Option<Certificate>,
+    /// Height up to which blocks are certified: that of the certificate, or of the snapshot with which the chain begins here.
+    pub certified: Height,
     /// Hashes of stored blocks without a certificate, to be signed again.
     pub uncertified: Vec<(Height, B256)>,
     pub pool: PoolConfig,

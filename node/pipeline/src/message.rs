@@ -242,6 +242,8 @@ fn certified_response(from: Height, stored: &impl BlockSource) -> Response {
             blocks.truncate(count);
             Response { blocks, certificate: Some(certificate), ..Response::default() }
         }
+        // The first blocks are not stored, but perhaps their headers.
+        None if blocks.is_empty() => Response::default(),
         None => {
             let next = Height(from.0 + blocks.len() as u64);
             let Some(headers) = headers(next, certificate.height, stored) else { return Response::default() };

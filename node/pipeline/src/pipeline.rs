@@ -141,7 +141,7 @@ impl Pipeline {
         let keys = certificate_keys(&committee);
         let own = keys.own.as_ref().map(|key| key.index());
         let certificates = CertificateVerifier::new(committee.clone(), &keys);
-        let certified = setup.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
+        let certified = setup.certified;
         let mut certifier = Certifier::new(committee.clone(), keys).above(certified);
         let silence = if setup.lost_blocks { Silence::Waiting(None) } else { Silence::None };
         certifier.keep_silent(silence.through());

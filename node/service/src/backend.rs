@@ -115,7 +115,7 @@ impl Backend for NodeBackend {
     }
 
     fn finalized(&self) -> Height {
-        self.readers.current().reader.last_certificate().map_or(Height(0), |certificate| certificate.height).min(self.head())
+        self.readers.current().reader.certified().min(self.head())
     }
 
     fn first_block(&self) -> Height {

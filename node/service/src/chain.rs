@@ -210,6 +210,7 @@ impl NodeContext {
             );
         }
         let verifiers = Arc::new(EpochVerifiers::new(&committee, is_member, verifier_factory));
+        let has_no_block = height == Height(0) || reader.block(height).is_none();
         let never_signed = DataDirectory::new(&self.data).unsigned().exists();
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
@@ -218,7 +219,7 @@ impl NodeContext {
             may_vote: warm_up.is_none(),
             never_signed,
             // Without stake nothing is punished, and a chain may begin at once.
-            lost_blocks: self.is_validator() && genesis.epochs().is_some() && height == base.height && !never_signed,
+            lost_blocks: self.is_validator() && genesis.epochs().is_some() && has_no_block && !never_signed,
             records: recovered.safety,
             state: state.clone(),
             head: (height > Height(0)).then(|| recovered.head.block().clone()),
@@ -226,6 +227,7 @@ impl NodeContext {
             base_fee,
             ordering: restart.ordering,
             certificate: recovered.certificate.as_deref().cloned(),
+            certified,
             uncertified: restart.uncertified,
             recent_states: limits.recent_states.max(min_recent),
             pool: PoolConfig { max_transactions: limits.pool_transactions, ..PoolConfig::from_genesis(genesis) },
@@ -412,7 +414,7 @@ fn note_key(data: &Path, consensus_key: B256) -> anyhow::Result<()> {
     Ok(directory.write_validator(&listed)?)
 }
 
-/// Rotation of senders as of the head. Reads all headers of a rotation, which may be thousands on a fast chain.
+/// Where the blocks of this node begin.
 fn chain_base(genesis: &Genesis, snapshot: Option<&StoredSnapshot>) -> ChainBase {
     let Some(snapshot) = snapshot else { return ChainBase::genesis(genesis) };
     let change = snapshot.tail().change.as_ref();
@@ -423,6 +425,7 @@ fn chain_base(genesis: &Genesis, snapshot: Option<&StoredSnapshot>) -> ChainBase
     ChainBase { height: snapshot.height(), epoch }
 }
 
+/// Rotation of senders as of the head. Reads all headers of a rotation, which may be thousands on a fast chain.
 fn rotation(reader: &Reader, head: Height) -> Rotation {
     Rotation::from_headers((1..=head.0).rev().map_while(|number| reader.header(Height(number))))
 }

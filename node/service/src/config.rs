@@ -522,6 +522,14 @@ impl NodeConfig {
                 "[history] blocks: expected at least {MIN_KEPT_BLOCKS}, got {blocks}; correct it, or remove the line to keep all"
             );
         }
+        if let (Some(blocks), History::Blocks(states)) = (config.history.blocks, config.state.history)
+            && blocks < states
+        {
+            bail!("[history] blocks: expected at least state.history, {states}, got {blocks}; old states need their blocks");
+        }
+        if config.sync.mode == SyncMode::Snapshot && config.state.history == History::Archive {
+            bail!("[sync] mode: expected \"auto\" or \"blocks\" for an archive, got \"snapshot\"; an archive needs all blocks");
+        }
         if config.history.blocks.is_some() && !config.snapshots.make {
             bail!(
                 "[history] blocks: expected snapshots.make = true, because blocks are deleted only below a snapshot; set it, or remove this line"

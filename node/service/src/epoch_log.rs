@@ -52,8 +52,14 @@ impl EpochLog {
         if self.read(epoch).is_none() {
             self.keep_members(committee);
         }
-        if self.directory.read_epoch_change(ended).is_none() {
-            self.keep_change(ended);
+        self.keep_changes(ended);
+    }
+
+    /// Keeps the changes at the ends of epochs up to this one. Blocks may be deleted, and a node from before this file format has
+    /// changes in its blocks only.
+    fn keep_changes(&self, ended: Epoch) {
+        for epoch in (0..=ended.0).rev().map(Epoch).take_while(|epoch| self.directory.read_epoch_change(*epoch).is_none()) {
+            self.keep_change(epoch);
         }
     }
 
@@ -100,14 +106,13 @@ impl EpochLog {
     fn build_change(&self, epoch: Epoch) -> Option<EpochChange> {
         let (end, next) = self.read(epoch.next())?;
         let before = self.members_of(epoch)?;
-        let block = self.reader.block(end)?;
-        let certificate = self.reader.certificate(end).filter(|certificate| certificate.height == end)?;
-        Some(EpochChange {
-            header: block.committed.block.header.clone(),
-            head: block.committed.block.ordering.encode_hashed().into(),
-            certificate: (*certificate).clone(),
-            members: (before != next).then_some(next),
-        })
+        // Also if it is the block of the snapshot with which this node began.
+        let (header, (ordering, _)) = (self.reader.header(end)?, self.reader.ordering(end)?);
+        let stored = self.reader.certificate(end).as_deref().cloned();
+        let of_base = self.reader.base().map(|base| base.tail().certificate.clone());
+        let certificate = [stored, of_base].into_iter().flatten().find(|certificate| certificate.height == end)?;
+        let head = ordering.encode_hashed().into();
+        Some(EpochChange { header, head, certificate, members: (before != next).then_some(next) })
     }
 
     fn members_of(&self, epoch: Epoch) -> Option<Vec<LightMember>> {

@@ -11,18 +11,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Interval of free-space checks while there are writes.
+/// Interval of free-space checks, and of deletions of old blocks, while there are writes.
 const SPACE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Interval at which old blocks are deleted while there are writes.
-const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Maximum number of groups that are synced together.
 const MAX_GROUPS: usize = 1_024;
 
 /// Group commit: appends all groups that wait, syncs once, then reports them. Keeps `kept_blocks` blocks, or all.
 pub fn run_writer(mut store: Store, groups: &mpsc::Receiver<Vec<Write>>, kept_blocks: Option<u64>, shared: &Shared) {
-    let (mut space_checked, mut pruned) = (None::<Instant>, Instant::now());
+    let mut space_checked = None::<Instant>;
     while let Ok(first) = groups.recv() {
         let waiting = groups.try_iter().take(MAX_GROUPS - 1);
         if let Err(error) = write_groups(&mut store, [first].into_iter().chain(waiting).collect(), shared) {
@@ -33,10 +30,7 @@ pub fn run_writer(mut store: Store, groups: &mpsc::Receiver<Vec<Write>>, kept_bl
             if let Err(reason) = check_space(&store, shared) {
                 return shared.halt(reason);
             }
-        }
-        if let Some(kept) = kept_blocks.filter(|_| pruned.elapsed() >= PRUNE_INTERVAL) {
-            pruned = Instant::now();
-            if let Err(error) = prune(&mut store, kept) {
+            if let Some(Err(error)) = kept_blocks.map(|kept| prune(&mut store, kept)) {
                 return shared.halt(format!("the disk failed: {error}"));
             }
         }
@@ -46,7 +40,7 @@ pub fn run_writer(mut store: Store, groups: &mpsc::Receiver<Vec<Write>>, kept_bl
     }
 }
 
-/// Deletes blocks more than this number below the head.
+/// Deletes some of the blocks more than this number below the head.
 fn prune(store: &mut Store, kept: u64) -> Result<(), StoreError> {
     let (head, before) = (store.reader().head().height(), store.reader().first_block());
     let first = store.prune_below(Height(head.0.saturating_sub(kept)))?;

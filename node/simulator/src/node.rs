@@ -170,6 +170,7 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) 
         base_fee: restart.head.base_fee_per_gas.unwrap_or(1),
         ordering: restart.ordering,
         certificate,
+        certified,
         uncertified: restart.uncertified,
         pool: PoolConfig::from_genesis(&network.genesis),
         recent_states: RECENT_STATES,

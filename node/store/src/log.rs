@@ -131,12 +131,12 @@ impl LogReader {
         self.segments().values().next().map_or(0, |segment| segment.header.base)
     }
 
-    /// Newest segment of which each block is below a height, and the height from which the log has blocks without it and those before.
-    /// `None`: there is none beside the active one.
-    pub(crate) fn last_below(&self, height: u64) -> Option<(u64, u64)> {
+    /// Oldest segment, if each of its blocks is below a height, and the height from which the log has blocks without it. `None`: it has
+    /// others, or is the active one.
+    pub(crate) fn oldest_below(&self, height: u64) -> Option<(u64, u64)> {
         let segments = self.segments();
-        let followers = segments.values().skip(1).take_while(|next| next.header.base <= height);
-        followers.last().map(|next| (next.header.sequence - 1, next.header.base))
+        let next = segments.values().nth(1).filter(|next| next.header.base <= height)?;
+        Some((next.header.sequence - 1, next.header.base))
     }
 
     /// Start of the segment that would contain the block at `height`.

@@ -164,6 +164,12 @@ impl Reader {
         self.shared.window().last_certificate.clone()
     }
 
+    /// Height up to which everything is final: that of the last certificate, or of the snapshot with which the chain begins here.
+    pub fn certified(&self) -> Height {
+        let base = self.base().map_or(Height(0), StoredSnapshot::height);
+        self.last_certificate().map_or(base, |certificate| certificate.height.max(base))
+    }
+
     /// Result of `wire::encode` for the [`CommittedBlock`] at `height`, for peers that catch up.
     pub fn committed(&self, height: Height) -> Option<Bytes> {
         let recent = {

@@ -157,9 +157,9 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
     Ok(Opened { shared: Arc::new(shared), safety, blocks, recovered })
 }
 
-/// First block of a log that is created now: 1, or the one above the newest snapshot.
+/// First block of a log, if the log is created now: 1, or the one above the newest snapshot.
 fn first_block(directory: &DataDirectory, identity: Identity, used_before: bool) -> Result<Height, StoreError> {
-    if used_before || has_segments(&directory.blocks()) {
+    if used_before {
         return Ok(Height(0));
     }
     Ok(snapshots::list(directory, identity)?.first().map_or(Height(0), |newest| newest.height().next()))

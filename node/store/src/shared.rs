@@ -10,7 +10,7 @@ use crate::log::{LogReader, Position};
 use crate::record::{self, BlockRecord};
 use crate::snapshots::StoredSnapshot;
 use crate::window::Window;
-use crate::{Identity, Options};
+use crate::{Identity, Options, StoreError};
 use corniche_types::{Certificate, Header, Height};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -139,11 +139,11 @@ impl Shared {
     }
 
     /// Removes blocks below a height, and their transactions and certificates, from the indices.
-    pub(crate) fn forget_below(&self, height: Height) {
+    pub(crate) fn forget_below(&self, height: Height) -> Result<(), StoreError> {
         let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut records = self.log.records_from(Position::default());
         let mut batch = Batch::new();
-        while let Ok(Some(record)) = records.next() {
+        while let Some(record) = records.next()? {
             match record::read_block_record(&record.payload) {
                 Ok(BlockRecord::Block(committed)) if committed.block.height() < height => {
                     checkpoint::remove_block(&mut batch, &StoredBlock::new(Arc::new(*committed)));
@@ -159,6 +159,7 @@ impl Shared {
             }
         }
         self.apply_removal(&mut batch);
+        Ok(())
     }
 
     fn apply_removal(&self, batch: &mut Batch) {

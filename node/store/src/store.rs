@@ -272,8 +272,9 @@ impl Store {
         self.shared.checkpoint(true);
     }
 
-    /// Deletes blocks below a height, in whole segments, and as far as the checkpoint and a snapshot allow (Y14). Returns the lowest
-    /// block that is left. Certificates of deleted blocks go, too.
+    /// Deletes the oldest segment of blocks if all of them are below a height, and as far as the checkpoint and a snapshot allow (Y14).
+    /// One segment at a time, because the writer waits for it. Returns the lowest block that is left. Certificates of deleted blocks go,
+    /// too.
     pub fn prune_below(&mut self, height: Height) -> Result<Height, StoreError> {
         self.running()?;
         let pruned = self.try_prune(height);
@@ -282,14 +283,19 @@ impl Store {
     }
 
     fn try_prune(&mut self, height: Height) -> Result<(), StoreError> {
-        let newest = snapshots::list(&self.shared.directory, self.shared.identity)?.first().map(StoredSnapshot::height);
-        let Some(base) = newest else { return Ok(()) };
         // The checkpoint's own block must stay.
-        let limit = height.min(base.next()).min(self.shared.checkpoint_height());
-        let Some((last, first_left)) = self.blocks.reader().last_below(limit.0) else { return Ok(()) };
+        let limit = height.min(self.shared.checkpoint_height());
+        let Some((oldest, first_left)) = self.blocks.reader().oldest_below(limit.0) else { return Ok(()) };
+        let newest = snapshots::list(&self.shared.directory, self.shared.identity)?.first().map(StoredSnapshot::height);
+        if newest.is_none_or(|base| base.next().0 < first_left) {
+            return Ok(());
+        }
         // Indices first: they must not point to blocks that are gone.
-        self.shared.forget_below(Height(first_left));
-        self.blocks.remove_through(last)
+        if let Err(error) = self.shared.forget_below(Height(first_left)) {
+            tracing::warn!(%error, "old blocks are not deleted");
+            return Ok(());
+        }
+        self.blocks.remove_through(oldest)
     }
 
     pub fn reader(&self) -> Reader {

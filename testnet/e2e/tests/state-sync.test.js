@@ -99,7 +99,11 @@ underEveryEngine('nodes join by a snapshot', { timeout: 600_000 }, async (t, eng
     newcomer.loseDisk();
     await run(corniche, ['keys', 'new', '--out', join(folder, 'keys'), '--data', newcomer.dataDir]);
     const config = readFileSync(newcomer.config, 'utf8');
-    writeFileSync(newcomer.config, bySnapshot(config).replace(/^network_key = .*$/m, 'keys = "keys"'));
+    const { stdout: status } = await run(corniche, ['validator', 'status', '--rpc', first.rpc]);
+    const [, trust] = status.match(/^trust {2}(corniche-trust:\S+)$/m);
+    writeFileSync(newcomer.config, bySnapshot(config)
+      .replace(/^network_key = .*$/m, 'keys = "keys"')
+      .replace('trust = "genesis"', `trust = "${trust}"`));
     const [, address] = config.match(/^listen = \["([^"]*)"\]/m);
     const started = Date.now();
     await newcomer.restart();

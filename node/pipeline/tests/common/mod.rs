@@ -434,6 +434,7 @@ impl Node {
             base_fee: 1_000,
             ordering,
             certificate,
+            certified: Height(certified),
             uncertified,
             pool: PoolConfig::from_genesis(&genesis),
             recent_states: RECENT_STATES,

@@ -81,7 +81,9 @@ impl SnapshotCopy {
             let change = bytes.and_then(|bytes| wire::decode::<EpochChange>(&bytes).ok());
             change.with_context(|| format!("the end of epoch {epoch} is not in epochs/; a node that runs writes it there"))
         };
-        let changes: Vec<EpochChange> = (0..epoch.0).map(change).collect::<anyhow::Result<_>>()?;
+        // A node that begins with the last block of an epoch needs the end of that one, too.
+        let ended = if snapshot.tail().ordering.next.is_some() { epoch.0 + 1 } else { epoch.0 };
+        let changes: Vec<EpochChange> = (0..ended).map(change).collect::<anyhow::Result<_>>()?;
         copy(&snapshot, &SnapshotDraft::open(out.into())?)?;
         let path = out.join(CHANGES);
         fs::write(&path, wire::encode(&changes)).with_context(|| format!("cannot write {}", path.display()))?;

@@ -7,11 +7,11 @@ use super::Shelf;
 use crate::epoch_log::EpochLog;
 use corniche_state::{Snapshot, State};
 use corniche_store::{
-    Reader,
+    Reader, Space,
     snapshots::{self, StoredSnapshot},
 };
 use corniche_sync::build_below;
-use corniche_types::{EncodedHeader, Epoch, Genesis, Height, SnapshotTail, StakingParameters, TimestampMs};
+use corniche_types::{EncodedHeader, Epoch, Genesis, Height, SnapshotTail, StakingParameters, TimestampMs, certified};
 use std::{
     sync::{
         Arc, Condvar, Mutex, PoisonError,
@@ -121,10 +121,14 @@ impl Work {
             }
         }
         let wanted = self.wanted.as_ref().map(Snapshot::height);
-        if let Some(tail) = wanted.and_then(|height| tail(&self.reader, &self.epoch_log, height))
+        if wanted.is_some_and(|height| self.reader.certificate(height).is_some())
             && let Some(state) = self.wanted.take()
         {
-            self.make(&state, &tail);
+            match tail(&self.reader, &self.epoch_log, state.height()) {
+                Some(tail) => self.make(&state, &tail),
+                // The node caught up with few certificates. Others make this snapshot.
+                None => tracing::info!(height = state.height().0, "no snapshot: its block cannot be proved from here"),
+            }
         }
         // After a revert of a development chain.
         head
@@ -141,6 +145,10 @@ impl Work {
         let (started, height) = (Instant::now(), tail.height());
         let mut last = started;
         let mut pace = |bytes: u64| {
+            // All nodes make snapshots at once: none may fill the disk that the chain needs.
+            if bytes > 0 && !self.has_space() {
+                return false;
+            }
             let rest = (last.elapsed() * REST).max(Duration::from_micros(bytes * 1_000_000 / BYTES_PER_SECOND));
             let is_stopped = self.stop.wait(rest);
             last = Instant::now();
@@ -150,13 +158,20 @@ impl Work {
             Ok(Some(snapshot)) => self.keep(snapshot, started.elapsed()),
             Ok(None) => {
                 self.stats.given_up.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(height = height.0, "a snapshot was given up: it took too long, or the node stops");
+                tracing::warn!(
+                    height = height.0,
+                    "a snapshot was given up: it took too long, the disk is nearly full, or the node stops"
+                );
             }
             Err(error) => {
                 self.stats.given_up.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(%error, height = height.0, "cannot make a snapshot");
             }
         }
+    }
+
+    fn has_space(&self) -> bool {
+        self.reader.space().is_ok_and(|space| space == Space::Enough)
     }
 
     fn keep(&self, snapshot: StoredSnapshot, took: Duration) {
@@ -170,12 +185,13 @@ impl Work {
     }
 }
 
-/// Tail of the snapshot of a block. `None` until the block is certified.
+/// Tail of the snapshot of a block. `None` until the block is certified by a block of its epoch, at most 64 blocks above.
 pub(super) fn tail(reader: &Reader, epoch_log: &EpochLog, height: Height) -> Option<SnapshotTail> {
     let header = reader.header(height)?;
     let (ordering, resume) = reader.ordering(height)?;
     // The last block of an epoch has a certificate of its own. A node that was filled from its snapshot does not store it.
-    let certificate = reader.certificate(height).filter(|certificate| certificate.epoch == ordering.epoch)?;
+    let is_near = |at: Height| at.0.saturating_sub(height.0) <= certified::DEPTH;
+    let certificate = reader.certificate(height).filter(|at| at.epoch == ordering.epoch && is_near(at.height))?;
     let encoded = |height: u64| reader.header(Height(height)).map(EncodedHeader);
     let above = (height.0 + 1..=certificate.height.0).map(encoded).collect::<Option<_>>()?;
     let below = build_below(&header, |height| reader.header(height))?;

@@ -19,7 +19,7 @@ pub struct StateSource {
 
 impl SnapshotSource for StateSource {
     fn certified(&self) -> Height {
-        self.reader.last_certificate().map_or(Height(0), |certificate| certificate.height)
+        self.reader.certified()
     }
 
     fn epoch_change(&self, epoch: Epoch) -> Option<EpochChange> {

@@ -9,7 +9,7 @@ use crate::history::{self, HistoryStore};
 use crate::kv::{self, Kv, PanicGuard};
 use crate::log::{LogReader, Position};
 use crate::record::{self, BlockRecord};
-use crate::snapshots::StoredSnapshot;
+use crate::snapshots::{self, StoredSnapshot};
 use crate::{Options, StoreError};
 use corniche_state::{Changes, CommittedBlock, Tree};
 use corniche_types::{Certificate, Genesis, Height};
@@ -112,8 +112,8 @@ impl Chain<'_> {
         }
         let head = match meta.height {
             Height(0) => Arc::new(StoredBlock::new(genesis)),
-            height => match self.base.filter(|base| base.height() == height && height.0 < self.log.first_height()) {
-                Some(base) => Arc::new(StoredBlock::new(Arc::new(base.block()))),
+            height => match self.snapshot_below(height)? {
+                Some(snapshot) => Arc::new(StoredBlock::new(Arc::new(snapshot.block()))),
                 None => self.checkpoint_block(kv, height, &meta)?,
             },
         };
@@ -145,6 +145,14 @@ impl Chain<'_> {
         kv.apply(&checkpoint::genesis_batch(self.identity, head.hash, &changes))?;
         let meta = checkpoint::meta(kv)?.ok_or_else(|| Failure::Checkpoint("data just written is missing".into()))?;
         Ok(Base { changes, tree, head, meta, certificate: None })
+    }
+
+    /// Snapshot of a block below the first one in the log. It need not be the base, if there is a newer one.
+    fn snapshot_below(&self, height: Height) -> Result<Option<StoredSnapshot>, StoreError> {
+        if height.0 >= self.log.first_height() {
+            return Ok(None);
+        }
+        Ok(snapshots::list(self.directory, self.identity)?.into_iter().find(|snapshot| snapshot.height() == height))
     }
 
     /// Builds the checkpoint from a snapshot.

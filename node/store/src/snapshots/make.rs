@@ -46,9 +46,10 @@ pub fn make(
         fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
     }
     let draft = SnapshotDraft::open(path)?;
-    if !write_draft(&draft, identity, state, tail, pace)? {
+    let written = write_draft(&draft, identity, state, tail, pace);
+    if !matches!(written, Ok(true)) {
         draft.discard()?;
-        return Ok(None);
+        return written.map(|_| None);
     }
     let place = draft.finish(data, height)?;
     StoredSnapshot::open(&place, identity).map(Some)

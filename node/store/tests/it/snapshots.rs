@@ -199,7 +199,13 @@ fn old_blocks_are_deleted_below_a_snapshot() {
         assert_eq!(store.prune_below(Height(60)).unwrap(), Height(1), "without a snapshot everything is needed");
         make(directory.path(), &chain, 0);
         assert_eq!(store.prune_below(Height(1)).unwrap(), Height(1));
-        let first = store.prune_below(Height(60)).unwrap();
+        let first = loop {
+            let before = store.reader().first_block();
+            let first = store.prune_below(Height(60)).unwrap();
+            if first == before {
+                break first;
+            }
+        };
         assert!(first.0 > 5 && first.0 <= HEIGHT + 1, "{first}");
         let check = |store: &Store| {
             let reader = store.reader();

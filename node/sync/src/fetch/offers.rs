@@ -54,7 +54,7 @@ impl Fetch {
         if !has_answered && now.0 < since + POLL_MS {
             return false;
         }
-        if let Some(reason) = self.prefers_blocks() {
+        if let Some(reason) = self.prefers_blocks(since) {
             return self.follow_from_genesis(reason);
         }
         let is_single_enough = now.0 >= since + SINGLE_MS;
@@ -74,12 +74,15 @@ impl Fetch {
         }
     }
 
-    /// Returns the reason if the chain is so short that its blocks are preferred.
-    fn prefers_blocks(&self) -> Option<String> {
+    /// Returns the reason if the chain is so short that its blocks are preferred. One peer does not decide alone while others connect,
+    /// and one that has no block may be new itself.
+    fn prefers_blocks(&self, since: u64) -> Option<String> {
         let most = self.config.only_if_ahead_by.filter(|_| self.download.is_none())?;
         let certified =
             self.peers.iter().filter_map(|(_, peer)| peer.offers.as_ref()).map(|(certified, _)| certified.0).max()?;
-        (certified <= most).then(|| format!("peers have {certified} certified blocks, and up to {most} are faster to execute"))
+        let patience = if certified == 0 { SINGLE_MS } else { POLL_MS };
+        (certified <= most && self.now.0 >= since + patience)
+            .then(|| format!("peers have {certified} certified blocks, and up to {most} are faster to execute"))
     }
 
     /// The newest usable offer that enough peers make, and these peers.
