@@ -5,7 +5,10 @@
 //! at once.
 
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256};
-use corniche_api::{Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
+use corniche_api::{
+    CommitteeInfo, EpochInfo, Execution, Peers, Reason, RpcError, Statistics, SyncStatus, TransactionStatus, TransactionTimes,
+    Validators,
+};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_state::{Changes, SharedTree, StateView};
@@ -139,6 +142,18 @@ pub trait Backend: Send + Sync + 'static {
     /// Proof of the committee after an epoch. `None` if the epoch has not ended, or its end is not known here.
     fn epoch_change(&self, epoch: Epoch) -> Option<EpochChange>;
 
+    /// The running epoch.
+    fn epoch(&self) -> Epoch;
+
+    /// Description of an epoch. `None` if it has not begun, or its beginning is not known here.
+    fn epoch_info(&self, epoch: Epoch) -> Option<EpochInfo>;
+
+    /// Committee of the running or of a past epoch. `None` if the epoch has not begun, or its committee is not known here.
+    fn committee_info(&self, epoch: Epoch) -> Option<CommitteeInfo>;
+
+    /// Blocks and snapshots of this node.
+    fn sync_status(&self) -> SyncStatus;
+
     /// Status of a transaction; `None` if it is unknown.
     fn status(&self, hash: &B256) -> Option<TransactionStatus>;
 
@@ -271,6 +286,8 @@ pub enum ChainEvent {
     Pending(B256),
     /// A block, and with it all before it, is certified.
     Finalized(Height),
+    /// An epoch begins.
+    Epoch(Epoch),
     /// A development chain reverted some blocks.
     Reverted(Arc<Reverted>),
 }

@@ -14,7 +14,7 @@ use alloy_primitives::{Address, B256, U128};
 use corniche_api::{Reason, RpcError};
 use corniche_origin::Origin;
 use corniche_state::{StateView, Tree};
-use corniche_types::{Header, Height, TimestampMs};
+use corniche_types::{Epoch, Header, Height, TimestampMs};
 use std::collections::BTreeSet;
 use std::ops::{Deref, RangeInclusive};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,6 +50,8 @@ pub(crate) struct SharedState {
     pub heads: watch::Sender<Height>,
     /// Sends the sync progress when catching up begins and when it ends.
     pub syncing: watch::Sender<Option<SyncProgress>>,
+    /// Sends each epoch that begins.
+    pub epochs: watch::Sender<Epoch>,
     /// Becomes true when the server stops.
     pub stopped: watch::Receiver<bool>,
     pub rate_limiter: RateLimiter,
@@ -137,6 +139,7 @@ impl Node {
         let shared = SharedState {
             heads: watch::Sender::new(backend.head()),
             syncing: watch::Sender::new(backend.syncing()),
+            epochs: watch::Sender::new(backend.epoch()),
             stopped,
             reverts: broadcast::Sender::new(64),
             impersonated: Mutex::default(),

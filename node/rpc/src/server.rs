@@ -136,6 +136,7 @@ async fn forward_events(node: Arc<Node>, pending: broadcast::Sender<Arc<PendingT
     let mut events = node.backend.subscribe();
     // Reports a head announced before the subscription.
     publish_head(&node);
+    publish_epoch(&node);
     let stopped = wait_for_stop(stopped);
     tokio::pin!(stopped);
     let mut sync_check = tokio::time::interval(SYNC_INTERVAL);
@@ -151,7 +152,12 @@ async fn forward_events(node: Arc<Node>, pending: broadcast::Sender<Arc<PendingT
             event = events.recv() => event,
         };
         match event {
-            Ok(ChainEvent::Head(_)) | Err(broadcast::error::RecvError::Lagged(_)) => publish_head(&node),
+            Ok(ChainEvent::Head(_)) => publish_head(&node),
+            Ok(ChainEvent::Epoch(_)) => publish_epoch(&node),
+            Err(broadcast::error::RecvError::Lagged(_)) => {
+                publish_head(&node);
+                publish_epoch(&node);
+            }
             Ok(ChainEvent::Pending(hash)) => {
                 node.filters.pending(hash);
                 // An error means that there are no receivers.
@@ -173,6 +179,12 @@ async fn forward_events(node: Arc<Node>, pending: broadcast::Sender<Arc<PendingT
 fn publish_head(node: &Node) {
     node.heads.send_replace(node.backend.head());
     publish_sync_progress(node);
+}
+
+/// The running epoch never goes back, also not by a revert: a development chain has one epoch.
+fn publish_epoch(node: &Node) {
+    let running = node.backend.epoch();
+    node.epochs.send_if_modified(|published| std::mem::replace(published, running) != running);
 }
 
 /// Subscribers are notified when catching up begins or ends, not of each step.
@@ -303,6 +315,7 @@ impl Server {
             heads: self.node.heads.subscribe(),
             reverts: self.node.reverts.subscribe(),
             syncing: self.node.syncing.subscribe(),
+            epochs: self.node.epochs.subscribe(),
             pending: self.pending.subscribe(),
             dag: self.node.backend.dag_growth(),
             request_bytes: self.request_bytes.clone(),

@@ -9,7 +9,7 @@ use crate::filters::random_id;
 use crate::log_match::{self, LogFilter};
 use alloy_primitives::{Bloom, U128};
 use corniche_api::{DagGrowth, Reason, RpcError, SUBSCRIPTION};
-use corniche_types::Height;
+use corniche_types::{Epoch, Height};
 use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -28,6 +28,10 @@ pub(crate) enum Topic {
     },
     /// Newest round of a validator's DAG. Rounds may be skipped: each notification contains the newest.
     Dag,
+    /// Epochs that begin, and the first one to report.
+    Epochs {
+        next: Epoch,
+    },
 }
 
 /// Subscriptions that a block concerns.
@@ -103,6 +107,10 @@ impl Session {
         self.any_started(|topic| matches!(topic, Topic::Syncing { .. }))
     }
 
+    pub fn follows_epochs(&self) -> bool {
+        self.any_started(|topic| matches!(topic, Topic::Epochs { .. }))
+    }
+
     pub fn follows_dag(&self) -> bool {
         self.any_started(|topic| matches!(topic, Topic::Dag))
     }
@@ -125,7 +133,7 @@ impl Session {
             match &subscription.topic {
                 Topic::NewHeads => due.headers.push(*id),
                 Topic::Logs(filter) if log_match::may_match(bloom, filter) => due.logs.push((*id, filter.clone())),
-                Topic::Logs(_) | Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag => {}
+                Topic::Logs(_) | Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag | Topic::Epochs { .. } => {}
             }
         }
         due
@@ -144,7 +152,7 @@ impl Session {
         let started = subscriptions.iter().filter(|(_, subscription)| subscription.started);
         let pending = started.filter_map(|(id, subscription)| match subscription.topic {
             Topic::Pending { full } => Some((*id, full)),
-            Topic::NewHeads | Topic::Logs(_) | Topic::Syncing { .. } | Topic::Dag => None,
+            Topic::NewHeads | Topic::Logs(_) | Topic::Syncing { .. } | Topic::Dag | Topic::Epochs { .. } => None,
         });
         pending.collect()
     }
@@ -155,6 +163,27 @@ impl Session {
         let started = subscriptions.iter().filter(|(_, subscription)| subscription.started);
         let dag_subscriptions = started.filter(|(_, subscription)| matches!(subscription.topic, Topic::Dag));
         dag_subscriptions.map(|(id, _)| notification(*id, &growth)).collect()
+    }
+
+    /// Lowest epoch up to the running one that some subscription has not reported, and the subscriptions that have to. Counts it as
+    /// reported.
+    pub fn take_due_epoch(&self, running: Epoch) -> Option<(Epoch, Vec<U128>)> {
+        let mut subscriptions = self.lock();
+        let mut followed: Vec<_> = subscriptions
+            .iter_mut()
+            .filter(|(_, subscription)| subscription.started)
+            .filter_map(|(id, subscription)| match &mut subscription.topic {
+                Topic::Epochs { next } if *next <= running => Some((*id, next)),
+                _ => None,
+            })
+            .collect();
+        let due = followed.iter().map(|(_, next)| **next).min()?;
+        followed.retain(|(_, next)| **next == due);
+        let ids = followed.into_iter().map(|(id, next)| {
+            *next = due.next();
+            id
+        });
+        Some((due, ids.collect()))
     }
 
     /// Notifications of reverted blocks, for subscriptions that reported them: their logs again, marked as
@@ -172,7 +201,7 @@ impl Session {
                     messages.extend(log_match::removed(reverted, filter, reported).map(|log| notification(*id, &log)));
                     subscription.next = left + 1;
                 }
-                Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag => {}
+                Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag | Topic::Epochs { .. } => {}
             }
         }
         messages

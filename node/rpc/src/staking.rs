@@ -1,10 +1,13 @@
-//! `corniche_getStaking`: converts the contract's state to JSON types.
+//! `corniche_getStaking` and `corniche_getOffences`: convert the contract's state to JSON types.
 
 use crate::node::{Node, state_unavailable};
 use alloy_eips::BlockId;
-use corniche_api::{EpochPhase, RpcError, StakedValidator, Staking};
-use corniche_staking::{Overview, StateSlots, ValidatorOverview, record::Phase};
-use corniche_types::StakingParameters;
+use corniche_api::{EpochPhase, MAX_OFFENCES, Offence, Offences, RpcError, StakedValidator, Staking};
+use corniche_staking::{
+    Overview, ReadError, StateSlots, ValidatorOverview,
+    record::{Header, PastCommittee, Phase, ring_epochs},
+};
+use corniche_types::{Epoch, StakingParameters};
 
 /// Stake after a block; `None` on a chain without staking.
 pub(crate) fn at(node: &Node, block: BlockId) -> Result<Option<Staking>, RpcError> {
@@ -12,6 +15,35 @@ pub(crate) fn at(node: &Node, block: BlockId) -> Result<Option<Staking>, RpcErro
     let state = node.state(block)?.1;
     let overview = Overview::load(&mut StateSlots(&*state), parameters).map_err(|_| state_unavailable())?;
     Ok(Some(staking(overview, parameters)))
+}
+
+/// Convictions for what was signed in this epoch and later ones; `None` on a chain without staking.
+pub(crate) fn offences(node: &Node, from: Epoch) -> Result<Option<Offences>, RpcError> {
+    if node.backend.vm().staking().is_none() {
+        return Ok(None);
+    }
+    let state = node.state(BlockId::latest())?.1;
+    convictions(&mut StateSlots(&*state), from).map(Some).map_err(|_| state_unavailable())
+}
+
+/// Epochs are never divided between two responses.
+fn convictions(slots: &mut StateSlots<'_>, from: Epoch) -> Result<Offences, ReadError> {
+    let running = Header::load(slots)?.epoch;
+    let mut found = Offences::default();
+    for epoch in ring_epochs(running).filter(|epoch| *epoch >= from) {
+        if found.offences.len() >= MAX_OFFENCES {
+            found.next = Some(epoch.0);
+            break;
+        }
+        let Some(committee) = PastCommittee::load(slots, epoch)? else { continue };
+        found.offences.extend(committee.convicted(slots)?.into_iter().map(|(index, seat)| Offence {
+            epoch: epoch.0,
+            id: seat.id.0.into(),
+            index,
+            votes: seat.votes.0.into(),
+        }));
+    }
+    Ok(found)
 }
 
 fn staking(overview: Overview, parameters: &StakingParameters) -> Staking {

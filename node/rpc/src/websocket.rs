@@ -22,7 +22,7 @@ use crate::session::Session;
 use connection::Connection;
 use corniche_api::Reason;
 use corniche_origin::Origin;
-use corniche_types::Height;
+use corniche_types::{Epoch, Height};
 use frames::{Frames, Incoming, MemoryBudget};
 use handshake::UpgradedStream;
 use std::sync::Arc;
@@ -33,6 +33,7 @@ pub(crate) struct EventSources {
     pub heads: watch::Receiver<Height>,
     pub reverts: broadcast::Receiver<Arc<Reverted>>,
     pub syncing: watch::Receiver<Option<SyncProgress>>,
+    pub epochs: watch::Receiver<Epoch>,
     pub pending: broadcast::Receiver<Arc<PendingTransaction>>,
     /// Changes when the DAG has grown.
     pub dag: watch::Receiver<()>,

@@ -1,9 +1,12 @@
 //! Data source of the RPC server: store, state and the copy of the pool.
 
-use crate::{epoch_log::EpochLog, newest_blocks::NewestBlocks, peers, shared::Shared};
+use crate::{
+    epoch_log::EpochLog, newest_blocks::NewestBlocks, peers, shared::Shared, snapshots::Shelf, status::describe_epoch,
+};
 use corniche_admission::Refusal;
 use corniche_api::{
-    ErrorCode, Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators,
+    CommitteeInfo, EpochInfo, ErrorCode, Execution, Peers, Reason, RpcError, Statistics, SyncStatus, TransactionStatus,
+    TransactionTimes, Validators,
 };
 use corniche_crypto::VerifiedTransaction;
 use corniche_network::{NetworkHandle, PeerKey};
@@ -28,6 +31,8 @@ pub struct NodeBackend {
     pub genesis_header: Header,
     pub readers: Arc<ReaderHandle>,
     pub epoch_log: EpochLog,
+    /// Snapshots that this node offers; `None`: a node without peers.
+    pub shelf: Option<Arc<Shelf>>,
     pub newest_blocks: NewestBlocks,
     pub shared: Arc<Shared>,
     pub network: Option<NetworkHandle>,
@@ -241,6 +246,22 @@ impl Backend for NodeBackend {
 
     fn epoch_change(&self, epoch: Epoch) -> Option<EpochChange> {
         self.epoch_log.change(epoch)
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.shared.committee().epoch()
+    }
+
+    fn epoch_info(&self, epoch: Epoch) -> Option<EpochInfo> {
+        describe_epoch(&self.genesis, &self.epoch_log, epoch)
+    }
+
+    fn committee_info(&self, epoch: Epoch) -> Option<CommitteeInfo> {
+        self.describe_committee(epoch)
+    }
+
+    fn sync_status(&self) -> SyncStatus {
+        self.describe_sync()
     }
 
     fn status(&self, hash: &B256) -> Option<TransactionStatus> {

@@ -91,7 +91,9 @@ impl Effects for ThreadedEffects {
         if let Some(contradiction) = self.trust.and_then(|trust| self.epoch_log.contradiction(trust)) {
             self.shared.halt(contradiction);
         }
+        let epoch = committee.epoch();
         self.shared.start_epoch(committee);
+        let _ = self.shared.events.send(ChainEvent::Epoch(epoch));
     }
 
     fn change_seats(&mut self, seats: Vec<Seat>) {

@@ -115,7 +115,8 @@ impl EpochLog {
         Some(EpochChange { header, head, certificate, members: (before != next).then_some(next) })
     }
 
-    fn members_of(&self, epoch: Epoch) -> Option<Vec<LightMember>> {
+    /// Members of the committee of an epoch; `None` if this node does not have them.
+    pub fn members_of(&self, epoch: Epoch) -> Option<Vec<LightMember>> {
         if epoch == Epoch(0) {
             return Some(members(&Committee::from_genesis(&self.genesis)));
         }

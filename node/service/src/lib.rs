@@ -51,6 +51,7 @@ mod pool_view;
 mod running;
 mod shared;
 mod snapshots;
+mod status;
 #[cfg(test)]
 mod testing;
 mod threads;

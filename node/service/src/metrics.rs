@@ -1,42 +1,45 @@
 //! Metrics of the node, besides those of its RPC server.
 
-use crate::{backend::ReaderHandle, shared::Shared};
-use corniche_network::NetworkHandle;
+mod committee;
+mod staking;
+
+use crate::{backend::ReaderHandle, clock, shared::Shared};
+use corniche_network::{NetworkHandle, PeerKey};
 use corniche_signer::{RemoteSigner, StatementKind};
+use corniche_staking::StateSlots;
+use corniche_types::{B256, Genesis};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
     registry::Registry,
 };
+use staking::{PHASES, StakingFigures};
 use std::{
     fmt,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Reads the node's counters on each scrape.
 pub struct NodeMetrics {
-    /// Name of the engine in the genesis.
-    engine: String,
-    shared: Arc<Shared>,
-    network: Option<NetworkHandle>,
+    pub genesis: Arc<Genesis>,
+    pub shared: Arc<Shared>,
+    pub network: Option<NetworkHandle>,
+    /// Identity among peers, with or without a network.
+    pub identity: Option<PeerKey>,
+    /// Consensus key of a validator. Any key that it ever registered tells which one it is.
+    pub consensus_key: Option<B256>,
     /// Gives the current trace: a suspended chain resumes with another one, and the old one must end.
-    readers: Arc<ReaderHandle>,
-    signer: Option<Arc<RemoteSigner>>,
+    pub readers: Arc<ReaderHandle>,
+    pub signer: Option<Arc<RemoteSigner>>,
 }
 
 impl NodeMetrics {
-    pub fn register(
-        mut registry: Registry,
-        engine: &str,
-        shared: &Arc<Shared>,
-        network: Option<&NetworkHandle>,
-        readers: &Arc<ReaderHandle>,
-        signer: Option<&Arc<RemoteSigner>>,
-    ) -> Registry {
-        let (shared, readers, signer) = (shared.clone(), readers.clone(), signer.cloned());
-        let metrics = Self { engine: engine.to_owned(), shared, network: network.cloned(), readers, signer };
-        registry.register_collector(Box::new(metrics));
+    pub fn register(self, mut registry: Registry) -> Registry {
+        registry.register_collector(Box::new(self));
         registry
     }
 }
@@ -47,20 +50,99 @@ impl fmt::Debug for NodeMetrics {
     }
 }
 
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    signed_gauge(encoder, name, help, i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn signed_gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> fmt::Result {
+    let metric = ConstGauge::new(value);
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+}
+
+fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    let metric = ConstCounter::new(value);
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+}
+
+fn read(number: &AtomicU64) -> u64 {
+    number.load(Ordering::Relaxed)
+}
+
+impl NodeMetrics {
+    /// Figures of the staking contract. None on a chain without it, and while the state cannot be read.
+    fn encode_staking(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(parameters) = &self.genesis.staking else { return Ok(()) };
+        let state = self.readers.current().state.latest();
+        let figures = StakingFigures::load(&mut StateSlots(&state), parameters, self.consensus_key, clock::now());
+        let Ok(figures) = figures else { return Ok(()) };
+        if let Some(ends_ms) = figures.ends_ms {
+            let help = "Seconds until the running epoch ends, by the clock of this node; negative once it should have ended";
+            signed_gauge(encoder, "corniche_epoch_ends_seconds", help, ends_ms.div_euclid(1_000))?;
+            let help =
+                "Seconds before the end of an epoch in which the next committee is made; announcements take as long before";
+            gauge(encoder, "corniche_epoch_closing_seconds", help, parameters.closing_ms / 1_000)?;
+        }
+        let help = "1 for the step of the running epoch that was last, 0 for the others";
+        let metric = ConstGauge::new(0i64);
+        let mut family = encoder.encode_descriptor("corniche_epoch_phase", help, None, metric.metric_type())?;
+        for (phase, name) in PHASES {
+            ConstGauge::new(i64::from(phase == figures.phase)).encode(family.encode_family(&[("phase", name)])?)?;
+        }
+        let kept = "Epochs in a row for which the running committee was kept, because no next one was ready";
+        gauge(encoder, "corniche_epochs_kept", kept, figures.kept)?;
+        let convictions = "Convictions of validators for the newest 64 epochs";
+        gauge(encoder, "corniche_convictions", convictions, figures.convictions)?;
+        let Some(own) = figures.own else { return Ok(()) };
+        gauge(encoder, "corniche_own_votes", "Votes of this validator in the running committee", own.votes.0.into())?;
+        let announced = "1 once this validator has announced itself for the next epoch";
+        gauge(encoder, "corniche_announced", announced, own.has_announced.into())?;
+        let convictions = "Convictions of this validator for the newest 64 epochs";
+        gauge(encoder, "corniche_own_convictions", convictions, own.convictions)
+    }
+
+    /// Connected votes, and signers of the newest certificates.
+    fn encode_committee(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let committee = self.shared.committee();
+        let peers = self.network.as_ref().map(NetworkHandle::peers).unwrap_or_default();
+        let keys = peers.into_iter().map(|peer| peer.id).chain(self.identity);
+        let connected = "Votes of connected members of the running committee, with those of this node";
+        gauge(encoder, "corniche_votes_connected", connected, committee::votes_of(&committee, keys).0.into())?;
+        let own = self.identity.and_then(|key| committee.index_of(&key.0));
+        let certificates = committee::newest_certificates(&self.readers.current().reader, &committee);
+        let help = "Certificates among the newest ten of this epoch without the signature of a member";
+        let metric = ConstGauge::new(0i64);
+        let mut family =
+            encoder.encode_descriptor("corniche_votes_missing_from_certificate", help, None, metric.metric_type())?;
+        for (index, missing) in committee::missing(&committee, &certificates) {
+            let is_own = if own == Some(index) { "true" } else { "false" };
+            let labels = [("validator", index.0.to_string()), ("own", is_own.to_owned())];
+            ConstGauge::new(i64::try_from(missing).unwrap_or(i64::MAX)).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    fn encode_snapshots(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let stats = &self.shared.snapshots;
+        let height = "Height of the newest snapshot of the state, 0 if there is none";
+        gauge(encoder, "corniche_snapshot_height", height, read(&stats.height))?;
+        gauge(encoder, "corniche_snapshot_bytes", "Bytes of the newest snapshot, without codes", read(&stats.bytes))?;
+        let seconds = "Time it took to make the newest snapshot of this process";
+        let metric = ConstGauge::new(read(&stats.milliseconds) as f64 / 1e3);
+        metric.encode(encoder.encode_descriptor("corniche_snapshot_seconds", seconds, None, metric.metric_type())?)?;
+        let given_up = "Snapshots that were given up since the newest one was made";
+        gauge(encoder, "corniche_snapshots_given_up", given_up, read(&stats.given_up))?;
+        match self.readers.current().reader.free_space() {
+            Ok(free) => gauge(encoder, "corniche_free_disk_bytes", "Free bytes on the disk of the data directory", free),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
 impl Collector for NodeMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counters = &self.shared.counters;
-        let gauge = |encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64| {
-            let metric = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
-        };
-        let counter = |encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64| {
-            let metric = ConstCounter::new(value);
-            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
-        };
-        let engine = Info::new([("name", self.engine.as_str())]);
+        let engine = Info::new([("name", self.genesis.engine.name.as_str())]);
         engine.encode(encoder.encode_descriptor("corniche_engine", "Ordering engine", None, engine.metric_type())?)?;
-        let read = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
         gauge(&mut encoder, "corniche_head_height", "Newest durable block", read(&counters.head))?;
         gauge(&mut encoder, "corniche_finalized_height", "Newest certified block", read(&counters.finalized))?;
         let ordering = "1 while this validator takes part in ordering, 0 while it follows";
@@ -69,6 +151,9 @@ impl Collector for NodeMetrics {
         gauge(&mut encoder, "corniche_epoch", "Running epoch", committee.epoch().0)?;
         gauge(&mut encoder, "corniche_committee_members", "Members of the running committee", committee.size() as u64)?;
         gauge(&mut encoder, "corniche_committee_votes", "Votes of the running committee", committee.total().0.into())?;
+        self.encode_staking(&mut encoder)?;
+        self.encode_committee(&mut encoder)?;
+        self.encode_snapshots(&mut encoder)?;
         let generation = "Epoch that the running coin was dealt for, 0 for the coin of the genesis";
         gauge(&mut encoder, "corniche_coin_generation", generation, read(&counters.coin_generation))?;
         let exposed = "Votes of members whose shares of the coin are as good as public";

@@ -65,6 +65,8 @@ pub struct Node {
     chain: Arc<RunningChain>,
     genesis: Arc<Genesis>,
     network: Option<NetworkHandle>,
+    /// Snapshots of this node; `None` without a network.
+    shelf: Option<Arc<Shelf>>,
     /// Identity among peers, with or without a network.
     identity: Option<PeerKey>,
     starting: Height,
@@ -147,6 +149,7 @@ impl Node {
             None => (None, None),
             Some(network) => {
                 let shelf = Arc::new(Shelf::open(&context.data, chain.store.identity())?);
+                shared.snapshots.note_newest(&shelf);
                 let epoch_log = EpochLog::new(&context.data, chain.store.reader(), genesis.clone());
                 let source =
                     StateSource { reader: chain.store.reader(), state: chain.state.clone(), epoch_log, shelf: shelf.clone() };
@@ -156,11 +159,13 @@ impl Node {
         let key = context.keys().map(|keys| PeerKey(keys.network.public()));
         let identity = network.as_ref().map(NetworkHandle::key).or(key);
         let runtime = tokio::runtime::Handle::current();
-        let chain = RunningChain::start(context, chain, shared, network.clone().map(|network| (network, runtime)), shelf);
+        let network_threads = network.clone().map(|network| (network, runtime));
+        let chain = RunningChain::start(context, chain, shared, network_threads, shelf.clone());
         Ok(Self {
             chain: Arc::new(chain),
             genesis,
             network,
+            shelf,
             identity,
             starting,
             version: version.unwrap_or_else(own_version),
@@ -181,13 +186,14 @@ impl Node {
     ///
     /// The server cannot start.
     pub fn serve(self, start: impl FnOnce(ServerParts) -> io::Result<RpcServer>) -> anyhow::Result<NodeHandle> {
-        let Self { chain, genesis, network, identity, starting, version, rpc, listener, metrics_listener } = self;
+        let Self { chain, genesis, network, shelf, identity, starting, version, rpc, listener, metrics_listener } = self;
         let (shared, readers) = (&chain.shared, &chain.readers);
         let backend = Arc::new(NodeBackend {
             genesis_header: genesis_header(&readers.current().reader),
             genesis: genesis.clone(),
             readers: readers.clone(),
             epoch_log: EpochLog::new(&chain.context().data, readers.current().reader.clone(), genesis.clone()),
+            shelf,
             newest_blocks: NewestBlocks::default(),
             shared: shared.clone(),
             network: network.clone(),
@@ -196,17 +202,19 @@ impl Node {
             starting,
             version,
         });
+        let node_metrics = NodeMetrics {
+            genesis: genesis.clone(),
+            shared: shared.clone(),
+            network: network.clone(),
+            identity,
+            consensus_key: chain.context().keys().map(MemberKeys::consensus_key),
+            readers: readers.clone(),
+            signer: chain.context().remote_signer().cloned(),
+        };
         let mut registry = Registry::default();
         let parts = ServerParts {
             metrics: Metrics::register(&mut registry),
-            registry: Arc::new(NodeMetrics::register(
-                registry,
-                &genesis.engine.name,
-                shared,
-                network.as_ref(),
-                readers,
-                chain.context().remote_signer(),
-            )),
+            registry: Arc::new(node_metrics.register(registry)),
             config: rpc,
             listener,
             metrics_listener,

@@ -21,5 +21,5 @@ pub(crate) use keys::{set_keys, used_key};
 pub use queue::{Queue, Unbonding, reached_freeze};
 pub use registry::{MAX_REGISTERED, Registry};
 pub(crate) use registry::{NewValidator, delete_validator};
-pub use ring::{PastCommittee, RING_EPOCHS, Seat, is_convicted, set_convicted};
+pub use ring::{PastCommittee, RING_EPOCHS, Seat, is_convicted, ring_epochs, set_convicted};
 pub use validator::{MAX_ENDPOINT_BYTES, Role, Status, Validator};

@@ -6,9 +6,9 @@
 //!
 //! - [`Method`]: every method of a node; [`Namespaces`]: the served ones; [`openrpc`]: all of it as a document;
 //! - [`RpcError`], [`ErrorCode`] and [`Reason`]: errors, with the phrases that wallets match;
-//! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Staking`], [`Peers`], [`Statistics`], [`Execution`]:
-//!   results of `corniche_*` methods;
-//!   [`DagGrowth`]: notification of a subscription;
+//! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`EpochInfo`],
+//!   [`CommitteeInfo`], [`Staking`], [`Offences`], [`SyncStatus`], [`Peers`], [`Statistics`], [`Execution`]: results of `corniche_*` methods;
+//!   [`DagGrowth`] and [`EpochInfo`]: notifications of subscriptions;
 //! - [`ProvenAccount`]: verified result of `eth_getProof`.
 
 #![warn(missing_docs)]
@@ -16,6 +16,7 @@
 mod certificate;
 mod chain;
 mod dag;
+mod epoch;
 mod epoch_change;
 mod error;
 mod method;
@@ -27,11 +28,13 @@ mod peers;
 mod proof;
 mod staking;
 mod status;
+mod sync;
 
 pub use alloy_rpc_types_eth as eth;
 pub use certificate::{Certificate, CertificateError};
 pub use chain::{Execution, HeadBlock, Heads, Statistics, TransactionTimes, Validator, Validators};
 pub use dag::{Dag, DagGrowth, DagRange, DagVertex, FirstRound, Latest, LeaderSlot, SlotStatus};
+pub use epoch::{CommitteeInfo, CommitteeSeat, EpochId, EpochInfo, FollowingEpoch};
 pub use epoch_change::{CommitteeMember, EpochChange, EpochChangeFormatError, MAX_EPOCH_CHANGES};
 pub use error::{ErrorCode, Reason, RpcError, first_available_block};
 pub use method::{Method, SUBSCRIPTION};
@@ -40,8 +43,9 @@ pub use not_served::NOT_SERVED;
 pub use ordering::{BatchRange, Ordering, SkippedTransaction};
 pub use peers::{Peer, Peers};
 pub use proof::{ProvenAccount, ProvenSlot, StorageKey};
-pub use staking::{EpochPhase, StakedValidator, Staking, StakingRules};
+pub use staking::{EpochPhase, MAX_OFFENCES, Offence, Offences, StakedValidator, Staking, StakingRules};
 pub use status::{TransactionReport, TransactionStatus};
+pub use sync::{OfferedSnapshot, SyncStatus};
 
 /// Quantities as Ethereum writes them: hexadecimal without leading zeros.
 pub(crate) mod quantity {

@@ -171,7 +171,8 @@ methods! {
     EthUninstallFilter = "eth_uninstallFilter" "(filter: Quantity) -> Boolean",
     /// WebSocket only: subscribes to new events and returns the subscription's id. The second parameter of `logs` is a filter, that of
     /// `newPendingTransactions` is true for full transactions. `syncing` and `corniche_dag` first send the current state. `corniche_dag` sends
-    /// the validator's newest round when `corniche_getDag` has new data, at most ten times per second.
+    /// the validator's newest round when `corniche_getDag` has new data, at most ten times per second. `epochs` sends each epoch that
+    /// begins, as `corniche_getEpoch` does.
     EthSubscribe = "eth_subscribe" "(topic: Topic, how?: LogFilter | Boolean) -> Quantity",
     /// Ends a subscription.
     EthUnsubscribe = "eth_unsubscribe" "(subscription: Quantity) -> Boolean",
@@ -310,6 +311,11 @@ methods! {
     /// Proofs of the committees after this epoch and the following ones, for clients that check certificates: at most 64, by default all
     /// that are left. Empty if the epoch has not ended.
     CornicheGetEpochChanges = "corniche_getEpochChanges" "(epoch: Quantity, count?: Quantity) -> EpochChange[]",
+    /// An epoch: its blocks, times, committee and protocol version. Null if it has not begun, or if this node does not know its beginning.
+    CornicheGetEpoch = "corniche_getEpoch" "(epoch: EpochId) -> EpochInfo | null",
+    /// Committee of the running or of a past epoch. A node keeps only BLS keys and votes of past ones. Null if the epoch has not begun, or
+    /// if this node does not have its committee.
+    CornicheGetCommittee = "corniche_getCommittee" "(epoch: EpochId) -> CommitteeInfo | null",
     /// Status of a transaction, with its times; null if unknown.
     CornicheGetTransactionStatus = "corniche_getTransactionStatus" "(hash: Hash) -> TransactionStatus | null",
     /// Newest executed block and newest certified block.
@@ -318,6 +324,11 @@ methods! {
     CornicheGetValidators = "corniche_getValidators" "() -> Validators",
     /// Stake after a block: the running epoch, and all validators with stake, votes, keys and endpoints. Null on chains without staking.
     CornicheGetStaking = "corniche_getStaking" "(block?: BlockId) -> Staking | null",
+    /// Convictions for what validators signed in this epoch and later ones. The state has those of the newest 64 epochs. A response ends
+    /// after the epoch with the 300th conviction; `next` is the epoch from which to continue. Null on chains without staking.
+    CornicheGetOffences = "corniche_getOffences" "(epoch: Quantity) -> Offences | null",
+    /// Blocks of this node and its snapshots: where it began, and whether it follows.
+    CornicheGetSyncStatus = "corniche_getSyncStatus" "() -> SyncStatus",
     /// This node and its connected peers: version, validator, round-trip time. Network addresses are not included.
     CornicheGetPeers = "corniche_getPeers" "() -> Peers",
     /// Execution statistics since this node started: executions, re-executions, and results that were ready when ordered.

@@ -143,6 +143,38 @@ pub struct StakedValidator {
     pub announced: bool,
 }
 
+/// Number of convictions from which a response of `corniche_getOffences` ends, after the last one of an epoch.
+pub const MAX_OFFENCES: usize = 300;
+
+/// Convictions by ascending epoch: `corniche_getOffences`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offences {
+    /// Convictions by epoch, then by index.
+    pub offences: Vec<Offence>,
+    /// First epoch that is not included, because there are many convictions; `null` if all are included.
+    #[serde(with = "quantity::optional")]
+    pub next: Option<u64>,
+}
+
+/// A validator that was convicted for what it signed in an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offence {
+    /// Epoch in which it signed a contradiction.
+    #[serde(with = "quantity")]
+    pub epoch: u64,
+    /// Number of the validator.
+    #[serde(with = "quantity")]
+    pub id: u64,
+    /// Its index in the committee of that epoch.
+    #[serde(with = "quantity")]
+    pub index: u64,
+    /// Its votes in that committee.
+    #[serde(with = "quantity")]
+    pub votes: u64,
+}
+
 impl From<&StakingParameters> for StakingRules {
     fn from(parameters: &StakingParameters) -> Self {
         Self {

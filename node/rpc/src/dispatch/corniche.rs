@@ -1,4 +1,4 @@
-//! `corniche_*`: ordering, certificates, validators and the DAG.
+//! `corniche_*`: ordering, certificates, epochs, validators and the DAG.
 
 use super::params::block_or_latest;
 use crate::dag;
@@ -7,7 +7,7 @@ use crate::node::Node;
 use crate::reads;
 use crate::staking;
 use alloy_primitives::{B256, U64};
-use corniche_api::{Certificate, DagRange, EpochChange, MAX_EPOCH_CHANGES, Ordering, RpcError};
+use corniche_api::{Certificate, DagRange, EpochChange, EpochId, MAX_EPOCH_CHANGES, Ordering, RpcError};
 use corniche_origin::Origin;
 use corniche_types::Epoch;
 
@@ -44,6 +44,22 @@ pub(super) async fn epoch_changes(node: &Node, origin: Origin, params: &Params<'
     .await
 }
 
+/// `corniche_getEpoch`.
+pub(super) async fn epoch(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let id: EpochId = params.at_most(1)?.required(0)?;
+    node.read(origin, move |node| json(&node.backend.epoch_info(numbered(node, id)))).await
+}
+
+/// `corniche_getCommittee`.
+pub(super) async fn committee(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let id: EpochId = params.at_most(1)?.required(0)?;
+    node.read(origin, move |node| json(&node.backend.committee_info(numbered(node, id)))).await
+}
+
+fn numbered(node: &Node, id: EpochId) -> Epoch {
+    id.number().map_or_else(|| node.backend.epoch(), Epoch)
+}
+
 /// `corniche_getTransactionStatus`.
 pub(super) async fn transaction_status(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let hash: B256 = params.at_most(1)?.required(0)?;
@@ -65,6 +81,17 @@ pub(super) fn validators(node: &Node, params: &Params<'_>) -> Result<Json, RpcEr
 pub(super) async fn staking(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let block = block_or_latest(params.at_most(1)?, 0)?;
     node.call(origin, move |node| json(&staking::at(node, block)?)).await
+}
+
+/// `corniche_getOffences`. It reads many slots, too.
+pub(super) async fn offences(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let from = params.at_most(1)?.required::<U64>(0)?.to();
+    node.call(origin, move |node| json(&staking::offences(node, Epoch(from))?)).await
+}
+
+/// `corniche_getSyncStatus`.
+pub(super) fn sync_status(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
+    params.at_most(0).and_then(|_| json(&node.backend.sync_status()))
 }
 
 /// `corniche_getPeers`.

@@ -7,7 +7,7 @@ use crate::logs;
 use crate::session::Topic;
 use alloy_primitives::U128;
 use alloy_rpc_types_eth::Filter;
-use corniche_api::{Reason, RpcError};
+use corniche_api::{Method, Reason, RpcError};
 
 impl RequestContext<'_> {
     /// `eth_subscribe`.
@@ -24,6 +24,13 @@ impl RequestContext<'_> {
             "corniche_dag" => {
                 dag::growth(self.node)?;
                 Topic::Dag
+            }
+            "epochs" => {
+                let method = Method::CornicheGetEpoch;
+                if !self.node.config.namespaces.serves(method) {
+                    return Err(RpcError::not_served(method));
+                }
+                Topic::Epochs { next: self.node.epochs.borrow().next() }
             }
             other => {
                 let name: String = other.chars().take(64).collect();

@@ -15,7 +15,7 @@ use crate::requests::{RpcResponse, handle_body};
 use crate::session::{DueSubscriptions, Session, notification};
 use alloy_primitives::U128;
 use corniche_api::{Reason, RpcError};
-use corniche_types::Height;
+use corniche_types::{Epoch, Height};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use serde::Serialize;
@@ -36,6 +36,8 @@ const TOO_LARGE: u16 = 1009;
 
 /// Number of blocks reported before the connection handles other events.
 const BLOCKS_PER_TURN: u64 = 16;
+/// Number of epochs reported before the connection handles other events. More begin at once only on a node that catches up.
+const EPOCHS_PER_TURN: usize = 16;
 
 /// Time after which logs are searched again, if the server was busy.
 const RETRY: Duration = Duration::from_millis(100);
@@ -97,6 +99,7 @@ pub(super) struct Connection<'a> {
     heads: watch::Receiver<Height>,
     reverts: broadcast::Receiver<Arc<Reverted>>,
     syncing: watch::Receiver<Option<SyncProgress>>,
+    epochs: watch::Receiver<Epoch>,
     pending: broadcast::Receiver<Arc<PendingTransaction>>,
     dag: watch::Receiver<()>,
     stopping: watch::Receiver<bool>,
@@ -115,7 +118,7 @@ impl<'a> Connection<'a> {
         socket: UpgradedStream,
         sources: EventSources,
     ) -> Self {
-        let EventSources { heads, reverts, syncing, pending, dag, request_bytes, stopping } = sources;
+        let EventSources { heads, reverts, syncing, epochs, pending, dag, request_bytes, stopping } = sources;
         let memory = MemoryBudget { budget: request_bytes, origin: client.origin, limit: node.config.max_request_bytes };
         Self {
             frames: Frames::new(socket, memory),
@@ -126,6 +129,7 @@ impl<'a> Connection<'a> {
             heads,
             reverts,
             syncing,
+            epochs,
             pending,
             dag,
             stopping,
@@ -158,6 +162,7 @@ impl<'a> Connection<'a> {
                 }),
                 changed = self.heads.changed(), if session.follows_heads() => changed.map_err(End::without_source),
                 changed = self.syncing.changed(), if session.follows_syncing() => changed.map_err(End::without_source),
+                changed = self.epochs.changed(), if session.follows_epochs() => changed.map_err(End::without_source),
                 hash = self.pending.recv(), if session.follows_pending() => self.notify_pending(hash).await,
                 grown = dag_growth(&mut self.dag, self.next_growth), if session.follows_dag() => self.notify_dag(grown).await,
                 () = wait_until(self.retry_at) => Ok(()),
@@ -216,12 +221,13 @@ impl<'a> Connection<'a> {
         Ok(self.send_frame(Outgoing::Ping).await?)
     }
 
-    /// Sends all notifications that are due: sync progress, reverts and blocks.
+    /// Sends all notifications that are due: sync progress, epochs, reverts and blocks.
     async fn notify_due(&mut self) -> Result<(), End> {
         let progress = *self.syncing.borrow_and_update();
         for message in self.session.sync_notifications(progress) {
             self.queue(&message).await?;
         }
+        self.notify_epochs().await?;
         while let Ok(reverted) = self.reverts.try_recv() {
             for message in self.session.revert_notifications(&reverted) {
                 self.queue(&message).await?;
@@ -229,6 +235,21 @@ impl<'a> Connection<'a> {
         }
         self.flush().await?;
         self.notify_blocks().await
+    }
+
+    /// Sends notifications of some of the epochs that are due. Requests a further turn if there are more.
+    async fn notify_epochs(&mut self) -> Result<(), End> {
+        let running = *self.epochs.borrow_and_update();
+        for _ in 0..EPOCHS_PER_TURN {
+            let Some((epoch, subscriptions)) = self.session.take_due_epoch(running) else { return Ok(()) };
+            // A node that began with a snapshot may not know the beginning of an old one.
+            let Some(info) = self.node.backend.epoch_info(epoch) else { continue };
+            for id in subscriptions {
+                self.queue(&notification(id, &info)).await?;
+            }
+        }
+        self.epochs.mark_changed();
+        Ok(())
     }
 
     /// Sends notifications of some of the blocks that are due. Requests a further turn if there are more.

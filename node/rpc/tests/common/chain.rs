@@ -65,6 +65,8 @@ pub struct TestChain {
     pub pool_reads: AtomicUsize,
     pool: Mutex<BTreeMap<B256, VerifiedTransaction>>,
     finalized: AtomicU64,
+    /// The running epoch.
+    epoch: AtomicU64,
     events: broadcast::Sender<ChainEvent>,
     vm: Vm,
     pub syncing: Mutex<Option<SyncProgress>>,
@@ -196,6 +198,7 @@ impl TestChain {
             pool_reads: AtomicUsize::new(0),
             pool: Mutex::default(),
             finalized: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
             events: broadcast::channel(1024).0,
             vm: vm(Some(staking_parameters())),
             syncing: Mutex::default(),
@@ -323,6 +326,16 @@ impl TestChain {
     pub fn finalize(&self, height: u64) {
         self.finalized.store(height, Ordering::Relaxed);
         let _ = self.events.send(ChainEvent::Finalized(Height(height)));
+    }
+
+    /// Begins an epoch without announcing it.
+    pub fn begin_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::SeqCst);
+    }
+
+    /// Announces the running epoch.
+    pub fn announce_epoch(&self) {
+        let _ = self.events.send(ChainEvent::Epoch(self.epoch()));
     }
 
     /// Makes the node a validator whose engine recorded these events.

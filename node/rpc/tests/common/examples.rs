@@ -17,6 +17,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
     let blocks = fixture.client.result("eth_newBlockFilter", json!([])).await;
     let pool = fixture.client.result("eth_newPendingTransactionFilter", json!([])).await;
     fixture.chain.trace(super::dag::sample());
+    fixture.chain.begin_epoch(1);
     let nothing = json!([]);
     let unknown = alloy_primitives::B256::repeat_byte(0xdd);
     let mut all = vec![
@@ -75,6 +76,13 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::CornicheGetOrdering, json!(["0x0"])),
         (Method::CornicheGetEpochChanges, json!(["0x0"])),
         (Method::CornicheGetEpochChanges, json!(["0x1", "0x2"])),
+        (Method::CornicheGetEpoch, json!(["0x0"])),
+        (Method::CornicheGetEpoch, json!(["latest"])),
+        (Method::CornicheGetEpoch, json!(["0x7"])),
+        (Method::CornicheGetCommittee, json!(["0x0"])),
+        (Method::CornicheGetCommittee, json!(["latest"])),
+        (Method::CornicheGetCommittee, json!(["0x7"])),
+        (Method::CornicheGetOffences, json!(["0x0"])),
         (Method::CornicheGetCertificate, json!(["0x1"])),
         (Method::CornicheGetCertificate, json!(["0x2"])),
         (Method::CornicheGetTransactionStatus, json!([transaction])),
@@ -167,6 +175,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         Method::TxpoolStatus,
         Method::CornicheGetHeads,
         Method::CornicheGetValidators,
+        Method::CornicheGetSyncStatus,
         Method::CornicheGetPeers,
         Method::CornicheGetStatistics,
         Method::CornicheGetExecution,

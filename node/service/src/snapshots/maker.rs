@@ -35,10 +35,24 @@ pub struct SnapshotStats {
     pub height: AtomicU64,
     /// Bytes of its chunks.
     pub bytes: AtomicU64,
-    /// Time it took, in milliseconds.
+    /// Time it took, in milliseconds; 0 if it is from before the start.
     pub milliseconds: AtomicU64,
-    /// Snapshots that were given up.
+    /// Snapshots that were given up since the newest one.
     pub given_up: AtomicU64,
+}
+
+impl SnapshotStats {
+    /// Notes the newest snapshot of an earlier process.
+    pub fn note_newest(&self, shelf: &Shelf) {
+        if let Some(newest) = shelf.all().first() {
+            self.note(&newest.snapshot);
+        }
+    }
+
+    fn note(&self, snapshot: &StoredSnapshot) {
+        self.height.store(snapshot.height().0, Ordering::Relaxed);
+        self.bytes.store(snapshot.manifest().chunk_bytes(), Ordering::Relaxed);
+    }
 }
 
 /// Thread that makes snapshots. Dropping it stops the thread.
@@ -178,8 +192,8 @@ impl Work {
         let (height, bytes) = (snapshot.height().0, snapshot.manifest().chunk_bytes());
         let (entries, chunks) = (snapshot.manifest().entries(), snapshot.manifest().chunks.len());
         tracing::info!(height, entries, chunks, bytes, seconds = took.as_secs_f32(), "made a snapshot");
-        self.stats.height.store(height, Ordering::Relaxed);
-        self.stats.bytes.store(bytes, Ordering::Relaxed);
+        self.stats.note(&snapshot);
+        self.stats.given_up.store(0, Ordering::Relaxed);
         self.stats.milliseconds.store(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.shelf.add(snapshot);
     }

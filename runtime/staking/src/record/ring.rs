@@ -11,6 +11,12 @@ use corniche_types::{Epoch, Votes};
 /// Number of epochs in the ring.
 pub const RING_EPOCHS: u64 = 64;
 
+/// Returns the epochs that are in the ring while an epoch runs, ascending.
+pub fn ring_epochs(running: Epoch) -> impl Iterator<Item = Epoch> {
+    let first = running.0.saturating_add(1).saturating_sub(RING_EPOCHS);
+    (first..=running.0).map(Epoch)
+}
+
 /// A committee of the ring, without its seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastCommittee {
@@ -60,6 +66,20 @@ impl PastCommittee {
         let [id, votes, ..] = slots.load_four(place.slot(0))?;
         let (id, votes) = (ValidatorId(narrow(id)), Votes(narrow(votes)));
         Ok(Some(Seat { id, votes, signing_hash: slots.load(place.slot(1))? }))
+    }
+
+    /// Reads the seats of the validators that are convicted for what they signed in this epoch, by index: two slots for each member.
+    pub fn convicted<S: Slots>(&self, slots: &mut S) -> Result<Vec<(u64, Seat)>, S::Error> {
+        let mut convicted = Vec::new();
+        for index in 0..self.members {
+            let [id, ..] = slots.load_four(seat(self.epoch, index).slot(0))?;
+            if is_convicted(slots, self.epoch, ValidatorId(narrow(id)))?
+                && let Some(seat) = self.seat(slots, index)?
+            {
+                convicted.push((index, seat));
+            }
+        }
+        Ok(convicted)
     }
 
     /// Writes the committee of an epoch over that of 64 epochs before.

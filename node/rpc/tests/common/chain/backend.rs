@@ -3,7 +3,10 @@
 use super::super::dag;
 use super::{BASE_FEE, CHAIN_ID, TestChain, Whole, fee_address, key};
 use alloy_primitives::{Address, B256, Bloom, Bytes};
-use corniche_api::{Execution, Peer, Peers, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
+use corniche_api::{
+    CommitteeInfo, CommitteeSeat, EpochInfo, Execution, FollowingEpoch, OfferedSnapshot, Peer, Peers, RpcError, Statistics,
+    SyncStatus, TransactionStatus, TransactionTimes, Validator, Validators,
+};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, SyncProgress};
 use corniche_state::{Account, Changes, SharedTree, StateView};
@@ -195,6 +198,62 @@ impl Backend for TestChain {
         let certificate = self.certificate(self.finalized())?;
         let change = EpochChange { header: block.header.clone(), head: vec![1, 5].into(), certificate, members: Some(members) };
         (epoch == Epoch(0)).then_some(change)
+    }
+
+    fn epoch(&self) -> Epoch {
+        Epoch(self.epoch.load(Ordering::SeqCst))
+    }
+
+    /// Epochs of a minute with ten blocks each.
+    fn epoch_info(&self, epoch: Epoch) -> Option<EpochInfo> {
+        let running = self.epoch();
+        let hash = |epoch: u64| B256::repeat_byte(0xc0 + epoch as u8);
+        let time = |epoch: u64| 1_700_000_000_000 + epoch * 60_000;
+        let next = (epoch < running).then(|| FollowingEpoch {
+            committee_hash: hash(epoch.0 + 1),
+            light_root: B256::repeat_byte(0x11),
+            protocol_version: 5,
+        });
+        (epoch <= running).then(|| EpochInfo {
+            epoch: epoch.0,
+            first_block: epoch.0 * 10 + 1,
+            last_block: next.as_ref().map(|_| epoch.0 * 10 + 10),
+            start_ms: time(epoch.0),
+            end_ms: next.as_ref().map(|_| time(epoch.0 + 1)),
+            due_ms: Some(time(epoch.0 + 1)),
+            committee_hash: hash(epoch.0),
+            protocol_version: 5,
+            next,
+        })
+    }
+
+    fn committee_info(&self, epoch: Epoch) -> Option<CommitteeInfo> {
+        let EpochInfo { epoch, committee_hash, last_block, .. } = self.epoch_info(epoch)?;
+        let is_running = last_block.is_none();
+        let members = self.validators().validators.into_iter().map(|validator| CommitteeSeat {
+            index: validator.index,
+            id: Some(validator.index),
+            bls_key: validator.bls_key,
+            votes: validator.votes,
+            consensus_key: is_running.then_some(validator.consensus_key),
+            network_key: is_running.then_some(validator.network_key),
+            fee_address: is_running.then_some(validator.fee_address),
+        });
+        Some(CommitteeInfo { epoch, committee_hash, quorum: 3, members: members.collect() })
+    }
+
+    fn sync_status(&self) -> SyncStatus {
+        let first_block = self.first_block().0;
+        let snapshot = OfferedSnapshot { height: 1, entries: 12, bytes: 1_024 };
+        SyncStatus {
+            base: first_block.checked_sub(1).filter(|base| *base > 0),
+            first_block,
+            head: self.head().0,
+            certified: self.finalized().0,
+            target: self.head().0,
+            follows: true,
+            snapshots: vec![snapshot],
+        }
     }
 
     fn certificate(&self, height: Height) -> Option<Certificate> {
