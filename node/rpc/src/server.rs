@@ -456,11 +456,15 @@ async fn serve_metrics(listener: TcpListener, registry: Arc<Registry>, stopped: 
 }
 
 async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
-    let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &registry) {
-        Ok(()) => {
+    // The node's figures need reads of state and disk, for which connections on this thread must not wait.
+    let encode = move || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).map(|()| text)
+    };
+    match tokio::task::spawn_blocking(encode).await {
+        Ok(Ok(text)) => {
             ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
         }
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

@@ -33,7 +33,7 @@ pub fn main() -> anyhow::Result<()> {
     })
 }
 
-fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
+pub fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let Signing::Own { consensus, .. } = keys.current.signing else { bail!("the keys are not in this process") };
     let signer = move |committee: &Committee| crypto::ValidatorKeys::new(committee, consensus.clone(), None);

@@ -12,7 +12,7 @@ use corniche_crypto::{
 use corniche_staking::{
     Notice, NoticeBody, Statement, ValidatorId,
     interface::Staking,
-    record::{KeyOwner, Validator},
+    record::{KeyOwner, PastCommittee, RING_EPOCHS, Validator, ring_epochs},
 };
 use corniche_types::{Epoch, StakingParameters, TimestampMs, ValidatorIndex, keccak256, wire};
 use support::{CHAIN_ID, Chain, Secrets, account, committee_hash, short_epochs, votes};
@@ -94,6 +94,36 @@ fn conviction_costs_a_part_of_what_voted() {
     chain.silent_epoch();
     assert_eq!(convict(&mut chain, &evidence(0, 1)), part);
     assert_eq!(Validator::new(ValidatorId(0)).status(&mut chain.memory).unwrap().unwrap().jailed_until, Epoch(4));
+}
+
+/// Convictions are found by epoch until the ring has another committee in their place.
+#[test]
+fn convictions_are_listed_by_epoch() {
+    let mut chain = chain();
+    convict(&mut chain, &evidence(3, 0));
+    convict(&mut chain, &evidence(1, 0));
+    chain.silent_epoch();
+    convict(&mut chain, &evidence(2, 1));
+    let listed = |chain: &mut Chain, epoch: u64| {
+        let committee = PastCommittee::load(&mut chain.memory, Epoch(epoch)).unwrap()?;
+        let convicted = committee.convicted(&mut chain.memory).unwrap();
+        Some(convicted.into_iter().map(|(index, seat)| (index, seat.id.0, seat.votes.0)).collect::<Vec<_>>())
+    };
+    assert_eq!(listed(&mut chain, 0).unwrap(), [(1, 1, 3), (3, 3, 1)]);
+    assert_eq!(listed(&mut chain, 1).unwrap(), [(2, 2, 3)]);
+    assert_eq!(listed(&mut chain, 2), None);
+    for _ in 1..RING_EPOCHS {
+        chain.silent_epoch();
+    }
+    assert_eq!((listed(&mut chain, 0), listed(&mut chain, 1)), (None, Some(vec![(2, 2, 3)])));
+    assert_eq!(listed(&mut chain, RING_EPOCHS), Some(vec![]));
+}
+
+#[test]
+fn ring_has_the_newest_epochs() {
+    let ring = |running| ring_epochs(Epoch(running)).map(|epoch| epoch.0).collect::<Vec<_>>();
+    assert_eq!((ring(0), ring(2)), (vec![0], vec![0, 1, 2]));
+    assert_eq!((ring(63), ring(64)), ((0..=63).collect(), (1..=64).collect()));
 }
 
 #[test]

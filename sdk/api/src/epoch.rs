@@ -117,7 +117,7 @@ mod tests {
         let read = |value| serde_json::from_value::<EpochId>(value).map(EpochId::number);
         assert_eq!(read(json!("0x1f")).unwrap(), Some(31));
         assert_eq!(read(json!("latest")).unwrap(), None);
-        for bad in [json!("earliest"), json!(""), json!({})] {
+        for bad in [json!("earliest"), json!(null), json!({})] {
             assert_eq!(read(bad).unwrap_err().to_string(), "expected an epoch number or \"latest\"");
         }
     }

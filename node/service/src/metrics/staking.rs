@@ -41,7 +41,7 @@ pub struct OwnFigures {
 }
 
 impl StakingFigures {
-    /// Reads them: at most 130 slots for each member of a committee, where a scrape has nothing else to do.
+    /// Reads them: at most two slots for each seat of 64 committees.
     pub fn load<S: Slots>(
         slots: &mut S,
         parameters: &StakingParameters,
@@ -98,7 +98,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn parameters() -> StakingParameters {
-        StakingParameters { epoch_ms: 60_000, closing_ms: 10_000, min_validators: 1, ..StakingParameters::default() }
+        StakingParameters { epoch_ms: 60_000, closing_ms: 10_000, min_validators: 3, ..StakingParameters::default() }
     }
 
     /// Validators with one vote, and consensus keys of this byte and the next ones.
@@ -128,10 +128,12 @@ mod tests {
         assert_eq!((first.ends_ms, first.phase, first.kept, first.own), (Some(59_000), Phase::Open, 0, Some(own)));
         assert_eq!(load(&mut slots, 9, 1_000).own, None, "the key is not registered");
         assert_eq!(load(&mut slots, 2, 61_500).ends_ms, Some(-1_500));
-        calendar::announce(&mut slots, &parameters(), ValidatorId(1), 1, TimestampMs(45_000)).unwrap();
+        for id in 1..4 {
+            calendar::announce(&mut slots, &parameters(), ValidatorId(id), 1, TimestampMs(45_000)).unwrap();
+        }
         assert_eq!(load(&mut slots, 2, 45_000).own, Some(OwnFigures { has_announced: true, ..own }));
         assert_eq!(load(&mut slots, 1, 45_000).own, Some(own));
-        // The second validator is the whole next committee.
+        // The next committee has no seat for the first validator.
         let end = |slots: &mut _, height| {
             calendar::freeze(slots, &parameters(), Need::Never).unwrap();
             let hash = |_, _: &Committee, _: Option<&_>| B256::repeat_byte(0xc1);
