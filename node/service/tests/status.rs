@@ -1,4 +1,4 @@
-//! What a validator tells about its epochs, over several of them: JSON-RPC and `/metrics`.
+//! JSON-RPC and `/metrics` of a validator over several epochs.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 use corniche_service::{NetworkSpec, Node, NodeConfig, NodeSetup, Validator, VerifiedGenesis, make_network, runtime};
