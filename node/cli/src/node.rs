@@ -196,6 +196,7 @@ fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
             let exit = match cause {
                 HaltCause::Fault => Exit::Halted,
                 HaltCause::Twin => Exit::Twin,
+                HaltCause::Outdated => Exit::Outdated,
             };
             Failed::new(exit, reason.clone()).into()
         }

@@ -34,14 +34,17 @@ use corniche_admission::batch;
 use corniche_engine::{Batch, Ordered, Resume};
 use corniche_staking::{MAX_BATCH_NOTICES, Notice};
 use corniche_types::{
-    B256, BatchRef, Block, Bytes, CommitIndex, Genesis, Height, MAX_TRANSACTION_BYTES, OrderedTransaction, OrderingRecord,
-    ProtocolRules, TimestampMs, Transaction, ValidatorIndex, intrinsic::TRANSACTION_GAS,
+    B256, BatchRef, Block, Bytes, CommitIndex, Genesis, Height, KnownVersions, MAX_TRANSACTION_BYTES, OrderedTransaction,
+    OrderingRecord, ProtocolRules, TimestampMs, Transaction, ValidatorIndex, intrinsic::TRANSACTION_GAS,
 };
 use std::{collections::VecDeque, iter::Enumerate, sync::Arc, vec};
 
 /// Time after its last block at which an idle chain closes a block without transactions. Does not apply
 /// before the first block, so that late nodes start from the genesis like all others.
 const IDLE_BLOCK_MS: u64 = 60_000;
+
+/// Reason why the rules of an ordered block are known.
+pub(crate) const KNOWN: &str = "invariant: a node stops before an epoch whose protocol version it does not know";
 
 /// Ordered block before execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +87,8 @@ pub struct BlockBuilder {
     /// Height of the next block to close.
     height: Height,
     rules: &'static ProtocolRules,
+    known: KnownVersions,
+    start: EpochStart,
     last_block_time: TimestampMs,
     /// Times that need a block (E3), ascending. The last one is the end of the epoch. Empty if epochs never end.
     steps: Vec<TimestampMs>,
@@ -203,9 +208,21 @@ impl OpenBlock {
 
 impl BlockBuilder {
     /// Continues after the block at `height` with ordering record `head` (`None`: genesis); ordering resumes
-    /// at `resume`, in the epoch of `start`.
+    /// at `resume`, in the epoch of `start`. Uses the versions of this build.
     pub fn new(
         genesis: &Arc<Genesis>,
+        start: &EpochStart,
+        height: Height,
+        head: Option<&OrderingRecord>,
+        resume: Resume,
+    ) -> Self {
+        Self::of_build(genesis, KnownVersions::default(), start, height, head, resume)
+    }
+
+    /// Like [`Self::new`], with the versions of a build, which knows that of the epoch.
+    pub(crate) fn of_build(
+        genesis: &Arc<Genesis>,
+        known: KnownVersions,
         start: &EpochStart,
         height: Height,
         head: Option<&OrderingRecord>,
@@ -216,7 +233,9 @@ impl BlockBuilder {
         let skip = partial.map_or(0, |ordering| ordering.last_commit_consumed);
         Self {
             directives: None,
-            rules: genesis.rules_at(height.next()),
+            rules: start.rules(genesis, height.next(), known).expect(KNOWN),
+            known,
+            start: *start,
             genesis: genesis.clone(),
             height: height.next(),
             last_block_time: head.map_or(TimestampMs(0), |ordering| ordering.time),
@@ -432,7 +451,8 @@ impl BlockBuilder {
         if let Some(mut open) = self.open.take() {
             self.last_block_time = open.plan.time;
             self.height = self.height.next();
-            self.rules = self.genesis.rules_at(self.height);
+            // The last block of an epoch has no successor here, so the version of the next epoch does not matter.
+            self.rules = self.start.rules(&self.genesis, self.height, self.known).expect(KNOWN);
             if let Some(directives) = &self.directives {
                 open.plan.randomness = directives.settings(&open.plan.ordered).randomness.unwrap_or(open.plan.randomness);
             }

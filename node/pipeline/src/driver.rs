@@ -105,6 +105,9 @@ pub trait Effects {
 
     fn trace(&mut self, event: TraceEvent);
 
+    /// Something that the operator should know soon.
+    fn warn(&mut self, _warning: String) {}
+
     /// Stops the node: continuing would be unsafe. Everything is written. The reason is for the operator.
     fn halt(&mut self, halted: Halted);
 }
@@ -212,6 +215,7 @@ impl Driver {
             Output::Accuse { validator, offence, evidence } => effects.accuse(validator, offence, evidence),
             Output::StoreEvidence(evidence) => self.writes.push(Write::Evidence(evidence)),
             Output::Trace(event) => effects.trace(event),
+            Output::Warn(warning) => effects.warn(warning),
             Output::Halt { halted, certificate } => {
                 self.halting = Some(halted);
                 self.writes.push(Write::Halt { evidence: certificate });

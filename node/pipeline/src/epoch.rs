@@ -8,11 +8,14 @@ use corniche_staking::{
     StateSlots, calendar,
     coin::Need,
     record::{self, KeyOwner, Validator},
+    upgrade::VersionVotes,
 };
 use corniche_state::StateView;
 use corniche_types::{
-    Address, B256, Bytes, Epoch, EpochChange, Genesis, Height, OrderingRecord, RecordHead, TimestampMs, Votes, keccak256,
+    Address, B256, Bytes, Epoch, EpochChange, Genesis, Height, KnownVersions, OrderingRecord, ProtocolRules, RecordHead,
+    TimestampMs, Votes, keccak256,
 };
+use std::collections::BTreeMap;
 
 /// Beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct EpochStart {
     pub epoch: Epoch,
     /// Hash of the epoch's committee.
     pub committee_hash: B256,
+    /// Version of the rules of its blocks, where epochs end (U2). This build need not know it.
+    pub protocol_version: u32,
     /// Time of the last block before it; the time of the genesis for epoch 0 (E1).
     pub time: TimestampMs,
     /// Randomness of that block; zero for epoch 0.
@@ -29,22 +34,23 @@ pub struct EpochStart {
 impl EpochStart {
     /// Beginning of epoch 0.
     pub fn genesis(genesis: &Genesis) -> Self {
-        let (committee_hash, time) = (genesis.committee_hash(), genesis.timestamp_ms);
-        Self { epoch: Epoch(0), committee_hash, time, randomness: B256::ZERO }
+        let (committee_hash, protocol_version) = (genesis.committee_hash(), genesis.protocol_version);
+        Self { epoch: Epoch(0), committee_hash, protocol_version, time: genesis.timestamp_ms, randomness: B256::ZERO }
     }
 
     /// Beginning of the epoch after a block with this record; `None` if the block is not the last one of its epoch.
     pub fn after(record: &OrderingRecord) -> Option<Self> {
         let next = record.next.as_ref()?;
-        let (epoch, committee_hash) = (record.epoch.next(), next.committee_hash);
-        Some(Self { epoch, committee_hash, time: record.time, randomness: record.randomness })
+        let (epoch, committee_hash, protocol_version) = (record.epoch.next(), next.committee_hash, next.protocol_version);
+        Some(Self { epoch, committee_hash, protocol_version, time: record.time, randomness: record.randomness })
     }
 
     /// Beginning of the epoch after a change of committees, whose certificate was verified. `None` if it is no change.
     pub fn after_change(change: &EpochChange) -> Option<Self> {
         let head = RecordHead::decode(&change.head)?;
-        let (_, time, randomness) = head.agreed;
-        Some(Self { epoch: head.epoch.next(), committee_hash: head.next?.committee_hash, time, randomness })
+        let ((_, time, randomness), next) = (head.agreed, head.next?);
+        let (committee_hash, protocol_version) = (next.committee_hash, next.protocol_version);
+        Some(Self { epoch: head.epoch.next(), committee_hash, protocol_version, time, randomness })
     }
 
     /// Beginning of an epoch of a chain with blocks up to `head`, on a node whose blocks begin above `base`. `record` returns the
@@ -65,6 +71,11 @@ impl EpochStart {
         }
         let start = (before > 0).then(|| record(Height(before))).and_then(|record| Self::after(&record));
         start.filter(|start| start.epoch == epoch).expect("invariant: an epoch begins after the last block of the one before")
+    }
+
+    /// Rules of a block of this epoch; `None` if the build does not know its version (U1, U3).
+    pub fn rules(&self, genesis: &Genesis, height: Height, known: KnownVersions) -> Option<&'static ProtocolRules> {
+        known.rules(genesis.version_at(height, self.protocol_version))
     }
 
     /// Time from which a block is the last one of the epoch (E2); `None` if epochs never end.
@@ -141,6 +152,13 @@ fn members(genesis: &Genesis, epoch: Epoch, view: &dyn StateView) -> Vec<Member>
 fn stored_committee(view: &dyn StateView, epoch: Epoch) -> record::Committee {
     // An interrupted view has no members.
     record::Committee::load(&mut StateSlots(view), epoch).unwrap_or_default()
+}
+
+/// Votes of the next committee by the protocol versions that its members announced last. Before the freeze, the running committee
+/// counts as the next one.
+pub fn version_votes(view: &dyn StateView) -> BTreeMap<u32, Votes> {
+    // An interrupted view has no votes.
+    VersionVotes::of_last_announcements(&mut StateSlots(view)).map(|votes| votes.by_version).unwrap_or_default()
 }
 
 /// Returns whether one validator has registered both consensus keys.

@@ -23,7 +23,7 @@ use crate::{BlockPlan, EpochStart};
 use ancestors::AncestorHashes;
 use corniche_executor::{BlockOutput, Candidate, verify_ordered};
 use corniche_state::{CommittedBlock, State, StateView, Tree};
-use corniche_types::{Address, B256, Genesis, Header, OrderedTransaction, SkipReason, ValidatorIndex};
+use corniche_types::{Address, B256, Genesis, Header, KnownVersions, OrderedTransaction, SkipReason, ValidatorIndex};
 use corniche_vm::{BlockEnv, Vm};
 use std::sync::Arc;
 
@@ -53,6 +53,8 @@ pub struct ExecutionStart {
     pub head: Header,
     /// Epoch of the next block.
     pub epoch: EpochStart,
+    /// Versions that this build knows. It executes no block of another version.
+    pub known: KnownVersions,
     /// Gas used by the blocks with the head's timestamp, including the head.
     pub gas_in_second: u64,
     /// Hashes of the newest headers, oldest first, the head's last: those in

@@ -12,7 +12,7 @@ use corniche_crypto::{CoinPublicKeys, CoinSecretShare, evidence::Evidence};
 use corniche_engine::{Committee, Engine, Offence, Resume, Ticket, TraceEvent, Verified};
 use corniche_staking::{NoticeAuthor, VerifiedNotice};
 use corniche_state::{CommittedBlock, State};
-use corniche_types::{B256, Block, Bytes, Certificate, Epoch, Genesis, Height, TimestampMs, ValidatorIndex};
+use corniche_types::{B256, Block, Bytes, Certificate, Epoch, Genesis, Height, KnownVersions, TimestampMs, ValidatorIndex};
 use std::sync::Arc;
 
 /// libp2p identity of a peer: an ed25519 public key.
@@ -190,6 +190,8 @@ pub enum Output {
     /// Keep this evidence for [`Setup::evidence`] of later starts.
     StoreEvidence(Box<Evidence>),
     Trace(TraceEvent),
+    /// Something that the operator should know soon.
+    Warn(String),
     /// A quorum certified a different block than ours, or f + 1 validators executed a different one. Store
     /// the signatures and stop: continuing would be unsafe. The reason is for the operator.
     Halt {
@@ -216,6 +218,8 @@ pub enum HaltCause {
     Fault,
     /// Another process signs with this validator's keys (K5).
     Twin,
+    /// The next epoch has a protocol version that this build does not know (U3). Nothing is wrong with the data.
+    Outdated,
 }
 
 impl From<String> for Halted {
@@ -245,6 +249,8 @@ pub enum TransactionStatus {
 /// Parts of a pipeline.
 pub struct Setup {
     pub genesis: Arc<Genesis>,
+    /// Versions that this build knows.
+    pub known: KnownVersions,
     pub keys: NodeKeys,
     /// Evidence that was stored.
     pub evidence: Vec<Evidence>,

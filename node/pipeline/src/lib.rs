@@ -70,7 +70,7 @@ pub use corniche_certify::{
 };
 pub use corniche_staking::{AuthorKeys, NoticeAuthor, NoticeSigner, Statement as NoticeStatement, VerifiedNotice};
 pub use driver::{Driver, Effects, Event};
-pub use epoch::{ChainBase, CoinStatus, EpochStart, Seat, fee_addresses, is_one_validator};
+pub use epoch::{ChainBase, CoinStatus, EpochStart, Seat, fee_addresses, is_one_validator, version_votes};
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
 pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Extension};
 pub use io::{

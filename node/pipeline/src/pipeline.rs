@@ -15,6 +15,7 @@ mod peers;
 mod reputation;
 mod results;
 mod silence;
+mod upgrade;
 mod users;
 
 use crate::epoch::{CoinStatus, EpochStart};
@@ -31,8 +32,8 @@ use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate};
 use corniche_engine::{Committee, Input as EngineInput, Resume};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
-    Address, B256, Block, Certificate, CommitIndex, Epoch, Genesis, Height, OrderingRecord, SignatureChecks, TimestampMs,
-    ValidatorIndex, certified,
+    Address, B256, Block, Certificate, CommitIndex, Epoch, Genesis, Height, KnownVersions, OrderingRecord, SignatureChecks,
+    TimestampMs, ValidatorIndex, certified,
 };
 use evidence::PendingEvidence;
 pub use evidence::is_useful;
@@ -43,6 +44,7 @@ pub use notices::verify_notice;
 use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use upgrade::Upgrade;
 
 /// Maximum distance of execution ahead of the newest certificate, in blocks (design §3). Contracts can rely
 /// on it: the state contains the header hashes up to this depth ([`certified`]).
@@ -59,6 +61,8 @@ struct Peer {
 /// A node. See the crate documentation.
 pub struct Pipeline {
     genesis: Arc<Genesis>,
+    known: KnownVersions,
+    upgrade: Upgrade,
     /// Our index in the running committee; `None`: no member.
     own: Option<ValidatorIndex>,
     certificate_keys: CertificateKeyFactory,
@@ -132,7 +136,9 @@ impl Pipeline {
         let is_entering = setup.head.as_ref().is_some_and(|head| EpochStart::after(&head.ordering) == Some(epoch));
         let (mut history, records) = History::read(epoch.epoch, &setup.records, setup.never_signed);
         let mut entry = (None, None);
-        if is_entering && engine_factory.is_some() && !history.has_records() {
+        let head_height = setup.head.as_ref().map_or(Height(0), Block::height);
+        let is_known = epoch.rules(&setup.genesis, head_height.next(), setup.known).is_some();
+        if is_known && is_entering && engine_factory.is_some() && !history.has_records() {
             // The entry may have been lost with the power, and the validator may have known everything until then.
             (history, _) = History::read(Epoch(epoch.epoch.0 - 1), &setup.records, setup.never_signed);
             entry = history.enter(epoch.epoch, false, setup.now);
@@ -148,7 +154,6 @@ impl Pipeline {
         for (height, hash) in setup.uncertified {
             certifier.executed(height, hash);
         }
-        let head_height = setup.head.as_ref().map_or(Height(0), Block::height);
         let head_ordering = setup.head.as_ref().map(|block| &block.ordering);
         let newest = head_ordering.map_or(setup.genesis.timestamp_ms, |head| head.time);
         let mut extension = setup.extension;
@@ -158,6 +163,8 @@ impl Pipeline {
         let is_sharded = setup.genesis.signatures == SignatureChecks::Sharded;
         let forwarding = Forwarding::new(own, &committee, is_sharded, setup.rotation, setup.now);
         let mut pipeline = Self {
+            known: setup.known,
+            upgrade: Upgrade::default(),
             own,
             mode: Mode::Following(Following::default()),
             certificate_keys,
@@ -209,6 +216,11 @@ impl Pipeline {
         pipeline.out.extend(entered.map(|(ticket, record)| Output::Persist(ticket, record)));
         pipeline.out.extend(release.map(Output::ReleaseBelow));
         pipeline.report_seats();
+        if !is_known {
+            // At once, with the sentence of the first time (U3).
+            pipeline.halt_as_outdated(epoch);
+            return pipeline;
+        }
         if setup.may_vote {
             pipeline.start_ordering(setup.now, records);
         }
@@ -280,6 +292,7 @@ impl Pipeline {
             self.forwarding_deadline(),
             self.attesting.deadline(),
             self.silence_deadline(),
+            self.upgrade.stops_at,
             extension,
         ]
         .into_iter()
@@ -367,6 +380,7 @@ impl Pipeline {
         // Before the responses, so that a client no longer finds a transaction that it dropped.
         self.report_dropped();
         self.poll_extension(now);
+        self.stop_if_outdated(now);
     }
 
     /// Reports transactions that left the pool unexecuted.

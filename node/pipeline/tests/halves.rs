@@ -12,8 +12,8 @@ use corniche_pipeline::{
 use corniche_staking::genesis_changes;
 use corniche_state::{Changes, CommittedBlock, State, StateView, Tree};
 use corniche_types::{
-    Address, B256, Bytes, CommitIndex, Header, Height, OrderedTransaction, TimestampMs, TxKind, U256, ValidatorIndex,
-    certified, header_hash, keccak256,
+    Address, B256, Bytes, CommitIndex, Header, Height, KnownVersions, OrderedTransaction, TimestampMs, TxKind, U256,
+    ValidatorIndex, certified, header_hash, keccak256,
 };
 use corniche_vm::Vm;
 use rand_xoshiro::{
@@ -44,7 +44,8 @@ fn start_after(blocks: &[Arc<CommittedBlock>]) -> ExecutionStart {
     let of_second = blocks.iter().map(|block| &block.block.header).filter(|header| header.timestamp == head.timestamp);
     let gas_in_second = of_second.map(|header| header.gas_used).sum();
     let hashes = hashes.split_off(hashes.len().saturating_sub(64));
-    ExecutionStart { state, tree, head, epoch: EpochStart::genesis(&genesis), gas_in_second, hashes }
+    let epoch = EpochStart::genesis(&genesis);
+    ExecutionStart { state, tree, head, epoch, known: KnownVersions::default(), gas_in_second, hashes }
 }
 
 fn stage_after(vm: &Vm, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {

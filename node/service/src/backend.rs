@@ -108,7 +108,21 @@ impl Backend for NodeBackend {
     }
 
     fn rules(&self, height: Height) -> &'static ProtocolRules {
-        self.genesis.rules_at(height)
+        let genesis = &self.genesis;
+        if genesis.epochs().is_none() {
+            return genesis.rules_at(height);
+        }
+        let reader = &self.readers.current().reader;
+        let record = |height| reader.ordering(height).map(|(record, _)| record);
+        let head = reader.head().height();
+        let version = if height > head {
+            record(head).map(|record| record.next_protocol_version())
+        } else {
+            record(height).map(|record| record.protocol_version)
+        };
+        let version = genesis.version_at(height, version.unwrap_or(genesis.protocol_version));
+        // A node with a block of an unknown version is about to halt (U3).
+        ProtocolRules::of(version).unwrap_or(ProtocolRules::LATEST)
     }
 
     fn client_version(&self) -> String {

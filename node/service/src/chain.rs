@@ -17,13 +17,13 @@ use corniche_engine::{Committee, Verifier};
 use corniche_executor::{SingleThread, SpeculationLimits, WorkerPool};
 use corniche_pipeline::{
     CertificateKeys, ChainBase, EngineFactory, EpochStart, ExecutionStage, ExecutionStart, Extension, Halted, NodeKeys,
-    Pipeline, RestartPoint, Runner, Sealer, Setup, is_one_validator, is_useful,
+    NoticeAuthor, Pipeline, RestartPoint, Runner, Sealer, Setup, is_one_validator, is_useful,
 };
 use corniche_signer::RemoteSigner;
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace, snapshots::StoredSnapshot};
 use corniche_threads::Threads;
-use corniche_types::{B256, Epoch, Genesis, Header, Height, Resume, header_hash, wire};
+use corniche_types::{B256, Epoch, Genesis, Header, Height, KnownVersions, Resume, header_hash, wire};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
     fmt::Write,
@@ -185,6 +185,7 @@ impl NodeContext {
                 tree: recovered.tree,
                 head: restart.head.clone(),
                 epoch: restart.epoch,
+                known: KnownVersions::default(),
                 gas_in_second: restart.gas_in_second,
                 hashes: restart.hashes,
             },
@@ -214,6 +215,7 @@ impl NodeContext {
         let never_signed = DataDirectory::new(&self.data).unsigned().exists();
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
+            known: KnownVersions::default(),
             keys: self.node_keys(self.keyring(), engine_factory),
             evidence: self.evidence(&state.latest())?,
             may_vote: warm_up.is_none(),
@@ -273,9 +275,10 @@ impl NodeContext {
     /// Builds the uses of these keys.
     fn node_keys(&self, keys: Option<&Keyring>, engine: Option<EngineFactory>) -> NodeKeys {
         let keys = keys.cloned();
+        let version = self.config.announced_version();
         NodeKeys {
             engine,
-            notices: keys.as_ref().map(|keys| keys.notice_author(self.genesis.chain_id)),
+            notices: keys.as_ref().map(|keys| NoticeAuthor { version, ..keys.notice_author(self.genesis.chain_id) }),
             certificates: Arc::new(move |committee| {
                 let own = keys.as_ref().and_then(|keys| keys.member_of(committee));
                 let own = own.map(|(index, own)| own.certificate_signer(committee, index));

@@ -6,7 +6,7 @@ use corniche_crypto::EthereumKey;
 use corniche_origin::Proxy;
 use corniche_rpc::{FaucetConfig, RpcConfig};
 use corniche_store::{Backend, History};
-use corniche_types::{Genesis, TimestampMs, TrustPoint};
+use corniche_types::{Genesis, KnownVersions, TimestampMs, TrustPoint};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -44,6 +44,10 @@ pub struct NodeConfig {
     /// Multiaddresses of peers to dial, each with its `/p2p/` identity.
     #[serde(default)]
     pub peers: Vec<String>,
+    /// Highest protocol version that this validator announces. A lower one than the build knows withholds its votes for the
+    /// upgrade (U5). The node executes all versions that its build knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_version: Option<u32>,
     /// Also dials validators at the addresses that they announce. Turn it off if only the addresses in `peers` reach them.
     #[serde(default = "default_true", skip_serializing_if = "Clone::clone")]
     pub learn_addresses: bool,
@@ -498,6 +502,7 @@ impl Default for NodeConfig {
             metrics: None,
             listen: Vec::new(),
             peers: Vec::new(),
+            max_version: None,
             learn_addresses: true,
             index: Backend::default(),
             state: StateHistory::default(),
@@ -512,6 +517,13 @@ impl Default for NodeConfig {
 }
 
 impl NodeConfig {
+    /// Returns the protocol version that a validator announces: the highest that the build knows, or a lower one by
+    /// configuration (U5).
+    pub fn announced_version(&self) -> u32 {
+        let known = KnownVersions::default().highest();
+        self.max_version.map_or(known, |max| max.min(known))
+    }
+
     /// Reads a configuration file and makes its paths absolute.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read the configuration {}", path.display()))?;
@@ -558,6 +570,17 @@ mod tests {
     fn unknown_keys_are_refused() {
         let error = toml::from_str::<NodeConfig>("genesis = 'g.json'\nrcp = '127.0.0.1:1'").unwrap_err();
         assert!(error.to_string().contains("rcp"), "{error}");
+    }
+
+    /// `max_version` withholds an announcement (U5). It does not announce what the build does not know.
+    #[test]
+    fn max_version_limits_the_announcement() {
+        let known = KnownVersions::default().highest();
+        let announced =
+            |text: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{text}")).unwrap().announced_version();
+        assert_eq!(announced(""), known);
+        assert_eq!(announced(&format!("max_version = {}", known - 1)), known - 1);
+        assert_eq!(announced(&format!("max_version = {}", known + 1)), known);
     }
 
     #[test]

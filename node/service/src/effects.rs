@@ -186,6 +186,10 @@ impl Effects for ThreadedEffects {
         }
     }
 
+    fn warn(&mut self, warning: String) {
+        tracing::warn!("{warning}");
+    }
+
     fn halt(&mut self, halted: Halted) {
         self.shared.halt(halted);
     }

@@ -5,6 +5,7 @@ mod staking;
 
 use crate::{backend::ReaderHandle, clock, shared::Shared};
 use corniche_network::{NetworkHandle, PeerKey};
+use corniche_pipeline::version_votes;
 use corniche_signer::{RemoteSigner, StatementKind};
 use corniche_staking::StateSlots;
 use corniche_types::{B256, Genesis};
@@ -41,6 +42,28 @@ impl NodeMetrics {
     pub fn register(self, mut registry: Registry) -> Registry {
         registry.register_collector(Box::new(self));
         registry
+    }
+}
+
+impl NodeMetrics {
+    /// Version of the next block, and votes of the next committee by the versions that its members announced last (U2).
+    fn encode_versions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let readers = self.readers.current();
+        let head = readers.reader.head().height();
+        let record = readers.reader.ordering(head).map(|(record, _)| record);
+        let epoch_version = record.map_or(self.genesis.protocol_version, |record| record.next_protocol_version());
+        let version = ConstGauge::new(i64::from(self.genesis.version_at(head.next(), epoch_version)));
+        let help = "Protocol version of the next block";
+        version.encode(encoder.encode_descriptor("corniche_protocol_version", help, None, version.metric_type())?)?;
+        if self.genesis.epochs().is_none() {
+            return Ok(());
+        }
+        let help = "Votes of the next committee, or the running one before the freeze, by the protocol version that each member announced last";
+        let mut family = encoder.encode_descriptor("corniche_protocol_votes", help, None, version.metric_type())?;
+        for (version, votes) in version_votes(&readers.state.latest()) {
+            ConstGauge::new(i64::from(votes.0)).encode(family.encode_family(&[("version", version.to_string())])?)?;
+        }
+        Ok(())
     }
 }
 
@@ -154,6 +177,7 @@ impl Collector for NodeMetrics {
         self.encode_staking(&mut encoder)?;
         self.encode_committee(&mut encoder)?;
         self.encode_snapshots(&mut encoder)?;
+        self.encode_versions(&mut encoder)?;
         let generation = "Epoch that the running coin was dealt for, 0 for the coin of the genesis";
         gauge(&mut encoder, "corniche_coin_generation", generation, read(&counters.coin_generation))?;
         let exposed = "Votes of members whose shares of the coin are as good as public";

@@ -14,7 +14,8 @@ use corniche_pipeline::{BlockPlan, ChainBase, Executed, ExecutionStage, Executio
 use corniche_staking::genesis_changes;
 use corniche_state::{Changes, CommittedBlock, State, StateView, Tree};
 use corniche_types::{
-    B256, Bytes, Genesis, Header, Height, OrderedTransaction, Receipt, Resume, SkipReason, Skipped, header_hash, keccak256,
+    B256, Bytes, Genesis, Header, Height, KnownVersions, OrderedTransaction, Receipt, Resume, SkipReason, Skipped, header_hash,
+    keccak256,
 };
 use corniche_vm::Vm;
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
@@ -111,7 +112,7 @@ impl Executors {
         }
         let head = Height(blocks.len() as u64);
         let RestartPoint { head, epoch, gas_in_second, hashes, .. } = self.restart_point(blocks, head, Resume::default());
-        let start = ExecutionStart { state, tree, head, epoch, gas_in_second, hashes };
+        let start = ExecutionStart { state, tree, head, epoch, known: KnownVersions::default(), gas_in_second, hashes };
         ExecutionStage::new(self.genesis.clone(), self.vm.clone(), start)
     }
 }

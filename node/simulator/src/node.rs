@@ -19,7 +19,7 @@ use corniche_pipeline::{
 use corniche_staking::VerifiedNotice;
 use corniche_state::State;
 use corniche_testkit::{self as testkit, Action, Micros, Process, Random};
-use corniche_types::{Bytes, Certificate, Epoch, Height, ValidatorIndex, header_hash, wire};
+use corniche_types::{Bytes, Certificate, Epoch, Height, KnownVersions, ValidatorIndex, header_hash, wire};
 use std::{rc::Rc, sync::Arc};
 
 /// Number of readable states below the newest; the default of a node. Nothing here reads an older one.
@@ -154,6 +154,7 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) 
     let certificate_keys = move |committee: &Committee| metered(&secrets.certificate_keys(committee, me), cost, &meter);
     Pipeline::new(Setup {
         genesis: network.genesis.clone(),
+        known: KnownVersions::default(),
         keys: NodeKeys {
             certificates: Arc::new(certificate_keys),
             engine: Some(factory),

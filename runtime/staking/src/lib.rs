@@ -16,10 +16,12 @@
 //! Always true: the contract's balance is at least all bonded and all queued stake. Nothing here depends on a clock, on
 //! randomness or on the order of a map. No input causes a panic.
 //!
+//! When an epoch ends, announcements of the next committee decide about the protocol version ([`upgrade`]).
+//!
 //! Where the engine has a coin, the sitting committee deals one to the next committee between the freeze and the end ([`coin`]).
 //! Evidence of a contradiction costs stake ([`evidence`]).
 //!
-//! The rules are those of validators.md, with the differences of decisions 0028 to 0033.
+//! The rules are those of validators.md, with the differences of decisions 0028 to 0033 and 0037.
 
 #![warn(missing_docs)]
 
@@ -34,6 +36,7 @@ mod overview;
 pub mod record;
 mod registration;
 mod slots;
+pub mod upgrade;
 pub mod votes;
 
 pub use genesis::{GenesisValidator, add_staking, genesis_changes, genesis_slots};

@@ -25,6 +25,8 @@ pub enum Exit {
     /// A simulated network violated safety, or a benchmark found a block with different results in parallel
     /// execution.
     Diverged = 9,
+    /// The chain has a protocol version that this build does not know: install a newer one.
+    Outdated = 10,
     /// Another process signs with this validator's keys.
     Twin = 11,
 }

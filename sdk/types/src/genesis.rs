@@ -20,7 +20,8 @@ pub struct Genesis {
     /// Version of the rules of block 1; see [`ProtocolRules`].
     pub protocol_version: u32,
     /// Later versions and their first heights, ascending. Not part of [`Self::hash`]: adding an entry upgrades a
-    /// running chain, and blocks built under other rules have other headers.
+    /// running chain, and blocks built under other rules have other headers. Empty where epochs end: there validators
+    /// decide by their announcements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[borsh(skip)]
     pub upgrades: Vec<Upgrade>,
@@ -259,6 +260,14 @@ impl Genesis {
             }
             before = *upgrade;
         }
+        // Two sources of versions could contradict each other.
+        if !self.upgrades.is_empty() && self.epochs().is_some() {
+            let count = self.upgrades.len();
+            return refuse(
+                "upgrades",
+                format!("must be empty where epochs end, got {count}; remove them, and upgrade the validators' builds instead"),
+            );
+        }
         if self.validators.is_empty() || self.validators.len() > MAX_VALIDATORS {
             return refuse("validators", format!("are {}, must be 1 to {MAX_VALIDATORS}", self.validators.len()));
         }
@@ -368,11 +377,24 @@ impl Genesis {
         Ok(parameters.check_committee(&self.weights())?)
     }
 
-    /// Returns the rules under which the block at `height` is built and executed.
+    /// Returns the version of the rules under which the block at `height` is built and executed. `epoch_version` is the
+    /// version of the block's epoch. It decides where epochs end; elsewhere the heights of the upgrades do.
+    pub fn version_at(&self, height: Height, epoch_version: u32) -> u32 {
+        match self.epochs() {
+            Some(_) => epoch_version,
+            None => self.scheduled_version(height),
+        }
+    }
+
+    /// Returns the rules of the block at `height`, as far as the genesis defines them: where epochs end, those of epoch 0.
     pub fn rules_at(&self, height: Height) -> &'static ProtocolRules {
-        let upgrade = self.upgrades.iter().rev().find(|upgrade| upgrade.height <= height.0);
-        let version = upgrade.map_or(self.protocol_version, |upgrade| upgrade.protocol_version);
+        let version = self.scheduled_version(height);
         ProtocolRules::of(version).expect("invariant: a checked genesis names known versions only")
+    }
+
+    fn scheduled_version(&self, height: Height) -> u32 {
+        let upgrade = self.upgrades.iter().rev().find(|upgrade| upgrade.height <= height.0);
+        upgrade.map_or(self.protocol_version, |upgrade| upgrade.protocol_version)
     }
 
     /// Checks the votes alone, before a coin is dealt to them.

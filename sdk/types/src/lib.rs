@@ -40,7 +40,7 @@ pub use ids::{CommitIndex, Epoch, Height, TimestampMs, ValidatorIndex};
 pub use intrinsic::intrinsic_gas;
 pub use ordering::{BatchRef, NextEpoch, OrderingRecord, Resume, SkipReason, Skipped};
 pub use proof::{Proof, ProofError};
-pub use protocol::{ProtocolRules, Upgrade};
+pub use protocol::{KnownVersions, ProtocolRules, Upgrade};
 pub use receipt::{Log, Receipt};
 pub use snapshot::SnapshotTail;
 pub use staking::{GenesisStake, STAKING_ADDRESS, StakingError, StakingParameters};

@@ -213,6 +213,11 @@ impl OrderingRecord {
         self.next.as_ref().map_or(self.committee_hash, |next| next.committee_hash)
     }
 
+    /// Returns the version of the next block's epoch, where epochs end (see [`Genesis::version_at`](crate::Genesis::version_at)).
+    pub fn next_protocol_version(&self) -> u32 {
+        self.next.as_ref().map_or(self.protocol_version, |next| next.protocol_version)
+    }
+
     /// Returns the canonical bytes of the tail: batches and skipped transactions.
     pub fn encode_tail(&self) -> Vec<u8> {
         crate::wire::encode(&(&self.batches, &self.skipped))

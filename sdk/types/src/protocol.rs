@@ -1,9 +1,10 @@
 //! Protocol versions: the rules under which a block is built and executed.
 //!
-//! Every rule that affects results and has ever changed is a field of [`ProtocolRules`]. The genesis defines the
-//! version of block 1 and the heights at which later versions activate ([`Upgrade`]). Only
-//! [`Genesis::rules_at`](crate::Genesis::rules_at) decides which rules apply at a height. Old versions stay, because
-//! nodes that start from genesis must execute their blocks again (decision 0018).
+//! Every rule that affects results and has ever changed is a field of [`ProtocolRules`] (U1). The genesis defines the
+//! version of block 1. Where epochs end, the last block of an epoch names the version of the next one (U2, decision 0037).
+//! Elsewhere the genesis has the heights at which later versions activate ([`Upgrade`], decision 0018). Only
+//! [`Genesis::version_at`](crate::Genesis::version_at) decides which version a block has. Old versions stay, because
+//! nodes that start from genesis must execute their blocks again (U4).
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
@@ -78,15 +79,38 @@ impl ProtocolRules {
     pub const LATEST: &'static Self = &Self::V5;
 
     /// Returns the rules of a version; `None` if this build does not support it.
-    pub const fn of(version: u32) -> Option<&'static Self> {
-        match version {
-            1 => Some(&Self::V1),
-            2 => Some(&Self::V2),
-            3 => Some(&Self::V3),
-            4 => Some(&Self::V4),
-            5 => Some(&Self::V5),
-            _ => None,
-        }
+    pub fn of(version: u32) -> Option<&'static Self> {
+        KnownVersions::default().rules(version)
+    }
+}
+
+/// The versions that a build knows: the table of all rules (U1). Tests build older and newer ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownVersions(&'static [ProtocolRules]);
+
+impl Default for KnownVersions {
+    /// The versions of this build.
+    fn default() -> Self {
+        const TABLE: &[ProtocolRules] =
+            &[ProtocolRules::V1, ProtocolRules::V2, ProtocolRules::V3, ProtocolRules::V4, ProtocolRules::V5];
+        Self(TABLE)
+    }
+}
+
+impl KnownVersions {
+    /// The versions of a build with these rules, whose numbers ascend from 1.
+    pub const fn of_build(rules: &'static [ProtocolRules]) -> Self {
+        Self(rules)
+    }
+
+    /// Returns the rules of a version; `None` if the build does not know it.
+    pub fn rules(self, version: u32) -> Option<&'static ProtocolRules> {
+        self.0.iter().find(|rules| rules.version == version)
+    }
+
+    /// Returns the highest version, which validators announce.
+    pub fn highest(self) -> u32 {
+        self.0.iter().map(|rules| rules.version).max().unwrap_or_default()
     }
 }
 

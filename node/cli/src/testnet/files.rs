@@ -104,6 +104,7 @@ impl NodeFiles<'_> {
         }
         let others = self.peers.iter().enumerate().filter(|(other, _)| *other != index);
         Ok(NodeConfig {
+            max_version: None,
             genesis: "../genesis.json".into(),
             faucet: faucet.map(|_| Faucet::with_key("faucet.key".into())),
             keys: is_validator.then(|| "keys".into()),

@@ -4,15 +4,15 @@ use super::{
     AncestorHashes, ExecutionStart, VerifiedTransaction,
     staking::{BlockEnd, EpochEnd},
 };
-use crate::{BlockPlan, Directives, fee_addresses};
+use crate::{BlockPlan, Directives, blocks::KNOWN, fee_addresses};
 use corniche_executor::{
     BlockOutput, Candidate, Runs, SingleThread, SpeculationCounts, SpeculationLimits, Speculator, Statistics, WorkerPool, fees,
     parallel,
 };
 use corniche_state::{Overlay, State, StateView};
 use corniche_types::{
-    Address, B256, Bytes, Genesis, Header, Height, NextEpoch, OrderedTransaction, SkipReason, Skipped, ValidatorIndex,
-    certified,
+    Address, B256, Bytes, Genesis, Header, Height, KnownVersions, NextEpoch, OrderedTransaction, SkipReason, Skipped,
+    ValidatorIndex, certified,
 };
 use corniche_vm::{BlockEnv, Vm};
 use std::sync::Arc;
@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// start before the last one is hashed.
 pub struct Runner {
     genesis: Arc<Genesis>,
+    known: KnownVersions,
+    /// Version of the next block's epoch.
+    epoch_version: u32,
     /// Recipients of fees, by index of the members of the next block's committee.
     fee_addresses: Vec<Address>,
     vm: Vm,
@@ -84,6 +87,8 @@ impl Runner {
         Self {
             fee_addresses: fee_addresses(&genesis, start.epoch.epoch, &start.state.latest()),
             genesis,
+            known: start.known,
+            epoch_version: start.epoch.protocol_version,
             vm,
             state: start.state.clone(),
             parent: Parent::from_header(&start.head, start.gas_in_second),
@@ -187,7 +192,7 @@ impl Runner {
         second: u64,
         verify: impl FnOnce(&Bytes, u64) -> Result<VerifiedTransaction, SkipReason>,
     ) -> bool {
-        let env = self.expected_env(second);
+        let Some(env) = self.expected_env(second) else { return false };
         let Some(speculator) = &mut self.speculator else { return false };
         let view = self.state.latest();
         if speculator.repair(&self.vm, &view, &env) {
@@ -242,6 +247,7 @@ impl Runner {
         let ended = BlockEnd {
             genesis: &self.genesis,
             height: Height(env.number),
+            protocol_version: env.rules.version,
             time: plan.time,
             candidates,
             skipped: &mut output.skipped,
@@ -251,6 +257,7 @@ impl Runner {
         .run();
         let next = ended.map(|EpochEnd { next, fee_addresses }| {
             self.fee_addresses = fee_addresses;
+            self.epoch_version = next.protocol_version;
             next
         });
         // Written last, after any other change of that account; the next block's transactions are the first
@@ -265,23 +272,24 @@ impl Runner {
     }
 
     /// Expected environment of the next block. Before a result is adopted, the values that its transaction
-    /// read are compared with the actual ones (S3).
-    fn expected_env(&self, second: u64) -> BlockEnv {
+    /// read are compared with the actual ones (S3). `None` if the next block's version is unknown.
+    fn expected_env(&self, second: u64) -> Option<BlockEnv> {
         self.env_in(second, Address::ZERO, B256::ZERO)
     }
 
     fn env(&self, plan: &BlockPlan) -> BlockEnv {
         let coinbase = self.fee_addresses.get(plan.leader.as_usize()).copied().unwrap_or_default();
-        let env = self.env_in(plan.time.0 / 1000, coinbase, plan.randomness);
+        let env = self.env_in(plan.time.0 / 1000, coinbase, plan.randomness).expect(KNOWN);
         let base_fee = self.directives.as_ref().and_then(|directives| directives.settings(&plan.ordered).base_fee);
         BlockEnv { base_fee: base_fee.unwrap_or(env.base_fee), ..env }
     }
 
-    fn env_in(&self, second: u64, coinbase: Address, randomness: B256) -> BlockEnv {
+    fn env_in(&self, second: u64, coinbase: Address, randomness: B256) -> Option<BlockEnv> {
+        let version = self.genesis.version_at(Height(self.parent.number + 1), self.epoch_version);
         // The header has seconds that do not decrease (design §3).
         let timestamp = self.parent.timestamp.max(second);
-        BlockEnv {
-            rules: self.genesis.rules_at(Height(self.parent.number + 1)),
+        Some(BlockEnv {
+            rules: self.known.rules(version)?,
             chain_id: self.genesis.chain_id,
             number: self.parent.number + 1,
             timestamp,
@@ -289,7 +297,7 @@ impl Runner {
             coinbase,
             gas_limit: self.genesis.block_gas_limit,
             randomness,
-        }
+        })
     }
 }
 

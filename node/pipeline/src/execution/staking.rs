@@ -5,6 +5,7 @@ use corniche_staking::{
     Notice, NoticeKind, Slots, calendar,
     coin::Need,
     record::{CoinKeys, Committee, Header},
+    upgrade,
 };
 use corniche_state::{Changes, Overlay, StateView};
 use corniche_types::{
@@ -19,6 +20,8 @@ use std::{
 pub(super) struct BlockEnd<'a> {
     pub genesis: &'a Genesis,
     pub height: Height,
+    /// Version of the block's rules.
+    pub protocol_version: u32,
     pub time: TimestampMs,
     pub candidates: &'a [Candidate],
     /// Those candidates that were not executed.
@@ -40,10 +43,10 @@ impl BlockEnd<'_> {
     /// its epoch.
     pub fn run(self) -> Option<EpochEnd> {
         let parameters = self.genesis.epochs()?;
-        let Self { genesis, height, time, candidates, skipped, view, changes } = self;
+        let Self { genesis, height, protocol_version, time, candidates, skipped, view, changes } = self;
         let mut slots = BlockSlots { view, changes };
         let applied = apply_notices(genesis, parameters, &mut slots, time, candidates, skipped);
-        match applied.and_then(|()| run_steps(genesis, parameters, &mut slots, height, time)) {
+        match applied.and_then(|()| run_steps(genesis, parameters, &mut slots, (height, protocol_version), time)) {
             Ok(next) => next,
             Err(never) => match never {},
         }
@@ -89,7 +92,7 @@ fn run_steps(
     genesis: &Genesis,
     parameters: &StakingParameters,
     slots: &mut BlockSlots<'_>,
-    height: Height,
+    (height, running_version): (Height, u32),
     time: TimestampMs,
 ) -> Result<Option<EpochEnd>, Infallible> {
     let header = Header::load(slots)?;
@@ -97,7 +100,8 @@ fn run_steps(
     if calendar::end_time(header.start, parameters).is_none_or(|end| time < end) {
         return Ok(None);
     }
-    let protocol_version = genesis.rules_at(height.next()).version;
+    // After the other steps, which decide about the next committee, and before the next epoch begins.
+    let protocol_version = upgrade::next_version(slots, running_version)?;
     let hash = |epoch, committee: &Committee, coin: Option<&CoinKeys>| committee.hash(genesis, epoch, protocol_version, coin);
     let started = calendar::activate(slots, parameters, height, time, hash)?;
     for (address, reward) in started.rewards {

@@ -1,14 +1,14 @@
 //! Switches between ordering and following.
 
 use super::{AHEAD_OF_CERTIFICATION, Following, Mode, Peer, Pipeline};
-use crate::blocks::{BlockBuilder, BlockPlan};
+use crate::blocks::{BlockBuilder, BlockPlan, KNOWN};
 use crate::follow::{ExpectedBlock, MissingBlocks, Proof, ResponseError};
 use crate::io::{Fault, NodeKey, Output, Plan};
 use crate::message::{FollowedBlock, Response};
 use crate::safety::History;
 use corniche_certify::WeakCertificate;
 use corniche_engine::{Ticket, TraceEvent};
-use corniche_types::{Bytes, Certificate, Height, TimestampMs};
+use corniche_types::{Block, Bytes, Certificate, Height, TimestampMs};
 
 /// Timeout after which a validator follows: it lacks blocks that are certified, or that f + 1 others
 /// executed, and its engine delivers none.
@@ -17,6 +17,9 @@ const ENGINE_TIMEOUT_MS: u64 = 1_000;
 impl Pipeline {
     /// Decides between ordering and following, and requests blocks.
     pub(super) fn follow(&mut self, now: TimestampMs) {
+        if self.upgrade.is_stopping() {
+            return;
+        }
         self.note_later_epochs(now);
         let lag = self.follower.target().0.saturating_sub(self.appended.0);
         let lacks_blocks = lag > 0 || self.follower.has_claimants();
@@ -135,7 +138,7 @@ impl Pipeline {
     /// Block builder that continues after the newest appended block.
     pub(super) fn builder_after_head(&self) -> BlockBuilder {
         let (head, resume) = (self.appended_ordering.as_ref(), self.resume.clone());
-        let builder = BlockBuilder::new(&self.genesis, &self.epoch, self.appended, head, resume);
+        let builder = BlockBuilder::of_build(&self.genesis, self.known, &self.epoch, self.appended, head, resume);
         let builder = builder.with_directives(self.directives());
         if self.is_at_end() { builder.ended() } else { builder }
     }
@@ -153,8 +156,8 @@ impl Pipeline {
             self.executed_hash,
             self.mode.following().and_then(|following| following.weak_certificate.as_ref()),
         );
-        let (next, certificates) =
-            (ExpectedBlock { height, parent, weak, rules: self.genesis.rules_at(height) }, &self.certificates);
+        let rules = self.epoch.rules(&self.genesis, height, self.known).expect(KNOWN);
+        let (next, certificates) = (ExpectedBlock { height, parent, weak, rules }, &self.certificates);
         match self.follower.receive(now, from, response, next, |certificate| certificates.verify(certificate)) {
             Ok(None) | Err(ResponseError::Late) => {}
             Ok(Some((blocks, proof))) => match self.rules_mismatch(&blocks) {
@@ -183,13 +186,19 @@ impl Pipeline {
         }
     }
 
-    /// Detects a block certified under other rules than our genesis has for its height: executing it would
-    /// diverge.
+    /// Detects a block certified under other rules than it has here: executing it would diverge.
     fn rules_mismatch(&self, blocks: &[FollowedBlock]) -> Option<String> {
+        let expected = |block: &Block| self.genesis.version_at(block.height(), self.epoch.protocol_version);
         let mut blocks = blocks.iter().map(|followed| &followed.block);
-        let block = blocks.find(|block| block.ordering.protocol_version != self.genesis.rules_at(block.height()).version)?;
-        let (height, certified) = (block.height(), block.ordering.protocol_version);
-        let ours = self.genesis.rules_at(height).version;
+        let block = blocks.find(|block| block.ordering.protocol_version != expected(block))?;
+        let (height, certified, ours) = (block.height(), block.ordering.protocol_version, expected(block));
+        if self.genesis.epochs().is_some() {
+            let epoch = self.epoch.epoch;
+            return Some(format!(
+                "block {height}: certified under protocol version {certified}, got {ours} from the last block before epoch {epoch}; \
+                 report it: validators certified a block that breaks the rules"
+            ));
+        }
         Some(format!(
             "block {height}: certified under protocol version {certified}, got {ours} from the genesis; correct \"upgrades\" in the \
              genesis file, or install a build that knows version {certified}"

@@ -36,7 +36,7 @@ impl Pipeline {
     }
 
     /// The next epoch, from the newest appended block.
-    fn next_epoch(&self) -> Option<EpochStart> {
+    pub(super) fn next_epoch(&self) -> Option<EpochStart> {
         let next = self.appended_ordering.as_ref().and_then(EpochStart::after);
         next.filter(|next| next.epoch > self.epoch.epoch)
     }
@@ -46,7 +46,11 @@ impl Pipeline {
         if height == self.appended
             && let Some(next) = self.next_epoch()
         {
-            self.enter(now, next);
+            if next.rules(&self.genesis, height.next(), self.known).is_some() {
+                self.enter(now, next);
+            } else {
+                self.leave_at_end(now, next);
+            }
         }
     }
 

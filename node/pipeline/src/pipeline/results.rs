@@ -107,6 +107,7 @@ impl Pipeline {
         self.forget_notices();
         self.forget_evidence();
         self.report_seats();
+        self.warn_of_upgrade();
         self.backlog.appended(self.appended);
         self.state.prune_below(Height(self.appended.0.saturating_sub(self.recent_states)));
         self.release();

@@ -21,11 +21,11 @@ use corniche_state::{CommittedBlock, StateView as _};
 use corniche_types::{Address, Epoch, Genesis, Height, STAKING_ADDRESS, SkipReason, StakingParameters, U256, Votes};
 use std::{collections::BTreeMap, sync::Arc};
 
-const EPOCH_MS: u64 = 2_000;
+pub const EPOCH_MS: u64 = 2_000;
 /// Wei per vote and epoch.
 const REWARD: u64 = 1_000;
 
-fn genesis() -> Genesis {
+pub fn genesis() -> Genesis {
     let mut genesis = plain_genesis(VALIDATORS);
     let reward_wei = U256::from(REWARD);
     // Mahi-Mahi gets a new coin in each epoch, the hardest case.
@@ -39,7 +39,7 @@ fn cluster(engine: EngineKind) -> Cluster {
     Cluster::with_genesis(engine, &[], &Disk::default(), genesis())
 }
 
-fn epoch(node: &Node) -> Epoch {
+pub fn epoch(node: &Node) -> Epoch {
     node.pipeline.committee().epoch()
 }
 
@@ -48,7 +48,7 @@ fn all_in(cluster: &Cluster, reached: u64) -> bool {
 }
 
 /// Loads the cluster until all nodes are in an epoch.
-fn load_until(cluster: &mut Cluster, reached: u64) {
+pub fn load_until(cluster: &mut Cluster, reached: u64) {
     for _ in 0..400 {
         if all_in(cluster, reached) {
             return;
@@ -58,7 +58,7 @@ fn load_until(cluster: &mut Cluster, reached: u64) {
     panic!("epochs: {:?}", cluster.nodes.values().map(epoch).collect::<Vec<_>>());
 }
 
-fn settle(cluster: &mut Cluster) {
+pub fn settle(cluster: &mut Cluster) {
     cluster.run_until(20_000, "everything is executed and certified", Cluster::settled);
     cluster.assert_agreement();
 }
@@ -321,7 +321,7 @@ fn members(cluster: &Cluster, index: usize) -> Vec<usize> {
     members
 }
 
-fn is_ordering(cluster: &Cluster, index: usize) -> bool {
+pub fn is_ordering(cluster: &Cluster, index: usize) -> bool {
     cluster.nodes[&index].pipeline.is_ordering()
 }
 

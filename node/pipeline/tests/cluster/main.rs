@@ -9,6 +9,7 @@ mod engines;
 mod epochs;
 mod sharding;
 mod uncertified;
+mod upgrade;
 mod world;
 
 use common::{Disk, Node, first_rules, genesis, whole_block};
@@ -85,6 +86,16 @@ mod epochs_end {
         two_headers_are_punished
         lost_blocks_keep_a_validator_silent
         silent_validator_helps_when_it_is_needed
+    }
+}
+
+mod protocol_versions {
+    use crate::upgrade::*;
+
+    under_every_engine! {
+        upgrade_needs_all_of_four
+        one_left_behind_stops_and_returns
+        full_node_left_behind_stops_and_returns
     }
 }
 

@@ -235,10 +235,11 @@ impl Cluster {
         number
     }
 
-    /// Starts a full node that is connected to all validators; its number is [`VALIDATORS`].
+    /// Starts a full node from its disk, if it has one, that is connected to all validators; its number is [`VALIDATORS`].
     pub fn start_full_node(&mut self) {
         let (index, genesis) = (VALIDATORS, self.genesis.clone());
-        let mut node = Node::start(index as u8, &genesis, &genesis, None, Disk::default(), TimestampMs(self.now));
+        let disk = self.disks.remove(&index).unwrap_or_default();
+        let mut node = Node::start(index as u8, &genesis, &genesis, None, disk, TimestampMs(self.now));
         node.key = node_key(index);
         for (&validator, other) in &mut self.nodes {
             other.now = TimestampMs(self.now);

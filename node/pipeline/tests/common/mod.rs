@@ -17,8 +17,8 @@ use corniche_staking::genesis_changes;
 use corniche_state::{CommittedBlock, State, Tree};
 use corniche_types::{
     Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisStake, Header,
-    Height, ProtocolRules, STAKING_ADDRESS, SignatureChecks, StakingParameters, TimestampMs, Transaction, TxKind, U256,
-    ValidatorIndex, ValidatorInfo, header_hash,
+    Height, KnownVersions, ProtocolRules, STAKING_ADDRESS, SignatureChecks, StakingParameters, TimestampMs, Transaction,
+    TxKind, U256, ValidatorIndex, ValidatorInfo, header_hash,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
@@ -57,7 +57,7 @@ pub fn coin_key(index: usize) -> CoinKey {
 
 /// Makes the notices of a node.
 pub fn notice_author(index: usize) -> NoticeAuthor {
-    let version = ProtocolRules::LATEST.version;
+    let version = KnownVersions::default().highest();
     let keys = AuthorKeys::new(consensus_key(index), Some(coin_key(index)));
     NoticeAuthor { keys: vec![keys], chain_id: CHAIN, version }
 }
@@ -284,6 +284,7 @@ pub struct Node {
     /// Nodes that it treats as validators in its network.
     pub seats: Vec<NodeKey>,
     pub halted: Option<Halted>,
+    pub warnings: Vec<String>,
     pub traces: Vec<String>,
     /// Appends wait while this is set.
     pub slow_disk: bool,
@@ -308,6 +309,10 @@ pub struct Disk {
     pub never_signed: bool,
     /// The validator may have signed headers of blocks that are not here.
     pub lost_blocks: bool,
+    /// Versions that the build of the next start knows.
+    pub known: KnownVersions,
+    /// Highest version that it announces (U5).
+    pub max_version: Option<u32>,
     /// Compiled code is missing, so a start does not vote before [`Input::MayVote`].
     pub compiles: bool,
 }
@@ -416,11 +421,14 @@ impl Node {
             });
             CertificateKeys::bls(committee, own)
         });
+        let highest = disk.known.highest();
+        let version = disk.max_version.map_or(highest, |max| highest.min(max));
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
+            known: disk.known,
             keys: NodeKeys {
                 certificates: certificate_keys,
-                notices: validator.as_ref().map(|(index, _)| notice_author(usize::from(*index))),
+                notices: validator.as_ref().map(|(index, _)| NoticeAuthor { version, ..notice_author(usize::from(*index)) }),
                 engine: validator.map(|(_, factory)| factory),
             },
             evidence: disk.evidence.clone(),
@@ -442,7 +450,7 @@ impl Node {
             extension: None,
             now,
         });
-        let start = ExecutionStart { state: state.clone(), tree, head, epoch, gas_in_second, hashes };
+        let start = ExecutionStart { state: state.clone(), tree, head, epoch, known: disk.known, gas_in_second, hashes };
         Self {
             key: [number; 32],
             pipeline,
@@ -461,6 +469,7 @@ impl Node {
             penalties: Vec::new(),
             seats: Vec::new(),
             halted: None,
+            warnings: Vec::new(),
             traces: Vec::new(),
             slow_disk: false,
             waiting_appends: VecDeque::new(),
@@ -517,6 +526,7 @@ impl Node {
                 Output::AppendProgress(resume) => self.disk.progress = Some(resume),
                 Output::StoreEvidence(evidence) => self.disk.evidence.push(*evidence),
                 Output::Trace(TraceEvent::Note { name, .. }) => self.traces.push(name),
+                Output::Warn(warning) => self.warnings.push(warning),
                 Output::ReleaseBelow(ticket) => self.disk.records = self.disk.records.split_off(&ticket),
                 Output::ReadSafetyLog => {
                     let records = self.disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect();

@@ -59,13 +59,19 @@ impl Committee {
 
     /// Reads the votes of the committee of an epoch: a slot for each member.
     pub(crate) fn weights_of<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<Weights, S::Error> {
+        let members = Self::votes_by_member(slots, epoch)?;
+        Ok(Weights::new(members.into_iter().map(|(_, votes)| votes), FaultModel::Byzantine))
+    }
+
+    /// Reads the numbers and votes of the committee of an epoch: a slot for each member.
+    pub(crate) fn votes_by_member<S: Slots>(slots: &mut S, epoch: Epoch) -> Result<Vec<(ValidatorId, Votes)>, S::Error> {
         let [members, ..] = slots.load_four(head(epoch).slot(0))?;
         let mut votes = Vec::new();
         for index in 0..members {
-            let [_, of_member, ..] = slots.load_four(body(epoch, index).slot(0))?;
-            votes.push(Votes(narrow(of_member)));
+            let [id, of_member, ..] = slots.load_four(body(epoch, index).slot(0))?;
+            votes.push((ValidatorId(narrow(id)), Votes(narrow(of_member))));
         }
-        Ok(Weights::new(votes, FaultModel::Byzantine))
+        Ok(votes)
     }
 
     /// Reads the seat of one validator in the committee of an epoch; `None` if it is no member. A member's index is its position.

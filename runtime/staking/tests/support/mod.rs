@@ -185,9 +185,14 @@ impl Chain {
 
     /// Announces a validator at the first time at which that is possible.
     pub fn announce(&mut self, id: ValidatorId) -> Announcement {
+        self.announce_version(id, 2)
+    }
+
+    /// Like [`Self::announce`], for a node that knows this version.
+    pub fn announce_version(&mut self, id: ValidatorId, version: u32) -> Announcement {
         let header = self.header();
         let now = calendar::announcement_time(header.start, &self.parameters).unwrap();
-        calendar::announce(&mut self.memory, &self.parameters, id, 2, now).unwrap()
+        calendar::announce(&mut self.memory, &self.parameters, id, version, now).unwrap()
     }
 
     /// Runs the steps that are due at so many milliseconds after the freeze, on a chain whose genesis coin is known.
