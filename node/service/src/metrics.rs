@@ -8,7 +8,7 @@ use corniche_network::{NetworkHandle, PeerKey};
 use corniche_pipeline::version_votes;
 use corniche_signer::{RemoteSigner, StatementKind};
 use corniche_staking::StateSlots;
-use corniche_types::{B256, Genesis};
+use corniche_types::{B256, Genesis, ProtocolRules, Votes};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -59,10 +59,15 @@ impl NodeMetrics {
             return Ok(());
         }
         let help = "Votes of the next committee, or the running one before the freeze, by the protocol version that each member announced last";
+        let mut unknown = Votes(0);
         let mut family = encoder.encode_descriptor("corniche_protocol_votes", help, None, version.metric_type())?;
         for (version, votes) in version_votes(&readers.state.latest()) {
+            unknown += if ProtocolRules::of(version).is_some() { Votes(0) } else { votes };
             ConstGauge::new(i64::from(votes.0)).encode(family.encode_family(&[("version", version.to_string())])?)?;
         }
+        let help = "Those of these votes whose version this build does not know";
+        let unknown = ConstGauge::new(i64::from(unknown.0));
+        unknown.encode(encoder.encode_descriptor("corniche_protocol_unknown_votes", help, None, unknown.metric_type())?)?;
         Ok(())
     }
 }

@@ -182,3 +182,21 @@ fn upgrades_are_excluded_from_genesis_hash() {
     assert!(refused(&[(1, 2)]).contains("must ascend"));
     assert!(refused(&[(100, 2), (100, 2)]).contains("must ascend"));
 }
+
+/// Where epochs end, announcements decide about the version (U2), so a second schedule is refused. Without epochs heights decide.
+#[test]
+fn epochs_and_heights_of_upgrades_exclude_each_other() {
+    use corniche_types::{Genesis, Height, StakingParameters, Upgrade};
+    let upgrades = vec![Upgrade { height: 100, protocol_version: 5 }];
+    let genesis = |epoch_ms| {
+        let staking = Some(StakingParameters { epoch_ms, ..StakingParameters::default() });
+        Genesis { protocol_version: 4, upgrades: upgrades.clone(), staking, ..genesis() }
+    };
+    let with_epochs = genesis(StakingParameters::default().epoch_ms);
+    assert!(with_epochs.epochs().is_some());
+    let refusal = Genesis::from_json(&with_epochs.to_json()).unwrap_err().to_string();
+    assert!(refusal.contains("upgrades must be empty where epochs end, got 1"), "{refusal}");
+    assert_eq!(with_epochs.version_at(Height(1), 7), 7, "the version of the epoch, known or not");
+    let without = Genesis { staking: None, ..with_epochs };
+    assert_eq!([99, 100].map(|height| without.version_at(Height(height), 7)), [4, 5]);
+}

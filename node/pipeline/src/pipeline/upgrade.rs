@@ -79,6 +79,7 @@ impl Pipeline {
     /// Halts once others had time to get the end of the epoch.
     pub(super) fn stop_if_outdated(&mut self, now: TimestampMs) {
         if self.upgrade.stops_at.is_some_and(|at| now >= at)
+            && !self.mode.is_halted()
             && let Some(next) = self.next_epoch()
         {
             self.halt_as_outdated(next);
