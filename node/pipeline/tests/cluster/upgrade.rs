@@ -84,12 +84,19 @@ pub fn upgrade_needs_all_of_four(engine: EngineKind) {
         assert_eq!(node.penalties, []);
         assert!(node.warnings.is_empty(), "{:?}", node.warnings);
     }
-    // All start again in an epoch of the next version, one of them with its blocks only.
+    // All start again in an epoch of the next version.
     (0..VALIDATORS).for_each(|index| cluster.kill(index));
     (0..VALIDATORS).for_each(|index| cluster.start(index));
     cluster.submitted = cluster.executed(0) as u64;
     load_epochs(&mut cluster, 0..VALIDATORS, 1);
     settle(&mut cluster);
+    // A node without blocks executes those of both versions (U4).
+    cluster.kill(3);
+    cluster.disks.insert(3, Disk { known: NEW_BUILD, ..Disk::default() });
+    cluster.start(3);
+    load_epochs(&mut cluster, 0..VALIDATORS, 1);
+    settle(&mut cluster);
+    assert_eq!(upgraded_at(&cluster.nodes[&3]), heights[0]);
 }
 
 /// One of seven votes may be missing: F is 2. The member with an old build warns, finishes the epoch and stops, and so does a full
