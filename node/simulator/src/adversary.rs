@@ -2,11 +2,10 @@
 //! for ever.
 
 use crate::{
-    network::{Message, Network, validator},
+    network::{Message, Network},
     scenario::{self, Scenario},
 };
 use corniche_testkit::{Adversary, Delivery, Micros, Random, View};
-use corniche_types::ValidatorIndex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
@@ -39,7 +38,7 @@ struct Leaders {
 
 impl Adversary<Message> for Leaders {
     fn delivery(&mut self, _: &mut View<'_>, from: usize, _: usize, _: &Message) -> Delivery {
-        let leads = self.network.elected.borrow().1.iter().any(|leader| leader.as_usize() == from);
+        let leads = self.network.elected.borrow().1.iter().any(|leader| *leader == from);
         if leads { Delivery::Delayed(self.longest) } else { Delivery::Normal }
     }
 }
@@ -72,8 +71,7 @@ struct Scheduler {
 impl Adversary<Message> for Scheduler {
     fn delivery(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &Message) -> Delivery {
         self.give_up(view);
-        let Some(vertex) = message.peek(&self.network, from) else { return Delivery::Normal };
-        let (round, author) = (vertex.round, vertex.author.as_usize());
+        let Some((round, author)) = message.peek(&self.network, from) else { return Delivery::Normal };
         if author == from {
             self.has_proposed(view, from, round);
         }
@@ -118,7 +116,7 @@ impl Scheduler {
             let drawn = self.draw(view, receiver);
             self.audible.insert(key, drawn);
             // Old rounds are not needed any more.
-            while self.audible.len() > 64 * self.network.committee.size() {
+            while self.audible.len() > 64 * self.network.secrets.names.count() {
                 self.audible.pop_first();
             }
         }
@@ -127,13 +125,15 @@ impl Scheduler {
 
     /// A quorum of the validators that are up.
     fn draw(&mut self, view: &View<'_>, receiver: usize) -> BTreeSet<usize> {
-        let mut up: Vec<usize> = (0..self.network.committee.size()).filter(|node| (view.up)(*node)).collect();
+        let (committee, names) = (self.network.checker.newest(), &self.network.secrets.names);
+        let mut up = names.members(&committee);
+        up.retain(|node| (view.up)(*node));
         self.random.shuffle(&mut up);
         if matches!(self.model, Model::Random) {
             up.sort_by_key(|node| *node != receiver);
         }
-        let committee = &self.network.committee;
-        let drawn = committee.take_votes(up.into_iter().map(validator), committee.quorum());
-        drawn.into_iter().map(ValidatorIndex::as_usize).collect()
+        let up = up.into_iter().filter_map(|node| names.index(&committee, node));
+        let drawn = committee.take_votes(up, committee.quorum());
+        drawn.into_iter().filter_map(|index| names.member(&committee, index)).collect()
     }
 }

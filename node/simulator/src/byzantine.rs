@@ -4,12 +4,12 @@
 //! messages differ. Twins and equivocators are two such nodes with one key.
 
 use crate::{
-    network::{Message, Network, SharedMessage, validator},
+    network::{Message, Network, SharedMessage},
     scenario::Behaviour,
 };
 use corniche_pipeline::PeerMessage;
 use corniche_testkit::{Action, Random};
-use corniche_types::{Bytes, ValidatorIndex};
+use corniche_types::Bytes;
 use std::rc::Rc;
 
 /// Behaviour of one Byzantine process.
@@ -27,12 +27,15 @@ pub struct ByzantineNode {
 
 impl ByzantineNode {
     pub fn new(network: &Network, behaviour: Behaviour, identity: usize, is_copy: bool, mut random: Random) -> Self {
-        let mut others: Vec<usize> = (0..network.committee.size()).filter(|other| *other != identity).collect();
+        let (committee, names) = (network.checker.newest(), &network.secrets.names);
+        let mut others = names.members(&committee);
+        others.retain(|other| *other != identity);
+        others.sort_unstable();
         random.shuffle(&mut others);
-        let committee = &network.committee;
-        let recipients = committee.take_votes(others.into_iter().map(validator), committee.validity());
-        let others = recipients.into_iter().map(ValidatorIndex::as_usize).collect();
-        Self { behaviour, identity, is_copy, recipients: others, random, last: None }
+        let others = others.into_iter().filter_map(|other| names.index(&committee, other));
+        let recipients = committee.take_votes(others, committee.validity());
+        let recipients = recipients.into_iter().filter_map(|index| names.member(&committee, index)).collect();
+        Self { behaviour, identity, is_copy, recipients, random, last: None }
     }
 
     /// Returns the action to perform instead of `action`.
@@ -51,7 +54,7 @@ impl ByzantineNode {
 
     /// The first of the pair shows its proposals to validators with even numbers, the copy to those with odd numbers.
     fn is_hidden_from(&self, network: &Network, to: usize, message: &Message) -> bool {
-        let own = message.peek(network, self.identity).is_some_and(|vertex| vertex.author == validator(self.identity));
+        let own = message.peek(network, self.identity).is_some_and(|(_, author)| author == self.identity);
         own && (to % 2 == 1) != self.is_copy
     }
 
@@ -79,8 +82,8 @@ impl ByzantineNode {
             }
             // Only every second proposal, so that valid and forged ones mix.
             (Behaviour::ParentForger, PeerMessage::Engine(bytes)) if self.random.one_in(2) => {
-                let me = validator(self.identity);
-                network.engines.forge_parent(&network.secrets, me, bytes, self.random.draw()).map(PeerMessage::Engine)
+                let random = self.random.draw();
+                network.engines.forge_parent(&network.secrets, self.identity, bytes, random).map(PeerMessage::Engine)
             }
             _ => None,
         }

@@ -7,23 +7,32 @@
 //! - **No loss**: every transaction that an honest node accepted is committed in the end. The exception are
 //!   transactions accepted only by nodes that lost their disk or are Byzantine: no other node ever received them.
 //!   (Clients resubmit, so this exception is hardly ever needed.)
+//! - **Epochs**: every epoch has one last block, the first one at or after its end. Every node enters the next epoch with the
+//!   committee that this block decided, and members have their share of the coin.
 //! - **Bounded memory**: pool and safety log stay within their bounds, checked once per second.
 //!
 //! Byzantine processes are not checked.
 
 use crate::{
     engines::EngineEvent,
+    genesis::Names,
     report::{Sample, Second, Spread},
 };
 use corniche_crypto::VerifiedTransaction;
-use corniche_engine::{Offence, Ordered};
-use corniche_pipeline::Executed;
-use corniche_staking::{ValidatorId, record::is_convicted};
-use corniche_state::CommittedBlock;
+use corniche_engine::{Committee, Offence, Ordered};
+use corniche_pipeline::{CoinStatus, Executed};
+use corniche_staking::{
+    Notice, NoticeKind, StateSlots, ValidatorId,
+    record::{self, Validator, is_convicted},
+};
+use corniche_state::{CommittedBlock, State};
 use corniche_testkit::Micros;
-use corniche_types::{B256, Bytes, Epoch, STAKING_ADDRESS, SkipReason, ValidatorIndex, keccak256};
+use corniche_types::{B256, Bytes, Epoch, STAKING_ADDRESS, SkipReason, StakingParameters, ValidatorIndex, keccak256};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Maximum number of violations with text; further ones are only counted.
 const MAX_REPORTED: usize = 100;
@@ -37,8 +46,18 @@ pub struct Checks {
     blocks: Vec<AgreedBlock>,
     transactions: Vec<TrackedTransaction>,
     by_hash: BTreeMap<B256, u32>,
-    /// Number of epochs that ended.
-    pub epochs_ended: u64,
+    names: Arc<Names>,
+    /// `None`: epochs never end.
+    staking: Option<StakingParameters>,
+    /// Members by index, in each epoch.
+    members: BTreeMap<Epoch, Vec<usize>>,
+    /// Ends of the epochs from 0 on.
+    ends: Vec<EpochEnd>,
+    running: RunningEpoch,
+    /// Time from the last block of an epoch to the first one of the next, at each member.
+    gaps: Vec<Micros>,
+    /// Time from a freeze until all members of the next committee have acknowledged their shares of a coin.
+    dealings: Vec<Micros>,
     /// Validators that the staking contract convicted.
     pub convicted: BTreeSet<u32>,
     /// Time of the last commit that was new to all honest nodes.
@@ -53,6 +72,29 @@ pub struct Checks {
     verdicts: BTreeMap<String, u64>,
 }
 
+/// End of an epoch, as the first honest node saw it.
+struct EpochEnd {
+    at: Micros,
+    /// Hash of the next committee.
+    next: B256,
+    /// Members of the next committee, by index.
+    members: Vec<usize>,
+    /// True if the old committee stayed because no new one was ready.
+    is_kept: bool,
+}
+
+/// The epoch of the newest block.
+#[derive(Default)]
+struct RunningEpoch {
+    epoch: Epoch,
+    /// Start on the chain's clock, ms.
+    start_ms: u64,
+    last_commit: u64,
+    frozen_at: Option<Micros>,
+    acknowledgements: usize,
+    acknowledged_at: Micros,
+}
+
 /// State of one process.
 struct ProcessState {
     identity: usize,
@@ -60,6 +102,10 @@ struct ProcessState {
     /// True if it lost its disk at least once.
     disk_lost: bool,
     height: u64,
+    /// Members of the committee of its epoch, by index.
+    members: Vec<usize>,
+    /// Time at which it executed the last block of an epoch, unless it has executed the next one.
+    ended_at: Option<Micros>,
     /// Time of its first execution of each height, from 1.
     executed_at: Vec<Micros>,
     /// Time of its proposals, by the hash of the batch.
@@ -84,6 +130,8 @@ struct Latency {
 /// A client's transaction.
 struct TrackedTransaction {
     transaction: VerifiedTransaction,
+    /// Node of its client; `None` for a call of the staking contract.
+    client: Option<usize>,
     submitted_at: Micros,
     /// The process of the last submission.
     target: usize,
@@ -98,19 +146,32 @@ struct TrackedTransaction {
 
 impl Checks {
     /// `identities` by process; `honest` returns true for processes that always follow the protocol.
-    pub fn new(identities: &[usize], honest: impl Fn(usize) -> bool) -> Self {
+    pub fn new(
+        identities: &[usize],
+        honest: impl Fn(usize) -> bool,
+        names: Arc<Names>,
+        staking: Option<StakingParameters>,
+    ) -> Self {
         let state = |(process, identity): (usize, &usize)| ProcessState {
             identity: *identity,
             honest: honest(process),
             disk_lost: false,
             height: 0,
+            members: (0..names.count()).collect(),
+            ended_at: None,
             executed_at: Vec::new(),
             proposals: BTreeMap::new(),
         };
         Self {
             processes: identities.iter().enumerate().map(state).collect(),
             commits: BTreeMap::new(),
-            epochs_ended: 0,
+            names,
+            staking,
+            members: BTreeMap::new(),
+            ends: Vec::new(),
+            running: RunningEpoch::default(),
+            gaps: Vec::new(),
+            dealings: Vec::new(),
             convicted: BTreeSet::new(),
             blocks: Vec::new(),
             transactions: Vec::new(),
@@ -135,12 +196,13 @@ impl Checks {
 
     // ---- clients -------------------------------------------------------------------------------------------------------
 
-    /// A client made a transaction. Returns its number.
-    pub fn submitted(&mut self, now: Micros, transaction: VerifiedTransaction) -> u32 {
+    /// A client made a transaction, or the owner of a stake if `client` is `None`. Returns its number.
+    pub fn submitted(&mut self, now: Micros, transaction: VerifiedTransaction, client: Option<usize>) -> u32 {
         let number = u32::try_from(self.transactions.len()).expect("fewer than 2^32 transactions are submitted");
         self.by_hash.insert(transaction.hash(), number);
         self.transactions.push(TrackedTransaction {
             transaction,
+            client,
             submitted_at: now,
             target: usize::MAX,
             accepted_by: Vec::new(),
@@ -210,7 +272,9 @@ impl Checks {
 
     fn ordered(&mut self, process: usize, now: Micros, epoch: Epoch, ordered: Ordered) {
         let identity = self.processes[process].identity;
-        for (_, batch) in ordered.batches.iter().filter(|(author, _)| author.as_usize() == identity) {
+        let members = self.members.get(&epoch).unwrap_or(&self.processes[process].members);
+        let own = members.iter().position(|member| *member == identity);
+        for (_, batch) in ordered.batches.iter().filter(|(author, _)| Some(author.as_usize()) == own) {
             self.own_batch_ordered(process, now, &batch.bytes);
         }
         let index = ordered.index.0 as usize;
@@ -239,21 +303,51 @@ impl Checks {
         }
     }
 
-    /// A process executed its next block.
-    pub fn executed(&mut self, process: usize, now: Micros, executed: &Executed) {
+    /// A process is in an epoch, from its start or since now.
+    pub fn entered(&mut self, process: usize, committee: &Committee, members: Vec<usize>, coin: CoinStatus) {
+        let ProcessState { identity, honest, .. } = self.processes[process];
+        let epoch = committee.epoch();
+        self.processes[process].members.clone_from(&members);
+        if !honest {
+            return;
+        }
+        let end = epoch.0.checked_sub(1).map(|before| self.ends.get(before as usize));
+        match end {
+            Some(None) => self.violation(|| format!("epochs: node {identity}: epoch {epoch} without an end of the one before")),
+            Some(Some(end)) if end.next != committee.hash() || end.members != members => {
+                self.violation(|| format!("epochs: node {identity}: another committee in epoch {epoch}"));
+            }
+            _ => {}
+        }
+        if coin.lacks_share {
+            self.violation(|| format!("epochs: node {identity} lacks its share of the coin in epoch {epoch}"));
+        }
+        let known = self.members.entry(epoch).or_insert_with(|| members.clone());
+        if *known != members {
+            self.violation(|| format!("epochs: node {identity}: other members in epoch {epoch}"));
+        }
+    }
+
+    /// A process executed its next block, with this result.
+    pub fn executed(&mut self, process: usize, now: Micros, executed: &Executed, state: &State) {
         if !self.processes[process].honest {
             return;
         }
         let height = executed.committed.block.height().0;
         let index = height as usize - 1;
-        let state = &mut self.processes[process];
-        state.height = height;
+        let state_of = &mut self.processes[process];
+        state_of.height = height;
         // Heights that are repeated after a restart were committed before.
-        if state.executed_at.len() <= index {
-            state.executed_at.resize(index + 1, now);
+        if state_of.executed_at.len() <= index {
+            state_of.executed_at.resize(index + 1, now);
+        }
+        let ends_epoch = executed.committed.block.ordering.next.is_some();
+        let ended_at = std::mem::replace(&mut state_of.ended_at, ends_epoch.then_some(now));
+        if let Some(ended_at) = ended_at.filter(|_| state_of.members.contains(&state_of.identity)) {
+            self.gaps.push(now - ended_at);
         }
         if index == self.blocks.len() {
-            self.first_executed(executed);
+            self.first_executed(now, executed, state);
         }
         let identity = self.processes[process].identity;
         let Some(agreed) = self.blocks.get(index) else {
@@ -267,7 +361,7 @@ impl Checks {
         committed.into_iter().for_each(|number| self.commit_at_target(now, now, number));
     }
 
-    fn first_executed(&mut self, executed: &Executed) {
+    fn first_executed(&mut self, now: Micros, executed: &Executed, state: &State) {
         let height = executed.committed.block.height().0;
         let mut transactions = Vec::with_capacity(executed.committed.receipts.len());
         for receipt in &executed.committed.receipts {
@@ -286,13 +380,55 @@ impl Checks {
                 self.uncommitted -= usize::from(!transaction.accepted_by.is_empty());
             }
         }
-        self.epochs_ended += u64::from(executed.committed.block.ordering.next.is_some());
-        self.check_convictions(&executed.committed);
+        self.check_epoch(now, &executed.committed, state);
+        self.check_convictions(&executed.committed, state);
         self.blocks.push(AgreedBlock { hash: executed.hash, transactions });
     }
 
+    /// Checks the place of a new block in its epoch, and whether the epoch ends with it.
+    fn check_epoch(&mut self, now: Micros, committed: &CommittedBlock, state: &State) {
+        let (height, record) = (committed.block.height(), &committed.block.ordering);
+        let Some(StakingParameters { epoch_ms, closing_ms, .. }) = self.staking else { return };
+        if record.epoch != self.running.epoch {
+            let running = self.running.epoch;
+            self.violation(|| format!("epochs: block {height} is of epoch {}, not {running}", record.epoch));
+        }
+        if record.last_commit.0 < self.running.last_commit {
+            self.violation(|| format!("epochs: block {height}: commits do not count from 1 in each epoch"));
+        }
+        self.running.last_commit = record.last_commit.0;
+        let is_over = record.time.0 >= self.running.start_ms + epoch_ms;
+        if record.next.is_some() != is_over {
+            self.violation(|| format!("epochs: block {height}: the last one must be the first at or after the end"));
+        }
+        if record.time.0 >= self.running.start_ms + epoch_ms - closing_ms {
+            self.running.frozen_at.get_or_insert(now);
+        }
+        let notices = record.skipped.iter().filter(|skipped| skipped.reason == SkipReason::Notice);
+        let entries = notices.filter_map(|skipped| Notice::decode(&committed.block.ordered.get(skipped.position as usize)?.raw));
+        let acknowledgements = entries.filter(|notice| notice.kind() == NoticeKind::Acknowledge).count();
+        if acknowledgements > 0 {
+            self.running.acknowledgements += acknowledgements;
+            self.running.acknowledged_at = now;
+        }
+        let Some(next) = &record.next else { return };
+        let snapshot = state.latest();
+        let mut slots = StateSlots(&snapshot);
+        let [old, new] = [record.epoch, record.epoch.next()].map(|epoch| {
+            record::Committee::load(&mut slots, epoch).expect("invariant: the state of an executed block is readable")
+        });
+        let members: Vec<usize> = new.members.iter().map(|member| self.names.number(&member.keys.network.0)).collect();
+        let running = std::mem::take(&mut self.running);
+        if let Some(frozen_at) = running.frozen_at.filter(|_| running.acknowledgements >= members.len()) {
+            self.dealings.push(running.acknowledged_at - frozen_at);
+        }
+        self.running = RunningEpoch { epoch: record.epoch.next(), start_ms: record.time.0, ..RunningEpoch::default() };
+        let is_kept = old.frozen_in == new.frozen_in;
+        self.ends.push(EpochEnd { at: now, next: next.committee_hash, members, is_kept });
+    }
+
     /// Records the validators that a block's notices convict. An honest one among them is a violation.
-    fn check_convictions(&mut self, committed: &CommittedBlock) {
+    fn check_convictions(&mut self, committed: &CommittedBlock, state: &State) {
         let record = &committed.block.ordering;
         if record.skipped.iter().all(|skipped| skipped.reason != SkipReason::Notice) {
             return;
@@ -301,9 +437,13 @@ impl Checks {
         let mut slots: BTreeMap<B256, B256> = changed.map(|((_, slot), value)| (*slot, *value)).collect();
         let validators = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
         for (epoch, id) in (0..=record.epoch.0).flat_map(|epoch| (0..validators).map(move |id| (epoch, id))) {
-            let is_new = is_convicted(&mut slots, Epoch(epoch), ValidatorId(id)) == Ok(true) && self.convicted.insert(id);
-            if is_new && self.is_honest(id as usize) {
-                self.violation(|| format!("justice: honest node {id} was convicted"));
+            if is_convicted(&mut slots, Epoch(epoch), ValidatorId(id)) != Ok(true) {
+                continue;
+            }
+            let keys = Validator::new(ValidatorId(id)).keys(&mut StateSlots(&state.latest()));
+            let node = self.names.number(&keys.expect("invariant: the state of an executed block is readable").network.0);
+            if self.convicted.insert(node as u32) && self.is_honest(node) {
+                self.violation(|| format!("justice: honest node {node} was convicted"));
             }
         }
     }
@@ -326,6 +466,7 @@ impl Checks {
     /// A process restarts with this many blocks.
     pub fn restarted(&mut self, process: usize, height: u64) {
         self.processes[process].height = height;
+        self.processes[process].ended_at = None;
         // It may propose again what was not ordered before.
         self.processes[process].proposals.clear();
     }
@@ -346,9 +487,10 @@ impl Checks {
         if !self.processes[process].honest {
             return;
         }
-        if self.is_honest(validator.as_usize()) {
-            let identity = self.processes[process].identity;
-            self.violation(|| format!("node {identity} accuses honest node {validator}: {offence:?}"));
+        let ProcessState { identity, members, .. } = &self.processes[process];
+        let (identity, accused) = (*identity, members.get(validator.as_usize()).copied());
+        if accused.is_none_or(|accused| self.is_honest(accused)) {
+            self.violation(|| format!("node {identity} accuses honest member {validator}, node {accused:?}: {offence:?}"));
         }
     }
 
@@ -439,14 +581,60 @@ impl Checks {
         Spread::of(&mut self.latencies.iter().map(|latency| latency.waited.0).collect::<Vec<_>>())
     }
 
-    /// All committed transactions; `client` returns the client of each.
-    pub fn samples(&self, client: impl Fn(u64) -> usize) -> Vec<Sample> {
-        let sample = |latency: &Latency| Sample {
-            client: client(u64::from(latency.number)),
-            submitted_us: (self.transactions[latency.number as usize].submitted_at - Micros::START).0,
-            latency_us: latency.waited.0,
+    /// All committed transactions of clients.
+    pub fn samples(&self) -> Vec<Sample> {
+        let sample = |latency: &Latency| {
+            let transaction = &self.transactions[latency.number as usize];
+            let submitted_us = (transaction.submitted_at - Micros::START).0;
+            Some(Sample { client: transaction.client?, submitted_us, latency_us: latency.waited.0 })
         };
-        self.latencies.iter().map(sample).collect()
+        self.latencies.iter().filter_map(sample).collect()
+    }
+
+    // ---- epochs ----------------------------------------------------------------------------------------------------------
+
+    pub fn epochs_ended(&self) -> u64 {
+        self.ends.len() as u64
+    }
+
+    /// Number of epochs after which the old committee stayed.
+    pub fn epochs_kept(&self) -> u64 {
+        self.ends.iter().filter(|end| end.is_kept).count() as u64
+    }
+
+    /// Members of each committee that an epoch's end decided.
+    pub fn committees(&self) -> Vec<Vec<usize>> {
+        self.ends.iter().map(|end| end.members.clone()).collect()
+    }
+
+    /// Time from the last block of an epoch to the first one of the next.
+    pub fn epoch_gap(&self) -> Option<Spread> {
+        Spread::of(&mut self.gaps.iter().map(|gap| gap.0).collect::<Vec<_>>())
+    }
+
+    /// Time from a freeze until all have acknowledged the coin.
+    pub fn coin_dealing(&self) -> Option<Spread> {
+        Spread::of(&mut self.dealings.iter().map(|time| time.0).collect::<Vec<_>>())
+    }
+
+    /// Commits in the second around each end of an epoch, as a fraction of those in a second far from all ends, in
+    /// thousandths: mean and minimum. From the second `from` of the load until its end.
+    pub fn epoch_throughput(&self, from: Micros, until: Micros) -> Option<(u64, u64)> {
+        const HALF: Micros = Micros(500_000);
+        let around: Vec<(Micros, Micros)> = self.ends.iter().map(|end| (end.at - HALF, end.at + HALF)).collect();
+        let inside: Vec<_> = around.iter().filter(|(first, last)| *first >= from && *last <= until).collect();
+        let (mut near, mut far) = (vec![0u64; inside.len()], 0u64);
+        for at in self.latencies.iter().map(|latency| latency.committed_at).filter(|at| (from..until).contains(at)) {
+            far += u64::from(!around.iter().any(|(first, last)| (*first..*last).contains(&at)));
+            for (count, _) in near.iter_mut().zip(&inside).filter(|(_, (first, last))| (*first..*last).contains(&at)) {
+                *count += 1;
+            }
+        }
+        let far_us = (until.0.checked_sub(from.0)?).saturating_sub(1_000_000 * inside.len() as u64);
+        let steady = (far * 1_000_000).checked_div(far_us).filter(|rate| *rate > 0)?;
+        let fraction = |count: u64| count * 1_000 / steady;
+        let mean = near.iter().map(|count| fraction(*count)).sum::<u64>().checked_div(near.len() as u64)?;
+        Some((mean, near.iter().map(|count| fraction(*count)).min()?))
     }
 
     pub fn commit_delay(&self) -> Option<Spread> {

@@ -91,8 +91,9 @@ impl Modelled {
         Self { committee: committee.hash(), own, own_votes: committee.votes(own) }
     }
 
-    pub fn for_certificates(self) -> Keys {
-        Keys { committee: Arc::new(self), own: Some(Arc::new(self)) }
+    /// Keys for certificates; those of a member sign, too.
+    pub fn for_certificates(self, is_member: bool) -> Keys {
+        Keys { committee: Arc::new(self), own: is_member.then(|| Arc::new(self) as Arc<dyn Signer>) }
     }
 
     /// Modelled signature: a hash of the committee, the purpose, the signers and the message.

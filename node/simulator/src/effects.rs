@@ -8,13 +8,13 @@ use crate::{
     disk::{Disk, bytes_of},
     engines::EngineEvents,
     execution::Executor,
-    network::{Message, Network, SharedMessage, identity_of, validator},
+    network::{Message, Network, SharedMessage},
 };
 use corniche_admission::Refusal;
 use corniche_engine::{Committee, Offence, TraceEvent};
 use corniche_pipeline::{Effects, Event, Executed, Fault, Halted, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Write};
 use corniche_testkit::{Action, Micros};
-use corniche_types::{B256, Bytes, ValidatorIndex};
+use corniche_types::{B256, Bytes, Epoch, ValidatorIndex};
 use std::{cell::Cell, collections::VecDeque, mem, rc::Rc};
 
 /// Implements the driver's effects with virtual time.
@@ -37,6 +37,8 @@ pub struct VirtualEffects {
     pub submitted: Option<Result<(), Refusal>>,
     /// True if the validator is Byzantine at any time: its trace is ignored.
     pub byzantine: bool,
+    /// Epoch of the node, which the checks know.
+    epoch: Option<Epoch>,
     speed: Speed,
     /// Plans being executed, each with its completion time.
     executing: VecDeque<(Micros, Plan)>,
@@ -68,6 +70,7 @@ impl VirtualEffects {
             actions: VecDeque::new(),
             submitted: None,
             byzantine: false,
+            epoch: None,
             speed: Speed::default(),
             executing: VecDeque::new(),
             write_at: None,
@@ -98,7 +101,7 @@ impl VirtualEffects {
         let mut results = Vec::new();
         while let Some((_, plan)) = self.executing.pop_front_if(|(until, _)| *until <= self.now) {
             let executed = self.executor.execute(plan.block);
-            self.network.checks.borrow_mut().executed(self.process, self.now, &executed);
+            self.network.checks.borrow_mut().executed(self.process, self.now, &executed, self.executor.state());
             results.push(executed);
         }
         results
@@ -144,7 +147,13 @@ impl VirtualEffects {
 }
 
 impl Effects for VirtualEffects {
-    fn observe(&mut self, _: &Pipeline) {
+    fn observe(&mut self, pipeline: &Pipeline) {
+        let committee = pipeline.committee();
+        if self.epoch != Some(committee.epoch()) {
+            self.epoch = Some(committee.epoch());
+            let members = self.network.secrets.names.members(committee);
+            self.network.checks.borrow_mut().entered(self.process, committee, members, pipeline.coin());
+        }
         for event in self.engine_events.take() {
             self.network.checks.borrow_mut().on_engine_event(self.process, self.now, event);
         }
@@ -153,16 +162,19 @@ impl Effects for VirtualEffects {
     fn send(&mut self, to: &[NodeKey], message: PeerMessage) {
         let shared = SharedMessage::new(message);
         let bytes = shared.bytes();
-        let send = |to| Action::Send { to: identity_of(to), message: Message::Peer(shared.clone()), bytes };
+        let names = &self.network.secrets.names;
+        let send = |to| Action::Send { to: names.number(to), message: Message::Peer(shared.clone()), bytes };
         self.actions.extend(to.iter().map(send));
     }
 
     fn request(&mut self, to: NodeKey, request: Request) {
-        self.actions.push_back(Action::Send { to: identity_of(&to), message: Message::Request(request), bytes: 24 });
+        let to = self.network.secrets.names.number(&to);
+        self.actions.push_back(Action::Send { to, message: Message::Request(request), bytes: 24 });
     }
 
     fn penalise(&mut self, peer: NodeKey, fault: Fault) {
-        self.network.checks.borrow_mut().peer_fault(self.process, identity_of(&peer), &fault.0);
+        let peer = self.network.secrets.names.number(&peer);
+        self.network.checks.borrow_mut().peer_fault(self.process, peer, &fault.0);
     }
 
     fn start_epoch(&mut self, committee: Committee, _: bool) {
@@ -212,13 +224,17 @@ impl Effects for VirtualEffects {
         match event {
             TraceEvent::Elected { round, leaders } => {
                 let mut elected = self.network.elected.borrow_mut();
-                if round > elected.0 {
-                    *elected = (round, leaders);
+                let (epoch, names) = (self.epoch.unwrap_or_default(), &self.network.secrets.names);
+                if (epoch, round) > elected.0
+                    && let Some(committee) = self.network.checker.committee(epoch)
+                {
+                    let leaders = leaders.into_iter().filter_map(|leader| names.member(&committee, leader));
+                    *elected = ((epoch, round), leaders.collect());
                 }
             }
             // If leaders take turns, the newest leader is the last proposer.
             TraceEvent::Note { name, .. } if name == "prepare" => {
-                self.network.elected.borrow_mut().1 = vec![validator(self.process)];
+                self.network.elected.borrow_mut().1 = vec![self.process];
             }
             TraceEvent::Decided { why, .. } => self.network.checks.borrow_mut().decided(self.process, &why),
             _ => {}

@@ -7,7 +7,7 @@
 //! A node whose history, and so parent or plan, differs from the executed one always executes for itself. No result
 //! depends on the choice.
 
-use crate::scenario::Payload;
+use crate::scenario::{Payload, Scenario};
 use corniche_crypto::VerifiedTransaction;
 use corniche_executor::{BlockOutput, Candidate, verify_ordered};
 use corniche_pipeline::{BlockPlan, ChainBase, Executed, ExecutionStage, ExecutionStart, RestartPoint};
@@ -28,7 +28,8 @@ pub struct Executors {
     genesis: Arc<Genesis>,
     genesis_changes: Changes,
     genesis_header: Header,
-    payload: Payload,
+    /// Transactions are only counted.
+    counts_only: bool,
     vm: Vm,
     checked: RefCell<BTreeMap<B256, VerifiedTransaction>>,
     /// `None`: every node executes for itself.
@@ -44,12 +45,15 @@ struct Lineage {
 }
 
 impl Executors {
-    pub fn new(genesis: Arc<Genesis>, vm: Vm, payload: Payload) -> Rc<Self> {
+    pub fn new(genesis: Arc<Genesis>, vm: Vm, scenario: &Scenario) -> Rc<Self> {
         let genesis_changes = genesis_changes(&genesis);
         let genesis_header = genesis.header(Tree::default().apply(&genesis_changes));
-        let shares = payload == Payload::None || genesis.validators.len() > INDIVIDUAL_NODES;
+        let payload = scenario.load.payload;
+        let shares = payload == Payload::None || scenario.nodes > INDIVIDUAL_NODES;
+        // Nodes join and leave by transactions.
+        let counts_only = payload == Payload::None && !scenario.changes_committee();
         let checked = RefCell::default();
-        let mut executors = Self { genesis, genesis_changes, genesis_header, payload, vm, checked, shared: None };
+        let mut executors = Self { genesis, genesis_changes, genesis_header, counts_only, vm, checked, shared: None };
         if shares {
             let stage = executors.stage(executors.state(&[]), &[]);
             let head = header_hash(&executors.genesis_header);
@@ -74,10 +78,10 @@ impl Executors {
 
     fn execute(&self, stage: &mut ExecutionStage, plan: BlockPlan) -> Executed {
         let verify = |ordered: &[OrderedTransaction], chain_id| self.verify(ordered, chain_id);
-        match self.payload {
-            Payload::None => stage.execute_with(plan, verify, |view, _, candidates, _| count_only(view, candidates)),
-            Payload::Transfer | Payload::Counter | Payload::Erc20 => stage.execute(plan, verify),
+        if self.counts_only {
+            return stage.execute_with(plan, verify, |view, _, candidates, _| count_only(view, candidates));
         }
+        stage.execute(plan, verify)
     }
 
     /// Returns the state after these blocks.
@@ -144,6 +148,11 @@ impl Executor {
             #[cfg(test)]
             tampered: false,
         }
+    }
+
+    /// State after the newest executed block.
+    pub fn state(&self) -> &State {
+        &self.state
     }
 
     /// Executes the next block and applies it to the node's state.

@@ -3,51 +3,122 @@
 use crate::{
     crypto::Modelled,
     network::validator,
+    notices::{Conduct, Conducted},
     scenario::{Crypto, Scenario},
 };
-use corniche_crypto::{BlsSecretKey, CoinKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
+use corniche_crypto::{BlsSecretKey, CoinKey, CoinSecretShare, ConsensusKey, EthereumKey, deal_coin, digest};
 use corniche_engine::Committee;
-use corniche_pipeline::{AuthorKeys, CertificateKeys, NoticeAuthor};
+use corniche_pipeline::{AuthorKeys, CertificateKeys, NodeKey, NoticeAuthor};
 use corniche_types::{
     Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisStake, ProtocolRules, SignatureChecks,
     StakingParameters, TimestampMs, U256, ValidatorIndex, ValidatorInfo, Votes,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A chain id that no other chain uses.
 pub const CHAIN_ID: u64 = 0xC0_4E1C;
 /// More than all transactions of a block can declare, so only bytes limit blocks.
 const GAS_LIMIT: u64 = 1 << 40;
 
-/// Signing keys of the validators.
+/// Network keys of all nodes. A node keeps its number and its key for the whole run. Its index in a committee follows from the
+/// key, because members before it may come and go.
+pub struct Names {
+    keys: Vec<NodeKey>,
+    numbers: BTreeMap<NodeKey, usize>,
+}
+
+impl Names {
+    pub fn new(scenario: &Scenario, seed: u64) -> Self {
+        // Only the staking contract needs keys that can sign.
+        let key = |node: usize| match scenario.epoch_ms {
+            Some(_) => network_key(seed, node).public().0,
+            None => B256::left_padding_from(&(node as u64 + 1).to_be_bytes()).0,
+        };
+        let keys: Vec<NodeKey> = (0..scenario.nodes).map(key).collect();
+        let numbers = keys.iter().enumerate().map(|(node, key)| (*key, node)).collect();
+        Self { keys, numbers }
+    }
+
+    /// Number of nodes.
+    pub fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn key(&self, node: usize) -> NodeKey {
+        self.keys[node]
+    }
+
+    /// Number of the node with this key.
+    pub fn number(&self, key: &NodeKey) -> usize {
+        self.numbers[key]
+    }
+
+    /// Index of a node in a committee; `None` if it is no member.
+    pub fn index(&self, committee: &Committee, node: usize) -> Option<ValidatorIndex> {
+        committee.index_of(&B256::from(self.keys[node]))
+    }
+
+    /// Number of the member with this index.
+    pub fn member(&self, committee: &Committee, index: ValidatorIndex) -> Option<usize> {
+        Some(self.number(&committee.member(index)?.network_key.0))
+    }
+
+    /// Numbers of the members, by index.
+    pub fn members(&self, committee: &Committee) -> Vec<usize> {
+        committee.members().map(|(_, member)| self.number(&member.network_key.0)).collect()
+    }
+}
+
+/// Signing keys of the nodes.
 #[derive(Clone)]
-pub enum Secrets {
-    /// Only notices are signed. Their keys come from the seed.
-    Modelled {
-        seed: u64,
-    },
-    Real {
-        validators: Vec<ValidatorSecrets>,
-    },
+pub struct Secrets {
+    seed: u64,
+    pub names: Arc<Names>,
+    /// By number of the node; `None`: keys are modelled, and only notices and keys for the staking contract are real.
+    pub real: Option<Arc<Vec<ValidatorSecrets>>>,
 }
 
 impl Secrets {
-    /// Keys of a committee for certificates of a validator. Its index is the same in each committee.
-    pub fn certificate_keys(&self, committee: &Committee, me: ValidatorIndex) -> CertificateKeys {
-        match self {
-            Self::Modelled { .. } => Modelled::new(committee, me).for_certificates(),
-            Self::Real { validators } => CertificateKeys::bls(committee, Some((me, validators[me.as_usize()].bls.clone()))),
+    /// Keys of a committee for certificates of a node, which may be no member.
+    pub fn certificate_keys(&self, committee: &Committee, node: usize) -> CertificateKeys {
+        let index = self.names.index(committee, node);
+        match &self.real {
+            None => Modelled::new(committee, index.unwrap_or(ValidatorIndex(0))).for_certificates(index.is_some()),
+            Some(validators) => CertificateKeys::bls(committee, index.map(|index| (index, validators[node].bls.clone()))),
         }
     }
 
-    /// Makes a validator's notices to the staking contract. Notices have real signatures, also with modelled keys.
-    pub fn notice_author(&self, index: usize) -> NoticeAuthor {
-        let (consensus, coin) = match self {
-            Self::Modelled { seed } => (consensus_key(*seed, index), coin_key(*seed, index)),
-            Self::Real { validators } => (validators[index].consensus.clone(), validators[index].coin.clone()),
-        };
-        let keys = vec![AuthorKeys::new(consensus, Some(coin))];
+    /// Makes a node's notices to the staking contract. Notices have real signatures, also with modelled keys.
+    pub fn notice_author(&self, node: usize, conduct: &Arc<Conduct>) -> NoticeAuthor {
+        let signer = Arc::new(Conducted { key: self.consensus_key(node), conduct: conduct.clone() });
+        let keys = vec![AuthorKeys { signer, coin: Some(coin_key(self.seed, node)) }];
         NoticeAuthor { keys, chain_id: CHAIN_ID, version: ProtocolRules::LATEST.version }
+    }
+
+    pub fn consensus_key(&self, node: usize) -> ConsensusKey {
+        consensus_key(self.seed, node)
+    }
+
+    pub fn bls_key(&self, node: usize) -> BlsSecretKey {
+        bls_key(self.seed, node)
+    }
+
+    pub fn network_key(&self, node: usize) -> ConsensusKey {
+        network_key(self.seed, node)
+    }
+
+    pub fn coin_key(&self, node: usize) -> CoinKey {
+        coin_key(self.seed, node)
+    }
+
+    /// Account that owns a node's stake.
+    pub fn owner(&self, node: usize) -> EthereumKey {
+        owner(self.seed, node)
+    }
+
+    /// Address that receives a node's fees.
+    pub fn fee_address(&self, node: usize) -> Address {
+        fee_address(self.seed, node)
     }
 }
 
@@ -55,10 +126,8 @@ impl Secrets {
 pub struct ValidatorSecrets {
     pub consensus: ConsensusKey,
     pub bls: BlsSecretKey,
-    /// Deals coins, and decrypts shares of dealt ones.
-    pub coin: CoinKey,
-    /// Share of the coin of the genesis.
-    pub share: CoinSecretShare,
+    /// Share of the coin of the genesis; `None` for a node that joins later.
+    pub share: Option<CoinSecretShare>,
 }
 
 /// Creates the genesis with these accounts, and with funds for the accounts of `senders`.
@@ -69,10 +138,11 @@ pub fn make(
     accounts: BTreeMap<Address, GenesisAccount>,
 ) -> (Genesis, Secrets) {
     let rich = GenesisAccount { balance: U256::from(1u128 << 100), ..GenesisAccount::default() };
-    let funded = senders.into_iter().map(|sender| (sender, rich.clone()));
     let mut parameters = scenario.engine_config.clone();
     let batch_bytes = parameters.remove("batch_bytes").and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(512 << 10);
-    let weights = scenario.weights();
+    let (weights, members) = (scenario.weights(), scenario.members());
+    let names = Arc::new(Names::new(scenario, seed));
+    let owners = scenario.epoch_ms.map(|_| (0..scenario.nodes).map(|node| owner(seed, node).address()));
     let mut genesis = Genesis {
         protocol_version: ProtocolRules::LATEST.version,
         upgrades: Vec::new(),
@@ -88,81 +158,101 @@ pub fn make(
         // Usage never exceeds the target, so the fee stays at its minimum.
         fees: FeeRules { initial_base_fee: 1, target_gas_per_second: GAS_LIMIT },
         engine: EngineConfig { name: scenario.engine.clone(), parameters },
-        validators: (0..scenario.nodes).map(|index| placeholder(seed, index, weights.of(validator(index)))).collect(),
+        validators: (0..members).map(|index| placeholder(seed, &names, index, weights.of(validator(index)))).collect(),
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
-        accounts: funded.chain(accounts).collect(),
+        accounts: senders.into_iter().chain(owners.into_iter().flatten()).map(|it| (it, rich.clone())).chain(accounts).collect(),
         signatures: SignatureChecks::Everyone,
         staking: None,
         coin_draft: None,
     };
     if let Some(epoch_ms) = scenario.epoch_ms {
-        add_staking(&mut genesis, seed, epoch_ms);
+        add_staking(&mut genesis, scenario, seed, epoch_ms);
     }
-    let secrets = match scenario.crypto {
-        Crypto::Modelled => Secrets::Modelled { seed },
-        Crypto::Real => real_keys(&mut genesis, seed),
+    let real = match scenario.crypto {
+        Crypto::Modelled => None,
+        Crypto::Real => Some(Arc::new(real_keys(&mut genesis, scenario.nodes, seed))),
     };
-    (genesis, secrets)
+    (genesis, Secrets { seed, names, real })
 }
 
+/// Fewest members of a committee, if it changes.
+const MIN_MEMBERS: u32 = 4;
+
 /// Adds epochs of this length.
-fn add_staking(genesis: &mut Genesis, seed: u64, epoch_ms: u64) {
-    // Indices do not change here: with less than all validators the committee is kept.
-    let min_validators = genesis.validators.len() as u32;
-    let staking = StakingParameters { epoch_ms, closing_ms: epoch_ms / 4, min_validators, ..StakingParameters::default() };
+fn add_staking(genesis: &mut Genesis, scenario: &Scenario, seed: u64, epoch_ms: u64) {
+    // With less than all validators the committee is kept, unless the scenario changes it.
+    let members = genesis.validators.len() as u32;
+    let min_validators = if scenario.changes_committee() { members.min(MIN_MEMBERS) } else { members };
+    let closing_ms = scenario.closing_ms.unwrap_or(epoch_ms / 4);
+    let staking = StakingParameters { epoch_ms, closing_ms, min_validators, ..StakingParameters::default() };
     genesis.staking = Some(staking);
     for (index, validator) in genesis.validators.iter_mut().enumerate() {
-        let name = digest(format!("{seed} bls {index}").as_bytes());
         validator.consensus_key = consensus_key(seed, index).public();
-        // Keys of other lengths would not be in the contract.
-        validator.bls_key = name.repeat(3).into();
+        // Also with modelled keys, because the contract and its evidence know nothing of models.
+        validator.bls_key = bls_key(seed, index).public().to_bytes().to_vec().into();
         let coin_key = coin_key(seed, index).public().to_vec().into();
-        validator.stake = Some(GenesisStake { owner: validator.fee_address, coin_key });
+        validator.stake = Some(GenesisStake { owner: owner(seed, index).address(), coin_key });
     }
 }
 
 /// A validator without real keys. Its names contain the seed, and so do the hash of the committee and everything
 /// derived from it, such as the modelled coins.
-fn placeholder(seed: u64, index: usize, votes: Votes) -> ValidatorInfo {
+fn placeholder(seed: u64, names: &Names, index: usize, votes: Votes) -> ValidatorInfo {
     let name = |purpose: &str| digest(format!("{seed} {purpose} {index}").as_bytes());
     ValidatorInfo {
         consensus_key: name("consensus"),
         bls_key: Bytes::new(),
         bls_proof: Bytes::new(),
-        network_key: B256::from(node_key(index)),
-        fee_address: Address::from_slice(&name("fees")[..20]),
+        network_key: B256::from(names.key(index)),
+        fee_address: fee_address(seed, index),
         votes,
         stake: None,
     }
 }
 
-/// Network key of a node.
-pub fn node_key(index: usize) -> [u8; 32] {
-    B256::left_padding_from(&(index as u64 + 1).to_be_bytes()).0
+fn derive(seed: u64, purpose: &str, index: usize) -> [u8; 32] {
+    digest(format!("{seed} {purpose} {index}").as_bytes()).0
+}
+
+fn fee_address(seed: u64, index: usize) -> Address {
+    Address::from_slice(&derive(seed, "fees", index)[..20])
+}
+
+fn network_key(seed: u64, index: usize) -> ConsensusKey {
+    ConsensusKey::from_seed(derive(seed, "network", index))
 }
 
 fn consensus_key(seed: u64, index: usize) -> ConsensusKey {
-    ConsensusKey::from_seed(digest(format!("{seed} consensus {index}").as_bytes()).0)
+    ConsensusKey::from_seed(derive(seed, "consensus", index))
+}
+
+fn bls_key(seed: u64, index: usize) -> BlsSecretKey {
+    BlsSecretKey::from_seed(derive(seed, "bls", index))
 }
 
 fn coin_key(seed: u64, index: usize) -> CoinKey {
-    CoinKey::from_seed(digest(format!("{seed} coin key {index}").as_bytes()).0)
+    CoinKey::from_seed(derive(seed, "coin key", index))
 }
 
-fn real_keys(genesis: &mut Genesis, seed: u64) -> Secrets {
-    let derive = |purpose: &str, index: usize| digest(format!("{seed} {purpose} {index}").as_bytes()).0;
+fn owner(seed: u64, index: usize) -> EthereumKey {
+    EthereumKey::from_bytes(&derive(seed, "owner", index)).expect("all but one in 2^128 hashes are keys")
+}
+
+/// Keys of all nodes. Those of the genesis get a coin.
+fn real_keys(genesis: &mut Genesis, nodes: usize, seed: u64) -> Vec<ValidatorSecrets> {
     let weights = genesis.weights();
-    let deal = deal_coin(&weights, weights.quorum(), derive("coin", 0));
+    let deal = deal_coin(&weights, weights.quorum(), derive(seed, "coin", 0));
     (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
-    let members = genesis.validators.iter_mut().zip(deal.shares).enumerate();
-    let validators = members.map(|(index, (member, share))| {
-        let (consensus, coin) = (consensus_key(seed, index), coin_key(seed, index));
-        let bls = BlsSecretKey::from_seed(derive("bls", index));
-        member.consensus_key = consensus.public();
-        member.bls_key = Bytes::copy_from_slice(&bls.public().to_bytes());
-        member.bls_proof = Bytes::copy_from_slice(&bls.prove_possession().to_bytes());
-        ValidatorSecrets { consensus, bls, coin, share }
+    let mut shares = deal.shares.into_iter();
+    let secrets = (0..nodes).map(|index| {
+        let (consensus, bls) = (consensus_key(seed, index), bls_key(seed, index));
+        if let Some(member) = genesis.validators.get_mut(index) {
+            member.consensus_key = consensus.public();
+            member.bls_key = Bytes::copy_from_slice(&bls.public().to_bytes());
+            member.bls_proof = Bytes::copy_from_slice(&bls.prove_possession().to_bytes());
+        }
+        ValidatorSecrets { consensus, bls, share: shares.next() }
     });
-    Secrets::Real { validators: validators.collect() }
+    secrets.collect()
 }

@@ -17,9 +17,9 @@
 //! |---|---|
 //! | `scenario` | a scenario file: network, load and faults |
 //! | `report` | the result of a run, and its JSON |
-//! | `crypto`, `genesis` | modelled keys with the cost of real ones; genesis and the validators' secrets |
+//! | `crypto`, `notices`, `genesis` | modelled keys with the cost of real ones; silent validators and bad dealers; genesis and the validators' secrets |
 //! | `engines`, `execution`, `disk` | an engine and its observation; execution of blocks, by each node or once for all; the disk of a node |
-//! | `load`, `checks` | clients; checks of every run, and its measurements |
+//! | `load`, `stake`, `checks` | clients; calls of the staking contract; checks of every run, and its measurements |
 //! | `network` | data that all nodes share, and the messages between them |
 //! | `byzantine`, `adversary` | nodes whose messages are altered; schedulers of messages |
 //! | `effects`, `node` | links, processor and disk of a node, in virtual time; a whole node as a process |
@@ -38,10 +38,12 @@ mod genesis;
 mod load;
 mod network;
 mod node;
+mod notices;
 pub mod report;
 pub mod scenario;
 mod schedule;
 mod simulate;
+mod stake;
 mod stall;
 #[cfg(test)]
 mod tests;

@@ -8,15 +8,17 @@ use crate::{
     engines::{Checker, Engines},
     execution::Executors,
     genesis::Secrets,
+    notices::Conduct,
     report::{Spent, Work},
     scenario::Cost,
 };
-use corniche_engine::{Committee, PeerFault, TraceEvent, Verified, VertexId};
-use corniche_pipeline::{NodeKey, PeerMessage, Request, Response};
+use corniche_engine::{PeerFault, TraceEvent, Verified};
+use corniche_pipeline::{PeerMessage, Request, Response};
 use corniche_testkit::Micros;
 use corniche_types::{Bytes, Epoch, Genesis, ValidatorIndex};
 use std::{
     cell::{OnceCell, RefCell},
+    collections::BTreeSet,
     rc::Rc,
     sync::Arc,
 };
@@ -24,19 +26,22 @@ use std::{
 /// Data shared by all nodes of one simulated network.
 pub struct Network {
     pub genesis: Arc<Genesis>,
-    pub committee: Committee,
     pub engines: Engines,
     pub checker: Checker,
     pub secrets: Secrets,
+    /// By process.
+    pub conduct: Vec<Arc<Conduct>>,
+    /// Nodes that join later and have signed nothing yet, because they never started.
+    pub unsigned: RefCell<BTreeSet<usize>>,
     pub cost: Cost,
     pub executors: Rc<Executors>,
     pub checks: RefCell<Checks>,
     pub records: RefCell<Records>,
     /// Total cost of all nodes for ordering and for certificates.
     pub spent: RefCell<[Spent; 2]>,
-    /// The newest round whose leaders an honest node knows, and these leaders. If leaders take turns, the last
+    /// The newest epoch and round whose leaders an honest node knows, and these leaders. If leaders take turns, the last
     /// proposer.
-    pub elected: RefCell<(u64, Vec<ValidatorIndex>)>,
+    pub elected: RefCell<((Epoch, u64), Vec<usize>)>,
     /// Receives the trace events of honest nodes' engines.
     pub observer: Option<RefCell<Observer>>,
 }
@@ -96,31 +101,34 @@ impl SharedMessage {
     }
 
     /// Result of the engine's verifier, and the work of the keys for it.
-    pub fn check(&self, network: &Network, epoch: Epoch, from: usize, bytes: &Bytes) -> &(Result<Verified, PeerFault>, Work) {
-        self.checked.get_or_init(|| network.checker.check(epoch, validator(from), bytes))
+    pub fn check(
+        &self,
+        network: &Network,
+        epoch: Epoch,
+        from: ValidatorIndex,
+        bytes: &Bytes,
+    ) -> &(Result<Verified, PeerFault>, Work) {
+        self.checked.get_or_init(|| network.checker.check(epoch, from, bytes))
     }
 }
 
 impl Message {
-    /// Returns the proposal in a message, for adversaries.
-    pub fn peek(&self, network: &Network, from: usize) -> Option<VertexId> {
+    /// Returns the round of the proposal in a message, and its author, for adversaries.
+    pub fn peek(&self, network: &Network, from: usize) -> Option<(u64, usize)> {
         let Self::Peer(shared) = self else { return None };
         let (epoch, bytes) = match &shared.message {
             PeerMessage::Engine(bytes) => (Epoch(0), bytes),
             PeerMessage::EpochEngine(epoch, bytes) => (*epoch, bytes),
             _ => return None,
         };
-        let (verdict, _) = shared.check(network, epoch, from, bytes);
-        network.engines.peek(verdict.as_ref().ok()?)
+        let (names, committee) = (&network.secrets.names, network.checker.committee(epoch)?);
+        let (verdict, _) = shared.check(network, epoch, names.index(&committee, from)?, bytes);
+        let vertex = network.engines.peek(verdict.as_ref().ok()?)?;
+        Some((vertex.round, names.member(&committee, vertex.author)?))
     }
 }
 
+/// Index of a validator of the genesis.
 pub fn validator(index: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(index).expect("a scenario has at most 1000 nodes"))
-}
-
-/// Returns the validator of a node key.
-pub fn identity_of(key: &NodeKey) -> usize {
-    let [.., high, low] = *key;
-    usize::from(u16::from_be_bytes([high, low])) - 1
 }

@@ -6,15 +6,14 @@ use crate::{
     disk::Disk,
     effects::VirtualEffects,
     execution::Executor,
-    genesis::node_key,
-    network::{Message, Network, SharedMessage, validator},
+    network::{Message, Network, SharedMessage},
     scenario::Behaviour,
 };
 use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Committee, PeerFault, Verified};
 use corniche_pipeline::{
-    Checks, Driver, Event, Input, NodeKeys, Pipeline, Request, Response, Setup, VerifiedCertificate, serve_blocks,
+    Checks, Driver, Event, Input, NodeKey, NodeKeys, Pipeline, Request, Response, Setup, VerifiedCertificate, serve_blocks,
 };
 use corniche_staking::VerifiedNotice;
 use corniche_state::State;
@@ -61,7 +60,10 @@ impl NodeProcess {
         let diverged = disk.diverged();
         let mut effects = VirtualEffects::new(network.clone(), process, now, executor, disk);
         effects.byzantine = byzantine.is_some();
-        let driver = Driver::new(pipeline(&effects, role, state, random.fork("engine")));
+        let never_signed = network.unsigned.borrow_mut().remove(&process);
+        let driver = Driver::new(pipeline(&effects, role, state, never_signed, random.fork("engine")));
+        // After a power cut a node may be the first one in an epoch.
+        network.checker.start_epoch(&network.engines, driver.pipeline().committee());
         let mut node = Self { driver, effects, diverged, random: random.fork("power"), byzantine };
         node.apply([]);
         node
@@ -73,6 +75,11 @@ impl NodeProcess {
         self.effects.charge_recovery();
         self.apply([Input::Submit { transaction, from: None, reply: Some(0) }.into()]);
         self.effects.submitted.take().expect("invariant: a pipeline answers every submission")
+    }
+
+    /// Newest state.
+    pub fn state(&self) -> &State {
+        self.effects.executor.state()
     }
 
     pub fn disk(&self) -> &Disk {
@@ -117,8 +124,8 @@ impl NodeProcess {
         match message {
             Message::Request(request) => self.answer(from, request),
             Message::Response(response) => {
-                let response = Some(Response::clone(&response));
-                self.apply([Input::Response { from: node_key(from), response }.into()]);
+                let (from, response) = (self.key(from), Some(Response::clone(&response)));
+                self.apply([Input::Response { from, response }.into()]);
             }
             Message::Peer(shared) => self.peer_message(from, &shared),
         }
@@ -126,11 +133,16 @@ impl NodeProcess {
 
     fn peer_message(&mut self, from: usize, shared: &SharedMessage) {
         let checks = ModelledChecks { shared, effects: &self.effects, pipeline: self.driver.pipeline() };
-        let verdict = shared.message().check(node_key(from), Some(validator(from)), &checks);
+        let sender = self.effects.network.secrets.names.index(self.driver.pipeline().committee(), from);
+        let verdict = shared.message().check(self.key(from), sender, &checks);
         match verdict {
             Ok(inputs) => inputs.into_iter().for_each(|input| self.apply([input.into()])),
             Err(fault) => self.effects.network.checks.borrow_mut().peer_fault(self.effects.process, from, &fault.0),
         }
+    }
+
+    fn key(&self, node: usize) -> NodeKey {
+        self.effects.network.secrets.names.key(node)
     }
 
     /// Responds to a follower from durable data.
@@ -142,11 +154,12 @@ impl NodeProcess {
 }
 
 /// Builds the pipeline of a node from the contents of its disk.
-fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) -> Pipeline {
+fn pipeline(effects: &VirtualEffects, role: Role, state: State, never_signed: bool, random: Random) -> Pipeline {
     let VirtualEffects { network, disk, .. } = effects;
-    let me = validator(role.identity);
+    let (me, conduct) = (role.identity, &network.conduct[role.process]);
     let behaviour = role.behaviour.map(|(behaviour, _)| behaviour);
-    let factory = network.engines.factory(me, &network.secrets, random, &effects.meter, &effects.engine_events, behaviour);
+    let factory = 
+        network.engines.factory(me, &network.secrets, conduct, random, &effects.meter, &effects.engine_events, behaviour);
     let certificate = disk.newest_certificate().cloned();
     let certified = certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
     let restart = network.executors.restart_point(disk.blocks(), certified, disk.resume());
@@ -158,11 +171,11 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) 
         keys: NodeKeys {
             certificates: Arc::new(certificate_keys),
             engine: Some(factory),
-            notices: Some(network.secrets.notice_author(role.identity)),
+            notices: Some(network.secrets.notice_author(me, conduct)),
         },
         evidence: disk.evidence(),
         may_vote: true,
-        never_signed: false,
+        never_signed,
         lost_blocks: false,
         records: disk.records(),
         state,
@@ -202,7 +215,7 @@ impl Checks for ModelledChecks<'_> {
         if epoch != self.epoch() {
             return None;
         }
-        let (verdict, work) = self.shared.check(&self.effects.network, epoch, from.as_usize(), bytes);
+        let (verdict, work) = self.shared.check(&self.effects.network, epoch, from, bytes);
         self.effects.meter.add(*work);
         Some(verdict.clone())
     }
@@ -238,9 +251,11 @@ impl Process for NodeProcess {
             }
             _ if self.has_halted() => {}
             testkit::Event::Up(peer) => {
-                self.apply([Input::PeerUp { peer: node_key(peer), validator: Some(validator(peer)) }.into()]);
+                let genesis = Committee::from_genesis(&self.effects.network.genesis);
+                let validator = self.effects.network.secrets.names.index(&genesis, peer);
+                self.apply([Input::PeerUp { peer: self.key(peer), validator }.into()]);
             }
-            testkit::Event::Down(peer) => self.apply([Input::PeerDown { peer: node_key(peer) }.into()]),
+            testkit::Event::Down(peer) => self.apply([Input::PeerDown { peer: self.key(peer) }.into()]),
             testkit::Event::Message { from, message } => self.message(from, message),
             testkit::Event::Deadline => {
                 let executed = self.effects.executed_events();

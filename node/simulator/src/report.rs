@@ -43,8 +43,21 @@ pub struct Report {
     pub violation_count: u64,
     /// The first hundred of them, one sentence each.
     pub violations: Vec<String>,
-    /// Number of epochs that ended. Not in the JSON.
+    /// Number of epochs that ended.
     pub epochs_ended: u64,
+    /// Number of these after which the old committee stayed, because no new one was ready.
+    pub epochs_kept: u64,
+    /// From the last block of an epoch to the first one of the next, at each member, µs.
+    pub epoch_gap: Option<Spread>,
+    /// Commits in the second around each end of an epoch, as thousandths of those in a second far from all ends: mean and
+    /// minimum.
+    pub epoch_throughput: Option<(u64, u64)>,
+    /// From a freeze until all members of the next committee have acknowledged their shares of a new coin, µs.
+    pub coin_dealing: Option<Spread>,
+    /// Members of the committee that each epoch's end decided. Not in the JSON.
+    pub committees: Vec<Vec<usize>>,
+    /// Nodes that have not caught up or changed their role at the end, one sentence each. Not in the JSON.
+    pub unfinished: Vec<String>,
     /// Validators that the staking contract convicted. Not in the JSON.
     pub convicted: BTreeSet<u32>,
     /// Longest time without a commit while a quorum was up and connected, µs.
@@ -96,6 +109,17 @@ impl Report {
             let [messages, bytes, signed, checked, micros] =
                 [messages, bytes, signed, checked, micros].map(|total| decimal(thousandths(total, self.committed)));
             line(name, format!("{messages} messages, {bytes} bytes, {signed} signed, {checked} checked, {micros} us"));
+        }
+        if self.epochs_ended > 0 {
+            line("epochs", format!("{} ended, {} with the old committee kept", self.epochs_ended, self.epochs_kept));
+            for (name, spread) in [("epoch gap, ms", self.epoch_gap), ("coin dealt, ms", self.coin_dealing)] {
+                let Some(spread) = spread else { continue };
+                let [mean, p50, p90, p99, max] = spread.values().map(|us| decimal(thousandths(us, 1_000)));
+                line(name, format!("mean {mean}, p50 {p50}, p90 {p90}, p99 {p99}, max {max}"));
+            }
+            if let Some((mean, min)) = self.epoch_throughput {
+                line("epoch ends", format!("{} of the steady throughput, at least {}", decimal(mean), decimal(min)));
+            }
         }
         line("stalled", format!("{} ms at most", decimal(self.stalled_us)));
         line("digest", hex(&self.digest));
@@ -227,6 +251,11 @@ struct Json<'r> {
     verdict: &'static str,
     safety_violations: u64,
     stalled_ms: f64,
+    epochs_ended: u64,
+    epochs_kept: u64,
+    epoch_gap_ms: JsonSpread,
+    epoch_throughput: JsonThroughput,
+    coin_dealing_ms: JsonSpread,
     digest: String,
 }
 
@@ -238,6 +267,13 @@ struct JsonSpread {
     p90: Option<f64>,
     p99: Option<f64>,
     max: Option<f64>,
+}
+
+/// `null` if no epoch ended far from the start and the end of the load.
+#[derive(Serialize)]
+struct JsonThroughput {
+    mean: Option<f64>,
+    min: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -280,6 +316,14 @@ impl<'r> Json<'r> {
             verdict: report.verdict.id(),
             safety_violations: report.violation_count,
             stalled_ms: number(report.stalled_us),
+            epochs_ended: report.epochs_ended,
+            epochs_kept: report.epochs_kept,
+            epoch_gap_ms: JsonSpread::new(report.epoch_gap, 1_000),
+            epoch_throughput: JsonThroughput {
+                mean: report.epoch_throughput.map(|(mean, _)| number(mean)),
+                min: report.epoch_throughput.map(|(_, min)| number(min)),
+            },
+            coin_dealing_ms: JsonSpread::new(report.coin_dealing, 1_000),
             digest: hex(&report.digest),
         }
     }

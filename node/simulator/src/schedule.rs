@@ -19,6 +19,12 @@ pub enum Change {
     Links,
     /// Nodes become slow or fast: all speeds are set again.
     Speeds,
+    /// A node registers with stake.
+    Join(usize),
+    /// A validator withdraws its stake.
+    Leave(usize),
+    /// Validators begin or stop to make no or wrong notices: all are set again.
+    Notices,
 }
 
 /// The future changes.
@@ -39,6 +45,26 @@ impl Schedule {
     /// Returns the next change that is due.
     pub fn take(&mut self, now: Micros) -> Option<Change> {
         self.0.pop_front_if(|(at, _)| *at <= now).map(|(_, change)| change)
+    }
+
+    /// Puts a change off.
+    pub fn retry(&mut self, at: Micros, change: Change) {
+        let place = self.0.partition_point(|(other, _)| *other <= at);
+        self.0.insert(place, (at, change));
+    }
+
+    /// True if changes are left that a run waits for.
+    pub fn has_changes_of_committee(&self) -> bool {
+        self.0.iter().any(|(_, change)| matches!(change, Change::Join(_) | Change::Leave(_)))
+    }
+
+    /// True if a node makes no notices at `now`, and true if its dealings are wrong.
+    pub fn conduct(&self, scenario: &Scenario, now: Micros, node: usize) -> (bool, bool) {
+        let now = (now - Micros::START).0;
+        let active = || scenario.faults.iter().filter(|fault| is_active(fault, now));
+        let is_silent = active().any(|fault| matches!(fault, Fault::NoNotices { nodes, .. } if nodes.contains(&node)));
+        let deals_badly = active().any(|fault| matches!(fault, Fault::BadDealer { nodes, .. } if nodes.contains(&node)));
+        (is_silent, deals_badly)
     }
 
     /// Additional time that `node` needs at `now` to execute a block, and to make a write durable.
@@ -82,9 +108,11 @@ impl Schedule {
 
 fn is_active(fault: &Fault, now: u64) -> bool {
     match fault {
-        Fault::Delay { at_us, until_us, .. } | Fault::Loss { at_us, until_us, .. } | Fault::Slow { at_us, until_us, .. } => {
-            (*at_us..*until_us).contains(&now)
-        }
+        Fault::Delay { at_us, until_us, .. }
+        | Fault::Loss { at_us, until_us, .. }
+        | Fault::Slow { at_us, until_us, .. }
+        | Fault::NoNotices { at_us, until_us, .. }
+        | Fault::BadDealer { at_us, until_us, .. } => (*at_us..*until_us).contains(&now),
         Fault::Byzantine { at_us, behaviour: Behaviour::Late, .. } => *at_us <= now,
         _ => false,
     }
@@ -110,6 +138,11 @@ fn changes(fault: &Fault, roles: &[Role]) -> Vec<(u64, Change)> {
             vec![(*at_us, Change::Links), (*until_us, Change::Links)]
         }
         Fault::Slow { at_us, until_us, .. } => vec![(*at_us, Change::Speeds), (*until_us, Change::Speeds)],
+        Fault::Join { at_us, nodes } => nodes.iter().map(|node| (*at_us, Change::Join(*node))).collect(),
+        Fault::Leave { at_us, nodes } => nodes.iter().map(|node| (*at_us, Change::Leave(*node))).collect(),
+        Fault::NoNotices { at_us, until_us, .. } | Fault::BadDealer { at_us, until_us, .. } => {
+            vec![(*at_us, Change::Notices), (*until_us, Change::Notices)]
+        }
         Fault::Byzantine { at_us, behaviour: Behaviour::Late, .. } => vec![(*at_us, Change::Links)],
         Fault::Byzantine { at_us, nodes, .. } => {
             let copies = roles.iter().filter(|role| role.process != role.identity && nodes.contains(&role.identity));

@@ -12,9 +12,10 @@ use crate::{
     report::{Report, Verdict},
     scenario::{Behaviour, Fault, Payload, Scenario},
     schedule::{Change, Schedule},
+    stake,
     stall::Stall,
 };
-use corniche_engine::Committee;
+use corniche_crypto::VerifiedTransaction;
 use corniche_testkit::{DiskModel, Jitter, Links, Micros, Simulation};
 use corniche_types::{Address, GenesisAccount, U256, keccak256};
 use corniche_vm::{
@@ -25,6 +26,8 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
 
 /// Time that the network has after the end of a scenario to commit accepted transactions.
 pub const DRAIN: Micros = Micros::from_seconds(30);
+/// Time after which a validator that is not registered yet tries to leave again.
+const RETRY: Micros = Micros::from_millis(200);
 /// Interval of memory checks.
 const MEMORY_CHECK_INTERVAL: Micros = Micros::from_seconds(1);
 
@@ -60,6 +63,10 @@ pub(crate) struct Run<'a> {
     schedule: Schedule,
     stall: Stall,
     memory_check_at: Micros,
+    /// Next nonces of the owners of stake.
+    nonces: BTreeMap<usize, u64>,
+    /// Height that all nodes must reach, from the time on at which everything else is done.
+    last_height: Option<u64>,
 }
 
 impl<'a> Run<'a> {
@@ -79,14 +86,16 @@ impl<'a> Run<'a> {
         let vm = Vm::new(&config, Arc::new(NoCache)).map_err(|error| error.to_string())?;
         let roles = roles(scenario);
         let identities: Vec<usize> = roles.iter().map(|role| role.identity).collect();
-        let checks = Checks::new(&identities, |process| roles[process].behaviour.is_none());
+        let is_honest = |process: usize| roles[process].behaviour.is_none();
+        let checks = Checks::new(&identities, is_honest, secrets.names.clone(), genesis.staking.clone());
         let network = Rc::new(Network {
-            committee: Committee::from_genesis(&genesis),
             checker: engines.checker(&genesis),
             engines,
             secrets,
+            conduct: roles.iter().map(|_| Arc::default()).collect(),
+            unsigned: RefCell::new(scenario.joining()),
             cost: scenario.cost,
-            executors: Executors::new(genesis.clone(), vm, scenario.load.payload),
+            executors: Executors::new(genesis.clone(), vm, scenario),
             checks: RefCell::new(checks),
             records: RefCell::default(),
             spent: RefCell::default(),
@@ -100,8 +109,9 @@ impl<'a> Run<'a> {
         let mut simulation = Simulation::with_identities(identities, links(scenario), disk(scenario), seed, Box::new(start));
         simulation.set_adversary(adversary::of(scenario, &network, seed));
         (0..scenario.nodes).for_each(|process| simulation.restart(process));
-        let stall = Stall::new(network.committee.clone());
-        Ok(Self { scenario, seed, network, simulation, clients, schedule, stall, memory_check_at: Micros::START })
+        let stall = Stall::new(network.clone());
+        let (memory_check_at, nonces, last_height) = (Micros::START, BTreeMap::new(), None);
+        Ok(Self { scenario, seed, network, simulation, clients, schedule, stall, memory_check_at, nonces, last_height })
     }
 
     pub(crate) fn finish(&mut self) {
@@ -115,14 +125,59 @@ impl<'a> Run<'a> {
     }
 
     /// Returns true if everything accepted is committed, and every node has it.
-    fn is_drained(&self) -> bool {
+    fn is_drained(&mut self) -> bool {
         let checks = self.network.checks.borrow();
-        let has_all = |process: usize| {
+        if !checks.all_committed() {
+            return false;
+        }
+        if self.scenario.epoch_ms.is_none() {
+            return self.behind(checks.height()).is_empty();
+        }
+        // An idle chain with epochs grows, too.
+        let is_changed = !self.schedule.has_changes_of_committee() && self.missing_changes().is_empty();
+        if self.last_height.is_none() && is_changed {
+            self.last_height = Some(checks.height());
+        }
+        self.last_height.is_some_and(|height| self.behind(height).is_empty())
+    }
+
+    /// Honest nodes that are up and have fewer blocks.
+    fn behind(&self, height: u64) -> Vec<usize> {
+        let checks = self.network.checks.borrow();
+        let is_behind = |process: &usize| {
             self.simulation
-                .process(process)
-                .is_none_or(|node| !checks.is_honest_process(process) || node.disk().height().0 == checks.height())
+                .process(*process)
+                .is_some_and(|node| checks.is_honest_process(*process) && node.disk().height().0 < height)
         };
-        checks.all_committed() && (0..self.simulation.size()).all(has_all)
+        (0..self.simulation.size()).filter(is_behind).collect()
+    }
+
+    /// Honest nodes that are up and should be members of the newest committee, and nodes that should not.
+    fn missing_changes(&self) -> Vec<String> {
+        if !self.scenario.changes_committee() {
+            return Vec::new();
+        }
+        let checks = self.network.checks.borrow();
+        let (leaving, members) = (self.scenario.leaving(), checks.committees().pop().unwrap_or_default());
+        let should_sit = |node: &usize| {
+            !leaving.contains(node) && checks.is_honest_process(*node) && self.simulation.process(*node).is_some()
+        };
+        let absent = (0..self.scenario.nodes).filter(should_sit).filter(|node| !members.contains(node));
+        let left = leaving.iter().filter(|node| members.contains(node));
+        let absent = absent.map(|node| format!("node {node} is no member of the last committee"));
+        absent.chain(left.map(|node| format!("node {node} is still a member of the last committee"))).collect()
+    }
+
+    /// Reasons why a run with epochs did not end as it should.
+    fn unfinished(&self) -> Vec<String> {
+        if self.scenario.epoch_ms.is_none() {
+            return Vec::new();
+        }
+        let height = self.last_height.unwrap_or_else(|| self.network.checks.borrow().height());
+        let missing = self.missing_changes().into_iter().filter(|_| self.last_height.is_none());
+        let behind = self.behind(height).into_iter().filter(|_| self.last_height.is_some());
+        let behind = behind.map(|node| format!("node {node} lacks blocks up to {height}"));
+        missing.chain(behind).collect()
     }
 
     pub(crate) fn run_until(&mut self, end: Micros) {
@@ -161,6 +216,15 @@ impl<'a> Run<'a> {
             Change::Partition(groups) => self.simulation.partition(&groups),
             Change::Heal => self.simulation.heal(),
             Change::Links => self.schedule.set_links(self.scenario, self.simulation.now(), &mut self.simulation.links),
+            Change::Join(node) => self.join(node),
+            Change::Leave(node) => self.leave(node),
+            Change::Notices => {
+                let now = self.simulation.now();
+                for (node, conduct) in self.network.conduct.iter().take(self.scenario.nodes).enumerate() {
+                    let (silent, deals_badly) = self.schedule.conduct(self.scenario, now, node);
+                    conduct.set(silent, deals_badly);
+                }
+            }
             Change::Speeds => (0..self.scenario.nodes).for_each(|node| self.set_speed(node)),
         }
         self.stall.observe(&self.simulation, &self.network.checks.borrow());
@@ -172,6 +236,38 @@ impl<'a> Run<'a> {
         self.simulation.with(node, |node| node.slow_down(now, execute, write));
     }
 
+    // ---- stake ---------------------------------------------------------------------------------------------------------
+
+    fn join(&mut self, node: usize) {
+        let nonce = self.next_nonce(node);
+        let transaction = stake::register(&self.network.secrets, node, self.scenario.votes_of(node), nonce);
+        self.submit_call(node, transaction);
+    }
+
+    /// Unbonds a node, or tries again later if it is not registered yet.
+    fn leave(&mut self, node: usize) {
+        let now = self.simulation.now();
+        let mut up = (0..self.scenario.nodes).filter_map(|node| self.simulation.process(node));
+        let Some(id) = up.find_map(|process| stake::id_of(&self.network.secrets, node, process.state())) else {
+            return self.schedule.retry(now + RETRY, Change::Leave(node));
+        };
+        let nonce = self.next_nonce(node);
+        let transaction = stake::unbond(&self.network.secrets, node, id, self.scenario.votes_of(node), nonce);
+        self.submit_call(node, transaction);
+    }
+
+    fn next_nonce(&mut self, node: usize) -> u64 {
+        let next = self.nonces.entry(node).or_default();
+        *next += 1;
+        *next - 1
+    }
+
+    fn submit_call(&mut self, node: usize, transaction: VerifiedTransaction) {
+        self.network.executors.know(&transaction);
+        let number = self.network.checks.borrow_mut().submitted(self.simulation.now(), transaction, None);
+        self.offer(number, node);
+    }
+
     // ---- clients -------------------------------------------------------------------------------------------------------
 
     fn serve(&mut self, turn: Turn) {
@@ -179,7 +275,7 @@ impl<'a> Run<'a> {
             Turn::Submit(home) => {
                 let transaction = self.clients.make();
                 self.network.executors.know(&transaction);
-                let number = self.network.checks.borrow_mut().submitted(self.simulation.now(), transaction.clone());
+                let number = self.network.checks.borrow_mut().submitted(self.simulation.now(), transaction.clone(), Some(home));
                 self.offer(number, home);
             }
             Turn::Check(number) => {
@@ -224,10 +320,13 @@ impl<'a> Run<'a> {
         let upright = (0..self.simulation.size()).filter(|process| checks.is_honest_process(*process));
         let heights = upright.filter_map(|process| Some(self.simulation.process(process)?.disk().height().0));
         let shortest = heights.min().unwrap_or(0);
+        let unfinished = self.unfinished();
+        let load = &self.scenario.load;
+        let [load_from, load_until] = [load.start_us + 1_000_000, load.stop_us].map(|at| Micros::START + Micros(at));
         let stood_still = checks.offered_count() > 0 && checks.height() == 0;
         let verdict = match () {
             () if !checks.violations().is_empty() => Verdict::Diverged,
-            () if lost > 0 || stood_still => Verdict::NoProgress,
+            () if lost > 0 || stood_still || !unfinished.is_empty() => Verdict::NoProgress,
             () => Verdict::Pass,
         };
         Report {
@@ -246,12 +345,18 @@ impl<'a> Run<'a> {
             bytes: self.simulation.statistics.bytes,
             ordering: self.network.spent.borrow()[0],
             certificates: self.network.spent.borrow()[1],
-            transactions: checks.samples(|number| self.clients.client(number)),
+            transactions: checks.samples(),
             timeline: checks.timeline(now),
             verdict,
             violation_count: checks.violation_count(),
             violations: checks.violations().to_vec(),
-            epochs_ended: checks.epochs_ended,
+            epochs_ended: checks.epochs_ended(),
+            epochs_kept: checks.epochs_kept(),
+            epoch_gap: checks.epoch_gap(),
+            epoch_throughput: checks.epoch_throughput(load_from, load_until),
+            coin_dealing: checks.coin_dealing(),
+            committees: checks.committees(),
+            unfinished,
             convicted: checks.convicted.clone(),
             stalled_us: self.stall.longest().0,
             digest: checks.digest(shortest),

@@ -1,21 +1,20 @@
 //! Measures how long a network stalled that could have progressed.
 
-use crate::{checks::Checks, network::validator, node::NodeProcess};
-use corniche_engine::Committee;
+use crate::{checks::Checks, network::Network, node::NodeProcess};
 use corniche_testkit::{Micros, Simulation};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, rc::Rc};
 
 /// Longest time without a commit while a quorum was up and connected and transactions were waiting.
 pub struct Stall {
-    committee: Committee,
+    network: Rc<Network>,
     /// Time since when a quorum is up and transactions wait; `None` otherwise.
     since: Option<Micros>,
     longest: Micros,
 }
 
 impl Stall {
-    pub fn new(committee: Committee) -> Self {
-        Self { committee, since: None, longest: Micros::ZERO }
+    pub fn new(network: Rc<Network>) -> Self {
+        Self { network, since: None, longest: Micros::ZERO }
     }
 
     /// Must be called at every change and often in between.
@@ -37,11 +36,12 @@ impl Stall {
     fn has_quorum(&self, simulation: &Simulation<NodeProcess>, checks: &Checks) -> bool {
         let upright: Vec<usize> =
             (0..simulation.size()).filter(|process| simulation.is_up(*process) && checks.is_honest_process(*process)).collect();
+        let (committee, names) = (self.network.checker.newest(), &self.network.secrets.names);
         let company = |one: usize| {
             let others = upright.iter().filter(|other| **other == one || simulation.is_connected(one, **other));
-            let members: BTreeSet<_> = others.map(|process| validator(simulation.identity(*process))).collect();
-            self.committee.weigh(members)
+            let indices = others.filter_map(|process| names.index(&committee, simulation.identity(*process)));
+            committee.weigh(indices.collect::<BTreeSet<_>>())
         };
-        upright.iter().any(|process| company(*process) >= self.committee.quorum())
+        upright.iter().any(|process| company(*process) >= committee.quorum())
     }
 }

@@ -1,6 +1,6 @@
 //! Autobahn in the simulator.
 
-use super::{Builder, Charge, EngineNetwork, MeasuredEngine, Start, Tune};
+use super::{Builder, Charge, EngineNetwork, MEMBERS_ONLY, MeasuredEngine, Start, Tune};
 use crate::{
     crypto::{Modelled, ModelledShares},
     genesis::Secrets,
@@ -22,6 +22,7 @@ const MADE_HERE: &str = "invariant: the genesis was made here, from these keys";
 pub struct Network {
     config: Config,
     committee: Committee,
+    nodes: usize,
     is_modelled: bool,
 }
 
@@ -32,7 +33,7 @@ impl Network {
             tune(&mut config);
         }
         let committee = Committee::from_genesis(genesis);
-        Ok(Self { config, committee, is_modelled: matches!(secrets, Secrets::Modelled { .. }) })
+        Ok(Self { config, committee, nodes: secrets.names.count(), is_modelled: secrets.real.is_none() })
     }
 }
 
@@ -44,15 +45,13 @@ fn signatures(is_modelled: bool, config: &Config, committee: &Committee) -> Arc<
     }
 }
 
-fn signer(me: ValidatorIndex, secrets: &Secrets, config: &Config, committee: &Committee) -> Arc<dyn Signer> {
-    match secrets {
-        Secrets::Modelled { .. } => Arc::new(modelled(config, committee, me)),
-        Secrets::Real { validators } => {
-            let keys = &validators[me.as_usize()];
-            let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), config.bls.then(|| keys.bls.clone()));
-            Arc::new(signer.expect(MADE_HERE))
-        }
-    }
+/// Signer of a node; `None` if it is no member.
+fn signer(node: usize, secrets: &Secrets, config: &Config, committee: &Committee) -> Option<Arc<dyn Signer>> {
+    let index = secrets.names.index(committee, node)?;
+    let Some(validators) = &secrets.real else { return Some(Arc::new(modelled(config, committee, index))) };
+    let keys = &validators[node];
+    let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), config.bls.then(|| keys.bls.clone()));
+    Some(Arc::new(signer.expect(MADE_HERE)))
 }
 
 fn modelled(config: &Config, committee: &Committee, me: ValidatorIndex) -> ModelledShares {
@@ -61,7 +60,7 @@ fn modelled(config: &Config, committee: &Committee, me: ValidatorIndex) -> Model
 
 impl EngineNetwork for Network {
     fn max_held(&self) -> usize {
-        self.config.max_footprint(self.committee.size())
+        self.config.max_footprint(self.nodes)
     }
 
     fn peek(&self, message: &Verified) -> Option<VertexId> {
@@ -74,21 +73,21 @@ impl EngineNetwork for Network {
         Box::new(AutobahnVerifier::new(self.config.clone(), committee.clone(), Arc::new(signatures)))
     }
 
-    fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes> {
+    fn forge_parent(&self, secrets: &Secrets, node: usize, bytes: &Bytes, random: u64) -> Option<Bytes> {
         let Ok(Message::Car(mut car)) = wire::decode::<Message>(bytes) else { return None };
         car.car.parent = corniche_crypto::digest(&random.to_le_bytes());
-        let signer = signer(me, secrets, &self.config, &self.committee);
+        let signer = signer(node, secrets, &self.config, &self.committee)?;
         car.signature = Context::new(&self.committee).sign_car(&car.car, &*signer)?;
         Some(Message::Car(car).encode())
     }
 
-    fn builder(&self, me: ValidatorIndex, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder {
+    fn builder(&self, node: usize, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder {
         let (config, is_modelled, secrets) = (self.config.clone(), self.is_modelled, secrets.clone());
         Box::new(move |Start { seed, start }| {
             let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
             let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
             let (bls, charge) = (config.bls, charge.clone());
-            let mut keys = signer(me, &secrets, &config, &committee);
+            let mut keys = signer(node, &secrets, &config, &committee).expect(MEMBERS_ONLY);
             if behaviour == Some(Behaviour::CoinShareForger) {
                 keys = Arc::new(FalseShares(keys));
             }

@@ -1,6 +1,6 @@
 //! Mahi-Mahi in the simulator.
 
-use super::{Builder, Charge, EngineNetwork, MeasuredEngine, Start, Tune};
+use super::{Builder, Charge, EngineNetwork, MEMBERS_ONLY, MeasuredEngine, Start, Tune};
 use crate::{
     crypto::{Metered, Modelled},
     genesis::Secrets,
@@ -22,6 +22,7 @@ const MADE_HERE: &str = "invariant: the genesis was made here, from these keys";
 pub struct Network {
     config: Config,
     committee: Committee,
+    nodes: usize,
     /// `None`: keys are modelled.
     public_coin: Option<CoinPublicKeys>,
 }
@@ -33,11 +34,8 @@ impl Network {
             tune(&mut config);
         }
         let committee = Committee::from_genesis(genesis);
-        let public_coin = match secrets {
-            Secrets::Modelled { .. } => None,
-            Secrets::Real { .. } => Some(CoinPublicKeys::from_genesis(genesis).expect(MADE_HERE)),
-        };
-        Ok(Self { config, committee, public_coin })
+        let public_coin = secrets.real.as_ref().map(|_| CoinPublicKeys::from_genesis(genesis).expect(MADE_HERE));
+        Ok(Self { config, committee, nodes: secrets.names.count(), public_coin })
     }
 }
 
@@ -55,22 +53,19 @@ fn signatures(is_modelled: bool, committee: &Committee) -> Arc<dyn Signatures> {
     Arc::new(crypto::CommitteeSignatures::new(committee).expect(MADE_HERE))
 }
 
-/// Signer of a validator. `dealt` is the coin that was dealt on the chain, if there is one.
-fn signer(me: ValidatorIndex, secrets: &Secrets, committee: &Committee, dealt: Option<&CommitteeCoin>) -> Arc<dyn Signer> {
-    match secrets {
-        Secrets::Modelled { .. } => Arc::new(Modelled::new(committee, me)),
-        Secrets::Real { validators } => {
-            let keys = &validators[me.as_usize()];
-            let share = dealt.map_or_else(|| Some(keys.share.clone()), |coin| coin.share.clone());
-            let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), share);
-            Arc::new(signer.expect(MADE_HERE))
-        }
-    }
+/// Signer of a node; `None` if it is no member. `dealt` is the coin that was dealt on the chain, if there is one.
+fn signer(node: usize, secrets: &Secrets, committee: &Committee, dealt: Option<&CommitteeCoin>) -> Option<Arc<dyn Signer>> {
+    let index = secrets.names.index(committee, node)?;
+    let Some(validators) = &secrets.real else { return Some(Arc::new(Modelled::new(committee, index))) };
+    let keys = &validators[node];
+    let share = dealt.map_or_else(|| keys.share.clone(), |coin| coin.share.clone());
+    let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), share);
+    Some(Arc::new(signer.expect(MADE_HERE)))
 }
 
 impl EngineNetwork for Network {
     fn max_held(&self) -> usize {
-        self.config.max_footprint(self.committee.size())
+        self.config.max_footprint(self.nodes)
     }
 
     fn peek(&self, message: &Verified) -> Option<VertexId> {
@@ -83,24 +78,24 @@ impl EngineNetwork for Network {
         Box::new(MahiVerifier::new(self.config.clone(), committee.clone(), Arc::new(signatures)))
     }
 
-    fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes> {
+    fn forge_parent(&self, secrets: &Secrets, node: usize, bytes: &Bytes, random: u64) -> Option<Bytes> {
         let Ok(Message::Block(mut block)) = wire::decode::<Message>(bytes) else { return None };
         let others = block.content.parents.len().checked_sub(1).filter(|others| *others > 0)?;
         let place = 1 + usize::try_from(random % others as u64).ok()?;
         let parent = block.content.parents.get_mut(place).filter(|parent| parent.round > Round(0))?;
         parent.digest = corniche_crypto::digest(&random.to_le_bytes());
-        let signer = signer(me, secrets, &self.committee, None);
+        let signer = signer(node, secrets, &self.committee, None)?;
         block.signature = Context::new(&self.committee).sign(&block.content, &*signer).ok()?;
         Some(Message::Block(block).encode())
     }
 
-    fn builder(&self, me: ValidatorIndex, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder {
+    fn builder(&self, node: usize, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder {
         let (config, public_coin, secrets) = (self.config.clone(), self.public_coin.clone(), secrets.clone());
         let Charge { cost, meter } = charge;
         Box::new(move |Start { seed, start }| {
             let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, coin: dealt, now } = start;
             let config = Config { genesis_time: epoch.time, ..config.clone() };
-            let mut keys = signer(me, &secrets, &committee, dealt.as_ref());
+            let mut keys = signer(node, &secrets, &committee, dealt.as_ref()).expect(MEMBERS_ONLY);
             if behaviour == Some(Behaviour::CoinShareForger) {
                 keys = Arc::new(FalseShares(keys));
             }

@@ -9,6 +9,7 @@ mod mahi_mahi;
 use crate::{
     crypto::Meter,
     genesis::Secrets,
+    notices::{BadDealer, Conduct},
     report::Work,
     scenario::{Behaviour, Cost, EngineName},
 };
@@ -41,11 +42,12 @@ trait EngineNetwork {
     fn peek(&self, message: &Verified) -> Option<VertexId>;
     /// Creates a verifier of a committee's messages that charges its checks.
     fn verifier(&self, committee: &Committee, charge: Charge) -> Box<dyn Verifier>;
-    /// Returns the proposal of `me` in `bytes`, with one parent that does not exist, signed again. `None` if `bytes`
+    /// Returns the proposal of a node in `bytes`, with one parent that does not exist, signed again. `None` if `bytes`
     /// contains no proposal.
-    fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes>;
-    /// Returns a function that builds validator `me`'s engine, any number of times. Operations of its keys are charged.
-    fn builder(&self, me: ValidatorIndex, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder;
+    fn forge_parent(&self, secrets: &Secrets, node: usize, bytes: &Bytes, random: u64) -> Option<Bytes>;
+    /// Returns a function that builds a node's engine, any number of times, for committees in which it is a member. Operations
+    /// of its keys are charged.
+    fn builder(&self, node: usize, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder;
 }
 
 /// Meter and costs of the keys.
@@ -60,6 +62,9 @@ struct Start {
     seed: u64,
     start: EngineStart,
 }
+
+/// The pipeline builds no engine for a node that is no member.
+const MEMBERS_ONLY: &str = "invariant: only members have engines";
 
 type Builder = Box<dyn Fn(Start) -> Box<dyn MeasuredEngine> + Send>;
 
@@ -97,36 +102,40 @@ impl Engines {
 
     /// Creates a checker of messages that also returns the cost.
     pub fn checker(&self, genesis: &Genesis) -> Checker {
-        let checker = Checker { verifiers: RefCell::default(), meter: Meter::default() };
+        let checker = Checker { epochs: RefCell::default(), meter: Meter::default() };
         checker.start_epoch(self, &Committee::from_genesis(genesis));
         checker
     }
 
-    /// Returns the proposal of `me` in `bytes`, with one parent that does not exist, signed again. `None` if `bytes`
+    /// Returns the proposal of a node in `bytes`, with one parent that does not exist, signed again. `None` if `bytes`
     /// contains no proposal.
-    pub fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes> {
-        self.engine.forge_parent(secrets, me, bytes, random)
+    pub fn forge_parent(&self, secrets: &Secrets, node: usize, bytes: &Bytes, random: u64) -> Option<Bytes> {
+        self.engine.forge_parent(secrets, node, bytes, random)
     }
 
-    /// Returns a factory that builds validator `me`'s engine any number of times; `random` provides the seeds.
+    /// Returns a factory that builds a node's engine any number of times; `random` provides the seeds.
     pub fn factory(
         &self,
-        me: ValidatorIndex,
+        node: usize,
         secrets: &Secrets,
+        conduct: &Arc<Conduct>,
         random: Random,
         meter: &Meter,
         engine_events: &EngineEvents,
         behaviour: Option<Behaviour>,
     ) -> EngineFactory {
-        let build = self.engine.builder(me, secrets, Charge { cost: self.cost, meter: meter.clone() }, behaviour);
+        let (key, conduct) = (secrets.consensus_key(node), conduct.clone());
+        let build = self.engine.builder(node, secrets, Charge { cost: self.cost, meter: meter.clone() }, behaviour);
         let (random, engine_events) = (Mutex::new(random), engine_events.clone());
         Box::new(move |start| {
             let seed = random.lock().unwrap_or_else(PoisonError::into_inner).draw();
             let epoch = start.resume.epoch;
+            let dealer = BadDealer::new(key.clone(), conduct.clone(), &start.committee, seed);
             let engine = build(Start { seed, start });
             Box::new(ObservedEngine {
                 engine,
                 epoch,
+                dealer,
                 inputs: 0,
                 batch: Bytes::new(),
                 engine_events: engine_events.clone(),
@@ -138,16 +147,27 @@ impl Engines {
 
 /// The stateless part of an engine. See [`Engines::checker`].
 pub struct Checker {
-    /// By epoch.
-    verifiers: RefCell<BTreeMap<Epoch, Box<dyn Verifier>>>,
+    /// By epoch: each has one committee.
+    epochs: RefCell<BTreeMap<Epoch, (Committee, Box<dyn Verifier>)>>,
     meter: Meter,
 }
 
 impl Checker {
     /// A node is in this epoch.
     pub fn start_epoch(&self, engines: &Engines, committee: &Committee) {
-        let create = || engines.engine.verifier(committee, Charge { cost: engines.cost, meter: self.meter.clone() });
-        self.verifiers.borrow_mut().entry(committee.epoch()).or_insert_with(create);
+        let verifier = || engines.engine.verifier(committee, Charge { cost: engines.cost, meter: self.meter.clone() });
+        self.epochs.borrow_mut().entry(committee.epoch()).or_insert_with(|| (committee.clone(), verifier()));
+    }
+
+    /// Committee of an epoch in which a node has been.
+    pub fn committee(&self, epoch: Epoch) -> Option<Committee> {
+        self.epochs.borrow().get(&epoch).map(|(committee, _)| committee.clone())
+    }
+
+    /// Committee of the newest epoch in which a node has been.
+    pub fn newest(&self) -> Committee {
+        let epochs = self.epochs.borrow();
+        epochs.values().next_back().map(|(committee, _)| committee.clone()).expect("invariant: epoch 0 is there from the start")
     }
 
     /// Returns the result of the verifier of an epoch, and the work of every receiver's keys for it.
@@ -157,7 +177,7 @@ impl Checker {
     /// No node is in this epoch.
     pub fn check(&self, epoch: Epoch, from: ValidatorIndex, bytes: &Bytes) -> (Result<Verified, PeerFault>, Work) {
         self.meter.take();
-        let verdict = self.verifiers.borrow()[&epoch].verify(from, bytes);
+        let verdict = self.epochs.borrow()[&epoch].1.verify(from, bytes);
         (verdict, self.meter.take())
     }
 }
@@ -202,6 +222,7 @@ impl EngineEvents {
 struct ObservedEngine {
     engine: Box<dyn MeasuredEngine>,
     epoch: Epoch,
+    dealer: BadDealer,
     inputs: u32,
     /// The last batch that it received.
     batch: Bytes,
@@ -211,12 +232,13 @@ struct ObservedEngine {
 }
 
 impl Engine for ObservedEngine {
-    fn handle(&mut self, now: TimestampMs, input: Input) {
+    fn handle(&mut self, now: TimestampMs, mut input: Input) {
         self.inputs = self.inputs.wrapping_add(1);
         if self.inputs.is_multiple_of(INPUTS_BETWEEN_READINGS) {
             self.engine_events.footprint.store(self.engine.footprint(), Ordering::Relaxed);
         }
-        if let Input::Batch(batch) = &input {
+        if let Input::Batch(batch) = &mut input {
+            self.dealer.spoil(batch);
             self.batch = batch.bytes.clone();
         }
         self.engine.handle(now, input);

@@ -16,6 +16,10 @@ enum Kind {
     Loss,
     Slow,
     Byzantine,
+    Join,
+    Leave,
+    NoNotices,
+    BadDealer,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -26,6 +30,10 @@ const KINDS: &[(&str, Kind)] = &[
     ("loss", Kind::Loss),
     ("slow", Kind::Slow),
     ("byzantine", Kind::Byzantine),
+    ("join", Kind::Join),
+    ("leave", Kind::Leave),
+    ("no_notices", Kind::NoNotices),
+    ("bad_dealer", Kind::BadDealer),
 ];
 
 const BEHAVIOURS: &[(&str, Behaviour)] = &[
@@ -39,13 +47,18 @@ const BEHAVIOURS: &[(&str, Behaviour)] = &[
     ("coin-share-forger", Behaviour::CoinShareForger),
 ];
 
-/// All faults, in the order of the file.
-pub(super) fn read(list: Field<'_>, size: usize, end_us: u64) -> Result<Vec<Fault>, ScenarioError> {
+/// All faults, in the order of the file. Committees change only if epochs end.
+pub(super) fn read(list: Field<'_>, size: usize, end_us: u64, epochs_end: bool) -> Result<Vec<Fault>, ScenarioError> {
     let mut all = All::default();
     for item in list.list("a list of tables, each under its own [[fault]]")? {
-        let fault = Reader::new(item, size, end_us)?.read()?;
+        let reader = Reader::new(item, size, end_us)?;
+        if reader.kind.changes_committee() && !epochs_end {
+            return Err(item.refuse("committees change only at the ends of epochs; add epoch_ms"));
+        }
+        let fault = reader.read()?;
         all.add(item, fault)?;
     }
+    all.check_joining(list, size)?;
     Ok(all.faults)
 }
 
@@ -60,7 +73,15 @@ impl Kind {
             Self::Loss => ("a [[fault]] of kind loss", schema::LOSS),
             Self::Slow => ("a [[fault]] of kind slow", schema::SLOW),
             Self::Byzantine => ("a [[fault]] of kind byzantine", schema::BYZANTINE),
+            Self::Join => ("a [[fault]] of kind join", schema::CHANGE),
+            Self::Leave => ("a [[fault]] of kind leave", schema::CHANGE),
+            Self::NoNotices => ("a [[fault]] of kind no_notices", schema::NOTICES),
+            Self::BadDealer => ("a [[fault]] of kind bad_dealer", schema::NOTICES),
         }
+    }
+
+    fn changes_committee(self) -> bool {
+        matches!(self, Self::Join | Self::Leave | Self::NoNotices | Self::BadDealer)
     }
 }
 
@@ -105,6 +126,10 @@ impl<'t> Reader<'t> {
                 let behaviour = self.table.need("behaviour", "the behaviour of the nodes, such as \"equivocator\"")?;
                 Fault::Byzantine { at_us, nodes: self.nodes()?, behaviour: behaviour.choice(BEHAVIOURS)? }
             }
+            Kind::Join => Fault::Join { at_us, nodes: self.nodes()? },
+            Kind::Leave => Fault::Leave { at_us, nodes: self.nodes()? },
+            Kind::NoNotices => Fault::NoNotices { at_us, until_us: self.until(at_us)?, nodes: self.nodes()? },
+            Kind::BadDealer => Fault::BadDealer { at_us, until_us: self.until(at_us)?, nodes: self.nodes()? },
         })
     }
 
@@ -180,6 +205,8 @@ struct All {
     /// Periods in which a node has no power: from, until.
     dark: BTreeMap<usize, Vec<(u64, u64)>>,
     byzantine: BTreeSet<usize>,
+    joining: BTreeSet<usize>,
+    leaving: BTreeSet<usize>,
     partitions: Vec<(u64, u64)>,
 }
 
@@ -197,10 +224,25 @@ impl All {
                 self.partitions.push(window);
             }
             Fault::Byzantine { nodes, .. } => self.corrupt(item, nodes)?,
+            Fault::Join { nodes, .. } => once(item, nodes, &mut self.joining, "joins")?,
+            Fault::Leave { nodes, .. } => once(item, nodes, &mut self.leaving, "leaves")?,
             Fault::Delay { .. } | Fault::Loss { .. } | Fault::Slow { .. } => {}
+            Fault::NoNotices { .. } | Fault::BadDealer { .. } => {}
         }
         self.faults.push(fault);
         Ok(())
+    }
+
+    /// The validators of the genesis have the lowest numbers.
+    fn check_joining(&self, list: Field<'_>, size: usize) -> Result<(), ScenarioError> {
+        let first = size - self.joining.len();
+        if first == 0 {
+            return Err(list.refuse("join: expected at least one validator in the genesis; add nodes"));
+        }
+        match self.joining.first().filter(|node| **node < first) {
+            Some(node) => Err(list.refuse(format_args!("join: expected the nodes from {first} on, got {node}; renumber them"))),
+            None => Ok(()),
+        }
     }
 
     fn power_off(&mut self, item: Field<'_>, window: (u64, u64), nodes: &[usize]) -> Result<(), ScenarioError> {
@@ -229,6 +271,13 @@ impl All {
             }
         }
         Ok(())
+    }
+}
+
+fn once(item: Field<'_>, nodes: &[usize], all: &mut BTreeSet<usize>, does: &str) -> Result<(), ScenarioError> {
+    match nodes.iter().find(|node| !all.insert(**node)) {
+        Some(node) => Err(item.refuse(format_args!("node {node} {does} twice; remove one"))),
+        None => Ok(()),
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Scenario {
     pub votes: Option<Vec<Votes>>,
     /// Length of an epoch, ms; `None`: epochs never end.
     pub epoch_ms: Option<u64>,
+    /// Part of an epoch before its end in which the next committee is made, ms; `None`: a quarter.
+    pub closing_ms: Option<u64>,
     /// Virtual time of the run, µs.
     pub duration_us: u64,
     /// The seed, unless the command line sets one.
@@ -51,12 +53,50 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Votes of the validators.
+    /// Votes of the validators of the genesis.
     pub fn weights(&self) -> Weights {
         match &self.votes {
-            Some(votes) => Weights::new(votes.iter().copied(), FaultModel::Byzantine),
-            None => Weights::one_each(self.nodes, FaultModel::Byzantine),
+            Some(votes) => Weights::new(votes.iter().copied().take(self.members()), FaultModel::Byzantine),
+            None => Weights::one_each(self.members(), FaultModel::Byzantine),
         }
+    }
+
+    /// Votes that the stake of a node is for.
+    pub fn votes_of(&self, node: usize) -> Votes {
+        self.votes.as_ref().map_or(Votes(1), |votes| votes[node])
+    }
+
+    /// Number of validators of the genesis. Nodes that join later have the numbers after them.
+    pub fn members(&self) -> usize {
+        self.nodes - self.joining().len()
+    }
+
+    /// Nodes that are no validators of the genesis and join later.
+    pub fn joining(&self) -> BTreeSet<usize> {
+        self.affected(|fault| match fault {
+            Fault::Join { nodes, .. } => Some(nodes),
+            _ => None,
+        })
+    }
+
+    /// Nodes that withdraw all stake.
+    pub fn leaving(&self) -> BTreeSet<usize> {
+        self.affected(|fault| match fault {
+            Fault::Leave { nodes, .. } => Some(nodes),
+            _ => None,
+        })
+    }
+
+    /// True if the committee changes: then validators that do not announce themselves lose their seats.
+    pub fn changes_committee(&self) -> bool {
+        let changes = |fault: &Fault| {
+            matches!(fault, Fault::Join { .. } | Fault::Leave { .. } | Fault::NoNotices { .. } | Fault::BadDealer { .. })
+        };
+        self.faults.iter().any(changes)
+    }
+
+    fn affected(&self, nodes: impl Fn(&Fault) -> Option<&Vec<usize>>) -> BTreeSet<usize> {
+        self.faults.iter().filter_map(nodes).flatten().copied().collect()
     }
 
     /// Mean base delay between two different nodes, µs: the unit of delays in the report.
@@ -69,17 +109,16 @@ impl Scenario {
 
     /// Validators that are Byzantine at any time.
     pub fn byzantine(&self) -> BTreeSet<usize> {
-        let byzantine = |fault: &Fault| match fault {
-            Fault::Byzantine { nodes, .. } => nodes.clone(),
-            _ => Vec::new(),
-        };
-        self.faults.iter().flat_map(byzantine).collect()
+        self.affected(|fault| match fault {
+            Fault::Byzantine { nodes, .. } => Some(nodes),
+            _ => None,
+        })
     }
 
     /// A remark about input that is accepted but may be a mistake; the checks must detect the consequences.
     pub fn remark(&self) -> Option<String> {
         let weights = self.weights();
-        let (faulty, byzantine) = (weights.max_faulty(), weights.weigh(self.byzantine().into_iter().map(validator)));
+        let (faulty, byzantine) = (weights.max_faulty(), weights.weigh(self.byzantine().range(..self.members()).map(|node| validator(*node))));
         let of = weights.total();
         let remark =
             || format!("Byzantine validators have {byzantine} of {of} votes, tolerated are {faulty}; expect violations");
@@ -235,6 +274,14 @@ pub enum Fault {
     Slow { at_us: u64, until_us: u64, nodes: Vec<usize>, execute_us: u64, write_us: u64 },
     /// From `at_us` to the end, these validators are Byzantine.
     Byzantine { at_us: u64, nodes: Vec<usize>, behaviour: Behaviour },
+    /// These nodes, which are no validators of the genesis, register with stake.
+    Join { at_us: u64, nodes: Vec<usize> },
+    /// These validators withdraw all their stake.
+    Leave { at_us: u64, nodes: Vec<usize> },
+    /// These validators make no notices: they do not announce themselves, and do not take part in the dealing of coins.
+    NoNotices { at_us: u64, until_us: u64, nodes: Vec<usize> },
+    /// The dealings of these validators are wrong.
+    BadDealer { at_us: u64, until_us: u64, nodes: Vec<usize> },
 }
 
 /// A set of directed links.

@@ -30,12 +30,14 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     let nodes = root.need("nodes", "the number of validators")?.integer(1..=MAX_NODES)?;
     let nodes = usize::try_from(nodes).expect("at most a thousand");
     let duration_us = duration(root.need("duration", "the virtual time of the run, such as \"60s\"")?)?;
+    let epoch_ms = root.get("epoch_ms").map(|length| length.integer(MIN_EPOCH_MS..=MAX_DURATION_US / 1_000)).transpose()?;
     Ok(Scenario {
         engine: engine.id().to_owned(),
         engine_config: engine_config(root, engine)?,
         nodes,
         votes: root.get("votes").map(|list| votes(list, nodes)).transpose()?,
-        epoch_ms: root.get("epoch_ms").map(|length| length.integer(MIN_EPOCH_MS..=MAX_DURATION_US / 1_000)).transpose()?,
+        epoch_ms,
+        closing_ms: root.get("closing_ms").map(|length| closing(length, epoch_ms)).transpose()?,
         duration_us,
         seed: root.get("seed").map_or(Ok(0), |seed| seed.integer(0..=i64::MAX as u64))?,
         crypto: root.get("crypto").map_or(Ok(Crypto::Modelled), |crypto| crypto.choice(CRYPTO))?,
@@ -44,12 +46,21 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         load: load_table.map_or_else(|| Ok(Load::none(duration_us)), |given| load(given, nodes, duration_us))?,
         contract: load_table.map_or(Ok(None), contract)?,
         cost: table(root, "cost", "[cost]", schema::COST)?.map_or_else(|| Ok(Cost::default()), cost)?,
-        faults: root.get("fault").map_or_else(|| Ok(Vec::new()), |list| faults::read(list, nodes, duration_us))?,
+        faults: root.get("fault").map_or_else(|| Ok(Vec::new()), |list| faults::read(list, nodes, duration_us, epoch_ms.is_some()))?,
     })
 }
 
 /// As in a genesis.
 const MIN_EPOCH_MS: u64 = 1_000;
+/// As in a genesis.
+const MIN_CLOSING_MS: u64 = 240;
+
+fn closing(length: Field<'_>, epoch_ms: Option<u64>) -> Result<u64, ScenarioError> {
+    let Some(epoch_ms) = epoch_ms else {
+        return Err(length.refuse("closing_ms: expected epoch_ms; add it, or remove closing_ms"));
+    };
+    length.integer(MIN_CLOSING_MS..=epoch_ms / 4)
+}
 
 const CRYPTO: &[(&str, Crypto)] = &[("modelled", Crypto::Modelled), ("real", Crypto::Real)];
 const MODELS: &[(&str, Jitter)] = &[("uniform", Jitter::Uniform), ("pareto", Jitter::Pareto)];

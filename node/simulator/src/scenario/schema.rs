@@ -15,6 +15,10 @@ pub const SCHEMA: &[(&str, &[&str])] = &[
     ("fault loss", LOSS),
     ("fault slow", SLOW),
     ("fault byzantine", BYZANTINE),
+    ("fault join", CHANGE),
+    ("fault leave", CHANGE),
+    ("fault no_notices", NOTICES),
+    ("fault bad_dealer", NOTICES),
 ];
 
 pub(super) const ROOT: &[&str] = &[
@@ -22,6 +26,7 @@ pub(super) const ROOT: &[&str] = &[
     "nodes",
     "votes",
     "epoch_ms",
+    "closing_ms",
     "duration",
     "seed",
     "crypto",
@@ -54,3 +59,5 @@ pub(super) const DELAY: &[&str] = &["kind", "at", "until", "nodes", "from", "to"
 pub(super) const LOSS: &[&str] = &["kind", "at", "until", "nodes", "from", "to", "fraction"];
 pub(super) const SLOW: &[&str] = &["kind", "at", "until", "nodes", "execute_ms", "write_ms"];
 pub(super) const BYZANTINE: &[&str] = &["kind", "at", "nodes", "behaviour"];
+pub(super) const CHANGE: &[&str] = &["kind", "at", "nodes"];
+pub(super) const NOTICES: &[&str] = &["kind", "at", "until", "nodes"];

@@ -2,13 +2,14 @@
 
 use super::{CALM, run, scenario};
 use crate::{
+    genesis::Names,
     Observer, Probe, Verdict, checks::Checks, engines::EngineEvent, load::Clients, node::NodeProcess, simulate::Run,
     simulate_with,
 };
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Offence, Ordered, Resume};
 use corniche_pipeline::Executed;
-use corniche_state::{Changes, CommittedBlock};
+use corniche_state::{Changes, CommittedBlock, State};
 use corniche_testkit::Micros;
 use corniche_types::{B256, Block, Bytes, CommitIndex, Epoch, Header, OrderingRecord, Receipt, TimestampMs, ValidatorIndex};
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
@@ -82,14 +83,15 @@ fn block(height: u64, transactions: &[&VerifiedTransaction]) -> Executed {
 
 /// Three honest nodes and a Byzantine one; a submitted transaction, and one that no client submitted.
 fn watched() -> (Checks, VerifiedTransaction, VerifiedTransaction) {
-    let mut clients = Clients::new(&scenario(4, CALM), 1);
-    (Checks::new(&[0, 1, 2, 3], |process| process != 3), clients.make(), clients.make())
+    let scenario = scenario(4, CALM);
+    let (mut clients, names) = (Clients::new(&scenario, 1), Arc::new(Names::new(&scenario, 1)));
+    (Checks::new(&[0, 1, 2, 3], |process| process != 3, names, None), clients.make(), clients.make())
 }
 
 #[test]
 fn uncommitted_transactions_are_lost() {
     let (mut checks, transaction, other) = watched();
-    let (first, second) = (checks.submitted(Micros(1), transaction.clone()), checks.submitted(Micros(1), other));
+    let (first, second) = (checks.submitted(Micros(1), transaction.clone(), None), checks.submitted(Micros(1), other, None));
     checks.offered(Micros(1), first, 0, true);
     checks.offered(Micros(1), second, 3, true);
     assert_eq!(
@@ -101,23 +103,23 @@ fn uncommitted_transactions_are_lost() {
     assert_eq!(checks.lost(), 0, "a node without its disk knows nothing of it");
     checks.offered(Micros(2), first, 1, true);
     assert_eq!(checks.lost(), 1);
-    checks.executed(1, Micros(3), &block(1, &[&transaction]));
+    checks.executed(1, Micros(3), &block(1, &[&transaction]), &State::default());
     assert_eq!((checks.lost(), checks.committed(), checks.violations().len()), (0, 1, 0));
 }
 
 #[test]
 fn duplicate_and_unknown_executions_are_detected() {
     let (mut checks, transaction, other) = watched();
-    let number = checks.submitted(Micros(1), transaction.clone());
+    let number = checks.submitted(Micros(1), transaction.clone(), None);
     checks.offered(Micros(1), number, 0, true);
-    checks.executed(0, Micros(2), &block(1, &[&transaction]));
-    checks.executed(1, Micros(2), &block(1, &[&transaction]));
+    checks.executed(0, Micros(2), &block(1, &[&transaction]), &State::default());
+    checks.executed(1, Micros(2), &block(1, &[&transaction]), &State::default());
     assert_eq!((checks.duplicated(), checks.violations().len()), (0, 0), "two nodes, one block");
-    checks.executed(0, Micros(3), &block(2, &[&transaction]));
+    checks.executed(0, Micros(3), &block(2, &[&transaction]), &State::default());
     assert_eq!((checks.duplicated(), checks.violations().len()), (1, 1));
-    checks.executed(0, Micros(4), &block(3, &[&other]));
+    checks.executed(0, Micros(4), &block(3, &[&other]), &State::default());
     assert!(checks.violations()[1].contains("never submitted"), "{:?}", checks.violations());
-    checks.executed(3, Micros(5), &block(9, &[&other]));
+    checks.executed(3, Micros(5), &block(9, &[&other]), &State::default());
     assert_eq!(checks.violations().len(), 2, "Byzantine nodes are not checked");
 }
 

@@ -5,6 +5,7 @@ mod byzantine;
 mod checkers;
 mod delays;
 mod durable;
+mod committees;
 mod epochs;
 mod slow;
 mod votes;
