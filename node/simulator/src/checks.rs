@@ -54,8 +54,8 @@ pub struct Checks {
     /// Ends of the epochs from 0 on.
     ends: Vec<EpochEnd>,
     running: RunningEpoch,
-    /// Time from the last block of an epoch to the first one of the next, at each member.
-    gaps: Vec<Micros>,
+    /// Time of the last block of an epoch and of the first one of the next, at each member.
+    gaps: Vec<(Micros, Micros)>,
     /// Time from a freeze until all members of the next committee have acknowledged their shares of a coin.
     dealings: Vec<Micros>,
     /// Validators that the staking contract convicted.
@@ -344,7 +344,7 @@ impl Checks {
         let ends_epoch = executed.committed.block.ordering.next.is_some();
         let ended_at = std::mem::replace(&mut state_of.ended_at, ends_epoch.then_some(now));
         if let Some(ended_at) = ended_at.filter(|_| state_of.members.contains(&state_of.identity)) {
-            self.gaps.push(now - ended_at);
+            self.gaps.push((ended_at, now));
         }
         if index == self.blocks.len() {
             self.first_executed(now, executed, state);
@@ -607,9 +607,10 @@ impl Checks {
         self.ends.iter().map(|end| end.members.clone()).collect()
     }
 
-    /// Time from the last block of an epoch to the first one of the next.
-    pub fn epoch_gap(&self) -> Option<Spread> {
-        Spread::of(&mut self.gaps.iter().map(|gap| gap.0).collect::<Vec<_>>())
+    /// Time from the last block of an epoch to the first one of the next, for ends from `from` until `until`.
+    pub fn epoch_gap(&self, from: Micros, until: Micros) -> Option<Spread> {
+        let gaps = self.gaps.iter().filter(|(ended, _)| (from..until).contains(ended));
+        Spread::of(&mut gaps.map(|(ended, next)| (*next - *ended).0).collect::<Vec<_>>())
     }
 
     /// Time from a freeze until all have acknowledged the coin.
@@ -630,7 +631,9 @@ impl Checks {
                 *count += 1;
             }
         }
-        let far_us = (until.0.checked_sub(from.0)?).saturating_sub(1_000_000 * inside.len() as u64);
+        let near_us = 1_000_000 * inside.len() as u64;
+        // With short epochs no second is far from all ends.
+        let far_us = until.0.checked_sub(from.0)?.checked_sub(near_us).filter(|far_us| *far_us >= 2 * near_us)?;
         let steady = (far * 1_000_000).checked_div(far_us).filter(|rate| *rate > 0)?;
         let fraction = |count: u64| count * 1_000 / steady;
         let mean = near.iter().map(|count| fraction(*count)).sum::<u64>().checked_div(near.len() as u64)?;

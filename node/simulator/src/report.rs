@@ -47,7 +47,7 @@ pub struct Report {
     pub epochs_ended: u64,
     /// Number of these after which the old committee stayed, because no new one was ready.
     pub epochs_kept: u64,
-    /// From the last block of an epoch to the first one of the next, at each member, µs.
+    /// From the last block of an epoch to the first one of the next, at each member, under load, µs.
     pub epoch_gap: Option<Spread>,
     /// Commits in the second around each end of an epoch, as thousandths of those in a second far from all ends: mean and
     /// minimum.

@@ -352,7 +352,7 @@ impl<'a> Run<'a> {
             violations: checks.violations().to_vec(),
             epochs_ended: checks.epochs_ended(),
             epochs_kept: checks.epochs_kept(),
-            epoch_gap: checks.epoch_gap(),
+            epoch_gap: checks.epoch_gap(load_from, load_until),
             epoch_throughput: checks.epoch_throughput(load_from, load_until),
             coin_dealing: checks.coin_dealing(),
             committees: checks.committees(),

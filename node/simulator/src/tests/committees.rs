@@ -1,15 +1,25 @@
 //! Committees that change: nodes join and leave, lose seats and come back, and deal wrong coins. Then seeded schedules of
 //! everything at once.
 
-use super::{CALM, byzantine::byzantine, passes, run};
+use super::{byzantine::byzantine, passes, run};
 use crate::{Report, Scenario, Verdict, scenario::parse};
 use corniche_testkit::Random;
 use std::fmt::Write;
 
 const ENGINES: [&str; 2] = ["mahi-mahi", "autobahn"];
 
+/// A calm network. Coins are dealt within 3/8 of the closing time, a quarter of an epoch: that takes some ten delays.
+const NETWORK: &str = "
+duration = \"12s\"
+[network]
+delay_ms = 5
+[load]
+rate = 100
+tx_bytes = 200
+";
+
 fn network(engine: &str, nodes: usize, rest: &str) -> Scenario {
-    let text = format!("engine = \"{engine}\"\nnodes = {nodes}\nepoch_ms = 1000\n{rest}");
+    let text = format!("engine = \"{engine}\"\nnodes = {nodes}\nepoch_ms = 2000\n{rest}");
     parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
@@ -33,8 +43,8 @@ fn has_committee(report: &Report, members: &[usize]) -> bool {
 fn nodes_join_and_leave() {
     for engine in ENGINES {
         for crypto in ["modelled", "real"] {
-            let faults = [fault("join", 1_200, &[4]), fault("join", 2_300, &[5]), fault("leave", 3_300, &[1])].concat();
-            let report = run(&network(engine, 6, &format!("crypto = \"{crypto}\"\n{CALM}{faults}")), 1);
+            let faults = [fault("join", 2_400, &[4]), fault("join", 4_600, &[5]), fault("leave", 6_600, &[1])].concat();
+            let report = run(&network(engine, 6, &format!("crypto = \"{crypto}\"\n{NETWORK}{faults}")), 1);
             passes(&report);
             for expected in [&[0, 1, 2, 3, 4][..], &[0, 1, 2, 3, 4, 5], &[0, 2, 3, 4, 5]] {
                 assert!(has_committee(&report, expected), "{engine}: {expected:?} of {:?}", report.committees);
@@ -48,9 +58,9 @@ fn nodes_join_and_leave() {
 #[test]
 fn absent_members_lose_their_seats() {
     for engine in ENGINES {
-        let silent = lasting("no_notices", 2_000, 3_000, &[2]);
-        let crash = format!("{}restart_at = \"6000ms\"\n", fault("crash", 4_100, &[0]));
-        let report = run(&network(engine, 5, &format!("{CALM}{silent}{crash}")), 1);
+        let silent = lasting("no_notices", 4_000, 5_900, &[2]);
+        let crash = format!("{}restart_at = \"11000ms\"\n", fault("crash", 8_200, &[0]));
+        let report = run(&network(engine, 5, &format!("{NETWORK}{silent}{crash}")), 1);
         passes(&report);
         for expected in [&[0, 1, 3, 4][..], &[1, 2, 3, 4]] {
             assert!(has_committee(&report, expected), "{engine}: {expected:?} of {:?}", report.committees);
@@ -63,14 +73,14 @@ fn absent_members_lose_their_seats() {
 #[test]
 fn bad_dealers_keep_no_committee() {
     for seed in 0..4 {
-        let faults = [lasting("bad_dealer", 0, 6_000, &[2]), fault("join", 1_200, &[4])].concat();
-        let report = run(&network("mahi-mahi", 5, &format!("{CALM}{faults}")), seed);
+        let faults = [lasting("bad_dealer", 0, 12_000, &[2]), fault("join", 2_400, &[4])].concat();
+        let report = run(&network("mahi-mahi", 5, &format!("{NETWORK}{faults}")), seed);
         passes(&report);
         assert!(has_committee(&report, &[0, 1, 2, 3, 4]), "{:?}", report.committees);
         assert_eq!(report.epochs_kept, 0, "{}", report.text());
     }
-    let faults = [lasting("bad_dealer", 0, 5_000, &[1, 2]), fault("join", 1_200, &[4])].concat();
-    let kept: u64 = (0..4).map(|seed| run(&network("mahi-mahi", 5, &format!("{CALM}{faults}")), seed).epochs_kept).sum();
+    let faults = [lasting("bad_dealer", 0, 10_000, &[1, 2]), fault("join", 2_400, &[4])].concat();
+    let kept: u64 = (0..4).map(|seed| run(&network("mahi-mahi", 5, &format!("{NETWORK}{faults}")), seed).epochs_kept).sum();
     assert!(kept > 0, "two bad dealers of four never prevented a coin");
 }
 
@@ -78,8 +88,8 @@ fn bad_dealers_keep_no_committee() {
 #[test]
 fn mass_silence_keeps_the_committee() {
     for engine in ENGINES {
-        let faults = lasting("no_notices", 2_000, 4_000, &[1, 2, 3]);
-        let report = run(&network(engine, 7, &format!("{CALM}{faults}")), 1);
+        let faults = lasting("no_notices", 4_000, 7_900, &[1, 2, 3]);
+        let report = run(&network(engine, 7, &format!("{NETWORK}{faults}")), 1);
         passes(&report);
         assert!(report.epochs_kept >= 1, "{engine}\n{}", report.text());
     }
@@ -91,7 +101,9 @@ fn mass_silence_keeps_the_committee() {
 /// committee happens, and everything is committed.
 fn draw(engine: &str, seed: u64) -> String {
     let mut random = Random::new(seed).fork("epochs");
-    let epoch_ms = random.between(4, 8) * 250;
+    let epoch_ms = random.between(6, 12) * 250;
+    // A quarter of an epoch is mostly enough to deal a coin.
+    let max_delay_ms = epoch_ms / 4 / 50;
     let (members, joining) = (random.between(4, 6) as usize, random.below(3) as usize);
     let (nodes, epochs) = (members + joining, random.between(5, 8));
     let end_ms = epochs * epoch_ms;
@@ -100,7 +112,7 @@ fn draw(engine: &str, seed: u64) -> String {
     if random.one_in(12) {
         add("crypto = \"real\"".into());
     }
-    add(format!("[network]\ndelay_ms = {}\njitter = 0.{}", random.between(2, 40), random.below(10)));
+    add(format!("[network]\ndelay_ms = {}\njitter = 0.{}", random.between(1, max_delay_ms), random.below(10)));
     if random.one_in(3) {
         add(format!("loss = 0.00{}\nreorder = 0.0{}\nduplicate = 0.0{}", random.below(5), random.below(9), random.below(9)));
     }
