@@ -91,6 +91,15 @@ impl NodeProcess {
         self.diverged || self.driver.is_halted()
     }
 
+    /// Its epoch, its height, the certified height, and whether it orders.
+    #[cfg(test)]
+    pub(crate) fn progress(&self) -> String {
+        let (pipeline, height) = (self.driver.pipeline(), self.effects.disk.height());
+        let (epoch, certified) = (pipeline.committee().epoch(), pipeline.certified_height());
+        let role = if pipeline.is_ordering() { "orders" } else { "follows" };
+        format!("epoch {epoch}, height {height}, certified {certified}, {role}")
+    }
+
     #[cfg(test)]
     pub(crate) fn tamper_with_execution(&mut self) {
         self.effects.executor.tampered = true;

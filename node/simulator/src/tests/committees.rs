@@ -2,7 +2,7 @@
 //! everything at once.
 
 use super::{byzantine::byzantine, passes, run};
-use crate::{Report, Scenario, Verdict, scenario::parse};
+use crate::{Report, Scenario, Verdict, node::NodeProcess, scenario::parse, simulate::Run};
 use corniche_testkit::Random;
 use std::fmt::Write;
 
@@ -191,10 +191,16 @@ fn run_schedules(engine: &str) {
     for seed in first..first + count {
         let text = draw(engine, seed);
         let scenario = parse(&text).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
-        let report = run(&scenario, seed);
+        let mut run = Run::new(&scenario, seed, None).expect("the scenario needs nothing");
+        run.finish();
+        let report = run.report();
         if report.verdict != Verdict::Pass || report.duplicated > 0 || report.epochs_ended < 3 {
             let (violations, unfinished) = (&report.violations, &report.unfinished);
             println!("{engine}, seed {seed}:\n{text}\n{}\n{violations:#?}\n{unfinished:#?}\n", report.text());
+            println!("committees {:?}", report.committees);
+            for node in 0..run.simulation.size() {
+                println!("node {node}: {}", run.simulation.process(node).map_or("down".into(), NodeProcess::progress));
+            }
             failed.push(seed);
         }
         epochs += report.epochs_ended;
