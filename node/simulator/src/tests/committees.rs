@@ -42,15 +42,35 @@ fn has_committee(report: &Report, members: &[usize]) -> bool {
 #[test]
 fn nodes_join_and_leave() {
     for engine in ENGINES {
-        for crypto in ["modelled", "real"] {
-            let faults = [fault("join", 2_400, &[4]), fault("join", 4_600, &[5]), fault("leave", 6_600, &[1])].concat();
-            let report = run(&network(engine, 6, &format!("crypto = \"{crypto}\"\n{NETWORK}{faults}")), 1);
-            passes(&report);
-            for expected in [&[0, 1, 2, 3, 4][..], &[0, 1, 2, 3, 4, 5], &[0, 2, 3, 4, 5]] {
-                assert!(has_committee(&report, expected), "{engine}: {expected:?} of {:?}", report.committees);
-            }
-            assert_eq!(report.epochs_kept, 0, "{engine}\n{}", report.text());
+        let faults = [fault("join", 2_400, &[4]), fault("join", 4_600, &[5]), fault("leave", 6_600, &[1])].concat();
+        let report = run(&network(engine, 6, &format!("{NETWORK}{faults}")), 1);
+        passes(&report);
+        for expected in [&[0, 1, 2, 3, 4][..], &[0, 1, 2, 3, 4, 5], &[0, 2, 3, 4, 5]] {
+            assert!(has_committee(&report, expected), "{engine}: {expected:?} of {:?}", report.committees);
         }
+        assert_eq!(report.epochs_kept, 0, "{engine}\n{}", report.text());
+    }
+}
+
+/// A newcomer signs with its share of a coin that was dealt on the chain.
+#[test]
+fn coins_are_dealt_with_real_keys() {
+    let rest = NETWORK.replace("12s", "5s").replace("rate = 100", "rate = 20");
+    let faults = fault("join", 300, &[4]);
+    let report = run(&network("mahi-mahi", 5, &format!("crypto = \"real\"\n{rest}{faults}")), 1);
+    passes(&report);
+    assert!(has_committee(&report, &[0, 1, 2, 3, 4]), "{:?}", report.committees);
+}
+
+/// A validator that is cut off while epoch 0 ends follows into epoch 1 with a complete log. Then another one crashes, which is one
+/// faulty validator of four.
+#[test]
+#[ignore = "known: the validator waits for more answers than it can get, so the epoch stalls"]
+fn follower_across_the_first_end_orders_again() {
+    for engine in ENGINES {
+        let cut = "[[fault]]\nkind = \"partition\"\nat = \"1500ms\"\nuntil = \"3000ms\"\ngroups = [[0], [1, 2, 3]]\n";
+        let crash = fault("crash", 2_900, &[3]);
+        passes(&run(&network(engine, 4, &format!("{NETWORK}{cut}{crash}")), 1));
     }
 }
 
@@ -95,15 +115,42 @@ fn mass_silence_keeps_the_committee() {
     }
 }
 
+fn scenario_file(name: &str) -> Scenario {
+    let path = format!("{}/../../testnet/scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    parse(&text).unwrap_or_else(|error| panic!("{path}:{error}"))
+}
+
+/// Neither a crashed dealer nor F silent receivers nor F bad dealers keep a new committee from taking over.
+#[test]
+fn faulty_dealers_and_receivers_keep_no_epoch() {
+    for name in ["epochs-crashed-dealer", "epochs-silent-receivers", "epochs-bad-dealers"] {
+        let scenario = scenario_file(name);
+        let report = run(&scenario, scenario.seed);
+        passes(&report);
+        let changes = report.committees.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(report.epochs_kept == 0 && changes >= 2, "{name}: {:?}\n{}", report.committees, report.text());
+    }
+}
+
+/// Prints the result of a scenario file like `corniche sim --json`, without building the whole node.
+#[test]
+#[ignore = "a tool; CORNICHE_SCENARIO names a file of testnet/scenarios"]
+fn print_result() {
+    let name = std::env::var("CORNICHE_SCENARIO").expect("CORNICHE_SCENARIO is set");
+    let scenario = scenario_file(&name);
+    println!("{}", run(&scenario, number("CORNICHE_SEED", scenario.seed)).json());
+}
+
 // ---- schedules -----------------------------------------------------------------------------------------------------------
 
 /// Draws a scenario file. At most one member is faulty for long, and all of them are healed at the end. So every change of the
 /// committee happens, and everything is committed.
 fn draw(engine: &str, seed: u64) -> String {
     let mut random = Random::new(seed).fork("epochs");
-    let epoch_ms = random.between(6, 12) * 250;
-    // A quarter of an epoch is mostly enough to deal a coin.
-    let max_delay_ms = epoch_ms / 4 / 50;
+    let epoch_ms = random.between(8, 14) * 250;
+    // A quarter of an epoch is then enough to deal a coin, also with a Byzantine member.
+    let max_delay_ms = epoch_ms / 4 / 160;
     let (members, joining) = (random.between(4, 6) as usize, random.below(3) as usize);
     let (nodes, epochs) = (members + joining, random.between(5, 8));
     let end_ms = epochs * epoch_ms;
@@ -122,7 +169,7 @@ fn draw(engine: &str, seed: u64) -> String {
     let has_byzantine = random.one_in(4);
     let byzantine_node = random.below(members as u64) as usize;
     if has_byzantine {
-        let behaviours = ["equivocator", "withholder", "silent", "garbage", "late", "twin"];
+        let behaviours = ["equivocator", "silent", "garbage", "twin"];
         let behaviour = behaviours[random.below(behaviours.len() as u64) as usize];
         add(byzantine(&[byzantine_node], behaviour).trim_end().into());
     }
@@ -139,7 +186,10 @@ fn draw(engine: &str, seed: u64) -> String {
         add(fault("leave", random.between(from, end_ms * 3 / 4), &[*node]).trim_end().into());
     }
     // At and around the ends of epochs, one after the other.
-    let mut free_from = 200;
+    // Not before epoch 1: a validator that misses the end of epoch 0 counts as one that lost its records, so as faulty.
+    let mut free_from = epoch_ms + 700;
+    // A validator without records is faulty while it catches up, so there is one such loss and no Byzantine one.
+    let mut may_lose_disk = !has_byzantine;
     let around_end = |random: &mut Random, from: u64| {
         let end = (from / epoch_ms + random.between(1, 2)) * epoch_ms;
         (end + random.below(700)).saturating_sub(random.below(300)).max(from)
@@ -153,7 +203,7 @@ fn draw(engine: &str, seed: u64) -> String {
         free_from = until + random.between(10, epoch_ms);
         let node = candidates[random.below(candidates.len() as u64) as usize];
         let restart = format!("restart_at = \"{until}ms\"");
-        match random.below(if has_byzantine { 6 } else { 7 }) {
+        match random.below(if may_lose_disk { 7 } else { 6 }) {
             0 => add(format!("{}{restart}", fault("crash", at, &[node]))),
             1 => {
                 let mut all = candidates.clone();
@@ -174,7 +224,10 @@ fn draw(engine: &str, seed: u64) -> String {
                 let slow = lasting("slow", at, until, &[node]);
                 add(format!("{slow}execute_ms = {}\nwrite_ms = {}", random.below(100), random.below(60)));
             }
-            _ => add(format!("{}{restart}", fault("disk_loss", at, &[node]))),
+            _ => {
+                may_lose_disk = false;
+                add(format!("{}{restart}", fault("disk_loss", at, &[node])));
+            }
         }
     }
     text
