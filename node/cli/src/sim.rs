@@ -156,9 +156,14 @@ fn judge(report: &Report) -> anyhow::Result<()> {
     for violation in &report.violations {
         exit::note(format_args!("violation: {violation}"));
     }
+    for sentence in &report.unfinished {
+        exit::note(format_args!("unfinished: {sentence}"));
+    }
     match report.verdict {
         Verdict::Pass => Ok(()),
-        Verdict::NoProgress => failed(Exit::NoProgress, "no progress: accepted transactions were not committed"),
+        Verdict::NoProgress => {
+            failed(Exit::NoProgress, "no progress: accepted transactions were not committed, or nodes did not catch up")
+        }
         Verdict::Diverged => failed(Exit::Diverged, "diverged: a safety promise was broken"),
     }
 }

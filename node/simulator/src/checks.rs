@@ -405,7 +405,8 @@ impl Checks {
             self.running.frozen_at.get_or_insert(now);
         }
         let notices = record.skipped.iter().filter(|skipped| skipped.reason == SkipReason::Notice);
-        let entries = notices.filter_map(|skipped| Notice::decode(&committed.block.ordered.get(skipped.position as usize)?.raw));
+        let entries =
+            notices.filter_map(|skipped| Notice::decode(&committed.block.ordered.get(skipped.position as usize)?.raw));
         let acknowledgements = entries.filter(|notice| notice.kind() == NoticeKind::Acknowledge).count();
         if acknowledgements > 0 {
             self.running.acknowledgements += acknowledgements;

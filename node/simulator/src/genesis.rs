@@ -161,7 +161,12 @@ pub fn make(
         validators: (0..members).map(|index| placeholder(seed, &names, index, weights.of(validator(index)))).collect(),
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
-        accounts: senders.into_iter().chain(owners.into_iter().flatten()).map(|it| (it, rich.clone())).chain(accounts).collect(),
+        accounts: senders
+            .into_iter()
+            .chain(owners.into_iter().flatten())
+            .map(|it| (it, rich.clone()))
+            .chain(accounts)
+            .collect(),
         signatures: SignatureChecks::Everyone,
         staking: None,
         coin_draft: None,

@@ -167,7 +167,7 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, never_signed: bo
     let VirtualEffects { network, disk, .. } = effects;
     let (me, conduct) = (role.identity, &network.conduct[role.process]);
     let behaviour = role.behaviour.map(|(behaviour, _)| behaviour);
-    let factory = 
+    let factory =
         network.engines.factory(me, &network.secrets, conduct, random, &effects.meter, &effects.engine_events, behaviour);
     let certificate = disk.newest_certificate().cloned();
     let certified = certificate.as_ref().map_or(Height(0), |certificate| certificate.height);

@@ -33,6 +33,24 @@ fn omitted_keys_have_defaults() {
 }
 
 #[test]
+fn committees_change_only_with_epochs() {
+    let change = |kind: &str, nodes: &str| format!("[[fault]]\nkind = \"{kind}\"\nat = \"1s\"\nnodes = {nodes}\n");
+    let scenario = parse(&head(&format!("epoch_ms = 2000\nclosing_ms = 300\n{}", change("join", "[3]")))).unwrap();
+    assert_eq!((scenario.members(), scenario.nodes, scenario.closing_ms), (3, 4, Some(300)));
+    assert_eq!((scenario.changes_committee(), scenario.weights().total().0), (true, 3));
+    for kind in ["join", "leave", "no_notices", "bad_dealer"] {
+        refuses(&head(&change(kind, "[3]")), 4, "committees change only at the ends of epochs; add epoch_ms");
+    }
+    let with = |rest: &str| head(&format!("epoch_ms = 2000\n{rest}"));
+    refuses(&head("closing_ms = 300\n"), 4, "closing_ms: expected epoch_ms; add it, or remove closing_ms");
+    refuses(&with("closing_ms = 501\n"), 5, "closing_ms: expected a whole number from 240 to 500, got 501");
+    let twice = format!("{}{}", change("leave", "[1]"), change("leave", "[2, 1]"));
+    refuses(&with(&twice), 9, "node 1 leaves twice; remove one");
+    refuses(&with(&change("join", "[1]")), 5, "join: expected the nodes from 3 on, got 1; renumber them");
+    refuses(&with(&change("join", "[0, 1, 2, 3]")), 5, "join: expected at least one validator in the genesis; add nodes");
+}
+
+#[test]
 fn votes_are_checked_like_a_genesis() {
     let scenario = parse(&head("votes = [2, 2, 2, 1]\n")).unwrap();
     assert_eq!(scenario.weights().total().0, 7);
@@ -174,7 +192,7 @@ fn unknown_keys() {
     refuses(
         &head("nods = 4\n"),
         4,
-        "unknown key \"nods\" in the file; known: engine, nodes, votes, epoch_ms, duration, seed, crypto, engine_config, network, disk, load, \
+        "unknown key \"nods\" in the file; known: engine, nodes, votes, epoch_ms, closing_ms, duration, seed, crypto, engine_config, network, disk, load, \
          cost, fault",
     );
     // If there are two, the first in the file.
@@ -337,7 +355,7 @@ fn invalid_faults() {
     refuses_fault(
         "kind = \"meteor\"\n",
         5,
-        "kind: expected one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"slow\", \"byzantine\", got \"meteor\"",
+        "kind: expected one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"slow\", \"byzantine\", \"join\", \"leave\", \"no_notices\", \"bad_dealer\", got \"meteor\"",
     );
     let crash = |lines: &str| format!("kind = \"crash\"\n{lines}\n");
     let beyond = "at: expected a time before the end of the run; use an earlier time or a longer duration";

@@ -118,7 +118,8 @@ impl Scenario {
     /// A remark about input that is accepted but may be a mistake; the checks must detect the consequences.
     pub fn remark(&self) -> Option<String> {
         let weights = self.weights();
-        let (faulty, byzantine) = (weights.max_faulty(), weights.weigh(self.byzantine().range(..self.members()).map(|node| validator(*node))));
+        let (faulty, byzantine) =
+            (weights.max_faulty(), weights.weigh(self.byzantine().range(..self.members()).map(|node| validator(*node))));
         let of = weights.total();
         let remark =
             || format!("Byzantine validators have {byzantine} of {of} votes, tolerated are {faulty}; expect violations");

@@ -46,7 +46,9 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         load: load_table.map_or_else(|| Ok(Load::none(duration_us)), |given| load(given, nodes, duration_us))?,
         contract: load_table.map_or(Ok(None), contract)?,
         cost: table(root, "cost", "[cost]", schema::COST)?.map_or_else(|| Ok(Cost::default()), cost)?,
-        faults: root.get("fault").map_or_else(|| Ok(Vec::new()), |list| faults::read(list, nodes, duration_us, epoch_ms.is_some()))?,
+        faults: root
+            .get("fault")
+            .map_or_else(|| Ok(Vec::new()), |list| faults::read(list, nodes, duration_us, epoch_ms.is_some()))?,
     })
 }
 

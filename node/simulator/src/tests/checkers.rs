@@ -2,9 +2,8 @@
 
 use super::{CALM, run, scenario};
 use crate::{
-    genesis::Names,
-    Observer, Probe, Verdict, checks::Checks, engines::EngineEvent, load::Clients, node::NodeProcess, simulate::Run,
-    simulate_with,
+    Observer, Probe, Verdict, checks::Checks, engines::EngineEvent, genesis::Names, load::Clients, node::NodeProcess,
+    simulate::Run, simulate_with,
 };
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Offence, Ordered, Resume};

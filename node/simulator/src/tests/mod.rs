@@ -3,9 +3,9 @@
 mod adversaries;
 mod byzantine;
 mod checkers;
+mod committees;
 mod delays;
 mod durable;
-mod committees;
 mod epochs;
 mod slow;
 mod votes;
