@@ -1,7 +1,9 @@
 //! Prints the result of a scenario file like `corniche sim --json`, without building the whole node:
 //! `cargo run -p corniche-simulator --example scenario -- FILE [SEED]`.
 
-use corniche_simulator::{scenario::parse, simulate};
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
+
+use corniche_simulator::{Verdict, scenario::parse, simulate};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,5 +17,5 @@ fn main() -> ExitCode {
     for sentence in report.violations.iter().chain(&report.unfinished) {
         eprintln!("{sentence}");
     }
-    ExitCode::from(u8::from(report.verdict != corniche_simulator::Verdict::Pass))
+    ExitCode::from(u8::from(report.verdict != Verdict::Pass))
 }

@@ -38,7 +38,7 @@ struct Leaders {
 
 impl Adversary<Message> for Leaders {
     fn delivery(&mut self, _: &mut View<'_>, from: usize, _: usize, _: &Message) -> Delivery {
-        let leads = self.network.elected.borrow().1.iter().any(|leader| *leader == from);
+        let leads = self.network.elected.borrow().1.contains(&from);
         if leads { Delivery::Delayed(self.longest) } else { Delivery::Normal }
     }
 }

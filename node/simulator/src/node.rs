@@ -5,6 +5,7 @@ use crate::{
     crypto::metered,
     disk::Disk,
     effects::VirtualEffects,
+    engines::Surroundings,
     execution::Executor,
     network::{Message, Network, SharedMessage},
     scenario::Behaviour,
@@ -167,8 +168,8 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, never_signed: bo
     let VirtualEffects { network, disk, .. } = effects;
     let (me, conduct) = (role.identity, &network.conduct[role.process]);
     let behaviour = role.behaviour.map(|(behaviour, _)| behaviour);
-    let factory =
-        network.engines.factory(me, &network.secrets, conduct, random, &effects.meter, &effects.engine_events, behaviour);
+    let surroundings = Surroundings { conduct, meter: &effects.meter, engine_events: &effects.engine_events };
+    let factory = network.engines.factory(me, &network.secrets, surroundings, random, behaviour);
     let certificate = disk.newest_certificate().cloned();
     let certified = certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
     let restart = network.executors.restart_point(disk.blocks(), certified, disk.resume());

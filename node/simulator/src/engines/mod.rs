@@ -73,6 +73,14 @@ trait MeasuredEngine: Engine {
     fn footprint(&self) -> usize;
 }
 
+/// What the engine of a node is connected to.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub conduct: &'a Arc<Conduct>,
+    pub meter: &'a Meter,
+    pub engine_events: &'a EngineEvents,
+}
+
 /// The engine of one network.
 pub struct Engines {
     engine: Box<dyn EngineNetwork>,
@@ -118,12 +126,11 @@ impl Engines {
         &self,
         node: usize,
         secrets: &Secrets,
-        conduct: &Arc<Conduct>,
+        surroundings: Surroundings<'_>,
         random: Random,
-        meter: &Meter,
-        engine_events: &EngineEvents,
         behaviour: Option<Behaviour>,
     ) -> EngineFactory {
+        let Surroundings { conduct, meter, engine_events } = surroundings;
         let (key, conduct) = (secrets.consensus_key(node), conduct.clone());
         let build = self.engine.builder(node, secrets, Charge { cost: self.cost, meter: meter.clone() }, behaviour);
         let (random, engine_events) = (Mutex::new(random), engine_events.clone());
@@ -147,10 +154,12 @@ impl Engines {
 
 /// The stateless part of an engine. See [`Engines::checker`].
 pub struct Checker {
-    /// By epoch: each has one committee.
-    epochs: RefCell<BTreeMap<Epoch, (Committee, Box<dyn Verifier>)>>,
+    /// Each epoch has one committee.
+    epochs: RefCell<BTreeMap<Epoch, EpochVerifier>>,
     meter: Meter,
 }
+
+type EpochVerifier = (Committee, Box<dyn Verifier>);
 
 impl Checker {
     /// A node is in this epoch.
