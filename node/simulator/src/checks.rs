@@ -490,8 +490,12 @@ impl Checks {
         }
         let ProcessState { identity, members, .. } = &self.processes[process];
         let (identity, accused) = (*identity, members.get(validator.as_usize()).copied());
-        if accused.is_none_or(|accused| self.is_honest(accused)) {
-            self.violation(|| format!("node {identity} accuses honest member {validator}, node {accused:?}: {offence:?}"));
+        match accused {
+            Some(accused) if self.is_honest(accused) => {
+                self.violation(|| format!("node {identity} accuses honest node {accused}: {offence:?}"));
+            }
+            Some(_) => {}
+            None => self.violation(|| format!("node {identity} accuses {validator}, which is no member: {offence:?}")),
         }
     }
 

@@ -2,16 +2,27 @@
 
 use super::{CALM, run, scenario};
 use crate::{
-    Observer, Probe, Verdict, checks::Checks, engines::EngineEvent, genesis::Names, load::Clients, node::NodeProcess,
-    simulate::Run, simulate_with,
+    Observer, Probe, Verdict,
+    checks::Checks,
+    engines::EngineEvent,
+    genesis::{self, Names},
+    load::Clients,
+    node::NodeProcess,
+    simulate::Run,
+    simulate_with,
 };
 use corniche_crypto::VerifiedTransaction;
-use corniche_engine::{Offence, Ordered, Resume};
-use corniche_pipeline::Executed;
+use corniche_engine::{Committee, Offence, Ordered, Resume};
+use corniche_pipeline::{CoinStatus, Executed};
 use corniche_state::{Changes, CommittedBlock, State};
 use corniche_testkit::Micros;
 use corniche_types::{B256, Block, Bytes, CommitIndex, Epoch, Header, OrderingRecord, Receipt, TimestampMs, ValidatorIndex};
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+};
 
 #[test]
 fn without_a_quorum_there_is_no_progress() {
@@ -153,6 +164,29 @@ fn violations_are_detected() {
     let found = checks.violations();
     let words =
         ["commit 1 differs", "without its predecessor", "accuses honest node 1", "fault of honest node 2", "has 11 things"];
+    assert_eq!(found.len(), words.len(), "{found:#?}");
+    assert!(found.iter().zip(words).all(|(violation, words)| violation.contains(words)), "{found:#?}");
+}
+
+#[test]
+fn epoch_violations_are_detected() {
+    let scenario = scenario(4, &format!("epoch_ms = 1000\n{CALM}"));
+    let (genesis, secrets) = genesis::make(&scenario, 1, [], BTreeMap::new());
+    let mut checks = Checks::new(&[0, 1, 2, 3], |process| process != 3, secrets.names.clone(), genesis.staking.clone());
+    let committee = |epoch: u64| Committee::of_epoch(&genesis, Epoch(epoch), B256::repeat_byte(1), genesis.validators.clone());
+    let share = CoinStatus::default();
+    checks.entered(0, &committee(0), vec![0, 1, 2, 3], share);
+    assert_eq!(checks.violations().len(), 0);
+    checks.entered(1, &committee(0), vec![0, 1, 3, 2], share);
+    checks.entered(1, &committee(0), vec![0, 1, 2, 3], CoinStatus { lacks_share: true, ..share });
+    checks.entered(2, &committee(1), vec![0, 1, 2, 3], share);
+    checks.entered(3, &committee(2), vec![0, 1, 2, 3], share);
+    let mut late = block(1, &[]);
+    let ordering = &mut Arc::get_mut(&mut late.committed).expect("made here").block.ordering;
+    (ordering.time, ordering.epoch, ordering.next) = (TimestampMs(1_000), Epoch(1), None);
+    checks.executed(0, Micros(1), &late, &State::default());
+    let found = checks.violations();
+    let words = ["other members", "lacks its share", "without an end", "is of epoch 1, not 0", "first at or after the end"];
     assert_eq!(found.len(), words.len(), "{found:#?}");
     assert!(found.iter().zip(words).all(|(violation, words)| violation.contains(words)), "{found:#?}");
 }
