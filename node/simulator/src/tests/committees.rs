@@ -62,8 +62,9 @@ fn coins_are_dealt_with_real_keys() {
     assert!(has_committee(&report, &[0, 1, 2, 3, 4]), "{:?}", report.committees);
 }
 
-/// Schedules under which an epoch stalls for ever: a validator that follows across an end, or that lost its disk before it lost its
-/// seat, enters the next epoch as one without records. It abstains, so with another faulty member a quorum is missing.
+/// Schedules that end without progress. A validator that follows across the end of epoch 0, or that lost its disk and then its seat,
+/// enters the next epoch as one without records, and abstains. With another faulty member a quorum is missing, so the epoch stalls
+/// for ever.
 #[test]
 #[ignore = "known: these epochs stall"]
 fn kept_stalls_make_progress() {
