@@ -116,6 +116,8 @@ impl History {
         let ticket = self.stored(ticket);
         self.newest_ticket = self.newest_ticket.max(ticket);
         self.newest_epoch = self.newest_epoch.max(Some(self.epoch));
+        // A log that begins with a validator's first signature has everything.
+        self.has_records |= self.never_signed;
         self.never_signed = false;
         let (epoch, lost_in) = (self.epoch, self.lost_in);
         if epoch == Epoch(0) && lost_in.is_none() {
@@ -255,6 +257,19 @@ mod tests {
         log.sign(&mut history, Ticket::first(TimestampMs(1_000)));
         assert!(!history.has_never_signed());
         assert!(log.enter(&mut history, true, 2_000));
+    }
+
+    /// A validator that signed for the first time and then follows to the end of the epoch has lost nothing. One that forgot what it
+    /// signed before has, whatever it signs now.
+    #[test]
+    fn first_signature_begins_a_complete_log() {
+        for (never_signed, complete) in [(true, true), (false, false)] {
+            let mut log = Log::default();
+            let (mut history, records) = History::read(Epoch(0), &[], never_signed);
+            history.start_engine(&records, &resume(0, 0), TimestampMs(1_000));
+            log.sign(&mut history, Ticket::first(TimestampMs(1_000)));
+            assert_eq!(log.enter(&mut history, false, 9_000), complete);
+        }
     }
 
     /// After a loss the epoch in which it is found and the next one are incomplete, also over restarts.
