@@ -67,6 +67,10 @@ export type Text = string;
  * A small number: hexadecimal string or JSON number.
  */
 export type Count = Quantity | number;
+/**
+ * Number of an epoch; latest: the running one.
+ */
+export type EpochId = Quantity | 'latest';
 export type FirstRound = Quantity | 'latest';
 export type Numbers = number[];
 export type SimulatedBlock = Block & {
@@ -85,7 +89,7 @@ export type SimulatedBlock = Block & {
     status: `0x${string}`;
   }[];
 };
-export type Topic = 'newHeads' | 'logs' | 'newPendingTransactions' | 'syncing' | 'corniche_dag';
+export type Topic = 'newHeads' | 'logs' | 'newPendingTransactions' | 'syncing' | 'corniche_dag' | 'epochs';
 export type Trace = CallFrame | PrestateDifference | Prestate;
 export type TransactionStatus = TransactionTimes &
   (
@@ -126,12 +130,17 @@ export interface Types {
   Call: Call;
   CallFrame: CallFrame;
   Certificate: Certificate;
+  CommitteeInfo: CommitteeInfo;
+  CommitteeSeat: CommitteeSeat;
   Count: Count;
   Dag: Dag;
   EpochChange: EpochChange;
+  EpochId: EpochId;
+  EpochInfo: EpochInfo;
   Execution: Execution;
   FeeHistory: FeeHistory;
   FirstRound: FirstRound;
+  FollowingEpoch: FollowingEpoch;
   HardhatMetadata: HardhatMetadata;
   Hash: Hash;
   HeadBlock: HeadBlock;
@@ -143,6 +152,9 @@ export interface Types {
   MineOptions: MineOptions;
   Modules: Modules;
   Numbers: Numbers;
+  Offence: Offence;
+  Offences: Offences;
+  OfferedSnapshot: OfferedSnapshot;
   OpenRpc: OpenRpc;
   Ordering: Ordering;
   OtsBlock: OtsBlock;
@@ -177,6 +189,7 @@ export interface Types {
   StateOverrides: StateOverrides;
   Statistics: Statistics;
   SyncProgress: SyncProgress;
+  SyncStatus: SyncStatus;
   Text: Text;
   Topic: Topic;
   Trace: Trace;
@@ -398,6 +411,60 @@ export interface Certificate {
    */
   signers: `0x${string}`;
 }
+/**
+ * Committee of an epoch.
+ */
+export interface CommitteeInfo {
+  /**
+   * 32 bytes.
+   */
+  committeeHash: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  epoch: `0x${string}`;
+  /**
+   * Members by index.
+   */
+  members: CommitteeSeat[];
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  quorum: `0x${string}`;
+}
+/**
+ * A member of a committee.
+ */
+export interface CommitteeSeat {
+  /**
+   * BLS12-381, compressed: signs headers.
+   */
+  blsKey: `0x${string}`;
+  /**
+   * ed25519: signs the engine's messages. Null for past epochs.
+   */
+  consensusKey: Bytes32 | null;
+  /**
+   * Recipient of its tips. Null for past epochs.
+   */
+  feeAddress: Address | null;
+  /**
+   * Number of the validator in the staking contract. Null without staking, and for committees that are more than 63 epochs old.
+   */
+  id: Quantity | null;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  index: `0x${string}`;
+  /**
+   * ed25519: the identity of its connections. Null for past epochs.
+   */
+  networkKey: Bytes32 | null;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  votes: `0x${string}`;
+}
 export interface Dag {
   dropped: Quantity;
   fromRound: Quantity;
@@ -469,6 +536,64 @@ export interface EpochChange {
         blsKey: `0x${string}`;
         votes: number;
       }[];
+}
+/**
+ * An epoch; times in Unix milliseconds of the chain's clock.
+ */
+export interface EpochInfo {
+  /**
+   * 32 bytes.
+   */
+  committeeHash: `0x${string}`;
+  /**
+   * Time from which a block is its last one; null if epochs never end.
+   */
+  dueMs: Quantity | null;
+  /**
+   * Time of its last block; null while it runs.
+   */
+  endMs: Quantity | null;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  epoch: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  firstBlock: `0x${string}`;
+  /**
+   * Height of its last block; null while it runs.
+   */
+  lastBlock: Quantity | null;
+  /**
+   * The next epoch, as the last block names it; null while the epoch runs.
+   */
+  next: FollowingEpoch | null;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  protocolVersion: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  startMs: `0x${string}`;
+}
+/**
+ * The epoch after another, as the last block of that one names it.
+ */
+export interface FollowingEpoch {
+  /**
+   * 32 bytes.
+   */
+  committeeHash: `0x${string}`;
+  /**
+   * 32 bytes.
+   */
+  lightRoot: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  protocolVersion: `0x${string}`;
 }
 /**
  * Statistics of one execution of a block on this node. Not part of consensus.
@@ -586,6 +711,57 @@ export interface MineOptions {
  */
 export interface Modules {
   [k: string]: string;
+}
+/**
+ * A validator that was convicted for what it signed in an epoch.
+ */
+export interface Offence {
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  epoch: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  id: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  index: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  votes: `0x${string}`;
+}
+/**
+ * Convictions by ascending epoch.
+ */
+export interface Offences {
+  /**
+   * First epoch that is not included, because there are many convictions; null if all are included.
+   */
+  next: Quantity | null;
+  /**
+   * Convictions by epoch, then by index.
+   */
+  offences: Offence[];
+}
+/**
+ * A snapshot of the state that a node offers to its peers.
+ */
+export interface OfferedSnapshot {
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  bytes: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  entries: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  height: `0x${string}`;
 }
 /**
  * See https://spec.open-rpc.org.
@@ -1076,6 +1252,39 @@ export interface SyncProgress {
   highestBlock: Quantity;
   startingBlock: Quantity;
 }
+/**
+ * Blocks and snapshots that a node has.
+ */
+export interface SyncStatus {
+  /**
+   * Height of the snapshot with which the node began; null if it has all blocks.
+   */
+  base: Quantity | null;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  certified: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  firstBlock: `0x${string}`;
+  /**
+   * True while the node follows blocks that others order: always on a full node, and on a validator that does not order.
+   */
+  follows: boolean;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  head: `0x${string}`;
+  /**
+   * Snapshots that it offers to peers, newest first.
+   */
+  snapshots: OfferedSnapshot[];
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  target: `0x${string}`;
+}
 export interface TracedTransaction {
   result: Trace;
   txHash: Hash;
@@ -1250,7 +1459,7 @@ export interface Methods {
   eth_getFilterLogs: { parameters: [filter: Quantity]; result: Log[] };
   /** Removes a filter; false if it did not exist. */
   eth_uninstallFilter: { parameters: [filter: Quantity]; result: Boolean };
-  /** WebSocket only: subscribes to new events and returns the subscription's id. The second parameter of `logs` is a filter, that of `newPendingTransactions` is true for full transactions. `syncing` and `corniche_dag` first send the current state. `corniche_dag` sends the validator's newest round when `corniche_getDag` has new data, at most ten times per second. */
+  /** WebSocket only: subscribes to new events and returns the subscription's id. The second parameter of `logs` is a filter, that of `newPendingTransactions` is true for full transactions. `syncing` and `corniche_dag` first send the current state. `corniche_dag` sends the validator's newest round when `corniche_getDag` has new data, at most ten times per second. `epochs` sends each epoch that begins, as `corniche_getEpoch` does. */
   eth_subscribe: { parameters: [topic: Topic, how?: LogFilter | Boolean]; result: Quantity };
   /** Ends a subscription. */
   eth_unsubscribe: { parameters: [subscription: Quantity]; result: Boolean };
@@ -1376,6 +1585,10 @@ export interface Methods {
   corniche_getCertificate: { parameters: [block?: BlockId]; result: Certificate | null };
   /** Proofs of the committees after this epoch and the following ones, for clients that check certificates: at most 64, by default all that are left. Empty if the epoch has not ended. */
   corniche_getEpochChanges: { parameters: [epoch: Quantity, count?: Quantity]; result: EpochChange[] };
+  /** An epoch: its blocks, times, committee and protocol version. Null if it has not begun, or if this node does not know its beginning. */
+  corniche_getEpoch: { parameters: [epoch: EpochId]; result: EpochInfo | null };
+  /** Committee of the running or of a past epoch. A node keeps only BLS keys and votes of past ones. Null if the epoch has not begun, or if this node does not have its committee. */
+  corniche_getCommittee: { parameters: [epoch: EpochId]; result: CommitteeInfo | null };
   /** Status of a transaction, with its times; null if unknown. */
   corniche_getTransactionStatus: { parameters: [hash: Hash]; result: TransactionStatus | null };
   /** Newest executed block and newest certified block. */
@@ -1384,6 +1597,10 @@ export interface Methods {
   corniche_getValidators: { parameters: []; result: Validators };
   /** Stake after a block: the running epoch, and all validators with stake, votes, keys and endpoints. Null on chains without staking. */
   corniche_getStaking: { parameters: [block?: BlockId]; result: Staking | null };
+  /** Convictions for what validators signed in this epoch and later ones. The state has those of the newest 64 epochs. A response ends after the epoch with the 300th conviction; `next` is the epoch from which to continue. Null on chains without staking. */
+  corniche_getOffences: { parameters: [epoch: Quantity]; result: Offences | null };
+  /** Blocks of this node and its snapshots: where it began, and whether it follows. */
+  corniche_getSyncStatus: { parameters: []; result: SyncStatus };
   /** This node and its connected peers: version, validator, round-trip time. Network addresses are not included. */
   corniche_getPeers: { parameters: []; result: Peers };
   /** Execution statistics since this node started: executions, re-executions, and results that were ready when ordered. */
