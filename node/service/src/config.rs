@@ -184,7 +184,7 @@ pub const MIN_KEPT_BLOCKS: u64 = 100_000;
 #[serde(default, deny_unknown_fields)]
 pub struct Sync {
     pub mode: SyncMode,
-    /// What a node with an empty data directory trusts beside the genesis: the end of an epoch, as `corniche validator status` of somebody
+    /// Trust of a node with an empty data directory beside the genesis: the end of an epoch, as `corniche validator status` of somebody
     /// prints it, or `"genesis"`: nothing, however old the genesis is. Without it the genesis is enough as long as it is young.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,

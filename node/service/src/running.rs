@@ -184,8 +184,7 @@ fn run_chain(
     network: Option<(NetworkHandle, Handle)>,
     pool: Vec<Bytes>,
 ) -> Vec<JoinHandle<()>> {
-    let trace = chain.trace();
-    if let Some(trace) = &trace {
+    if let Some(trace) = chain.trace() {
         let dag = shared.dag.clone();
         trace.on_growth(move || dag.send_replace(()));
     }
@@ -206,7 +205,6 @@ fn run_chain(
         store,
         &context.config,
         shared.clone(),
-        trace,
         network,
     )
 }

@@ -24,7 +24,7 @@ use crate::{
 use corniche_executor::WorkerPool;
 use corniche_network::NetworkHandle;
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Driver, Effects, Event, Input, Pipeline, Runner, Sealer};
-use corniche_store::{Store, Trace};
+use corniche_store::Store;
 use std::{
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
@@ -50,7 +50,6 @@ pub fn spawn(
     store: Store,
     config: &NodeConfig,
     shared: Arc<Shared>,
-    trace: Option<Trace>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
 ) -> Vec<JoinHandle<()>> {
     let (tasks, tasks_in) = mpsc::channel();
@@ -60,7 +59,7 @@ pub fn spawn(
         builder.spawn(body).expect("the system has room for a thread")
     };
     let (unsealed, unsealed_in) = mpsc::sync_channel(SEAL_QUEUE_CAPACITY);
-    let trust = config.sync.trust_point();
+    let (trust, trace) = (config.sync.trust_point(), store.trace());
     let effects =
         ThreadedEffects { journal, tasks, groups, trace, network, shared: shared.clone(), verifiers, epoch_log, trust };
     let kept_blocks = config.history.blocks;

@@ -18,7 +18,7 @@ use corniche_types::{Epoch, TimestampMs};
 /// Time for which an outdated node serves the end of its last epoch.
 const SERVE_END_MS: u64 = 10_000;
 
-/// What an outdated node has done about an upgrade.
+/// Steps of an outdated node before an upgrade.
 #[derive(Default)]
 pub(super) struct Upgrade {
     /// Step of an epoch at which the votes were last counted, so that each step counts them once.

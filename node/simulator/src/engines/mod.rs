@@ -73,7 +73,7 @@ trait MeasuredEngine: Engine {
     fn footprint(&self) -> usize;
 }
 
-/// What the engine of a node is connected to.
+/// Connections of the engine of a node.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     pub conduct: &'a Arc<Conduct>,
