@@ -8,8 +8,9 @@ use common::network::{Network, Peer};
 use corniche_state::chunks::{CodeInfo, Manifest};
 use corniche_sync::message::{MAX_CHUNKS, MAX_CODES, MAX_OFFERS};
 use corniche_sync::{Offer, StateRequest, StateResponse as R, serve};
-use corniche_types::{B256, Bytes, Epoch, Height, wire};
+use corniche_types::{B256, Bytes, Epoch, Height, U256, wire};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -152,6 +153,37 @@ fn a_snapshot_that_nobody_serves_is_left() {
         network.run();
         assert!(network.gave_up.is_some());
     }
+}
+
+/// Two peers that invent a newer snapshot each time they are asked, and never serve one.
+#[test]
+fn ever_newer_offers_do_not_stop_the_sync() {
+    let chain = Chain::new();
+    let invented = Rc::new(Cell::new(0_u64));
+    let liar = || {
+        let invented = invented.clone();
+        Peer::new(Library::with(&chain, 2), move |library, request| match request {
+            StateRequest::Snapshots => {
+                invented.set(invented.get() + 1);
+                // Both liars offer the same ones.
+                let number = invented.get().div_ceil(2);
+                let offer = |below: u64| Offer {
+                    height: Height(HEAD + 100 * number - below),
+                    header_hash: B256::repeat_byte(1),
+                    manifest: B256::from(U256::from(100 * number + below)),
+                    manifest_bytes: 1_000,
+                };
+                Some(R::Snapshots { certified: Height(HEAD), offers: (0..8).map(offer).collect() }.encode())
+            }
+            StateRequest::EpochChanges { .. } => Some(serve(request, library)),
+            _ => None,
+        })
+    };
+    let honest = || Peer::honest(Library::with(&chain, 2));
+    let mut network = Network::new(&chain, vec![liar(), liar(), honest(), honest()]);
+    network.run();
+    assert_eq!(network.assert_installed().height, Height(SNAPSHOTS[2]));
+    assert!(invented.get() > 2);
 }
 
 #[test]

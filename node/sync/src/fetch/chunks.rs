@@ -273,6 +273,9 @@ impl Fetch {
             match download.verify(index, &bytes) {
                 Ok(None) => {
                     download.chunks.keep(index);
+                    if let Some(peer) = self.peers.get_mut(&peer) {
+                        peer.stalls = 0;
+                    }
                     download.kept_bytes += bytes.len() as u64;
                     download.received += bytes.len() as u64;
                     self.outputs.push_back(Output::KeepChunk { index, bytes });

@@ -493,7 +493,11 @@ impl Fetch {
     }
 
     /// Does not choose this snapshot for some time. So peers that offer one without serving it hold up the sync only a few times.
+    /// The same holds for peers that always offer another one.
     fn set_aside(&mut self, offer: Offer) {
+        for peer in self.peers.iter_mut() {
+            peer.stalls += u32::from(peer.offers.iter().any(|(_, offers)| offers.contains(&offer)));
+        }
         let stalls = self.aside.get(&offer).map_or(0, |aside| aside.stalls) + 1;
         if stalls >= MAX_STALLS {
             self.aside.remove(&offer);

@@ -12,6 +12,9 @@ const POLL_MS: u64 = 5_000;
 /// Time after which a snapshot of a single peer is enough.
 const SINGLE_MS: u64 = 30_000;
 
+/// Offers of a peer after which no further one of it is chosen, if none of them made progress.
+const MAX_PEER_STALLS: u32 = 3;
+
 /// The search for a snapshot.
 #[derive(Default)]
 pub(super) struct Offers {
@@ -54,8 +57,8 @@ impl Fetch {
         if !has_answered && now.0 < since + POLL_MS {
             return false;
         }
-        if let Some(reason) = self.prefers_blocks(since) {
-            return self.follow_from_genesis(reason);
+        if let Some((reason, decided)) = self.prefers_blocks(since) {
+            return decided <= now.0 && self.follow_from_genesis(reason);
         }
         let is_single_enough = now.0 >= since + SINGLE_MS;
         match self.newest_offer(if is_single_enough { 1 } else { 2 }) {
@@ -74,21 +77,21 @@ impl Fetch {
         }
     }
 
-    /// Returns the reason if the chain is so short that its blocks are preferred. One peer does not decide alone while others connect,
-    /// and one that has no block may be new itself.
-    fn prefers_blocks(&self, since: u64) -> Option<String> {
+    /// Returns the reason if the chain is so short that its blocks are preferred, and the time from which that is decided. One peer does
+    /// not decide alone while others connect, and one that has no block may be new itself.
+    fn prefers_blocks(&self, since: u64) -> Option<(String, u64)> {
         let most = self.config.only_if_ahead_by.filter(|_| self.download.is_none())?;
         let certified =
             self.peers.iter().filter_map(|(_, peer)| peer.offers.as_ref()).map(|(certified, _)| certified.0).max()?;
         let patience = if certified == 0 { SINGLE_MS } else { POLL_MS };
-        (certified <= most && self.now.0 >= since + patience)
-            .then(|| format!("peers have {certified} certified blocks, and up to {most} are faster to execute"))
+        let reason = || format!("peers have {certified} certified blocks, and up to {most} are faster to execute");
+        (certified <= most).then(|| (reason(), since + patience))
     }
 
     /// The newest usable offer that enough peers make, and these peers.
     fn newest_offer(&self, enough: usize) -> Option<(Offer, BTreeSet<PeerId>)> {
         let mut offerers: BTreeMap<Offer, BTreeSet<PeerId>> = BTreeMap::new();
-        for (id, peer) in self.peers.iter() {
+        for (id, peer) in self.peers.iter().filter(|(_, peer)| peer.stalls < MAX_PEER_STALLS) {
             for offer in peer.offers.iter().flat_map(|(_, offers)| offers).filter(|offer| self.is_usable(offer)) {
                 offerers.entry(*offer).or_default().insert(*id);
             }

@@ -42,6 +42,8 @@ pub(super) struct Peer {
     pub polled: Option<TimestampMs>,
     /// Its highest certified block and its snapshots. `None` before the first response in this search.
     pub offers: Option<(Height, Vec<Offer>)>,
+    /// Snapshots that it offered and that made no progress, since it sent a chunk.
+    pub stalls: u32,
     /// It has no chunks of the manifest.
     pub lacks_chunks: bool,
     /// It has not all codes of the manifest.
@@ -58,6 +60,7 @@ impl Default for Peer {
             share: FULL_SHARE,
             polled: None,
             offers: None,
+            stalls: 0,
             lacks_chunks: false,
             lacks_codes: false,
         }
