@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let network = make_network(&spec)?;
     let genesis = network.genesis;
-    let identity = Identity { chain_id: genesis.chain_id, genesis_hash: genesis.hash() };
+    let identity = Identity::of(&genesis);
 
     let (state, state_root) = synthetic(&genesis, entries);
     let tail = tail(&genesis, &network.validators, state_root)?;

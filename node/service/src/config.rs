@@ -1,12 +1,16 @@
 //! The configuration file of one node: local matters only; what affects results is in the genesis.
 
-use anyhow::{Context, bail};
+mod sync;
+
+pub use sync::{BlockHistory, Snapshots, Sync, SyncMode, Trust};
+
+use anyhow::Context;
 use corniche_api::Namespaces;
 use corniche_crypto::EthereumKey;
 use corniche_origin::Proxy;
 use corniche_rpc::{FaucetConfig, RpcConfig};
 use corniche_store::{Backend, History};
-use corniche_types::{Genesis, KnownVersions, TimestampMs, TrustPoint};
+use corniche_types::KnownVersions;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -164,119 +168,6 @@ pub struct StateHistory {
     /// archive of a chain that has blocks already is built from the block log when the node starts.
     #[serde(with = "history_value")]
     pub history: History,
-}
-
-/// Blocks to keep.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct BlockHistory {
-    /// Number of newest blocks to keep, at least [`MIN_KEPT_BLOCKS`]. Without it, all are kept. Older ones are deleted once a snapshot of
-    /// the state is above them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub blocks: Option<u64>,
-}
-
-/// See [`BlockHistory::blocks`].
-pub const MIN_KEPT_BLOCKS: u64 = 100_000;
-
-/// How a node with an empty data directory reaches the head of the chain.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Sync {
-    pub mode: SyncMode,
-    /// Trust of a node with an empty data directory beside the genesis: the end of an epoch, as `corniche validator status` of somebody
-    /// prints it, or `"genesis"`: nothing, however old the genesis is. Without it the genesis is enough as long as it is young.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trust: Option<Trust>,
-}
-
-/// See [`Sync::trust`]. Written as `genesis`, or as a [`TrustPoint`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Trust {
-    Genesis,
-    Point(TrustPoint),
-}
-
-impl TryFrom<String> for Trust {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        if text == "genesis" {
-            return Ok(Self::Genesis);
-        }
-        text.parse().map(Self::Point).map_err(|error| format!("[sync] trust: {error}, or \"genesis\""))
-    }
-}
-
-impl From<Trust> for String {
-    fn from(trust: Trust) -> Self {
-        match trust {
-            Trust::Genesis => "genesis".into(),
-            Trust::Point(point) => point.to_string(),
-        }
-    }
-}
-
-impl Sync {
-    /// The block that must be in the chain.
-    pub fn trust_point(&self) -> Option<TrustPoint> {
-        match self.trust {
-            Some(Trust::Point(point)) => Some(point),
-            Some(Trust::Genesis) | None => None,
-        }
-    }
-
-    /// Checks that a node with an empty data directory may begin now (validators.md, L5).
-    ///
-    /// # Errors
-    ///
-    /// The genesis is too old, or the trust point is of another chain.
-    pub fn check(&self, genesis: &Genesis, now: TimestampMs) -> anyhow::Result<()> {
-        if let Some(point) = self.trust_point()
-            && point.chain_id != genesis.chain_id
-        {
-            bail!("[sync] trust: expected a point of chain {}, got one of chain {}", genesis.chain_id, point.chain_id);
-        }
-        let Some(parameters) = genesis.epochs().filter(|_| self.trust.is_none()) else { return Ok(()) };
-        let age = now.0.saturating_sub(genesis.timestamp_ms.0);
-        if age > parameters.trust_ms() {
-            let [age, limit] = [age, parameters.trust_ms()].map(|ms| ms / 1_000);
-            bail!(
-                "the genesis is {age} s old, more than {limit} s: validators of that time may have left with their stake, and could \
-                 sign another chain. Ask somebody whom you trust for a trust point (`corniche validator status` prints it) and set [sync] trust in \
-                 the configuration, or set it to \"genesis\" to accept that"
-            );
-        }
-        Ok(())
-    }
-}
-
-/// See [`Sync`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SyncMode {
-    /// From a snapshot if the head of peers is more than 20,000 blocks ahead, and the node is no archive; otherwise block by block.
-    #[default]
-    Auto,
-    /// Block by block from the genesis.
-    Blocks,
-    /// From the newest snapshot that peers offer.
-    Snapshot,
-}
-
-/// Snapshots of the state for other nodes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Snapshots {
-    /// True if the node makes them. Others can then join from it, and it can delete old blocks.
-    pub make: bool,
-}
-
-impl Default for Snapshots {
-    fn default() -> Self {
-        Self { make: true }
-    }
 }
 
 /// Limits and namespaces of RPC.
@@ -529,27 +420,7 @@ impl NodeConfig {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read the configuration {}", path.display()))?;
         let mut config: Self = toml::from_str(&text).with_context(|| format!("in {}", path.display()))?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        if let Some(blocks) = config.history.blocks.filter(|blocks| *blocks < MIN_KEPT_BLOCKS) {
-            bail!(
-                "[history] blocks: expected at least {MIN_KEPT_BLOCKS}, got {blocks}; correct it, or remove the line to keep all"
-            );
-        }
-        if let (Some(blocks), History::Blocks(states)) = (config.history.blocks, config.state.history)
-            && blocks < states
-        {
-            bail!("[history] blocks: expected at least state.history, {states}, got {blocks}; old states need their blocks");
-        }
-        if config.sync.mode == SyncMode::Snapshot && config.state.history == History::Archive {
-            bail!("[sync] mode: expected \"auto\" or \"blocks\" for an archive, got \"snapshot\"; an archive needs all blocks");
-        }
-        if config.history.blocks.is_some() && !config.snapshots.make {
-            bail!(
-                "[history] blocks: expected snapshots.make = true, because blocks are deleted only below a snapshot; set it, or remove this line"
-            );
-        }
-        if config.history.blocks.is_some() && config.state.history == History::Archive {
-            bail!("[history] blocks: expected all blocks for an archive; remove this line, or state.history = \"archive\"");
-        }
+        sync::check(&config)?;
         config.genesis = folder.join(&config.genesis);
         config.network_key = config.network_key.map(|key| folder.join(key));
         config.keys = config.keys.map(|keys| folder.join(keys));
@@ -633,26 +504,6 @@ mod tests {
         assert_eq!((rpc.hosts, rpc.allowed_origins, rpc.requests_per_second), (None, None, Some(2_000)));
         assert!(!Serve::default().rpc().spare_loopback, "a proxy on this machine would make everyone a loopback client");
         assert_eq!(Serve::default().rpc().hosts, Some(vec!["localhost".to_string()]));
-    }
-
-    #[test]
-    fn an_old_genesis_needs_a_trust_point() {
-        let genesis = Genesis { staking: Some(corniche_types::StakingParameters::default()), ..crate::testing::genesis() };
-        let (start, limit) = (genesis.timestamp_ms.0, genesis.staking.as_ref().unwrap().trust_ms());
-        let check = |trust: &str, age: u64| {
-            let config: NodeConfig = toml::from_str(&format!("genesis = 'g.json'\n[sync]\n{trust}")).unwrap();
-            config.sync.check(&genesis, TimestampMs(start + age)).map_err(|error| error.to_string())
-        };
-        let point = |chain| format!("trust = 'corniche-trust:1:{chain}:3:0x{}'", "ab".repeat(32));
-        assert_eq!(check("", limit), Ok(()));
-        assert!(check("", limit + 1).unwrap_err().contains("set [sync] trust"));
-        assert_eq!(check("trust = 'genesis'", limit + 1), Ok(()));
-        assert_eq!(check(&point(genesis.chain_id), limit + 1), Ok(()));
-        assert!(check(&point(genesis.chain_id + 1), 0).unwrap_err().contains("got one of chain"));
-        let refused = toml::from_str::<NodeConfig>("genesis = 'g.json'\n[sync]\ntrust = 'yes'").unwrap_err().to_string();
-        assert!(refused.contains("corniche-trust:1:CHAIN:EPOCH:HASH"), "{refused}");
-        let without_end = Genesis { staking: None, ..genesis.clone() };
-        assert!(Sync::default().check(&without_end, TimestampMs(u64::MAX)).is_ok());
     }
 
     #[tokio::test]

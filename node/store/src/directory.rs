@@ -16,7 +16,7 @@
 //! parts.
 
 use crate::{Backend, StoreError};
-use corniche_types::{B256, Epoch};
+use corniche_types::{B256, Epoch, Genesis};
 use fs4::fs_std::FileExt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -53,6 +53,12 @@ const KNOWN_ENDINGS: [&str; 7] = [".toml", ".json", ".log", ".pid", ".txt", ".jo
 pub struct Identity {
     pub chain_id: u64,
     pub genesis_hash: B256,
+}
+
+impl Identity {
+    pub fn of(genesis: &Genesis) -> Self {
+        Self { chain_id: genesis.chain_id, genesis_hash: genesis.hash() }
+    }
 }
 
 impl std::fmt::Display for Identity {

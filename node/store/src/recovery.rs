@@ -99,7 +99,7 @@ pub(crate) struct Opened {
 
 pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<Opened, StoreError> {
     let directory = DataDirectory::new(root);
-    let identity = Identity { chain_id: genesis.chain_id, genesis_hash: genesis.hash() };
+    let identity = Identity::of(genesis);
     let (lock, used_before) = claim(&directory, identity)?;
     let settings = |kind, directory, segment_bytes| Settings {
         kind,

@@ -1,4 +1,4 @@
-//! Serves state to peers. The caller limits rates, and sends [`StateResponse::Busy`] above them.
+//! Serves state to peers. The caller limits rates: it waits, refuses, or sends [`StateResponse::Busy`].
 
 use crate::message::{MAX_CHANGES, MAX_OFFERS, MAX_RESPONSE_BYTES, Offer, PART_BYTES, StateRequest, StateResponse};
 use corniche_types::{B256, Bytes, Epoch, EpochChange, Height, SnapshotTail};

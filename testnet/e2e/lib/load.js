@@ -1,7 +1,9 @@
 // Load on a network whose epochs end, and questions about its epochs.
 
 import assert from 'node:assert/strict';
-import { keccak256 } from 'viem';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { keccak256, numberToHex } from 'viem';
 import { until } from '../../js/until.js';
 
 /** Deadline of epochs and receipts on a busy machine. */
@@ -15,6 +17,23 @@ export async function ask(node, method, ...params) {
 
 export const epochOf = async (node) => Number((await ask(node, 'corniche_getStaking', 'latest')).epoch);
 export const finalized = async (node) => Number((await ask(node, 'eth_getBlockByNumber', 'finalized', false)).number);
+
+/** Network key of a validator, from its key directory. */
+export const networkKey = (node) => JSON.parse(readFileSync(join(dirname(node.config), 'keys/public.json'), 'utf8')).network_key;
+
+/** Network keys of the members of the running committee, by index. */
+export const members = async (node) => (await ask(node, 'corniche_getValidators')).validators.map(({ networkKey }) => networkKey);
+
+/** Indices of a certificate's signers. */
+const signers = ({ signers }) => [...BigInt(signers).toString(2)].reverse().flatMap((bit, index) => (bit === '1' ? [index] : []));
+
+/** Waits until a block is final at `witness` that `node` has signed. */
+export const signs = (node, witness) => until(`a certificate with a signature of ${node.name}`, async () => {
+  const [index, height] = [(await members(witness)).indexOf(networkKey(node)), await finalized(witness)];
+  const { epoch } = await ask(witness, 'corniche_getValidators');
+  const certificate = await ask(witness, 'corniche_getCertificate', numberToHex(height));
+  return Number(certificate?.epoch) === Number(epoch) && signers(certificate).includes(index);
+}, PATIENT);
 
 /** Waits until `count` more epochs have ended at all these nodes. */
 export async function ended(nodes, count) {

@@ -11,7 +11,7 @@ import { parseEther } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 import { corniche, underEveryEngine, withNetwork } from '../../js/network.js';
 import { until } from '../../js/until.js';
-import { ask, ended, finalized, latency, Load, PATIENT } from '../lib/load.js';
+import { ask, ended, finalized, latency, Load, members, networkKey, PATIENT, signs } from '../lib/load.js';
 
 const run = promisify(execFile);
 
@@ -21,14 +21,6 @@ const CLOSING_MS = 1_000;
 const RATE = Number(process.env.RATE ?? 50);
 /** Price of a vote, in whole units. The development accounts have 10,000 each. */
 const VOTE = 100;
-
-/** Indices of a certificate's signers. */
-const signers = ({ signers }) => [...BigInt(signers).toString(2)].reverse().flatMap((bit, index) => (bit === '1' ? [index] : []));
-
-/** Network keys of the members of the running committee, by index. */
-const members = async (node) => (await ask(node, 'corniche_getValidators')).validators.map(({ networkKey }) => networkKey);
-
-const networkKey = (node) => JSON.parse(readFileSync(join(dirname(node.config), 'keys/public.json'), 'utf8')).network_key;
 
 underEveryEngine('the committee changes', { timeout: 600_000 }, async (t, engine) => {
   const staking = [`epoch_ms=${EPOCH_MS}`, `closing_ms=${CLOSING_MS}`, `vote_wei=${parseEther(String(VOTE))}`];
@@ -53,14 +45,6 @@ underEveryEngine('the committee changes', { timeout: 600_000 }, async (t, engine
     }, PATIENT)));
   };
 
-  /** Waits until a block is final that this node has signed. */
-  const signs = (node) => until(`a certificate with a signature of ${node.name}`, async () => {
-    const [index, height] = [(await members(first)).indexOf(networkKey(node)), await finalized(first)];
-    const { epoch } = await ask(first, 'corniche_getValidators');
-    const certificate = await ask(first, 'corniche_getCertificate', `0x${height.toString(16)}`);
-    return Number(certificate?.epoch) === Number(epoch) && signers(certificate).includes(index);
-  }, PATIENT);
-
   let reported = 0;
   const report = (when) => {
     const sent = load.transfers.slice(reported).filter(({ tookMs }) => tookMs !== undefined);
@@ -84,7 +68,7 @@ underEveryEngine('the committee changes', { timeout: 600_000 }, async (t, engine
     await seated([...validators, newcomer], network.nodes);
     await newcomer.ordering();
     load.down.delete(newcomer);
-    await signs(newcomer);
+    await signs(newcomer, first);
     report('one joins');
   });
 
@@ -97,7 +81,7 @@ underEveryEngine('the committee changes', { timeout: 600_000 }, async (t, engine
     const listed = async (node) => (await ask(node, 'corniche_getValidators')).validators.some(
       ({ consensusKey }) => consensusKey === next.consensus_key);
     await Promise.all(network.nodes.map((node) => until(`the new key at ${node.name}`, () => listed(node), PATIENT)));
-    await signs(newcomer);
+    await signs(newcomer, first);
     await until('the new keys moved up', () => !existsSync(join(keys, 'next')), PATIENT);
     const [old] = readdirSync(keys).filter((name) => name.startsWith('old-'));
     assert.equal(readFileSync(join(keys, old, 'consensus.key'), 'utf8'), before);
@@ -106,7 +90,7 @@ underEveryEngine('the committee changes', { timeout: 600_000 }, async (t, engine
     await newcomer.restart();
     await newcomer.ordering();
     load.down.delete(newcomer);
-    await signs(newcomer);
+    await signs(newcomer, first);
   });
 
   await step('a member that is away loses its seat, and gets it back', async () => {
@@ -114,11 +98,11 @@ underEveryEngine('the committee changes', { timeout: 600_000 }, async (t, engine
     await load.kill(away);
     const others = network.nodes.filter((node) => node !== away);
     await seated(others, others);
-    await signs(newcomer);
+    await signs(newcomer, first);
     await away.restart();
     await seated(network.nodes, network.nodes);
     await away.ordering();
-    await signs(away);
+    await signs(away, first);
     load.down.delete(away);
     report('one away');
   });
@@ -133,7 +117,7 @@ underEveryEngine('the committee changes', { timeout: 600_000 }, async (t, engine
     const rest = network.nodes.filter((node) => node !== leaver);
     await seated(rest, network.nodes);
     await ended(rest, 1);
-    await signs(newcomer);
+    await signs(newcomer, first);
     // It follows the others and serves users.
     const height = await finalized(first);
     await until(`block ${height} at ${leaver.name}`, async () => (await finalized(leaver)) >= height, PATIENT);

@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { numberToHex, parseEther } from 'viem';
 import { corniche, underEveryEngine, withNetwork } from '../../js/network.js';
 import { until } from '../../js/until.js';
-import { ask, ended, finalized, latency, Load, PATIENT } from '../lib/load.js';
+import { ask, ended, finalized, latency, Load, members, networkKey, PATIENT, signs } from '../lib/load.js';
 
 const run = promisify(execFile);
 
@@ -40,14 +40,6 @@ const firstBlock = async (node) => {
   return Number(first);
 };
 
-const signers = ({ signers }) => [...BigInt(signers).toString(2)].reverse().flatMap((bit, index) => (bit === '1' ? [index] : []));
-
-const networkKey = (node) => JSON.parse(readFileSync(join(dirname(node.config), 'keys/public.json'), 'utf8')).network_key;
-
-/** Index of a node in the running committee; -1 if it is no member. */
-const indexOf = async (node, of) =>
-  (await ask(node, 'corniche_getValidators')).validators.findIndex((validator) => validator.networkKey === networkKey(of));
-
 underEveryEngine('nodes join by a snapshot', { timeout: 600_000 }, async (t, engine) => {
   const staking = [`epoch_ms=${EPOCH_MS}`, `closing_ms=${CLOSING_MS}`, `vote_wei=${parseEther(String(VOTE))}`];
   const { network, step } = await withNetwork(t, { validators: 4, fullNodes: 1, engine, staking });
@@ -57,13 +49,6 @@ underEveryEngine('nodes join by a snapshot', { timeout: 600_000 }, async (t, eng
   const folder = dirname(newcomer.config);
   const load = new Load(network, RATE);
   t.after(() => load.stop());
-
-  const signs = (node) => until(`a certificate with a signature of ${node.name}`, async () => {
-    const [index, height] = [await indexOf(first, node), await finalized(first)];
-    const { epoch } = await ask(first, 'corniche_getValidators');
-    const certificate = await ask(first, 'corniche_getCertificate', numberToHex(height));
-    return Number(certificate?.epoch) === Number(epoch) && signers(certificate).includes(index);
-  }, PATIENT);
 
   const follows = async (node) => {
     const height = await finalized(first);
@@ -115,10 +100,10 @@ underEveryEngine('nodes join by a snapshot', { timeout: 600_000 }, async (t, eng
     const validator = (command, ...flags) => run(corniche, ['validator', command, ...flags.map(String), '--rpc', newcomer.rpc]);
     const { stdout } = await validator('register', '--keys', join(folder, 'keys'), '--stake', VOTE, '--key-file', secret);
     await validator('set-endpoints', Number(stdout), address, '--key-file', secret);
-    await until(`${newcomer.name} to be a member`, async () => (await indexOf(first, newcomer)) >= 0, PATIENT);
+    await until(`${newcomer.name} to be a member`, async () => (await members(first)).includes(networkKey(newcomer)), PATIENT);
     await newcomer.ordering();
     load.down.delete(newcomer);
-    await signs(newcomer);
+    await signs(newcomer, first);
   });
 
   await step('its state comes back from the snapshot', async () => {
@@ -141,7 +126,7 @@ underEveryEngine('nodes join by a snapshot', { timeout: 600_000 }, async (t, eng
     assert.ok((await firstBlock(lost)) > 1);
     await same(lost);
     await lost.ordering();
-    await signs(lost);
+    await signs(lost, first);
     load.down.delete(lost);
   });
 
@@ -167,7 +152,7 @@ underEveryEngine('nodes join by a snapshot', { timeout: 600_000 }, async (t, eng
     assert.equal(await firstBlock(lost), Number(height) + 1);
     await same(lost);
     await lost.ordering();
-    await signs(lost);
+    await signs(lost, first);
     load.down.delete(lost);
     // A changed byte is found.
     const chunk = join(out, 'chunks/0');

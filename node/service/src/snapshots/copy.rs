@@ -26,17 +26,13 @@ pub struct SnapshotCopy {
     changes: Vec<EpochChange>,
 }
 
-fn identity(genesis: &Genesis) -> Identity {
-    Identity { chain_id: genesis.chain_id, genesis_hash: genesis.hash() }
-}
-
 /// Snapshots of a data directory, newest first. The node may run.
 ///
 /// # Errors
 ///
 /// The directory cannot be read.
 pub fn list_snapshots(genesis: &Genesis, data: &Path) -> anyhow::Result<Vec<StoredSnapshot>> {
-    Ok(snapshots::list(&DataDirectory::new(data), identity(genesis))?)
+    Ok(snapshots::list(&DataDirectory::new(data), Identity::of(genesis))?)
 }
 
 /// Makes a snapshot of the newest certified state of a node that does not run. Returns its directory.
@@ -59,7 +55,7 @@ pub fn make_snapshot(
     let epoch_log = EpochLog::new(data, store.reader(), genesis.clone());
     let tail = maker::tail(&store.reader(), &epoch_log, height).context("the newest certified block is incomplete")?;
     let directory = DataDirectory::new(data);
-    let made = snapshots::make(&directory, identity(&genesis), &state, &tail, &mut |_| true)?;
+    let made = snapshots::make(&directory, Identity::of(&genesis), &state, &tail, &mut |_| true)?;
     Ok(made.context("invariant: nothing gives up")?.path().into())
 }
 
@@ -72,7 +68,7 @@ impl SnapshotCopy {
     pub fn export(genesis: &Genesis, data: &Path, height: Option<u64>, out: &Path) -> anyhow::Result<Self> {
         ensure!(!out.exists(), "{} exists already, and is never overwritten", out.display());
         let directory = DataDirectory::new(data);
-        let mut all = snapshots::list(&directory, identity(genesis))?.into_iter();
+        let mut all = snapshots::list(&directory, Identity::of(genesis))?.into_iter();
         let snapshot = all.find(|snapshot| height.is_none_or(|height| snapshot.height().0 == height));
         let snapshot = snapshot.context("there is no such snapshot; `corniche snapshot list` shows those that are there")?;
         let epoch = snapshot.tail().ordering.epoch;
@@ -96,7 +92,7 @@ impl SnapshotCopy {
     ///
     /// It is damaged, or of another chain.
     pub fn open(genesis: &Genesis, from: &Path) -> anyhow::Result<Self> {
-        let snapshot = StoredSnapshot::open(from, identity(genesis))?;
+        let snapshot = StoredSnapshot::open(from, Identity::of(genesis))?;
         let path = from.join(CHANGES);
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let changes: Vec<EpochChange> = wire::decode(&bytes).with_context(|| format!("cannot use {}", path.display()))?;

@@ -187,8 +187,7 @@ impl Installer {
     /// Begins, or goes on with what an earlier run kept.
     fn begin(&mut self, setup: &FetchSetup<'_>) -> anyhow::Result<Fetch> {
         let committees = self.kept_committees(setup)?;
-        let Identity { chain_id, genesis_hash } =
-            Identity { chain_id: setup.genesis.chain_id, genesis_hash: setup.genesis.hash() };
+        let Identity { chain_id, genesis_hash } = Identity::of(setup.genesis);
         let config = FetchConfig { chain_id, genesis_hash, trust: setup.trust, only_if_ahead_by: setup.only_if_ahead_by };
         let Some(kept) = self.kept_snapshot() else { return Ok(Fetch::new(config, committees, clock::now())) };
         let (chunks, codes) = (kept.chunks.len(), kept.codes.len());

@@ -87,13 +87,14 @@ impl SnapshotMaker {
     ) -> Self {
         let period = genesis.staking.as_ref().map_or_else(|| StakingParameters::default().snapshot_ms, |it| it.snapshot_ms);
         let stop = Arc::new(Stop::default());
-        let mut work = Work { period, reader, state, epoch_log, shelf, stats, stop: stop.clone(), wanted: None };
+        // The newest block of a node that starts may be one of them, but not the base, of which there is a snapshot.
+        let base = reader.base().map_or(Height(0), StoredSnapshot::height);
+        let seen = Height(reader.head().height().0.saturating_sub(1)).max(base);
+        let time = reader.ordering(seen).map(|(record, _)| record.time);
+        let mut work = Work { period, reader, state, epoch_log, shelf, stats, stop: stop.clone(), seen, time, wanted: None };
         let body = move || {
-            // The block of a node that starts may be one of them, but not the base, of which there is a snapshot.
-            let base = work.reader.base().map_or(Height(0), StoredSnapshot::height);
-            let mut seen = Height(work.reader.head().height().0.saturating_sub(1)).max(base);
             while !work.stop.wait(INTERVAL) {
-                seen = work.look(seen);
+                work.look();
             }
         };
         let thread = thread::Builder::new().name("snapshots".into()).spawn(body).expect("the system has room for a thread");
@@ -120,20 +121,24 @@ struct Work {
     shelf: Arc<Shelf>,
     stats: Arc<SnapshotStats>,
     stop: Arc<Stop>,
+    /// Newest block that was looked at, and its time.
+    seen: Height,
+    time: Option<TimestampMs>,
     /// A state of which a snapshot is to be made.
     wanted: Option<Snapshot>,
 }
 
 impl Work {
-    /// Looks at the blocks above `seen`; returns the newest one. Makes a snapshot if one is due and certified.
-    fn look(&mut self, seen: Height) -> Height {
+    /// Looks at the new blocks. Makes a snapshot if one is due and certified.
+    fn look(&mut self) {
         let head = self.reader.head().height();
-        for height in (seen.0 + 1..=head.0).map(Height) {
+        for height in (self.seen.0 + 1..=head.0).map(Height) {
             if self.is_due(height) {
                 // `None`: the node executes faster than this thread looks. Nodes that make each snapshot are enough.
                 self.wanted = self.state.at(height).or(self.wanted.take());
             }
         }
+        self.seen = head;
         let wanted = self.wanted.as_ref().map(Snapshot::height);
         if wanted.is_some_and(|height| self.reader.certificate(height).is_some())
             && let Some(state) = self.wanted.take()
@@ -144,15 +149,14 @@ impl Work {
                 None => tracing::info!(height = state.height().0, "no snapshot: its block cannot be proved from here"),
             }
         }
-        // After a revert of a development chain.
-        head
     }
 
-    fn is_due(&self, height: Height) -> bool {
-        let time = |height: Height| self.reader.ordering(height).map(|(record, _)| (record.time, record.next.is_some()));
-        let Some((now, ends_epoch)) = time(height) else { return false };
-        let before = height.0.checked_sub(1).and_then(|before| time(Height(before)));
-        ends_epoch || before.is_some_and(|(before, _)| begins_period(self.period, before, now))
+    /// Returns whether a snapshot of the next block is due.
+    fn is_due(&mut self, height: Height) -> bool {
+        let Some(block) = self.reader.block(height) else { return false };
+        let record = &block.block().ordering;
+        let before = self.time.replace(record.time);
+        record.next.is_some() || before.is_some_and(|before| begins_period(self.period, before, record.time))
     }
 
     fn make(&self, state: &Snapshot, tail: &SnapshotTail) {

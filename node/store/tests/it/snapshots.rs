@@ -11,7 +11,7 @@ use std::path::Path;
 const HEIGHT: u64 = 20;
 
 fn identity() -> Identity {
-    Identity { chain_id: genesis().chain_id, genesis_hash: genesis().hash() }
+    Identity::of(&genesis())
 }
 
 /// The state after the block at `HEIGHT`, while later blocks are applied; the seed orders the tables.
