@@ -103,7 +103,7 @@ engines-wasm: tools ## Build the ordering engines for wasm32
 .PHONY: e2e
 e2e: build contracts node-tools postgres promtool ## Test real processes with a wallet library and the Rust client's examples
 	# With the workspace's features, so that the builds of the tests are reused.
-	$(CARGO) build --locked --workspace --example transfer --example deploy --example verify
+	$(CARGO) build --locked --workspace --bin corniche-equivocate --example transfer --example deploy --example verify
 	cd testnet/js && npm ci --no-audit --no-fund
 	cd testnet/e2e && npm ci --no-audit --no-fund && npm test
 

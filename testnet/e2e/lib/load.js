@@ -41,7 +41,10 @@ export async function ended(nodes, count) {
   await Promise.all(nodes.map((node) => until(`epoch ${epoch} at ${node.name}`, async () => (await epochOf(node)) >= epoch, PATIENT)));
 }
 
-/** Sends transfers at a fixed rate: one account for each node, which uses the next node while its own is down. */
+/** Most transfers in flight. Each holds a connection, and a node accepts 512 from one address. */
+const MAX_IN_FLIGHT = 400;
+
+/** Sends transfers at a fixed rate while few are in flight: one account for each node, which uses the next node while its own is down. */
 export class Load {
   /** `rate`: transfers per second. */
   constructor(network, rate) {
@@ -49,6 +52,7 @@ export class Load {
     /** All transfers: `{ index, nonce, raw, hash, sentAt }`, and `{ receipt, tookMs }` after execution. */
     this.transfers = [];
     this.executions = [];
+    this.inFlight = 0;
   }
 
   start() {
@@ -58,7 +62,8 @@ export class Load {
     this.timer = setInterval(() => {
       // On a busy machine timers are late.
       for (; due < ((Date.now() - started) * this.rate) / 1_000; due += 1) {
-        if (validators.some((node) => !this.down.has(node))) this.track(this.execute(due % nodes.length));
+        const isUp = validators.some((node) => !this.down.has(node));
+        if (isUp && this.inFlight < MAX_IN_FLIGHT) this.track(this.execute(due % nodes.length));
       }
     }, 1_000 / this.rate);
   }
@@ -80,7 +85,8 @@ export class Load {
   }
 
   track(execution) {
-    this.executions.push(execution.catch((error) => (this.failure ??= error)));
+    this.inFlight += 1;
+    this.executions.push(execution.catch((error) => (this.failure ??= error)).finally(() => (this.inFlight -= 1)));
   }
 
   /** Waits until all transfers sent so far are executed. */

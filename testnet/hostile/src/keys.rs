@@ -6,7 +6,7 @@ use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey};
 use corniche_engine::Committee;
 use corniche_mahi_mahi::crypto::ValidatorKeys as MahiMahiKeys;
 use corniche_network::NetworkIdentity;
-use corniche_types::B256;
+use corniche_types::{B256, Epoch};
 use std::{fs, path::Path};
 
 /// All signing keys of one validator.
@@ -31,16 +31,17 @@ impl Keys {
         })
     }
 
-    /// Signing keys for Mahi-Mahi.
+    /// Signing keys for Mahi-Mahi. The share of the coin is that of the genesis, which other committees do not have.
     pub fn mahi_mahi(&self, committee: &Committee) -> anyhow::Result<MahiMahiKeys> {
-        let keys = MahiMahiKeys::new(committee, self.consensus.clone(), Some(self.coin.clone()));
-        keys.context("no validator of this genesis has these keys")
+        let coin = (committee.epoch() == Epoch(0)).then(|| self.coin.clone());
+        let keys = MahiMahiKeys::new(committee, self.consensus.clone(), coin);
+        keys.context("no member of the committee has these keys")
     }
 
     /// Signing keys for Autobahn; `bls` as in the genesis.
     pub fn autobahn(&self, committee: &Committee, bls: bool) -> anyhow::Result<AutobahnKeys> {
         let keys = AutobahnKeys::new(committee, self.consensus.clone(), bls.then(|| self.bls.clone()));
-        keys.context("no validator of this genesis has these keys")
+        keys.context("no member of the committee has these keys")
     }
 }
 
