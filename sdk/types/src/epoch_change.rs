@@ -64,71 +64,10 @@ pub struct EpochChange {
     pub members: Option<Vec<LightMember>>,
 }
 
-/// The last block of an epoch, as somebody names it whom a new node trusts (validators.md, L5). Its text is
-/// `corniche-trust:1:CHAIN:EPOCH:HASH`, with a decimal chain id and epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TrustPoint {
-    /// Id of the chain.
-    pub chain_id: u64,
-    /// The epoch.
-    pub epoch: Epoch,
-    /// Hash of its last block.
-    pub hash: B256,
-}
-
-impl TrustPoint {
-    const PREFIX: &str = "corniche-trust:1:";
-
-    /// Returns whether this block contradicts the point: it ends the same epoch, and is another one.
-    pub fn contradicts(&self, epoch: Epoch, hash: B256) -> bool {
-        self.epoch == epoch && self.hash != hash
-    }
-}
-
-impl std::fmt::Display for TrustPoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{}:{}:{}", Self::PREFIX, self.chain_id, self.epoch.0, self.hash)
-    }
-}
-
-impl std::str::FromStr for TrustPoint {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parse = || {
-            let (chain_id, rest) = text.strip_prefix(Self::PREFIX)?.split_once(':')?;
-            let (epoch, hash) = rest.split_once(':')?;
-            Some(Self { chain_id: chain_id.parse().ok()?, epoch: Epoch(epoch.parse().ok()?), hash: hash.parse().ok()? })
-        };
-        parse().ok_or_else(|| format!("expected {}CHAIN:EPOCH:HASH, got {text:?}; copy it as a whole", Self::PREFIX))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{BatchRef, OrderingRecord};
-
-    #[test]
-    fn trust_points_are_read_as_they_are_written() {
-        let point = TrustPoint { chain_id: 77, epoch: Epoch(12), hash: B256::repeat_byte(0xab) };
-        let text = point.to_string();
-        assert_eq!(text, format!("corniche-trust:1:77:12:0x{}", "ab".repeat(32)));
-        assert_eq!(text.parse(), Ok(point));
-        for wrong in [
-            "",
-            "genesis",
-            "corniche-trust:2:77:12:0x00",
-            "corniche-trust:1:77:12",
-            &text[..text.len() - 1],
-            &format!("{text}0"),
-        ] {
-            let error = wrong.parse::<TrustPoint>().unwrap_err();
-            assert!(error.contains("corniche-trust:1:CHAIN:EPOCH:HASH"), "{error}");
-        }
-        assert!(point.contradicts(Epoch(12), B256::ZERO));
-        assert!(!point.contradicts(Epoch(12), point.hash) && !point.contradicts(Epoch(11), B256::ZERO));
-    }
 
     /// The head that a light client decodes is the one that a block's header covers.
     #[test]

@@ -23,6 +23,7 @@ mod receipt;
 mod snapshot;
 mod staking;
 mod transaction;
+mod trust;
 mod votes;
 pub mod wire;
 
@@ -31,7 +32,7 @@ pub use alloy_consensus::Header;
 pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, address, keccak256};
 pub use block::{Block, EncodedHeader, OrderedTransaction, decode_header, encode_header, header_hash};
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
-pub use epoch_change::{EpochChange, LightMember, RecordHead, TrustPoint, light_root};
+pub use epoch_change::{EpochChange, LightMember, RecordHead, light_root};
 pub use genesis::{
     EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, MAX_VALIDATORS, SHARDED_VALIDATORS, SignatureChecks,
     ValidatorInfo,
@@ -45,4 +46,5 @@ pub use receipt::{Log, Receipt};
 pub use snapshot::SnapshotTail;
 pub use staking::{GenesisStake, STAKING_ADDRESS, StakingError, StakingParameters};
 pub use transaction::{DecodeError, MAX_TRANSACTION_BYTES, Transaction};
+pub use trust::{STALE_HEAD_MS, TrustExpired, TrustPoint, TrustRoot, is_stale_head};
 pub use votes::{MAX_VOTES, Votes, Weights};

@@ -3,7 +3,7 @@
 use super::NodeConfig;
 use anyhow::bail;
 use corniche_store::History;
-use corniche_types::{Genesis, TimestampMs, TrustPoint};
+use corniche_types::{Genesis, TimestampMs, TrustPoint, TrustRoot};
 use serde::{Deserialize, Serialize};
 
 /// Blocks to keep.
@@ -78,15 +78,10 @@ impl Sync {
         {
             bail!("[sync] trust: expected a point of chain {}, got one of chain {}", genesis.chain_id, point.chain_id);
         }
-        let Some(parameters) = genesis.epochs().filter(|_| self.trust.is_none()) else { return Ok(()) };
-        let age = now.0.saturating_sub(genesis.timestamp_ms.0);
-        if age > parameters.trust_ms() {
-            let [age, limit] = [age, parameters.trust_ms()].map(|ms| ms / 1_000);
-            bail!(
-                "the genesis is {age} s old, more than {limit} s: validators of that time may have left with their stake, and could \
-                 sign another chain. Ask somebody whom you trust for a trust point (`corniche validator status` prints it) and set [sync] trust in \
-                 the configuration, or set it to \"genesis\" to accept that"
-            );
+        if self.trust.is_none()
+            && let Err(expired) = TrustRoot::genesis(genesis).check_age(now)
+        {
+            bail!("{expired}. Set [sync] trust in the configuration to it, or to \"genesis\" to accept that");
         }
         Ok(())
     }
@@ -183,7 +178,7 @@ mod tests {
         };
         let point = |chain| format!("trust = 'corniche-trust:1:{chain}:3:0x{}'", "ab".repeat(32));
         assert_eq!(check("", limit), Ok(()));
-        assert!(check("", limit + 1).unwrap_err().contains("set [sync] trust"));
+        assert!(check("", limit + 1).unwrap_err().contains("Set [sync] trust"));
         assert_eq!(check("trust = 'genesis'", limit + 1), Ok(()));
         assert_eq!(check(&point(genesis.chain_id), limit + 1), Ok(()));
         assert!(check(&point(genesis.chain_id + 1), 0).unwrap_err().contains("got one of chain"));
