@@ -36,7 +36,12 @@ impl FinalBlock {
     /// Returns the block in a certificate, after verifying a quorum's signature.
     pub fn certified(committee: &CommitteeKeys, certificate: &Certificate) -> Result<Self, CertificateError> {
         committee.verify(certificate)?;
-        Ok(Self { number: certificate.height.0, hash: certificate.header_hash })
+        Ok(Self::verified(certificate))
+    }
+
+    /// Returns the block in a certificate that was verified before.
+    pub(crate) fn verified(certificate: &Certificate) -> Self {
+        Self { number: certificate.height.0, hash: certificate.header_hash }
     }
 
     /// Returns its number.

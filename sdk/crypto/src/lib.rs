@@ -28,6 +28,7 @@ mod genesis;
 #[cfg(feature = "transactions")]
 mod impersonation;
 mod light;
+mod light_client;
 mod pairing;
 mod scalar;
 mod secret;
@@ -48,6 +49,7 @@ pub use genesis::{GenesisKeyError, verify_genesis};
 #[cfg(feature = "transactions")]
 pub use impersonation::{ImpersonationPermit, impersonate};
 pub use light::{Committees, EpochChangeError, FinalityError, MAX_MEMBERS};
+pub use light_client::{Conflict, LightClient, LightError, TrustPointError};
 pub use secret::SecretError;
 pub use signed::{ConsensusKey, ConsensusPublicKey, Domain, SignatureInvalid, Signed, Verified};
 #[cfg(feature = "transactions")]

@@ -1,11 +1,12 @@
-//! Light client: follows the committee from epoch to epoch (validators.md, section 8).
+//! Follows the committee from epoch to epoch (validators.md, section 8), for nodes and for [light clients](crate::LightClient).
 //!
 //! Members of a committee have proven to the staking contract that they have the secrets of their BLS keys, and a quorum of the old
 //! committee executed that contract. So a client need not check the proofs (L3), but it must never skip an epoch (L4).
 
 use crate::{CertificateError, FinalBlock, bls::BlsPublicKey, certificate::CommitteeKeys};
 use corniche_types::{
-    B256, Certificate, Epoch, EpochChange, LightMember, RecordHead, Votes, Weights, header_hash, keccak256, light_root,
+    B256, Certificate, Epoch, EpochChange, FaultModel, Header, LightMember, NextEpoch, RecordHead, Votes, Weights, header_hash,
+    keccak256, light_root,
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -57,6 +58,8 @@ pub enum FinalityError {
 /// Committees of a chain, one for each epoch, from a trusted one on.
 #[derive(Clone, Debug)]
 pub struct Committees {
+    /// Last block before the epoch of the trusted committee; `None` if that is the first one.
+    before: Option<u64>,
     /// The trusted one, and those of later epochs but the newest: with the last block of their epoch, without a gap.
     past: Vec<(CommitteeKeys, u64)>,
     newest: CommitteeKeys,
@@ -65,7 +68,12 @@ pub struct Committees {
 impl Committees {
     /// Starts with a trusted committee, such as that of the genesis.
     pub fn new(trusted: CommitteeKeys) -> Self {
-        Self { past: Vec::new(), newest: trusted }
+        Self { before: None, past: Vec::new(), newest: trusted }
+    }
+
+    /// Starts with a trusted committee whose epoch begins after this block.
+    pub fn after(block: u64, trusted: CommitteeKeys) -> Self {
+        Self { before: Some(block), ..Self::new(trusted) }
     }
 
     /// Returns the committee of the newest known epoch.
@@ -73,9 +81,9 @@ impl Committees {
         &self.newest
     }
 
-    /// Last block before the newest known epoch. `None` if only the trusted committee is known.
+    /// Last block before the newest known epoch. `None` in the first epoch.
     pub fn newest_after(&self) -> Option<u64> {
-        self.past.last().map(|(_, last)| *last)
+        self.past.last().map_or(self.before, |(_, last)| Some(*last))
     }
 
     /// Returns the committee of an epoch. `None` if the epoch is before the trusted one, or not known yet.
@@ -102,7 +110,7 @@ impl Committees {
         let position = self.position(epoch).ok_or(FinalityError::UnknownEpoch(epoch.0))?;
         let (committee, last) =
             self.past.get(position).map_or((&self.newest, u64::MAX), |(committee, last)| (committee, *last));
-        let after = position.checked_sub(1).map(|before| self.past[before].1);
+        let after = position.checked_sub(1).map_or(self.before, |before| Some(self.past[before].1));
         if height > last || after.is_some_and(|after| height <= after) {
             return Err(FinalityError::OtherEpoch { height, epoch: epoch.0 });
         }
@@ -135,21 +143,27 @@ impl CommitteeKeys {
         if header_hash(header) != certificate.header_hash || header.number != certificate.height.0 {
             return Err(EpochChangeError::Header);
         }
-        if header.extra_data.as_ref() != keccak256(head).as_slice() {
-            return Err(EpochChangeError::Head);
-        }
-        let head = RecordHead::decode(head).filter(|head| head.epoch == self.epoch()).ok_or(EpochChangeError::Head)?;
-        let next = head.next.ok_or(EpochChangeError::NotLast(header.number))?;
-        let (epoch, hash) = (self.epoch().next(), next.committee_hash);
+        let next = following_epoch(header, head, self.epoch())?;
         if next.light_root == self.light_root() {
-            return Ok(Self { epoch, committee_hash: hash, ..self.clone() });
+            return Ok(Self { epoch: self.epoch().next(), committee_hash: next.committee_hash, ..self.clone() });
         }
         let members = members.as_ref().ok_or(EpochChangeError::Members)?;
-        if light_root(self.fault_model, members) != next.light_root {
+        Self::of_members(self.chain_id, self.fault_model, self.epoch().next(), &next, members)
+    }
+
+    /// Returns the committee of an epoch that a trusted block names. Takes a subgroup check for each key.
+    pub(crate) fn of_members(
+        chain_id: u64,
+        fault_model: FaultModel,
+        epoch: Epoch,
+        named: &NextEpoch,
+        members: &[LightMember],
+    ) -> Result<Self, EpochChangeError> {
+        if light_root(fault_model, members) != named.light_root {
             return Err(EpochChangeError::Members);
         }
-        let (keys, weights) = self.parse(members).ok_or(EpochChangeError::Committee)?;
-        Ok(Self { epoch, committee_hash: hash, keys, weights, ..self.clone() })
+        let (keys, weights) = parse(fault_model, members).ok_or(EpochChangeError::Committee)?;
+        Ok(Self { chain_id, epoch, committee_hash: named.committee_hash, fault_model, keys, weights })
     }
 
     /// Hash of the BLS keys and votes.
@@ -162,16 +176,25 @@ impl CommitteeKeys {
         let members = self.keys.iter().zip(self.weights.indices());
         members.map(|(key, index)| LightMember { bls_key: key.to_bytes(), votes: self.weights.of(index) }).collect()
     }
+}
 
-    fn parse(&self, members: &[LightMember]) -> Option<(Arc<[BlsPublicKey]>, Weights)> {
-        let distinct: BTreeSet<_> = members.iter().map(|member| member.bls_key).collect();
-        let is_sound = (1..=MAX_MEMBERS).contains(&members.len())
-            && distinct.len() == members.len()
-            && members.iter().all(|member| member.votes > Votes(0));
-        if !is_sound {
-            return None;
-        }
-        let keys = members.iter().map(|member| BlsPublicKey::from_bytes(&member.bls_key)).collect::<Option<_>>()?;
-        Some((keys, Weights::new(members.iter().map(|member| member.votes), self.fault_model)))
+/// Returns the epoch that the last block of an epoch names. The caller must trust the header.
+pub(crate) fn following_epoch(header: &Header, head: &[u8], epoch: Epoch) -> Result<NextEpoch, EpochChangeError> {
+    if header.extra_data.as_ref() != keccak256(head).as_slice() {
+        return Err(EpochChangeError::Head);
     }
+    let head = RecordHead::decode(head).filter(|head| head.epoch == epoch).ok_or(EpochChangeError::Head)?;
+    head.next.ok_or(EpochChangeError::NotLast(header.number))
+}
+
+fn parse(fault_model: FaultModel, members: &[LightMember]) -> Option<(Arc<[BlsPublicKey]>, Weights)> {
+    let distinct: BTreeSet<_> = members.iter().map(|member| member.bls_key).collect();
+    let is_sound = (1..=MAX_MEMBERS).contains(&members.len())
+        && distinct.len() == members.len()
+        && members.iter().all(|member| member.votes > Votes(0));
+    if !is_sound {
+        return None;
+    }
+    let keys = members.iter().map(|member| BlsPublicKey::from_bytes(&member.bls_key)).collect::<Option<_>>()?;
+    Some((keys, Weights::new(members.iter().map(|member| member.votes), fault_model)))
 }

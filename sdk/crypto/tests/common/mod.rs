@@ -1,5 +1,8 @@
 //! A genesis with real keys.
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+
+pub mod chain;
 
 use corniche_crypto::{BlsSecretKey, ConsensusKey, deal_coin};
 use corniche_types::{
