@@ -2,6 +2,7 @@
 
 use crate::{Latest, quantity};
 use alloy_primitives::{Address, B256, Bytes, U64};
+use corniche_types::{LightMember, Votes};
 use serde::{Deserialize, Serialize};
 
 /// Epoch of a request: a number, or `latest` for the running one.
@@ -83,6 +84,26 @@ pub struct CommitteeInfo {
     /// Members by index.
     pub members: Vec<CommitteeSeat>,
 }
+
+impl CommitteeInfo {
+    /// BLS keys and votes of the members, for a light client that begins in this epoch.
+    ///
+    /// # Errors
+    ///
+    /// A key does not have 96 bytes, or votes are out of range.
+    pub fn light_members(&self) -> Result<Vec<LightMember>, CommitteeFormatError> {
+        let member = |seat: &CommitteeSeat| {
+            let bls_key = seat.bls_key.as_ref().try_into().ok()?;
+            Some(LightMember { bls_key, votes: Votes(u32::try_from(seat.votes).ok()?) })
+        };
+        self.members.iter().map(|seat| member(seat).ok_or(CommitteeFormatError(seat.index))).collect()
+    }
+}
+
+/// A member of a served committee cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("committee: member {0} needs a BLS key of 96 bytes, and votes below 2^32")]
+pub struct CommitteeFormatError(u64);
 
 /// A member of a committee. A node keeps only BLS keys and votes of past committees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -34,7 +34,7 @@ pub use alloy_rpc_types_eth as eth;
 pub use certificate::{Certificate, CertificateError};
 pub use chain::{Execution, HeadBlock, Heads, Statistics, TransactionTimes, Validator, Validators};
 pub use dag::{Dag, DagGrowth, DagRange, DagVertex, FirstRound, Latest, LeaderSlot, SlotStatus};
-pub use epoch::{CommitteeInfo, CommitteeSeat, EpochId, EpochInfo, FollowingEpoch};
+pub use epoch::{CommitteeFormatError, CommitteeInfo, CommitteeSeat, EpochId, EpochInfo, FollowingEpoch};
 pub use epoch_change::{CommitteeMember, EpochChange, EpochChangeFormatError, MAX_EPOCH_CHANGES};
 pub use error::{ErrorCode, Reason, RpcError, first_available_block};
 pub use method::{Method, SUBSCRIPTION};

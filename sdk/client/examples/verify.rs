@@ -5,7 +5,7 @@
 //! `http://127.0.0.1:8545`.
 
 use corniche_client::{Client, Draft, Wait};
-use corniche_crypto::{CommitteeKeys, Committees, EthereumKey};
+use corniche_crypto::{EthereumKey, LightClient};
 use corniche_types::{Address, Genesis, U256};
 use std::{env, error::Error};
 
@@ -18,15 +18,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // The committee, with proofs of possession. It is checked once and used for every certificate.
     let genesis = Genesis::from_json(&std::fs::read_to_string(genesis)?)?;
-    let mut committees = Committees::new(CommitteeKeys::from_genesis(&genesis)?);
+    let mut light = LightClient::from_genesis(&genesis)?;
 
     let hash = client.send(&key, &Draft::transfer(account, U256::ONE))?;
-    let (block, certificate) = client.wait_final(hash, &mut committees, Wait::default())?;
-    let members = committees.of(certificate.epoch).map_or(0, |committee| committee.keys().len());
+    let (block, certificate) = client.wait_final(hash, &mut light, Wait::default())?;
+    let members = light.committees().of(certificate.epoch).map_or(0, |committee| committee.keys().len());
     let signers = certificate.signers.signers(members).ok_or("another committee's bitmap")?;
     println!("{hash} is final in block {block}: {} of {members} validators signed", signers.len());
 
-    let (proven, header) = client.prove_account(account, &[], &mut committees)?;
+    let (proven, header) = client.prove_account(account, &[], &mut light)?;
     println!("{account} has {} wei in block {}, state {}", proven.balance, header.number, header.state_root);
     Ok(())
 }

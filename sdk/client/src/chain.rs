@@ -7,7 +7,7 @@ use crate::{
 use corniche_api::{
     Dag, DagRange, Execution, Heads, Ordering, Peers, Staking, Statistics, TransactionReport, TransactionStatus, Validators,
 };
-use corniche_crypto::Committees;
+use corniche_crypto::LightClient;
 use corniche_types::{B256, Certificate};
 use serde_json::json;
 
@@ -74,10 +74,10 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::Dropped`], without waiting any longer, if the transaction was dropped or replaced.
-    pub fn wait_final(&self, hash: B256, committees: &mut Committees, wait: Wait) -> Result<(u64, Certificate), ClientError> {
+    pub fn wait_final(&self, hash: B256, light: &mut LightClient, wait: Wait) -> Result<(u64, Certificate), ClientError> {
         let looked = wait.until(|| match self.transaction_status(hash)?.map(|report| report.status) {
             Some(TransactionStatus::Certified { block_hash, block_number }) => {
-                Ok(self.prove(block_number, block_hash, committees)?.map(|certificate| (block_number, certificate)))
+                Ok(self.prove(block_number, block_hash, light)?.map(|certificate| (block_number, certificate)))
             }
             Some(TransactionStatus::Dropped { reason }) => Err(ClientError::Dropped { hash, reason }),
             Some(TransactionStatus::Replaced { by }) => Err(ClientError::Dropped { hash, reason: format!("replaced by {by}") }),

@@ -1,7 +1,8 @@
 //! Errors of the client, by cause.
 
 use corniche_api::ErrorCode;
-use corniche_types::{B256, Bytes};
+use corniche_crypto::Conflict;
+use corniche_types::{B256, Bytes, TrustExpired};
 use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
@@ -50,6 +51,13 @@ pub enum ClientError {
         /// Description of the failed check.
         problem: String,
     },
+    /// The newest block that the light client trusts is too old. Begin at a trust point ([`crate::Client::light_client`]), or accept the
+    /// old one ([`corniche_crypto::LightClient::accept_expired_trust`]).
+    #[error(transparent)]
+    TrustExpired(#[from] TrustExpired),
+    /// Quorums have certified two chains. The light client stops; the error has both certificates.
+    #[error(transparent)]
+    Conflict(#[from] Box<Conflict>),
     /// No receipt within the deadline. The transaction may still be executed.
     #[error("transaction {hash} has no receipt after {waited:?}; it may still be executed")]
     Deadline {

@@ -12,4 +12,5 @@ mod transport;
 pub use client::{Block, Call, Client, Fees, Receipt, Wait};
 pub use draft::Draft;
 pub use error::{ClientError, Refusal};
+pub use proof::is_stale;
 pub use transport::{Request, Transport};

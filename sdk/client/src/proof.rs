@@ -1,17 +1,52 @@
-//! Proofs of finality from the genesis alone. The node is not trusted.
+//! Proofs of finality from the genesis or a trust point alone. The node is not trusted.
 
 use crate::{client::Client, error::ClientError};
 use alloy_consensus::Header;
 use alloy_rpc_types_eth::Block;
-use corniche_api::{EpochChange, HeadBlock, ProvenAccount, StorageKey};
-use corniche_crypto::Committees;
-use corniche_types::{Address, B256, Certificate, Epoch, header_hash};
+use corniche_api::{CommitteeInfo, EpochChange, HeadBlock, ProvenAccount, StorageKey};
+use corniche_crypto::{LightClient, LightError};
+use corniche_types::{Address, B256, Certificate, Epoch, Genesis, TimestampMs, TrustPoint, header_hash, is_stale_head};
 use serde_json::json;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Most headers between a block and the certified descendant.
 const MAX_HEADERS: u64 = 4_096;
 
+/// Returns whether a header from [`Client::prove_account`] is more than 3 minutes old by this machine's clock. The node may then
+/// withhold newer blocks, or the chain has stopped.
+pub fn is_stale(head: &Header) -> bool {
+    is_stale_head(TimestampMs(head.timestamp.saturating_mul(1_000)), now())
+}
+
+fn now() -> TimestampMs {
+    TimestampMs(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
+}
+
+fn refused(number: u64) -> impl Fn(LightError) -> ClientError {
+    move |error| match error {
+        LightError::Expired(expired) => ClientError::TrustExpired(expired),
+        LightError::Conflict(conflict) => ClientError::Conflict(conflict),
+        LightError::Change(error) => ClientError::Unproven { number, problem: error.to_string() },
+        LightError::Finality(error) => ClientError::Unproven { number, problem: error.to_string() },
+    }
+}
+
 impl Client {
+    /// Returns a light client that begins at a trust point instead of the genesis. Fetches the block in the point and the members of the
+    /// next committee, which the hash in the point covers.
+    ///
+    /// # Errors
+    /// [`ClientError::Unproven`] if the node does not have them, or if they are not those of the point.
+    pub fn light_client(&self, genesis: &Genesis, point: TrustPoint) -> Result<LightClient, ClientError> {
+        let unproven = |problem: String| ClientError::Unproven { number: 0, problem };
+        let missing = || unproven(format!("the node does not know the end of epoch {}; ask another node", point.epoch));
+        let change = self.epoch_changes(point.epoch)?.into_iter().next().ok_or_else(missing)?;
+        let next = json!([format!("{:#x}", point.epoch.next().0)]);
+        let committee: Option<CommitteeInfo> = self.request("corniche_getCommittee", next)?;
+        let members = committee.ok_or_else(missing)?.light_members().map_err(|error| unproven(error.to_string()))?;
+        LightClient::from_trust_point(genesis, point, &change, &members).map_err(|error| unproven(error.to_string()))
+    }
+
     /// Checks that a quorum of the committee signed this block or a descendant of it. Returns the certificate, or
     /// `None` if none exists yet.
     ///
@@ -19,12 +54,13 @@ impl Client {
     /// certified block down to this one, each of which must contain its parent's hash.
     ///
     /// # Errors
-    /// [`ClientError::Unproven`] if a response fails a check.
-    pub fn prove(&self, number: u64, hash: B256, committees: &mut Committees) -> Result<Option<Certificate>, ClientError> {
+    /// [`ClientError::Unproven`] if a response fails a check, [`ClientError::TrustExpired`] if the newest known epoch is too old, and
+    /// [`ClientError::Conflict`] once quorums have certified two chains.
+    pub fn prove(&self, number: u64, hash: B256, light: &mut LightClient) -> Result<Option<Certificate>, ClientError> {
         let unproven = |problem: String| ClientError::Unproven { number, problem };
         let Some(certificate) = self.certificate(number)? else { return Ok(None) };
-        self.follow(committees, certificate.epoch)?;
-        let mut block = committees.certified(&certificate).map_err(|error| unproven(error.to_string()))?;
+        self.follow(light, certificate.epoch)?;
+        let mut block = light.certified(&certificate, now()).map_err(refused(number))?;
         if block.number() < number || block.number() - number > MAX_HEADERS {
             return Err(unproven(format!("the certificate is for block {}", block.number())));
         }
@@ -40,17 +76,18 @@ impl Client {
     /// Follows the committees up to an epoch: each one is signed by the one before. Returns at once if the epoch is known.
     ///
     /// # Errors
-    /// [`ClientError::Unproven`] if a response fails a check, or if the node does not know the committees.
-    pub fn follow(&self, committees: &mut Committees, epoch: Epoch) -> Result<(), ClientError> {
-        while committees.newest().epoch() < epoch {
-            let known = committees.newest().epoch().0;
+    /// Those of [`Client::prove`]. [`ClientError::Unproven`] also if the node does not know the committees.
+    pub fn follow(&self, light: &mut LightClient, epoch: Epoch) -> Result<(), ClientError> {
+        light.check(now()).map_err(refused(0))?;
+        while light.committees().newest().epoch() < epoch {
+            let known = light.committees().newest().epoch().0;
             let unproven = |problem: String| ClientError::Unproven { number: 0, problem };
             let changes = self.epoch_changes(Epoch(known))?;
             if changes.is_empty() {
                 return Err(unproven(format!("the node does not know the committee after epoch {known}")));
             }
             for change in changes {
-                committees.advance(&change).map_err(|error| unproven(error.to_string()))?;
+                light.advance(&change, now()).map_err(refused(change.header.number))?;
             }
         }
         Ok(())
@@ -77,13 +114,13 @@ impl Client {
         &self,
         address: Address,
         slots: &[B256],
-        committees: &mut Committees,
+        light: &mut LightClient,
     ) -> Result<(ProvenAccount, Header), ClientError> {
         let HeadBlock { number, hash, .. } = self.heads()?.certified;
         let unproven = |problem: String| ClientError::Unproven { number, problem };
         // Block 0 has no certificate; it is known from the genesis.
-        self.prove(number, hash, committees)?.ok_or_else(|| unproven("it has no certificate".into()))?;
-        if committees.newest_after().is_some_and(|known| number < known) {
+        self.prove(number, hash, light)?.ok_or_else(|| unproven("it has no certificate".into()))?;
+        if light.committees().newest_after().is_some_and(|known| number < known) {
             return Err(unproven("the node is behind the epoch that this client knows; try again, or ask another node".into()));
         }
         let header = self.header(number, hash)?;

@@ -4,12 +4,14 @@
 
 use alloy_consensus::Header;
 use alloy_rpc_types_eth::Block;
-use corniche_client::{Client, ClientError, Wait};
-use corniche_crypto::{BlsSecretKey, CommitteeKeys, Committees, bls_aggregate};
+use corniche_client::{Client, ClientError, Wait, is_stale};
+use corniche_crypto::{BlsSecretKey, LightClient, bls_aggregate};
 use corniche_types::{
-    Account, Address, B256, Bytes, Certificate, EngineConfig, Epoch, FeeRules, Genesis, Height, Proof, ProofError,
-    SignatureChecks, SignerBitmap, TimestampMs, U256, ValidatorIndex, ValidatorInfo,
+    Account, Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, Epoch, EpochChange, FeeRules, Genesis, Height,
+    LightMember, NextEpoch, Proof, ProofError, RecordHead, SignatureChecks, SignerBitmap, StakingParameters, TimestampMs,
+    TrustPoint, U256, ValidatorIndex, ValidatorInfo, keccak256, light_root,
     proof::{self, Terminal, TreeKey},
+    wire,
 };
 use serde_json::{Value, json};
 use std::{
@@ -104,8 +106,8 @@ impl Chain {
         })
     }
 
-    fn committees(&self) -> Committees {
-        Committees::new(CommitteeKeys::from_genesis(&self.genesis).unwrap())
+    fn light(&self) -> LightClient {
+        LightClient::from_genesis(&self.genesis).unwrap()
     }
 }
 
@@ -151,7 +153,7 @@ fn descendant_certificate_proves_block() {
     let certificate = chain.certificate(&[0, 2, 3]);
     let client = chain.node(Some(&certificate), &chain.headers);
     for number in 1..=3 {
-        let proof = client.prove(number as u64, chain.hash(number), &mut chain.committees()).unwrap();
+        let proof = client.prove(number as u64, chain.hash(number), &mut chain.light()).unwrap();
         assert_eq!(proof.unwrap(), certificate);
     }
 }
@@ -159,7 +161,7 @@ fn descendant_certificate_proves_block() {
 #[test]
 fn missing_certificate_is_not_error() {
     let chain = Chain::new();
-    let proof = chain.node(None, &chain.headers).prove(1, chain.hash(1), &mut chain.committees()).unwrap();
+    let proof = chain.node(None, &chain.headers).prove(1, chain.hash(1), &mut chain.light()).unwrap();
     assert_eq!(proof, None);
 }
 
@@ -167,7 +169,7 @@ fn missing_certificate_is_not_error() {
 fn different_block_at_height_is_unproven() {
     let chain = Chain::new();
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2])), &chain.headers);
-    let problem = unproven(client.prove(1, B256::repeat_byte(1), &mut chain.committees()));
+    let problem = unproven(client.prove(1, B256::repeat_byte(1), &mut chain.light()));
     assert!(problem.contains("is 0x"), "{problem}");
 }
 
@@ -175,7 +177,7 @@ fn different_block_at_height_is_unproven() {
 fn less_than_quorum_proves_nothing() {
     let chain = Chain::new();
     let client = chain.node(Some(&chain.certificate(&[0, 1])), &chain.headers);
-    let problem = unproven(client.prove(1, chain.hash(1), &mut chain.committees()));
+    let problem = unproven(client.prove(1, chain.hash(1), &mut chain.light()));
     assert!(problem.contains("expected signers with at least 3 votes, got 2"), "{problem}");
 }
 
@@ -185,7 +187,7 @@ fn header_with_wrong_hash_is_rejected() {
     let mut headers = chain.headers.clone();
     headers[1].parent_hash = B256::repeat_byte(9);
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2])), &headers);
-    let problem = unproven(client.prove(1, B256::repeat_byte(9), &mut chain.committees()));
+    let problem = unproven(client.prove(1, B256::repeat_byte(9), &mut chain.light()));
     assert!(problem.contains("with hash"), "{problem}");
 }
 
@@ -195,7 +197,7 @@ fn certificate_of_other_network_is_rejected() {
     let mut other = Chain::new();
     other.genesis.chain_id = 8;
     let client = chain.node(Some(&other.certificate(&[0, 1, 2])), &chain.headers);
-    unproven(client.prove(3, chain.hash(3), &mut chain.committees()));
+    unproven(client.prove(3, chain.hash(3), &mut chain.light()));
 }
 
 #[test]
@@ -204,7 +206,7 @@ fn certificate_with_wrong_number_is_rejected() {
     // All four validators sign it, and it is the hash of a header; but the header has number 2.
     chain.headers[2].number = 2;
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2, 3])), &chain.headers);
-    let problem = unproven(client.prove(2, chain.hash(2), &mut chain.committees()));
+    let problem = unproven(client.prove(2, chain.hash(2), &mut chain.light()));
     assert_eq!(problem, "expected block number 3, got 2");
 }
 
@@ -238,7 +240,7 @@ fn account_is_proven_from_genesis() {
             other => panic!("{other}"),
         })
     };
-    let ask = |client: Client| client.prove_account(rich, &[B256::ZERO], &mut chain.committees());
+    let ask = |client: Client| client.prove_account(rich, &[B256::ZERO], &mut chain.light());
     let (proven, header) = ask(serve(answer.clone(), &chain.headers)).unwrap();
     assert_eq!((proven.balance, proven.nonce, proven.storage[0].value), (U256::from(5), 7, B256::ZERO));
     assert_eq!(header, chain.headers[2]);
@@ -275,7 +277,7 @@ fn dropped_transaction_ends_wait() {
     let chain = Chain::new();
     let gone = |status: Value| {
         let client = serve(move |_| status.clone());
-        client.wait_final(B256::repeat_byte(7), &mut chain.committees(), Wait::at_most(Duration::from_secs(3_600)))
+        client.wait_final(B256::repeat_byte(7), &mut chain.light(), Wait::at_most(Duration::from_secs(3_600)))
     };
     let reason = |status: Value| match gone(status) {
         Err(ClientError::Dropped { reason, .. }) => reason,
@@ -284,7 +286,7 @@ fn dropped_transaction_ends_wait() {
     assert_eq!(reason(json!({ "status": "dropped", "reason": "nonce too low" })), "nonce too low");
     assert!(reason(json!({ "status": "replaced", "by": B256::repeat_byte(1) })).starts_with("replaced by 0x0101"));
     let client = serve(|_| json!(null));
-    let waited = client.wait_final(B256::repeat_byte(7), &mut chain.committees(), Wait::at_most(Duration::ZERO));
+    let waited = client.wait_final(B256::repeat_byte(7), &mut chain.light(), Wait::at_most(Duration::ZERO));
     assert!(matches!(waited, Err(ClientError::Deadline { .. })));
 }
 
@@ -299,8 +301,102 @@ fn wait_final_proves_block() {
             "corniche_getCertificate" => certificate.clone(),
             other => panic!("{other}"),
         });
-        client.wait_final(B256::repeat_byte(7), &mut chain.committees(), Wait::default())
+        client.wait_final(B256::repeat_byte(7), &mut chain.light(), Wait::default())
     };
     assert_eq!(ask(hash).unwrap(), (3, certificate.clone()));
     assert!(matches!(ask(B256::repeat_byte(8)), Err(ClientError::Unproven { number: 3, .. })));
+}
+
+/// Validators of an old genesis may have left, so it proves nothing unless the caller accepts it. Chains without epochs have no such age.
+#[test]
+fn old_genesis_is_refused_unless_accepted() {
+    let mut chain = Chain::new();
+    chain.genesis.staking = Some(StakingParameters::default());
+    let client = chain.node(Some(&chain.certificate(&[0, 1, 2])), &chain.headers);
+    let refused = client.prove(3, chain.hash(3), &mut chain.light()).unwrap_err();
+    assert!(matches!(&refused, ClientError::TrustExpired(_)), "{refused:?}");
+    assert!(refused.to_string().contains("`corniche validator status`"), "{refused}");
+    assert!(client.prove(3, chain.hash(3), &mut chain.light().accept_expired_trust()).is_ok());
+}
+
+#[test]
+fn client_begins_at_a_trust_point() {
+    let chain = Chain::new();
+    // Validator 3 leaves after epoch 4, and the others know the hash of its last block.
+    let votes = corniche_types::Votes(1);
+    let members: Vec<_> = chain.keys[..3].iter().map(|key| LightMember { bls_key: key.public().to_bytes(), votes }).collect();
+    let next = NextEpoch {
+        committee_hash: B256::repeat_byte(5),
+        light_root: light_root(chain.genesis.fault_model(), &members),
+        protocol_version: 5,
+    };
+    let head = wire::encode(&RecordHead {
+        engine: "mahi-mahi".into(),
+        protocol_version: 5,
+        epoch: Epoch(4),
+        committee_hash: B256::ZERO,
+        next: Some(next),
+        commits: (CommitIndex(1), CommitIndex(2), 0),
+        agreed: (ValidatorIndex(0), TimestampMs(5), B256::ZERO),
+        hashes: (B256::ZERO, B256::ZERO, B256::ZERO),
+    });
+    let header = Header { number: 90, extra_data: keccak256(&head).to_vec().into(), ..Header::default() };
+    let point = TrustPoint { chain_id: 7, epoch: Epoch(4), hash: header.hash_slow() };
+    // Keys and votes stayed: the change has no members.
+    let change = EpochChange { certificate: chain.certificate(&[0]), header, head: head.into(), members: None };
+    let seat = |(index, member): (usize, &LightMember)| {
+        json!({ "index": format!("{index:#x}"), "id": null, "blsKey": Bytes::from(member.bls_key), "votes": "0x1",
+                "consensusKey": null, "networkKey": null, "feeAddress": null })
+    };
+    let seats: Vec<_> = members.iter().enumerate().map(seat).collect();
+    let begin = |seats: &[Value], point: TrustPoint| {
+        let committee = json!({ "epoch": "0x5", "committeeHash": B256::ZERO, "quorum": "0x3", "members": seats });
+        let changes = json!([corniche_api::EpochChange::from(&change)]);
+        let client = serve(move |request| match (request["method"].as_str().unwrap(), &request["params"][0]) {
+            ("corniche_getEpochChanges", epoch) => {
+                if *epoch == json!("0x4") {
+                    changes.clone()
+                } else {
+                    json!([])
+                }
+            }
+            ("corniche_getCommittee", epoch) if *epoch == json!("0x5") => committee.clone(),
+            other => panic!("{other:?}"),
+        });
+        client.light_client(&chain.genesis, point)
+    };
+    let light = begin(&seats, point).unwrap();
+    assert_eq!((light.committees().newest().epoch(), light.trust_point()), (Epoch(5), Some(point)));
+    let refused = |seats: &[Value], point, says: &str| match begin(seats, point) {
+        Err(ClientError::Unproven { problem, .. }) => assert!(problem.contains(says), "{problem}"),
+        other => panic!("{other:?}"),
+    };
+    refused(&seats[1..], point, "expected members with the root in the block");
+    refused(&seats, TrustPoint { hash: B256::ZERO, ..point }, "expected block 0x00");
+    refused(&seats, TrustPoint { epoch: Epoch(9), ..point }, "the node does not know the end of epoch 9");
+}
+
+/// Quorums certified two blocks of one height. The client keeps both certificates, and believes nothing more.
+#[test]
+fn second_block_of_a_height_stops_the_client() {
+    let chain = Chain::new();
+    let mut other = Chain::new();
+    other.headers[2].gas_used = 1;
+    let mut light = chain.light();
+    let [first, second] = [&chain, &other].map(|chain| chain.certificate(&[0, 1, 2]));
+    chain.node(Some(&first), &chain.headers).prove(3, chain.hash(3), &mut light).unwrap();
+    for _ in 0..2 {
+        let client = other.node(Some(&second), &other.headers);
+        match client.prove(3, other.hash(3), &mut light) {
+            Err(ClientError::Conflict(conflict)) => assert_eq!(conflict.certificates, [first.clone(), second.clone()]),
+            result => panic!("{result:?}"),
+        }
+    }
+}
+
+#[test]
+fn old_heads_are_stale() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let stale = |age| is_stale(&Header { timestamp: now - age, ..Header::default() });
+    assert_eq!([stale(0), stale(100), stale(182)], [false, false, true]);
 }
