@@ -5,20 +5,13 @@ mod common;
 
 use common::{
     chain::{Chain, DAY_S, member},
-    genesis,
+    genesis, staked_genesis,
 };
 use corniche_crypto::{EpochChangeError, FinalityError, LightClient, LightError, TrustPointError};
-use corniche_types::{
-    B256, Certificate, Epoch, EpochChange, Genesis, Header, LightMember, StakingParameters, TimestampMs, TrustPoint,
-    header_hash,
-};
+use corniche_types::{B256, Certificate, Epoch, EpochChange, Header, LightMember, TimestampMs, TrustPoint, header_hash};
 
 const SET: [(u8, u32); 4] = [(4, 1), (5, 1), (6, 1), (7, 1)];
 const SIGNERS: &[u16] = &[0, 1, 2];
-
-fn staked() -> Genesis {
-    Genesis { staking: Some(StakingParameters::default()), ..genesis(4) }
-}
 
 fn days(days: u64) -> TimestampMs {
     TimestampMs(1_000 * DAY_S * days)
@@ -63,7 +56,8 @@ fn clients_begin_at_a_trust_point() {
     let now = days(3);
     // The set stays in the second change, so the node has no members in it.
     let unchanged = EpochChange { members: None, ..changes[1].clone() };
-    let mut client = LightClient::from_trust_point(&staked(), point(&unchanged), &unchanged, &following(&changes[1])).unwrap();
+    let mut client =
+        LightClient::from_trust_point(&staked_genesis(4), point(&unchanged), &unchanged, &following(&changes[1])).unwrap();
     assert_eq!(client.trust_point(), Some(point(&unchanged)));
     assert!(matches!(client.advance(&changes[0], now), Ok(())), "it is of an earlier epoch, and ignored");
     client.advance(&changes[2], now).unwrap();
@@ -75,7 +69,8 @@ fn clients_begin_at_a_trust_point() {
 
     let mut second = Chain { epoch: 1, ..Chain::new().0 };
     second.enter(&SET);
-    let begun = LightClient::from_trust_point(&staked(), point(&unchanged), &unchanged, &following(&changes[1])).unwrap();
+    let begun =
+        LightClient::from_trust_point(&staked_genesis(4), point(&unchanged), &unchanged, &following(&changes[1])).unwrap();
     let below = FinalityError::OtherEpoch { height: 200, epoch: 2 };
     assert_eq!(begun.clone().certified(&block(&second, 200, 0), now), Err(LightError::Finality(below)));
     assert!(begun.clone().certified(&block(&second, 201, 0), now).is_ok());
@@ -86,7 +81,7 @@ fn trust_points_cover_all_that_a_client_takes() {
     let (_, changes) = three_epochs();
     let (good, members) = (&changes[1], following(&changes[1]));
     let begin = |point, change: &EpochChange, members: &[LightMember]| {
-        LightClient::from_trust_point(&staked(), point, change, members).unwrap_err()
+        LightClient::from_trust_point(&staked_genesis(4), point, change, members).unwrap_err()
     };
     let other_chain = TrustPoint { chain_id: 78, ..point(good) };
     assert_eq!(begin(other_chain, good, &members), TrustPointError::Chain { expected: 77, found: 78 });
@@ -117,7 +112,7 @@ fn old_roots_are_refused_unless_accepted() {
             assert!(error.contains(says) && error.contains("may have left with their stake"), "{error}");
         }
     };
-    let mut client = LightClient::from_genesis(&staked()).unwrap();
+    let mut client = LightClient::from_genesis(&staked_genesis(4)).unwrap();
     refused(&client, later, "the genesis is 806400 s old");
     // In time: its newest epoch is the root then, and gets old in turn.
     for change in &changes {
@@ -128,20 +123,21 @@ fn old_roots_are_refused_unless_accepted() {
     assert_eq!(client.check(last), Ok(()));
     refused(&client, TimestampMs(last.0 + 1), &format!("the trust point {} is", point(&changes[2])));
 
-    let mut accepting = LightClient::from_genesis(&staked()).unwrap().accept_expired_trust();
+    let mut accepting = LightClient::from_genesis(&staked_genesis(4)).unwrap().accept_expired_trust();
     accepting.advance(&changes[0], days(1_000)).unwrap();
-    let old = LightClient::from_trust_point(&staked(), point(&changes[0]), &changes[0], &following(&changes[0])).unwrap();
+    let old =
+        LightClient::from_trust_point(&staked_genesis(4), point(&changes[0]), &changes[0], &following(&changes[0])).unwrap();
     refused(&old, days(1_000), "the trust point corniche-trust:1:77:0:0x");
     assert!(old.accept_expired_trust().advance(&changes[1], days(1_000)).is_ok());
     let mut without_epochs = LightClient::from_genesis(&genesis(4)).unwrap();
-    assert!(without_epochs.certified(&block(&Chain::new().0, 7, 0), days(1_000)).is_ok());
+    assert!(without_epochs.certified(&block(&Chain::of(&genesis(4)), 7, 0), days(1_000)).is_ok());
 }
 
 /// A quorum certified two blocks of one height. The client says so from then on, and keeps both certificates.
 #[test]
 fn two_blocks_of_one_height_stop_a_client() {
     let (chain, _) = Chain::new();
-    let mut client = LightClient::from_genesis(&genesis(4)).unwrap();
+    let mut client = LightClient::from_genesis(&staked_genesis(4)).unwrap();
     let now = days(1);
     let [first, other] = [0, 1].map(|gas_used| block(&chain, 7, gas_used));
     client.certified(&first, now).unwrap();
@@ -174,7 +170,7 @@ fn two_ends_of_one_epoch_stop_a_client() {
     };
     chain.enter(&SET);
     let followed = || {
-        let mut client = LightClient::from_genesis(&genesis(4)).unwrap();
+        let mut client = LightClient::from_genesis(&staked_genesis(4)).unwrap();
         client.advance(&change, now).unwrap();
         client
     };
@@ -185,7 +181,7 @@ fn two_ends_of_one_epoch_stop_a_client() {
     // Another block of the end's height, seen after the end or before it.
     assert_eq!(conflict(followed().certified(&block_at_end, now)), [change.certificate.clone(), block_at_end.clone()]);
     for earlier in [block_at_end, block_above] {
-        let mut client = LightClient::from_genesis(&genesis(4)).unwrap();
+        let mut client = LightClient::from_genesis(&staked_genesis(4)).unwrap();
         client.certified(&earlier, now).unwrap();
         assert_eq!(conflict(client.advance(&change, now)), [earlier, change.certificate.clone()]);
     }
@@ -201,7 +197,7 @@ fn two_ends_of_one_epoch_stop_a_client() {
 #[test]
 fn thousand_epochs_are_followed() {
     let (mut chain, _) = Chain::new();
-    let mut client = LightClient::from_genesis(&staked()).unwrap();
+    let mut client = LightClient::from_genesis(&staked_genesis(4)).unwrap();
     for epoch in 0..1_000u64 {
         let mut members = chain.members.clone();
         members[epoch as usize % 4] = ((4 + epoch % 140) as u8, 1 + (epoch % 2) as u32);

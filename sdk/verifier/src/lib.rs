@@ -4,26 +4,30 @@
 //!
 //! Requests and responses are JSON texts: [`Verifier::handle`] takes a [`Request`] and returns `{"ok": …}` or
 //! `{"error": "…"}`. Their fields are those of JSON-RPC, so a node's response can be passed on unchanged. The node is
-//! not trusted, and redundant fields of its responses are ignored.
+//! not trusted, and redundant fields of its responses are ignored. The module has no clock: `nowMs` is the caller's, in Unix
+//! milliseconds.
 //!
 //! ```text
 //! open       the text of the genesis   sets the committee; has to come first; the genesis is checked (proofs of
 //! possession too)
+//! trust      a trust point, its block  begins at the end of an epoch instead of the genesis
 //! advance    epoch changes             follows the committee over the ends of epochs
 //! final      a certificate, headers    proves that the last header's block is final: certified block, its parent, …,
 //! this one
 //! account    state root, eth_getProof  proves the values of the account and the slots in that state
 //! interface  a contract's code         returns the text of the ABI in it, unchecked
 //! ```
+//!
+//! If quorums have certified two chains, the error has `"conflict": [certificate, certificate]`, and so have all later ones.
 
 pub mod code;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
 
 use alloy_rpc_types_eth::EIP1186AccountProofResponse;
-use corniche_api::{EpochChange, EpochChangeFormatError, MAX_EPOCH_CHANGES, ProvenAccount, StorageKey};
-use corniche_crypto::{CommitteeKeys, Committees, FinalBlock};
-use corniche_types::{Address, B256, Bytes, Certificate, Genesis, Header, Votes};
+use corniche_api::{CommitteeInfo, EpochChange, MAX_EPOCH_CHANGES, ProvenAccount, StorageKey};
+use corniche_crypto::{Conflict, LightClient, LightError};
+use corniche_types::{Address, B256, Bytes, Genesis, Header, TimestampMs, Votes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -35,24 +39,46 @@ pub const MAX_HEADERS: usize = 4_097;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Request {
     /// Sets the chain by the text of its genesis file. Returns a [`Committee`]. Later requests refer to this chain.
+    #[serde(rename_all = "camelCase")]
     Open {
         /// The raw text of the file, because its numbers may exceed the precision of JSON libraries.
         genesis: String,
         /// The expected hash, if it is known.
         #[serde(default)]
         hash: Option<B256>,
+        /// True to accept a genesis or trust point of any age.
+        #[serde(default)]
+        accept_expired_trust: bool,
     },
-    /// Follows the committee over the ends of epochs. Returns the newest epoch that is known then.
+    /// Begins at the end of an epoch. Returns a [`Trusted`].
+    #[serde(rename_all = "camelCase")]
+    Trust {
+        /// Text of the trust point.
+        text: String,
+        /// First entry of the response to `corniche_getEpochChanges` from the epoch in the point on.
+        change: EpochChange,
+        /// Response to `corniche_getCommittee` for the epoch after it.
+        committee: CommitteeInfo,
+        /// The current time.
+        now_ms: u64,
+    },
+    /// Follows the committee over the ends of epochs. Returns a [`Trusted`].
+    #[serde(rename_all = "camelCase")]
     Advance {
         /// Response to `corniche_getEpochChanges`, from the newest known epoch on. Changes of earlier epochs are ignored.
         changes: Vec<EpochChange>,
+        /// The current time.
+        now_ms: u64,
     },
     /// Proves that a block is final. Returns its hash and its header, in which every field is then proven.
+    #[serde(rename_all = "camelCase")]
     Final {
         /// Response to `corniche_getCertificate`.
         certificate: corniche_api::Certificate,
         /// Headers of the certified block and its ancestors, one after the other, down to the block to prove.
         headers: Vec<Header>,
+        /// The current time.
+        now_ms: u64,
     },
     /// Proves the values of an account and its slots in a state. Returns a [`ProvenAccount`].
     #[serde(rename_all = "camelCase")]
@@ -87,6 +113,16 @@ struct Committee {
     quorum: Votes,
 }
 
+/// The newest epoch that is known, and its root.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Trusted {
+    /// Its number, as `0x` and hex digits.
+    epoch: String,
+    /// End of the epoch before. A later verifier can begin there. Null for the genesis.
+    trust_point: Option<String>,
+}
+
 /// A header and its hash.
 #[derive(Debug, Serialize)]
 struct FinalHeader<'h> {
@@ -98,95 +134,159 @@ struct FinalHeader<'h> {
 /// Verifier of one chain.
 #[derive(Debug, Default)]
 pub struct Verifier {
-    committees: Option<Committees>,
-    /// The last valid certificate, because consecutive requests are often about the same block.
-    newest: Option<(Certificate, FinalBlock)>,
+    chain: Option<Chain>,
+}
+
+#[derive(Debug)]
+struct Chain {
+    genesis: Genesis,
+    accept_expired_trust: bool,
+    light: LightClient,
+}
+
+/// Why a request fails.
+enum Failure {
+    Invalid(String),
+    Conflict(Box<Conflict>),
+}
+
+impl<E: std::fmt::Display> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+impl Failure {
+    fn of(error: LightError) -> Self {
+        match error {
+            LightError::Conflict(conflict) => Self::Conflict(conflict),
+            other => other.into(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Invalid(problem) => json!({ "error": problem }),
+            Self::Conflict(conflict) => {
+                let certificates = conflict.certificates.each_ref().map(corniche_api::Certificate::from);
+                json!({ "error": conflict.to_string(), "conflict": certificates })
+            }
+        }
+    }
 }
 
 impl Verifier {
     /// Answers one request. Work and memory are bounded by the length of the request. Every input gets a response.
     pub fn handle(&mut self, question: &[u8]) -> String {
-        let answered = serde_json::from_slice(question).map_err(|error| format!("question: {error}"));
+        let answered = serde_json::from_slice(question).map_err(|error| Failure::Invalid(format!("question: {error}")));
         match answered.and_then(|question| self.process(question)) {
             Ok(answer) => json!({ "ok": answer }),
-            Err(problem) => json!({ "error": problem }),
+            Err(failure) => failure.to_json(),
         }
         .to_string()
     }
 
-    fn process(&mut self, question: Request) -> Result<Value, String> {
-        match question {
-            Request::Open { genesis, hash } => self.open(&genesis, hash).map(|committee| json!(committee)),
-            Request::Advance { changes } => self.advance(changes).map(|epoch| json!(format!("{epoch:#x}"))),
-            Request::Final { certificate, headers } => self.check_final(certificate, &headers).map(|header| json!(header)),
-            Request::Account { state_root, address, slots, proof } => {
-                ProvenAccount::check(&state_root, address, &slots, &proof).map(|account| json!(account))
+    fn process(&mut self, question: Request) -> Result<Value, Failure> {
+        Ok(match question {
+            Request::Open { genesis, hash, accept_expired_trust } => json!(self.open(&genesis, hash, accept_expired_trust)?),
+            Request::Trust { text, change, committee, now_ms } => {
+                json!(self.chain()?.trust(&text, change, &committee, TimestampMs(now_ms))?)
             }
-            Request::Interface { code } => code::interface(&code).map(|text| json!(text)),
-        }
+            Request::Advance { changes, now_ms } => json!(self.chain()?.advance(changes, TimestampMs(now_ms))?),
+            Request::Final { certificate, headers, now_ms } => {
+                json!(self.chain()?.check_final(certificate, &headers, TimestampMs(now_ms))?)
+            }
+            Request::Account { state_root, address, slots, proof } => {
+                json!(ProvenAccount::check(&state_root, address, &slots, &proof)?)
+            }
+            Request::Interface { code } => json!(code::interface(&code)?),
+        })
     }
 
-    fn open(&mut self, genesis: &str, hash: Option<B256>) -> Result<Committee, String> {
+    fn chain(&mut self) -> Result<&mut Chain, &'static str> {
+        self.chain.as_mut().ok_or("no genesis has been opened")
+    }
+
+    fn open(&mut self, genesis: &str, hash: Option<B256>, accept_expired_trust: bool) -> Result<Committee, Failure> {
         // A failure must not keep the previous committee.
         *self = Self::default();
-        let genesis = Genesis::from_json(genesis).map_err(|error| error.to_string())?;
+        let genesis = Genesis::from_json(genesis)?;
         let genesis_hash = genesis.hash();
         if let Some(hash) = hash.filter(|hash| *hash != genesis_hash) {
-            return Err(format!("genesis: expected hash {hash}, got {genesis_hash}"));
+            return Err(format!("genesis: expected hash {hash}, got {genesis_hash}").into());
         }
-        self.committees = Some(CommitteeKeys::from_genesis(&genesis).map_err(|error| error.to_string())?.into());
         let weights = genesis.weights();
-        Ok(Committee {
+        let committee = Committee {
             chain_id: format!("{:#x}", genesis.chain_id),
             committee_hash: genesis.committee_hash(),
             validators: weights.members(),
             votes: weights.total(),
             quorum: weights.quorum(),
-            currency: genesis.currency,
+            currency: genesis.currency.clone(),
             genesis_hash,
-        })
+        };
+        let light = Chain::accepting(accept_expired_trust, LightClient::from_genesis(&genesis)?);
+        self.chain = Some(Chain { genesis, accept_expired_trust, light });
+        Ok(committee)
+    }
+}
+
+impl Chain {
+    fn accepting(expired_trust: bool, light: LightClient) -> LightClient {
+        if expired_trust { light.accept_expired_trust() } else { light }
     }
 
-    fn advance(&mut self, changes: Vec<EpochChange>) -> Result<u64, String> {
+    fn trust(
+        &mut self,
+        text: &str,
+        change: EpochChange,
+        committee: &CommitteeInfo,
+        now: TimestampMs,
+    ) -> Result<Trusted, Failure> {
+        // The genesis may be too old, but a chain that has split stays so.
+        if let Err(LightError::Conflict(conflict)) = self.light.check(now) {
+            return Err(Failure::Conflict(conflict));
+        }
+        let point = text.parse().map_err(|error: String| format!("trust point: {error}"))?;
+        let (change, members) = (change.try_into()?, committee.light_members()?);
+        let light = LightClient::from_trust_point(&self.genesis, point, &change, &members)?;
+        let light = Self::accepting(self.accept_expired_trust, light);
+        light.check(now).map_err(Failure::of)?;
+        self.light = light;
+        Ok(self.trusted())
+    }
+
+    fn advance(&mut self, changes: Vec<EpochChange>, now: TimestampMs) -> Result<Trusted, Failure> {
         if changes.len() as u64 > MAX_EPOCH_CHANGES {
-            return Err(format!("{} epoch changes, at most {MAX_EPOCH_CHANGES}", changes.len()));
+            return Err(format!("{} epoch changes, at most {MAX_EPOCH_CHANGES}", changes.len()).into());
         }
-        let committees = self.committees.as_mut().ok_or("no genesis has been opened")?;
+        self.light.check(now).map_err(Failure::of)?;
         for change in changes {
-            if change.epoch >= committees.newest().epoch().0 {
-                let change = change.try_into().map_err(|error: EpochChangeFormatError| error.to_string())?;
-                committees.advance(&change).map_err(|error| error.to_string())?;
-            }
+            self.light.advance(&change.try_into()?, now).map_err(Failure::of)?;
         }
-        Ok(committees.newest().epoch().0)
+        Ok(self.trusted())
+    }
+
+    fn trusted(&self) -> Trusted {
+        let trust_point = self.light.trust_point().map(|point| point.to_string());
+        Trusted { epoch: format!("{:#x}", self.light.committees().newest().epoch().0), trust_point }
     }
 
     fn check_final<'h>(
         &mut self,
         certificate: corniche_api::Certificate,
         headers: &'h [Header],
-    ) -> Result<FinalHeader<'h>, String> {
+        now: TimestampMs,
+    ) -> Result<FinalHeader<'h>, Failure> {
         if headers.len() > MAX_HEADERS {
-            return Err(format!("{} headers, at most {MAX_HEADERS}", headers.len()));
+            return Err(format!("{} headers, at most {MAX_HEADERS}", headers.len()).into());
         }
         let (last, between) = headers.split_last().ok_or("no header")?;
-        let mut block = self.certified(certificate)?;
-        let wrong = |error: corniche_crypto::HeaderError| error.to_string();
+        let mut block = self.light.certified(&certificate.try_into()?, now).map_err(Failure::of)?;
         for header in between {
-            block = block.parent(header).map_err(wrong)?;
+            block = block.parent(header)?;
         }
-        block.check(last).map_err(wrong)?;
+        block.check(last)?;
         Ok(FinalHeader { hash: block.hash(), header: last })
-    }
-
-    fn certified(&mut self, certificate: corniche_api::Certificate) -> Result<FinalBlock, String> {
-        let committees = self.committees.as_ref().ok_or("no genesis has been opened")?;
-        let certificate = Certificate::try_from(certificate).map_err(|error| error.to_string())?;
-        if let Some((_, block)) = self.newest.as_ref().filter(|(known, _)| *known == certificate) {
-            return Ok(*block);
-        }
-        let block = committees.certified(&certificate).map_err(|error| error.to_string())?;
-        self.newest = Some((certificate, block));
-        Ok(block)
     }
 }

@@ -1,10 +1,10 @@
 //! A chain whose epochs are days, for light clients.
 
-use super::{bls_key, genesis};
+use super::{bls_key, staked_genesis};
 use corniche_crypto::{CommitteeKeys, bls_combine};
 use corniche_types::{
-    B256, Certificate, CommitIndex, Epoch, EpochChange, FaultModel, Header, Height, LightMember, NextEpoch, RecordHead,
-    SignerBitmap, TimestampMs, ValidatorIndex, Votes, header_hash, keccak256, light_root, wire,
+    B256, Certificate, CommitIndex, Epoch, EpochChange, FaultModel, Genesis, Header, Height, LightMember, NextEpoch,
+    RecordHead, SignerBitmap, TimestampMs, ValidatorIndex, Votes, header_hash, keccak256, light_root, wire,
 };
 
 /// Seconds of an epoch. The genesis is of second 1.
@@ -25,9 +25,13 @@ pub struct Chain {
 
 impl Chain {
     pub fn new() -> (Self, CommitteeKeys) {
-        let genesis = genesis(4);
-        let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
-        (Self { epoch: 0, committee: genesis.committee_hash(), members: (0..4).map(|key| (key, 1)).collect() }, keys)
+        let genesis = staked_genesis(4);
+        (Self::of(&genesis), CommitteeKeys::from_genesis(&genesis).unwrap())
+    }
+
+    pub fn of(genesis: &Genesis) -> Self {
+        let members = (0..genesis.validators.len() as u8).map(|key| (key, 1)).collect();
+        Self { epoch: 0, committee: genesis.committee_hash(), members }
     }
 
     pub fn sign(&self, header: &Header, signers: &[u16]) -> Certificate {

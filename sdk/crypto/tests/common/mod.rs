@@ -6,8 +6,8 @@ pub mod chain;
 
 use corniche_crypto::{BlsSecretKey, ConsensusKey, deal_coin};
 use corniche_types::{
-    Address, B256, Certificate, EngineConfig, FaultModel, FeeRules, Genesis, Height, SignerBitmap, TimestampMs, ValidatorIndex,
-    ValidatorInfo, Weights,
+    Address, B256, Certificate, EngineConfig, FaultModel, FeeRules, Genesis, GenesisStake, Height, SignerBitmap,
+    StakingParameters, TimestampMs, ValidatorIndex, ValidatorInfo, Weights,
 };
 
 pub fn bls_key(validator: u8) -> BlsSecretKey {
@@ -47,6 +47,17 @@ pub fn genesis(validators: u8) -> Genesis {
         staking: None,
         coin_draft: None,
     }
+}
+
+/// A genesis of a chain whose epochs end, after a day each.
+pub fn staked_genesis(validators: u8) -> Genesis {
+    let mut genesis = genesis(validators);
+    genesis.protocol_version = 5;
+    genesis.staking = Some(StakingParameters::default());
+    for validator in &mut genesis.validators {
+        validator.stake = Some(GenesisStake { owner: validator.fee_address, coin_key: Default::default() });
+    }
+    genesis
 }
 
 /// A certificate over `header_hash` by these validators.
