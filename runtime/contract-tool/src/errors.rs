@@ -17,7 +17,11 @@ pub fn explain_by(error: ClientError, reason: &impl Fn(&Bytes) -> Option<String>
         ClientError::Refused { .. } | ClientError::Dropped { .. } => Exit::Refused,
         ClientError::Reverted { .. } => Exit::Reverted,
         ClientError::Deadline { .. } => Exit::Deadline,
-        ClientError::InvalidResponse { .. } | ClientError::Unproven { .. } | ClientError::Unsignable(_) => Exit::Failure,
+        ClientError::InvalidResponse { .. }
+        | ClientError::Unproven { .. }
+        | ClientError::TrustExpired(_)
+        | ClientError::Conflict(_)
+        | ClientError::Unsignable(_) => Exit::Failure,
     };
     let message = match &error {
         ClientError::Reverted { message, data } => match reason(data) {
