@@ -32,6 +32,24 @@ test('live pages', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   });
 
+  await t.test('old head is announced after three minutes by the reader\'s clock', async (t) => {
+    const notice = (at) => `<div id="home" data-live="home"><p id="stale" data-head-ms="${at}" hidden>old</p></div>`;
+    const page = await open(t, '/', notice(0));
+    const isShown = () => page.locator('#stale').isVisible();
+    await page.pass(180_000);
+    assert.equal(await isShown(), false);
+    await page.pass(1);
+    assert.equal(await isShown(), true);
+    // A new block ends it, for three minutes.
+    await page.answers(200, notice(180_000));
+    await page.tick();
+    await page.pass(0);
+    assert.equal(await isShown(), false);
+    await page.pass(180_000);
+    assert.equal(await isShown(), true);
+    assert.deepEqual(page.problems, []);
+  });
+
   await t.test('reduced motion updates every five seconds', async (t) => {
     const page = await open(t);
     await page.emulateMedia({ reducedMotion: 'reduce' });

@@ -59,6 +59,20 @@ function refreshTimes() {
   }
 }
 
+// ---- age of the newest final block, by the reader's clock
+
+const STALE_HEAD_MS = 180_000;
+let staleTimer = null;
+
+function refreshStale() {
+  clearTimeout(staleTimer);
+  const notice = document.getElementById('stale');
+  if (!notice) return;
+  const left = Number(notice.dataset.headMs) + STALE_HEAD_MS - Date.now();
+  notice.hidden = left >= 0;
+  if (left >= 0) staleTimer = setTimeout(refreshStale, left + 1);
+}
+
 // ---- equal values are highlighted; values can be copied
 
 function highlightEqual(event) {
@@ -226,11 +240,12 @@ function live() {
   listen();
 }
 
-/** Prepares new parts of the page: copy buttons, units and times. */
+/** Prepares new parts of the page: copy buttons, units, times and the age of the newest block. */
 function decorate() {
   for (const button of document.querySelectorAll('.copy')) button.hidden = !navigator.clipboard;
   setUnit(document.getElementById('unit')?.value ?? '18');
   refreshTimes();
+  refreshStale();
 }
 
 document.addEventListener('DOMContentLoaded', () => {

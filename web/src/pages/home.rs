@@ -12,6 +12,7 @@ use crate::{
     pages::validators::texts as validators_texts,
 };
 use axum::extract::State;
+use corniche_types::{TimestampMs, is_stale_head};
 use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub async fn show(State(app): State<Arc<AppState>>) -> Page {
         h1 { (texts::TITLE) }
         @if newest.is_empty() { p .note { (texts::EMPTY) } }
         div #home data-live="home" {
+            (age(&app))
             (numbers(&app, &newest, throughput.average).await?)
             (charts(&newest, &throughput.seconds))
             section #health {
@@ -60,6 +62,19 @@ pub async fn show(State(app): State<Arc<AppState>>) -> Page {
         }
     };
     Ok(layout::page(&app, texts::TITLE, body))
+}
+
+/// Notice that the newest final block is old. The script shows it once that is so by the reader's clock. A development chain makes
+/// blocks only for transactions.
+fn age(app: &AppState) -> Markup {
+    let status = app.status();
+    let head = status.heads.filter(|_| !status.development).map(|heads| heads.certified);
+    html! {
+        @if let Some(head) = head {
+            @let is_stale = is_stale_head(TimestampMs(head.timestamp_ms), TimestampMs(now_ms()));
+            p #stale .banner role="status" data-head-ms=(head.timestamp_ms) hidden[!is_stale] { (texts::STALE) }
+        }
+    }
 }
 
 async fn numbers(app: &AppState, newest: &[AnyRow], throughput: Option<f64>) -> Result<Markup, Failure> {
@@ -163,6 +178,8 @@ fn charts(newest: &[AnyRow], seconds: &[u64]) -> Markup {
 mod tests {
     use super::*;
     use crate::pages::testing;
+    use alloy_primitives::B256;
+    use corniche_api::{HeadBlock, Heads};
 
     #[test]
     fn throughput_of_stopped_chain_falls_to_zero() {
@@ -172,6 +189,19 @@ mod tests {
         assert_eq!(window_begins(newest, newest + 90_000), newest - 30_000);
         assert!(window_begins(newest, newest + 2 * WINDOW_MS) >= newest, "no block is after it");
         assert_eq!(window_begins(0, 0), 0);
+    }
+
+    #[tokio::test]
+    async fn old_head_is_announced() {
+        let filled = testing::test_app().await;
+        let page = async |age_ms: u64| {
+            let head = HeadBlock { number: 7, hash: B256::ZERO, timestamp_ms: now_ms() - age_ms };
+            filled.app.indexer_status.set_heads(&Heads { executed: head.clone(), certified: head });
+            show(State(Arc::clone(&filled.app))).await.unwrap().0.into_string()
+        };
+        let notice = |page: &str| page[page.find("id=\"stale\"").unwrap()..].split('>').next().unwrap().to_owned();
+        assert!(notice(&page(170_000).await).ends_with(" hidden"));
+        assert!(!notice(&page(190_000).await).contains("hidden"));
     }
 
     #[tokio::test]

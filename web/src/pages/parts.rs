@@ -22,6 +22,11 @@ fn value(text: &str, shown: &str, link: Option<String>) -> Markup {
     }
 }
 
+/// A text in full, with a copy button.
+pub fn text(text: &str) -> Markup {
+    value(text, text, None)
+}
+
 fn short(text: &str) -> String {
     match text.len() {
         0..=18 => text.to_owned(),

@@ -34,6 +34,8 @@ pub async fn list(State(app): State<Arc<AppState>>) -> Page {
                 p .note { (texts::HEALTH_NOTE) }
             }
             section { h2 { (texts::KEYS) } p .note { (texts::KEYS_NOTE) } (keys(&committee)) }
+            // Without the node the rest of the page is still useful.
+            @if let Ok(Some(point)) = app.node.trust_point().await { (trust_point(&point.to_string())) }
         },
         None => html! { p .note { (texts::NO_COMMITTEE) } },
     };
@@ -92,6 +94,16 @@ async fn record(app: &AppState, committee: &Validators) -> Result<Markup, Failur
     ];
     let rows = (0..committee.validators.len() as u64).take(MAX_VALIDATORS as usize).map(cells);
     Ok(parts::table(texts::RECORD, &columns, rows.collect()))
+}
+
+fn trust_point(point: &str) -> Markup {
+    html! {
+        section #trust {
+            h2 { (texts::TRUST_POINT) }
+            p .note { (texts::TRUST_POINT_NOTE) }
+            p { (parts::text(point)) }
+        }
+    }
 }
 
 fn keys(committee: &Validators) -> Markup {

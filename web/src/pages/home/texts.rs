@@ -5,6 +5,8 @@ pub const NEWEST: &str = "Latest block";
 pub const CERTIFIED: &str = "Finalized block";
 pub const THROUGHPUT: &str = "Transactions per second";
 pub const THROUGHPUT_NOTE: &str = "average over the last minute of blocks";
+pub const STALE: &str =
+    "The latest finalized block is more than 3 minutes old. The network may have stopped, or the node lags behind.";
 pub const LATENCY: &str = "Time to finality";
 pub const LATENCY_NOTE: &str = "median time from ordering to certificate of the last 100 blocks, as observed by this explorer. It includes the \
      polling interval of the explorer, which is longer under load";

@@ -12,6 +12,9 @@ pub const UPTIME_NOTE: &str = "Uptime is the share of certificates with the sign
      quorum of three the average is 75 %.";
 pub const HEALTH_NOTE: &str = "One square for each of the last 20 certificates, the newest at the right: high if the validator signed, low if \
      not. A certificate closes at a quorum, so it misses later signatures.";
+pub const TRUST_POINT: &str = "Trust point";
+pub const TRUST_POINT_NOTE: &str = "The last block of the epoch before this one. A light client or a new node that trusts this explorer can begin there \
+     instead of the genesis. Compare it with a second source.";
 pub const NO_COMMITTEE: &str = "Validators unknown: the node has not responded yet.";
 pub const LED: &str = "Blocks led";
 pub const BATCHES: &str = "Batches";
