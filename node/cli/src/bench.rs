@@ -1,6 +1,7 @@
 //! `corniche bench`: speed of a node's parts, and of a network.
 
 mod dkg;
+mod light;
 
 use crate::{engines, genesis, keys, testnet};
 use anyhow::Context;
@@ -13,7 +14,7 @@ use corniche_network_bench::{
 };
 use corniche_service::NodeConfig;
 
-/// Measure block execution, coins, or a network of validators, on this machine
+/// Measure block execution, coins, a light client, or a network of validators, on this machine
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -24,6 +25,7 @@ pub struct Args {
 enum Command {
     Exec(corniche_exec_bench::Args),
     Dkg(dkg::Args),
+    Light(light::Args),
     Network(network::Args),
     Order(order::Args),
     /// One validator of `corniche bench order`
@@ -36,6 +38,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::Exec(args) => corniche_exec_bench::run(args),
         Command::Dkg(args) => dkg::run(&args),
+        Command::Light(args) => light::run(&args),
         Command::Network(args) => network::run(&args),
         Command::Order(args) => order::run(&args, |directory| {
             let nodes = testnet::make_validators(directory, args.validators, args.engine.as_deref())?;
