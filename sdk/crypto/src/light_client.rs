@@ -74,6 +74,8 @@ pub struct LightClient {
     /// The newest end of an epoch that was verified, or the block at which the client began.
     root: TrustRoot,
     accepts_expired: bool,
+    /// Height and hash of the block in the trust point at which the client began.
+    first_block: Option<(u64, B256)>,
     /// Certificates of the ends of epochs that were followed.
     ends: BTreeMap<Epoch, Certificate>,
     /// Verified certificates of the highest blocks, by height.
@@ -115,12 +117,13 @@ impl LightClient {
         let next = following_epoch(header, head, point.epoch)?;
         let (chain_id, epoch) = (point.chain_id, point.epoch.next());
         let committee = CommitteeKeys::of_members(chain_id, genesis.fault_model(), epoch, &next, members)?;
-        Ok(Self::new(Committees::after(header.number, committee), TrustRoot::genesis(genesis).at(point, header)))
+        let client = Self::new(Committees::after(header.number, committee), TrustRoot::genesis(genesis).at(point, header));
+        Ok(Self { first_block: Some((header.number, point.hash)), ..client })
     }
 
     fn new(committees: Committees, root: TrustRoot) -> Self {
         let (ends, kept) = (BTreeMap::new(), BTreeMap::new());
-        Self { committees, root, accepts_expired: false, ends, kept, conflict: None }
+        Self { committees, root, accepts_expired: false, first_block: None, ends, kept, conflict: None }
     }
 
     /// Accepts roots of any age. Holders of enough old keys can then show it another chain.
@@ -183,8 +186,9 @@ impl LightClient {
     /// See [`LightError`].
     pub fn certified(&mut self, certificate: &Certificate, now: TimestampMs) -> Result<FinalBlock, LightError> {
         self.check(now)?;
-        // Consecutive requests are often about the same block.
-        if self.kept.get(&certificate.height.0) == Some(certificate) {
+        // The block in the trust point is trusted, and its committee is not known. Consecutive requests are often about one block.
+        let is_first = self.first_block == Some((certificate.height.0, certificate.header_hash));
+        if is_first || self.kept.get(&certificate.height.0) == Some(certificate) {
             return Ok(FinalBlock::verified(certificate));
         }
         let block = self.committees.certified(certificate)?;

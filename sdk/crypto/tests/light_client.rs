@@ -63,6 +63,8 @@ fn clients_begin_at_a_trust_point() {
     client.advance(&changes[2], now).unwrap();
     assert_eq!(client.trust_point(), Some(point(&changes[2])));
     assert_eq!(client.certified(&block(&chain, 301, 0), now).unwrap().number(), 301);
+    // The trusted block may be the head.
+    assert_eq!(client.certified(&unchanged.certificate, now).unwrap().number(), 200);
     let (early, _) = Chain::new();
     let unknown = FinalityError::UnknownEpoch(0);
     assert_eq!(client.certified(&block(&early, 50, 0), now), Err(LightError::Finality(unknown)));
