@@ -2,13 +2,15 @@
 // and any changed byte is rejected.
 
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { createPublicClient, http, keccak256, pad, toHex } from 'viem';
-import { withNetwork } from '../../../testnet/js/network.js';
+import { corniche as binary, withNetwork } from '../../../testnet/js/network.js';
 import { until } from '../../../testnet/js/until.js';
 import { missing, open } from '../lib/browser.js';
 import { project } from '../lib/package.js';
@@ -239,8 +241,8 @@ test('the verifier in Chromium', { timeout: 240_000, skip: missing }, async (t) 
 
 // Each new committee is signed by the one before. One of four validators is away, so the committee changes too.
 test('the verifier follows the committee over epochs', { timeout: 240_000 }, async (t) => {
-  const staking = ['epoch_ms=3000', 'closing_ms=720', 'min_validators=3'];
-  const { network, step } = await withNetwork(t, { validators: 4, engine: 'autobahn', staking });
+  const staking = ['epoch_ms=3000', 'closing_ms=720', 'min_validators=3', 'unbonding_epochs=2'];
+  const { network, step } = await withNetwork(t, { validators: 4, engine: 'autobahn', staking, explorer: true });
   const [node, , , away] = network.nodes;
   const { installed } = await project(t);
   const corniche = await import(pathToFileURL(join(installed, 'dist/index.js')).href);
@@ -248,6 +250,8 @@ test('the verifier follows the committee over epochs', { timeout: 240_000 }, asy
   const genesis = readFileSync(join(network.directory, 'genesis.json'), 'utf8');
   const ask = async (method, ...params) => (await node.call(method, ...params)).result;
   const pay = async () => node.receipt(await node.wallet(network.accounts[0]).sendTransaction({ to: network.accounts[1].address, value: 1n }));
+  // Stake answers for two epochs of 3 s, so after 4 s nobody should trust the genesis.
+  const open = (options) => corniche.Verifier.open(genesis, { acceptExpiredTrust: true, ...options });
   const seated = async () => (await ask('corniche_getValidators')).validators.length;
 
   await step('to a committee with other members', async () => {
@@ -255,7 +259,7 @@ test('the verifier follows the committee over epochs', { timeout: 240_000 }, asy
     away.kill();
     await until('a committee of three', async () => (await seated()) === 3, { deadlineMs: 60_000 });
     await pay();
-    const verifier = await corniche.Verifier.open(genesis);
+    const verifier = await open();
     const header = await until('a certified block', () => client.verifyBlock({ verifier }), { deadlineMs: 60_000 });
     assert(verifier.epoch > 0n && header.number > blockNumber);
     // Certificates of earlier epochs are verified with their own committees.
@@ -272,7 +276,7 @@ test('the verifier follows the committee over epochs', { timeout: 240_000 }, asy
       return known.some(({ members }) => members?.length === 3) && known.some(({ members }) => members === null) && known;
     }, { deadlineMs: 60_000 });
     const refuses = async (forged, what) => {
-      const verifier = await corniche.Verifier.open(genesis);
+      const verifier = await open();
       assert.throws(() => verifier.advance(forged), corniche.VerificationError, what);
     };
     const at = changes.findIndex(({ members }) => members);
@@ -283,4 +287,103 @@ test('the verifier follows the committee over epochs', { timeout: 240_000 }, asy
     await refuses(changed(({ certificate }) => ({ certificate: { ...certificate, signers: '0x00' } })), 'signers');
     await refuses(changes.slice(1), 'a gap');
   });
+
+  await step('from the newest trust point of an earlier session', async () => {
+    const kept = new Map();
+    const storage = { getItem: (key) => kept.get(key) ?? null, setItem: async (key, text) => { kept.set(key, text); } };
+    const first = await open({ storage });
+    await client.verifyBlock({ verifier: first });
+    assert.deepEqual([...kept], [[`corniche-trust:${first.genesisHash}`, first.trustPoint]]);
+    const asked = [];
+    const listening = { ...client, request: (request) => { asked.push(request); return client.request(request); } };
+    const later = await open({ storage });
+    assert.equal(later.pendingTrust, first.trustPoint);
+    const header = await corniche.verifyBlock(listening, { verifier: later });
+    assert.ok(later.epoch >= first.epoch && !corniche.isStale(header) && later.pendingTrust === null);
+    assert.ok(asked.every(({ method, params }) => method !== 'corniche_getEpochChanges' || BigInt(params[0]) >= first.epoch - 1n), 'no earlier epoch is asked for');
+    // A text of another chain is not used, nor one that nobody could have stored.
+    kept.set(`corniche-trust:${first.genesisHash}`, 'corniche-trust:1:7:3:0x00');
+    assert.equal((await open({ storage })).pendingTrust, null);
+  });
+
+  await step('from the trust point that the explorer prints, and from no other one', async () => {
+    const printed = async () => /data-copy="(corniche-trust:1:[^"]*)"/.exec(await (await fetch(`${network.explorer}/validators`)).text())?.[1];
+    const trust = await until('the explorer to print a trust point', printed, { deadlineMs: 30_000 });
+    const verifier = await open({ trust });
+    await client.verifyBlock({ verifier });
+    assert.ok(verifier.epoch > BigInt(trust.split(':')[3]));
+    const other = `${trust.slice(0, -4)}${trust.endsWith('0000') ? '1111' : '0000'}`;
+    await assert.rejects(client.verifyBlock({ verifier: await open({ trust: other }) }), /trust point: expected block 0x/);
+    await assert.rejects(open({ trust: trust.replace(`:${network.chain.id}:`, ':7:') }), /trust point: expected corniche-trust:1:/);
+    await assert.rejects(open({ trust: 'genesis' }), /copy it as a whole/);
+  });
+
+  await step('but not from a genesis that is too old', async () => {
+    await assert.rejects(corniche.Verifier.open(genesis), /the genesis is \d+ s old, more than 4 s: validators of that time may have left with their stake/);
+  });
+});
+
+// The committees of 1,000 days, of which all but the last nine are too old to be trusted.
+test('the verifier follows 1,000 epochs in Chromium', { timeout: 600_000, skip: missing }, async (t) => {
+  const { folder, installed } = await project(t);
+  const made = join(folder, 'epochs.json');
+  await promisify(execFile)(binary, ['bench', 'light', '--epochs', '1000', '--write', made]);
+  const page = await open(t, {
+    '/': '<!doctype html><title>verifier</title>',
+    '/package/dist/verifier.js': readFileSync(join(installed, 'dist/verifier.js')),
+    '/package/verifier.wasm': readFileSync(join(installed, 'verifier.wasm')),
+    '/epochs.json': readFileSync(made),
+  });
+  const said = await page.evaluate(async () => {
+    const { ConflictError, VerificationError, Verifier } = await import('/package/dist/verifier.js');
+    const { genesis, same, new: changing } = await (await fetch('/epochs.json')).json();
+    const accepting = () => Verifier.open(genesis, { acceptExpiredTrust: true });
+    const old = await Verifier.open(genesis).catch((error) => error.message);
+    const follow = async ({ changes, certificate, header }, believed) => {
+      const verifier = await accepting();
+      let milliseconds = 0;
+      for (let at = 0; at < changes.length; at += 50) {
+        const next = changes[at];
+        const forged = {
+          set: { ...next, members: changes[at + 2].members?.toReversed() ?? [] },
+          thin: { ...next, certificate: { ...next.certificate, signers: '0x01' } },
+          swapped: { ...next, header: changes[at + 2].header },
+          head: { ...next, head: changes[at + 2].head },
+        };
+        for (const [name, change] of Object.entries(forged)) {
+          if (name === 'set' && next.members === null) continue; // members that stay are not read
+          try {
+            verifier.advance([change]);
+            believed.push(`${name} in epoch ${at}`);
+          } catch (error) {
+            if (!(error instanceof VerificationError)) throw error;
+          }
+        }
+        const started = performance.now();
+        verifier.advance(changes.slice(at, at + 50));
+        milliseconds += performance.now() - started;
+      }
+      const { number } = verifier.final({ certificate, headers: [header] });
+      return { epoch: Number(verifier.epoch), number: String(number), trustPoint: verifier.trustPoint, milliseconds: milliseconds / changes.length };
+    };
+    const believed = [];
+    const followed = [await follow(same, believed), await follow(changing, believed)];
+    // Both end epoch 0, signed by the same committee: the chain has split.
+    const split = await accepting();
+    split.advance(same.changes.slice(0, 3));
+    const errors = [() => split.advance(changing.changes.slice(0, 1)), () => split.final({ certificate: same.certificate, headers: [same.header] })].map((run) => {
+      try { run(); } catch (error) { return error instanceof ConflictError && error.certificates; }
+    });
+    const expected = [same.changes[0].certificate, changing.changes[0].certificate];
+    return { old, followed, believed, errors, expected };
+  });
+  assert.match(said.old, /the genesis is \d+ s old, more than 806400 s: validators of that time may have left with their stake/);
+  assert.deepEqual(said.believed, []);
+  for (const { epoch, number, trustPoint } of said.followed) {
+    assert.deepEqual([epoch, number], [1_000, '1000000001']);
+    assert.match(trustPoint, /^corniche-trust:1:\d+:999:0x[0-9a-f]{64}$/);
+  }
+  assert.deepEqual(said.errors, [said.expected, said.expected]);
+  const [same, changing] = said.followed.map(({ milliseconds }) => milliseconds.toFixed(1));
+  console.log(`an epoch takes ${same} ms in Chromium with the same committee, ${changing} ms with a new one`);
 });

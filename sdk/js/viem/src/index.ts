@@ -52,11 +52,14 @@ export type * as rpc from './rpc.ts';
 export type { Method, Methods, RpcSchema } from './rpc.ts';
 export type { CornicheRpcSchema } from './schema.ts';
 export {
+  ConflictError,
   VerificationError,
   Verifier,
+  isStale,
   loadVerifier,
   type FinalHeader,
   type OpenParameters,
   type ProvenAccount,
+  type TrustStorage,
   type VerifierSource,
 } from './verifier.ts';

@@ -5,13 +5,44 @@
  * @packageDocumentation
  */
 
-import type { AccountProof, Certificate, EpochChange, Header } from './rpc.ts';
+import type { AccountProof, Certificate, CommitteeInfo, EpochChange, Header } from './rpc.ts';
 
 type Hex = `0x${string}`;
 
 /** A proof is invalid: its source is dishonest, or on another chain than the genesis. */
 export class VerificationError extends Error {
   override name = 'VerificationError';
+}
+
+/**
+ * Quorums have certified two chains. The verifier throws it from now on. Trust no node of this chain, and publish both
+ * certificates: anybody can verify them.
+ */
+export class ConflictError extends VerificationError {
+  override name = 'ConflictError';
+
+  constructor(
+    message: string,
+    /** The certificates, in the order in which they were seen. */
+    readonly certificates: readonly [Certificate, Certificate],
+  ) {
+    super(message);
+  }
+}
+
+/** Age in milliseconds from which a head is stale. An idle chain makes a block a minute. */
+const STALE_HEAD_MS = 180_000;
+
+/**
+ * Returns whether the newest final header is more than 3 minutes old. The node may withhold newer blocks, or the chain has
+ * stopped. `now` is a Unix time in milliseconds.
+ */
+export const isStale = ({ timestamp }: { timestamp: bigint }, now: number = Date.now()): boolean => now - Number(timestamp) * 1_000 > STALE_HEAD_MS;
+
+/** Storage of the newest trust point between sessions, such as `localStorage`. */
+export interface TrustStorage {
+  getItem(key: string): string | null | Promise<string | null>;
+  setItem(key: string, value: string): void | Promise<void>;
 }
 
 /** Source of `verifier.wasm`: a URL, a response of `fetch`, the bytes, or the compiled module. */
@@ -53,6 +84,11 @@ interface Committee {
   validators: number;
   votes: number;
   quorum: number;
+}
+
+interface Trusted {
+  epoch: Hex;
+  trustPoint: string | null;
 }
 
 interface Exports {
@@ -109,7 +145,8 @@ class Instance {
 
   ask<Answer>(question: object): Answer {
     if (this.#broken) throw new Error('the verifier stopped before: open another one');
-    const { ok, error } = JSON.parse(this.#exchange(JSON.stringify(question)));
+    const { ok, error, conflict } = JSON.parse(this.#exchange(JSON.stringify(question)));
+    if (conflict) throw new ConflictError(error, conflict);
     if (error !== undefined) throw new VerificationError(error);
     return ok;
   }
@@ -136,10 +173,25 @@ export interface OpenParameters {
   hash?: Hex;
   /** Location of `verifier.wasm`, if it is not found automatically. */
   module?: VerifierSource;
+  /**
+   * Trust point to begin with instead of the genesis, `corniche-trust:1:…`. `corniche validator status` and the explorer
+   * print it. Needed if the genesis is older than two thirds of the time for which stake answers.
+   */
+  trust?: string;
+  /** `true` to accept a genesis or trust point of any age: its validators may have left, and could sign another chain. */
+  acceptExpiredTrust?: boolean;
+  /** Keeps the newest verified trust point, where the next verifier of this chain begins. */
+  storage?: TrustStorage;
+}
+
+/** Epoch of a trust point; -1 if the text is not one of this chain. */
+function epochOf(text: string | null | undefined, chainId: bigint): number {
+  const [, chain, epoch] = /^corniche-trust:1:(\d+):(\d+):0x[0-9a-f]{64}$/.exec(text ?? '') ?? [];
+  return chain === String(chainId) ? Number(epoch) : -1;
 }
 
 /**
- * Verifier that trusts only a chain's genesis.
+ * Verifier that trusts only a chain's genesis, or a trust point.
  *
  * @example
  * const verifier = await Verifier.open(await readFile('genesis.json', 'utf8'));
@@ -157,6 +209,9 @@ export class Verifier {
   readonly quorum: number;
   readonly #instance: Instance;
   #epoch = 0n;
+  #trustPoint: string | null = null;
+  #pendingTrust: string | null = null;
+  #storage: TrustStorage | undefined;
 
   private constructor(instance: Instance, { chainId, currency, genesisHash, committeeHash, validators, votes, quorum }: Committee) {
     this.#instance = instance;
@@ -169,10 +224,26 @@ export class Verifier {
     this.quorum = quorum;
   }
 
-  /** Parses and checks the text of a genesis file, including the proofs of possession: some milliseconds for each validator. */
-  static async open(genesis: string, { hash, module }: OpenParameters = {}): Promise<Verifier> {
+  /**
+   * Parses and checks the text of a genesis file, including the proofs of possession: some milliseconds for each validator.
+   * Throws a `VerificationError` if the genesis is too old, and there is neither a trust point nor consent.
+   */
+  static async open(genesis: string, { hash, module, trust, acceptExpiredTrust = false, storage }: OpenParameters = {}): Promise<Verifier> {
     const instance = new Instance(await loadVerifier(module));
-    return new Verifier(instance, instance.ask<Committee>({ open: { genesis, ...(hash ? { hash } : {}) } }));
+    const verifier = new Verifier(instance, instance.ask<Committee>({ open: { genesis, acceptExpiredTrust, ...(hash ? { hash } : {}) } }));
+    verifier.#storage = storage;
+    const { chainId } = verifier;
+    if (trust !== undefined && epochOf(trust, chainId) < 0) {
+      throw new VerificationError(`trust point: expected corniche-trust:1:${chainId}:EPOCH:HASH, got ${trust}; copy it as a whole`);
+    }
+    const kept = (await storage?.getItem(verifier.#storageKey)) ?? null;
+    verifier.#pendingTrust = epochOf(kept, chainId) > epochOf(trust, chainId) ? kept : (trust ?? null);
+    if (verifier.#pendingTrust === null) verifier.advance([]);
+    return verifier;
+  }
+
+  get #storageKey(): string {
+    return `corniche-trust:${this.genesisHash}`;
   }
 
   /** Newest epoch whose committee is known. Certificates of later epochs cannot be verified yet. */
@@ -180,22 +251,51 @@ export class Verifier {
     return this.#epoch;
   }
 
+  /** Newest verified end of an epoch, where a later verifier can begin; `null` for the genesis. */
+  get trustPoint(): string | null {
+    return this.#trustPoint;
+  }
+
+  /** Trust point to begin with, until its block has been fetched; see `trust`. */
+  get pendingTrust(): string | null {
+    return this.#pendingTrust;
+  }
+
+  /**
+   * Begins at a trust point. Pass the first change of a response to `corniche_getEpochChanges` for its epoch, and the response to
+   * `corniche_getCommittee` for the epoch after it. Returns that epoch, or throws a `VerificationError`.
+   */
+  trust({ text, change, committee }: { text: string; change: EpochChange; committee: CommitteeInfo }): bigint {
+    const epoch = this.#follow(this.#instance.ask<Trusted>({ trust: { text, change, committee, nowMs: Date.now() } }));
+    this.#pendingTrust = null;
+    return epoch;
+  }
+
   /**
    * Follows the committee over the ends of epochs, each of which the committee before has signed. Pass responses to
    * `corniche_getEpochChanges` unchanged, from the newest known epoch on. Returns the newest known epoch, or throws a `VerificationError`.
    */
   advance(changes: readonly EpochChange[]): bigint {
-    this.#epoch = BigInt(this.#instance.ask<Hex>({ advance: { changes } }));
+    return this.#follow(this.#instance.ask<Trusted>({ advance: { changes, nowMs: Date.now() } }));
+  }
+
+  #follow({ epoch, trustPoint }: Trusted): bigint {
+    [this.#epoch, this.#trustPoint] = [BigInt(epoch), trustPoint];
     return this.#epoch;
+  }
+
+  /** Writes the newest trust point to the storage. `verifyBlock` does it after it has followed the committee. */
+  async save(): Promise<void> {
+    if (this.#trustPoint) await this.#storage?.setItem(this.#storageKey, this.#trustPoint);
   }
 
   /**
    * Verifies that a block is final: a quorum signed the certificate, and the headers link the certified block (the
    * first) to the requested block (the last). Pass the node's responses unchanged. Returns the last header, or throws a
-   * `VerificationError`.
+   * `VerificationError`; a `ConflictError` if quorums have certified two chains.
    */
   final({ certificate, headers }: { certificate: Certificate; headers: readonly Header[] }): FinalHeader {
-    const header = this.#instance.ask<Header & { hash: Hex }>({ final: { certificate, headers } });
+    const header = this.#instance.ask<Header & { hash: Hex }>({ final: { certificate, headers, nowMs: Date.now() } });
     return {
       hash: header.hash,
       number: BigInt(header.number),

@@ -1,5 +1,5 @@
 import { numberToHex, type Address, type Hex } from 'viem';
-import type { AccountProof, Block, EpochChange } from '../rpc.ts';
+import type { AccountProof, Block, CommitteeInfo, EpochChange } from '../rpc.ts';
 import { VerificationError, type FinalHeader, type ProvenAccount, type Verifier } from '../verifier.ts';
 import { getCertificate, getHeads } from './queries.ts';
 import type { AnyClient } from './request.ts';
@@ -19,7 +19,8 @@ export interface VerifyBlockParameters {
 
 /**
  * Returns a block's header after verifying that it is final: fetches the certificate and the headers between, and
- * checks them. `null` if the block has no certificate yet. Throws a `VerificationError` if a check fails.
+ * checks them. `null` if the block has no certificate yet. Throws a `VerificationError` if a check fails. `isStale(header)` tells
+ * whether the newest header is old.
  *
  * @example
  * const verifier = await Verifier.open(genesis);
@@ -45,6 +46,8 @@ export async function verifyBlock(client: AnyClient, { verifier, blockNumber }: 
 
 /** Follows the committees up to an epoch: each one is signed by the one before. */
 async function follow(client: AnyClient, verifier: Verifier, epoch: bigint): Promise<void> {
+  if (verifier.pendingTrust !== null) await begin(client, verifier, verifier.pendingTrust);
+  const before = verifier.trustPoint;
   while (verifier.epoch < epoch) {
     const known = verifier.epoch;
     const changes = await request<EpochChange[]>(client, 'corniche_getEpochChanges', numberToHex(known));
@@ -52,6 +55,18 @@ async function follow(client: AnyClient, verifier: Verifier, epoch: bigint): Pro
       throw new VerificationError(`the node does not know the committee after epoch ${known}`);
     }
   }
+  if (verifier.trustPoint !== before) await verifier.save();
+}
+
+/** Begins at a trust point: its hash covers the block and the members. */
+async function begin(client: AnyClient, verifier: Verifier, text: string): Promise<void> {
+  const epoch = BigInt(text.split(':')[3]!);
+  const [[change], committee] = await Promise.all([
+    request<EpochChange[]>(client, 'corniche_getEpochChanges', numberToHex(epoch), '0x1'),
+    request<CommitteeInfo | null>(client, 'corniche_getCommittee', numberToHex(epoch + 1n)),
+  ]);
+  if (!change || !committee) throw new VerificationError(`the node does not know the end of epoch ${epoch}: ask another node`);
+  verifier.trust({ text, change, committee });
 }
 
 async function header(client: AnyClient, number: bigint): Promise<Block> {
