@@ -191,8 +191,8 @@ pub struct Timing {
     pub ping: Duration,
     /// Time after which a peer that accepts no pending data is disconnected, default 30 s.
     pub stall: Duration,
-    /// Timeout of a request from the call to the whole response, default 10 s; also the time for the peer to
-    /// answer.
+    /// Timeout of a request from the call to the whole response, default 10 s, unless the caller has another one; also the time for
+    /// the peer to answer. It has more time to send a large response.
     pub request: Duration,
     /// First pause before redialling, default 250 ms. It doubles up to `redial_max`, default 3 s, which
     /// bounds the delay after a partition ends.

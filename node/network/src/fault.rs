@@ -22,6 +22,9 @@ pub enum Fault {
     Oversized,
     /// Bytes that are not our protocol. The peer is disconnected.
     Garbage,
+    /// State of the chain that is proved wrong: a manifest, a chunk, or an epoch change. Nobody sends it by accident, so the peer
+    /// is banned at once.
+    Forged,
 }
 
 impl Fault {
@@ -31,11 +34,12 @@ impl Fault {
             Self::NeverValid => 20,
             Self::Nuisance => 2,
             Self::Oversized | Self::Garbage => 34,
+            Self::Forged => POINTS_LIMIT,
         }
     }
 
     pub(crate) fn disconnects(self) -> bool {
-        matches!(self, Self::Oversized | Self::Garbage)
+        matches!(self, Self::Oversized | Self::Garbage | Self::Forged)
     }
 }
 
@@ -154,6 +158,13 @@ mod tests {
 
     fn peer(number: u64) -> PeerKey {
         PeerKey(B256::left_padding_from(&number.to_be_bytes()))
+    }
+
+    #[test]
+    fn forged_state_bans_at_once() {
+        let (mut scores, now) = (Scores::default(), Instant::now());
+        assert_eq!(scores.penalise(now, peer(1), Fault::Forged, BAN), Verdict::Banned);
+        assert_eq!(scores.banned_until(now, &peer(1)), Some(now + BAN));
     }
 
     #[test]

@@ -12,11 +12,14 @@ use crate::{
 use corniche_types::Bytes;
 use futures::AsyncWriteExt;
 use libp2p::Stream;
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, SemaphorePermit, oneshot},
     time::timeout,
 };
+
+/// Rate at which a peer must read a response, besides [`crate::Timing::request`]: 64 kB a second. State sync expects as much.
+const SLOWEST_BYTES_PER_MS: u64 = 64;
 
 /// Reason why a request failed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -56,14 +59,14 @@ impl From<io::Error> for RequestError {
 }
 
 /// Sends one request to a peer.
-pub(crate) async fn ask(shared: &Shared, link: &Link, request: Bytes) -> Result<Bytes, RequestError> {
+pub(crate) async fn ask(shared: &Shared, link: &Link, request: Bytes, time: Duration) -> Result<Bytes, RequestError> {
     let limit = shared.config.limits.request_bytes;
     if request.len() > limit {
         return Err(RequestError::RequestTooLarge { length: request.len(), limit });
     }
     let _in_flight = link.outgoing_requests.clone().try_acquire_owned().map_err(|_| RequestError::Busy)?;
     shared.counters.general.requests_sent.increment();
-    let response = timeout(shared.config.timing.request, exchange(shared, link, &request)).await;
+    let response = timeout(time, exchange(shared, link, &request)).await;
     let response = response.unwrap_or(Err(RequestError::TimedOut));
     if response.is_err() {
         shared.counters.general.requests_failed.increment();
@@ -130,7 +133,7 @@ pub(crate) async fn respond(
     if !link.peer.is_validator {
         shared.guest_response_meter.charge(response.len());
     }
-    let written = timeout(time, async {
+    let written = timeout(time + Duration::from_millis(response.len() as u64 / SLOWEST_BYTES_PER_MS), async {
         write(&mut stream, &response).await?;
         stream.close().await
     });

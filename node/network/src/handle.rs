@@ -8,7 +8,7 @@ use corniche_types::Bytes;
 use libp2p::Multiaddr;
 use std::{
     sync::{Arc, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::sync::{mpsc, watch};
 
@@ -53,10 +53,20 @@ impl NetworkHandle {
     /// Sends a request to a peer and waits for its response, with a timeout. At most `requests_in_flight` per
     /// peer are pending; above that it returns [`RequestError::Busy`] at once.
     pub fn request(&self, to: PeerKey, bytes: Bytes) -> impl Future<Output = Result<Bytes, RequestError>> + Send + 'static {
+        self.request_within(to, bytes, self.shared.config.timing.request)
+    }
+
+    /// Like [`Self::request`], with another timeout: longer for a large response from a slow peer.
+    pub fn request_within(
+        &self,
+        to: PeerKey,
+        bytes: Bytes,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Bytes, RequestError>> + Send + 'static {
         let this = self.clone();
         async move {
             let link = this.links.get(&to).ok_or(RequestError::NotConnected)?;
-            let answer = fetch::ask(&this.shared, &link, bytes).await;
+            let answer = fetch::ask(&this.shared, &link, bytes, timeout).await;
             if let Err(error @ RequestError::AnswerTooLarge { .. }) = &answer {
                 this.blame(link.peer, Fault::Oversized, &error.to_string());
             }

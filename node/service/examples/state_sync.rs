@@ -174,8 +174,10 @@ impl SnapshotSource for Served {
         self.0.code(hash).ok().flatten().map(Bytes::from)
     }
 
-    fn tail(&self, _: &B256) -> Option<SnapshotTail> {
-        Some(self.0.tail().clone())
+    fn tail_part(&self, _: &B256, offset: u64, length: usize) -> Option<Bytes> {
+        let bytes = Bytes::from(self.0.tail_bytes().ok()?);
+        let start = offset as usize;
+        (start <= bytes.len()).then(|| bytes.slice(start..bytes.len().min(start + length)))
     }
 }
 

@@ -88,6 +88,11 @@ impl StoredSnapshot {
         &self.path
     }
 
+    /// The encoded tail.
+    pub fn tail_bytes(&self) -> Result<Vec<u8>, StoreError> {
+        read(&self.path.join(TAIL))
+    }
+
     /// Bytes of a chunk, unchecked. `None` if the manifest has no such chunk.
     pub fn chunk(&self, index: usize) -> Result<Option<Vec<u8>>, StoreError> {
         if index >= self.manifest.chunks.len() {

@@ -2,13 +2,13 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::wire::{self, WireError};
-use corniche_types::{B256, Bytes, Epoch, EpochChange, Height, SnapshotTail};
+use corniche_types::{B256, Bytes, Epoch, EpochChange, Height};
 
 /// Most epoch changes in a response.
 pub const MAX_CHANGES: usize = 64;
 /// Most snapshots in a response.
 pub const MAX_OFFERS: usize = 8;
-/// Bytes of each part of a manifest but the last one.
+/// Bytes of each part of a manifest or a tail but the last one.
 pub const PART_BYTES: usize = 1 << 20;
 /// Most chunks in a request.
 pub const MAX_CHUNKS: usize = 4;
@@ -50,10 +50,12 @@ pub enum StateRequest {
         #[borsh(deserialize_with = "wire::at_most::<MAX_CODES, _, _>")]
         hashes: Vec<B256>,
     } = 20,
-    /// Tail of a snapshot.
+    /// Part of the encoded tail of a snapshot.
     Tail {
         /// keccak-256 of the manifest.
         manifest: B256,
+        /// Number of the part, from 0.
+        part: u32,
     } = 21,
 }
 
@@ -113,14 +115,13 @@ pub enum StateResponse {
         #[borsh(deserialize_with = "wire::at_most::<MAX_OFFERS, _, _>")]
         offers: Vec<Offer>,
     } = 3,
-    /// Part of a manifest: [`PART_BYTES`], the last one fewer.
+    /// Part of a manifest or a tail: [`PART_BYTES`], the last one fewer. The length of a tail is not known before its end, so its last part
+    /// is empty if all others are full.
     Part(Bytes) = 4,
     /// The first chunks of the requested ones, at least one.
     Chunks(#[borsh(deserialize_with = "wire::at_most::<MAX_CHUNKS, _, _>")] Vec<Bytes>) = 5,
     /// The first codes of the requested ones, at least one. A code that the peer does not have is empty.
     Codes(#[borsh(deserialize_with = "wire::at_most::<MAX_CODES, _, _>")] Vec<Bytes>) = 6,
-    /// Tail of a snapshot.
-    Tail(Box<SnapshotTail>) = 7,
 }
 
 impl StateResponse {

@@ -1,11 +1,7 @@
 //! Serves state to peers. The caller limits rates: it waits, refuses, or sends [`StateResponse::Busy`].
 
 use crate::message::{MAX_CHANGES, MAX_OFFERS, MAX_RESPONSE_BYTES, Offer, PART_BYTES, StateRequest, StateResponse};
-use corniche_types::{B256, Bytes, Epoch, EpochChange, Height, SnapshotTail};
-
-/// Most bytes of a tail: what the transport carries, less the frame. A tail is not split, because 61 seconds of headers have 16 MiB
-/// only above 400 blocks a second.
-const MAX_TAIL_BYTES: usize = (16 << 20) - 1_024;
+use corniche_types::{B256, Bytes, Epoch, EpochChange, Height};
 
 /// Data that a node serves. It offers a snapshot only once all its files are written and its manifest folds to the header's state root:
 /// peers ban a node that offers anything else.
@@ -22,11 +18,12 @@ pub trait SnapshotSource {
     fn chunk(&self, manifest: &B256, index: u32) -> Option<Bytes>;
     /// A contract's code by its keccak-256.
     fn code(&self, hash: &B256) -> Option<Bytes>;
-    /// Tail of a snapshot, with its headers below by [`build_below`](crate::build_below).
-    fn tail(&self, manifest: &B256) -> Option<SnapshotTail>;
+    /// At most `length` bytes of the encoded tail of a snapshot, from `offset` on. The tail has its headers below by
+    /// [`build_below`](crate::build_below). `None` if there is no such snapshot, or the offset is beyond the end.
+    fn tail_part(&self, manifest: &B256, offset: u64, length: usize) -> Option<Bytes>;
 }
 
-/// Returns the encoded response to a request. It has at most 4 MiB of content, or one chunk, or one code, or a tail.
+/// Returns the encoded response to a request. It has at most 4 MiB of content, or one chunk, or one code.
 pub fn serve(request: StateRequest, source: &impl SnapshotSource) -> Vec<u8> {
     respond(request, source).encode()
 }
@@ -55,10 +52,9 @@ fn respond(request: StateRequest, source: &impl SnapshotSource) -> StateResponse
             let codes = hashes.iter().map(|hash| source.code(hash).unwrap_or_default());
             StateResponse::Codes(bounded(codes, |code| code.len()))
         }
-        StateRequest::Tail { manifest } => {
-            let tail = source.tail(&manifest).map(|tail| StateResponse::Tail(Box::new(tail)));
-            let fits = |tail: &StateResponse| borsh::object_length(tail).is_ok_and(|length| length <= MAX_TAIL_BYTES);
-            tail.filter(fits).unwrap_or(StateResponse::NotHere)
+        StateRequest::Tail { manifest, part } => {
+            let bytes = source.tail_part(&manifest, u64::from(part) * PART_BYTES as u64, PART_BYTES);
+            bytes.map_or(StateResponse::NotHere, StateResponse::Part)
         }
     }
 }

@@ -4,9 +4,9 @@
 mod common;
 
 use common::chain::{Chain, HEAD, Library, SNAPSHOTS, offer_of};
-use common::network::{Network, Peer};
+use common::network::{Network, Peer, change_tail};
 use corniche_state::chunks::{CodeInfo, Manifest};
-use corniche_sync::message::{MAX_CHUNKS, MAX_CODES, MAX_OFFERS};
+use corniche_sync::message::{MAX_CHUNKS, MAX_CODES, MAX_OFFERS, PART_BYTES};
 use corniche_sync::{Offer, StateRequest, StateResponse as R, serve};
 use corniche_types::{B256, Bytes, Epoch, Height, U256, wire};
 use proptest::prelude::*;
@@ -84,20 +84,13 @@ fn wrong_tails_parts_and_codes_get_a_ban() {
             R::Part(bytes) => R::Part([&bytes[..], &[0]].concat().into()),
             other => other,
         }),
+        // A tail without an end.
         Box::new(|honest| match honest {
-            R::Tail(mut tail) => {
-                tail.certificate.epoch = Epoch(u64::MAX);
-                R::Tail(tail)
-            }
+            R::Part(_) | R::NotHere => R::Part(vec![1; PART_BYTES].into()),
             other => other,
         }),
-        Box::new(|honest| match honest {
-            R::Tail(mut tail) => {
-                tail.below.remove(3);
-                R::Tail(tail)
-            }
-            other => other,
-        }),
+        Box::new(|honest| change_tail(honest, |tail| tail.certificate.epoch = Epoch(u64::MAX))),
+        Box::new(|honest| change_tail(honest, |tail| drop(tail.below.remove(3)))),
         Box::new(|honest| match honest {
             R::Codes(mut codes) => {
                 codes[0] = vec![9; 9].into();
@@ -137,7 +130,7 @@ fn a_snapshot_that_nobody_serves_is_left() {
     let chain = Chain::new();
     let lies: [fn(R) -> R; 3] = [
         |honest| if matches!(honest, R::Chunks(_)) { R::Busy { ms: 1_000 } } else { honest },
-        |honest| if matches!(honest, R::Tail(_)) { R::Busy { ms: 1_000 } } else { honest },
+        |honest| if matches!(honest, R::Part(_)) { R::Busy { ms: 1_000 } } else { honest },
         |honest| if matches!(honest, R::Chunks(_)) { R::NotHere } else { honest },
     ];
     for lie in lies {
@@ -284,7 +277,7 @@ fn requests_are_told_apart_from_requests_for_blocks() {
     assert_eq!(number(StateRequest::Manifest { hash: B256::ZERO, part: 0 }), 18);
     assert_eq!(number(StateRequest::Chunks { manifest: B256::ZERO, indexes: Vec::new() }), 19);
     assert_eq!(number(StateRequest::Codes { hashes: Vec::new() }), 20);
-    assert_eq!(number(StateRequest::Tail { manifest: B256::ZERO }), 21);
+    assert_eq!(number(StateRequest::Tail { manifest: B256::ZERO, part: 0 }), 21);
     for (bytes, is_one) in
         [(&[1, 0][..], false), (&[1, 1], false), (&[1, 22], false), (&[1], false), (&[1, 16], true), (&[1, 21], true)]
     {

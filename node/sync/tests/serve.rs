@@ -64,8 +64,9 @@ impl SnapshotSource for Endless {
         (hash[0] < 200).then(|| vec![hash[0]; self.chunk_bytes].into())
     }
 
-    fn tail(&self, _: &B256) -> Option<SnapshotTail> {
-        None
+    fn tail_part(&self, _: &B256, offset: u64, length: usize) -> Option<Bytes> {
+        let whole = 2 * PART_BYTES as u64;
+        Some(vec![1; whole.checked_sub(offset)?.min(length as u64) as usize].into())
     }
 }
 
@@ -111,18 +112,20 @@ fn epoch_changes_are_bounded() {
 }
 
 #[test]
-fn manifests_come_in_parts() {
-    let part = |part| match Endless::with(0, 0).respond(StateRequest::Manifest { hash: B256::ZERO, part }).0 {
+fn manifests_and_tails_come_in_parts() {
+    let length = |request| match Endless::with(0, 0).respond(request).0 {
         StateResponse::Part(bytes) => Some(bytes.len()),
         _ => None,
     };
-    assert_eq!([0, 1, 2, 3, u32::MAX].map(part), [Some(PART_BYTES), Some(PART_BYTES), Some(7), None, None]);
+    let parts = [0, 1, 2, 3, u32::MAX];
+    let manifest = parts.map(|part| length(StateRequest::Manifest { hash: B256::ZERO, part }));
+    assert_eq!(manifest, [Some(PART_BYTES), Some(PART_BYTES), Some(7), None, None]);
+    let tail = parts.map(|part| length(StateRequest::Tail { manifest: B256::ZERO, part }));
+    assert_eq!(tail, [Some(PART_BYTES), Some(PART_BYTES), Some(0), None, None]);
 }
 
 #[test]
 fn at_most_8_snapshots_are_offered() {
     let (response, _) = Endless::with(0, 0).respond(StateRequest::Snapshots);
     assert!(matches!(response, StateResponse::Snapshots { certified: Height(9), offers } if offers.len() == 8));
-    let (response, _) = Endless::with(0, 0).respond(StateRequest::Tail { manifest: B256::ZERO });
-    assert_eq!(response, StateResponse::NotHere);
 }

@@ -4,7 +4,8 @@
 mod common;
 
 use common::chain::{Chain, Library, SNAPSHOTS, offer_of};
-use common::network::{Network, Peer, START};
+use common::network::{Network, Peer, START, change_tail};
+use corniche_sync::message::PART_BYTES;
 use corniche_sync::{Output, StateRequest, StateResponse};
 use corniche_types::{B256, Height};
 use std::collections::BTreeSet;
@@ -35,13 +36,7 @@ fn wrong_part(response: StateResponse) -> StateResponse {
 }
 
 fn wrong_tail(response: StateResponse) -> StateResponse {
-    match response {
-        StateResponse::Tail(mut tail) => {
-            tail.resume.checkpoint = vec![1].into();
-            StateResponse::Tail(tail)
-        }
-        other => other,
-    }
+    change_tail(response, |tail| tail.resume.checkpoint = vec![1].into())
 }
 
 fn forged_change(response: StateResponse) -> StateResponse {
@@ -155,6 +150,20 @@ fn a_manifest_that_does_not_fold_is_refused() {
     assert_eq!(network.assert_installed().height, Height(SNAPSHOTS[1]));
     assert_eq!(network.banned(), BTreeSet::from([0, 1]));
     assert!(network.chunk_requests().iter().all(|(_, _, manifest, _)| *manifest != wrong));
+}
+
+/// The transport gives up after the time that the sync names, and a slow peer needs 15 s for each MiB.
+#[test]
+fn a_tail_of_several_parts_comes_from_a_slow_peer() {
+    let chain = Chain::new();
+    let mut network = Network::new(&chain, vec![Peer::honest(Library::with(&chain, 0))]);
+    let is_request = |output: &Output| matches!(output, Output::Ask { request: StateRequest::Tail { .. }, .. });
+    assert!(network.run_until(is_request));
+    network.slow_down(0, 15_000);
+    let is_large =
+        |output: &Output| matches!(output, Output::Keep { tail, .. } if tail.resume.checkpoint.len() == 2 * PART_BYTES);
+    assert!(network.run_until(is_large), "{:?}", network.gave_up);
+    assert_eq!(network.log.iter().filter(|(_, output)| is_request(output)).count(), 3);
 }
 
 /// B34: a slow peer does not hold the last chunk.

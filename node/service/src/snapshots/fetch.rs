@@ -9,9 +9,7 @@ use corniche_store::{DataDirectory, Identity, snapshots::SnapshotDraft};
 use corniche_sync::{
     Failed, Fetch, FetchConfig, Kept, Offer, Output, PeerId, Progress, RequestId, Reused, SnapshotSource, StateRequest, Target,
 };
-use corniche_types::{
-    B256, Bytes, Epoch, EpochChange, Genesis, Height, LightMember, SnapshotTail, TrustPoint, keccak256, wire,
-};
+use corniche_types::{B256, Bytes, Epoch, EpochChange, Genesis, Height, LightMember, TrustPoint, keccak256, wire};
 use std::{
     collections::BTreeSet,
     fs,
@@ -64,7 +62,7 @@ impl SnapshotSource for Nothing {
         None
     }
 
-    fn tail(&self, _: &B256) -> Option<SnapshotTail> {
+    fn tail_part(&self, _: &B256, _: u64, _: usize) -> Option<Bytes> {
         None
     }
 }
@@ -95,11 +93,13 @@ pub async fn fetch_state(
     loop {
         while let Some(output) = fetch.poll() {
             match output {
-                Output::Ask { peer, id, request } => ask(network, &answers, peer, id, request),
+                Output::Ask { peer, id, request, timeout_ms } => {
+                    ask(network, &answers, peer, (id, request), Duration::from_millis(timeout_ms));
+                }
                 Output::Ban { peer, reason } => {
                     tracing::warn!(peer = %PeerKey(peer.into()), reason, "a peer sent wrong state");
                     // Disconnects it.
-                    network.penalise(PeerKey(peer.into()), Fault::Garbage);
+                    network.penalise(PeerKey(peer.into()), Fault::Forged);
                 }
                 Output::Finished(target) => return installer.finish(&target, &reporter),
                 Output::FollowFromGenesis { reason } => {
@@ -154,10 +154,17 @@ async fn wait(
     Ok(())
 }
 
-fn ask(network: &NetworkHandle, answers: &UnboundedSender<Answer>, peer: PeerId, id: RequestId, request: StateRequest) {
-    let (network, answers) = (network.clone(), answers.clone());
+fn ask(
+    network: &NetworkHandle,
+    answers: &UnboundedSender<Answer>,
+    peer: PeerId,
+    (id, request): (RequestId, StateRequest),
+    timeout: Duration,
+) {
+    let answers = answers.clone();
+    let response = network.request_within(PeerKey(peer.into()), request.encode().into(), timeout);
     tokio::spawn(async move {
-        let result = network.request(PeerKey(peer.into()), request.encode().into()).await.map_err(|error| match error {
+        let result = response.await.map_err(|error| match error {
             RequestError::Refused | RequestError::Busy => Failed::Refused,
             RequestError::TimedOut => Failed::TimedOut,
             RequestError::NotConnected

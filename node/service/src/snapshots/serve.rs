@@ -5,7 +5,7 @@ use crate::epoch_log::EpochLog;
 use corniche_state::{State, StateView};
 use corniche_store::Reader;
 use corniche_sync::{Offer, SnapshotSource};
-use corniche_types::{B256, Bytes, Epoch, EpochChange, Height, SnapshotTail};
+use corniche_types::{B256, Bytes, Epoch, EpochChange, Height};
 use std::sync::Arc;
 
 /// Snapshots and epoch changes of this node.
@@ -53,7 +53,9 @@ impl SnapshotSource for StateSource {
         self.state.latest().code(hash)
     }
 
-    fn tail(&self, manifest: &B256) -> Option<SnapshotTail> {
-        Some(self.shelf.find(manifest)?.snapshot.tail().clone())
+    fn tail_part(&self, manifest: &B256, offset: u64, length: usize) -> Option<Bytes> {
+        let bytes = Bytes::from(self.shelf.find(manifest)?.snapshot.tail_bytes().ok()?);
+        let start = usize::try_from(offset).ok().filter(|start| *start <= bytes.len())?;
+        Some(bytes.slice(start..bytes.len().min(start.saturating_add(length))))
     }
 }

@@ -1,23 +1,21 @@
 //! Fetches and proves a tail and a manifest, before any chunk is requested (Y8).
 //!
-//! All parts of a manifest come from one peer, so a wrong hash is the fault of that peer.
+//! All parts of a tail come from one peer, and so do those of a manifest. So a wrong one is the fault of that peer.
 
 use super::{Download, Fetch, FetchConfig, Output, PeerId, State, Trust, WrongManifest};
 use crate::message::{Offer, PART_BYTES, StateRequest};
 use crate::tail::{TailError, verify_tail};
 use corniche_crypto::FinalityError;
 use corniche_state::chunks::Manifest;
-use corniche_types::{B256, Epoch, SnapshotTail, TimestampMs, keccak256};
+use corniche_types::{B256, Epoch, SnapshotTail, TimestampMs, keccak256, wire};
 use std::collections::BTreeSet;
 
-/// Most bytes of a manifest: 65,536 chunks and 2^20 codes have 40 MiB.
+/// Most bytes of a manifest: 65,536 chunks and 2^20 codes have 40 MiB. The same for a tail: 65,536 headers have about 40 MB.
 pub(super) const MAX_MANIFEST_BYTES: u32 = 48 << 20;
 /// Most bytes of a chunk or a code: what the transport carries, less the frame.
 const MAX_CONTENT_BYTES: u32 = (16 << 20) - 1_024;
 /// Time without a valid tail or part after which the snapshot is set aside.
 const STALLED_MS: u64 = 60_000;
-/// Bytes of a tail that a peer gets time for.
-const EXPECTED_TAIL_BYTES: u64 = 1 << 20;
 
 /// A snapshot that is not proved yet.
 pub(super) struct Joining {
@@ -25,7 +23,7 @@ pub(super) struct Joining {
     offerers: BTreeSet<PeerId>,
     /// Verified.
     tail: Option<Box<SnapshotTail>>,
-    /// Parts of the manifest so far.
+    /// Parts of the tail so far, or of the manifest once the tail is verified.
     bytes: Vec<u8>,
     /// Sender of these parts.
     source: Option<PeerId>,
@@ -49,6 +47,11 @@ impl Joining {
             extended: BTreeSet::new(),
             until: TimestampMs(now.0 + STALLED_MS),
         }
+    }
+
+    /// Returns whether this is the next part, from the peer that sent the ones before.
+    fn expects(&self, peer: PeerId, part: u32) -> bool {
+        self.source == Some(peer) && self.bytes.len() == part as usize * PART_BYTES
     }
 
     pub fn restart(&mut self, now: TimestampMs) {
@@ -97,13 +100,12 @@ impl Fetch {
             joining.source = Some(peer);
         }
         let hash = joining.offer.manifest;
-        let (request, expected) = if joining.tail.is_none() {
-            (StateRequest::Tail { manifest: hash }, EXPECTED_TAIL_BYTES)
-        } else {
-            let part = (joining.bytes.len() / PART_BYTES) as u32;
-            (StateRequest::Manifest { hash, part }, PART_BYTES as u64)
+        let part = (joining.bytes.len() / PART_BYTES) as u32;
+        let request = match &joining.tail {
+            None => StateRequest::Tail { manifest: hash, part },
+            Some(_) => StateRequest::Manifest { hash, part },
         };
-        self.ask(peer, request, expected);
+        self.ask(peer, request, PART_BYTES as u64);
         false
     }
 
@@ -121,7 +123,29 @@ impl Fetch {
         }
     }
 
-    pub(super) fn on_tail(&mut self, peer: PeerId, hash: B256, tail: Box<SnapshotTail>) {
+    pub(super) fn on_tail_part(&mut self, peer: PeerId, hash: B256, part: u32, bytes: &[u8]) {
+        let now = self.now;
+        let Some(joining) = self.joining(hash).filter(|joining| joining.tail.is_none() && joining.expects(peer, part)) else {
+            return;
+        };
+        joining.bytes.extend_from_slice(bytes);
+        joining.restart(now);
+        let is_too_long = bytes.len() > PART_BYTES || joining.bytes.len() > MAX_MANIFEST_BYTES as usize;
+        if bytes.len() == PART_BYTES && !is_too_long {
+            return;
+        }
+        let tail = std::mem::take(&mut joining.bytes);
+        if is_too_long {
+            return self
+                .ban(peer, format!("tail: expected parts of at most {PART_BYTES} bytes, got {} bytes in all", tail.len()));
+        }
+        match wire::decode(&tail) {
+            Ok(tail) => self.on_tail(peer, hash, Box::new(tail)),
+            Err(error) => self.ban(peer, format!("tail: {error}")),
+        }
+    }
+
+    fn on_tail(&mut self, peer: PeerId, hash: B256, tail: Box<SnapshotTail>) {
         let (now, newest) = (self.now, self.committees.newest().epoch());
         let Some(Offer { height, header_hash, .. }) = self.joining(hash).map(|joining| joining.offer) else { return };
         let epoch = tail.certificate.epoch;
@@ -156,8 +180,7 @@ impl Fetch {
         let now = self.now;
         let Some(joining) = self.joining(hash) else { return };
         let whole = joining.offer.manifest_bytes as usize;
-        let is_next = joining.source == Some(peer) && joining.bytes.len() == part as usize * PART_BYTES;
-        if !is_next {
+        if joining.tail.is_none() || !joining.expects(peer, part) {
             return;
         }
         let expected = PART_BYTES.min(whole - joining.bytes.len());

@@ -36,6 +36,10 @@ use trust::Trust;
 /// A peer's public key.
 pub type PeerId = [u8; 32];
 
+/// Time for a response, without its bytes.
+const RESPONSE_MS: u64 = 5_000;
+/// Slowest rate at which a peer may send: 64 kB/s.
+const BYTES_PER_MS: u64 = 64;
 /// Time without anything useful from any peer, after which a node follows from the genesis, or gives a snapshot up.
 const PATIENCE_MS: u64 = 120_000;
 /// Time for which a snapshot that made no progress is not chosen again.
@@ -107,6 +111,8 @@ pub enum Output {
         id: RequestId,
         /// Content.
         request: StateRequest,
+        /// Milliseconds until the request is given up. The transport must allow as many.
+        timeout_ms: u64,
     },
     /// Disconnect and ban the peer. It is forgotten here, like after [`Fetch::peer_down`].
     Ban {
@@ -437,9 +443,9 @@ impl Fetch {
             }
             (Q::EpochChanges { .. }, R::EpochChanges(changes)) => self.on_changes(peer, changes),
             (Q::Snapshots, R::Snapshots { certified, offers }) => self.peers.record_offers(&peer, certified, offers),
-            (Q::Tail { manifest }, R::Tail(tail)) => self.on_tail(peer, *manifest, tail),
+            (Q::Tail { manifest, part }, R::Part(bytes)) => self.on_tail_part(peer, *manifest, *part, &bytes),
             (Q::Manifest { hash, part }, R::Part(bytes)) => self.on_part(peer, *hash, *part, &bytes),
-            (Q::Tail { manifest: hash } | Q::Manifest { hash, .. }, R::NotHere) => self.skip_for_manifest(peer, *hash),
+            (Q::Tail { manifest: hash, .. } | Q::Manifest { hash, .. }, R::NotHere) => self.skip_for_manifest(peer, *hash),
             (Q::Chunks { manifest, .. }, R::NotHere) => self.on_no_chunks(peer, *manifest, &pending),
             (Q::Chunks { manifest, indexes }, R::Chunks(chunks)) => self.on_chunks(peer, *manifest, indexes, chunks),
             (Q::Codes { hashes }, R::Codes(codes)) => self.on_codes(peer, hashes, codes),
@@ -456,7 +462,7 @@ impl Fetch {
     /// A request ended without a response.
     fn fail(&mut self, pending: &Pending, failed: Failed) {
         self.peers.record_failure(&pending.peer, self.now, failed);
-        if let StateRequest::Tail { manifest: hash } | StateRequest::Manifest { hash, .. } = pending.request {
+        if let StateRequest::Tail { manifest: hash, .. } | StateRequest::Manifest { hash, .. } = pending.request {
             self.skip_for_manifest(pending.peer, hash);
         }
         self.put_back(pending);
@@ -479,8 +485,9 @@ impl Fetch {
 
     /// Asks a peer that is idle.
     fn ask(&mut self, peer: PeerId, request: StateRequest, expected_bytes: u64) {
-        let id = self.peers.start(peer, request.clone(), self.now, expected_bytes);
-        self.outputs.push_back(Output::Ask { peer, id, request });
+        let timeout_ms = RESPONSE_MS + expected_bytes / BYTES_PER_MS;
+        let id = self.peers.start(peer, request.clone(), TimestampMs(self.now.0 + timeout_ms), self.now);
+        self.outputs.push_back(Output::Ask { peer, id, request, timeout_ms });
     }
 
     /// Remembers that an offer is wrong, from any peer.

@@ -5,10 +5,6 @@ use crate::message::{Offer, StateRequest};
 use corniche_types::{Height, TimestampMs};
 use std::collections::BTreeMap;
 
-/// Time for a response, without its bytes.
-const RESPONSE_MS: u64 = 5_000;
-/// Slowest rate at which a peer may send: 64 kB/s.
-const BYTES_PER_MS: u64 = 64;
 /// Pause after a failure; each further one in a row doubles it.
 const RETRY_MS: u64 = 500;
 /// Longest pause after failures, and longest one that a busy peer can ask for.
@@ -132,10 +128,9 @@ impl Peers {
     }
 
     /// Records a request to a connected peer that is ready.
-    pub fn start(&mut self, peer: PeerId, request: StateRequest, now: TimestampMs, expected_bytes: u64) -> RequestId {
+    pub fn start(&mut self, peer: PeerId, request: StateRequest, deadline: TimestampMs, now: TimestampMs) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
-        let deadline = TimestampMs(now.0 + RESPONSE_MS + expected_bytes / BYTES_PER_MS);
         if let Some(state) = self.peers.get_mut(&peer) {
             debug_assert!(state.pending.is_none(), "a peer has one request");
             (state.pending, state.asked) = (Some(id), now);

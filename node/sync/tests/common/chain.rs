@@ -3,7 +3,7 @@
 use corniche_crypto::{BlsSecretKey, CommitteeKeys, Committees, ConsensusKey, bls_combine, deal_coin};
 use corniche_state::chunks::{CodeInfo, ItemBuffer, Manifest, Prefix, cut};
 use corniche_state::{Account, Changes, State, Tree};
-use corniche_sync::{FetchConfig, Offer, SnapshotSource, build_below};
+use corniche_sync::{FetchConfig, Offer, SnapshotSource, build_below, message::PART_BYTES};
 use corniche_types::*;
 use std::{collections::BTreeMap, convert::Infallible, rc::Rc};
 
@@ -145,7 +145,10 @@ impl Chain {
 
     fn add_block(&mut self, height: u64, state_root: B256) {
         let epoch = epoch_of(height);
-        let resume = Resume { epoch: Epoch(epoch), index: CommitIndex(height), checkpoint: vec![height as u8; 40].into() };
+        // The tail of the first snapshot has several parts.
+        let checkpoint_bytes = if height == SNAPSHOTS[0] { 2 * PART_BYTES } else { 40 };
+        let checkpoint = vec![height as u8; checkpoint_bytes].into();
+        let resume = Resume { epoch: Epoch(epoch), index: CommitIndex(height), checkpoint };
         let next = ENDS.contains(&height).then(|| NextEpoch {
             committee_hash: self.committee_hash(epoch + 1),
             light_root: light_root(FaultModel::Byzantine, &members_of(epoch + 1)),
@@ -309,7 +312,9 @@ impl SnapshotSource for Library {
         self.snapshots.iter().find_map(|files| files.codes.get(hash)).cloned()
     }
 
-    fn tail(&self, manifest: &B256) -> Option<SnapshotTail> {
-        Some(self.of(manifest)?.tail.clone())
+    fn tail_part(&self, manifest: &B256, offset: u64, length: usize) -> Option<Bytes> {
+        let bytes = wire::encode(&self.of(manifest)?.tail);
+        let rest = bytes.get(offset as usize..)?;
+        Some(rest[..length.min(rest.len())].to_vec().into())
     }
 }

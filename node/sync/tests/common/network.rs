@@ -9,8 +9,6 @@ use corniche_types::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Timeout of the transport.
-const TRANSPORT_MS: u64 = 10_000;
 /// Latency of a peer that is not slow.
 const LATENCY_MS: u64 = 20;
 pub const START: u64 = 1_000_000;
@@ -49,6 +47,14 @@ impl Peer {
     pub fn slow(self, latency_ms: u64) -> Self {
         Self { latency_ms, ..self }
     }
+}
+
+/// Changes the tail in a response, if that is one and has one part.
+pub fn change_tail(response: StateResponse, change: impl Fn(&mut SnapshotTail)) -> StateResponse {
+    let StateResponse::Part(bytes) = &response else { return response };
+    let Ok(mut tail) = wire::decode::<SnapshotTail>(bytes) else { return response };
+    change(&mut tail);
+    StateResponse::Part(wire::encode(&tail).into())
 }
 
 pub fn id(number: u8) -> PeerId {
@@ -128,6 +134,13 @@ impl Network {
     fn at(&mut self, time: u64, event: Event) {
         self.sequence += 1;
         self.events.insert((time, self.sequence), event);
+    }
+
+    /// Changes the latency of a peer.
+    pub fn slow_down(&mut self, peer: u8, latency_ms: u64) {
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.latency_ms = latency_ms;
+        }
     }
 
     pub fn leave_at(&mut self, time: u64, peer: u8) {
@@ -214,14 +227,14 @@ impl Network {
 
     fn apply(&mut self, output: Output) {
         match &output {
-            Output::Ask { peer, id, request } => {
+            Output::Ask { peer, id, request, timeout_ms } => {
                 let peer = &self.peers[&peer[0]];
                 let encoded = request.encode();
                 assert!(encoded.len() < 64 << 10 && StateRequest::is_one(&encoded));
                 let answer = (peer.answer)(&peer.library, StateRequest::decode(&encoded).unwrap());
                 let (time, result) = match answer {
-                    Some(bytes) if peer.latency_ms < TRANSPORT_MS => (self.now + peer.latency_ms, Ok(bytes.into())),
-                    _ => (self.now + TRANSPORT_MS, Err(Failed::TimedOut)),
+                    Some(bytes) if peer.latency_ms < *timeout_ms => (self.now + peer.latency_ms, Ok(bytes.into())),
+                    _ => (self.now + timeout_ms, Err(Failed::TimedOut)),
                 };
                 self.at(time, Event::Answer(*id, result));
             }
