@@ -9,7 +9,7 @@ use corniche_network::{Peer, PeerKey, Reply};
 use corniche_pipeline::{BlockSource, FollowedBlock, Request, Response, serve_blocks};
 use corniche_rpc::yield_to_ordering;
 use corniche_store::Reader;
-use corniche_sync::StateRequest;
+use corniche_sync::{StateRequest, StateResponse};
 use corniche_types::{Bytes, Certificate, Header, Height, wire};
 use std::{sync::Arc, thread};
 
@@ -19,6 +19,9 @@ const REQUEST_LIMIT: SourceLimit = SourceLimit { items: 8, bytes: 1 << 20, when_
 const MAX_TOTAL_BYTES: usize = 8 << 20;
 /// Cost of reading and encoding a response in µs, about the same for all requests.
 const READ_US: u64 = 5_000;
+
+/// Pause of a peer whose request for state has no room.
+const BUSY_MS: u32 = 1_000;
 
 type Queue = Arc<FairQueue<PeerKey, (Bytes, Reply)>>;
 
@@ -63,8 +66,18 @@ impl BlockServers {
     pub fn serve(&self, from: Peer, request: Bytes, reply: Reply) {
         let queue = if from.is_validator { &self.validators } else { &self.guests };
         let weight = ItemWeight { bytes: request.len(), cost: READ_US };
-        queue.offer(from.id, (request, reply), weight);
+        if let Err((request, reply)) = queue.try_offer(from.id, (request, reply), weight)
+            && let Some(response) = refusal(&request)
+        {
+            reply.send(response);
+        }
     }
+}
+
+/// Response to a request for which there is no room. `None`: the reply is dropped, which followers take as a refusal. A node that
+/// fetches state learns when to ask again.
+fn refusal(request: &[u8]) -> Option<Bytes> {
+    StateRequest::is_one(request).then(|| StateResponse::Busy { ms: BUSY_MS }.encode().into())
 }
 
 impl Drop for BlockServers {
@@ -119,6 +132,13 @@ mod tests {
         fn certificate_from(&self, _: Height) -> Option<Certificate> {
             None
         }
+    }
+
+    #[test]
+    fn requests_for_state_are_postponed_when_there_is_no_room() {
+        let response = refusal(&StateRequest::Snapshots.encode()).unwrap();
+        assert_eq!(StateResponse::decode(&response), Ok(StateResponse::Busy { ms: BUSY_MS }));
+        assert_eq!(refusal(&wire::encode(&Request::Blocks { from: Height(1), offset: 0 })), None);
     }
 
     #[test]

@@ -193,11 +193,14 @@ impl<K: Ord + Copy, T> FairQueue<K, T> {
 
     /// Adds an item. Returns false if it exceeds a limit.
     pub fn offer(&self, source: K, item: T, weight: ItemWeight) -> bool {
-        let has_room = self.lock().queues.offer(source, item, weight).is_ok();
-        if has_room {
-            self.arrived.notify_one();
-        }
-        has_room
+        self.try_offer(source, item, weight).is_ok()
+    }
+
+    /// Like [`Self::offer`], but returns an item that exceeds a limit.
+    pub fn try_offer(&self, source: K, item: T, weight: ItemWeight) -> Result<(), T> {
+        self.lock().queues.offer(source, item, weight)?;
+        self.arrived.notify_one();
+        Ok(())
     }
 
     /// Waits for an item, then takes the oldest item of the source whose turn it is. Returns `None` once the queue is closed.
