@@ -4,7 +4,7 @@ use crate::genesis;
 use anyhow::Context;
 use clap::Subcommand;
 use corniche_console::exit;
-use corniche_service::{NodeConfig, SnapshotCopy};
+use corniche_service::{NodeConfig, SnapshotCopy, Sync, Trust};
 use std::path::PathBuf;
 
 /// List, make, check and move snapshots of the state
@@ -81,6 +81,9 @@ struct ImportArgs {
     genesis: PathBuf,
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
+    /// Trust point that the snapshot must contain, or `genesis`, as `trust` in the section `[sync]` of a configuration
+    #[arg(long, value_name = "POINT")]
+    trust: Option<Trust>,
     /// Directory of the exported snapshot
     #[arg(value_name = "SNAPSHOT")]
     from: PathBuf,
@@ -115,10 +118,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
                 .with_context(|| format!("cannot export from {}", data.display()))?;
             exit::result(format_args!("the snapshot of block {} is in {}", copy.height(), out.display()));
         }
-        Command::Import(ImportArgs { genesis, data, from }) => {
+        Command::Import(ImportArgs { genesis, data, trust, from }) => {
             let genesis = genesis::load(&genesis)?;
             let copy = SnapshotCopy::open(&genesis, &from)?;
-            copy.import(&data)?;
+            copy.import(&data, &Sync { trust, ..Sync::default() })?;
             exit::result(format_args!(
                 "a node with the data directory {} begins after block {}",
                 data.display(),

@@ -25,7 +25,7 @@ use corniche_engine::Committee;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, Peer, PeerKey};
 use corniche_pipeline::{Extension, Halted, Input};
 use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts};
-use corniche_store::{DataDirectory, History, Reader};
+use corniche_store::{DataDirectory, History, Reader, Store};
 use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt, TimestampMs};
 use prometheus_client::registry::Registry;
 use std::{
@@ -134,6 +134,7 @@ impl Node {
             }
         }
         let chain = context.open(rebuild, None, extension)?;
+        check_trust(&context, &chain.store)?;
         let starting = chain.height;
         let shared = Shared::new(context.config.limits.inbox, chain.base_fee, chain.pipeline.committee().clone());
         let shared = if context.is_validator() { shared.with_attested_senders(&genesis) } else { shared };
@@ -351,6 +352,13 @@ impl Network {
     }
 }
 
+/// Refuses data of another chain than the trusted one. The pipeline checks epochs that end later.
+fn check_trust(context: &NodeContext, store: &Store) -> Result<(), Halted> {
+    let log = EpochLog::new(&context.data, store.reader(), context.genesis.clone());
+    let contradiction = context.config.sync.trust_point().and_then(|trust| log.contradiction(trust));
+    contradiction.map_or(Ok(()), |reason| Err(reason.into()))
+}
+
 /// Blocks behind the peers' newest certificate from which a new node begins with a snapshot.
 const AUTO_SYNC_BLOCKS: u64 = 20_000;
 
@@ -435,5 +443,48 @@ async fn forward_network_events(
             }
             Event::Request { from, bytes, reply } => servers.serve(from, bytes, reply),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Trust, epoch_log, testing::spec};
+    use corniche_types::{Certificate, Epoch, EpochChange, SignerBitmap, TrustPoint};
+
+    /// The pipeline checks only epochs that end while the node runs.
+    #[test]
+    fn data_of_another_chain_than_the_trusted_one_are_refused_at_the_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let genesis = crate::make_network(&spec()).unwrap().genesis;
+        let store = Store::open(directory.path(), &genesis, Default::default()).unwrap().0;
+        // The genesis is the only block, so it ends the epoch here.
+        let header = genesis_header(&store.reader());
+        let hash = corniche_types::header_hash(&header);
+        let certificate = Certificate {
+            epoch: Epoch(0),
+            committee_hash: genesis.committee_hash(),
+            height: Height(0),
+            header_hash: hash,
+            fault_model: genesis.fault_model(),
+            signers: SignerBitmap(Bytes::new()),
+            signature: Bytes::new(),
+        };
+        let change = EpochChange { header, head: Bytes::new(), certificate, members: None };
+        let mut members = epoch_log::first_members(&genesis);
+        epoch_log::import(&DataDirectory::new(directory.path()), &change, &mut members).unwrap();
+        drop(store);
+        let start = |trusted: B256| {
+            let point = TrustPoint { chain_id: genesis.chain_id, epoch: Epoch(0), hash: trusted };
+            let mut config: NodeConfig = toml::from_str("genesis = 'g.json'\nrpc = '127.0.0.1:0'\nmetrics = 'off'").unwrap();
+            config.sync.trust = Some(Trust::Point(point));
+            let setup =
+                NodeSetup::new(config, VerifiedGenesis::new(genesis.clone()).unwrap(), None, directory.path().to_owned());
+            let runtime = runtime(&setup.config).unwrap();
+            runtime.block_on(async { Node::open(setup).await.map(|node| node.chain.stop()) })
+        };
+        start(hash).unwrap();
+        let error = start(B256::repeat_byte(1)).unwrap_err();
+        assert!(error.downcast_ref::<Halted>().is_some_and(|halted| halted.reason.contains("another chain")), "{error}");
     }
 }

@@ -2,9 +2,11 @@
 
 use super::NodeConfig;
 use anyhow::bail;
+use corniche_console::exit::{Exit, Failed};
 use corniche_store::History;
-use corniche_types::{Genesis, TimestampMs, TrustPoint, TrustRoot};
+use corniche_types::{EpochChange, Genesis, TimestampMs, TrustPoint, TrustRoot, header_hash};
 use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 
 /// Blocks to keep.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -38,14 +40,22 @@ pub enum Trust {
     Point(TrustPoint),
 }
 
+impl FromStr for Trust {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "genesis" {
+            return Ok(Self::Genesis);
+        }
+        text.parse().map(Self::Point).map_err(|error| format!("{error}, or \"genesis\""))
+    }
+}
+
 impl TryFrom<String> for Trust {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        if text == "genesis" {
-            return Ok(Self::Genesis);
-        }
-        text.parse().map(Self::Point).map_err(|error| format!("[sync] trust: {error}, or \"genesis\""))
+        text.parse().map_err(|error| format!("[sync] trust: {error}"))
     }
 }
 
@@ -71,17 +81,43 @@ impl Sync {
     ///
     /// # Errors
     ///
-    /// The genesis is too old, or the trust point is of another chain.
+    /// The genesis is too old, or the trust point is of another chain. The exit code is [`Exit::Usage`].
     pub fn check(&self, genesis: &Genesis, now: TimestampMs) -> anyhow::Result<()> {
+        self.check_age(genesis, now).map_err(|reason| Failed::new(Exit::Usage, reason).into())
+    }
+
+    /// Checks that these changes, the first of which ends epoch 0, contain the trusted block.
+    ///
+    /// # Errors
+    ///
+    /// They have another end of that epoch, or do not reach it. The exit code is [`Exit::Usage`].
+    pub fn check_changes(&self, changes: &[EpochChange]) -> anyhow::Result<()> {
+        let Some(point) = self.trust_point() else { return Ok(()) };
+        let (epoch, expected) = (point.epoch, point.hash);
+        let end = usize::try_from(epoch.0).ok().and_then(|position| changes.get(position));
+        let reason = match end.map(|change| header_hash(&change.header)) {
+            Some(found) if point.contradicts(epoch, found) => {
+                format!("trust: expected epoch {epoch} to end in block {expected}, got {found}; this is another chain")
+            }
+            Some(_) => return Ok(()),
+            None => format!(
+                "trust: expected the end of epoch {epoch}, got the ends of {} epochs; take a newer snapshot or an older trust point",
+                changes.len()
+            ),
+        };
+        Err(Failed::new(Exit::Usage, reason).into())
+    }
+
+    fn check_age(&self, genesis: &Genesis, now: TimestampMs) -> Result<(), String> {
         if let Some(point) = self.trust_point()
             && point.chain_id != genesis.chain_id
         {
-            bail!("[sync] trust: expected a point of chain {}, got one of chain {}", genesis.chain_id, point.chain_id);
+            return Err(format!("trust: expected a point of chain {}, got one of chain {}", genesis.chain_id, point.chain_id));
         }
         if self.trust.is_none()
             && let Err(expired) = TrustRoot::genesis(genesis).check_age(now)
         {
-            bail!("{expired}. Set [sync] trust in the configuration to it, or to \"genesis\" to accept that");
+            return Err(format!("{expired}. Set [sync] trust in the configuration to it, or to \"genesis\" to accept that"));
         }
         Ok(())
     }
@@ -165,6 +201,38 @@ mod tests {
             ("[sync]\nmode = 'snapshot'\n[state]\nhistory = 'archive'", "an archive needs all blocks"),
         ] {
             assert!(checked(refused).unwrap_err().contains(reason), "{refused}");
+        }
+    }
+
+    #[test]
+    fn changes_must_contain_the_trusted_block() {
+        let change = |number: u64| {
+            let header = corniche_types::Header { number, ..Default::default() };
+            let certificate = corniche_types::Certificate {
+                epoch: corniche_types::Epoch(0),
+                committee_hash: Default::default(),
+                height: corniche_types::Height(number),
+                header_hash: Default::default(),
+                fault_model: corniche_types::FaultModel::Byzantine,
+                signers: corniche_types::SignerBitmap(Default::default()),
+                signature: Default::default(),
+            };
+            EpochChange { header, head: Default::default(), certificate, members: None }
+        };
+        let changes = [change(5), change(9)];
+        let check = |epoch: u64, hash| {
+            let point = TrustPoint { chain_id: 7, epoch: corniche_types::Epoch(epoch), hash };
+            let sync = Sync { trust: Some(Trust::Point(point)), ..Sync::default() };
+            let error = sync.check_changes(&changes).err()?;
+            assert_eq!(error.downcast_ref::<Failed>().map(|failed| failed.exit), Some(Exit::Usage));
+            Some(error.to_string())
+        };
+        let trusted = header_hash(&changes[1].header);
+        assert_eq!(check(1, trusted), None);
+        assert!(check(0, trusted).unwrap().contains("another chain"));
+        assert!(check(2, trusted).unwrap().contains("got the ends of 2 epochs"));
+        for trust in [None, Some(Trust::Genesis)] {
+            assert!(Sync { trust, ..Sync::default() }.check_changes(&[]).is_ok());
         }
     }
 

@@ -1,7 +1,12 @@
 //! Snapshots as directories outside of a data directory, and snapshots of a node that does not run.
 
 use super::maker;
-use crate::{NodeConfig, VerifiedGenesis, chain::NodeContext, chain::Validator, epoch_log, epoch_log::EpochLog};
+use crate::{
+    NodeConfig, Sync, VerifiedGenesis,
+    chain::{NodeContext, Validator},
+    clock, epoch_log,
+    epoch_log::EpochLog,
+};
 use anyhow::{Context, ensure};
 use corniche_crypto::{CommitteeKeys, Committees};
 use corniche_store::{
@@ -110,12 +115,14 @@ impl SnapshotCopy {
         self.snapshot.height()
     }
 
-    /// Copies it into an empty data directory.
+    /// Copies it into an empty data directory, if a node with these settings could fetch it now.
     ///
     /// # Errors
     ///
-    /// The directory has a chain, or the disk fails.
-    pub fn import(&self, data: &Path) -> anyhow::Result<()> {
+    /// It contradicts the trust point, the genesis is too old without one, the directory has a chain, or the disk fails.
+    pub fn import(&self, data: &Path, sync: &Sync) -> anyhow::Result<()> {
+        sync.check(&self.genesis, clock::now())?;
+        sync.check_changes(&self.changes)?;
         let directory = DataDirectory::new(data);
         let _lock = directory.claim()?;
         ensure!(directory.is_empty(), "{} has a chain already; expected an empty directory", data.display());
