@@ -26,6 +26,10 @@ const RETRY_DELAY_MS: u64 = 500;
 /// that fails is probably only unreachable.
 const MAX_VALIDATOR_PAUSE_MS: u64 = 4_000;
 const MAX_GUEST_PAUSE_MS: u64 = 60_000;
+/// Times in a row that a peer responds without a block that it claims to have, before it counts as a peer without that block. A block
+/// may reach the disk after its certificate was sent.
+const MAX_EMPTY_RESPONSES: u32 = 3;
+
 /// Chooses peers to request blocks from. Validators come first, because other identities are free.
 #[derive(Default)]
 pub struct Follower {
@@ -58,6 +62,8 @@ struct PeerState {
     failures: u32,
     not_before: TimestampMs,
     requested: TimestampMs,
+    /// A block that it did not send, and the number of such responses in a row.
+    lacks: (Height, u32),
 }
 
 /// Pending request.
@@ -244,6 +250,7 @@ impl Follower {
             return Err(ResponseError::Late);
         }
         if response == Response::default() {
+            self.record_lack(&peer, next.height);
             return Err(ResponseError::Unavailable);
         }
         let requested = self.requests.remove(&peer);
@@ -265,6 +272,21 @@ impl Follower {
             self.record_success(now, &peer, &requested);
         }
         Ok(received)
+    }
+
+    fn record_lack(&mut self, peer: &NodeKey, height: Height) {
+        let is_response = self.requests.get(peer).is_some_and(|request| request.from == height);
+        if let Some(peer_state) = self.peers.get_mut(peer).filter(|_| is_response) {
+            let (before, count) = peer_state.lacks;
+            peer_state.lacks = (height, if before == height { count.saturating_add(1) } else { 1 });
+        }
+    }
+
+    /// True if peers have certified blocks from this height on, and all of them have deleted this one.
+    pub fn is_deleted_everywhere(&self, height: Height) -> bool {
+        let mut claiming = self.peers.values().filter(|peer_state| peer_state.height >= height).peekable();
+        let lacks = |peer_state: &PeerState| peer_state.lacks.0 == height && peer_state.lacks.1 >= MAX_EMPTY_RESPONSES;
+        claiming.peek().is_some() && claiming.all(lacks)
     }
 
     fn receive_part(
@@ -303,6 +325,7 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corniche_types::{B256, ProtocolRules};
     use std::ops::RangeInclusive;
 
     const START: TimestampMs = TimestampMs(1_000_000);
@@ -356,6 +379,36 @@ mod tests {
             }
         }
         now.0 - start.0
+    }
+
+    #[test]
+    fn a_block_that_all_peers_deleted_is_noticed() {
+        let (mut follower, missing) = (follower(0, 2), Height(7));
+        let mut now = START;
+        let mut lack = |follower: &mut Follower, peers: std::ops::Range<u8>| {
+            for _ in 0..MAX_EMPTY_RESPONSES * 2 {
+                now.0 += MAX_GUEST_PAUSE_MS;
+                let peer = ask(follower, now, missing).unwrap();
+                let next =
+                    ExpectedBlock { height: missing, parent: B256::ZERO, weak: None, rules: ProtocolRules::of(1).unwrap() };
+                if peers.contains(&peer[0]) {
+                    assert!(follower.receive(now, peer, Response::default(), next, |_| None).is_err());
+                }
+                follower.record_failure(now, &peer);
+            }
+        };
+        assert!(!follower.is_deleted_everywhere(missing), "nobody was asked");
+        // Only one of the two responds.
+        lack(&mut follower, 0..1);
+        assert!(!follower.is_deleted_everywhere(missing));
+        lack(&mut follower, 0..2);
+        assert!(follower.is_deleted_everywhere(missing));
+        assert!(!follower.is_deleted_everywhere(missing.next()), "that one was not requested");
+        // A new peer may have it.
+        follower.peer_up(key(9), false);
+        assert!(follower.is_deleted_everywhere(missing), "it claims nothing yet");
+        follower.record_height(key(9), missing);
+        assert!(!follower.is_deleted_everywhere(missing));
     }
 
     #[test]

@@ -22,7 +22,7 @@
 //! - Requests: [`session`] (positions of subscriptions), [`dispatch`] (the method table; one submodule for each
 //!   group of methods), [`requests`] (bodies and batches).
 //! - Connections: [`listener`] (limits on connections), [`websocket`], [`server`] (HTTP, CORS, limits on bodies and
-//!   responses).
+//!   responses), [`starting`] (server of a node without a chain yet).
 //!
 //! Invariants: every request gets a response, is counted, and costs bounded work. Everything that accumulates
 //! has a limit in [`RpcConfig`]. No input from a client causes a panic. Error texts are in `corniche_api`,
@@ -65,6 +65,7 @@ mod server;
 mod session;
 mod simulate;
 mod staking;
+mod starting;
 mod submit;
 mod token_bucket;
 mod trace;
@@ -80,5 +81,6 @@ pub use metrics::Metrics;
 pub use node::Clock;
 pub use priority::yield_to_ordering;
 pub use server::{RpcServer, ServerParts};
+pub use starting::{StartingParts, StartingServer};
 #[doc(hidden)]
 pub use websocket::read_websocket;

@@ -198,8 +198,8 @@ fn publish_sync_progress(node: &Node) {
 }
 
 /// Same text as geth.
-const INVALID_HOST: (StatusCode, &str) = (StatusCode::FORBIDDEN, "invalid host specified\n");
-const INVALID_CONTENT_TYPE: (StatusCode, &str) =
+pub(crate) const INVALID_HOST: (StatusCode, &str) = (StatusCode::FORBIDDEN, "invalid host specified\n");
+pub(crate) const INVALID_CONTENT_TYPE: (StatusCode, &str) =
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid content type, only application/json is supported\n");
 
 struct Server {
@@ -212,15 +212,7 @@ struct Server {
 }
 
 fn router(server: Arc<Server>) -> Router {
-    let origins = match &server.node.config.allowed_origins {
-        None => AllowOrigin::any(),
-        Some(origins) => AllowOrigin::list(origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok())),
-    };
-    let cors = CorsLayer::new()
-        .allow_origin(origins)
-        .allow_methods([Method::GET, Method::POST, Method::OPTIONS])
-        .allow_headers(AllowHeaders::mirror_request())
-        .max_age(Duration::from_secs(24 * 3600));
+    let cors = cors(&server.node.config);
     Router::new()
         .route("/", any(root))
         .route("/health", get(health))
@@ -229,9 +221,21 @@ fn router(server: Arc<Server>) -> Router {
         .with_state(server)
 }
 
+pub(crate) fn cors(config: &RpcConfig) -> CorsLayer {
+    let origins = match &config.allowed_origins {
+        None => AllowOrigin::any(),
+        Some(origins) => AllowOrigin::list(origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok())),
+    };
+    CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::OPTIONS])
+        .allow_headers(AllowHeaders::mirror_request())
+        .max_age(Duration::from_secs(24 * 3600))
+}
+
 async fn root(State(server): State<Arc<Server>>, ConnectInfo(client): ConnectInfo<Client>, mut request: Request) -> Response {
     let client = client.resolve_proxies(&server.node.config.trusted_proxies, request.headers());
-    if !server.is_host_allowed(&request) {
+    if !is_host_allowed(&server.node.config, &request) {
         return INVALID_HOST.into_response();
     }
     if let Some(upgrade) = Upgrade::from_request(&mut request) {
@@ -328,20 +332,6 @@ impl Server {
         })
     }
 
-    /// Checks the Host header, as geth does, against DNS rebinding. Allowed are IP addresses and the
-    /// configured names.
-    fn is_host_allowed(&self, request: &Request) -> bool {
-        let Some(allowed) = &self.node.config.hosts else { return true };
-        let header = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
-        let Some(host) = header.or_else(|| request.uri().authority().map(|authority| authority.as_str())) else { return true };
-        let name = match host.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) && !name.ends_with(':') => name,
-            _ => host,
-        };
-        let bare = name.trim_start_matches('[').trim_end_matches(']');
-        bare.parse::<std::net::IpAddr>().is_ok() || allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
-    }
-
     /// Browsers send no preflight request before they open a WebSocket, only the Origin header.
     fn is_origin_allowed(&self, headers: &HeaderMap) -> bool {
         let (Some(allowed), Some(origin)) = (&self.node.config.allowed_origins, headers.get(header::ORIGIN)) else {
@@ -349,6 +339,19 @@ impl Server {
         };
         allowed.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
     }
+}
+
+/// Checks the Host header, as geth does, against DNS rebinding. Allowed are IP addresses and the configured names.
+pub(crate) fn is_host_allowed(config: &RpcConfig, request: &Request) -> bool {
+    let Some(allowed) = &config.hosts else { return true };
+    let header = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+    let Some(host) = header.or_else(|| request.uri().authority().map(|authority| authority.as_str())) else { return true };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    bare.parse::<std::net::IpAddr>().is_ok() || allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
 }
 
 /// A large response is sent in pieces; its memory is released with the last one.
@@ -369,7 +372,7 @@ fn respond(response: RpcResponse) -> Response {
 }
 
 /// Accepts only content types that browsers send cross-origin after a preflight request.
-fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(content_type) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     ["application/json", "application/json-rpc", "application/jsonrequest"]
@@ -402,7 +405,7 @@ async fn request_faucet(
     }
     // Other web pages must not use up their visitors' limit: a cross-origin request that is not JSON needs no
     // preflight.
-    if !server.is_host_allowed(&request) {
+    if !is_host_allowed(&server.node.config, &request) {
         return INVALID_HOST.into_response();
     }
     if !is_json(request.headers()) {
@@ -426,10 +429,11 @@ async fn request_faucet(
     }
 }
 
-/// Returns 200 if the node is at the head of the chain, 503 while it catches up.
+/// Returns 200 if the node is at the head of the chain, 503 while it catches up or cannot continue.
 async fn health(State(server): State<Arc<Server>>) -> Response {
     let backend = &server.node.backend;
-    let syncing = backend.syncing().is_some();
+    let unavailable = backend.sync_status().unavailable;
+    let syncing = backend.syncing().is_some() || unavailable.is_some();
     let status = if syncing { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     let body = serde_json::json!({
         "status": if syncing { "syncing" } else { "ok" },
@@ -437,6 +441,7 @@ async fn health(State(server): State<Arc<Server>>) -> Response {
         "head": backend.head().0,
         "finalized": backend.finalized().0,
         "peers": backend.peer_count(),
+        "unavailable": unavailable,
     });
     (status, axum::Json(body)).into_response()
 }
@@ -445,7 +450,7 @@ async fn health(State(server): State<Arc<Server>>) -> Response {
 const MAX_METRICS_CONNECTIONS: usize = 16;
 
 /// Serves only `/metrics`.
-async fn serve_metrics(listener: TcpListener, registry: Arc<Registry>, stopped: watch::Receiver<bool>) {
+pub(crate) async fn serve_metrics(listener: TcpListener, registry: Arc<Registry>, stopped: watch::Receiver<bool>) {
     let config = RpcConfig { max_connections: MAX_METRICS_CONNECTIONS, ..RpcConfig::default() };
     // Operators' connections are not counted in the metrics.
     let listener = BoundedListener::new(listener, &config, Metrics::default());

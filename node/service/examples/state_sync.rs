@@ -5,7 +5,7 @@
 
 use corniche_crypto::bls_combine;
 use corniche_network::{Event, Network, NetworkConfig, NetworkIdentity};
-use corniche_service::{FetchSetup, NetworkSpec, ValidatorKeys, fetch_state, make_network};
+use corniche_service::{FetchProgress, FetchSetup, NetworkSpec, ValidatorKeys, fetch_state, make_network};
 use corniche_state::{Account, State, Tree};
 use corniche_store::{
     DataDirectory, Identity, Options, Store, genesis_block,
@@ -135,7 +135,7 @@ async fn fetch(
     }
     let (handle, mut events) = Network::start(client).await?;
     let started = Instant::now();
-    let setup = FetchSetup { genesis, data, only_if_ahead_by: None, trust: None };
+    let setup = FetchSetup { genesis, data, only_if_ahead_by: None, trust: None, progress: &FetchProgress::new(None) };
     fetch_state(setup, &handle, &mut events, &mut Vec::new()).await?;
     Ok(started.elapsed().as_secs_f64())
 }

@@ -21,7 +21,7 @@ use corniche_pipeline::{
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::Trace;
-use corniche_types::{B256, Bytes, TrustPoint, ValidatorIndex, keccak256, wire};
+use corniche_types::{B256, Bytes, Height, TrustPoint, ValidatorIndex, keccak256, wire};
 use std::sync::{Arc, atomic::Ordering, mpsc};
 
 /// Implements the driver's effects with threads.
@@ -43,6 +43,7 @@ impl Effects for ThreadedEffects {
     fn observe(&mut self, pipeline: &Pipeline) {
         self.shared.target.store(pipeline.target().0, Ordering::Relaxed);
         self.shared.counters.ordering.store(pipeline.is_ordering().into(), Ordering::Relaxed);
+        self.note_unavailable(pipeline.unavailable_block());
         let coin = pipeline.coin();
         self.shared.counters.coin_generation.store(coin.generation.0, Ordering::Relaxed);
         self.shared.counters.coin_exposed_votes.store(coin.exposed.0.into(), Ordering::Relaxed);
@@ -192,6 +193,20 @@ impl Effects for ThreadedEffects {
 
     fn halt(&mut self, halted: Halted) {
         self.shared.halt(halted);
+    }
+}
+
+impl ThreadedEffects {
+    fn note_unavailable(&self, block: Option<Height>) {
+        let height = block.map_or(0, |height| height.0);
+        let before = self.shared.unavailable_block.swap(height, Ordering::Relaxed);
+        if height > 0 && height != before {
+            tracing::warn!(
+                height,
+                "no connected peer has the next block any more: connect to an archive, or stop the node, move its data directory away \
+                 and start again, so that it begins with a snapshot; a validator keeps its keys"
+            );
+        }
     }
 }
 

@@ -72,4 +72,4 @@ pub use node::{Node, NodeHandle, NodeSetup, runtime};
 pub use open_files::raise_open_files;
 pub use pool_view::PoolView;
 pub use running::{RunningChain, SuspendedChain};
-pub use snapshots::{FetchSetup, SnapshotCopy, fetch_state, list_snapshots, make_snapshot};
+pub use snapshots::{FetchProgress, FetchSetup, SnapshotCopy, fetch_state, list_snapshots, make_snapshot};

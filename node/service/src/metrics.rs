@@ -2,6 +2,9 @@
 
 mod committee;
 mod staking;
+mod sync;
+
+pub use sync::SyncMetrics;
 
 use crate::{backend::ReaderHandle, clock, shared::Shared};
 use corniche_network::{NetworkHandle, PeerKey};
@@ -36,10 +39,12 @@ pub struct NodeMetrics {
     /// Gives the current trace: a suspended chain resumes with another one, and the old one must end.
     pub readers: Arc<ReaderHandle>,
     pub signer: Option<Arc<RemoteSigner>>,
+    pub sync: SyncMetrics,
 }
 
 impl NodeMetrics {
     pub fn register(self, mut registry: Registry) -> Registry {
+        registry.register_collector(Box::new(SyncMetrics(self.sync.0.clone())));
         registry.register_collector(Box::new(self));
         registry
     }

@@ -10,12 +10,13 @@ use crate::{
     epoch_log::EpochLog,
     genesis::VerifiedGenesis,
     keys::{Keyring, MemberKeys, NetworkKey},
-    metrics::NodeMetrics,
+    metrics::{NodeMetrics, SyncMetrics},
     newest_blocks::NewestBlocks,
     open_files,
     running::RunningChain,
     shared::{Shared, count},
-    snapshots::{FetchSetup, Shelf, StateSource, fetch_state},
+    snapshots::{FetchProgress, FetchSetup, Shelf, StateSource, fetch_state},
+    status::fetch_status,
     verify::{MessageChecks, Verifiers},
 };
 use anyhow::Context;
@@ -24,13 +25,14 @@ use corniche_console::secret;
 use corniche_engine::Committee;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, Peer, PeerKey};
 use corniche_pipeline::{Extension, Halted, Input};
-use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts};
+use corniche_rpc::{Backend, Metrics, RpcConfig, RpcServer, ServerParts, StartingParts, StartingServer};
 use corniche_store::{DataDirectory, History, Reader, Store};
 use corniche_types::{B256, Bytes, Genesis, Header, Height, Receipt, TimestampMs};
 use prometheus_client::registry::Registry;
 use std::{
     io,
     net::SocketAddr,
+    os::fd::AsFd,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -74,6 +76,8 @@ pub struct Node {
     rpc: RpcConfig,
     listener: TcpListener,
     metrics_listener: Option<TcpListener>,
+    /// Progress of the fetch before the chain was opened.
+    progress: FetchProgress,
 }
 
 /// Running node. It stops with [`Self::stop`]; a dropped handle leaves its threads running.
@@ -124,13 +128,18 @@ impl Node {
         let context = NodeContext { temporary, ..NodeContext::new(config, genesis, validator, data)? };
         let genesis = context.genesis.clone();
         let mut network = None;
+        let progress = FetchProgress::new(None);
         if DataDirectory::new(&context.data).is_empty() {
             context.config.sync.check(&genesis, clock::now())?;
         }
         if wants_snapshot(&context) {
             network = Network::start(&context).await?;
             if let Some(network) = &mut network {
-                network.fetch_state(&context).await?;
+                let parts = starting_parts(&genesis, &rpc, &progress, &listener, metrics_listener.as_ref())?;
+                let server = StartingServer::start(parts);
+                let fetched = network.fetch_state(&context, &progress).await;
+                server.stop().await;
+                fetched?;
             }
         }
         let chain = context.open(rebuild, None, extension)?;
@@ -173,6 +182,7 @@ impl Node {
             rpc,
             listener,
             metrics_listener,
+            progress,
         })
     }
 
@@ -187,7 +197,8 @@ impl Node {
     ///
     /// The server cannot start.
     pub fn serve(self, start: impl FnOnce(ServerParts) -> io::Result<RpcServer>) -> anyhow::Result<NodeHandle> {
-        let Self { chain, genesis, network, shelf, identity, starting, version, rpc, listener, metrics_listener } = self;
+        let Self { chain, genesis, network, shelf, identity, starting, version, rpc, listener, metrics_listener, progress } =
+            self;
         let (shared, readers) = (&chain.shared, &chain.readers);
         let backend = Arc::new(NodeBackend {
             genesis_header: genesis_header(&readers.current().reader),
@@ -211,6 +222,7 @@ impl Node {
             consensus_key: chain.context().keys().map(MemberKeys::consensus_key),
             readers: readers.clone(),
             signer: chain.context().remote_signer().cloned(),
+            sync: SyncMetrics(progress.subscribe()),
         };
         let mut registry = Registry::default();
         let parts = ServerParts {
@@ -306,6 +318,31 @@ impl NodeHandle {
     }
 }
 
+/// Server for the time in which a snapshot is fetched, on duplicates of the listeners.
+fn starting_parts(
+    genesis: &Genesis,
+    config: &RpcConfig,
+    progress: &FetchProgress,
+    listener: &TcpListener,
+    metrics: Option<&TcpListener>,
+) -> io::Result<StartingParts> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(SyncMetrics(progress.subscribe())));
+    let progress = progress.subscribe();
+    Ok(StartingParts {
+        config: config.clone(),
+        listener: duplicate(listener)?,
+        metrics_listener: metrics.map(duplicate).transpose()?,
+        registry: Arc::new(registry),
+        chain_id: genesis.chain_id,
+        progress: Arc::new(move || progress.borrow().map(fetch_status).unwrap_or_default()),
+    })
+}
+
+fn duplicate(listener: &TcpListener) -> io::Result<TcpListener> {
+    TcpListener::from_std(std::net::TcpListener::from(listener.as_fd().try_clone_to_owned()?))
+}
+
 fn genesis_header(reader: &Reader) -> Header {
     header_at(reader, Height(0))
 }
@@ -328,7 +365,7 @@ impl Network {
     }
 
     /// Fills the data directory from a snapshot of peers, or leaves it empty.
-    async fn fetch_state(&mut self, context: &NodeContext) -> anyhow::Result<()> {
+    async fn fetch_state(&mut self, context: &NodeContext, progress: &FetchProgress) -> anyhow::Result<()> {
         let Self { handle, events, connected } = self;
         let only_if_ahead_by = (context.config.sync.mode == SyncMode::Auto).then_some(AUTO_SYNC_BLOCKS);
         let setup = FetchSetup {
@@ -336,6 +373,7 @@ impl Network {
             data: &context.data,
             only_if_ahead_by,
             trust: context.config.sync.trust_point(),
+            progress,
         };
         fetch_state(setup, handle, events, connected).await
     }

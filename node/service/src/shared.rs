@@ -87,6 +87,8 @@ pub struct Shared {
     pub queued_proposals: AtomicUsize,
     /// Highest height that peers claim to be certified.
     pub target: AtomicU64,
+    /// The next block, if no peer has it any more; 0 otherwise.
+    pub unavailable_block: AtomicU64,
     /// Offences already logged, by validator and offence.
     accused: Mutex<BTreeSet<(ValidatorIndex, u8)>>,
     /// Why the node halted, if it did.
@@ -121,6 +123,7 @@ impl Shared {
             requested_base_fee: AtomicU64::new(u64::MAX),
             queued_proposals: AtomicUsize::new(0),
             target: AtomicU64::new(0),
+            unavailable_block: AtomicU64::new(0),
             accused: Mutex::default(),
             halted: Mutex::default(),
             halt_signal: Notify::new(),

@@ -7,7 +7,7 @@ mod serve;
 mod shelf;
 
 pub use copy::{SnapshotCopy, list_snapshots, make_snapshot};
-pub use fetch::{FetchSetup, fetch_state};
+pub use fetch::{FetchProgress, FetchSetup, fetch_state};
 pub use maker::{SnapshotMaker, SnapshotStats};
 pub use serve::StateSource;
 pub use shelf::Shelf;

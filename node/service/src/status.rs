@@ -2,13 +2,14 @@
 //! `corniche_getSyncStatus`.
 
 use crate::{backend::NodeBackend, epoch_log::EpochLog, snapshots::Shelf};
-use corniche_api::{CommitteeInfo, CommitteeSeat, EpochInfo, FollowingEpoch, OfferedSnapshot, SyncStatus};
+use corniche_api::{CommitteeInfo, CommitteeSeat, EpochInfo, FetchStatus, FollowingEpoch, OfferedSnapshot, SyncStatus};
 use corniche_engine::{Committee, Member};
 use corniche_staking::{
     StateSlots, calendar,
     record::{PastCommittee, ring_epochs},
 };
 use corniche_state::StateView;
+use corniche_sync::Progress;
 use corniche_types::{Epoch, Genesis, Height, LightMember, NextEpoch, RecordHead, TimestampMs, Weights};
 use std::sync::atomic::Ordering;
 
@@ -33,6 +34,8 @@ impl NodeBackend {
             first_block: reader.first_block().0,
             head,
             certified,
+            fetch: None,
+            unavailable: Some(shared.unavailable_block.load(Ordering::Relaxed)).filter(|height| *height > 0),
             target: shared.target.load(Ordering::Relaxed).max(certified),
             follows: shared.counters.ordering.load(Ordering::Relaxed) == 0,
             snapshots: self.shelf.as_deref().map(offered).unwrap_or_default(),
@@ -49,6 +52,21 @@ fn offered(shelf: &Shelf) -> Vec<OfferedSnapshot> {
         bytes: held.snapshot.manifest().chunk_bytes(),
     });
     offered.collect()
+}
+
+/// Describes a fetch under way.
+pub fn fetch_status(progress: Progress) -> FetchStatus {
+    let Progress { phase, epoch, peers, height, chunks, bytes, .. } = progress;
+    FetchStatus {
+        phase: phase.name().into(),
+        peers: peers as u64,
+        epoch: epoch.0,
+        height: height.map(|height| height.0),
+        chunks: chunks.1 as u64,
+        fetched_chunks: chunks.0 as u64,
+        bytes: bytes.1,
+        fetched_bytes: bytes.0,
+    }
 }
 
 /// Describes an epoch by the changes before and after it. `None` if it has not begun, or the change before it is not known.

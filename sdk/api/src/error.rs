@@ -167,6 +167,8 @@ reasons! {
     /// The call exceeded the time limit of a request. The message gives the limit in brackets, as geth does.
     ExecutionAborted = (Refused, "execution aborted"),
     // blocks, state, logs, filters
+    /// The node has no block yet, because it fetches a snapshot of the state. The message gives its progress.
+    FetchingSnapshot = (LimitExceeded, "the node fetches a snapshot"),
     /// Unknown block.
     HeaderNotFound = (Refused, "header not found"),
     /// The block exists, but this node does not have it: it deleted old blocks, or began with a snapshot of the state. The message gives

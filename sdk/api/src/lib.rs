@@ -45,7 +45,7 @@ pub use peers::{Peer, Peers};
 pub use proof::{ProvenAccount, ProvenSlot, StorageKey};
 pub use staking::{EpochPhase, MAX_OFFENCES, Offence, Offences, StakedValidator, Staking, StakingRules};
 pub use status::{TransactionReport, TransactionStatus};
-pub use sync::{OfferedSnapshot, SyncStatus};
+pub use sync::{FetchStatus, OfferedSnapshot, SyncStatus};
 
 /// Quantities as Ethereum writes them: hexadecimal without leading zeros.
 pub(crate) mod quantity {

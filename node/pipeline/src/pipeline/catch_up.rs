@@ -72,6 +72,12 @@ impl Pipeline {
         (through.is_some() || is_known).then_some(MissingBlocks { from, through })
     }
 
+    /// The next block, if this node follows and no peer has it any more. Then only a snapshot helps.
+    pub fn unavailable_block(&self) -> Option<Height> {
+        let missing = self.missing().filter(|missing| self.mode.is_following() && missing.through.is_none())?;
+        self.follower.is_deleted_everywhere(missing.from).then_some(missing.from)
+    }
+
     /// Decides to follow uncertified blocks: f + 1 others executed them, and neither this node's engine nor a
     /// certificate delivers them. Without this node the others may be too few to certify, and may have
     /// forgotten the data that its engine lacks (decision 0019).

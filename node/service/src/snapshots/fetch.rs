@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 
 /// Interval of progress lines in the log.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -32,7 +33,12 @@ pub struct FetchSetup<'a> {
     pub only_if_ahead_by: Option<u64>,
     /// See [`FetchConfig::trust`].
     pub trust: Option<TrustPoint>,
+    /// Gets the progress.
+    pub progress: &'a FetchProgress,
 }
+
+/// Progress of a fetch, for other threads. `None` before it begins.
+pub type FetchProgress = watch::Sender<Option<Progress>>;
 
 /// Source of a node that has nothing yet.
 struct Nothing;
@@ -91,6 +97,7 @@ pub async fn fetch_state(
     let (answers, mut answered) = unbounded_channel();
     let mut reporter = Reporter::new(fetch.progress());
     loop {
+        setup.progress.send_replace(Some(fetch.progress()));
         while let Some(output) = fetch.poll() {
             match output {
                 Output::Ask { peer, id, request, timeout_ms } => {

@@ -251,6 +251,8 @@ impl Backend for TestChain {
             head: self.head().0,
             certified: self.finalized().0,
             target: self.head().0,
+            unavailable: None,
+            fetch: None,
             follows: true,
             snapshots: vec![snapshot],
         }
