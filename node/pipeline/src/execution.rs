@@ -30,6 +30,7 @@ use std::sync::Arc;
 pub use corniche_crypto::VerifiedTransaction;
 pub use runner::{Runner, UnsealedBlock};
 pub use sealer::Sealer;
+pub use staking::dealing_checks;
 
 /// Executes blocks one after the other on top of a head: both halves in sequence.
 pub struct ExecutionStage {

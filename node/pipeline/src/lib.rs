@@ -71,7 +71,7 @@ pub use corniche_certify::{
 pub use corniche_staking::{AuthorKeys, NoticeAuthor, NoticeSigner, Statement as NoticeStatement, VerifiedNotice};
 pub use driver::{Driver, Effects, Event};
 pub use epoch::{ChainBase, CoinStatus, EpochStart, Seat, fee_addresses, is_one_validator, version_votes};
-pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, verify_all};
+pub use execution::{Executed, ExecutionStage, ExecutionStart, Runner, Sealer, UnsealedBlock, dealing_checks, verify_all};
 pub use extension::{BlockSettings, CommandResponse, Directive, Directives, Extension};
 pub use io::{
     CertificateKeyFactory, CommitteeCoin, EngineFactory, EngineStart, Fault, HaltCause, Halted, Input, NodeKey, NodeKeys,

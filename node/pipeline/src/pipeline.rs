@@ -330,6 +330,11 @@ impl Pipeline {
         self.coin
     }
 
+    /// Milliseconds by which clocks of validators are ahead of this node's. None while it follows.
+    pub fn clock_leads(&self) -> Vec<(ValidatorIndex, u64)> {
+        self.mode.ordering().map(|ordering| ordering.engine.clock_leads()).unwrap_or_default()
+    }
+
     /// Number of proofs against validators that the state does not have.
     pub fn pending_evidence(&self) -> usize {
         self.evidence.len()

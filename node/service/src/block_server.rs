@@ -3,6 +3,7 @@
 
 use crate::{
     fair_queue::{FairQueue, ItemWeight, SourceLimit, TotalLimit, WhenFull},
+    shared::count,
     snapshots::StateSource,
 };
 use corniche_network::{Peer, PeerKey, Reply};
@@ -47,7 +48,10 @@ impl BlockServers {
                 let blocks = StoredBlocks(source.reader.clone());
                 while let Some((request, reply)) = queue.take() {
                     let response = if StateRequest::is_one(&request) {
-                        StateRequest::decode(&request).ok().map(|request| corniche_sync::serve(request, &source))
+                        let response =
+                            StateRequest::decode(&request).ok().map(|request| corniche_sync::serve(request, &source));
+                        count(&source.stats.served_bytes, response.as_ref().map_or(0, Vec::len));
+                        response
                     } else {
                         respond(&request, is_validator, &blocks).map(|response| wire::encode(&response))
                     };

@@ -19,10 +19,14 @@ use corniche_pipeline::{
     Write,
 };
 use corniche_rpc::ChainEvent;
+use corniche_staking::Notice;
 use corniche_state::CommittedBlock;
 use corniche_store::Trace;
-use corniche_types::{B256, Bytes, Height, TrustPoint, ValidatorIndex, keccak256, wire};
-use std::sync::{Arc, atomic::Ordering, mpsc};
+use corniche_types::{B256, Block, Bytes, Height, SkipReason, TrustPoint, ValidatorIndex, keccak256, wire};
+use std::{
+    sync::{Arc, PoisonError, atomic::Ordering, mpsc},
+    time::{Duration, Instant},
+};
 
 /// Implements the driver's effects with threads.
 pub struct ThreadedEffects {
@@ -37,7 +41,12 @@ pub struct ThreadedEffects {
     pub epoch_log: EpochLog,
     /// The end of an epoch that must be in the chain.
     pub trust: Option<TrustPoint>,
+    /// Time at which the clocks of validators were read.
+    pub clocks_read: Instant,
 }
+
+/// Interval at which the clocks of validators are read.
+const CLOCKS_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Effects for ThreadedEffects {
     fn observe(&mut self, pipeline: &Pipeline) {
@@ -49,6 +58,14 @@ impl Effects for ThreadedEffects {
         self.shared.counters.coin_exposed_votes.store(coin.exposed.0.into(), Ordering::Relaxed);
         self.shared.counters.coin_share_missing.store(coin.lacks_share.into(), Ordering::Relaxed);
         self.shared.counters.evidence_pending.store(pipeline.pending_evidence() as u64, Ordering::Relaxed);
+        for (counter, pending) in self.shared.counters.notices_pending.iter().zip(pipeline.pending_notices()) {
+            counter.store(pending as u64, Ordering::Relaxed);
+        }
+        // Not after each event.
+        if self.clocks_read.elapsed() >= CLOCKS_INTERVAL {
+            self.clocks_read = Instant::now();
+            *self.shared.clock_leads.lock().unwrap_or_else(PoisonError::into_inner) = pipeline.clock_leads();
+        }
         // Set before the command's sender gets its response.
         self.shared.set_requested_base_fee(pipeline.requested_base_fee());
     }
@@ -131,6 +148,8 @@ impl Effects for ThreadedEffects {
     fn appended(&mut self, blocks: Vec<Arc<CommittedBlock>>) {
         // The copy of the pool changes on this thread only, so that no executed transaction can return.
         for block in blocks {
+            self.shared.epoch_gap.note(&block.block.ordering, Instant::now());
+            self.count_refused_notices(&block.block);
             let executed: Vec<B256> = block.receipts.iter().map(|receipt| receipt.transaction_hash).collect();
             executed.iter().for_each(|hash| self.journal.executed(hash));
             self.shared.pool_view.executed(&executed);
@@ -197,6 +216,13 @@ impl Effects for ThreadedEffects {
 }
 
 impl ThreadedEffects {
+    fn count_refused_notices(&self, block: &Block) {
+        let refused = block.ordering.skipped.iter().filter(|skipped| skipped.reason == SkipReason::NoticeRefused);
+        for notice in refused.filter_map(|skipped| Notice::decode(&block.ordered.get(skipped.position as usize)?.raw)) {
+            count(&self.shared.counters.notices_refused[notice.kind() as usize], 1);
+        }
+    }
+
     fn note_unavailable(&self, block: Option<Height>) {
         let height = block.map_or(0, |height| height.0);
         let before = self.shared.unavailable_block.swap(height, Ordering::Relaxed);

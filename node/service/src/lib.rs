@@ -33,6 +33,7 @@ mod chain;
 mod clock;
 mod config;
 mod effects;
+mod epoch_gap;
 mod epoch_log;
 mod epochs;
 mod execution;

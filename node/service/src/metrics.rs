@@ -8,21 +8,21 @@ pub use sync::SyncMetrics;
 
 use crate::{backend::ReaderHandle, clock, shared::Shared};
 use corniche_network::{NetworkHandle, PeerKey};
-use corniche_pipeline::version_votes;
-use corniche_signer::{RemoteSigner, StatementKind};
-use corniche_staking::StateSlots;
+use corniche_pipeline::{dealing_checks, version_votes};
+use corniche_signer::{RESPONSE_BUCKETS_US, RemoteSigner, SignerStats, StatementKind};
+use corniche_staking::{NoticeKind, StateSlots, coin::DealingProgress};
 use corniche_types::{B256, Genesis, ProtocolRules, Votes};
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge, info::Info},
     registry::Registry,
 };
 use staking::{PHASES, StakingFigures};
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -97,6 +97,40 @@ fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u
     metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
 }
 
+/// Figures of the coin that is dealt now; 0 while none is.
+fn encode_dealing(encoder: &mut DescriptorEncoder<'_>, dealing: Option<DealingProgress>) -> fmt::Result {
+    let (dealings, unacknowledged, most) = dealing.map_or((0, 0, 0), |progress| {
+        (progress.dealings as u64, progress.unacknowledged.0.into(), progress.max_unacknowledged.0.into())
+    });
+    let help = "Right dealings of the coin that is dealt now";
+    gauge(encoder, "corniche_dkg_dealings", help, dealings)?;
+    let help = "Most votes of members that have not acknowledged one of the dealings";
+    gauge(encoder, "corniche_dkg_unacked_votes_max", help, unacknowledged)?;
+    let help = "Most votes without an acknowledgement with which a dealing counts";
+    gauge(encoder, "corniche_dkg_unacked_votes_limit", help, most)?;
+    let (checks, us) = dealing_checks();
+    counter(encoder, "corniche_dkg_checks", "Dealings that this process checked in blocks", checks)?;
+    let seconds = ConstCounter::new(us as f64 / 1e6);
+    let help = "Time for these checks, in seconds";
+    seconds.encode(encoder.encode_descriptor("corniche_dkg_check_seconds", help, None, seconds.metric_type())?)
+}
+
+/// Histogram of the signer's response times.
+struct ResponseTimes<'a>(&'a SignerStats);
+
+impl EncodeMetric for ResponseTimes<'_> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let SignerStats { response_ns_sum, responses, .. } = self.0;
+        let bounds = RESPONSE_BUCKETS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::MAX]);
+        let buckets: Vec<_> = bounds.zip(responses.iter().copied()).collect();
+        encoder.encode_histogram::<NoLabelSet>(*response_ns_sum as f64 / 1e9, responses.iter().sum(), &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
 fn read(number: &AtomicU64) -> u64 {
     number.load(Ordering::Relaxed)
 }
@@ -121,6 +155,7 @@ impl NodeMetrics {
         for (phase, name) in PHASES {
             ConstGauge::new(i64::from(phase == figures.phase)).encode(family.encode_family(&[("phase", name)])?)?;
         }
+        encode_dealing(encoder, figures.dealing)?;
         let kept = "Epochs in a row for which the running committee was kept, because no next one was ready";
         gauge(encoder, "corniche_epochs_kept", kept, figures.kept)?;
         let convictions = "Convictions of validators for the newest 64 epochs";
@@ -131,6 +166,35 @@ impl NodeMetrics {
         gauge(encoder, "corniche_announced", announced, own.has_announced.into())?;
         let convictions = "Convictions of this validator for the newest 64 epochs";
         gauge(encoder, "corniche_own_convictions", convictions, own.convictions)
+    }
+
+    /// Notices by kind, gaps between epochs, and clocks of validators.
+    fn encode_epochs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let counters = &self.shared.counters;
+        let pending = ConstGauge::new(0i64);
+        let help = "Notices to the staking contract that the state lacks, own ones and those of peers";
+        let mut family = encoder.encode_descriptor("corniche_notices_pending", help, None, pending.metric_type())?;
+        for (kind, count) in NoticeKind::ALL.iter().zip(&counters.notices_pending) {
+            let count = ConstGauge::new(i64::try_from(read(count)).unwrap_or(i64::MAX));
+            count.encode(family.encode_family(&[("kind", kind.name())])?)?;
+        }
+        let refused = ConstCounter::new(0u64);
+        let help = "Notices in blocks without effect: late, repeated, wrong, or above the limit of a block";
+        let mut family = encoder.encode_descriptor("corniche_notices_refused", help, None, refused.metric_type())?;
+        for (kind, count) in NoticeKind::ALL.iter().zip(&counters.notices_refused) {
+            ConstCounter::new(read(count)).encode(family.encode_family(&[("kind", kind.name())])?)?;
+        }
+        let gap = &self.shared.epoch_gap.seconds;
+        let help = "Time from the last block of an epoch to the first of the next one, in seconds";
+        gap.encode(encoder.encode_descriptor("corniche_epoch_gap_seconds", help, None, gap.metric_type())?)?;
+        let help = "Milliseconds by which the newest proposal of a validator was ahead of the clock of this node";
+        let mut family = encoder.encode_descriptor("corniche_clock_ahead_ms", help, None, pending.metric_type())?;
+        let leads = self.shared.clock_leads.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (validator, ms) in leads {
+            let ms = ConstGauge::new(i64::try_from(ms).unwrap_or(i64::MAX));
+            ms.encode(family.encode_family(&[("validator", validator.0.to_string())])?)?;
+        }
+        Ok(())
     }
 
     /// Connected votes, and signers of the newest certificates.
@@ -162,6 +226,8 @@ impl NodeMetrics {
         let seconds = "Time it took to make the newest snapshot of this process";
         let metric = ConstGauge::new(read(&stats.milliseconds) as f64 / 1e3);
         metric.encode(encoder.encode_descriptor("corniche_snapshot_seconds", seconds, None, metric.metric_type())?)?;
+        let served = "Bytes of responses to nodes that fetch a snapshot";
+        counter(encoder, "corniche_state_served_bytes", served, read(&stats.served_bytes))?;
         let given_up = "Snapshots that were given up since the newest one was made";
         gauge(encoder, "corniche_snapshots_given_up", given_up, read(&stats.given_up))?;
         match self.readers.current().reader.free_space() {
@@ -186,10 +252,14 @@ impl Collector for NodeMetrics {
         gauge(&mut encoder, "corniche_committee_votes", "Votes of the running committee", committee.total().0.into())?;
         self.encode_staking(&mut encoder)?;
         self.encode_committee(&mut encoder)?;
+        self.encode_epochs(&mut encoder)?;
         self.encode_snapshots(&mut encoder)?;
         self.encode_versions(&mut encoder)?;
         let generation = "Epoch that the running coin was dealt for, 0 for the coin of the genesis";
         gauge(&mut encoder, "corniche_coin_generation", generation, read(&counters.coin_generation))?;
+        let age = "Epochs since the running coin was dealt";
+        let generation = read(&counters.coin_generation);
+        gauge(&mut encoder, "corniche_coin_generation_age", age, committee.epoch().0.saturating_sub(generation))?;
         let exposed = "Votes of members whose shares of the coin are as good as public";
         gauge(&mut encoder, "corniche_coin_exposed_votes", exposed, read(&counters.coin_exposed_votes))?;
         let missing = "1 while this validator orders without a share of the coin";
@@ -247,8 +317,9 @@ impl Collector for NodeMetrics {
                 "Requests without an answer of the remote signer",
                 stats.failures,
             )?;
-            let waited = "Time in which the node waited for answers of the remote signer, in microseconds";
-            counter(&mut encoder, "corniche_signer_waited_us", waited, stats.response_ns_sum / 1_000)?;
+            let times = ResponseTimes(&stats);
+            let help = "Time until the remote signer answered, in seconds";
+            times.encode(encoder.encode_descriptor("corniche_signer_seconds", help, None, times.metric_type())?)?;
             let help = "Statements that the remote signer refused";
             let refused = ConstCounter::new(0u64);
             let mut family = encoder.encode_descriptor("corniche_signer_refused", help, None, refused.metric_type())?;
@@ -256,6 +327,9 @@ impl Collector for NodeMetrics {
                 ConstCounter::new(count).encode(family.encode_family(&[("statement", kind.name())])?)?;
             }
         }
+        let unavailable = "1 while no peer has the next block of this node any more";
+        let is_unavailable = u64::from(read(&self.shared.unavailable_block) > 0);
+        gauge(&mut encoder, "corniche_next_block_unavailable", unavailable, is_unavailable)?;
         let recovered = "Senders that this process recovered from signatures of transactions";
         counter(&mut encoder, "corniche_signatures_recovered", recovered, corniche_crypto::recovery_count())?;
         counter(&mut encoder, "corniche_transactions_refused", "Transactions admission refused", read(&counters.refused))?;

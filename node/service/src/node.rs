@@ -161,8 +161,13 @@ impl Node {
                 let shelf = Arc::new(Shelf::open(&context.data, chain.store.identity())?);
                 shared.snapshots.note_newest(&shelf);
                 let epoch_log = EpochLog::new(&context.data, chain.store.reader(), genesis.clone());
-                let source =
-                    StateSource { reader: chain.store.reader(), state: chain.state.clone(), epoch_log, shelf: shelf.clone() };
+                let source = StateSource {
+                    reader: chain.store.reader(),
+                    state: chain.state.clone(),
+                    epoch_log,
+                    shelf: shelf.clone(),
+                    stats: shared.snapshots.clone(),
+                };
                 (Some(shelf), Some(network.connect(&context, checks, &source)))
             }
         };

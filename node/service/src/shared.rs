@@ -1,13 +1,16 @@
 //! State shared by the threads of a node and its RPC server: queues, pending responses, counters, and
 //! shutdown.
 
-use crate::{execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView, snapshots::SnapshotStats};
+use crate::{
+    epoch_gap::EpochGap, execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView, snapshots::SnapshotStats,
+};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::{Known, VerifiedTransaction};
 use corniche_engine::{Committee, Offence};
 use corniche_network::{NetworkHandle, PeerKey};
 use corniche_pipeline::{AttestedSenders, CommandResponse, Event, Fault, Halted, Input};
 use corniche_rpc::ChainEvent;
+use corniche_staking::NoticeKind;
 use corniche_store::Store;
 use corniche_types::{Address, B256, Bytes, Epoch, Genesis, Height, Resume, SignatureChecks, ValidatorIndex};
 use std::{
@@ -51,6 +54,9 @@ pub struct Counters {
     pub coin_exposed_votes: AtomicU64,
     pub coin_share_missing: AtomicU64,
     pub evidence_pending: AtomicU64,
+    /// Notices that the state lacks, and those that blocks refused, in the order of [`NoticeKind::ALL`].
+    pub notices_pending: [AtomicU64; NoticeKind::ALL.len()],
+    pub notices_refused: [AtomicU64; NoticeKind::ALL.len()],
 }
 
 pub fn count(counter: &AtomicU64, by: usize) {
@@ -70,6 +76,9 @@ pub struct Shared {
     pub counters: Counters,
     pub executions: ExecutionStats,
     pub snapshots: Arc<SnapshotStats>,
+    pub epoch_gap: EpochGap,
+    /// Milliseconds by which clocks of validators are ahead.
+    pub clock_leads: Mutex<Vec<(ValidatorIndex, u64)>>,
     pub events: broadcast::Sender<ChainEvent>,
     /// Signals new events in the trace of the ordering.
     pub dag: watch::Sender<()>,
@@ -113,6 +122,8 @@ impl Shared {
             counters: Counters::default(),
             executions: ExecutionStats::default(),
             snapshots: Arc::default(),
+            epoch_gap: EpochGap::default(),
+            clock_leads: Mutex::default(),
             events: broadcast::channel(4_096).0,
             dag: watch::Sender::default(),
             holds: watch::Sender::default(),

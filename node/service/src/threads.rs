@@ -60,8 +60,18 @@ pub fn spawn(
     };
     let (unsealed, unsealed_in) = mpsc::sync_channel(SEAL_QUEUE_CAPACITY);
     let (trust, trace) = (config.sync.trust_point(), store.trace());
-    let effects =
-        ThreadedEffects { journal, tasks, groups, trace, network, shared: shared.clone(), verifiers, epoch_log, trust };
+    let effects = ThreadedEffects {
+        journal,
+        tasks,
+        groups,
+        trace,
+        network,
+        shared: shared.clone(),
+        verifiers,
+        epoch_log,
+        trust,
+        clocks_read: std::time::Instant::now(),
+    };
     let kept_blocks = config.history.blocks;
     let (execution, sealing, writer) = (shared.clone(), shared.clone(), shared.clone());
     let (started, has_started) = mpsc::channel();

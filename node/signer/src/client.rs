@@ -81,6 +81,9 @@ pub enum Unsigned {
     Unavailable,
 }
 
+/// Upper bounds of [`SignerStats::responses`], µs. The last one is [`RESPONSE_TIMEOUT`].
+pub const RESPONSE_BUCKETS_US: [u64; 9] = [50, 100, 200, 500, 1_000, 2_000, 5_000, 20_000, 50_000];
+
 /// Counters of a [`RemoteSigner`] since the first connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignerStats {
@@ -94,6 +97,8 @@ pub struct SignerStats {
     pub failures: u64,
     /// Time of all answered requests, ns.
     pub response_ns_sum: u64,
+    /// Answered requests by their time: at most [`RESPONSE_BUCKETS_US`], and longer.
+    pub responses: [u64; RESPONSE_BUCKETS_US.len() + 1],
 }
 
 /// Connection to a signer. Threads take turns.
@@ -182,6 +187,8 @@ impl RemoteSigner {
             Some(Ok((answer, time))) => {
                 journal.answered();
                 journal.stats.response_ns_sum += u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+                let bucket = RESPONSE_BUCKETS_US.partition_point(|most| u128::from(*most) < time.as_micros());
+                journal.stats.responses[bucket] += 1;
                 match &answer {
                     Ok(_) => journal.stats.signed += 1,
                     Err(refusal) => journal.refused(kind, refusal),

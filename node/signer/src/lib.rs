@@ -78,7 +78,7 @@ mod request;
 mod server;
 mod socket;
 
-pub use client::{BACK_OFF, ClientError, RESPONSE_TIMEOUT, RemoteSigner, SignerStats, Unsigned};
+pub use client::{BACK_OFF, ClientError, RESPONSE_BUCKETS_US, RESPONSE_TIMEOUT, RemoteSigner, SignerStats, Unsigned};
 pub use keys::SecretKeys;
 pub use mark_file::{FILE_NAME, MarkError};
 pub use request::{

@@ -15,7 +15,7 @@ use alloy_primitives::{B256, keccak256};
 use corniche_crypto::{
     CoinKey, CoinOpening, CoinPublicKeys, CoinSecretShare, CoinTarget, Dealing, Dealings, VerifiedDealing, settle,
 };
-use corniche_types::{Epoch, Genesis, SignerBitmap, StakingParameters, ValidatorIndex, Weights};
+use corniche_types::{Epoch, Genesis, SignerBitmap, StakingParameters, ValidatorIndex, Votes, Weights};
 use std::collections::BTreeSet;
 
 /// Need of a chain for coins.
@@ -274,6 +274,36 @@ impl NextCoin {
     fn members_hash<S: Slots>(&self, slots: &mut S, next: &Committee) -> Result<B256, S::Error> {
         let dealers = PastCommittee::load(slots, self.epoch)?.map(|committee| committee.hash).unwrap_or_default();
         Ok(keccak256([dealers, next.members_hash()].concat()))
+    }
+}
+
+/// How far the committee is with the coin that is dealt now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DealingProgress {
+    /// Right dealings.
+    pub dealings: usize,
+    /// Most votes of members that have not acknowledged one of these dealings.
+    pub unacknowledged: Votes,
+    /// F of the members: a dealing with more votes that are not acknowledged does not count.
+    pub max_unacknowledged: Votes,
+}
+
+impl DealingProgress {
+    /// Reads it; `None` if no coin is dealt.
+    pub fn load<S: Slots>(slots: &mut S) -> Result<Option<Self>, S::Error> {
+        let Some(next) = NextCoin::load(slots)? else { return Ok(None) };
+        let weights = Committee::weights_of(slots, next.epoch.next())?;
+        let dealers = Committee::weights_of(slots, next.epoch)?;
+        let dealings = next.coin.dealings(slots, dealers.indices(), &weights)?;
+        let unacknowledged = |dealer| {
+            let acknowledged = dealings.acknowledged.get(dealer).into_iter().flatten().copied();
+            weights.total() - weights.weigh(acknowledged)
+        };
+        Ok(Some(Self {
+            dealings: dealings.dealt.len(),
+            unacknowledged: dealings.dealt.keys().map(unacknowledged).max().unwrap_or_default(),
+            max_unacknowledged: weights.max_faulty(),
+        }))
     }
 }
 

@@ -82,6 +82,20 @@ pub enum NoticeKind {
 }
 
 impl NoticeKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Announce, Self::Deal, Self::Acknowledge, Self::Open, Self::Evidence];
+
+    /// Name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Announce => "announce",
+            Self::Deal => "deal",
+            Self::Acknowledge => "acknowledge",
+            Self::Open => "open",
+            Self::Evidence => "evidence",
+        }
+    }
+
     /// Those that a validator makes from its keys and the state alone.
     const OWED: [Self; 4] = [Self::Announce, Self::Deal, Self::Acknowledge, Self::Open];
 

@@ -9,7 +9,7 @@ use corniche_crypto::{CoinSecretShare, CoinShare};
 use corniche_staking::{
     AuthorKeys, Notice, NoticeAuthor, NoticeKind, ValidatorId,
     calendar::{self, Announcement},
-    coin::{EpochCoin, Need},
+    coin::{DealingProgress, EpochCoin, Need},
     interface::Staking,
     record::{Attendance, CoinKeys, Committee, Phase},
 };
@@ -127,6 +127,27 @@ fn members_deal_and_acknowledge() {
     assert!(coin.share(ValidatorIndex(0), &Secrets::new(1).coin).is_none());
     let keys = keys(&mut chain, Epoch(1));
     assert_eq!((keys.qualified.len(), keys.exposed), (4, Votes(0)));
+}
+
+/// The dealing that fewest members acknowledged decides whether the coin is in danger.
+#[test]
+fn progress_is_that_of_the_worst_dealing() {
+    let mut chain = dealing_chain();
+    let progress = |chain: &mut Chain| {
+        let progress = DealingProgress::load(&mut chain.memory).unwrap();
+        progress.map(|progress| (progress.dealings, progress.unacknowledged.0, progress.max_unacknowledged.0))
+    };
+    assert_eq!(progress(&mut chain), Some((0, 0, 2)));
+    send(&mut chain, 0..3, Deal);
+    assert_eq!(progress(&mut chain), Some((3, 7, 2)));
+    chain.advance(DEALT);
+    send(&mut chain, 0..3, Acknowledge);
+    assert_eq!(progress(&mut chain), Some((3, 1, 2)));
+    chain.advance(ACKNOWLEDGED);
+    send(&mut chain, 0..4, Open);
+    assert_eq!(progress(&mut chain), Some((3, 1, 2)), "openings do not change it");
+    chain.advance(OPENED);
+    assert_eq!(progress(&mut chain), None, "the coin is settled");
 }
 
 /// Each phase takes its own notices only.

@@ -127,6 +127,10 @@ impl Engine for Autobahn {
         let timers = [self.lanes.deadline(), self.slots.deadline(), self.repair_deadline(), self.service.deadline()];
         timers.into_iter().flatten().min()
     }
+
+    fn clock_leads(&self) -> Vec<(ValidatorIndex, u64)> {
+        self.slots.clock_leads()
+    }
 }
 
 impl Autobahn {

@@ -11,6 +11,7 @@
 //! - **Trust is a type.** The engine's [`Verifier`] checks the bytes of peers, on any thread. The engine accepts only
 //!   its results.
 
+mod clock_leads;
 mod committee;
 mod pacing;
 mod token_bucket;
@@ -20,6 +21,7 @@ use corniche_types::evidence::Evidence;
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
 use std::{any::Any, sync::Arc};
 
+pub use clock_leads::ClockLeads;
 pub use committee::{Committee, Member, Scope};
 pub use corniche_types::Resume;
 pub use pacing::stretched_ms;
@@ -37,6 +39,11 @@ pub trait Engine: Send {
     /// Time at which the caller must call `handle` with [`Input::Deadline`] if no other input arrives. Every input may
     /// change it.
     fn deadline(&self) -> Option<TimestampMs>;
+
+    /// Milliseconds by which clocks of validators are ahead of the caller's ([`ClockLeads`]), for metrics. None by default.
+    fn clock_leads(&self) -> Vec<(ValidatorIndex, u64)> {
+        Vec::new()
+    }
 }
 
 impl<E: Engine + ?Sized> Engine for Box<E> {
@@ -50,6 +57,10 @@ impl<E: Engine + ?Sized> Engine for Box<E> {
 
     fn deadline(&self) -> Option<TimestampMs> {
         (**self).deadline()
+    }
+
+    fn clock_leads(&self) -> Vec<(ValidatorIndex, u64)> {
+        (**self).clock_leads()
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
     verify::{Checked, MahiVerifier},
 };
 use blocks::Origin;
-use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Ticket, TraceEvent};
+use corniche_engine::{Batch, ClockLeads, Committee, Engine, Input, Output, Recipients, Resume, Ticket, TraceEvent};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -90,6 +90,7 @@ pub struct MahiMahi {
     pub(crate) accused: BTreeSet<(Round, ValidatorIndex)>,
     /// P24: more than f validators are faulty; see `fault_bound`.
     pub(crate) is_halted: bool,
+    clock_leads: ClockLeads,
     /// The DAG or a coin changed since the last decision pass.
     changed: bool,
     pub(crate) outputs: VecDeque<Output>,
@@ -123,6 +124,10 @@ impl Engine for MahiMahi {
 
     fn deadline(&self) -> Option<TimestampMs> {
         [self.synchroniser.deadline(), self.repair_deadline(), self.proposal_deadline()].into_iter().flatten().min()
+    }
+
+    fn clock_leads(&self) -> Vec<(ValidatorIndex, u64)> {
+        self.clock_leads.milliseconds()
     }
 }
 
@@ -166,6 +171,7 @@ impl MahiMahi {
             equivocated: BTreeMap::new(),
             extra_siblings: ExtraSiblings::new(size),
             is_halted: false,
+            clock_leads: ClockLeads::default(),
             changed: true,
             outputs: VecDeque::new(),
             config,

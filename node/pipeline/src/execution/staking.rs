@@ -14,7 +14,18 @@ use corniche_types::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
 };
+
+/// Dealings that this process checked in blocks, and the time for them.
+static DEALING_CHECKS: AtomicU64 = AtomicU64::new(0);
+static DEALING_CHECK_US: AtomicU64 = AtomicU64::new(0);
+
+/// Number of dealings that this process checked in blocks, and the microseconds for them. For metrics.
+pub fn dealing_checks() -> (u64, u64) {
+    (DEALING_CHECKS.load(Ordering::Relaxed), DEALING_CHECK_US.load(Ordering::Relaxed))
+}
 
 /// End of a block.
 pub(super) struct BlockEnd<'a> {
@@ -79,7 +90,14 @@ fn apply_notices(
             distrusted.extend((!may_be_outdated).then_some(*author));
             continue;
         };
-        if let Some(burnt) = notice.apply(slots, parameters, time)? {
+        // For metrics only: no result depends on the time.
+        let (started, kind) = (Instant::now(), notice.kind());
+        let burnt = notice.apply(slots, parameters, time)?;
+        if kind == NoticeKind::Deal {
+            DEALING_CHECKS.fetch_add(1, Ordering::Relaxed);
+            DEALING_CHECK_US.fetch_add(u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+        if let Some(burnt) = burnt {
             slots.burn(burnt);
             *applied += 1;
             skipped.reason = SkipReason::Notice;

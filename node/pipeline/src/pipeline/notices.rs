@@ -159,6 +159,13 @@ impl Pipeline {
         }
     }
 
+    /// Number of notices of each kind that the newest state lacks, in the order of [`NoticeKind::ALL`].
+    pub fn pending_notices(&self) -> [usize; NoticeKind::ALL.len()] {
+        let mut counts = [0; NoticeKind::ALL.len()];
+        self.notices.kept.keys().for_each(|(_, kind)| counts[*kind as usize] += 1);
+        counts
+    }
+
     /// Forgets the notices that the newest state has.
     pub(super) fn forget_notices(&mut self) {
         if self.notices.kept.is_empty() {

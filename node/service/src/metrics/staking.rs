@@ -2,6 +2,7 @@
 
 use corniche_staking::{
     Slots, calendar,
+    coin::DealingProgress,
     record::{
         Attendance, Committee, FreezeNumber, Header, KeyOwner, PastCommittee, Phase, Validator, is_convicted, ring_epochs,
     },
@@ -28,6 +29,8 @@ pub struct StakingFigures {
     pub kept: u64,
     /// Convictions for the newest 64 epochs.
     pub convictions: u64,
+    /// The coin that is dealt now. `None` while none is.
+    pub dealing: Option<DealingProgress>,
     /// `None`: no key of this node is that of a registered validator.
     pub own: Option<OwnFigures>,
 }
@@ -62,6 +65,7 @@ impl StakingFigures {
             phase: header.phase,
             kept: kept(&header),
             convictions,
+            dealing: DealingProgress::load(slots)?,
             own,
         })
     }

@@ -39,6 +39,8 @@ pub struct SnapshotStats {
     pub milliseconds: AtomicU64,
     /// Snapshots that were given up since the newest one.
     pub given_up: AtomicU64,
+    /// Bytes of responses to requests for state.
+    pub served_bytes: AtomicU64,
 }
 
 impl SnapshotStats {

@@ -1,6 +1,6 @@
 //! Source of the state for other nodes that fetch it.
 
-use super::Shelf;
+use super::{Shelf, SnapshotStats};
 use crate::epoch_log::EpochLog;
 use corniche_state::{State, StateView};
 use corniche_store::Reader;
@@ -15,6 +15,7 @@ pub struct StateSource {
     pub state: State,
     pub epoch_log: EpochLog,
     pub shelf: Arc<Shelf>,
+    pub stats: Arc<SnapshotStats>,
 }
 
 impl SnapshotSource for StateSource {

@@ -7,7 +7,7 @@ use crate::{
     message::{CommitQc, Context, Message, Slot, Statement, View},
     rules::Schedule,
 };
-use corniche_engine::{Committee, Recipients, TraceEvent, Unsigned};
+use corniche_engine::{ClockLeads, Committee, Recipients, TraceEvent, Unsigned};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -37,6 +37,8 @@ pub(crate) struct SlotContext {
     /// Number of times in a row that the last vote came after T_fast.
     fast_misses: u32,
     pub leaders: LeaderReputation,
+    /// From PREPAREs with a new cut.
+    pub clock_leads: ClockLeads,
 }
 
 impl SlotContext {
@@ -51,6 +53,7 @@ impl SlotContext {
             context: Context::new(&committee),
             schedule: Schedule::new(&committee, &config),
             leaders: LeaderReputation::new(committee.total()),
+            clock_leads: ClockLeads::default(),
             config,
             committee,
             signatures,

@@ -16,7 +16,7 @@ mod tickets;
 
 use crate::{
     message::{CommitKind, CommitQc, Cut, Message, SignedPrepare, Slot, Tip, View},
-    rules::is_justified,
+    rules::{is_fresh, is_justified},
 };
 use commits::Commits;
 use context::SlotContext;
@@ -201,12 +201,20 @@ impl Slots {
         }
     }
 
+    pub fn clock_leads(&self) -> Vec<(ValidatorIndex, u64)> {
+        self.ctx.clock_leads.milliseconds()
+    }
+
     /// C2: processes a PREPARE, with its certificates.
     fn handle_prepare(&mut self, lanes: &mut dyn Lanes, from: ValidatorIndex, prepare: SignedPrepare) {
         let slot = prepare.cut.slot;
         let digest = self.ctx.context.cut(&prepare.cut);
         if !is_justified(&prepare, digest, &self.ctx.config, &self.ctx.committee) {
             return;
+        }
+        if is_fresh(&prepare, &self.ctx.committee) {
+            let leader = self.ctx.schedule.leader(slot, prepare.view);
+            self.ctx.clock_leads.note(leader, prepare.cut.time, self.ctx.now);
         }
         if let Some(anchor) = &prepare.previous {
             self.commit(anchor.clone(), None);

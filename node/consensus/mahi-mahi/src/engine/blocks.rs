@@ -92,6 +92,7 @@ impl MahiMahi {
                 self.extra_siblings.add(reference, account, block.weight());
             }
             if origin == Origin::Peer {
+                self.clock_leads.note(block.author(), block.content().timestamp, self.now);
                 self.record(&block);
             }
             if origin != Origin::Recorded {
