@@ -10,6 +10,9 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Contents of a node's disk. The default is empty.
 #[derive(Default)]
 pub struct Disk {
+    /// True until the first record if the disk was there from the start: the validator has signed nothing in its life. A node
+    /// has the file `UNSIGNED` instead.
+    is_unsigned: bool,
     records: BTreeMap<Ticket, Bytes>,
     /// Blocks from height 1.
     blocks: Vec<Arc<CommittedBlock>>,
@@ -59,9 +62,21 @@ pub fn bytes_of(write: &Write) -> usize {
 }
 
 impl Disk {
+    /// Disk of a validator with new keys.
+    pub fn unsigned() -> Self {
+        Self { is_unsigned: true, ..Self::default() }
+    }
+
+    pub fn is_unsigned(&self) -> bool {
+        self.is_unsigned
+    }
+
     pub fn apply(&mut self, write: Write) {
         match write {
-            Write::Record(ticket, record) => drop(self.records.insert(ticket, record)),
+            Write::Record(ticket, record) => {
+                self.is_unsigned = false;
+                self.records.insert(ticket, record);
+            }
             Write::ReleaseBelow(ticket) => self.records = self.records.split_off(&ticket),
             Write::Block(block) => {
                 assert_eq!(block.block.height().0, self.blocks.len() as u64 + 1, "invariant: blocks are appended without gaps");

@@ -31,8 +31,8 @@ pub struct Network {
     pub secrets: Secrets,
     /// By process.
     pub conduct: Vec<Arc<Conduct>>,
-    /// Nodes that join later and have signed nothing yet, because they never started.
-    pub unsigned: RefCell<BTreeSet<usize>>,
+    /// Processes that never started. Their keys have signed nothing.
+    pub unstarted: RefCell<BTreeSet<usize>>,
     pub cost: Cost,
     pub executors: Rc<Executors>,
     pub checks: RefCell<Checks>,

@@ -56,13 +56,13 @@ impl NodeProcess {
             let random = random.fork("enemy");
             (since, ByzantineNode::new(network, behaviour, identity, process != identity, random))
         });
+        let disk = if network.unstarted.borrow_mut().remove(&process) { Disk::unsigned() } else { disk };
         let state = network.executors.state(disk.blocks());
         let executor = Executor::new(&network.executors, state.clone(), disk.blocks());
         let diverged = disk.diverged();
         let mut effects = VirtualEffects::new(network.clone(), process, now, executor, disk);
         effects.byzantine = byzantine.is_some();
-        let never_signed = network.unsigned.borrow_mut().remove(&process);
-        let driver = Driver::new(pipeline(&effects, role, state, never_signed, random.fork("engine")));
+        let driver = Driver::new(pipeline(&effects, role, state, random.fork("engine")));
         // After a power cut a node may be the first one in an epoch.
         network.checker.start_epoch(&network.engines, driver.pipeline().committee());
         let mut node = Self { driver, effects, diverged, random: random.fork("power"), byzantine };
@@ -164,7 +164,7 @@ impl NodeProcess {
 }
 
 /// Builds the pipeline of a node from the contents of its disk.
-fn pipeline(effects: &VirtualEffects, role: Role, state: State, never_signed: bool, random: Random) -> Pipeline {
+fn pipeline(effects: &VirtualEffects, role: Role, state: State, random: Random) -> Pipeline {
     let VirtualEffects { network, disk, .. } = effects;
     let (me, conduct) = (role.identity, &network.conduct[role.process]);
     let behaviour = role.behaviour.map(|(behaviour, _)| behaviour);
@@ -185,7 +185,7 @@ fn pipeline(effects: &VirtualEffects, role: Role, state: State, never_signed: bo
         },
         evidence: disk.evidence(),
         may_vote: true,
-        never_signed,
+        never_signed: disk.is_unsigned(),
         lost_blocks: false,
         records: disk.records(),
         state,

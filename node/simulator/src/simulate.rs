@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
             engines,
             secrets,
             conduct: roles.iter().map(|_| Arc::default()).collect(),
-            unsigned: RefCell::new(scenario.joining()),
+            unstarted: RefCell::new((0..roles.len()).collect()),
             cost: scenario.cost,
             executors: Executors::new(genesis.clone(), vm, scenario),
             checks: RefCell::new(checks),

@@ -54,14 +54,21 @@ fn byzantine_validators_delay_no_end() {
     }
 }
 
-/// With real signatures a twin is convicted, and no other validator is. Twins under Autobahn propose the same cuts.
+/// With real signatures a twin and an equivocator are convicted, and no other validator is. Twins under Autobahn propose the same
+/// cuts.
 #[test]
-fn twins_are_convicted() {
-    for (engine, expected) in [("mahi-mahi", &[2][..]), ("autobahn", &[])] {
-        let text =
-            format!("engine = \"{engine}\"\nnodes = 4\nepoch_ms = 1000\ncrypto = \"real\"\n{CALM}{}", byzantine(&[2], "twin"));
+fn equivocation_is_convicted() {
+    let cases = [
+        ("mahi-mahi", "twin", &[2][..]),
+        ("mahi-mahi", "equivocator", &[2]),
+        ("autobahn", "twin", &[]),
+        ("autobahn", "equivocator", &[2]),
+    ];
+    for (engine, behaviour, expected) in cases {
+        let fault = byzantine(&[2], behaviour);
+        let text = format!("engine = \"{engine}\"\nnodes = 4\nepoch_ms = 1000\ncrypto = \"real\"\n{CALM}{fault}");
         let report = run(&parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")), 1);
         passes(&report);
-        assert!(report.convicted.iter().eq(expected), "{engine}: {:?}", report.convicted);
+        assert!(report.convicted.iter().eq(expected), "{engine}, {behaviour}: {:?}", report.convicted);
     }
 }
