@@ -69,65 +69,83 @@ impl Names {
     }
 }
 
+/// The keys of a node that the staking contract can replace: those of the start, and those after a rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySet {
+    First,
+    Next,
+}
+
 /// Signing keys of the nodes.
 #[derive(Clone)]
 pub struct Secrets {
     seed: u64,
     pub names: Arc<Names>,
-    /// By number of the node; `None`: keys are modelled, and only notices and keys for the staking contract are real.
-    pub real: Option<Arc<Vec<ValidatorSecrets>>>,
+    /// Shares of the coin of the genesis, by number of the node. `None`: keys are modelled, and only notices and keys for the
+    /// staking contract are real.
+    pub shares: Option<Arc<Vec<CoinSecretShare>>>,
 }
 
 impl Secrets {
+    /// The keys with which a node is in a committee.
+    pub fn key_set(&self, committee: &Committee, node: usize) -> KeySet {
+        let member = self.names.index(committee, node).and_then(|index| committee.member(index));
+        let next = || self.consensus_key(node, KeySet::Next).public();
+        if member.is_some_and(|member| member.consensus_key == next()) { KeySet::Next } else { KeySet::First }
+    }
+
     /// Keys of a committee for certificates of a node, which may be no member.
     pub fn certificate_keys(&self, committee: &Committee, node: usize) -> CertificateKeys {
         let index = self.names.index(committee, node);
-        match &self.real {
-            None => Modelled::new(committee, index.unwrap_or(ValidatorIndex(0))).for_certificates(index.is_some()),
-            Some(validators) => CertificateKeys::bls(committee, index.map(|index| (index, validators[node].bls.clone()))),
+        if self.shares.is_none() {
+            return Modelled::new(committee, index.unwrap_or(ValidatorIndex(0))).for_certificates(index.is_some());
         }
+        let own = index.map(|index| (index, self.bls_key(node, self.key_set(committee, node))));
+        CertificateKeys::bls(committee, own)
     }
 
     /// Makes a node's notices to the staking contract. Notices have real signatures, also with modelled keys.
     pub fn notice_author(&self, node: usize, conduct: &Arc<Conduct>) -> NoticeAuthor {
-        let signer = Arc::new(Conducted { key: self.consensus_key(node), conduct: conduct.clone() });
-        let keys = vec![AuthorKeys { signer, coin: Some(coin_key(self.seed, node)) }];
+        let keys = |set| {
+            let signer = Arc::new(Conducted { key: self.consensus_key(node, set), conduct: conduct.clone() });
+            AuthorKeys { signer, coin: Some(self.coin_key(node, set)) }
+        };
+        let keys = [KeySet::First, KeySet::Next].map(keys).into();
         NoticeAuthor { keys, chain_id: CHAIN_ID, version: ProtocolRules::LATEST.version }
     }
 
-    pub fn consensus_key(&self, node: usize) -> ConsensusKey {
-        consensus_key(self.seed, node)
+    pub fn consensus_key(&self, node: usize, set: KeySet) -> ConsensusKey {
+        ConsensusKey::from_seed(self.derive(set, "consensus", node))
     }
 
-    pub fn bls_key(&self, node: usize) -> BlsSecretKey {
-        bls_key(self.seed, node)
+    pub fn bls_key(&self, node: usize, set: KeySet) -> BlsSecretKey {
+        BlsSecretKey::from_seed(self.derive(set, "bls", node))
+    }
+
+    pub fn coin_key(&self, node: usize, set: KeySet) -> CoinKey {
+        CoinKey::from_seed(self.derive(set, "coin key", node))
     }
 
     pub fn network_key(&self, node: usize) -> ConsensusKey {
         network_key(self.seed, node)
     }
 
-    pub fn coin_key(&self, node: usize) -> CoinKey {
-        coin_key(self.seed, node)
-    }
-
     /// Account that owns a node's stake.
     pub fn owner(&self, node: usize) -> EthereumKey {
-        owner(self.seed, node)
+        EthereumKey::from_bytes(&derive(self.seed, "owner", node)).expect("all but one in 2^128 hashes are keys")
     }
 
     /// Address that receives a node's fees.
     pub fn fee_address(&self, node: usize) -> Address {
         fee_address(self.seed, node)
     }
-}
 
-#[derive(Clone)]
-pub struct ValidatorSecrets {
-    pub consensus: ConsensusKey,
-    pub bls: BlsSecretKey,
-    /// Share of the coin of the genesis; `None` for a node that joins later.
-    pub share: Option<CoinSecretShare>,
+    fn derive(&self, set: KeySet, purpose: &str, node: usize) -> [u8; 32] {
+        match set {
+            KeySet::First => derive(self.seed, purpose, node),
+            KeySet::Next => derive(self.seed, &format!("next {purpose}"), node),
+        }
+    }
 }
 
 /// Creates the genesis with these accounts, and with funds for the accounts of `senders`.
@@ -142,7 +160,8 @@ pub fn make(
     let batch_bytes = parameters.remove("batch_bytes").and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(512 << 10);
     let (weights, members) = (scenario.weights(), scenario.members());
     let names = Arc::new(Names::new(scenario, seed));
-    let owners = scenario.epoch_ms.map(|_| (0..scenario.nodes).map(|node| owner(seed, node).address()));
+    let mut secrets = Secrets { seed, names, shares: None };
+    let owners = scenario.epoch_ms.map(|_| (0..scenario.nodes).map(|node| secrets.owner(node).address()));
     let mut genesis = Genesis {
         protocol_version: ProtocolRules::LATEST.version,
         upgrades: Vec::new(),
@@ -158,7 +177,7 @@ pub fn make(
         // Usage never exceeds the target, so the fee stays at its minimum.
         fees: FeeRules { initial_base_fee: 1, target_gas_per_second: GAS_LIMIT },
         engine: EngineConfig { name: scenario.engine.clone(), parameters },
-        validators: (0..members).map(|index| placeholder(seed, &names, index, weights.of(validator(index)))).collect(),
+        validators: (0..members).map(|index| placeholder(&secrets, index, weights.of(validator(index)))).collect(),
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
         accounts: senders
@@ -172,20 +191,19 @@ pub fn make(
         coin_draft: None,
     };
     if let Some(epoch_ms) = scenario.epoch_ms {
-        add_staking(&mut genesis, scenario, seed, epoch_ms);
+        add_staking(&mut genesis, scenario, &secrets, epoch_ms);
     }
-    let real = match scenario.crypto {
-        Crypto::Modelled => None,
-        Crypto::Real => Some(Arc::new(real_keys(&mut genesis, scenario.nodes, seed))),
-    };
-    (genesis, Secrets { seed, names, real })
+    if scenario.crypto == Crypto::Real {
+        secrets.shares = Some(Arc::new(add_real_keys(&mut genesis, &secrets)));
+    }
+    (genesis, secrets)
 }
 
 /// Fewest members of a committee, if it changes.
 const MIN_MEMBERS: u32 = 4;
 
 /// Adds epochs of this length.
-fn add_staking(genesis: &mut Genesis, scenario: &Scenario, seed: u64, epoch_ms: u64) {
+fn add_staking(genesis: &mut Genesis, scenario: &Scenario, secrets: &Secrets, epoch_ms: u64) {
     // With less than all validators the committee is kept, unless the scenario changes it.
     let members = genesis.validators.len() as u32;
     let min_validators = if scenario.changes_committee() { members.min(MIN_MEMBERS) } else { members };
@@ -193,24 +211,23 @@ fn add_staking(genesis: &mut Genesis, scenario: &Scenario, seed: u64, epoch_ms: 
     let staking = StakingParameters { epoch_ms, closing_ms, min_validators, ..StakingParameters::default() };
     genesis.staking = Some(staking);
     for (index, validator) in genesis.validators.iter_mut().enumerate() {
-        validator.consensus_key = consensus_key(seed, index).public();
+        validator.consensus_key = secrets.consensus_key(index, KeySet::First).public();
         // Also with modelled keys, because the contract and its evidence know nothing of models.
-        validator.bls_key = bls_key(seed, index).public().to_bytes().to_vec().into();
-        let coin_key = coin_key(seed, index).public().to_vec().into();
-        validator.stake = Some(GenesisStake { owner: owner(seed, index).address(), coin_key });
+        validator.bls_key = secrets.bls_key(index, KeySet::First).public().to_bytes().to_vec().into();
+        let coin_key = secrets.coin_key(index, KeySet::First).public().to_vec().into();
+        validator.stake = Some(GenesisStake { owner: secrets.owner(index).address(), coin_key });
     }
 }
 
 /// A validator without real keys. Its names contain the seed, and so do the hash of the committee and everything
 /// derived from it, such as the modelled coins.
-fn placeholder(seed: u64, names: &Names, index: usize, votes: Votes) -> ValidatorInfo {
-    let name = |purpose: &str| digest(format!("{seed} {purpose} {index}").as_bytes());
+fn placeholder(secrets: &Secrets, index: usize, votes: Votes) -> ValidatorInfo {
     ValidatorInfo {
-        consensus_key: name("consensus"),
+        consensus_key: B256::from(derive(secrets.seed, "consensus", index)),
         bls_key: Bytes::new(),
         bls_proof: Bytes::new(),
-        network_key: B256::from(names.key(index)),
-        fee_address: fee_address(seed, index),
+        network_key: B256::from(secrets.names.key(index)),
+        fee_address: secrets.fee_address(index),
         votes,
         stake: None,
     }
@@ -228,36 +245,16 @@ fn network_key(seed: u64, index: usize) -> ConsensusKey {
     ConsensusKey::from_seed(derive(seed, "network", index))
 }
 
-fn consensus_key(seed: u64, index: usize) -> ConsensusKey {
-    ConsensusKey::from_seed(derive(seed, "consensus", index))
-}
-
-fn bls_key(seed: u64, index: usize) -> BlsSecretKey {
-    BlsSecretKey::from_seed(derive(seed, "bls", index))
-}
-
-fn coin_key(seed: u64, index: usize) -> CoinKey {
-    CoinKey::from_seed(derive(seed, "coin key", index))
-}
-
-fn owner(seed: u64, index: usize) -> EthereumKey {
-    EthereumKey::from_bytes(&derive(seed, "owner", index)).expect("all but one in 2^128 hashes are keys")
-}
-
-/// Keys of all nodes. Those of the genesis get a coin.
-fn real_keys(genesis: &mut Genesis, nodes: usize, seed: u64) -> Vec<ValidatorSecrets> {
+/// Replaces the modelled keys of the genesis by real ones. Returns the shares of its coin.
+fn add_real_keys(genesis: &mut Genesis, secrets: &Secrets) -> Vec<CoinSecretShare> {
     let weights = genesis.weights();
-    let deal = deal_coin(&weights, weights.quorum(), derive(seed, "coin", 0));
+    let deal = deal_coin(&weights, weights.quorum(), derive(secrets.seed, "coin", 0));
     (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
-    let mut shares = deal.shares.into_iter();
-    let secrets = (0..nodes).map(|index| {
-        let (consensus, bls) = (consensus_key(seed, index), bls_key(seed, index));
-        if let Some(member) = genesis.validators.get_mut(index) {
-            member.consensus_key = consensus.public();
-            member.bls_key = Bytes::copy_from_slice(&bls.public().to_bytes());
-            member.bls_proof = Bytes::copy_from_slice(&bls.prove_possession().to_bytes());
-        }
-        ValidatorSecrets { consensus, bls, share: shares.next() }
-    });
-    secrets.collect()
+    for (node, member) in genesis.validators.iter_mut().enumerate() {
+        let bls = secrets.bls_key(node, KeySet::First);
+        member.consensus_key = secrets.consensus_key(node, KeySet::First).public();
+        member.bls_key = Bytes::copy_from_slice(&bls.public().to_bytes());
+        member.bls_proof = Bytes::copy_from_slice(&bls.prove_possession().to_bytes());
+    }
+    deal.shares
 }

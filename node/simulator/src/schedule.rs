@@ -23,6 +23,8 @@ pub enum Change {
     Join(usize),
     /// A validator withdraws its stake.
     Leave(usize),
+    /// A validator replaces its keys.
+    Rotate(usize),
     /// Validators begin or stop to make no or wrong notices: all are set again.
     Notices,
 }
@@ -55,7 +57,7 @@ impl Schedule {
 
     /// True if changes are left that a run waits for.
     pub fn has_changes_of_committee(&self) -> bool {
-        self.0.iter().any(|(_, change)| matches!(change, Change::Join(_) | Change::Leave(_)))
+        self.0.iter().any(|(_, change)| matches!(change, Change::Join(_) | Change::Leave(_) | Change::Rotate(_)))
     }
 
     /// True if a node makes no notices at `now`, and true if its dealings are wrong.
@@ -140,6 +142,7 @@ fn changes(fault: &Fault, roles: &[Role]) -> Vec<(u64, Change)> {
         Fault::Slow { at_us, until_us, .. } => vec![(*at_us, Change::Speeds), (*until_us, Change::Speeds)],
         Fault::Join { at_us, nodes } => nodes.iter().map(|node| (*at_us, Change::Join(*node))).collect(),
         Fault::Leave { at_us, nodes } => nodes.iter().map(|node| (*at_us, Change::Leave(*node))).collect(),
+        Fault::Rotate { at_us, nodes } => nodes.iter().map(|node| (*at_us, Change::Rotate(*node))).collect(),
         Fault::NoNotices { at_us, until_us, .. } | Fault::BadDealer { at_us, until_us, .. } => {
             vec![(*at_us, Change::Notices), (*until_us, Change::Notices)]
         }

@@ -5,7 +5,7 @@ use crate::{
     checks::Checks,
     engines::{Engines, Tune},
     execution::Executors,
-    genesis,
+    genesis::{self, KeySet, Secrets},
     load::{CONTRACT, Clients, Sender, Turn},
     network::{Network, Observer},
     node::{NodeProcess, Role},
@@ -16,6 +16,7 @@ use crate::{
     stall::Stall,
 };
 use corniche_crypto::VerifiedTransaction;
+use corniche_staking::ValidatorId;
 use corniche_testkit::{DiskModel, Jitter, Links, Micros, Simulation};
 use corniche_types::{Address, GenesisAccount, U256, keccak256};
 use corniche_vm::{
@@ -164,8 +165,13 @@ impl<'a> Run<'a> {
         };
         let absent = (0..self.scenario.nodes).filter(should_sit).filter(|node| !members.contains(node));
         let left = leaving.iter().filter(|node| members.contains(node));
+        let (newest, secrets) = (self.network.checker.newest(), &self.network.secrets);
+        let has_first_keys = |node: &usize| members.contains(node) && secrets.key_set(&newest, *node) == KeySet::First;
+        let rotating = self.scenario.rotating();
+        let outdated = rotating.iter().filter(|node| should_sit(node) && has_first_keys(node));
         let absent = absent.map(|node| format!("node {node} is no member of the last committee"));
-        absent.chain(left.map(|node| format!("node {node} is still a member of the last committee"))).collect()
+        let left = left.map(|node| format!("node {node} is still a member of the last committee"));
+        absent.chain(left).chain(outdated.map(|node| format!("node {node} still has its first keys"))).collect()
     }
 
     /// Reasons why a run with epochs did not end as it should.
@@ -217,7 +223,12 @@ impl<'a> Run<'a> {
             Change::Heal => self.simulation.heal(),
             Change::Links => self.schedule.set_links(self.scenario, self.simulation.now(), &mut self.simulation.links),
             Change::Join(node) => self.join(node),
-            Change::Leave(node) => self.leave(node),
+            Change::Leave(node) => self.call_validator(node, change, |secrets, id, nonce| {
+                stake::unbond(secrets, node, id, self.scenario.votes_of(node), nonce)
+            }),
+            Change::Rotate(node) => {
+                self.call_validator(node, change, |secrets, id, nonce| stake::rotate(secrets, node, id, nonce))
+            }
             Change::Notices => {
                 let now = self.simulation.now();
                 for (node, conduct) in self.network.conduct.iter().take(self.scenario.nodes).enumerate() {
@@ -244,15 +255,20 @@ impl<'a> Run<'a> {
         self.submit_call(node, transaction);
     }
 
-    /// Unbonds a node, or tries again later if it is not registered yet.
-    fn leave(&mut self, node: usize) {
+    /// Submits a call of a validator's owner, or tries again later if the node is not registered yet.
+    fn call_validator(
+        &mut self,
+        node: usize,
+        change: Change,
+        call: impl Fn(&Secrets, ValidatorId, u64) -> VerifiedTransaction,
+    ) {
         let now = self.simulation.now();
         let mut up = (0..self.scenario.nodes).filter_map(|node| self.simulation.process(node));
         let Some(id) = up.find_map(|process| stake::id_of(&self.network.secrets, node, process.state())) else {
-            return self.schedule.retry(now + RETRY, Change::Leave(node));
+            return self.schedule.retry(now + RETRY, change);
         };
         let nonce = self.next_nonce(node);
-        let transaction = stake::unbond(&self.network.secrets, node, id, self.scenario.votes_of(node), nonce);
+        let transaction = call(&self.network.secrets, id, nonce);
         self.submit_call(node, transaction);
     }
 

@@ -38,7 +38,7 @@ fn committees_change_only_with_epochs() {
     let scenario = parse(&head(&format!("epoch_ms = 2000\nclosing_ms = 300\n{}", change("join", "[3]")))).unwrap();
     assert_eq!((scenario.members(), scenario.nodes, scenario.closing_ms), (3, 4, Some(300)));
     assert_eq!((scenario.changes_committee(), scenario.weights().total().0), (true, 3));
-    for kind in ["join", "leave", "no_notices", "bad_dealer"] {
+    for kind in ["join", "leave", "rotate", "no_notices", "bad_dealer"] {
         refuses(&head(&change(kind, "[3]")), 4, "committees change only at the ends of epochs; add epoch_ms");
     }
     let with = |rest: &str| head(&format!("epoch_ms = 2000\n{rest}"));
@@ -46,6 +46,8 @@ fn committees_change_only_with_epochs() {
     refuses(&with("closing_ms = 501\n"), 5, "closing_ms: expected a whole number from 240 to 500, got 501");
     let twice = format!("{}{}", change("leave", "[1]"), change("leave", "[2, 1]"));
     refuses(&with(&twice), 9, "node 1 leaves twice; remove one");
+    let twice = format!("{}{}", change("rotate", "[1]"), change("rotate", "[1]"));
+    refuses(&with(&twice), 9, "node 1 replaces its keys twice; remove one");
     refuses(&with(&change("join", "[1]")), 5, "join: expected the nodes from 3 on, got 1; renumber them");
     refuses(&with(&change("join", "[0, 1, 2, 3]")), 5, "join: expected at least one validator in the genesis; add nodes");
 }
@@ -355,7 +357,7 @@ fn invalid_faults() {
     refuses_fault(
         "kind = \"meteor\"\n",
         5,
-        "kind: expected one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"slow\", \"byzantine\", \"join\", \"leave\", \"no_notices\", \"bad_dealer\", got \"meteor\"",
+        "kind: expected one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"slow\", \"byzantine\", \"join\", \"leave\", \"rotate\", \"no_notices\", \"bad_dealer\", got \"meteor\"",
     );
     let crash = |lines: &str| format!("kind = \"crash\"\n{lines}\n");
     let beyond = "at: expected a time before the end of the run; use an earlier time or a longer duration";

@@ -33,7 +33,7 @@ impl Network {
             tune(&mut config);
         }
         let committee = Committee::from_genesis(genesis);
-        Ok(Self { config, committee, nodes: secrets.names.count(), is_modelled: secrets.real.is_none() })
+        Ok(Self { config, committee, nodes: secrets.names.count(), is_modelled: secrets.shares.is_none() })
     }
 }
 
@@ -48,9 +48,12 @@ fn signatures(is_modelled: bool, config: &Config, committee: &Committee) -> Arc<
 /// Signer of a node; `None` if it is no member.
 fn signer(node: usize, secrets: &Secrets, config: &Config, committee: &Committee) -> Option<Arc<dyn Signer>> {
     let index = secrets.names.index(committee, node)?;
-    let Some(validators) = &secrets.real else { return Some(Arc::new(modelled(config, committee, index))) };
-    let keys = &validators[node];
-    let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), config.bls.then(|| keys.bls.clone()));
+    if secrets.shares.is_none() {
+        return Some(Arc::new(modelled(config, committee, index)));
+    }
+    let set = secrets.key_set(committee, node);
+    let bls = config.bls.then(|| secrets.bls_key(node, set));
+    let signer = crypto::ValidatorKeys::new(committee, secrets.consensus_key(node, set), bls);
     Some(Arc::new(signer.expect(MADE_HERE)))
 }
 

@@ -34,7 +34,7 @@ impl Network {
             tune(&mut config);
         }
         let committee = Committee::from_genesis(genesis);
-        let public_coin = secrets.real.as_ref().map(|_| CoinPublicKeys::from_genesis(genesis).expect(MADE_HERE));
+        let public_coin = secrets.shares.as_ref().map(|_| CoinPublicKeys::from_genesis(genesis).expect(MADE_HERE));
         Ok(Self { config, committee, nodes: secrets.names.count(), public_coin })
     }
 }
@@ -56,10 +56,10 @@ fn signatures(is_modelled: bool, committee: &Committee) -> Arc<dyn Signatures> {
 /// Signer of a node; `None` if it is no member. `dealt` is the coin that was dealt on the chain, if there is one.
 fn signer(node: usize, secrets: &Secrets, committee: &Committee, dealt: Option<&CommitteeCoin>) -> Option<Arc<dyn Signer>> {
     let index = secrets.names.index(committee, node)?;
-    let Some(validators) = &secrets.real else { return Some(Arc::new(Modelled::new(committee, index))) };
-    let keys = &validators[node];
-    let share = dealt.map_or_else(|| keys.share.clone(), |coin| coin.share.clone());
-    let signer = crypto::ValidatorKeys::new(committee, keys.consensus.clone(), share);
+    let Some(shares) = &secrets.shares else { return Some(Arc::new(Modelled::new(committee, index))) };
+    let share = dealt.map_or_else(|| shares.get(node).cloned(), |coin| coin.share.clone());
+    let consensus = secrets.consensus_key(node, secrets.key_set(committee, node));
+    let signer = crypto::ValidatorKeys::new(committee, consensus, share);
     Some(Arc::new(signer.expect(MADE_HERE)))
 }
 

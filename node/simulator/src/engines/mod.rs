@@ -131,13 +131,14 @@ impl Engines {
         behaviour: Option<Behaviour>,
     ) -> EngineFactory {
         let Surroundings { conduct, meter, engine_events } = surroundings;
-        let (key, conduct) = (secrets.consensus_key(node), conduct.clone());
+        let (secrets_of_dealer, conduct) = (secrets.clone(), conduct.clone());
         let build = self.engine.builder(node, secrets, Charge { cost: self.cost, meter: meter.clone() }, behaviour);
         let (random, engine_events) = (Mutex::new(random), engine_events.clone());
         Box::new(move |start| {
             let seed = random.lock().unwrap_or_else(PoisonError::into_inner).draw();
             let epoch = start.resume.epoch;
-            let dealer = BadDealer::new(key.clone(), conduct.clone(), &start.committee, seed);
+            let key = secrets_of_dealer.consensus_key(node, secrets_of_dealer.key_set(&start.committee, node));
+            let dealer = BadDealer::new(key, conduct.clone(), &start.committee, seed);
             let engine = build(Start { seed, start });
             Box::new(ObservedEngine {
                 engine,

@@ -18,6 +18,7 @@ enum Kind {
     Byzantine,
     Join,
     Leave,
+    Rotate,
     NoNotices,
     BadDealer,
 }
@@ -32,6 +33,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("byzantine", Kind::Byzantine),
     ("join", Kind::Join),
     ("leave", Kind::Leave),
+    ("rotate", Kind::Rotate),
     ("no_notices", Kind::NoNotices),
     ("bad_dealer", Kind::BadDealer),
 ];
@@ -75,13 +77,14 @@ impl Kind {
             Self::Byzantine => ("a [[fault]] of kind byzantine", schema::BYZANTINE),
             Self::Join => ("a [[fault]] of kind join", schema::CHANGE),
             Self::Leave => ("a [[fault]] of kind leave", schema::CHANGE),
+            Self::Rotate => ("a [[fault]] of kind rotate", schema::CHANGE),
             Self::NoNotices => ("a [[fault]] of kind no_notices", schema::NOTICES),
             Self::BadDealer => ("a [[fault]] of kind bad_dealer", schema::NOTICES),
         }
     }
 
     fn changes_committee(self) -> bool {
-        matches!(self, Self::Join | Self::Leave | Self::NoNotices | Self::BadDealer)
+        matches!(self, Self::Join | Self::Leave | Self::Rotate | Self::NoNotices | Self::BadDealer)
     }
 }
 
@@ -128,6 +131,7 @@ impl<'t> Reader<'t> {
             }
             Kind::Join => Fault::Join { at_us, nodes: self.nodes()? },
             Kind::Leave => Fault::Leave { at_us, nodes: self.nodes()? },
+            Kind::Rotate => Fault::Rotate { at_us, nodes: self.nodes()? },
             Kind::NoNotices => Fault::NoNotices { at_us, until_us: self.until(at_us)?, nodes: self.nodes()? },
             Kind::BadDealer => Fault::BadDealer { at_us, until_us: self.until(at_us)?, nodes: self.nodes()? },
         })
@@ -207,6 +211,7 @@ struct All {
     byzantine: BTreeSet<usize>,
     joining: BTreeSet<usize>,
     leaving: BTreeSet<usize>,
+    rotating: BTreeSet<usize>,
     partitions: Vec<(u64, u64)>,
 }
 
@@ -226,6 +231,7 @@ impl All {
             Fault::Byzantine { nodes, .. } => self.corrupt(item, nodes)?,
             Fault::Join { nodes, .. } => once(item, nodes, &mut self.joining, "joins")?,
             Fault::Leave { nodes, .. } => once(item, nodes, &mut self.leaving, "leaves")?,
+            Fault::Rotate { nodes, .. } => once(item, nodes, &mut self.rotating, "replaces its keys")?,
             Fault::Delay { .. } | Fault::Loss { .. } | Fault::Slow { .. } => {}
             Fault::NoNotices { .. } | Fault::BadDealer { .. } => {}
         }

@@ -87,10 +87,19 @@ impl Scenario {
         })
     }
 
+    /// Nodes that replace their keys.
+    pub fn rotating(&self) -> BTreeSet<usize> {
+        self.affected(|fault| match fault {
+            Fault::Rotate { nodes, .. } => Some(nodes),
+            _ => None,
+        })
+    }
+
     /// True if the committee changes: then validators that do not announce themselves lose their seats.
     pub fn changes_committee(&self) -> bool {
         let changes = |fault: &Fault| {
-            matches!(fault, Fault::Join { .. } | Fault::Leave { .. } | Fault::NoNotices { .. } | Fault::BadDealer { .. })
+            use Fault::{BadDealer, Join, Leave, NoNotices, Rotate};
+            matches!(fault, Join { .. } | Leave { .. } | Rotate { .. } | NoNotices { .. } | BadDealer { .. })
         };
         self.faults.iter().any(changes)
     }
@@ -279,6 +288,8 @@ pub enum Fault {
     Join { at_us: u64, nodes: Vec<usize> },
     /// These validators withdraw all their stake.
     Leave { at_us: u64, nodes: Vec<usize> },
+    /// These validators replace all keys that the staking contract has, except that of the network.
+    Rotate { at_us: u64, nodes: Vec<usize> },
     /// These validators make no notices: they do not announce themselves, and do not take part in the dealing of coins.
     NoNotices { at_us: u64, until_us: u64, nodes: Vec<usize> },
     /// The dealings of these validators are wrong.

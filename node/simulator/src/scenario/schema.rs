@@ -17,6 +17,7 @@ pub const SCHEMA: &[(&str, &[&str])] = &[
     ("fault byzantine", BYZANTINE),
     ("fault join", CHANGE),
     ("fault leave", CHANGE),
+    ("fault rotate", CHANGE),
     ("fault no_notices", NOTICES),
     ("fault bad_dealer", NOTICES),
 ];
