@@ -189,9 +189,9 @@ soak: build contracts generations node-tools postgres ## Run the long tests: pro
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_STEPS=$${CORNICHE_STEPS:-4000} \
 		$(CARGO) bench --locked --profile dev --workspace --bench worst_block
 	$(CARGO) bench --locked --profile dev --workspace --bench host_calls
-	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture --skip kept_stalls
+	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
-		$(CARGO) test --locked -p corniche-simulator --lib committees::schedules -- --nocapture
+		$(CARGO) test --locked -p corniche-simulator --lib schedules::schedules -- --nocapture
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_CASES=$${CORNICHE_CASES:-100000} \
 		$(CARGO) test --locked -p corniche-rpc --test fuzz -- --nocapture
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_CASES=$${CORNICHE_CASES:-100000} \

@@ -7,6 +7,7 @@ mod committees;
 mod delays;
 mod durable;
 mod epochs;
+mod schedules;
 mod slow;
 mod votes;
 
@@ -51,6 +52,14 @@ fn seed_determines_report() {
     let (one, again, other) = (run(&scenario, 1), run(&scenario, 1), run(&scenario, 2));
     assert_eq!(one.json(), again.json());
     assert_ne!(one.digest, other.digest);
+}
+
+fn fault(kind: &str, at_ms: u64, nodes: &[usize]) -> String {
+    format!("[[fault]]\nkind = \"{kind}\"\nat = \"{at_ms}ms\"\nnodes = {nodes:?}\n")
+}
+
+fn lasting(kind: &str, at_ms: u64, until_ms: u64, nodes: &[usize]) -> String {
+    format!("{}until = \"{until_ms}ms\"\n", fault(kind, at_ms, nodes))
 }
 
 /// No side is a quorum. Clients learn of commits just before the partition when they turn to the other side after their

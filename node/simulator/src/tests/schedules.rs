@@ -1,0 +1,192 @@
+//! Seeded schedules of everything at once: epochs, crashes, partitions, Byzantine members, wrong dealings, unequal votes, and
+//! committees and keys that change.
+
+use super::{byzantine::byzantine, fault, lasting};
+use crate::{Report, Scenario, Verdict, node::NodeProcess, scenario::parse, simulate::Run};
+use corniche_testkit::Random;
+use std::{fmt::Write, fs};
+
+/// Draws a scenario file. All faults but a Byzantine member are healed at the end. So every change of the committee happens, and
+/// everything is committed.
+fn draw(engine: &str, seed: u64) -> String {
+    let mut random = Random::new(seed).fork("epochs");
+    let delay_ms = random.between(3, 8);
+    // A quarter of an epoch is then enough to deal a coin, also with a Byzantine member.
+    let epoch_ms = delay_ms * random.between(440, 560);
+    let (members, joining) = (random.between(4, 5) as usize, random.below(3) as usize);
+    let (nodes, epochs) = (members + joining, random.between(4, 5));
+    let end_ms = epochs * epoch_ms;
+    let mut text = format!("engine = \"{engine}\"\nnodes = {nodes}\nepoch_ms = {epoch_ms}\nduration = \"{end_ms}ms\"\n");
+    let mut add = |line: String| writeln!(text, "{}", line.trim_end()).expect("writing to a string cannot fail");
+    // They take ten times as long, and decide nothing differently.
+    if random.one_in(100) {
+        add("crypto = \"real\"".into());
+    }
+    if random.one_in(3) {
+        add(format!("votes = {:?}", votes(&mut random, members, nodes)));
+    }
+    add(format!("[network]\ndelay_ms = {delay_ms}\njitter = 0.{}", random.below(10)));
+    if random.one_in(3) {
+        add(format!("loss = 0.00{}\nreorder = 0.0{}\nduplicate = 0.0{}", random.below(5), random.below(9), random.below(9)));
+    }
+    let payload = if random.one_in(4) { "transfer" } else { "none" };
+    add(format!("[load]\nrate = {}\ntx_bytes = 200\npayload = \"{payload}\"\npatience = \"2s\"", random.between(10, 30)));
+
+    let has_byzantine = random.one_in(4);
+    let byzantine_node = random.below(members as u64) as usize;
+    if has_byzantine {
+        let behaviours = ["equivocator", "silent", "garbage", "twin", "coin-share-forger"];
+        let behaviour = behaviours[random.below(behaviours.len() as u64) as usize];
+        add(byzantine(&[byzantine_node], behaviour));
+    }
+    // Changes of the committee. It keeps four members besides a Byzantine one.
+    for node in members..nodes {
+        add(fault("join", random.between(100, end_ms / 2), &[node]));
+    }
+    let spare = nodes - 4 - usize::from(has_byzantine).min(nodes - 4);
+    let mut candidates: Vec<usize> = (0..nodes).filter(|node| !has_byzantine || *node != byzantine_node).collect();
+    random.shuffle(&mut candidates);
+    let leaving = random.below(spare.min(2) as u64 + 1) as usize;
+    // Nothing changes if less than four announce themselves.
+    let may_rotate = nodes - usize::from(has_byzantine) >= 4;
+    let rotating = if may_rotate { random.below(3) as usize } else { 0 };
+    for (place, node) in candidates.iter().take(leaving + rotating).enumerate() {
+        let from = if *node < members { 100 } else { end_ms / 2 };
+        let kind = if place < leaving { "leave" } else { "rotate" };
+        add(fault(kind, random.between(from, end_ms * 3 / 4), &[*node]));
+    }
+    // At and around the ends of epochs, one after the other.
+    let mut free_from = 0;
+    // A validator without records is faulty until the end of the next epoch. So there is one such loss, and no Byzantine member
+    // besides. Under Mahi-Mahi a loss in epoch 0 looks like a first start.
+    let mut may_lose_disk = !has_byzantine;
+    loop {
+        let end = (free_from / epoch_ms + random.between(1, 2)) * epoch_ms;
+        let at = (end + random.below(700)).saturating_sub(random.below(300)).max(free_from);
+        let until = at + random.between(20, epoch_ms * 3 / 2);
+        if until + 100 >= end_ms {
+            break;
+        }
+        free_from = until + random.between(10, epoch_ms);
+        let node = candidates[random.below(candidates.len() as u64) as usize];
+        let restart = format!("restart_at = \"{until}ms\"");
+        match random.below(if may_lose_disk && at >= 2 * epoch_ms { 7 } else { 6 }) {
+            0 => add(format!("{}{restart}", fault("crash", at, &[node]))),
+            1 => {
+                let mut all = candidates.clone();
+                all.sort_unstable();
+                add(format!("{}{restart}", fault("crash", at, &all)));
+            }
+            2 => {
+                let mut order: Vec<usize> = (0..nodes).collect();
+                random.shuffle(&mut order);
+                let (one, other) = order.split_at(random.between(1, nodes as u64 - 1) as usize);
+                add(format!(
+                    "[[fault]]\nkind = \"partition\"\nat = \"{at}ms\"\nuntil = \"{until}ms\"\ngroups = [{one:?}, {other:?}]"
+                ));
+            }
+            3 => add(lasting("no_notices", at, until, &[node])),
+            4 => add(lasting("bad_dealer", at, until, &[node])),
+            5 => {
+                let slow = lasting("slow", at, until, &[node]);
+                add(format!("{slow}execute_ms = {}\nwrite_ms = {}", random.below(100), random.below(60)));
+            }
+            _ => {
+                may_lose_disk = false;
+                add(format!("{}{restart}", fault("disk_loss", at, &[node])));
+            }
+        }
+    }
+    text
+}
+
+/// Draws votes of which no node has more than may be faulty, with and without the nodes that join. Later committees see to that
+/// themselves (S4).
+fn votes(random: &mut Random, members: usize, nodes: usize) -> Vec<u64> {
+    let is_tolerant = |votes: &[u64]| votes.iter().all(|own| *own <= (votes.iter().sum::<u64>() - 1) / 3);
+    loop {
+        let votes: Vec<u64> = (0..nodes).map(|_| random.between(1, 4)).collect();
+        if is_tolerant(&votes) && is_tolerant(&votes[..members]) {
+            return votes;
+        }
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}: expected a number")))
+}
+
+/// Runs a schedule. Returns true if it passes; otherwise prints everything about it.
+fn passes(name: &str, text: &str, seed: Option<u64>) -> (bool, Report) {
+    let scenario: Scenario = parse(text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+    let mut run = Run::new(&scenario, seed.unwrap_or(scenario.seed), None).expect("the scenario needs nothing");
+    run.finish();
+    let report = run.report();
+    let passes = report.verdict == Verdict::Pass && report.duplicated == 0 && report.epochs_ended >= 3;
+    if !passes {
+        println!("{name}:\n{text}\n{}\n{:#?}\n{:#?}", report.text(), report.violations, report.unfinished);
+        println!("committees {:?}", report.committees);
+        for node in 0..run.simulation.size() {
+            println!("node {node}: {}", run.simulation.process(node).map_or("down".into(), NodeProcess::progress));
+        }
+    }
+    (passes, report)
+}
+
+/// Runs drawn schedules of one engine; `CORNICHE_SCHEDULES` is their number, `CORNICHE_SEED` the seed of the first one.
+fn run_schedules(engine: &str) {
+    let (first, count) = (number("CORNICHE_SEED", 1), number("CORNICHE_SCHEDULES", 20));
+    let (mut epochs, mut kept, mut changes, mut failed) = (0, 0, 0, Vec::new());
+    for seed in first..first + count {
+        let (passes, report) = passes(&format!("{engine}, seed {seed}"), &draw(engine, seed), Some(seed));
+        if !passes {
+            failed.push(seed);
+        }
+        epochs += report.epochs_ended;
+        kept += report.epochs_kept;
+        changes += report.committees.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    }
+    println!("{engine}: {count} schedules from seed {first}: {epochs} epochs, {kept} kept, {changes} changes of the committee");
+    assert!(failed.is_empty(), "{engine}: {} of {count} failed: seeds {failed:?}", failed.len());
+    assert!(changes > 0 || count < 10, "no committee changed");
+}
+
+#[test]
+fn schedules_mahi_mahi() {
+    run_schedules("mahi-mahi");
+}
+
+#[test]
+fn schedules_autobahn() {
+    run_schedules("autobahn");
+}
+
+/// Name and text of each kept schedule in a folder.
+fn kept(folder: &str) -> Vec<(String, String)> {
+    let folder = format!("{}/tests/fixtures/{folder}", env!("CARGO_MANIFEST_DIR"));
+    let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let mut files: Vec<_> = files.map(|entry| entry.expect("the folder is readable").path()).collect();
+    files.sort();
+    let read = |file: std::path::PathBuf| {
+        let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        (file.display().to_string(), text)
+    };
+    files.into_iter().map(read).collect()
+}
+
+/// Schedules that failed once.
+#[test]
+fn kept_schedules_pass() {
+    let mut failed = kept("schedules");
+    failed.retain(|(name, text)| !passes(name, text, None).0);
+    assert!(failed.is_empty(), "{:?}", failed.iter().map(|(name, _)| name).collect::<Vec<_>>());
+}
+
+/// A second validator lost its disk before the first one had recovered. The epoch may then stall, but nothing diverges.
+#[test]
+fn two_lost_disks_break_nothing() {
+    for (name, text) in kept("losses") {
+        let (_, report) = passes(&name, &text, None);
+        assert!(report.violations.is_empty() && report.duplicated == 0, "{name}: {:#?}", report.violations);
+    }
+}
