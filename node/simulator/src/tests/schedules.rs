@@ -25,6 +25,12 @@ fn draw(engine: &str, seed: u64) -> String {
     if random.one_in(3) {
         add(format!("votes = {:?}", votes(&mut random, members, nodes)));
     }
+    // The defaults are for long epochs: a Byzantine member would delay every block beyond the part in which a committee is made.
+    let timeouts = match engine {
+        "autobahn" => "view_timeout_ms = 150\nmax_view_timeout_ms = 1000",
+        _ => "fetch_delay_ms = 20\nfetch_retry_ms = 60",
+    };
+    add(format!("[engine_config]\n{timeouts}"));
     add(format!("[network]\ndelay_ms = {delay_ms}\njitter = 0.{}", random.below(10)));
     if random.one_in(3) {
         add(format!("loss = 0.00{}\nreorder = 0.0{}\nduplicate = 0.0{}", random.below(5), random.below(9), random.below(9)));
@@ -35,7 +41,7 @@ fn draw(engine: &str, seed: u64) -> String {
     let has_byzantine = random.one_in(4);
     let byzantine_node = random.below(members as u64) as usize;
     if has_byzantine {
-        let behaviours = ["equivocator", "silent", "garbage", "twin", "coin-share-forger"];
+        let behaviours = ["equivocator", "silent", "garbage", "twin", "withholder", "coin-share-forger"];
         let behaviour = behaviours[random.below(behaviours.len() as u64) as usize];
         add(byzantine(&[byzantine_node], behaviour));
     }
@@ -47,7 +53,7 @@ fn draw(engine: &str, seed: u64) -> String {
     let mut candidates: Vec<usize> = (0..nodes).filter(|node| !has_byzantine || *node != byzantine_node).collect();
     random.shuffle(&mut candidates);
     let leaving = random.below(spare.min(2) as u64 + 1) as usize;
-    // Nothing changes if less than four announce themselves.
+    // Nothing changes if fewer than four announce themselves.
     let may_rotate = nodes - usize::from(has_byzantine) >= 4;
     let rotating = if may_rotate { random.below(3) as usize } else { 0 };
     for (place, node) in candidates.iter().take(leaving + rotating).enumerate() {
