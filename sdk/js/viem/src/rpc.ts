@@ -139,6 +139,7 @@ export interface Types {
   EpochInfo: EpochInfo;
   Execution: Execution;
   FeeHistory: FeeHistory;
+  FetchStatus: FetchStatus;
   FirstRound: FirstRound;
   FollowingEpoch: FollowingEpoch;
   HardhatMetadata: HardhatMetadata;
@@ -646,6 +647,43 @@ export interface FeeHistory {
   gasUsedRatio: number[];
   oldestBlock: Quantity;
   reward?: Quantity[][];
+}
+/**
+ * How far a node is that fetches a snapshot. Numbers of chunks and bytes are 0 before a snapshot is chosen.
+ */
+export interface FetchStatus {
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  bytes: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  chunks: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  epoch: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  fetchedBytes: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  fetchedChunks: `0x${string}`;
+  /**
+   * Height of the snapshot's block; null before one is chosen.
+   */
+  height: Quantity | null;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  peers: `0x${string}`;
+  /**
+   * trust: committees of all epochs; offers: choice of a snapshot; manifest: list of its chunks; chunks: the state itself.
+   */
+  phase: 'trust' | 'offers' | 'manifest' | 'chunks' | 'ended';
 }
 export interface HardhatMetadata {
   chainId: PlainNumber;
@@ -1265,6 +1303,10 @@ export interface SyncStatus {
    */
   certified: `0x${string}`;
   /**
+   * Progress of a node that fetches a snapshot and has no block yet; null otherwise.
+   */
+  fetch: FetchStatus | null;
+  /**
    * A hexadecimal number without leading zeros.
    */
   firstBlock: `0x${string}`;
@@ -1284,6 +1326,10 @@ export interface SyncStatus {
    * A hexadecimal number without leading zeros.
    */
   target: `0x${string}`;
+  /**
+   * Next block of this node, if no connected peer has it any more: the node needs an archive among its peers, or a snapshot. Otherwise null.
+   */
+  unavailable: Quantity | null;
 }
 export interface TracedTransaction {
   result: Trace;
