@@ -67,7 +67,7 @@ fn lookup_method(node: &Node, name: &str) -> Result<Method, RpcError> {
 }
 
 /// Appends the response to one element, if any, to the responses of its batch.
-fn append_element(out: &mut String, one: &str) {
+pub(crate) fn append_element(out: &mut String, one: &str) {
     if !one.is_empty() {
         out.push(if out.is_empty() { '[' } else { ',' });
         out.push_str(one);

@@ -11,6 +11,7 @@ use crate::jsonrpc::{Body, Json, Message, json, write_response};
 use crate::listener::BoundedListener;
 use crate::metrics::Metrics;
 use crate::node::wait_for_stop;
+use crate::requests::append_element;
 use crate::server::{INVALID_CONTENT_TYPE, INVALID_HOST, cors, is_host_allowed, is_json, serve_metrics};
 use alloy_primitives::U64;
 use axum::Router;
@@ -27,8 +28,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Most bytes of a request. The methods that are served have no parameters.
-const MAX_BODY_BYTES: usize = 256 << 10;
+/// Most bytes of a request. The methods that are served have no parameters, and nothing counts the memory of requests here.
+const MAX_BODY_BYTES: usize = 16 << 10;
 
 /// Parts of a [`StartingServer`]. The listeners are duplicates, because another server uses the sockets afterwards.
 pub struct StartingParts {
@@ -115,10 +116,7 @@ impl Starting {
                 for element in elements {
                     let mut one = String::new();
                     self.write(&mut one, Message::parse(element.get()));
-                    if !one.is_empty() {
-                        text.push(if text.is_empty() { '[' } else { ',' });
-                        text.push_str(&one);
-                    }
+                    append_element(&mut text, &one);
                 }
                 if !text.is_empty() {
                     text.push(']');

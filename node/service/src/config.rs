@@ -2,7 +2,7 @@
 
 mod sync;
 
-pub use sync::{BlockHistory, Snapshots, Sync, SyncMode, Trust};
+pub use sync::{BlockHistory, Snapshots, Sync, SyncMode, Trust, check_point};
 
 use anyhow::Context;
 use corniche_api::Namespaces;

@@ -87,12 +87,14 @@ impl EpochLog {
 
     /// Reason to halt if the chain has another end of an epoch than the trusted one.
     pub fn contradiction(&self, trust: TrustPoint) -> Option<String> {
-        let found = self.read(trust.epoch.next())?.0;
-        let hash = header_hash(&self.reader.header(found)?);
+        // The store has no blocks below the snapshot with which the node began.
+        let kept = self.change(trust.epoch).map(|change| change.header);
+        let header = kept.or_else(|| self.reader.header(self.read(trust.epoch.next())?.0))?;
+        let hash = header_hash(&header);
         trust.contradicts(trust.epoch, hash).then(|| {
             format!(
-                "epoch {} ended in block {found} with hash {hash}, which is not the one in [sync] trust: this is another chain",
-                trust.epoch
+                "epoch {} ended in block {} with hash {hash}, which is not the one in [sync] trust: this is another chain",
+                trust.epoch, header.number
             )
         })
     }

@@ -74,7 +74,8 @@ fn a_short_chain_is_executed() {
     }
 }
 
-/// The trusted block must end its epoch (L5). Peers with another block are banned, and an end that nobody has is waited for.
+/// The trusted block must end its epoch (L5). If peers have another block, or lack the end, nothing is fetched. The
+/// point may be mistyped, so nobody is banned.
 #[test]
 fn the_trusted_block_must_be_in_the_chain() {
     let chain = Chain::new();
@@ -93,7 +94,8 @@ fn the_trusted_block_must_be_in_the_chain() {
         network.assert_installed();
         assert!(network.banned().is_empty());
         let network = sync(epoch, B256::repeat_byte(7));
-        assert_eq!((network.target.is_none(), network.banned().len(), network.chunk_requests().len()), (true, 3, 0), "{epoch}");
+        assert_eq!((network.target.is_none(), network.banned().len(), network.chunk_requests().len()), (true, 0, 0), "{epoch}");
+        assert!(network.gave_up.as_ref().unwrap().contains("no peer sent epoch changes"), "{:?}", network.gave_up);
     }
     let network = sync(9, B256::repeat_byte(7));
     assert!(network.target.is_none() && network.banned().is_empty() && network.chunk_requests().is_empty());

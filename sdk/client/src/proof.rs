@@ -22,12 +22,11 @@ fn now() -> TimestampMs {
     TimestampMs(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
 }
 
-fn refused(number: u64) -> impl Fn(LightError) -> ClientError {
+fn client_error(number: u64) -> impl Fn(LightError) -> ClientError {
     move |error| match error {
         LightError::Expired(expired) => ClientError::TrustExpired(expired),
         LightError::Conflict(conflict) => ClientError::Conflict(conflict),
-        LightError::Change(error) => ClientError::Unproven { number, problem: error.to_string() },
-        LightError::Finality(error) => ClientError::Unproven { number, problem: error.to_string() },
+        other => ClientError::Unproven { number, problem: other.to_string() },
     }
 }
 
@@ -60,7 +59,7 @@ impl Client {
         let unproven = |problem: String| ClientError::Unproven { number, problem };
         let Some(certificate) = self.certificate(number)? else { return Ok(None) };
         self.follow(light, certificate.epoch)?;
-        let mut block = light.certified(&certificate, now()).map_err(refused(number))?;
+        let mut block = light.certified(&certificate, now()).map_err(client_error(number))?;
         if block.number() < number || block.number() - number > MAX_HEADERS {
             return Err(unproven(format!("the certificate is for block {}", block.number())));
         }
@@ -78,16 +77,16 @@ impl Client {
     /// # Errors
     /// Those of [`Client::prove`]. [`ClientError::Unproven`] also if the node does not know the committees.
     pub fn follow(&self, light: &mut LightClient, epoch: Epoch) -> Result<(), ClientError> {
-        light.check(now()).map_err(refused(0))?;
+        light.check(now()).map_err(client_error(0))?;
         while light.committees().newest().epoch() < epoch {
             let known = light.committees().newest().epoch().0;
             let unproven = |problem: String| ClientError::Unproven { number: 0, problem };
-            let changes = self.epoch_changes(Epoch(known))?;
-            if changes.is_empty() {
-                return Err(unproven(format!("the node does not know the committee after epoch {known}")));
+            for change in self.epoch_changes(Epoch(known))? {
+                light.advance(&change, now()).map_err(client_error(change.header.number))?;
             }
-            for change in changes {
-                light.advance(&change, now()).map_err(refused(change.header.number))?;
+            // Also if the node sent changes of earlier epochs only, which are not refused.
+            if light.committees().newest().epoch().0 == known {
+                return Err(unproven(format!("the node does not know the committee after epoch {known}")));
             }
         }
         Ok(())

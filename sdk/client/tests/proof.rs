@@ -371,6 +371,14 @@ fn client_begins_at_a_trust_point() {
         Err(ClientError::Unproven { problem, .. }) => assert!(problem.contains(says), "{problem}"),
         other => panic!("{other:?}"),
     };
+    // A node that repeats what is known cannot hold the client up.
+    let changes = json!([corniche_api::EpochChange::from(&change)]);
+    let repeating = serve(move |_| changes.clone());
+    let mut held_up = light.clone();
+    match repeating.follow(&mut held_up, Epoch(1 << 60)) {
+        Err(ClientError::Unproven { problem, .. }) => assert!(problem.contains("the committee after epoch 5"), "{problem}"),
+        other => panic!("{other:?}"),
+    }
     refused(&seats[1..], point, "expected members with the root in the block");
     refused(&seats, TrustPoint { hash: B256::ZERO, ..point }, "expected block 0x00");
     refused(&seats, TrustPoint { epoch: Epoch(9), ..point }, "the node does not know the end of epoch 9");

@@ -74,9 +74,11 @@ pub struct LightClient {
     /// The newest end of an epoch that was verified, or the block at which the client began.
     root: TrustRoot,
     accepts_expired: bool,
+    /// U: number of epochs for which stake answers. What members of earlier ones sign proves nothing against the chain.
+    liable_epochs: u64,
     /// Height and hash of the block in the trust point at which the client began.
     first_block: Option<(u64, B256)>,
-    /// Certificates of the ends of epochs that were followed.
+    /// Certificates of the ends of epochs that were followed and whose members are liable.
     ends: BTreeMap<Epoch, Certificate>,
     /// Verified certificates of the highest blocks, by height.
     kept: BTreeMap<u64, Certificate>,
@@ -91,7 +93,7 @@ impl LightClient {
     /// A key of the genesis is invalid.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, GenesisKeyError> {
         let committees = Committees::new(CommitteeKeys::from_genesis(genesis)?);
-        Ok(Self::new(committees, TrustRoot::genesis(genesis)))
+        Ok(Self::new(genesis, committees, TrustRoot::genesis(genesis)))
     }
 
     /// Begins with the end of an epoch. `change` is that of the epoch in the point; its certificate is not used. `members` are those of
@@ -117,13 +119,15 @@ impl LightClient {
         let next = following_epoch(header, head, point.epoch)?;
         let (chain_id, epoch) = (point.chain_id, point.epoch.next());
         let committee = CommitteeKeys::of_members(chain_id, genesis.fault_model(), epoch, &next, members)?;
-        let client = Self::new(Committees::after(header.number, committee), TrustRoot::genesis(genesis).at(point, header));
+        let client =
+            Self::new(genesis, Committees::after(header.number, committee), TrustRoot::genesis(genesis).at(point, header));
         Ok(Self { first_block: Some((header.number, point.hash)), ..client })
     }
 
-    fn new(committees: Committees, root: TrustRoot) -> Self {
+    fn new(genesis: &Genesis, committees: Committees, root: TrustRoot) -> Self {
         let (ends, kept) = (BTreeMap::new(), BTreeMap::new());
-        Self { committees, root, accepts_expired: false, first_block: None, ends, kept, conflict: None }
+        let liable_epochs = genesis.epochs().map_or(u64::MAX, |parameters| parameters.unbonding_epochs);
+        Self { committees, root, accepts_expired: false, liable_epochs, first_block: None, ends, kept, conflict: None }
     }
 
     /// Accepts roots of any age. Holders of enough old keys can then show it another chain.
@@ -174,6 +178,8 @@ impl LightClient {
             return self.stop([kept, certificate.clone()]);
         }
         self.ends.insert(epoch, certificate.clone());
+        self.ends.retain(|epoch, _| is_liable(*epoch, &self.committees, self.liable_epochs));
+        self.kept.retain(|_, kept| is_liable(kept.epoch, &self.committees, self.liable_epochs));
         let point = TrustPoint { chain_id: self.committees.newest().chain_id, epoch, hash: certificate.header_hash };
         self.root = self.root.at(point, &change.header);
         self.keep(certificate)
@@ -198,7 +204,7 @@ impl LightClient {
 
     /// An epoch has one end.
     fn compare_end(&mut self, epoch: Epoch, change: &EpochChange) -> Result<(), LightError> {
-        // An epoch before the first root cannot be verified, and is not needed.
+        // An epoch before the first root cannot be verified. What members signed who may have left would stop the client without a reason.
         let (Some(committee), Some(end)) = (self.committees.of(epoch), self.ends.get(&epoch)) else { return Ok(()) };
         if end.header_hash == change.certificate.header_hash {
             return Ok(());
@@ -209,6 +215,9 @@ impl LightClient {
 
     /// Keeps a verified certificate. A height has one block.
     fn keep(&mut self, certificate: &Certificate) -> Result<(), LightError> {
+        if !is_liable(certificate.epoch, &self.committees, self.liable_epochs) {
+            return Ok(());
+        }
         let height = certificate.height;
         let known = self.ends.get(&certificate.epoch).into_iter().chain(self.kept.get(&height.0));
         let other = known.filter(|known| known.height == height).find(|known| known.header_hash != certificate.header_hash);
@@ -227,4 +236,9 @@ impl LightClient {
         self.conflict = Some(conflict.clone());
         Err(conflict.into())
     }
+}
+
+/// Returns whether stake still answers for what the members of this epoch signed.
+fn is_liable(epoch: Epoch, committees: &Committees, liable_epochs: u64) -> bool {
+    committees.newest().epoch().0.saturating_sub(epoch.0) <= liable_epochs
 }

@@ -195,6 +195,24 @@ fn two_ends_of_one_epoch_stop_a_client() {
     assert_eq!(conflict(client.advance(&other, now))[0], change.certificate);
 }
 
+/// Members for whom no stake answers any more can sign what they like. That does not stop clients that are past their epoch.
+#[test]
+fn members_that_left_stop_no_client() {
+    let liable = staked_genesis(4).staking.unwrap().unbonding_epochs;
+    for (epochs, is_stopped) in [(liable, true), (liable + 1, false)] {
+        let (mut chain, _) = Chain::new();
+        let mut client = LightClient::from_genesis(&staked_genesis(4)).unwrap();
+        let other = chain.change(&[(4, 1), (5, 1), (6, 1), (9, 1)], SIGNERS);
+        for epoch in 0..epochs {
+            let change = chain.change(&SET, SIGNERS);
+            client.advance(&change, days(epoch + 1)).unwrap();
+            chain.enter(&SET);
+        }
+        assert_eq!(client.advance(&other, days(epochs)).is_err(), is_stopped);
+        assert_eq!(client.check(days(epochs)).is_err(), is_stopped);
+    }
+}
+
 /// Follows 1,000 epochs in which one of four validators is replaced each time (validators.md, test 37).
 #[test]
 fn thousand_epochs_are_followed() {

@@ -4,7 +4,7 @@ use super::NodeConfig;
 use anyhow::bail;
 use corniche_console::exit::{Exit, Failed};
 use corniche_store::History;
-use corniche_types::{EpochChange, Genesis, TimestampMs, TrustPoint, TrustRoot, header_hash};
+use corniche_types::{EpochChange, Genesis, TimestampMs, TrustExpired, TrustPoint, TrustRoot, header_hash};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
@@ -90,16 +90,16 @@ impl Sync {
     ///
     /// # Errors
     ///
-    /// They have another end of that epoch, or do not reach it. The exit code is [`Exit::Usage`].
-    pub fn check_changes(&self, changes: &[EpochChange]) -> anyhow::Result<()> {
+    /// They have another end of that epoch, or do not reach it, or it is too old. The exit code is [`Exit::Usage`].
+    pub fn check_changes(&self, genesis: &Genesis, changes: &[EpochChange], now: TimestampMs) -> anyhow::Result<()> {
         let Some(point) = self.trust_point() else { return Ok(()) };
         let (epoch, expected) = (point.epoch, point.hash);
         let end = usize::try_from(epoch.0).ok().and_then(|position| changes.get(position));
-        let reason = match end.map(|change| header_hash(&change.header)) {
-            Some(found) if point.contradicts(epoch, found) => {
+        let reason = match end.map(|change| (change, header_hash(&change.header))) {
+            Some((_, found)) if point.contradicts(epoch, found) => {
                 format!("trust: expected epoch {epoch} to end in block {expected}, got {found}; this is another chain")
             }
-            Some(_) => return Ok(()),
+            Some((change, _)) => return check_point(genesis, point, change, now),
             None => format!(
                 "trust: expected the end of epoch {epoch}, got the ends of {} epochs; take a newer snapshot or an older trust point",
                 changes.len()
@@ -117,10 +117,24 @@ impl Sync {
         if self.trust.is_none()
             && let Err(expired) = TrustRoot::genesis(genesis).check_age(now)
         {
-            return Err(format!("{expired}. Set [sync] trust in the configuration to it, or to \"genesis\" to accept that"));
+            return Err(too_old(&expired));
         }
         Ok(())
     }
+}
+
+/// Checks that a trusted block, which ends an epoch in this change, is recent enough to begin with (validators.md, L5).
+///
+/// # Errors
+///
+/// It is too old. The exit code is [`Exit::Usage`].
+pub fn check_point(genesis: &Genesis, point: TrustPoint, change: &EpochChange, now: TimestampMs) -> anyhow::Result<()> {
+    let root = TrustRoot::genesis(genesis).at(point, &change.header);
+    root.check_age(now).map_err(|expired| Failed::new(Exit::Usage, too_old(&expired)).into())
+}
+
+fn too_old(expired: &TrustExpired) -> String {
+    format!("{expired}. Set [sync] trust in the configuration to it, or to \"genesis\" to accept that")
 }
 
 /// See [`Sync`].
@@ -207,7 +221,7 @@ mod tests {
     #[test]
     fn changes_must_contain_the_trusted_block() {
         let change = |number: u64| {
-            let header = corniche_types::Header { number, ..Default::default() };
+            let header = corniche_types::Header { number, timestamp: 1_000, ..Default::default() };
             let certificate = corniche_types::Certificate {
                 epoch: corniche_types::Epoch(0),
                 committee_hash: Default::default(),
@@ -220,19 +234,27 @@ mod tests {
             EpochChange { header, head: Default::default(), certificate, members: None }
         };
         let changes = [change(5), change(9)];
-        let check = |epoch: u64, hash| {
+        let genesis = Genesis { staking: Some(corniche_types::StakingParameters::default()), ..crate::testing::genesis() };
+        let serves_until = 1_000_000 + genesis.staking.as_ref().unwrap().trust_ms();
+        let check_at = |epoch: u64, hash, now| {
             let point = TrustPoint { chain_id: 7, epoch: corniche_types::Epoch(epoch), hash };
             let sync = Sync { trust: Some(Trust::Point(point)), ..Sync::default() };
-            let error = sync.check_changes(&changes).err()?;
+            let error = sync.check_changes(&genesis, &changes, TimestampMs(now)).err()?;
             assert_eq!(error.downcast_ref::<Failed>().map(|failed| failed.exit), Some(Exit::Usage));
             Some(error.to_string())
         };
+        let check = |epoch, hash| check_at(epoch, hash, serves_until);
         let trusted = header_hash(&changes[1].header);
         assert_eq!(check(1, trusted), None);
         assert!(check(0, trusted).unwrap().contains("another chain"));
         assert!(check(2, trusted).unwrap().contains("got the ends of 2 epochs"));
+        let expired = check_at(1, trusted, serves_until + 1).unwrap();
+        assert!(
+            expired.starts_with("the trust point corniche-trust:1:7:1:0x") && expired.contains("Set [sync] trust"),
+            "{expired}"
+        );
         for trust in [None, Some(Trust::Genesis)] {
-            assert!(Sync { trust, ..Sync::default() }.check_changes(&[]).is_ok());
+            assert!(Sync { trust, ..Sync::default() }.check_changes(&genesis, &[], TimestampMs(0)).is_ok());
         }
     }
 

@@ -44,7 +44,7 @@ pub struct OwnFigures {
 }
 
 impl StakingFigures {
-    /// Reads them: at most two slots for each seat of 64 committees.
+    /// Reads them: at most two slots for each seat of 64 committees, and the dealings of the next coin.
     pub fn load<S: Slots>(
         slots: &mut S,
         parameters: &StakingParameters,

@@ -119,10 +119,11 @@ impl SnapshotCopy {
     ///
     /// # Errors
     ///
-    /// It contradicts the trust point, the genesis is too old without one, the directory has a chain, or the disk fails.
+    /// It contradicts the trust point, that or the genesis is too old, the directory has a chain, or the disk fails.
     pub fn import(&self, data: &Path, sync: &Sync) -> anyhow::Result<()> {
-        sync.check(&self.genesis, clock::now())?;
-        sync.check_changes(&self.changes)?;
+        let now = clock::now();
+        sync.check(&self.genesis, now)?;
+        sync.check_changes(&self.genesis, &self.changes, now)?;
         let directory = DataDirectory::new(data);
         let _lock = directory.claim()?;
         ensure!(directory.is_empty(), "{} has a chain already; expected an empty directory", data.display());

@@ -1,6 +1,6 @@
 //! Fills an empty data directory from a snapshot of peers: does what [`Fetch`] decides.
 
-use crate::{clock, epoch_log};
+use crate::{clock, config::check_point, epoch_log};
 use anyhow::{Context, bail};
 use corniche_crypto::{CommitteeKeys, Committees};
 use corniche_network::{Event, Events, Fault, NetworkHandle, Peer, PeerKey, RequestError};
@@ -80,7 +80,7 @@ type Answer = (RequestId, Result<Bytes, Failed>);
 ///
 /// # Errors
 ///
-/// The data directory cannot be used, the disk fails, or the network ends.
+/// The data directory cannot be used, the trusted block is too old, the disk fails, or the network ends.
 pub async fn fetch_state(
     setup: FetchSetup<'_>,
     network: &NetworkHandle,
@@ -113,7 +113,7 @@ pub async fn fetch_state(
                     tracing::info!(reason, "following block by block from the genesis");
                     return installer.discard();
                 }
-                kept => installer.keep(kept)?,
+                kept => installer.keep(&setup, kept)?,
             }
         }
         reporter.report(fetch.progress());
@@ -184,6 +184,12 @@ fn ask(
     });
 }
 
+/// Checks the age of the trusted block, if this change has it.
+fn check_age(setup: &FetchSetup<'_>, change: &EpochChange) -> anyhow::Result<()> {
+    let point = setup.trust.filter(|point| point.epoch == change.certificate.epoch);
+    point.map_or(Ok(()), |point| check_point(setup.genesis, point, change, clock::now()))
+}
+
 /// Writes what was fetched.
 struct Installer {
     data: DataDirectory,
@@ -231,6 +237,7 @@ impl Installer {
                     "epochs/ has another end of epoch {epoch} than [sync] trust; remove epochs/ and sync/, or correct the point"
                 );
             }
+            check_age(setup, &change)?;
             if let Some(members) = change.members {
                 self.members = members;
             }
@@ -254,9 +261,12 @@ impl Installer {
         Some(Kept { manifest: bytes.into(), tail, chunks, codes })
     }
 
-    fn keep(&mut self, output: Output) -> anyhow::Result<()> {
+    fn keep(&mut self, setup: &FetchSetup<'_>, output: Output) -> anyhow::Result<()> {
         match output {
-            Output::KeepChange(change) => epoch_log::import(&self.data, &change, &mut self.members)?,
+            Output::KeepChange(change) => {
+                check_age(setup, &change)?;
+                epoch_log::import(&self.data, &change, &mut self.members)?;
+            }
             Output::Keep { manifest, tail, reused } => {
                 // In this order: the chunks that are there always belong to the manifest that is there.
                 let moves: Vec<_> = reused.iter().map(|Reused { from, to }| (*from as usize, *to as usize)).collect();

@@ -102,7 +102,9 @@ impl Fetch {
         for change in changes {
             let (epoch, hash) = (self.committees.newest().epoch(), header_hash(&change.header));
             if self.config.trust.is_some_and(|trust| trust.contradicts(epoch, hash)) {
-                return self.ban(peer, format!("epoch {epoch} does not end in the trusted block"));
+                // The point may be mistyped, so the peer is not banned. If all peers disagree with it, the node follows the blocks, and
+                // halts at the end of this epoch.
+                return self.peers.record_failure(&peer, self.now, Failed::Refused);
             }
             if let Err(error) = self.committees.advance(&change) {
                 return self.ban(peer, error.to_string());

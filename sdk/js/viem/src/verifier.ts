@@ -185,7 +185,7 @@ export interface OpenParameters {
 }
 
 /** Epoch of a trust point; -1 if the text is not one of this chain. */
-function epochOf(text: string | null | undefined, chainId: bigint): number {
+export function epochOf(text: string | null | undefined, chainId: bigint): number {
   const [, chain, epoch] = /^corniche-trust:1:(\d+):(\d+):0x[0-9a-f]{64}$/.exec(text ?? '') ?? [];
   return chain === String(chainId) ? Number(epoch) : -1;
 }
@@ -287,6 +287,11 @@ export class Verifier {
   /** Writes the newest trust point to the storage. `verifyBlock` does it after it has followed the committee. */
   async save(): Promise<void> {
     if (this.#trustPoint) await this.#storage?.setItem(this.#storageKey, this.#trustPoint);
+  }
+
+  /** Removes the trust point from the storage. `verifyBlock` does it if quorums have certified two chains. */
+  async forget(): Promise<void> {
+    await this.#storage?.setItem(this.#storageKey, '');
   }
 
   /**

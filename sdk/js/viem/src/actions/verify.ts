@@ -1,6 +1,6 @@
 import { numberToHex, type Address, type Hex } from 'viem';
 import type { AccountProof, Block, CommitteeInfo, EpochChange } from '../rpc.ts';
-import { VerificationError, type FinalHeader, type ProvenAccount, type Verifier } from '../verifier.ts';
+import { ConflictError, VerificationError, epochOf, type FinalHeader, type ProvenAccount, type Verifier } from '../verifier.ts';
 import { getCertificate, getHeads } from './queries.ts';
 import type { AnyClient } from './request.ts';
 
@@ -26,11 +26,26 @@ export interface VerifyBlockParameters {
  * const verifier = await Verifier.open(genesis);
  * const header = await client.verifyBlock({ verifier, blockNumber: 7n });
  */
-export async function verifyBlock(client: AnyClient, { verifier, blockNumber }: VerifyBlockParameters): Promise<FinalHeader | null> {
+export async function verifyBlock(client: AnyClient, parameters: VerifyBlockParameters): Promise<FinalHeader | null> {
+  try {
+    return await verify(client, parameters);
+  } catch (error) {
+    // A later verifier must not go on with one of two chains.
+    if (error instanceof ConflictError) await parameters.verifier.forget();
+    throw error;
+  }
+}
+
+async function verify(client: AnyClient, { verifier, blockNumber }: VerifyBlockParameters): Promise<FinalHeader | null> {
   const number = blockNumber ?? (await getHeads(client)).certified.number;
   const certificate = await getCertificate(client, { blockNumber: number });
   if (!certificate) return null;
   await follow(client, verifier, certificate.epoch);
+  // Members of a past epoch may have left, and could sign another head. The last block of the epoch before is in the trust point.
+  const isBehind = certificate.epoch < verifier.epoch && !verifier.trustPoint?.endsWith(certificate.blockHash);
+  if (blockNumber === undefined && isBehind) {
+    throw new VerificationError('the node is behind the epoch that this verifier knows: try again, or ask another node');
+  }
   const between = certificate.blockNumber - number;
   if (between < 0n || between > LONGEST_CHAIN) throw new VerificationError(`the certificate is for block ${certificate.blockNumber}, not for block ${number} or a later one`);
   const headers: Block[] = [];
@@ -60,13 +75,14 @@ async function follow(client: AnyClient, verifier: Verifier, epoch: bigint): Pro
 
 /** Begins at a trust point: its hash covers the block and the members. */
 async function begin(client: AnyClient, verifier: Verifier, text: string): Promise<void> {
-  const epoch = BigInt(text.split(':')[3]!);
+  const epoch = BigInt(epochOf(text, verifier.chainId));
   const [[change], committee] = await Promise.all([
     request<EpochChange[]>(client, 'corniche_getEpochChanges', numberToHex(epoch), '0x1'),
     request<CommitteeInfo | null>(client, 'corniche_getCommittee', numberToHex(epoch + 1n)),
   ]);
   if (!change || !committee) throw new VerificationError(`the node does not know the end of epoch ${epoch}: ask another node`);
-  verifier.trust({ text, change, committee });
+  // Another call may have begun there meanwhile, and gone on.
+  if (verifier.pendingTrust === text) verifier.trust({ text, change, committee });
 }
 
 async function header(client: AnyClient, number: bigint): Promise<Block> {
