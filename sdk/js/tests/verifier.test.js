@@ -264,6 +264,13 @@ test('the verifier follows the committee over epochs', { timeout: 240_000 }, asy
     assert(verifier.epoch > 0n && header.number > blockNumber);
     // Certificates of earlier epochs are verified with their own committees.
     assert.equal((await client.verifyBlock({ verifier, blockNumber })).number, blockNumber);
+    // But none of their blocks is the newest one.
+    const heads = async () => {
+      const { certified, ...rest } = await ask('corniche_getHeads');
+      return { ...rest, certified: { ...certified, number: toHex(blockNumber) } };
+    };
+    const behind = { ...client, request: (request) => (request.method === 'corniche_getHeads' ? heads() : client.request(request)) };
+    await assert.rejects(corniche.verifyBlock(behind, { verifier }), /the node is behind the epoch that this verifier knows/);
     const account = await client.verifyAccount({ verifier, address: network.accounts[1].address });
     assert.equal(account.balance, await client.getBalance({ address: network.accounts[1].address }));
   });
@@ -301,6 +308,8 @@ test('the verifier follows the committee over epochs', { timeout: 240_000 }, asy
     const header = await corniche.verifyBlock(listening, { verifier: later });
     assert.ok(later.epoch >= first.epoch && !corniche.isStale(header) && later.pendingTrust === null);
     assert.ok(asked.every(({ method, params }) => method !== 'corniche_getEpochChanges' || BigInt(params[0]) >= first.epoch - 1n), 'no earlier epoch is asked for');
+    await later.forget();
+    assert.equal((await open({ storage })).pendingTrust, null);
     // A text of another chain is not used, nor one that nobody could have stored.
     kept.set(`corniche-trust:${first.genesisHash}`, 'corniche-trust:1:7:3:0x00');
     assert.equal((await open({ storage })).pendingTrust, null);
