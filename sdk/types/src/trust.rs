@@ -68,7 +68,7 @@ impl TrustRoot {
         Self { point: None, time: genesis.timestamp_ms, serves_ms }
     }
 
-    /// The same chain with another root: the end of an epoch, whose header this is.
+    /// Another root of this chain: the end of an epoch, with its header.
     pub fn at(self, point: TrustPoint, header: &Header) -> Self {
         Self { point: Some(point), time: TimestampMs(header.timestamp.saturating_mul(1_000)), ..self }
     }
