@@ -213,7 +213,12 @@ export class Node {
   }
 
   ready() {
-    return until(`${this.name} to answer`, () => this.client.getChainId());
+    return until(`${this.name} to answer`, () => this.hasChain());
+  }
+
+  /** True once it has a chain. While it fetches a snapshot, it answers with its progress only. */
+  async hasChain() {
+    return (await this.client.getBlockNumber()) >= 0n;
   }
 
   /** Waits until this validator orders: it compiles the chain's contracts before it votes, and follows until then. */
@@ -273,7 +278,7 @@ export class Node {
     this.pid = this.child.pid;
     const state = await until(`${this.name} to answer after its restart`, async () => {
       if (this.child.exitCode !== null || this.child.signalCode !== null) return 'ended';
-      return (await this.client.getChainId()) && 'up';
+      return (await this.hasChain()) && 'up';
     });
     if (state === 'ended') throw new Error(`${this.name} ended with ${this.child.exitCode ?? this.child.signalCode}, see ${this.log}`);
   }
