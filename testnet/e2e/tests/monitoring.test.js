@@ -53,12 +53,16 @@ async function moveKeysToSigner(t, node) {
 // The names do not depend on the engine.
 test('metrics of alerts and dashboards', { timeout: 300_000 }, async (t) => {
   const { network, step } = await withNetwork(t, { validators: 4, engine: engines[0], staking: ['epoch_ms=600000', 'closing_ms=60000'] });
-  const [first] = network.validators;
+  const [first, second] = network.validators;
+  const [payer, { address: to }] = network.accounts;
 
   await step('a validator exports all of them', async () => {
     await moveKeysToSigner(t, first);
     // A method has its metrics from its first call on.
     await first.client.getBlockNumber();
+    // A validator's clock is in the metrics from its first proposal on.
+    await first.receipt(await second.wallet(payer).sendTransaction({ to, value: 1n }));
+    await until('the clock of a validator', async () => (await (await fetch(first.metrics)).text()).includes('\ncorniche_clock_ahead_ms{'));
     const text = await (await fetch(first.metrics)).text();
     const exported = new Set(names(text.replaceAll(/^#.*$/gm, '')));
     const used = [{ place: 'alerts.yaml', expr: rules }, ...queries];
