@@ -7,7 +7,7 @@ pub use types::{Block, Call, CallFrame, Log, Receipt, TracedTransaction, Transac
 use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use corniche_api::{Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Reason, TransactionReport, Validators};
 use corniche_client::{Client, ClientError, Request};
-use corniche_types::{Epoch, TrustPoint, header_hash};
+use corniche_types::{Epoch, TrustPoint};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use std::{sync::Arc, time::Duration};
@@ -148,12 +148,7 @@ impl Node {
 
     /// Returns the end of the epoch before the running one, where light clients and new nodes can begin. `None` in epoch 0.
     pub async fn trust_point(&self) -> Result<Option<TrustPoint>, NodeError> {
-        self.with(|client| {
-            let Some(epoch) = client.validators()?.epoch.checked_sub(1).map(Epoch) else { return Ok(None) };
-            let Some(change) = client.epoch_changes(epoch)?.into_iter().next() else { return Ok(None) };
-            Ok(Some(TrustPoint { chain_id: client.chain_id()?, epoch, hash: header_hash(&change.header) }))
-        })
-        .await
+        self.with(|client| client.trust_point(Epoch(client.validators()?.epoch))).await
     }
 
     /// Returns the consensus DAG of these rounds.

@@ -175,9 +175,7 @@ impl SnapshotSource for Served {
     }
 
     fn tail_part(&self, _: &B256, offset: u64, length: usize) -> Option<Bytes> {
-        let bytes = Bytes::from(self.0.tail_bytes().ok()?);
-        let start = offset as usize;
-        (start <= bytes.len()).then(|| bytes.slice(start..bytes.len().min(start + length)))
+        self.0.tail_part(offset, length).ok().flatten().map(Bytes::from)
     }
 }
 

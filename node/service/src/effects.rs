@@ -148,7 +148,7 @@ impl Effects for ThreadedEffects {
     fn appended(&mut self, blocks: Vec<Arc<CommittedBlock>>) {
         // The copy of the pool changes on this thread only, so that no executed transaction can return.
         for block in blocks {
-            self.shared.epoch_gap.note(&block.block.ordering, Instant::now());
+            self.shared.epoch_gap.note(block.block.ordering.next.is_some(), Instant::now());
             self.count_refused_notices(&block.block);
             let executed: Vec<B256> = block.receipts.iter().map(|receipt| receipt.transaction_hash).collect();
             executed.iter().for_each(|hash| self.journal.executed(hash));

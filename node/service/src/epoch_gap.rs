@@ -1,6 +1,5 @@
 //! Time from the last block of an epoch to the first one of the next, as blocks become durable here.
 
-use corniche_types::OrderingRecord;
 use prometheus_client::metrics::histogram::Histogram;
 use std::{
     sync::{Mutex, PoisonError},
@@ -24,9 +23,9 @@ impl Default for EpochGap {
 }
 
 impl EpochGap {
-    /// Notes a block that is durable now. Blocks come in order.
-    pub fn note(&self, block: &OrderingRecord, now: Instant) {
-        let ends = block.next.is_some().then_some(now);
+    /// Notes a block that is durable now, and whether it is the last of its epoch. Blocks come in order.
+    pub fn note(&self, ends_epoch: bool, now: Instant) {
+        let ends = ends_epoch.then_some(now);
         let before = std::mem::replace(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner), ends);
         if let Some(before) = before {
             self.seconds.observe(now.saturating_duration_since(before).as_secs_f64());
@@ -37,17 +36,14 @@ impl EpochGap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_types::{B256, NextEpoch};
     use std::time::Duration;
 
     #[test]
     fn gaps_are_measured_once() {
         let (gap, start) = (EpochGap::default(), Instant::now());
-        let next = NextEpoch { committee_hash: B256::ZERO, light_root: B256::ZERO, protocol_version: 6 };
-        let blocks = [None, Some(next.clone()), None, None, Some(next), None].into_iter().zip([0, 10, 210, 300, 400, 430]);
-        for (next, ms) in blocks {
-            let record = OrderingRecord { next, ..crate::testing::record() };
-            gap.note(&record, start + Duration::from_millis(ms));
+        let blocks = [false, true, false, false, true, false].into_iter().zip([0, 10, 210, 300, 400, 430]);
+        for (ends_epoch, ms) in blocks {
+            gap.note(ends_epoch, start + Duration::from_millis(ms));
         }
         let mut text = String::new();
         let mut registry = prometheus_client::registry::Registry::default();

@@ -11,10 +11,10 @@ use corniche_network::{NetworkHandle, PeerKey};
 use corniche_pipeline::{dealing_checks, version_votes};
 use corniche_signer::{RESPONSE_BUCKETS_US, RemoteSigner, SignerStats, StatementKind};
 use corniche_staking::{NoticeKind, StateSlots, coin::DealingProgress};
-use corniche_types::{B256, Genesis, ProtocolRules, Votes};
+use corniche_types::{B256, Genesis, ProtocolRules};
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet},
+    encoding::{DescriptorEncoder, EncodeLabelValue, EncodeMetric, MetricEncoder, NoLabelSet},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge, info::Info},
     registry::Registry,
 };
@@ -39,12 +39,10 @@ pub struct NodeMetrics {
     /// Gives the current trace: a suspended chain resumes with another one, and the old one must end.
     pub readers: Arc<ReaderHandle>,
     pub signer: Option<Arc<RemoteSigner>>,
-    pub sync: SyncMetrics,
 }
 
 impl NodeMetrics {
     pub fn register(self, mut registry: Registry) -> Registry {
-        registry.register_collector(Box::new(SyncMetrics(self.sync.0.clone())));
         registry.register_collector(Box::new(self));
         registry
     }
@@ -57,23 +55,18 @@ impl NodeMetrics {
         let head = readers.reader.head().height();
         let record = readers.reader.ordering(head).map(|(record, _)| record);
         let epoch_version = record.map_or(self.genesis.protocol_version, |record| record.next_protocol_version());
-        let version = ConstGauge::new(i64::from(self.genesis.version_at(head.next(), epoch_version)));
-        let help = "Protocol version of the next block";
-        version.encode(encoder.encode_descriptor("corniche_protocol_version", help, None, version.metric_type())?)?;
+        let version = self.genesis.version_at(head.next(), epoch_version);
+        gauge(encoder, "corniche_protocol_version", "Protocol version of the next block", version.into())?;
         if self.genesis.epochs().is_none() {
             return Ok(());
         }
         let help = "Votes of the next committee, or the running one before the freeze, by the protocol version that each member announced last";
-        let mut unknown = Votes(0);
-        let mut family = encoder.encode_descriptor("corniche_protocol_votes", help, None, version.metric_type())?;
-        for (version, votes) in version_votes(&readers.state.latest()) {
-            unknown += if ProtocolRules::of(version).is_some() { Votes(0) } else { votes };
-            ConstGauge::new(i64::from(votes.0)).encode(family.encode_family(&[("version", version.to_string())])?)?;
-        }
+        let votes = version_votes(&readers.state.latest());
+        let by_version = votes.iter().map(|(version, votes)| (version.to_string(), votes.0.into()));
+        gauges(encoder, "corniche_protocol_votes", help, "version", by_version)?;
+        let unknown = votes.iter().filter(|(version, _)| ProtocolRules::of(**version).is_none());
         let help = "Those of these votes whose version this build does not know";
-        let unknown = ConstGauge::new(i64::from(unknown.0));
-        unknown.encode(encoder.encode_descriptor("corniche_protocol_unknown_votes", help, None, unknown.metric_type())?)?;
-        Ok(())
+        gauge(encoder, "corniche_protocol_unknown_votes", help, unknown.map(|(_, votes)| u64::from(votes.0)).sum())
     }
 }
 
@@ -90,6 +83,23 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64
 fn signed_gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> fmt::Result {
     let metric = ConstGauge::new(value);
     metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+}
+
+/// A gauge with one label.
+fn gauges<'a, L: EncodeLabelValue>(
+    encoder: &'a mut DescriptorEncoder<'_>,
+    name: &'a str,
+    help: &'a str,
+    label: &'a str,
+    values: impl IntoIterator<Item = (L, u64)>,
+) -> fmt::Result {
+    let metric = ConstGauge::new(0i64);
+    let mut family = encoder.encode_descriptor(name, help, None, metric.metric_type())?;
+    for (value, number) in values {
+        let number = ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX));
+        number.encode(family.encode_family(&[(label, value)])?)?;
+    }
+    Ok(())
 }
 
 fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
@@ -150,11 +160,8 @@ impl NodeMetrics {
             gauge(encoder, "corniche_epoch_closing_seconds", help, parameters.closing_ms / 1_000)?;
         }
         let help = "1 for the step of the running epoch that was last, 0 for the others";
-        let metric = ConstGauge::new(0i64);
-        let mut family = encoder.encode_descriptor("corniche_epoch_phase", help, None, metric.metric_type())?;
-        for (phase, name) in PHASES {
-            ConstGauge::new(i64::from(phase == figures.phase)).encode(family.encode_family(&[("phase", name)])?)?;
-        }
+        let phases = PHASES.into_iter().map(|(phase, name)| (name, u64::from(phase == figures.phase)));
+        gauges(encoder, "corniche_epoch_phase", help, "phase", phases)?;
         encode_dealing(encoder, figures.dealing)?;
         let kept = "Epochs in a row for which the running committee was kept, because no next one was ready";
         gauge(encoder, "corniche_epochs_kept", kept, figures.kept)?;
@@ -171,13 +178,9 @@ impl NodeMetrics {
     /// Notices by kind, gaps between epochs, and clocks of validators.
     fn encode_epochs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let counters = &self.shared.counters;
-        let pending = ConstGauge::new(0i64);
         let help = "Notices to the staking contract that the state lacks, own ones and those of peers";
-        let mut family = encoder.encode_descriptor("corniche_notices_pending", help, None, pending.metric_type())?;
-        for (kind, count) in NoticeKind::ALL.iter().zip(&counters.notices_pending) {
-            let count = ConstGauge::new(i64::try_from(read(count)).unwrap_or(i64::MAX));
-            count.encode(family.encode_family(&[("kind", kind.name())])?)?;
-        }
+        let pending = NoticeKind::ALL.iter().zip(&counters.notices_pending).map(|(kind, count)| (kind.name(), read(count)));
+        gauges(encoder, "corniche_notices_pending", help, "kind", pending)?;
         let refused = ConstCounter::new(0u64);
         let help = "Notices in blocks without effect: late, repeated, wrong, or above the limit of a block";
         let mut family = encoder.encode_descriptor("corniche_notices_refused", help, None, refused.metric_type())?;
@@ -188,13 +191,9 @@ impl NodeMetrics {
         let help = "Time from the last block of an epoch to the first of the next one, in seconds";
         gap.encode(encoder.encode_descriptor("corniche_epoch_gap_seconds", help, None, gap.metric_type())?)?;
         let help = "Milliseconds by which the newest proposal of a validator was ahead of the clock of this node";
-        let mut family = encoder.encode_descriptor("corniche_clock_ahead_ms", help, None, pending.metric_type())?;
         let leads = self.shared.clock_leads.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (validator, ms) in leads {
-            let ms = ConstGauge::new(i64::try_from(ms).unwrap_or(i64::MAX));
-            ms.encode(family.encode_family(&[("validator", validator.0.to_string())])?)?;
-        }
-        Ok(())
+        let leads = leads.into_iter().map(|(validator, ms)| (validator.0.to_string(), ms));
+        gauges(encoder, "corniche_clock_ahead_ms", help, "validator", leads)
     }
 
     /// Connected votes, and signers of the newest certificates.

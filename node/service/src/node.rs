@@ -227,9 +227,9 @@ impl Node {
             consensus_key: chain.context().keys().map(MemberKeys::consensus_key),
             readers: readers.clone(),
             signer: chain.context().remote_signer().cloned(),
-            sync: SyncMetrics(progress.subscribe()),
         };
         let mut registry = Registry::default();
+        registry.register_collector(Box::new(SyncMetrics(progress.subscribe())));
         let parts = ServerParts {
             metrics: Metrics::register(&mut registry),
             registry: Arc::new(node_metrics.register(registry)),

@@ -6,9 +6,7 @@ use alloy_primitives::TxKind;
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Committee;
-use corniche_types::{
-    Address, B256, CommitIndex, EngineConfig, Epoch, Genesis, OrderingRecord, TimestampMs, U256, ValidatorIndex,
-};
+use corniche_types::{Address, EngineConfig, Genesis, TimestampMs, U256};
 
 const CHAIN: u64 = 7;
 
@@ -25,27 +23,6 @@ pub fn committee() -> Committee {
 /// Network of an engine that does nothing.
 pub fn spec() -> NetworkSpec {
     NetworkSpec::new(EngineConfig { name: "none".into(), parameters: Default::default() })
-}
-
-/// A record without content.
-pub fn record() -> OrderingRecord {
-    OrderingRecord {
-        protocol_version: 5,
-        engine: "none".into(),
-        epoch: Epoch(0),
-        committee_hash: B256::ZERO,
-        next: None,
-        first_commit: CommitIndex(1),
-        last_commit: CommitIndex(1),
-        last_commit_consumed: 0,
-        leader: ValidatorIndex(0),
-        time: TimestampMs(1),
-        randomness: B256::ZERO,
-        batches: Vec::new(),
-        transactions_hash: B256::ZERO,
-        skipped: Vec::new(),
-        resume_hash: B256::ZERO,
-    }
 }
 
 /// Transfer of this amount by the first development account.

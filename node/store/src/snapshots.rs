@@ -19,7 +19,7 @@ use corniche_state::chunks::{Chunk, Manifest, Prefix};
 use corniche_state::{Changes, CommittedBlock, Tree};
 use corniche_types::{B256, Block, Bytes, Header, Height, SnapshotTail, header_hash, keccak256, wire};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "manifest";
@@ -88,9 +88,20 @@ impl StoredSnapshot {
         &self.path
     }
 
-    /// The encoded tail.
-    pub fn tail_bytes(&self) -> Result<Vec<u8>, StoreError> {
-        read(&self.path.join(TAIL))
+    /// At most `length` bytes of the encoded tail, from `offset` on. `None` if it ends before.
+    pub fn tail_part(&self, offset: u64, length: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self.path.join(TAIL);
+        let read_part = || {
+            let mut file = File::open(&path)?;
+            if file.metadata()?.len() < offset {
+                return Ok(None);
+            }
+            file.seek(SeekFrom::Start(offset))?;
+            let mut bytes = Vec::new();
+            file.take(length as u64).read_to_end(&mut bytes)?;
+            Ok(Some(bytes))
+        };
+        read_part().map_err(StoreError::io("read", &path))
     }
 
     /// Bytes of a chunk, unchecked. `None` if the manifest has no such chunk.

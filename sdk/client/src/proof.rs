@@ -46,6 +46,14 @@ impl Client {
         LightClient::from_trust_point(genesis, point, &change, &members).map_err(|error| unproven(error.to_string()))
     }
 
+    /// Returns the end of the epoch before this one, where light clients and new nodes can begin. `None` in epoch 0, and if the node
+    /// does not know it. Not verified: the node is trusted for it.
+    pub fn trust_point(&self, running: Epoch) -> Result<Option<TrustPoint>, ClientError> {
+        let Some(epoch) = running.0.checked_sub(1).map(Epoch) else { return Ok(None) };
+        let Some(change) = self.epoch_changes(epoch)?.into_iter().next() else { return Ok(None) };
+        Ok(Some(TrustPoint { chain_id: self.chain_id()?, epoch, hash: header_hash(&change.header) }))
+    }
+
     /// Checks that a quorum of the committee signed this block or a descendant of it. Returns the certificate, or
     /// `None` if none exists yet.
     ///

@@ -99,12 +99,7 @@ impl Sitting {
         let epoch = contract.epoch()?;
         let committee = contract.view(&Staking::committeeCall { epoch: epoch.epoch })?;
         let validators = contract.views(committee.seats.iter().map(|seat| Staking::validatorCall { id: seat.id }))?;
-        let trust = match epoch.epoch.checked_sub(1).map(Epoch) {
-            Some(ended) => contract.client.epoch_changes(ended)?.first().map(|change| change.certificate.header_hash),
-            None => None,
-        };
-        let chain_id = contract.client.chain_id()?;
-        let trust = trust.map(|hash| TrustPoint { chain_id, epoch: Epoch(epoch.epoch - 1), hash });
+        let trust = contract.client.trust_point(Epoch(epoch.epoch))?;
         Ok(Self { epoch, committee, validators, trust })
     }
 

@@ -83,7 +83,7 @@ impl Sync {
     ///
     /// The genesis is too old, or the trust point is of another chain. The exit code is [`Exit::Usage`].
     pub fn check(&self, genesis: &Genesis, now: TimestampMs) -> anyhow::Result<()> {
-        self.check_age(genesis, now).map_err(|reason| Failed::new(Exit::Usage, reason).into())
+        self.check_root(genesis, now).map_err(|reason| Failed::new(Exit::Usage, reason).into())
     }
 
     /// Checks that these changes, the first of which ends epoch 0, contain the trusted block.
@@ -108,7 +108,7 @@ impl Sync {
         Err(Failed::new(Exit::Usage, reason).into())
     }
 
-    fn check_age(&self, genesis: &Genesis, now: TimestampMs) -> Result<(), String> {
+    fn check_root(&self, genesis: &Genesis, now: TimestampMs) -> Result<(), String> {
         if let Some(point) = self.trust_point()
             && point.chain_id != genesis.chain_id
         {

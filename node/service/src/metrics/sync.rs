@@ -1,11 +1,8 @@
 //! Progress of a node that fetches a snapshot. Once the node has a chain, the figures stay as they were at the end.
 
+use super::{gauge, gauges};
 use corniche_sync::{Phase, Progress};
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::gauge::ConstGauge,
-};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use std::fmt;
 use tokio::sync::watch;
 
@@ -20,24 +17,14 @@ impl Collector for SyncMetrics {
         let progress = *self.0.borrow();
         let phases = PHASES.map(|phase| (phase.name(), progress.is_some_and(|progress| progress.phase == phase).into()));
         let help = "1 for what a node that fetches a snapshot does, 0 for the rest; all 0 once it has one";
-        family(&mut encoder, "corniche_sync_phase", help, "phase", &phases)?;
+        gauges(&mut encoder, "corniche_sync_phase", help, "phase", phases)?;
         let (kept, all) = progress.map_or((0, 0), |progress| progress.chunks);
         let requested = progress.map_or(0, |progress| progress.chunks_under_way);
         let chunks = [("fetched", kept), ("requested", requested), ("missing", all.saturating_sub(kept + requested))];
         let help = "Chunks of the snapshot that the node fetches, or began with";
-        family(&mut encoder, "corniche_sync_chunks", help, "state", &chunks.map(|(state, count)| (state, count as u64)))?;
+        gauges(&mut encoder, "corniche_sync_chunks", help, "state", chunks.map(|(state, count)| (state, count as u64)))?;
         let fetching = progress.filter(|progress| progress.phase != Phase::Ended);
         let help = "Connected peers of a node that fetches a snapshot";
-        super::gauge(&mut encoder, "corniche_sync_peers", help, fetching.map_or(0, |progress| progress.peers as u64))
+        gauge(&mut encoder, "corniche_sync_peers", help, fetching.map_or(0, |progress| progress.peers as u64))
     }
-}
-
-fn family(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, label: &str, values: &[(&str, u64)]) -> fmt::Result {
-    let metric = ConstGauge::new(0i64);
-    let mut family = encoder.encode_descriptor(name, help, None, metric.metric_type())?;
-    for (value, number) in values {
-        let number = ConstGauge::new(i64::try_from(*number).unwrap_or(i64::MAX));
-        number.encode(family.encode_family(&[(label, *value)])?)?;
-    }
-    Ok(())
 }

@@ -55,8 +55,6 @@ impl SnapshotSource for StateSource {
     }
 
     fn tail_part(&self, manifest: &B256, offset: u64, length: usize) -> Option<Bytes> {
-        let bytes = Bytes::from(self.shelf.find(manifest)?.snapshot.tail_bytes().ok()?);
-        let start = usize::try_from(offset).ok().filter(|start| *start <= bytes.len())?;
-        Some(bytes.slice(start..bytes.len().min(start.saturating_add(length))))
+        self.shelf.find(manifest)?.snapshot.tail_part(offset, length).ok().flatten().map(Bytes::from)
     }
 }

@@ -90,6 +90,17 @@ fn a_snapshot_is_the_same_on_every_node() {
     assert!(hashes.iter().all(|hash| *hash == hashes[0]));
 }
 
+#[test]
+fn a_tail_is_read_in_parts() {
+    let (chain, directory) = (Chain::of(30), scratch());
+    let snapshot = make(directory.path(), &chain, 0);
+    let whole = corniche_types::wire::encode(snapshot.tail());
+    let part = |offset: usize| snapshot.tail_part(offset as u64, 100).unwrap();
+    let parts: Vec<u8> = (0..whole.len()).step_by(100).flat_map(|offset| part(offset).unwrap()).collect();
+    assert_eq!(parts, whole);
+    assert_eq!((part(whole.len()), part(whole.len() + 1)), (Some(Vec::new()), None));
+}
+
 /// While it is made it is not listed, and one that is given up leaves nothing (B33).
 #[test]
 fn only_whole_snapshots_are_listed() {
