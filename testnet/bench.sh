@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Prints figures of docs/performance.md that `corniche bench network` has not. Arguments select some: dev (time until it is ready),
 # idle (processor time of four validators); also steady, which is long (MINUTES, default 30) and fails if memory grows; and store,
-# which is long (MINUTES, default 10): compares the databases of the index, saturated, with transfers to ACCOUNTS accounts.
+# which is long (MINUTES, default 10): compares the databases of the index, saturated, with transfers to ACCOUNTS accounts; and
+# snapshot, which is long (MINUTES, default 10): latency of SNAPSHOT_RATE transfers/s to ACCOUNTS accounts, in minutes in which all
+# validators make a snapshot, and in those between.
 #
 # Environment: CORNICHE_BIN, ENGINE (the ordering engine: mahi-mahi, the default, or autobahn), IDLE_SECONDS, MINUTES and
-# STEADY_RATE; of store: STORES, VALIDATORS, ACCOUNTS and LOAD: further options of the load generator, for instance "--batch 16".
+# STEADY_RATE; SNAPSHOT_RATE; of store and snapshot: ACCOUNTS and LOAD; of store: STORES, VALIDATORS; LOAD: further options of the load generator, for instance "--batch 16".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +14,7 @@ bin=${CORNICHE_BIN:-target/debug/corniche}
 engine=${ENGINE:-mahi-mahi}
 idle_seconds=${IDLE_SECONDS:-30}
 steady_rate=${STEADY_RATE:-500}
+snapshot_rate=${SNAPSHOT_RATE:-200}
 validators=${VALIDATORS:-4}
 accounts=${ACCOUNTS:-100000}
 read -ra load <<<"${LOAD:-}" || true
@@ -28,8 +31,8 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# up VALIDATORS: starts a network and stores its description in $network.
-up() { network=$("$bin" testnet up --validators "$1" --engine "$engine" --dir "$directory/$1" --base-port 0 --no-explorer --json); }
+# up VALIDATORS [OPTION...]: starts a network and stores its description in $network.
+up() { network=$("$bin" testnet up --validators "$1" "${@:2}" --engine "$engine" --dir "$directory/$1" --base-port 0 --no-explorer --json); }
 down() { "$bin" testnet down --dir "$directory/$1" >&2; }
 rpcs() { grep -o '"rpc":"[^"]*"' <<<"$network" | cut -d'"' -f4 | sed 's/^/--rpc /'; }
 pids() { grep -o '"pid":[0-9]*' <<<"$network" | cut -d: -f2; }
@@ -171,6 +174,40 @@ store_run() {
     rm -r "${directory:?}/$validators"
 }
 
+# Height of the newest snapshot of the first validator.
+snapshot_height() {
+    local metrics
+    metrics=$(grep -o '"metrics":"[^"]*"' <<<"$network" | head -n 1 | cut -d'"' -f4)
+    curl --silent --fail "$metrics" | awk '/^corniche_snapshot_height / { print $2 }'
+}
+
+# A snapshot every second minute. Minutes with and without one take turns, so that other load affects both alike.
+bench_snapshot() {
+    local minute minutes=${MINUTES:-10} before after kind
+    up 4 --staking snapshot_ms=120000
+    store_load "$accounts"
+    : >"$directory/snapshot.txt"
+    for minute in $(seq "$minutes"); do
+        before=$(snapshot_height)
+        # shellcheck disable=SC2046
+        "$bin" load $(rpcs) --seconds 60 --recipients "$accounts" --senders 16 --rate "$snapshot_rate" --json \
+            >"$directory/store.json" 2>"$directory/store.txt" || { cat "$directory/store.txt" >&2; return 1; }
+        after=$(snapshot_height)
+        kind=without
+        [ "$before" = "$after" ] || kind=with
+        echo "$kind $(reported p50) $(reported p99)" | tee -a "$directory/snapshot.txt" |
+            sed "s/^/minute $minute, snapshot, p50 and p99 in ms: /" >&2
+    done
+    down 4
+    for kind in without with; do
+        awk -v kind=$kind '$1 == kind { print $3, $2 }' "$directory/snapshot.txt" | sort -n |
+            awk -v kind=$kind -v rate="$snapshot_rate" -v accounts="$accounts" \
+                '{ p99[NR] = $1; p50 += $2 }
+                END { if (NR) printf "snapshot: %d minutes %s one, %d transfers/s, %d accounts: p50 %.0f ms, median p99 %.0f ms\n",
+                    NR, kind, rate, accounts, p50 / NR, p99[int((NR + 1) / 2)] }'
+    done
+}
+
 echo "engine: $engine"
 uptime >&2
 [ $# -gt 0 ] || set -- dev idle
@@ -180,6 +217,7 @@ for what in "$@"; do
         idle) bench_idle ;;
         steady) bench_steady ;;
         store) bench_store ;;
-        *) echo "unknown: $what (dev, idle, steady, store)" >&2; exit 2 ;;
+        snapshot) bench_snapshot ;;
+        *) echo "unknown: $what (dev, idle, steady, store, snapshot)" >&2; exit 2 ;;
     esac
 done
