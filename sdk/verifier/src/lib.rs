@@ -150,20 +150,28 @@ enum Failure {
     Conflict(Box<Conflict>),
 }
 
-impl<E: std::fmt::Display> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::Invalid(error.to_string())
+impl From<LightError> for Failure {
+    fn from(error: LightError) -> Self {
+        match error {
+            LightError::Conflict(conflict) => Self::Conflict(conflict),
+            other => Self::Invalid(other.to_string()),
+        }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(problem: String) -> Self {
+        Self::Invalid(problem)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(problem: &str) -> Self {
+        Self::Invalid(problem.to_owned())
     }
 }
 
 impl Failure {
-    fn of(error: LightError) -> Self {
-        match error {
-            LightError::Conflict(conflict) => Self::Conflict(conflict),
-            other => other.into(),
-        }
-    }
-
     fn to_json(&self) -> Value {
         match self {
             Self::Invalid(problem) => json!({ "error": problem }),
@@ -251,7 +259,7 @@ impl Chain {
         let (change, members) = (change.try_into()?, committee.light_members()?);
         let light = LightClient::from_trust_point(&self.genesis, point, &change, &members)?;
         let light = Self::accepting(self.accept_expired_trust, light);
-        light.check(now).map_err(Failure::of)?;
+        light.check(now)?;
         self.light = light;
         Ok(self.trusted())
     }
@@ -260,9 +268,9 @@ impl Chain {
         if changes.len() as u64 > MAX_EPOCH_CHANGES {
             return Err(format!("{} epoch changes, at most {MAX_EPOCH_CHANGES}", changes.len()).into());
         }
-        self.light.check(now).map_err(Failure::of)?;
+        self.light.check(now)?;
         for change in changes {
-            self.light.advance(&change.try_into()?, now).map_err(Failure::of)?;
+            self.light.advance(&change.try_into()?, now)?;
         }
         Ok(self.trusted())
     }
@@ -282,7 +290,7 @@ impl Chain {
             return Err(format!("{} headers, at most {MAX_HEADERS}", headers.len()).into());
         }
         let (last, between) = headers.split_last().ok_or("no header")?;
-        let mut block = self.light.certified(&certificate.try_into()?, now).map_err(Failure::of)?;
+        let mut block = self.light.certified(&certificate.try_into()?, now)?;
         for header in between {
             block = block.parent(header)?;
         }
