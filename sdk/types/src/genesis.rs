@@ -224,7 +224,14 @@ pub enum GenesisError {
     },
     /// An invalid parameter of staking.
     #[error("genesis: {0}")]
-    Staking(#[from] StakingError),
+    Staking(StakingError),
+}
+
+// Without `#[from]`, which would make the cause a source: reports that print all sources would repeat it.
+impl From<StakingError> for GenesisError {
+    fn from(error: StakingError) -> Self {
+        Self::Staking(error)
+    }
 }
 
 impl Genesis {
