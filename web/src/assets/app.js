@@ -61,14 +61,13 @@ function refreshTimes() {
 
 // ---- age of the newest final block, by the reader's clock
 
-const STALE_HEAD_MS = 180_000;
 let staleTimer = null;
 
 function refreshStale() {
   clearTimeout(staleTimer);
   const notice = document.getElementById('stale');
   if (!notice) return;
-  const left = Number(notice.dataset.headMs) + STALE_HEAD_MS - Date.now();
+  const left = Number(notice.dataset.staleMs) - Date.now();
   notice.hidden = left >= 0;
   if (left >= 0) staleTimer = setTimeout(refreshStale, left + 1);
 }

@@ -12,7 +12,7 @@ use crate::{
     pages::validators::texts as validators_texts,
 };
 use axum::extract::State;
-use corniche_types::{TimestampMs, is_stale_head};
+use corniche_types::{STALE_HEAD_MS, TimestampMs, is_stale_head};
 use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ fn age(app: &AppState) -> Markup {
     html! {
         @if let Some(head) = head {
             @let is_stale = is_stale_head(TimestampMs(head.timestamp_ms), TimestampMs(now_ms()));
-            p #stale .banner role="status" data-head-ms=(head.timestamp_ms) hidden[!is_stale] { (texts::STALE) }
+            p #stale .banner role="status" data-stale-ms=(head.timestamp_ms.saturating_add(STALE_HEAD_MS)) hidden[!is_stale] { (texts::STALE) }
         }
     }
 }
