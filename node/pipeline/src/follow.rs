@@ -282,8 +282,8 @@ impl Follower {
         }
     }
 
-    /// True if peers have certified blocks from this height on, and all of them have deleted this one.
-    pub fn is_deleted_everywhere(&self, height: Height) -> bool {
+    /// True if peers claim certified blocks from this height on, and none of them has this one.
+    pub fn is_unavailable(&self, height: Height) -> bool {
         let mut claiming = self.peers.values().filter(|peer_state| peer_state.height >= height).peekable();
         let lacks = |peer_state: &PeerState| peer_state.lacks.0 == height && peer_state.lacks.1 >= MAX_EMPTY_RESPONSES;
         claiming.peek().is_some() && claiming.all(lacks)
@@ -397,18 +397,18 @@ mod tests {
                 follower.record_failure(now, &peer);
             }
         };
-        assert!(!follower.is_deleted_everywhere(missing), "nobody was asked");
+        assert!(!follower.is_unavailable(missing), "nobody was asked");
         // Only one of the two responds.
         lack(&mut follower, 0..1);
-        assert!(!follower.is_deleted_everywhere(missing));
+        assert!(!follower.is_unavailable(missing));
         lack(&mut follower, 0..2);
-        assert!(follower.is_deleted_everywhere(missing));
-        assert!(!follower.is_deleted_everywhere(missing.next()), "that one was not requested");
+        assert!(follower.is_unavailable(missing));
+        assert!(!follower.is_unavailable(missing.next()), "that one was not requested");
         // A new peer may have it.
         follower.peer_up(key(9), false);
-        assert!(follower.is_deleted_everywhere(missing), "it claims nothing yet");
+        assert!(follower.is_unavailable(missing), "it claims nothing yet");
         follower.record_height(key(9), missing);
-        assert!(!follower.is_deleted_everywhere(missing));
+        assert!(!follower.is_unavailable(missing));
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Pipeline {
     /// The next block, if this node follows and no peer has it any more. Then only a snapshot helps.
     pub fn unavailable_block(&self) -> Option<Height> {
         let missing = self.missing().filter(|missing| self.mode.is_following() && missing.through.is_none())?;
-        self.follower.is_deleted_everywhere(missing.from).then_some(missing.from)
+        self.follower.is_unavailable(missing.from).then_some(missing.from)
     }
 
     /// Decides to follow uncertified blocks: f + 1 others executed them, and neither this node's engine nor a
