@@ -57,6 +57,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-crypto", "sdk/crypto", Tools),
     ("corniche-api", "sdk/api", Tools),
     ("corniche-state", "runtime/state", Tools),
+    ("corniche-aom-wire", "node/aom/wire", Tools),
     ("corniche-staking", "runtime/staking", Rules),
     ("corniche-client", "sdk/client", Cores),
     ("corniche-console", "sdk/console", Cores),
