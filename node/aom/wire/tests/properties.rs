@@ -142,7 +142,7 @@ proptest! {
     #[test]
     fn chain_links_and_signs_every_kth(suite in prop::sample::select(PK), every in 1_u32..6, beats in vec(any::<bool>(), 1..20)) {
         let mut stamper = Stamper::pk(CHAIN_ID, GROUP, EPOCH, signing_key(suite), every).unwrap();
-        let (mut prev_hash, mut unsigned) = (genesis_hash(CHAIN_ID, GROUP, EPOCH), None);
+        let (mut prev_hash, mut unsigned) = (genesis_hash(CHAIN_ID, GROUP, EPOCH), None::<u32>);
         for (seq, beat) in (1_u64..).zip(beats) {
             let request = Request::new(GROUP, b"x").unwrap();
             let packets = if beat { stamper.heartbeat() } else { stamper.stamp(&request) }.unwrap();
