@@ -20,8 +20,19 @@ pub struct Stamper {
 
 #[derive(Debug)]
 enum Authority {
-    Hm { suite: Suite, keys: Vec<TagKey> },
-    Pk { key: SigningKey, sign_every: u32, unsigned: u32, prev_hash: [u8; 32] },
+    Hm {
+        suite: Suite,
+        keys: Vec<TagKey>,
+    },
+    Pk {
+        key: SigningKey,
+        sign_every: u32,
+        /// Packets since the last signed one, without it.
+        unsigned: u32,
+        /// Number and hash of the last packet in the chain.
+        prev_seq: u64,
+        prev_hash: [u8; 32],
+    },
 }
 
 /// One stamped request.
@@ -70,7 +81,7 @@ impl Stamper {
         }
         let prev_hash = genesis_hash(chain_id, group, epoch);
         // The first packet is due at once.
-        let authority = Authority::Pk { key, sign_every, unsigned: sign_every - 1, prev_hash };
+        let authority = Authority::Pk { key, sign_every, unsigned: sign_every - 1, prev_seq: 0, prev_hash };
         Ok(Self { group, epoch, seq: 0, authority })
     }
 
@@ -79,8 +90,8 @@ impl Stamper {
     /// For test vectors and simulated faults. A real sequencer never resumes an epoch (Q5).
     pub fn continue_after(mut self, seq: u64, hash: [u8; 32]) -> Self {
         self.seq = seq;
-        if let Authority::Pk { unsigned, prev_hash, .. } = &mut self.authority {
-            (*unsigned, *prev_hash) = (0, hash);
+        if let Authority::Pk { unsigned, prev_seq, prev_hash, .. } = &mut self.authority {
+            (*unsigned, *prev_seq, *prev_hash) = (0, seq, hash);
         }
         self
     }
@@ -110,7 +121,20 @@ impl Stamper {
 
     /// Returns true if the newest packet waits for a signature of a later one.
     pub fn owes_signature(&self) -> bool {
-        self.seq > 0 && matches!(self.authority, Authority::Pk { unsigned: 1.., .. })
+        matches!(self.authority, Authority::Pk { unsigned: 1.., prev_seq: 1.., .. })
+    }
+
+    /// Takes the next number without a packet, as a coprocessor that dropped it. The hash chain skips the number.
+    ///
+    /// For test vectors and simulated faults. Fails if all numbers are used.
+    pub fn lose(&mut self) -> Result<u64, Error> {
+        self.seq = self.next_seq()?;
+        Ok(self.seq)
+    }
+
+    /// Q1. The counter stops at its maximum.
+    fn next_seq(&self) -> Result<u64, Error> {
+        self.seq.checked_add(1).ok_or(Error::Exhausted(self.epoch))
     }
 
     /// Stamps a request: ⌈n/4⌉ packets for HM, one for PK. Fails if the request is of another group or all numbers are used.
@@ -141,8 +165,7 @@ impl Stamper {
         if request.group != self.group {
             return Err(Error::Group { expected: self.group, found: request.group });
         }
-        // Q1. The counter stops at its maximum.
-        let seq = self.seq.checked_add(1).ok_or(Error::Exhausted(self.epoch))?;
+        let seq = self.next_seq()?;
         let mut header = Header {
             group: self.group,
             epoch: self.epoch,
@@ -173,10 +196,9 @@ impl Stamper {
                 }
             }
             // Q3, Q4
-            Authority::Pk { key, sign_every, unsigned, prev_hash } => {
-                header.prev_seq = self.seq;
-                header.prev_hash = *prev_hash;
-                *prev_hash = header.hash();
+            Authority::Pk { key, sign_every, unsigned, prev_seq, prev_hash } => {
+                (header.prev_seq, header.prev_hash) = (*prev_seq, *prev_hash);
+                (*prev_seq, *prev_hash) = (seq, header.hash());
                 stamped.signed = sign || *unsigned + 1 >= *sign_every;
                 *unsigned = if stamped.signed { 0 } else { *unsigned + 1 };
                 if stamped.signed {
