@@ -80,6 +80,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-store", "node/store", Rim),
     ("corniche-signer", "node/signer", Rim),
     ("corniche-rpc", "node/rpc", Rim),
+    ("corniche-aom-sequencer", "node/aom/sequencer", Rim),
     ("corniche-service", "node/service", Service),
     ("corniche-devchain", "node/devchain", Devchain),
     ("corniche-simulator", "node/simulator", Simulated),

@@ -1,0 +1,109 @@
+//! Software sequencer of the authenticated ordered multicast: stamps requests and sends them to all receivers of their group.
+//!
+//! ```text
+//!   senders ──UDP──▶ writer thread: read a batch ─▶ Core (counters, chains, keys) ─▶ BackEnd ──UDP──▶ receivers
+//!                                                      │ Metrics
+//!                    admin thread: /health, /metrics ◀─┘
+//! ```
+//!
+//! One thread owns all counters and chains and makes all tags and signatures; so numbers have no gaps and chains no forks.
+//! It reads up to [`BATCH`] requests, stamps them, and then sends. [`Core`] does no I/O and keeps no clock.
+//!
+//! # Epochs
+//!
+//! A sequencer that lost its counter could give one number to two requests. So it never resumes an epoch (Q5): before the first
+//! stamp, [`EpochMarks`] records the epoch of each group durably, and [`Sequencer::start`] refuses an epoch that is not newer
+//! than the recorded one. Every start needs a new epoch, even if nothing was stamped in the last one. Never copy or
+//! restore the data directory. The record cannot protect against two sequencers with one key and two data directories.
+//!
+//! # Signatures and heartbeats
+//!
+//! PK: the epoch's first packet, then each k-th since the last signed one, and each heartbeat are signed. If the newest packet is
+//! unsigned and nothing follows within t, a signed heartbeat follows at once; no packet is held back. After 1 ms without
+//! a packet, a heartbeat reveals a lost tail; at most three follow each other, the signed one included.
+//!
+//! # Departures from `protocols/neobft.md`
+//!
+//! - Q1: a request with a wrong digest gets no number. A switch cannot check this, and receivers do (L2); but each such packet
+//!   would cost the replicas one gap agreement. `check_digests = false` stamps them.
+//! - §7.1: no worker threads. Tags cost far less than the system's UDP stack, and k reduces the cost of signatures.
+//! - Q3: no coprocessor, so no number is lost on purpose.
+//!
+//! # Bounds
+//!
+//! 64 groups, 64 receivers with tags or 256 with signatures, [`BATCH`] requests in memory, and 16 connections to the admin
+//! interface. Bad datagrams are counted by reason and never logged. A full send buffer blocks for at most 10 ms; then the
+//! packet counts as a send error, which receivers see as loss.
+
+#![warn(missing_docs)]
+
+mod admin;
+mod back_end;
+mod config;
+mod core;
+mod epochs;
+mod metrics;
+mod server;
+
+pub use back_end::BackEnd;
+pub use config::{Config, GroupConfig, MulticastConfig, ReceiverConfig, Secrets};
+pub use core::{Core, DropReason, Outbox, Run, Timing};
+pub use epochs::{EpochMarks, GroupEpoch};
+pub use metrics::Metrics;
+pub use server::{BATCH, Sequencer, StopHandle};
+
+use std::{io, path::PathBuf};
+
+/// Reason why a sequencer does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is not usable.
+    #[error("{0}")]
+    Config(String),
+    /// An epoch was used before (Q5).
+    #[error(
+        "group {group} of chain {chain_id}: epoch {epoch} is not newer than epoch {used}, which was used; a sequencer never resumes an epoch. Get an epoch above {used} from the configuration service, set `epoch` of the group to it, and start again"
+    )]
+    EpochUsed {
+        /// Chain.
+        chain_id: u64,
+        /// Group.
+        group: u32,
+        /// Epoch of the configuration.
+        epoch: u32,
+        /// Highest epoch that was used.
+        used: u32,
+    },
+    /// Another process uses the data directory.
+    #[error("lock {path}: another sequencer uses this data directory; stop it first")]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The record of used epochs is damaged.
+    #[error(
+        "read {path}: line {line} is not `CHAIN_ID GROUP EPOCH`; find the last epoch of each group at its receivers, and write the lines again"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1.
+        line: usize,
+    },
+    /// The operating system reports an error.
+    #[error("{operation} {subject}: {source}")]
+    Io {
+        /// Failed operation.
+        operation: &'static str,
+        /// File or address.
+        subject: String,
+        /// The error.
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    fn io(operation: &'static str, subject: impl ToString) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { operation, subject: subject.to_string(), source }
+    }
+}

@@ -1,0 +1,194 @@
+//! The daemon: a writer thread with the socket, and the admin interface.
+
+use crate::{Config, Core, EpochMarks, Metrics, Outbox, Secrets, StartError, admin, back_end::Sender};
+use corniche_aom_wire::MAX_PACKET_BYTES;
+use prometheus_client::registry::Registry;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    net::{RecvFlags, recv},
+};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::{
+    io::{self, Write},
+    net::{SocketAddr, UdpSocket},
+    os::unix::net::UnixStream,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// Maximum number of requests that are stamped before their packets are sent.
+pub const BATCH: usize = 64;
+/// The system caps the size.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+
+/// A running sequencer.
+#[derive(Debug)]
+pub struct Sequencer {
+    address: SocketAddr,
+    admin: Option<SocketAddr>,
+    metrics: Metrics,
+    stop: StopHandle,
+    writer: JoinHandle<io::Result<()>>,
+    admin_thread: Option<JoinHandle<()>>,
+}
+
+/// Stops a sequencer; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct StopHandle(Arc<UnixStream>);
+
+impl StopHandle {
+    /// Stops the sequencer. Its epochs remain used.
+    pub fn stop(&self) {
+        // A full pipe or a closed one means that the writer stops already.
+        let _ = (&*self.0).write(&[1]);
+    }
+}
+
+impl Sequencer {
+    /// Starts a sequencer with a data directory, which is created if missing.
+    ///
+    /// Everything that can fail comes before the epochs are recorded, so a failed start uses no epoch.
+    pub fn start(config: &Config, secrets: &Secrets, data: &Path) -> Result<Self, StartError> {
+        let core = config.core(secrets)?;
+        let mut marks = EpochMarks::open(data)?;
+        let socket = receiving_socket(config.listen).map_err(StartError::io("listen on", config.listen))?;
+        let address = socket.local_addr().map_err(StartError::io("read the address of", config.listen))?;
+        let sender = Sender::open(config.back_end, config.destinations(), config.listen.ip(), &config.multicast)?;
+        let (stop, stopped) = UnixStream::pair().map_err(StartError::io("open", "a pair of sockets"))?;
+        // A stop never blocks.
+        stop.set_nonblocking(true).map_err(StartError::io("configure", "a pair of sockets"))?;
+
+        let mut registry = Registry::default();
+        let groups = config.groups.iter().map(|group| (group.group, group.epoch, group.active));
+        let metrics = Metrics::register(&mut registry, groups);
+        let is_running = Arc::new(AtomicBool::new(true));
+        let (admin_stop, admin_stopped) = watch::channel(());
+        let admin = config.admin.map(admin::bind).transpose()?;
+        let admin_address = admin.as_ref().map(|(_, address)| *address);
+
+        // Q5: durable before the first stamp.
+        marks.use_epochs(&config.epochs())?;
+        let writer = Writer { core, socket, sender, stopped, metrics: metrics.clone() };
+        let running = is_running.clone();
+        let run = move || {
+            // The data directory stays locked, and the admin interface open, until this thread ends.
+            let _ends = (marks, admin_stop, OnDrop(running));
+            writer.run()
+        };
+        let writer = std::thread::Builder::new().name("sequencer".into()).spawn(run);
+        let writer = writer.map_err(StartError::io("start", "the writer thread"))?;
+        let admin_thread = admin.map(|(listener, _)| {
+            let state = admin::State { metrics: metrics.clone(), registry, is_running };
+            std::thread::Builder::new().name("admin".into()).spawn(move || admin::serve(listener, state, admin_stopped))
+        });
+        let admin_thread = admin_thread.transpose().map_err(StartError::io("start", "the admin thread"))?;
+        Ok(Self { address, admin: admin_address, metrics, stop: StopHandle(Arc::new(stop)), writer, admin_thread })
+    }
+
+    /// Returns the UDP address for requests.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the address of the admin interface.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// Returns the metrics.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Returns a handle that stops the sequencer.
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+
+    /// Waits until the sequencer stops. Fails if the writer could not wait for datagrams, or panicked.
+    pub fn wait(self) -> io::Result<()> {
+        let result = self.writer.join();
+        if let Some(admin) = self.admin_thread {
+            // Its end has no result; a panic there must not hide the writer's.
+            let _ = admin.join();
+        }
+        result.unwrap_or_else(|_| Err(io::Error::other("the writer thread panicked")))
+    }
+}
+
+/// Sets a flag to false when the writer ends, also by a panic.
+struct OnDrop(Arc<AtomicBool>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+fn receiving_socket(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+/// The single owner of counters and chains.
+struct Writer {
+    core: Core,
+    socket: UdpSocket,
+    sender: Sender,
+    stopped: UnixStream,
+    metrics: Metrics,
+}
+
+impl Writer {
+    fn run(mut self) -> io::Result<()> {
+        let start = Instant::now();
+        let mut outbox = Outbox::default();
+        // One byte more than the largest packet: longer datagrams are cut, but remain too long.
+        let mut datagram = vec![0; MAX_PACKET_BYTES + 1];
+        while self.wait(self.core.deadline().map(|deadline| deadline.saturating_sub(start.elapsed())))? {
+            let now = start.elapsed();
+            for _ in 0..BATCH {
+                match recv(&self.socket, &mut datagram[..], RecvFlags::DONTWAIT) {
+                    Ok((length, _)) => self.handle(now, &datagram[..length], &mut outbox),
+                    Err(Errno::AGAIN) => break,
+                    Err(_) => {
+                        self.metrics.count_receive_error();
+                        break;
+                    }
+                }
+            }
+            let metrics = &self.metrics;
+            self.core.tick(now, &mut outbox, |group, stamped| metrics.count_stamped(group, stamped, true));
+            self.sender.send(&outbox, |group, sent| metrics.count_sent(group, sent));
+            outbox.clear();
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, now: Duration, datagram: &[u8], outbox: &mut Outbox) {
+        self.metrics.count_received();
+        match self.core.handle(now, datagram, outbox) {
+            Ok((group, stamped)) => self.metrics.count_stamped(group, stamped, false),
+            Err(reason) => self.metrics.count_dropped(reason),
+        }
+    }
+
+    /// Waits for a datagram, at most for `timeout`. Returns false if the sequencer shall stop.
+    fn wait(&self, timeout: Option<Duration>) -> io::Result<bool> {
+        let timeout = timeout.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
+        let mut sources = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.stopped, PollFlags::IN)];
+        match poll(&mut sources, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(sources[1].revents().is_empty()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
