@@ -8,6 +8,7 @@ mod genesis;
 mod keys;
 mod logging;
 mod node;
+mod sequencer;
 mod signals;
 mod signer;
 mod sim;
@@ -49,6 +50,7 @@ enum Command {
     Keys(keys::Args),
     Load(corniche_load::Args),
     Node(node::Args),
+    Sequencer(sequencer::Args),
     Signer(signer::Args),
     Sim(sim::Args),
     Snapshot(snapshot::Args),
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Command::Genesis(args) => genesis::run(args),
         Command::Keys(args) => keys::run(args),
         Command::Node(args) => node::run(args),
+        Command::Sequencer(args) => sequencer::run(args),
         Command::Signer(args) => signer::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Snapshot(args) => snapshot::run(args),
