@@ -65,6 +65,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-vm", "runtime/vm", Cores),
     ("corniche-engine", "node/consensus/engine", Cores),
     ("corniche-testkit", "node/consensus/testkit", Kit),
+    ("corniche-aom-vectors", "node/aom/vectors", Kit),
     ("corniche-mahi-mahi", "node/consensus/mahi-mahi", Deciders),
     ("corniche-mahi-mahi-testing", "node/consensus/mahi-mahi/testing", EngineKit),
     ("corniche-autobahn", "node/consensus/autobahn", Deciders),
@@ -94,13 +95,14 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche", "node/cli", Roots),
     ("corniche-hostile", "testnet/hostile", Roots),
     ("corniche-fuzz", "testnet/fuzz", Roots),
+    ("corniche-aom-rtl", "node/aom/rtl", Roots),
 ];
 
 /// Engines by name: only roots, and tests of the whole, may import one.
 const ENGINES: &[&str] = &["corniche-mahi-mahi", "corniche-autobahn"];
 
 /// Roots that only test: they may contain modelled keys.
-const TEST_ROOTS: &[&str] = &["corniche-fuzz"];
+const TEST_ROOTS: &[&str] = &["corniche-fuzz", "corniche-aom-rtl"];
 
 /// Crates that use clocks, sockets, files or the operating system's randomness.
 const WORLD: &[&str] = &[
