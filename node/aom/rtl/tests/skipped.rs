@@ -1,0 +1,11 @@
+//! Says that the tests of the circuits were skipped, where they were.
+
+#[test]
+fn verilator_is_installed() {
+    if !corniche_aom_rtl::VERILATED {
+        corniche_aom_vectors::skip(
+            "all of vectors.rs, hm.rs, pk.rs, signer.rs",
+            "verilator is missing (Debian: apt-get install verilator)",
+        );
+    }
+}
