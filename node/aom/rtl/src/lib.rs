@@ -8,5 +8,5 @@ pub mod bench;
 #[cfg(verilated)]
 pub mod model;
 
-/// Whether the Verilog was translated when this crate was built.
+/// `true` if the Verilog was translated when this crate was built.
 pub const VERILATED: bool = cfg!(verilated);

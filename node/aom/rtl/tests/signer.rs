@@ -58,7 +58,7 @@ fn edges_equal_k256() {
     assert_eq!(clocks, BTreeSet::from([CLOCKS]));
 }
 
-/// Whether low s is not the product itself.
+/// Returns `true` if low s is not the product itself.
 fn is_negated(z: &[u8; 32], r: &[u8; 32], k_inverse: &[u8; 32], d: &[u8; 32], s: &[u8; 32]) -> bool {
     use k256::{
         Scalar, U256,

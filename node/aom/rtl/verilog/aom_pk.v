@@ -102,7 +102,7 @@ module aom_pk #(
     localparam WAIT = 2'd0, FIRST = 2'd1, SECOND = 2'd2, DECIDE = 2'd3;
     reg [1:0] chain_state;
 
-    // What the sender of a slot needs besides its words: signed, header hash, prev_hash, prev_seq.
+    // Fields that sending a slot needs besides its words: signed, header hash, prev_hash, prev_seq.
     reg [576:0] links [0:SLOTS-1];
 
     wire [511:0] first_block = {

@@ -1,7 +1,7 @@
 // The online half of ECDSA on secp256k1: s = k^-1 (z + r d) mod n, then the lower of s and n - s.
 //
-// Takes a presignature (r, k^-1), both in 1 to n - 1; whoever makes presignatures can compute the secret d from any
-// signature, so the maker belongs to the signer's trust boundary. The time depends on no value: each product takes 256
+// Takes a presignature (r, k^-1), both in 1 to n - 1; their maker can compute the secret d from any
+// signature, so it belongs to the signer's trust boundary. The time depends on no value: each product takes 256
 // clocks, one bit of the first factor a clock. z may be any 256-bit value.
 module ecdsa_online (
     input  wire         clk,

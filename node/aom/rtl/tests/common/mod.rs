@@ -159,7 +159,7 @@ fn scalar(bytes: &[u8; 32]) -> Scalar {
     Scalar::from_repr((*bytes).into()).expect("below n")
 }
 
-/// Whether libsecp256k1 accepts r || s, which includes that s is low.
+/// Returns `true` if libsecp256k1 accepts r || s, which includes that s is low.
 pub fn verifies(signature: &[u8], hash: &[u8; 32], secret: &[u8; 32]) -> bool {
     use secp256k1::{Message, PublicKey, SecretKey, ecdsa::Signature};
     let signature = Signature::from_compact(signature).expect("r and s are below n");
