@@ -79,6 +79,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-pipeline", "node/pipeline", Whole),
     ("corniche-network", "node/network", Rim),
     ("corniche-store", "node/store", Rim),
+    ("corniche-aom-xdp", "node/aom/xdp", Rim),
     ("corniche-signer", "node/signer", Rim),
     ("corniche-rpc", "node/rpc", Rim),
     ("corniche-aom-sequencer", "node/aom/sequencer", Rim),
