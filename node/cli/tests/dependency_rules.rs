@@ -97,13 +97,14 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-hostile", "testnet/hostile", Roots),
     ("corniche-fuzz", "testnet/fuzz", Roots),
     ("corniche-aom-rtl", "node/aom/rtl", Roots),
+    ("corniche-aom-p4", "node/aom/p4", Roots),
 ];
 
 /// Engines by name: only roots, and tests of the whole, may import one.
 const ENGINES: &[&str] = &["corniche-mahi-mahi", "corniche-autobahn"];
 
 /// Roots that only test: they may contain modelled keys.
-const TEST_ROOTS: &[&str] = &["corniche-fuzz", "corniche-aom-rtl"];
+const TEST_ROOTS: &[&str] = &["corniche-fuzz", "corniche-aom-rtl", "corniche-aom-p4"];
 
 /// Crates that use clocks, sockets, files or the operating system's randomness.
 const WORLD: &[&str] = &[

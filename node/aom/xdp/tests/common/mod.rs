@@ -17,8 +17,11 @@ pub fn group(group: &vectors::Group) -> Group {
     }
 }
 
-/// Frames and the datagrams that must be in them afterwards (or the reason of a drop), step by step.
-pub fn steps(vector: &Vector) -> Vec<(Vec<u8>, Result<Vec<u8>, String>)> {
+/// The datagram that must be in a frame afterwards, or the reason of a drop.
+pub type Expected = Result<Vec<u8>, String>;
+
+/// Frames and their results, step by step.
+pub fn steps(vector: &Vector) -> Vec<(Vec<u8>, Expected)> {
     let step = |step: &vectors::Step| {
         let expected = match (&step.out[..], &step.drop) {
             ([out], None) => Ok(out.to_vec()),
