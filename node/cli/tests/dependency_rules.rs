@@ -63,6 +63,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-console", "sdk/console", Cores),
     ("corniche-verifier", "sdk/verifier", Cores),
     ("corniche-vm", "runtime/vm", Cores),
+    ("corniche-aom-receiver", "node/aom/receiver", Cores),
     ("corniche-engine", "node/consensus/engine", Cores),
     ("corniche-testkit", "node/consensus/testkit", Kit),
     ("corniche-aom-vectors", "node/aom/vectors", Kit),
@@ -70,6 +71,8 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-mahi-mahi-testing", "node/consensus/mahi-mahi/testing", EngineKit),
     ("corniche-autobahn", "node/consensus/autobahn", Deciders),
     ("corniche-autobahn-testing", "node/consensus/autobahn/testing", EngineKit),
+    ("corniche-neobft", "node/consensus/neobft", Deciders),
+    ("corniche-neobft-testing", "node/consensus/neobft/testing", EngineKit),
     ("corniche-executor", "runtime/executor", Deciders),
     ("corniche-harness", "runtime/harness", Deciders),
     ("corniche-admission", "node/admission", Deciders),
@@ -101,7 +104,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
 ];
 
 /// Engines by name: only roots, and tests of the whole, may import one.
-const ENGINES: &[&str] = &["corniche-mahi-mahi", "corniche-autobahn"];
+const ENGINES: &[&str] = &["corniche-mahi-mahi", "corniche-autobahn", "corniche-neobft"];
 
 /// Roots that only test: they may contain modelled keys.
 const TEST_ROOTS: &[&str] = &["corniche-fuzz", "corniche-aom-rtl", "corniche-aom-p4"];

@@ -115,6 +115,7 @@ impl Engine for Autobahn {
             // Requests lost with the connection are repeated by timers, which choose other peers by themselves.
             Input::PeerDown(peer) => self.step_slots(slots::Input::PeerDown(peer)),
             Input::Certified(commit) => self.handle_certified(Slot(commit.0)),
+            Input::Packet(_) | Input::Sequencer(_) => {}
         }
         self.make_progress();
     }

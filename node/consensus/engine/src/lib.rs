@@ -133,6 +133,23 @@ pub enum Input {
     /// it, and validators that lack it can follow certified blocks. This is a hint about which data to keep for peers.
     /// It may be late or missing, but never early.
     Certified(CommitIndex),
+    /// A datagram that came for the multicast group. Nothing about it was checked. Engines without a group ignore it.
+    Packet(Bytes),
+    /// The configuration service announced the sequencer of an epoch. The caller repeats the newest ones after each start.
+    /// Engines without a group ignore it.
+    Sequencer(SequencerKey),
+}
+
+/// What this validator needs to check the packets of one sequencer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SequencerKey {
+    pub group: u32,
+    /// Epoch of the group. It is not the epoch of the committee.
+    pub epoch: u32,
+    /// Suite of `aom/1`.
+    pub suite: u8,
+    /// This validator's tag key, or the public key of the sequencer, depending on the suite.
+    pub key: Bytes,
 }
 
 /// Requests of an engine to its caller.
@@ -162,6 +179,11 @@ pub enum Output {
     Accuse { validator: ValidatorIndex, offence: Offence, evidence: Vec<Bytes>, proof: Option<Box<Evidence>> },
     /// Another process signs with this validator's keys: the node must stop (validators.md §5, K5). Contains what shows it.
     Twin(String),
+    /// Send this datagram to the address of the multicast group. It may be lost, like everything on that way.
+    Multicast(Bytes),
+    /// Ask the configuration service for the sequencer of this epoch. It responds with [`Input::Sequencer`], and installs one
+    /// if there is none yet. `certificate` proves that a quorum agreed to start the epoch; empty for the first one.
+    AskFailover { epoch: u32, certificate: Bytes },
     /// For logs and tests; requires no action.
     Trace(TraceEvent),
 }

@@ -113,7 +113,7 @@ impl Engine for MahiMahi {
             // peers by itself.
             Input::PeerDown(_) => {}
             // Retention follows from the floor, which is equal at every validator.
-            Input::Certified(_) => {}
+            Input::Certified(_) | Input::Packet(_) | Input::Sequencer(_) => {}
         }
         self.make_progress();
     }

@@ -43,12 +43,13 @@ impl TestCluster {
         checker.message_checker = kit.message_checker();
         let checker = Rc::new(RefCell::new(checker));
         let coalition = coalition(&*kit, &doubles);
+        let group = kit.group();
         let start = {
             let (kit, checker, doubles, identities) = (kit.clone(), checker.clone(), doubles.clone(), identities.clone());
             Box::new(move |process: usize, disk: EngineDisk<ProcessNotes>, now, seed| {
                 let me = identities[process];
-                let (double, coalition) = (doubles.get(&me).copied(), coalition.clone());
-                let setup = EngineSetup { kit: kit.clone(), checker: checker.clone(), me, double, coalition };
+                let (double, coalition, group) = (doubles.get(&me).copied(), coalition.clone(), group.clone());
+                let setup = EngineSetup { kit: kit.clone(), checker: checker.clone(), me, double, coalition, group };
                 EngineProcess::launch(setup, disk, now, seed)
             })
         };

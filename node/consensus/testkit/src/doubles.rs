@@ -105,6 +105,17 @@ impl Double {
     }
 }
 
+impl Double {
+    /// Returns the request sent to the multicast group instead of `request`.
+    pub fn distort_request(self, request: &Bytes, random: &mut Random) -> Option<Bytes> {
+        match self {
+            Self::Silent => None,
+            Self::Garbage if random.one_in(2) => Some(noise(request, random)),
+            _ => Some(request.clone()),
+        }
+    }
+}
+
 /// Validators with F + 1 votes; the window moves by one each round.
 fn audience(kit: &dyn Kit, round: u64) -> Vec<usize> {
     let committee = kit.committee();

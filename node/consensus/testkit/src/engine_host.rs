@@ -1,11 +1,11 @@
 //! One engine as a process: its clock, its disk, its verifier and its messages. What its users do, and what is recorded or
 //! checked, is up to its [`Surroundings`].
 
-use crate::{Action, Event, Micros, Process};
+use crate::{Action, Event, Group, Micros, Process};
 use corniche_engine::{Batch, Engine, Input, Output, Recipients, Ticket, Verified, Verifier};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{
-    cell::OnceCell,
+    cell::{OnceCell, RefCell},
     collections::{BTreeMap, VecDeque},
     rc::Rc,
     sync::Arc,
@@ -18,11 +18,23 @@ pub struct Packet(Rc<Sealed>);
 struct Sealed {
     bytes: Bytes,
     verified: OnceCell<Result<Verified, String>>,
+    /// For a request to the multicast group: the datagrams for each receiver, once it was stamped.
+    stamped: Option<OnceCell<Vec<Vec<Bytes>>>>,
 }
 
 impl Packet {
     pub fn new(bytes: Bytes) -> Self {
-        Self(Rc::new(Sealed { bytes, verified: OnceCell::new() }))
+        Self(Rc::new(Sealed { bytes, verified: OnceCell::new(), stamped: None }))
+    }
+
+    /// A request to the multicast group.
+    fn request(bytes: Bytes) -> Self {
+        Self(Rc::new(Sealed { bytes, verified: OnceCell::new(), stamped: Some(OnceCell::new()) }))
+    }
+
+    /// Returns true for a request to the multicast group; any other packet is a message of an engine.
+    pub fn is_request(&self) -> bool {
+        self.0.stamped.is_some()
     }
 
     pub fn bytes(&self) -> &Bytes {
@@ -64,6 +76,12 @@ pub struct Sending<'a> {
 pub struct Outbox(VecDeque<Action<Packet>>);
 
 impl Outbox {
+    fn multicast(&mut self, receivers: usize, request: Bytes) {
+        let packet = Packet::request(request);
+        let bytes = packet.bytes().len();
+        self.0.extend((0..receivers).map(|to| Action::Send { to, message: packet.clone(), bytes }));
+    }
+
     pub fn send(&mut self, to: &[usize], message: Bytes) {
         let packet = Packet::new(message);
         let bytes = packet.bytes().len();
@@ -87,6 +105,16 @@ pub trait Surroundings: Sized {
 
     /// The engine sends a message.
     fn on_send(&mut self, now: Micros, sending: Sending<'_>, outbox: &mut Outbox);
+
+    /// The multicast group of the run, if the engine has one.
+    fn group(&self) -> Option<Rc<RefCell<dyn Group>>> {
+        None
+    }
+
+    /// The engine sends a request to the group. Returns what is sent instead.
+    fn on_multicast(&mut self, request: Bytes) -> Option<Bytes> {
+        Some(request)
+    }
 
     /// A message that the verifier accepted arrived. Returns true if the engine receives it.
     fn on_receive(&mut self, _now: Micros, _from: usize, _message: &Bytes, _outbox: &mut Outbox) -> bool {
@@ -129,6 +157,9 @@ pub struct EngineHost<S: Surroundings> {
     /// The engine asked for a batch.
     wants: bool,
     outbox: Outbox,
+    /// Inputs of the group on their way, by time of arrival.
+    arriving: BTreeMap<(Micros, u64), Input>,
+    arrivals: u64,
     /// Power fails inside the step in which the engine writes this many further records. Then the process does nothing
     /// any more, and the test has to power it off. `None`: never.
     pub writes_until_failure: Option<usize>,
@@ -161,9 +192,15 @@ impl<S: Surroundings> EngineHost<S> {
             in_writing,
             wants,
             outbox,
+            arriving: BTreeMap::new(),
+            arrivals: 0,
             writes_until_failure: None,
         };
         host.drain(now);
+        if let Some(group) = host.surroundings.group() {
+            let keys = group.borrow_mut().keys(now, host.me.as_usize());
+            keys.into_iter().for_each(|key| host.input(now, Input::Sequencer(key)));
+        }
         host
     }
 
@@ -226,6 +263,17 @@ impl<S: Surroundings> EngineHost<S> {
                     self.surroundings.on_ticket_reused(ticket);
                 }
             }
+            Output::Multicast(request) => {
+                if let Some(request) = self.surroundings.on_multicast(request) {
+                    self.outbox.multicast(self.committee_size, request);
+                }
+            }
+            Output::AskFailover { epoch, certificate } => {
+                if let Some(group) = self.surroundings.group() {
+                    let key = group.borrow_mut().ask(now, self.me.as_usize(), epoch, &certificate);
+                    key.into_iter().for_each(|(at, key)| self.arrive(at, Input::Sequencer(key)));
+                }
+            }
             Output::ReleaseBelow(ticket) => self.records = self.records.split_off(&ticket),
             output => self.surroundings.on_output(now, output),
         }
@@ -242,8 +290,35 @@ impl<S: Surroundings> EngineHost<S> {
         self.input(now, Input::Durable(ticket));
     }
 
+    fn arrive(&mut self, at: Micros, input: Input) {
+        self.arrivals += 1;
+        self.arriving.insert((at, self.arrivals), input);
+    }
+
+    /// Passes on what has arrived from the group.
+    fn take_arrived(&mut self, now: Micros) {
+        while let Some(entry) = self.arriving.first_entry().filter(|entry| entry.key().0 <= now) {
+            let input = entry.remove();
+            self.input(now, input);
+        }
+    }
+
+    /// A request to the group passes the sequencer.
+    fn receive_stamped(&mut self, now: Micros, packet: &Packet) {
+        let (Some(stamped), Some(group)) = (&packet.0.stamped, self.surroundings.group()) else { return };
+        let at = now + group.borrow().extra_delay();
+        let datagrams = stamped.get_or_init(|| group.borrow_mut().stamp(now, packet.bytes()));
+        for datagram in datagrams.get(self.me.as_usize()).into_iter().flatten() {
+            self.arrive(at, Input::Packet(datagram.clone()));
+        }
+        self.take_arrived(now);
+    }
+
     /// A message arrives.
     pub fn receive(&mut self, now: Micros, from: usize, packet: &Packet) {
+        if packet.is_request() {
+            return self.receive_stamped(now, packet);
+        }
         match packet.verified(index(from), &*self.verifier) {
             Ok(message) => {
                 let message = message.clone();
@@ -266,7 +341,10 @@ impl<S: Surroundings> Process for EngineHost<S> {
             Event::Down(peer) => self.input(now, Input::PeerDown(index(peer))),
             Event::Message { from, message } => self.receive(now, from, &message),
             Event::Written(id) => self.written(now, Ticket(id)),
-            Event::Deadline => self.input(now, Input::Deadline),
+            Event::Deadline => {
+                self.take_arrived(now);
+                self.input(now, Input::Deadline);
+            }
         }
     }
 
@@ -278,8 +356,10 @@ impl<S: Surroundings> Process for EngineHost<S> {
         if self.has_failed() {
             return None;
         }
-        let at = self.engine.deadline()?.0.saturating_add_signed(self.surroundings.clock_ahead_ms().saturating_neg());
-        Some(Micros::from_timestamp(TimestampMs(at)))
+        let at = |deadline: TimestampMs| deadline.0.saturating_add_signed(self.surroundings.clock_ahead_ms().saturating_neg());
+        let engine = self.engine.deadline().map(|deadline| Micros::from_timestamp(TimestampMs(at(deadline))));
+        let arriving = self.arriving.first_key_value().map(|((at, _), _)| *at);
+        [engine, arriving].into_iter().flatten().min()
     }
 
     fn power_off(mut self) -> Self::Disk {

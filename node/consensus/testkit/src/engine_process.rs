@@ -1,7 +1,7 @@
 //! An engine of a checked cluster: its users, its double's misbehaviour, and the safety checker.
 
 use crate::{
-    Coalition, Double, EngineDisk, EngineHost, HostSetup, Kit, Measured, MemberContext, Micros, Outbox, Random, Sending, Setup,
+    Coalition, Double, EngineDisk, EngineHost, Group, HostSetup, Kit, Measured, MemberContext, Micros, Outbox, Random, Sending, Setup,
     Surroundings,
     engine_host::index,
     safety::{SafetyChecker, TransactionId, ValidatorStatus, transactions},
@@ -36,6 +36,7 @@ pub struct CheckedSurroundings {
     /// The coalition of the run, if this process is a member.
     coalition: Option<Rc<RefCell<Box<dyn Coalition>>>>,
     checker: Rc<RefCell<SafetyChecker>>,
+    group: Option<Rc<RefCell<dyn Group>>>,
     notes: ProcessNotes,
     /// Own proposals on disk, to check that nothing else is sent.
     durable: BTreeSet<VertexId>,
@@ -56,11 +57,13 @@ pub struct EngineSetup {
     pub double: Option<Double>,
     /// The coalition of the run.
     pub coalition: Option<Rc<RefCell<Box<dyn Coalition>>>>,
+    /// The multicast group of the run.
+    pub group: Option<Rc<RefCell<dyn Group>>>,
 }
 
 impl EngineProcess {
     pub fn launch(setup: EngineSetup, disk: EngineDisk<ProcessNotes>, now: Micros, seed: u64) -> Self {
-        let EngineSetup { kit, checker, me, double, coalition } = setup;
+        let EngineSetup { kit, checker, me, double, coalition, group } = setup;
         let EngineDisk { records, may_have_signed, notes } = disk;
         let coalition = coalition.filter(|_| matches!(double, Some(Double::Own(_))));
         let author = index(me);
@@ -85,6 +88,7 @@ impl EngineProcess {
             double,
             coalition,
             checker,
+            group,
             notes,
             durable,
             queue,
@@ -197,6 +201,17 @@ impl Surroundings for CheckedSurroundings {
                 let sent = double.distort(&*self.kit, self.me, proposal, to, message, &mut self.random);
                 sent.into_iter().for_each(|(to, message)| outbox.send(&to, message));
             }
+        }
+    }
+
+    fn group(&self) -> Option<Rc<RefCell<dyn Group>>> {
+        self.group.clone()
+    }
+
+    fn on_multicast(&mut self, request: Bytes) -> Option<Bytes> {
+        match self.double {
+            None => Some(request),
+            Some(double) => double.distort_request(&request, &mut self.random),
         }
     }
 

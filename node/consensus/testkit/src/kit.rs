@@ -1,9 +1,9 @@
 //! The cluster's interface to an engine.
 
-use crate::{Coalition, MessageChecker, Random};
+use crate::{Coalition, Group, MessageChecker, Random};
 use corniche_engine::{Committee, Engine, Input, Output, Resume, Ticket, Verifier, VertexId};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
 
 /// One engine with one committee and modelled keys. All methods are pure.
 pub trait Kit {
@@ -24,6 +24,11 @@ pub trait Kit {
     fn max_lag(&self) -> u64;
     /// Upper bound of [`Measured::footprint`] for correct engines of this committee.
     fn max_footprint(&self) -> usize;
+
+    /// Creates the multicast group of one run, for an engine that needs one.
+    fn group(&self) -> Option<Rc<RefCell<dyn Group>>> {
+        None
+    }
 
     /// Names of the doubles that only this engine knows. The last one combines all others.
     fn engine_doubles(&self) -> &'static [&'static str] {

@@ -12,6 +12,7 @@
 //!   engine with modelled keys, and how to parse and forge its messages. The cluster has users, Byzantine [`Double`]s and a
 //!   [`SafetyChecker`] that checks safety at every step. An engine may add a [`Coalition`] of
 //!   its own doubles, and a [`MessageChecker`] that checks the messages of its correct validators.
+//! - [`Group`] is the multicast group of an engine that orders by a sequencer.
 //! - [`schedule`] makes fault schedules from seeds; [`suite`] contains the tests that every engine must pass.
 //!
 //! # For an engine's author
@@ -32,6 +33,7 @@ mod doubles;
 mod engine_host;
 mod engine_process;
 pub mod fault_counts;
+mod group;
 mod kit;
 mod links;
 mod modelled;
@@ -51,6 +53,7 @@ pub use coalition::{Coalition, MemberContext, MessageChecker};
 pub use doubles::{Double, LATE};
 pub use engine_host::{EngineDisk, EngineHost, HostSetup, Outbox, Packet, Records, Sending, Surroundings};
 pub use engine_process::{CheckedSurroundings, EngineProcess, EngineSetup, MAX_BATCH_BYTES, ProcessNotes};
+pub use group::Group;
 pub use kit::{Forgery, Kit, Measured, MeasuredEngine, Setup};
 pub use links::{DiskModel, Jitter, Links, Port};
 pub use modelled::{committee, committee_of, derive_bytes, faulty_members, genesis, unequal_votes};

@@ -1,7 +1,7 @@
 //! A cluster whose test knows the engine: it reads the engine's state, scripts its messages, and sees all that happened.
 
 use crate::{
-    Adversary, Delivery, DiskModel, EngineDisk, EngineHost, Event, HostSetup, Links, Micros, Outbox, Packet, Process, Records,
+    Adversary, Delivery, DiskModel, EngineDisk, EngineHost, Event, Group, HostSetup, Links, Micros, Outbox, Packet, Process, Records,
     Sending, Simulation, Surroundings, View,
     engine_host::{clock, index},
 };
@@ -28,6 +28,11 @@ pub trait Subject: 'static {
     fn committee(&self) -> &Committee;
     fn start(&mut self, me: usize, start: EngineStart) -> Self::Engine;
     fn verifier(&self) -> Arc<dyn Verifier>;
+
+    /// The multicast group, if the engine has one.
+    fn group(&self) -> Option<Rc<RefCell<dyn Group>>> {
+        None
+    }
 
     /// Decodes a message of an engine.
     fn decode(message: &Bytes) -> Self::Message;
@@ -165,6 +170,10 @@ impl<S: Subject> Surroundings for Recorder<S> {
         sent.into_iter().for_each(|(to, message)| outbox.send(&to, message));
     }
 
+    fn group(&self) -> Option<Rc<RefCell<dyn Group>>> {
+        self.subject.borrow().group()
+    }
+
     fn on_refused(&mut self, from: usize, fault: &str) {
         self.subject.borrow_mut().on_refused(from, fault);
         self.seen.refused.push(fault.to_owned());
@@ -191,6 +200,7 @@ impl<S: Subject> Surroundings for Recorder<S> {
             Output::Trace(event) => self.seen.traced.push(event),
             Output::Twin(detail) => self.seen.traced.push(TraceEvent::note("twin", detail)),
             Output::WantBatch { .. } | Output::Send { .. } | Output::Persist(..) | Output::ReleaseBelow(_) => {}
+            Output::Multicast(_) | Output::AskFailover { .. } => {}
         }
     }
 
@@ -374,6 +384,7 @@ struct RuleAdversary<S: Subject>(Rule<S::Message>);
 
 impl<S: Subject> Adversary<Packet> for RuleAdversary<S> {
     fn delivery(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &Packet) -> Delivery {
-        (self.0)(view.now, from, to, &S::decode(message.bytes()))
+        // The group decides about the loss of its datagrams.
+        if message.is_request() { Delivery::Normal } else { (self.0)(view.now, from, to, &S::decode(message.bytes())) }
     }
 }

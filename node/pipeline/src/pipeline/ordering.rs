@@ -77,6 +77,8 @@ impl Pipeline {
                     return true;
                 }
                 EngineOutput::Trace(event) => self.out.push_back(Output::Trace(event)),
+                // No engine that a genesis can name has a multicast group yet.
+                EngineOutput::Multicast(_) | EngineOutput::AskFailover { .. } => {}
             }
         }
         self.plan_blocks();

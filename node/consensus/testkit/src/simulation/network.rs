@@ -50,6 +50,10 @@ impl<P: Process> Simulation<P> {
     pub(super) fn send(&mut self, from: usize, at: Micros, to: usize, message: &P::Message, bytes: usize) {
         for position in 0..self.processes[to].len() {
             let receiver = self.processes[to][position];
+            if receiver == from {
+                self.send_to_self(from, at, message);
+                continue;
+            }
             self.statistics.messages += 1;
             self.statistics.bytes += bytes as u64;
             if self.is_connected(from, receiver) {
@@ -61,6 +65,17 @@ impl<P: Process> Simulation<P> {
                 self.statistics.lost += 1;
             }
         }
+    }
+
+    /// Sends a message through the network and back to its sender, as a multicast does.
+    fn send_to_self(&mut self, process: usize, at: Micros, message: &P::Message) {
+        let (identity, incarnation) = (self.nodes[process].identity, self.nodes[process].incarnation);
+        if self.links.loses(identity, identity, &mut self.transit) {
+            return;
+        }
+        let arrival = at + self.links.draw(identity, identity, &mut self.transit);
+        let event = Event::Message { from: identity, message: message.clone() };
+        self.schedule(arrival, Scheduled::Local { node: process as u32, incarnation, event });
     }
 
     /// Puts a message into the network.
