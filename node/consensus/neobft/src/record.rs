@@ -23,10 +23,11 @@ pub enum Record {
     Prepared(DropProof),
     /// The replica left its view for this one (V2).
     Leaving(View),
-    /// A merged log was taken over: entries from `from` on (V6, V7).
-    Merged { confirmed: Confirmed, from: Slot, before: B256, entries: Vec<Entry> },
-    /// A view was entered; the log ends at its slot (V7, V8).
-    Entered(ViewCertificate),
+    /// Entries from `from` on replace the log. With `confirmed` they are a merged log (V6, V7); with `certificate`, a view was
+    /// entered whose log was fetched. One record, because a half of it would lose entries that this replica replied to.
+    Replaced { from: Slot, before: B256, entries: Vec<Entry>, confirmed: Option<Confirmed>, certificate: Option<ViewCertificate> },
+    /// A view was entered; the log ends at `end` (V7, V8).
+    Entered { certificate: ViewCertificate, end: Slot },
     Checkpoint(CheckpointCertificate),
     Body { body: BodyId, batch: Bytes },
     /// An own CONFIRM (pitfall 16).
@@ -46,6 +47,8 @@ pub struct Promises {
     pub certificate: Option<ViewCertificate>,
     /// The view that the replica moves to; absent while it is normal.
     pub target: Option<View>,
+    /// The replica votes in no view before this one, because it sent a VIEW-CHANGE for it.
+    pub silent_before: View,
     /// The last VIEW-CONFIRM.
     pub confirmed: Option<Confirmed>,
     pub checkpoint: Option<CheckpointCertificate>,
@@ -75,7 +78,19 @@ impl Promises {
 
     /// V8: promises about gaps end with their view.
     pub fn enter(&mut self, certificate: ViewCertificate) {
-        *self = Self { checkpoint: self.checkpoint.take(), confirmed: self.confirmed, certificate: Some(certificate), ..Self::default() };
+        *self = Self {
+            certificate: Some(certificate),
+            confirmed: self.confirmed,
+            checkpoint: self.checkpoint.take(),
+            silent_before: self.silent_before,
+            ..Self::default()
+        };
+    }
+
+    /// V2.
+    pub fn leave(&mut self, target: View) {
+        self.target = Some(target);
+        self.silent_before = self.silent_before.max(target);
     }
 }
 
@@ -108,14 +123,15 @@ impl Recovered {
             Record::Voted { view, slot, value } if view == self.promises.view() => _ = self.promises.voted.insert(slot, value),
             Record::Prepared(proof) if proof.view == self.promises.view() => _ = self.promises.prepared.insert(proof.slot, proof),
             Record::Blocked { .. } | Record::Voted { .. } | Record::Prepared(_) => {}
-            Record::Leaving(target) => self.promises.target = Some(target),
-            Record::Merged { confirmed, from, before, entries } => {
-                self.promises.confirmed = Some(confirmed);
+            Record::Leaving(target) => self.promises.leave(target),
+            Record::Replaced { from, before, entries, confirmed, certificate } => {
                 self.append(from, before, entries, context);
+                self.promises.confirmed = confirmed.or(self.promises.confirmed);
+                certificate.into_iter().for_each(|certificate| self.promises.enter(certificate));
             }
-            Record::Entered(certificate) => {
+            Record::Entered { certificate, end } => {
                 // Nothing is final in a log that is being recovered.
-                _ = self.log.as_mut().map(|log| log.truncate(certificate.confirmed.slot));
+                _ = self.log.as_mut().map(|log| log.truncate(end));
                 self.promises.enter(certificate);
             }
             Record::Checkpoint(certificate) => self.promises.checkpoint = Some(certificate),

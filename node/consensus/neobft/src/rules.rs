@@ -1,0 +1,181 @@
+//! Pure verdicts: the leader of a view, and the merge of logs in a view change (V3–V5).
+
+use crate::message::{Confirmed, Context, DropProof, Entry, Slot, ViewChange};
+use corniche_aom_receiver::OrderingCertificate;
+use corniche_engine::Committee;
+use corniche_types::{B256, ValidatorIndex};
+use std::collections::BTreeMap;
+
+use crate::message::View;
+
+/// The leader of ⟨e, l⟩: member l mod n.
+pub fn leader(view: View, committee: &Committee) -> ValidatorIndex {
+    ValidatorIndex((view.leader as usize % committee.size()) as u16)
+}
+
+/// The log with which a view begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    pub confirmed: Confirmed,
+    /// Slot before the first of `entries`, and its log-hash: the highest checkpoint, which is final.
+    pub after: Slot,
+    pub after_hash: B256,
+    pub entries: Vec<Entry>,
+}
+
+/// A VIEW-CHANGE that is not valid, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    pub sender: ValidatorIndex,
+    pub reason: String,
+}
+
+/// One replica's log after its checkpoint.
+struct Run<'a> {
+    change: &'a ViewChange,
+    after: Slot,
+    /// Log-hashes from `after` on.
+    hashes: Vec<B256>,
+}
+
+impl Run<'_> {
+    fn end(&self) -> Slot {
+        Slot(self.after.0 + self.change.entries.len() as u64)
+    }
+
+    fn hash(&self, slot: Slot) -> Option<B256> {
+        self.hashes.get(usize::try_from(slot.0.checked_sub(self.after.0)?).ok()?).copied()
+    }
+}
+
+/// V5: the safe merge. `changes` are for one target, from distinct members with a quorum of votes; signatures and certificates
+/// in them were checked. `is_valid` checks a packet's certificate with the own key.
+///
+/// A packet that the own key does not confirm counts if members with F + 1 votes have it in their logs: their signatures attest
+/// that their tags verified (pitfall 6).
+pub fn merge(
+    context: &Context,
+    committee: &Committee,
+    changes: &[ViewChange],
+    is_valid: impl Fn(&OrderingCertificate) -> bool,
+) -> Result<Merged, Invalid> {
+    let target = changes.first().map(|change| change.target).unwrap_or_default();
+    // (a) The highest view with a certificate.
+    let view = changes.iter().map(last_view).max().unwrap_or_default();
+    let newest: Vec<&ViewChange> = changes.iter().filter(|change| last_view(change) == view).collect();
+    let attested = attestations(context, changes);
+    let mut runs = Vec::new();
+    for change in newest {
+        let check = |packet: &OrderingCertificate, slot: Slot| {
+            let members = attested.get(&(slot, context.value(packet)));
+            is_valid(packet) || members.is_some_and(|members| committee.weigh(members.iter().copied()) >= committee.validity())
+        };
+        let run = check_log(context, change, view, check).map_err(|reason| Invalid { sender: change.sender, reason })?;
+        runs.push(run);
+    }
+    let certificate = runs.first().and_then(|run| run.change.certificate.as_ref());
+    let (base, start) = certificate.map_or((Slot(0), Slot(0)), |it| (it.confirmed.base, it.confirmed.slot));
+    // The highest checkpoint is final, so every valid log that reaches it contains it.
+    let top = runs.iter().max_by_key(|run| run.after);
+    let (after, after_hash) = top.map_or((Slot(0), context.genesis_hash()), |run| (run.after, run.hashes[0]));
+    for run in &runs {
+        if run.end() >= after && run.hash(after) != Some(after_hash) {
+            let reason = format!("log does not contain the checkpoint of slot {}", after.0);
+            return Err(Invalid { sender: run.change.sender, reason });
+        }
+    }
+    // (b), (c) The longest log of that view.
+    let longest = runs.iter().filter(|run| run.end() >= after).max_by_key(|run| run.end());
+    let mut entries: Vec<Entry> = longest.map_or_else(Vec::new, |run| run.change.entries[(after.0 - run.after.0) as usize..].to_vec());
+    // (c) Drops of that view win over packets; (d) drops of older views are in the base or do not count.
+    for run in &runs {
+        let in_log = run.change.entries.iter().filter_map(|entry| match entry {
+            Entry::NoOp(proof) => Some(proof),
+            Entry::Request(_) => None,
+        });
+        for proof in in_log.chain(&run.change.prepared).filter(|proof| proof.view == view && proof.slot > start) {
+            overlay(&mut entries, after, proof);
+        }
+    }
+    let (mut slot, mut hash) = (after, after_hash);
+    for entry in &entries {
+        slot = slot.next();
+        hash = context.log_hash(hash, slot, entry);
+    }
+    // B.1: a new epoch begins after the merged log.
+    let base = if target.epoch > view.epoch { slot } else { base };
+    Ok(Merged { confirmed: Confirmed { view: target, base, slot, hash }, after, after_hash, entries })
+}
+
+/// The last view in which the sender was normal.
+pub fn last_view(change: &ViewChange) -> View {
+    change.certificate.as_ref().map(|certificate| certificate.confirmed.view).unwrap_or_default()
+}
+
+fn overlay(entries: &mut [Entry], after: Slot, proof: &DropProof) {
+    let place = proof.slot.0.checked_sub(after.0 + 1).and_then(|place| usize::try_from(place).ok());
+    if let Some(entry) = place.and_then(|place| entries.get_mut(place))
+        && matches!(entry, Entry::Request(_))
+    {
+        *entry = Entry::NoOp(proof.clone());
+    }
+}
+
+/// Members whose signed logs contain a packet at a slot.
+fn attestations(context: &Context, changes: &[ViewChange]) -> BTreeMap<(Slot, crate::message::Value), Vec<ValidatorIndex>> {
+    let mut attested: BTreeMap<_, Vec<ValidatorIndex>> = BTreeMap::new();
+    for change in changes {
+        let after = change.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.slot.0);
+        for (slot, entry) in (after.saturating_add(1)..).map(Slot).zip(&change.entries) {
+            if let Entry::Request(packet) = entry {
+                attested.entry((slot, context.value(packet))).or_default().push(change.sender);
+            }
+        }
+    }
+    attested
+}
+
+/// V3: a log is valid if it contains the base of its view, and beyond that only packets at their slots and drops of that view.
+fn check_log<'a>(
+    context: &Context,
+    change: &'a ViewChange,
+    view: View,
+    is_valid: impl Fn(&OrderingCertificate, Slot) -> bool,
+) -> Result<Run<'a>, String> {
+    let (after, mut hash) =
+        change.checkpoint.as_ref().map_or((Slot(0), context.genesis_hash()), |checkpoint| (checkpoint.slot, checkpoint.hash));
+    let confirmed = change.certificate.as_ref().map(|certificate| certificate.confirmed);
+    let (base, start) = confirmed.map_or((Slot(0), Slot(0)), |confirmed| (confirmed.base, confirmed.slot));
+    let mut hashes = vec![hash];
+    let mut slot = after;
+    for entry in &change.entries {
+        slot = slot.next();
+        if slot > start {
+            match entry {
+                Entry::Request(packet) => {
+                    if packet.epoch != view.epoch || base.0.checked_add(packet.seq) != Some(slot.0) {
+                        return Err(format!("packet {} of epoch {} is not for slot {}", packet.seq, packet.epoch, slot.0));
+                    }
+                    if !is_valid(packet, slot) {
+                        return Err(format!("certificate of slot {} is not valid", slot.0));
+                    }
+                }
+                Entry::NoOp(proof) => {
+                    if proof.view != view || proof.slot != slot {
+                        return Err(format!("drop of slot {} was decided for slot {} in {}", slot.0, proof.slot.0, proof.view));
+                    }
+                }
+            }
+        }
+        hash = context.log_hash(hash, slot, entry);
+        hashes.push(hash);
+    }
+    let run = Run { change, after, hashes };
+    match confirmed {
+        // Pitfall 4: the hash, not only the length.
+        Some(confirmed) if after <= confirmed.slot && run.hash(confirmed.slot) != Some(confirmed.hash) => {
+            Err(format!("log does not contain the base of {view}"))
+        }
+        _ => Ok(run),
+    }
+}

@@ -1,0 +1,354 @@
+//! View changes and failover of the sequencer (V1–V8, E1–E5, §5.5 and appendix B.1).
+
+use crate::{
+    engine::{AfterDurable, Neobft},
+    keys::Signature,
+    message::{Confirmed, Message, Statement, View, ViewCertificate, ViewChange},
+    record::Record,
+    rules::{self, Invalid, Merged},
+};
+use corniche_engine::Output;
+use corniche_types::{TimestampMs, ValidatorIndex};
+
+impl Neobft {
+    /// E1: the sequencer seems to be faulty.
+    pub(crate) fn suspect_sequencer(&mut self, reason: String) {
+        self.suspect(self.view().next_epoch(), reason);
+    }
+
+    fn suspect_leader(&mut self, reason: String) {
+        self.suspect(self.view().next_leader(), reason);
+    }
+
+    /// V1: says that this replica would move to a view. It moves when members with F + 1 votes would.
+    fn suspect(&mut self, view: View, reason: String) {
+        let known = self.suspects.get(&self.me).copied().unwrap_or_default();
+        if view > known {
+            self.note("suspect", format!("{view}: {reason}"));
+            self.suspects.insert(self.me, view);
+            self.broadcast(&Message::Suspect { view });
+            self.join();
+        }
+    }
+
+    pub(crate) fn handle_suspect(&mut self, from: ValidatorIndex, view: View) {
+        if view == self.view() && self.is_normal() {
+            // The sender takes its suspicion back.
+            self.suspects.remove(&from);
+            return;
+        }
+        if view <= self.view() {
+            // The sender missed this view.
+            self.send_progress(from, false);
+            return;
+        }
+        let known = self.suspects.entry(from).or_insert(view);
+        *known = view.max(*known);
+        self.join();
+    }
+
+    /// The leader made progress after all.
+    pub(crate) fn trust_leader(&mut self) {
+        let view = self.view();
+        if self.is_normal() && self.suspects.get(&self.me) == Some(&view.next_leader()) {
+            self.suspects.remove(&self.me);
+            self.broadcast(&Message::Suspect { view });
+        }
+    }
+
+    /// V1: joins the highest view that members with F + 1 votes would move to.
+    fn join(&mut self) {
+        let suspects = self.suspects.iter().map(|(member, view)| (*member, *view));
+        let Some(view) = self.committee.weights().reached(suspects, self.committee.validity()) else { return };
+        let current = self.promises.target.unwrap_or_else(|| self.view());
+        if view > current {
+            self.leave(view);
+        }
+    }
+
+    /// V2: stops normal processing. The promise is durable before anything about the new view is sent.
+    fn leave(&mut self, target: View) {
+        self.failed_views = if self.is_normal() { self.failed_views } else { self.failed_views.saturating_add(1) };
+        self.promises.leave(target);
+        self.has_left = false;
+        self.changing_since = self.now;
+        self.start = None;
+        self.changes.retain(|_, change| change.target >= target);
+        if self.goal.as_ref().is_some_and(|goal| goal.slot <= self.log.finalized()) {
+            self.goal = None;
+        }
+        if self.suspects.get(&self.me).is_none_or(|view| *view < target) {
+            self.suspects.insert(self.me, target);
+            self.broadcast(&Message::Suspect { view: target });
+        }
+        self.note("view-change", format!("from {} to {target}", self.view()));
+        self.persist(&Record::Leaving(target), Some(AfterDurable::Left(target)));
+    }
+
+    /// After a restart in the middle of a view change.
+    pub(crate) fn resume_view_change(&mut self) {
+        if let Some(target) = self.promises.target {
+            self.suspects.insert(self.me, target);
+            self.handle_left(target);
+        }
+    }
+
+    pub(crate) fn handle_left(&mut self, target: View) {
+        if self.promises.target == Some(target) {
+            self.has_left = true;
+            self.send_view_change(target);
+        }
+    }
+
+    fn send_view_change(&mut self, target: View) {
+        let Some(change) = self.view_change(target) else { return };
+        let leader = rules::leader(target, &self.committee);
+        if leader == self.me {
+            self.changes.insert(self.me, change);
+        } else {
+            self.send(leader, Message::ViewChange(Box::new(change)));
+        }
+    }
+
+    /// The own VIEW-CHANGE. `None` if the log begins after the checkpoint, as after following certified commits.
+    fn view_change(&self, target: View) -> Option<ViewChange> {
+        let checkpoint = self.promises.checkpoint.clone();
+        let after = checkpoint.as_ref().map(|checkpoint| checkpoint.slot).unwrap_or_default();
+        self.log.hash(after)?;
+        let mut change = ViewChange {
+            sender: self.me,
+            target,
+            certificate: self.promises.certificate.clone(),
+            checkpoint,
+            entries: self.log.after(after).map(|(_, entry)| entry.clone()).collect(),
+            prepared: self.promises.prepared.values().filter(|proof| proof.slot > after).cloned().collect(),
+            signature: [0; 64],
+        };
+        change.signature = self.sign(&self.context.view_change(&change))?;
+        Some(change)
+    }
+
+    pub(crate) fn handle_view_change(&mut self, change: ViewChange) {
+        let is_late = change.target <= self.view();
+        if is_late || rules::leader(change.target, &self.committee) != self.me {
+            return self.send_progress(change.sender, false);
+        }
+        self.handle_suspect(change.sender, change.target);
+        change.checkpoint.iter().for_each(|checkpoint| self.learn_checkpoint(checkpoint.clone()));
+        let known = self.changes.get(&change.sender);
+        if known.is_none_or(|known| known.target <= change.target) {
+            self.changes.insert(change.sender, change);
+        }
+    }
+
+    /// V4: the leader of the target merges at a quorum of VIEW-CHANGEs, its own included.
+    pub(crate) fn try_start_view(&mut self) {
+        let Some(target) = self.promises.target.filter(|target| rules::leader(*target, &self.committee) == self.me) else { return };
+        while self.has_left && self.start.is_none() && self.changes.contains_key(&self.me) {
+            let changes: Vec<ViewChange> = self.changes.values().filter(|change| change.target == target).cloned().collect();
+            if self.committee.weigh(changes.iter().map(|change| change.sender)) < self.committee.quorum() {
+                return;
+            }
+            match self.merge(&changes) {
+                Ok(merged) => {
+                    if !self.has_base_of(&merged) {
+                        return;
+                    }
+                    self.broadcast(&Message::ViewStart { view: target, changes: changes.clone() });
+                    self.start = Some((target, changes));
+                    self.adopt(merged);
+                }
+                Err(Invalid { sender, reason }) => {
+                    self.note("view-change", format!("VIEW-CHANGE of {sender} refused: {reason}"));
+                    if sender == self.me {
+                        return;
+                    }
+                    self.changes.remove(&sender);
+                }
+            }
+        }
+    }
+
+    fn merge(&self, changes: &[ViewChange]) -> Result<Merged, Invalid> {
+        rules::merge(&self.context, &self.committee, changes, |certificate| self.is_authentic(certificate))
+    }
+
+    /// The merged log begins at a checkpoint, which `learn_checkpoint` fetches if it is missing.
+    fn has_base_of(&self, merged: &Merged) -> bool {
+        merged.after < self.log.floor() || self.log.hash(merged.after) == Some(merged.after_hash)
+    }
+
+    /// V6: checks everything again and computes the same merge.
+    pub(crate) fn handle_view_start(&mut self, from: ValidatorIndex, view: View, changes: &[ViewChange]) {
+        if view <= self.view() {
+            return self.send_progress(from, false);
+        }
+        let current = self.promises.target.unwrap_or_default();
+        if view < current {
+            return;
+        }
+        if let Some(confirmed) = self.promises.confirmed.filter(|confirmed| confirmed.view == view) {
+            // V7, pitfall 3: only the first merge of a view. The leader repeats it because it misses confirmations.
+            return self.send_view_confirm(confirmed);
+        }
+        changes.iter().filter_map(|change| change.checkpoint.as_ref()).for_each(|checkpoint| self.learn_checkpoint(checkpoint.clone()));
+        match self.merge(changes) {
+            Ok(merged) => {
+                if !self.has_base_of(&merged) {
+                    return;
+                }
+                if view > current {
+                    // A quorum left its view, so this one may as well.
+                    self.leave(view);
+                }
+                self.adopt(merged);
+            }
+            Err(Invalid { sender, reason }) => {
+                self.note("view-change", format!("VIEW-START of {from} refused: VIEW-CHANGE of {sender}: {reason}"));
+            }
+        }
+    }
+
+    /// V6: takes over the merged log, and makes it durable before the confirmation.
+    fn adopt(&mut self, merged: Merged) {
+        let Merged { confirmed, mut after, mut entries, .. } = merged;
+        // Slots up to the floor are final.
+        while after < self.log.floor() && !entries.is_empty() {
+            entries.remove(0);
+            after = after.next();
+        }
+        self.promises.confirmed = Some(confirmed);
+        self.replace_log(after, entries, Some(confirmed), None);
+        // Durable after the merged log.
+        let record = Record::Leaving(confirmed.view);
+        self.persist(&record, Some(AfterDurable::Confirm(confirmed)));
+    }
+
+    /// V7.
+    pub(crate) fn send_view_confirm(&mut self, confirmed: Confirmed) {
+        if self.promises.confirmed != Some(confirmed) || self.promises.target != Some(confirmed.view) {
+            return;
+        }
+        let Some(signature) = self.sign(&Statement::ViewConfirm(confirmed)) else { return };
+        self.broadcast(&Message::ViewConfirm { confirmed, signature });
+        self.handle_view_confirm(self.me, confirmed, signature);
+    }
+
+    /// V7, pitfall 4: a quorum must confirm one length and one hash.
+    pub(crate) fn handle_view_confirm(&mut self, from: ValidatorIndex, confirmed: Confirmed, signature: Signature) {
+        if confirmed.view <= self.view() {
+            if from != self.me {
+                self.send_progress(from, false);
+            }
+            return;
+        }
+        if self.confirms.get(&from).is_some_and(|(known, _)| known.view > confirmed.view) {
+            return;
+        }
+        self.confirms.insert(from, (confirmed, signature));
+        let matching = self.confirms.iter().filter(|(_, (of, _))| *of == confirmed);
+        let votes: Vec<_> = matching.map(|(member, (_, signature))| (*member, *signature)).collect();
+        if self.committee.weigh(votes.iter().map(|(member, _)| *member)) >= self.committee.quorum() {
+            self.handle_certificate(ViewCertificate { confirmed, votes });
+        }
+    }
+
+    /// A view began. A replica with its log enters; another one fetches the log first.
+    pub(crate) fn handle_certificate(&mut self, certificate: ViewCertificate) {
+        let Confirmed { view, slot, hash, .. } = certificate.confirmed;
+        if view <= self.view() {
+            return;
+        }
+        if self.log.hash(slot) == Some(hash) || slot < self.log.floor() {
+            // Final slots after the beginning of the view were learnt from a checkpoint.
+            let end = slot.max(self.log.finalized());
+            if self.roll_back(end) {
+                self.persist(&Record::Entered { certificate: certificate.clone(), end }, None);
+                self.enter(certificate);
+            }
+        } else if slot <= self.log.finalized() {
+            self.halt(format!("{view} begins with another log up to slot {}", slot.0));
+        } else {
+            self.set_goal(slot, hash, Some(certificate), None);
+        }
+    }
+
+    /// V8: normal again. The certificate's record was written before.
+    pub(crate) fn enter(&mut self, certificate: ViewCertificate) {
+        let view = certificate.confirmed.view;
+        self.promises.enter(certificate);
+        // REPLYs of this view wait until the certificate is on disk.
+        self.has_entered = false;
+        self.persist(&Record::Promises(Box::new(self.promises.clone())), Some(AfterDurable::Entered(view)));
+        self.note("view", format!("entered {view} at slot {}", self.log.end().0));
+        self.gaps.clear();
+        self.goal = None;
+        self.start = None;
+        self.has_left = false;
+        self.suspects.retain(|_, suspected| *suspected > view);
+        self.changes.retain(|_, change| change.target > view);
+        self.confirms.retain(|_, (confirmed, _)| confirmed.view > view);
+        self.progress_at = self.now;
+        let next = self.seq(self.log.end().next()).unwrap_or(1);
+        if self.receiver.epoch() == view.epoch {
+            self.receiver.set_next(next);
+        } else {
+            // E3–E5.
+            self.receiver.start_epoch(self.now, view.epoch, next);
+            self.ask_for_sequencer();
+        }
+        for (member, slot, hash) in self.replies.enter(view) {
+            self.take_reply(member, slot, hash);
+        }
+        self.sync.queried = crate::message::Slot(0);
+    }
+
+    /// E2: the epoch is agreed first, then its sequencer is asked for.
+    pub(crate) fn ask_for_sequencer(&mut self) {
+        let epoch = self.view().epoch;
+        if !self.receiver.has_key(epoch) {
+            let certificate = self.epoch_certificate();
+            self.outputs.push_back(Output::AskFailover { epoch, certificate });
+        }
+    }
+
+    fn doubled(&self, milliseconds: u64) -> u64 {
+        milliseconds.saturating_mul(1 << self.failed_views.min(16)).min(self.config.max_view_ms.max(milliseconds))
+    }
+
+    /// G11, V1, V2: timers.
+    pub(crate) fn check_timers(&mut self) {
+        self.check_drop_rate();
+        if let Some(target) = self.promises.target {
+            let end = TimestampMs(self.changing_since.0.saturating_add(self.doubled(self.config.view_ms)));
+            if end <= self.now {
+                self.suspect(target.next_leader(), format!("{target} did not begin"));
+            }
+            return;
+        }
+        let next = self.log.end().next();
+        let is_blocked = self.is_blocked(next) || self.seq(next).is_some_and(|seq| self.receiver.is_dropped(seq));
+        if self.log.finalized() == self.log.end() && !is_blocked && self.goal.is_none() {
+            self.progress_at = self.now;
+        } else if self.progress_at.0.saturating_add(self.doubled(self.config.gap_ms)) <= self.now.0 {
+            self.suspect_leader(format!("slot {} is not final", self.log.finalized().next().0));
+        } else if let Some(reason) = self.undelivered_copy().filter(|_| !is_blocked) {
+            self.suspect_sequencer(reason);
+        }
+    }
+
+    /// V2, V6: repeats the messages of a view change.
+    pub(crate) fn resend_view_change(&mut self) {
+        if let Some(view) = self.suspects.get(&self.me).copied().filter(|view| *view > self.view()) {
+            self.broadcast(&Message::Suspect { view });
+        }
+        let Some(target) = self.promises.target.filter(|_| self.has_left) else { return };
+        match self.promises.confirmed.filter(|confirmed| confirmed.view == target) {
+            Some(confirmed) => self.send_view_confirm(confirmed),
+            None => self.send_view_change(target),
+        }
+        if let Some((view, changes)) = self.start.clone() {
+            self.broadcast(&Message::ViewStart { view, changes });
+        }
+    }
+}
