@@ -1,0 +1,181 @@
+//! A simulated sequencer with faults, and the configuration service that installs it (E2, E3).
+
+use crate::FakeSignatures;
+use corniche_aom_wire::{Request, SigningKey, Stamper, Suite, TagKey, TagScope};
+use corniche_engine::{Committee, SequencerKey};
+use corniche_neobft::{Config, NeobftVerifier, verify::check_epoch_certificate};
+use corniche_testkit::{Group, Micros, derive_bytes};
+use corniche_types::Bytes;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Unsigned packets between two signed ones.
+const SIGN_EVERY: u32 = 4;
+
+/// Decides the loss of one packet at one receiver, by sequence number and receiver.
+pub type Loss = Box<dyn FnMut(u64, usize) -> bool>;
+
+/// What the sequencer does wrong. They end when it is replaced, except loss.
+#[derive(Default)]
+pub struct Faults {
+    /// It stamps nothing.
+    pub is_silent: bool,
+    /// It passes over this many numbers, once.
+    pub jump: u64,
+    /// Every packet arrives twice.
+    pub duplicates: bool,
+    /// It shows these receivers another payload with the same number.
+    pub equivocates_to: BTreeSet<usize>,
+}
+
+/// The multicast group of one run.
+pub struct ModelledGroup {
+    chain_id: u64,
+    group: u32,
+    receivers: usize,
+    suite: Suite,
+    stamper: Stamper,
+    pub faults: Faults,
+    pub loss: Option<Loss>,
+    /// One delay for a sequencer on a host; zero for one in the path.
+    pub extra_delay: Micros,
+    /// Time in which the service installs a sequencer.
+    pub install_delay: Micros,
+    installing: Option<(Micros, u32)>,
+    verifier: NeobftVerifier,
+    /// Requests to replace the sequencer that were not justified.
+    pub refused: usize,
+}
+
+impl ModelledGroup {
+    pub fn new(committee: &Committee, config: &Config, suite: Suite) -> Self {
+        let (chain_id, group, receivers) = (committee.chain_id(), config.group, committee.size());
+        Self {
+            chain_id,
+            group,
+            receivers,
+            suite,
+            stamper: stamper(chain_id, group, receivers, suite, 0),
+            faults: Faults::default(),
+            loss: None,
+            extra_delay: Micros::ZERO,
+            install_delay: Micros::from_millis(50),
+            installing: None,
+            verifier: NeobftVerifier::new(config.clone(), committee.clone(), Arc::new(FakeSignatures)),
+            refused: 0,
+        }
+    }
+
+    /// Epoch of the installed sequencer.
+    pub fn epoch(&self) -> u32 {
+        self.stamper.epoch()
+    }
+
+    /// Number of the last packet in its epoch.
+    pub fn seq(&self) -> u64 {
+        self.stamper.seq()
+    }
+
+    fn install_if_due(&mut self, now: Micros) {
+        if let Some((_, epoch)) = self.installing.take_if(|(at, _)| *at <= now) {
+            self.stamper = stamper(self.chain_id, self.group, self.receivers, self.suite, epoch);
+            self.faults = Faults::default();
+        }
+    }
+
+    fn key(&self, receiver: usize, epoch: u32) -> SequencerKey {
+        let key = match self.suite {
+            Suite::Ecdsa | Suite::Ed25519 => signing_key(self.suite, epoch).verifying_key().to_bytes().into(),
+            _ => tag_key(self.chain_id, self.group, self.suite, epoch, receiver as u16).as_bytes().to_vec().into(),
+        };
+        SequencerKey { group: self.group, epoch, suite: self.suite as u8, key }
+    }
+
+    fn stamp_one(&mut self, request: &Request<'_>) -> Vec<Bytes> {
+        let mut packets: Vec<Bytes> = self.stamper.stamp(request).unwrap_or_default().into_iter().map(Bytes::from).collect();
+        if self.stamper.owes_signature() && self.stamper.seq().is_multiple_of(2) {
+            packets.extend(self.stamper.heartbeat().unwrap_or_default().into_iter().map(Bytes::from));
+        }
+        packets
+    }
+
+    /// The sequencer shows that it is alive (pitfall 11).
+    pub fn heartbeat(&mut self) -> Vec<Bytes> {
+        self.stamper.heartbeat().unwrap_or_default().into_iter().map(Bytes::from).collect()
+    }
+}
+
+impl Group for ModelledGroup {
+    fn stamp(&mut self, now: Micros, request: &Bytes) -> Vec<Vec<Bytes>> {
+        self.install_if_due(now);
+        let Ok(request) = Request::decode(request) else { return Vec::new() };
+        if self.faults.is_silent || request.group != self.group {
+            return Vec::new();
+        }
+        let jump = std::mem::take(&mut self.faults.jump);
+        (0..jump).for_each(|_| _ = self.stamper.heartbeat());
+        let before = self.stamper.seq();
+        let packets = self.stamp_one(&request);
+        let mut other = Vec::new();
+        if !self.faults.equivocates_to.is_empty() {
+            let fork = stamper(self.chain_id, self.group, self.receivers, self.suite, self.stamper.epoch());
+            let request = Request::new(self.group, b"another").expect("a short payload");
+            other = fork.continue_after(before, [0; 32]).stamp(&request).unwrap_or_default().into_iter().map(Bytes::from).collect();
+        }
+        let copies = if self.faults.duplicates { 2 } else { 1 };
+        let mut out = Vec::new();
+        for receiver in 0..self.receivers {
+            let is_lost = self.loss.as_mut().is_some_and(|loss| loss(before + 1, receiver));
+            let shown = if self.faults.equivocates_to.contains(&receiver) { &other } else { &packets };
+            out.push(if is_lost { Vec::new() } else { shown.iter().cycle().take(copies * shown.len()).cloned().collect() });
+        }
+        out
+    }
+
+    fn extra_delay(&self) -> Micros {
+        self.extra_delay
+    }
+
+    /// Acts once for each epoch, and only with a certificate: f validators cannot force a failover (E2).
+    fn ask(&mut self, now: Micros, receiver: usize, epoch: u32, certificate: &Bytes) -> Option<(Micros, SequencerKey)> {
+        self.install_if_due(now);
+        let key = self.key(receiver, epoch);
+        if epoch <= self.stamper.epoch() {
+            return Some((now, key));
+        }
+        if check_epoch_certificate(&self.verifier, certificate).is_none_or(|certified| certified < epoch) {
+            self.refused += 1;
+            return None;
+        }
+        let known = self.installing.filter(|(_, installing)| *installing >= epoch);
+        let (at, _) = known.unwrap_or((now + self.install_delay, epoch));
+        self.installing = known.or(Some((at, epoch)));
+        Some((at, key))
+    }
+
+    fn keys(&mut self, now: Micros, receiver: usize) -> Vec<SequencerKey> {
+        self.install_if_due(now);
+        let newest = self.stamper.epoch();
+        (newest.saturating_sub(3)..=newest).map(|epoch| self.key(receiver, epoch)).collect()
+    }
+}
+
+fn tag_key(chain_id: u64, group: u32, suite: Suite, epoch: u32, receiver: u16) -> TagKey {
+    let bytes: [u8; 16] = derive_bytes("aom-tag", receiver, &epoch.to_le_bytes());
+    let scope = TagScope { chain_id, group, epoch, receiver, suite };
+    TagKey::from_bytes(scope, &bytes[..suite.tag_key_bytes()]).expect("a key of the right size")
+}
+
+fn signing_key(suite: Suite, epoch: u32) -> SigningKey {
+    SigningKey::from_bytes(suite, &derive_bytes("aom-signing", 0, &epoch.to_le_bytes())).expect("a key of the suite")
+}
+
+fn stamper(chain_id: u64, group: u32, receivers: usize, suite: Suite, epoch: u32) -> Stamper {
+    match suite {
+        Suite::Ecdsa | Suite::Ed25519 => Stamper::pk(chain_id, group, epoch, signing_key(suite, epoch), SIGN_EVERY),
+        _ => {
+            let keys = (0..receivers as u16).map(|receiver| tag_key(chain_id, group, suite, epoch, receiver));
+            Stamper::hm(keys.collect())
+        }
+    }
+    .expect("keys of one epoch")
+}
