@@ -193,7 +193,9 @@ impl Neobft {
         self.ask_for_body();
         let mut due = Vec::new();
         for own in self.requests.gathering() {
-            let Some(body) = own.body.filter(|body| self.bodies.held.get(body).is_some_and(|held| held.is_durable)) else { continue };
+            let Some(body) = own.body.filter(|body| self.bodies.held.get(body).is_some_and(|held| held.is_durable)) else {
+                continue;
+            };
             let missing = self.committee.indices().filter(|member| *member != self.me && !own.holders.contains_key(member));
             due.extend(missing.map(|member| (member, body, own.batch.clone())));
         }

@@ -125,7 +125,9 @@ impl Config {
         let least = 2 * config.sync_slots;
         for (name, value) in [("open_slots", config.open_slots), ("retain_slots", config.retain_slots)] {
             if value < least {
-                return Err(format!("neobft parameter {name}: expected at least {least}, twice sync_slots, got {value}; raise {name}"));
+                return Err(format!(
+                    "neobft parameter {name}: expected at least {least}, twice sync_slots, got {value}; raise {name}"
+                ));
             }
         }
         Ok(config)
@@ -136,7 +138,8 @@ impl Config {
             value if (least..=most).contains(&value) => Ok(value),
             _ => Err(format!("neobft parameter {name}: expected {least} to {most}, got {value}")),
         };
-        let narrow = |least: u32, most: u32| within(least.into(), most.into()).map(|value| u32::try_from(value).unwrap_or(most));
+        let narrow =
+            |least: u32, most: u32| within(least.into(), most.into()).map(|value| u32::try_from(value).unwrap_or(most));
         match name {
             "group" => self.group = narrow(0, u32::MAX)?,
             "byzantine_network" => self.byzantine_network = within(0, 1)? == 1,

@@ -158,7 +158,11 @@ impl Neobft {
         let mut records: Vec<_> = records
             .iter()
             .map(|(ticket, record)| {
-                (*ticket, wire::decode::<Record>(record).expect("a record was encoded by this engine, and its log verifies checksums"))
+                (
+                    *ticket,
+                    wire::decode::<Record>(record)
+                        .expect("a record was encoded by this engine, and its log verifies checksums"),
+                )
             })
             .collect();
         records.sort_unstable_by_key(|(ticket, _)| *ticket);
@@ -292,7 +296,9 @@ impl Neobft {
             Message::GapFind { view, slot } => self.handle_gap_find(view, slot),
             Message::GapReceive { view, slot, certificate } => self.handle_gap_receive(view, slot, certificate),
             Message::GapDrop { view, slot, signature } => self.handle_gap_drop(from, view, slot, signature),
-            Message::GapDecision { view, slot, evidence, signature } => self.handle_gap_decision(view, slot, evidence, signature),
+            Message::GapDecision { view, slot, evidence, signature } => {
+                self.handle_gap_decision(view, slot, evidence, signature)
+            }
             Message::GapPrepare { view, slot, value, signature } => self.handle_gap_prepare(from, view, slot, value, signature),
             Message::GapCommit { view, slot, value, signature } => self.handle_gap_commit(from, view, slot, value, signature),
             Message::Suspect { view } => self.handle_suspect(from, view),
@@ -325,7 +331,9 @@ impl Neobft {
 
     /// E3: installs the key of an epoch's sequencer.
     fn handle_sequencer(&mut self, key: &SequencerKey) {
-        let Ok(suite) = Suite::try_from(key.suite) else { return self.note("sequencer", format!("unknown suite {}", key.suite)) };
+        let Ok(suite) = Suite::try_from(key.suite) else {
+            return self.note("sequencer", format!("unknown suite {}", key.suite));
+        };
         if key.group != self.config.group {
             return self.note("sequencer", format!("key of group {}, expected {}", key.group, self.config.group));
         }
@@ -365,6 +373,7 @@ impl Neobft {
         self.drain_receiver();
         self.advance_log();
         self.drive_gaps();
+        self.apply_drops();
         self.take_pending_checkpoint();
         self.try_start_view();
         self.update_finality();
@@ -479,10 +488,24 @@ impl Neobft {
         let gaps: Vec<_> = self.gaps.iter().map(|(slot, gap)| format!("{}: {}", slot.0, gap.describe())).collect();
         format!(
             "view {view}, target {:?}, left {}, silent before {}, log {}..{} durable {} final {} executed {}; receiver epoch {} next {} highest {} {:?}; gaps {gaps:?}; blocked {:?}; goal {:?}; suspects {:?}; replies {}; {}; {}",
-            self.promises.target, self.has_left, self.promises.silent_before, self.log.floor().0, end.0, durable.0, finalized.0, executed.0,
-            self.receiver.epoch(), self.receiver.next(), self.receiver.highest(), self.receiver.counters(),
-            self.promises.blocked, self.goal.as_ref().map(|goal| goal.slot), self.suspects, self.replies.describe(),
-            self.requests.describe(), self.bodies.describe(),
+            self.promises.target,
+            self.has_left,
+            self.promises.silent_before,
+            self.log.floor().0,
+            end.0,
+            durable.0,
+            finalized.0,
+            executed.0,
+            self.receiver.epoch(),
+            self.receiver.next(),
+            self.receiver.highest(),
+            self.receiver.counters(),
+            self.promises.blocked,
+            self.goal.as_ref().map(|goal| goal.slot),
+            self.suspects,
+            self.replies.describe(),
+            self.requests.describe(),
+            self.bodies.describe(),
         )
     }
 }

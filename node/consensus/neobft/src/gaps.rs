@@ -67,7 +67,8 @@ impl Neobft {
     /// The gap of a slot, if messages about it count: in this view, while normal, near the log's end.
     fn gap(&mut self, view: View, slot: Slot) -> Option<&mut Gap> {
         let is_near = slot > self.log.finalized() && slot.0 <= self.log.finalized().0 + MAX_AHEAD;
-        (view == self.view() && self.is_normal() && is_near && slot > self.promises.start()).then(|| self.gaps.entry(slot).or_default())
+        (view == self.view() && self.is_normal() && is_near && slot > self.promises.start())
+            .then(|| self.gaps.entry(slot).or_default())
     }
 
     /// G1, G4: the receiver reports that the packet of the next slot is lost.
@@ -187,7 +188,8 @@ impl Neobft {
         }
         let Some(gap) = self.gaps.get(&slot).filter(|gap| gap.is_finding && gap.decision.is_none()) else { return };
         let is_quorum = self.committee.weigh(gap.drops.keys().copied()) >= self.committee.quorum();
-        let receive = gap.received.clone().map(|certificate| (self.context.value(&certificate), GapEvidence::Receive(certificate)));
+        let receive =
+            gap.received.clone().map(|certificate| (self.context.value(&certificate), GapEvidence::Receive(certificate)));
         let drops = || gap.drops.iter().map(|(member, signature)| (*member, *signature)).collect();
         let drop = is_quorum.then(|| (Value::Drop, GapEvidence::Drop(drops())));
         // After a restart only the value that was decided before.
@@ -266,7 +268,14 @@ impl Neobft {
         self.handle_gap_prepare(self.me, view, slot, value, signature);
     }
 
-    pub(crate) fn handle_gap_prepare(&mut self, from: ValidatorIndex, view: View, slot: Slot, value: Value, signature: Signature) {
+    pub(crate) fn handle_gap_prepare(
+        &mut self,
+        from: ValidatorIndex,
+        view: View,
+        slot: Slot,
+        value: Value,
+        signature: Signature,
+    ) {
         let Some(gap) = self.gap(view, slot) else { return };
         gap.prepares.entry(from).or_insert((value, signature));
         self.check_prepared(slot);
@@ -298,13 +307,22 @@ impl Neobft {
         if view != self.view() || !self.may_vote() {
             return;
         }
-        let Some((value, ..)) = self.gaps.get(&slot).filter(|gap| gap.is_prepared).and_then(|gap| gap.decision.clone()) else { return };
+        let Some((value, ..)) = self.gaps.get(&slot).filter(|gap| gap.is_prepared).and_then(|gap| gap.decision.clone()) else {
+            return;
+        };
         let Some(signature) = self.sign(&Statement::GapCommit { view, slot, value }) else { return };
         self.broadcast(&Message::GapCommit { view, slot, value, signature });
         self.handle_gap_commit(self.me, view, slot, value, signature);
     }
 
-    pub(crate) fn handle_gap_commit(&mut self, from: ValidatorIndex, view: View, slot: Slot, value: Value, signature: Signature) {
+    pub(crate) fn handle_gap_commit(
+        &mut self,
+        from: ValidatorIndex,
+        view: View,
+        slot: Slot,
+        value: Value,
+        signature: Signature,
+    ) {
         let Some(gap) = self.gap(view, slot) else { return };
         gap.commits.entry(from).or_insert((value, signature));
         self.check_committed(slot);
@@ -340,15 +358,25 @@ impl Neobft {
             }
             return;
         }
-        if !matches!(self.log.get(slot), Some(Entry::Request(_))) {
-            return;
+        if matches!(self.log.get(slot), Some(Entry::Request(_))) {
+            self.sync.drops.insert(slot, proof);
         }
-        let rest: Vec<Entry> = self.log.after(slot).map(|(_, entry)| entry.clone()).collect();
-        if self.roll_back(slot.before()) {
-            self.note("rollback", format!("to slot {}, which is dropped", slot.0.saturating_sub(1)));
-            self.append(Entry::NoOp(proof));
-            rest.into_iter().for_each(|entry| self.append(entry));
+    }
+
+    /// Rolls the log back to before the first dropped slot, and appends the rest again. All drops of one step together: each
+    /// rollback writes the rest of the log again.
+    pub(crate) fn apply_drops(&mut self) {
+        let mut drops = std::mem::take(&mut self.sync.drops);
+        drops.retain(|slot, proof| proof.view == self.view() && matches!(self.log.get(*slot), Some(Entry::Request(_))));
+        let Some(first) = drops.first_key_value().map(|(slot, _)| *slot).filter(|_| self.is_normal()) else { return };
+        if first <= self.log.finalized() {
+            return self.halt(format!("final slot {} is dropped", first.0));
         }
+        let after = first.before();
+        let entries = self.log.after(after).map(|(slot, entry)| drops.remove(&slot).map_or_else(|| entry.clone(), Entry::NoOp));
+        let entries = entries.collect();
+        self.note("rollback", format!("to slot {}: the next one is dropped", after.0));
+        self.replace_log(after, entries, None, None);
     }
 
     /// Answers GAP-FINDs for which the receiver knows more now, and decides at the leader.

@@ -45,7 +45,11 @@ impl Journal {
                 Record::Confirm { epoch, vote } => {
                     self.confirm(*ticket, *epoch, vote.from.saturating_add(vote.digests.len() as u64));
                 }
-                Record::Blocked { .. } | Record::Voted { .. } | Record::Prepared(_) | Record::Leaving(_) | Record::Checkpoint(_) => {}
+                Record::Blocked { .. }
+                | Record::Voted { .. }
+                | Record::Prepared(_)
+                | Record::Leaving(_)
+                | Record::Checkpoint(_) => {}
             }
         }
         self.first = records.first().map_or(self.next, |(ticket, _)| *ticket);

@@ -74,7 +74,11 @@ pub enum Content {
     /// A batch that fits into a packet.
     Inline { id: RequestId, expires: TimestampMs, batch: Bytes },
     /// A batch that members with F + 1 votes have on disk.
-    Reference { body: BodyId, #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")] holders: Votes },
+    Reference {
+        body: BodyId,
+        #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")]
+        holders: Votes,
+    },
 }
 
 /// Identifies the body of a large batch.
@@ -171,9 +175,13 @@ pub struct ViewChange {
     pub target: View,
     /// Certificate of the last view in which the sender was normal; absent for the first view.
     pub certificate: Option<ViewCertificate>,
-    /// Where `entries` begin; absent for the beginning of the log.
+    /// The newest checkpoint in the sender's log; absent before the first.
     pub checkpoint: Option<CheckpointCertificate>,
-    /// The sender's log after the checkpoint.
+    /// Slot and log-hash after which `entries` begin: those of the checkpoint or of the log's beginning. A replica that followed
+    /// certified commits may begin later; its log counts as far as another one contains this point.
+    pub after: Slot,
+    pub after_hash: B256,
+    /// The sender's log after `after`.
     #[borsh(deserialize_with = "wire::at_most::<MAX_ENTRIES, _, _>")]
     pub entries: Vec<Entry>,
     /// Drops that the sender knows to be prepared in its last normal view.
@@ -196,7 +204,11 @@ pub enum GapEvidence {
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Message {
     /// REPLY, cumulative: the sender's log is durable up to this slot, with this log-hash.
-    Reply { view: View, slot: Slot, hash: B256 },
+    Reply {
+        view: View,
+        slot: Slot,
+        hash: B256,
+    },
     /// SYNC: a REPLY with the gap certificates of this view (S1).
     Sync {
         view: View,
@@ -206,7 +218,9 @@ pub enum Message {
         drops: Vec<DropProof>,
     },
     /// QUERY for the slots from `from` on (pitfall 19: a range).
-    Query { from: Slot },
+    Query {
+        from: Slot,
+    },
     /// QUERY-REPLY: entries of the sender's log from `from` on, and the newest checkpoint among them.
     QueryReply {
         view: View,
@@ -215,18 +229,57 @@ pub enum Message {
         entries: Vec<Entry>,
         checkpoint: Option<CheckpointCertificate>,
     },
-    GapFind { view: View, slot: Slot },
-    GapReceive { view: View, slot: Slot, certificate: OrderingCertificate },
-    GapDrop { view: View, slot: Slot, signature: Signature },
-    GapDecision { view: View, slot: Slot, evidence: GapEvidence, signature: Signature },
-    GapPrepare { view: View, slot: Slot, value: Value, signature: Signature },
-    GapCommit { view: View, slot: Slot, value: Value, signature: Signature },
+    GapFind {
+        view: View,
+        slot: Slot,
+    },
+    GapReceive {
+        view: View,
+        slot: Slot,
+        certificate: OrderingCertificate,
+    },
+    GapDrop {
+        view: View,
+        slot: Slot,
+        signature: Signature,
+    },
+    GapDecision {
+        view: View,
+        slot: Slot,
+        evidence: GapEvidence,
+        signature: Signature,
+    },
+    GapPrepare {
+        view: View,
+        slot: Slot,
+        value: Value,
+        signature: Signature,
+    },
+    GapCommit {
+        view: View,
+        slot: Slot,
+        value: Value,
+        signature: Signature,
+    },
     /// The sender suspects the leader or the sequencer, and would move to this view.
-    Suspect { view: View },
+    Suspect {
+        view: View,
+    },
     ViewChange(Box<ViewChange>),
-    ViewStart { view: View, #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")] changes: Vec<ViewChange> },
-    ViewConfirm { confirmed: Confirmed, signature: Signature },
-    Checkpoint { slot: Slot, hash: B256, signature: Signature },
+    ViewStart {
+        view: View,
+        #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")]
+        changes: Vec<ViewChange>,
+    },
+    ViewConfirm {
+        confirmed: Confirmed,
+        signature: Signature,
+    },
+    Checkpoint {
+        slot: Slot,
+        hash: B256,
+        signature: Signature,
+    },
     /// The sender's progress. `asks`: the receiver should respond with its own.
     Progress {
         view: View,
@@ -237,14 +290,26 @@ pub enum Message {
         asks: bool,
     },
     /// The body of a large batch, from its author or in response to `FetchBody`.
-    Body { body: BodyId, batch: Bytes },
+    Body {
+        body: BodyId,
+        batch: Bytes,
+    },
     /// "I have this body on disk."
-    Holding { body: BodyId, signature: Signature },
-    FetchBody { body: BodyId },
+    Holding {
+        body: BodyId,
+        signature: Signature,
+    },
+    FetchBody {
+        body: BodyId,
+    },
     /// A request that its author sends on the links as well, because the group did not deliver it in time (C3).
     Copy(Bytes),
     /// CONFIRM of a Byzantine network. `asks`: the receiver should respond with its own for these numbers.
-    Confirm { epoch: u32, vote: ConfirmVote, asks: bool },
+    Confirm {
+        epoch: u32,
+        vote: ConfirmVote,
+        asks: bool,
+    },
 }
 
 impl Message {
@@ -326,8 +391,8 @@ impl Context {
 
     /// What the sender of a VIEW-CHANGE signs.
     pub fn view_change(&self, change: &ViewChange) -> Statement {
-        let ViewChange { sender, target, certificate, checkpoint, entries, prepared, signature: _ } = change;
-        let content = (sender, target, certificate, checkpoint, entries, prepared);
+        let ViewChange { sender, target, certificate, checkpoint, after, after_hash, entries, prepared, signature: _ } = change;
+        let content = (sender, target, certificate, checkpoint, after, after_hash, entries, prepared);
         Statement::ViewChange(self.scope.digest("corniche-neobft-view-change-content", &content))
     }
 

@@ -43,7 +43,12 @@ pub enum Effect {
     None,
     /// A valid request without an effect besides its time: a clock, or an expired or repeated batch.
     Clock(ValidatorIndex, TimestampMs),
-    Batch { author: ValidatorIndex, id: RequestId, time: TimestampMs, content: BatchContent },
+    Batch {
+        author: ValidatorIndex,
+        id: RequestId,
+        time: TimestampMs,
+        content: BatchContent,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +68,13 @@ pub struct Order {
 
 impl Order {
     /// Starts from the genesis, or from a checkpoint that a certificate covers or that this node wrote.
-    pub fn new(resume: &Resume, config: Config, context: Context, committee: Committee, signatures: Arc<dyn Signatures>) -> Self {
+    pub fn new(
+        resume: &Resume,
+        config: Config,
+        context: Context,
+        committee: Committee,
+        signatures: Arc<dyn Signatures>,
+    ) -> Self {
         let state = if resume.checkpoint.is_empty() {
             Checkpoint {
                 slot: Slot(0),
@@ -133,7 +144,9 @@ impl Order {
         }
         let content = match content {
             Content::Inline { batch, .. } => BatchContent::Inline(batch),
-            Content::Reference { body, holders } => BatchContent::Body(body, holders.into_iter().map(|(member, _)| member).collect()),
+            Content::Reference { body, holders } => {
+                BatchContent::Body(body, holders.into_iter().map(|(member, _)| member).collect())
+            }
             Content::Clock => return Effect::Clock(author, time),
         };
         Effect::Batch { author, id, time, content }

@@ -14,24 +14,50 @@ pub enum Record {
     /// All promises so far. Later records add to it; earlier ones are obsolete except entries, bodies and CONFIRMs.
     Promises(Box<Promises>),
     /// An entry, with the log-hash before it. Entries of later slots that were recorded before are rolled back.
-    Entry { slot: Slot, before: B256, entry: Entry },
+    Entry {
+        slot: Slot,
+        before: B256,
+        entry: Entry,
+    },
     /// A GAP-DROP was signed (G5).
-    Blocked { view: View, slot: Slot },
+    Blocked {
+        view: View,
+        slot: Slot,
+    },
     /// A GAP-PREPARE was signed, or the leader's GAP-DECISION (G7).
-    Voted { view: View, slot: Slot, value: Value },
+    Voted {
+        view: View,
+        slot: Slot,
+        value: Value,
+    },
     /// A drop is prepared (G8).
     Prepared(DropProof),
     /// The replica left its view for this one (V2).
     Leaving(View),
     /// Entries from `from` on replace the log. With `confirmed` they are a merged log (V6, V7); with `certificate`, a view was
     /// entered whose log was fetched. One record, because a half of it would lose entries that this replica replied to.
-    Replaced { from: Slot, before: B256, entries: Vec<Entry>, confirmed: Option<Confirmed>, certificate: Option<ViewCertificate> },
+    Replaced {
+        from: Slot,
+        before: B256,
+        entries: Vec<Entry>,
+        confirmed: Option<Confirmed>,
+        certificate: Option<ViewCertificate>,
+    },
     /// A view was entered; the log ends at `end` (V7, V8).
-    Entered { certificate: ViewCertificate, end: Slot },
+    Entered {
+        certificate: ViewCertificate,
+        end: Slot,
+    },
     Checkpoint(CheckpointCertificate),
-    Body { body: BodyId, batch: Bytes },
+    Body {
+        body: BodyId,
+        batch: Bytes,
+    },
     /// An own CONFIRM (pitfall 16).
-    Confirm { epoch: u32, vote: ConfirmVote },
+    Confirm {
+        epoch: u32,
+        vote: ConfirmVote,
+    },
 }
 
 impl Record {
@@ -121,7 +147,9 @@ impl Recovered {
             Record::Entry { slot, before, entry } => self.append(slot, before, vec![entry], context),
             Record::Blocked { view, slot } if view == self.promises.view() => _ = self.promises.blocked.insert(slot),
             Record::Voted { view, slot, value } if view == self.promises.view() => _ = self.promises.voted.insert(slot, value),
-            Record::Prepared(proof) if proof.view == self.promises.view() => _ = self.promises.prepared.insert(proof.slot, proof),
+            Record::Prepared(proof) if proof.view == self.promises.view() => {
+                _ = self.promises.prepared.insert(proof.slot, proof)
+            }
             Record::Blocked { .. } | Record::Voted { .. } | Record::Prepared(_) => {}
             Record::Leaving(target) => self.promises.leave(target),
             Record::Replaced { from, before, entries, confirmed, certificate } => {

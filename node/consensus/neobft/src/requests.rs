@@ -12,6 +12,8 @@ use corniche_engine::{Batch, Output};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::collections::BTreeMap;
 
+/// After an empty batch, the next one is asked for after this many more intervals.
+const EMPTY_INTERVALS: u64 = 3;
 /// Maximum number of copies of one author.
 const MAX_COPIES: usize = 2 * MAX_OUTSTANDING;
 /// An undelivered request is sent again after `request_ms`, then after twice as long, up to 2^this times as long.
@@ -69,7 +71,12 @@ impl Requests {
     }
 
     pub fn describe(&self) -> String {
-        format!("own {:?}, copies {:?}, wants batch {}", self.own.keys().collect::<Vec<_>>(), self.copies.keys(), self.is_batch_wanted)
+        format!(
+            "own {:?}, copies {:?}, wants batch {}",
+            self.own.keys().collect::<Vec<_>>(),
+            self.copies.keys(),
+            self.is_batch_wanted
+        )
     }
 
     /// Does not start with a clock at once: connections are made first.
@@ -110,7 +117,8 @@ impl Neobft {
         self.requests.batch_at = self.now;
         let batch = batch.bytes;
         if batch.is_empty() {
-            // A later commit is needed, with a later time.
+            // A later commit is needed, with a later time. Others probably ask for one, too.
+            self.requests.batch_at.0 += EMPTY_INTERVALS * self.config.request_interval_ms;
             return self.claim_time();
         }
         let id = self.requests.next_id;

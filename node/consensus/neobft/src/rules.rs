@@ -30,17 +30,23 @@ pub struct Invalid {
     pub reason: String,
 }
 
-/// One replica's log after its checkpoint.
+/// One replica's log from where its message begins.
 struct Run<'a> {
     change: &'a ViewChange,
     after: Slot,
     /// Log-hashes from `after` on.
     hashes: Vec<B256>,
+    /// It begins at a checkpoint or at the beginning of the log.
+    is_anchored: bool,
 }
 
 impl Run<'_> {
     fn end(&self) -> Slot {
         Slot(self.after.0 + self.change.entries.len() as u64)
+    }
+
+    fn slots(&self) -> impl Iterator<Item = (Slot, &Entry)> {
+        (self.after.0 + 1..).map(Slot).zip(&self.change.entries)
     }
 
     fn hash(&self, slot: Slot) -> Option<B256> {
@@ -76,17 +82,33 @@ pub fn merge(
     let certificate = runs.first().and_then(|run| run.change.certificate.as_ref());
     let (base, start) = certificate.map_or((Slot(0), Slot(0)), |it| (it.confirmed.base, it.confirmed.slot));
     // The highest checkpoint is final, so every valid log that reaches it contains it.
-    let top = runs.iter().max_by_key(|run| run.after);
+    let top = runs.iter().filter(|run| run.is_anchored).max_by_key(|run| run.after);
     let (after, after_hash) = top.map_or((Slot(0), context.genesis_hash()), |run| (run.after, run.hashes[0]));
     for run in &runs {
-        if run.end() >= after && run.hash(after) != Some(after_hash) {
+        if run.after > after {
+            let is_known = runs.iter().any(|other| other.is_anchored && other.hash(run.after) == Some(run.hashes[0]));
+            if !is_known {
+                let reason = format!("nobody else knows where its log begins, slot {}", run.after.0);
+                return Err(Invalid { sender: run.change.sender, reason });
+            }
+        } else if run.end() >= after && run.hash(after) != Some(after_hash) {
             let reason = format!("log does not contain the checkpoint of slot {}", after.0);
             return Err(Invalid { sender: run.change.sender, reason });
         }
     }
     // (b), (c) The longest log of that view.
     let longest = runs.iter().filter(|run| run.end() >= after).max_by_key(|run| run.end());
-    let mut entries: Vec<Entry> = longest.map_or_else(Vec::new, |run| run.change.entries[(after.0 - run.after.0) as usize..].to_vec());
+    let mut entries: Vec<Entry> = Vec::new();
+    if let Some(run) = longest {
+        // The part before a log that begins late comes from one that contains its beginning.
+        let before =
+            runs.iter().find(|other| run.after > after && other.is_anchored && other.hash(run.after) == Some(run.hashes[0]));
+        for (slot, entry) in before.into_iter().flat_map(Run::slots).filter(|(slot, _)| *slot <= run.after).chain(run.slots()) {
+            if slot > after {
+                entries.push(entry.clone());
+            }
+        }
+    }
     // (c) Drops of that view win over packets; (d) drops of older views are in the base or do not count.
     for run in &runs {
         let in_log = run.change.entries.iter().filter_map(|entry| match entry {
@@ -125,8 +147,7 @@ fn overlay(entries: &mut [Entry], after: Slot, proof: &DropProof) {
 fn attestations(context: &Context, changes: &[ViewChange]) -> BTreeMap<(Slot, crate::message::Value), Vec<ValidatorIndex>> {
     let mut attested: BTreeMap<_, Vec<ValidatorIndex>> = BTreeMap::new();
     for change in changes {
-        let after = change.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.slot.0);
-        for (slot, entry) in (after.saturating_add(1)..).map(Slot).zip(&change.entries) {
+        for (slot, entry) in (change.after.0.saturating_add(1)..).map(Slot).zip(&change.entries) {
             if let Entry::Request(packet) = entry {
                 attested.entry((slot, context.value(packet))).or_default().push(change.sender);
             }
@@ -142,8 +163,13 @@ fn check_log<'a>(
     view: View,
     is_valid: impl Fn(&OrderingCertificate, Slot) -> bool,
 ) -> Result<Run<'a>, String> {
-    let (after, mut hash) =
+    let anchor =
         change.checkpoint.as_ref().map_or((Slot(0), context.genesis_hash()), |checkpoint| (checkpoint.slot, checkpoint.hash));
+    let (after, mut hash) = (change.after, change.after_hash);
+    let is_anchored = anchor == (after, hash);
+    if !is_anchored && after <= anchor.0 {
+        return Err("log does not begin at its checkpoint".into());
+    }
     let confirmed = change.certificate.as_ref().map(|certificate| certificate.confirmed);
     let (base, start) = confirmed.map_or((Slot(0), Slot(0)), |confirmed| (confirmed.base, confirmed.slot));
     let mut hashes = vec![hash];
@@ -170,7 +196,7 @@ fn check_log<'a>(
         hash = context.log_hash(hash, slot, entry);
         hashes.push(hash);
     }
-    let run = Run { change, after, hashes };
+    let run = Run { change, after, hashes, is_anchored };
     match confirmed {
         // Pitfall 4: the hash, not only the length.
         Some(confirmed) if after <= confirmed.slot && run.hash(confirmed.slot) != Some(confirmed.hash) => {

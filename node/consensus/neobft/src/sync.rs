@@ -30,6 +30,8 @@ pub(crate) struct Sync {
     pending: Option<CheckpointCertificate>,
     /// A certificate covers the commits up to this one.
     certified: Slot,
+    /// Gap certificates for slots where the log has a packet.
+    pub drops: BTreeMap<Slot, DropProof>,
     /// The slot that a QUERY was sent for.
     pub queried: Slot,
     /// The end of the log when it was checked last.
@@ -66,6 +68,7 @@ impl Sync {
             stable: BTreeMap::new(),
             pending: None,
             certified: Slot(0),
+            drops: BTreeMap::new(),
             queried: Slot(0),
             end: Slot(0),
             synced: Slot(0),
@@ -253,7 +256,13 @@ impl Neobft {
             return;
         }
         let before = self.log.end_hash();
-        let record = Record::Replaced { from: keep.next(), before, entries: entries.clone(), confirmed, certificate: certificate.clone() };
+        let record = Record::Replaced {
+            from: keep.next(),
+            before,
+            entries: entries.clone(),
+            confirmed,
+            certificate: certificate.clone(),
+        };
         entries.into_iter().for_each(|entry| _ = self.log.push(entry));
         let (end, end_hash) = (self.log.end(), self.log.end_hash());
         let ticket = self.persist(&record, Some(AfterDurable::Entry(end, end_hash)));
@@ -268,7 +277,8 @@ impl Neobft {
     pub(crate) fn send_progress(&mut self, to: ValidatorIndex, asks: bool) {
         let slot = if self.may_vote() && self.has_entered { self.log.durable() } else { Slot(0) };
         let hash = self.log.hash(slot).unwrap_or_default();
-        let (view, certificate, checkpoint) = (self.view(), self.promises.certificate.clone(), self.promises.checkpoint.clone());
+        let (view, certificate, checkpoint) =
+            (self.view(), self.promises.certificate.clone(), self.promises.checkpoint.clone());
         self.send(to, Message::Progress { view, slot, hash, certificate, checkpoint, asks });
     }
 
@@ -301,7 +311,9 @@ impl Neobft {
                 goal.after = self.log.finalized();
             }
             self.fetch_next(None);
-        } else if is_stuck && let Some((slot, member)) = self.replies.highest().filter(|(slot, _)| *slot > end && self.is_normal()) {
+        } else if is_stuck
+            && let Some((slot, member)) = self.replies.highest().filter(|(slot, _)| *slot > end && self.is_normal())
+        {
             self.note("behind", format!("log ends at {}, member {member} is at {}", end.0, slot.0));
             self.send(member, Message::Query { from: end.next() });
         }
@@ -314,6 +326,8 @@ impl Neobft {
         }
         if self.log.finalized() < end && is_stuck {
             self.send_sync();
+        }
+        if is_stuck {
             let (slot, hash) = (self.order.slot(), self.order.state().hash);
             self.vote_checkpoint(slot, hash, true);
         }
@@ -351,7 +365,14 @@ impl Neobft {
                 && let Some(certificate) = self.sync.stable.get(&slot).cloned()
             {
                 let (view, hash) = (self.view(), B256::ZERO);
-                let message = Message::Progress { view, slot: Slot(0), hash, certificate: None, checkpoint: Some(certificate), asks: false };
+                let message = Message::Progress {
+                    view,
+                    slot: Slot(0),
+                    hash,
+                    certificate: None,
+                    checkpoint: Some(certificate),
+                    asks: false,
+                };
                 self.send(from, message);
             }
             return;
@@ -465,7 +486,8 @@ impl Neobft {
         let slots = self.log.end().0.saturating_sub(start.0);
         let dropped = std::mem::take(&mut self.sync.dropped);
         self.sync.window = (self.now, self.log.end());
-        if since.0 > 0 && slots >= MIN_SLOTS && dropped.saturating_mul(1_000_000) > slots.saturating_mul(self.config.max_drops) {
+        if since.0 > 0 && slots >= MIN_SLOTS && dropped.saturating_mul(1_000_000) > slots.saturating_mul(self.config.max_drops)
+        {
             self.suspect_sequencer(format!("{dropped} of {slots} packets were lost"));
         }
     }

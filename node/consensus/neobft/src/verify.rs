@@ -7,8 +7,8 @@ use crate::{
     config::Config,
     keys::{Signature, Signatures},
     message::{
-        CheckpointCertificate, Context, DropProof, Entry, GapEvidence, Message, Statement, Value, View, ViewCertificate, ViewChange,
-        Votes,
+        CheckpointCertificate, Context, DropProof, Entry, GapEvidence, Message, Statement, Value, View, ViewCertificate,
+        ViewChange, Votes,
     },
     rules,
 };
@@ -144,7 +144,9 @@ impl NeobftVerifier {
                 checkpoint.as_ref().map_or(Ok(()), |certificate| self.check_checkpoint(certificate))
             }
             Message::Body { body, batch } => {
-                ensure(batch.len() == body.bytes as usize && batch_digest(batch) == body.digest, || "body: wrong digest".into())?;
+                ensure(batch.len() == body.bytes as usize && batch_digest(batch) == body.digest, || {
+                    "body: wrong digest".into()
+                })?;
                 ensure(body.bytes <= self.config.batch_bytes, || format!("body: got {} bytes", body.bytes))
             }
             Message::Holding { body, signature } => self.check_signed(from, &Statement::Holding(*body), signature),
@@ -220,7 +222,7 @@ impl NeobftVerifier {
     }
 
     fn check_view_change(&self, change: &ViewChange) -> Checks {
-        check_numbers(change.target, 0)?;
+        check_numbers(change.target, change.after.0)?;
         ensure(rules::last_view(change) < change.target, || "VIEW-CHANGE: not a later view".into())?;
         change.certificate.as_ref().map_or(Ok(()), |certificate| self.check_view_certificate(certificate))?;
         change.checkpoint.as_ref().map_or(Ok(()), |certificate| self.check_checkpoint(certificate))?;

@@ -110,16 +110,17 @@ impl Neobft {
         }
     }
 
-    /// The own VIEW-CHANGE. `None` if the log begins after the checkpoint, as after following certified commits.
+    /// The own VIEW-CHANGE. The log begins after the checkpoint if the replica followed certified commits.
     fn view_change(&self, target: View) -> Option<ViewChange> {
         let checkpoint = self.promises.checkpoint.clone();
-        let after = checkpoint.as_ref().map(|checkpoint| checkpoint.slot).unwrap_or_default();
-        self.log.hash(after)?;
+        let after = checkpoint.as_ref().map(|checkpoint| checkpoint.slot).unwrap_or_default().max(self.log.floor());
         let mut change = ViewChange {
             sender: self.me,
             target,
             certificate: self.promises.certificate.clone(),
             checkpoint,
+            after,
+            after_hash: self.log.hash(after)?,
             entries: self.log.after(after).map(|(_, entry)| entry.clone()).collect(),
             prepared: self.promises.prepared.values().filter(|proof| proof.slot > after).cloned().collect(),
             signature: [0; 64],
@@ -143,7 +144,9 @@ impl Neobft {
 
     /// V4: the leader of the target merges at a quorum of VIEW-CHANGEs, its own included.
     pub(crate) fn try_start_view(&mut self) {
-        let Some(target) = self.promises.target.filter(|target| rules::leader(*target, &self.committee) == self.me) else { return };
+        let Some(target) = self.promises.target.filter(|target| rules::leader(*target, &self.committee) == self.me) else {
+            return;
+        };
         while self.has_left && self.start.is_none() && self.changes.contains_key(&self.me) {
             let changes: Vec<ViewChange> = self.changes.values().filter(|change| change.target == target).cloned().collect();
             if self.committee.weigh(changes.iter().map(|change| change.sender)) < self.committee.quorum() {
@@ -191,7 +194,10 @@ impl Neobft {
             // V7, pitfall 3: only the first merge of a view. The leader repeats it because it misses confirmations.
             return self.send_view_confirm(confirmed);
         }
-        changes.iter().filter_map(|change| change.checkpoint.as_ref()).for_each(|checkpoint| self.learn_checkpoint(checkpoint.clone()));
+        changes
+            .iter()
+            .filter_map(|change| change.checkpoint.as_ref())
+            .for_each(|checkpoint| self.learn_checkpoint(checkpoint.clone()));
         match self.merge(changes) {
             Ok(merged) => {
                 if !self.has_base_of(&merged) {

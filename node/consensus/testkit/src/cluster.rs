@@ -240,7 +240,12 @@ impl TestCluster {
         let held = |identity: &usize| self.simulation.process(*identity).map_or(0, EngineProcess::footprint);
         match self.running().find(|identity| held(identity) > self.kit.max_footprint()) {
             Some(identity) => {
-                Err(format!("memory: validator {identity} held {}, at most {}", held(&identity), self.kit.max_footprint()))
+                let inside = self.simulation.process(identity).map(EngineProcess::describe).unwrap_or_default();
+                Err(format!(
+                    "memory: validator {identity} held {}, at most {}: {inside}",
+                    held(&identity),
+                    self.kit.max_footprint()
+                ))
             }
             None => Ok(()),
         }

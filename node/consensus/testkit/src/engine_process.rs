@@ -1,8 +1,8 @@
 //! An engine of a checked cluster: its users, its double's misbehaviour, and the safety checker.
 
 use crate::{
-    Coalition, Double, EngineDisk, EngineHost, Group, HostSetup, Kit, Measured, MemberContext, Micros, Outbox, Random, Sending, Setup,
-    Surroundings,
+    Coalition, Double, EngineDisk, EngineHost, Group, HostSetup, Kit, Measured, MemberContext, Micros, Outbox, Random, Sending,
+    Setup, Surroundings,
     engine_host::index,
     safety::{SafetyChecker, TransactionId, ValidatorStatus, transactions},
 };
@@ -114,7 +114,11 @@ impl EngineProcess {
         let CheckedSurroundings { queue, notes, .. } = &self.surroundings;
         let (held, deadline) = (self.engine.footprint(), self.engine.deadline());
         let inside = self.engine.describe();
-        format!("at commit {}, queue {queue:?}, holds {held}, deadline {deadline:?} {inside}", notes.position)
+        let records = self.records.len();
+        format!(
+            "at commit {}, queue {queue:?}, holds {held}, {records} records, deadline {deadline:?} {inside}",
+            notes.position
+        )
     }
 
     /// Submits a user's transaction.

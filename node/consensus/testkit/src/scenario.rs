@@ -1,8 +1,8 @@
 //! A cluster whose test knows the engine: it reads the engine's state, scripts its messages, and sees all that happened.
 
 use crate::{
-    Adversary, Delivery, DiskModel, EngineDisk, EngineHost, Event, Group, HostSetup, Links, Micros, Outbox, Packet, Process, Records,
-    Sending, Simulation, Surroundings, View,
+    Adversary, Delivery, DiskModel, EngineDisk, EngineHost, Event, Group, HostSetup, Links, Micros, Outbox, Packet, Process,
+    Records, Sending, Simulation, Surroundings, View,
     engine_host::{clock, index},
 };
 use corniche_engine::{

@@ -119,7 +119,8 @@ impl Group for ModelledGroup {
         if !self.faults.equivocates_to.is_empty() {
             let fork = stamper(self.chain_id, self.group, self.receivers, self.suite, self.stamper.epoch());
             let request = Request::new(self.group, b"another").expect("a short payload");
-            other = fork.continue_after(before, [0; 32]).stamp(&request).unwrap_or_default().into_iter().map(Bytes::from).collect();
+            other =
+                fork.continue_after(before, [0; 32]).stamp(&request).unwrap_or_default().into_iter().map(Bytes::from).collect();
         }
         let copies = if self.faults.duplicates { 2 } else { 1 };
         let mut out = Vec::new();
