@@ -1,17 +1,21 @@
 //! Sends stamped packets to the receivers.
 
 use crate::{MulticastConfig, Outbox, StartError};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    net::{SendFlags, sendto},
+};
 use serde::Deserialize;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
-    time::Duration,
 };
 
-/// Time that a full send buffer may block the writer.
-const SEND_TIMEOUT: Duration = Duration::from_millis(10);
+/// Time without progress for which a full send buffer may block the writer, in each batch.
+const SEND_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
 /// How packets are sent.
@@ -40,6 +44,8 @@ pub(crate) struct Sent {
     pub errors: u64,
     /// Datagrams that were sent one by one because the system refused to segment them.
     pub fallbacks: u64,
+    /// A send buffer stayed full for [`SEND_TIMEOUT`]. The rest of the batch does not wait.
+    is_stuck: bool,
 }
 
 /// Sockets and destinations of all groups.
@@ -73,8 +79,9 @@ impl Sender {
 
     /// Sends all packets, and passes the numbers of each run to `sent`. An error affects its own datagram only.
     pub fn send(&self, outbox: &Outbox, mut sent: impl FnMut(u32, Sent)) {
+        let mut is_stuck = false;
         for (run, bytes) in outbox.runs() {
-            let mut numbers = Sent::default();
+            let mut numbers = Sent { is_stuck, ..Sent::default() };
             for destination in self.destinations.get(&run.group).into_iter().flatten() {
                 let socket = if destination.is_ipv4() { &self.v4 } else { &self.v6 };
                 let Some(socket) = socket else { continue };
@@ -85,6 +92,7 @@ impl Sender {
                     BackEnd::Gso => send_segments(socket, bytes, run.packet_bytes, *destination, &mut numbers),
                 }
             }
+            is_stuck = numbers.is_stuck;
             sent(run.group, numbers);
         }
     }
@@ -94,7 +102,6 @@ fn socket(source: IpAddr, multicast: &MulticastConfig) -> io::Result<UdpSocket> 
     let socket = Socket::new(if source.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 }, Type::DGRAM, Some(Protocol::UDP))?;
     // The system caps the size; a smaller buffer only blocks sooner.
     let _ = socket.set_send_buffer_size(SEND_BUFFER_BYTES);
-    socket.set_write_timeout(Some(SEND_TIMEOUT))?;
     if source.is_ipv4() {
         socket.set_multicast_ttl_v4(multicast.ttl)?;
         if let Some(interface) = &multicast.interface {
@@ -109,9 +116,22 @@ fn socket(source: IpAddr, multicast: &MulticastConfig) -> io::Result<UdpSocket> 
 
 fn send_each(socket: &UdpSocket, bytes: &[u8], packet_bytes: usize, destination: SocketAddr, sent: &mut Sent) {
     for packet in bytes.chunks(packet_bytes) {
-        match socket.send_to(packet, destination) {
-            Ok(_) => sent.datagrams += 1,
+        match send(socket, packet, destination, &mut sent.is_stuck) {
+            Ok(()) => sent.datagrams += 1,
             Err(_) => sent.errors += 1,
+        }
+    }
+}
+
+/// Sends one datagram, or several segments.
+fn send(socket: &UdpSocket, bytes: &[u8], destination: SocketAddr, is_stuck: &mut bool) -> Result<(), Errno> {
+    loop {
+        match sendto(socket, bytes, SendFlags::DONTWAIT, &destination) {
+            Err(Errno::AGAIN) if !*is_stuck => {
+                *is_stuck = poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&SEND_TIMEOUT)) == Ok(0);
+            }
+            Err(Errno::INTR) => {}
+            result => return result.map(|_| ()),
         }
     }
 }
@@ -127,15 +147,21 @@ fn send_segments(socket: &UdpSocket, bytes: &[u8], packet_bytes: usize, destinat
     for part in bytes.chunks(part_bytes) {
         let packets = (part.len() / packet_bytes) as u64;
         if packets > 1 && set_segment_bytes(socket, packet_bytes as u16).is_ok() {
-            let result = socket.send_to(part, destination);
+            let result = send(socket, part, destination, &mut sent.is_stuck);
             let reset = set_segment_bytes(socket, 0);
             debug_assert!(reset.is_ok(), "zero is valid if another size was: {reset:?}");
-            if result.is_ok() {
-                sent.datagrams += packets;
-                continue;
+            match result {
+                Ok(()) => sent.datagrams += packets,
+                Err(Errno::AGAIN) => sent.errors += packets,
+                // A segment exceeds the MTU, or the system cannot segment.
+                Err(_) => {
+                    sent.fallbacks += packets;
+                    send_each(socket, part, packet_bytes, destination, sent);
+                }
             }
+            continue;
         }
-        // A single packet needs no segments. Else a segment exceeds the MTU, or the system cannot segment.
+        // A single packet needs no segments, and old systems have none.
         if packets > 1 {
             sent.fallbacks += packets;
         }

@@ -32,8 +32,8 @@
 //! # Bounds
 //!
 //! 64 groups, 64 receivers with tags or 256 with signatures, [`BATCH`] requests in memory, and 16 connections to the admin
-//! interface. Bad datagrams are counted by reason and never logged. A full send buffer blocks for at most 10 ms; then the
-//! packet counts as a send error, which receivers see as loss.
+//! interface. Bad datagrams are counted by reason and never logged. A full send buffer blocks a batch for at most 10 ms
+//! without progress; then packets count as send errors, which receivers see as loss.
 
 #![warn(missing_docs)]
 

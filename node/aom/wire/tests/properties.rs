@@ -239,6 +239,7 @@ fn keys_of_a_stamper_are_checked() {
     assert_eq!(TagKey::from_bytes(scope(Suite::SipHash64, 0), &[0; 8]).unwrap_err(), Error::Key(Suite::SipHash64));
     assert_eq!(TagKey::from_bytes(scope(Suite::Ed25519, 0), &[]).unwrap_err(), Error::Key(Suite::Ed25519));
     assert_eq!(TagKey::from_bytes(scope(Suite::SipHash64, 64), &[0; 16]).unwrap_err(), Error::Receivers(65));
+    assert_eq!(derive_tag_key(&[1; 32], scope(Suite::Ed25519, 0)).unwrap_err(), Error::Key(Suite::Ed25519));
 }
 
 /// A header of another suite, group or epoch is refused by name, not as a bad tag.
@@ -252,6 +253,11 @@ fn keys_refuse_foreign_headers() {
     let other = &tag_keys(Suite::SipHash128, 6)[5];
     let error = Error::Suite { expected: Suite::SipHash128, found: Suite::SipHash64 };
     assert_eq!(header.verify_tag(other), Err(error));
+    // Headers can also be made without decoding.
+    for (receivers, subgroup) in (0..=u8::MAX).flat_map(|receivers| (0..=u8::MAX).map(move |subgroup| (receivers, subgroup))) {
+        let is_valid = Header { receivers, subgroup, ..header }.verify_tag(key).is_ok();
+        assert_eq!(is_valid, (receivers, subgroup) == (6, 1), "receivers {receivers}, subgroup {subgroup}");
+    }
     let outside = &tag_keys(Suite::SipHash64, 1)[0];
     assert_eq!(header.verify_tag(outside), Err(Error::NoTag { receiver: 0, subgroup: 1, receivers: 6 }));
 }
