@@ -1,0 +1,102 @@
+//! Failover of the sequencer (E1–E5).
+
+use crate::cluster::{Cluster, DELAY, plain};
+use corniche_neobft::Config;
+use corniche_testkit::{Group, Micros};
+use corniche_types::Bytes;
+
+const ALL: [usize; 4] = [0, 1, 2, 3];
+
+fn quick() -> Config {
+    Config { query_ms: 50, gap_ms: 1_000, view_ms: 500, request_ms: 100, aom_ms: 200, ..plain() }
+}
+
+fn epochs(cluster: &Cluster) -> Vec<u32> {
+    ALL.iter().map(|node| cluster.view(*node).epoch).collect()
+}
+
+#[test]
+fn silent_sequencer_is_replaced() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.submit(1, "a");
+    cluster.run_for(10 * DELAY);
+    cluster.group.borrow_mut().faults.is_silent = true;
+    cluster.submit(2, "b");
+    cluster.run_until_delivered(&ALL, &["a", "b"], 5_000);
+    assert_eq!((cluster.group.borrow().epoch(), epochs(&cluster)), (1, vec![1; 4]));
+    cluster.submit(3, "c");
+    cluster.run_until_delivered(&ALL, &["c"], 1_000);
+    cluster.assert_equal_logs(ALL);
+    // Packets of the new epoch continue the log: slot = L_e + seq.
+    let [end, ..] = cluster.slots(0);
+    assert_eq!(end, 1 + cluster.group.borrow().seq());
+}
+
+#[test]
+fn jump_of_the_sequence_replaces_the_sequencer() {
+    let mut cluster = Cluster::new(4, Config { max_jump: 20, ..quick() });
+    cluster.submit(1, "a");
+    cluster.run_for(10 * DELAY);
+    cluster.group.borrow_mut().faults.jump = 30;
+    cluster.submit(2, "b");
+    cluster.run_until_delivered(&ALL, &["a", "b"], 5_000);
+    assert_eq!(epochs(&cluster), [1; 4], "L6");
+    assert!(cluster.slots(0)[0] < 30, "the jump was not unrolled into NO-OPs");
+}
+
+#[test]
+fn equivocating_sequencer_is_found_and_replaced() {
+    let mut cluster = Cluster::new(4, Config { byzantine_network: true, ..quick() });
+    cluster.submit(1, "a");
+    cluster.run_for(10 * DELAY);
+    cluster.group.borrow_mut().faults.equivocates_to = [2, 3].into();
+    cluster.submit(2, "b");
+    cluster.run_for(DELAY);
+    cluster.submit(0, "c");
+    cluster.run_until_delivered(&ALL, &["a", "b", "c"], 10_000);
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn service_needs_an_epoch_certificate() {
+    let cluster = Cluster::new(4, quick());
+    let mut group = cluster.group.borrow_mut();
+    for certificate in [Bytes::new(), Bytes::from_static(b"please")] {
+        assert!(group.ask(Micros::START, 3, 1, &certificate).is_none(), "E2: f replicas force nothing");
+    }
+    assert_eq!((group.refused, group.epoch()), (2, 0));
+}
+
+#[test]
+fn author_that_sends_only_copies_does_not_discredit_the_sequencer() {
+    let mut cluster = Cluster::new(4, quick());
+    let content = corniche_neobft::message::Content::Inline {
+        id: 7,
+        expires: corniche_types::TimestampMs(1_000_000),
+        batch: Bytes::from_static(b"copy"),
+    };
+    let (author, time) = (crate::cluster::index(3), corniche_types::TimestampMs(1_000));
+    let signature = cluster.sign(3, &cluster.context().request(author, &content, time));
+    let request = corniche_neobft::message::Request { author, content, time, signature };
+    let copy = corniche_neobft::message::Message::Copy(corniche_types::wire::encode(&request).into());
+    for node in [0, 1, 2] {
+        cluster.tell(3, node, &copy);
+    }
+    cluster.run_until_delivered(&ALL, &["copy"], 1_000);
+    cluster.run_for(1_000);
+    assert_eq!(epochs(&cluster), [0; 4], "others forward the copy to the group");
+}
+
+#[test]
+fn restart_after_a_failover_finds_the_new_epoch() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.simulation.crash(0);
+    cluster.group.borrow_mut().faults.is_silent = true;
+    cluster.submit(2, "b");
+    cluster.run_until_delivered(&[1, 2, 3], &["b"], 5_000);
+    cluster.simulation.restart(0);
+    cluster.submit(1, "c");
+    cluster.run_until_delivered(&ALL, &["b", "c"], 5_000);
+    assert!(cluster.view(0).epoch >= 1);
+    cluster.assert_equal_logs(ALL);
+}

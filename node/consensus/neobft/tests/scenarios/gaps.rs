@@ -1,0 +1,173 @@
+//! Lost packets: who may decide, and what a replica must not do meanwhile (G1–G11, pitfalls 1, 5 and 15).
+
+use crate::cluster::{Cluster, DELAY, LOST, plain};
+use corniche_neobft::message::{GapEvidence, Message, Slot, Statement, Value, View};
+use corniche_testkit::Delivery;
+
+const ALL: [usize; 4] = [0, 1, 2, 3];
+const VIEW: View = View { epoch: 0, leader: 0 };
+const SLOT: Slot = Slot(1);
+
+fn is_answer(message: &Message) -> bool {
+    matches!(message, Message::GapReceive { .. } | Message::GapDrop { .. } | Message::QueryReply { .. })
+}
+
+/// Packet 1 reaches only validator 1, packet 2 reaches all, and no answer reaches the leader.
+fn blocked_cluster() -> (Cluster, Vec<Vec<corniche_types::Bytes>>) {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, to, message| if to == 0 && is_answer(message) { LOST } else { Delivery::Normal });
+    let (first, second) = (cluster.stamp(b"x"), cluster.stamp(b"y"));
+    cluster.arrive(&first, &[1]);
+    cluster.arrive(&second, &ALL);
+    cluster.run_for(5 * DELAY);
+    (cluster, first)
+}
+
+#[test]
+fn late_packet_after_gap_drop_waits_for_the_decision() {
+    let (mut cluster, first) = blocked_cluster();
+    assert_eq!(cluster.count(2, |message| matches!(message, Message::GapDrop { .. })), 1);
+    cluster.arrive(&first, &[2, 3]);
+    cluster.run_for(5 * DELAY);
+    assert_eq!([cluster.slots(2)[0], cluster.slots(3)[0]], [0, 0], "G5, pitfall 15: it said that it has not got it");
+    assert_eq!(cluster.slots(1)[0], 2, "validator 1 sent no GAP-DROP");
+    cluster.clear_rule();
+    cluster.run_for(4_000);
+    assert!(ALL.iter().all(|node| cluster.slots(*node)[3] == 2));
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn block_survives_a_restart() {
+    let (mut cluster, first) = blocked_cluster();
+    cluster.simulation.crash(2);
+    cluster.simulation.restart(2);
+    cluster.arrive(&first, &[2]);
+    cluster.run_for(5 * DELAY);
+    assert_eq!(cluster.slots(2)[0], 0, "S5: it remembers its GAP-DROP");
+}
+
+#[test]
+fn late_packet_before_gap_find_fills_the_gap() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, message| {
+        if matches!(message, Message::GapFind { .. } | Message::QueryReply { .. }) { LOST } else { Delivery::Normal }
+    });
+    let (first, second) = (cluster.stamp(b"x"), cluster.stamp(b"y"));
+    cluster.arrive(&second, &[2]);
+    assert_eq!(cluster.slots(2)[0], 0);
+    cluster.arrive(&first, &[2]);
+    assert_eq!(cluster.slots(2)[0], 2, "G3: nothing binds it yet");
+}
+
+#[test]
+fn drop_of_an_executed_slot_rolls_back() {
+    let mut cluster = Cluster::new(4, plain());
+    // Validator 1 has the packet, but the leader hears nothing from it.
+    cluster.set_rule(|_, from, _, message| if from == 1 && is_answer(message) { LOST } else { Delivery::Normal });
+    let (first, second) = (cluster.stamp(b"x"), cluster.stamp(b"y"));
+    cluster.arrive(&first, &[1]);
+    cluster.arrive(&second, &ALL);
+    assert_eq!(cluster.slots(1)[0], 2);
+    assert!(!cluster.is_no_op(1, 1));
+    cluster.run_for(10 * DELAY);
+    assert!(ALL.iter().all(|node| cluster.is_no_op(*node, 1) && cluster.slots(*node)[3] == 2), "G9");
+    cluster.assert_equal_logs(ALL);
+    // G10.
+    cluster.arrive(&first, &ALL);
+    cluster.run_for(10 * DELAY);
+    assert!(ALL.iter().all(|node| cluster.is_no_op(*node, 1)));
+}
+
+#[test]
+fn f_liars_cannot_drop_a_packet() {
+    let mut cluster = Cluster::new(4, plain());
+    let (first, second) = (cluster.stamp(b"x"), cluster.stamp(b"y"));
+    // The leader lost it, too; validator 3 lies. Two of four.
+    cluster.arrive(&first, &[1, 2, 3]);
+    cluster.set_rule(|_, from, _, message| if from != 0 && is_answer(message) { LOST } else { Delivery::Normal });
+    cluster.arrive(&second, &ALL);
+    cluster.run_for(2 * DELAY);
+    let signature = cluster.sign(3, &Statement::GapDrop { view: VIEW, slot: SLOT });
+    assert!(cluster.tell(3, 0, &Message::GapDrop { view: VIEW, slot: SLOT, signature }));
+    cluster.run_for(10 * DELAY);
+    assert_eq!(cluster.count(0, |message| matches!(message, Message::GapDecision { .. })), 0);
+}
+
+#[test]
+fn gap_drop_of_another_view_does_not_count() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, from, _, message| if from > 1 && is_answer(message) { LOST } else { Delivery::Normal });
+    let (_, second) = (cluster.stamp(b"x"), cluster.stamp(b"y"));
+    cluster.arrive(&second, &ALL);
+    cluster.run_for(5 * DELAY);
+    let decisions = |cluster: &Cluster| cluster.count(0, |message| matches!(message, Message::GapDecision { .. }));
+    let old = View { epoch: 0, leader: 4 };
+    let signature = cluster.sign(3, &Statement::GapDrop { view: old, slot: SLOT });
+    assert!(cluster.tell(3, 0, &Message::GapDrop { view: old, slot: SLOT, signature }));
+    assert!(!cluster.tell(3, 0, &Message::GapDrop { view: VIEW, slot: SLOT, signature }), "the signature names the view");
+    assert_eq!(decisions(&cluster), 0, "pitfall 5: the leader and validator 1 are two of four");
+    // In a decision as well.
+    let drops = |view: View, cluster: &Cluster| {
+        let drop = |node| (crate::cluster::index(node), cluster.sign(node, &Statement::GapDrop { view, slot: SLOT }));
+        GapEvidence::Drop(vec![drop(0), drop(1), drop(3)])
+    };
+    let signature = cluster.sign(0, &Statement::GapDecision { view: VIEW, slot: SLOT, value: Value::Drop });
+    let decision = |evidence| Message::GapDecision { view: VIEW, slot: SLOT, evidence, signature };
+    assert!(!cluster.tell(0, 2, &decision(drops(old, &cluster))));
+    assert!(cluster.tell(0, 2, &decision(drops(VIEW, &cluster))));
+    let signature = cluster.sign(3, &Statement::GapDrop { view: VIEW, slot: SLOT });
+    assert!(cluster.tell(3, 0, &Message::GapDrop { view: VIEW, slot: SLOT, signature }));
+    cluster.run_for(DELAY);
+    assert_eq!(decisions(&cluster), 1);
+}
+
+#[test]
+fn leader_does_not_vote_twice_in_the_prepare_phase() {
+    let mut cluster = Cluster::new(4, plain());
+    // Only scripted messages reach validator 1.
+    cluster.set_rule(|_, _, _, _| LOST);
+    let drop = |node, cluster: &Cluster| {
+        (crate::cluster::index(node), cluster.sign(node, &Statement::GapDrop { view: VIEW, slot: SLOT }))
+    };
+    let evidence = GapEvidence::Drop([0, 2, 3].map(|node| drop(node, &cluster)).to_vec());
+    let value = Value::Drop;
+    let signature = cluster.sign(0, &Statement::GapDecision { view: VIEW, slot: SLOT, value });
+    assert!(cluster.tell(0, 1, &Message::GapDecision { view: VIEW, slot: SLOT, evidence, signature }));
+    let prepare = |node, cluster: &Cluster| {
+        let signature = cluster.sign(node, &Statement::GapPrepare { view: VIEW, slot: SLOT, value });
+        Message::GapPrepare { view: VIEW, slot: SLOT, value, signature }
+    };
+    let message = prepare(0, &cluster);
+    assert!(!cluster.tell(0, 1, &message), "G7, pitfall 1");
+    cluster.run_for(DELAY);
+    let commits = |cluster: &Cluster| cluster.count(1, |message| matches!(message, Message::GapCommit { .. }));
+    assert_eq!(commits(&cluster), 0, "decision and own GAP-PREPARE: two voters");
+    let message = prepare(2, &cluster);
+    assert!(cluster.tell(2, 1, &message));
+    cluster.run_for(DELAY);
+    assert_eq!(commits(&cluster), 1);
+}
+
+#[test]
+fn second_decision_of_a_slot_is_ignored() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    let first = cluster.stamp(b"x");
+    cluster.arrive(&first, &[3]);
+    let Some(corniche_neobft::message::Entry::Request(certificate)) = cluster.engine(3).entry(SLOT).cloned() else { panic!() };
+    let receive = cluster.context().value(&certificate);
+    let evidence = GapEvidence::Receive(certificate);
+    let signature = cluster.sign(0, &Statement::GapDecision { view: VIEW, slot: SLOT, value: receive });
+    assert!(cluster.tell(0, 1, &Message::GapDecision { view: VIEW, slot: SLOT, evidence, signature }));
+    let drop = |node, cluster: &Cluster| {
+        (crate::cluster::index(node), cluster.sign(node, &Statement::GapDrop { view: VIEW, slot: SLOT }))
+    };
+    let evidence = GapEvidence::Drop([0, 2, 3].map(|node| drop(node, &cluster)).to_vec());
+    let signature = cluster.sign(0, &Statement::GapDecision { view: VIEW, slot: SLOT, value: Value::Drop });
+    assert!(cluster.tell(0, 1, &Message::GapDecision { view: VIEW, slot: SLOT, evidence, signature }));
+    cluster.run_for(DELAY);
+    let is_drop = |message: &Message| matches!(message, Message::GapPrepare { value: Value::Drop, .. });
+    let prepared = |cluster: &Cluster| cluster.count(1, |message| matches!(message, Message::GapPrepare { .. }));
+    assert_eq!((prepared(&cluster), cluster.count(1, is_drop)), (1, 0), "G7");
+}

@@ -1,0 +1,10 @@
+//! Scenarios of the NeoBFT engine, one story each.
+
+mod cluster;
+mod delays;
+mod failover;
+mod gaps;
+mod real_crypto;
+mod recovery;
+mod requests;
+mod views;

@@ -1,0 +1,147 @@
+//! Disks: what is durable before it is sent, and restarts (§2.5, S5).
+
+use crate::cluster::{Cluster, DELAY, LOST, plain};
+use corniche_neobft::{
+    Config,
+    message::{Message, Slot},
+};
+use corniche_testkit::{Delivery, Micros};
+
+const ALL: [usize; 4] = [0, 1, 2, 3];
+
+#[test]
+fn reply_waits_for_the_disk() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.simulation.disks.sync = Micros::from_millis(3);
+    let since = cluster.simulation.now();
+    cluster.submit(1, "a");
+    cluster.run_for(10 * DELAY);
+    let at = cluster.seen(0).delivered_at("a").unwrap();
+    assert_eq!(at.0 - since.0, (2 * DELAY + 3) * 1_000);
+}
+
+#[test]
+fn confirm_waits_for_the_disk() {
+    let mut cluster = Cluster::new(4, Config { byzantine_network: true, ..plain() });
+    cluster.simulation.disks.sync = Micros::from_millis(3);
+    let since = cluster.simulation.now();
+    cluster.submit(1, "a");
+    cluster.run_for(10 * DELAY);
+    let at = cluster.seen(0).delivered_at("a").unwrap();
+    assert_eq!(at.0 - since.0, (3 * DELAY + 6) * 1_000, "pitfall 16: CONFIRM and log entry are two writes");
+}
+
+#[test]
+fn all_restart_with_their_logs() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 50, ..plain() });
+    for number in 0..30 {
+        cluster.submit(number % 4, &format!("t{number}"));
+        cluster.run_for(DELAY);
+    }
+    cluster.run_for(10 * DELAY);
+    let before: Vec<_> = ALL.iter().map(|node| cluster.engine(*node).log_hash(Slot(30)).unwrap()).collect();
+    for node in ALL {
+        cluster.simulation.crash(node);
+    }
+    for node in ALL {
+        // From an older state: the same commits come again.
+        let resume = cluster.resume_after(node, 20 + node);
+        cluster.restart_at(node, resume);
+        assert_eq!(cluster.engine(node).log_hash(Slot(30)), Some(before[node]));
+    }
+    cluster.run_for(50 * DELAY);
+    cluster.submit(1, "after");
+    cluster.run_until_delivered(&ALL, &["after"], 5_000);
+    assert!(ALL.iter().all(|node| cluster.slots(*node)[3] >= 31));
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn entry_that_was_not_durable_is_fetched_again() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 50, ..plain() });
+    cluster.simulation.disks.sync = Micros::from_millis(5);
+    cluster.submit(1, "a");
+    cluster.run_for(DELAY + 1);
+    assert_eq!((cluster.slots(2)[0], cluster.slots(2)[1]), (1, 0));
+    cluster.simulation.crash(2);
+    cluster.simulation.restart(2);
+    assert_eq!(cluster.slots(2)[0], 0);
+    cluster.run_until_delivered(&ALL, &["a"], 1_000);
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn laggard_catches_up_through_queries() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 50, ..plain() });
+    cluster.simulation.crash(3);
+    for number in 0..40 {
+        cluster.submit(number % 3, &format!("t{number}"));
+        cluster.run_for(DELAY);
+    }
+    cluster.simulation.restart(3);
+    cluster.run_until_delivered(&ALL, &["t39"], 2_000);
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn old_entries_and_records_are_released() {
+    let config = Config { sync_slots: 4, retain_slots: 8, open_slots: 16, query_ms: 50, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    for number in 0..200 {
+        cluster.submit(number % 4, &format!("t{number}"));
+        cluster.run_for(DELAY);
+    }
+    cluster.run_for(10 * DELAY);
+    for node in ALL {
+        assert!(cluster.engine(node).entry(Slot(150)).is_none(), "S4");
+        let records = cluster.records(node).len();
+        assert!(records <= 120, "validator {node}: {records} records");
+        assert!(cluster.engine(node).footprint() <= 300, "{}", cluster.engine(node).footprint());
+    }
+}
+
+#[test]
+fn forgetful_replica_votes_only_in_later_views() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 50, gap_ms: 300, view_ms: 300, ..plain() });
+    for number in 0..10 {
+        cluster.submit(number % 3, &format!("t{number}"));
+        cluster.run_for(2 * DELAY);
+    }
+    let resume = cluster.resume_after(3, 10);
+    cluster.simulation.crash(3);
+    cluster.disk(3).records.clear();
+    cluster.restart_at(3, resume);
+    cluster.run_for(20 * DELAY);
+    let sent = cluster.count(3, |message| matches!(message, Message::Reply { .. } | Message::Sync { .. }));
+    cluster.submit(1, "a");
+    cluster.run_until_delivered(&ALL, &["a"], 1_000);
+    assert_eq!(sent, cluster.count(3, |message| matches!(message, Message::Reply { .. } | Message::Sync { .. })), "S5");
+    // Without another member a quorum needs it, in a new view.
+    cluster.simulation.crash(2);
+    cluster.submit(1, "b");
+    cluster.run_until_delivered(&[0, 1, 3], &["b"], 10_000);
+    assert!(cluster.count(3, |message| matches!(message, Message::Reply { .. } | Message::Sync { .. })) > 0);
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn laggard_enters_a_view_that_began_without_it() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 50, gap_ms: 300, view_ms: 300, ..plain() });
+    cluster.set_rule(|_, from, to, _| if from == 3 || to == 3 { LOST } else { Delivery::Normal });
+    cluster.lose(&[(1, 0), (1, 1), (1, 2), (1, 3), (2, 3), (3, 3), (4, 3), (5, 3)]);
+    let view = corniche_neobft::message::View { epoch: 0, leader: 1 };
+    for number in 0..4 {
+        cluster.submit(number % 3, &format!("t{number}"));
+        cluster.run_for(DELAY);
+    }
+    for (from, to) in [(2, 0), (1, 0), (2, 1), (0, 1), (0, 2), (1, 2)] {
+        cluster.tell(from, to, &Message::Suspect { view });
+    }
+    cluster.run_until_delivered(&[0, 1, 2], &["t1", "t3"], 5_000);
+    assert!(cluster.view(0) >= view);
+    cluster.set_rule(|_, _, _, _| Delivery::Normal);
+    cluster.submit(3, "mine");
+    cluster.run_until_delivered(&ALL, &["t1", "t3", "mine"], 5_000);
+    assert_eq!(cluster.view(3), cluster.view(0));
+    cluster.assert_equal_logs(ALL);
+}

@@ -1,0 +1,141 @@
+//! Requests: large batches, repetition, requests without an effect, and time (C1–C4, N2).
+
+use crate::cluster::{Cluster, DELAY, LOST, index, plain};
+use corniche_neobft::{
+    Config,
+    message::{Content, Message, Request},
+};
+use corniche_testkit::{Delivery, texts};
+use corniche_types::{Bytes, TimestampMs, wire};
+
+const ALL: [usize; 4] = [0, 1, 2, 3];
+
+fn large() -> String {
+    "x".repeat(5_000)
+}
+
+fn payload(cluster: &Cluster, author: usize, content: Content, time: u64) -> Vec<u8> {
+    let (author, time) = (index(author), TimestampMs(time));
+    let signature = cluster.sign(author.as_usize(), &cluster.context().request(author, &content, time));
+    wire::encode(&Request { author, content, time, signature })
+}
+
+fn inline(id: u64, text: &'static str, expires: u64) -> Content {
+    Content::Inline { id, expires: TimestampMs(expires), batch: Bytes::from_static(text.as_bytes()) }
+}
+
+#[test]
+fn large_batch_is_ordered_by_reference() {
+    let mut cluster = Cluster::new(4, plain());
+    let since = cluster.simulation.now();
+    cluster.submit(1, &large());
+    cluster.run_for(10 * DELAY);
+    for node in ALL {
+        assert_eq!(cluster.delays(node, &large(), since), Some(4), "body, acknowledgement, packet, REPLY");
+    }
+}
+
+#[test]
+fn missing_body_blocks_execution_and_not_ordering() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, from, to, message| {
+        let is_body = matches!(message, Message::Body { .. } | Message::FetchBody { .. });
+        if is_body && (to == 3 || from == 3) { LOST } else { Delivery::Normal }
+    });
+    cluster.submit(1, &large());
+    cluster.run_for(10 * DELAY);
+    cluster.submit(2, "next");
+    cluster.run_for(10 * DELAY);
+    assert_eq!(cluster.slots(3), [2, 2, 2, 0], "the log is final, but cannot be executed");
+    assert_eq!(cluster.slots(0), [2; 4]);
+    cluster.set_rule(|_, _, _, _| Delivery::Normal);
+    cluster.run_until_delivered(&ALL, &["next"], 5_000);
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn repeated_request_has_one_effect() {
+    let mut cluster = Cluster::new(4, plain());
+    let payload = payload(&cluster, 2, inline(5, "once", 1_000_000), 1_000);
+    for _ in 0..3 {
+        let packet = cluster.stamp(&payload);
+        cluster.arrive(&packet, &ALL);
+    }
+    cluster.run_for(10 * DELAY);
+    assert!(ALL.iter().all(|node| cluster.slots(*node) == [3; 4]));
+    let log = &cluster.seen(0).log;
+    let found: Vec<_> = log.iter().map(|(_, ordered)| ordered.batches.len()).collect();
+    assert_eq!(found, [1, 0, 0], "C4: each takes a slot");
+    assert_eq!(texts(&log[0].1), ["once"]);
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn invalid_requests_take_a_slot_without_an_effect() {
+    let mut cluster = Cluster::new(4, plain());
+    let mut forged = payload(&cluster, 2, inline(5, "forged", 1_000_000), 1_000);
+    *forged.last_mut().unwrap() ^= 1;
+    let expired = payload(&cluster, 2, inline(6, "expired", 10), 1_000);
+    let early = payload(&cluster, 1, inline(6, "first", 1_000_000), 5_000);
+    for payload in [b"noise".to_vec(), forged, Vec::new(), early, expired] {
+        let packet = cluster.stamp(&payload);
+        cluster.arrive(&packet, &ALL);
+    }
+    cluster.run_for(10 * DELAY);
+    assert!(ALL.iter().all(|node| cluster.slots(*node) == [5; 4]), "N2");
+    let found: Vec<_> = cluster.seen(3).log.iter().map(|(_, ordered)| ordered.batches.len()).collect();
+    assert_eq!(found, [0, 0, 0, 1, 0]);
+}
+
+#[test]
+fn one_author_cannot_move_time_far_ahead() {
+    let mut cluster = Cluster::new(4, plain());
+    let times = |cluster: &Cluster| cluster.seen(0).log.iter().map(|(_, ordered)| ordered.time.0).collect::<Vec<_>>();
+    let mut claim = |author, time| {
+        let payload = payload(&cluster, author, Content::Clock, time);
+        let packet = cluster.stamp(&payload);
+        cluster.arrive(&packet, &ALL);
+        cluster.run_for(5 * DELAY);
+        times(&cluster).last().copied().unwrap()
+    };
+    assert_eq!(claim(0, 2_000), 1_500, "nobody else claimed a time yet");
+    assert_eq!(claim(1, 2_010), 1_500);
+    assert_eq!(claim(2, 2_020), 2_020, "a majority is past 2,000");
+    assert_eq!(claim(3, 9_000_000), 2_010 + 1_500, "the median and 1,500 ms");
+    assert_eq!(claim(0, 2_500), 3_510, "time never goes back");
+}
+
+#[test]
+fn members_claim_their_time_every_second() {
+    let mut cluster = Cluster::new(4, Config { clock_ms: 1_000, query_ms: 100, ..plain() });
+    cluster.run_for(10_000);
+    let [end, ..] = cluster.slots(0);
+    assert!((32..=48).contains(&end), "{end} slots in ten seconds");
+    let now = cluster.simulation.now().timestamp().0;
+    let last = cluster.seen(0).log.last().unwrap().1.time.0;
+    assert!(now - last <= 1_100, "{now} {last}");
+}
+
+#[test]
+fn lost_request_is_sent_again() {
+    let mut cluster = Cluster::new(4, Config { request_ms: 100, query_ms: 50, ..plain() });
+    cluster.lose(&[(1, 0), (1, 1), (1, 2), (1, 3)]);
+    cluster.submit(2, "a");
+    // C3; the second packet also shows that the first one is lost (pitfall 11).
+    cluster.run_until_delivered(&ALL, &["a"], 500);
+    assert!(cluster.is_no_op(0, 1));
+}
+
+#[test]
+fn expired_batch_returns_to_its_author() {
+    let config = Config { expiry_ms: 1_000, clock_ms: 500, query_ms: 100, request_ms: 60_000, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.run_for(1_000);
+    cluster.group.borrow_mut().loss = Some(Box::new(|_, _| true));
+    cluster.submit(2, "a");
+    cluster.run_for(100);
+    cluster.group.borrow_mut().loss = None;
+    cluster.run_for(5_000);
+    assert_eq!(cluster.seen(2).requeued.len(), 1);
+    assert_eq!(cluster.seen(2).delivered_at("a"), None);
+}

@@ -1,0 +1,146 @@
+//! View changes (V1–V8, pitfall 3).
+
+use crate::cluster::{Cluster, DELAY, LOST, index, plain};
+use corniche_neobft::{
+    Config,
+    message::{Entry, Message, Slot, View, ViewChange},
+};
+use corniche_testkit::Delivery;
+use corniche_types::B256;
+
+const ALL: [usize; 4] = [0, 1, 2, 3];
+const NEXT: View = View { epoch: 0, leader: 1 };
+
+fn quick() -> Config {
+    Config { query_ms: 50, gap_ms: 300, view_ms: 300, request_ms: 200, aom_ms: 2_000, ..plain() }
+}
+
+#[test]
+fn crashed_leader_is_replaced_when_a_gap_needs_it() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.simulation.crash(0);
+    // Validator 3 has packet 1, and nobody else.
+    cluster.lose(&[(1, 1), (1, 2)]);
+    cluster.submit(1, "a");
+    cluster.run_for(DELAY / 2);
+    cluster.submit(2, "b");
+    cluster.run_until_delivered(&[1, 2, 3], &["a", "b"], 5_000);
+    assert_eq!(cluster.view(1).epoch, 0, "G11: the sequencer is not to blame");
+    cluster.simulation.restart(0);
+    cluster.run_until_delivered(&ALL, &["a", "b"], 5_000);
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn one_suspicious_replica_changes_nothing() {
+    let mut cluster = Cluster::new(4, quick());
+    for to in [0, 1, 2] {
+        cluster.tell(3, to, &Message::Suspect { view: NEXT });
+    }
+    cluster.submit(1, "a");
+    cluster.run_for(1_000);
+    assert!(ALL.iter().all(|node| cluster.view(*node) == View::default() && !cluster.engine(*node).is_changing_view()));
+}
+
+#[test]
+fn finals_survive_the_loss_of_everything_else() {
+    let mut cluster = Cluster::new(4, quick());
+    // A slot is final at validator 3 only: the others miss its REPLY and each other's.
+    cluster.set_rule(
+        |_, _, to, message| if to != 3 && matches!(message, Message::Reply { .. }) { LOST } else { Delivery::Normal },
+    );
+    cluster.submit(1, "a");
+    cluster.run_for(4 * DELAY);
+    assert_eq!([0, 1, 2, 3].map(|node| cluster.slots(node)[2]), [0, 0, 0, 1]);
+    cluster.simulation.crash(3);
+    cluster.clear_rule();
+    cluster.run_until_delivered(&[0, 1, 2], &["a"], 5_000);
+    cluster.simulation.restart(3);
+    cluster.submit(0, "b");
+    cluster.run_until_delivered(&ALL, &["a", "b"], 5_000);
+    cluster.assert_equal_logs(ALL);
+}
+
+fn change(cluster: &Cluster, node: usize, entries: Vec<Entry>) -> ViewChange {
+    let context = cluster.context();
+    let mut change = ViewChange {
+        sender: index(node),
+        target: NEXT,
+        certificate: None,
+        checkpoint: None,
+        after: Slot(0),
+        after_hash: context.genesis_hash(),
+        entries,
+        prepared: Vec::new(),
+        signature: [0; 64],
+    };
+    change.signature = cluster.sign(node, &context.view_change(&change));
+    change
+}
+
+/// Confirmations that a validator sent for a view: the log-hashes.
+fn confirmations(cluster: &Cluster, node: usize) -> Vec<B256> {
+    let hash = |message: &Message| match message {
+        Message::ViewConfirm { confirmed, .. } => Some(confirmed.hash),
+        _ => None,
+    };
+    cluster.seen(node).sent.iter().filter_map(|(_, _, message)| hash(message)).collect()
+}
+
+#[test]
+fn second_view_start_is_not_confirmed() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.submit(2, "a");
+    cluster.run_for(5 * DELAY);
+    cluster.set_rule(|_, _, _, _| LOST);
+    let entry = cluster.engine(2).entry(Slot(1)).unwrap().clone();
+    // The leader of the next view has two justified merges: the packet was not final if validators 2 and 3 lie about it.
+    let with: Vec<_> = [0, 1, 2].map(|node| change(&cluster, node, vec![entry.clone()])).into();
+    let mut cluster2 = Cluster::new(4, plain());
+    cluster2.set_rule(|_, _, _, _| LOST);
+    let without: Vec<_> = [0, 1, 3].map(|node| change(&cluster2, node, Vec::new())).into();
+    for changes in [without, with] {
+        assert!(cluster2.tell(1, 2, &Message::ViewStart { view: NEXT, changes }));
+        cluster2.run_for(DELAY);
+    }
+    let confirmed = confirmations(&cluster2, 2);
+    assert!(!confirmed.is_empty() && confirmed.iter().all(|hash| *hash == confirmed[0]), "V7, pitfall 3");
+    assert!(cluster2.engine(2).is_changing_view(), "it waits for a quorum of equal confirmations");
+}
+
+#[test]
+fn view_start_from_another_member_is_refused() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    let changes: Vec<_> = [0, 1, 3].map(|node| change(&cluster, node, Vec::new())).into();
+    assert!(!cluster.tell(3, 2, &Message::ViewStart { view: NEXT, changes: changes.clone() }));
+    let mut forged = changes.clone();
+    forged[0].after = Slot(1);
+    assert!(!cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes: forged }));
+    assert!(!cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes: changes[..2].to_vec() }));
+    let doubled = vec![changes[0].clone(), changes[0].clone(), changes[1].clone()];
+    assert!(!cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes: doubled }));
+    assert!(!cluster.engine(2).is_changing_view());
+}
+
+#[test]
+fn view_change_survives_restarts_of_all() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.submit(1, "a");
+    cluster.run_for(5 * DELAY);
+    for (from, to) in [(2, 0), (3, 0), (2, 1), (3, 1), (3, 2), (0, 2), (0, 3), (2, 3)] {
+        cluster.tell(from, to, &Message::Suspect { view: NEXT });
+    }
+    assert!(cluster.engine(0).is_changing_view());
+    for node in ALL {
+        cluster.simulation.crash(node);
+    }
+    for node in ALL {
+        cluster.simulation.restart(node);
+        assert!(cluster.engine(node).is_changing_view(), "V2: it promised to stop in the old view");
+    }
+    cluster.submit(3, "b");
+    cluster.run_until_delivered(&ALL, &["a", "b"], 10_000);
+    assert!(ALL.iter().all(|node| cluster.view(*node) >= NEXT));
+    cluster.assert_equal_logs(ALL);
+}
