@@ -16,7 +16,7 @@ const MAX_AHEAD: u64 = 2_048;
 /// Maximum number of slots for which a leader runs agreement at once.
 const MAX_FINDS: usize = 64;
 
-/// Agreement on one slot of the current view. Dropped when the slot is final or the view ends (V8).
+/// Agreement on one slot of the current view. Dropped with the log's entry, or when the view ends (V8).
 #[derive(Default)]
 pub(crate) struct Gap {
     /// This replica leads the view and looks for the packet (G4).
@@ -64,9 +64,10 @@ impl Neobft {
         self.promises.blocked.contains(&slot) && !is_received
     }
 
-    /// The gap of a slot, if messages about it count: in this view, while normal, near the log's end.
+    /// The gap of a slot, if messages about it count: in this view, while normal, near the log's end. It may be final here: a
+    /// leader that lost the packet needs the others' votes even so.
     fn gap(&mut self, view: View, slot: Slot) -> Option<&mut Gap> {
-        let is_near = slot > self.log.finalized() && slot.0 <= self.log.finalized().0 + MAX_AHEAD;
+        let is_near = slot > self.log.floor() && slot.0 <= self.log.finalized().0 + MAX_AHEAD;
         (view == self.view() && self.is_normal() && is_near && slot > self.promises.start())
             .then(|| self.gaps.entry(slot).or_default())
     }
@@ -404,7 +405,9 @@ impl Neobft {
             return;
         }
         let view = self.view();
-        let slots: Vec<Slot> = self.gaps.iter().filter(|(_, gap)| gap.committed.is_none()).map(|(slot, _)| *slot).collect();
+        let finalized = self.log.finalized();
+        let open = self.gaps.range(finalized.next()..).filter(|(_, gap)| gap.committed.is_none());
+        let slots: Vec<Slot> = open.map(|(slot, _)| *slot).collect();
         for slot in slots.into_iter().take(MAX_FINDS) {
             let Some(gap) = self.gaps.get(&slot) else { continue };
             let (is_finding, is_decided) = (gap.is_finding, gap.decision.is_some());

@@ -209,7 +209,6 @@ impl Neobft {
             for waiting in self.replies.waiting.values_mut() {
                 *waiting = waiting.split_off(&finalized.next());
             }
-            self.gaps = self.gaps.split_off(&finalized.next());
             if let Some(seq) = self.seq(finalized).filter(|_| self.receiver.epoch() == self.view().epoch) {
                 self.receiver.release(seq);
                 self.journal.release_confirms(self.view().epoch, seq);

@@ -113,6 +113,13 @@ impl Promises {
         };
     }
 
+    /// Slots up to this one are final and forgotten.
+    pub fn forget_gaps(&mut self, through: Slot) {
+        self.blocked = self.blocked.split_off(&through.next());
+        self.voted = self.voted.split_off(&through.next());
+        self.prepared = self.prepared.split_off(&through.next());
+    }
+
     /// V2.
     pub fn leave(&mut self, target: View) {
         self.target = Some(target);

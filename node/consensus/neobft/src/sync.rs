@@ -454,6 +454,8 @@ impl Neobft {
             return;
         }
         self.log.release(Slot(floor));
+        self.gaps = self.gaps.split_off(&Slot(floor + 1));
+        self.promises.forget_gaps(Slot(floor));
         self.sync.stable = self.sync.stable.split_off(&Slot(floor));
         for body in self.bodies.release(Slot(floor)) {
             self.journal.drop_body(&body);

@@ -334,11 +334,14 @@ impl Neobft {
         }
         let next = self.log.end().next();
         let is_blocked = self.is_blocked(next) || self.seq(next).is_some_and(|seq| self.receiver.is_dropped(seq));
+        let undelivered = self.undelivered_copy();
         if self.log.finalized() == self.log.end() && !is_blocked && self.goal.is_none() {
             self.progress_at = self.now;
         } else if self.progress_at.0.saturating_add(self.doubled(self.config.gap_ms)) <= self.now.0 {
-            self.suspect_leader(format!("slot {} is not final", self.log.finalized().next().0));
-        } else if let Some(reason) = self.undelivered_copy().filter(|_| !is_blocked) {
+            return self.suspect_leader(format!("slot {} is not final", self.log.finalized().next().0));
+        }
+        // While a slot is unresolved, the log does not show what the group delivered.
+        if let Some(reason) = undelivered.filter(|_| !is_blocked) {
             self.suspect_sequencer(reason);
         }
     }

@@ -132,6 +132,7 @@ fn view_change_survives_restarts_of_all() {
         cluster.tell(from, to, &Message::Suspect { view: NEXT });
     }
     assert!(cluster.engine(0).is_changing_view());
+    cluster.run_for(1);
     for node in ALL {
         cluster.simulation.crash(node);
     }
