@@ -79,8 +79,10 @@ pub struct Neobft {
     pub(crate) has_left: bool,
     /// Start of the current attempt to change the view.
     pub(crate) changing_since: TimestampMs,
-    /// Failed attempts in a row, which double the timers (V2).
+    /// Views in a row without a new final slot, which double the timers (V2).
     pub(crate) failed_views: u32,
+    /// The last final slot when the current view was entered.
+    pub(crate) entered_at: Slot,
     /// Time of the last progress towards finality, while something is pending (G11).
     pub(crate) progress_at: TimestampMs,
     // ---- disk
@@ -214,6 +216,7 @@ impl Neobft {
             confirms: BTreeMap::new(),
             changing_since: now,
             failed_views: 0,
+            entered_at: Slot(0),
             progress_at: now,
             waiting: BTreeMap::new(),
             next_peer: me.as_usize(),
@@ -345,7 +348,13 @@ impl Neobft {
             Kind::Pk => VerifyingKey::from_bytes(suite, &key.key).map(EpochKey::Pk),
         };
         match parsed {
-            Ok(parsed) => self.receiver.install(self.now, key.epoch, parsed),
+            Ok(parsed) => {
+                let is_new = !self.receiver.has_key(key.epoch) && key.epoch == self.view().epoch;
+                self.receiver.install(self.now, key.epoch, parsed);
+                if is_new {
+                    self.restart_requests();
+                }
+            }
             Err(error) => self.note("sequencer", format!("key of epoch {}: {error}", key.epoch)),
         }
     }

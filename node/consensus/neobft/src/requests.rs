@@ -250,6 +250,16 @@ impl Neobft {
         [Some(clock), resend, self.want_batch_at()].into_iter().flatten().min()
     }
 
+    /// E5: a new sequencer gets everything again, and as much time as the one before.
+    pub(crate) fn restart_requests(&mut self) {
+        for copied in self.requests.copies.values_mut() {
+            (copied.since, copied.is_forwarded) = (self.now, false);
+        }
+        for own in self.requests.own.values_mut() {
+            (own.resend_at, own.attempts) = (self.now, 0);
+        }
+    }
+
     /// V1: a request that should have come from the group.
     pub(crate) fn handle_copy(&mut self, payload: &Bytes) {
         let Ok(request) = wire::decode::<Request>(payload) else { return };
@@ -270,7 +280,11 @@ impl Neobft {
     pub(crate) fn undelivered_copy(&mut self) -> Option<String> {
         let executed = self.order.slot();
         self.requests.in_log.retain(|_, slot| *slot > executed);
-        let (aom_ms, now) = (self.config.aom_ms, self.now);
+        if !self.receiver.has_key(self.view().epoch) {
+            // The sequencer is not installed yet.
+            return None;
+        }
+        let (aom_ms, now) = (self.doubled(self.config.aom_ms), self.now);
         let in_log = &self.requests.in_log;
         let mut forwarded = Vec::new();
         let mut reason = None;

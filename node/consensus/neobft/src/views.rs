@@ -68,7 +68,9 @@ impl Neobft {
 
     /// V2: stops normal processing. The promise is durable before anything about the new view is sent.
     fn leave(&mut self, target: View) {
-        self.failed_views = if self.is_normal() { self.failed_views } else { self.failed_views.saturating_add(1) };
+        if !self.is_normal() || self.entered_at == self.log.finalized() {
+            self.failed_views = self.failed_views.saturating_add(1);
+        }
         self.promises.leave(target);
         self.has_left = false;
         self.changing_since = self.now;
@@ -295,12 +297,14 @@ impl Neobft {
         self.changes.retain(|_, change| change.target > view);
         self.confirms.retain(|_, (confirmed, _)| confirmed.view > view);
         self.progress_at = self.now;
+        self.entered_at = self.log.finalized();
         let next = self.seq(self.log.end().next()).unwrap_or(1);
         if self.receiver.epoch() == view.epoch {
             self.receiver.set_next(next);
         } else {
             // E3–E5.
             self.receiver.start_epoch(self.now, view.epoch, next);
+            self.restart_requests();
             self.ask_for_sequencer();
         }
         for (member, slot, hash) in self.replies.enter(view) {
@@ -318,7 +322,7 @@ impl Neobft {
         }
     }
 
-    fn doubled(&self, milliseconds: u64) -> u64 {
+    pub(crate) fn doubled(&self, milliseconds: u64) -> u64 {
         milliseconds.saturating_mul(1 << self.failed_views.min(16)).min(self.config.max_view_ms.max(milliseconds))
     }
 
