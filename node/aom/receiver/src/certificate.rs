@@ -64,7 +64,7 @@ impl ConfirmVote {
     }
 }
 
-/// What a check of a certificate needs besides the key.
+/// Data for the check of a certificate, besides the key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope {
     pub chain_id: u64,

@@ -43,7 +43,7 @@ pub enum EpochKey {
     Pk(VerifyingKey),
 }
 
-/// What the next number holds.
+/// Content of the next number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery<'a> {
     Packet(&'a OrderingCertificate),
@@ -365,7 +365,7 @@ impl Receiver {
         }
     }
 
-    /// What the next number holds; `None` if that is not known yet.
+    /// Content of the next number; `None` if that is not known yet.
     pub fn peek(&self) -> Option<Delivery<'_>> {
         match self.ready.get(&self.next) {
             Some(packet) => Some(Delivery::Packet(packet)),

@@ -179,7 +179,8 @@ impl Neobft {
         log.finalize(slot);
         let mut promises = recovered.promises;
         // A lost disk: this replica forgot what it promised, and votes only in views that begin after it is back (S5).
-        let is_forgetful = records.is_empty() && !unsigned && !resume.is_genesis();
+        let has_others = committee.votes(me) < committee.quorum();
+        let is_forgetful = records.is_empty() && !unsigned && !resume.is_genesis() && has_others;
         if is_forgetful {
             promises.silent_before = View { epoch: u32::MAX, leader: u32::MAX };
         }

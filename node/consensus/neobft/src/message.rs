@@ -378,18 +378,18 @@ impl Context {
         keys.verify(signer, &self.digest(statement), signature)
     }
 
-    /// What the author of a request signs.
+    /// Statement of the author of a request.
     pub fn request(&self, author: ValidatorIndex, content: &Content, time: TimestampMs) -> Statement {
         Statement::Request(self.scope.digest("corniche-neobft-content", &(author, content, time)))
     }
 
-    /// What a member signs to confirm digests (pitfall 8: with group and epoch).
+    /// Statement of a member that confirms digests (pitfall 8: with group and epoch).
     pub fn confirm(&self, epoch: u32, from: u64, digests: &[[u8; 32]]) -> Statement {
         let digests = self.scope.digest("corniche-neobft-confirmed", &(from, digests));
         Statement::Confirm { group: self.group, epoch, digests }
     }
 
-    /// What the sender of a VIEW-CHANGE signs.
+    /// Statement of the sender of a VIEW-CHANGE.
     pub fn view_change(&self, change: &ViewChange) -> Statement {
         let ViewChange { sender, target, certificate, checkpoint, after, after_hash, entries, prepared, signature: _ } = change;
         let content = (sender, target, certificate, checkpoint, after, after_hash, entries, prepared);

@@ -287,9 +287,7 @@ impl Neobft {
         let Some(reported) = &mut self.sync.reported else { return };
         reported.insert(from, view);
         let others = self.committee.weigh(reported.keys().copied());
-        if others + self.committee.votes(self.me) >= self.committee.quorum() && reported.len() + 1 < self.committee.size()
-            || reported.len() + 1 == self.committee.size()
-        {
+        if others + self.committee.votes(self.me) >= self.committee.quorum() {
             let highest = reported.values().max().copied().unwrap_or_default().max(self.view());
             self.promises.silent_before = highest.next_leader();
             self.sync.reported = None;

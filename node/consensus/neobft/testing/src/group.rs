@@ -14,7 +14,7 @@ const SIGN_EVERY: u32 = 4;
 /// Decides the loss of one packet at one receiver, by sequence number and receiver.
 pub type Loss = Box<dyn FnMut(u64, usize) -> bool>;
 
-/// What the sequencer does wrong. They end when it is replaced, except loss.
+/// Faults of the sequencer. They end when it is replaced, except loss.
 #[derive(Default)]
 pub struct Faults {
     /// It stamps nothing.
