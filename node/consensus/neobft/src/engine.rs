@@ -282,7 +282,11 @@ impl Neobft {
 
     /// Checks a packet's certificate from a peer, and that it belongs to this slot of the current epoch.
     pub(crate) fn is_valid_for(&self, certificate: &OrderingCertificate, slot: Slot) -> bool {
-        certificate.epoch == self.view().epoch && Some(certificate.seq) == self.seq(slot) && self.is_authentic(certificate)
+        self.fits(certificate, slot) && self.is_authentic(certificate)
+    }
+
+    pub(crate) fn fits(&self, certificate: &OrderingCertificate, slot: Slot) -> bool {
+        certificate.epoch == self.view().epoch && Some(certificate.seq) == self.seq(slot)
     }
 
     pub(crate) fn is_authentic(&self, certificate: &OrderingCertificate) -> bool {
@@ -481,7 +485,7 @@ impl Neobft {
 
     /// Number of items that must stay bounded.
     pub fn footprint(&self) -> usize {
-        self.log.len()
+        self.log.count()
             + self.receiver.footprint()
             + self.gaps.len()
             + self.replies.count()

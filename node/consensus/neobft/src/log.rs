@@ -113,7 +113,7 @@ impl Log {
         (number..).map(Slot).zip(self.entries.iter().skip(first).map(|(entry, _)| entry))
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.entries.len()
     }
 }

@@ -206,6 +206,7 @@ impl Neobft {
             (self.progress_at, self.failed_views) = (self.now, 0);
             self.trust_leader();
             let finalized = self.log.finalized();
+            self.sync.attested = self.sync.attested.split_off(&finalized.next());
             for waiting in self.replies.waiting.values_mut() {
                 *waiting = waiting.split_off(&finalized.next());
             }

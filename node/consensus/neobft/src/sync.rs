@@ -3,16 +3,19 @@
 use crate::{
     engine::{AfterDurable, Neobft},
     keys::Signature,
-    message::{CheckpointCertificate, DropProof, Entry, Message, Slot, Statement, View, ViewCertificate},
+    message::{CheckpointCertificate, DropProof, Entry, Message, Slot, Statement, Value, View, ViewCertificate},
     order::Effect,
     record::Record,
 };
+use corniche_aom_receiver::OrderingCertificate;
 use corniche_engine::{BucketRate, Output, Ticket, TokenBuckets};
 use corniche_types::{B256, TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of checkpoints beyond the last stable one for which votes are held.
 const MAX_CHECKPOINTS: u64 = 16;
+/// Number of slots after the log's end for which packets with damaged vectors are noted.
+const MAX_ATTESTED: u64 = 64;
 /// Slots by which the floor of the log rises at once.
 const RELEASE_STEP: u64 = 16;
 /// Responses per second and peer, in units of `fetch_bytes`.
@@ -32,6 +35,8 @@ pub(crate) struct Sync {
     certified: Slot,
     /// Gap certificates for slots where the log has a packet.
     pub drops: BTreeMap<Slot, DropProof>,
+    /// Packets in QUERY-REPLYs that the own key does not confirm.
+    pub attested: BTreeMap<Slot, BTreeMap<ValidatorIndex, Value>>,
     /// The slot that a QUERY was sent for.
     pub queried: Slot,
     /// The end of the log when it was checked last.
@@ -69,6 +74,7 @@ impl Sync {
             pending: None,
             certified: Slot(0),
             drops: BTreeMap::new(),
+            attested: BTreeMap::new(),
             queried: Slot(0),
             end: Slot(0),
             synced: Slot(0),
@@ -80,7 +86,7 @@ impl Sync {
     }
 
     pub fn count(&self) -> usize {
-        self.votes.values().map(BTreeMap::len).sum::<usize>() + self.stable.len()
+        self.votes.values().map(BTreeMap::len).sum::<usize>() + self.stable.len() + self.attested.len() + self.drops.len()
     }
 }
 
@@ -169,13 +175,30 @@ impl Neobft {
         for (slot, entry) in (from.0..).map(Slot).zip(entries) {
             match entry {
                 Entry::NoOp(proof) if proof.slot == slot => self.take_drop(proof),
-                Entry::Request(certificate) if slot > self.log.end() && self.is_valid_for(&certificate, slot) => {
+                Entry::Request(certificate)
+                    if slot > self.log.end()
+                        && self.fits(&certificate, slot)
+                        && (self.is_authentic(&certificate) || self.is_attested(peer, slot, &certificate)) =>
+                {
                     self.receiver.insert(self.now, certificate);
                 }
                 _ => {}
             }
         }
         self.advance_log();
+    }
+
+    /// Pitfall 6: the vector may be damaged for this replica only. Then members with F + 1 votes must have the packet in their logs:
+    /// one of them is correct and verified its own tag.
+    fn is_attested(&mut self, peer: ValidatorIndex, slot: Slot, certificate: &OrderingCertificate) -> bool {
+        if slot.0 > self.log.end().0 + MAX_ATTESTED {
+            return false;
+        }
+        let value = self.context.value(certificate);
+        let attested = self.sync.attested.entry(slot).or_default();
+        attested.insert(peer, value);
+        let members = attested.iter().filter(|(_, of)| **of == value).map(|(member, _)| *member);
+        self.committee.weigh(members) >= self.committee.validity()
     }
 
     // ---- catching up -------------------------------------------------------------------------------------------------------

@@ -310,6 +310,7 @@ impl Neobft {
         for (member, slot, hash) in self.replies.enter(view) {
             self.take_reply(member, slot, hash);
         }
+        self.sync.attested.clear();
         self.sync.queried = crate::message::Slot(0);
     }
 

@@ -80,6 +80,23 @@ fn drop_of_an_executed_slot_rolls_back() {
 }
 
 #[test]
+fn damaged_vector_is_believed_with_f_plus_one_attestations() {
+    let mut cluster = Cluster::new(4, plain());
+    let (first, second) = (cluster.stamp(b"x"), cluster.stamp(b"y"));
+    // On the way to the others, the tag of receiver 2 was damaged.
+    let mut bytes = first[0][0].to_vec();
+    bytes[56 + 16] ^= 1;
+    let damaged = vec![vec![corniche_types::Bytes::from(bytes)]; 4];
+    cluster.arrive(&damaged, &[0, 1, 3]);
+    cluster.arrive(&second, &ALL);
+    cluster.run_for(5 * DELAY);
+    assert_eq!(cluster.slots(2)[0], 0, "pitfall 6: the leader alone proves nothing");
+    cluster.run_for(3_000);
+    assert!(ALL.iter().all(|node| cluster.slots(*node)[3] == 2));
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
 fn f_liars_cannot_drop_a_packet() {
     let mut cluster = Cluster::new(4, plain());
     let (first, second) = (cluster.stamp(b"x"), cluster.stamp(b"y"));

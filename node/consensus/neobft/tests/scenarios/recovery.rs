@@ -145,3 +145,30 @@ fn laggard_enters_a_view_that_began_without_it() {
     assert_eq!(cluster.view(3), cluster.view(0));
     cluster.assert_equal_logs(ALL);
 }
+
+#[test]
+fn confirm_is_not_contradicted_after_a_restart() {
+    let mut cluster = Cluster::new(4, Config { byzantine_network: true, ..plain() });
+    cluster.group.borrow_mut().faults.equivocates_to = [3].into();
+    let packet = cluster.stamp(b"x");
+    cluster.arrive(&packet, &[2]);
+    cluster.run_for(1);
+    let confirmed = |cluster: &Cluster| {
+        let vote = |message: &Message| match message {
+            Message::Confirm { vote, .. } => Some(vote.digests.clone()),
+            _ => None,
+        };
+        cluster.seen(2).sent.iter().filter_map(|(_, _, message)| vote(message)).collect::<Vec<_>>()
+    };
+    let before = confirmed(&cluster);
+    assert_eq!(before.len(), 1);
+    cluster.simulation.crash(2);
+    cluster.simulation.restart(2);
+    // The other packet with this number.
+    for datagram in packet[3].clone() {
+        cluster.input(2, corniche_engine::Input::Packet(datagram));
+    }
+    cluster.run_for(3_000);
+    assert!(confirmed(&cluster).iter().all(|digests| *digests == before[0]), "pitfall 16");
+    assert!(!confirmed(&cluster).is_empty(), "pitfall 20: it repeats its CONFIRM");
+}
