@@ -25,9 +25,12 @@ pub mod code;
 mod wasm;
 
 use alloy_rpc_types_eth::EIP1186AccountProofResponse;
-use corniche_api::{CommitteeInfo, EpochChange, MAX_EPOCH_CHANGES, ProvenAccount, StorageKey};
-use corniche_crypto::{Conflict, LightClient, LightError};
-use corniche_types::{Address, B256, Bytes, Genesis, Header, TimestampMs, Votes};
+use corniche_api::{
+    CertificateError, CommitteeFormatError, CommitteeInfo, EpochChange, EpochChangeFormatError, MAX_EPOCH_CHANGES,
+    ProvenAccount, StorageKey,
+};
+use corniche_crypto::{Conflict, GenesisKeyError, HeaderError, LightClient, LightError, TrustPointError};
+use corniche_types::{Address, B256, Bytes, Genesis, GenesisError, Header, TimestampMs, Votes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -159,17 +162,27 @@ impl From<LightError> for Failure {
     }
 }
 
-impl From<String> for Failure {
-    fn from(problem: String) -> Self {
-        Self::Invalid(problem)
-    }
+/// Errors without certificates. A conversion of all errors at once would drop those of a conflict.
+macro_rules! invalid {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::Invalid(error.to_string())
+            }
+        })*
+    };
 }
-
-impl From<&str> for Failure {
-    fn from(problem: &str) -> Self {
-        Self::Invalid(problem.to_owned())
-    }
-}
+invalid!(
+    String,
+    &str,
+    GenesisError,
+    GenesisKeyError,
+    HeaderError,
+    TrustPointError,
+    CertificateError,
+    CommitteeFormatError,
+    EpochChangeFormatError
+);
 
 impl Failure {
     fn to_json(&self) -> Value {
