@@ -56,7 +56,7 @@ test: ## Install missing tools where possible, then run all checks and tests
 	@source .ci/tools && $(MAKE) --no-print-directory test-all
 
 .PHONY: test-all
-test-all: tools node-tools postgres promtool fmt-check contracts lint check-deps test-rust test-contracts engines-wasm xdp e2e hostile-smoke clients explorer
+test-all: tools node-tools postgres promtool fmt-check contracts lint check-deps test-rust test-contracts engines-wasm hardware e2e hostile-smoke clients explorer
 	@echo "all passed" >&2
 
 .PHONY: fmt fmt-check
@@ -100,10 +100,12 @@ engines-wasm: export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --cfg getra
 engines-wasm: tools ## Build the ordering engines for wasm32
 	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn -p corniche-neobft --no-default-features
 
-# Many kernels allow no BPF, even to root. Then these tests say that they were skipped.
-.PHONY: xdp
-xdp: tools ## Test the sequencer's XDP program in this kernel, as root
+# `test-rust` tests the sequencers in hardware except these. Many kernels allow no BPF, even to root, and few machines have a
+# compiler of P4. Then these tests say that they were skipped.
+.PHONY: hardware
+hardware: tools ## Test the sequencer's XDP program in this kernel, as root, and its P4 program
 	CORNICHE_REQUIRE_HARDWARE=0 $(CARGO) test --locked -p corniche-aom-xdp --features xdp --test kernel
+	node/aom/p4/run.py
 
 .PHONY: e2e
 e2e: build contracts node-tools postgres promtool ## Test real processes with a wallet library and the Rust client's examples
