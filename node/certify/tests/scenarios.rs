@@ -6,7 +6,7 @@ use common::*;
 use corniche_certify::{Certifier, Keys, MAX_SHARES_AHEAD, Output, Share, Signature, Signatures};
 use corniche_crypto::evidence::{check, signing_hash};
 use corniche_engine::Committee;
-use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, ValidatorIndex};
+use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, ValidatorIndex, Votes};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -49,6 +49,27 @@ fn quorum_of_shares_makes_certificate() {
     assert_eq!(certifier.certified(), Height(1));
     certifier.share(V1, share(4, 1, 1, header(1)));
     assert_eq!(drain(&mut certifier), [], "a late share changes nothing");
+}
+
+/// W = 10, F = 3, Q = 7: votes count, however many members have them.
+#[test]
+fn signers_are_weighed() {
+    let mut genesis = genesis(6);
+    genesis.validators.iter_mut().zip([3, 2, 2, 1, 1, 1]).for_each(|(member, votes)| member.votes = Votes(votes));
+    let committee = Committee::from_genesis(&genesis);
+    let (epoch, height, header_hash) = (committee.epoch(), Height(1), header(1));
+    let message = Certificate::signed_bytes(CHAIN_ID, epoch, committee.hash(), height, header_hash, committee.fault_model());
+    let cases = [(&[0, 1, 2][..], true), (&[0, 1, 3], false), (&[2, 3, 4, 5], false), (&[1, 2, 3, 4, 5], true)];
+    for (signers, is_quorum) in cases {
+        let mut certifier = Certifier::new(committee.clone(), Keys::bls(&committee, None));
+        certifier.executed(height, header_hash);
+        for signer in signers {
+            let signature = key(*signer).sign(&message).to_bytes();
+            certifier.share(ValidatorIndex(*signer), Share { epoch, height, header_hash, signature }.encode());
+        }
+        let is_certified = drain(&mut certifier).iter().any(|output| matches!(output, Output::Certified(_)));
+        assert_eq!(is_certified, is_quorum, "{signers:?}");
+    }
 }
 
 #[test]

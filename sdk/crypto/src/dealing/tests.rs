@@ -167,6 +167,39 @@ fn of_degree_t(round: &Round, dealer: ValidatorIndex) -> Dealing {
     seed.deal_with(&round.target, &context, &polynomial)
 }
 
+/// If the hash left out some commitments, a dealer could choose these so that they pass the test of the degree.
+#[test]
+fn degree_test_is_drawn_from_all_commitments() {
+    let (round, dealer) = (Round::new(&[1; 4]), ValidatorIndex(1));
+    let (target, seed) = (&round.target, &round.seeds[dealer.as_usize()]);
+    let (context, threshold) = (target.context(dealer), target.weights.quorum().as_usize());
+    let (honest, polynomial) = (seed.deal(target, dealer), seed.polynomial(target, &context));
+    let last = honest.commitments.len() - 1;
+    for covered in 0..last {
+        let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 coin dealing, degree");
+        hasher.update(&context);
+        honest.commitments[..covered].iter().for_each(|bytes| _ = hasher.update(bytes));
+        // The test sums the commitments with these weights, which the dealer knows before it chooses the last two.
+        let mut stream = hasher.finalize_xof();
+        let factors: Vec<_> = (0..=last - threshold).map(|_| Scalar::from_stream(&mut stream)).collect();
+        let weight = |x: usize| {
+            let differences =
+                (0..=last as u64).filter(|y| *y != x as u64).map(|y| Scalar::from_u64(x as u64).sub(Scalar::from_u64(y)));
+            let product = differences.fold(Scalar::from_u64(1), Scalar::mul);
+            evaluate(&factors, x as u64).mul(product.inverse())
+        };
+        let value = |x: usize| evaluate(&polynomial, x as u64);
+        let mut forged = honest.clone();
+        let moved = [(last - 1, value(last - 1).add(weight(last))), (last, value(last).sub(weight(last - 1)))];
+        for (x, value) in moved {
+            forged.commitments[x] = secret_key(value).unwrap().sk_to_pk().compress();
+        }
+        let keys: Vec<_> = forged.commitments.iter().map(|bytes| min_sig::PublicKey::key_validate(bytes).unwrap()).collect();
+        assert!(degree_is_below(&keys, threshold, hasher.finalize_xof()), "it would pass");
+        assert!(forged.verify(target, dealer).is_none(), "the hash covers {covered} commitments");
+    }
+}
+
 #[test]
 fn faulty_dealers_are_left_out_or_shown_up() {
     let mut round = Round::new(&[1; 7]);
