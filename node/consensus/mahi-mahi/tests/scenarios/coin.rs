@@ -5,18 +5,29 @@ use crate::{
     crypto::{BadShares, FakeCoin, FakeKeys, committee},
     drawing::Drawing,
 };
-use corniche_engine::Offence;
+use corniche_engine::{Committee, Offence};
 use corniche_mahi_mahi::{
     Signer,
     coin::Coins,
     message::{Context, Round},
 };
-use corniche_types::{ValidatorIndex, Votes};
+use corniche_types::{B256, Epoch, ValidatorIndex, Votes};
 use std::collections::BTreeSet;
 
 const TWO_ROUNDS: &str = "
     1 | 0:* | 0':* | 1:* | 2:* | 3:*
 ";
+
+/// Rounds have the same numbers in every epoch, and a committee that is kept has the same coin.
+#[test]
+fn messages_are_bound_to_epoch_and_committee() {
+    let of = |epoch, hash| {
+        let genesis = corniche_testkit::genesis("mahi-mahi", Vec::new());
+        Context::new(&Committee::of_epoch(&genesis, Epoch(epoch), B256::repeat_byte(hash), Vec::new())).coin_message(Round(5))
+    };
+    let messages = BTreeSet::from([of(1, 1), of(2, 1), of(1, 2)]);
+    assert_eq!(messages.len(), 3);
+}
 
 fn coins() -> Coins {
     Coins::new(FakeCoin::default().shared(), &committee(4))
