@@ -71,6 +71,8 @@ pub struct Observed<M> {
     pub traced: Vec<TraceEvent>,
     pub available: Vec<(ValidatorIndex, Batch)>,
     pub accused: Vec<(ValidatorIndex, Offence)>,
+    /// Number of accusations with evidence that convicts.
+    pub proven: usize,
     pub requeued: Vec<Batch>,
     pub refused: Vec<String>,
 }
@@ -79,7 +81,7 @@ impl<M> Default for Observed<M> {
     fn default() -> Self {
         let (resume, log, queue, sent, traced) = Default::default();
         let (available, accused, requeued, refused) = Default::default();
-        Self { resume, log, queue, sent, traced, available, accused, requeued, refused }
+        Self { resume, log, queue, sent, traced, available, accused, proven: 0, requeued, refused }
     }
 }
 
@@ -193,9 +195,10 @@ impl<S: Subject> Surroundings for Recorder<S> {
                 }
                 self.seen.requeued.push(batch);
             }
-            Output::Accuse { validator, offence, evidence, .. } => {
+            Output::Accuse { validator, offence, evidence, proof } => {
                 self.subject.borrow_mut().on_accused(validator, offence, &evidence);
                 self.seen.accused.push((validator, offence));
+                self.seen.proven += usize::from(proof.is_some());
             }
             Output::Trace(event) => self.seen.traced.push(event),
             Output::Twin(detail) => self.seen.traced.push(TraceEvent::note("twin", detail)),

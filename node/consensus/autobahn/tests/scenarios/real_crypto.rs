@@ -5,11 +5,11 @@ use crate::cluster::{Cluster, DELAY, plain};
 use corniche_autobahn::{
     Config, Signatures, Signer,
     crypto::{BlsCertificates, Ed25519Certificates, ValidatorKeys},
-    message::{Context, Message, Report, Slot, Statement, View},
+    message::{Car, Context, Message, Report, SignedCar, Slot, Statement, View},
 };
 use corniche_crypto::evidence::{Contradiction, SlotReport, SlotVote, VoteKind, check, signing_hash};
 use corniche_crypto::{BlsSecretKey, ConsensusKey};
-use corniche_engine::{Committee, Ordered};
+use corniche_engine::{Committee, Offence, Ordered};
 use corniche_testkit::{Links, Micros, genesis};
 use corniche_types::{Address, B256, Bytes, ValidatorIndex, ValidatorInfo};
 use std::{collections::BTreeSet, sync::Arc};
@@ -157,4 +157,32 @@ fn signed_votes_are_evidence() {
             assert_eq!(check(&evidence, committee.hash(), keys), Ok(()));
         }
     }
+}
+
+/// Two cars at one position are shown, but they are no evidence: a validator that lost its disk may have signed them honestly.
+#[test]
+fn forked_lane_is_no_evidence() {
+    const FORKER: ValidatorIndex = ValidatorIndex(0);
+    let committee = committee(4);
+    let (signers, signatures) = keys(&committee, false);
+    let context = Context::new(&committee);
+    let start = context.start(FORKER);
+    let cars = [1, 2].map(|byte| {
+        let (position, batch) = (start.position.next(), vec![byte; 100].into());
+        let car = Car { lane: FORKER, position, parent: start.digest, batch };
+        let signature = signers[0].sign_digest(&context.car(&car));
+        SignedCar { car, signature, certificate: None }
+    });
+    let signers = signers.into_iter().map(|signer| signer as Arc<dyn Signer>).collect();
+    let mut cluster =
+        Cluster::with_keys(Links::uniform(4, Micros::from_millis(DELAY)), plain(), committee, signers, signatures);
+    cluster.simulation.start_all();
+    cluster.run_for(5 * DELAY);
+    cluster.simulation.crash(0);
+    for car in cars {
+        cluster.tell(0, 1, &Message::Car(car));
+        cluster.run_for(20);
+    }
+    let seen = cluster.seen(1);
+    assert_eq!((seen.accused.as_slice(), seen.proven), (&[(FORKER, Offence::Equivocation)][..], 0));
 }
