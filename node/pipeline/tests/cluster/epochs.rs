@@ -6,7 +6,7 @@ use crate::{
         user_number,
     },
     engines::EngineKind,
-    world::{BadLink, Cluster, VALIDATORS, number_of},
+    world::{BadLink, Cluster, Part, VALIDATORS, number_of},
 };
 use alloy_sol_types::SolCall;
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
@@ -100,6 +100,39 @@ fn check_coin(cluster: &Cluster) {
         let none_is_public = CoinStatus { generation: expected, exposed: Votes(0), lacks_share: false };
         assert_eq!(node.pipeline.coin(), none_is_public);
     }
+}
+
+/// Some transactions are in the engine whenever an epoch ends. They go back to the pool, and are ordered in the next epoch.
+pub fn transactions_in_flight_are_handed_back(engine: EngineKind) {
+    let mut cluster = cluster(engine);
+    for _ in 0..3 * EPOCH_MS / 5 {
+        if all_in(&cluster, 2) {
+            break;
+        }
+        cluster.submit(0, cluster.submitted..cluster.submitted + 1);
+        cluster.run_for(5);
+    }
+    assert!(all_in(&cluster, 2), "two epochs end");
+    settle(&mut cluster);
+    assert_eq!(cluster.executed(0) as u64, cluster.submitted, "each transaction is executed once");
+}
+
+/// A validator that executes much later than the others ends the epoch with the same block.
+pub fn slow_processor_changes_no_end(engine: EngineKind) {
+    let mut cluster = cluster(engine);
+    load_until(&mut cluster, 1);
+    cluster.stall(3, Part::Processor);
+    for _ in 0..EPOCH_MS / 50 {
+        if epoch(&cluster.nodes[&0]) == Epoch(2) {
+            break;
+        }
+        cluster.load();
+    }
+    assert_eq!([0, 3].map(|index| epoch(&cluster.nodes[&index])), [Epoch(2), Epoch(1)]);
+    cluster.resume(3);
+    load_until(&mut cluster, 3);
+    settle(&mut cluster);
+    assert!(check_epochs(&cluster.nodes[&3]) >= 3);
 }
 
 pub fn epochs_end_under_load(engine: EngineKind) {

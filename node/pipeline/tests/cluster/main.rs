@@ -68,6 +68,8 @@ mod epochs_end {
 
     under_every_engine! {
         epochs_end_under_load
+        transactions_in_flight_are_handed_back
+        slow_processor_changes_no_end
         silent_epoch_ends
         absent_validator_follows
         parted_validator_follows
