@@ -140,7 +140,7 @@ pub enum Input {
     Sequencer(SequencerKey),
 }
 
-/// What this validator needs to check the packets of one sequencer.
+/// Key with which this validator checks the packets of one sequencer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SequencerKey {
     pub group: u32,

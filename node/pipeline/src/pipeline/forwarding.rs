@@ -68,7 +68,7 @@ impl Forwarding {
         rotation: Option<Rotation>,
         now: TimestampMs,
     ) -> Self {
-        let orders = orders(&committee.weights().seats());
+        let orders = orders(committee.weights());
         let checkers = if is_sharded && own.is_some() { checkers(&orders, committee.weights()) } else { 0 };
         Self {
             at_once: checkers.max(INITIAL_RECIPIENTS),
@@ -383,7 +383,8 @@ impl Pipeline {
 
 /// The order from each seat on: the owners of the seats along the table, without repeats. A sender belongs to a seat, so a
 /// validator owns as large a part of them as it has of the votes.
-fn orders(seats: &[ValidatorIndex]) -> Vec<Vec<ValidatorIndex>> {
+fn orders(weights: &Weights) -> Vec<Vec<ValidatorIndex>> {
+    let seats = weights.seats();
     let from = |first: usize| {
         let mut named = BTreeSet::new();
         seats[first..].iter().chain(&seats[..first]).copied().filter(|owner| named.insert(*owner)).collect()
@@ -427,18 +428,18 @@ mod tests {
 
     #[test]
     fn one_vote_each_gives_the_order_by_index() {
-        let orders = orders(&weights(&[1; 5]).seats());
+        let orders = orders(&weights(&[1; 5]));
         let expected: Vec<Vec<_>> =
             (0..5).map(|first| (0..5).map(|next| ValidatorIndex((first + next) % 5)).collect()).collect();
         assert_eq!(orders, expected);
         let seven = weights(&[1; 7]);
-        assert_eq!(checkers(&self::orders(&seven.seats()), &seven), 3);
+        assert_eq!(checkers(&self::orders(&seven), &seven), 3);
     }
 
     #[test]
     fn each_order_names_all_and_seats_are_votes() {
         let votes = [3, 2, 2, 1, 1, 1];
-        let orders = orders(&weights(&votes).seats());
+        let orders = orders(&weights(&votes));
         let owned = |validator: u16| orders.iter().filter(|order| order[0] == ValidatorIndex(validator)).count() as u32;
         assert_eq!([0, 1, 2, 3, 4, 5].map(owned), votes);
         assert!(orders.iter().all(|order| order.iter().collect::<BTreeSet<_>>().len() == 6 && order.len() == 6));
