@@ -100,11 +100,11 @@ engines-wasm: export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --cfg getra
 engines-wasm: tools ## Build the ordering engines for wasm32
 	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn -p corniche-neobft --no-default-features
 
-# `test-rust` tests the sequencers in hardware except these. Many kernels allow no BPF, even to root, and few machines have a
-# compiler of P4. Then these tests say that they were skipped.
+# `test-rust` tests the sequencers in hardware except these. Many kernels refuse BPF, even to root, and few machines have a
+# compiler of P4. Then these tests report that they were skipped. With the workspace's features, so that builds are reused.
 .PHONY: hardware
 hardware: tools ## Test the sequencer's XDP program in this kernel, as root, and its P4 program
-	CORNICHE_REQUIRE_HARDWARE=0 $(CARGO) test --locked -p corniche-aom-xdp --features xdp --test kernel
+	CORNICHE_REQUIRE_HARDWARE=0 $(CARGO) test --locked --workspace --features corniche-aom-xdp/xdp --test kernel
 	node/aom/p4/run.py
 
 .PHONY: e2e
