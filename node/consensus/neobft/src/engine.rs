@@ -10,7 +10,7 @@ use crate::{
     journal::Journal,
     keys::{Signature, Signatures, Signer},
     log::Log,
-    message::{BodyId, Confirmed, Context, Message, Slot, Statement, View, ViewChange},
+    message::{BodyId, Confirmed, Context, Entry, Message, Slot, Statement, View, ViewChange},
     normal::Replies,
     order::{Effect, Order},
     record::{Promises, Record, Recovered},
@@ -151,6 +151,11 @@ impl Engine for Neobft {
     }
 }
 
+/// Number of the first slot that is not final, in the epoch after `base`. Numbers before it are never needed again.
+pub(crate) fn first_number(log: &Log, base: Slot) -> u64 {
+    log.finalized().next().0.saturating_sub(base.0).max(1)
+}
+
 impl Neobft {
     /// Creates an engine, new or recovered: log and promises from the records, commits after `resume`.
     pub fn new(setup: Setup) -> Self {
@@ -196,8 +201,7 @@ impl Neobft {
             max_jump: config.max_jump,
             max_buffered: usize::try_from(config.max_buffered).unwrap_or(usize::MAX),
         };
-        let next = log.end().next().0.saturating_sub(promises.base().0).max(1);
-        let mut receiver = Receiver::new(receiver_config, view.epoch, next);
+        let mut receiver = Receiver::new(receiver_config, view.epoch, first_number(&log, promises.base()));
         recovered.confirms.iter().for_each(|(epoch, vote)| receiver.restore_confirm(*epoch, vote));
         let mut engine = Self {
             verifier: NeobftVerifier::new(config.clone(), committee.clone(), signatures),
@@ -235,6 +239,7 @@ impl Neobft {
             promises,
             journal,
         };
+        engine.fill_receiver();
         engine.keep_executed_bodies();
         let first_clock = now.0.saturating_add(engine.config.query_ms).saturating_sub(engine.config.clock_ms);
         engine.requests.delay_clock(TimestampMs(first_clock));
@@ -274,6 +279,20 @@ impl Neobft {
     /// Number of a slot in the current epoch; `None` for slots of earlier epochs.
     pub(crate) fn seq(&self, slot: Slot) -> Option<u64> {
         slot.0.checked_sub(self.base().0).filter(|seq| *seq > 0)
+    }
+
+    /// Gives the packets of the log's tail to a new receiver. They are not final: a view that begins lower takes them again (L7).
+    pub(crate) fn fill_receiver(&mut self) {
+        let epoch = self.view().epoch;
+        for (slot, entry) in self.log.after(self.log.finalized()) {
+            if let Entry::Request(packet) = entry
+                && packet.epoch == epoch
+                && self.seq(slot) == Some(packet.seq)
+            {
+                self.receiver.insert(self.now, packet.clone());
+            }
+        }
+        self.receiver.set_next(self.seq(self.log.end().next()).unwrap_or(1));
     }
 
     pub(crate) fn sign(&self, statement: &Statement) -> Option<Signature> {

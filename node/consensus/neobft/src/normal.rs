@@ -118,6 +118,8 @@ impl Neobft {
                 return;
             }
             match self.receiver.peek() {
+                // N1: the receiver does not go back to numbers that it released.
+                Some(Delivery::Packet(packet)) if packet.seq != seq => return,
                 Some(Delivery::Packet(packet)) => {
                     let packet = packet.clone();
                     self.requests.note_in_log(&packet.payload, slot);

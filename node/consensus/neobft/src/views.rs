@@ -1,7 +1,7 @@
 //! View changes and failover of the sequencer (V1–V8, E1–E5, §5.5 and appendix B.1).
 
 use crate::{
-    engine::{AfterDurable, Neobft},
+    engine::{AfterDurable, Neobft, first_number},
     keys::Signature,
     message::{Confirmed, Message, Statement, View, ViewCertificate, ViewChange},
     record::Record,
@@ -298,12 +298,12 @@ impl Neobft {
         self.confirms.retain(|_, (confirmed, _)| confirmed.view > view);
         self.progress_at = self.now;
         self.entered_at = self.log.finalized();
-        let next = self.seq(self.log.end().next()).unwrap_or(1);
         if self.receiver.epoch() == view.epoch {
-            self.receiver.set_next(next);
+            self.receiver.set_next(self.seq(self.log.end().next()).unwrap_or(1));
         } else {
             // E3–E5.
-            self.receiver.start_epoch(self.now, view.epoch, next);
+            self.receiver.start_epoch(self.now, view.epoch, first_number(&self.log, self.base()));
+            self.fill_receiver();
             self.restart_requests();
             self.ask_for_sequencer();
         }

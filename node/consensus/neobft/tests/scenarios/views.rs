@@ -145,3 +145,42 @@ fn view_change_survives_restarts_of_all() {
     assert!(ALL.iter().all(|node| cluster.view(*node) >= NEXT));
     cluster.assert_equal_logs(ALL);
 }
+
+/// Members with F + 1 votes tell everybody to move to a view.
+fn suspect_everywhere(cluster: &mut Cluster, view: View) {
+    for to in ALL {
+        for from in ALL.into_iter().filter(|from| *from != to) {
+            cluster.tell(from, to, &Message::Suspect { view });
+        }
+    }
+}
+
+#[test]
+fn tail_from_before_a_restart_is_appended_again_at_its_numbers() {
+    let mut cluster = Cluster::new(4, plain());
+    // Validator 2 alone has packets 1 to 3, and restarts with them in its log.
+    for _ in 0..3 {
+        let packet = cluster.stamp(b"x");
+        cluster.arrive(&packet, &[2]);
+    }
+    cluster.run_for(5 * DELAY);
+    cluster.simulation.crash(2);
+    cluster.simulation.restart(2);
+    assert_eq!(cluster.slots(2)[..3], [3, 3, 0]);
+    // The next view begins without them.
+    cluster.set_rule(
+        |_, from, _, message| if from == 2 && matches!(message, Message::ViewChange(_)) { LOST } else { Delivery::Normal },
+    );
+    suspect_everywhere(&mut cluster, NEXT);
+    cluster.run_for(5 * DELAY);
+    assert!(ALL.iter().all(|node| cluster.view(*node) == NEXT));
+    let packet = cluster.stamp(b"y");
+    cluster.arrive(&packet, &ALL);
+    for slot in 1..=4 {
+        let Some(Entry::Request(packet)) = cluster.engine(2).entry(Slot(slot)) else { panic!("slot {slot} is not in the log") };
+        assert_eq!(packet.seq, slot, "N1, L7: it still has the packets that were rolled back");
+    }
+    cluster.run_for(5_000);
+    assert!(ALL.iter().all(|node| cluster.slots(*node)[3] == 4));
+    cluster.assert_equal_logs(ALL);
+}
