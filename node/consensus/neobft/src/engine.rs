@@ -77,6 +77,8 @@ pub struct Neobft {
     pub(crate) confirms: BTreeMap<ValidatorIndex, (Confirmed, Signature)>,
     /// The own VIEW-CHANGE may be sent: everything before it is on disk.
     pub(crate) has_left: bool,
+    /// The last VIEW-CONFIRM whose record, and merged log, is on disk.
+    pub(crate) has_confirmed: Option<Confirmed>,
     /// Start of the current attempt to change the view.
     pub(crate) changing_since: TimestampMs,
     /// Views in a row without a new final slot, which double the timers (V2).
@@ -102,9 +104,8 @@ pub(crate) enum AfterDurable {
     /// An entry of the log.
     Entry(Slot, B256),
     GapDrop(View, Slot, Signature),
-    Decide(View, Slot),
-    Prepare(View, Slot),
-    Commit(View, Slot),
+    Voted(View, Slot),
+    Prepared(View, Slot),
     Left(View),
     Confirm(Confirmed),
     Entered(View),
@@ -211,6 +212,7 @@ impl Neobft {
             replies: Replies::default(),
             resend_at: TimestampMs(now.0.saturating_add(config.query_ms)),
             has_left: promises.target.is_some(),
+            has_confirmed: promises.confirmed,
             has_entered: true,
             effect: None,
             gaps: BTreeMap::new(),
@@ -419,11 +421,13 @@ impl Neobft {
         match self.waiting.remove(&ticket) {
             Some(AfterDurable::Entry(slot, hash)) => self.log.mark_durable(slot, hash),
             Some(AfterDurable::GapDrop(view, slot, signature)) => self.send_gap_drop(view, slot, signature),
-            Some(AfterDurable::Decide(view, slot)) => self.send_decision(view, slot),
-            Some(AfterDurable::Prepare(view, slot)) => self.send_prepare(view, slot),
-            Some(AfterDurable::Commit(view, slot)) => self.send_commit(view, slot),
+            Some(AfterDurable::Voted(view, slot)) => self.handle_voted(view, slot),
+            Some(AfterDurable::Prepared(view, slot)) => self.handle_prepared(view, slot),
             Some(AfterDurable::Left(view)) => self.handle_left(view),
-            Some(AfterDurable::Confirm(confirmed)) => self.send_view_confirm(confirmed),
+            Some(AfterDurable::Confirm(confirmed)) => {
+                self.has_confirmed = Some(confirmed);
+                self.send_view_confirm(confirmed);
+            }
             Some(AfterDurable::Entered(view)) => self.has_entered |= view == self.view(),
             Some(AfterDurable::Promises(ticket)) => self.release_records(ticket),
             Some(AfterDurable::Body(body)) => self.handle_body_durable(body),

@@ -29,8 +29,12 @@ pub(crate) struct Gap {
     received: Option<OrderingCertificate>,
     /// The leader's decision.
     decision: Option<(Value, Signature, GapEvidence)>,
+    /// The record of the own GAP-DECISION or GAP-PREPARE is on disk.
+    has_voted: bool,
     prepares: BTreeMap<ValidatorIndex, (Value, Signature)>,
     is_prepared: bool,
+    /// The record of the own GAP-COMMIT is on disk.
+    has_prepared: bool,
     commits: BTreeMap<ValidatorIndex, (Value, Signature)>,
     /// Value with a quorum of GAP-COMMITs.
     committed: Option<Value>,
@@ -201,11 +205,32 @@ impl Neobft {
             gap.decision = Some((value, signature, evidence));
         }
         self.promises.voted.insert(slot, value);
-        self.persist(&Record::Voted { view, slot, value }, Some(AfterDurable::Decide(view, slot)));
+        self.persist(&Record::Voted { view, slot, value }, Some(AfterDurable::Voted(view, slot)));
     }
 
-    pub(crate) fn send_decision(&mut self, view: View, slot: Slot) {
-        if view != self.view() || !self.may_vote() {
+    /// The record of the own GAP-DECISION or GAP-PREPARE is on disk.
+    pub(crate) fn handle_voted(&mut self, view: View, slot: Slot) {
+        if let Some(gap) = self.gaps.get_mut(&slot).filter(|_| view == self.promises.view()) {
+            gap.has_voted = true;
+            self.send_decision(view, slot);
+            self.send_prepare(view, slot);
+        }
+    }
+
+    /// The record of the own GAP-COMMIT is on disk.
+    pub(crate) fn handle_prepared(&mut self, view: View, slot: Slot) {
+        if let Some(gap) = self.gaps.get_mut(&slot).filter(|_| view == self.promises.view()) {
+            gap.has_prepared = true;
+            self.send_commit(view, slot);
+        }
+    }
+
+    fn has_voted(&self, slot: Slot) -> bool {
+        self.gaps.get(&slot).is_some_and(|gap| gap.has_voted)
+    }
+
+    fn send_decision(&mut self, view: View, slot: Slot) {
+        if view != self.view() || !self.may_vote() || !self.is_leader() || !self.has_voted(slot) {
             return;
         }
         let Some((_, signature, evidence)) = self.gaps.get(&slot).and_then(|gap| gap.decision.clone()) else { return };
@@ -252,15 +277,15 @@ impl Neobft {
         }
         if may_vote {
             self.promises.voted.insert(slot, value);
-            self.persist(&Record::Voted { view, slot, value }, Some(AfterDurable::Prepare(view, slot)));
+            self.persist(&Record::Voted { view, slot, value }, Some(AfterDurable::Voted(view, slot)));
         }
         self.check_prepared(slot);
         self.check_committed(slot);
     }
 
-    pub(crate) fn send_prepare(&mut self, view: View, slot: Slot) {
+    fn send_prepare(&mut self, view: View, slot: Slot) {
         // G7, pitfall 1: the leader's decision is its vote.
-        if view != self.view() || !self.may_vote() || self.is_leader() {
+        if view != self.view() || !self.may_vote() || self.is_leader() || !self.has_voted(slot) {
             return;
         }
         let Some(value) = self.promises.voted.get(&slot).copied() else { return };
@@ -298,17 +323,17 @@ impl Neobft {
         if value == Value::Drop {
             let proof = DropProof { view, slot, committed: false, votes };
             self.promises.prepared.insert(slot, proof.clone());
-            self.persist(&Record::Prepared(proof), Some(AfterDurable::Commit(view, slot)));
+            self.persist(&Record::Prepared(proof), Some(AfterDurable::Prepared(view, slot)));
         } else {
-            self.persist(&Record::Voted { view, slot, value }, Some(AfterDurable::Commit(view, slot)));
+            self.persist(&Record::Voted { view, slot, value }, Some(AfterDurable::Prepared(view, slot)));
         }
     }
 
-    pub(crate) fn send_commit(&mut self, view: View, slot: Slot) {
+    fn send_commit(&mut self, view: View, slot: Slot) {
         if view != self.view() || !self.may_vote() {
             return;
         }
-        let Some((value, ..)) = self.gaps.get(&slot).filter(|gap| gap.is_prepared).and_then(|gap| gap.decision.clone()) else {
+        let Some((value, ..)) = self.gaps.get(&slot).filter(|gap| gap.has_prepared).and_then(|gap| gap.decision.clone()) else {
             return;
         };
         let Some(signature) = self.sign(&Statement::GapCommit { view, slot, value }) else { return };

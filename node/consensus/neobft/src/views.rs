@@ -234,7 +234,8 @@ impl Neobft {
 
     /// V7.
     pub(crate) fn send_view_confirm(&mut self, confirmed: Confirmed) {
-        if self.promises.confirmed != Some(confirmed) || self.promises.target != Some(confirmed.view) {
+        let is_durable = self.has_confirmed == Some(confirmed);
+        if !is_durable || self.promises.confirmed != Some(confirmed) || self.promises.target != Some(confirmed.view) {
             return;
         }
         let Some(signature) = self.sign(&Statement::ViewConfirm(confirmed)) else { return };

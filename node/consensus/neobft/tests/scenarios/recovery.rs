@@ -1,9 +1,9 @@
 //! Disks: what is durable before it is sent, and restarts (§2.5, S5).
 
-use crate::cluster::{Cluster, DELAY, LOST, plain};
+use crate::cluster::{Cluster, DELAY, LOST, index, plain};
 use corniche_neobft::{
     Config,
-    message::{Message, Slot},
+    message::{GapEvidence, Message, Slot, Statement, Value, View},
 };
 use corniche_testkit::{Delivery, Micros};
 
@@ -171,4 +171,53 @@ fn confirm_is_not_contradicted_after_a_restart() {
     cluster.run_for(3_000);
     assert!(confirmed(&cluster).iter().all(|digests| *digests == before[0]), "pitfall 16");
     assert!(!confirmed(&cluster).is_empty(), "pitfall 20: it repeats its CONFIRM");
+}
+
+/// Milliseconds that a record takes in the tests of votes.
+const SLOW: u64 = 100;
+
+#[test]
+fn repeated_decision_does_not_ask_for_votes_that_are_not_on_disk() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 20, ..plain() });
+    cluster.set_rule(|_, _, _, _| LOST);
+    cluster.simulation.disks.sync = Micros::from_millis(SLOW);
+    let (view, slot, value) = (View { epoch: 0, leader: 0 }, Slot(1), Value::Drop);
+    let drops = [0, 2, 3].map(|node| (index(node), cluster.sign(node, &Statement::GapDrop { view, slot })));
+    let signature = cluster.sign(0, &Statement::GapDecision { view, slot, value });
+    let decision = Message::GapDecision { view, slot, evidence: GapEvidence::Drop(drops.to_vec()), signature };
+    let signature = cluster.sign(2, &Statement::GapPrepare { view, slot, value });
+    let prepare = Message::GapPrepare { view, slot, value, signature };
+    let votes = |cluster: &Cluster| {
+        let prepares = cluster.count(1, |message| matches!(message, Message::GapPrepare { .. }));
+        (prepares, cluster.count(1, |message| matches!(message, Message::GapCommit { .. })))
+    };
+    // With the GAP-PREPARE of validator 3, the drop is prepared before the own vote is on disk.
+    let signature = cluster.sign(3, &Statement::GapPrepare { view, slot, value });
+    let other = Message::GapPrepare { view, slot, value, signature };
+    for (from, message) in [(0, &decision), (2, &prepare), (3, &other), (0, &decision)] {
+        assert!(cluster.tell(from, 1, message));
+    }
+    cluster.run_for(SLOW / 2);
+    assert_eq!(votes(&cluster), (0, 0), "neither a repeated decision nor the timer sends them");
+    cluster.run_for(2 * SLOW);
+    let (prepares, commits) = votes(&cluster);
+    assert!(prepares > 0 && commits > 0);
+}
+
+#[test]
+fn repeated_view_start_does_not_ask_for_a_confirmation_that_is_not_on_disk() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 20, ..plain() });
+    cluster.set_rule(|_, _, _, _| LOST);
+    cluster.simulation.disks.sync = Micros::from_millis(SLOW);
+    let view = View { epoch: 0, leader: 1 };
+    let changes: Vec<_> = [0, 1, 3].map(|node| crate::views::change(&cluster, node, Vec::new())).into();
+    let start = Message::ViewStart { view, changes };
+    let confirmations = |cluster: &Cluster| cluster.count(2, |message| matches!(message, Message::ViewConfirm { .. }));
+    for _ in 0..2 {
+        assert!(cluster.tell(1, 2, &start));
+    }
+    cluster.run_for(SLOW / 2);
+    assert_eq!(confirmations(&cluster), 0);
+    cluster.run_for(2 * SLOW);
+    assert!(confirmations(&cluster) > 0);
 }

@@ -61,7 +61,7 @@ fn finals_survive_the_loss_of_everything_else() {
     cluster.assert_equal_logs(ALL);
 }
 
-fn change(cluster: &Cluster, node: usize, entries: Vec<Entry>) -> ViewChange {
+pub fn change(cluster: &Cluster, node: usize, entries: Vec<Entry>) -> ViewChange {
     let context = cluster.context();
     let mut change = ViewChange {
         sender: index(node),
