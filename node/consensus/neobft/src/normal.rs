@@ -238,7 +238,7 @@ impl Neobft {
                         return self.fetch_body(body, holders);
                     }
                 },
-                Effect::None | Effect::Clock(..) => Bytes::new(),
+                Effect::None | Effect::Clock { .. } => Bytes::new(),
             };
             let Some((entry, hash)) = self.log.get(slot).zip(self.log.hash(slot)) else { return };
             let ordered = self.order.execute(slot, entry, hash, &effect, batch);

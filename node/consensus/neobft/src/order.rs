@@ -41,8 +41,12 @@ pub struct AuthorState {
 pub enum Effect {
     /// NO-OP, heartbeat, or a request that is not valid here (N2).
     None,
-    /// A valid request without an effect besides its time: a clock, or an expired or repeated batch.
-    Clock(ValidatorIndex, TimestampMs),
+    /// A valid request without an effect besides its time: a clock, or an expired or repeated batch with its number.
+    Clock {
+        author: ValidatorIndex,
+        time: TimestampMs,
+        batch: Option<RequestId>,
+    },
     Batch {
         author: ValidatorIndex,
         id: RequestId,
@@ -138,16 +142,16 @@ impl Order {
             return Effect::None;
         }
         let Request { author, content, time, .. } = request;
-        let Some((id, expires)) = content.batch() else { return Effect::Clock(author, time) };
+        let Some((id, expires)) = content.batch() else { return Effect::Clock { author, time, batch: None } };
         if !self.is_possible(author, id, expires) {
-            return Effect::Clock(author, time);
+            return Effect::Clock { author, time, batch: Some(id) };
         }
         let content = match content {
             Content::Inline { batch, .. } => BatchContent::Inline(batch),
             Content::Reference { body, holders } => {
                 BatchContent::Body(body, holders.into_iter().map(|(member, _)| member).collect())
             }
-            Content::Clock => return Effect::Clock(author, time),
+            Content::Clock => return Effect::Clock { author, time, batch: None },
         };
         Effect::Batch { author, id, time, content }
     }
@@ -161,7 +165,7 @@ impl Order {
         }
         let mut leader = ValidatorIndex((slot.0 % self.committee.size() as u64) as u16);
         let mut batches = Vec::new();
-        if let Effect::Clock(author, time) | Effect::Batch { author, time, .. } = effect {
+        if let Effect::Clock { author, time, .. } | Effect::Batch { author, time, .. } = effect {
             leader = *author;
             self.claim(*author, *time);
         }

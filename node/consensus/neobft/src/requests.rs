@@ -35,6 +35,7 @@ pub(crate) struct Own {
 /// A request that its author sent on the links.
 struct Copied {
     payload: Bytes,
+    expires: TimestampMs,
     since: TimestampMs,
     is_forwarded: bool,
 }
@@ -196,7 +197,7 @@ impl Neobft {
         let (order, me) = (&self.order, self.me);
         let lost: Vec<_> =
             self.requests.own.iter().filter(|(id, own)| !order.is_possible(me, **id, own.expires)).map(|(id, _)| *id).collect();
-        self.requests.copies.retain(|(author, id), _| order.is_possible(*author, *id, TimestampMs(u64::MAX)));
+        self.requests.copies.retain(|(author, id), copied| order.is_possible(*author, *id, copied.expires));
         let released = self.bodies.drop_impossible(order);
         released.into_iter().for_each(|body| self.journal.drop_body(&body));
         for id in lost {
@@ -270,7 +271,7 @@ impl Neobft {
         }
         let count = self.requests.copies.keys().filter(|(of, _)| *of == author).count();
         if count < MAX_COPIES && self.order.is_possible(author, id, expires) {
-            let copied = Copied { payload: payload.clone(), since: self.now, is_forwarded: false };
+            let copied = Copied { payload: payload.clone(), expires, since: self.now, is_forwarded: false };
             self.requests.copies.insert((author, id), copied);
         }
     }

@@ -444,8 +444,11 @@ impl Neobft {
 
     /// Called for every executed slot.
     pub(crate) fn handle_executed(&mut self, slot: Slot, hash: B256, effect: &Effect) {
-        if let Effect::Batch { author, id, content, .. } = effect {
+        // The group delivered the request, with an effect or without one.
+        if let Effect::Batch { author, id, .. } | Effect::Clock { author, batch: Some(id), .. } = effect {
             self.requests.remove_copy(*author, *id);
+        }
+        if let Effect::Batch { author, id, content, .. } = effect {
             if *author == self.me {
                 self.requests.remove(*id);
             }

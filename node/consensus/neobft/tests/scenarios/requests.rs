@@ -139,3 +139,24 @@ fn expired_batch_returns_to_its_author() {
     assert_eq!(cluster.seen(2).requeued.len(), 1);
     assert_eq!(cluster.seen(2).delivered_at("a"), None);
 }
+
+#[test]
+fn expired_copy_does_not_discredit_the_sequencer() {
+    let config = Config { query_ms: 50, clock_ms: 100, aom_ms: 1_000, request_ms: 60_000, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.run_for(1_000);
+    // Validator 3 sends a batch to the others, and to the group only when it has expired.
+    let now = cluster.simulation.now().timestamp().0;
+    let late = payload(&cluster, 3, inline(5, "late", now + 200), now);
+    for to in [0, 1, 2] {
+        assert!(cluster.tell(3, to, &Message::Copy(late.clone().into())));
+    }
+    cluster.run_for(400);
+    let packet = cluster.stamp(&late);
+    cluster.arrive(&packet, &ALL);
+    cluster.run_for(20_000);
+    assert!(ALL.iter().all(|node| cluster.count(*node, |message| matches!(message, Message::Suspect { .. })) == 0));
+    assert_eq!([cluster.view(0).epoch, cluster.group.borrow().epoch()], [0, 0]);
+    assert_eq!(cluster.seen(0).delivered_at("late"), None);
+    cluster.assert_equal_logs(ALL);
+}
