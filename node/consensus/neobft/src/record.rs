@@ -34,8 +34,8 @@ pub enum Record {
     Prepared(DropProof),
     /// The replica left its view for this one (V2).
     Leaving(View),
-    /// Entries from `from` on replace the log. With `confirmed` they are a merged log (V6, V7); with `certificate`, a view was
-    /// entered whose log was fetched. One record, because a half of it would lose entries that this replica replied to.
+    /// Entries from `from` on replace the log. With `confirmed` they are a merged log (V6, V7) of the view of `certificate`; with
+    /// `certificate` alone, a view was entered whose log was fetched. One record, because a half of it would lose entries that this replica replied to.
     Replaced {
         from: Slot,
         before: B256,
@@ -69,7 +69,7 @@ impl Record {
 /// Everything that a replica must not forget, besides log and bodies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Promises {
-    /// Certificate of the last normal view; absent in the first view.
+    /// Certificate of the view that the log is from: the last normal one, or that of an adopted merge. Absent in the first view.
     pub certificate: Option<ViewCertificate>,
     /// The view that the replica moves to; absent while it is normal.
     pub target: Option<View>,
@@ -111,6 +111,18 @@ impl Promises {
             silent_before: self.silent_before,
             ..Self::default()
         };
+    }
+
+    /// V6: the log is one of this view now, although the replica was never normal in it. A VIEW-CHANGE must name it (V3). Returns
+    /// false, and does nothing, if the replica knows this view or a later one.
+    pub fn adopt(&mut self, certificate: ViewCertificate) -> bool {
+        let is_newer = certificate.confirmed.view > self.view();
+        if is_newer {
+            let target = self.target;
+            self.enter(certificate);
+            self.target = target;
+        }
+        is_newer
     }
 
     /// Slots up to this one are final and forgotten.
@@ -162,7 +174,11 @@ impl Recovered {
             Record::Replaced { from, before, entries, confirmed, certificate } => {
                 self.append(from, before, entries, context);
                 self.promises.confirmed = confirmed.or(self.promises.confirmed);
-                certificate.into_iter().for_each(|certificate| self.promises.enter(certificate));
+                match certificate {
+                    Some(certificate) if confirmed.is_some() => _ = self.promises.adopt(certificate),
+                    Some(certificate) => self.promises.enter(certificate),
+                    None => {}
+                }
             }
             Record::Entered { certificate, end } => {
                 // Nothing is final in a log that is being recovered.

@@ -1,6 +1,6 @@
 //! Pure verdicts: the leader of a view, and the merge of logs in a view change (V3–V5).
 
-use crate::message::{Confirmed, Context, DropProof, Entry, Slot, ViewChange};
+use crate::message::{Confirmed, Context, DropProof, Entry, Slot, ViewCertificate, ViewChange};
 use corniche_aom_receiver::OrderingCertificate;
 use corniche_engine::Committee;
 use corniche_types::{B256, ValidatorIndex};
@@ -17,6 +17,8 @@ pub fn leader(view: View, committee: &Committee) -> ValidatorIndex {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
     pub confirmed: Confirmed,
+    /// Certificate of the newest view among the logs, which the merged log is a log of; absent for the first view.
+    pub certificate: Option<ViewCertificate>,
     /// Slot before the first of `entries`, and its log-hash: the highest checkpoint, which is final.
     pub after: Slot,
     pub after_hash: B256,
@@ -79,8 +81,8 @@ pub fn merge(
         let run = check_log(context, change, view, check).map_err(|reason| Invalid { sender: change.sender, reason })?;
         runs.push(run);
     }
-    let certificate = runs.first().and_then(|run| run.change.certificate.as_ref());
-    let (base, start) = certificate.map_or((Slot(0), Slot(0)), |it| (it.confirmed.base, it.confirmed.slot));
+    let certificate = runs.first().and_then(|run| run.change.certificate.clone());
+    let (base, start) = certificate.as_ref().map_or((Slot(0), Slot(0)), |it| (it.confirmed.base, it.confirmed.slot));
     // The highest checkpoint is final, so every valid log that reaches it contains it.
     let top = runs.iter().filter(|run| run.is_anchored).max_by_key(|run| run.after);
     let (after, after_hash) = top.map_or((Slot(0), context.genesis_hash()), |run| (run.after, run.hashes[0]));
@@ -126,7 +128,7 @@ pub fn merge(
     }
     // B.1: a new epoch begins after the merged log.
     let base = if target.epoch > view.epoch { slot } else { base };
-    Ok(Merged { confirmed: Confirmed { view: target, base, slot, hash }, after, after_hash, entries })
+    Ok(Merged { confirmed: Confirmed { view: target, base, slot, hash }, certificate, after, after_hash, entries })
 }
 
 /// The last view in which the sender was normal.

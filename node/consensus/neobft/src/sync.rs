@@ -66,6 +66,13 @@ pub(crate) struct Goal {
     peer: Option<ValidatorIndex>,
 }
 
+impl Goal {
+    /// The view that is entered there.
+    pub fn view(&self) -> Option<View> {
+        self.certificate.as_ref().map(|certificate| certificate.confirmed.view)
+    }
+}
+
 impl Sync {
     pub fn new(is_forgetful: bool) -> Self {
         Self {
@@ -212,8 +219,8 @@ impl Neobft {
         checkpoint: Option<CheckpointCertificate>,
     ) {
         let is_known = self.goal.as_ref().is_some_and(|goal| {
-            let view = |certificate: &Option<ViewCertificate>| certificate.as_ref().map(|it| it.confirmed.view);
-            (view(&goal.certificate), goal.slot) >= (view(&certificate), slot)
+            let view = certificate.as_ref().map(|certificate| certificate.confirmed.view);
+            (goal.view(), goal.slot) >= (view, slot)
         });
         if is_known || slot < self.log.finalized() {
             return;
@@ -256,7 +263,8 @@ impl Neobft {
         }
     }
 
-    /// Replaces the log after `after` with these entries, from the first that differs. Enters the view of the certificate.
+    /// Replaces the log after `after` with these entries, from the first that differs. Enters the view of the certificate, except
+    /// with a merged log, which belongs to that view but begins another one.
     pub(crate) fn replace_log(
         &mut self,
         after: Slot,
@@ -291,7 +299,7 @@ impl Neobft {
         let ticket = self.persist(&record, Some(AfterDurable::Entry(end, end_hash)));
         (keep.0 + 1..=end.0).for_each(|slot| self.journal.entry(Slot(slot), ticket));
         self.match_replies();
-        if let Some(certificate) = certificate {
+        if let Some(certificate) = certificate.filter(|_| confirmed.is_none()) {
             self.enter(certificate);
         }
     }

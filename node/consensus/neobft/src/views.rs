@@ -3,7 +3,7 @@
 use crate::{
     engine::{AfterDurable, Neobft, first_number},
     keys::Signature,
-    message::{Confirmed, Message, Statement, View, ViewCertificate, ViewChange},
+    message::{Confirmed, Message, Slot, Statement, View, ViewCertificate, ViewChange},
     record::Record,
     rules::{self, Invalid, Merged},
 };
@@ -219,14 +219,22 @@ impl Neobft {
 
     /// V6: takes over the merged log, and makes it durable before the confirmation.
     fn adopt(&mut self, merged: Merged) {
-        let Merged { confirmed, mut after, mut entries, .. } = merged;
+        let Merged { confirmed, certificate, mut after, mut entries, .. } = merged;
         // Slots up to the floor are final.
         while after < self.log.floor() && !entries.is_empty() {
             entries.remove(0);
             after = after.next();
         }
+        if let Some(certificate) = certificate.clone()
+            && self.promises.adopt(certificate)
+        {
+            self.gaps.clear();
+            self.begin_replies();
+            let view = self.view();
+            self.goal.take_if(|goal| goal.view().is_some_and(|of| of <= view));
+        }
         self.promises.confirmed = Some(confirmed);
-        self.replace_log(after, entries, Some(confirmed), None);
+        self.replace_log(after, entries, Some(confirmed), certificate);
         // Durable after the merged log.
         let record = Record::Leaving(confirmed.view);
         self.persist(&record, Some(AfterDurable::Confirm(confirmed)));
@@ -308,11 +316,16 @@ impl Neobft {
             self.restart_requests();
             self.ask_for_sequencer();
         }
-        for (member, slot, hash) in self.replies.enter(view) {
+        self.begin_replies();
+    }
+
+    /// What others said in earlier views does not count any more.
+    fn begin_replies(&mut self) {
+        for (member, slot, hash) in self.replies.enter(self.view()) {
             self.take_reply(member, slot, hash);
         }
         self.sync.attested.clear();
-        self.sync.queried = crate::message::Slot(0);
+        self.sync.queried = Slot(0);
     }
 
     /// E2: the epoch is agreed first, then its sequencer is asked for.

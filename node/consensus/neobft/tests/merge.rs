@@ -119,6 +119,7 @@ fn prepared_drop_of_an_older_view_does_not_come_back() {
     let changes = [setting.change(0, certificate, packets(2)), newer, late];
     let merged = setting.merged(&changes);
     assert_eq!(merged.entries.len(), 2);
+    assert_eq!(merged.certificate, setting.certificate(SECOND, &packets(1)), "the view that the merged log is from");
     assert!(!is_no_op(&merged, 2), "pitfall 2");
 }
 

@@ -3,7 +3,8 @@
 use crate::cluster::{Cluster, DELAY, LOST, index, plain};
 use corniche_neobft::{
     Config,
-    message::{Entry, Message, Slot, View, ViewChange},
+    message::{Confirmed, DropProof, Entry, Message, Slot, Statement, Value, View, ViewCertificate, ViewChange},
+    rules,
 };
 use corniche_testkit::Delivery;
 use corniche_types::B256;
@@ -183,4 +184,51 @@ fn tail_from_before_a_restart_is_appended_again_at_its_numbers() {
     cluster.run_for(5_000);
     assert!(ALL.iter().all(|node| cluster.slots(*node)[3] == 4));
     cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn adopted_merge_is_named_with_the_view_it_is_from() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    let others = [0, 1, 3];
+    // Validator 2 missed the next view, in which slot 1 was dropped, and gets a merge of its logs. Nobody else confirms it.
+    let context = cluster.context();
+    let confirmed = Confirmed { view: NEXT, base: Slot(0), slot: Slot(0), hash: context.genesis_hash() };
+    let votes = others.map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed))));
+    let certificate = Some(ViewCertificate { confirmed, votes: votes.into() });
+    let commit = Statement::GapCommit { view: NEXT, slot: Slot(1), value: Value::Drop };
+    let votes = others.map(|node| (index(node), cluster.sign(node, &commit))).into();
+    let entries = vec![Entry::NoOp(DropProof { view: NEXT, slot: Slot(1), committed: true, votes })];
+    let view = View { epoch: 0, leader: 3 };
+    let changes: Vec<_> = others
+        .map(|node| {
+            let mut change = change(&cluster, node, entries.clone());
+            (change.target, change.certificate) = (view, certificate.clone());
+            change.signature = cluster.sign(node, &context.view_change(&change));
+            change
+        })
+        .into();
+    assert!(cluster.tell(3, 2, &Message::ViewStart { view, changes: changes.clone() }));
+    cluster.run_for(DELAY);
+    for is_restarted in [false, true] {
+        if is_restarted {
+            cluster.simulation.crash(2);
+            cluster.simulation.restart(2);
+        }
+        let target = View { epoch: 0, leader: if is_restarted { 5 } else { 4 } };
+        for from in others {
+            cluster.tell(from, 2, &Message::Suspect { view: target });
+        }
+        cluster.run_for(DELAY);
+        let sent = cluster.seen(2).sent.iter().rev().find_map(|(_, _, message)| match message {
+            Message::ViewChange(change) if change.target == target => Some((**change).clone()),
+            _ => None,
+        });
+        let sent = sent.unwrap();
+        assert_eq!((sent.certificate.as_ref(), sent.entries.len()), (certificate.as_ref(), 1), "V3");
+        let mut all = vec![sent];
+        all.extend(changes[..2].iter().cloned().map(|change| ViewChange { target, ..change }));
+        let merged = rules::merge(&context, &cluster.committee, &all, |_| true).unwrap();
+        assert_eq!(merged.confirmed.slot, Slot(1));
+    }
 }
