@@ -102,7 +102,7 @@ pub struct Neobft {
 /// An action that waits for a record.
 pub(crate) enum AfterDurable {
     /// An entry of the log.
-    Entry(Slot, B256),
+    Entry(Slot),
     GapDrop(View, Slot, Signature),
     Voted(View, Slot),
     Prepared(View, Slot),
@@ -419,7 +419,12 @@ impl Neobft {
 
     fn handle_durable(&mut self, ticket: Ticket) {
         match self.waiting.remove(&ticket) {
-            Some(AfterDurable::Entry(slot, hash)) => self.log.mark_durable(slot, hash),
+            Some(AfterDurable::Entry(slot)) => {
+                // An equal entry may have been rolled back and appended again: then its newest record counts.
+                if self.journal.is_newest(slot, ticket) {
+                    self.log.mark_durable(slot);
+                }
+            }
             Some(AfterDurable::GapDrop(view, slot, signature)) => self.send_gap_drop(view, slot, signature),
             Some(AfterDurable::Voted(view, slot)) => self.handle_voted(view, slot),
             Some(AfterDurable::Prepared(view, slot)) => self.handle_prepared(view, slot),

@@ -66,6 +66,11 @@ impl Journal {
         self.entries.insert(slot, ticket);
     }
 
+    /// Returns true if the log's entry of this slot is in this record.
+    pub fn is_newest(&self, slot: Slot, ticket: Ticket) -> bool {
+        self.entries.get(&slot) == Some(&ticket)
+    }
+
     /// The log ends at this slot now.
     pub fn truncate(&mut self, to: Slot) {
         _ = self.entries.split_off(&to.next());

@@ -82,11 +82,9 @@ impl Log {
         true
     }
 
-    /// The entry of this slot is on disk.
-    pub fn mark_durable(&mut self, slot: Slot, hash: B256) {
-        if self.hash(slot) == Some(hash) {
-            self.durable = self.durable.max(slot);
-        }
+    /// The entries up to this slot are on disk.
+    pub fn mark_durable(&mut self, slot: Slot) {
+        self.durable = self.durable.max(slot.min(self.end()));
     }
 
     /// Everything in the log is on disk.

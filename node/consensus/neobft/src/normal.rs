@@ -134,10 +134,10 @@ impl Neobft {
     /// Appends an entry and makes it durable.
     pub(crate) fn append(&mut self, entry: Entry) {
         let record_entry = entry.clone();
-        let (before, after) = self.log.push(entry);
+        let (before, _) = self.log.push(entry);
         let slot = self.log.end();
         let record = Record::Entry { slot, before, entry: record_entry };
-        let ticket = self.persist(&record, Some(AfterDurable::Entry(slot, after)));
+        let ticket = self.persist(&record, Some(AfterDurable::Entry(slot)));
         self.journal.entry(slot, ticket);
         self.match_replies();
         if let Some(seq) = self.seq(slot)

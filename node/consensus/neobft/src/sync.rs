@@ -295,8 +295,8 @@ impl Neobft {
             certificate: certificate.clone(),
         };
         entries.into_iter().for_each(|entry| _ = self.log.push(entry));
-        let (end, end_hash) = (self.log.end(), self.log.end_hash());
-        let ticket = self.persist(&record, Some(AfterDurable::Entry(end, end_hash)));
+        let end = self.log.end();
+        let ticket = self.persist(&record, Some(AfterDurable::Entry(end)));
         (keep.0 + 1..=end.0).for_each(|slot| self.journal.entry(Slot(slot), ticket));
         self.match_replies();
         if let Some(certificate) = certificate.filter(|_| confirmed.is_none()) {

@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, DELAY, LOST, index, plain};
 use corniche_neobft::{
     Config,
-    message::{GapEvidence, Message, Slot, Statement, Value, View},
+    message::{Confirmed, Entry, GapEvidence, Message, Slot, Statement, Value, View, ViewCertificate},
 };
 use corniche_testkit::{Delivery, Micros};
 
@@ -220,4 +220,41 @@ fn repeated_view_start_does_not_ask_for_a_confirmation_that_is_not_on_disk() {
     assert_eq!(confirmations(&cluster), 0);
     cluster.run_for(2 * SLOW);
     assert!(confirmations(&cluster) > 0);
+}
+
+#[test]
+fn equal_entry_that_is_appended_again_waits_for_its_own_record() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    let packet = cluster.stamp(b"x");
+    cluster.arrive(&packet, &[0, 3]);
+    cluster.run_for(1);
+    let Some(Entry::Request(certificate)) = cluster.engine(3).entry(Slot(1)).cloned() else { panic!() };
+    cluster.simulation.disks.sync = Micros::from_millis(SLOW);
+    // The record of the first append is written …
+    cluster.arrive(&packet, &[2]);
+    cluster.run_for(SLOW / 4);
+    // … while a view begins without the packet, and the receiver gives it again.
+    let view = View { epoch: 0, leader: 1 };
+    let confirmed = Confirmed { view, base: Slot(0), slot: Slot(0), hash: cluster.context().genesis_hash() };
+    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed))));
+    let certificate_of_view = ViewCertificate { confirmed, votes: votes.into() };
+    assert!(cluster.tell(
+        1,
+        2,
+        &Message::Progress {
+            view,
+            slot: Slot(0),
+            hash: Default::default(),
+            certificate: Some(certificate_of_view),
+            checkpoint: None,
+            asks: false
+        }
+    ));
+    assert_eq!((cluster.view(2), cluster.slots(2)[..2].to_vec()), (view, vec![1, 0]));
+    assert_eq!(cluster.engine(2).entry(Slot(1)), Some(&Entry::Request(certificate)));
+    cluster.run_for(SLOW - SLOW / 4 + 1);
+    assert_eq!(cluster.slots(2)[1], 0, "a record of the rolled-back entry does not count");
+    cluster.run_for(3 * SLOW);
+    assert_eq!(cluster.slots(2)[1], 1);
 }
