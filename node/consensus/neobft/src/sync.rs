@@ -12,6 +12,8 @@ use corniche_engine::{BucketRate, Output, Ticket, TokenBuckets};
 use corniche_types::{B256, TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// An overdue answer is waited for twice as long as the one before, up to 2^this times `query_ms`.
+const MAX_DOUBLINGS: u32 = 5;
 /// Number of checkpoints beyond the last stable one for which votes are held.
 const MAX_CHECKPOINTS: u64 = 16;
 /// Number of slots after the log's end for which packets with damaged vectors are noted.
@@ -64,6 +66,11 @@ pub(crate) struct Goal {
     after: Slot,
     pub entries: Vec<Entry>,
     peer: Option<ValidatorIndex>,
+    /// Time at which an answer is overdue. Each overdue answer doubles the wait for the next ones.
+    overdue_at: TimestampMs,
+    attempts: u32,
+    /// The peer has answered since an answer was overdue.
+    has_answered: bool,
 }
 
 impl Goal {
@@ -226,7 +233,18 @@ impl Neobft {
             return;
         }
         let after = self.log.finalized();
-        self.goal = Some(Goal { slot, hash, certificate, checkpoint, after, entries: Vec::new(), peer: None });
+        self.goal = Some(Goal {
+            slot,
+            hash,
+            certificate,
+            checkpoint,
+            after,
+            entries: Vec::new(),
+            peer: None,
+            overdue_at: self.now,
+            attempts: 0,
+            has_answered: false,
+        });
         self.fetch_next(None);
     }
 
@@ -235,6 +253,8 @@ impl Neobft {
         let Some(peer) = peer.or_else(|| self.take_peer()) else { return };
         let Some(goal) = &mut self.goal else { return };
         goal.peer = Some(peer);
+        let wait = self.config.query_ms << goal.attempts.min(MAX_DOUBLINGS);
+        goal.overdue_at = TimestampMs(self.now.0.saturating_add(wait));
         let from = Slot(goal.after.0 + goal.entries.len() as u64 + 1);
         self.send(peer, Message::Query { from });
     }
@@ -245,6 +265,7 @@ impl Neobft {
             return;
         }
         let missing = usize::try_from(goal.slot.0 + 1 - from.0).unwrap_or(usize::MAX);
+        goal.has_answered = !entries.is_empty();
         goal.entries.extend(entries.into_iter().take(missing));
         if goal.after.0 + (goal.entries.len() as u64) < goal.slot.0 {
             return self.fetch_next(Some(peer));
@@ -261,6 +282,20 @@ impl Neobft {
             // A lie, or a log that was rolled back meanwhile.
             self.set_goal(goal.slot, goal.hash, goal.certificate, goal.checkpoint);
         }
+    }
+
+    /// A peer that answered before may have used up the asker's share: it is asked once more for the same. Then another peer is
+    /// asked for everything, because the entries may be lies.
+    fn check_goal(&mut self) {
+        let finalized = self.log.finalized();
+        let Some(goal) = self.goal.as_mut().filter(|goal| goal.overdue_at <= self.now) else { return };
+        goal.attempts += 1;
+        let peer = goal.peer.filter(|_| std::mem::take(&mut goal.has_answered));
+        if peer.is_none() {
+            goal.entries.clear();
+            goal.after = finalized;
+        }
+        self.fetch_next(peer);
     }
 
     /// Replaces the log after `after` with these entries, from the first that differs. Enters the view of the certificate, except
@@ -334,12 +369,7 @@ impl Neobft {
             self.set_goal(slot, hash, None, Some(pending));
         }
         if self.goal.is_some() {
-            // The peer did not answer, or has not all of it.
-            if let Some(goal) = &mut self.goal {
-                goal.entries.clear();
-                goal.after = self.log.finalized();
-            }
-            self.fetch_next(None);
+            self.check_goal();
         } else if is_stuck
             && let Some((slot, member)) = self.replies.highest().filter(|(slot, _)| *slot > end && self.is_normal())
         {

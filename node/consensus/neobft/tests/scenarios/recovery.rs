@@ -223,6 +223,25 @@ fn repeated_view_start_does_not_ask_for_a_confirmation_that_is_not_on_disk() {
 }
 
 #[test]
+fn long_log_is_fetched_over_slow_links() {
+    // Two entries fit into a response, and a round trip takes longer than the timer.
+    let config = Config { query_ms: 15, fetch_bytes: 600, open_slots: 256, retain_slots: 256, sync_slots: 32, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.simulation.crash(3);
+    for number in 0..100 {
+        cluster.submit(number % 3, &format!("t{number}"));
+        cluster.run_for(DELAY);
+    }
+    cluster.run_for(20 * DELAY);
+    cluster.simulation.restart(3);
+    let from = cluster.slots(3)[2];
+    cluster.run_for(60_000);
+    let to = cluster.slots(3)[2];
+    assert!(from < 10 && to >= 96, "{from} {to}");
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
 fn equal_entry_that_is_appended_again_waits_for_its_own_record() {
     let mut cluster = Cluster::new(4, plain());
     cluster.set_rule(|_, _, _, _| LOST);
