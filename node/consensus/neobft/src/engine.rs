@@ -419,12 +419,8 @@ impl Neobft {
 
     fn handle_durable(&mut self, ticket: Ticket) {
         match self.waiting.remove(&ticket) {
-            Some(AfterDurable::Entry(slot)) => {
-                // An equal entry may have been rolled back and appended again: then its newest record counts.
-                if self.journal.is_newest(slot, ticket) {
-                    self.log.mark_durable(slot);
-                }
-            }
+            // An equal entry may have been rolled back and appended again: then its newest record counts.
+            Some(AfterDurable::Entry(slot)) if self.journal.is_newest(slot, ticket) => self.log.mark_durable(slot),
             Some(AfterDurable::GapDrop(view, slot, signature)) => self.send_gap_drop(view, slot, signature),
             Some(AfterDurable::Voted(view, slot)) => self.handle_voted(view, slot),
             Some(AfterDurable::Prepared(view, slot)) => self.handle_prepared(view, slot),
@@ -440,7 +436,7 @@ impl Neobft {
                 self.receiver.handle_confirm(self.now, epoch, &vote);
                 self.broadcast(&Message::Confirm { epoch, vote, asks: false });
             }
-            None => {}
+            Some(AfterDurable::Entry(_)) | None => {}
         }
     }
 
