@@ -186,10 +186,13 @@ impl Neobft {
         let mut promises = recovered.promises;
         // A lost disk: this replica forgot what it promised, and votes only in views that begin after it is back (S5).
         let has_others = committee.votes(me) < committee.quorum();
-        let is_forgetful = records.is_empty() && !unsigned && !resume.is_genesis() && has_others;
-        if is_forgetful {
-            promises.silent_before = View { epoch: u32::MAX, leader: u32::MAX };
+        let lost = View { epoch: u32::MAX, leader: u32::MAX };
+        let has_lost = records.is_empty() && !unsigned && !resume.is_genesis() && has_others;
+        if has_lost {
+            promises.silent_before = lost;
         }
+        // Also after another restart, until enough members said how far they are.
+        let is_forgetful = promises.silent_before == lost;
         let view = promises.view();
         let receiver_config = ReceiverConfig {
             chain_id: committee.chain_id(),
@@ -241,6 +244,9 @@ impl Neobft {
             promises,
             journal,
         };
+        if has_lost {
+            engine.persist_promises();
+        }
         engine.fill_receiver();
         engine.keep_executed_bodies();
         let first_clock = now.0.saturating_add(engine.config.query_ms).saturating_sub(engine.config.clock_ms);

@@ -277,3 +277,32 @@ fn equal_entry_that_is_appended_again_waits_for_its_own_record() {
     cluster.run_for(3 * SLOW);
     assert_eq!(cluster.slots(2)[1], 1);
 }
+
+#[test]
+fn lost_disk_is_remembered_at_the_next_restart() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 50, ..plain() });
+    for number in 0..10 {
+        cluster.submit(number % 3, &format!("t{number}"));
+        cluster.run_for(2 * DELAY);
+    }
+    let resume = cluster.resume_after(3, 10);
+    cluster.simulation.crash(3);
+    cluster.disk(3).records.clear();
+    // It hears from nobody, restarts with what it wrote meanwhile, and then hears from all.
+    cluster.set_rule(|_, from, to, _| if from == 3 || to == 3 { LOST } else { Delivery::Normal });
+    cluster.restart_at(3, resume);
+    cluster.run_for(20 * DELAY);
+    cluster.submit(1, "a");
+    cluster.run_for(20 * DELAY);
+    cluster.simulation.crash(3);
+    assert!(!cluster.records(3).is_empty());
+    cluster.set_rule(|_, _, _, _| Delivery::Normal);
+    cluster.simulation.restart(3);
+    let replies =
+        |cluster: &Cluster| cluster.count(3, |message| matches!(message, Message::Reply { .. } | Message::Sync { .. }));
+    let before = replies(&cluster);
+    cluster.submit(1, "b");
+    cluster.run_until_delivered(&ALL, &["a", "b"], 5_000);
+    assert_eq!(replies(&cluster), before, "S5");
+    cluster.assert_equal_logs(ALL);
+}
