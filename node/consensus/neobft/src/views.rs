@@ -319,7 +319,7 @@ impl Neobft {
         self.begin_replies();
     }
 
-    /// What others said in earlier views does not count any more.
+    /// REPLYs and attestations of earlier views do not count any more.
     fn begin_replies(&mut self) {
         for (member, slot, hash) in self.replies.enter(self.view()) {
             self.take_reply(member, slot, hash);
