@@ -20,9 +20,9 @@
 //! Rule numbers L1 to L7 are those of the specification; the README of `corniche-neobft` lists them. Source: NeoBFT
 //! (SIGCOMM 2023), sections 3.2, 4.2 to 4.4.
 
+mod assembly;
 mod certificate;
 mod confirm;
-mod epoch;
 mod receiver;
 
 pub use certificate::{ConfirmVote, Link, OrderingCertificate, Proof};

@@ -2,9 +2,9 @@
 
 use crate::{
     ConfirmVote, OrderingCertificate,
+    assembly::{Assembled, Assembly},
     certificate::Scope,
     confirm::Confirms,
-    epoch::{Assembled, Assembly},
 };
 use corniche_aom_wire::{Error, Header, Packet, TagKey, VerifyingKey};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, Weights};

@@ -159,7 +159,8 @@ impl Neobft {
 
     pub(crate) fn handle_fetch_body(&mut self, from: ValidatorIndex, body: &BodyId) {
         let Some(batch) = self.bodies.get(body) else { return };
-        if self.charge(from, batch.len()) {
+        if self.may_respond(from) {
+            self.charge(from, batch.len());
             self.send(from, Message::Body { body: *body, batch });
         }
     }

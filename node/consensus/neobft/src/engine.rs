@@ -334,8 +334,8 @@ impl Neobft {
             Message::GapDecision { view, slot, evidence, signature } => {
                 self.handle_gap_decision(view, slot, evidence, signature)
             }
-            Message::GapPrepare { view, slot, value, signature } => self.handle_gap_prepare(from, view, slot, value, signature),
-            Message::GapCommit { view, slot, value, signature } => self.handle_gap_commit(from, view, slot, value, signature),
+            Message::GapPrepare(vote) => self.handle_gap_prepare(from, vote),
+            Message::GapCommit(vote) => self.handle_gap_commit(from, vote),
             Message::Suspect { view } => self.handle_suspect(from, view),
             Message::ViewChange(change) => self.handle_view_change(*change),
             Message::ViewStart { view, changes } => self.handle_view_start(from, view, &changes),

@@ -3,8 +3,9 @@
 use crate::{
     engine::{AfterDurable, Neobft},
     keys::Signature,
-    message::{DropProof, Entry, GapEvidence, Message, Slot, Statement, Value, View, Votes},
+    message::{DropProof, Entry, GapEvidence, GapVote, Message, Slot, Statement, Value, View},
     record::Record,
+    rules::{is_quorum, votes_for},
 };
 use corniche_aom_receiver::OrderingCertificate;
 use corniche_engine::Recipients;
@@ -55,10 +56,6 @@ impl Gap {
             self.committed
         )
     }
-}
-
-fn matching(votes: &BTreeMap<ValidatorIndex, (Value, Signature)>, value: Value) -> Votes {
-    votes.iter().filter(|(_, (of, _))| *of == value).map(|(member, (_, signature))| (*member, *signature)).collect()
 }
 
 impl Neobft {
@@ -290,18 +287,13 @@ impl Neobft {
         }
         let Some(value) = self.promises.voted.get(&slot).copied() else { return };
         let Some(signature) = self.sign(&Statement::GapPrepare { view, slot, value }) else { return };
-        self.broadcast(&Message::GapPrepare { view, slot, value, signature });
-        self.handle_gap_prepare(self.me, view, slot, value, signature);
+        let vote = GapVote { view, slot, value, signature };
+        self.broadcast(&Message::GapPrepare(vote));
+        self.handle_gap_prepare(self.me, vote);
     }
 
-    pub(crate) fn handle_gap_prepare(
-        &mut self,
-        from: ValidatorIndex,
-        view: View,
-        slot: Slot,
-        value: Value,
-        signature: Signature,
-    ) {
+    pub(crate) fn handle_gap_prepare(&mut self, from: ValidatorIndex, vote: GapVote) {
+        let GapVote { view, slot, value, signature } = vote;
         let Some(gap) = self.gap(view, slot) else { return };
         gap.prepares.entry(from).or_insert((value, signature));
         self.check_prepared(slot);
@@ -312,11 +304,11 @@ impl Neobft {
         let (view, leader) = (self.view(), self.leader());
         let Some(gap) = self.gaps.get_mut(&slot).filter(|gap| !gap.is_prepared) else { return };
         let Some((value, signature, _)) = gap.decision.clone() else { return };
-        let mut votes = matching(&gap.prepares, value);
+        let mut votes = votes_for(&gap.prepares, &value);
         votes.retain(|(member, _)| *member != leader);
         votes.push((leader, signature));
         votes.sort_unstable_by_key(|(member, _)| *member);
-        if self.committee.weigh(votes.iter().map(|(member, _)| *member)) < self.committee.quorum() {
+        if !is_quorum(&votes, &self.committee) {
             return;
         }
         gap.is_prepared = true;
@@ -337,18 +329,13 @@ impl Neobft {
             return;
         };
         let Some(signature) = self.sign(&Statement::GapCommit { view, slot, value }) else { return };
-        self.broadcast(&Message::GapCommit { view, slot, value, signature });
-        self.handle_gap_commit(self.me, view, slot, value, signature);
+        let vote = GapVote { view, slot, value, signature };
+        self.broadcast(&Message::GapCommit(vote));
+        self.handle_gap_commit(self.me, vote);
     }
 
-    pub(crate) fn handle_gap_commit(
-        &mut self,
-        from: ValidatorIndex,
-        view: View,
-        slot: Slot,
-        value: Value,
-        signature: Signature,
-    ) {
+    pub(crate) fn handle_gap_commit(&mut self, from: ValidatorIndex, vote: GapVote) {
+        let GapVote { view, slot, value, signature } = vote;
         let Some(gap) = self.gap(view, slot) else { return };
         gap.commits.entry(from).or_insert((value, signature));
         self.check_committed(slot);
@@ -360,8 +347,8 @@ impl Neobft {
         let Some(gap) = self.gaps.get_mut(&slot).filter(|gap| gap.committed.is_none()) else { return };
         let values: Vec<Value> = gap.commits.values().map(|(value, _)| *value).collect();
         for value in values {
-            let votes = matching(&gap.commits, value);
-            if self.committee.weigh(votes.iter().map(|(member, _)| *member)) < self.committee.quorum() {
+            let votes = votes_for(&gap.commits, &value);
+            if !is_quorum(&votes, &self.committee) {
                 continue;
             }
             gap.committed = Some(value);

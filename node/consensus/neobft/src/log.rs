@@ -26,10 +26,6 @@ impl Log {
         self.floor
     }
 
-    pub fn floor_hash(&self) -> B256 {
-        self.floor_hash
-    }
-
     /// The last slot.
     pub fn end(&self) -> Slot {
         Slot(self.floor.0 + self.entries.len() as u64)

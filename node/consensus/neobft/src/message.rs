@@ -201,6 +201,15 @@ pub enum GapEvidence {
 
 // ---- the wire --------------------------------------------------------------------------------------------------------------
 
+/// Vote of one step of gap agreement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct GapVote {
+    pub view: View,
+    pub slot: Slot,
+    pub value: Value,
+    pub signature: Signature,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Message {
     /// REPLY, cumulative: the sender's log is durable up to this slot, with this log-hash.
@@ -249,18 +258,8 @@ pub enum Message {
         evidence: GapEvidence,
         signature: Signature,
     },
-    GapPrepare {
-        view: View,
-        slot: Slot,
-        value: Value,
-        signature: Signature,
-    },
-    GapCommit {
-        view: View,
-        slot: Slot,
-        value: Value,
-        signature: Signature,
-    },
+    GapPrepare(GapVote),
+    GapCommit(GapVote),
     /// The sender suspects the leader or the sequencer, and would move to this view.
     Suspect {
         view: View,

@@ -1,16 +1,27 @@
 //! Pure verdicts: the leader of a view, and the merge of logs in a view change (V3–V5).
 
-use crate::message::{Confirmed, Context, DropProof, Entry, Slot, ViewCertificate, ViewChange};
+use crate::{
+    keys::Signature,
+    message::{Confirmed, Context, DropProof, Entry, Slot, View, ViewCertificate, ViewChange, Votes},
+};
 use corniche_aom_receiver::OrderingCertificate;
 use corniche_engine::Committee;
 use corniche_types::{B256, ValidatorIndex};
 use std::collections::BTreeMap;
 
-use crate::message::View;
-
 /// The leader of ⟨e, l⟩: member l mod n.
 pub fn leader(view: View, committee: &Committee) -> ValidatorIndex {
     ValidatorIndex((view.leader as usize % committee.size()) as u16)
+}
+
+/// The votes for `value`, by ascending member.
+pub(crate) fn votes_for<T: PartialEq>(votes: &BTreeMap<ValidatorIndex, (T, Signature)>, value: &T) -> Votes {
+    votes.iter().filter(|(_, (of, _))| of == value).map(|(member, (_, signature))| (*member, *signature)).collect()
+}
+
+/// Returns whether these members have a quorum of votes.
+pub(crate) fn is_quorum(votes: &Votes, committee: &Committee) -> bool {
+    committee.weigh(votes.iter().map(|(member, _)| *member)) >= committee.quorum()
 }
 
 /// The log with which a view begins.

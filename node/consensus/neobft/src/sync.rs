@@ -6,6 +6,7 @@ use crate::{
     message::{CheckpointCertificate, DropProof, Entry, Message, Slot, Statement, Value, View, ViewCertificate},
     order::Effect,
     record::Record,
+    rules::{is_quorum, votes_for},
 };
 use corniche_aom_receiver::OrderingCertificate;
 use corniche_engine::{BucketRate, Output, Ticket, TokenBuckets};
@@ -135,23 +136,20 @@ impl Neobft {
     // ---- queries -----------------------------------------------------------------------------------------------------------
 
     /// Returns false if this peer used up its share of responses.
-    fn may_respond(&mut self, peer: ValidatorIndex, bytes: u64) -> bool {
+    pub(crate) fn may_respond(&mut self, peer: ValidatorIndex) -> bool {
         let share = u64::from(self.config.fetch_bytes) + RESPONSE_COST;
         let rate = BucketRate::shared(RESPONSES_PER_SECOND * share, share, self.committee.size());
-        let may = self.sync.buckets.refill(peer, rate, self.now);
-        if may {
-            self.sync.buckets.spend(peer, RESPONSE_COST + bytes);
-        }
-        may
+        self.sync.buckets.refill(peer, rate, self.now)
     }
 
-    pub(crate) fn charge(&mut self, peer: ValidatorIndex, bytes: usize) -> bool {
-        self.may_respond(peer, bytes as u64)
+    /// Charges a peer that may have a response for it.
+    pub(crate) fn charge(&mut self, peer: ValidatorIndex, bytes: usize) {
+        self.sync.buckets.spend(peer, RESPONSE_COST + bytes as u64);
     }
 
     /// G2: the entries from a slot on, as many as fit, with the newest checkpoint among them.
     pub(crate) fn handle_query(&mut self, peer: ValidatorIndex, from: Slot) {
-        if from <= self.log.floor() || from > self.log.end() || !self.may_respond(peer, 0) {
+        if from <= self.log.floor() || from > self.log.end() || !self.may_respond(peer) {
             return;
         }
         let (mut entries, mut bytes) = (Vec::new(), 0);
@@ -165,7 +163,7 @@ impl Neobft {
         }
         let last = Slot(from.0 + entries.len() as u64 - 1);
         let checkpoint = self.sync.stable.range(from..=last).next_back().map(|(_, certificate)| certificate.clone());
-        _ = self.may_respond(peer, bytes as u64);
+        self.charge(peer, bytes);
         let view = self.view();
         self.send(peer, Message::QueryReply { view, from, entries, checkpoint });
     }
@@ -438,10 +436,9 @@ impl Neobft {
         }
         let votes = self.sync.votes.entry(slot).or_default();
         votes.insert(from, (hash, signature));
-        let matching: Vec<_> =
-            votes.iter().filter(|(_, (of, _))| *of == hash).map(|(member, (_, signature))| (*member, *signature)).collect();
-        if self.committee.weigh(matching.iter().map(|(member, _)| *member)) >= self.committee.quorum() {
-            self.learn_checkpoint(CheckpointCertificate { slot, hash, votes: matching });
+        let votes = votes_for(votes, &hash);
+        if is_quorum(&votes, &self.committee) {
+            self.learn_checkpoint(CheckpointCertificate { slot, hash, votes });
         }
     }
 

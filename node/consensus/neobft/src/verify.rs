@@ -7,8 +7,8 @@ use crate::{
     config::Config,
     keys::{Signature, Signatures},
     message::{
-        CheckpointCertificate, Context, DropProof, Entry, GapEvidence, Message, Statement, Value, View, ViewCertificate,
-        ViewChange, Votes,
+        CheckpointCertificate, Context, DropProof, Entry, GapEvidence, GapVote, Message, Statement, Value, View,
+        ViewCertificate, ViewChange, Votes,
     },
     rules,
 };
@@ -106,13 +106,13 @@ impl NeobftVerifier {
                 };
                 self.check_signed(from, &Statement::GapDecision { view: *view, slot: *slot, value }, signature)
             }
-            Message::GapPrepare { view, slot, value, signature } => {
+            Message::GapPrepare(GapVote { view, slot, value, signature }) => {
                 check_numbers(*view, slot.0)?;
                 // G7, pitfall 1: the leader's vote is its decision.
                 ensure(from != rules::leader(*view, &self.committee), || "G7: the leader prepares nothing".into())?;
                 self.check_signed(from, &Statement::GapPrepare { view: *view, slot: *slot, value: *value }, signature)
             }
-            Message::GapCommit { view, slot, value, signature } => {
+            Message::GapCommit(GapVote { view, slot, value, signature }) => {
                 check_numbers(*view, slot.0)?;
                 self.check_signed(from, &Statement::GapCommit { view: *view, slot: *slot, value: *value }, signature)
             }

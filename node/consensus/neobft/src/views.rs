@@ -5,7 +5,7 @@ use crate::{
     keys::Signature,
     message::{Confirmed, Message, Slot, Statement, View, ViewCertificate, ViewChange},
     record::Record,
-    rules::{self, Invalid, Merged},
+    rules::{self, Invalid, Merged, is_quorum, votes_for},
 };
 use corniche_engine::Output;
 use corniche_types::{TimestampMs, ValidatorIndex};
@@ -263,9 +263,8 @@ impl Neobft {
             return;
         }
         self.confirms.insert(from, (confirmed, signature));
-        let matching = self.confirms.iter().filter(|(_, (of, _))| *of == confirmed);
-        let votes: Vec<_> = matching.map(|(member, (_, signature))| (*member, *signature)).collect();
-        if self.committee.weigh(votes.iter().map(|(member, _)| *member)) >= self.committee.quorum() {
+        let votes = votes_for(&self.confirms, &confirmed);
+        if is_quorum(&votes, &self.committee) {
             self.handle_certificate(ViewCertificate { confirmed, votes });
         }
     }

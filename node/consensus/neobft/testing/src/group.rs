@@ -97,11 +97,6 @@ impl ModelledGroup {
         }
         packets
     }
-
-    /// The sequencer shows that it is alive (pitfall 11).
-    pub fn heartbeat(&mut self) -> Vec<Bytes> {
-        self.stamper.heartbeat().unwrap_or_default().into_iter().map(Bytes::from).collect()
-    }
 }
 
 impl Group for ModelledGroup {

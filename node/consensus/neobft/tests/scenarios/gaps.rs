@@ -1,7 +1,7 @@
 //! Lost packets: who may decide, and what a replica must not do meanwhile (G1–G11, pitfalls 1, 5 and 15).
 
 use crate::cluster::{Cluster, DELAY, LOST, plain};
-use corniche_neobft::message::{GapEvidence, Message, Slot, Statement, Value, View};
+use corniche_neobft::message::{GapEvidence, GapVote, Message, Slot, Statement, Value, View};
 use corniche_testkit::Delivery;
 
 const ALL: [usize; 4] = [0, 1, 2, 3];
@@ -153,12 +153,12 @@ fn leader_does_not_vote_twice_in_the_prepare_phase() {
     assert!(cluster.tell(0, 1, &Message::GapDecision { view: VIEW, slot: SLOT, evidence, signature }));
     let prepare = |node, cluster: &Cluster| {
         let signature = cluster.sign(node, &Statement::GapPrepare { view: VIEW, slot: SLOT, value });
-        Message::GapPrepare { view: VIEW, slot: SLOT, value, signature }
+        Message::GapPrepare(GapVote { view: VIEW, slot: SLOT, value, signature })
     };
     let message = prepare(0, &cluster);
     assert!(!cluster.tell(0, 1, &message), "G7, pitfall 1");
     cluster.run_for(DELAY);
-    let commits = |cluster: &Cluster| cluster.count(1, |message| matches!(message, Message::GapCommit { .. }));
+    let commits = |cluster: &Cluster| cluster.count(1, |message| matches!(message, Message::GapCommit(_)));
     assert_eq!(commits(&cluster), 0, "decision and own GAP-PREPARE: two voters");
     let message = prepare(2, &cluster);
     assert!(cluster.tell(2, 1, &message));
@@ -184,7 +184,7 @@ fn second_decision_of_a_slot_is_ignored() {
     let signature = cluster.sign(0, &Statement::GapDecision { view: VIEW, slot: SLOT, value: Value::Drop });
     assert!(cluster.tell(0, 1, &Message::GapDecision { view: VIEW, slot: SLOT, evidence, signature }));
     cluster.run_for(DELAY);
-    let is_drop = |message: &Message| matches!(message, Message::GapPrepare { value: Value::Drop, .. });
-    let prepared = |cluster: &Cluster| cluster.count(1, |message| matches!(message, Message::GapPrepare { .. }));
+    let is_drop = |message: &Message| matches!(message, Message::GapPrepare(GapVote { value: Value::Drop, .. }));
+    let prepared = |cluster: &Cluster| cluster.count(1, |message| matches!(message, Message::GapPrepare(_)));
     assert_eq!((prepared(&cluster), cluster.count(1, is_drop)), (1, 0), "G7");
 }

@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, DELAY, LOST, index, plain};
 use corniche_neobft::{
     Config,
-    message::{Confirmed, Entry, GapEvidence, Message, Slot, Statement, Value, View, ViewCertificate},
+    message::{Confirmed, Entry, GapEvidence, GapVote, Message, Slot, Statement, Value, View, ViewCertificate},
 };
 use corniche_testkit::{Delivery, Micros};
 
@@ -186,14 +186,14 @@ fn repeated_decision_does_not_ask_for_votes_that_are_not_on_disk() {
     let signature = cluster.sign(0, &Statement::GapDecision { view, slot, value });
     let decision = Message::GapDecision { view, slot, evidence: GapEvidence::Drop(drops.to_vec()), signature };
     let signature = cluster.sign(2, &Statement::GapPrepare { view, slot, value });
-    let prepare = Message::GapPrepare { view, slot, value, signature };
+    let prepare = Message::GapPrepare(GapVote { view, slot, value, signature });
     let votes = |cluster: &Cluster| {
-        let prepares = cluster.count(1, |message| matches!(message, Message::GapPrepare { .. }));
-        (prepares, cluster.count(1, |message| matches!(message, Message::GapCommit { .. })))
+        let prepares = cluster.count(1, |message| matches!(message, Message::GapPrepare(_)));
+        (prepares, cluster.count(1, |message| matches!(message, Message::GapCommit(_))))
     };
     // With the GAP-PREPARE of validator 3, the drop is prepared before the own vote is on disk.
     let signature = cluster.sign(3, &Statement::GapPrepare { view, slot, value });
-    let other = Message::GapPrepare { view, slot, value, signature };
+    let other = Message::GapPrepare(GapVote { view, slot, value, signature });
     for (from, message) in [(0, &decision), (2, &prepare), (3, &other), (0, &decision)] {
         assert!(cluster.tell(from, 1, message));
     }
