@@ -120,12 +120,3 @@ fn cut_frames_are_never_touched() {
     let mut buffer = whole;
     assert_eq!(sequencer.handle(&mut buffer), Outcome::Stamped);
 }
-
-#[test]
-fn kernel_tests_are_in_this_run() {
-    if !cfg!(feature = "xdp") {
-        use std::io::Write;
-        let note = "\n!!!! SKIPPED all of kernel.rs: run `cargo test -p corniche-aom-xdp --features xdp` as root\n";
-        let _ = std::io::stderr().write_all(note.as_bytes());
-    }
-}

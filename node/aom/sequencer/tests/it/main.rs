@@ -4,8 +4,8 @@ mod admin;
 mod common;
 mod config;
 mod core;
-#[path = "../../../wire/tests/vectors/mod.rs"]
-mod format;
 mod loopback;
 mod restart;
+#[path = "../../../wire/tests/sequencers/mod.rs"]
+mod sequencers;
 mod vectors;

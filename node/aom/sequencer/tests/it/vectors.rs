@@ -1,9 +1,10 @@
 //! Frozen vectors of aom/1. Groups that begin with number 1 are made from a configuration, as the daemon does.
 
-use crate::format::{self, Group, Op, Stamp, Step};
+use crate::sequencers;
 use corniche_aom_sequencer::{
     BackEnd, Config, Core, DropReason, GroupConfig, MulticastConfig, Outbox, ReceiverConfig, Secrets, Timing,
 };
+use corniche_aom_vectors::{Group, Op, Step, Vector, load};
 use corniche_aom_wire::{Kind, Request, Suite};
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use zeroize::Zeroizing;
@@ -11,10 +12,10 @@ use zeroize::Zeroizing;
 /// A skipped vector is visible: the ids that ran are those that name this producer.
 #[test]
 fn sequencer_runs_all_its_vectors() {
-    let vectors = format::load();
+    let vectors = load();
     let mut handled = BTreeSet::new();
     for vector in &vectors.stamp {
-        if vector.producers.iter().any(|name| name == "sequencer") {
+        if vector.producers.contains("sequencer") {
             let result = std::panic::catch_unwind(|| check(vector));
             assert!(result.is_ok(), "vector {} failed; see above", vector.id);
             handled.insert(vector.id.clone());
@@ -24,7 +25,7 @@ fn sequencer_runs_all_its_vectors() {
     assert!(handled.len() >= 116, "vectors were removed: {} are left", handled.len());
 }
 
-fn check(vector: &Stamp) {
+fn check(vector: &Vector) {
     let mut core = core(vector);
     let mut now = Duration::ZERO;
     for (number, step) in vector.steps.iter().enumerate() {
@@ -36,7 +37,7 @@ fn check(vector: &Stamp) {
             Op::Request if step.lost => lose(&mut core, step).map(|_| false),
             Op::Request => core.handle(now, &step.datagram.0, &mut out).map(|(_, stamped)| stamped.signed),
             Op::Heartbeat => {
-                format::check_heartbeat(step);
+                sequencers::check_heartbeat(step);
                 if is_pk && !step.flush {
                     // The daemon signs every heartbeat. Others are equal to requests.
                     core.handle(now, &step.datagram.0, &mut out).map(|(_, stamped)| stamped.signed)
@@ -76,10 +77,10 @@ fn lose(core: &mut Core, step: &Step) -> Result<u64, DropReason> {
     core.stamper(request.group).unwrap().lose().map_err(|_| DropReason::Exhausted)
 }
 
-fn core(vector: &Stamp) -> Core {
+fn core(vector: &Vector) -> Core {
     let first = &vector.groups[0];
     // The daemon refuses suite 3 and has no way to begin later in an epoch.
-    if vector.groups.iter().all(|group| group.first_seq == 1 && group.suite != Suite::HalfSipHash64) {
+    if vector.groups.iter().all(|group| group.first_seq == 1 && group.suite != Suite::HalfSipHash64 as u8) {
         assert!(vector.groups.iter().all(|group| group.sign_every == first.sign_every));
         let (config, secrets) = configuration(vector);
         return config.core(&secrets).unwrap();
@@ -87,22 +88,22 @@ fn core(vector: &Stamp) -> Core {
     let timing = Timing { sign_after: Duration::from_micros(100), heartbeat_after: Duration::from_millis(1) };
     let mut core = Core::new(timing, true, 8800);
     for group in &vector.groups {
-        core.add(group.group, group.active.then(|| group.stamper(vector.chain_id)));
+        core.add(group.group, group.active.then(|| sequencers::stamper(group, vector.chain_id)));
     }
     core
 }
 
-fn configuration(vector: &Stamp) -> (Config, Secrets) {
+fn configuration(vector: &Vector) -> (Config, Secrets) {
     let group = |group: &Group| {
-        let receivers = match group.receiver_x25519_publics.as_ref() {
-            Some(keys) => keys.iter().map(|key| receiver(Some(hex::encode(&key.0)))).collect(),
-            None => vec![receiver(None)],
+        let receivers = match &group.receiver_x25519_publics[..] {
+            [] => vec![receiver(None)],
+            keys => keys.iter().map(|key| receiver(Some(hex::encode(&key.0)))).collect(),
         };
         GroupConfig {
             group: group.group,
             chain_id: vector.chain_id,
             epoch: group.epoch,
-            suite: group.suite as u8,
+            suite: group.suite,
             active: group.active,
             key: PathBuf::new(),
             multicast: None,
