@@ -60,6 +60,12 @@ pub trait Effects {
     /// Requests blocks. Respond with [`Input::Response`].
     fn request(&mut self, to: NodeKey, request: Request);
 
+    /// Sends a request to the multicast group. Only where the genesis has a group.
+    fn multicast(&mut self, _request: Bytes) {}
+
+    /// Asks the sequencer of an epoch of the group to serve it; see [`Output::AskSequencer`]. Respond with [`Input::Sequencer`].
+    fn ask_sequencer(&mut self, _epoch: u32, _certificate: Bytes) {}
+
     /// The peer violated the protocol.
     fn penalise(&mut self, peer: NodeKey, fault: Fault);
 
@@ -192,6 +198,8 @@ impl Driver {
         match output {
             Output::Send { to, message } => effects.send(&to, message),
             Output::Request { to, request } => effects.request(to, request),
+            Output::Multicast(request) => effects.multicast(request),
+            Output::AskSequencer { epoch, certificate } => effects.ask_sequencer(epoch, certificate),
             Output::Penalise { peer, fault } => effects.penalise(peer, fault),
             Output::Execute(plan) => {
                 for executed in effects.execute(plan) {

@@ -9,7 +9,7 @@ use crate::restart::OrderingStart;
 use corniche_admission::{PoolConfig, Refusal, Rotation};
 use corniche_certify::{Keys as CertificateKeys, VerifiedCertificate};
 use corniche_crypto::{CoinPublicKeys, CoinSecretShare, evidence::Evidence};
-use corniche_engine::{Committee, Engine, Offence, Resume, Ticket, TraceEvent, Verified};
+use corniche_engine::{Committee, Engine, Offence, Resume, SequencerKey, Ticket, TraceEvent, Verified};
 use corniche_staking::{NoticeAuthor, VerifiedNotice};
 use corniche_state::{CommittedBlock, State};
 use corniche_types::{B256, Block, Bytes, Certificate, Epoch, Genesis, Height, KnownVersions, TimestampMs, ValidatorIndex};
@@ -109,6 +109,10 @@ pub enum Input {
         from: NodeKey,
         response: Option<Response>,
     },
+    /// A datagram for the multicast group; nothing about it was checked. Only where the genesis has a group.
+    Packet(Bytes),
+    /// Response to [`Output::AskSequencer`]; repeated after each start.
+    Sequencer(SequencerKey),
     /// The engine's record with this ticket is durable.
     Durable(Ticket),
     /// Result of [`Output::Execute`], in order.
@@ -142,6 +146,14 @@ pub enum Output {
     Request {
         to: NodeKey,
         request: Request,
+    },
+    /// Send a request to the multicast group. It may be lost.
+    Multicast(Bytes),
+    /// Respond with the sequencer's key for an epoch of the group ([`Input::Sequencer`]), and ask the sequencer to serve the
+    /// epoch. The certificate proves that a quorum agreed to start it; empty for the first one. Repeated until packets arrive.
+    AskSequencer {
+        epoch: u32,
+        certificate: Bytes,
     },
     /// The peer violated the protocol.
     Penalise {

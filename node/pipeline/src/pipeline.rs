@@ -248,6 +248,9 @@ impl Pipeline {
             Input::Certificate { from, certificate } => self.receive_certificate(from, certificate),
             Input::Response { from, response } => self.response(now, from, response),
             Input::Durable(ticket) => self.engine_input(now, EngineInput::Durable(self.history.of_engine(ticket))),
+            // Also with a full backlog: the engine itself bounds the packets that it holds.
+            Input::Packet(datagram) => self.engine_input(now, EngineInput::Packet(datagram)),
+            Input::Sequencer(key) => self.engine_input(now, EngineInput::Sequencer(key)),
             Input::Executed(executed) => self.executed(*executed),
             Input::Appended(height) => self.appended(now, height),
             Input::CertificateAppended(height) => self.certificate_appended(now, height),

@@ -183,7 +183,7 @@ pub enum Output {
     Multicast(Bytes),
     /// Ask the configuration service for the sequencer of this epoch. It responds with [`Input::Sequencer`], and installs one
     /// if there is none yet. `certificate` proves that a quorum agreed to start the epoch; empty for the first one.
-    AskFailover { epoch: u32, certificate: Bytes },
+    AskSequencer { epoch: u32, certificate: Bytes },
     /// For logs and tests; requires no action.
     Trace(TraceEvent),
 }

@@ -236,7 +236,7 @@ fn check_numbers(view: View, number: u64) -> Checks {
     ensure(view.epoch < u32::MAX && view.leader < u32::MAX && number < MAX_NUMBER, || "number out of range".into())
 }
 
-/// Checks a certificate that a configuration service gets with `AskFailover` (E2). Returns the epoch that it starts.
+/// Checks a certificate that a configuration service gets with `AskSequencer` (E2). Returns the epoch that it starts.
 pub fn check_epoch_certificate(verifier: &NeobftVerifier, certificate: &Bytes) -> Option<u32> {
     let certificate: ViewCertificate = wire::decode(certificate).ok()?;
     verifier.check_view_certificate(&certificate).is_ok().then_some(certificate.confirmed.view.epoch)

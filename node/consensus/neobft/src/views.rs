@@ -332,7 +332,7 @@ impl Neobft {
         let epoch = self.view().epoch;
         if !self.receiver.has_key(epoch) {
             let certificate = self.epoch_certificate();
-            self.outputs.push_back(Output::AskFailover { epoch, certificate });
+            self.outputs.push_back(Output::AskSequencer { epoch, certificate });
         }
     }
 

@@ -268,7 +268,7 @@ impl<S: Surroundings> EngineHost<S> {
                     self.outbox.multicast(self.committee_size, request);
                 }
             }
-            Output::AskFailover { epoch, certificate } => {
+            Output::AskSequencer { epoch, certificate } => {
                 if let Some(group) = self.surroundings.group() {
                     let key = group.borrow_mut().ask(now, self.me.as_usize(), epoch, &certificate);
                     key.into_iter().for_each(|(at, key)| self.arrive(at, Input::Sequencer(key)));

@@ -203,7 +203,7 @@ impl<S: Subject> Surroundings for Recorder<S> {
             Output::Trace(event) => self.seen.traced.push(event),
             Output::Twin(detail) => self.seen.traced.push(TraceEvent::note("twin", detail)),
             Output::WantBatch { .. } | Output::Send { .. } | Output::Persist(..) | Output::ReleaseBelow(_) => {}
-            Output::Multicast(_) | Output::AskFailover { .. } => {}
+            Output::Multicast(_) | Output::AskSequencer { .. } => {}
         }
     }
 

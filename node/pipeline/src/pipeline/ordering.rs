@@ -77,8 +77,10 @@ impl Pipeline {
                     return true;
                 }
                 EngineOutput::Trace(event) => self.out.push_back(Output::Trace(event)),
-                // No engine that a genesis can name has a multicast group yet.
-                EngineOutput::Multicast(_) | EngineOutput::AskFailover { .. } => {}
+                EngineOutput::Multicast(request) => self.out.push_back(Output::Multicast(request)),
+                EngineOutput::AskSequencer { epoch, certificate } => {
+                    self.out.push_back(Output::AskSequencer { epoch, certificate });
+                }
             }
         }
         self.plan_blocks();

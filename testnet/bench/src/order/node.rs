@@ -329,7 +329,7 @@ impl Ordering {
                 }
                 Output::Available { .. } | Output::Accuse { .. } | Output::Twin(_) | Output::Trace(_) => {}
                 // No engine of this benchmark has a multicast group.
-                Output::Multicast(_) | Output::AskFailover { .. } => {}
+                Output::Multicast(_) | Output::AskSequencer { .. } => {}
             }
         }
     }
