@@ -35,6 +35,7 @@ fn genesis(block_ms: u64) -> Arc<Genesis> {
         signatures: SignatureChecks::Everyone,
         staking: None,
         coin_draft: None,
+        multicast: None,
     })
 }
 

@@ -159,6 +159,7 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
         signatures: spec.signatures,
         staking: spec.staking.clone(),
         coin_draft: None,
+        multicast: None,
     };
     genesis.check_votes()?;
     let weights = genesis.weights();

@@ -189,6 +189,7 @@ pub fn make(
         signatures: SignatureChecks::Everyone,
         staking: None,
         coin_draft: None,
+        multicast: None,
     };
     if let Some(epoch_ms) = scenario.epoch_ms {
         add_staking(&mut genesis, scenario, &secrets, epoch_ms);

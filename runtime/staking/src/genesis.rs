@@ -162,6 +162,7 @@ mod tests {
             signatures: SignatureChecks::Everyone,
             staking: None,
             coin_draft: None,
+            multicast: None,
         };
         let changes = genesis_changes(&genesis);
         assert_eq!(changes.accounts.len(), 2, "an account with nothing in it does not exist");

@@ -60,6 +60,7 @@ impl Chain {
             signatures: SignatureChecks::Everyone,
             staking: None,
             coin_draft: None,
+            multicast: None,
         };
         let mut headers: Vec<Header> = Vec::new();
         for number in 1..=3 {

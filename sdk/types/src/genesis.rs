@@ -69,6 +69,55 @@ pub struct Genesis {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[borsh(skip)]
     pub coin_draft: Option<B256>,
+    /// Sequencers of the validators' multicast group, for an engine that needs them. The genesis hash covers them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[borsh(skip)]
+    pub multicast: Option<MulticastGroup>,
+}
+
+/// The sequencers that may order requests of a group (authenticated ordered multicast, `aom/1`). Receiver i of the group is
+/// validator i.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
+#[serde(deny_unknown_fields)]
+pub struct MulticastGroup {
+    /// Suite: 1 or 2 (keyed hashes), 4 (ECDSA secp256k1) or 5 (ed25519).
+    pub suite: u8,
+    /// Public keys of the sequencers, 1 to 16: X25519 for suites 1 and 2, 32 bytes; else the key that verifies signatures, 33 bytes
+    /// for suite 4 and 32 for suite 5. Sequencer e mod their number serves epoch e of the group.
+    pub sequencers: Vec<Bytes>,
+}
+
+/// Maximum number of sequencers.
+pub const MAX_SEQUENCERS: usize = 16;
+/// Maximum number of validators where packets have a keyed hash for each of them.
+pub const MAX_TAG_RECEIVERS: usize = 64;
+
+impl MulticastGroup {
+    /// Returns the index of the sequencer that serves an epoch of the group.
+    pub fn sequencer(&self, epoch: u32) -> usize {
+        epoch as usize % self.sequencers.len().max(1)
+    }
+
+    fn check(&self, validators: usize) -> Result<(), String> {
+        let bytes = match self.suite {
+            1 | 2 | 5 => 32,
+            4 => 33,
+            other => return Err(format!("has suite {other}, expected 1, 2, 4 or 5")),
+        };
+        if matches!(self.suite, 1 | 2) && validators > MAX_TAG_RECEIVERS {
+            let most = MAX_TAG_RECEIVERS;
+            return Err(format!("has suite {} for {validators} validators, possible are {most}; use suite 5", self.suite));
+        }
+        let count = self.sequencers.len();
+        if !(1..=MAX_SEQUENCERS).contains(&count) {
+            return Err(format!("has {count} sequencers, needed are 1 to {MAX_SEQUENCERS}"));
+        }
+        if let Some((index, key)) = self.sequencers.iter().enumerate().find(|(_, key)| key.len() != bytes) {
+            let (suite, got) = (self.suite, key.len());
+            return Err(format!("has a key of {got} bytes for sequencer {index}, expected {bytes} for suite {suite}"));
+        }
+        Ok(())
+    }
 }
 
 /// Validators that check the signature of a transaction.
@@ -124,11 +173,13 @@ fn serialize_signatures<W: Write>(signatures: &SignatureChecks, writer: &mut W) 
     }
 }
 
-/// Begins the encoding of an optional part at the end of a genesis: who checks signatures, votes, staking, and the coin's origin.
+/// Begins the encoding of an optional part at the end of a genesis: who checks signatures, votes, staking, the coin's origin, and the
+/// sequencers.
 const SHARDED: u8 = 1;
 const VOTES: u8 = 2;
 const STAKING: u8 = 3;
 const COIN_DRAFT: u8 = 4;
+const MULTICAST: u8 = 5;
 
 /// Rules of the base fee: EIP-1559 per second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
@@ -145,7 +196,7 @@ pub struct FeeRules {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineConfig {
-    /// Name of the engine: `mahi-mahi` or `autobahn`.
+    /// Name of the engine: `mahi-mahi`, `autobahn` or `neobft`.
     pub name: String,
     /// The engine's own parameters by name. An engine refuses unknown names.
     pub parameters: BTreeMap<String, u64>,
@@ -334,6 +385,13 @@ impl Genesis {
                 format!("have code or storage at {address}, where hashes of certified headers are stored"),
             );
         }
+        if let Some(multicast) = &self.multicast {
+            multicast.check(self.validators.len()).or_else(|problem| refuse("multicast", problem))?;
+            // The group's receivers are the first committee.
+            if self.epochs().is_some() {
+                return refuse("multicast", "needs a fixed committee, but epochs end; set staking.epoch_ms to 0".into());
+            }
+        }
         self.check_staking()
     }
 
@@ -422,7 +480,7 @@ impl Genesis {
     }
 
     /// Returns keccak-256 of the canonical encoding; peers compare it in the handshake. Votes have no bytes if each validator has
-    /// one, and staking and the draft of the coin have none if they are absent, so that older chains keep their hashes.
+    /// one, and staking, the draft of the coin and sequencers have none if they are absent, so that older chains keep their hashes.
     pub fn hash(&self) -> B256 {
         let mut bytes = crate::wire::encode(self);
         if !self.weights().are_one_each() {
@@ -437,6 +495,10 @@ impl Genesis {
         if let Some(draft) = &self.coin_draft {
             bytes.push(COIN_DRAFT);
             bytes.extend(draft);
+        }
+        if let Some(multicast) = &self.multicast {
+            bytes.push(MULTICAST);
+            bytes.extend(crate::wire::encode(multicast));
         }
         keccak256(bytes)
     }

@@ -11,8 +11,8 @@ use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{
     Block, Certificate, CommitIndex, DecodeError, Epoch, FaultModel, Genesis, GenesisAccount, GenesisStake, Height,
-    MAX_TRANSACTION_BYTES, OrderingRecord, Receipt, Resume, STAKING_ADDRESS, SignatureChecks, SignerBitmap, SkipReason,
-    Skipped, StakingParameters, Transaction, Upgrade, ValidatorIndex, ValidatorInfo, Votes, certified,
+    MAX_TRANSACTION_BYTES, MulticastGroup, OrderingRecord, Receipt, Resume, STAKING_ADDRESS, SignatureChecks, SignerBitmap,
+    SkipReason, Skipped, StakingParameters, Transaction, Upgrade, ValidatorIndex, ValidatorInfo, Votes, certified,
     wire::{self, WireError},
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -180,6 +180,57 @@ fn staking_round_trips() {
         change(&mut changed);
         assert_ne!((changed.hash(), changed.committee_hash()), (genesis.hash(), genesis.committee_hash()), "{number}");
         assert_ne!(changed.committee_hash(), genesis.committee_hash(), "{number}");
+    }
+}
+
+/// A genesis with two sequencers that sign.
+fn with_sequencers() -> Genesis {
+    let multicast = MulticastGroup { suite: 5, sequencers: vec![vec![7; 32].into(), vec![8; 32].into()] };
+    Genesis { multicast: Some(multicast), ..common::genesis() }
+}
+
+#[test]
+fn sequencers_round_trip() {
+    let genesis = with_sequencers();
+    assert_eq!(Genesis::from_json(&genesis.to_json()), Ok(genesis.clone()));
+    assert!(!common::genesis().to_json().contains("multicast"));
+    let changes: [fn(&mut MulticastGroup); 3] =
+        [|it| it.suite = 1, |it| it.sequencers.reverse(), |it| it.sequencers.truncate(1)];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut changed = genesis.clone();
+        changed.multicast.iter_mut().for_each(change);
+        assert_ne!(changed.hash(), genesis.hash(), "{number}");
+    }
+    assert_ne!(genesis.hash(), common::genesis().hash());
+    let group = genesis.multicast.unwrap();
+    assert_eq!([0, 1, 2, u32::MAX].map(|epoch| group.sequencer(epoch)), [0, 1, 0, 1]);
+}
+
+#[test]
+fn invalid_sequencers_are_rejected() {
+    fn group(genesis: &mut Genesis) -> &mut MulticastGroup {
+        genesis.multicast.as_mut().expect("the genesis has a group")
+    }
+    type Change = (&'static str, fn(&mut Genesis));
+    let changes: [Change; 7] = [
+        ("has suite 3, expected 1, 2, 4 or 5", |it| group(it).suite = 3),
+        ("has suite 6, expected 1, 2, 4 or 5", |it| group(it).suite = 6),
+        ("has 0 sequencers, needed are 1 to 16", |it| group(it).sequencers.clear()),
+        ("has 17 sequencers, needed are 1 to 16", |it| group(it).sequencers = vec![vec![7; 32].into(); 17]),
+        ("has a key of 31 bytes for sequencer 1, expected 32 for suite 5", |it| group(it).sequencers[1] = vec![7; 31].into()),
+        ("has suite 1 for 65 validators, possible are 64; use suite 5", |it| {
+            give_votes(it, &[1; 65]);
+            group(it).suite = 1;
+        }),
+        ("needs a fixed committee, but epochs end; set staking.epoch_ms to 0", |it| {
+            *it = Genesis { multicast: it.multicast.take(), ..staked() };
+        }),
+    ];
+    for (expected, change) in changes {
+        let mut changed = with_sequencers();
+        change(&mut changed);
+        let error = Genesis::from_json(&changed.to_json()).unwrap_err().to_string();
+        assert_eq!(error, format!("genesis: multicast {expected}"));
     }
 }
 

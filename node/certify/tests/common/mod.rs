@@ -45,6 +45,7 @@ pub fn genesis(validators: u16) -> Genesis {
         signatures: SignatureChecks::Everyone,
         staking: None,
         coin_draft: None,
+        multicast: None,
     }
 }
 

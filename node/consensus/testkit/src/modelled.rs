@@ -64,6 +64,7 @@ pub fn genesis(engine: &str, validators: Vec<ValidatorInfo>) -> Genesis {
         signatures: SignatureChecks::Everyone,
         staking: None,
         coin_draft: None,
+        multicast: None,
     }
 }
 

@@ -102,6 +102,7 @@ pub fn genesis(validators: usize) -> Genesis {
         signatures: SignatureChecks::Everyone,
         staking: None,
         coin_draft: None,
+        multicast: None,
     }
 }
 

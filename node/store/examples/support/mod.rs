@@ -43,6 +43,7 @@ pub fn genesis(accounts: BTreeMap<Address, GenesisAccount>) -> Genesis {
         signatures: SignatureChecks::Everyone,
         staking: None,
         coin_draft: None,
+        multicast: None,
     }
 }
 

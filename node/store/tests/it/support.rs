@@ -43,6 +43,7 @@ pub fn genesis() -> Genesis {
         signatures: SignatureChecks::Everyone,
         staking: None,
         coin_draft: None,
+        multicast: None,
     }
 }
 

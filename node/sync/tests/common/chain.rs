@@ -52,6 +52,7 @@ fn genesis() -> Genesis {
         signatures: Default::default(),
         staking: None,
         coin_draft: None,
+        multicast: None,
     }
 }
 

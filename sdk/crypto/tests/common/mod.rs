@@ -46,6 +46,7 @@ pub fn genesis(validators: u8) -> Genesis {
         signatures: Default::default(),
         staking: None,
         coin_draft: None,
+        multicast: None,
     }
 }
 
