@@ -2,7 +2,8 @@
 
 use crate::{
     AUTHENTICATED_BYTES, AUTHENTICATOR_BYTES, Error, HEADER_BYTES, Kind, MAGIC, MAX_PACKET_BYTES, MAX_PAYLOAD_BYTES,
-    MAX_RECEIVERS, Suite, TAGS_PER_PACKET, VERSION, header_hash, payload_digest, suite::KIND_REQUEST,
+    MAX_RECEIVERS, Suite, TAGS_PER_PACKET, VERSION, header_hash, payload_digest,
+    suite::{KIND_REQUEST, KIND_START},
 };
 
 /// A packet from a sender to the sequencer. Nothing in it is authentic.
@@ -55,6 +56,40 @@ impl<'a> Request<'a> {
 /// Encodes a request with this payload. Fails if the payload exceeds [`MAX_PAYLOAD_BYTES`].
 pub fn encode_request(group: u32, payload: &[u8]) -> Result<Vec<u8>, Error> {
     Request::new(group, payload).map(|request| request.encode())
+}
+
+/// Asks the sequencer to begin an epoch of a group (E2). A request's header with another kind and the epoch; the payload is the
+/// certificate, which the sequencer must check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochStart<'a> {
+    /// Group.
+    pub group: u32,
+    /// Epoch to begin.
+    pub epoch: u32,
+    /// Proof that the receivers agreed to begin it; empty for the first epoch.
+    pub certificate: &'a [u8],
+}
+
+impl<'a> EpochStart<'a> {
+    /// Decodes a datagram. Fails unless it is canonical.
+    pub fn decode(datagram: &'a [u8]) -> Result<Self, Error> {
+        let (header, certificate) = split(datagram)?;
+        let kind: u8 = byte(header, 3);
+        if kind != KIND_START {
+            return Err(Error::Kind { expected: "3 (start of an epoch)", found: kind });
+        }
+        let [group, epoch] = [4, 8].map(|at| u32::from_be_bytes(array(header, at)));
+        let start = Self { group, epoch, certificate };
+        if start.encode()? == datagram { Ok(start) } else { Err(Error::NotZero("unused")) }
+    }
+
+    /// Encodes the datagram. Fails if the certificate exceeds [`MAX_PAYLOAD_BYTES`].
+    pub fn encode(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = encode_request(self.group, self.certificate)?;
+        put(&mut bytes, 3, &[KIND_START]);
+        put(&mut bytes, 8, &self.epoch.to_be_bytes());
+        Ok(bytes)
+    }
 }
 
 /// Header of a stamped packet: well-formed, but not authentic before [`Header::verify_tag`] or [`Header::verify_signature`].

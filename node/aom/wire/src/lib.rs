@@ -18,7 +18,7 @@
 //! |---|---|---|---|---|
 //! | 0 | 2 | magic | S | 0xA04D |
 //! | 2 | 1 | version | S | 1 |
-//! | 3 | 1 | kind | S, Q | 0 request, 1 HM (keyed hashes), 2 PK (signature and hash chain) |
+//! | 3 | 1 | kind | S, Q | 0 request, 1 HM (keyed hashes), 2 PK (signature and hash chain), 3 [`EpochStart`] |
 //! | 4 | 4 | group | S | |
 //! | 8 | 4 | epoch | Q | never reused |
 //! | 12 | 1 | subgroup | Q | HM: index i, for receivers 4i to 4i+3. PK: 0 |
@@ -55,11 +55,11 @@ mod tag;
 
 pub use error::Error;
 pub use hash::{genesis_hash, header_hash, payload_digest};
-pub use header::{Header, Packet, Request, encode_request};
+pub use header::{EpochStart, Header, Packet, Request, encode_request};
 pub use signature::{SigningKey, VerifyingKey};
 pub use stamper::{Stamped, Stamper};
 pub use suite::{Kind, Suite};
-pub use tag::{ExchangeKey, TagKey, TagScope, derive_tag_key};
+pub use tag::{ExchangeKey, TagKey, TagScope, derive_tag_key, exchange_public};
 
 /// First two bytes of every packet.
 pub const MAGIC: u16 = 0xA04D;

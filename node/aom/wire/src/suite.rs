@@ -15,6 +15,8 @@ pub enum Kind {
 
 /// Kind byte of a packet that no sequencer has stamped.
 pub(crate) const KIND_REQUEST: u8 = 0;
+/// Kind of a request to begin an epoch.
+pub(crate) const KIND_START: u8 = 3;
 
 /// Algorithm of the authenticator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -110,6 +110,11 @@ impl ExchangeKey {
         Self(bytes.into())
     }
 
+    /// Converts the seed of an ed25519 key, so that a node needs no further key. [`exchange_public`] converts its public key.
+    pub fn from_ed25519(seed: &[u8; 32]) -> Self {
+        Self(ed25519_dalek::SigningKey::from_bytes(seed).to_scalar_bytes().into())
+    }
+
     /// Returns the public key.
     pub fn public(&self) -> [u8; 32] {
         x25519_dalek::PublicKey::from(&self.0).to_bytes()
@@ -121,6 +126,13 @@ impl ExchangeKey {
         let shared = self.0.diffie_hellman(&other.into());
         if shared.was_contributory() { Ok(Zeroizing::new(shared.to_bytes())) } else { Err(Error::LowOrder) }
     }
+}
+
+/// Converts an ed25519 public key to the X25519 public key of [`ExchangeKey::from_ed25519`] (RFC 7748, section 4.1, the birational
+/// map). Fails if it is no point of the curve.
+pub fn exchange_public(ed25519: &[u8; 32]) -> Result<[u8; 32], Error> {
+    let key = ed25519_dalek::VerifyingKey::from_bytes(ed25519).map_err(|_| Error::Key(Suite::Ed25519))?;
+    Ok(key.to_montgomery().to_bytes())
 }
 
 impl fmt::Debug for ExchangeKey {

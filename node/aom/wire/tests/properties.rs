@@ -1,10 +1,10 @@
 //! Properties of the format: nothing panics, every flipped bit is noticed, and encoding is the inverse of decoding.
 
 use corniche_aom_wire::{
-    AUTHENTICATED_BYTES, Error, HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, Packet, Request, SigningKey, Stamper, Suite,
-    TagKey, TagScope, derive_tag_key, encode_request, genesis_hash,
+    AUTHENTICATED_BYTES, EpochStart, Error, ExchangeKey, HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, Packet, Request,
+    SigningKey, Stamper, Suite, TagKey, TagScope, derive_tag_key, encode_request, exchange_public, genesis_hash,
 };
-use proptest::{collection::vec, prelude::*};
+use proptest::{collection::vec, prelude::*, sample::Index};
 
 const CHAIN_ID: u64 = 86;
 const GROUP: u32 = 7;
@@ -71,6 +71,27 @@ proptest! {
                 prop_assert!(packet.header.verify_signature(&signing_key(*suite).verifying_key()).is_err());
             }
         }
+    }
+
+    #[test]
+    fn epoch_starts_come_back(group: u32, epoch: u32, certificate in vec(any::<u8>(), 0..300), at in any::<Index>(), bit in 0_u8..8) {
+        let start = EpochStart { group, epoch, certificate: &certificate };
+        let mut datagram = start.encode().unwrap();
+        prop_assert_eq!(EpochStart::decode(&datagram), Ok(start));
+        prop_assert!(Request::decode(&datagram).is_err() && Packet::decode(&datagram).is_err());
+        let at = at.index(datagram.len());
+        datagram[at] ^= 1_u8 << bit;
+        prop_assert!(EpochStart::decode(&datagram).map_or(true, |other| (8..12).contains(&at) && other.epoch != epoch));
+    }
+
+    /// The secret and the public half of an ed25519 key become the halves of one X25519 key.
+    #[test]
+    fn ed25519_keys_exchange(one: [u8; 32], other: [u8; 32]) {
+        let public = |seed: &[u8; 32]| exchange_public(&ed25519_dalek::SigningKey::from_bytes(seed).verifying_key().to_bytes());
+        let [(secret, key), (other_secret, other_key)] =
+            [one, other].map(|seed| (ExchangeKey::from_ed25519(&seed), public(&seed).unwrap()));
+        prop_assert_eq!(secret.public(), key);
+        prop_assert_eq!(secret.agree(other_key).unwrap(), other_secret.agree(key).unwrap());
     }
 
     #[test]
