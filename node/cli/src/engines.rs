@@ -22,8 +22,10 @@ struct EngineEntry {
     /// size that the parameters allow.
     max_message_bytes: fn(&Genesis) -> Result<usize, String>,
     build: EngineBuilder,
-    /// Parameters for a chain with a single node.
-    single_node: &'static [(&'static str, u64)],
+    /// Parameters for a chain with a single node; `None`: the engine needs more than a node.
+    single_node: Option<&'static [(&'static str, u64)]>,
+    /// True if sequencers order: the genesis has a multicast group.
+    has_sequencer: bool,
 }
 
 const ENGINES: &[EngineEntry] = &[
@@ -35,7 +37,8 @@ const ENGINES: &[EngineEntry] = &[
             Ok(config.max_message_bytes(&genesis.weights()))
         },
         build: mahi_mahi,
-        single_node: &[("min_round_ms", 0), ("parent_grace_ms", 0)],
+        single_node: Some(&[("min_round_ms", 0), ("parent_grace_ms", 0)]),
+        has_sequencer: false,
     },
     EngineEntry {
         name: "autobahn",
@@ -47,7 +50,18 @@ const ENGINES: &[EngineEntry] = &[
             Ok((config.fetch_bytes as usize).max(config.batch_bytes as usize) + car)
         },
         build: autobahn,
-        single_node: &[("car_interval_ms", 0)],
+        single_node: Some(&[("car_interval_ms", 0)]),
+        has_sequencer: false,
+    },
+    EngineEntry {
+        name: "neobft",
+        check: |genesis| corniche_neobft::Config::from_genesis(genesis).map(drop),
+        max_message_bytes: |genesis| {
+            Ok(corniche_neobft::Config::from_genesis(genesis)?.max_message_bytes(genesis.validators.len()))
+        },
+        build: neobft,
+        single_node: None,
+        has_sequencer: true,
     },
 ];
 
@@ -59,6 +73,11 @@ pub fn names() -> PossibleValuesParser {
     ENGINES.iter().map(|engine| engine.name).collect::<Vec<_>>().into()
 }
 
+/// Returns whether sequencers order, so that the genesis has a multicast group.
+pub fn has_sequencers(name: &str) -> anyhow::Result<bool> {
+    Ok(find(name)?.has_sequencer)
+}
+
 fn find(name: &str) -> anyhow::Result<&'static EngineEntry> {
     let known: Vec<_> = ENGINES.iter().map(|engine| engine.name).collect();
     let engine = ENGINES.iter().find(|engine| engine.name == name);
@@ -68,6 +87,9 @@ fn find(name: &str) -> anyhow::Result<&'static EngineEntry> {
 /// Checks that this build has the genesis' engine, and that the engine accepts its parameters.
 pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
     let engine = find(&genesis.engine.name)?;
+    if genesis.multicast.is_some() && !engine.has_sequencer {
+        bail!("genesis: has a multicast group, which {} does not use; remove `multicast`", engine.name);
+    }
     if let Err(error) = (engine.check)(genesis) {
         bail!("{error}");
     }
@@ -113,7 +135,10 @@ pub fn build(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
 /// Configuration of an engine for a chain with a single node.
 pub fn single_node(name: &str) -> anyhow::Result<EngineConfig> {
     let engine = find(name)?;
-    let parameters = engine.single_node.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<BTreeMap<_, _>>();
+    let Some(parameters) = engine.single_node else {
+        bail!("{name} needs a sequencer beside the node; start a network with `corniche testnet up --engine {name}`")
+    };
+    let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<BTreeMap<_, _>>();
     Ok(EngineConfig { name: engine.name.to_owned(), parameters })
 }
 
@@ -199,6 +224,36 @@ fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
         let (signer, signatures) = (signer(&committee), signatures(&committee).expect(VALID_KEYS));
         let seed = fresh_seed();
         Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
+            as Box<dyn Engine>
+    });
+    Ok((verifier, factory))
+}
+
+fn neobft(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
+    use corniche_neobft::{Config, Neobft, NeobftVerifier, Setup, Signatures, crypto};
+
+    let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
+    let is_remote = keys.sets().any(|keys| matches!(keys.signing, Signing::Remote(_)));
+    ensure!(!is_remote, "a remote signer does not know the statements of neobft yet; use keys in `keys`, without `signer`");
+    let committee = Committee::from_genesis(genesis);
+    let signatures =
+        |committee: &Committee| crypto::CommitteeKeys::new(committee).map(|keys| Arc::new(keys) as Arc<dyn Signatures>);
+    signatures(&committee).context("the genesis' consensus keys are damaged")?;
+    let verifier_config = config.clone();
+    let verifier: VerifierFactory = Box::new(move |committee| {
+        let signatures = signatures(committee).expect(VALID_KEYS);
+        Arc::new(NeobftVerifier::new(verifier_config.clone(), committee.clone(), signatures))
+    });
+    let factory: EngineFactory = Box::new(move |start| {
+        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
+        let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
+        let own = keys.member_of(&committee).and_then(|(_, own)| match &own.signing {
+            Signing::Own { consensus, .. } => crypto::ValidatorKeys::new(&committee, consensus.clone()),
+            Signing::Remote(_) => None,
+        });
+        let signer = Arc::new(own.expect("invariant: only members have engines"));
+        let signatures = signatures(&committee).expect(VALID_KEYS);
+        Box::new(Neobft::new(Setup { config, committee, signer, signatures, records, unsigned, resume, now }))
             as Box<dyn Engine>
     });
     Ok((verifier, factory))

@@ -12,7 +12,9 @@ use corniche_contract_tool::in_whole_units;
 use corniche_crypto::CoinSecretShare;
 use corniche_network::PeerKey;
 use corniche_service::{Network, NetworkSpec, VerifiedGenesis, funded};
-use corniche_types::{Address, B256, EngineConfig, Genesis, SignatureChecks, StakingParameters, ValidatorInfo, Votes};
+use corniche_types::{
+    Address, B256, Bytes, EngineConfig, Genesis, MulticastGroup, SignatureChecks, StakingParameters, ValidatorInfo, Votes,
+};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -154,6 +156,15 @@ struct Chain {
     signatures: SignatureChecks,
     #[command(flatten)]
     staking: Staking,
+    /// Public key of a sequencer, in hexadecimal digits, in the order of their epochs; for an engine with sequencers. May be repeated
+    #[arg(long, value_name = "KEY")]
+    sequencer: Vec<Bytes>,
+    /// Suite of the sequencers' packets: 1 or 2 (keyed hashes), 4 (secp256k1) or 5 (ed25519)
+    #[arg(long, value_name = "SUITE", default_value_t = 1, requires = "sequencer")]
+    suite: u8,
+    /// Number of the multicast group; unique among the chains of a sequencer
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "sequencer")]
+    group: u32,
     /// Account to fund, and its amount in whole units of the currency; may be repeated
     #[arg(long, value_name = "ADDRESS=UNITS", value_parser = fund)]
     fund: Vec<(Address, u64)>,
@@ -305,8 +316,16 @@ impl Chain {
             accounts,
             signatures: self.signatures,
             staking: self.staking.parameters()?,
+            multicast: self.multicast(),
             ..default_spec()
         })
+    }
+}
+
+impl Chain {
+    fn multicast(&self) -> Option<MulticastGroup> {
+        let (group, suite, sequencers) = (self.group, self.suite, self.sequencer.clone());
+        (!sequencers.is_empty()).then_some(MulticastGroup { group, suite, sequencers })
     }
 }
 
@@ -318,6 +337,7 @@ fn identity_json(genesis: &Genesis) -> String {
         "engine": genesis.engine.name,
         "signatures": genesis.signatures,
         "staking": genesis.staking,
+        "multicast": genesis.multicast,
         "coinDraft": genesis.coin_draft,
         "validators": genesis.validators.len(),
         "votes": genesis.validators.iter().map(|validator| validator.votes).collect::<Vec<_>>(),

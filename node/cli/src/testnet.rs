@@ -85,6 +85,12 @@ struct Up {
     signatures: SignatureChecks,
     #[command(flatten)]
     staking: genesis::Staking,
+    /// Sequencers of a new network whose engine needs them; the second and later ones stand by
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    sequencers: usize,
+    /// Suite of the sequencers' packets: 1 or 2 (keyed hashes), 4 (secp256k1) or 5 (ed25519)
+    #[arg(long, value_name = "SUITE", default_value_t = 1)]
+    suite: u8,
     /// RPC namespaces that the nodes of a new network serve, separated by commas, or "all"; default: those that wallets need
     #[arg(long, value_name = "LIST")]
     namespaces: Option<Namespaces>,
@@ -111,6 +117,9 @@ struct Up {
 struct Testnet {
     chain_id: u64,
     nodes: Vec<NodeProcess>,
+    /// Empty for an engine without sequencers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sequencers: Vec<NodeProcess>,
     /// Follows the first node, and queries all nodes for their peers.
     #[serde(default)]
     explorer: Option<NodeProcess>,
@@ -131,6 +140,9 @@ fn start(up: &Up) -> anyhow::Result<()> {
     let mut testnet = if dir.join("testnet.json").exists() { Testnet::load(&dir)? } else { files::make(&dir, up)? };
     let genesis = genesis::load(&dir.join("genesis.json"))?;
     engines::check_matches(&genesis, up.engine.as_deref(), &dir)?;
+    for sequencer in testnet.sequencers.iter_mut().filter(|member| !member.is_running()) {
+        sequencer.pid = Some(sequencer.spawn(&sequencer.as_sequencer())?);
+    }
     for member in testnet.nodes.iter_mut().filter(|member| !member.is_running()) {
         member.pid = Some(member.spawn(&member.as_node())?);
     }
@@ -138,6 +150,9 @@ fn start(up: &Up) -> anyhow::Result<()> {
         explorer.pid = Some(explorer.spawn(&explorer.as_explorer(&testnet.nodes, &genesis.currency, up.dag_rounds))?);
     }
     testnet.save(&dir)?;
+    for sequencer in &testnet.sequencers {
+        sequencer.wait_until(|| TcpStream::connect(sequencer.address()).is_ok())?;
+    }
     for member in &testnet.nodes {
         member.wait_until(|| member.query_status().is_some())?;
     }
@@ -159,6 +174,8 @@ pub fn make_validators(dir: &Path, validators: usize, engine: Option<&str>) -> a
         votes: Vec::new(),
         signatures: SignatureChecks::Everyone,
         staking: genesis::Staking::default(),
+        sequencers: 1,
+        suite: 1,
         namespaces: None,
         explorer_port: None,
         dag_rounds: 0,
@@ -178,13 +195,14 @@ fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
         let chain_id = testnet.chain_id;
         let explorer = testnet.explorer.as_ref().map(|explorer| &explorer.rpc);
         exit::result(json!({
-            "chainId": chain_id, "engine": engine, "dir": dir, "nodes": nodes, "explorer": explorer, "accounts": accounts,
+            "chainId": chain_id, "engine": engine, "dir": dir, "nodes": nodes, "sequencers": testnet.sequencers,
+            "explorer": explorer, "accounts": accounts,
         }));
         return;
     }
     let nodes = testnet.nodes.len();
     exit::result(format_args!("Corniche testnet, {nodes} nodes on {engine}, chain id {}\n", testnet.chain_id));
-    for member in &testnet.nodes {
+    for member in testnet.nodes.iter().chain(&testnet.sequencers) {
         exit::result(format_args!("  {:<12} {}   {}", member.name, member.rpc, member.role));
     }
     if let Some(explorer) = &testnet.explorer {
@@ -207,14 +225,15 @@ fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
 
 fn stop(dir: &Path, wipe: bool) -> anyhow::Result<()> {
     let mut testnet = Testnet::load(dir)?;
-    let members = testnet.nodes.iter().chain(&testnet.explorer);
+    let members = testnet.nodes.iter().chain(&testnet.sequencers).chain(&testnet.explorer);
     let running: Vec<_> = members.filter(|member| member.is_running()).collect();
     running.iter().for_each(|member| member.signal(libc::SIGTERM));
     let deadline = Instant::now() + START_TIMEOUT;
     for member in running {
         member.wait_for_exit(deadline);
     }
-    testnet.nodes.iter_mut().chain(&mut testnet.explorer).for_each(|member| member.pid = None);
+    let members = testnet.nodes.iter_mut().chain(&mut testnet.sequencers).chain(&mut testnet.explorer);
+    members.for_each(|member| member.pid = None);
     testnet.save(dir)?;
     if wipe {
         fs::remove_dir_all(dir).with_context(|| format!("cannot delete {}", dir.display()))?;
@@ -238,7 +257,10 @@ fn status(dir: &Path, as_json: bool) -> anyhow::Result<()> {
                 })
             })
             .collect();
-        exit::result(json!({"chainId": testnet.chain_id, "nodes": nodes}));
+        let sequencers = testnet.sequencers.iter();
+        let sequencers: Vec<_> =
+            sequencers.map(|it| json!({"name": it.name, "admin": it.rpc, "pid": it.pid, "running": it.is_running()})).collect();
+        exit::result(json!({"chainId": testnet.chain_id, "nodes": nodes, "sequencers": sequencers}));
         return Ok(());
     }
     for (member, status) in &rows {
@@ -249,9 +271,9 @@ fn status(dir: &Path, as_json: bool) -> anyhow::Result<()> {
         };
         exit::result(format_args!("{:<12} {}  {text}", member.name, member.rpc));
     }
-    if let Some(explorer) = &testnet.explorer {
-        let text = if explorer.is_running() { "runs" } else { "stopped" };
-        exit::result(format_args!("{:<12} {}  {text}", explorer.name, explorer.rpc));
+    for other in testnet.sequencers.iter().chain(&testnet.explorer) {
+        let text = if other.is_running() { "runs" } else { "stopped" };
+        exit::result(format_args!("{:<12} {}  {text}", other.name, other.rpc));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use corniche_types::KnownVersions;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -48,6 +48,9 @@ pub struct NodeConfig {
     /// Multiaddresses of peers to dial, each with its `/p2p/` identity.
     #[serde(default)]
     pub peers: Vec<String>,
+    /// Addresses of a validator whose genesis has a multicast group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multicast: Option<Multicast>,
     /// Highest protocol version that this validator announces. A lower one than the build knows withholds its votes for the
     /// upgrade (U5). The node executes all versions that its build knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,6 +77,22 @@ pub struct NodeConfig {
     pub faucet: Option<Faucet>,
     #[serde(default)]
     pub limits: Limits,
+}
+
+/// Addresses of a multicast group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Multicast {
+    /// UDP address for packets of the sequencers. Only they should reach it.
+    pub listen: SocketAddr,
+    /// Multicast address to join, if the sequencers send to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<IpAddr>,
+    /// Address of the network interface for `join`; default: the system's choice. IPv4 only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<Ipv4Addr>,
+    /// UDP addresses of the sequencers for requests, in the order of the genesis.
+    pub sequencers: Vec<SocketAddr>,
 }
 
 /// Address of a remote signer: a Unix socket. Written as `unix:PATH`.
@@ -394,6 +413,7 @@ impl Default for NodeConfig {
             listen: Vec::new(),
             peers: Vec::new(),
             max_version: None,
+            multicast: None,
             learn_addresses: true,
             index: Backend::default(),
             state: StateHistory::default(),

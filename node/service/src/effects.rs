@@ -7,6 +7,7 @@ use crate::{
     epochs::EpochVerifiers,
     execution::{MAX_QUEUED_PROPOSALS, Task},
     journal::Journal,
+    multicast::GroupMember,
     shared::{Shared, count},
 };
 use corniche_admission::Refusal;
@@ -36,6 +37,8 @@ pub struct ThreadedEffects {
     pub groups: mpsc::Sender<Vec<Write>>,
     pub trace: Option<Trace>,
     pub network: Option<(NetworkHandle, tokio::runtime::Handle)>,
+    /// The validator's multicast group, if the genesis has one.
+    pub group: Option<GroupMember>,
     pub shared: Arc<Shared>,
     pub verifiers: Arc<EpochVerifiers>,
     pub epoch_log: EpochLog,
@@ -94,6 +97,20 @@ impl Effects for ThreadedEffects {
             let response = bytes.and_then(|bytes| wire::decode::<Response>(&bytes).ok());
             shared.inbox.push_response(Input::Response { from: to, response }.into());
         });
+    }
+
+    fn multicast(&mut self, request: Bytes) {
+        if let Some(group) = &self.group {
+            group.multicast(&request);
+        }
+    }
+
+    fn ask_sequencer(&mut self, epoch: u32, certificate: Bytes) {
+        let Some(group) = &mut self.group else { return };
+        self.shared.counters.multicast_epoch.store(epoch.into(), Ordering::Relaxed);
+        for key in group.ask(epoch, &certificate) {
+            self.shared.inbox.push_response(Input::Sequencer(key).into());
+        }
     }
 
     fn penalise(&mut self, peer: NodeKey, fault: Fault) {

@@ -10,8 +10,8 @@ use anyhow::ensure;
 use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::{CoinSecretShare, GenesisKeyError};
 use corniche_types::{
-    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, SignatureChecks, StakingParameters,
-    TimestampMs, U256, ValidatorInfo, Votes,
+    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, MulticastGroup, ProtocolRules, SignatureChecks,
+    StakingParameters, TimestampMs, U256, ValidatorInfo, Votes,
 };
 use std::{
     collections::BTreeMap,
@@ -44,6 +44,8 @@ pub struct NetworkSpec {
     pub signatures: SignatureChecks,
     /// `None` for a chain without stake.
     pub staking: Option<StakingParameters>,
+    /// Sequencers, for an engine that needs them.
+    pub multicast: Option<MulticastGroup>,
     /// Every key is derived from it: secret, except in tests.
     pub seed: [u8; 32],
 }
@@ -68,6 +70,7 @@ impl NetworkSpec {
             accounts: dev_accounts().into_iter().map(|account| (account.address, funded(10_000))).collect(),
             signatures: SignatureChecks::Everyone,
             staking: None,
+            multicast: None,
             seed: B256::random().0,
         }
     }
@@ -159,7 +162,7 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
         signatures: spec.signatures,
         staking: spec.staking.clone(),
         coin_draft: None,
-        multicast: None,
+        multicast: spec.multicast.clone(),
     };
     genesis.check_votes()?;
     let weights = genesis.weights();

@@ -22,6 +22,7 @@
 //! | `block_server` | threads that answer followers |
 //! | `backend`, `metrics` | data for RPC and `/metrics` |
 //! | `warm_up`, `chain` | compiles contracts; opens a chain |
+//! | `multicast` | socket and keys of a multicast group |
 //! | `effects`, `threads` | effects of the driver; all threads of a chain |
 //! | `running` | a running chain, and its exchange for another state |
 //! | `node` | a node from its start to its stop |
@@ -44,6 +45,7 @@ mod inbox;
 mod journal;
 mod keys;
 mod metrics;
+mod multicast;
 mod newest_blocks;
 mod node;
 mod open_files;
@@ -63,7 +65,9 @@ mod writer;
 pub use backend::Readers;
 pub use chain::{Chain, EngineBuilder, EngineParts, NodeContext, Validator, VerifierFactory, fresh_seed};
 pub use clock::now;
-pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve, SignerAddress, Sync, SyncMode, Trust};
+pub use config::{
+    Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, Multicast, NodeConfig, Serve, SignerAddress, Sync, SyncMode, Trust,
+};
 pub use corniche_pipeline::{EngineFactory, EngineStart, HaltCause, Halted};
 pub use corniche_signer::{RemoteSigner, Statement as SignedStatement};
 pub use genesis::{Network, NetworkSpec, VerifiedGenesis, funded, make_genesis, make_network};

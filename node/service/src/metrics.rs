@@ -345,6 +345,14 @@ impl Collector for NodeMetrics {
             read(&counters.inbox_dropped),
         )?;
         counter(&mut encoder, "corniche_peer_faults", "Messages of peers that are never valid", read(&counters.peer_faults))?;
+        if self.genesis.multicast.is_some() {
+            let help = "Epoch of the multicast group that this validator is in";
+            gauge(&mut encoder, "corniche_multicast_epoch", help, read(&counters.multicast_epoch))?;
+            let help = "Packets of the multicast group received";
+            counter(&mut encoder, "corniche_multicast_packets", help, read(&counters.packets_received))?;
+            let help = "Datagrams received that are no packets of the multicast group";
+            counter(&mut encoder, "corniche_multicast_packets_refused", help, read(&counters.packets_refused))?;
+        }
         if let Some(trace) = self.readers.current().dag.traced() {
             let help = "Events of the engine that were not traced because the disk was behind";
             counter(&mut encoder, "corniche_trace_dropped", help, trace.dropped())?;

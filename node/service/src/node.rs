@@ -11,6 +11,7 @@ use crate::{
     genesis::VerifiedGenesis,
     keys::{Keyring, MemberKeys, NetworkKey},
     metrics::{NodeMetrics, SyncMetrics},
+    multicast::GroupMember,
     newest_blocks::NewestBlocks,
     open_files,
     running::RunningChain,
@@ -127,6 +128,7 @@ impl Node {
         let rpc = RpcConfig { faucet, ..config.serve.rpc() };
         let context = NodeContext { temporary, ..NodeContext::new(config, genesis, validator, data)? };
         let genesis = context.genesis.clone();
+        let group = GroupMember::start(context.config.multicast.as_ref(), &genesis, context.keys())?;
         let mut network = None;
         let progress = FetchProgress::new(None);
         if DataDirectory::new(&context.data).is_empty() {
@@ -175,7 +177,7 @@ impl Node {
         let identity = network.as_ref().map(NetworkHandle::key).or(key);
         let runtime = tokio::runtime::Handle::current();
         let network_threads = network.clone().map(|network| (network, runtime));
-        let chain = RunningChain::start(context, chain, shared, network_threads, shelf.clone());
+        let chain = RunningChain::start(context, chain, shared, (network_threads, group), shelf.clone());
         Ok(Self {
             chain: Arc::new(chain),
             genesis,

@@ -7,6 +7,7 @@ use crate::{
     epoch_log::EpochLog,
     journal::Journal,
     keys::Keyring,
+    multicast::GroupMember,
     pool_view::PoolView,
     shared::Shared,
     snapshots::{Shelf, SnapshotMaker},
@@ -55,7 +56,7 @@ impl RunningChain {
         context: NodeContext,
         chain: Chain,
         shared: Arc<Shared>,
-        network: Option<(NetworkHandle, Handle)>,
+        (network, group): (Option<(NetworkHandle, Handle)>, Option<GroupMember>),
         shelf: Option<Arc<Shelf>>,
     ) -> Self {
         let readers = Arc::new(ReaderHandle::new(chain.readers(context.is_validator())));
@@ -66,7 +67,7 @@ impl RunningChain {
             let epoch_log = EpochLog::new(&context.data, reader.clone(), context.genesis.clone());
             SnapshotMaker::start(&context.genesis, reader, chain.state.clone(), epoch_log, shelf, shared.snapshots.clone())
         });
-        let handles = run_chain(&context, chain, &shared, network, Vec::new());
+        let handles = run_chain(&context, chain, &shared, (network, group), Vec::new());
         Self { context, shared, readers, vm, has_peers, threads: Mutex::new(Threads { handles, maker, stopped: false }) }
     }
 
@@ -170,7 +171,7 @@ impl SuspendedChain<'_> {
         shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
         shared.set_requested_base_fee(chain.pipeline.requested_base_fee());
         readers.replace(chain.readers(context.is_validator()));
-        self.threads.handles = run_chain(context, chain, shared, None, pool);
+        self.threads.handles = run_chain(context, chain, shared, (None, None), pool);
         let _ = shared.events.send(event);
         shared.release_requests();
     }
@@ -181,7 +182,7 @@ fn run_chain(
     context: &NodeContext,
     chain: Chain,
     shared: &Arc<Shared>,
-    network: Option<(NetworkHandle, Handle)>,
+    outside: (Option<(NetworkHandle, Handle)>, Option<GroupMember>),
     pool: Vec<Bytes>,
 ) -> Vec<JoinHandle<()>> {
     if let Some(trace) = chain.trace() {
@@ -205,7 +206,7 @@ fn run_chain(
         store,
         &context.config,
         shared.clone(),
-        network,
+        outside,
     )
 }
 

@@ -47,6 +47,10 @@ pub struct Counters {
     pub accusations: AtomicU64,
     pub inbox_dropped: AtomicU64,
     pub peer_faults: AtomicU64,
+    /// Datagrams of the multicast group that the pipeline got, and others. Epoch of the group.
+    pub packets_received: AtomicU64,
+    pub packets_refused: AtomicU64,
+    pub multicast_epoch: AtomicU64,
     /// 1 while this validator takes part in ordering, otherwise 0.
     pub ordering: AtomicU64,
     /// The running epoch's coin, see [`corniche_pipeline::CoinStatus`].

@@ -18,6 +18,7 @@ use crate::{
     execution::{Tasks, run_execution, run_sealing},
     inbox::{Inbox, Received},
     journal::Journal,
+    multicast::GroupMember,
     shared::Shared,
     writer::run_writer,
 };
@@ -50,7 +51,7 @@ pub fn spawn(
     store: Store,
     config: &NodeConfig,
     shared: Arc<Shared>,
-    network: Option<(NetworkHandle, tokio::runtime::Handle)>,
+    (network, mut group): (Option<(NetworkHandle, tokio::runtime::Handle)>, Option<GroupMember>),
 ) -> Vec<JoinHandle<()>> {
     let (tasks, tasks_in) = mpsc::channel();
     let (groups, groups_in) = mpsc::channel();
@@ -60,12 +61,15 @@ pub fn spawn(
     };
     let (unsealed, unsealed_in) = mpsc::sync_channel(SEAL_QUEUE_CAPACITY);
     let (trust, trace) = (config.sync.trust_point(), store.trace());
+    let packets = group.as_mut().and_then(GroupMember::take_receiver);
+    let packets_shared = shared.clone();
     let effects = ThreadedEffects {
         journal,
         tasks,
         groups,
         trace,
         network,
+        group,
         shared: shared.clone(),
         verifiers,
         epoch_log,
@@ -75,7 +79,7 @@ pub fn spawn(
     let kept_blocks = config.history.blocks;
     let (execution, sealing, writer) = (shared.clone(), shared.clone(), shared.clone());
     let (started, has_started) = mpsc::channel();
-    let spawned = vec![
+    let mut spawned = vec![
         spawn(
             "pipeline",
             STACK_BYTES,
@@ -101,6 +105,10 @@ pub fn spawn(
             Box::new(move || halt_on_panic(&writer, "writer", || run_writer(store, &groups_in, kept_blocks, &writer))),
         ),
     ];
+    if let Some(packets) = packets {
+        let body = move || halt_on_panic(&packets_shared, "packets", || packets.run(&packets_shared));
+        spawned.push(spawn("packets", STACK_BYTES, Box::new(body)));
+    }
     // An error means that the thread has passed its start, or has ended.
     let _: Result<(), _> = has_started.recv();
     spawned

@@ -80,6 +80,8 @@ pub struct Genesis {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
 pub struct MulticastGroup {
+    /// Number of the group; unique among the chains of a sequencer, because requests do not name their chain.
+    pub group: u32,
     /// Suite: 1 or 2 (keyed hashes), 4 (ECDSA secp256k1) or 5 (ed25519).
     pub suite: u8,
     /// Public keys of the sequencers, 1 to 16: X25519 for suites 1 and 2, 32 bytes; else the key that verifies signatures, 33 bytes

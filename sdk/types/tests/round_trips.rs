@@ -185,7 +185,7 @@ fn staking_round_trips() {
 
 /// A genesis with two sequencers that sign.
 fn with_sequencers() -> Genesis {
-    let multicast = MulticastGroup { suite: 5, sequencers: vec![vec![7; 32].into(), vec![8; 32].into()] };
+    let multicast = MulticastGroup { group: 1, suite: 5, sequencers: vec![vec![7; 32].into(), vec![8; 32].into()] };
     Genesis { multicast: Some(multicast), ..common::genesis() }
 }
 
@@ -194,8 +194,8 @@ fn sequencers_round_trip() {
     let genesis = with_sequencers();
     assert_eq!(Genesis::from_json(&genesis.to_json()), Ok(genesis.clone()));
     assert!(!common::genesis().to_json().contains("multicast"));
-    let changes: [fn(&mut MulticastGroup); 3] =
-        [|it| it.suite = 1, |it| it.sequencers.reverse(), |it| it.sequencers.truncate(1)];
+    let changes: [fn(&mut MulticastGroup); 4] =
+        [|it| it.group = 2, |it| it.suite = 1, |it| it.sequencers.reverse(), |it| it.sequencers.truncate(1)];
     for (number, change) in changes.into_iter().enumerate() {
         let mut changed = genesis.clone();
         changed.multicast.iter_mut().for_each(change);

@@ -3,16 +3,18 @@
 use super::{Testnet, Up, process::NodeProcess};
 use crate::{engines, explorer, genesis, keys};
 use anyhow::{Context, ensure};
+use corniche_aom_wire::{ExchangeKey, Kind, SigningKey, Suite};
 use corniche_api::Namespaces;
 use corniche_console::{dev_accounts::dev_accounts, secret};
 use corniche_network::PeerKey;
 use corniche_service::{
-    Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NetworkKey, NetworkSpec, NodeConfig, Serve, Sync, Trust, ValidatorKeys,
+    Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, Multicast, NetworkKey, NetworkSpec, NodeConfig, Serve, Sync, Trust,
+    ValidatorKeys,
 };
-use corniche_types::{B256, EngineConfig};
+use corniche_types::{B256, Bytes, EngineConfig, MulticastGroup};
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
     path::Path,
 };
 
@@ -23,17 +25,27 @@ pub(super) fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     let name = up.engine.as_deref().unwrap_or(engines::DEFAULT);
     let engine = EngineConfig { name: name.to_owned(), parameters: up.parameter.iter().cloned().collect() };
     let (validators, votes, signatures) = (up.validators, up.votes.clone(), up.signatures);
-    let spec =
-        NetworkSpec { validators, votes, engine, signatures, staking: up.staking.parameters()?, ..genesis::default_spec() };
+    let sequencers = if engines::has_sequencers(name)? { Sequencers::make(up)? } else { Sequencers::default() };
+    let spec = NetworkSpec {
+        validators,
+        votes,
+        engine,
+        signatures,
+        staking: up.staking.parameters()?,
+        multicast: sequencers.group.clone(),
+        ..genesis::default_spec()
+    };
     let network = genesis::make_network(&spec)?;
     fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
     let total = up.validators + up.full_nodes;
     let ports = Ports::choose(up.base_port, total)?;
     let peers = network.validators.iter().zip(&ports.peers).map(|(keys, port)| peer_address(&keys.network, *port)).collect();
-    let files = NodeFiles { dir, up, validators: &network.validators, ports, peers, limits: limits(up) };
+    let files =
+        NodeFiles { dir, up, validators: &network.validators, ports, peers, limits: limits(up), sequencers: &sequencers };
     let nodes = (0..total).map(|index| files.write(index)).collect::<anyhow::Result<_>>()?;
+    let sequencers = sequencers.write(dir)?;
     let explorer = (!up.no_explorer).then(|| explorer_of(dir, up)).transpose()?;
-    Ok(Testnet { chain_id: network.genesis.chain_id, nodes, explorer })
+    Ok(Testnet { chain_id: network.genesis.chain_id, nodes, sequencers, explorer })
 }
 
 /// Limits of nodes that share one machine and one address.
@@ -62,6 +74,7 @@ struct NodeFiles<'a> {
     /// Addresses of the validators for other nodes.
     peers: Vec<String>,
     limits: Limits,
+    sequencers: &'a Sequencers,
 }
 
 impl NodeFiles<'_> {
@@ -105,6 +118,7 @@ impl NodeFiles<'_> {
         let others = self.peers.iter().enumerate().filter(|(other, _)| *other != index);
         Ok(NodeConfig {
             max_version: None,
+            multicast: self.sequencers.member(index),
             genesis: "../genesis.json".into(),
             faucet: faucet.map(|_| Faucet::with_key("faucet.key".into())),
             keys: is_validator.then(|| "keys".into()),
@@ -156,6 +170,79 @@ fn explorer_of(dir: &Path, up: &Up) -> anyhow::Result<NodeProcess> {
         config: folder,
         pid: None,
     })
+}
+
+/// Sequencers of a network, and the addresses of its multicast group.
+#[derive(Default)]
+struct Sequencers {
+    group: Option<MulticastGroup>,
+    secrets: Vec<B256>,
+    /// For requests, one per sequencer.
+    requests: Vec<SocketAddr>,
+    /// For packets, one per validator.
+    packets: Vec<SocketAddr>,
+    admin: Vec<SocketAddr>,
+}
+
+impl Sequencers {
+    /// Chooses keys and free ports.
+    fn make(up: &Up) -> anyhow::Result<Self> {
+        let suite = Suite::try_from(up.suite).with_context(|| format!("--suite {}: expected 1, 2, 4 or 5", up.suite))?;
+        let secrets: Vec<_> = (0..up.sequencers).map(|_| B256::random()).collect();
+        let public = |secret: &B256| -> anyhow::Result<Bytes> {
+            Ok(match suite.kind() {
+                Kind::Hm => ExchangeKey::from_bytes(secret.0).public().to_vec().into(),
+                Kind::Pk => SigningKey::from_bytes(suite, secret)?.verifying_key().to_bytes().into(),
+            })
+        };
+        let keys = secrets.iter().map(public).collect::<anyhow::Result<_>>()?;
+        // All sockets are held until all ports are known, so that the ports differ.
+        let udp = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no free UDP port on this machine");
+        let sockets = (0..up.sequencers + up.validators).map(|_| udp()).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut requests = sockets.iter().map(UdpSocket::local_addr).collect::<Result<Vec<_>, _>>()?;
+        let packets = requests.split_off(up.sequencers);
+        let tcp = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on this machine");
+        let listeners = (0..up.sequencers).map(|_| tcp()).collect::<anyhow::Result<Vec<_>>>()?;
+        let admin = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let group = Some(MulticastGroup { group: 1, suite: up.suite, sequencers: keys });
+        Ok(Self { group, secrets, requests, packets, admin })
+    }
+
+    /// Configuration of a node; `None` for a full node, or without sequencers.
+    fn member(&self, index: usize) -> Option<Multicast> {
+        let listen = *self.packets.get(index)?;
+        Some(Multicast { listen, join: None, interface: None, sequencers: self.requests.clone() })
+    }
+
+    /// Writes the folder of each sequencer.
+    fn write(&self, dir: &Path) -> anyhow::Result<Vec<NodeProcess>> {
+        let write = |(index, secret): (usize, &B256)| {
+            let name = format!("sequencer-{index}");
+            let folder = dir.join(&name);
+            fs::create_dir_all(&folder)?;
+            secret::write(&folder.join("sequencer.key"), &hex::encode(secret))?;
+            let config = folder.join("sequencer.toml");
+            let (listen, admin) = (self.requests[index], self.admin[index]);
+            let receivers: Vec<_> = self.packets.iter().map(|address| format!("\"{address}\"")).collect();
+            let text = format!(
+                "listen = \"{listen}\"\nadmin = \"{admin}\"\n\n[[groups]]\ngenesis = \"../genesis.json\"\nkey = \"sequencer.key\"\n\
+                 receivers = [{}]\n",
+                receivers.join(", ")
+            );
+            fs::write(&config, text)?;
+            Ok(NodeProcess {
+                rpc: format!("http://{admin}"),
+                metrics: Some(format!("http://{admin}/metrics")),
+                role: "sequencer".into(),
+                data_dir: folder.join("data"),
+                log: folder.join("sequencer.log"),
+                config,
+                name,
+                pid: None,
+            })
+        };
+        self.secrets.iter().enumerate().map(write).collect()
+    }
 }
 
 fn peer_address(key: &NetworkKey, port: u16) -> String {

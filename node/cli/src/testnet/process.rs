@@ -22,9 +22,9 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 #[serde(rename_all = "camelCase")]
 pub struct NodeProcess {
     pub name: String,
-    /// `validator`, `full` or `explorer`.
+    /// `validator`, `full`, `sequencer` or `explorer`.
     pub role: String,
-    /// URL; for the explorer, the URL of its pages.
+    /// URL; for the explorer, the URL of its pages; for a sequencer, that of its admin interface.
     pub rpc: String,
     /// URL of a node's metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,6 +46,14 @@ pub(super) struct NodeStatus {
 impl NodeProcess {
     pub fn as_node(&self) -> Vec<OsString> {
         ["node", "--config"]
+            .into_iter()
+            .map(Into::into)
+            .chain([self.config.clone().into(), "--data".into(), self.data_dir.clone().into()])
+            .collect()
+    }
+
+    pub fn as_sequencer(&self) -> Vec<OsString> {
+        ["sequencer", "--config"]
             .into_iter()
             .map(Into::into)
             .chain([self.config.clone().into(), "--data".into(), self.data_dir.clone().into()])

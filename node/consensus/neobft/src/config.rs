@@ -80,12 +80,12 @@ impl Default for Config {
             view_ms: 2_000,
             max_view_ms: 60_000,
             max_drops: 50_000,
-            sync_slots: 128,
+            sync_slots: 64,
             clock_ms: 1_000,
             request_interval_ms: 5,
             expiry_ms: 60_000,
             retain_slots: 1_000,
-            open_slots: 1_024,
+            open_slots: 256,
             payload_bytes: 1_232,
             body_bytes: 64 << 20,
             fetch_bytes: 1 << 20,
@@ -100,12 +100,14 @@ impl Default for Config {
 const DAY_MS: u64 = 86_400_000;
 
 impl Config {
-    /// The engine parameters of a genesis, with its batch limits and its time.
+    /// The engine parameters of a genesis, with its group, its batch limits and its time.
     ///
     /// # Errors
-    /// Names the parameter that is unknown or out of range.
+    /// The genesis has no group, or a parameter is unknown or out of range.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, String> {
+        let multicast = genesis.multicast.as_ref().ok_or("neobft needs sequencers: add `multicast` to the genesis")?;
         let mut config = Self::from_parameters(&genesis.engine.parameters)?;
+        config.group = multicast.group;
         config.batch_bytes = genesis.batch_bytes;
         config.batch_gas = genesis.batch_gas;
         config.genesis_time = genesis.timestamp_ms;
@@ -141,7 +143,6 @@ impl Config {
         let narrow =
             |least: u32, most: u32| within(least.into(), most.into()).map(|value| u32::try_from(value).unwrap_or(most));
         match name {
-            "group" => self.group = narrow(0, u32::MAX)?,
             "byzantine_network" => self.byzantine_network = within(0, 1)? == 1,
             "reorder_ms" => self.reorder_ms = within(0, DAY_MS)?,
             "reorder_packets" => self.reorder_packets = within(1, 65_536)?,
