@@ -177,3 +177,162 @@ impl PacketReceiver {
 
 /// Source of packets in the inbox. It is no node's key.
 const PACKETS: [u8; 32] = [0; 32];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Network, NetworkSpec, inbox::Received, make_network, testing};
+    use corniche_aom_wire::{Request, SigningKey, Stamper, TagKey, encode_request, exchange_public};
+    use corniche_engine::Committee;
+    use corniche_pipeline::Event;
+    use std::sync::Arc;
+
+    const SECRET: [u8; 32] = [5; 32];
+    const EPOCH: u32 = 6;
+
+    fn network(suite: u8, key: Vec<u8>) -> Network {
+        let multicast = Some(MulticastGroup { group: 9, suite, sequencers: vec![vec![1; key.len()].into(), key.into()] });
+        make_network(&NetworkSpec { multicast, seed: [1; 32], ..testing::spec() }).unwrap()
+    }
+
+    fn tagged() -> Network {
+        network(2, ExchangeKey::from_bytes(SECRET).public().to_vec())
+    }
+
+    fn loopback() -> UdpSocket {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        socket
+    }
+
+    fn config(sequencers: &[&UdpSocket]) -> Multicast {
+        let sequencers = sequencers.iter().map(|socket| socket.local_addr().unwrap()).collect();
+        Multicast { listen: (Ipv4Addr::LOCALHOST, 0).into(), join: None, interface: None, sequencers }
+    }
+
+    fn member(network: &Network, index: usize, config: &Multicast) -> GroupMember {
+        let keys = network.validators[index].clone().into();
+        GroupMember::start(Some(config), &network.genesis, Some(&keys)).unwrap().unwrap()
+    }
+
+    fn received(socket: &UdpSocket) -> Vec<u8> {
+        let mut buffer = vec![0; 2_000];
+        let (length, _) = socket.recv_from(&mut buffer).unwrap();
+        buffer.truncate(length);
+        buffer
+    }
+
+    /// The sequencer derives its keys from the genesis alone, as `corniche sequencer` does.
+    fn sequencer(genesis: &Genesis, epoch: u32) -> Stamper {
+        let suite = Suite::SipHash128;
+        let key = |(receiver, validator): (usize, &corniche_types::ValidatorInfo)| -> TagKey {
+            let public = exchange_public(&validator.network_key).unwrap();
+            let shared = ExchangeKey::from_bytes(SECRET).agree(public).unwrap();
+            let receiver = receiver as u16;
+            derive_tag_key(&shared, TagScope { chain_id: genesis.chain_id, group: 9, epoch, receiver, suite }).unwrap()
+        };
+        Stamper::hm(genesis.validators.iter().enumerate().map(key).collect()).unwrap()
+    }
+
+    #[test]
+    fn keys_are_those_of_the_sequencer() {
+        let network = tagged();
+        let (socket, genesis) = (loopback(), &network.genesis);
+        for index in 0..4 {
+            let keys = member(&network, index, &config(&[&socket, &socket])).ask(7, b"certificate");
+            assert_eq!(keys.iter().map(|key| key.epoch).collect::<Vec<_>>(), [4, 5, 6, 7]);
+            for epoch in [5, 7] {
+                let packets = sequencer(genesis, epoch).stamp(&Request::new(9, b"request").unwrap()).unwrap();
+                let given = keys.iter().find(|key| key.epoch == epoch).unwrap();
+                assert_eq!((given.group, given.suite), (9, 2));
+                let (chain_id, receiver, suite) = (genesis.chain_id, index as u16, Suite::SipHash128);
+                let scope = TagScope { chain_id, group: 9, epoch, receiver, suite };
+                let key = TagKey::from_bytes(scope, &given.key).unwrap();
+                assert_eq!(Packet::decode(&packets[0]).unwrap().header.verify_tag(&key), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn signed_packets_need_the_listed_key() {
+        let public = SigningKey::from_bytes(Suite::Ed25519, &SECRET).unwrap().verifying_key().to_bytes();
+        let network = network(5, public.clone());
+        let socket = loopback();
+        let keys = member(&network, 0, &config(&[&socket, &socket])).ask(1, b"certificate");
+        assert_eq!(keys.last().map(|key| key.key.to_vec()), Some(public));
+        assert_eq!(keys.len(), 2, "epoch 0 is the first");
+    }
+
+    /// E2: the certificate goes to the sequencer of the epoch, and so do the requests from then on.
+    #[test]
+    fn sequencer_of_the_epoch_is_asked() {
+        let (network, first, second) = (tagged(), loopback(), loopback());
+        let mut member = member(&network, 0, &config(&[&first, &second]));
+        member.multicast(b"early");
+        assert_eq!(received(&first), b"early");
+        member.ask(1, b"certificate");
+        let datagram = received(&second);
+        assert_eq!(EpochStart::decode(&datagram), Ok(EpochStart { group: 9, epoch: 1, certificate: b"certificate" }));
+        member.multicast(b"later");
+        assert_eq!(received(&second), b"later");
+    }
+
+    /// The inbox gets well-formed packets of the group, in order, and nothing is lost while it is full.
+    #[test]
+    fn packets_reach_the_inbox() {
+        let (network, socket) = (tagged(), loopback());
+        let mut member = member(&network, 0, &config(&[&socket, &socket]));
+        let address = member.socket.local_addr().unwrap();
+        let receiver = member.take_receiver().unwrap();
+        let shared = Arc::new(Shared::new(1, 1, Committee::from_genesis(&network.genesis)));
+        let thread = std::thread::spawn({
+            let shared = shared.clone();
+            move || receiver.run(&shared)
+        });
+        let mut stamper = sequencer(&network.genesis, EPOCH);
+        let packets: Vec<_> = (0..3).flat_map(|_| stamper.stamp(&Request::new(9, b"request").unwrap()).unwrap()).collect();
+        let other_group = sequencer_of_group(8).stamp(&Request::new(8, b"").unwrap()).unwrap();
+        for datagram in [&b""[..], b"short", &encode_request(9, b"request").unwrap(), &other_group[0]] {
+            socket.send_to(datagram, address).unwrap();
+        }
+        packets.iter().for_each(|packet| _ = socket.send_to(packet, address).unwrap());
+        for packet in &packets {
+            match shared.inbox.receive(None, true) {
+                Received::Item(Event::Input(Input::Packet(datagram))) => assert_eq!(datagram, Bytes::from(packet.clone())),
+                _ => panic!("expected a packet"),
+            }
+        }
+        shared.inbox.close();
+        thread.join().unwrap();
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!((read(&shared.counters.packets_received), read(&shared.counters.packets_refused)), (3, 4));
+    }
+
+    fn sequencer_of_group(group: u32) -> Stamper {
+        let scope = TagScope { chain_id: 1, group, epoch: 1, receiver: 0, suite: Suite::SipHash128 };
+        Stamper::hm(vec![TagKey::from_bytes(scope, &[1; 16]).unwrap()]).unwrap()
+    }
+
+    #[test]
+    fn configuration_must_fit_the_genesis() {
+        let (network, socket) = (tagged(), loopback());
+        let keys: MemberKeys = network.validators[0].clone().into();
+        let start = |config: Option<&Multicast>, genesis: &Genesis, keys: Option<&MemberKeys>| {
+            GroupMember::start(config, genesis, keys).map(|member| member.is_some()).map_err(|error| error.to_string())
+        };
+        let good = config(&[&socket, &socket]);
+        assert_eq!(start(Some(&good), &network.genesis, Some(&keys)), Ok(true));
+        assert_eq!(start(Some(&good), &network.genesis, None), Ok(false), "a full node");
+        let error = start(None, &network.genesis, Some(&keys)).unwrap_err();
+        assert!(error.contains("add [multicast]") && error.contains("its 2 sequencers"), "{error}");
+        let error = start(Some(&config(&[&socket])), &network.genesis, Some(&keys)).unwrap_err();
+        assert!(error.contains("expected the 2 addresses"), "{error}");
+        let error = start(Some(&good), &testing::genesis(), Some(&keys)).unwrap_err();
+        assert!(error.contains("has no multicast group"), "{error}");
+        let taken = Multicast { listen: socket.local_addr().unwrap(), ..good.clone() };
+        let error = start(Some(&taken), &network.genesis, Some(&keys)).unwrap_err();
+        assert!(error.contains("cannot receive on"), "{error}");
+        let mixed = Multicast { join: Some(IpAddr::V6("ff02::1".parse().unwrap())), ..good };
+        assert!(start(Some(&mixed), &network.genesis, Some(&keys)).is_err());
+    }
+}
