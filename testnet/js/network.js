@@ -22,11 +22,11 @@ const repository = fileURLToPath(new URL('../..', import.meta.url));
 export const corniche = process.env.CORNICHE_BIN ?? join(repository, 'target/debug/corniche');
 
 /** The ordering engines to test: ENGINE, or all. */
-export const engines = process.env.ENGINE?.split(/[ ,]+/) ?? ['mahi-mahi', 'autobahn'];
+export const engines = process.env.ENGINE?.split(/[ ,]+/) ?? ['mahi-mahi', 'autobahn', 'neobft'];
 
-/** Defines one test for each engine; `run` receives the engine's name. */
-export function underEveryEngine(name, options, run) {
-  for (const engine of engines) test(`${name}, on ${engine}`, options, (t) => run(t, engine));
+/** Defines one test for each engine except for these; `run` receives the engine's name. */
+export function underEveryEngine(name, { except = [], ...options }, run) {
+  for (const engine of engines.filter((engine) => !except.includes(engine))) test(`${name}, on ${engine}`, options, (t) => run(t, engine));
 }
 
 /** The runner counts RPC ports up from the base port. Peers' ports are this much higher. */
@@ -50,17 +50,18 @@ export async function started(command, log) {
 export class Network {
   /**
    * Starts a network and waits until every node responds and every validator takes part in ordering. `links`: connections can be
-   * cut, and the first node keeps its index in sled; `staking`: parameters of the staking contract, none without; `explorer`:
-   * starts an explorer.
+   * cut, and the first node keeps its index in sled; `sequencers`, `suite`: for an engine with sequencers; `staking`: parameters of
+   * the staking contract, none without; `explorer`: starts an explorer.
    */
-  static async up({ validators, votes = [], fullNodes = 0, engine = 'mahi-mahi', parameters = [], signatures = 'everyone', staking, links = false, explorer = false }) {
+  static async up({ validators, votes = [], fullNodes = 0, engine = 'mahi-mahi', parameters = [], signatures = 'everyone', sequencers = 1, suite = 1, staking, links = false, explorer = false }) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-e2e-'));
     const port = await freePorts(validators + fullNodes);
     const size = ['--validators', validators, '--full-nodes', fullNodes, ...(votes.length > 0 ? ['--votes', votes.join(',')] : [])];
     const order = ['--engine', engine, '--signatures', signatures, ...parameters.flatMap((parameter) => ['--parameter', parameter])];
+    const group = ['--sequencers', sequencers, '--suite', suite];
     const stake = staking ? ['--staking', ...staking] : [];
-    const flags = [...size, ...order, ...stake, '--dir', directory, '--base-port', port, ...(explorer ? [] : ['--no-explorer']), '--json'];
+    const flags = [...size, ...order, ...group, ...stake, '--dir', directory, '--base-port', port, ...(explorer ? [] : ['--no-explorer']), '--json'];
     const { stdout } = await run(corniche, ['testnet', 'up', ...flags.map(String)]);
     const network = new Network(directory, JSON.parse(stdout));
     try {
@@ -100,6 +101,7 @@ export class Network {
     });
     this.explorer = description.explorer;
     this.nodes = description.nodes.map((node) => new Node(node, this));
+    this.sequencers = (description.sequencers ?? []).map((sequencer) => new Sequencer(sequencer, this));
     this.keys = description.accounts.map(({ key }) => key);
     this.accounts = this.keys.map((key) => privateKeyToAccount(key));
     /** File systems that a test mounted for nodes' data. */
@@ -136,12 +138,13 @@ export class Network {
 
   /** Ends every process. After a failed test the directory stays, for its logs. */
   async down({ failed = false } = {}) {
-    for (const node of this.nodes) if (node.child) node.kill();
+    const processes = [...this.nodes, ...this.sequencers];
+    for (const one of processes) if (one.child) one.kill();
     // Processes that this one did not start.
-    if (!this.nodes.every((node) => node.child)) {
+    if (!processes.every((one) => one.child)) {
       await run(corniche, ['testnet', 'down', '--dir', this.directory]).catch((error) => console.error(error.stderr));
     }
-    await Promise.all(this.nodes.map((node) => node.gone()));
+    await Promise.all(processes.map((one) => one.gone()));
     this.links?.close();
     for (const disk of this.disks) disk.unmount();
     if (failed) console.error(`logs and data are kept in ${this.directory}`);
@@ -177,10 +180,83 @@ export const agree = (nodes, { blockNumber, blockHash }) =>
 /** The receipt in the newest block. A node that lacks this block would give an account's old nonce to its next payment. */
 export const newest = (receipts) => receipts.reduce((one, other) => (other.blockNumber > one.blockNumber ? other : one));
 
-/** One process, accessed from outside. */
-export class Node {
-  constructor({ name, role, rpc, metrics, pid, config, dataDir, log }, network) {
-    Object.assign(this, { name, role, rpc, metrics, pid, config, dataDir, log, network });
+/** A process of the network. */
+class Process {
+  constructor({ name, role, pid, config, dataDir, log }, network) {
+    Object.assign(this, { name, role, pid, config, dataDir, log, network });
+  }
+
+  /** Sends SIGKILL: no handler runs, nothing is flushed. */
+  kill() {
+    this.signal('SIGKILL');
+  }
+
+  /** Sends SIGSTOP: the process keeps its sockets but does not run. */
+  freeze() {
+    this.signal('SIGSTOP');
+  }
+
+  thaw() {
+    this.signal('SIGCONT');
+  }
+
+  signal(name) {
+    try {
+      process.kill(this.pid, name);
+    } catch (error) {
+      if (error.code !== 'ESRCH') throw error;
+    }
+  }
+
+  /** Waits until the process has ended and its ports and lock are free. */
+  gone() {
+    return until(`${this.name} (process ${this.pid}) to end`, () => {
+      if (this.child) return this.child.exitCode !== null || this.child.signalCode !== null;
+      try {
+        process.kill(this.pid, 0);
+      } catch (error) {
+        return error.code === 'ESRCH';
+      }
+      // A process that was not waited for keeps its number, in state Z. Its first thread is in that state while others still
+      // exit, and the ports are free only after the last one.
+      const threads = readdirSync(`/proc/${this.pid}/task`).length;
+      return threads === 1 && readFileSync(`/proc/${this.pid}/stat`, 'utf8').split(') ')[1]?.startsWith('Z');
+    });
+  }
+
+  /** Starts the process with this command. Its output goes to its log. */
+  spawn(command, env = process.env) {
+    const log = openSync(this.log, 'a');
+    this.child = spawn(corniche, command, { stdio: ['ignore', log, log], env });
+    closeSync(log);
+    this.pid = this.child.pid;
+  }
+}
+
+/** A sequencer. */
+class Sequencer extends Process {
+  constructor(description, network) {
+    super(description, network);
+    this.admin = description.rpc;
+  }
+
+  async health() {
+    return (await fetch(`${this.admin}/health`)).json();
+  }
+
+  /** Restarts the process with its record of used epochs. */
+  async restart() {
+    this.spawn(['sequencer', '--config', this.config, '--data', this.dataDir]);
+    await until(`${this.name} to answer after its restart`, () => this.health());
+  }
+}
+
+/** A node, accessed from outside. */
+export class Node extends Process {
+  constructor(description, network) {
+    super(description, network);
+    const { rpc, metrics } = description;
+    Object.assign(this, { rpc, metrics });
     /** Environment variables of a restart, beside those of the test. */
     this.env = {};
     this.client = createPublicClient({ chain: network.chain, transport: http(rpc, { retryCount: 0 }), pollingInterval: 20, cacheTime: 0 });
@@ -226,44 +302,6 @@ export class Node {
     return until(`${this.name} to take part in ordering`, async () => /^corniche_ordering 1$/m.test(await (await fetch(this.metrics)).text()));
   }
 
-  /** Sends SIGKILL: no handler runs, nothing is flushed. */
-  kill() {
-    this.signal('SIGKILL');
-  }
-
-  /** Sends SIGSTOP: the process keeps its sockets but does not run. */
-  freeze() {
-    this.signal('SIGSTOP');
-  }
-
-  thaw() {
-    this.signal('SIGCONT');
-  }
-
-  signal(name) {
-    try {
-      process.kill(this.pid, name);
-    } catch (error) {
-      if (error.code !== 'ESRCH') throw error;
-    }
-  }
-
-  /** Waits until the process has ended and its ports and lock are free. */
-  gone() {
-    return until(`${this.name} (process ${this.pid}) to end`, () => {
-      if (this.child) return this.child.exitCode !== null || this.child.signalCode !== null;
-      try {
-        process.kill(this.pid, 0);
-      } catch (error) {
-        return error.code === 'ESRCH';
-      }
-      // A process that was not waited for keeps its number, in state Z. Its first thread is in that state while others still
-      // exit, and the ports are free only after the last one.
-      const threads = readdirSync(`/proc/${this.pid}/task`).length;
-      return threads === 1 && readFileSync(`/proc/${this.pid}/stat`, 'utf8').split(') ')[1]?.startsWith('Z');
-    });
-  }
-
   /** Deletes its data, except for keys and configuration. */
   loseDisk() {
     for (const entry of readdirSync(this.dataDir)) rmSync(join(this.dataDir, entry), { recursive: true });
@@ -271,11 +309,7 @@ export class Node {
 
   /** Restarts the process on the data of its disk. */
   async restart() {
-    const log = openSync(this.log, 'a');
-    const env = { ...process.env, ...this.env };
-    this.child = spawn(corniche, ['node', '--config', this.config, '--data', this.dataDir], { stdio: ['ignore', log, log], env });
-    closeSync(log);
-    this.pid = this.child.pid;
+    this.spawn(['node', '--config', this.config, '--data', this.dataDir], { ...process.env, ...this.env });
     const state = await until(`${this.name} to answer after its restart`, async () => {
       if (this.child.exitCode !== null || this.child.signalCode !== null) return 'ended';
       return (await this.hasChain()) && 'up';

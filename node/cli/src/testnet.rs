@@ -85,7 +85,7 @@ struct Up {
     signatures: SignatureChecks,
     #[command(flatten)]
     staking: genesis::Staking,
-    /// Sequencers of a new network whose engine needs them; the second and later ones stand by
+    /// Sequencers of a new network whose engine needs them; all but the first are on standby
     #[arg(long, value_name = "N", default_value_t = 1)]
     sequencers: usize,
     /// Suite of the sequencers' packets: 1 or 2 (keyed hashes), 4 (secp256k1) or 5 (ed25519)

@@ -35,7 +35,7 @@ pub struct GroupMember {
     chain_id: u64,
     group: MulticastGroup,
     suite: Suite,
-    /// Of the sequencers, in the order of the genesis.
+    /// Addresses of the sequencers, in the order of the genesis.
     addresses: Vec<SocketAddr>,
     exchange: ExchangeKey,
     /// Index of this validator.
