@@ -69,6 +69,8 @@ pub enum Output {
         from: u64,
         digests: Vec<[u8; 32]>,
     },
+    /// The first authentic datagram of the epoch arrived: a sequencer serves it.
+    Started,
     Suspect(Suspicion),
 }
 
@@ -92,6 +94,7 @@ pub struct Receiver {
     next: u64,
     /// Numbers up to this one are forgotten.
     released: u64,
+    has_started: bool,
     assembly: Assembly,
     /// Byzantine network: authentic packets without a quorum of CONFIRMs.
     unconfirmed: BTreeMap<u64, OrderingCertificate>,
@@ -118,6 +121,7 @@ impl Receiver {
             keys: BTreeMap::new(),
             next,
             released: next.saturating_sub(1),
+            has_started: false,
             assembly: Assembly::default(),
             unconfirmed: BTreeMap::new(),
             confirms: Confirms::default(),
@@ -151,6 +155,11 @@ impl Receiver {
 
     pub fn has_key(&self, epoch: u32) -> bool {
         self.keys.contains_key(&epoch)
+    }
+
+    /// Returns true once an authentic datagram of the current epoch arrived. Certificates from members do not count.
+    pub fn has_started(&self) -> bool {
+        self.has_started
     }
 
     /// Number of held items, which stays bounded.
@@ -264,6 +273,9 @@ impl Receiver {
     }
 
     fn authentic(&mut self, now: TimestampMs, packet: OrderingCertificate) {
+        if !std::mem::replace(&mut self.has_started, true) {
+            self.outputs.push_back(Output::Started);
+        }
         let (seq, digest) = (packet.seq, packet.digest(self.config.group));
         let earlier = self.ready.get(&seq).or_else(|| self.unconfirmed.get(&seq));
         if let Some(earlier) = earlier {

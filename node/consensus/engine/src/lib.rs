@@ -182,7 +182,9 @@ pub enum Output {
     /// Send this datagram to the address of the multicast group. It may be lost, like everything on that way.
     Multicast(Bytes),
     /// Ask the configuration service for the sequencer of this epoch. It responds with [`Input::Sequencer`], and installs one
-    /// if there is none yet. `certificate` proves that a quorum agreed to start the epoch; empty for the first one.
+    /// if there is none yet. The key may come at once, derived locally; it does not show that a sequencer serves the epoch. So
+    /// the engine repeats this, also after each start, until the first authentic packet of the epoch arrives.
+    /// `certificate` proves that a quorum agreed to start the epoch; empty for the first one.
     AskSequencer { epoch: u32, certificate: Bytes },
     /// For logs and tests; requires no action.
     Trace(TraceEvent),

@@ -380,13 +380,7 @@ impl Neobft {
             Kind::Pk => VerifyingKey::from_bytes(suite, &key.key).map(EpochKey::Pk),
         };
         match parsed {
-            Ok(parsed) => {
-                let is_new = !self.receiver.has_key(key.epoch) && key.epoch == self.view().epoch;
-                self.receiver.install(self.now, key.epoch, parsed);
-                if is_new {
-                    self.restart_requests();
-                }
-            }
+            Ok(parsed) => self.receiver.install(self.now, key.epoch, parsed),
             Err(error) => self.note("sequencer", format!("key of epoch {}: {error}", key.epoch)),
         }
     }

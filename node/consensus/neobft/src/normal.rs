@@ -72,7 +72,7 @@ impl Replies {
 }
 
 impl Neobft {
-    /// Requests of the receiver: CONFIRMs to send (L4), and reasons to suspect the sequencer (E1).
+    /// Requests of the receiver: CONFIRMs to send (L4), and news about the sequencer (E1, E3).
     pub(crate) fn drain_receiver(&mut self) {
         while let Some(output) = self.receiver.poll() {
             match output {
@@ -86,6 +86,7 @@ impl Neobft {
                     let ticket = self.persist(&record, Some(AfterDurable::AomConfirm(epoch, vote)));
                     self.journal.confirm(ticket, epoch, last);
                 }
+                ReceiverOutput::Started => self.restart_requests(),
                 ReceiverOutput::Suspect(suspicion) => {
                     let detail = match suspicion {
                         Suspicion::Jump { seq } => format!("the sequence jumped to {seq}"),

@@ -252,11 +252,17 @@ impl Neobft {
     }
 
     /// E5: a new sequencer gets everything again, and as much time as the one before.
+    pub(crate) fn resend_requests(&mut self) {
+        self.requests.own.values_mut().for_each(|own| own.resend_at = self.now);
+        self.restart_requests();
+    }
+
+    /// The sequencer began to serve the epoch. Repeated requests are due at once: they wait long by now.
     pub(crate) fn restart_requests(&mut self) {
         for copied in self.requests.copies.values_mut() {
             (copied.since, copied.is_forwarded) = (self.now, false);
         }
-        for own in self.requests.own.values_mut() {
+        for own in self.requests.own.values_mut().filter(|own| own.attempts > 0) {
             (own.resend_at, own.attempts) = (self.now, 0);
         }
     }

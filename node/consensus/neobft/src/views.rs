@@ -312,7 +312,7 @@ impl Neobft {
             // E3–E5.
             self.receiver.start_epoch(self.now, view.epoch, first_number(&self.log, self.base()));
             self.fill_receiver();
-            self.restart_requests();
+            self.resend_requests();
             self.ask_for_sequencer();
         }
         self.begin_replies();
@@ -327,10 +327,11 @@ impl Neobft {
         self.sync.queried = Slot(0);
     }
 
-    /// E2: the epoch is agreed first, then its sequencer is asked for.
+    /// E2: the epoch is agreed first, then its sequencer is asked for, until a packet comes. A key alone shows nothing: members can
+    /// derive it before a sequencer serves the epoch.
     pub(crate) fn ask_for_sequencer(&mut self) {
         let epoch = self.view().epoch;
-        if !self.receiver.has_key(epoch) {
+        if self.receiver.epoch() != epoch || !self.receiver.has_started() {
             let certificate = self.epoch_certificate();
             self.outputs.push_back(Output::AskSequencer { epoch, certificate });
         }

@@ -6,7 +6,10 @@ use corniche_engine::{Committee, SequencerKey};
 use corniche_neobft::{Config, NeobftVerifier, verify::check_epoch_certificate};
 use corniche_testkit::{Group, Micros, derive_bytes};
 use corniche_types::Bytes;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Unsigned packets between two signed ones.
 const SIGN_EVERY: u32 = 4;
@@ -42,6 +45,10 @@ pub struct ModelledGroup {
     pub install_delay: Micros,
     installing: Option<(Micros, u32)>,
     verifier: NeobftVerifier,
+    /// The service hears nobody. Keys are derived at the validators, so they get them even so.
+    pub is_unreachable: bool,
+    /// Requests for each epoch's sequencer that reached the service.
+    pub asked: BTreeMap<u32, usize>,
     /// Requests to replace the sequencer that were not justified.
     pub refused: usize,
 }
@@ -60,6 +67,8 @@ impl ModelledGroup {
             extra_delay: Micros::ZERO,
             install_delay: Micros::from_millis(50),
             installing: None,
+            is_unreachable: false,
+            asked: BTreeMap::new(),
             verifier: NeobftVerifier::new(config.clone(), committee.clone(), Arc::new(FakeSignatures)),
             refused: 0,
         }
@@ -131,21 +140,26 @@ impl Group for ModelledGroup {
         self.extra_delay
     }
 
-    /// Acts once for each epoch, and only with a certificate: f validators cannot force a failover (E2).
+    /// The key comes at once, whatever the service does. It acts once for each epoch, and only with a certificate: f validators
+    /// cannot force a failover (E2).
     fn ask(&mut self, now: Micros, receiver: usize, epoch: u32, certificate: &Bytes) -> Option<(Micros, SequencerKey)> {
         self.install_if_due(now);
-        let key = self.key(receiver, epoch);
+        let key = Some((now, self.key(receiver, epoch)));
+        if self.is_unreachable {
+            return key;
+        }
+        *self.asked.entry(epoch).or_default() += 1;
         if epoch <= self.stamper.epoch() {
-            return Some((now, key));
+            return key;
         }
         if check_epoch_certificate(&self.verifier, certificate).is_none_or(|certified| certified < epoch) {
             self.refused += 1;
             return None;
         }
-        let known = self.installing.filter(|(_, installing)| *installing >= epoch);
-        let (at, _) = known.unwrap_or((now + self.install_delay, epoch));
-        self.installing = known.or(Some((at, epoch)));
-        Some((at, key))
+        if self.installing.is_none_or(|(_, installing)| installing < epoch) {
+            self.installing = Some((now + self.install_delay, epoch));
+        }
+        key
     }
 
     fn keys(&mut self, now: Micros, receiver: usize) -> Vec<SequencerKey> {

@@ -100,3 +100,39 @@ fn restart_after_a_failover_finds_the_new_epoch() {
     assert!(cluster.view(0).epoch >= 1);
     cluster.assert_equal_logs(ALL);
 }
+
+#[test]
+fn service_is_asked_until_a_packet_comes() {
+    let mut cluster = Cluster::new(4, Config { aom_ms: 1_000, ..quick() });
+    let asked = |cluster: &Cluster, epoch| cluster.group.borrow().asked.get(&epoch).copied().unwrap_or_default();
+    assert!(asked(&cluster, 0) >= 4, "at the start, although the key is known");
+    cluster.submit(1, "a");
+    cluster.run_until_delivered(&ALL, &["a"], 1_000);
+    let before = asked(&cluster, 0);
+    cluster.run_for(1_000);
+    assert_eq!(asked(&cluster, 0), before, "a sequencer serves the epoch");
+    // The first requests for the next sequencer are lost. All have its key.
+    cluster.group.borrow_mut().faults.is_silent = true;
+    cluster.group.borrow_mut().is_unreachable = true;
+    cluster.submit(2, "b");
+    assert!(cluster.run_while(5_000, |cluster| ALL.iter().any(|node| cluster.engine(*node).progress().0.epoch == 0)));
+    cluster.run_for(60);
+    cluster.group.borrow_mut().is_unreachable = false;
+    cluster.run_until_delivered(&ALL, &["b"], 5_000);
+    assert_eq!((asked(&cluster, 1) > 0, epochs(&cluster)), (true, vec![1; 4]));
+    let before = asked(&cluster, 1);
+    cluster.run_for(1_000);
+    assert_eq!(asked(&cluster, 1), before);
+    // A restarted validator has heard nothing yet.
+    cluster.group.borrow_mut().faults.is_silent = true;
+    cluster.simulation.crash(3);
+    cluster.simulation.restart(3);
+    cluster.run_for(500);
+    assert!(asked(&cluster, 1) >= before + 5);
+    cluster.group.borrow_mut().faults.is_silent = false;
+    cluster.submit(3, "c");
+    cluster.run_until_delivered(&ALL, &["c"], 1_000);
+    let before = asked(&cluster, 1);
+    cluster.run_for(1_000);
+    assert_eq!(asked(&cluster, 1), before);
+}
