@@ -7,12 +7,13 @@ use crate::{
     bodies::Bodies,
     config::Config,
     gaps::Gap,
+    hints::Hints,
     journal::Journal,
     keys::{Signature, Signatures, Signer},
     log::Log,
     message::{BodyId, Confirmed, Context, Entry, Message, Slot, Statement, View, ViewChange},
     normal::Replies,
-    order::{Effect, Order},
+    order::Order,
     record::{Promises, Record, Recovered},
     requests::Requests,
     rules,
@@ -55,8 +56,7 @@ pub struct Neobft {
     pub(crate) receiver: Receiver,
     pub(crate) log: Log,
     pub(crate) order: Order,
-    /// Effect of the next slot to execute.
-    pub(crate) effect: Option<(Slot, Effect)>,
+    pub(crate) hints: Hints,
     pub(crate) promises: Promises,
     /// The record with which the current view was entered is on disk.
     pub(crate) has_entered: bool,
@@ -140,7 +140,7 @@ impl Engine for Neobft {
     }
 
     fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outputs.pop_front().or_else(|| self.next_hint())
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
@@ -217,7 +217,7 @@ impl Neobft {
             has_left: promises.target.is_some(),
             has_confirmed: promises.confirmed,
             has_entered: true,
-            effect: None,
+            hints: Hints::default(),
             gaps: BTreeMap::new(),
             goal: None,
             suspects: BTreeMap::new(),
@@ -512,6 +512,7 @@ impl Neobft {
         self.log.count()
             + self.receiver.footprint()
             + self.gaps.len()
+            + self.hints.count()
             + self.replies.count()
             + self.sync.count()
             + self.goal.as_ref().map_or(0, |goal| goal.entries.len())

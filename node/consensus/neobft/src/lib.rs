@@ -19,7 +19,8 @@
 //! - Rules: [`config`], [`rules`] (leader, merge), [`verify`] (bytes of peers), [`log`], [`order`] (log to commits).
 //! - `journal`: which records are needed.
 //! - `engine`: the state machine. Its methods are in several files, which call each other through the one struct: `normal`
-//!   (N, finality), `gaps` (G), `views` (V, E), `sync` (S, catching up), `requests` (C), `bodies` (large batches).
+//!   (N, finality), `gaps` (G), `views` (V, E), `sync` (S, catching up), `requests` (C), `bodies` (large batches),
+//!   `hints` (speculation).
 
 mod bodies;
 pub mod config;
@@ -27,6 +28,7 @@ pub mod config;
 pub mod crypto;
 mod engine;
 mod gaps;
+mod hints;
 mod journal;
 pub mod keys;
 mod log;

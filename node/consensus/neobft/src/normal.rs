@@ -156,7 +156,7 @@ impl Neobft {
         }
         self.journal.truncate(to);
         self.replies.roll_back(to);
-        self.effect = self.effect.take().filter(|(slot, _)| *slot <= to);
+        self.hints.roll_back(to);
         true
     }
 
@@ -224,18 +224,13 @@ impl Neobft {
     pub(crate) fn execute(&mut self) {
         while !self.is_halted && self.order.slot() < self.log.finalized().min(self.log.durable()) {
             let slot = self.order.slot().next();
-            let Some(entry) = self.log.get(slot) else { return };
-            let effect = match self.effect.take().filter(|(of, _)| *of == slot) {
-                Some((_, effect)) => effect,
-                None => self.order.effect(entry),
-            };
+            let Some(effect) = self.effect(slot) else { return };
             let batch = match &effect {
                 Effect::Batch { content: BatchContent::Inline(batch), .. } => batch.clone(),
                 Effect::Batch { content: BatchContent::Body(body, holders), .. } => match self.bodies.get(body) {
                     Some(batch) => batch,
                     None => {
                         let (body, holders) = (*body, holders.clone());
-                        self.effect = Some((slot, effect));
                         return self.fetch_body(body, holders);
                     }
                 },

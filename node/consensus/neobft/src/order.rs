@@ -134,11 +134,11 @@ impl Order {
         holders && self.context.verify(*author, &statement, signature, &*self.signatures)
     }
 
-    /// N2: judges an entry from its bytes and the log before it.
-    pub fn effect(&self, entry: &Entry) -> Effect {
+    /// N2: judges an entry from its bytes and the log before it. `is_valid` is [`Order::is_valid`], perhaps remembered.
+    pub fn effect(&self, entry: &Entry, is_valid: impl FnOnce(&Request) -> bool) -> Effect {
         let Entry::Request(certificate) = entry else { return Effect::None };
         let Ok(request) = wire::decode::<Request>(&certificate.payload) else { return Effect::None };
-        if !self.is_valid(&request) {
+        if !is_valid(&request) {
             return Effect::None;
         }
         let Request { author, content, time, .. } = request;

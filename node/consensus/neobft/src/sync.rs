@@ -491,6 +491,7 @@ impl Neobft {
                 self.bodies.keep_for(slot, *body);
             }
         }
+        self.hints.forget(slot);
         self.drop_expired();
         self.vote_checkpoint(slot, hash, false);
         self.collect_garbage();

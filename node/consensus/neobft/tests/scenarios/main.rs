@@ -4,6 +4,7 @@ mod cluster;
 mod delays;
 mod failover;
 mod gaps;
+mod hints;
 mod hostile;
 mod real_crypto;
 mod recovery;

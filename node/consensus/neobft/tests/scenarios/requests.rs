@@ -10,17 +10,17 @@ use corniche_types::{Bytes, TimestampMs, wire};
 
 const ALL: [usize; 4] = [0, 1, 2, 3];
 
-fn large() -> String {
+pub fn large() -> String {
     "x".repeat(5_000)
 }
 
-fn payload(cluster: &Cluster, author: usize, content: Content, time: u64) -> Vec<u8> {
+pub fn payload(cluster: &Cluster, author: usize, content: Content, time: u64) -> Vec<u8> {
     let (author, time) = (index(author), TimestampMs(time));
     let signature = cluster.sign(author.as_usize(), &cluster.context().request(author, &content, time));
     wire::encode(&Request { author, content, time, signature })
 }
 
-fn inline(id: u64, text: &'static str, expires: u64) -> Content {
+pub fn inline(id: u64, text: &'static str, expires: u64) -> Content {
     Content::Inline { id, expires: TimestampMs(expires), batch: Bytes::from_static(text.as_bytes()) }
 }
 
