@@ -39,6 +39,7 @@ mod record;
 mod requests;
 pub mod rules;
 mod sync;
+mod trace;
 pub mod verify;
 mod views;
 

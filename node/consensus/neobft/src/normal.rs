@@ -10,7 +10,7 @@ use crate::{
     record::Record,
 };
 use corniche_aom_receiver::{Delivery, Output as ReceiverOutput, Suspicion};
-use corniche_engine::{Output, TraceEvent};
+use corniche_engine::Output;
 use corniche_types::{B256, Bytes, ValidatorIndex};
 use std::collections::BTreeMap;
 
@@ -140,6 +140,7 @@ impl Neobft {
         let record = Record::Entry { slot, before, entry: record_entry };
         let ticket = self.persist(&record, Some(AfterDurable::Entry(slot)));
         self.journal.entry(slot, ticket);
+        self.trace_entry(slot);
         self.match_replies();
         if let Some(seq) = self.seq(slot)
             && self.receiver.epoch() == self.view().epoch
@@ -238,7 +239,7 @@ impl Neobft {
             };
             let Some((entry, hash)) = self.log.get(slot).zip(self.log.hash(slot)) else { return };
             let ordered = self.order.execute(slot, entry, hash, &effect, batch);
-            self.outputs.push_back(Output::Trace(TraceEvent::Delivered { round: slot.0, rank: 0, commit: ordered.index }));
+            self.trace_commit(slot, ordered.leader, ordered.index);
             self.outputs.push_back(Output::Deliver(ordered));
             self.handle_executed(slot, hash, &effect);
         }

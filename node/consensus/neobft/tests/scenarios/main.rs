@@ -9,4 +9,5 @@ mod hostile;
 mod real_crypto;
 mod recovery;
 mod requests;
+mod trace;
 mod views;
