@@ -8,15 +8,14 @@
 //! The processor time includes reading requests, and most of the receivers' part of the loopback network. A network card does
 //! the latter elsewhere, so these rates are low. Two host hops remain in every case: this measures no latency.
 
-use corniche_aom_sequencer::{BackEnd, Config, GroupConfig, MulticastConfig, ReceiverConfig, Secrets, Sequencer};
-use corniche_aom_wire::{ExchangeKey, Suite, encode_request};
+use corniche_aom_sequencer::{BackEnd, Config, Group, MulticastConfig, Sequencer};
+use corniche_aom_wire::{EpochStart, ExchangeKey, Kind, MAX_PAYLOAD_BYTES, Suite, encode_request};
 use socket2::{Domain, Socket, Type};
 use std::{
     error::Error,
     fs,
     io::Write,
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -24,7 +23,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use zeroize::Zeroizing;
 
 const RECEIVERS: usize = 4;
 const PAYLOAD_BYTES: usize = 64;
@@ -54,42 +52,45 @@ struct Rate {
 
 fn measure(back_end: BackEnd, suite: Suite) -> Result<Rate, Box<dyn Error>> {
     let (receivers, multicast) = open(back_end)?;
-    let receiver = |socket: &UdpSocket| -> std::io::Result<ReceiverConfig> {
-        let exchange_key = Some(hex::encode(ExchangeKey::from_bytes([9; 32]).public()));
-        Ok(ReceiverConfig { address: Some(socket.local_addr()?), exchange_key })
+    let destinations = match multicast {
+        Some(address) => vec![address],
+        None => receivers.iter().map(UdpSocket::local_addr).collect::<Result<_, _>>()?,
     };
-    let group = GroupConfig {
-        group: 7,
+    let exchange_keys = match suite.kind() {
+        Kind::Hm => vec![ExchangeKey::from_bytes([9; 32]).public(); RECEIVERS],
+        Kind::Pk => Vec::new(),
+    };
+    let group = Group {
         chain_id: 86,
-        epoch: 1,
-        suite: suite as u8,
-        active: true,
-        key: PathBuf::new(),
-        multicast,
-        receivers: receivers.iter().map(receiver).collect::<Result<_, _>>()?,
+        group: 7,
+        suite,
+        sequencers: 1,
+        index: 0,
+        secret: [5; 32].into(),
+        exchange_keys,
+        max_payload_bytes: MAX_PAYLOAD_BYTES,
+        destinations,
+        authority: Box::new(|_, _| false),
     };
     let config = Config {
-        listen: "127.0.0.1:0".parse()?,
-        admin: None,
         back_end,
-        check_digests: true,
-        max_payload_bytes: 8800,
         sign_every: SIGN_EVERY,
-        sign_after_us: 100,
-        heartbeat_after_us: 1000,
         multicast: MulticastConfig { interface: Some(Ipv4Addr::LOCALHOST), ttl: 1 },
-        groups: vec![group],
+        ..Config::new("127.0.0.1:0".parse()?)
     };
-    let secrets: Secrets = [(7, Zeroizing::new([5; 32]))].into();
     let directory = tempfile::tempdir()?;
-    let sequencer = Sequencer::start(&config, &secrets, directory.path())?;
+    let sequencer = Sequencer::start(&config, vec![group], directory.path())?;
     let is_running = Arc::new(AtomicBool::new(true));
     let drain = drain(receivers, is_running.clone());
     let sender = UdpSocket::bind("127.0.0.1:0")?;
     let request = encode_request(7, &[1; PAYLOAD_BYTES])?;
 
-    // The writer has its name, and all code and buffers are in use, after a first request.
-    while sequencer.metrics().seq(7) == 0 {
+    let start = EpochStart { group: 7, epoch: 0, certificate: b"" }.encode()?;
+    while sequencer.metrics().epoch(7).is_none() {
+        sender.send_to(&start, sequencer.address())?;
+    }
+    // All code and buffers are in use after a first request.
+    while sequencer.metrics().seq(7) < 2 {
         sender.send_to(&request, sequencer.address())?;
     }
     let (seq, processor, start) = (sequencer.metrics().seq(7), processor_time()?, Instant::now());

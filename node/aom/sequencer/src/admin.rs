@@ -1,6 +1,6 @@
 //! Admin interface: `/health` and `/metrics` over HTTP.
 
-use crate::{Metrics, StartError};
+use crate::{DropReason, Metrics, StartError};
 use axum::{
     Router, extract,
     http::{StatusCode, header},
@@ -13,10 +13,7 @@ use std::{
     io,
     net::{SocketAddr, TcpListener},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -35,8 +32,6 @@ const CONNECTION_TIME: Duration = Duration::from_secs(60);
 pub(crate) struct State {
     pub metrics: Metrics,
     pub registry: Registry,
-    /// The writer thread runs.
-    pub is_running: Arc<AtomicBool>,
 }
 
 /// Binds the address, and returns it with the port that the system has chosen for port 0.
@@ -69,22 +64,21 @@ pub(crate) fn serve(listener: TcpListener, state: State, mut stopped: watch::Rec
     }
 }
 
-/// Returns 200 if the writer thread runs and an active group has numbers left, else 503.
+/// Returns 503 if a group has no numbers left, else 200.
 async fn health(extract::State(state): extract::State<Arc<State>>) -> Response {
-    let is_running = state.is_running.load(Ordering::Relaxed);
+    let metrics = &state.metrics;
     let mut is_exhausted = false;
     let mut groups = Vec::new();
-    for (group, metrics) in state.metrics.groups() {
-        let seq = state.metrics.seq(group);
+    for group in metrics.groups() {
+        let (epoch, seq) = (metrics.epoch(group), metrics.seq(group));
         is_exhausted |= seq == u64::MAX;
-        groups.push(json!({ "group": group, "epoch": metrics.epoch, "active": metrics.is_active, "seq": seq }));
+        let status = if epoch.is_some() { "serving" } else { "standby" };
+        groups.push(json!({ "group": group, "status": status, "epoch": epoch, "seq": seq, "begun": metrics.begun(group) }));
     }
-    let (code, status) = match (is_running, is_exhausted) {
-        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopped"),
-        (true, true) => (StatusCode::SERVICE_UNAVAILABLE, "exhausted"),
-        (true, false) => (StatusCode::OK, "ok"),
-    };
-    (code, axum::Json(json!({ "status": status, "groups": groups }))).into_response()
+    let refused = DropReason::STARTS.map(|reason| (reason.name().to_owned(), metrics.dropped(reason).into()));
+    let refused = serde_json::Map::from_iter(refused);
+    let (code, status) = if is_exhausted { (StatusCode::SERVICE_UNAVAILABLE, "exhausted") } else { (StatusCode::OK, "ok") };
+    (code, axum::Json(json!({ "status": status, "groups": groups, "refused": refused }))).into_response()
 }
 
 async fn metrics(extract::State(state): extract::State<Arc<State>>) -> Response {

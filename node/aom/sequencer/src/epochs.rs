@@ -36,12 +36,7 @@ pub struct EpochMarks {
 impl EpochMarks {
     /// Locks a data directory, which it creates if necessary, and reads the record.
     pub fn open(directory: &Path) -> Result<Self, StartError> {
-        let exists = directory.is_dir();
-        let created = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-        created.map_err(StartError::io("create", directory.display()))?;
-        if let Some(parent) = directory.parent().filter(|parent| !exists && !parent.as_os_str().is_empty()) {
-            sync_directory(parent)?;
-        }
+        create(directory)?;
         let path = directory.join(LOCK_NAME);
         let file = File::options().write(true).create(true).truncate(false).open(&path);
         let lock = file.map_err(StartError::io("open", path.display()))?;
@@ -54,14 +49,20 @@ impl EpochMarks {
         Ok(Self { directory: directory.to_owned(), used, _lock: lock })
     }
 
-    /// Records epochs as used, durably. Fails without a change if one of them is not newer than the recorded one.
-    pub fn use_epochs(&mut self, epochs: &[GroupEpoch]) -> Result<(), StartError> {
+    /// Returns the highest used epoch of a group.
+    pub fn used(&self, chain_id: u64, group: u32) -> Option<u32> {
+        self.used.get(&(chain_id, group)).copied()
+    }
+
+    /// Records an epoch as used, durably. After an error the record on disk may have it or not.
+    ///
+    /// # Panics
+    /// If the epoch is not above the recorded one.
+    pub fn record(&mut self, epoch: GroupEpoch) -> Result<(), StartError> {
+        let GroupEpoch { chain_id, group, epoch } = epoch;
         let mut used = self.used.clone();
-        for &GroupEpoch { chain_id, group, epoch } in epochs {
-            if let Some(used) = used.insert((chain_id, group), epoch).filter(|used| *used >= epoch) {
-                return Err(StartError::EpochUsed { chain_id, group, epoch, used });
-            }
-        }
+        let before = used.insert((chain_id, group), epoch);
+        assert!(before.is_none_or(|before| before < epoch), "invariant: no epoch is used twice (Q5)");
         self.write(&used)?;
         self.used = used;
         Ok(())
@@ -77,12 +78,30 @@ impl EpochMarks {
     }
 }
 
+/// Creates a directory of mode 0700 and its ancestors, each durably: otherwise a crash could take the record with them.
+fn create(directory: &Path) -> Result<(), StartError> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create(parent)?;
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(StartError::io("create", directory.display())(error)),
+        _ => sync_directory(parent),
+    }
+}
+
 fn read(path: &Path) -> Result<BTreeMap<(u64, u32), u32>, StartError> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
+    let text = match fs::read(path) {
+        // Other bytes become characters that no line contains.
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => return Err(StartError::io("read", path.display())(error)),
     };
+    // A cut line could have a lower epoch.
+    if !text.ends_with('\n') {
+        return Err(StartError::Damaged { path: path.to_owned(), line: text.lines().count().max(1) });
+    }
     let mut used = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let damaged = || StartError::Damaged { path: path.to_owned(), line: index + 1 };
@@ -113,38 +132,61 @@ mod tests {
         GroupEpoch { chain_id: 86, group, epoch }
     }
 
-    fn used(result: Result<(), StartError>) -> Option<u32> {
-        match result {
-            Ok(()) => None,
-            Err(StartError::EpochUsed { used, .. }) => Some(used),
-            Err(other) => panic!("{other}"),
+    #[test]
+    fn marks_survive() {
+        let directory = tempfile::tempdir().unwrap();
+        // Neither the directory nor its parents exist.
+        let data = directory.path().join("a/b/data");
+        let mut marks = EpochMarks::open(&data).unwrap();
+        assert_eq!(marks.used(86, 1), None);
+        for used in [epoch(1, 0), epoch(2, 5), epoch(1, u32::MAX), GroupEpoch { chain_id: 87, ..epoch(2, 3) }] {
+            marks.record(used).unwrap();
+        }
+        assert!(matches!(EpochMarks::open(&data), Err(StartError::Locked { .. })));
+        drop(marks);
+        let marks = EpochMarks::open(&data).unwrap();
+        let used = [(86, 1), (86, 2), (87, 2), (87, 1)].map(|(chain_id, group)| marks.used(chain_id, group));
+        assert_eq!(used, [Some(u32::MAX), Some(5), Some(3), None]);
+    }
+
+    #[test]
+    #[should_panic(expected = "no epoch is used twice")]
+    fn epochs_are_used_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut marks = EpochMarks::open(directory.path()).unwrap();
+        marks.record(epoch(1, 3)).unwrap();
+        let _ = marks.record(epoch(1, 3));
+    }
+
+    /// A file in the place of a directory, at each level.
+    #[test]
+    fn directory_must_be_possible() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("file"), "").unwrap();
+        for data in ["file", "file/data", "file/a/data"] {
+            let error = EpochMarks::open(&directory.path().join(data)).unwrap_err().to_string();
+            assert!(error.contains("file"), "{error}");
         }
     }
 
     #[test]
-    fn epochs_are_used_once() {
-        let directory = tempfile::tempdir().unwrap();
-        let data = directory.path().join("data");
-        let mut marks = EpochMarks::open(&data).unwrap();
-        assert_eq!(used(marks.use_epochs(&[epoch(1, 0), epoch(2, 5)])), None);
-        assert_eq!(used(marks.use_epochs(&[epoch(1, 0)])), Some(0));
-        // One refused group refuses all of them, and records nothing.
-        assert_eq!(used(marks.use_epochs(&[epoch(1, 1), epoch(2, 4)])), Some(5));
-        assert_eq!(used(marks.use_epochs(&[epoch(1, 1)])), None);
-        assert!(matches!(EpochMarks::open(&data), Err(StartError::Locked { .. })));
-        drop(marks);
-        let mut marks = EpochMarks::open(&data).unwrap();
-        assert_eq!(used(marks.use_epochs(&[epoch(2, 5)])), Some(5));
-        assert_eq!(used(marks.use_epochs(&[epoch(1, 1)])), Some(1));
-        assert_eq!(used(marks.use_epochs(&[epoch(1, u32::MAX)])), None);
-        assert_eq!(used(marks.use_epochs(&[epoch(1, u32::MAX)])), Some(u32::MAX));
-        let other_chain = GroupEpoch { chain_id: 87, group: 2, epoch: 5 };
-        assert_eq!(used(marks.use_epochs(&[other_chain])), None);
-    }
-
-    #[test]
     fn damaged_records_are_refused() {
-        for (text, line) in [("86 1\n", 1), ("86 1 2\n86 1 3\n", 2), ("86 1 2 3\n", 1), ("86 1 2\n\n", 2), ("x 1 2\n", 1)] {
+        for (text, line) in [
+            (&b"86 1\n"[..], 1),
+            (b"86 1 2\n86 1 3\n", 2),
+            (b"86 1 2 3\n", 1),
+            (b"86 1 2\n\n", 2),
+            (b"x 1 2\n", 1),
+            (b"86 1 4294967296\n", 1),
+            (b"86 1 -1\n", 1),
+            // Cut: the epoch could be 23.
+            (b"86 1 2", 1),
+            (b"86 1 2\n86 2 2", 2),
+            // A crash of the file system can leave an empty file, or other bytes.
+            (b"", 1),
+            (b"86 1 2\n86 2 \xff\n", 2),
+            (b"\0\0\0\0\0\0\0\0", 1),
+        ] {
             let directory = tempfile::tempdir().unwrap();
             fs::write(directory.path().join(FILE_NAME), text).unwrap();
             match EpochMarks::open(directory.path()) {
@@ -160,6 +202,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("EPOCHS.new"), "86 1").unwrap();
         let mut marks = EpochMarks::open(directory.path()).unwrap();
-        assert_eq!(used(marks.use_epochs(&[epoch(1, 0)])), None);
+        assert_eq!(marks.used(86, 1), None);
+        marks.record(epoch(1, 0)).unwrap();
     }
 }

@@ -11,10 +11,18 @@
 //!
 //! # Epochs
 //!
+//! Sequencer e mod count of the genesis' list serves epoch e of its group. It is on standby until the receivers ask for an epoch
+//! ([`EpochStart`](corniche_aom_wire::EpochStart)); until then it drops requests. It begins an epoch only if it has the epoch's
+//! position in the list, never used this epoch or a later one, and the group's [`Authority`] accepts the certificate. Epoch 0 has
+//! an empty certificate. A later epoch replaces the one that it serves.
+//!
+//! There is no reply. A heartbeat, signed for PK, is the first packet of an epoch. The receivers ask until they see it; each
+//! further datagram gets another heartbeat, at most one every 50 ms.
+//!
 //! A sequencer that lost its counter could give one number to two requests. So it never resumes an epoch (Q5): before the first
-//! stamp, [`EpochMarks`] records the epoch of each group durably, and [`Sequencer::start`] refuses an epoch that is not newer
-//! than the recorded one. Every start needs a new epoch, even if nothing was stamped in the last one. Never copy or
-//! restore the data directory. The record cannot protect against two sequencers with one key and two data directories.
+//! stamp, [`EpochMarks`] records the epoch durably. A crash after that wastes the epoch; the receivers then suspect the sequencer
+//! and agree on the next epoch. Never copy or restore the data directory. The record cannot protect against two sequencers with one key
+//! and two data directories.
 //!
 //! # Signatures and heartbeats
 //!
@@ -25,14 +33,15 @@
 //! # Departures from `protocols/neobft.md`
 //!
 //! - Q1: a request with a wrong digest gets no number. A switch cannot check this, and receivers do (L2); but each such packet
-//!   would cost the replicas one gap agreement. `check_digests = false` stamps them.
+//!   would cost the replicas one gap agreement.
+//! - E3: no configuration service. The genesis lists all sequencers, and the certificate of the receivers starts an epoch.
 //! - §7.1: no worker threads. Tags cost far less than the system's UDP stack, and k reduces the cost of signatures.
 //! - Q3: no coprocessor, so no number is lost on purpose.
 //!
 //! # Bounds
 //!
-//! 64 groups, 64 receivers with tags or 256 with signatures, [`BATCH`] requests in memory, and 16 connections to the admin
-//! interface. Bad datagrams are counted by reason and never logged. A full send buffer blocks a batch for at most 10 ms
+//! 64 groups, 64 receivers with tags or 256 with signatures, [`BATCH`] requests in memory, 50 checks of certificates a second, and 16
+//! connections to the admin interface. Bad datagrams are counted by reason and never logged. A full send buffer blocks a batch for at most 10 ms
 //! without progress; then packets count as send errors, which receivers see as loss.
 
 #![warn(missing_docs)]
@@ -42,38 +51,26 @@ mod back_end;
 mod config;
 mod core;
 mod epochs;
+mod group;
 mod metrics;
 mod server;
 
 pub use back_end::BackEnd;
-pub use config::{Config, GroupConfig, MulticastConfig, ReceiverConfig, Secrets};
-pub use core::{Core, DropReason, Outbox, Run, Timing};
+pub use config::{Config, GroupConfig, MulticastConfig};
+pub use core::{Core, DropReason, Handled, Outbox, Run, Timing};
 pub use epochs::{EpochMarks, GroupEpoch};
+pub use group::{Authority, Group, public_key};
 pub use metrics::Metrics;
 pub use server::{BATCH, Sequencer, StopHandle};
 
 use std::{io, path::PathBuf};
 
-/// Reason why a sequencer does not start.
+/// Reason why a sequencer does not start, or why an epoch does not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration is not usable.
     #[error("{0}")]
     Config(String),
-    /// An epoch was used before (Q5).
-    #[error(
-        "group {group} of chain {chain_id}: epoch {epoch} is not newer than epoch {used}, which was used; a sequencer never resumes an epoch. Get an epoch above {used} from the configuration service, set `epoch` of the group to it, and start again"
-    )]
-    EpochUsed {
-        /// Chain.
-        chain_id: u64,
-        /// Group.
-        group: u32,
-        /// Epoch of the configuration.
-        epoch: u32,
-        /// Highest epoch that was used.
-        used: u32,
-    },
     /// Another process uses the data directory.
     #[error("lock {path}: another sequencer uses this data directory; stop it first")]
     Locked {
@@ -82,7 +79,7 @@ pub enum StartError {
     },
     /// The record of used epochs is damaged.
     #[error(
-        "read {path}: line {line} is not `CHAIN_ID GROUP EPOCH`; find the last epoch of each group at its receivers, and write the lines again"
+        "read {path}: line {line}: expected `CHAIN_ID GROUP EPOCH` and a line end; find the last epoch of each group at its validators, and write the lines again"
     )]
     Damaged {
         /// The file.

@@ -23,8 +23,9 @@ pub struct Metrics {
 
 #[derive(Clone, Debug)]
 pub(crate) struct GroupMetrics {
-    pub epoch: u32,
-    pub is_active: bool,
+    epoch: Gauge<u64, AtomicU64>,
+    serving: Gauge<u64, AtomicU64>,
+    begun: Counter,
     stamped: Counter,
     heartbeats: Counter,
     signed: Counter,
@@ -45,14 +46,14 @@ struct GroupLabel {
 }
 
 impl Metrics {
-    /// Registers metrics for groups, each with its epoch and whether it is active.
-    pub(crate) fn register(registry: &mut Registry, groups: impl Iterator<Item = (u32, u32, bool)>) -> Self {
+    /// Registers metrics for groups.
+    pub(crate) fn register(registry: &mut Registry, groups: impl Iterator<Item = u32>) -> Self {
         let registry = registry.sub_registry_with_prefix("corniche_sequencer");
         let (received, receive_errors) = (Counter::default(), Counter::default());
         registry.register("packets_received", "Datagrams received", received.clone());
         registry.register("receive_errors", "Errors of the receiving socket", receive_errors.clone());
         let by_reason = Family::<ReasonLabel, Counter>::default();
-        registry.register("packets_dropped", "Datagrams without a number, by reason", by_reason.clone());
+        registry.register("packets_dropped", "Datagrams without effect, by reason", by_reason.clone());
         let counter = |registry: &mut Registry, name: &str, help: &str| {
             let family = Family::<GroupLabel, Counter>::default();
             registry.register(name, help, family.clone());
@@ -64,20 +65,25 @@ impl Metrics {
         let sent = counter(registry, "datagrams_sent", "Datagrams passed to the system, by group");
         let send_errors = counter(registry, "send_errors", "Datagrams that the system refused, by group");
         let fallbacks = counter(registry, "gso_fallbacks", "Datagrams that the system refused to segment, by group");
-        let seq = Family::<GroupLabel, Gauge<u64, AtomicU64>>::default();
-        registry.register("seq", "Number of the last packet, by group", seq.clone());
-        let epochs = Family::<GroupLabel, Gauge<u64, AtomicU64>>::default();
-        registry.register("epoch", "Epoch, by group", epochs.clone());
+        let begun = counter(registry, "epochs_begun", "Epochs that began, by group");
+        let gauge = |registry: &mut Registry, name: &str, help: &str| {
+            let family = Family::<GroupLabel, Gauge<u64, AtomicU64>>::default();
+            registry.register(name, help, family.clone());
+            family
+        };
+        let seq = gauge(registry, "seq", "Number of the last packet of the epoch, by group");
+        let epoch = gauge(registry, "epoch", "Epoch, by group; 0 while it is on standby");
+        let serving = gauge(registry, "serving", "1 if the group has an epoch, 0 while it is on standby");
         let dropped = DropReason::ALL.map(|reason| {
             let label = ReasonLabel { reason: reason.name() };
             (reason, by_reason.get_or_create_owned(&label))
         });
-        let groups = groups.map(|(group, epoch, is_active)| {
+        let groups = groups.map(|group| {
             let label = GroupLabel { group };
-            epochs.get_or_create(&label).set(epoch.into());
             let metrics = GroupMetrics {
-                epoch,
-                is_active,
+                epoch: epoch.get_or_create_owned(&label),
+                serving: serving.get_or_create_owned(&label),
+                begun: begun.get_or_create_owned(&label),
                 stamped: stamped.get_or_create_owned(&label),
                 heartbeats: heartbeats.get_or_create_owned(&label),
                 signed: signed.get_or_create_owned(&label),
@@ -96,12 +102,23 @@ impl Metrics {
         self.received.get()
     }
 
-    /// Returns the number of datagrams dropped for a reason.
+    /// Returns the number of datagrams without effect for a reason.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.dropped.get(&reason).map_or(0, Counter::get)
     }
 
-    /// Returns the number of the last packet of a group.
+    /// Returns the epoch of a group; `None` while it is on standby.
+    pub fn epoch(&self, group: u32) -> Option<u32> {
+        let group = self.groups.get(&group).filter(|group| group.serving.get() == 1)?;
+        u32::try_from(group.epoch.get()).ok()
+    }
+
+    /// Returns the number of epochs of a group that began.
+    pub fn begun(&self, group: u32) -> u64 {
+        self.groups.get(&group).map_or(0, |group| group.begun.get())
+    }
+
+    /// Returns the number of the last packet of a group in its epoch.
     pub fn seq(&self, group: u32) -> u64 {
         self.groups.get(&group).map_or(0, |group| group.seq.get())
     }
@@ -116,8 +133,8 @@ impl Metrics {
         self.groups.get(&group).map_or(0, |group| group.send_errors.get())
     }
 
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (u32, &GroupMetrics)> {
-        self.groups.iter().map(|(group, metrics)| (*group, metrics))
+    pub(crate) fn groups(&self) -> impl Iterator<Item = u32> {
+        self.groups.keys().copied()
     }
 
     pub(crate) fn count_received(&self) {
@@ -132,6 +149,15 @@ impl Metrics {
         if let Some(counter) = self.dropped.get(&reason) {
             counter.inc();
         }
+    }
+
+    /// Counts the begin of an epoch, whose numbers start again.
+    pub(crate) fn count_begun(&self, group: u32, epoch: u32) {
+        let Some(metrics) = self.groups.get(&group) else { return };
+        metrics.begun.inc();
+        metrics.seq.set(0);
+        metrics.epoch.set(epoch.into());
+        metrics.serving.set(1);
     }
 
     pub(crate) fn count_stamped(&self, group: u32, stamped: Stamped, is_heartbeat: bool) {

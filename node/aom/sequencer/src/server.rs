@@ -1,6 +1,8 @@
 //! The daemon: a writer thread with the socket, and the admin interface.
 
-use crate::{Config, Core, EpochMarks, Metrics, Outbox, Secrets, StartError, admin, back_end::Sender};
+use crate::{
+    Config, Core, DropReason, EpochMarks, Group, GroupEpoch, Handled, Metrics, Outbox, StartError, admin, back_end::Sender,
+};
 use corniche_aom_wire::MAX_PACKET_BYTES;
 use prometheus_client::registry::Registry;
 use rustix::{
@@ -14,10 +16,7 @@ use std::{
     net::{SocketAddr, UdpSocket},
     os::unix::net::UnixStream,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -25,6 +24,7 @@ use tokio::sync::watch;
 
 /// Maximum number of requests that are stamped before their packets are sent.
 pub const BATCH: usize = 64;
+const MAX_GROUPS: usize = 64;
 /// The system caps the size.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
@@ -52,40 +52,43 @@ impl StopHandle {
 }
 
 impl Sequencer {
-    /// Starts a sequencer with a data directory, which is created if missing.
+    /// Starts a sequencer of 1 to 64 groups, which are on standby (Q5). `data` is its directory, created if missing.
     ///
-    /// Everything that can fail comes before the epochs are recorded, so a failed start uses no epoch.
-    pub fn start(config: &Config, secrets: &Secrets, data: &Path) -> Result<Self, StartError> {
-        let core = config.core(secrets)?;
-        let mut marks = EpochMarks::open(data)?;
+    /// Only this process may ever use the groups' secret keys, and only with this directory. `config.groups` has no effect.
+    pub fn start(config: &Config, groups: Vec<Group>, data: &Path) -> Result<Self, StartError> {
+        config.check()?;
+        if !(1..=MAX_GROUPS).contains(&groups.len()) {
+            return Err(StartError::Config(format!("groups: expected 1 to {MAX_GROUPS}, got {}", groups.len())));
+        }
+        let marks = EpochMarks::open(data)?;
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry, groups.iter().map(|group| group.group));
+        let destinations = groups.iter().map(|group| (group.group, group.destinations.clone())).collect();
+        let mut core = Core::new(config.timing(), config.sign_every);
+        for group in groups {
+            let used = marks.used(group.chain_id, group.group);
+            core.add(group, used)?;
+        }
         let socket = receiving_socket(config.listen).map_err(StartError::io("listen on", config.listen))?;
         let address = socket.local_addr().map_err(StartError::io("read the address of", config.listen))?;
-        let sender = Sender::open(config.back_end, config.destinations(), config.listen.ip(), &config.multicast)?;
+        let sender = Sender::open(config.back_end, destinations, config.listen.ip(), &config.multicast)?;
         let (stop, stopped) = UnixStream::pair().map_err(StartError::io("open", "a pair of sockets"))?;
         // A stop never blocks.
         stop.set_nonblocking(true).map_err(StartError::io("configure", "a pair of sockets"))?;
-
-        let mut registry = Registry::default();
-        let groups = config.groups.iter().map(|group| (group.group, group.epoch, group.active));
-        let metrics = Metrics::register(&mut registry, groups);
-        let is_running = Arc::new(AtomicBool::new(true));
         let (admin_stop, admin_stopped) = watch::channel(());
         let admin = config.admin.map(admin::bind).transpose()?;
         let admin_address = admin.as_ref().map(|(_, address)| *address);
 
-        // Q5: durable before the first stamp.
-        marks.use_epochs(&config.epochs())?;
-        let writer = Writer { core, socket, sender, stopped, metrics: metrics.clone() };
-        let running = is_running.clone();
+        let writer = Writer { core, marks, socket, sender, stopped, metrics: metrics.clone() };
         let run = move || {
-            // The data directory stays locked, and the admin interface open, until this thread ends.
-            let _ends = (marks, admin_stop, OnDrop(running));
+            // The admin interface stays open until this thread ends, also by a panic.
+            let _admin_stop = admin_stop;
             writer.run()
         };
         let writer = std::thread::Builder::new().name("sequencer".into()).spawn(run);
         let writer = writer.map_err(StartError::io("start", "the writer thread"))?;
         let admin_thread = admin.map(|(listener, _)| {
-            let state = admin::State { metrics: metrics.clone(), registry, is_running };
+            let state = admin::State { metrics: metrics.clone(), registry };
             std::thread::Builder::new().name("admin".into()).spawn(move || admin::serve(listener, state, admin_stopped))
         });
         let admin_thread = admin_thread.transpose().map_err(StartError::io("start", "the admin thread"))?;
@@ -123,15 +126,6 @@ impl Sequencer {
     }
 }
 
-/// Sets a flag to false when the writer ends, also by a panic.
-struct OnDrop(Arc<AtomicBool>);
-
-impl Drop for OnDrop {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
 fn receiving_socket(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
@@ -142,6 +136,8 @@ fn receiving_socket(address: SocketAddr) -> io::Result<UdpSocket> {
 /// The single owner of counters and chains.
 struct Writer {
     core: Core,
+    /// Locks the data directory.
+    marks: EpochMarks,
     socket: UdpSocket,
     sender: Sender,
     stopped: UnixStream,
@@ -177,9 +173,27 @@ impl Writer {
     fn handle(&mut self, now: Duration, datagram: &[u8], outbox: &mut Outbox) {
         self.metrics.count_received();
         match self.core.handle(now, datagram, outbox) {
-            Ok((group, stamped)) => self.metrics.count_stamped(group, stamped, false),
+            Ok(Handled::Request(group, stamped)) => self.metrics.count_stamped(group, stamped, false),
+            Ok(Handled::Heartbeat(group, stamped)) => self.metrics.count_stamped(group, stamped, true),
+            Ok(Handled::Start(epoch)) => self.begin(now, epoch, outbox),
             Err(reason) => self.metrics.count_dropped(reason),
         }
+    }
+
+    /// Begins an epoch. The heartbeat shows it to the receivers, which have sent no request yet.
+    fn begin(&mut self, now: Duration, epoch: GroupEpoch, outbox: &mut Outbox) {
+        let GroupEpoch { chain_id, group, epoch: number } = epoch;
+        // Q5: durable before the first stamp. This blocks all groups for the time of two syncs.
+        if let Err(error) = self.marks.record(epoch) {
+            tracing::error!(chain_id, group, epoch = number, %error, "an epoch cannot begin");
+            return self.metrics.count_dropped(DropReason::Record);
+        }
+        self.core.begin(epoch);
+        self.metrics.count_begun(group, number);
+        if let Some(stamped) = self.core.heartbeat(now, group, outbox) {
+            self.metrics.count_stamped(group, stamped, true);
+        }
+        tracing::info!(chain_id, group, epoch = number, "an epoch begins");
     }
 
     /// Waits for a datagram, at most for `timeout`. Returns false if the sequencer shall stop.

@@ -1,92 +1,118 @@
-//! Configuration files.
+//! Configuration files, and groups that are out of range.
 
-use corniche_aom_sequencer::{BackEnd, Config, Secrets, StartError};
+use crate::common::group;
+use corniche_aom_sequencer::{BackEnd, Config, Core, Group, StartError, Timing, public_key};
 use corniche_aom_wire::{ExchangeKey, SigningKey, Suite};
-use std::{fs, path::Path};
-use zeroize::Zeroizing;
+use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
-const HM: &str = r#"
+const FILE: &str = r#"
 listen = "127.0.0.1:0"
 [[groups]]
-group = 7
-chain_id = 86
-epoch = 1
-suite = 1
+genesis = "genesis.json"
 key = "sequencer.key"
-[[groups.receivers]]
-address = "127.0.0.1:1"
-exchange_key = "KEY"
+receivers = ["127.0.0.1:1", "127.0.0.1:2"]
 "#;
 
 fn parse(text: &str) -> Result<Config, StartError> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sequencer.toml");
-    let public = hex::encode(ExchangeKey::from_bytes([2; 32]).public());
-    fs::write(&path, text.replace("\"KEY\"", &format!("{public:?}"))).unwrap();
+    fs::write(&path, text).unwrap();
     Config::load(&path)
 }
 
-fn secrets() -> Secrets {
-    [(7, Zeroizing::new([1; 32]))].into()
+fn destinations(text: &str) -> Result<Vec<SocketAddr>, StartError> {
+    parse(text).and_then(|config| config.groups[0].destinations(config.back_end, 2))
 }
 
 #[test]
 fn defaults_are_those_of_the_specification() {
-    let config = parse(HM).unwrap();
+    let config = parse(FILE).unwrap();
     assert_eq!((config.sign_every, config.sign_after_us, config.heartbeat_after_us), (32, 100, 1000));
-    assert_eq!((config.max_payload_bytes, config.check_digests, config.back_end), (8800, true, BackEnd::Unicast));
-    assert!(config.groups[0].key.ends_with("sequencer.key") && config.groups[0].key != Path::new("sequencer.key"));
-    assert!(config.core(&secrets()).is_ok());
+    assert_eq!((config.max_payload_bytes, config.back_end, config.admin), (None, BackEnd::Unicast, None));
+    for (path, name) in [(&config.groups[0].key, "sequencer.key"), (&config.groups[0].genesis, "genesis.json")] {
+        assert!(path.ends_with(name) && path != Path::new(name), "{path:?} is relative to the file");
+    }
+    let addresses = ["127.0.0.1:1", "127.0.0.1:2"].map(|address| address.parse().unwrap());
+    assert_eq!(destinations(FILE).unwrap(), addresses);
 }
 
 #[test]
-fn errors_name_the_group_and_the_remedy() {
-    let receivers = "[[groups.receivers]]\naddress = \"127.0.0.1:1\"\nexchange_key = \"KEY\"\n";
-    let without_receivers = HM.replace(receivers, "");
-    let group = &HM[HM.find("[[groups]]").unwrap()..];
+fn multicast_replaces_receivers() {
+    let receivers = "receivers = [\"127.0.0.1:1\", \"127.0.0.1:2\"]";
+    let multicast = FILE.replace(receivers, "multicast = \"239.1.1.1:1\"");
+    for back_end in ["multicast", "gso"] {
+        let found = destinations(&format!("back_end = {back_end:?}\n{multicast}")).unwrap();
+        assert_eq!(found, ["239.1.1.1:1".parse().unwrap()]);
+    }
+    assert_eq!(destinations(&format!("back_end = \"gso\"\n{FILE}")).unwrap().len(), 2);
+}
+
+#[test]
+fn errors_name_the_remedy() {
+    let with = |line: &str| FILE.replace("receivers", &format!("{line}\nreceivers"));
     for (text, expected) in [
+        (FILE.replace(", \"127.0.0.1:2\"", ""), "receivers: expected 2 addresses, one for each validator in the order of the"),
+        (FILE.replace("\"127.0.0.1:2\"", "\"host:2\""), "invalid socket address"),
         (
-            HM.replace("suite = 1", "suite = 3"),
-            "group 7: suite 3 has keys of 8 bytes and is only for switches; use suite 1 or 2",
+            format!("back_end = \"multicast\"\n{FILE}"),
+            "multicast: expected an address for the back end \"multicast\", got none",
         ),
-        (HM.replace("suite = 1", "suite = 6"), "group 7: suite: expected 1, 2, 4 or 5, got 6"),
-        (HM.replace("suite = 1", "suite = 0"), "group 7: suite: expected 1, 2, 4 or 5, got 0"),
-        (without_receivers.clone(), "group 7: receivers: expected 1 to 64 for suite 1 (SipHash-2-4), got 0"),
-        (without_receivers + &receivers.repeat(65), "expected 1 to 64 for suite 1 (SipHash-2-4), got 65"),
-        (HM.replace("exchange_key = \"KEY\"", ""), "group 7: receiver 0: exchange_key: expected 64 hex digits, got \"\""),
-        (HM.replace("\"KEY\"", "\"00\""), "group 7: receiver 0: exchange_key: expected 64 hex digits, got \"00\""),
         (
-            HM.replace("\"KEY\"", &format!("\"{}\"", "00".repeat(32))),
-            "group 7: receiver 0: exchange key: the point has low order",
+            format!("back_end = \"multicast\"\n{}", with("multicast = \"10.0.0.1:1\"")),
+            "multicast: expected a multicast address, got 10.0.0.1:1",
         ),
-        (HM.replace("address = \"127.0.0.1:1\"", ""), "group 7: receiver 0: expected an address"),
-        (HM.to_owned() + group, "group 7: expected one entry, got two"),
-        (format!("back_end = \"multicast\"\n{HM}"), "group 7: multicast: expected an address for the back end \"multicast\""),
         (
-            format!("back_end = \"multicast\"\n{HM}").replace("epoch = 1", "epoch = 1\nmulticast = \"10.0.0.1:1\""),
-            "group 7: multicast: expected a multicast address, got 10.0.0.1:1",
+            format!("back_end = \"gso\"\n{}", with("multicast = \"239.1.1.1:1\"")),
+            "receivers: packets go to the multicast address; remove one of both",
         ),
-        (HM.replace("epoch = 1", "epoch = 1\nmulticast = \"239.1.1.1:1\""), "the back end \"unicast\" does not use it"),
-        (format!("sign_every = 0\n{HM}"), "expected at least 1, got 0"),
-        (format!("max_payload_bytes = 8801\n{HM}"), "max_payload_bytes: expected at most 8800, got 8801"),
-        (format!("back_end = \"pigeon\"\n{HM}"), "pigeon"),
-        (format!("adress = 1\n{HM}"), "adress"),
+        (with("multicast = \"239.1.1.1:1\""), "the back end \"unicast\" does not use it"),
+        (format!("sign_every = 0\n{FILE}"), "expected at least 1, got 0"),
+        (format!("max_payload_bytes = 8801\n{FILE}"), "max_payload_bytes: expected at most 8800, got 8801"),
+        (format!("back_end = \"pigeon\"\n{FILE}"), "pigeon"),
+        (format!("adress = 1\n{FILE}"), "adress"),
+        // Keys of earlier versions: the genesis has these values.
+        (with("epoch = 1"), "epoch"),
+        (with("suite = 1"), "suite"),
     ] {
-        let error = parse(&text).and_then(|config| config.core(&secrets()).map(drop)).unwrap_err().to_string();
+        let error = destinations(&text).unwrap_err().to_string();
         assert!(error.contains(expected), "expected {expected:?} in {error:?}");
     }
-    let error = parse(HM).unwrap().core(&Secrets::new()).unwrap_err().to_string();
-    assert_eq!(error, "group 7: key: expected a secret key, got none");
+}
+
+#[test]
+fn groups_out_of_range_are_refused() {
+    let good = |suite| group(suite, 4, vec!["127.0.0.1:1".parse().unwrap()]);
+    let hm = || good(Suite::SipHash64);
+    let address = hm().destinations[0];
+    let add =
+        |group: Group| Core::new(Timing { sign_after: Duration::ZERO, heartbeat_after: Duration::ZERO }, 32).add(group, None);
+    for suite in [Suite::SipHash64, Suite::SipHash128, Suite::Ecdsa, Suite::Ed25519] {
+        assert!(add(good(suite)).is_ok());
+    }
+    for (group, expected) in [
+        (Group { suite: Suite::HalfSipHash64, ..hm() }, "group 7: suite 3 has keys of 8 bytes and is only for switches; use"),
+        (Group { exchange_keys: vec![], ..hm() }, "group 7: receivers: expected 1 to 64 keys for suite 1 (SipHash-2-4), got 0"),
+        (Group { exchange_keys: vec![[9; 32]; 65], ..hm() }, "expected 1 to 64 keys for suite 1 (SipHash-2-4), got 65"),
+        (Group { exchange_keys: vec![[9; 32], [0; 32]], ..hm() }, "group 7: receiver 1: exchange key: the point has low order"),
+        (Group { destinations: vec![], ..hm() }, "group 7: receivers: expected 1 to 256 addresses, got 0"),
+        (Group { destinations: vec![address; 257], ..hm() }, "group 7: receivers: expected 1 to 256 addresses, got 257"),
+        (Group { index: 1, ..hm() }, "group 7: index: expected less than 1 sequencers, got 1"),
+        (Group { max_payload_bytes: 8801, ..hm() }, "group 7: max_payload_bytes: expected at most 8800, got 8801"),
+        (Group { secret: [0; 32].into(), ..good(Suite::Ecdsa) }, "group 7: key: not a key of suite 4"),
+    ] {
+        let error = add(group).unwrap_err().to_string();
+        assert!(error.contains(expected), "expected {expected:?} in {error:?}");
+    }
 }
 
 #[test]
 fn public_keys_are_those_of_the_suite() {
-    for (number, suite) in [(1, Suite::SipHash64), (4, Suite::Ecdsa), (5, Suite::Ed25519)] {
-        let config = parse(&HM.replace("suite = 1", &format!("suite = {number}"))).unwrap();
-        let expected = match suite {
-            Suite::SipHash64 => ExchangeKey::from_bytes([1; 32]).public().to_vec(),
-            _ => SigningKey::from_bytes(suite, &[1; 32]).unwrap().verifying_key().to_bytes(),
-        };
-        assert_eq!(config.public_keys(&secrets()).unwrap(), [(7, hex::encode(expected))]);
+    let secret = [1; 32];
+    let exchange = ExchangeKey::from_bytes(secret).public().to_vec();
+    assert_eq!(public_key(Suite::SipHash64, &secret), Ok(exchange.clone()));
+    assert_eq!(public_key(Suite::SipHash128, &secret), Ok(exchange));
+    for suite in [Suite::Ecdsa, Suite::Ed25519] {
+        let expected = SigningKey::from_bytes(suite, &secret).unwrap().verifying_key().to_bytes();
+        assert_eq!(public_key(suite, &secret), Ok(expected));
     }
 }

@@ -1,8 +1,8 @@
 //! The daemon and receivers on loopback sockets.
 
-use crate::common::{GROUP, NEVER_US, World, stop};
+use crate::common::{GROUP, NEVER_US, World, epoch_start, stop};
 use corniche_aom_sequencer::{BackEnd, DropReason};
-use corniche_aom_wire::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES, Suite, encode_request};
+use corniche_aom_wire::{EpochStart, HEADER_BYTES, Header, MAX_PAYLOAD_BYTES, Suite, encode_request};
 
 const SUITES: [Suite; 4] = [Suite::SipHash64, Suite::SipHash128, Suite::Ecdsa, Suite::Ed25519];
 
@@ -42,10 +42,13 @@ fn check_order(world: &World) {
     const WINDOWS: usize = 8;
     const WINDOW: usize = 16;
     let sequencer = world.start().unwrap();
-    let n = world.receivers.len() as u16;
-    let suite = Suite::try_from(world.config.groups[0].suite).unwrap();
-    let packets = if suite.tag_bytes() > 0 { n.div_ceil(4) } else { 1 };
-    let mut orders: Vec<Vec<(Header, Vec<u8>)>> = vec![Vec::new(); n.into()];
+    let (suite, packets) = (world.suite, world.packets());
+    let mut orders: Vec<Vec<(Header, Vec<u8>)>> = vec![Vec::new(); world.receivers.len()];
+    world.send(&sequencer, &epoch_start(world.epoch));
+    for (receiver, order) in (0..).zip(&mut orders) {
+        // The heartbeat at the beginning.
+        order.extend((0..packets).map(|_| world.receive(receiver)));
+    }
     for window in 0..WINDOWS {
         for number in 0..WINDOW {
             // Both sizes occur in one batch.
@@ -63,7 +66,8 @@ fn check_order(world: &World) {
     for order in &orders {
         assert_eq!(order, &orders[0], "all receivers see one order");
         let seqs: Vec<_> = order.iter().map(|(header, _)| (header.seq, u16::from(header.subgroup))).collect();
-        let expected: Vec<_> = (1..=(WINDOWS * WINDOW) as u64).flat_map(|seq| (0..packets).map(move |i| (seq, i))).collect();
+        let expected: Vec<_> =
+            (1..=(WINDOWS * WINDOW) as u64 + 1).flat_map(|seq| (0..packets).map(move |i| (seq, i))).collect();
         assert_eq!(seqs, expected, "no gap");
         world.check_chain(order.iter().map(|(header, _)| header));
     }
@@ -78,13 +82,15 @@ fn check_order(world: &World) {
 #[test]
 fn bad_datagrams_are_dropped() {
     let world = World::unicast(Suite::SipHash64, 1);
-    let sequencer = world.start().unwrap();
+    let sequencer = world.serve();
     let good = encode_request(GROUP, b"transfer").unwrap();
     let changed = |offset: usize, byte: u8| {
         let mut datagram = good.clone();
         datagram[offset] = byte;
         datagram
     };
+    let start = epoch_start(1);
+    let other_group = EpochStart { group: GROUP + 1, epoch: 1, certificate: b"" }.encode().unwrap();
     let too_long = [&good[..HEADER_BYTES], &vec![0; MAX_PAYLOAD_BYTES + 1]].concat();
     let bad = [
         (DropReason::Short, vec![]),
@@ -96,23 +102,32 @@ fn bad_datagrams_are_dropped() {
         // A forged packet, stamped by nobody or by another sequencer.
         (DropReason::Kind, changed(3, 1)),
         (DropReason::Kind, changed(3, 2)),
+        (DropReason::Kind, changed(3, 4)),
         (DropReason::Reserved, changed(15, 1)),
         (DropReason::Group, encode_request(GROUP + 1, b"transfer").unwrap()),
         // Cut payload, and other payload.
         (DropReason::Digest, good[..good.len() - 1].to_vec()),
         (DropReason::Digest, changed(HEADER_BYTES, 0)),
+        // Starts of epochs: cut in the header, cut later, changed, too long.
+        (DropReason::Short, start[..HEADER_BYTES - 1].to_vec()),
+        (DropReason::Reserved, start[..start.len() - 1].to_vec()),
+        (DropReason::Reserved, [&start[..16], &[1], &start[17..]].concat()),
+        (DropReason::Long, [&start[..], &vec![0; MAX_PAYLOAD_BYTES]].concat()),
+        (DropReason::Group, other_group),
+        // Without a certificate.
+        (DropReason::Certificate, EpochStart { group: GROUP, epoch: 1, certificate: b"" }.encode().unwrap()),
     ];
     for (_, datagram) in &bad {
         world.send(&sequencer, datagram);
     }
     world.send(&sequencer, &good);
     let (header, payload) = world.receive(0);
-    assert_eq!((header.seq, &payload[..]), (1, &b"transfer"[..]));
+    assert_eq!((header.seq, &payload[..]), (2, &b"transfer"[..]));
     for reason in DropReason::ALL {
         let expected = bad.iter().filter(|(expected, _)| *expected == reason).count() as u64;
         assert_eq!(sequencer.metrics().dropped(reason), expected, "{reason:?}");
     }
-    assert_eq!(sequencer.metrics().received(), bad.len() as u64 + 1);
+    assert_eq!(sequencer.metrics().received(), bad.len() as u64 + 2);
     stop(sequencer);
 }
 
@@ -122,7 +137,8 @@ fn every_kth_packet_is_signed() {
         let mut world = World::unicast(suite, 1);
         world.config.sign_every = 3;
         let sequencer = world.start().unwrap();
-        let mut headers = Vec::new();
+        world.send(&sequencer, &epoch_start(0));
+        let mut headers = vec![world.receive(0).0];
         for number in 0..8 {
             world.request(&sequencer, &[number]);
             headers.push(world.receive(0).0);
@@ -134,20 +150,24 @@ fn every_kth_packet_is_signed() {
     }
 }
 
-/// After the last request, three heartbeats reveal a lost tail. A fourth one would shift the number of the next request.
+/// After the last request, three heartbeats reveal a lost tail. A fourth one would shift the number of the next request. At the
+/// beginning of an epoch there are three too.
 #[test]
 fn heartbeats_follow_last_request() {
     for suite in [Suite::SipHash64, Suite::Ed25519] {
         let mut world = World::unicast(suite, 1);
         (world.config.sign_after_us, world.config.heartbeat_after_us) = (100, 1000);
-        let sequencer = world.start().unwrap();
+        let sequencer = world.serve();
+        for seq in 2..=3 {
+            let (header, payload) = world.receive(0);
+            assert_eq!((header.seq, payload.len()), (seq, 0));
+        }
         for round in 0..3 {
             world.request(&sequencer, b"request");
-            for (seq, expected) in (round * 4 + 1..).zip([&b"request"[..], b"", b"", b""]) {
+            for (seq, expected) in (round * 4 + 4..).zip([&b"request"[..], b"", b"", b""]) {
                 let (header, payload) = world.receive(0);
                 assert_eq!((header.seq, &payload[..]), (seq, expected));
-                // The epoch's first packet and each heartbeat.
-                assert_eq!(header.is_signed(), suite == Suite::Ed25519 && (seq == 1 || payload.is_empty()));
+                assert_eq!(header.is_signed(), suite == Suite::Ed25519 && payload.is_empty());
             }
         }
         stop(sequencer);
@@ -159,9 +179,7 @@ fn heartbeats_follow_last_request() {
 fn unsigned_tail_is_signed_by_heartbeat() {
     let mut world = World::unicast(Suite::Ecdsa, 1);
     (world.config.sign_after_us, world.config.heartbeat_after_us) = (100, NEVER_US);
-    let sequencer = world.start().unwrap();
-    world.request(&sequencer, b"signed");
-    assert!(world.receive(0).0.is_signed());
+    let sequencer = world.serve();
     for seq in [2, 4] {
         world.request(&sequencer, b"unsigned");
         let [unsigned, heartbeat] = [world.receive(0), world.receive(0)];
@@ -176,26 +194,31 @@ fn unsigned_tail_is_signed_by_heartbeat() {
 fn closed_receiver_affects_no_other() {
     let mut world = World::unicast(Suite::SipHash64, 2);
     let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    world.config.groups[0].receivers[0].address = Some(closed);
+    world.destinations[0] = closed;
     let sequencer = world.start().unwrap();
-    for seq in 1..20 {
+    world.send(&sequencer, &epoch_start(0));
+    assert_eq!(world.receive(1).0.seq, 1);
+    for seq in 2..20 {
         world.request(&sequencer, b"request");
         assert_eq!(world.receive(1).0.seq, seq);
     }
     stop(sequencer);
 }
 
+/// Requests before the first epoch are counted and use no number.
 #[test]
-fn inactive_group_is_counted_and_silent() {
-    let mut world = World::unicast(Suite::SipHash64, 1);
-    let mut inactive = world.config.groups[0].clone();
-    (inactive.group, inactive.active) = (8, false);
-    world.config.groups.push(inactive);
-    let sequencer = world.start().unwrap();
-    world.send(&sequencer, &encode_request(8, b"request").unwrap());
-    world.request(&sequencer, b"request");
-    assert_eq!(world.receive(0).0.seq, 1);
-    assert_eq!(sequencer.metrics().dropped(DropReason::Inactive), 1);
-    assert_eq!(sequencer.metrics().seq(8), 0);
-    stop(sequencer);
+fn requests_are_dropped_in_standby() {
+    for suite in SUITES {
+        let world = World::unicast(suite, 1);
+        let sequencer = world.start().unwrap();
+        for _ in 0..3 {
+            world.request(&sequencer, b"too early");
+        }
+        world.begin(&sequencer);
+        assert_eq!(sequencer.metrics().dropped(DropReason::Standby), 3);
+        world.request(&sequencer, b"request");
+        let (header, payload) = world.receive(0);
+        assert_eq!((header.seq, &payload[..]), (2, &b"request"[..]));
+        stop(sequencer);
+    }
 }

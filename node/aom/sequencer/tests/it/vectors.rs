@@ -1,13 +1,10 @@
-//! Frozen vectors of aom/1. Groups that begin with number 1 are made from a configuration, as the daemon does.
+//! Frozen vectors of aom/1. Groups that begin with number 1 begin their epoch as in the daemon.
 
 use crate::sequencers;
-use corniche_aom_sequencer::{
-    BackEnd, Config, Core, DropReason, GroupConfig, MulticastConfig, Outbox, ReceiverConfig, Secrets, Timing,
-};
-use corniche_aom_vectors::{Group, Op, Step, Vector, load};
-use corniche_aom_wire::{Kind, Request, Suite};
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
-use zeroize::Zeroizing;
+use corniche_aom_sequencer::{Core, DropReason, Group, GroupEpoch, Handled, Outbox, Timing};
+use corniche_aom_vectors::{self as vectors, Op, Step, Vector, load};
+use corniche_aom_wire::{EpochStart, Kind, MAX_PAYLOAD_BYTES, Request, Suite};
+use std::{collections::BTreeSet, time::Duration};
 
 /// A skipped vector is visible: the ids that ran are those that name this producer.
 #[test]
@@ -35,12 +32,12 @@ fn check(vector: &Vector) {
         let is_pk = group.and_then(|group| core.stamper(group)).is_some_and(|stamper| stamper.suite().kind() == Kind::Pk);
         let result = match step.op {
             Op::Request if step.lost => lose(&mut core, step).map(|_| false),
-            Op::Request => core.handle(now, &step.datagram.0, &mut out).map(|(_, stamped)| stamped.signed),
+            Op::Request => request(&mut core, now, step, &mut out),
             Op::Heartbeat => {
                 sequencers::check_heartbeat(step);
                 if is_pk && !step.flush {
                     // The daemon signs every heartbeat. Others are equal to requests.
-                    core.handle(now, &step.datagram.0, &mut out).map(|(_, stamped)| stamped.signed)
+                    request(&mut core, now, step, &mut out)
                 } else {
                     now += Duration::from_millis(1);
                     heartbeat(&mut core, group.unwrap(), now, &mut out)
@@ -48,7 +45,14 @@ fn check(vector: &Vector) {
             }
         };
         match (&step.drop, result) {
-            (Some(reason), result) => assert_eq!(result.map_err(DropReason::name), Err(reason.as_str()), "step {number}"),
+            // The vectors are older than the datagram that begins an epoch; its kind was unknown. This epoch is not above the first.
+            (Some(reason), result) if EpochStart::decode(&step.datagram.0).is_ok() => {
+                assert_eq!((reason.as_str(), result), ("kind", Err(DropReason::Used)), "step {number}");
+            }
+            (Some(reason), result) => {
+                let reason = if reason == "inactive" { "standby" } else { reason };
+                assert_eq!(result.map_err(DropReason::name), Err(reason), "step {number}");
+            }
             (None, result) => assert_eq!(result, Ok(step.signed), "step {number}"),
         }
         let runs = out.runs().filter(|(run, _)| group == Some(run.group));
@@ -77,58 +81,44 @@ fn lose(core: &mut Core, step: &Step) -> Result<u64, DropReason> {
     core.stamper(request.group).unwrap().lose().map_err(|_| DropReason::Exhausted)
 }
 
-fn core(vector: &Vector) -> Core {
-    let first = &vector.groups[0];
-    // The daemon refuses suite 3 and has no way to begin later in an epoch.
-    if vector.groups.iter().all(|group| group.first_seq == 1 && group.suite != Suite::HalfSipHash64 as u8) {
-        assert!(vector.groups.iter().all(|group| group.sign_every == first.sign_every));
-        let (config, secrets) = configuration(vector);
-        return config.core(&secrets).unwrap();
+fn request(core: &mut Core, now: Duration, step: &Step, out: &mut Outbox) -> Result<bool, DropReason> {
+    match core.handle(now, &step.datagram.0, out)? {
+        Handled::Request(_, stamped) => Ok(stamped.signed),
+        other => panic!("expected a request, got {other:?}"),
     }
+}
+
+fn core(vector: &Vector) -> Core {
+    let sign_every = vector.groups[0].sign_every;
+    assert!(vector.groups.iter().all(|group| group.sign_every == sign_every));
     let timing = Timing { sign_after: Duration::from_micros(100), heartbeat_after: Duration::from_millis(1) };
-    let mut core = Core::new(timing, true, 8800);
+    let mut core = Core::new(timing, sign_every.unwrap_or(32));
     for group in &vector.groups {
-        core.add(group.group, group.active.then(|| sequencers::stamper(group, vector.chain_id)));
+        // The daemon refuses suite 3 and has no way to begin later in an epoch. Such a group gets another stamper.
+        let suite = Some(sequencers::suite(group.suite)).filter(|suite| *suite != Suite::HalfSipHash64);
+        core.add(new_group(group, suite.unwrap_or(Suite::SipHash64), vector.chain_id), None).unwrap();
+        if group.active {
+            core.begin(GroupEpoch { chain_id: vector.chain_id, group: group.group, epoch: group.epoch });
+            if group.first_seq > 1 || suite.is_none() {
+                *core.stamper(group.group).unwrap() = sequencers::stamper(group, vector.chain_id);
+            }
+        }
     }
     core
 }
 
-fn configuration(vector: &Vector) -> (Config, Secrets) {
-    let group = |group: &Group| {
-        let receivers = match &group.receiver_x25519_publics[..] {
-            [] => vec![receiver(None)],
-            keys => keys.iter().map(|key| receiver(Some(hex::encode(&key.0)))).collect(),
-        };
-        GroupConfig {
-            group: group.group,
-            chain_id: vector.chain_id,
-            epoch: group.epoch,
-            suite: group.suite,
-            active: group.active,
-            key: PathBuf::new(),
-            multicast: None,
-            receivers,
-        }
-    };
-    let secret = |group: &Group| {
-        let secret = group.sequencer_x25519_secret.as_ref().or(group.signing_secret.as_ref()).unwrap();
-        (group.group, Zeroizing::new(secret.array()))
-    };
-    let config = Config {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        admin: None,
-        back_end: BackEnd::Unicast,
-        check_digests: true,
-        max_payload_bytes: 8800,
-        sign_every: vector.groups[0].sign_every.unwrap_or(32),
-        sign_after_us: 100,
-        heartbeat_after_us: 1000,
-        multicast: MulticastConfig::default(),
-        groups: vector.groups.iter().map(group).collect(),
-    };
-    (config, vector.groups.iter().map(secret).collect())
-}
-
-fn receiver(exchange_key: Option<String>) -> ReceiverConfig {
-    ReceiverConfig { address: Some("127.0.0.1:1".parse().unwrap()), exchange_key }
+fn new_group(group: &vectors::Group, suite: Suite, chain_id: u64) -> Group {
+    let secret = group.sequencer_x25519_secret.as_ref().or(group.signing_secret.as_ref()).unwrap();
+    Group {
+        chain_id,
+        group: group.group,
+        suite,
+        sequencers: 1,
+        index: 0,
+        secret: secret.array::<32>().into(),
+        exchange_keys: group.receiver_x25519_publics.iter().map(|key| key.array()).collect(),
+        max_payload_bytes: MAX_PAYLOAD_BYTES,
+        destinations: vec!["127.0.0.1:1".parse().unwrap()],
+        authority: Box::new(|_, _| false),
+    }
 }
