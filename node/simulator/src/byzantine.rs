@@ -41,11 +41,15 @@ impl ByzantineNode {
     /// Returns the action to perform instead of `action`.
     pub fn transform(&mut self, network: &Network, action: Action<Message>) -> Option<Action<Message>> {
         let Action::Send { to, message, bytes } = action else { return Some(action) };
+        // The network shows everybody the same request.
+        let is_multicast = matches!(message, Message::Multicast(_));
         match self.behaviour {
             Behaviour::Silent => None,
+            _ if is_multicast => Some(Action::Send { to, message, bytes }),
             Behaviour::Withholder if !self.recipients.contains(&to) => None,
             Behaviour::Equivocator if self.is_hidden_from(network, to, &message) => None,
             Behaviour::Garbage | Behaviour::ParentForger => Some(self.forge(network, to, message, bytes)),
+            Behaviour::GapLiar | Behaviour::TagForger => Some(self.distort(network, to, message, bytes)),
             Behaviour::Withholder | Behaviour::Equivocator | Behaviour::Late | Behaviour::Twin | Behaviour::CoinShareForger => {
                 Some(Action::Send { to, message, bytes })
             }
@@ -69,6 +73,28 @@ impl ByzantineNode {
         let transformed = SharedMessage::new(forged_message);
         self.last = Some((shared.clone(), transformed.clone()));
         Action::Send { to, message: Message::Peer(transformed), bytes }
+    }
+
+    /// Each receiver gets a message of its own.
+    fn distort(&mut self, network: &Network, to: usize, message: Message, bytes: usize) -> Action<Message> {
+        let random = self.random.draw();
+        let distorted = match &message {
+            Message::Peer(shared) => match shared.message() {
+                PeerMessage::Engine(bytes) => {
+                    network.engines.distort(&network.secrets, self.behaviour, [self.identity, to], bytes, random)
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        match distorted {
+            Some(engine) => {
+                let shared = SharedMessage::new(PeerMessage::Engine(engine));
+                let bytes = shared.bytes();
+                Action::Send { to, message: Message::Peer(shared), bytes }
+            }
+            None => Action::Send { to, message, bytes },
+        }
     }
 
     fn forged_message(&mut self, network: &Network, message: &PeerMessage) -> Option<PeerMessage> {

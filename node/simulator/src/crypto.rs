@@ -9,6 +9,7 @@ use corniche_autobahn as autobahn;
 use corniche_certify::{Keys, Signature, Signatures, Signer};
 use corniche_engine::{Committee, Unsigned};
 use corniche_mahi_mahi as mahi_mahi;
+use corniche_neobft as neobft;
 use corniche_types::{B256, Bytes, Height, ValidatorIndex, Votes, evidence::Heading};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -187,6 +188,22 @@ impl mahi_mahi::Coin for Modelled {
     fn verify_shares(&self, author: ValidatorIndex, message: &[u8], shares: &[mahi_mahi::CoinShare]) -> bool {
         let share = self.of(COIN, author, message);
         !shares.is_empty() && shares.iter().all(|other| *other == share)
+    }
+}
+
+impl neobft::Signer for Modelled {
+    fn index(&self) -> ValidatorIndex {
+        self.own
+    }
+
+    fn sign(&self, _: &neobft::message::Statement, digest: &B256) -> Option<neobft::Signature> {
+        Some(self.of(BLOCK, self.own, digest.as_slice()))
+    }
+}
+
+impl neobft::Signatures for Modelled {
+    fn verify(&self, signer: ValidatorIndex, digest: &B256, signature: &neobft::Signature) -> bool {
+        self.of(BLOCK, signer, digest.as_slice()) == *signature
     }
 }
 

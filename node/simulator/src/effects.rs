@@ -8,20 +8,28 @@ use crate::{
     disk::{Disk, bytes_of},
     engines::EngineEvents,
     execution::Executor,
+    multicast::{GroupRequest, PacketCost},
     network::{Message, Network, SharedMessage},
 };
 use corniche_admission::Refusal;
-use corniche_engine::{Committee, Offence, TraceEvent};
+use corniche_engine::{Committee, Offence, SequencerKey, TraceEvent};
 use corniche_pipeline::{Effects, Event, Executed, Fault, Halted, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Write};
 use corniche_testkit::{Action, Micros};
 use corniche_types::{B256, Bytes, Epoch, ValidatorIndex};
-use std::{cell::Cell, collections::VecDeque, mem, rc::Rc};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, VecDeque},
+    mem,
+    rc::Rc,
+};
 
 /// Implements the driver's effects with virtual time.
 pub struct VirtualEffects {
     pub network: Rc<Network>,
     /// Number of this process.
     pub process: usize,
+    /// The validator it plays.
+    pub identity: usize,
     pub now: Micros,
     pub executor: Executor,
     /// Work of the engine's keys.
@@ -33,6 +41,12 @@ pub struct VirtualEffects {
     pub engine_events: EngineEvents,
     pub disk: Disk,
     pub actions: VecDeque<Action<Message>>,
+    /// Inputs of the multicast group on their way, by time of arrival.
+    arriving: BTreeMap<(Micros, u64), Input>,
+    arrivals: u64,
+    /// Index of this validator in the group.
+    receiver: Option<ValidatorIndex>,
+    packet_cost: PacketCost,
     /// Result of the last submission.
     pub submitted: Option<Result<(), Refusal>>,
     /// True if the validator is Byzantine at any time: its trace is ignored.
@@ -56,10 +70,12 @@ struct Speed {
 }
 
 impl VirtualEffects {
-    pub fn new(network: Rc<Network>, process: usize, now: Micros, executor: Executor, disk: Disk) -> Self {
+    pub fn new(network: Rc<Network>, [process, identity]: [usize; 2], now: Micros, executor: Executor, disk: Disk) -> Self {
+        let receiver = network.secrets.names.index(&Committee::from_genesis(&network.genesis), identity);
         Self {
             network,
             process,
+            identity,
             now,
             executor,
             meter: Meter::default(),
@@ -68,6 +84,10 @@ impl VirtualEffects {
             engine_events: EngineEvents::default(),
             disk,
             actions: VecDeque::new(),
+            arriving: BTreeMap::new(),
+            arrivals: 0,
+            receiver,
+            packet_cost: PacketCost::new(),
             submitted: None,
             byzantine: false,
             epoch: None,
@@ -81,7 +101,39 @@ impl VirtualEffects {
     /// Time of the next result or write, if the node does not wait for another event.
     pub fn deadline(&self) -> Option<Micros> {
         let executed = self.executing.front().map(|(until, _)| *until);
-        [executed, self.write_at].into_iter().flatten().min()
+        let arriving = self.arriving.first_key_value().map(|((at, _), _)| *at);
+        [executed, self.write_at, arriving].into_iter().flatten().min()
+    }
+
+    // ---- the multicast group -------------------------------------------------------------------------------------------
+
+    fn arrive(&mut self, at: Micros, input: Input) {
+        self.arrivals += 1;
+        self.arriving.insert((at, self.arrivals), input);
+    }
+
+    /// A copy of a request arrives.
+    pub fn receive(&mut self, request: &GroupRequest) {
+        let network = self.network.clone();
+        let Some((multicast, me)) = network.multicast.as_ref().zip(self.receiver) else { return };
+        let (at, datagrams) = multicast.receive(self.now, me, request);
+        datagrams.into_iter().for_each(|datagram| self.arrive(at, Input::Packet(datagram)));
+    }
+
+    /// Returns the next input of the group that has arrived.
+    pub fn arrived(&mut self) -> Option<Input> {
+        let entry = self.arriving.first_entry().filter(|entry| entry.key().0 <= self.now)?;
+        let input = entry.remove();
+        if let (Input::Packet(datagram), Some(me)) = (&input, self.receiver) {
+            self.packet_cost.charge(me, datagram, self.network.cost, &self.meter);
+        }
+        Some(input)
+    }
+
+    /// Keys of sequencers that this validator gets at its start.
+    pub fn multicast_keys(&self) -> Vec<SequencerKey> {
+        let multicast = self.network.multicast.as_ref().zip(self.receiver);
+        multicast.map_or_else(Vec::new, |(multicast, me)| multicast.keys(self.now, me))
     }
 
     /// From now on, blocks take this much longer to execute and writes to become durable.
@@ -170,6 +222,23 @@ impl Effects for VirtualEffects {
     fn request(&mut self, to: NodeKey, request: Request) {
         let to = self.network.secrets.names.number(&to);
         self.actions.push_back(Action::Send { to, message: Message::Request(request), bytes: 24 });
+    }
+
+    /// The network copies the request. So it is on the sender's line once.
+    fn multicast(&mut self, request: Bytes) {
+        let request = GroupRequest::new(request);
+        let first_other = usize::from(self.identity == 0);
+        let bytes = |to: usize| if to == first_other { request.bytes().len() } else { 0 };
+        let send = |to| Action::Send { to, message: Message::Multicast(request.clone()), bytes: bytes(to) };
+        self.actions.extend((0..self.network.secrets.names.count()).map(send));
+    }
+
+    fn ask_sequencer(&mut self, epoch: u32, certificate: Bytes) {
+        let network = self.network.clone();
+        let Some((multicast, me)) = network.multicast.as_ref().zip(self.receiver) else { return };
+        if let Some((at, key)) = multicast.ask(self.now, me, epoch, &certificate) {
+            self.arrive(at, Input::Sequencer(key));
+        }
     }
 
     fn penalise(&mut self, peer: NodeKey, fault: Fault) {

@@ -4,14 +4,14 @@ use crate::{
     crypto::Modelled,
     network::validator,
     notices::{Conduct, Conducted},
-    scenario::{Crypto, Scenario},
+    scenario::{Crypto, EngineName, Scenario},
 };
 use corniche_crypto::{BlsSecretKey, CoinKey, CoinSecretShare, ConsensusKey, EthereumKey, deal_coin, digest};
 use corniche_engine::Committee;
 use corniche_pipeline::{AuthorKeys, CertificateKeys, NodeKey, NoticeAuthor};
 use corniche_types::{
-    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisStake, ProtocolRules, SignatureChecks,
-    StakingParameters, TimestampMs, U256, ValidatorIndex, ValidatorInfo, Votes,
+    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisStake, MulticastGroup, ProtocolRules,
+    SignatureChecks, StakingParameters, TimestampMs, U256, ValidatorIndex, ValidatorInfo, Votes,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -189,7 +189,7 @@ pub fn make(
         signatures: SignatureChecks::Everyone,
         staking: None,
         coin_draft: None,
-        multicast: None,
+        multicast: (scenario.engine == EngineName::Neobft.id()).then(|| group(&secrets, scenario.sequencer.suite)),
     };
     if let Some(epoch_ms) = scenario.epoch_ms {
         add_staking(&mut genesis, scenario, &secrets, epoch_ms);
@@ -198,6 +198,16 @@ pub fn make(
         secrets.shares = Some(Arc::new(add_real_keys(&mut genesis, &secrets)));
     }
     (genesis, secrets)
+}
+
+/// A group with one sequencer. Its key is a placeholder, as those of the validators.
+fn group(secrets: &Secrets, suite: u8) -> MulticastGroup {
+    let mut key = derive(secrets.seed, "sequencer", 0).to_vec();
+    // ECDSA keys are compressed points of 33 bytes.
+    if suite == 4 {
+        key.push(2);
+    }
+    MulticastGroup { suite, sequencers: vec![key.into()] }
 }
 
 /// Fewest members of a committee, if it changes.

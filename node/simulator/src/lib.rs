@@ -19,6 +19,7 @@
 //! | `report` | the result of a run, and its JSON |
 //! | `crypto`, `notices`, `genesis` | modelled keys with the cost of real ones; silent validators and bad dealers; genesis and the validators' secrets |
 //! | `engines`, `execution`, `disk` | an engine and its observation; execution of blocks, by each node or once for all; the disk of a node |
+//! | `multicast` | the multicast group of engines that order by one: sequencer, faults, losses |
 //! | `load`, `stake`, `checks` | clients; calls of the staking contract; checks of every run, and its measurements |
 //! | `network` | data that all nodes share, and the messages between them |
 //! | `byzantine`, `adversary` | nodes whose messages are altered; schedulers of messages |
@@ -36,6 +37,7 @@ mod engines;
 mod execution;
 mod genesis;
 mod load;
+mod multicast;
 mod network;
 mod node;
 mod notices;

@@ -8,6 +8,7 @@ use crate::{
     engines::{Checker, Engines},
     execution::Executors,
     genesis::Secrets,
+    multicast::{GroupRequest, Multicast},
     notices::Conduct,
     report::{Spent, Work},
     scenario::Cost,
@@ -17,7 +18,7 @@ use corniche_pipeline::{PeerMessage, Request, Response};
 use corniche_testkit::Micros;
 use corniche_types::{Bytes, Epoch, Genesis, ValidatorIndex};
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::BTreeSet,
     rc::Rc,
     sync::Arc,
@@ -37,6 +38,10 @@ pub struct Network {
     pub executors: Rc<Executors>,
     pub checks: RefCell<Checks>,
     pub records: RefCell<Records>,
+    /// The multicast group, if the engine orders by one.
+    pub multicast: Option<Multicast>,
+    /// Copies of requests that the network made, and no sender.
+    pub copies: Cell<u64>,
     /// Total cost of all nodes for ordering and for certificates.
     pub spent: RefCell<[Spent; 2]>,
     /// The newest epoch and round whose leaders an honest node knows, and these leaders. If leaders take turns, the last
@@ -53,6 +58,8 @@ pub type Observer = Box<dyn FnMut(Micros, usize, &TraceEvent)>;
 #[derive(Clone)]
 pub enum Message {
     Peer(Rc<SharedMessage>),
+    /// A request to the multicast group.
+    Multicast(Rc<GroupRequest>),
     Request(Request),
     Response(Rc<Response>),
 }

@@ -60,13 +60,15 @@ impl NodeProcess {
         let state = network.executors.state(disk.blocks());
         let executor = Executor::new(&network.executors, state.clone(), disk.blocks());
         let diverged = disk.diverged();
-        let mut effects = VirtualEffects::new(network.clone(), process, now, executor, disk);
+        let mut effects = VirtualEffects::new(network.clone(), [process, identity], now, executor, disk);
         effects.byzantine = byzantine.is_some();
         let driver = Driver::new(pipeline(&effects, role, state, random.fork("engine")));
         // After a power cut a node may be the first one in an epoch.
         network.checker.start_epoch(&network.engines, driver.pipeline().committee());
         let mut node = Self { driver, effects, diverged, random: random.fork("power"), byzantine };
         node.apply([]);
+        let keys = node.effects.multicast_keys();
+        keys.into_iter().for_each(|key| node.apply([Input::Sequencer(key).into()]));
         node
     }
 
@@ -98,7 +100,7 @@ impl NodeProcess {
         let (pipeline, height) = (self.driver.pipeline(), self.effects.disk.height());
         let (epoch, certified) = (pipeline.committee().epoch(), pipeline.certified_height());
         let role = if pipeline.is_ordering() { "orders" } else { "follows" };
-        format!("epoch {epoch}, height {height}, certified {certified}, {role}")
+        format!("epoch {epoch}, height {height}, certified {certified}, {role} {}", self.effects.engine_events.description())
     }
 
     #[cfg(test)]
@@ -138,6 +140,17 @@ impl NodeProcess {
                 self.apply([Input::Response { from, response }.into()]);
             }
             Message::Peer(shared) => self.peer_message(from, &shared),
+            Message::Multicast(request) => {
+                self.effects.receive(&request);
+                self.take_arrived();
+            }
+        }
+    }
+
+    /// Handles what has arrived from the multicast group.
+    fn take_arrived(&mut self) {
+        while let Some(input) = self.effects.arrived() {
+            self.apply([input.into()]);
         }
     }
 
@@ -268,6 +281,7 @@ impl Process for NodeProcess {
             testkit::Event::Down(peer) => self.apply([Input::PeerDown { peer: self.key(peer) }.into()]),
             testkit::Event::Message { from, message } => self.message(from, message),
             testkit::Event::Deadline => {
+                self.take_arrived();
                 let executed = self.effects.executed_events();
                 self.apply(executed.chain([Input::Deadline.into()]));
             }
@@ -275,15 +289,23 @@ impl Process for NodeProcess {
     }
 
     fn poll(&mut self) -> Option<Action<Message>> {
-        let VirtualEffects { network, actions, now, .. } = &mut self.effects;
+        let VirtualEffects { network, actions, now, identity, .. } = &mut self.effects;
         loop {
             let action = actions.pop_front()?;
             let transformed = match &mut self.byzantine {
                 Some((since, byzantine)) if *now >= *since => byzantine.transform(network, action),
                 _ => Some(action),
             };
-            if let Some(Action::Send { message: Message::Peer(shared), .. }) = &transformed {
-                shared.count(&mut network.spent.borrow_mut());
+            match &transformed {
+                Some(Action::Send { message: Message::Peer(shared), .. }) => shared.count(&mut network.spent.borrow_mut()),
+                Some(Action::Send { message: Message::Multicast(_), bytes: 0, to }) if to != identity => {
+                    network.copies.set(network.copies.get() + 1);
+                }
+                Some(Action::Send { message: Message::Multicast(_), bytes: bytes @ 1.., .. }) => {
+                    let ordering = &mut network.spent.borrow_mut()[0];
+                    (ordering.messages, ordering.bytes) = (ordering.messages + 1, ordering.bytes + *bytes as u64);
+                }
+                _ => {}
             }
             if transformed.is_some() {
                 return transformed;

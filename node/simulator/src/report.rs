@@ -34,6 +34,10 @@ pub struct Report {
     pub ordering: Spent,
     /// Share of certificates.
     pub certificates: Spent,
+    /// Datagrams of the multicast group that arrived at all validators, and their bytes. Not in the JSON.
+    pub received: (u64, u64),
+    /// Epoch of the group's sequencer at the end. Not in the JSON.
+    pub failovers: u32,
     /// Every committed transaction, in the order of commits. Not in the JSON.
     pub transactions: Vec<Sample>,
     /// One entry for each second of the run, the last may be a part.

@@ -2,7 +2,7 @@
 
 use crate::{
     node::Role,
-    scenario::{Behaviour, Fault, Scenario},
+    scenario::{Behaviour, Fault, Scenario, SequencerFault},
 };
 use corniche_testkit::{Links, Micros};
 use std::collections::VecDeque;
@@ -27,6 +27,8 @@ pub enum Change {
     Rotate(usize),
     /// Validators begin or stop to make no or wrong notices: all are set again.
     Notices,
+    /// The sequencer of the multicast group becomes faulty.
+    Sequencer(SequencerFault),
 }
 
 /// The future changes.
@@ -139,6 +141,7 @@ fn changes(fault: &Fault, roles: &[Role]) -> Vec<(u64, Change)> {
         Fault::Delay { at_us, until_us, .. } | Fault::Loss { at_us, until_us, .. } => {
             vec![(*at_us, Change::Links), (*until_us, Change::Links)]
         }
+        Fault::Sequencer { at_us, fault } => vec![(*at_us, Change::Sequencer(fault.clone()))],
         Fault::Slow { at_us, until_us, .. } => vec![(*at_us, Change::Speeds), (*until_us, Change::Speeds)],
         Fault::Join { at_us, nodes } => nodes.iter().map(|node| (*at_us, Change::Join(*node))).collect(),
         Fault::Leave { at_us, nodes } => nodes.iter().map(|node| (*at_us, Change::Leave(*node))).collect(),

@@ -7,6 +7,7 @@ use crate::{
     execution::Executors,
     genesis::{self, KeySet, Secrets},
     load::{CONTRACT, Clients, Sender, Turn},
+    multicast::Multicast,
     network::{Network, Observer},
     node::{NodeProcess, Role},
     report::{Report, Verdict},
@@ -23,7 +24,12 @@ use corniche_vm::{
     Rules, Vm, VmConfig,
     wasm::{self, NoCache},
 };
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+    sync::Arc,
+};
 
 /// Time that the network has after the end of a scenario to commit accepted transactions.
 pub const DRAIN: Micros = Micros::from_seconds(30);
@@ -82,6 +88,7 @@ impl<'a> Run<'a> {
         let (genesis, secrets) = genesis::make(scenario, seed, clients.senders.iter().map(Sender::address), accounts);
         let engines = Engines::new(&genesis, &secrets, scenario.cost, probe.tune)?;
         let genesis = Arc::new(genesis);
+        let multicast = engines.multicast(scenario, seed, &genesis);
         let rules = Rules { console: genesis.is_development() };
         let config = VmConfig { rules, staking: genesis.staking.clone().map(Arc::new), ..VmConfig::default() };
         let vm = Vm::new(&config, Arc::new(NoCache)).map_err(|error| error.to_string())?;
@@ -99,6 +106,8 @@ impl<'a> Run<'a> {
             executors: Executors::new(genesis.clone(), vm, scenario),
             checks: RefCell::new(checks),
             records: RefCell::default(),
+            multicast,
+            copies: Cell::default(),
             spent: RefCell::default(),
             elected: RefCell::default(),
             observer: probe.observer.map(RefCell::new),
@@ -143,7 +152,7 @@ impl<'a> Run<'a> {
     }
 
     /// Honest nodes that are up and have fewer blocks.
-    fn behind(&self, height: u64) -> Vec<usize> {
+    pub(crate) fn behind(&self, height: u64) -> Vec<usize> {
         let checks = self.network.checks.borrow();
         let is_behind = |process: &usize| {
             self.simulation
@@ -234,6 +243,11 @@ impl<'a> Run<'a> {
                 for (node, conduct) in self.network.conduct.iter().take(self.scenario.nodes).enumerate() {
                     let (silent, deals_badly) = self.schedule.conduct(self.scenario, now, node);
                     conduct.set(silent, deals_badly);
+                }
+            }
+            Change::Sequencer(fault) => {
+                if let Some(multicast) = &self.network.multicast {
+                    multicast.begin(&fault);
                 }
             }
             Change::Speeds => (0..self.scenario.nodes).for_each(|node| self.set_speed(node)),
@@ -357,10 +371,12 @@ impl<'a> Run<'a> {
             delay_us: self.scenario.delay_us(),
             latency: checks.latency(),
             commit: checks.commit_delay(),
-            messages: self.simulation.statistics.messages,
+            messages: self.simulation.statistics.messages - self.network.copies.get(),
             bytes: self.simulation.statistics.bytes,
             ordering: self.network.spent.borrow()[0],
             certificates: self.network.spent.borrow()[1],
+            received: self.network.multicast.as_ref().map_or((0, 0), Multicast::received),
+            failovers: self.network.multicast.as_ref().map_or(0, Multicast::epoch),
             transactions: checks.samples(),
             timeline: checks.timeline(now),
             verdict,

@@ -21,6 +21,8 @@ fn report() -> Report {
         bytes: 123_456,
         ordering: Spent { messages: 800, bytes: 100_000, work: Work { signed: 201, checked: 603, micros: 28_140 } },
         certificates: Spent { messages: 150, bytes: 20_000, work: Work { signed: 40, checked: 77, micros: 114_200 } },
+        received: (0, 0),
+        failovers: 0,
         transactions: vec![Sample { client: 3, submitted_us: 5, latency_us: 1_001 }],
         timeline: vec![
             Second { second: 0, committed: 201, p50_us: Some(100_100), max_us: Some(200_200) },

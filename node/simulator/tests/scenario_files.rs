@@ -1,6 +1,6 @@
 //! Reading of scenario files, and every rejection: its line, the mistake, the correction.
 
-use corniche_simulator::scenario::{Behaviour, Crypto, Fault, Jitter, Links, Payload, parse};
+use corniche_simulator::scenario::{Behaviour, Crypto, Fault, Jitter, Links, Payload, Sequencer, SequencerFault, parse};
 
 /// Three lines that every file has; the rest of a case begins on line 4.
 const HEAD: &str = "engine = \"mahi-mahi\"\nnodes = 4\nduration = \"60s\"\n";
@@ -194,8 +194,8 @@ fn unknown_keys() {
     refuses(
         &head("nods = 4\n"),
         4,
-        "unknown key \"nods\" in the file; known: engine, nodes, votes, epoch_ms, closing_ms, duration, seed, crypto, engine_config, network, disk, load, \
-         cost, fault",
+        "unknown key \"nods\" in the file; known: engine, nodes, votes, epoch_ms, closing_ms, duration, seed, crypto, engine_config, network, sequencer, \
+         disk, load, cost, fault",
     );
     // If there are two, the first in the file.
     refuses(&head("[disk]\nzzz = 1\nlatencyy = 2\n"), 5, "unknown key \"zzz\" in [disk]; known: latency_ms, bandwidth_mbps");
@@ -226,9 +226,68 @@ fn unknown_keys() {
         ("slow", "kind, at, until, nodes, execute_ms, write_ms"),
         ("byzantine", "kind, at, nodes, behaviour"),
     ];
+    let sequencer = "[[fault]]\nkind = \"sequencer\"\nat = \"1s\"\nafter = 2\n";
+    let message = "unknown key \"after\" in a [[fault]] of kind sequencer; known: kind, at, does, numbers, nodes";
+    refuses(&neobft(sequencer), 7, message);
     for (kind, known) in cases {
         let message = format!("unknown key \"after\" in a [[fault]] of kind {kind}; known: {known}");
         refuses_fault(&format!("kind = \"{kind}\"\nat = \"1s\"\nafter = 2\n"), 7, &message);
+    }
+}
+
+/// A file of NeoBFT with these lines after the head.
+fn neobft(lines: &str) -> String {
+    format!("{}{lines}", HEAD.replace("mahi-mahi", "neobft"))
+}
+
+#[test]
+fn sequencer_values() {
+    let table = |lines: &str| neobft(&format!("[sequencer]\n{lines}\n"));
+    let all = "place = \"host\"\nsuite = 5\nsign_every = 8\nloss = 0.001\ninstall_ms = 80";
+    let expected = Sequencer { is_on_host: true, suite: 5, sign_every: 8, loss_ppm: 1_000, install_us: 80_000 };
+    assert_eq!(parse(&table(all)).unwrap().sequencer, expected);
+    let default = Sequencer { is_on_host: false, suite: 1, sign_every: 1, loss_ppm: 0, install_us: 50_000 };
+    assert_eq!(parse(&neobft("")).unwrap().sequencer, default);
+    refuses(&table("suite = 3"), 5, "suite: expected 1, 2, 4 or 5, got 3, which is for switches only");
+    refuses(&table("suite = 6"), 5, "suite: expected a whole number from 1 to 5, got 6");
+    refuses(&table("sign_every = 0"), 5, "sign_every: expected a whole number from 1 to 64, got 0");
+    refuses(&table("place = \"rack\""), 5, "place: expected one of \"path\", \"host\", got \"rack\"");
+    let many = neobft("").replace("nodes = 4", "nodes = 65");
+    let too_many = "sequencer: expected at most 64 nodes with suite 1, got 65; use fewer, or suite 5";
+    refuses(&many, 1, too_many);
+    assert!(parse(&format!("{many}[sequencer]\nsuite = 5\n")).is_ok());
+    refuses(&head("[sequencer]\nsuite = 1\n"), 4, "mahi-mahi has no sequencer; use the engine \"neobft\"");
+    let epochs = "epoch_ms: expected another engine, because a multicast group has a fixed committee; remove epoch_ms";
+    refuses(&neobft("epoch_ms = 1000\n"), 4, epochs);
+    let adversary = "adversary: expected \"none\" with neobft, which has no proposals; use faults instead";
+    refuses(&neobft("[network]\nadversary = \"worst\"\n"), 5, adversary);
+    assert!(parse(&neobft("[network]\nadversary = \"none\"\n")).is_ok());
+}
+
+#[test]
+fn sequencer_faults() {
+    let fault = |lines: &str| neobft(&format!("[[fault]]\nkind = \"sequencer\"\nat = \"1s\"\n{lines}\n"));
+    let read = |lines: &str| match parse(&fault(lines)).unwrap().faults.remove(0) {
+        Fault::Sequencer { at_us: 1_000_000, fault } => fault,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(read("does = \"silent\""), SequencerFault::Silent);
+    assert_eq!(read("does = \"duplicates\""), SequencerFault::Duplicates);
+    assert_eq!(read("does = \"jump\"\nnumbers = 9"), SequencerFault::Jump(9));
+    assert_eq!(read("does = \"equivocates\"\nnodes = [1, 3]"), SequencerFault::Equivocates(vec![1, 3]));
+    let excess = "numbers belong to \"jump\" and nodes to \"equivocates\"; remove this key";
+    refuses(&fault("does = \"silent\"\nnodes = [1]"), 8, excess);
+    refuses(&fault("does = \"jump\"\nnumbers = 9\nnodes = [1]"), 9, excess);
+    refuses(&fault("does = \"equivocates\"\nnodes = [1]\nnumbers = 9"), 9, excess);
+    refuses_fault(
+        "kind = \"sequencer\"\nat = \"1s\"\ndoes = \"silent\"\n",
+        4,
+        "mahi-mahi has no sequencer; use the engine \"neobft\"",
+    );
+    let byzantine =
+        |behaviour: &str| format!("[[fault]]\nkind = \"byzantine\"\nat = \"1s\"\nnodes = [1]\nbehaviour = \"{behaviour}\"\n");
+    for (file, engine) in [(neobft(&byzantine("parent-forger")), "neobft"), (head(&byzantine("gap-liar")), "mahi-mahi")] {
+        refuses(&file, 8, &format!("behaviour: this one has no effect with {engine}; use another one"));
     }
 }
 
@@ -258,8 +317,12 @@ fn missing_keys() {
 
 #[test]
 fn top_level_values() {
-    refuses(&HEAD.replace("mahi-mahi", "tusk"), 1, "engine: expected one of \"mahi-mahi\", \"autobahn\", got \"tusk\"");
-    refuses(&HEAD.replace("\"mahi-mahi\"", "4"), 1, "engine: expected one of \"mahi-mahi\", \"autobahn\", got 4");
+    refuses(
+        &HEAD.replace("mahi-mahi", "tusk"),
+        1,
+        "engine: expected one of \"mahi-mahi\", \"autobahn\", \"neobft\", got \"tusk\"",
+    );
+    refuses(&HEAD.replace("\"mahi-mahi\"", "4"), 1, "engine: expected one of \"mahi-mahi\", \"autobahn\", \"neobft\", got 4");
     for absurd in ["0", "-4", "4.0", "\"4\"", "1001", "99999999999999999999"] {
         refuses(
             &HEAD.replace("nodes = 4", &format!("nodes = {absurd}")),
@@ -357,7 +420,7 @@ fn invalid_faults() {
     refuses_fault(
         "kind = \"meteor\"\n",
         5,
-        "kind: expected one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"slow\", \"byzantine\", \"join\", \"leave\", \"rotate\", \"no_notices\", \"bad_dealer\", got \"meteor\"",
+        "kind: expected one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"slow\", \"sequencer\", \"byzantine\", \"join\", \"leave\", \"rotate\", \"no_notices\", \"bad_dealer\", got \"meteor\"",
     );
     let crash = |lines: &str| format!("kind = \"crash\"\n{lines}\n");
     let beyond = "at: expected a time before the end of the run; use an earlier time or a longer duration";

@@ -5,13 +5,15 @@
 
 mod autobahn;
 mod mahi_mahi;
+mod neobft;
 
 use crate::{
     crypto::Meter,
     genesis::Secrets,
+    multicast::Multicast,
     notices::{BadDealer, Conduct},
     report::Work,
-    scenario::{Behaviour, Cost, EngineName},
+    scenario::{Behaviour, Cost, EngineName, Scenario},
 };
 use corniche_engine::{Committee, Engine, Input, Ordered, Output, PeerFault, TraceEvent, Verified, Verifier, VertexId};
 use corniche_pipeline::{EngineFactory, EngineStart};
@@ -32,6 +34,7 @@ use std::{
 pub enum Tune {
     MahiMahi(fn(&mut corniche_mahi_mahi::Config)),
     Autobahn(fn(&mut corniche_autobahn::Config)),
+    Neobft(fn(&mut corniche_neobft::Config)),
 }
 
 /// The engine of one network, with the keys of its validators.
@@ -44,7 +47,24 @@ trait EngineNetwork {
     fn verifier(&self, committee: &Committee, charge: Charge) -> Box<dyn Verifier>;
     /// Returns the proposal of a node in `bytes`, with one parent that does not exist, signed again. `None` if `bytes`
     /// contains no proposal.
-    fn forge_parent(&self, secrets: &Secrets, node: usize, bytes: &Bytes, random: u64) -> Option<Bytes>;
+    fn forge_parent(&self, _secrets: &Secrets, _node: usize, _bytes: &Bytes, _random: u64) -> Option<Bytes> {
+        None
+    }
+    /// Returns the message that a node with a behaviour of this engine only sends instead of `bytes`; `None` for `bytes`.
+    fn distort(
+        &self,
+        _: &Secrets,
+        _: Behaviour,
+        _node_and_receiver: [usize; 2],
+        _bytes: &Bytes,
+        _random: u64,
+    ) -> Option<Bytes> {
+        None
+    }
+    /// Parameters of the engine, and keys of its members, if it orders by a multicast group.
+    fn group(&self) -> Option<(corniche_neobft::Config, Arc<dyn corniche_neobft::Signatures>)> {
+        None
+    }
     /// Returns a function that builds a node's engine, any number of times, for committees in which it is a member. Operations
     /// of its keys are charged.
     fn builder(&self, node: usize, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder;
@@ -71,6 +91,14 @@ type Builder = Box<dyn Fn(Start) -> Box<dyn MeasuredEngine> + Send>;
 /// An engine that reports its memory use.
 trait MeasuredEngine: Engine {
     fn footprint(&self) -> usize;
+    /// True if a batch is on its way as soon as the engine has it. Others report their proposals.
+    fn proposes_at_once(&self) -> bool {
+        false
+    }
+    #[cfg(test)]
+    fn describe(&self) -> String {
+        String::new()
+    }
 }
 
 /// Connections of the engine of a node.
@@ -94,6 +122,7 @@ impl Engines {
         let engine: Box<dyn EngineNetwork> = match EngineName::find(&genesis.engine.name)? {
             EngineName::MahiMahi => Box::new(mahi_mahi::Network::new(genesis, secrets, tune)?),
             EngineName::Autobahn => Box::new(autobahn::Network::new(genesis, secrets, tune)?),
+            EngineName::Neobft => Box::new(neobft::Network::new(genesis, secrets, tune)?),
         };
         Ok(Self { engine, cost })
     }
@@ -119,6 +148,24 @@ impl Engines {
     /// contains no proposal.
     pub fn forge_parent(&self, secrets: &Secrets, node: usize, bytes: &Bytes, random: u64) -> Option<Bytes> {
         self.engine.forge_parent(secrets, node, bytes, random)
+    }
+
+    /// Returns the message that a node sends instead of `bytes` to a receiver; `None` for `bytes`.
+    pub fn distort(
+        &self,
+        secrets: &Secrets,
+        behaviour: Behaviour,
+        node_and_receiver: [usize; 2],
+        bytes: &Bytes,
+        random: u64,
+    ) -> Option<Bytes> {
+        self.engine.distort(secrets, behaviour, node_and_receiver, bytes, random)
+    }
+
+    /// Creates the multicast group of an engine that orders by one.
+    pub fn multicast(&self, scenario: &Scenario, seed: u64, genesis: &Genesis) -> Option<Multicast> {
+        let (config, signatures) = self.engine.group()?;
+        Some(Multicast::new(scenario, seed, &Committee::from_genesis(genesis), &config, signatures))
     }
 
     /// Returns a factory that builds a node's engine any number of times; `random` provides the seeds.
@@ -199,6 +246,9 @@ impl Checker {
 pub struct EngineEvents {
     log: Arc<Mutex<Vec<EngineEvent>>>,
     footprint: Arc<AtomicUsize>,
+    /// State of the engine after its last input.
+    #[cfg(test)]
+    description: Arc<Mutex<Option<String>>>,
 }
 
 /// Number of inputs between two readings of an engine's memory use.
@@ -221,6 +271,19 @@ impl EngineEvents {
     /// Number of items that the engine held at the last reading.
     pub fn footprint(&self) -> usize {
         self.footprint.load(Ordering::Relaxed)
+    }
+
+    /// Description of the engine's state after its last input; from the second call on.
+    #[cfg(test)]
+    pub fn description(&self) -> String {
+        self.description.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().clone()
+    }
+
+    #[cfg(test)]
+    fn describe(&self, engine: &dyn MeasuredEngine) {
+        if let Some(description) = &mut *self.description.lock().unwrap_or_else(PoisonError::into_inner) {
+            *description = engine.describe();
+        }
     }
 
     fn add(&self, event: EngineEvent) {
@@ -250,8 +313,13 @@ impl Engine for ObservedEngine {
         if let Input::Batch(batch) = &mut input {
             self.dealer.spoil(batch);
             self.batch = batch.bytes.clone();
+            if self.engine.proposes_at_once() && !batch.bytes.is_empty() {
+                self.engine_events.add(EngineEvent::Proposed(std::mem::take(&mut self.batch)));
+            }
         }
         self.engine.handle(now, input);
+        #[cfg(test)]
+        self.engine_events.describe(&*self.engine);
     }
 
     fn poll(&mut self) -> Option<Output> {

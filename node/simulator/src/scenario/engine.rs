@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 pub enum EngineName {
     MahiMahi,
     Autobahn,
+    Neobft,
 }
 
 impl EngineName {
-    pub const ALL: &[Self] = &[Self::MahiMahi, Self::Autobahn];
+    pub const ALL: &[Self] = &[Self::MahiMahi, Self::Autobahn, Self::Neobft];
 
     /// Returns the engine with this name, or a message that lists all.
     pub fn find(id: &str) -> Result<Self, String> {
@@ -26,6 +27,7 @@ impl EngineName {
         match self {
             Self::MahiMahi => "mahi-mahi",
             Self::Autobahn => "autobahn",
+            Self::Neobft => "neobft",
         }
     }
 
@@ -34,6 +36,7 @@ impl EngineName {
         match self {
             Self::MahiMahi => corniche_mahi_mahi::Config::from_parameters(parameters).map(drop),
             Self::Autobahn => corniche_autobahn::Config::from_parameters(parameters).map(drop),
+            Self::Neobft => corniche_neobft::Config::from_parameters(parameters).map(drop),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reads the faults of a scenario file, and checks each alone and for conflicts.
 
 use super::{
-    Behaviour, Fault, Links, ScenarioError,
+    Behaviour, EngineName, Fault, Links, ScenarioError, SequencerFault,
     read::{Field, Table},
     schema,
 };
@@ -15,6 +15,7 @@ enum Kind {
     Delay,
     Loss,
     Slow,
+    Sequencer,
     Byzantine,
     Join,
     Leave,
@@ -30,6 +31,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("delay", Kind::Delay),
     ("loss", Kind::Loss),
     ("slow", Kind::Slow),
+    ("sequencer", Kind::Sequencer),
     ("byzantine", Kind::Byzantine),
     ("join", Kind::Join),
     ("leave", Kind::Leave),
@@ -47,13 +49,33 @@ const BEHAVIOURS: &[(&str, Behaviour)] = &[
     ("twin", Behaviour::Twin),
     ("parent-forger", Behaviour::ParentForger),
     ("coin-share-forger", Behaviour::CoinShareForger),
+    ("gap-liar", Behaviour::GapLiar),
+    ("tag-forger", Behaviour::TagForger),
 ];
 
+/// Faults of the sequencer without their values.
+#[derive(Clone, Copy)]
+enum Does {
+    Silent,
+    Jump,
+    Duplicates,
+    Equivocates,
+}
+
+const DOES: &[(&str, Does)] =
+    &[("silent", Does::Silent), ("jump", Does::Jump), ("duplicates", Does::Duplicates), ("equivocates", Does::Equivocates)];
+
 /// All faults, in the order of the file. Committees change only if epochs end.
-pub(super) fn read(list: Field<'_>, size: usize, end_us: u64, epochs_end: bool) -> Result<Vec<Fault>, ScenarioError> {
+pub(super) fn read(
+    list: Field<'_>,
+    engine: EngineName,
+    size: usize,
+    end_us: u64,
+    epochs_end: bool,
+) -> Result<Vec<Fault>, ScenarioError> {
     let mut all = All::default();
     for item in list.list("a list of tables, each under its own [[fault]]")? {
-        let reader = Reader::new(item, size, end_us)?;
+        let reader = Reader::new(item, engine, size, end_us)?;
         if reader.kind.changes_committee() && !epochs_end {
             return Err(item.refuse("committees change only at the ends of epochs; add epoch_ms"));
         }
@@ -74,6 +96,7 @@ impl Kind {
             Self::Delay => ("a [[fault]] of kind delay", schema::DELAY),
             Self::Loss => ("a [[fault]] of kind loss", schema::LOSS),
             Self::Slow => ("a [[fault]] of kind slow", schema::SLOW),
+            Self::Sequencer => ("a [[fault]] of kind sequencer", schema::SEQUENCER_FAULT),
             Self::Byzantine => ("a [[fault]] of kind byzantine", schema::BYZANTINE),
             Self::Join => ("a [[fault]] of kind join", schema::CHANGE),
             Self::Leave => ("a [[fault]] of kind leave", schema::CHANGE),
@@ -92,16 +115,20 @@ impl Kind {
 struct Reader<'t> {
     kind: Kind,
     table: Table<'t>,
+    engine: EngineName,
     size: usize,
     end_us: u64,
 }
 
 impl<'t> Reader<'t> {
-    fn new(item: Field<'t>, size: usize, end_us: u64) -> Result<Self, ScenarioError> {
+    fn new(item: Field<'t>, engine: EngineName, size: usize, end_us: u64) -> Result<Self, ScenarioError> {
         let table = item.table("[[fault]]")?;
         let kind = table.need("kind", "the kind of fault, such as \"crash\"")?.choice(KINDS)?;
+        if matches!(kind, Kind::Sequencer) && engine != EngineName::Neobft {
+            return Err(item.refuse(format_args!("{} has no sequencer; use the engine \"neobft\"", engine.id())));
+        }
         let (place, known) = kind.table();
-        Ok(Self { kind, table: item.table(place)?.only(known)?, size, end_us })
+        Ok(Self { kind, table: item.table(place)?.only(known)?, engine, size, end_us })
     }
 
     fn read(&self) -> Result<Fault, ScenarioError> {
@@ -127,13 +154,42 @@ impl<'t> Reader<'t> {
             }
             Kind::Byzantine => {
                 let behaviour = self.table.need("behaviour", "the behaviour of the nodes, such as \"equivocator\"")?;
-                Fault::Byzantine { at_us, nodes: self.nodes()?, behaviour: behaviour.choice(BEHAVIOURS)? }
+                let chosen = behaviour.choice(BEHAVIOURS)?;
+                if !chosen.fits(self.engine) {
+                    let engine = self.engine.id();
+                    return Err(
+                        behaviour.refuse(format_args!("behaviour: this one has no effect with {engine}; use another one"))
+                    );
+                }
+                Fault::Byzantine { at_us, nodes: self.nodes()?, behaviour: chosen }
             }
+            Kind::Sequencer => Fault::Sequencer { at_us, fault: self.sequencer()? },
             Kind::Join => Fault::Join { at_us, nodes: self.nodes()? },
             Kind::Leave => Fault::Leave { at_us, nodes: self.nodes()? },
             Kind::Rotate => Fault::Rotate { at_us, nodes: self.nodes()? },
             Kind::NoNotices => Fault::NoNotices { at_us, until_us: self.until(at_us)?, nodes: self.nodes()? },
             Kind::BadDealer => Fault::BadDealer { at_us, until_us: self.until(at_us)?, nodes: self.nodes()? },
+        })
+    }
+
+    fn sequencer(&self) -> Result<SequencerFault, ScenarioError> {
+        let field = self.table.need("does", "the fault of the sequencer, such as \"silent\"")?;
+        let does = field.choice(DOES)?;
+        let numbers = || self.table.need("numbers", "the numbers that it passes over")?.integer(1..=1 << 20);
+        let [has_numbers, has_nodes] = ["numbers", "nodes"].map(|key| self.table.get(key));
+        let excess = match does {
+            Does::Jump => has_nodes,
+            Does::Equivocates => has_numbers,
+            Does::Silent | Does::Duplicates => has_numbers.or(has_nodes),
+        };
+        if let Some(excess) = excess {
+            return Err(excess.refuse("numbers belong to \"jump\" and nodes to \"equivocates\"; remove this key"));
+        }
+        Ok(match does {
+            Does::Silent => SequencerFault::Silent,
+            Does::Jump => SequencerFault::Jump(numbers()?),
+            Does::Duplicates => SequencerFault::Duplicates,
+            Does::Equivocates => SequencerFault::Equivocates(self.nodes()?),
         })
     }
 
@@ -232,7 +288,7 @@ impl All {
             Fault::Join { nodes, .. } => once(item, nodes, &mut self.joining, "joins")?,
             Fault::Leave { nodes, .. } => once(item, nodes, &mut self.leaving, "leaves")?,
             Fault::Rotate { nodes, .. } => once(item, nodes, &mut self.rotating, "replaces its keys")?,
-            Fault::Delay { .. } | Fault::Loss { .. } | Fault::Slow { .. } => {}
+            Fault::Delay { .. } | Fault::Loss { .. } | Fault::Slow { .. } | Fault::Sequencer { .. } => {}
             Fault::NoNotices { .. } | Fault::BadDealer { .. } => {}
         }
         self.faults.push(fault);

@@ -43,6 +43,8 @@ pub struct Scenario {
     pub seed: u64,
     pub crypto: Crypto,
     pub network: Network,
+    /// The multicast group of an engine that orders by one.
+    pub sequencer: Sequencer,
     pub disk: Disk,
     pub load: Load,
     /// The wasm file that the payload calls; the path is relative to the scenario file.
@@ -198,6 +200,34 @@ pub enum Adversary {
     Leaders,
 }
 
+/// The sequencer of the multicast group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sequencer {
+    /// On a host, which costs the mean delay of a link, or in the path of the network.
+    pub is_on_host: bool,
+    /// Suite of `aom/1`: 1 or 2 (keyed hashes), 4 (ECDSA) or 5 (ed25519).
+    pub suite: u8,
+    /// Suites 4 and 5: every packet of this number has a signature.
+    pub sign_every: u32,
+    /// Probability that a datagram is lost at a receiver, besides losses of links.
+    pub loss_ppm: Ppm,
+    /// Time in which the configuration service installs another sequencer, µs.
+    pub install_us: u64,
+}
+
+/// A fault of the sequencer, which ends when it is replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SequencerFault {
+    /// It stamps nothing.
+    Silent,
+    /// It passes over this many numbers, once.
+    Jump(u64),
+    /// Every datagram arrives twice.
+    Duplicates,
+    /// It shows these nodes another payload with each number.
+    Equivocates(Vec<usize>),
+}
+
 /// A node's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disk {
@@ -282,6 +312,8 @@ pub enum Fault {
     Loss { at_us: u64, until_us: u64, links: Links, fraction_ppm: Ppm },
     /// These nodes take longer to execute a block and to make a write durable.
     Slow { at_us: u64, until_us: u64, nodes: Vec<usize>, execute_us: u64, write_us: u64 },
+    /// The sequencer of the multicast group becomes faulty.
+    Sequencer { at_us: u64, fault: SequencerFault },
     /// From `at_us` to the end, these validators are Byzantine.
     Byzantine { at_us: u64, nodes: Vec<usize>, behaviour: Behaviour },
     /// These nodes, which are no validators of the genesis, register with stake.
@@ -334,4 +366,20 @@ pub enum Behaviour {
     ParentForger,
     /// Sends false coin shares.
     CoinShareForger,
+    /// Denies packets that it has, answers no query, and replies with wrong log-hashes.
+    GapLiar,
+    /// Passes packets on with damaged tags: only the receiver can check its own.
+    TagForger,
+}
+
+impl Behaviour {
+    /// Returns true if this behaviour has an effect with an engine.
+    pub fn fits(self, engine: EngineName) -> bool {
+        let is_multicast = engine == EngineName::Neobft;
+        match self {
+            Self::GapLiar | Self::TagForger => is_multicast,
+            Self::ParentForger | Self::CoinShareForger => !is_multicast,
+            _ => true,
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Reads a scenario file, table by table. Each function contains the keys of one table and their defaults.
 
 use super::{
-    Adversary, Cost, Crypto, Disk, EngineName, Jitter, Load, Network, Payload, Scenario, ScenarioError, faults,
+    Adversary, Cost, Crypto, Disk, EngineName, Jitter, Load, Network, Payload, Scenario, ScenarioError, Sequencer, faults,
     read::{Field, Table},
     schema,
 };
@@ -30,7 +30,8 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     let nodes = root.need("nodes", "the number of validators")?.integer(1..=MAX_NODES)?;
     let nodes = usize::try_from(nodes).expect("at most a thousand");
     let duration_us = duration(root.need("duration", "the virtual time of the run, such as \"60s\"")?)?;
-    let epoch_ms = root.get("epoch_ms").map(|length| length.integer(MIN_EPOCH_MS..=MAX_DURATION_US / 1_000)).transpose()?;
+    let epoch_ms = root.get("epoch_ms").map(|length| epoch(length, engine)).transpose()?;
+    check_adversary(root, engine)?;
     Ok(Scenario {
         engine: engine.id().to_owned(),
         engine_config: engine_config(root, engine)?,
@@ -42,13 +43,14 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         seed: root.get("seed").map_or(Ok(0), |seed| seed.integer(0..=i64::MAX as u64))?,
         crypto: root.get("crypto").map_or(Ok(Crypto::Modelled), |crypto| crypto.choice(CRYPTO))?,
         network: table(root, "network", "[network]", schema::NETWORK)?.map_or_else(|| Ok(Network::default()), network)?,
+        sequencer: sequencer(root, engine, nodes)?,
         disk: table(root, "disk", "[disk]", schema::DISK)?.map_or_else(|| Ok(Disk::default()), disk)?,
         load: load_table.map_or_else(|| Ok(Load::none(duration_us)), |given| load(given, nodes, duration_us))?,
         contract: load_table.map_or(Ok(None), contract)?,
         cost: table(root, "cost", "[cost]", schema::COST)?.map_or_else(|| Ok(Cost::default()), cost)?,
         faults: root
             .get("fault")
-            .map_or_else(|| Ok(Vec::new()), |list| faults::read(list, nodes, duration_us, epoch_ms.is_some()))?,
+            .map_or_else(|| Ok(Vec::new()), |list| faults::read(list, engine, nodes, duration_us, epoch_ms.is_some()))?,
     })
 }
 
@@ -56,6 +58,73 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 const MIN_EPOCH_MS: u64 = 1_000;
 /// As in a genesis.
 const MIN_CLOSING_MS: u64 = 240;
+
+fn epoch(length: Field<'_>, engine: EngineName) -> Result<u64, ScenarioError> {
+    if engine == EngineName::Neobft {
+        return Err(length
+            .refuse("epoch_ms: expected another engine, because a multicast group has a fixed committee; remove epoch_ms"));
+    }
+    length.integer(MIN_EPOCH_MS..=MAX_DURATION_US / 1_000)
+}
+
+/// Adversaries delay proposals, and with a sequencer nobody proposes.
+fn check_adversary(root: Table<'_>, engine: EngineName) -> Result<(), ScenarioError> {
+    let Some(network) = root.get("network").filter(|_| engine == EngineName::Neobft) else { return Ok(()) };
+    match network.table("[network]")?.get("adversary") {
+        Some(adversary) if adversary.choice(ADVERSARIES)? != Adversary::None => {
+            Err(adversary.refuse("adversary: expected \"none\" with neobft, which has no proposals; use faults instead"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Default for Sequencer {
+    /// In the path of the network, with tags of 8 bytes, without loss. Another one is installed in 50 ms.
+    fn default() -> Self {
+        Self { is_on_host: false, suite: 1, sign_every: 1, loss_ppm: 0, install_us: 50_000 }
+    }
+}
+
+const PLACES: &[(&str, bool)] = &[("path", false), ("host", true)];
+/// Maximum number of validators with suites 1 and 2.
+const MAX_TAG_RECEIVERS: usize = 64;
+/// Maximum number of validators with suites 4 and 5.
+const MAX_GROUP: usize = 256;
+
+/// Reads `[sequencer]`. Engines without a multicast group have none.
+fn sequencer(root: Table<'_>, engine: EngineName, nodes: usize) -> Result<Sequencer, ScenarioError> {
+    let default = Sequencer::default();
+    let Some(given) = root.get("sequencer") else {
+        let is_possible = engine != EngineName::Neobft || nodes <= MAX_TAG_RECEIVERS;
+        return if is_possible { Ok(default) } else { Err(root.refuse(too_many(default.suite, nodes))) };
+    };
+    if engine != EngineName::Neobft {
+        return Err(given.refuse(format_args!("{} has no sequencer; use the engine \"neobft\"", engine.id())));
+    }
+    let table = given.table("[sequencer]")?.only(schema::SEQUENCER)?;
+    let suite = match table.get("suite").map(|field| Ok((field, field.integer(1..=5)?))).transpose()? {
+        Some((field, 3)) => return Err(field.refuse("suite: expected 1, 2, 4 or 5, got 3, which is for switches only")),
+        Some((_, suite)) => suite as u8,
+        None => default.suite,
+    };
+    let most = if suite <= 2 { MAX_TAG_RECEIVERS } else { MAX_GROUP };
+    if nodes > most {
+        return Err(given.refuse(too_many(suite, nodes)));
+    }
+    let sign_every = table.get("sign_every").map_or(Ok(u64::from(default.sign_every)), |field| field.integer(1..=64))?;
+    Ok(Sequencer {
+        is_on_host: table.get("place").map_or(Ok(default.is_on_host), |field| field.choice(PLACES))?,
+        suite,
+        sign_every: u32::try_from(sign_every).unwrap_or(default.sign_every),
+        loss_ppm: table.get("loss").map_or(Ok(default.loss_ppm), |field| field.fraction())?,
+        install_us: table.get("install_ms").map_or(Ok(default.install_us), |field| field.milliseconds())?,
+    })
+}
+
+fn too_many(suite: u8, nodes: usize) -> String {
+    let most = if suite <= 2 { MAX_TAG_RECEIVERS } else { MAX_GROUP };
+    format!("sequencer: expected at most {most} nodes with suite {suite}, got {nodes}; use fewer, or suite 5")
+}
 
 fn closing(length: Field<'_>, epoch_ms: Option<u64>) -> Result<u64, ScenarioError> {
     let Some(epoch_ms) = epoch_ms else {

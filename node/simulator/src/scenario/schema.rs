@@ -5,6 +5,7 @@
 pub const SCHEMA: &[(&str, &[&str])] = &[
     ("", ROOT),
     ("network", NETWORK),
+    ("sequencer", SEQUENCER),
     ("disk", DISK),
     ("load", LOAD),
     ("cost", COST),
@@ -14,6 +15,7 @@ pub const SCHEMA: &[(&str, &[&str])] = &[
     ("fault delay", DELAY),
     ("fault loss", LOSS),
     ("fault slow", SLOW),
+    ("fault sequencer", SEQUENCER_FAULT),
     ("fault byzantine", BYZANTINE),
     ("fault join", CHANGE),
     ("fault leave", CHANGE),
@@ -33,6 +35,7 @@ pub(super) const ROOT: &[&str] = &[
     "crypto",
     "engine_config",
     "network",
+    "sequencer",
     "disk",
     "load",
     "cost",
@@ -51,6 +54,7 @@ pub(super) const NETWORK: &[&str] = &[
     "adversary",
     "adversary_delay_ms",
 ];
+pub(super) const SEQUENCER: &[&str] = &["place", "suite", "sign_every", "loss", "install_ms"];
 pub(super) const DISK: &[&str] = &["latency_ms", "bandwidth_mbps"];
 pub(super) const LOAD: &[&str] = &["rate", "tx_bytes", "payload", "contract", "start", "stop", "first_node", "patience"];
 pub(super) const COST: &[&str] = &["sign_us", "verify_us", "recover_us", "share_us", "combine_us"];
@@ -59,6 +63,7 @@ pub(super) const PARTITION: &[&str] = &["kind", "at", "until", "groups"];
 pub(super) const DELAY: &[&str] = &["kind", "at", "until", "nodes", "from", "to", "extra_ms"];
 pub(super) const LOSS: &[&str] = &["kind", "at", "until", "nodes", "from", "to", "fraction"];
 pub(super) const SLOW: &[&str] = &["kind", "at", "until", "nodes", "execute_ms", "write_ms"];
+pub(super) const SEQUENCER_FAULT: &[&str] = &["kind", "at", "does", "numbers", "nodes"];
 pub(super) const BYZANTINE: &[&str] = &["kind", "at", "nodes", "behaviour"];
 pub(super) const CHANGE: &[&str] = &["kind", "at", "nodes"];
 pub(super) const NOTICES: &[&str] = &["kind", "at", "until", "nodes"];

@@ -7,6 +7,7 @@ mod committees;
 mod delays;
 mod durable;
 mod epochs;
+mod multicast;
 mod schedules;
 mod slow;
 mod votes;

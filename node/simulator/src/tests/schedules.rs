@@ -165,6 +165,152 @@ fn run_schedules(engine: &str) {
     assert!(changes > 0 || count < 10, "no committee changed");
 }
 
+/// Draws a scenario file of NeoBFT. All faults but Byzantine members are healed at the end. In a hybrid network the sequencer only
+/// crashes, repeats or omits.
+fn draw_multicast(seed: u64) -> String {
+    let mut random = Random::new(seed).fork("multicast");
+    let (nodes, delay_ms, end_ms) = (random.between(4, 10) as usize, random.between(1, 8), random.between(4, 8) * 1_000);
+    let (byzantine_network, suite) = (random.below(2), [1, 1, 2, 5, 5, 4][random.below(6) as usize]);
+    let mut text = format!("engine = \"neobft\"\nnodes = {nodes}\nduration = \"{end_ms}ms\"\n");
+    let mut add = |line: String| writeln!(text, "{}", line.trim_end()).expect("writing to a string cannot fail");
+    if random.one_in(100) {
+        add("crypto = \"real\"".into());
+    }
+    let votes = if random.one_in(3) { votes(&mut random, nodes, nodes) } else { vec![1; nodes] };
+    add(format!("votes = {votes:?}"));
+    let (sync, max_jump) = ([4, 16, 64][random.below(3) as usize], 200);
+    add(format!(
+        "[engine_config]\nbyzantine_network = {byzantine_network}\nreorder_ms = {}\nquery_ms = 50\ngap_ms = {}\nrequest_ms = 200\n\
+         aom_ms = 600\nview_ms = 300\nmax_view_ms = 3000\nmax_drops = {}\nmax_jump = {max_jump}\nsync_slots = {sync}\n\
+         retain_slots = 200\nopen_slots = 256\nclock_ms = {}",
+        random.below(10),
+        random.between(200, 600),
+        if random.one_in(4) { 50_000 } else { 1_000_000 },
+        random.between(100, 1_000),
+    ));
+    let loss_ppm = [0, 10, 100, 1_000, 10_000][random.below(5) as usize];
+    let place = if random.one_in(3) { "host" } else { "path" };
+    add(format!(
+        "[sequencer]\nplace = \"{place}\"\nsuite = {suite}\nsign_every = {}\nloss = {}\ninstall_ms = {}",
+        [1, 4, 32][random.below(3) as usize],
+        loss_ppm as f64 / 1_000_000.0,
+        random.between(1, 200),
+    ));
+    add(format!("[network]\ndelay_ms = {delay_ms}\njitter = 0.{}", random.below(10)));
+    if random.one_in(3) {
+        add(format!("loss = 0.00{}\nreorder = 0.0{}\nduplicate = 0.0{}", random.below(5), random.below(9), random.below(9)));
+    }
+    let payload = if random.one_in(4) { "transfer" } else { "none" };
+    let tx_bytes = [200, 200, 3_000][random.below(3) as usize];
+    add(format!(
+        "[load]\nrate = {}\ntx_bytes = {tx_bytes}\npayload = \"{payload}\"\npatience = \"2s\"",
+        random.between(10, 60)
+    ));
+
+    // At most F votes.
+    let mut candidates: Vec<usize> = (0..nodes).collect();
+    random.shuffle(&mut candidates);
+    if random.one_in(2) {
+        let mut left = (votes.iter().sum::<u64>() - 1) / 3;
+        let behaviours = ["equivocator", "silent", "garbage", "twin", "withholder", "late", "gap-liar", "gap-liar", "twin"];
+        for node in candidates.clone() {
+            if votes[node] > left || random.one_in(4) {
+                continue;
+            }
+            left -= votes[node];
+            candidates.retain(|other| *other != node);
+            add(byzantine(&[node], behaviours[random.below(behaviours.len() as u64) as usize]));
+        }
+    }
+    // Faults of the sequencer.
+    for _ in 0..random.below(4) {
+        let does = match random.below(if byzantine_network == 1 { 7 } else { 5 }) {
+            0 | 1 => "does = \"silent\"".into(),
+            2 => "does = \"duplicates\"".into(),
+            3 => format!("does = \"jump\"\nnumbers = {}", random.between(1, 60)),
+            4 => format!("does = \"jump\"\nnumbers = {}", random.between(1, 2 * max_jump)),
+            _ => {
+                let mut shown: Vec<usize> = (0..nodes).collect();
+                random.shuffle(&mut shown);
+                shown.truncate(random.between(1, nodes as u64 - 1) as usize);
+                format!("does = \"equivocates\"\nnodes = {shown:?}")
+            }
+        };
+        add(format!("[[fault]]\nkind = \"sequencer\"\nat = \"{}ms\"\n{does}", random.between(1, end_ms * 3 / 4)));
+    }
+    // Faults of members and links, one after the other.
+    let mut free_from = random.below(1_500);
+    loop {
+        let at = free_from + random.below(800);
+        let until = at + random.between(20, 1_500);
+        if until + 100 >= end_ms {
+            break;
+        }
+        free_from = until + random.below(800);
+        let some = candidates.len().min(random.between(1, 3) as usize);
+        random.shuffle(&mut candidates);
+        let restart = format!("restart_at = \"{until}ms\"");
+        match random.below(6) {
+            0 => add(format!("{}{restart}", fault("crash", at, &candidates[..some]))),
+            1 if random.one_in(2) => add(format!("{}{restart}", fault("crash", at, &candidates))),
+            2 => {
+                let mut order: Vec<usize> = (0..nodes).collect();
+                random.shuffle(&mut order);
+                let (one, other) = order.split_at(random.between(1, nodes as u64 - 1) as usize);
+                add(format!(
+                    "[[fault]]\nkind = \"partition\"\nat = \"{at}ms\"\nuntil = \"{until}ms\"\ngroups = [{one:?}, {other:?}]"
+                ));
+            }
+            3 => {
+                let slow = lasting("slow", at, until, &candidates[..some]);
+                add(format!("{slow}execute_ms = {}\nwrite_ms = {}", random.below(100), random.below(60)));
+            }
+            4 => add(format!("{}fraction = 0.{}", lasting("loss", at, until, &candidates[..some]), random.between(1, 9))),
+            _ => add(format!("{}extra_ms = {}", lasting("delay", at, until, &candidates[..some]), random.between(5, 300))),
+        }
+    }
+    text
+}
+
+/// Runs a schedule of a multicast group. Returns true if it passes; otherwise prints everything about it.
+fn multicast_passes(name: &str, text: &str, seed: Option<u64>) -> (bool, Report) {
+    let scenario: Scenario = parse(text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+    let mut run = Run::new(&scenario, seed.unwrap_or(scenario.seed), None).expect("the scenario needs nothing");
+    run.finish();
+    let report = run.report();
+    let height = run.network.checks.borrow().height();
+    let behind = run.behind(height);
+    let passes = report.verdict == Verdict::Pass && report.duplicated == 0 && behind.is_empty();
+    if !passes {
+        let states = |run: &Run<'_>| -> Vec<String> {
+            let nodes = 0..run.simulation.size();
+            nodes.map(|node| run.simulation.process(node).map_or("down".into(), NodeProcess::progress)).collect()
+        };
+        states(&run);
+        run.run_until(run.simulation.now() + Micros::from_seconds(1));
+        println!("{name}:\n{text}\n{}\n{:#?}\nbehind {height}: {behind:?}", report.text(), report.violations);
+        states(&run).iter().enumerate().for_each(|(node, state)| println!("node {node}: {state}"));
+    }
+    (passes, report)
+}
+
+#[test]
+fn schedules_neobft() {
+    let (first, count) = (number("CORNICHE_SEED", 1), number("CORNICHE_SCHEDULES", 20));
+    let (mut failovers, mut committed, mut failed) = (0, 0, Vec::new());
+    for seed in first..first + count {
+        let (passes, report) = multicast_passes(&format!("neobft, seed {seed}"), &draw_multicast(seed), Some(seed));
+        if !passes {
+            failed.push(seed);
+        }
+        failovers += report.failovers;
+        committed += report.committed;
+    }
+    println!("neobft: {count} schedules from seed {first}: {committed} transactions, {failovers} failovers");
+    assert!(failed.is_empty(), "neobft: {} of {count} failed: seeds {failed:?}", failed.len());
+    assert!(failovers > 0 || count < 10, "no sequencer was replaced");
+}
+
 #[test]
 fn schedules_mahi_mahi() {
     run_schedules("mahi-mahi");

@@ -3,7 +3,7 @@
 use crate::FakeSignatures;
 use corniche_aom_wire::{Request, SigningKey, Stamper, Suite, TagKey, TagScope};
 use corniche_engine::{Committee, SequencerKey};
-use corniche_neobft::{Config, NeobftVerifier, verify::check_epoch_certificate};
+use corniche_neobft::{Config, NeobftVerifier, Signatures, verify::check_epoch_certificate};
 use corniche_testkit::{Group, Micros, derive_bytes};
 use corniche_types::Bytes;
 use std::{
@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-/// Unsigned packets between two signed ones.
+/// By default, suites 4 and 5 sign every packet of this number.
 const SIGN_EVERY: u32 = 4;
 
 /// Decides the loss of one packet at one receiver, by sequence number and receiver.
@@ -36,6 +36,7 @@ pub struct ModelledGroup {
     group: u32,
     receivers: usize,
     suite: Suite,
+    sign_every: u32,
     stamper: Stamper,
     pub faults: Faults,
     pub loss: Option<Loss>,
@@ -54,14 +55,27 @@ pub struct ModelledGroup {
 }
 
 impl ModelledGroup {
+    /// The members have [`crate::FakeKeys`].
     pub fn new(committee: &Committee, config: &Config, suite: Suite) -> Self {
+        Self::with_keys(committee, config, suite, SIGN_EVERY, Arc::new(FakeSignatures))
+    }
+
+    /// `signatures` checks epoch certificates. Suites 4 and 5 sign every `sign_every`-th packet, at least 1.
+    pub fn with_keys(
+        committee: &Committee,
+        config: &Config,
+        suite: Suite,
+        sign_every: u32,
+        signatures: Arc<dyn Signatures>,
+    ) -> Self {
         let (chain_id, group, receivers) = (committee.chain_id(), config.group, committee.size());
         Self {
             chain_id,
             group,
             receivers,
             suite,
-            stamper: stamper(chain_id, group, receivers, suite, 0),
+            sign_every,
+            stamper: stamper(chain_id, group, receivers, suite, sign_every, 0),
             faults: Faults::default(),
             loss: None,
             extra_delay: Micros::ZERO,
@@ -69,7 +83,7 @@ impl ModelledGroup {
             installing: None,
             is_unreachable: false,
             asked: BTreeMap::new(),
-            verifier: NeobftVerifier::new(config.clone(), committee.clone(), Arc::new(FakeSignatures)),
+            verifier: NeobftVerifier::new(config.clone(), committee.clone(), signatures),
             refused: 0,
         }
     }
@@ -86,9 +100,13 @@ impl ModelledGroup {
 
     fn install_if_due(&mut self, now: Micros) {
         if let Some((_, epoch)) = self.installing.take_if(|(at, _)| *at <= now) {
-            self.stamper = stamper(self.chain_id, self.group, self.receivers, self.suite, epoch);
+            self.stamper = self.stamper_of(epoch);
             self.faults = Faults::default();
         }
+    }
+
+    fn stamper_of(&self, epoch: u32) -> Stamper {
+        stamper(self.chain_id, self.group, self.receivers, self.suite, self.sign_every, epoch)
     }
 
     fn key(&self, receiver: usize, epoch: u32) -> SequencerKey {
@@ -121,7 +139,7 @@ impl Group for ModelledGroup {
         let packets = self.stamp_one(&request);
         let mut other = Vec::new();
         if !self.faults.equivocates_to.is_empty() {
-            let fork = stamper(self.chain_id, self.group, self.receivers, self.suite, self.stamper.epoch());
+            let fork = self.stamper_of(self.stamper.epoch());
             let request = Request::new(self.group, b"another").expect("a short payload");
             other =
                 fork.continue_after(before, [0; 32]).stamp(&request).unwrap_or_default().into_iter().map(Bytes::from).collect();
@@ -179,9 +197,9 @@ fn signing_key(suite: Suite, epoch: u32) -> SigningKey {
     SigningKey::from_bytes(suite, &derive_bytes("aom-signing", 0, &epoch.to_le_bytes())).expect("a key of the suite")
 }
 
-fn stamper(chain_id: u64, group: u32, receivers: usize, suite: Suite, epoch: u32) -> Stamper {
+fn stamper(chain_id: u64, group: u32, receivers: usize, suite: Suite, sign_every: u32, epoch: u32) -> Stamper {
     match suite {
-        Suite::Ecdsa | Suite::Ed25519 => Stamper::pk(chain_id, group, epoch, signing_key(suite, epoch), SIGN_EVERY),
+        Suite::Ecdsa | Suite::Ed25519 => Stamper::pk(chain_id, group, epoch, signing_key(suite, epoch), sign_every),
         _ => {
             let keys = (0..receivers as u16).map(|receiver| tag_key(chain_id, group, suite, epoch, receiver));
             Stamper::hm(keys.collect())
