@@ -184,14 +184,14 @@ impl Neobft {
         let mut log = log.unwrap_or_else(|| Log::new(context, slot, hash));
         log.finalize(slot);
         let mut promises = recovered.promises;
-        // A lost disk: this replica forgot what it promised, and votes only in views that begin after it is back (S5).
+        // A lost disk: this replica forgot what it promised. It follows, and signs nothing about views or packets (S5).
         let has_others = committee.votes(me) < committee.quorum();
         let lost = View { epoch: u32::MAX, leader: u32::MAX };
         let has_lost = records.is_empty() && !unsigned && !resume.is_genesis() && has_others;
         if has_lost {
             promises.silent_before = lost;
         }
-        // Also after another restart, until enough members said how far they are.
+        // Also after another restart, until `regain_votes`.
         let is_forgetful = promises.silent_before == lost;
         let view = promises.view();
         let receiver_config = ReceiverConfig {
@@ -211,7 +211,7 @@ impl Neobft {
             verifier: NeobftVerifier::new(config.clone(), committee.clone(), signatures),
             requests: Requests::new(now),
             bodies: Bodies::new(recovered.bodies),
-            sync: Sync::new(is_forgetful),
+            sync: Sync::new(is_forgetful.then_some(now)),
             replies: Replies::default(),
             resend_at: TimestampMs(now.0.saturating_add(config.query_ms)),
             has_left: promises.target.is_some(),
@@ -269,6 +269,11 @@ impl Neobft {
 
     pub(crate) fn is_normal(&self) -> bool {
         self.promises.target.is_none()
+    }
+
+    /// True if this replica lost its disk and does not know yet what it may have promised (S5).
+    pub(crate) fn is_forgetful(&self) -> bool {
+        self.sync.lost.is_some()
     }
 
     /// True if this replica may send votes in its current view.
@@ -341,10 +346,10 @@ impl Neobft {
             Message::ViewStart { view, changes } => self.handle_view_start(from, view, &changes),
             Message::ViewConfirm { confirmed, signature } => self.handle_view_confirm(from, confirmed, signature),
             Message::Checkpoint { slot, hash, signature } => self.handle_checkpoint(from, slot, hash, signature),
-            Message::Progress { view, slot, hash, certificate, checkpoint, asks } => {
+            Message::Progress { view, left, slot, hash, certificate, checkpoint, asks } => {
                 certificate.into_iter().for_each(|certificate| self.handle_certificate(certificate));
                 checkpoint.into_iter().for_each(|checkpoint| self.learn_checkpoint(checkpoint));
-                self.note_view(from, view);
+                self.note_view(from, left);
                 self.handle_reply(from, view, slot, hash);
                 if asks {
                     self.send_progress(from, false);
@@ -402,6 +407,7 @@ impl Neobft {
         self.resend_bodies();
         self.check_timers();
         self.resend_view_change();
+        self.claim_after_lost_disk();
     }
 
     fn make_progress(&mut self) {
@@ -413,6 +419,7 @@ impl Neobft {
         self.try_start_view();
         self.update_finality();
         self.execute();
+        self.regain_votes();
         self.send_reply();
         self.drive_requests();
     }

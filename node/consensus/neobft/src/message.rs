@@ -279,9 +279,11 @@ pub enum Message {
         hash: B256,
         signature: Signature,
     },
-    /// The sender's progress. `asks`: the receiver should respond with its own.
+    /// The sender's progress. `left`: the view that it is in or moves to; absent while it does not know what it promised (S5).
+    /// `asks`: the receiver should respond with its own.
     Progress {
         view: View,
+        left: Option<View>,
         slot: Slot,
         hash: B256,
         certificate: Option<ViewCertificate>,

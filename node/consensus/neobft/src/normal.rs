@@ -77,6 +77,10 @@ impl Neobft {
         while let Some(output) = self.receiver.poll() {
             match output {
                 ReceiverOutput::Confirm { epoch, from, digests } => {
+                    if self.is_forgetful() || epoch < self.promises.confirms_from {
+                        // S5, pitfall 16: it may have confirmed other digests.
+                        continue;
+                    }
                     let statement = self.context.confirm(epoch, from, &digests);
                     let Some(signature) = self.sign(&statement) else { continue };
                     let last = from + digests.len() as u64;

@@ -75,6 +75,8 @@ pub struct Promises {
     pub target: Option<View>,
     /// The replica votes in no view before this one, because it sent a VIEW-CHANGE for it.
     pub silent_before: View,
+    /// The replica confirms packets of no sequencer epoch before this one, because it lost a disk (S5).
+    pub confirms_from: u32,
     /// The last VIEW-CONFIRM.
     pub confirmed: Option<Confirmed>,
     pub checkpoint: Option<CheckpointCertificate>,
@@ -109,6 +111,7 @@ impl Promises {
             confirmed: self.confirmed,
             checkpoint: self.checkpoint.take(),
             silent_before: self.silent_before,
+            confirms_from: self.confirms_from,
             ..Self::default()
         };
     }

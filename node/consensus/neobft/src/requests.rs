@@ -85,6 +85,11 @@ impl Requests {
         self.claimed_at = claimed_at;
     }
 
+    /// Returns true if the last own request is this old.
+    pub fn has_claimed_before(&self, now: TimestampMs, age_ms: u64) -> bool {
+        self.claimed_at.0.saturating_add(age_ms) <= now.0
+    }
+
     pub fn own_mut(&mut self, id: RequestId) -> Option<&mut Own> {
         self.own.get_mut(&id)
     }
@@ -171,7 +176,7 @@ impl Neobft {
         }
     }
 
-    fn claim_time(&mut self) {
+    pub(crate) fn claim_time(&mut self) {
         self.requests.claimed_at = self.now;
         if let Some(payload) = self.sign_request(Content::Clock) {
             self.multicast(&payload);

@@ -138,8 +138,9 @@ impl NeobftVerifier {
                 check_numbers(View::default(), slot.0)?;
                 self.check_signed(from, &Statement::Checkpoint { slot: *slot, hash: *hash }, signature)
             }
-            Message::Progress { view, slot, certificate, checkpoint, .. } => {
+            Message::Progress { view, left, slot, certificate, checkpoint, .. } => {
                 check_numbers(*view, slot.0)?;
+                check_numbers(left.unwrap_or_default(), 0)?;
                 certificate.as_ref().map_or(Ok(()), |certificate| self.check_view_certificate(certificate))?;
                 checkpoint.as_ref().map_or(Ok(()), |certificate| self.check_checkpoint(certificate))
             }

@@ -58,6 +58,10 @@ impl Neobft {
 
     /// V1: joins the highest view that members with F + 1 votes would move to.
     fn join(&mut self) {
+        if self.is_forgetful() {
+            // S5: it stays in its view, in silence, until the next one has a certificate.
+            return;
+        }
         let suspects = self.suspects.iter().map(|(member, view)| (*member, *view));
         let Some(view) = self.committee.weights().reached(suspects, self.committee.validity()) else { return };
         let current = self.promises.target.unwrap_or_else(|| self.view());
@@ -200,6 +204,9 @@ impl Neobft {
             .iter()
             .filter_map(|change| change.checkpoint.as_ref())
             .for_each(|checkpoint| self.learn_checkpoint(checkpoint.clone()));
+        if self.is_forgetful() {
+            return;
+        }
         match self.merge(changes) {
             Ok(merged) => {
                 if !self.has_base_of(&merged) {

@@ -102,7 +102,7 @@ fn old_entries_and_records_are_released() {
 
 #[test]
 fn forgetful_replica_votes_only_in_later_views() {
-    let mut cluster = Cluster::new(4, Config { query_ms: 50, gap_ms: 300, view_ms: 300, ..plain() });
+    let mut cluster = Cluster::new(4, Config { query_ms: 50, gap_ms: 300, view_ms: 300, request_ms: 50, ..plain() });
     for number in 0..10 {
         cluster.submit(number % 3, &format!("t{number}"));
         cluster.run_for(2 * DELAY);
@@ -263,6 +263,7 @@ fn equal_entry_that_is_appended_again_waits_for_its_own_record() {
         2,
         &Message::Progress {
             view,
+            left: Some(view),
             slot: Slot(0),
             hash: Default::default(),
             certificate: Some(certificate_of_view),
@@ -304,5 +305,75 @@ fn lost_disk_is_remembered_at_the_next_restart() {
     cluster.submit(1, "b");
     cluster.run_until_delivered(&ALL, &["a", "b"], 5_000);
     assert_eq!(replies(&cluster), before, "S5");
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn empty_disk_and_f_faulty_members_cannot_undo_a_final_slot() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 50, gap_ms: 300, view_ms: 300, ..plain() });
+    cluster.submit(1, "a");
+    cluster.run_for(10 * DELAY);
+    // The second request is final at validator 1, and validator 0 has not got it.
+    cluster.set_rule(|_, _, to, _| if to == 1 { Delivery::Normal } else { LOST });
+    let content = crate::requests::inline(5, "b", 1_000_000);
+    let payload = crate::requests::payload(&cluster, 1, content, 1_000);
+    let packet = cluster.stamp(&payload);
+    cluster.arrive(&packet, &[1, 2, 3]);
+    cluster.run_for(2 * DELAY);
+    assert_eq!(ALL.map(|node| cluster.slots(node)[2]), [1, 2, 1, 1]);
+    // Validator 3 loses its disk. Validator 2 is faulty: it denies that it ever signed anything. Validator 1 is cut off.
+    for node in [2, 3] {
+        cluster.simulation.crash(node);
+        cluster.disk(node).records.clear();
+        cluster.disk(node).may_have_signed = node == 3;
+        let resume = cluster.resume_after(node, 1);
+        cluster.restart_at(node, resume);
+    }
+    cluster.set_rule(|_, from, to, _| if from == 1 || to == 1 { LOST } else { Delivery::Normal });
+    let view = View { epoch: 0, leader: 2 };
+    for (from, to) in [(2, 0), (3, 0), (0, 2), (3, 2), (0, 3), (2, 3)] {
+        cluster.tell(from, to, &Message::Suspect { view });
+    }
+    let next = cluster.stamp(b"c");
+    cluster.arrive(&next, &ALL);
+    cluster.run_for(5_000);
+    let is_view_change =
+        |message: &Message| matches!(message, Message::ViewChange(_) | Message::ViewConfirm { .. } | Message::ViewStart { .. });
+    assert_eq!(cluster.count(3, is_view_change), 0, "S5");
+    assert_eq!(cluster.slots(0)[2], 1);
+    cluster.set_rule(|_, _, _, _| Delivery::Normal);
+    cluster.submit(1, "d");
+    cluster.run_until_delivered(&ALL, &["b", "d"], 20_000);
+    cluster.assert_equal_logs(ALL);
+    // It takes part again, now that it knows what it may have signed.
+    cluster.simulation.crash(0);
+    cluster.submit(1, "e");
+    cluster.run_until_delivered(&[1, 2, 3], &["e"], 20_000);
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn confirms_are_given_only_in_later_epochs_after_a_lost_disk() {
+    let config =
+        Config { byzantine_network: true, query_ms: 50, gap_ms: 500, view_ms: 300, aom_ms: 300, request_ms: 100, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.submit(1, "a");
+    cluster.run_for(10 * DELAY);
+    cluster.simulation.crash(3);
+    cluster.disk(3).records.clear();
+    let resume = cluster.resume_after(3, 1);
+    cluster.restart_at(3, resume);
+    let confirms = |cluster: &Cluster| cluster.count(3, |message| matches!(message, Message::Confirm { .. }));
+    for number in 0..10 {
+        cluster.submit(number % 3, &format!("t{number}"));
+        cluster.run_for(20 * DELAY);
+    }
+    cluster.run_until_delivered(&ALL, &["t9"], 1_000);
+    assert_eq!((confirms(&cluster), cluster.view(3).epoch), (0, 0), "pitfall 16: it may have confirmed other digests");
+    // Without another member a quorum needs it, with a new sequencer.
+    cluster.simulation.crash(2);
+    cluster.submit(1, "b");
+    cluster.run_until_delivered(&[0, 1, 3], &["b"], 20_000);
+    assert!(confirms(&cluster) > 0 && cluster.view(3).epoch > 0);
     cluster.assert_equal_logs(ALL);
 }
