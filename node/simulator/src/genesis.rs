@@ -207,7 +207,7 @@ fn group(secrets: &Secrets, suite: u8) -> MulticastGroup {
     if suite == 4 {
         key.push(2);
     }
-    MulticastGroup { suite, sequencers: vec![key.into()] }
+    MulticastGroup { group: 1, suite, sequencers: vec![key.into()] }
 }
 
 /// Fewest members of a committee, if it changes.
