@@ -40,7 +40,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     logging::start();
     if let (Some(path), Some(suite)) = (&args.public_key, args.suite) {
-        exit::result(own_key(path, suite, &read_secret(path)?)?);
+        exit::result(own_key(path, suite, &*read_secret(path)?)?);
         return Ok(());
     }
     let (Some(path), Some(data)) = (args.config, args.data) else {
