@@ -35,6 +35,16 @@ const shape = {
     assert.deepEqual(order, committed.slice(0, order.length).map(({ digest }) => digest));
     assert.equal(new Set(slots.map(({ round }) => round)).size, slots.length, 'a slot has one leader');
   },
+  neobft({ vertices, order }, committed) {
+    for (const { why } of committed) assert.match(why, /^packet \d+ of epoch 0$/, 'the sequencer numbers every slot');
+    const requests = new Map(vertices.map((request) => [request.digest, request]));
+    for (const { digest, round, validator } of committed) {
+      const request = requests.get(digest);
+      // Heartbeats have no author.
+      if (request) assert.deepEqual([request.round, request.author], [round, validator], 'the leader of a slot is the author of its request');
+    }
+    assert.ok(order.every((digest) => committed.some((slot) => slot.digest === digest)), 'what is ordered is committed');
+  },
 };
 
 underEveryEngine('four validators and a full node', { timeout: 600_000 }, async (t, engine) => {
@@ -172,8 +182,9 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
       assert.ok(carried, `no proposal of validator ${Number(author)} has the batch ${digest}`);
     }
     assert.ok(committed(dag).every(({ why }) => why.length > 0));
-    const own = dag.vertices.filter(({ proposedMs }) => proposedMs !== undefined);
-    assert.ok(own.length > 0 && own.every(({ author }) => author === own[0].author));
+    // Nobody knows the slot of a request when its author signs it.
+    const own = engine !== 'neobft' && dag.vertices.filter(({ proposedMs }) => proposedMs !== undefined);
+    if (own) assert.ok(own.length > 0 && own.every(({ author }) => author === own[0].author));
     shape[engine](dag, committed(dag));
     const { error } = await network.fullNodes[0].call('corniche_getDag', 'latest', '0x1');
     assert.equal(error.code, -32000);
