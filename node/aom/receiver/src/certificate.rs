@@ -2,9 +2,7 @@
 
 use crate::{EpochKey, MAX_CHAIN, MAX_CONFIRMED};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_aom_wire::{
-    AUTHENTICATOR_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, MAX_RECEIVERS, Suite, genesis_hash, payload_digest,
-};
+use corniche_aom_wire::{AUTHENTICATOR_BYTES, Header, Kind, MAX_RECEIVERS, Suite, genesis_hash, payload_digest};
 use corniche_types::{Bytes, ValidatorIndex, wire};
 
 /// One packet with its proof (oc). Every receiver of the group can check it.
@@ -96,7 +94,7 @@ impl OrderingCertificate {
 
     /// Checks the sequencer's part. CONFIRMs are checked by the receiver's quorum and the caller's signatures.
     pub(crate) fn is_authentic(&self, key: &EpochKey, scope: &Scope) -> bool {
-        if self.payload.len() > MAX_PAYLOAD_BYTES || self.seq == 0 {
+        if self.seq == 0 {
             return false;
         }
         match (&self.proof, key) {

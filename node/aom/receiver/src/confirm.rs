@@ -2,13 +2,13 @@
 
 use crate::{ConfirmVote, MAX_CONFIRMED};
 use corniche_types::{ValidatorIndex, Weights};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// CONFIRMs of the current epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Confirms {
-    /// The first vote of each member that covers a number.
-    votes: BTreeMap<u64, BTreeMap<ValidatorIndex, ConfirmVote>>,
+    /// The first vote of each member that covers a number. A vote for many numbers is held once.
+    votes: BTreeMap<u64, BTreeMap<ValidatorIndex, Arc<ConfirmVote>>>,
     /// Digests that this receiver saw first and has not asked to confirm yet.
     due: BTreeMap<u64, [u8; 32]>,
     /// Every number to which this receiver gave its word, with the digest. At most one digest for each, for ever (pitfall 16).
@@ -46,9 +46,10 @@ impl Confirms {
 
     /// Stores a vote for the numbers below `end`.
     pub fn insert(&mut self, vote: &ConfirmVote, end: u64) {
+        let shared = Arc::new(vote.clone());
         for (seq, _) in (vote.from..end).zip(&vote.digests) {
             if seq > self.silent_through {
-                self.votes.entry(seq).or_default().entry(vote.member).or_insert_with(|| vote.clone());
+                self.votes.entry(seq).or_default().entry(vote.member).or_insert_with(|| shared.clone());
             }
         }
     }
@@ -57,12 +58,13 @@ impl Confirms {
     pub fn quorum(&self, seq: u64, digest: [u8; 32], weights: &Weights) -> Option<Vec<ConfirmVote>> {
         let votes = self.votes.get(&seq)?;
         let matching = || votes.values().filter(|vote| vote.digest(seq) == Some(digest));
-        (weights.weigh(matching().map(|vote| vote.member)) >= weights.quorum()).then(|| matching().cloned().collect())
+        (weights.weigh(matching().map(|vote| vote.member)) >= weights.quorum())
+            .then(|| matching().map(|vote| (**vote).clone()).collect())
     }
 
     /// The vote of a member that covers a number.
     pub fn vote(&self, seq: u64, member: ValidatorIndex) -> Option<&ConfirmVote> {
-        self.votes.get(&seq)?.get(&member)
+        self.votes.get(&seq)?.get(&member).map(Arc::as_ref)
     }
 
     pub fn release(&mut self, through: u64) {

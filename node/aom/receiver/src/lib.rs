@@ -14,8 +14,8 @@
 //!   counts only when it is complete, and an unsigned packet only when a signature covers it (L3).
 //! - **Byzantine network.** With [`Config::byzantine`], a packet is ready when members with a quorum of votes confirmed its
 //!   digest. The receiver asks the caller to sign and send its own CONFIRMs ([`Output::Confirm`]).
-//! - **Bounds.** At most [`Config::max_buffered`] sequence numbers and as many datagrams of later epochs are held, with few
-//!   variants per number.
+//! - **Bounds.** At most [`Config::max_buffered`] sequence numbers and as many datagrams of the next epoch are held, with few
+//!   variants per number. Their bytes are bounded as well, see [`Receiver::held_bytes`].
 //!
 //! Rule numbers L1 to L7 are those of the specification; the README of `corniche-neobft` lists them. Source: NeoBFT
 //! (SIGCOMM 2023), sections 3.2, 4.2 to 4.4.
@@ -30,5 +30,6 @@ pub use receiver::{Config, Counters, Delivery, EpochKey, Output, Receiver, Suspi
 
 /// Maximum number of digests in one CONFIRM.
 pub const MAX_CONFIRMED: usize = 16;
-/// Maximum number of packets between a packet and the signature that covers it.
-pub const MAX_CHAIN: usize = 256;
+/// Maximum number of packets between a packet and the signature that covers it: twice the default of a sequencer (32). Packets
+/// farther from a signature count as not received. A chain is part of each certificate, so it bounds the size of messages.
+pub const MAX_CHAIN: usize = 64;

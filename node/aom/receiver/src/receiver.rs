@@ -1,7 +1,7 @@
 //! The receiver's state machine.
 
 use crate::{
-    ConfirmVote, OrderingCertificate,
+    ConfirmVote, OrderingCertificate, Proof,
     assembly::{Assembled, Assembly},
     certificate::Scope,
     confirm::Confirms,
@@ -14,6 +14,14 @@ use std::collections::{BTreeMap, VecDeque};
 const MAX_KEYS: usize = 8;
 /// Maximum number of waiting outputs of each kind.
 const MAX_SUSPICIONS: usize = 16;
+/// Maximum bytes of datagrams that wait for the next epoch or for a key. Nothing about them is checked. They arrive between the
+/// start of a sequencer and the own view: 8 MiB are 80 ms of a Gigabit link.
+pub(crate) const MAX_FUTURE_BYTES: usize = 8 << 20;
+/// Maximum bytes of authentic packets that are not released. Packets beyond are lost here, and come by QUERY. The log holds
+/// about 1 MiB of them; the rest waits while the log is stuck.
+pub(crate) const MAX_AUTHENTIC_BYTES: usize = 32 << 20;
+/// Bytes of a held packet besides its payload and its proof.
+const ITEM_BYTES: usize = 256;
 
 /// Parameters of a receiver. All members of a group use the same ones, except `me`.
 #[derive(Clone, Debug)]
@@ -34,6 +42,8 @@ pub struct Config {
     pub max_jump: u64,
     /// B: numbers beyond the next one that are held, and datagrams of later epochs.
     pub max_buffered: usize,
+    /// Packets with a larger payload count as not received, bytes.
+    pub max_payload: usize,
 }
 
 /// Key that checks the packets of one epoch.
@@ -80,7 +90,9 @@ pub struct Counters {
     pub malformed: u64,
     pub other_group: u64,
     pub old_epoch: u64,
+    pub later_epoch: u64,
     pub wrong_digest: u64,
+    pub oversized: u64,
     pub forged: u64,
     pub out_of_window: u64,
 }
@@ -108,6 +120,9 @@ pub struct Receiver {
     horizon: u64,
     /// Datagrams of later epochs, or of this one before its key came (L1, E4).
     future: VecDeque<(u32, Bytes)>,
+    future_bytes: usize,
+    /// Bytes of ready and unconfirmed packets.
+    authentic_bytes: usize,
     outputs: VecDeque<Output>,
     counters: Counters,
 }
@@ -130,6 +145,8 @@ impl Receiver {
             arrivals: VecDeque::new(),
             horizon: next,
             future: VecDeque::new(),
+            future_bytes: 0,
+            authentic_bytes: 0,
             outputs: VecDeque::new(),
             counters: Counters::default(),
         }
@@ -168,6 +185,12 @@ impl Receiver {
         held + self.future.len() + self.arrivals.len() + self.outputs.len()
     }
 
+    /// Bytes of all held packets and datagrams, which stay bounded: 8 MiB of a later epoch, 8 MiB that are not authentic, and
+    /// 32 MiB that are.
+    pub fn held_bytes(&self) -> usize {
+        self.future_bytes + self.assembly.bytes() + self.authentic_bytes
+    }
+
     fn scope(&self) -> Scope {
         let Config { chain_id, group, me, ref weights, .. } = self.config;
         Scope { chain_id, group, me, receivers: weights.members() as u16 }
@@ -186,7 +209,8 @@ impl Receiver {
     pub fn start_epoch(&mut self, now: TimestampMs, epoch: u32, next: u64) {
         let fresh = Self::new(self.config.clone(), epoch, next);
         let old = std::mem::replace(self, fresh);
-        (self.keys, self.future, self.counters) = (old.keys, old.future, old.counters);
+        (self.keys, self.counters) = (old.keys, old.counters);
+        (self.future, self.future_bytes) = (old.future, old.future_bytes);
         self.replay(now);
     }
 
@@ -194,8 +218,9 @@ impl Receiver {
         if !self.keys.contains_key(&self.epoch) {
             return;
         }
-        let (current, later): (VecDeque<_>, _) =
+        let (current, later): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.future).into_iter().partition(|(epoch, _)| *epoch == self.epoch);
+        self.future_bytes = later.iter().map(|(_, datagram)| ITEM_BYTES + datagram.len()).sum();
         self.future = later;
         current.into_iter().for_each(|(_, datagram)| self.handle(now, &datagram));
     }
@@ -215,11 +240,7 @@ impl Receiver {
             return self.counters.old_epoch += 1;
         }
         let Some(key) = self.keys.get(&self.epoch).filter(|_| header.epoch == self.epoch).cloned() else {
-            self.future.push_back((header.epoch, datagram.clone()));
-            if self.future.len() > self.config.max_buffered {
-                self.future.pop_front();
-            }
-            return;
+            return self.keep_for_later(header.epoch, datagram);
         };
         // L2: the authenticator binds the digest, and someone may still show the payload that matches it.
         if let Err(Error::Digest) = packet.verify_digest() {
@@ -235,11 +256,29 @@ impl Receiver {
         {
             self.suspect(suspicion);
         }
+        // A genesis parameter, so that all members receive the same packets.
         let payload = datagram.slice(corniche_aom_wire::HEADER_BYTES..);
-        match self.assembly.add(&packet, payload, &key, &self.scope()) {
+        let payload = (payload.len() <= self.config.max_payload).then_some(payload);
+        if payload.is_none() {
+            self.counters.oversized += 1;
+        }
+        match self.assembly.add(&header, payload, &key, &self.scope()) {
             Assembled::Nothing => {}
             Assembled::Forged => self.counters.forged += 1,
             Assembled::Authentic(packets) => packets.into_iter().for_each(|packet| self.authentic(now, packet)),
+        }
+    }
+
+    /// L1, E4: datagrams of the next epoch wait, and those of this one while its key is missing. The oldest ones give way.
+    fn keep_for_later(&mut self, epoch: u32, datagram: &Bytes) {
+        if epoch > self.epoch.saturating_add(1) {
+            return self.counters.later_epoch += 1;
+        }
+        self.future.push_back((epoch, datagram.clone()));
+        self.future_bytes += ITEM_BYTES + datagram.len();
+        while self.future.len() > self.config.max_buffered || self.future_bytes > MAX_FUTURE_BYTES {
+            let Some((_, oldest)) = self.future.pop_front() else { return };
+            self.future_bytes -= ITEM_BYTES + oldest.len();
         }
     }
 
@@ -285,11 +324,12 @@ impl Receiver {
             }
             return;
         }
-        if seq <= self.released {
+        if seq <= self.released || !self.has_room(&packet) {
             return;
         }
         if self.config.byzantine {
             self.confirms.note(seq, digest);
+            self.authentic_bytes += held_bytes(&packet);
             self.unconfirmed.insert(seq, packet);
             self.check_confirmed(now, seq);
         } else {
@@ -297,8 +337,22 @@ impl Receiver {
         }
     }
 
+    /// The next packet always has room.
+    fn has_room(&mut self, packet: &OrderingCertificate) -> bool {
+        let has_room = packet.seq == self.next || self.authentic_bytes + held_bytes(packet) <= MAX_AUTHENTIC_BYTES;
+        self.counters.out_of_window += u64::from(!has_room);
+        has_room
+    }
+
+    fn take_unconfirmed(&mut self, seq: u64) -> Option<OrderingCertificate> {
+        let packet = self.unconfirmed.remove(&seq)?;
+        self.authentic_bytes -= held_bytes(&packet);
+        Some(packet)
+    }
+
     fn make_ready(&mut self, now: TimestampMs, packet: OrderingCertificate) {
         let seq = packet.seq;
+        self.authentic_bytes += held_bytes(&packet);
         self.ready.insert(seq, packet);
         if seq > self.highest {
             self.highest = seq;
@@ -313,14 +367,16 @@ impl Receiver {
         let Some(packet) = self.unconfirmed.get(&seq) else { return };
         let digest = packet.digest(self.config.group);
         let Some(confirms) = self.confirms.quorum(seq, digest, &self.config.weights) else { return };
-        if let Some(packet) = self.unconfirmed.remove(&seq) {
+        if let Some(packet) = self.take_unconfirmed(seq) {
             self.make_ready(now, OrderingCertificate { confirms, ..packet });
         }
     }
 
     /// Takes a CONFIRM of the current epoch whose signature was checked, also the own one once it is durable.
     pub fn handle_confirm(&mut self, now: TimestampMs, epoch: u32, vote: &ConfirmVote) {
-        let end = self.released.saturating_add(self.config.max_buffered as u64);
+        // Packets beyond are not believed (L6), so votes for them are of no use.
+        let reached = self.highest.max(self.next).saturating_add(self.config.max_jump);
+        let end = self.released.saturating_add(self.config.max_buffered as u64).min(reached.saturating_add(1));
         if epoch != self.epoch || !self.config.byzantine || vote.from > end {
             return;
         }
@@ -348,6 +404,9 @@ impl Receiver {
 
     /// Checks a certificate from another member. In a Byzantine network, `check` checks a CONFIRM's signature.
     pub fn verify(&self, packet: &OrderingCertificate, mut check: impl FnMut(u32, &ConfirmVote) -> bool) -> bool {
+        if packet.payload.len() > self.config.max_payload {
+            return false;
+        }
         let digest = packet.digest(self.config.group);
         if packet.epoch == self.epoch
             && self.ready.get(&packet.seq).is_some_and(|ready| ready.payload == packet.payload && ready.proof == packet.proof)
@@ -371,8 +430,8 @@ impl Receiver {
     pub fn insert(&mut self, now: TimestampMs, packet: OrderingCertificate) {
         let seq = packet.seq;
         let is_wanted = packet.epoch == self.epoch && seq > self.released && !self.ready.contains_key(&seq);
-        if is_wanted && seq - self.released <= self.config.max_buffered as u64 {
-            self.unconfirmed.remove(&seq);
+        if is_wanted && seq - self.released <= self.config.max_buffered as u64 && self.has_room(&packet) {
+            self.take_unconfirmed(seq);
             self.make_ready(now, packet);
         }
     }
@@ -419,8 +478,11 @@ impl Receiver {
         }
         self.released = through;
         let first = through.saturating_add(1);
-        self.ready = self.ready.split_off(&first);
-        self.unconfirmed = self.unconfirmed.split_off(&first);
+        for packets in [&mut self.ready, &mut self.unconfirmed] {
+            let kept = packets.split_off(&first);
+            let dropped = std::mem::replace(packets, kept);
+            self.authentic_bytes -= dropped.values().map(held_bytes).sum::<usize>();
+        }
         self.assembly.release(through);
         self.confirms.release(through);
     }
@@ -453,6 +515,17 @@ impl Receiver {
         }
         self.outputs.pop_front()
     }
+}
+
+/// Bytes of a held packet.
+fn held_bytes(packet: &OrderingCertificate) -> usize {
+    let proof = match &packet.proof {
+        Proof::Hm { vector } => size_of_val(vector.as_slice()),
+        Proof::Pk { chain, .. } => size_of_val(chain.as_slice()),
+    };
+    let confirms: usize =
+        packet.confirms.iter().map(|vote| size_of::<ConfirmVote>() + size_of_val(vote.digests.as_slice())).sum();
+    ITEM_BYTES + packet.payload.len() + proof + confirms
 }
 
 /// Returns true if this header alone proves that the sequencer made it: the own tag, or a signature.

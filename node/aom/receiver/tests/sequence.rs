@@ -27,6 +27,7 @@ fn config(receivers: u16, me: u16) -> Config {
         reorder_packets: 8,
         max_jump: 100,
         max_buffered: 200,
+        max_payload: 64,
     }
 }
 
@@ -150,6 +151,28 @@ fn incomplete_vector_is_not_delivered() {
 }
 
 #[test]
+fn forged_parts_displace_no_vector() {
+    let packets = packets(&mut hm(1, 7), 2);
+    let forged = |number: u64| stamp(&mut hm(2, 7), &payload(100 + number))[1].to_vec();
+    let forge = |receiver: &mut Receiver, seq: u8, count: u64| {
+        for number in 0..count {
+            let mut part = forged(number);
+            (part[11], part[23]) = (1, seq);
+            receiver.handle(TimestampMs(0), &part.into());
+        }
+    };
+    let mut receiver = receiver(7, 0);
+    // Parts of the other subgroup before everything, and many more after the own part.
+    forge(&mut receiver, 1, 10);
+    give(&mut receiver, 0, &packets[0][1..]);
+    give(&mut receiver, 0, &packets[0][..1]);
+    give(&mut receiver, 0, &packets[1][..1]);
+    forge(&mut receiver, 2, 1_000);
+    give(&mut receiver, 0, &packets[1][1..]);
+    assert_eq!(sequence(&mut receiver), [Some(1), Some(2)]);
+}
+
+#[test]
 fn changed_packets_are_not_received() {
     let packet = packets(&mut hm(1, 4), 1).remove(0).remove(0);
     let changed = |place: usize| {
@@ -260,6 +283,46 @@ fn floods_stay_bounded() {
     assert!(receiver.footprint() <= 1_000, "{}", receiver.footprint());
 }
 
+const MIB: usize = 1 << 20;
+
+/// A receiver for large packets, and many of them.
+fn spacious(epoch: u32) -> Receiver {
+    let config = Config { max_buffered: 65_536, max_jump: 65_536, max_payload: 8_800, reorder_packets: 65_536, ..config(4, 0) };
+    Receiver::new(config, epoch, 1)
+}
+
+#[test]
+fn datagrams_of_the_next_epoch_are_bounded_in_bytes() {
+    let mut receiver = spacious(1);
+    let (mut next, mut later) = (hm(2, 4), hm(3, 4));
+    for _ in 0..2_000 {
+        give(&mut receiver, 0, &stamp(&mut next, &[1; 8_800]));
+        give(&mut receiver, 0, &stamp(&mut later, &[1; 8_800]));
+    }
+    assert!((7 * MIB..=8 * MIB).contains(&receiver.held_bytes()), "{}", receiver.held_bytes());
+    assert_eq!(receiver.counters().later_epoch, 2_000, "only the next epoch waits");
+    receiver.start_epoch(TimestampMs(0), 2, 1_500);
+    receiver.install(TimestampMs(0), 2, EpochKey::Hm(tag_key(2, 0)));
+    assert!(receiver.get(2_000).is_some(), "the newest ones are kept");
+}
+
+#[test]
+fn authentic_packets_are_bounded_in_bytes() {
+    let mut receiver = spacious(1);
+    receiver.install(TimestampMs(0), 1, EpochKey::Hm(tag_key(1, 0)));
+    let mut stamper = hm(1, 4);
+    let first = stamp(&mut stamper, &[1; 8_800]);
+    for _ in 0..6_000 {
+        give(&mut receiver, 0, &stamp(&mut stamper, &[1; 8_800]));
+    }
+    assert!((31 * MIB..=32 * MIB).contains(&receiver.held_bytes()), "{}", receiver.held_bytes());
+    give(&mut receiver, 0, &first);
+    assert!(receiver.get(1).is_some(), "the next one has room");
+    receiver.set_next(5_000);
+    receiver.release(5_000);
+    assert_eq!(receiver.held_bytes(), 0);
+}
+
 #[test]
 fn rollback_shows_packets_again() {
     let packets = packets(&mut hm(1, 4), 5);
@@ -338,6 +401,75 @@ fn forged_unsigned_packet_does_not_displace_the_right_one() {
     give(&mut receiver, 0, &forged);
     packets[1..].iter().for_each(|packet| give(&mut receiver, 0, packet));
     assert_eq!(sequence(&mut receiver), [Some(1), Some(2), Some(3), Some(4), Some(5)]);
+}
+
+#[test]
+fn oversized_payload_is_not_received() {
+    let large = [7; 65];
+    let mut stamper = hm(1, 4);
+    let packets = [stamp(&mut stamper, &large[1..]), stamp(&mut stamper, &large), stamp(&mut stamper, b"request 3")];
+    let mut receiver = receiver(4, 0);
+    packets.iter().for_each(|packet| give(&mut receiver, 0, packet));
+    receiver.tick(TimestampMs(REORDER_MS));
+    assert!(receiver.get(1).is_some(), "exactly the maximum");
+    assert_eq!((receiver.dropped(10), receiver.counters().oversized), (vec![2], 1));
+    // A certificate is judged alike.
+    let mut lenient = Receiver::new(Config { max_payload: 65, ..config(4, 1) }, 1, 1);
+    lenient.install(TimestampMs(0), 1, EpochKey::Hm(tag_key(1, 1)));
+    give(&mut lenient, 0, &packets[1]);
+    let certificate = lenient.get(2).unwrap();
+    assert!(lenient.verify(certificate, |_, _| false) && !receiver.verify(certificate, |_, _| true));
+}
+
+#[test]
+fn many_forged_unsigned_packets_displace_nothing() {
+    let packets = packets(&mut pk(4), 5);
+    let mut receiver = pk_receiver(0);
+    give(&mut receiver, 0, &packets[0]);
+    for seq in 1..4 {
+        for variant in 0..10 {
+            let mut forger = pk(4).continue_after(seq, [variant; 32]);
+            give(&mut receiver, 0, &stamp(&mut forger, b"request 7"));
+        }
+    }
+    packets[1..].iter().for_each(|packet| give(&mut receiver, 0, packet));
+    assert_eq!(sequence(&mut receiver), [Some(1), Some(2), Some(3), Some(4), Some(5)]);
+}
+
+#[test]
+fn unsigned_packets_are_bounded_in_bytes() {
+    let mut receiver = spacious(1);
+    receiver.install(TimestampMs(0), 1, EpochKey::Pk(signing_key().verifying_key()));
+    let mut real = pk(4);
+    give(&mut receiver, 0, &stamp(&mut real, b"request 1"));
+    // Forged packets for higher numbers give way to the next ones.
+    let mut forger = pk(u32::MAX).continue_after(5, [1; 32]);
+    for _ in 0..2_000 {
+        give(&mut receiver, 0, &stamp(&mut forger, &[1; 8_800]));
+    }
+    assert!((7 * MIB..=8 * MIB).contains(&receiver.held_bytes()), "{}", receiver.held_bytes());
+    for _ in 0..4 {
+        give(&mut receiver, 0, &stamp(&mut real, &[2; 8_800]));
+    }
+    assert!((1..=5).all(|seq| receiver.get(seq).is_some()));
+    assert!(receiver.held_bytes() <= 9 * MIB);
+}
+
+#[test]
+fn oversized_payload_does_not_break_the_chain() {
+    let large = [7; 65];
+    for place in [2, 4] {
+        // Packets 1 and 5 are signed.
+        let mut stamper = pk(4);
+        let packets: Vec<_> = (0..5).map(|at| stamp(&mut stamper, if at == place { &large } else { b"request 1" })).collect();
+        let mut receiver = pk_receiver(0);
+        packets.iter().for_each(|packet| give(&mut receiver, 0, packet));
+        receiver.tick(TimestampMs(REORDER_MS));
+        let missing: Vec<u64> = (1..=5).filter(|seq| receiver.get(*seq).is_none()).collect();
+        assert_eq!(missing, [place + 1]);
+        let other = pk_receiver(1);
+        assert!((1..=5).filter_map(|seq| receiver.get(seq)).all(|certificate| other.verify(certificate, |_, _| false)));
+    }
 }
 
 // ---- Byzantine network ---------------------------------------------------------------------------------------------------

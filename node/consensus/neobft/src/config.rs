@@ -1,5 +1,7 @@
 //! The engine's parameters. The genesis contains all that affect validity or results.
 
+use corniche_aom_receiver::{MAX_CHAIN, MAX_CONFIRMED};
+use corniche_aom_wire::AUTHENTICATOR_BYTES;
 use corniche_types::{B256, Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
@@ -49,7 +51,7 @@ pub struct Config {
     pub retain_slots: u64,
     /// Maximum number of slots in the log that are not final.
     pub open_slots: u64,
-    /// Maximum bytes of a packet's payload. 1,232 fits into one Ethernet frame with IPv6.
+    /// Maximum bytes of a packet's payload; larger ones count as not received. 1,232 fits into one Ethernet frame with IPv6.
     pub payload_bytes: u32,
     /// Maximum bytes of undelivered large batches of one author.
     pub body_bytes: u64,
@@ -169,12 +171,32 @@ impl Config {
         Ok(())
     }
 
-    /// Maximum bytes of any message of this engine.
+    /// Maximum number of log entries after a checkpoint. The log stops there, so that a VIEW-CHANGE has a maximum size.
+    pub fn max_log(&self) -> u64 {
+        self.open_slots + 2 * self.sync_slots
+    }
+
+    /// Maximum bytes of any message of this engine. A VIEW-START is the largest one: it contains the logs of all members.
     pub fn max_message_bytes(&self, committee_size: usize) -> usize {
-        let votes = committee_size * 66 + 128;
-        let entry = self.payload_bytes as usize + 2_048 + votes;
-        let change = 4 * votes + (self.open_slots + 2 * self.sync_slots) as usize * entry;
-        (change * committee_size).max(self.batch_bytes as usize + 4_096).max(self.fetch_bytes as usize + entry).min(256 << 20)
+        // Borsh: a length has 4 bytes, an option or a variant 1, a view or a slot 8, a hash 32, a signature 64.
+        // The encoding has a version byte.
+        let votes = 4 + 66 * committee_size;
+        let confirm = 2 + 8 + 4 + 32 * MAX_CONFIRMED + 64;
+        let confirms = if self.byzantine_network { committee_size * confirm } else { 0 };
+        let vector = 4 + AUTHENTICATOR_BYTES * committee_size.div_ceil(4);
+        let chain = 8 + 32 + 4 + 40 * MAX_CHAIN + AUTHENTICATOR_BYTES;
+        let packet = 4 + 8 + 4 + self.payload_bytes as usize + 1 + vector.max(chain) + 4 + confirms;
+        let drop = 8 + 8 + 1 + votes;
+        let entry = 1 + packet.max(drop);
+        let certificates = (1 + 8 + 8 + 8 + 32 + votes) + (1 + 8 + 32 + votes);
+        let log = self.max_log() as usize * (entry + drop);
+        let change = 2 + 8 + certificates + 8 + 32 + 4 + log + 4 + 64;
+        let start = 1 + 8 + 4 + committee_size * change;
+        let response = 1 + 8 + 8 + 4 + entry.max(self.fetch_bytes as usize) + certificates;
+        let sync = 1 + 8 + 8 + 32 + 4 + 2 * self.sync_slots as usize * drop;
+        let body = 1 + 54 + 4 + self.batch_bytes as usize;
+        let decision = 1 + 8 + 8 + 1 + entry + 64;
+        1 + [start, response, sync, body, decision].into_iter().max().unwrap_or(start)
     }
 
     /// Maximum number of items that an engine holds in a committee of this size, even with f Byzantine members.

@@ -19,6 +19,7 @@ use crate::{
     rules,
     sync::{Goal, Sync},
     verify::{Checked, NeobftVerifier},
+    views::SequencerFaults,
 };
 use corniche_aom_receiver::{Config as ReceiverConfig, EpochKey, OrderingCertificate, Receiver};
 use corniche_aom_wire::{Kind, Suite, TagKey, TagScope, VerifyingKey};
@@ -69,6 +70,7 @@ pub struct Neobft {
     // ---- view change
     /// The view that each member would move to.
     pub(crate) suspects: BTreeMap<ValidatorIndex, View>,
+    pub(crate) faults: SequencerFaults,
     /// VIEW-CHANGEs for a view that this replica leads.
     pub(crate) changes: BTreeMap<ValidatorIndex, ViewChange>,
     /// The VIEW-START that this replica sent.
@@ -204,6 +206,7 @@ impl Neobft {
             reorder_packets: config.reorder_packets,
             max_jump: config.max_jump,
             max_buffered: usize::try_from(config.max_buffered).unwrap_or(usize::MAX),
+            max_payload: config.payload_bytes as usize,
         };
         let mut receiver = Receiver::new(receiver_config, view.epoch, first_number(&log, promises.base()));
         recovered.confirms.iter().for_each(|(epoch, vote)| receiver.restore_confirm(*epoch, vote));
@@ -221,6 +224,7 @@ impl Neobft {
             gaps: BTreeMap::new(),
             goal: None,
             suspects: BTreeMap::new(),
+            faults: SequencerFaults::default(),
             changes: BTreeMap::new(),
             start: None,
             confirms: BTreeMap::new(),
@@ -502,6 +506,11 @@ impl Neobft {
     /// Returns true while this replica changes its view.
     pub fn is_changing_view(&self) -> bool {
         !self.is_normal()
+    }
+
+    /// The view that a member would move to, as far as this replica knows.
+    pub fn suspects(&self, member: ValidatorIndex) -> Option<View> {
+        self.suspects.get(&member).copied()
     }
 
     /// The log entry of a slot that is still kept.

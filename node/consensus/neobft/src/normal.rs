@@ -93,8 +93,14 @@ impl Neobft {
                 ReceiverOutput::Started => self.restart_requests(),
                 ReceiverOutput::Suspect(suspicion) => {
                     let detail = match suspicion {
-                        Suspicion::Jump { seq } => format!("the sequence jumped to {seq}"),
-                        Suspicion::Equivocation { seq } => format!("two packets have number {seq}"),
+                        Suspicion::Jump { seq } => {
+                            self.faults.jump = self.faults.jump.max(Some(seq));
+                            format!("the sequence jumped to {seq}")
+                        }
+                        Suspicion::Equivocation { seq } => {
+                            self.faults.equivocates = true;
+                            format!("two packets have number {seq}")
+                        }
                     };
                     self.suspect_sequencer(detail);
                 }
@@ -106,7 +112,7 @@ impl Neobft {
     pub(crate) fn advance_log(&mut self) {
         while self.is_normal() && self.goal.is_none() {
             let slot = self.log.end().next();
-            if slot.0 > self.log.finalized().0 + self.config.open_slots {
+            if slot.0 > self.log.finalized().0 + self.config.open_slots || slot.0 > self.log_start().0 + self.config.max_log() {
                 return;
             }
             let Some(seq) = self.seq(slot).filter(|_| self.receiver.epoch() == self.view().epoch) else { return };

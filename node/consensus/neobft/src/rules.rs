@@ -70,11 +70,14 @@ impl Run<'_> {
 /// V5: the safe merge. `changes` are for one target, from distinct members with a quorum of votes; signatures and certificates
 /// in them were checked. `is_valid` checks a packet's certificate with the own key.
 ///
+/// `max_log` is the maximum number of slots after the highest checkpoint.
+///
 /// A packet that the own key does not confirm counts if members with F + 1 votes have it in their logs: their signatures attest
 /// that their tags verified (pitfall 6).
 pub fn merge(
     context: &Context,
     committee: &Committee,
+    max_log: u64,
     changes: &[ViewChange],
     is_valid: impl Fn(&OrderingCertificate) -> bool,
 ) -> Result<Merged, Invalid> {
@@ -120,6 +123,10 @@ pub fn merge(
             if slot > after {
                 entries.push(entry.clone());
             }
+        }
+        if entries.len() as u64 > max_log {
+            let reason = format!("expected at most {max_log} slots after slot {}, got {}", after.0, entries.len());
+            return Err(Invalid { sender: run.change.sender, reason });
         }
     }
     // (c) Drops of that view win over packets; (d) drops of older views are in the base or do not count.

@@ -603,8 +603,10 @@ impl Neobft {
         let slots = self.log.end().0.saturating_sub(start.0);
         let dropped = std::mem::take(&mut self.sync.dropped);
         self.sync.window = (self.now, self.log.end());
-        if since.0 > 0 && slots >= MIN_SLOTS && dropped.saturating_mul(1_000_000) > slots.saturating_mul(self.config.max_drops)
-        {
+        self.faults.loses = since.0 > 0
+            && slots >= MIN_SLOTS
+            && dropped.saturating_mul(1_000_000) > slots.saturating_mul(self.config.max_drops);
+        if self.faults.loses {
             self.suspect_sequencer(format!("{dropped} of {slots} packets were lost"));
         }
     }

@@ -76,6 +76,8 @@ impl NeobftVerifier {
             Message::Reply { view, slot, .. } => check_numbers(*view, slot.0),
             Message::Sync { view, slot, drops, .. } => {
                 check_numbers(*view, slot.0)?;
+                let limit = 2 * self.config.sync_slots;
+                ensure(drops.len() as u64 <= limit, || format!("SYNC: expected at most {limit} drops, got {}", drops.len()))?;
                 drops.iter().try_for_each(|proof| self.check_drop(proof))
             }
             Message::Query { from } => check_numbers(View::default(), from.0),
@@ -225,6 +227,10 @@ impl NeobftVerifier {
     fn check_view_change(&self, change: &ViewChange) -> Checks {
         check_numbers(change.target, change.after.0)?;
         ensure(rules::last_view(change) < change.target, || "VIEW-CHANGE: not a later view".into())?;
+        let (limit, entries, prepared) = (self.config.max_log(), change.entries.len(), change.prepared.len());
+        ensure(entries.max(prepared) as u64 <= limit, || {
+            format!("VIEW-CHANGE: expected at most {limit} slots, got {entries} and {prepared} prepared drops")
+        })?;
         change.certificate.as_ref().map_or(Ok(()), |certificate| self.check_view_certificate(certificate))?;
         change.checkpoint.as_ref().map_or(Ok(()), |certificate| self.check_checkpoint(certificate))?;
         self.check_entries(&change.entries)?;

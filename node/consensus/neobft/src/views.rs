@@ -10,6 +10,17 @@ use crate::{
 use corniche_engine::Output;
 use corniche_types::{TimestampMs, ValidatorIndex};
 
+/// Reasons to suspect the sequencer of the current epoch that last (E1). Undelivered requests are known elsewhere.
+#[derive(Default)]
+pub(crate) struct SequencerFaults {
+    /// Two authentic packets had one number.
+    pub equivocates: bool,
+    /// A number too far ahead, until the log is near it.
+    pub jump: Option<u64>,
+    /// Too many packets were lost in the last window.
+    pub loses: bool,
+}
+
 impl Neobft {
     /// E1: the sequencer seems to be faulty.
     pub(crate) fn suspect_sequencer(&mut self, reason: String) {
@@ -51,6 +62,19 @@ impl Neobft {
     pub(crate) fn trust_leader(&mut self) {
         let view = self.view();
         if self.is_normal() && self.suspects.get(&self.me) == Some(&view.next_leader()) {
+            self.suspects.remove(&self.me);
+            self.broadcast(&Message::Suspect { view });
+        }
+    }
+
+    /// The reasons to suspect the sequencer are gone: this replica caught up after a jump, or the request came.
+    fn trust_sequencer(&mut self) {
+        let reached = self.receiver.highest().max(self.receiver.next()).saturating_add(self.config.max_jump);
+        self.faults.jump.take_if(|seq| *seq <= reached);
+        let SequencerFaults { equivocates, jump, loses } = self.faults;
+        let view = self.view();
+        let suspects = self.suspects.get(&self.me) == Some(&view.next_epoch());
+        if self.is_normal() && suspects && !equivocates && jump.is_none() && !loses {
             self.suspects.remove(&self.me);
             self.broadcast(&Message::Suspect { view });
         }
@@ -116,10 +140,19 @@ impl Neobft {
         }
     }
 
-    /// The own VIEW-CHANGE. The log begins after the checkpoint if the replica followed certified commits.
+    /// The slot after which the log of a VIEW-CHANGE begins: the checkpoint, or a later one if the replica followed certified
+    /// commits.
+    pub(crate) fn log_start(&self) -> Slot {
+        self.promises.checkpoint.as_ref().map(|checkpoint| checkpoint.slot).unwrap_or_default().max(self.log.floor())
+    }
+
+    /// The own VIEW-CHANGE. `None` while a checkpoint is missing without which it would be too long.
     fn view_change(&self, target: View) -> Option<ViewChange> {
-        let checkpoint = self.promises.checkpoint.clone();
-        let after = checkpoint.as_ref().map(|checkpoint| checkpoint.slot).unwrap_or_default().max(self.log.floor());
+        let (checkpoint, after) = (self.promises.checkpoint.clone(), self.log_start());
+        let last = after.0 + self.config.max_log();
+        if self.log.end().0 > last {
+            return None;
+        }
         let mut change = ViewChange {
             sender: self.me,
             target,
@@ -128,7 +161,13 @@ impl Neobft {
             after,
             after_hash: self.log.hash(after)?,
             entries: self.log.after(after).map(|(_, entry)| entry.clone()).collect(),
-            prepared: self.promises.prepared.values().filter(|proof| proof.slot > after).cloned().collect(),
+            prepared: self
+                .promises
+                .prepared
+                .values()
+                .filter(|proof| proof.slot > after && proof.slot.0 <= last)
+                .cloned()
+                .collect(),
             signature: [0; 64],
         };
         change.signature = self.sign(&self.context.view_change(&change))?;
@@ -179,7 +218,9 @@ impl Neobft {
     }
 
     fn merge(&self, changes: &[ViewChange]) -> Result<Merged, Invalid> {
-        rules::merge(&self.context, &self.committee, changes, |certificate| self.is_authentic(certificate))
+        rules::merge(&self.context, &self.committee, self.config.max_log(), changes, |certificate| {
+            self.is_authentic(certificate)
+        })
     }
 
     /// The merged log begins at a checkpoint, which `learn_checkpoint` fetches if it is missing.
@@ -317,6 +358,7 @@ impl Neobft {
             self.receiver.set_next(self.seq(self.log.end().next()).unwrap_or(1));
         } else {
             // E3–E5.
+            self.faults = SequencerFaults::default();
             self.receiver.start_epoch(self.now, view.epoch, first_number(&self.log, self.base()));
             self.fill_receiver();
             self.resend_requests();
@@ -366,9 +408,11 @@ impl Neobft {
         } else if self.progress_at.0.saturating_add(self.doubled(self.config.gap_ms)) <= self.now.0 {
             return self.suspect_leader(format!("slot {} is not final", self.log.finalized().next().0));
         }
-        // While a slot is unresolved, the log does not show what the group delivered.
-        if let Some(reason) = undelivered.filter(|_| !is_blocked) {
-            self.suspect_sequencer(reason);
+        match undelivered {
+            // While a slot is unresolved, the log does not show what the group delivered.
+            Some(reason) if !is_blocked => self.suspect_sequencer(reason),
+            Some(_) => {}
+            None => self.trust_sequencer(),
         }
     }
 

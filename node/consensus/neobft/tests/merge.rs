@@ -13,6 +13,8 @@ const FIRST: View = View { epoch: 0, leader: 0 };
 const SECOND: View = View { epoch: 0, leader: 1 };
 const TARGET: View = View { epoch: 0, leader: 2 };
 
+const MAX_LOG: u64 = 9;
+
 struct Setting {
     committee: Committee,
     context: Context,
@@ -68,7 +70,7 @@ impl Setting {
     }
 
     fn merge(&self, changes: &[ViewChange]) -> Result<Merged, Invalid> {
-        merge(&self.context, &self.committee, changes, |_| true)
+        merge(&self.context, &self.committee, MAX_LOG, changes, |_| true)
     }
 
     fn merged(&self, changes: &[ViewChange]) -> Merged {
@@ -174,7 +176,7 @@ fn damaged_vector_counts_only_with_f_plus_one_attestations() {
     let setting = setting();
     // The own tag of every packet 2 is damaged.
     let is_valid = |packet: &OrderingCertificate| packet.seq != 2;
-    let merge = |changes: &[ViewChange]| merge(&setting.context, &setting.committee, changes, is_valid);
+    let merge = |changes: &[ViewChange]| merge(&setting.context, &setting.committee, MAX_LOG, changes, is_valid);
     let one = [setting.change(0, None, packets(2)), setting.change(1, None, packets(1)), setting.change(2, None, packets(1))];
     assert_eq!(merge(&one).unwrap_err().sender, ValidatorIndex(0), "pitfall 6: one liar proves nothing");
     assert_eq!(merge(&one[1..]).unwrap().entries.len(), 1);
@@ -211,4 +213,17 @@ fn logs_begin_at_different_checkpoints() {
     assert_eq!(merged.confirmed.hash, setting.hash(&packets(9)));
     let alone = [from(0, 2, 4, true), from(1, 5, 9, false)];
     assert_eq!(setting.merge(&alone).unwrap_err().sender, ValidatorIndex(1));
+}
+
+#[test]
+fn log_that_is_too_long_together_with_another_one_is_invalid() {
+    let setting = setting();
+    let hash = |after: u64| setting.hash(&packets(after));
+    let late = |sender, after: u64, through: u64| {
+        let entries = (after + 1..=through).map(packet).collect();
+        ViewChange { after: Slot(after), after_hash: hash(after), ..setting.change(sender, None, entries) }
+    };
+    let changes = |through| [setting.change(0, None, packets(6)), late(1, 5, through), setting.change(2, None, packets(3))];
+    assert_eq!(setting.merged(&changes(9)).confirmed.slot, Slot(9));
+    assert_eq!(setting.merge(&changes(10)).unwrap_err().sender, ValidatorIndex(1));
 }

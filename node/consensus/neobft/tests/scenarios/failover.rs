@@ -1,8 +1,11 @@
 //! Failover of the sequencer (E1–E5).
 
-use crate::cluster::{Cluster, DELAY, plain};
-use corniche_neobft::Config;
-use corniche_testkit::{Group, Micros};
+use crate::cluster::{Cluster, DELAY, LOST, index, plain};
+use corniche_neobft::{
+    Config,
+    message::{Message, View},
+};
+use corniche_testkit::{Delivery, Group, Micros};
 use corniche_types::Bytes;
 
 const ALL: [usize; 4] = [0, 1, 2, 3];
@@ -135,4 +138,51 @@ fn service_is_asked_until_a_packet_comes() {
     let before = asked(&cluster, 1);
     cluster.run_for(1_000);
     assert_eq!(asked(&cluster, 1), before);
+}
+
+#[test]
+fn suspicion_of_the_sequencer_ends_with_its_reason() {
+    let config = Config { max_jump: 20, sync_slots: 16, ..quick() };
+    let mut cluster = Cluster::new(4, config);
+    // Validator 3 misses more numbers than it believes to be missing.
+    cluster.group.borrow_mut().loss = Some(Box::new(|seq, receiver| receiver == 3 && seq <= 40));
+    cluster.set_rule(|_, from, to, _| if from == 3 || to == 3 { LOST } else { Delivery::Normal });
+    for number in 0..42 {
+        cluster.submit(number % 3, &format!("t{number}"));
+        cluster.run_for(DELAY);
+    }
+    cluster.run_for(5 * DELAY);
+    let suspects = |cluster: &Cluster| cluster.engine(3).suspects(index(3));
+    assert_eq!(suspects(&cluster), Some(View { epoch: 1, leader: 0 }), "L6");
+    cluster.clear_rule();
+    cluster.run_until_delivered(&ALL, &["t41"], 5_000);
+    cluster.run_for(500);
+    assert_eq!(suspects(&cluster), None);
+    // So one liar causes no failover.
+    for to in [0, 1, 3] {
+        cluster.tell(2, to, &Message::Suspect { view: View { epoch: 1, leader: 0 } });
+    }
+    cluster.run_for(1_000);
+    assert_eq!(epochs(&cluster), [0; 4]);
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn suspicion_ends_when_the_request_comes() {
+    let mut cluster = Cluster::new(4, quick());
+    // Only validator 3 gets a copy, and nothing comes from the sequencer for a while.
+    let content = crate::requests::inline(7, "late", 1_000_000);
+    let request: Bytes = crate::requests::payload(&cluster, 1, content, 1_000).into();
+    cluster.group.borrow_mut().faults.is_silent = true;
+    cluster.tell(1, 3, &Message::Copy(request.clone()));
+    cluster.run_for(500);
+    let suspects = |cluster: &Cluster| cluster.engine(3).suspects(index(3));
+    assert_eq!(suspects(&cluster), Some(View { epoch: 1, leader: 0 }), "V1");
+    cluster.group.borrow_mut().faults.is_silent = false;
+    let packet = cluster.stamp(&request);
+    cluster.arrive(&packet, &ALL);
+    cluster.run_until_delivered(&ALL, &["late"], 1_000);
+    cluster.run_for(100);
+    assert_eq!(suspects(&cluster), None);
+    assert_eq!(epochs(&cluster), [0; 4]);
 }

@@ -228,7 +228,23 @@ fn adopted_merge_is_named_with_the_view_it_is_from() {
         assert_eq!((sent.certificate.as_ref(), sent.entries.len()), (certificate.as_ref(), 1), "V3");
         let mut all = vec![sent];
         all.extend(changes[..2].iter().cloned().map(|change| ViewChange { target, ..change }));
-        let merged = rules::merge(&context, &cluster.committee, &all, |_| true).unwrap();
+        let merged = rules::merge(&context, &cluster.committee, plain().max_log(), &all, |_| true).unwrap();
         assert_eq!(merged.confirmed.slot, Slot(1));
     }
+}
+
+#[test]
+fn log_without_a_checkpoint_stays_short() {
+    let config = Config { sync_slots: 4, open_slots: 8, retain_slots: 8, ..plain() };
+    let most = config.max_log();
+    let mut cluster = Cluster::new(4, config);
+    cluster.set_rule(|_, _, _, message| if matches!(message, Message::Checkpoint { .. }) { LOST } else { Delivery::Normal });
+    for number in 0..40 {
+        cluster.submit(number % 4, &format!("t{number}"));
+        cluster.run_for(3 * DELAY);
+    }
+    assert!(ALL.iter().all(|node| cluster.slots(*node)[0] == most), "a VIEW-CHANGE has a maximum size");
+    cluster.set_rule(|_, _, _, _| Delivery::Normal);
+    cluster.run_until_delivered(&ALL, &["t39"], 20_000);
+    cluster.assert_equal_logs(ALL);
 }
