@@ -82,12 +82,12 @@ impl Default for Config {
             view_ms: 2_000,
             max_view_ms: 60_000,
             max_drops: 50_000,
-            sync_slots: 64,
+            sync_slots: 128,
             clock_ms: 1_000,
             request_interval_ms: 5,
             expiry_ms: 60_000,
             retain_slots: 1_000,
-            open_slots: 256,
+            open_slots: 512,
             payload_bytes: 1_232,
             body_bytes: 64 << 20,
             fetch_bytes: 1 << 20,
@@ -176,7 +176,7 @@ impl Config {
         self.open_slots + 2 * self.sync_slots
     }
 
-    /// Maximum bytes of any message of this engine. A VIEW-START is the largest one: it contains the logs of all members.
+    /// Maximum bytes of any message of this engine. A VIEW-CHANGE is usually the largest one: it contains a log.
     pub fn max_message_bytes(&self, committee_size: usize) -> usize {
         // Borsh: a length has 4 bytes, an option or a variant 1, a view or a slot 8, a hash 32, a signature 64.
         // The encoding has a version byte.
@@ -191,12 +191,12 @@ impl Config {
         let certificates = (1 + 8 + 8 + 8 + 32 + votes) + (1 + 8 + 32 + votes);
         let log = self.max_log() as usize * (entry + drop);
         let change = 2 + 8 + certificates + 8 + 32 + 4 + log + 4 + 64;
-        let start = 1 + 8 + 4 + committee_size * change;
+        let change = 1 + change;
         let response = 1 + 8 + 8 + 4 + entry.max(self.fetch_bytes as usize) + certificates;
         let sync = 1 + 8 + 8 + 32 + 4 + 2 * self.sync_slots as usize * drop;
         let body = 1 + 54 + 4 + self.batch_bytes as usize;
         let decision = 1 + 8 + 8 + 1 + entry + 64;
-        1 + [start, response, sync, body, decision].into_iter().max().unwrap_or(start)
+        1 + [change, response, sync, body, decision].into_iter().max().unwrap_or(change)
     }
 
     /// Maximum number of items that an engine holds in a committee of this size, even with f Byzantine members.

@@ -73,6 +73,8 @@ pub struct Neobft {
     pub(crate) faults: SequencerFaults,
     /// VIEW-CHANGEs for a view that this replica leads.
     pub(crate) changes: BTreeMap<ValidatorIndex, ViewChange>,
+    /// VIEW-CHANGEs for the target of this replica, from its leader.
+    pub(crate) relayed: BTreeMap<ValidatorIndex, ViewChange>,
     /// The VIEW-START that this replica sent.
     pub(crate) start: Option<(View, Vec<ViewChange>)>,
     /// The last VIEW-CONFIRM of each member.
@@ -226,6 +228,7 @@ impl Neobft {
             suspects: BTreeMap::new(),
             faults: SequencerFaults::default(),
             changes: BTreeMap::new(),
+            relayed: BTreeMap::new(),
             start: None,
             confirms: BTreeMap::new(),
             changing_since: now,
@@ -346,7 +349,7 @@ impl Neobft {
             Message::GapPrepare(vote) => self.handle_gap_prepare(from, vote),
             Message::GapCommit(vote) => self.handle_gap_commit(from, vote),
             Message::Suspect { view } => self.handle_suspect(from, view),
-            Message::ViewChange(change) => self.handle_view_change(*change),
+            Message::ViewChange(change) => self.handle_view_change(from, *change),
             Message::ViewStart { view, changes } => self.handle_view_start(from, view, &changes),
             Message::ViewConfirm { confirmed, signature } => self.handle_view_confirm(from, confirmed, signature),
             Message::Checkpoint { slot, hash, signature } => self.handle_checkpoint(from, slot, hash, signature),

@@ -264,11 +264,13 @@ pub enum Message {
     Suspect {
         view: View,
     },
+    /// From its sender, or from the leader of its target before VIEW-START.
     ViewChange(Box<ViewChange>),
+    /// The VIEW-CHANGEs of the merge, by their signatures. The leader sent each of them before.
     ViewStart {
         view: View,
         #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")]
-        changes: Vec<ViewChange>,
+        changes: Votes,
     },
     ViewConfirm {
         confirmed: Confirmed,

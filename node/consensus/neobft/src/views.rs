@@ -3,7 +3,7 @@
 use crate::{
     engine::{AfterDurable, Neobft, first_number},
     keys::Signature,
-    message::{Confirmed, Message, Slot, Statement, View, ViewCertificate, ViewChange},
+    message::{Confirmed, Message, Slot, Statement, View, ViewCertificate, ViewChange, Votes},
     record::Record,
     rules::{self, Invalid, Merged, is_quorum, votes_for},
 };
@@ -104,6 +104,7 @@ impl Neobft {
         self.changing_since = self.now;
         self.start = None;
         self.changes.retain(|_, change| change.target >= target);
+        self.relayed.clear();
         if self.goal.as_ref().is_some_and(|goal| goal.slot <= self.log.finalized()) {
             self.goal = None;
         }
@@ -174,9 +175,17 @@ impl Neobft {
         Some(change)
     }
 
-    pub(crate) fn handle_view_change(&mut self, change: ViewChange) {
+    pub(crate) fn handle_view_change(&mut self, from: ValidatorIndex, change: ViewChange) {
+        let leader = rules::leader(change.target, &self.committee);
+        if from == leader && leader != self.me {
+            // V6: only for the own target, so that leaders of other views cannot displace it.
+            if self.promises.target == Some(change.target) {
+                self.relayed.insert(change.sender, change);
+            }
+            return;
+        }
         let is_late = change.target <= self.view();
-        if is_late || rules::leader(change.target, &self.committee) != self.me {
+        if is_late || leader != self.me {
             return self.send_progress(change.sender, false);
         }
         self.handle_suspect(change.sender, change.target);
@@ -202,7 +211,7 @@ impl Neobft {
                     if !self.has_base_of(&merged) {
                         return;
                     }
-                    self.broadcast(&Message::ViewStart { view: target, changes: changes.clone() });
+                    self.send_view_start(target, &changes);
                     self.start = Some((target, changes));
                     self.adopt(merged);
                 }
@@ -217,6 +226,15 @@ impl Neobft {
         }
     }
 
+    /// Each VIEW-CHANGE is a message of its own: together they could exceed a frame of the network.
+    fn send_view_start(&mut self, view: View, changes: &[ViewChange]) {
+        for change in changes {
+            self.broadcast(&Message::ViewChange(Box::new(change.clone())));
+        }
+        let changes = changes.iter().map(|change| (change.sender, change.signature)).collect();
+        self.broadcast(&Message::ViewStart { view, changes });
+    }
+
     fn merge(&self, changes: &[ViewChange]) -> Result<Merged, Invalid> {
         rules::merge(&self.context, &self.committee, self.config.max_log(), changes, |certificate| {
             self.is_authentic(certificate)
@@ -229,18 +247,22 @@ impl Neobft {
     }
 
     /// V6: checks everything again and computes the same merge.
-    pub(crate) fn handle_view_start(&mut self, from: ValidatorIndex, view: View, changes: &[ViewChange]) {
+    pub(crate) fn handle_view_start(&mut self, from: ValidatorIndex, view: View, changes: &Votes) {
         if view <= self.view() {
             return self.send_progress(from, false);
         }
-        let current = self.promises.target.unwrap_or_default();
-        if view < current {
+        // A replica that did not leave its view yet does so when it hears of the others' suspicion; the leader repeats itself.
+        if self.promises.target != Some(view) {
             return;
         }
         if let Some(confirmed) = self.promises.confirmed.filter(|confirmed| confirmed.view == view) {
             // V7, pitfall 3: only the first merge of a view. The leader repeats it because it misses confirmations.
             return self.send_view_confirm(confirmed);
         }
+        let named = |(sender, signature): &(ValidatorIndex, Signature)| {
+            self.relayed.get(sender).filter(|change| change.target == view && change.signature == *signature).cloned()
+        };
+        let Some(changes) = changes.iter().map(named).collect::<Option<Vec<_>>>() else { return };
         changes
             .iter()
             .filter_map(|change| change.checkpoint.as_ref())
@@ -248,14 +270,10 @@ impl Neobft {
         if self.is_forgetful() {
             return;
         }
-        match self.merge(changes) {
+        match self.merge(&changes) {
             Ok(merged) => {
                 if !self.has_base_of(&merged) {
                     return;
-                }
-                if view > current {
-                    // A quorum left its view, so this one may as well.
-                    self.leave(view);
                 }
                 self.adopt(merged);
             }
@@ -351,6 +369,7 @@ impl Neobft {
         self.has_left = false;
         self.suspects.retain(|_, suspected| *suspected > view);
         self.changes.retain(|_, change| change.target > view);
+        self.relayed.clear();
         self.confirms.retain(|_, (confirmed, _)| confirmed.view > view);
         self.progress_at = self.now;
         self.entered_at = self.log.finalized();
@@ -426,8 +445,9 @@ impl Neobft {
             Some(confirmed) => self.send_view_confirm(confirmed),
             None => self.send_view_change(target),
         }
-        if let Some((view, changes)) = self.start.clone() {
-            self.broadcast(&Message::ViewStart { view, changes });
+        if let Some((view, changes)) = self.start.take() {
+            self.send_view_start(view, &changes);
+            self.start = Some((view, changes));
         }
     }
 }

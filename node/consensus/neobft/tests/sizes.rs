@@ -57,7 +57,8 @@ fn largest(config: &Config, size: usize, is_signed: bool) -> Vec<Message> {
     let fetched = (config.fetch_bytes as usize / borsh::object_length(&entry).unwrap()).max(1);
     let evidence = GapEvidence::Receive(packet(config, size, is_signed));
     vec![
-        Message::ViewStart { view, changes: (0..size).map(change).collect() },
+        Message::ViewChange(Box::new(change(0))),
+        Message::ViewStart { view, changes: votes(size) },
         Message::QueryReply { view, from: slot, entries: vec![entry.clone(); fetched], checkpoint: checkpoint.clone() },
         Message::Sync { view, slot, hash, drops: (0..2 * config.sync_slots).map(drop).collect() },
         Message::GapDecision { view, slot, evidence, signature: [0; 64] },
@@ -89,10 +90,12 @@ fn no_message_exceeds_the_bound() {
 }
 
 #[test]
-fn default_messages_of_four_members_fit_into_a_frame() {
+fn default_messages_fit_into_a_frame() {
     const FRAME_BYTES: usize = 8 << 20;
-    let bytes = Config::default().max_message_bytes(4);
-    assert!(bytes + 1_024 <= FRAME_BYTES, "{bytes}");
+    for (size, byzantine_network) in [(4, false), (64, false), (4, true), (10, true)] {
+        let bytes = Config { byzantine_network, ..Config::default() }.max_message_bytes(size);
+        assert!(bytes + 1_024 <= FRAME_BYTES, "{size} members: {bytes}");
+    }
 }
 
 #[test]

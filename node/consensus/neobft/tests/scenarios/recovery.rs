@@ -211,10 +211,10 @@ fn repeated_view_start_does_not_ask_for_a_confirmation_that_is_not_on_disk() {
     cluster.simulation.disks.sync = Micros::from_millis(SLOW);
     let view = View { epoch: 0, leader: 1 };
     let changes: Vec<_> = [0, 1, 3].map(|node| crate::views::change(&cluster, node, Vec::new())).into();
-    let start = Message::ViewStart { view, changes };
+    crate::views::leave(&mut cluster, 2, view);
     let confirmations = |cluster: &Cluster| cluster.count(2, |message| matches!(message, Message::ViewConfirm { .. }));
     for _ in 0..2 {
-        assert!(cluster.tell(1, 2, &start));
+        assert!(crate::views::tell_start(&mut cluster, 1, 2, view, &changes));
     }
     cluster.run_for(SLOW / 2);
     assert_eq!(confirmations(&cluster), 0);

@@ -79,6 +79,20 @@ pub fn change(cluster: &Cluster, node: usize, entries: Vec<Entry>) -> ViewChange
     change
 }
 
+/// A leader sends a VIEW-START with its VIEW-CHANGEs. Returns whether the receiver accepts all of them.
+pub fn tell_start(cluster: &mut Cluster, from: usize, to: usize, view: View, changes: &[ViewChange]) -> bool {
+    let relay = |change: &ViewChange| Message::ViewChange(Box::new(change.clone()));
+    let are_accepted = changes.iter().map(relay).fold(true, |all, message| cluster.tell(from, to, &message) && all);
+    let changes = changes.iter().map(|change| (change.sender, change.signature)).collect();
+    cluster.tell(from, to, &Message::ViewStart { view, changes }) && are_accepted
+}
+
+/// Members with F + 1 votes suspect the leader, so the receiver leaves its view.
+pub fn leave(cluster: &mut Cluster, node: usize, view: View) {
+    let others = (0..4).filter(|other| *other != node).take(2);
+    others.for_each(|from| _ = cluster.tell(from, node, &Message::Suspect { view }));
+}
+
 /// Confirmations that a validator sent for a view: the log-hashes.
 fn confirmations(cluster: &Cluster, node: usize) -> Vec<B256> {
     let hash = |message: &Message| match message {
@@ -100,8 +114,9 @@ fn second_view_start_is_not_confirmed() {
     let mut cluster2 = Cluster::new(4, plain());
     cluster2.set_rule(|_, _, _, _| LOST);
     let without: Vec<_> = [0, 1, 3].map(|node| change(&cluster2, node, Vec::new())).into();
+    leave(&mut cluster2, 2, NEXT);
     for changes in [without, with] {
-        assert!(cluster2.tell(1, 2, &Message::ViewStart { view: NEXT, changes }));
+        assert!(tell_start(&mut cluster2, 1, 2, NEXT, &changes));
         cluster2.run_for(DELAY);
     }
     let confirmed = confirmations(&cluster2, 2);
@@ -114,14 +129,22 @@ fn view_start_from_another_member_is_refused() {
     let mut cluster = Cluster::new(4, plain());
     cluster.set_rule(|_, _, _, _| LOST);
     let changes: Vec<_> = [0, 1, 3].map(|node| change(&cluster, node, Vec::new())).into();
-    assert!(!cluster.tell(3, 2, &Message::ViewStart { view: NEXT, changes: changes.clone() }));
+    leave(&mut cluster, 2, NEXT);
+    assert!(!tell_start(&mut cluster, 3, 2, NEXT, &changes));
     let mut forged = changes.clone();
     forged[0].after = Slot(1);
-    assert!(!cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes: forged }));
-    assert!(!cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes: changes[..2].to_vec() }));
-    let doubled = vec![changes[0].clone(), changes[0].clone(), changes[1].clone()];
-    assert!(!cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes: doubled }));
-    assert!(!cluster.engine(2).is_changing_view());
+    assert!(!tell_start(&mut cluster, 1, 2, NEXT, &forged));
+    assert!(!tell_start(&mut cluster, 1, 2, NEXT, &changes[..2]));
+    let doubled = [changes[0].clone(), changes[0].clone(), changes[1].clone()];
+    assert!(!tell_start(&mut cluster, 1, 2, NEXT, &doubled));
+    // It names other VIEW-CHANGEs than it sent.
+    let others = changes.iter().map(|change| (change.sender, [1; 64])).collect();
+    assert!(cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes: others }));
+    cluster.run_for(DELAY);
+    assert!(confirmations(&cluster, 2).is_empty());
+    assert!(tell_start(&mut cluster, 1, 2, NEXT, &changes));
+    cluster.run_for(DELAY);
+    assert!(!confirmations(&cluster, 2).is_empty());
 }
 
 #[test]
@@ -208,7 +231,8 @@ fn adopted_merge_is_named_with_the_view_it_is_from() {
             change
         })
         .into();
-    assert!(cluster.tell(3, 2, &Message::ViewStart { view, changes: changes.clone() }));
+    leave(&mut cluster, 2, view);
+    assert!(tell_start(&mut cluster, 3, 2, view, &changes));
     cluster.run_for(DELAY);
     for is_restarted in [false, true] {
         if is_restarted {
