@@ -258,6 +258,14 @@ impl Neobft {
         self.fetch_next(None);
     }
 
+    /// The log contains the goal by now: fetched entries must not replace what follows it.
+    pub(crate) fn end_covered_goal(&mut self) {
+        let log = &self.log;
+        let Some(goal) = self.goal.take_if(|goal| log.hash(goal.slot) == Some(goal.hash)) else { return };
+        goal.checkpoint.into_iter().for_each(|checkpoint| self.learn_checkpoint(checkpoint));
+        goal.certificate.into_iter().for_each(|certificate| self.handle_certificate(certificate));
+    }
+
     /// Requests the next entries, from the same peer as before or from the next one.
     fn fetch_next(&mut self, peer: Option<ValidatorIndex>) {
         let Some(peer) = peer.or_else(|| self.take_peer()) else { return };

@@ -304,6 +304,7 @@ impl Neobft {
         // Durable after the merged log.
         let record = Record::Leaving(confirmed.view);
         self.persist(&record, Some(AfterDurable::Confirm(confirmed)));
+        self.end_covered_goal();
     }
 
     /// V7.

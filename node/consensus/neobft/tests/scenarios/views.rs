@@ -3,7 +3,9 @@
 use crate::cluster::{Cluster, DELAY, LOST, index, plain};
 use corniche_neobft::{
     Config,
-    message::{Confirmed, DropProof, Entry, Message, Slot, Statement, Value, View, ViewCertificate, ViewChange},
+    message::{
+        CheckpointCertificate, Confirmed, DropProof, Entry, Message, Slot, Statement, Value, View, ViewCertificate, ViewChange,
+    },
     rules,
 };
 use corniche_testkit::Delivery;
@@ -271,4 +273,42 @@ fn log_without_a_checkpoint_stays_short() {
     cluster.set_rule(|_, _, _, _| Delivery::Normal);
     cluster.run_until_delivered(&ALL, &["t39"], 20_000);
     cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn merge_that_covers_the_goal_ends_the_fetch() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(
+        |_, _, to, message| {
+            if to == 2 || matches!(message, Message::Checkpoint { .. }) { LOST } else { Delivery::Normal }
+        },
+    );
+    cluster.group.borrow_mut().loss = Some(Box::new(|_, receiver| receiver == 2));
+    for number in 0..10 {
+        cluster.submit(number % 2, &format!("t{number}"));
+        cluster.run_for(3 * DELAY);
+    }
+    let entries: Vec<Entry> = (1..=10).map(|slot| cluster.engine(0).entry(Slot(slot)).unwrap().clone()).collect();
+    // Validator 2 leaves its view, and learns a checkpoint that it has not got.
+    for from in [0, 1, 3] {
+        cluster.tell(from, 2, &Message::Suspect { view: NEXT });
+    }
+    let (slot, hash) = (Slot(8), cluster.engine(0).log_hash(Slot(8)).unwrap());
+    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::Checkpoint { slot, hash })));
+    let checkpoint = Some(CheckpointCertificate { slot, hash, votes: votes.into() });
+    let (view, left) = (View::default(), Some(NEXT));
+    let (slot, hash) = (Slot(0), B256::ZERO);
+    assert!(cluster.tell(0, 2, &Message::Progress { view, left, slot, hash, certificate: None, checkpoint, asks: false }));
+    let asked = cluster.count(2, |message| matches!(message, Message::Query { .. }));
+    assert!(asked > 0);
+    // The merged log contains it, and more.
+    let changes = [0, 1, 3].map(|node| change(&cluster, node, entries.clone())).into();
+    assert!(cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes }));
+    let late = Message::QueryReply { view, from: Slot(1), entries: entries[..8].to_vec(), checkpoint: None };
+    for from in [0, 1, 3] {
+        assert!(cluster.tell(from, 2, &late));
+    }
+    cluster.run_for(5_000);
+    assert_eq!(cluster.slots(2)[..3], [10, 10, 8], "V6: it confirmed ten slots, and eight are final");
+    assert_eq!(cluster.count(2, |message| matches!(message, Message::Query { .. })), asked);
 }
