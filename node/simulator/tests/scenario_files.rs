@@ -445,7 +445,7 @@ fn invalid_faults() {
         "kind = \"byzantine\"\nat = \"9s\"\nnodes = [0]\nbehaviour = \"rude\"\n",
         8,
         "behaviour: expected one of \"equivocator\", \"withholder\", \"silent\", \"garbage\", \"late\", \"twin\", \
-         \"parent-forger\", \"coin-share-forger\", got \"rude\"",
+         \"parent-forger\", \"coin-share-forger\", \"gap-liar\", \"tag-forger\", got \"rude\"",
     );
 }
 

@@ -2,7 +2,7 @@
 
 use super::{CALM, run, scenario};
 use crate::{
-    Observer, Probe, Verdict,
+    Observer, Probe, Scenario, Verdict,
     checks::Checks,
     engines::EngineEvent,
     genesis::{self, Names},
@@ -35,8 +35,15 @@ fn without_a_quorum_there_is_no_progress() {
 
 #[test]
 fn wrong_execution_is_detected() {
-    let scenario = scenario(4, CALM);
-    let mut run = Run::new(&scenario, 1, None).expect("the scenario needs nothing");
+    for engine in ["mahi-mahi", "neobft"] {
+        let mut scenario = scenario(4, CALM);
+        scenario.engine = engine.into();
+        detects_wrong_execution(&scenario);
+    }
+}
+
+fn detects_wrong_execution(scenario: &Scenario) {
+    let mut run = Run::new(scenario, 1, None).expect("the scenario needs nothing");
     run.run_until(Micros::from_seconds(3));
     run.simulation.with(2, NodeProcess::tamper_with_execution);
     run.finish();

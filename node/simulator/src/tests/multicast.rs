@@ -168,3 +168,12 @@ fn forgers_of_tags_break_nothing() {
         }
     }
 }
+
+/// Twins with more than F votes, in both parts of a partition, drop each other's requests. The checks must detect that.
+#[test]
+fn twins_beyond_fault_model_are_detected() {
+    let split = "[[fault]]\nkind = \"partition\"\nat = \"0s\"\nuntil = \"4s\"\ngroups = [[0, 1, 2], [3]]\n";
+    passes(&run(&calm(4, "", "", &format!("{}{split}", byzantine(&[0], "twin")))));
+    let beyond = run(&calm(4, "", "", &format!("{}{split}", byzantine(&[0, 1], "twin"))));
+    assert_eq!(beyond.verdict, Verdict::Diverged, "{}", beyond.text());
+}

@@ -182,10 +182,12 @@ fn draw_multicast(seed: u64) -> String {
     add(format!(
         "[engine_config]\nbyzantine_network = {byzantine_network}\nreorder_ms = {}\nquery_ms = 50\ngap_ms = {}\nrequest_ms = 200\n\
          aom_ms = 600\nview_ms = 300\nmax_view_ms = 3000\nmax_drops = {}\nmax_jump = {max_jump}\nsync_slots = {sync}\n\
-         retain_slots = 200\nopen_slots = 256\nclock_ms = {}",
+         retain_slots = {}\nopen_slots = {}\nclock_ms = {}",
         random.below(10),
         random.between(200, 600),
         if random.one_in(4) { 50_000 } else { 1_000_000 },
+        [2 * sync, 200, 1_000][random.below(3) as usize].max(2 * sync),
+        [2 * sync, 256][random.below(2) as usize].max(2 * sync),
         random.between(100, 1_000),
     ));
     let loss_ppm = [0, 10, 100, 1_000, 10_000][random.below(5) as usize];
@@ -204,7 +206,7 @@ fn draw_multicast(seed: u64) -> String {
     let tx_bytes = [200, 200, 3_000][random.below(3) as usize];
     add(format!(
         "[load]\nrate = {}\ntx_bytes = {tx_bytes}\npayload = \"{payload}\"\npatience = \"2s\"",
-        random.between(10, 60)
+        if random.one_in(4) { random.between(60, 300) } else { random.between(10, 60) },
     ));
 
     // At most F votes.
