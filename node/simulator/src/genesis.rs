@@ -168,8 +168,8 @@ pub fn make(
         chain_id: CHAIN_ID,
         currency: "SIM".into(),
         timestamp_ms: TimestampMs(0),
-        // One block per commit with transactions, so that block times equal commit times.
-        block_ms: 0,
+        // 0: one block per commit with transactions, so that block times equal commit times.
+        block_ms: scenario.block_ms,
         block_gas_limit: GAS_LIMIT,
         batch_bytes,
         batch_gas: GAS_LIMIT,

@@ -194,7 +194,7 @@ fn unknown_keys() {
     refuses(
         &head("nods = 4\n"),
         4,
-        "unknown key \"nods\" in the file; known: engine, nodes, votes, epoch_ms, closing_ms, duration, seed, crypto, engine_config, network, sequencer, \
+        "unknown key \"nods\" in the file; known: engine, nodes, votes, epoch_ms, closing_ms, block_ms, duration, seed, crypto, engine_config, network, sequencer, \
          disk, load, cost, fault",
     );
     // If there are two, the first in the file.

@@ -252,7 +252,7 @@ impl Run {
                 let bar = case.bar_ms(case.rate(effort));
                 (format!("{bar:.0}"), verdict(backlog.max(slow) <= bar))
             }
-            Engine::MahiMahi => (String::new(), ""),
+            Engine::MahiMahi | Engine::Neobft => (String::new(), ""),
         };
         println!(
             "| {} | {} | {normal:.0} | {worst:.0} | {:.2} | {backlog:.0} | {slow:.0} | {bar} | {holds} |",

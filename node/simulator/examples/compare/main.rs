@@ -1,4 +1,4 @@
-//! Compares both engines in the same networks, and Autobahn with its paper (§6). Prints Markdown for the documentation.
+//! Compares the engines in the same networks, and Autobahn and NeoBFT with their papers. Prints Markdown for the documentation.
 //!
 //! ```text
 //! cargo run -p corniche-simulator --example compare -- [quick|full] [model|…]… [seeds=N]
@@ -14,17 +14,19 @@ mod blips;
 mod common;
 mod engines;
 mod model;
+mod neobft;
 mod plot;
 mod setting;
 
 use common::Section;
 
-const SECTIONS: [Section; 5] = [
+const SECTIONS: [Section; 6] = [
     ("model", model::table),
     ("blips", blips::tables),
     ("engines", engines::latencies),
     ("costs", engines::costs),
     ("away", away::table),
+    ("neobft", neobft::tables),
 ];
 
 fn main() {

@@ -1,4 +1,4 @@
-//! Networks in which both engines run.
+//! Networks in which the engines run.
 
 use crate::common::{FIVE_REGIONS, LOCK_STEP, measured};
 use corniche_simulator::{
@@ -14,6 +14,7 @@ const FOUR_REGIONS: &str = include_str!("../../../../testnet/scenarios/four-regi
 pub enum Engine {
     MahiMahi,
     Autobahn,
+    Neobft,
 }
 
 pub const BOTH: [Engine; 2] = [Engine::MahiMahi, Engine::Autobahn];
@@ -24,6 +25,7 @@ impl Engine {
         match self {
             Self::MahiMahi => "mahi-mahi",
             Self::Autobahn => "autobahn",
+            Self::Neobft => "neobft",
         }
     }
 
@@ -32,6 +34,7 @@ impl Engine {
         match self {
             Self::MahiMahi => "Mahi-Mahi",
             Self::Autobahn => "Autobahn",
+            Self::Neobft => "NeoBFT",
         }
     }
 }
@@ -59,6 +62,22 @@ impl Setting {
             // All messages of a round arrive at one instant: no validator proposes before the last of them.
             Engine::MahiMahi => setting.parameter("min_round_ms", 0).parameter("parent_grace_ms", 5),
             Engine::Autobahn => setting.parameter("car_interval_ms", 0),
+            Engine::Neobft => setting.parameter("request_interval_ms", 0),
+        }
+    }
+
+    /// One data centre with links of 50 µs and disks of 100 µs, and the default costs of processors. No engine waits for more
+    /// news than it needs. A block takes 20 ms, so that certificates of blocks do not decide.
+    pub fn data_centre(engine: Engine, nodes: usize) -> Self {
+        let head = format!("engine = \"{}\"\nnodes = {nodes}\nblock_ms = 20\nduration = \"60s\"\n", engine.id());
+        let network = "[network]\ndelay_ms = 0.05\njitter = 0.2\n[disk]\nlatency_ms = 0.1\n[load]\nrate = 200\n";
+        let setting = Self::of(&format!("{head}{network}"), engine, nodes);
+        match engine {
+            Engine::MahiMahi => setting.parameter("min_round_ms", 1).parameter("parent_grace_ms", 1),
+            Engine::Autobahn => {
+                setting.parameter("car_interval_ms", 1).parameter("fast_wait_ms", 1).parameter("coverage_wait_ms", 1)
+            }
+            Engine::Neobft => setting.parameter("request_interval_ms", 1),
         }
     }
 

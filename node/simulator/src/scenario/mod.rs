@@ -37,6 +37,8 @@ pub struct Scenario {
     pub epoch_ms: Option<u64>,
     /// Part of an epoch before its end in which the next committee is made, ms; `None`: a quarter.
     pub closing_ms: Option<u64>,
+    /// Minimum time between two blocks, ms; 0: every commit with transactions is a block.
+    pub block_ms: u64,
     /// Virtual time of the run, µs.
     pub duration_us: u64,
     /// The seed, unless the command line sets one.

@@ -39,6 +39,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         votes: root.get("votes").map(|list| votes(list, nodes)).transpose()?,
         epoch_ms,
         closing_ms: root.get("closing_ms").map(|length| closing(length, epoch_ms)).transpose()?,
+        block_ms: root.get("block_ms").map_or(Ok(0), |length| length.integer(0..=MAX_BLOCK_MS))?,
         duration_us,
         seed: root.get("seed").map_or(Ok(0), |seed| seed.integer(0..=i64::MAX as u64))?,
         crypto: root.get("crypto").map_or(Ok(Crypto::Modelled), |crypto| crypto.choice(CRYPTO))?,
@@ -54,6 +55,8 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     })
 }
 
+/// An hour.
+const MAX_BLOCK_MS: u64 = 3_600_000;
 /// As in a genesis.
 const MIN_EPOCH_MS: u64 = 1_000;
 /// As in a genesis.

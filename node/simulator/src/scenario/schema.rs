@@ -30,6 +30,7 @@ pub(super) const ROOT: &[&str] = &[
     "votes",
     "epoch_ms",
     "closing_ms",
+    "block_ms",
     "duration",
     "seed",
     "crypto",
