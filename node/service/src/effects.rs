@@ -107,6 +107,9 @@ impl Effects for ThreadedEffects {
 
     fn ask_sequencer(&mut self, epoch: u32, certificate: Bytes) {
         let Some(group) = &mut self.group else { return };
+        if u64::from(epoch) > self.shared.counters.multicast_epoch.load(Ordering::Relaxed) {
+            tracing::info!(epoch, "the validators replace the sequencer");
+        }
         self.shared.counters.multicast_epoch.store(epoch.into(), Ordering::Relaxed);
         for key in group.ask(epoch, &certificate) {
             self.shared.inbox.push_response(Input::Sequencer(key).into());

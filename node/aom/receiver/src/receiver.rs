@@ -106,6 +106,8 @@ pub struct Receiver {
     next: u64,
     /// Numbers up to this one are forgotten.
     released: u64,
+    /// Highest authentic number, also of packets that there was no room for.
+    seen: u64,
     has_started: bool,
     assembly: Assembly,
     /// Byzantine network: authentic packets without a quorum of CONFIRMs.
@@ -136,6 +138,7 @@ impl Receiver {
             keys: BTreeMap::new(),
             next,
             released: next.saturating_sub(1),
+            seen: 0,
             has_started: false,
             assembly: Assembly::default(),
             unconfirmed: BTreeMap::new(),
@@ -290,18 +293,19 @@ impl Receiver {
     /// L6: an authentic packet too far ahead shows a fault of the sequencer, and is not unrolled into drops.
     fn is_in_window(&mut self, header: &Header, key: &EpochKey) -> bool {
         let reached = self.highest.max(self.next);
-        if header.seq > reached.saturating_add(self.config.max_jump) {
-            if is_own_authentic(header, key, self.config.me) {
+        let is_far = header.seq > reached.saturating_add(self.config.max_jump);
+        if !is_far && header.seq - self.released <= self.config.max_buffered as u64 {
+            return true;
+        }
+        self.counters.out_of_window += 1;
+        // Numbers that follow each other are no jump, however far behind the log is.
+        if is_own_authentic(header, key, self.config.me) {
+            if is_far && header.seq > self.seen.saturating_add(self.config.max_jump) {
                 self.suspect(Suspicion::Jump { seq: header.seq });
             }
-            self.counters.out_of_window += 1;
-            return false;
+            self.seen = self.seen.max(header.seq);
         }
-        if header.seq - self.released > self.config.max_buffered as u64 {
-            self.counters.out_of_window += 1;
-            return false;
-        }
-        true
+        false
     }
 
     fn suspect(&mut self, suspicion: Suspicion) {
@@ -316,6 +320,7 @@ impl Receiver {
             self.outputs.push_back(Output::Started);
         }
         let (seq, digest) = (packet.seq, packet.digest(self.config.group));
+        self.seen = self.seen.max(seq);
         let earlier = self.ready.get(&seq).or_else(|| self.unconfirmed.get(&seq));
         if let Some(earlier) = earlier {
             // E1: the first one counts (L4).

@@ -242,6 +242,17 @@ fn jump_is_a_suspicion_and_no_drops() {
     assert_eq!(receiver.dropped(1_000).len(), 100, "exactly G is believed");
 }
 
+/// A receiver that waits for confirmations does not advance. Numbers that follow each other are no jump, however many come.
+#[test]
+fn long_burst_is_no_jump() {
+    let mut receiver = byzantine_receivers().remove(0);
+    let mut stamper = hm(1, 4);
+    (1..=500).for_each(|number| give(&mut receiver, 0, &stamp(&mut stamper, &payload(number))));
+    assert_eq!(suspicions(&mut receiver), [], "L6");
+    give(&mut receiver, 0, &stamp(&mut stamper.continue_after(601, [0; 32]), b"request 602"));
+    assert_eq!(suspicions(&mut receiver), [Suspicion::Jump { seq: 602 }]);
+}
+
 #[test]
 fn two_packets_of_one_number_are_a_proof_and_the_first_counts() {
     let mut receiver = receiver(4, 0);

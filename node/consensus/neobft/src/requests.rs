@@ -6,6 +6,7 @@ use crate::{
     engine::Neobft,
     keys::Signature,
     message::{BodyId, Content, Message, Request, RequestId, Slot},
+    rules,
 };
 use corniche_aom_wire::encode_request;
 use corniche_engine::{Batch, Output};
@@ -287,8 +288,8 @@ impl Neobft {
         }
     }
 
-    /// Forwards copies to the group once: a faulty author must not discredit the sequencer. Returns a reason to suspect the
-    /// sequencer if one still does not come.
+    /// Forwards copies to the group once: a faulty author must not discredit the sequencer. F + 1 members do so, the leader first:
+    /// one of them is correct. Returns a reason to suspect the sequencer if a copy still does not come.
     pub(crate) fn undelivered_copy(&mut self) -> Option<String> {
         let executed = self.order.slot();
         self.requests.in_log.retain(|_, slot| *slot > executed);
@@ -298,6 +299,8 @@ impl Neobft {
         }
         let (aom_ms, now) = (self.doubled(self.config.aom_ms), self.now);
         let in_log = &self.requests.in_log;
+        let (size, leader) = (self.committee.size(), rules::leader(self.view(), &self.committee).as_usize());
+        let forwards = (self.me.as_usize() + size - leader) % size < self.committee.validity().as_usize();
         let mut forwarded = Vec::new();
         let mut reason = None;
         for (name, copied) in &mut self.requests.copies {
@@ -307,7 +310,7 @@ impl Neobft {
             let age = now.0.saturating_sub(copied.since.0);
             if age >= aom_ms / 2 && !copied.is_forwarded {
                 copied.is_forwarded = true;
-                forwarded.push(copied.payload.clone());
+                forwarded.extend(forwards.then(|| copied.payload.clone()));
             }
             if age >= aom_ms {
                 reason = Some(format!("request {} of {} does not come", name.1, name.0));

@@ -426,7 +426,13 @@ impl Neobft {
         if self.log.finalized() == self.log.end() && !is_blocked && self.goal.is_none() {
             self.progress_at = self.now;
         } else if self.progress_at.0.saturating_add(self.doubled(self.config.gap_ms)) <= self.now.0 {
-            return self.suspect_leader(format!("slot {} is not final", self.log.finalized().next().0));
+            let reason = format!("slot {} is not final", self.log.finalized().next().0);
+            // Another leader did not help either, and requests do not come: perhaps nobody can resolve a number. A new
+            // epoch ends before it.
+            return match undelivered {
+                Some(_) if self.failed_views > 0 => self.suspect_sequencer(reason),
+                _ => self.suspect_leader(reason),
+            };
         }
         match undelivered {
             // While a slot is unresolved, the log does not show what the group delivered.

@@ -1,6 +1,9 @@
 //! Failover of the sequencer (E1–E5).
 
-use crate::cluster::{Cluster, DELAY, LOST, index, plain};
+use crate::{
+    cluster::{Cluster, DELAY, LOST, index, plain},
+    requests::{inline, payload},
+};
 use corniche_neobft::{
     Config,
     message::{Message, View},
@@ -185,4 +188,23 @@ fn suspicion_ends_when_the_request_comes() {
     cluster.run_for(100);
     assert_eq!(suspects(&cluster), None);
     assert_eq!(epochs(&cluster), [0; 4]);
+}
+
+/// F1: only two of three correct members know that a packet was lost everywhere, and no later packet comes. No leader can resolve its number.
+#[test]
+fn number_that_no_leader_can_resolve_ends_with_the_epoch() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.simulation.crash(0);
+    let packets: Vec<_> = (0..2)
+        .map(|number| {
+            let payload = payload(&cluster, 1, inline(5 + number, "any", 1_000_000), 1_000);
+            cluster.stamp(&payload)
+        })
+        .collect();
+    cluster.arrive(&packets[1], &[1, 3]);
+    cluster.group.borrow_mut().faults.is_silent = true;
+    cluster.submit(2, "later");
+    cluster.run_until_delivered(&[1, 2, 3], &["later"], 60_000);
+    assert!([1, 2, 3].iter().all(|node| cluster.view(*node).epoch > 0));
+    cluster.assert_equal_logs([1, 2, 3]);
 }

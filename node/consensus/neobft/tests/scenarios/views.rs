@@ -302,8 +302,8 @@ fn merge_that_covers_the_goal_ends_the_fetch() {
     let asked = cluster.count(2, |message| matches!(message, Message::Query { .. }));
     assert!(asked > 0);
     // The merged log contains it, and more.
-    let changes = [0, 1, 3].map(|node| change(&cluster, node, entries.clone())).into();
-    assert!(cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes }));
+    let changes = [0, 1, 3].map(|node| change(&cluster, node, entries.clone()));
+    assert!(tell_start(&mut cluster, 1, 2, NEXT, &changes));
     let late = Message::QueryReply { view, from: Slot(1), entries: entries[..8].to_vec(), checkpoint: None };
     for from in [0, 1, 3] {
         assert!(cluster.tell(from, 2, &late));
