@@ -3,12 +3,16 @@
 //! Bytes are steps: `kind`, `peer`, two bytes of length, then so many bytes of a message. Whatever carries the enemy's own signature is
 //! believed, so that changed messages get past the verifier; what others signed must verify. Keys are modelled.
 
+use corniche_aom_wire::Suite;
 use corniche_autobahn_testing as autobahn_testing;
 use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Verifier};
 use corniche_mahi_mahi_testing as mahi_testing;
-use corniche_testkit::Random;
+use corniche_neobft_testing as neobft_testing;
+use corniche_testkit::{Group, Micros, Random};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, Votes};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 
 const SIZE: u16 = 4;
@@ -25,9 +29,26 @@ struct Node {
     verifier: Arc<dyn Verifier>,
     now: u64,
     commits: u64,
+    me: usize,
+    /// Multicast group of an engine that has one.
+    group: Option<Rc<RefCell<neobft_testing::ModelledGroup>>>,
+    /// Requests to the group.
+    requests: Vec<Bytes>,
 }
 
 impl Node {
+    fn new(engine: impl Engine + 'static, verifier: impl Verifier + 'static, me: u16) -> Self {
+        Self {
+            engine: Box::new(engine),
+            verifier: Arc::new(verifier),
+            now: START_MS,
+            commits: 0,
+            me: usize::from(me),
+            group: None,
+            requests: Vec::new(),
+        }
+    }
+
     /// Applies an input, and does what the engine asks for until it asks for nothing. What it sends.
     fn apply(&mut self, input: Input) -> Vec<(Recipients, Bytes)> {
         let (mut inputs, mut sent) = (VecDeque::from([input]), Vec::new());
@@ -44,6 +65,14 @@ impl Node {
                     Output::Deliver(ordered) => {
                         self.commits += 1;
                         assert_eq!(ordered.index.0, self.commits, "commits have no gaps");
+                    }
+                    Output::Multicast(request) => self.requests.push(request),
+                    Output::AskSequencer { epoch, certificate } => {
+                        let ask = |group: &Rc<RefCell<neobft_testing::ModelledGroup>>| {
+                            group.borrow_mut().ask(Micros::ZERO, self.me, epoch, &certificate)
+                        };
+                        let key = self.group.as_ref().and_then(ask);
+                        inputs.extend(key.map(|(_, key)| Input::Sequencer(key)));
                     }
                     _ => {}
                 }
@@ -70,6 +99,7 @@ impl Node {
 }
 
 const MESSAGE: u8 = 0;
+const PACKET: u8 = 4;
 const DEADLINE: u8 = 5;
 /// Longest time that fits into a step.
 const MAX_STEP_MS: u64 = 31;
@@ -97,6 +127,7 @@ fn play(mut node: Node, mut bytes: &[u8]) -> u64 {
             }
             UP => drop(node.apply(Input::PeerUp(peer))),
             DOWN => drop(node.apply(Input::PeerDown(peer))),
+            PACKET => drop(node.apply(Input::Packet(Bytes::copy_from_slice(message)))),
             _ => drop(node.receive(peer, &Bytes::copy_from_slice(message))),
         }
         bytes = next;
@@ -108,14 +139,17 @@ fn play(mut node: Node, mut bytes: &[u8]) -> u64 {
 fn transcript(start: fn(u16) -> Node, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut nodes: Vec<Node> = (0..SIZE).map(start).collect();
-    let mut flying: Vec<(ValidatorIndex, usize, Bytes)> = Vec::new();
+    let group = nodes[0].group.clone();
+    nodes.iter_mut().for_each(|node| node.group = group.clone());
+    // `None`: from the sequencer.
+    let mut flying: Vec<(Option<ValidatorIndex>, usize, Bytes)> = Vec::new();
     // Steps carry the time since the step before, so that a replay is exact: others' blocks name this validator's by their hashes.
     let (mut seen, mut last) = (Vec::new(), START_MS);
     let send = |flying: &mut Vec<_>, from: u16, sent: Vec<(Recipients, Bytes)>| {
         for (to, message) in sent {
             for target in (0..SIZE).filter(|target| *target != from) {
                 if matches!(to, Recipients::All) || to == Recipients::One(ValidatorIndex(target)) {
-                    flying.push((ValidatorIndex(from), usize::from(target), message.clone()));
+                    flying.push((Some(ValidatorIndex(from)), usize::from(target), message.clone()));
                 }
             }
         }
@@ -138,6 +172,12 @@ fn transcript(start: fn(u16) -> Node, seed: u64) -> Vec<u8> {
             let sent = nodes[usize::from(node)].pass(1);
             send(&mut flying, node, sent);
         }
+        let requests: Vec<_> = nodes.iter_mut().flat_map(|node| std::mem::take(&mut node.requests)).collect();
+        for request in requests {
+            let stamped = group.as_ref().map(|group| group.borrow_mut().stamp(Micros::ZERO, &request)).unwrap_or_default();
+            let packets = stamped.into_iter().enumerate();
+            flying.extend(packets.flat_map(|(to, packets)| packets.into_iter().map(move |packet| (None, to, packet))));
+        }
         if flying.is_empty() {
             continue;
         }
@@ -148,10 +188,16 @@ fn transcript(start: fn(u16) -> Node, seed: u64) -> Vec<u8> {
                 seen.extend(step(MESSAGE, MAX_STEP_MS as u8, ValidatorIndex(0), &[]));
                 ms -= MAX_STEP_MS;
             }
-            seen.extend(step(MESSAGE, ms as u8, ValidatorIndex(from.0 - 1), &message));
+            seen.extend(match from {
+                Some(from) => step(MESSAGE, ms as u8, ValidatorIndex(from.0 - 1), &message),
+                None => step(PACKET, ms as u8, ValidatorIndex(0), &message),
+            });
             last = nodes[0].now;
         }
-        let sent = nodes[to].receive(from, &message);
+        let sent = match from {
+            Some(from) => nodes[to].receive(from, &message),
+            None => nodes[to].apply(Input::Packet(message)),
+        };
         send(&mut flying, to as u16, sent);
     }
     seen
@@ -189,7 +235,7 @@ fn mahi_node(me: u16) -> Node {
         resume: Resume::default(),
         now: TimestampMs(START_MS),
     });
-    Node { engine: Box::new(engine), verifier: Arc::new(verifier), now: START_MS, commits: 0 }
+    Node::new(engine, verifier, me)
 }
 
 pub fn mahi_mahi(bytes: &[u8]) {
@@ -244,7 +290,7 @@ fn autobahn_node(me: u16) -> Node {
         resume: Resume::default(),
         now: TimestampMs(START_MS),
     });
-    Node { engine: Box::new(engine), verifier: Arc::new(verifier), now: START_MS, commits: 0 }
+    Node::new(engine, verifier, me)
 }
 
 pub fn autobahn(bytes: &[u8]) {
@@ -255,6 +301,51 @@ pub fn autobahn_seeds() -> Vec<Vec<u8>> {
     (0..4).map(|seed| transcript(autobahn_node, seed)).collect()
 }
 
+impl corniche_neobft::Signatures for TrustingSignatures<neobft_testing::FakeSignatures> {
+    fn verify(&self, signer: ValidatorIndex, digest: &B256, signature: &[u8; 64]) -> bool {
+        signer == BYZANTINE || self.0.verify(signer, digest, signature)
+    }
+}
+
+fn neobft_node(me: u16) -> Node {
+    let config = corniche_neobft::Config {
+        query_ms: 20,
+        gap_ms: 100,
+        request_ms: 50,
+        aom_ms: 100,
+        view_ms: 100,
+        max_view_ms: 1_000,
+        clock_ms: 50,
+        sync_slots: 4,
+        open_slots: 32,
+        retain_slots: 32,
+        ..corniche_neobft::Config::default()
+    };
+    let committee: Committee = neobft_testing::committee(usize::from(SIZE));
+    let signatures = Arc::new(TrustingSignatures(neobft_testing::FakeSignatures));
+    let verifier = corniche_neobft::NeobftVerifier::new(config.clone(), committee.clone(), signatures.clone());
+    let group = neobft_testing::ModelledGroup::new(&committee, &config, Suite::SipHash64);
+    let engine = corniche_neobft::Neobft::new(corniche_neobft::Setup {
+        config,
+        committee,
+        signer: Arc::new(neobft_testing::FakeKeys(ValidatorIndex(me))),
+        signatures,
+        records: Vec::new(),
+        unsigned: true,
+        resume: Resume::default(),
+        now: TimestampMs(START_MS),
+    });
+    Node { group: Some(Rc::new(RefCell::new(group))), ..Node::new(engine, verifier, me) }
+}
+
+pub fn neobft(bytes: &[u8]) {
+    play(neobft_node(0), bytes);
+}
+
+pub fn neobft_seeds() -> Vec<Vec<u8>> {
+    (0..4).map(|seed| transcript(neobft_node, seed)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,7 +353,9 @@ mod tests {
     /// Changes of seeds that commit nothing would miss everything behind a commit.
     #[test]
     fn seeds_commit() {
-        for (seeds, node) in [(mahi_mahi_seeds(), mahi_node as fn(u16) -> Node), (autobahn_seeds(), autobahn_node)] {
+        let engines: [(_, fn(u16) -> Node); 3] =
+            [(mahi_mahi_seeds(), mahi_node), (autobahn_seeds(), autobahn_node), (neobft_seeds(), neobft_node)];
+        for (seeds, node) in engines {
             for seed in seeds {
                 assert!(play(node(0), &seed) > 0, "{} bytes", seed.len());
                 assert!(seed.len() <= 65_536, "{} bytes are more than libFuzzer takes", seed.len());
