@@ -100,7 +100,7 @@ impl Assembly {
     fn make_room(&mut self, seq: u64, bytes: usize, is_verified: bool) -> bool {
         while self.bytes + bytes > MAX_PARTIAL_BYTES {
             let unverified = self.parts.keys().next_back().max(self.unsigned.keys().next_back()).copied();
-            // What proves itself displaces every guess.
+            // A packet that proves itself displaces every guess.
             let least = if is_verified { 0 } else { seq };
             if let Some(last) = unverified.filter(|last| *last > least) {
                 self.bytes -= sum(self.parts.remove(&last), |_| ITEM_BYTES);

@@ -9,7 +9,7 @@ use corniche_engine::{Batch, Output};
 use corniche_types::ValidatorIndex;
 use std::collections::BTreeMap;
 
-/// What is known about the slots that are not executed.
+/// Knowledge about the slots that are not executed.
 #[derive(Default)]
 pub(crate) struct Hints {
     /// The log up to this slot was looked at.

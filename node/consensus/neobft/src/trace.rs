@@ -1,4 +1,4 @@
-//! What people see of the log: a vertex for each request, and a verdict for each slot.
+//! Events of the log for people: a vertex for each request, and a verdict for each slot.
 
 use crate::{
     engine::Neobft,
