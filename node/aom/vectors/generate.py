@@ -501,7 +501,7 @@ def stamping():
             ("version", request(7, noise(64), version=2), "version"),
             ("kind-hm", request(7, noise(64), kind=HM), "kind"),
             ("kind-pk", request(7, noise(64), kind=PK), "kind"),
-            ("kind-unknown", request(7, noise(64), kind=3), "kind"),
+            ("kind-unknown", request(7, noise(64), kind=4), "kind"),
             ("reserved", request(7, noise(64), reserved=1), "reserved"),
             ("group", request(8, noise(64)), "group"),
             ("empty-datagram", b"", "short"),
