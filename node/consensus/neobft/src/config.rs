@@ -176,26 +176,29 @@ impl Config {
         self.open_slots + 2 * self.sync_slots
     }
 
-    /// Maximum bytes of any message of this engine. A VIEW-CHANGE is usually the largest one: it contains a log.
-    pub fn max_message_bytes(&self, committee_size: usize) -> usize {
-        // Borsh: a length has 4 bytes, an option or a variant 1, a view or a slot 8, a hash 32, a signature 64.
-        // The encoding has a version byte.
-        let votes = 4 + 66 * committee_size;
+    /// Maximum bytes of a log entry.
+    // Borsh: a length has 4 bytes, an option or a variant 1, a view or a slot 8, a hash 32, a signature 64.
+    pub fn max_entry_bytes(&self, committee_size: usize) -> usize {
         let confirm = 2 + 8 + 4 + 32 * MAX_CONFIRMED + 64;
         let confirms = if self.byzantine_network { committee_size * confirm } else { 0 };
         let vector = 4 + AUTHENTICATOR_BYTES * committee_size.div_ceil(4);
         let chain = 8 + 32 + 4 + 40 * MAX_CHAIN + AUTHENTICATOR_BYTES;
         let packet = 4 + 8 + 4 + self.payload_bytes as usize + 1 + vector.max(chain) + 4 + confirms;
-        let drop = 8 + 8 + 1 + votes;
-        let entry = 1 + packet.max(drop);
+        1 + packet.max(drop_bytes(committee_size))
+    }
+
+    /// Maximum bytes of any message of this engine. A VIEW-CHANGE is usually the largest one: it contains a log.
+    pub fn max_message_bytes(&self, committee_size: usize) -> usize {
+        let votes = votes_bytes(committee_size);
+        let (entry, drop) = (self.max_entry_bytes(committee_size), drop_bytes(committee_size));
         let certificates = (1 + 8 + 8 + 8 + 32 + votes) + (1 + 8 + 32 + votes);
         let log = self.max_log() as usize * (entry + drop);
-        let change = 2 + 8 + certificates + 8 + 32 + 4 + log + 4 + 64;
-        let change = 1 + change;
+        let change = 1 + 2 + 8 + certificates + 8 + 32 + 4 + log + 4 + 64;
         let response = 1 + 8 + 8 + 4 + entry.max(self.fetch_bytes as usize) + certificates;
         let sync = 1 + 8 + 8 + 32 + 4 + 2 * self.sync_slots as usize * drop;
         let body = 1 + 54 + 4 + self.batch_bytes as usize;
         let decision = 1 + 8 + 8 + 1 + entry + 64;
+        // The encoding has a version byte.
         1 + [change, response, sync, body, decision].into_iter().max().unwrap_or(change)
     }
 
@@ -208,4 +211,14 @@ impl Config {
         let bodies = size * (crate::bodies::MAX_BODIES as u64 + self.retain_slots);
         usize::try_from(8 * slots + packets + size * 1_024 + bodies + 4_096).unwrap_or(usize::MAX)
     }
+}
+
+/// Maximum bytes of the votes in a certificate.
+fn votes_bytes(committee_size: usize) -> usize {
+    4 + 66 * committee_size
+}
+
+/// Maximum bytes of the proof of a drop.
+fn drop_bytes(committee_size: usize) -> usize {
+    8 + 8 + 1 + votes_bytes(committee_size)
 }

@@ -254,6 +254,9 @@ impl Neobft {
         if has_lost {
             engine.persist_promises();
         }
+        for slot in engine.promises.blocked.clone() {
+            engine.gaps.entry(slot).or_default().block = Some(true);
+        }
         engine.fill_receiver();
         engine.keep_executed_bodies();
         let first_clock = now.0.saturating_add(engine.config.query_ms).saturating_sub(engine.config.clock_ms);
@@ -329,7 +332,19 @@ impl Neobft {
     }
 
     pub(crate) fn is_authentic(&self, certificate: &OrderingCertificate) -> bool {
-        self.receiver.verify(certificate, |epoch, vote| self.verifier.is_confirm_signed(epoch, vote))
+        self.own_packet(certificate).is_some()
+            || self.receiver.verify(certificate, |epoch, vote| self.verifier.is_confirm_signed(epoch, vote))
+    }
+
+    /// The own certificate of an equal packet. A member may show a damaged one that only some can check (pitfall 6).
+    pub(crate) fn own_packet(&self, other: &OrderingCertificate) -> Option<&OrderingCertificate> {
+        let in_log = self.log.get(Slot(self.base().0.saturating_add(other.seq))).and_then(|entry| match entry {
+            Entry::Request(packet) => Some(packet),
+            Entry::NoOp(_) => None,
+        });
+        let is_equal =
+            |own: &&OrderingCertificate| (own.epoch, own.seq) == (other.epoch, other.seq) && own.payload == other.payload;
+        self.receiver.get(other.seq).filter(is_equal).or(in_log.filter(is_equal))
     }
 
     fn handle_message(&mut self, from: ValidatorIndex, message: Message) {

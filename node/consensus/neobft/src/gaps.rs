@@ -24,6 +24,8 @@ pub(crate) struct Gap {
     is_finding: bool,
     /// The leader looks for the packet, and waits for this replica's answer (G5).
     is_asked: bool,
+    /// A record of the own GAP-DROP was written; true once it is on disk.
+    pub block: Option<bool>,
     /// GAP-DROPs, at the leader.
     drops: BTreeMap<ValidatorIndex, Signature>,
     /// Spare packets from GAP-RECVs, at the leader (pitfall 6).
@@ -135,25 +137,33 @@ impl Neobft {
         if self.receiver.is_dropped(seq) && self.may_vote() && self.log.get(slot).is_none() {
             self.gaps.entry(slot).or_default().is_asked = false;
             self.promises.blocked.insert(slot);
-            self.persist(&Record::Blocked { view, slot }, None);
             self.sign_gap_drop(slot);
         }
     }
 
-    /// Signs a GAP-DROP. A record written now is durable after that of the block, whenever that was written.
+    /// Signs a GAP-DROP, and sends it when its record is on disk. A repeated one needs no other record.
     fn sign_gap_drop(&mut self, slot: Slot) {
         let view = self.view();
         if !self.may_vote() {
             return;
         }
         let Some(signature) = self.sign(&Statement::GapDrop { view, slot }) else { return };
-        self.persist(&Record::Blocked { view, slot }, Some(AfterDurable::GapDrop(view, slot, signature)));
+        let block = &mut self.gaps.entry(slot).or_default().block;
+        match *block {
+            Some(true) => self.send_gap_drop(view, slot, signature),
+            Some(false) => {}
+            None => {
+                *block = Some(false);
+                self.persist(&Record::Blocked { view, slot }, Some(AfterDurable::GapDrop(view, slot, signature)));
+            }
+        }
     }
 
     pub(crate) fn send_gap_drop(&mut self, view: View, slot: Slot, signature: Signature) {
         if view != self.view() || !self.may_vote() {
             return;
         }
+        self.gaps.entry(slot).or_default().block = Some(true);
         if self.is_leader() {
             return self.handle_gap_drop(self.me, view, slot, signature);
         }

@@ -292,7 +292,15 @@ impl Neobft {
     /// one of them is correct. Returns a reason to suspect the sequencer if a copy still does not come.
     pub(crate) fn undelivered_copy(&mut self) -> Option<String> {
         let executed = self.order.slot();
-        self.requests.in_log.retain(|_, slot| *slot > executed);
+        let (now, copies) = (self.now, &mut self.requests.copies);
+        self.requests.in_log.retain(|name, slot| {
+            let is_open = *slot > executed;
+            if !is_open && let Some(copied) = copies.get_mut(name) {
+                // The slot became a NO-OP, or was rolled back: the sequencer gets its time again.
+                (copied.since, copied.is_forwarded) = (now, false);
+            }
+            is_open
+        });
         if !self.receiver.has_key(self.view().epoch) {
             // The sequencer is not installed yet.
             return None;

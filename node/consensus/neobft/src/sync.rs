@@ -284,9 +284,13 @@ impl Neobft {
         }
         let missing = usize::try_from(goal.slot.0 + 1 - from.0).unwrap_or(usize::MAX);
         goal.has_answered = !entries.is_empty();
+        // A peer sends as much as fits, except at the end of its log. Another one is asked for the rest, so that a faulty one
+        // cannot send single entries.
+        let bytes: usize = entries.iter().map(|entry| borsh::object_length(entry).unwrap_or_default()).sum();
+        let is_full = bytes + self.config.max_entry_bytes(self.committee.size()) > self.config.fetch_bytes as usize;
         goal.entries.extend(entries.into_iter().take(missing));
         if goal.after.0 + (goal.entries.len() as u64) < goal.slot.0 {
-            return self.fetch_next(Some(peer));
+            return self.fetch_next(Some(peer).filter(|_| is_full));
         }
         let Some(goal) = self.goal.take() else { return };
         let Some(mut hash) = self.log.hash(goal.after) else { return };
@@ -336,6 +340,14 @@ impl Neobft {
         }
         let keep = Slot(after.0 + same);
         entries.drain(..same as usize);
+        for entry in &mut entries {
+            // What this replica received itself convinces others.
+            if let Entry::Request(packet) = entry
+                && let Some(own) = self.own_packet(packet).cloned()
+            {
+                *packet = own;
+            }
+        }
         if !self.roll_back(keep) {
             return;
         }
@@ -430,6 +442,10 @@ impl Neobft {
         {
             self.note("behind", format!("log ends at {}, member {member} is at {}", end.0, slot.0));
             self.send(member, Message::Query { from: end.next() });
+            // A faulty member may pretend to be ahead, so another one is asked, too.
+            if let Some(peer) = self.take_peer().filter(|peer| *peer != member) {
+                self.send(peer, Message::Query { from: end.next() });
+            }
         }
         if let Some(member) = self.replies.ahead(self.view()) {
             self.send_progress(member, true);

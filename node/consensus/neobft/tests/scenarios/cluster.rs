@@ -25,6 +25,8 @@ pub struct NeobftSubject {
     config: Config,
     committee: Committee,
     group: Rc<RefCell<ModelledGroup>>,
+    /// A faulty validator whose QUERY-REPLYs have one entry.
+    pub is_meagre: Option<usize>,
 }
 
 impl Subject for NeobftSubject {
@@ -63,8 +65,15 @@ impl Subject for NeobftSubject {
         wire::decode(message).unwrap()
     }
 
-    fn on_send(&mut self, sending: &Sending<'_>, _: &Message) -> Vec<(Vec<usize>, Bytes)> {
-        vec![(sending.to.to_vec(), sending.message.clone())]
+    fn on_send(&mut self, sending: &Sending<'_>, message: &Message) -> Vec<(Vec<usize>, Bytes)> {
+        let mut sent = sending.message.clone();
+        if let Message::QueryReply { view, from, entries, .. } = message
+            && self.is_meagre == Some(sending.from)
+        {
+            let entries = entries[..1].to_vec();
+            sent = Message::QueryReply { view: *view, from: *from, entries, checkpoint: None }.encode();
+        }
+        vec![(sending.to.to_vec(), sent)]
     }
 }
 
@@ -118,7 +127,7 @@ impl Cluster {
     pub fn with_suite(size: usize, config: Config, suite: Suite) -> Self {
         let committee = committee(size);
         let group = Rc::new(RefCell::new(ModelledGroup::new(&committee, &config, suite)));
-        let subject = NeobftSubject { config, committee, group: group.clone() };
+        let subject = NeobftSubject { config, committee, group: group.clone(), is_meagre: None };
         let links = Links::uniform(size, Micros::from_millis(DELAY));
         let mut cluster = Self { cluster: ScenarioCluster::new(subject, links, 1), group };
         cluster.simulation.start_all();

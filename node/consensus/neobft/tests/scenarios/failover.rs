@@ -208,3 +208,31 @@ fn number_that_no_leader_can_resolve_ends_with_the_epoch() {
     assert!([1, 2, 3].iter().all(|node| cluster.view(*node).epoch > 0));
     cluster.assert_equal_logs([1, 2, 3]);
 }
+
+#[test]
+fn copy_whose_packet_was_dropped_gets_its_time_again() {
+    let mut cluster = Cluster::new(4, Config { aom_ms: 1_000, gap_ms: 10_000, ..quick() });
+    let content = crate::requests::inline(7, "late", 1_000_000);
+    let request: Bytes = crate::requests::payload(&cluster, 3, content, 1_000).into();
+    let (first, second) = (cluster.stamp(&request), cluster.stamp(b"y"));
+    // Validator 1 alone has the packet, and the slot stays open for longer than a request may take.
+    let is_answer = |message: &Message| {
+        matches!(message, Message::GapReceive { .. } | Message::GapDrop { .. } | Message::QueryReply { .. })
+    };
+    let open_until = cluster.simulation.now() + Micros::from_millis(1_500);
+    cluster.set_rule(
+        move |now, from, _, message| {
+            if is_answer(message) && (from == 1 || now < open_until) { LOST } else { Delivery::Normal }
+        },
+    );
+    cluster.tell(3, 1, &Message::Copy(request));
+    cluster.arrive(&first, &[1]);
+    cluster.arrive(&second, &ALL);
+    cluster.run_for(1_800);
+    assert!(cluster.is_no_op(1, 1) && cluster.slots(1)[3] >= 2);
+    let is_suspicion = |message: &Message| matches!(message, Message::Suspect { .. });
+    assert_eq!(cluster.count(1, is_suspicion), 0, "nobody could deliver it yet");
+    // It is forwarded to the group.
+    cluster.run_until_delivered(&ALL, &["late"], 1_000);
+    assert_eq!(epochs(&cluster), [0; 4]);
+}

@@ -38,6 +38,23 @@ fn late_packet_after_gap_drop_waits_for_the_decision() {
 }
 
 #[test]
+fn repeated_gap_find_writes_no_record() {
+    let (mut cluster, _) = blocked_cluster();
+    let drops = |cluster: &Cluster| cluster.count(2, |message| matches!(message, Message::GapDrop { .. }));
+    for is_restarted in [false, true] {
+        if is_restarted {
+            cluster.simulation.crash(2);
+            cluster.simulation.restart(2);
+            cluster.run_for(5 * DELAY);
+        }
+        let (records, sent) = (cluster.records(2).len(), drops(&cluster));
+        cluster.run_for(3_500);
+        assert!(drops(&cluster) >= sent + 3, "Theorem 2");
+        assert_eq!(cluster.records(2).len(), records, "restarted: {is_restarted}");
+    }
+}
+
+#[test]
 fn block_survives_a_restart() {
     let (mut cluster, first) = blocked_cluster();
     cluster.simulation.crash(2);

@@ -377,3 +377,21 @@ fn confirms_are_given_only_in_later_epochs_after_a_lost_disk() {
     assert!(confirms(&cluster) > 0 && cluster.view(3).epoch > 0);
     cluster.assert_equal_logs(ALL);
 }
+
+#[test]
+fn peer_that_sends_little_is_not_asked_for_the_rest() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 50, retain_slots: 100, ..plain() });
+    cluster.subject.borrow_mut().is_meagre = Some(0);
+    cluster.simulation.crash(3);
+    for number in 0..80 {
+        cluster.submit(number % 3, &format!("t{number}"));
+        cluster.run_for(DELAY);
+    }
+    cluster.run_for(10 * DELAY);
+    cluster.simulation.restart(3);
+    cluster.run_until_delivered(&ALL, &["t79"], 1_000);
+    let is_query = |message: &Message| matches!(message, Message::Query { .. });
+    let queries = cluster.seen(3).sent.iter().filter(|(_, to, message)| to.includes(index(0)) && is_query(message)).count();
+    assert!(queries <= 5, "{queries}");
+    cluster.assert_equal_logs(ALL);
+}

@@ -312,3 +312,30 @@ fn merge_that_covers_the_goal_ends_the_fetch() {
     assert_eq!(cluster.slots(2)[..3], [10, 10, 8], "V6: it confirmed ten slots, and eight are final");
     assert_eq!(cluster.count(2, |message| matches!(message, Message::Query { .. })), asked);
 }
+
+#[test]
+fn vector_that_only_the_leader_can_check_does_not_break_the_view() {
+    for is_in_log in [true, false] {
+        let mut cluster = Cluster::new(4, plain());
+        cluster.set_rule(|_, _, _, _| LOST);
+        let packet = cluster.stamp(b"x");
+        cluster.arrive(&packet, &[3]);
+        let Some(Entry::Request(own)) = cluster.engine(3).entry(Slot(1)).cloned() else { panic!("it has the packet") };
+        // Validator 3 damages all tags but those of the next leader and its own.
+        let mut damaged = own.clone();
+        let corniche_aom_receiver::Proof::Hm { vector } = &mut damaged.proof else { panic!("a vector of tags") };
+        (vector[0][0], vector[0][16]) = (vector[0][0] ^ 1, vector[0][16] ^ 1);
+        if is_in_log {
+            cluster.arrive(&packet, &[2]);
+        }
+        let logs = [(0, Vec::new()), (1, Vec::new()), (3, vec![Entry::Request(damaged)])];
+        let changes: Vec<_> = logs.into_iter().map(|(node, entries)| change(&cluster, node, entries)).collect();
+        assert!(rules::merge(&cluster.context(), &cluster.committee, 64, &changes, |_| true).is_ok());
+        assert!(cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes }));
+        cluster.run_for(DELAY);
+        assert_eq!(confirmations(&cluster, 2).is_empty(), !is_in_log, "pitfall 6: its own certificate has the same payload");
+        if is_in_log {
+            assert_eq!(cluster.engine(2).entry(Slot(1)), Some(&Entry::Request(own)), "it can show this one to others");
+        }
+    }
+}
