@@ -53,9 +53,8 @@ fn throughput(report: &Report, end_us: u64) -> f64 {
 
 /// Throughput against latency.
 pub fn load(effort: &Effort) {
-    let rates: &[f64] =
-        if effort.full { &[1_000.0, 5_000.0, 10_000.0, 15_000.0, 20_000.0, 25_000.0] } else { &[1_000.0, 5_000.0] };
-    let seconds = effort.seconds(2, 4);
+    let rates: &[f64] = if effort.full { &[1_000.0, 5_000.0, 10_000.0, 20_000.0] } else { &[1_000.0, 5_000.0] };
+    let seconds = effort.seconds(2, 3);
     let others = [Engine::MahiMahi, Engine::Autobahn].map(|engine| (engine.name().to_owned(), Setting::data_centre(engine, 4)));
     let variants = VARIANTS.map(|variant| (format!("NeoBFT, {}", variant.0), neobft(variant, 4)));
     let headings: Vec<_> = rates.iter().map(|rate| format!("{rate:.0} tx/s")).collect();
@@ -74,7 +73,7 @@ pub fn load(effort: &Effort) {
 /// Fig. 9: datagrams lost at each receiver.
 pub fn drops(effort: &Effort) {
     const RATE: f64 = 10_000.0;
-    let seconds = effort.seconds(2, 5);
+    let seconds = effort.seconds(2, 3);
     let losses = [(0, "none"), (10, "0.001 %"), (100, "0.01 %"), (1_000, "0.1 %"), (10_000, "1 %")];
     println!(
         "| n = 4, {RATE:.0} tx/s: committed per second; p50 / p99, ms | {} |",
@@ -104,7 +103,8 @@ pub fn scale(effort: &Effort) {
         for nodes in sizes {
             let seconds = effort.seconds(2, 4);
             // Few enough that no request has two transactions, and nothing else is sent.
-            let setting = neobft(variant, *nodes).parameter("clock_ms", 3_600_000).parameter("query_ms", 3_600_000);
+            let mut setting = neobft(variant, *nodes).parameter("clock_ms", 3_600_000).parameter("query_ms", 3_600_000);
+            setting.0.block_ms = 0;
             let report = setting.rate(100.0).seconds(seconds).run(1);
             let share = |total: u64| total as f64 / (report.committed * *nodes as u64) as f64;
             let (datagrams, bytes) = report.received;
