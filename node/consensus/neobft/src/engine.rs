@@ -83,6 +83,8 @@ pub struct Neobft {
     pub(crate) has_left: bool,
     /// The last VIEW-CONFIRM whose record, and merged log, is on disk.
     pub(crate) has_confirmed: Option<Confirmed>,
+    /// Number of times that logs were sent again in the current attempt to change the view.
+    pub(crate) logs_sent: u32,
     /// Start of the current attempt to change the view.
     pub(crate) changing_since: TimestampMs,
     /// Views in a row without a new final slot, which double the timers (V2).
@@ -232,6 +234,7 @@ impl Neobft {
             start: None,
             confirms: BTreeMap::new(),
             changing_since: now,
+            logs_sent: 0,
             failed_views: 0,
             entered_at: Slot(0),
             progress_at: now,

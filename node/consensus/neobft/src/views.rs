@@ -21,6 +21,9 @@ pub(crate) struct SequencerFaults {
     pub loses: bool,
 }
 
+/// The longest wait until logs are sent again is 2 to this power times `query_ms`.
+const MAX_DOUBLINGS: u32 = 8;
+
 impl Neobft {
     /// E1: the sequencer seems to be faulty.
     pub(crate) fn suspect_sequencer(&mut self, reason: String) {
@@ -102,6 +105,7 @@ impl Neobft {
         self.promises.leave(target);
         self.has_left = false;
         self.changing_since = self.now;
+        self.logs_sent = 0;
         self.start = None;
         self.changes.retain(|_, change| change.target >= target);
         self.relayed.clear();
@@ -448,9 +452,16 @@ impl Neobft {
             self.broadcast(&Message::Suspect { view });
         }
         let Some(target) = self.promises.target.filter(|_| self.has_left) else { return };
-        match self.promises.confirmed.filter(|confirmed| confirmed.view == target) {
-            Some(confirmed) => self.send_view_confirm(confirmed),
-            None => self.send_view_change(target),
+        let confirmed = self.promises.confirmed.filter(|confirmed| confirmed.view == target);
+        confirmed.into_iter().for_each(|confirmed| self.send_view_confirm(confirmed));
+        // Checking logs takes long, so each wait for them is twice as long as the one before.
+        let wait = self.config.query_ms << (self.logs_sent + 1).min(MAX_DOUBLINGS);
+        if self.changing_since.0.saturating_add(wait) > self.now.0 {
+            return;
+        }
+        self.logs_sent += 1;
+        if confirmed.is_none() {
+            self.send_view_change(target);
         }
         if let Some((view, changes)) = self.start.take() {
             self.send_view_start(view, &changes);

@@ -331,11 +331,23 @@ fn vector_that_only_the_leader_can_check_does_not_break_the_view() {
         let logs = [(0, Vec::new()), (1, Vec::new()), (3, vec![Entry::Request(damaged)])];
         let changes: Vec<_> = logs.into_iter().map(|(node, entries)| change(&cluster, node, entries)).collect();
         assert!(rules::merge(&cluster.context(), &cluster.committee, 64, &changes, |_| true).is_ok());
-        assert!(cluster.tell(1, 2, &Message::ViewStart { view: NEXT, changes }));
+        leave(&mut cluster, 2, NEXT);
+        assert!(tell_start(&mut cluster, 1, 2, NEXT, &changes));
         cluster.run_for(DELAY);
         assert_eq!(confirmations(&cluster, 2).is_empty(), !is_in_log, "pitfall 6: its own certificate has the same payload");
         if is_in_log {
             assert_eq!(cluster.engine(2).entry(Slot(1)), Some(&Entry::Request(own)), "it can show this one to others");
         }
     }
+}
+
+/// F3: others check whole logs, so these are not repeated at each timer.
+#[test]
+fn logs_are_sent_again_at_growing_intervals() {
+    let mut cluster = Cluster::new(4, Config { query_ms: 10, view_ms: 100_000, ..plain() });
+    cluster.set_rule(|_, _, to, _| if to == 1 { LOST } else { Delivery::Normal });
+    leave(&mut cluster, 2, NEXT);
+    cluster.run_for(1_000);
+    let logs = cluster.count(2, |message| matches!(message, Message::ViewChange(_)));
+    assert!((5..=8).contains(&logs), "{logs} in 100 intervals");
 }
