@@ -187,6 +187,8 @@ soak: build contracts generations node-tools postgres ## Run the long tests: pro
 		$(CARGO) test --locked -p corniche-mahi-mahi --test suite schedules -- --nocapture
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
 		$(CARGO) test --locked -p corniche-autobahn --test suite schedules -- --nocapture
+	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
+		$(CARGO) test --locked -p corniche-neobft --test suite schedules -- --nocapture
 	CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} $(CARGO) test --locked -p corniche-autobahn --test slots schedules -- --nocapture
 	$(CARGO) test --locked -p corniche-autobahn --test selection -- --ignored --nocapture
 	CORNICHE_BLOCKS=$${CORNICHE_BLOCKS:-10000} $(CARGO) test --locked -p corniche-executor --test parallel
