@@ -3,7 +3,7 @@
 use crate::{
     clock::DAY_MS,
     database::Database,
-    indexer::{dag::AUTOBAHN, uploads::Uploads},
+    indexer::{dag::Form, uploads::Uploads},
     indexer_status::{IndexerStatus, Snapshot},
     limits::RateLimiter,
     live::Live,
@@ -37,9 +37,9 @@ impl AppState {
         self.indexer_status.snapshot()
     }
 
-    /// Returns `true` if the engine orders lanes and slots (Autobahn) instead of rounds.
-    pub fn has_lanes(&self) -> bool {
-        self.status().committee.is_some_and(|committee| committee.engine == AUTOBAHN)
+    /// Returns the form of the engine's order; the default while the engine is unknown.
+    pub fn form(&self) -> Form {
+        self.status().committee.map(|committee| Form::of(&committee.engine)).unwrap_or_default()
     }
 
     /// Returns the newest block that a certificate in the database covers.

@@ -16,7 +16,8 @@ pub mod nav {
     pub const TRANSACTIONS: &str = "Transactions";
     pub const TOKENS: &str = "Tokens";
     pub const VALIDATORS: &str = "Validators";
-    pub const DAG: &str = "DAG";
+    /// The DAG, or the log of an engine without one.
+    pub const DAG: &str = "Ordering";
     pub const STATISTICS: &str = "Statistics";
     pub const NETWORK: &str = "Network";
     pub const API: &str = "API";

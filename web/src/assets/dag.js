@@ -1,4 +1,4 @@
-// The consensus DAG, live: fetches the picture again as the server draws it, and describes the item under the pointer or the
+// The consensus DAG or the log, live: fetches the picture again as the server draws it, and describes the item under the pointer or the
 // focus.
 'use strict';
 
@@ -57,7 +57,7 @@
     for (const name of ['first', 'last', 'oldest', 'newest', 'follows']) {
       if (fresh.dataset[name] === undefined) delete dag.dataset[name]; else dag.dataset[name] = fresh.dataset[name];
     }
-    const parts = ['picture', 'paging', 'table', 'blocks'];
+    const parts = ['summary', 'picture', 'paging', 'table', 'blocks'];
     // A tick does not change the selection, and a screen reader would read the panel again.
     if (how !== 'tick') parts.push('fact');
     for (const id of parts) {

@@ -1,10 +1,11 @@
-//! The consensus DAG as the node reports it: rounds, or slots and cars. They change until they are decided, so the
-//! newest are polled, and changes are written.
+//! The consensus DAG as the node reports it: rounds, slots and cars, or the slots of a log. They change until they are
+//! decided, so the newest are polled, and changes are written.
 //!
 //! A node keeps consensus events in a ring buffer, which may lose some, and drops old ones. So each response is merged
 //! with what was written before. After downtime the explorer continues where it stopped, as far back as the node's data
 //! goes.
 
+mod form;
 mod planner;
 mod round;
 mod schedule;
@@ -14,6 +15,7 @@ mod testing;
 mod tests;
 mod validation;
 
+pub use form::{AUTOBAHN, Form, NEOBFT};
 pub use round::Round;
 pub use validation::distinct;
 
@@ -39,13 +41,10 @@ use validation::validated;
 /// Maximum number of rows whose last reported version is cached as a hash.
 const MAX_CACHED_HASHES: usize = 8_192;
 
-/// Name of the engine whose proposals are cars in lanes.
-pub const AUTOBAHN: &str = "autobahn";
-
 /// A sequence with its own numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sequence {
-    /// Rounds with all their content; under Autobahn slots.
+    /// Rounds with all their content; under Autobahn and NeoBFT slots.
     Rounds,
     /// Cars of one validator, under Autobahn.
     Lane(u64),
@@ -55,7 +54,7 @@ pub enum Sequence {
 #[derive(Debug)]
 pub struct SyncTask {
     keep: u64,
-    lanes: bool,
+    form: Form,
     /// Size of the committee.
     validators: u64,
     next_poll: NextPoll,
@@ -68,7 +67,14 @@ pub struct SyncTask {
 impl SyncTask {
     /// Keeps `keep` rounds. With 0, it requests nothing.
     pub fn new(keep: u64) -> Self {
-        Self { keep, lanes: false, validators: 0, next_poll: NextPoll::AtOnce, planner: None, reported_hashes: BTreeMap::new() }
+        Self {
+            keep,
+            form: Form::default(),
+            validators: 0,
+            next_poll: NextPoll::AtOnce,
+            planner: None,
+            reported_hashes: BTreeMap::new(),
+        }
     }
 
     /// Returns the topics to subscribe to.
@@ -78,7 +84,7 @@ impl SyncTask {
 
     /// Sets engine and committee size. The node may have been replaced, or have restarted.
     pub fn chain_identified(&mut self, engine: &str, validators: u64) {
-        (self.lanes, self.validators) = (engine == AUTOBAHN, validators);
+        (self.form, self.validators) = (Form::of(engine), validators);
         self.planner = None;
         self.next_poll = NextPoll::AtOnce;
     }
@@ -147,7 +153,7 @@ impl SyncTask {
         if self.planner.is_none() {
             let ends = ends(connection).await?;
             let newest = node.dag(DagRange::Latest { count: 1 }).await?.newest_round;
-            self.planner = Some(RangePlanner::new(self.lanes, self.keep, newest, ends));
+            self.planner = Some(RangePlanner::new(self.form, self.keep, newest, ends));
         }
         let ranges = self.planner.as_mut().map(RangePlanner::next_ranges).unwrap_or_default();
         let mut changed = false;
@@ -177,14 +183,14 @@ impl SyncTask {
 
     /// Writes the changes of a response. Returns `false` if nothing changed.
     async fn take(&mut self, connection: &mut AnyConnection, dag: &Dag) -> Result<bool, DatabaseError> {
-        let (lanes, Some(planner)) = (self.lanes, &mut self.planner) else { return Ok(false) };
+        let (form, Some(planner)) = (self.form, &mut self.planner) else { return Ok(false) };
         planner.record(dag);
         let mut rounds: BTreeMap<u64, Round> = BTreeMap::new();
         let mut cars: BTreeMap<(u64, u64), Vec<DagVertex>> = BTreeMap::new();
         for vertex in &dag.vertices {
-            match lanes {
-                true => cars.entry((vertex.author, vertex.round)).or_default().push(vertex.clone()),
-                false => rounds.entry(vertex.round).or_default().vertices.push(vertex.clone()),
+            match form {
+                Form::Lanes => cars.entry((vertex.author, vertex.round)).or_default().push(vertex.clone()),
+                Form::Rounds | Form::Log => rounds.entry(vertex.round).or_default().vertices.push(vertex.clone()),
             }
         }
         for slot in &dag.slots {
@@ -299,7 +305,7 @@ pub fn rows(rounds: impl IntoIterator<Item = (u64, Round)>, seen_ms: u64) -> [Ro
 /// Leader of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leader {
-    /// Round; under Autobahn the slot.
+    /// Round; under Autobahn and NeoBFT the slot.
     pub round: u64,
     /// Rank among the leaders of that round, from 0.
     pub rank: u64,

@@ -14,7 +14,7 @@ use crate::{
     format,
     indexer::{
         certificates,
-        dag::{Leader, leader_of},
+        dag::{Form, Leader, leader_of},
         executions,
     },
     links::{self, Selection},
@@ -196,13 +196,15 @@ async fn ordering(app: &AppState, row: &AnyRow) -> Result<Markup, Failure> {
     let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
     let leaders = [leader_of(readers, commits.0).await?, leader_of(readers, commits.1).await?];
     let round = leaders.iter().flatten().filter(|leader| leader.is_kept).map(|leader| leader.round).next_back();
+    let form = app.form();
+    let picture = if form == Form::Log { texts::PICTURE_LOG } else { texts::PICTURE };
     let batch = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let (first, count) = (row.number("first")?, row.number("count")?);
         let (author, digest) = (row.number("author")?, row.hash("digest")?);
         let pick = Selection::Batch(author, digest);
         Ok(vec![
             parts::validator(author),
-            html! { (parts::hash_in_short(digest)) @if let Some(round) = round { " " a href=(links::dag_pick(round, pick)) { (texts::PICTURE) } } },
+            html! { (parts::hash_in_short(digest)) @if let Some(round) = round { " " a href=(links::dag_pick(round, pick)) { (picture) } } },
             html! { (texts::range(&format::number(count), &format::number(first))) },
         ])
     };
@@ -216,7 +218,7 @@ async fn ordering(app: &AppState, row: &AnyRow) -> Result<Markup, Failure> {
         (parts::facts(&[
             (texts::LEADER, parts::validator(leader)),
             (texts::COMMITS, html! { (format::number(commits.0)) " " (texts::TO) " " (format::number(commits.1)) }),
-            (if app.has_lanes() { texts::SLOTS } else { texts::ROUNDS }, rounds(leaders)),
+            (if form == Form::Rounds { texts::ROUNDS } else { texts::SLOTS }, rounds(leaders)),
             (texts::RECORD, parts::bytes(&row.bytes("extra")?)),
         ]))
         h3 { (texts::BATCHES) }
@@ -327,6 +329,18 @@ mod tests {
         assert!(block(&picture(&filled, "20.0").await), "by the leader");
         assert!(!block(&picture(&filled, "19.0").await), "it was skipped");
         assert!(!block(&picture(&filled, Selection::Batch(1, B256::repeat_byte(0xba))).await), "another validator's");
+    }
+
+    #[tokio::test]
+    async fn slots_and_link_are_named_by_form() {
+        let filled = filled().await;
+        let engines = [("mahi-mahi", texts::ROUNDS, texts::PICTURE), ("autobahn", texts::SLOTS, texts::PICTURE)];
+        for (engine, label, link) in engines.into_iter().chain([("neobft", texts::SLOTS, texts::PICTURE_LOG)]) {
+            filled.introduce(engine);
+            let page = show(State(Arc::clone(&filled.app)), Path("7".into()), Query(Before { before: None })).await;
+            let page = page.unwrap().0.into_string();
+            assert!(page.contains(&format!("<dt>{label}</dt>")) && page.contains(&format!(">{link}</a>")), "{engine}: {page}");
+        }
     }
 
     #[tokio::test]

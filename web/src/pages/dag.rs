@@ -1,10 +1,11 @@
 //! Page of the consensus DAG: the DAG as it grows, and the verdict on each leader.
 //!
-//! Under Mahi-Mahi it shows proposals by round, under Autobahn lanes of cars and the cuts through them. The server draws
-//! everything; `dag.js` only fetches it again.
+//! Under Mahi-Mahi it shows proposals by round, under Autobahn lanes of cars and the cuts through them, under NeoBFT the slots
+//! of the log. The server draws everything; `dag.js` only fetches it again.
 
 mod facts;
 mod lanes;
+mod log;
 mod rounds;
 mod table;
 #[cfg(test)]
@@ -18,8 +19,12 @@ use crate::{
     app_state::AppState,
     database::{Read, int, sql},
     format,
+    indexer::dag::Form,
     links::{self, InvalidSelection, Selection},
-    views::rounds::{self as window, COLUMNS, Window},
+    views::{
+        log::{Entry, entries},
+        rounds::{self as window, COLUMNS, Window},
+    },
 };
 use axum::extract::State;
 use corniche_api::{DagVertex, LeaderSlot};
@@ -44,19 +49,35 @@ pub struct SelectedItem<'a> {
     blocks: Vec<u64>,
     slot: Option<&'a LeaderSlot>,
     votes: Option<votes::Votes>,
+    /// Slot of a log.
+    entry: Option<Entry<'a>>,
 }
 
 impl<'a> SelectedItem<'a> {
     fn find(window: &'a Window, pick: Selection) -> Self {
+        if window.form == Form::Log {
+            return Self::in_log(window, pick);
+        }
         match pick {
             Selection::Vertex(digest) => Self { vertex: window.vertex(digest), ..Self::default() },
             Selection::Batch(author, digest) => Self { vertex: window.proposal_with(author, digest), ..Self::default() },
             Selection::Slot(round, rank) => {
                 let slot = window.rounds.get(&round).and_then(|known| known.slots.iter().find(|slot| slot.rank == rank));
-                let votes = slot.filter(|_| !window.lanes).and_then(|slot| votes::Votes::of(window, slot));
+                let votes = slot.filter(|_| window.form == Form::Rounds).and_then(|slot| votes::Votes::of(window, slot));
                 Self { slot, votes, ..Self::default() }
             }
         }
+    }
+
+    /// In a log every item is a slot.
+    fn in_log(window: &'a Window, pick: Selection) -> Self {
+        let slot = match pick {
+            Selection::Vertex(digest) => window.vertex(digest).map(|vertex| vertex.round),
+            Selection::Batch(author, digest) => window.proposal_with(author, digest).map(|vertex| vertex.round),
+            Selection::Slot(slot, _) => Some(slot),
+        };
+        let entry = entries(window).into_iter().find(|entry| Some(entry.slot) == slot);
+        Self { vertex: entry.as_ref().and_then(|entry| entry.vertex), entry, ..Self::default() }
     }
 
     async fn with_blocks(self, app: &AppState) -> Result<Self, Failure> {
@@ -77,42 +98,52 @@ impl<'a> SelectedItem<'a> {
 pub async fn show(State(app): State<Arc<AppState>>, Query(at): Query<DagQuery>) -> Page {
     let pick = at.pick.as_deref().map(str::parse).transpose();
     let pick = pick.map_err(|InvalidSelection| Failure::BadRequest(texts::BAD_PICK.into()))?;
-    let body = match Window::load(&app, at.round).await? {
-        Some(window) => shown(&app, &window, at.round, pick).await?,
-        None => empty_page(&app, at.round)?,
+    let (form, body) = match Window::load(&app, at.round).await? {
+        Some(window) => (window.form, shown(&app, &window, at.round, pick).await?),
+        None => (app.form(), empty_page(&app, at.round)?),
     };
-    Ok(layout::page(&app, texts::TITLE, body))
+    Ok(layout::page(&app, texts::title(form), body))
 }
 
 async fn shown(app: &AppState, window: &Window, round: Option<u64>, pick: Option<Selection>) -> Result<Markup, Failure> {
     let selected = pick.map(|pick| SelectedItem::find(window, pick)).unwrap_or_default().with_blocks(app).await?;
+    let form = window.form;
     Ok(html! {
-        h1 { (texts::TITLE) }
-        p { @if window.lanes { (texts::LEAD_LANES) } @else { (texts::LEAD) } }
+        h1 { (texts::title(form)) }
+        p { (texts::lead(form)) }
         (notices(app))
         (scrub(window, round))
         div #dag data-first=(window.first) data-last=(window.last) data-oldest=(window.oldest) data-newest=(window.newest)
             data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] data-texts=(parts::texts(&texts::SCRIPT)) {
             (paging(window))
-            @if window.lanes { (lanes::draw(window, &selected)) } @else { (rounds::draw(window, &selected)) }
+            @match form {
+                Form::Rounds => (rounds::draw(window, &selected)),
+                Form::Lanes => (lanes::draw(window, &selected)),
+                Form::Log => { (log::summary(window)) (log::draw(window, &selected)) }
+            }
             section #facts {
                 h2 { (texts::FACTS) }
                 p #near .note aria-live="off" {}
                 div #fact aria-live="polite" {
                     @if pick.is_some() { (facts::of(window, &selected)) }
-                    @else { p .note { @if window.lanes { (texts::FACTS_EMPTY_LANES) } @else { (texts::FACTS_EMPTY) } } }
+                    @else { p .note { (texts::facts_empty(form)) } }
                 }
             }
-            details #rounds {
-                summary { (texts::TABLE) }
-                div #table { @if window.lanes { (table::lanes(window)) } @else { (table::rounds(window)) } }
+            @match form {
+                Form::Rounds => { (hidden_table(table::rounds(window))) (facts::blocks(window)) }
+                Form::Lanes => (hidden_table(table::lanes(window))),
+                Form::Log => section #rounds { h2 { (texts::LOG) } div #table { (log::table(window)) } },
             }
-            @if !window.lanes { (facts::blocks(window)) }
         }
-        (table::legend(window.lanes))
-        (table::explanation(window.lanes))
+        (table::legend(form))
+        (table::explanation(form))
         script src=(links::DAG_SCRIPT) defer {}
     })
+}
+
+/// Table with the content of the picture, for readers who open it.
+fn hidden_table(table: Markup) -> Markup {
+    html! { details #rounds { summary { (texts::TABLE) } div #table { (table) } } }
 }
 
 /// Form that selects a round: a number field, and a slider if scripts run.
@@ -121,7 +152,7 @@ fn scrub(window: &Window, round: Option<u64>) -> Markup {
     let value = round.unwrap_or(newest);
     html! {
         form #scrub .scrub action=(links::DAG) {
-            label for="round" { @if window.lanes { (texts::SLOT) } @else { (texts::ROUND) } }
+            label for="round" { (texts::place(window.form)) }
             input #round type="number" name="round" min=(oldest) max=(newest) value=(value) required;
             button { (texts::SHOW) }
             span .note { (format::number(oldest)) " – " span #newest { (format::number(newest)) } }
@@ -160,13 +191,13 @@ fn empty_page(app: &AppState, round: Option<u64>) -> Result<Markup, Failure> {
     if let Some(round) = round {
         return Err(Failure::NotFound(texts::no_round_yet(&format::number(round))));
     }
-    let why = app.status().dag_unavailable;
+    let (why, form) = (app.status().dag_unavailable, app.form());
     Ok(html! {
-        h1 { (texts::TITLE) }
+        h1 { (texts::title(form)) }
         @match &why {
             Some(why) => { p { (texts::NONE) } p { q { (abi::text(why)) } } p .note { (texts::NONE_HINT) } }
-            None => p { (texts::EMPTY) },
+            None => p { (texts::empty(form)) },
         }
-        (table::explanation(app.has_lanes()))
+        (table::explanation(form))
     })
 }

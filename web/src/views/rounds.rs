@@ -4,9 +4,9 @@ use crate::{
     app_state::AppState,
     database::{Read, int, sql},
     format,
-    indexer::dag::{AUTOBAHN, Round, content, distinct},
+    indexer::dag::{Form, Round, content, distinct},
     texts::lookup,
-    views::Failure,
+    views::{Failure, log},
 };
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot};
@@ -38,8 +38,8 @@ const MAX_BLOCKS: i64 = 64;
 pub struct Window {
     /// Name of the engine.
     pub engine: String,
-    /// `true` under Autobahn: `rounds` are slots, and proposals are in `cars`.
-    pub lanes: bool,
+    /// Form of the order. With lanes, proposals are in `cars`.
+    pub form: Form,
     /// First round of the picture.
     pub first: u64,
     /// Last round of the picture.
@@ -50,6 +50,8 @@ pub struct Window {
     pub newest: u64,
     /// Rounds of the picture by number. Unknown rounds are missing.
     pub rounds: BTreeMap<u64, Round>,
+    /// Round before the picture, which is not drawn.
+    pub before: Option<Round>,
     /// Rounds after the picture, which are not drawn.
     pub after: BTreeMap<u64, Round>,
     /// Cars in the order in which the node accepted them. Cars for the same position in a lane are adjacent; an honest
@@ -109,18 +111,20 @@ impl Window {
         let after = rounds.split_off(&(last + 1));
         let engine = committee.as_ref().map(|committee| committee.engine.clone()).unwrap_or_default();
         let mut window = Self { first, last, oldest, newest, rounds, after, ..Self::default() };
-        window.lanes = match &committee {
-            Some(_) => engine == AUTOBAHN,
-            None => sql("SELECT 1 FROM dag_cars LIMIT 1").fetch_optional(readers).await?.is_some(),
+        window.form = match &committee {
+            Some(_) => Form::of(&engine),
+            None if sql("SELECT 1 FROM dag_cars LIMIT 1").fetch_optional(readers).await?.is_some() => Form::Lanes,
+            None if log::is_log(&window.rounds) => Form::Log,
+            None => Form::Rounds,
         };
         window.engine = engine;
-        if window.lanes {
+        if window.form == Form::Lanes {
             window.fetch_cars(app).await?;
             window.cars.retain(|car| car.author < most);
             window.cars.iter_mut().for_each(|car| distinct(&mut car.holders, most));
         }
         if first > 0 {
-            window.rounds.remove(&(first - 1));
+            window.before = window.rounds.remove(&(first - 1));
         }
         window.fetch_blocks(app).await?;
         window.size = committee.as_ref().map_or(0, |committee| committee.validators.len() as u64).max(window.seen());
@@ -230,9 +234,9 @@ impl Window {
         self.vertices().chain(self.after.values().flat_map(|round| &round.vertices))
     }
 
-    /// Number of a slot's commit. Under Autobahn it is the number of the slot.
+    /// Number of a slot's commit. Under Autobahn and NeoBFT it is the number of the slot.
     pub fn commit_of(&self, slot: &LeaderSlot) -> Option<u64> {
-        slot.commit.or(self.lanes.then_some(slot.round))
+        slot.commit.or((self.form != Form::Rounds).then_some(slot.round))
     }
 
     /// Numbers of the blocks that contain something of these slots' commits.
@@ -369,7 +373,7 @@ mod tests {
     /// decision.
     fn divided(first: u64, agreed_on: &[(u64, u64)]) -> (u64, Vec<u64>) {
         let rounds = agreed_on.iter().map(|(number, at)| (*number, agreed(*number, *at))).collect();
-        let mut window = Window { lanes: true, first, last: first + 3, rounds, ..Window::default() };
+        let mut window = Window { form: Form::Lanes, first, last: first + 3, rounds, ..Window::default() };
         let begin = window.divide();
         assert!(window.until.keys().copied().eq(first..first + 4));
         (begin, window.until.into_values().collect())
@@ -390,7 +394,7 @@ mod tests {
     #[tokio::test]
     async fn cars_are_loaded_with_their_slots() {
         let filled = testing::test_app().await;
-        filled.introduce(AUTOBAHN);
+        filled.introduce("autobahn");
         let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
         for (number, at) in [(6_u64, 5_000), (7, 6_000)] {
             rows.push([number.into(), 1_u64.into(), serde_json::to_string(&agreed(number, at)).unwrap().into()]);
@@ -404,16 +408,16 @@ mod tests {
         }
         filled.write(rows).await;
         let window = Window::load(&filled.app, None).await.unwrap().unwrap();
-        assert!(window.lanes);
+        assert_eq!(window.form, Form::Lanes);
         assert_eq!(window.cars.iter().map(|car| car.author).collect::<Vec<_>>(), [1, 2, 3]);
         assert!(window.cars.iter().all(|car| car.holders == [0, 2]), "{:?}", window.cars);
         assert_eq!(window.until, [(6, 5_000), (7, 6_000)].into());
     }
 
     #[test]
-    fn autobahn_slot_is_its_commit() {
-        for (lanes, commit) in [(true, Some(5)), (false, None)] {
-            assert_eq!(Window { lanes, ..Window::default() }.commit_of(&agreed(5, 1).slots[0]), commit);
+    fn slot_is_its_commit() {
+        for (form, commit) in [(Form::Lanes, Some(5)), (Form::Log, Some(5)), (Form::Rounds, None)] {
+            assert_eq!(Window { form, ..Window::default() }.commit_of(&agreed(5, 1).slots[0]), commit);
         }
     }
 }

@@ -8,7 +8,11 @@ use alloy_primitives::{Address, U256};
 use axum::{Json, Router, http::StatusCode, routing::post};
 use corniche_api::{SkippedTransaction, Validators};
 use corniche_web::{
-    indexer::{dag::AUTOBAHN, digest::digest, write},
+    indexer::{
+        dag::{AUTOBAHN, NEOBFT},
+        digest::digest,
+        write,
+    },
     limits::Rate,
 };
 use serde_json::{Value, json};
@@ -223,13 +227,15 @@ fn pages_exist_without_blocks() {
 }
 
 #[test]
-fn autobahn_has_the_same_pages() {
+fn other_engines_have_the_same_pages() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true);
-    let committee = Validators { engine: AUTOBAHN.into(), ..explorer.app.status().committee.unwrap() };
-    explorer.app.indexer_status.set_chain(31_337, chain::hash(0), false, committee);
-    for page in ["/", "/dag", "/dag?round=40", "/block/0", "/block/20", "/validators", "/network"] {
-        let answer = explorer.get(page);
-        assert!(answer.status == 200 && answer.text.contains(AUTOBAHN), "{page}: {}", answer.text);
+    for engine in [AUTOBAHN, NEOBFT] {
+        let committee = Validators { engine: engine.into(), ..explorer.app.status().committee.unwrap() };
+        explorer.app.indexer_status.set_chain(31_337, chain::hash(0), false, committee);
+        for page in ["/", "/dag", "/dag?round=40", "/block/0", "/block/20", "/validators", "/network"] {
+            let answer = explorer.get(page);
+            assert!(answer.status == 200 && answer.text.contains(engine), "{page}: {}", answer.text);
+        }
     }
 }
 

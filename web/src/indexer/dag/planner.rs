@@ -1,10 +1,11 @@
 //! Decides which numbers to request from the node next. Pure: does no I/O.
 //!
-//! Under Mahi-Mahi everything has one number, the round. Under Autobahn `corniche_getDag` uses one range of numbers for
-//! unrelated sequences: slots, and the cars of each lane. The owner of a lane may be slower than others, or stop. Each
-//! sequence is a sequence with its own end. A response covers one range of numbers, so nearby numbers share a request.
+//! Under Mahi-Mahi everything has one number, the round; under NeoBFT it is the slot of the log. Under Autobahn
+//! `corniche_getDag` uses one range of numbers for unrelated sequences: slots, and the cars of each lane. The owner of a
+//! lane may be slower than others, or stop. Each sequence is a sequence with its own end. A response covers one range of
+//! numbers, so nearby numbers share a request.
 
-use super::{Sequence, validation::HIGHEST};
+use super::{Form, Sequence, validation::HIGHEST};
 use corniche_api::{Dag, SlotStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +35,7 @@ const UNDECIDED_POLL_PERIOD: u64 = 8;
 /// State of the requests; see the module.
 #[derive(Debug)]
 pub struct RangePlanner {
-    lanes: bool,
+    form: Form,
     keep: u64,
     newest: u64,
     ends: BTreeMap<Sequence, u64>,
@@ -52,15 +53,15 @@ pub struct RangePlanner {
 
 impl RangePlanner {
     /// Starts from the node's newest number and the stored ends. At most `keep` numbers are requested.
-    pub fn new(lanes: bool, keep: u64, newest: u64, ends: BTreeMap<Sequence, u64>) -> Self {
+    pub fn new(form: Form, keep: u64, newest: u64, ends: BTreeMap<Sequence, u64>) -> Self {
         let newest = newest.min(HIGHEST);
         // A stored end above the node's newest number gives no hint where the sequence is now.
         let known = ends.values().map(|end| if *end > newest { 0 } else { end.saturating_sub(MAX_UNDECIDED_AGE) });
         let first = known.min().unwrap_or(0);
         let walk = first.max((newest + 1).saturating_sub(keep)).min(newest);
-        let ends = if lanes { ends } else { BTreeMap::from([(Sequence::Rounds, newest)]) };
+        let ends = if form == Form::Lanes { ends } else { BTreeMap::from([(Sequence::Rounds, newest)]) };
         Self {
-            lanes,
+            form,
             keep,
             newest,
             ends,
@@ -102,7 +103,7 @@ impl RangePlanner {
 
     /// Schedules the numbers from here on again, because no response came.
     pub fn reschedule(&mut self, from: u64) {
-        if self.catching_up || !self.lanes {
+        if self.catching_up || !self.has_lanes() {
             (self.walk, self.catching_up) = (self.walk.min(from), true);
         }
     }
@@ -125,7 +126,7 @@ impl RangePlanner {
             if self.polls.is_multiple_of(UNDECIDED_POLL_PERIOD) {
                 wanted.extend(self.undecided.iter().map(|number| (*number, *number)));
             }
-            let unknown = if self.lanes { SCAN_REQUESTS } else { 0 };
+            let unknown = if self.has_lanes() { SCAN_REQUESTS } else { 0 };
             for _ in 0..unknown {
                 self.walk = if self.walk > self.newest { 0 } else { self.walk };
                 wanted.push((self.walk, self.walk));
@@ -135,8 +136,12 @@ impl RangePlanner {
         self.cover(wanted)
     }
 
+    fn has_lanes(&self) -> bool {
+        self.form == Form::Lanes
+    }
+
     fn late(&self) -> u64 {
-        if self.lanes { LATE_CARS } else { LATE_ROUNDS }
+        if self.has_lanes() { LATE_CARS } else { LATE_ROUNDS }
     }
 
     /// Returns ranges of the allowed width that cover all wanted numbers, up to the node's newest.
@@ -161,12 +166,13 @@ impl RangePlanner {
         let before = self.newest;
         self.newest = dag.newest_round;
         let newest = self.newest;
+        let has_lanes = self.has_lanes();
         let mut raise = |sequence, number: u64| {
             let end = self.ends.entry(sequence).or_insert(number);
             // An end above the node's newest number is invalid.
             *end = if *end > newest { number } else { number.max(*end) };
         };
-        if self.lanes {
+        if has_lanes {
             dag.vertices.iter().for_each(|car| raise(Sequence::Lane(car.author), car.round));
             dag.slots.iter().for_each(|slot| raise(Sequence::Rounds, slot.round));
         } else {
@@ -176,7 +182,7 @@ impl RangePlanner {
         // Bounded by the request's size, regardless of the response.
         self.undecided.extend((dag.from_round..=dag.to_round.min(end)).take(MAX_RANGE as usize));
         self.reports_commits |= dag.slots.iter().any(|slot| slot.commit.is_some());
-        for (round, known) in verdicts(dag, self.reports_commits) {
+        for (round, known) in self.verdicts(dag) {
             if known {
                 self.undecided.remove(&round);
             }
@@ -184,7 +190,7 @@ impl RangePlanner {
         self.undecided = self.undecided.split_off(&end.saturating_sub(MAX_UNDECIDED_AGE));
         self.undecided.retain(|number| *number <= end);
         // The end moved further than one poll covers: the walk fetches the gap.
-        if !self.lanes && !self.catching_up && self.newest > before + AHEAD {
+        if !has_lanes && !self.catching_up && self.newest > before + AHEAD {
             (self.walk, self.catching_up) = (before, true);
         }
         if self.catching_up {
@@ -192,17 +198,17 @@ impl RangePlanner {
             self.walk = self.walk.max((self.newest + 1).saturating_sub(self.keep));
         }
     }
-}
-
-/// Returns the rounds or slots with known verdicts, and whether nothing about them is missing.
-fn verdicts(dag: &Dag, with_commits: bool) -> BTreeMap<u64, bool> {
-    let mut verdicts = BTreeMap::new();
-    for slot in &dag.slots {
-        *verdicts.entry(slot.round).or_insert(true) &= match slot.status {
-            SlotStatus::Committed => !with_commits || slot.commit.is_some(),
-            SlotStatus::Skipped => true,
-            SlotStatus::Undecided => false,
-        };
+    /// Returns the rounds or slots with known verdicts, and whether nothing about them is missing.
+    fn verdicts(&self, dag: &Dag) -> BTreeMap<u64, bool> {
+        let mut verdicts = BTreeMap::new();
+        for slot in &dag.slots {
+            *verdicts.entry(slot.round).or_insert(true) &= match slot.status {
+                SlotStatus::Undecided => false,
+                SlotStatus::Skipped if self.form != Form::Log => true,
+                // A gap in a log is an empty commit.
+                SlotStatus::Committed | SlotStatus::Skipped => !self.reports_commits || slot.commit.is_some(),
+            };
+        }
+        verdicts
     }
-    verdicts
 }

@@ -189,6 +189,69 @@ async fn notification_is_kept_until_next_poll() {
     assert_eq!((fixture.notifications.dag(), fixture.script.lock().unwrap().requests), (DagNotice::Grew, requests));
 }
 
+/// A log with one entry for each slot. Every fifth slot is a gap.
+fn grow_log(script: &mut NodeScript, slots: std::ops::RangeInclusive<u64>, commits: bool) {
+    for number in slots {
+        let is_gap = number % 5 == 0;
+        let status = if is_gap { SlotStatus::Skipped } else { SlotStatus::Committed };
+        script.vertices.extend((!is_gap).then(|| vertex(number % 4, number)));
+        script.slots.push(LeaderSlot { commit: commits.then_some(number), ..slot(number, status) });
+    }
+}
+
+#[tokio::test]
+async fn log_is_followed_by_slot() {
+    let mut fixture = Fixture::set(NEOBFT, 20_000).await;
+    fixture.update_node(|script| grow_log(script, 1..=1_500, true));
+    fixture.looks(4).await;
+    // More slots than a poll covers, of which the last are not final.
+    fixture.update_node(|script| {
+        grow_log(script, 1_501..=1_900, true);
+        script.vertices.extend((1_901..=1_903).map(|number| vertex(0, number)));
+    });
+    fixture.looks(4).await;
+    let rounds = fixture.rounds().await;
+    assert!(rounds.keys().copied().eq(1..=1_903));
+    assert_eq!((rounds[&1_900].vertices.len(), rounds[&1_900].slots[0].status), (0, SlotStatus::Skipped));
+    assert_eq!((rounds[&1_901].vertices.len(), rounds[&1_901].slots.len()), (1, 0));
+    assert_eq!(fixture.cars().await, BTreeMap::new());
+    fixture.update_node(|script| script.slots.push(LeaderSlot { commit: Some(1_901), ..slot(1_901, SlotStatus::Committed) }));
+    fixture.looks(1).await;
+    assert_eq!(fixture.rounds().await[&1_901].slots[0].commit, Some(1_901));
+}
+
+/// A view change puts another request into a slot. Both are kept, and the verdict names one.
+#[tokio::test]
+async fn rolled_back_request_is_kept() {
+    let mut fixture = Fixture::set(NEOBFT, 20_000).await;
+    fixture.update_node(|script| script.vertices.push(vertex(0, 1)));
+    fixture.looks(2).await;
+    fixture.update_node(|script| {
+        script.vertices.push(vertex(3, 1));
+        script.slots.push(LeaderSlot { digest: Some(digest(3, 1)), ..slot(1, SlotStatus::Committed) });
+    });
+    fixture.looks(1).await;
+    let round = fixture.rounds().await.remove(&1).unwrap();
+    assert_eq!(round.vertices.iter().map(|vertex| vertex.author).collect::<Vec<_>>(), [0, 3]);
+    assert_eq!(round.slots[0].digest, Some(digest(3, 1)));
+}
+
+/// Gaps are empty commits, so their slots wait for them like others.
+#[tokio::test]
+async fn late_commit_of_gap_is_stored() {
+    let mut fixture = Fixture::set(NEOBFT, 20_000).await;
+    fixture.update_node(|script| {
+        grow_log(script, 1..=300, true);
+        script.slots[4].commit = None;
+    });
+    fixture.looks(3).await;
+    let readers = fixture.database.readers().clone();
+    assert_eq!(leader_of(&readers, 5).await.unwrap(), None);
+    fixture.update_node(|script| script.slots[4].commit = Some(5));
+    fixture.looks(9).await;
+    assert_eq!(leader_of(&readers, 5).await.unwrap(), Some(Leader { round: 5, rank: 0, is_kept: true }));
+}
+
 /// The length of a lane depends on the speed of its owner, and slots have their own numbers.
 #[tokio::test]
 async fn lanes_are_followed_to_their_own_ends() {
@@ -248,7 +311,7 @@ fn corrupt_numbers(dag: &mut Dag) {
 
 #[tokio::test]
 async fn invalid_numbers_are_ignored() {
-    for engine in ["mahi-mahi", AUTOBAHN] {
+    for engine in ["mahi-mahi", AUTOBAHN, NEOBFT] {
         let mut fixture = Fixture::set(engine, 100).await;
         fixture.update_node(|script| {
             grow(script, 1..=300, SlotStatus::Committed);
@@ -270,7 +333,7 @@ async fn invalid_numbers_are_ignored() {
 
 #[tokio::test]
 async fn jumping_node_does_not_fill_database() {
-    for engine in ["mahi-mahi", AUTOBAHN] {
+    for engine in ["mahi-mahi", AUTOBAHN, NEOBFT] {
         let mut fixture = Fixture::set(engine, 10).await;
         for far in (1..=20).rev().map(|millions| millions * 1_000_000) {
             fixture.update_node(|script| {

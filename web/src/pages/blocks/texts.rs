@@ -28,9 +28,11 @@ pub const LEADER: &str = "Leader";
 pub const FEE_ADDRESS: &str = "Fee recipient";
 pub const COMMITS: &str = "Commits";
 pub const ROUNDS: &str = "Leader rounds";
-/// Row label that replaces [`ROUNDS`] under Autobahn.
+/// Row label that replaces [`ROUNDS`] if the engine orders slots.
 pub const SLOTS: &str = "Slots";
 pub const PICTURE: &str = "show in DAG";
+/// Link that replaces [`PICTURE`] if the engine orders a log.
+pub const PICTURE_LOG: &str = "show in log";
 pub const BATCHES: &str = "Batches";
 pub const AUTHOR: &str = "Proposed by";
 pub const DIGEST: &str = "Digest";

@@ -1,16 +1,18 @@
 //! Details panel: facts about the selected item.
 
 use super::{
-    SelectedItem,
+    SelectedItem, log,
     rounds::{short_name, verdict},
     votes::Votes,
     window::{Window, arrival_ms},
 };
 use crate::{
     abi, format,
+    indexer::dag::Form,
     links::{self, Selection},
     pages::dag::texts,
     pages::parts,
+    views::log::Entry,
 };
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
@@ -21,19 +23,22 @@ const MAX_LISTED: usize = 200;
 
 /// Returns the panel for the selected item.
 pub fn of(window: &Window, selected: &SelectedItem<'_>) -> Markup {
+    if let Some(entry) = &selected.entry {
+        return entry_facts(entry, &selected.blocks);
+    }
     match (selected.vertex, selected.slot) {
         (Some(vertex), _) => vertex_facts(window, vertex, &selected.blocks),
         (_, Some(slot)) => slot_facts(window, slot, selected.votes.as_ref()),
-        _ => html! { p .note { (texts::FACTS_GONE) } },
+        _ => html! { p .note { (texts::facts_gone(window.form)) } },
     }
 }
 
 fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
     let children = window.vertices().filter(|child| child.parents.contains(&vertex.digest));
-    let led = window.rounds.get(&vertex.round).filter(|_| !window.lanes);
+    let led = window.rounds.get(&vertex.round).filter(|_| window.form == Form::Rounds);
     let led: Vec<_> =
         led.map(|round| round.slots.iter().filter(|slot| slot.validator == vertex.author).collect()).unwrap_or_default();
-    let place = if window.lanes { texts::POSITION } else { texts::ROUND };
+    let place = if window.form == Form::Lanes { texts::POSITION } else { texts::ROUND };
     let bytes = if vertex.batch_bytes == 0 { texts::NO_BYTES.to_owned() } else { format::bytes(vertex.batch_bytes) };
     let never = || html! { (texts::UNKNOWN) };
     let accepted = vertex.accepted_ms.map_or_else(never, |at| {
@@ -56,7 +61,7 @@ fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
         rows.push((texts::PROPOSED, moment(at)));
     }
     rows.push((texts::ACCEPTED, accepted));
-    if window.lanes {
+    if window.form == Form::Lanes {
         rows.push((texts::HOLDERS, signers(&vertex.holders, &count(window, &vertex.holders))));
     }
     for slot in led {
@@ -67,20 +72,19 @@ fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
 }
 
 fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Markup {
-    let place = if window.lanes { texts::SLOT } else { texts::ROUND };
     let mut rows = vec![
         (
             texts::LEADER,
-            html! { (parts::validator(slot.validator)) @if !window.lanes { ", " (texts::rank_in_round(slot.rank + 1)) } },
+            html! { (parts::validator(slot.validator)) @if window.form == Form::Rounds { ", " (texts::rank_in_round(slot.rank + 1)) } },
         ),
-        (place, html! { (format::number(slot.round)) }),
+        (texts::place(window.form), html! { (format::number(slot.round)) }),
         (texts::VERDICT, html! { (sign(slot)) }),
     ];
     if let Some(why) = slot.why.as_deref() {
         rows.push((texts::WHY, html! { q { (abi::text(why)) } " – " (rule_description(why)) }));
     }
     rows.push((texts::DECIDED, decided(window, slot)));
-    if window.lanes {
+    if window.form == Form::Lanes {
         let text = |signers: &[u64]| texts::signers_of_quorum(&count(window, signers), window.quorum);
         rows.push((texts::VOTES, signers(&slot.voters, &text(&slot.voters))));
         if !slot.confirmers.is_empty() {
@@ -109,6 +113,48 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
     parts::facts(&rows)
 }
 
+/// Facts about a slot of a log.
+fn entry_facts(entry: &Entry<'_>, blocks: &[u64]) -> Markup {
+    let unknown = || html! { (texts::UNKNOWN) };
+    let mut rows = vec![(texts::SLOT, html! { (format::number(entry.slot)) }), (texts::STATUS, log::status(entry.status))];
+    if let Some(why) = entry.verdict.and_then(|slot| slot.why.as_deref()) {
+        rows.push((texts::WHY, html! { q { (abi::text(why)) } " – " (rule_description(why)) }));
+    }
+    if let Some(stamp) = entry.stamp {
+        rows.push((texts::EPOCH, html! { (format::number(stamp.epoch)) }));
+        rows.push((texts::NUMBER, html! { (format::number(stamp.number)) }));
+    }
+    if let Some(author) = entry.author() {
+        rows.push((texts::AUTHOR, parts::validator(author)));
+    }
+    rows.push((texts::CONTENT, html! { (log::content_text(entry.content)) }));
+    if let Some(digest) = entry.vertex.map(|vertex| vertex.digest).or(entry.verdict.and_then(|slot| slot.digest)) {
+        rows.push((texts::DIGEST, parts::hash(digest)));
+    }
+    if let Some(vertex) = entry.vertex {
+        if let Some(batch) = vertex.batch_digest {
+            rows.push((texts::BATCH, parts::hash(batch)));
+            rows.push((texts::BLOCKS, block_links(blocks)));
+        }
+        if let Some(at) = vertex.proposed_ms {
+            rows.push((texts::PROPOSED, moment(at)));
+        }
+        rows.push((texts::ACCEPTED, vertex.accepted_ms.map_or_else(unknown, moment)));
+    }
+    if let Some(slot) = entry.verdict {
+        let took = entry.took_ms().map(format::duration);
+        let signed_only = entry.vertex.is_some_and(|vertex| vertex.accepted_ms.is_none());
+        let after = took.map(|took| if signed_only { texts::after_author_signed(&took) } else { texts::after_accepted(&took) });
+        let at = slot.decided_ms.map_or_else(unknown, moment);
+        rows.push((texts::FINALIZED, html! { (at) @if let Some(after) = after { ", " (after) } }));
+        rows.push((texts::COMMIT, html! { (format::number(slot.commit.unwrap_or(slot.round))) }));
+    }
+    if !entry.replaced.is_empty() {
+        rows.push((texts::REPLACED, html! { @for vertex in &entry.replaced { (parts::hash(vertex.digest)) " " } }));
+    }
+    parts::facts(&rows)
+}
+
 /// Number of validators that signed, with their votes if validators have several.
 fn count(window: &Window, signers: &[u64]) -> String {
     match window.weighted_total() {
@@ -126,7 +172,7 @@ fn signers(signers: &[u64], text: &str) -> Markup {
     }
 }
 
-fn block_links(blocks: &[u64]) -> Markup {
+pub fn block_links(blocks: &[u64]) -> Markup {
     html! { @if blocks.is_empty() { (texts::NO_BLOCK) } @for block in blocks { (parts::block(*block)) " " } }
 }
 

@@ -5,7 +5,7 @@ use super::{
     rounds::{mark, rule, star, triangle, verdict},
     window::{Window, arrival_ms, equivocations},
 };
-use crate::{format, links, pages::dag::texts, pages::parts};
+use crate::{format, indexer::dag::Form, links, pages::dag::texts, pages::parts};
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
 
@@ -100,7 +100,7 @@ fn blocks<'a>(window: &Window, slots: impl IntoIterator<Item = &'a LeaderSlot>) 
 }
 
 /// Legend of the signs.
-pub fn legend(lanes: bool) -> Markup {
+pub fn legend(form: Form) -> Markup {
     let vertex = |ordered: bool| html! { g .vertex.ordered[ordered] { circle cx="14" cy="14" r="7" {} } };
     let leader = |status, word: &str| html! { g .slot.{ "is-" (word) } { (mark(status, 14, 14, 11)) } };
     let badge = |slow: bool| {
@@ -111,8 +111,8 @@ pub fn legend(lanes: bool) -> Markup {
             }
         }
     };
-    let signs = match lanes {
-        true => vec![
+    let signs = match form {
+        Form::Lanes => vec![
             (vertex(true), texts::SIGN_CAR),
             (vertex(false), texts::SIGN_CAR_WAITS),
             (badge(false), texts::SIGN_FAST),
@@ -120,7 +120,14 @@ pub fn legend(lanes: bool) -> Markup {
             (triangle(14, 14), texts::SIGN_SIGNED),
             (star(14, 14), texts::SIGN_CONFIRMED),
         ],
-        false => vec![
+        Form::Log => vec![
+            (leader(SlotStatus::Committed, texts::COMMITTED), texts::SIGN_FINAL),
+            (leader(SlotStatus::Skipped, texts::SKIPPED), texts::SIGN_GAP),
+            (leader(SlotStatus::Undecided, texts::UNDECIDED), texts::SIGN_PENDING),
+            (vertex(true), texts::SIGN_PACKET),
+            (html! { path .epoch d="M14 2V26" {} }, texts::SIGN_EPOCH),
+        ],
+        Form::Rounds => vec![
             (vertex(true), texts::SIGN_ORDERED),
             (vertex(false), texts::SIGN_WAITS),
             (leader(SlotStatus::Committed, texts::COMMITTED), texts::SIGN_COMMITTED),
@@ -143,12 +150,11 @@ pub fn legend(lanes: bool) -> Markup {
 }
 
 /// Explanation of the terms, for newcomers.
-pub fn explanation(lanes: bool) -> Markup {
-    let explained = if lanes { &texts::WORDS_LANES } else { &texts::WORDS };
+pub fn explanation(form: Form) -> Markup {
     html! {
         section {
             h2 { (texts::EXPLAINED) }
-            dl { @for (word, text) in explained { div { dt { (word) } dd { (text) } } } }
+            dl { @for (word, text) in texts::words(form) { div { dt { (word) } dd { (text) } } } }
         }
     }
 }

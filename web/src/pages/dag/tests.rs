@@ -122,9 +122,9 @@ fn table_and_legend_show_skips() {
     {
         assert!(table.contains(says), "{says} is not in {table}");
     }
-    let legend = table::legend(false).into_string();
+    let legend = table::legend(Form::Rounds).into_string();
     assert!(legend.contains("class=\"slot is-skipped\"") && legend.contains(texts::SIGN_SKIPPED), "{legend}");
-    assert!(table::explanation(false).into_string().contains("<dt>Skip</dt>"));
+    assert!(table::explanation(Form::Rounds).into_string().contains("<dt>Skip</dt>"));
 }
 
 #[test]

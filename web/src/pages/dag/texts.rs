@@ -1,4 +1,6 @@
-//! Texts of the page that shows the consensus DAG.
+//! Texts of the page that shows the consensus DAG, or the log of an engine without one.
+
+use crate::indexer::dag::Form;
 
 pub const TITLE: &str = "Consensus DAG";
 pub const LEAD: &str = "A circle is a batch of transactions that a validator proposed. Lines lead to its parent proposals. There are no \
@@ -7,16 +9,24 @@ pub const LEAD_LANES: &str = "Each validator has a lane. A circle is a car: a ba
      Leaders take turns to propose cuts through all lanes, drawn as vertical lines. A committed cut orders all cars \
      up to it. A car is drawn before the first cut that was decided after the car arrived, because the node does not \
      report the cars of a cut.";
+pub const TITLE_LOG: &str = "Packet log";
+pub const LEAD_LOG: &str = "A sequencer gives every request of the validators a number. The validators append these packets to one log, slot \
+     by slot, in the order of the numbers. A packet is final when a quorum has it at the same place in the same log. \
+     The validators agree only about numbers whose packets were lost.";
 pub const NONE: &str = "No DAG data available.";
 pub const NONE_HINT: &str = "Only validators take part in consensus. A full node receives ordered blocks, so it has no DAG. Connect the \
      explorer to a validator that keeps its consensus trace.";
 pub const EMPTY: &str = "No DAG data yet. An idle network proposes nothing: send a transaction.";
+/// Replaces [`EMPTY`] if the engine orders a log.
+pub const EMPTY_LOG: &str = "No packets yet. The log is empty until the sequencer sends the first packet.";
 /// Note about events that the node dropped; their number precedes it.
 pub const DROPPED: &str =
     "events were dropped by the node's trace since the start of the node, so the picture may be incomplete.";
 pub const PICTURE: &str = "Proposals by validator and round, with their parents";
 /// Accessible name of the picture under Autobahn.
 pub const PICTURE_LANES: &str = "Lanes of cars with cuts";
+/// Accessible name of the picture of a log.
+pub const PICTURE_LOG: &str = "Slots of the log with their status";
 pub const ROUND: &str = "Round";
 pub const SLOT: &str = "Slot";
 pub const VALIDATOR: &str = "Validator";
@@ -37,7 +47,11 @@ pub const FACTS_EMPTY: &str =
 /// Note in the empty panel under Autobahn.
 pub const FACTS_EMPTY_LANES: &str = "Select a circle for the car, its parents and its holders. Select the sign on a cut for its leader, its votes and \
      its rule.";
+/// Note in the empty panel of a log.
+pub const FACTS_EMPTY_LOG: &str = "Select a slot for its packet, its status and its times.";
 pub const FACTS_GONE: &str = "The selected item is not in these rounds.";
+/// Replaces [`FACTS_GONE`] if the engine orders a log.
+pub const FACTS_GONE_LOG: &str = "The selected item is not in these slots.";
 pub const TABLE: &str = "Show as table";
 pub const LEGEND: &str = "Legend";
 pub const SIGN_ORDERED: &str = "ordered proposal; size by bytes of transactions";
@@ -53,6 +67,11 @@ pub const SIGN_FAST: &str = "square and full line: cut committed on the fast pat
 pub const SIGN_SLOW: &str = "diamond and dashed line: cut committed on the slow path";
 pub const SIGN_SIGNED: &str = "triangle: voter for the selected cut, or holder of the selected car";
 pub const SIGN_CONFIRMED: &str = "star: confirmation of the selected cut, in the second phase of the slow path";
+pub const SIGN_PACKET: &str = "circle: request; size by bytes of transactions";
+pub const SIGN_FINAL: &str = "square: final";
+pub const SIGN_GAP: &str = "crossed diamond: gap, a number without a request";
+pub const SIGN_PENDING: &str = "dashed ring: in the log, not final yet";
+pub const SIGN_EPOCH: &str = "vertical line: an epoch begins";
 pub const PROPOSES: &str = "proposes";
 pub const CASTS_VOTES: &str = "votes";
 pub const CERTIFIES: &str = "certifies";
@@ -93,6 +112,29 @@ pub const SKIPPED: &str = "skipped";
 pub const UNDECIDED: &str = "undecided";
 pub const UNKNOWN: &str = "unknown";
 pub const NO_LEADERS: &str = "leaders not known yet";
+pub const LOG: &str = "Slots";
+pub const EPOCH: &str = "Epoch";
+pub const EPOCHS: &str = "Epochs";
+pub const NUMBER: &str = "Number";
+pub const PACKETS: &str = "Packets";
+pub const GAPS: &str = "Gaps";
+pub const CONTENT: &str = "Content";
+pub const STATUS: &str = "Status";
+pub const TOOK: &str = "Time to finality";
+pub const FINALIZED: &str = "Final";
+/// Label of requests that were in the slot before the log was rolled back.
+pub const REPLACED: &str = "Replaced";
+pub const FINAL: &str = "final";
+pub const GAP: &str = "gap";
+pub const PENDING: &str = "not final yet";
+/// Explanation beside [`GAP`].
+pub const GAP_MEANS: &str = "lost everywhere; the validators agreed that the number has no request";
+/// Explanation beside [`PENDING`].
+pub const PENDING_MEANS: &str = "in the log";
+pub const CLOCK: &str = "clock";
+pub const HEARTBEAT: &str = "heartbeat";
+/// Block of a slot's transactions; its link follows.
+pub const IN_BLOCK: &str = "block";
 pub const CONTRADICTION: &str = "equivocation: two proposals for one position";
 pub const BAD_PICK: &str =
     "Invalid selection: expected a digest (0x and 64 hexadecimal digits), AUTHOR-DIGEST of a batch, or ROUND.RANK of a leader.";
@@ -167,8 +209,49 @@ pub const WORDS_LANES: [(&str, &str); 6] = [
     ),
 ];
 
+/// Terms of NeoBFT and their explanations.
+pub const WORDS_LOG: [(&str, &str); 7] = [
+    (
+        "Sequencer",
+        "A process or a network device that gives each request the next number and an authenticator, and sends it to all \
+         validators as a packet. It sends heartbeats while there are no requests.",
+    ),
+    (
+        "Packet",
+        "A request of a validator with its number. The request carries a batch of transactions, or only the clock of its \
+         author.",
+    ),
+    (
+        "Slot",
+        "Positions in the log are numbered slots. Each holds a packet or a gap. Numbers begin again with each epoch, \
+         slots do not. The number of a slot is the number of its commit in blocks.",
+    ),
+    (
+        "Final",
+        "A validator sends each packet's place and the hash of its log to all others. A slot is final when a quorum \
+         reports the same log up to it. Before that, a new view can put another packet into the slot.",
+    ),
+    (
+        "Gap",
+        "A number without a request. A validator that misses a packet gets it from another one. If nobody has it, the \
+         validators agree that the number stays empty. Its author sends the request again.",
+    ),
+    (
+        "Epoch of the group",
+        "The numbers of one sequencer. If it fails, a quorum of validators signs where the epoch ends, and the next sequencer \
+         begins a new one. A single sequencer also serves the next epoch. Epochs of the committee are unrelated.",
+    ),
+    (
+        "View",
+        "A period with one leader. The leader has a part only in agreement about lost packets. A new view begins if the \
+         leader or the sequencer fails, with a log that contains all final slots.",
+    ),
+];
+
 /// Prefixes of the engine's rules and their explanations. The first matching prefix applies.
-pub const RULES: [(&str, &str); 10] = [
+pub const RULES: [(&str, &str); 12] = [
+    ("packet", "a quorum of validators has the packet with this number at the same place in the same log."),
+    ("gap", "nobody had the packet with this number. The validators agreed that it has no request."),
     ("direct:", "proposals of a quorum of validators are certificates for it, so the verdict is final."),
     ("skipped: no block", "no proposal of the leader is known in this round, so it cannot have votes."),
     ("skipped: no votes", "it has no votes, so it can never have a certificate."),
@@ -190,6 +273,100 @@ pub const RULES: [(&str, &str); 10] = [
 ];
 /// Explanation of a rule without an entry in [`RULES`].
 pub const OTHER_RULE: &str = "rule of the engine without a description here.";
+
+/// Title of the page.
+pub fn title(form: Form) -> &'static str {
+    if form == Form::Log { TITLE_LOG } else { TITLE }
+}
+
+/// Introduction of the page.
+pub fn lead(form: Form) -> &'static str {
+    match form {
+        Form::Rounds => LEAD,
+        Form::Lanes => LEAD_LANES,
+        Form::Log => LEAD_LOG,
+    }
+}
+
+/// Text of the page without rounds.
+pub fn empty(form: Form) -> &'static str {
+    if form == Form::Log { EMPTY_LOG } else { EMPTY }
+}
+
+/// Name of the columns' numbers.
+pub fn place(form: Form) -> &'static str {
+    if form == Form::Rounds { ROUND } else { SLOT }
+}
+
+/// Text of the panel without a selection.
+pub fn facts_empty(form: Form) -> &'static str {
+    match form {
+        Form::Rounds => FACTS_EMPTY,
+        Form::Lanes => FACTS_EMPTY_LANES,
+        Form::Log => FACTS_EMPTY_LOG,
+    }
+}
+
+/// Text of the panel if the selected item is in another window.
+pub fn facts_gone(form: Form) -> &'static str {
+    if form == Form::Log { FACTS_GONE_LOG } else { FACTS_GONE }
+}
+
+/// Terms and their explanations.
+pub fn words(form: Form) -> &'static [(&'static str, &'static str)] {
+    match form {
+        Form::Rounds => &WORDS,
+        Form::Lanes => &WORDS_LANES,
+        Form::Log => &WORDS_LOG,
+    }
+}
+
+/// A slot of a log in one sentence.
+pub fn entry(slot: u64, status: &str, facts: &[String]) -> String {
+    let facts = if facts.is_empty() { String::new() } else { format!(": {}", facts.join(", ")) };
+    format!("{SLOT} {slot}, {status}{facts}")
+}
+
+/// Place of a packet in its sequencer's sequence.
+pub fn stamp(number: u64, epoch: u64) -> String {
+    format!("number {number} of epoch {epoch}")
+}
+
+/// Label at the first slot of an epoch.
+pub fn epoch(epoch: u64) -> String {
+    format!("epoch {epoch}")
+}
+
+/// Heading of the slots of an epoch.
+pub fn epoch_begins(epoch: &str) -> String {
+    format!("{EPOCH} {epoch} begins: the sequencer was replaced")
+}
+
+/// Range of slots or epochs.
+pub fn range(first: &str, last: &str) -> String {
+    if first == last { first.to_owned() } else { format!("{first} to {last}") }
+}
+
+/// Numbers of packets by status.
+pub fn packets(finals: usize, pending: usize, unknown: usize) -> String {
+    let mut text = format!("{finals} {FINAL}");
+    for (count, status) in [(pending, PENDING), (unknown, UNKNOWN)] {
+        if count > 0 {
+            text += &format!(", {count} {status}");
+        }
+    }
+    text
+}
+
+/// Time between the signature of a request and its finality.
+pub fn after_author_signed(took: &str) -> String {
+    format!("{took} after its author signed it")
+}
+
+/// Time between the acceptance of a request and its finality.
+pub fn after_accepted(took: &str) -> String {
+    format!("{took} after it was accepted")
+}
 
 /// Error: no round is known yet.
 pub fn no_round_yet(round: &str) -> String {

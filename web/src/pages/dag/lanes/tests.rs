@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    indexer::dag::{AUTOBAHN, Round},
+    indexer::dag::{AUTOBAHN, Form, Round},
     pages::{
         Query,
         dag::{self, DagQuery, facts, table},
@@ -57,7 +57,7 @@ fn slots() -> Vec<LeaderSlot> {
 /// Window of slots 1 to 3 and four validators, with the given slots and cars.
 fn window(slots: Vec<LeaderSlot>, cars: Vec<DagVertex>) -> Window {
     let rounds = slots.into_iter().map(|slot| (slot.round, Round { vertices: vec![], slots: vec![slot] })).collect();
-    let of_four = Window { lanes: true, size: 4, quorum: 3, ..Window::default() };
+    let of_four = Window { form: Form::Lanes, size: 4, quorum: 3, ..Window::default() };
     let mut window = Window { first: 1, last: 3, oldest: 1, newest: 3, rounds, cars, ..of_four };
     window.divide();
     window
@@ -221,7 +221,7 @@ fn unknown_cars_leave_lanes_empty() {
     assert_eq!((page.matches("class=\"lane\"").count(), page.matches("class=\"gap\"").count()), (4, 3));
     assert!(!page.contains("class=\"vertex") && !page.contains("class=\"cut"), "{page}");
     assert_eq!(table::lanes(&window).into_string().matches(texts::UNKNOWN).count(), 3);
-    let nobody = picture(&Window { lanes: true, ..Window::default() });
+    let nobody = picture(&Window { form: Form::Lanes, ..Window::default() });
     assert_eq!((nobody.matches("class=\"lane\"").count(), nobody.matches("class=\"gap\"").count()), (0, 1));
 }
 
@@ -358,7 +358,7 @@ fn table_and_legend_show_signers() {
         assert!(table.contains(says), "{says} is not in {table}");
     }
     assert_eq!(names(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), "9 validators", "a line stays one");
-    let legend = table::legend(true).into_string();
+    let legend = table::legend(Form::Lanes).into_string();
     assert!(legend.contains(texts::SIGN_SIGNED) && legend.contains(texts::SIGN_CONFIRMED), "{legend}");
 }
 
