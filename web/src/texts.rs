@@ -191,6 +191,11 @@ pub mod lookup {
         format!("Round {round} not found: rounds {oldest} to {newest} are stored.")
     }
 
+    /// [`no_round`] if the engine orders slots.
+    pub fn no_slot(slot: &str, oldest: &str, newest: &str) -> String {
+        format!("Slot {slot} not found: slots {oldest} to {newest} are stored.")
+    }
+
     /// Error: all requested rounds are outside of the stored range.
     pub fn no_rounds(oldest: &str, newest: &str) -> String {
         format!("Rounds not found: rounds {oldest} to {newest} are stored.")

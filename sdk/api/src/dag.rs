@@ -60,7 +60,8 @@ impl DagRange {
 
 /// A window of the DAG as one validator saw it. It is for display only, and bounded: old rounds are deleted, and a busy validator may
 /// have dropped some events. Autobahn uses the same fields: a vertex is a car, and its `round` is its position in its author's lane;
-/// a slot's `round` is the slot's number. Only Autobahn has separate vote messages, so only there do fields list the signers.
+/// a slot's `round` is the slot's number. Only Autobahn has separate vote messages, so only there do fields list the signers. NeoBFT has a
+/// log: every `round` is a slot of the log, from 1, without holes; a vertex is the entry of a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dag {
@@ -74,9 +75,11 @@ pub struct Dag {
     #[serde(with = "quantity")]
     pub newest_round: u64,
     /// Sorted by round, then author. Two accepted vertices of one round and author mean that the author equivocated. A vertex that was
-    /// only proposed was lost in a crash of this validator before any peer received it.
+    /// only proposed was lost in a crash of this validator before any peer received it. Under NeoBFT a round has one vertex, or none if
+    /// its slot has no request; further ones were in the slot before the log was rolled back, and only the slot's `digest` counts.
     pub vertices: Vec<DagVertex>,
-    /// Sorted by round, then rank. A round is missing while its leaders are not known.
+    /// Sorted by round, then rank. A round is missing while its leaders are not known. Under NeoBFT a slot is
+    /// listed once it is final, with rank 0.
     pub slots: Vec<LeaderSlot>,
     /// Commits of the slots of these rounds, in the order in which they are delivered with their histories. Ends before the first
     /// undecided slot.
@@ -102,14 +105,14 @@ pub struct DagVertex {
     /// Round in which it was proposed.
     #[serde(with = "quantity")]
     pub round: u64,
-    /// Author, by position in the committee.
+    /// Author, by position in the committee. Under NeoBFT the member that wrote the request.
     #[serde(with = "quantity")]
     pub author: u64,
     /// Digest by which parents and slots refer to it.
     pub digest: B256,
-    /// Digests of its parents.
+    /// Digests of its parents. Empty under NeoBFT.
     pub parents: Vec<B256>,
-    /// Size of its batch of transactions in bytes.
+    /// Size of its batch of transactions in bytes. Under NeoBFT 0 if the request carries only its author's clock.
     #[serde(with = "quantity")]
     pub batch_bytes: u64,
     /// Digest of its batch in [`Ordering`](crate::Ordering); absent for an empty batch, which no block contains.
@@ -138,21 +141,25 @@ pub struct LeaderSlot {
     /// Position among the leaders of its round.
     #[serde(with = "quantity")]
     pub rank: u64,
-    /// The leader, by position in the committee.
+    /// The leader, by position in the committee. Under NeoBFT the author of the request; for a slot without an author, the slot's number
+    /// modulo the size of the committee.
     #[serde(with = "quantity")]
     pub validator: u64,
     /// Current decision.
     pub status: SlotStatus,
-    /// The committed proposal: under Mahi-Mahi the leader's vertex, under Autobahn a cut through all lanes, which is not a vertex.
+    /// The committed proposal: under Mahi-Mahi the leader's vertex, under Autobahn a cut through all lanes, which is not a vertex;
+    /// under NeoBFT the entry of the log, which is a vertex if it has an author. Absent for a gap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<B256>,
-    /// Rule that decided the slot.
+    /// Rule that decided the slot. Under NeoBFT `packet N of epoch E` or `gap at N of epoch E`: the number that the sequencer gave, and the
+    /// epoch of the group, both decimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// When it was decided: Unix milliseconds of this validator's clock.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub decided_ms: Option<u64>,
-    /// Number of its commit, as in [`Ordering`](crate::Ordering); absent until it is committed in order.
+    /// Number of its commit, as in [`Ordering`](crate::Ordering); absent until it is committed in order. Under NeoBFT the slot's number; a
+    /// gap is an empty commit.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub commit: Option<u64>,
     /// Under Autobahn: validators, by position in the committee, ascending, whose votes for the cut are in the certificate. On the fast
@@ -170,7 +177,7 @@ pub struct LeaderSlot {
 pub enum SlotStatus {
     /// Its proposal is part of the order.
     Committed,
-    /// It is permanently left out of the order.
+    /// It is permanently left out of the order. Under NeoBFT: its number has no request.
     Skipped,
     /// Not decided yet.
     Undecided,

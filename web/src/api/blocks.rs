@@ -70,9 +70,9 @@ object! {
         first_commit: Option<u64> = 2_047,
         /// Last commit with transactions in the block.
         last_commit: Option<u64> = 2_049,
-        /// Round (under Autobahn slot) whose leader made the first commit, as in `/api/v1/dag`; null if it is not kept.
+        /// Round (under Autobahn and NeoBFT slot) whose leader made the first commit, as in `/api/v1/dag`; null if it is not kept.
         first_round: Option<u64> = 4_101,
-        /// Round (under Autobahn slot) whose leader made the last commit; null if it is not kept.
+        /// Round (under Autobahn and NeoBFT slot) whose leader made the last commit; null if it is not kept.
         last_round: Option<u64> = 4_105,
         /// Parts of validators' batches in the block, in order; at most 500.
         batches: Vec<Batch>,

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 
 object! {
-    /// Rounds of the consensus DAG; under Autobahn slots.
+    /// Rounds of the consensus DAG; under Autobahn and NeoBFT slots.
     Dag {
         /// Name of the ordering engine.
         engine: String = "mahi-mahi",

@@ -132,7 +132,7 @@ async fn shown(app: &AppState, window: &Window, round: Option<u64>, pick: Option
             @match form {
                 Form::Rounds => { (hidden_table(table::rounds(window))) (facts::blocks(window)) }
                 Form::Lanes => (hidden_table(table::lanes(window))),
-                Form::Log => section #rounds { h2 { (texts::LOG) } div #table { (log::table(window)) } },
+                Form::Log => section #rounds { h2 { (texts::SLOTS) } div #table { (log::table(window)) } },
             }
         }
         (table::legend(form))
@@ -156,7 +156,7 @@ fn scrub(window: &Window, round: Option<u64>) -> Markup {
             input #round type="number" name="round" min=(oldest) max=(newest) value=(value) required;
             button { (texts::SHOW) }
             span .note { (format::number(oldest)) " – " span #newest { (format::number(newest)) } }
-            label .hidden for="slider" { (texts::SCRUB) }
+            label .hidden for="slider" { (texts::places(window.form)) }
             input #slider type="range" min=(oldest) max=(newest) value=(value) hidden;
             p #follows .note hidden { (texts::FOLLOWS) }
         }
@@ -165,7 +165,7 @@ fn scrub(window: &Window, round: Option<u64>) -> Markup {
 
 fn paging(window: &Window) -> Markup {
     html! {
-        nav #paging .pages aria-label=(texts::SCRUB) {
+        nav #paging .pages aria-label=(texts::places(window.form)) {
             @if window.first > window.oldest {
                 a #earlier rel="prev" href=(links::dag_round(window.middle().saturating_sub(COLUMNS).max(window.oldest))) { (texts::EARLIER) }
             }
@@ -188,10 +188,11 @@ fn notices(app: &AppState) -> Markup {
 
 /// Page for the case that no round is known.
 fn empty_page(app: &AppState, round: Option<u64>) -> Result<Markup, Failure> {
+    let form = app.form();
     if let Some(round) = round {
-        return Err(Failure::NotFound(texts::no_round_yet(&format::number(round))));
+        return Err(Failure::NotFound(texts::no_round_yet(form, &format::number(round))));
     }
-    let (why, form) = (app.status().dag_unavailable, app.form());
+    let why = app.status().dag_unavailable;
     Ok(html! {
         h1 { (texts::title(form)) }
         @match &why {

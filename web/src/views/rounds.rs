@@ -75,7 +75,8 @@ impl Window {
         let Some((oldest, newest)) = stored_range(app).await? else { return Ok(None) };
         if let Some(round) = about.filter(|round| !(oldest..=newest).contains(round)) {
             let (round, oldest, newest) = (format::number(round), format::number(oldest), format::number(newest));
-            return Err(Failure::NotFound(lookup::no_round(&round, &oldest, &newest)));
+            let describe = if app.form() == Form::Rounds { lookup::no_round } else { lookup::no_slot };
+            return Err(Failure::NotFound(describe(&round, &oldest, &newest)));
         }
         let last = about.map_or(newest, |round| (round + COLUMNS / 2 - 1).max(oldest + COLUMNS - 1).min(newest));
         let first = (last + 1).saturating_sub(COLUMNS).max(oldest);

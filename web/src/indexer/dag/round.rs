@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of proposals of one validator in a round. Two prove equivocation; a faulty node may send any number.
 const MAX_PER_AUTHOR: usize = 4;
 
-/// A round. Under Autobahn only the slot of that number, because cars have their own numbers.
+/// A round. Under Autobahn only the slot of that number, because cars have their own numbers. Under NeoBFT a slot of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
     /// Proposals, sorted by author.

@@ -38,7 +38,7 @@ pub fn summary(window: &Window) -> Markup {
     html! {
         section #summary {
             (parts::facts(&[
-                (texts::LOG, html! { (texts::range(&format::number(window.first), &format::number(window.last))) }),
+                (texts::SLOTS, html! { (texts::range(&format::number(window.first), &format::number(window.last))) }),
                 (texts::EPOCHS, html! { (epochs) }),
                 (texts::PACKETS, html! { (packets) }),
                 (texts::GAPS, html! { @if gaps > 0 { span .tag.bad { (gaps) } } @else { (gaps) } }),

@@ -39,7 +39,8 @@ pub const EARLIER: &str = "Previous";
 pub const LATER: &str = "Next";
 pub const NEWEST: &str = "Latest";
 pub const SHOW: &str = "Show";
-pub const SCRUB: &str = "Rounds";
+pub const ROUNDS: &str = "Rounds";
+pub const SLOTS: &str = "Slots";
 pub const FOLLOWS: &str = "Live: new columns appear at the right. Arrow keys move the selection.";
 pub const FACTS: &str = "Selection";
 pub const FACTS_EMPTY: &str =
@@ -112,7 +113,6 @@ pub const SKIPPED: &str = "skipped";
 pub const UNDECIDED: &str = "undecided";
 pub const UNKNOWN: &str = "unknown";
 pub const NO_LEADERS: &str = "leaders not known yet";
-pub const LOG: &str = "Slots";
 pub const EPOCH: &str = "Epoch";
 pub const EPOCHS: &str = "Epochs";
 pub const NUMBER: &str = "Number";
@@ -293,7 +293,12 @@ pub fn empty(form: Form) -> &'static str {
     if form == Form::Log { EMPTY_LOG } else { EMPTY }
 }
 
-/// Name of the columns' numbers.
+/// Name of the columns.
+pub fn places(form: Form) -> &'static str {
+    if form == Form::Rounds { ROUNDS } else { SLOTS }
+}
+
+/// Name of a column's number.
 pub fn place(form: Form) -> &'static str {
     if form == Form::Rounds { ROUND } else { SLOT }
 }
@@ -368,9 +373,9 @@ pub fn after_accepted(took: &str) -> String {
     format!("{took} after it was accepted")
 }
 
-/// Error: no round is known yet.
-pub fn no_round_yet(round: &str) -> String {
-    format!("Round {round} not found: no rounds are known yet.")
+/// Error: no round or slot is known yet.
+pub fn no_round_yet(form: Form, round: &str) -> String {
+    format!("{} {round} not found: no {} are known yet.", place(form), places(form).to_lowercase())
 }
 
 /// A proposal in one sentence: position, author, size and number of parents.

@@ -345,6 +345,8 @@ async fn page_shows_stored_log() {
     let empty = page(&filled, None, None).await.unwrap();
     assert!(empty.contains("<h1>Packet log</h1>") && empty.contains(texts::EMPTY_LOG), "{empty}");
     assert!(empty.contains(texts::WORDS_LOG[0].1), "{empty}");
+    let Err(Failure::NotFound(missing)) = page(&filled, Some(17), None).await else { panic!("the log is empty") };
+    assert_eq!(missing, "Slot 17 not found: no slots are known yet.");
     for rows in rows(rounds(), 1) {
         filled.write(rows).await;
     }
@@ -365,6 +367,8 @@ async fn page_shows_stored_log() {
     let panel = picked.split("id=\"fact\"").nth(1).unwrap().split("</section>").next().unwrap();
     assert!(panel.contains("href=\"/block/7\"") && panel.contains("<dt>Slot</dt><dd>10</dd>"), "{panel}");
     assert!(!picked.contains("data-follows"), "{picked}");
+    let Err(Failure::NotFound(missing)) = page(&filled, Some(17), None).await else { panic!("slot 17 is not stored") };
+    assert_eq!(missing, "Slot 17 not found: slots 10 to 16 are stored.");
     // Without the committee, the rules show the form.
     Arc::get_mut(&mut filled.app).unwrap().indexer_status = Arc::default();
     assert!(page(&filled, None, None).await.unwrap().contains("<h1>Packet log</h1>"));
