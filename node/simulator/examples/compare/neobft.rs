@@ -28,6 +28,9 @@ const VARIANTS: [Variant; 5] = [
     ("tags, in the path, Byzantine network", HM, false, true),
 ];
 
+/// Name, and the timers of a failover.
+type Timers = (&'static str, fn(Setting) -> Setting);
+
 fn neobft((_, suite, is_on_host, is_byzantine): Variant, nodes: usize) -> Setting {
     let mut setting = Setting::data_centre(Engine::Neobft, nodes).parameter("byzantine_network", u64::from(is_byzantine));
     setting.0.sequencer = Sequencer { suite, is_on_host, ..setting.0.sequencer };
@@ -126,7 +129,7 @@ pub fn scale(effort: &Effort) {
 /// §6.4: the sequencer falls silent under load. Time of each step after that.
 pub fn failover(effort: &Effort) {
     const AT_US: u64 = 3_000_000;
-    let timers: [(&str, fn(Setting) -> Setting); 2] = [
+    let timers: [Timers; 2] = [
         ("default timers", |it| it.parameter("reorder_ms", 2).parameter("request_interval_ms", 5)),
         ("`request_ms` 5, `aom_ms` 20, `query_ms` 5", |it| {
             it.parameter("request_ms", 5).parameter("aom_ms", 20).parameter("query_ms", 5)
