@@ -65,7 +65,7 @@ test('explorer under NeoBFT', { timeout: 900_000 }, async (t) => {
 
   /** The row of a slot on a page, as cells by the name of their column. */
   const rowOf = async (page, number) => {
-    const link = page.locator(`#table a[href$="pick=${number}.0#facts"]`);
+    const link = page.locator(`a[href$="pick=${number}.0#facts"]`);
     const cells = page.locator('#table tr').filter({ has: link }).locator('td');
     return Object.fromEntries(await cells.evaluateAll((all) => all.map((cell) => [cell.dataset.column, cell.innerText.trim()])));
   };
