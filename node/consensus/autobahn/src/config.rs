@@ -1,6 +1,6 @@
 //! The engine's parameters. The genesis contains all that affect validity or results.
 
-use corniche_engine::{Committee, stretched_ms};
+use corniche_engine::{Committee, DAY_MS, parameter_within, stretched_ms};
 use corniche_types::{B256, Genesis, TimestampMs, Votes};
 use std::collections::BTreeMap;
 
@@ -110,8 +110,6 @@ impl Default for Config {
     }
 }
 
-const DAY_MS: u64 = 86_400_000;
-
 impl Config {
     /// The engine parameters of a genesis, with its batch limits and its time.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, String> {
@@ -154,10 +152,7 @@ impl Config {
     }
 
     fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
-        let within = |least: u64, most: u64| match value {
-            value if (least..=most).contains(&value) => Ok(value),
-            _ => Err(format!("autobahn parameter {name}: expected {least} to {most}, got {value}")),
-        };
+        let within = |least: u64, most: u64| parameter_within("autobahn", name, value, least..=most);
         let switch = || within(0, 1).map(|value| value == 1);
         let narrow = |most: u32| within(0, u64::from(most)).map(|value| u32::try_from(value).unwrap_or(most));
         match name {

@@ -14,6 +14,7 @@
 mod clock_leads;
 mod committee;
 mod pacing;
+mod parameter;
 mod token_bucket;
 
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -25,6 +26,7 @@ pub use clock_leads::ClockLeads;
 pub use committee::{Committee, Member, Scope};
 pub use corniche_types::Resume;
 pub use pacing::stretched_ms;
+pub use parameter::{DAY_MS, parameter_within};
 pub use token_bucket::{BucketRate, TokenBucket, TokenBuckets};
 
 /// An ordering engine. The crate documentation describes how to drive it.

@@ -2,6 +2,7 @@
 
 use corniche_aom_receiver::{MAX_CHAIN, MAX_CONFIRMED};
 use corniche_aom_wire::AUTHENTICATOR_BYTES;
+use corniche_engine::{DAY_MS, parameter_within};
 use corniche_types::{B256, Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
@@ -99,8 +100,6 @@ impl Default for Config {
     }
 }
 
-const DAY_MS: u64 = 86_400_000;
-
 impl Config {
     /// The engine parameters of a genesis, with its group, its batch limits and its time.
     ///
@@ -138,10 +137,7 @@ impl Config {
     }
 
     fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
-        let within = |least: u64, most: u64| match value {
-            value if (least..=most).contains(&value) => Ok(value),
-            _ => Err(format!("neobft parameter {name}: expected {least} to {most}, got {value}")),
-        };
+        let within = |least: u64, most: u64| parameter_within("neobft", name, value, least..=most);
         let narrow =
             |least: u32, most: u32| within(least.into(), most.into()).map(|value| u32::try_from(value).unwrap_or(most));
         match name {

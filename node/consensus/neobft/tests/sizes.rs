@@ -122,3 +122,11 @@ fn view_change_with_a_longer_log_is_refused() {
         assert_eq!(verifier.verify(index(2), &message).is_ok(), is_accepted, "{slots} slots");
     }
 }
+
+#[test]
+fn parameter_out_of_range_is_named() {
+    let error = |name: &str, value| Config::from_parameters(&[(name.to_owned(), value)].into()).unwrap_err();
+    assert_eq!(error("payload_bytes", 511), "neobft parameter payload_bytes: expected 512 to 8800, got 511");
+    assert_eq!(error("gap_ms", 86_400_001), "neobft parameter gap_ms: expected 1 to 86400000, got 86400001");
+    assert!(Config::from_parameters(&[("gap_ms".to_owned(), 86_400_000)].into()).is_ok());
+}
