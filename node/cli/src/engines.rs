@@ -21,6 +21,8 @@ struct EngineEntry {
     /// Size in bytes of the largest message: with a full batch of the genesis, or a response of the maximum
     /// size that the parameters allow.
     max_message_bytes: fn(&Genesis) -> Result<usize, String>,
+    /// Parameters, besides `batch_bytes`, that bound the largest message.
+    bounds: &'static str,
     build: EngineBuilder,
     /// Parameters for a chain with a single node; `None`: the engine needs more than a node.
     single_node: Option<&'static [(&'static str, u64)]>,
@@ -36,6 +38,7 @@ const ENGINES: &[EngineEntry] = &[
             let config = corniche_mahi_mahi::Config::from_genesis(genesis)?;
             Ok(config.max_message_bytes(&genesis.weights()))
         },
+        bounds: "fetch_bytes",
         build: mahi_mahi,
         single_node: Some(&[("min_round_ms", 0), ("parent_grace_ms", 0)]),
         has_sequencer: false,
@@ -49,6 +52,7 @@ const ENGINES: &[EngineEntry] = &[
             let car = 66 * genesis.max_validators() + 4_096;
             Ok((config.fetch_bytes as usize).max(config.batch_bytes as usize) + car)
         },
+        bounds: "fetch_bytes",
         build: autobahn,
         single_node: Some(&[("car_interval_ms", 0)]),
         has_sequencer: false,
@@ -59,6 +63,7 @@ const ENGINES: &[EngineEntry] = &[
         max_message_bytes: |genesis| {
             Ok(corniche_neobft::Config::from_genesis(genesis)?.max_message_bytes(genesis.validators.len()))
         },
+        bounds: "fetch_bytes, or open_slots and sync_slots",
         build: neobft,
         single_node: None,
         has_sequencer: true,
@@ -108,8 +113,9 @@ fn check_frames(engine: &EngineEntry, genesis: &Genesis) -> anyhow::Result<()> {
     }
     bail!(
         "genesis: expected messages of at most {max_frame} bytes, which is what a frame of the network carries, got {largest} with a \
-         batch_bytes of {}; lower batch_bytes, or the engine's fetch_bytes, by {}",
+         batch_bytes of {}; lower batch_bytes, or the engine's {}: the messages are too large by {}",
         genesis.batch_bytes,
+        engine.bounds,
         largest - max_frame
     )
 }
@@ -265,7 +271,7 @@ mod tests {
     use crate::genesis::{default_spec, make_network};
     use corniche_pipeline::PeerMessage;
     use corniche_service::NetworkSpec;
-    use corniche_types::{Bytes, Epoch};
+    use corniche_types::{Bytes, Epoch, MulticastGroup};
 
     fn check_with(name: &str, validators: usize, batch_bytes: u32, parameters: &[(&str, u64)]) -> Result<(), String> {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
@@ -288,6 +294,37 @@ mod tests {
             assert_eq!(check_with(name, 100, 7 << 20, &[]), Ok(()));
             assert_eq!(check_with(name, 1, 16 << 20, &[]), Ok(()), "nobody is there to be sent anything");
         }
+    }
+
+    fn check_group(
+        name: &str,
+        validators: usize,
+        parameters: &[(&str, u64)],
+        suite: u8,
+        has_group: bool,
+    ) -> Result<(), String> {
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let engine = EngineConfig { name: name.into(), parameters };
+        let group = MulticastGroup { group: 1, suite, sequencers: vec![vec![7; 32].into()] };
+        let spec = NetworkSpec { validators, engine, multicast: has_group.then_some(group), ..default_spec() };
+        make_network(&spec).map(drop).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn sequencers_belong_to_their_engine() {
+        assert_eq!(check_group("neobft", 4, &[], 1, true), Ok(()));
+        assert_eq!(check_group("neobft", 64, &[], 5, true), Ok(()));
+        let byzantine = [("byzantine_network", 1)];
+        assert_eq!(check_group("neobft", 10, &byzantine, 1, true), Ok(()));
+        let error = check_group("neobft", 16, &byzantine, 1, true).unwrap_err();
+        assert!(error.contains("or the engine's fetch_bytes, or open_slots and sync_slots"), "{error}");
+        let smaller = [byzantine[0], ("open_slots", 256), ("sync_slots", 64)];
+        assert_eq!(check_group("neobft", 16, &smaller, 1, true), Ok(()));
+        let error = check_group("neobft", 4, &[], 1, false).unwrap_err();
+        assert!(error.contains("add `multicast` to the genesis"), "{error}");
+        let error = check_group("autobahn", 4, &[], 1, true).unwrap_err();
+        assert!(error.contains("has a multicast group, which autobahn does not use"), "{error}");
+        assert!(single_node("neobft").unwrap_err().to_string().contains("testnet up --engine neobft"));
     }
 
     #[test]

@@ -1,16 +1,14 @@
 //! `corniche sequencer`: orders requests of data-centre groups.
 
-use crate::{logging, signals};
+use crate::{genesis, logging, signals};
 use anyhow::{Context, bail};
 use corniche_aom_sequencer::{Config, Group, GroupConfig, Sequencer, public_key};
 use corniche_aom_wire::{Kind, Suite, exchange_public};
 use corniche_console::{exit, secret};
 use corniche_engine::Committee;
 use corniche_neobft::{NeobftVerifier, crypto::CommitteeKeys, verify::check_epoch_certificate};
-use corniche_service::VerifiedGenesis;
 use corniche_types::{Bytes, Genesis};
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -49,7 +47,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let config = Config::load(&path)?;
     let group = |group: &GroupConfig| {
         let genesis = group.genesis.display();
-        load(&group.genesis).and_then(|loaded| resolve(&config, group, &loaded)).with_context(|| format!("group of {genesis}"))
+        genesis::load(&group.genesis)
+            .and_then(|loaded| resolve(&config, group, &loaded))
+            .with_context(|| format!("group of {genesis}"))
     };
     let groups = config.groups.iter().map(group).collect::<Result<Vec<_>, _>>()?;
     let sequencer = Sequencer::start(&config, groups, &data).with_context(|| format!("in {}", path.display()))?;
@@ -81,11 +81,6 @@ fn read_secret(path: &Path) -> anyhow::Result<Zeroizing<[u8; 32]>> {
 fn own_key(path: &Path, suite: Suite, secret: &[u8; 32]) -> anyhow::Result<String> {
     let key = public_key(suite, secret).with_context(|| path.display().to_string())?;
     Ok(Bytes::from(key).to_string())
-}
-
-fn load(path: &Path) -> anyhow::Result<VerifiedGenesis> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(VerifiedGenesis::new(Genesis::from_json(&text)?)?)
 }
 
 /// Combines a group of the file with its genesis and key.

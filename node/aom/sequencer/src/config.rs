@@ -9,6 +9,9 @@ use std::{
     time::Duration,
 };
 
+/// Receivers follow a hash chain for at most this many packets.
+const MAX_SIGN_EVERY: u32 = 64;
+
 /// Configuration of a sequencer, read from TOML. Unknown keys are errors.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,8 +110,11 @@ impl Config {
         if let Some(bytes) = self.max_payload_bytes.filter(|bytes| *bytes > MAX_PAYLOAD_BYTES) {
             return fail(format!("max_payload_bytes: expected at most {MAX_PAYLOAD_BYTES}, got {bytes}"));
         }
-        if self.sign_every == 0 || self.sign_after_us == 0 || self.heartbeat_after_us == 0 {
-            return fail("sign_every, sign_after_us, heartbeat_after_us: expected at least 1, got 0".into());
+        if !(1..=MAX_SIGN_EVERY).contains(&self.sign_every) {
+            return fail(format!("sign_every: expected 1 to {MAX_SIGN_EVERY}, got {}", self.sign_every));
+        }
+        if self.sign_after_us == 0 || self.heartbeat_after_us == 0 {
+            return fail("sign_after_us, heartbeat_after_us: expected at least 1, got 0".into());
         }
         if self.back_end == BackEnd::Gso && !cfg!(target_os = "linux") {
             return fail("back_end: \"gso\" needs Linux; use \"unicast\" or \"multicast\"".into());
