@@ -261,7 +261,9 @@ impl Neobft {
     /// The log contains the goal by now: fetched entries must not replace what follows it.
     pub(crate) fn end_covered_goal(&mut self) {
         let log = &self.log;
-        let Some(goal) = self.goal.take_if(|goal| log.hash(goal.slot) == Some(goal.hash)) else { return };
+        // A checkpoint may have replaced the log beyond it.
+        let is_covered = |goal: &mut Goal| goal.slot < log.floor() || log.hash(goal.slot) == Some(goal.hash);
+        let Some(goal) = self.goal.take_if(is_covered) else { return };
         goal.checkpoint.into_iter().for_each(|checkpoint| self.learn_checkpoint(checkpoint));
         goal.certificate.into_iter().for_each(|certificate| self.handle_certificate(certificate));
     }
@@ -282,7 +284,7 @@ impl Neobft {
         if from.0 != goal.after.0 + goal.entries.len() as u64 + 1 {
             return;
         }
-        let missing = usize::try_from(goal.slot.0 + 1 - from.0).unwrap_or(usize::MAX);
+        let missing = usize::try_from((goal.slot.0 + 1).saturating_sub(from.0)).unwrap_or(usize::MAX);
         goal.has_answered = !entries.is_empty();
         // A peer sends as much as fits, except at the end of its log. Another one is asked for the rest, so that a faulty one
         // cannot send single entries.
@@ -309,6 +311,7 @@ impl Neobft {
     /// A peer that answered before may have used up the asker's share: it is asked once more for the same. Then another peer is
     /// asked for everything, because the entries may be lies.
     fn check_goal(&mut self) {
+        self.end_covered_goal();
         let finalized = self.log.finalized();
         let Some(goal) = self.goal.as_mut().filter(|goal| goal.overdue_at <= self.now) else { return };
         goal.attempts += 1;
