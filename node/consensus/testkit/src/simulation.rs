@@ -162,6 +162,9 @@ impl<P: Process> Simulation<P> {
         let node = &mut self.nodes[process];
         let Some(disk) = node.disk.take() else { return };
         node.incarnation += 1;
+        // Ends of connections that it was too busy for when the power went off. Their wake-up belongs to the old incarnation, so
+        // nothing behind them would be delivered any more.
+        node.inbox.clear();
         (node.busy_until, node.disk_free, node.egress_free, node.timer) = (now, now, now, None);
         let started = (self.start)(process, disk, now, self.starts.draw());
         self.nodes[process].process = Some(started);

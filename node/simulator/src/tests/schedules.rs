@@ -336,6 +336,14 @@ fn kept(folder: &str) -> Vec<(String, String)> {
     files.into_iter().map(read).collect()
 }
 
+/// Schedules of NeoBFT that failed once.
+#[test]
+fn kept_multicast_schedules_pass() {
+    let mut failed = kept("multicast");
+    failed.retain(|(name, text)| !multicast_passes(name, text, None).0);
+    assert!(failed.is_empty(), "{:?}", failed.iter().map(|(name, _)| name).collect::<Vec<_>>());
+}
+
 /// Schedules of NeoBFT that stall, because the engine has no answer yet (docs/simulator.md). Nothing diverges.
 #[test]
 fn stalled_schedules_break_nothing() {
