@@ -49,12 +49,12 @@ impl Operator {
             socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             socket
         };
-        let parameters = BTreeMap::from([("group".into(), GROUP.into()), ("payload_bytes".into(), 600)]);
+        let parameters = BTreeMap::from([("payload_bytes".into(), 600)]);
         let engine = EngineConfig { name: "neobft".into(), parameters };
         let mut network =
             make_network(&NetworkSpec { validators: VALIDATORS, seed: [3; 32], ..NetworkSpec::new(engine) }).unwrap();
         let sequencers = [0, 1].map(|index| Bytes::from(public_key(suite, &secret_of(index)).unwrap())).to_vec();
-        network.genesis.multicast = Some(MulticastGroup { suite: suite as u8, sequencers });
+        network.genesis.multicast = Some(MulticastGroup { group: GROUP, suite: suite as u8, sequencers });
         let operator = Self {
             folder: tempfile::tempdir().unwrap(),
             network,
@@ -356,7 +356,7 @@ fn unusable_groups_are_refused() {
     operator.network.genesis.multicast = None;
     operator.write_genesis();
     let text = operator.refuses(0);
-    assert!(text.contains("genesis: expected `multicast` with the sequencers, got none"), "{text}");
+    assert!(text.contains("add `multicast` to the genesis"), "{text}");
     fs::remove_file(operator.path("genesis.json")).unwrap();
     let text = operator.refuses(0);
     assert!(text.contains("cannot read") && text.contains("genesis.json"), "{text}");

@@ -2,7 +2,7 @@
 
 use corniche_aom_receiver::{MAX_CHAIN, MAX_CONFIRMED};
 use corniche_aom_wire::AUTHENTICATOR_BYTES;
-use corniche_engine::{DAY_MS, parameter_within};
+use corniche_engine::{DAY_MS, parameter_within, stretched_ms};
 use corniche_types::{B256, Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
@@ -46,6 +46,9 @@ pub struct Config {
     pub clock_ms: u64,
     /// Minimum time between two own requests, ms.
     pub request_interval_ms: u64,
+    /// Factor by which `request_interval_ms` grows with the own batches, up to 4 KiB; 1 switches it off. A request costs the same
+    /// messages regardless of its batch.
+    pub max_stretch: u64,
     /// Time after which a request has no effect any more, ms.
     pub expiry_ms: u64,
     /// Number of delivered slots that are kept for lagging members.
@@ -67,6 +70,9 @@ pub struct Config {
     pub genesis_randomness: B256,
 }
 
+/// Bytes of a batch from which requests are apart by the whole `max_stretch`: about 40 transfers.
+const LONG_BATCH_BYTES: usize = 4 << 10;
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -86,6 +92,7 @@ impl Default for Config {
             sync_slots: 128,
             clock_ms: 1_000,
             request_interval_ms: 5,
+            max_stretch: 4,
             expiry_ms: 60_000,
             retain_slots: 1_000,
             open_slots: 512,
@@ -156,6 +163,7 @@ impl Config {
             "sync_slots" => self.sync_slots = within(1, 1_024)?,
             "clock_ms" => self.clock_ms = within(1, DAY_MS)?,
             "request_interval_ms" => self.request_interval_ms = within(0, DAY_MS)?,
+            "max_stretch" => self.max_stretch = within(1, 10)?,
             "expiry_ms" => self.expiry_ms = within(1, DAY_MS)?,
             "retain_slots" => self.retain_slots = within(1, 1_000_000)?,
             "open_slots" => self.open_slots = within(1, 2_048)?,
@@ -165,6 +173,11 @@ impl Config {
             _ => return Err(format!("neobft: unknown parameter {name}")),
         }
         Ok(())
+    }
+
+    /// Minimum time after an own batch of this size until the next one, ms.
+    pub fn interval_ms(&self, bytes: usize) -> u64 {
+        stretched_ms(self.request_interval_ms, self.max_stretch, bytes, LONG_BATCH_BYTES)
     }
 
     /// Maximum number of log entries after a checkpoint. The log stops there, so that a VIEW-CHANGE has a maximum size.

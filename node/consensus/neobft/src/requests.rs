@@ -49,6 +49,8 @@ pub(crate) struct Requests {
     claimed_at: TimestampMs,
     /// Time of the last batch that the caller provided.
     batch_at: TimestampMs,
+    /// Bytes of the newest own batch.
+    batch_bytes: usize,
     copies: BTreeMap<(ValidatorIndex, RequestId), Copied>,
     /// Requests in the log, by their unchecked names, with their last slot.
     in_log: BTreeMap<(ValidatorIndex, RequestId), Slot>,
@@ -63,6 +65,7 @@ impl Requests {
             is_batch_wanted: false,
             claimed_at: TimestampMs(0),
             batch_at: TimestampMs(0),
+            batch_bytes: 0,
             copies: BTreeMap::new(),
             in_log: BTreeMap::new(),
         }
@@ -122,6 +125,7 @@ impl Neobft {
     pub(crate) fn handle_batch(&mut self, batch: Batch) {
         self.requests.is_batch_wanted = false;
         self.requests.batch_at = self.now;
+        self.requests.batch_bytes = batch.bytes.len();
         let batch = batch.bytes;
         if batch.is_empty() {
             // A later commit is needed, with a later time. Others probably ask for one, too.
@@ -247,7 +251,8 @@ impl Neobft {
     fn want_batch_at(&self) -> Option<TimestampMs> {
         let has_room = !self.requests.is_batch_wanted && self.requests.own.len() < MAX_OUTSTANDING;
         let first = self.requests.batch_at.0 == 0;
-        let at = if first { 0 } else { self.requests.batch_at.0.saturating_add(self.config.request_interval_ms) };
+        let interval = self.config.interval_ms(self.requests.batch_bytes);
+        let at = if first { 0 } else { self.requests.batch_at.0.saturating_add(interval) };
         has_room.then_some(TimestampMs(at))
     }
 

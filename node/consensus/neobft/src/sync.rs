@@ -344,7 +344,7 @@ impl Neobft {
         let keep = Slot(after.0 + same);
         entries.drain(..same as usize);
         for entry in &mut entries {
-            // What this replica received itself convinces others.
+            // A packet that this replica received itself convinces others.
             if let Entry::Request(packet) = entry
                 && let Some(own) = self.own_packet(packet).cloned()
             {

@@ -344,16 +344,6 @@ fn kept_multicast_schedules_pass() {
     assert!(failed.is_empty(), "{:?}", failed.iter().map(|(name, _)| name).collect::<Vec<_>>());
 }
 
-/// Schedules of NeoBFT that stall, because the engine has no answer yet (docs/simulator.md). Nothing diverges.
-#[test]
-fn stalled_schedules_break_nothing() {
-    for (name, text) in kept("stalls") {
-        let scenario = parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let report = crate::simulate(&scenario, scenario.seed, None).expect("the scenario needs nothing");
-        assert!(report.violations.is_empty() && report.duplicated == 0, "{name}: {:#?}", report.violations);
-    }
-}
-
 /// Schedules that failed once.
 #[test]
 fn kept_schedules_pass() {
