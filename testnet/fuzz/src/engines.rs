@@ -354,8 +354,9 @@ mod tests {
     /// Changes of seeds that commit nothing would miss everything behind a commit.
     #[test]
     fn seeds_commit() {
-        let engines: [(_, fn(u16) -> Node); 3] =
-            [(mahi_mahi_seeds(), mahi_node), (autobahn_seeds(), autobahn_node), (neobft_seeds(), neobft_node)];
+        type Start = fn(u16) -> Node;
+        let engines =
+            [(mahi_mahi_seeds(), mahi_node as Start), (autobahn_seeds(), autobahn_node), (neobft_seeds(), neobft_node)];
         for (seeds, node) in engines {
             for seed in seeds {
                 assert!(play(node(0), &seed) > 0, "{} bytes", seed.len());

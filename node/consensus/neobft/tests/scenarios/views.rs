@@ -84,7 +84,7 @@ pub fn change(cluster: &Cluster, node: usize, entries: Vec<Entry>) -> ViewChange
 /// A leader sends a VIEW-START with its VIEW-CHANGEs. Returns whether the receiver accepts all of them.
 pub fn tell_start(cluster: &mut Cluster, from: usize, to: usize, view: View, changes: &[ViewChange]) -> bool {
     let relay = |change: &ViewChange| Message::ViewChange(Box::new(change.clone()));
-    let are_accepted = changes.iter().map(relay).fold(true, |all, message| cluster.tell(from, to, &message) && all);
+    let are_accepted = changes.iter().map(relay).filter(|message| !cluster.tell(from, to, message)).count() == 0;
     let changes = changes.iter().map(|change| (change.sender, change.signature)).collect();
     cluster.tell(from, to, &Message::ViewStart { view, changes }) && are_accepted
 }
