@@ -5,7 +5,7 @@
 # snapshot, which is long (MINUTES, default 10): latency of SNAPSHOT_RATE transfers/s to ACCOUNTS accounts, in minutes in which all
 # validators make a snapshot, and in those between.
 #
-# Environment: CORNICHE_BIN, ENGINE (the ordering engine: mahi-mahi, the default, or autobahn), IDLE_SECONDS, MINUTES and
+# Environment: CORNICHE_BIN, ENGINE (the ordering engine: mahi-mahi, the default, autobahn or neobft), IDLE_SECONDS, MINUTES and
 # STEADY_RATE; SNAPSHOT_RATE; of store and snapshot: ACCOUNTS and LOAD; of store: STORES, VALIDATORS; LOAD: further options of the load generator, for instance "--batch 16".
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -34,7 +34,8 @@ trap cleanup EXIT
 # up VALIDATORS [OPTION...]: starts a network and stores its description in $network.
 up() { network=$("$bin" testnet up --validators "$1" "${@:2}" --engine "$engine" --dir "$directory/$1" --base-port 0 --no-explorer --json); }
 down() { "$bin" testnet down --dir "$directory/$1" >&2; }
-rpcs() { grep -o '"rpc":"[^"]*"' <<<"$network" | cut -d'"' -f4 | sed 's/^/--rpc /'; }
+# Only of validators: a sequencer's URL is that of its admin interface.
+rpcs() { grep -o '"role":"validator","rpc":"[^"]*"' <<<"$network" | cut -d'"' -f8 | sed 's/^/--rpc /'; }
 pids() { grep -o '"pid":[0-9]*' <<<"$network" | cut -d: -f2; }
 
 # Total processor time of these processes, in clock ticks.

@@ -273,11 +273,17 @@ mod tests {
     use corniche_service::NetworkSpec;
     use corniche_types::{Bytes, Epoch, MulticastGroup};
 
-    fn check_with(name: &str, validators: usize, batch_bytes: u32, parameters: &[(&str, u64)]) -> Result<(), String> {
+    fn engine(name: &str, parameters: &[(&str, u64)]) -> EngineConfig {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let engine = EngineConfig { name: name.into(), parameters };
-        let spec = NetworkSpec { validators, batch_bytes, engine, ..default_spec() };
+        EngineConfig { name: name.into(), parameters }
+    }
+
+    fn check_spec(spec: NetworkSpec) -> Result<(), String> {
         make_network(&spec).map(drop).map_err(|error| format!("{error:#}"))
+    }
+
+    fn check_with(name: &str, validators: usize, batch_bytes: u32, parameters: &[(&str, u64)]) -> Result<(), String> {
+        check_spec(NetworkSpec { validators, batch_bytes, engine: engine(name, parameters), ..default_spec() })
     }
 
     #[test]
@@ -303,11 +309,9 @@ mod tests {
         suite: u8,
         has_group: bool,
     ) -> Result<(), String> {
-        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let engine = EngineConfig { name: name.into(), parameters };
         let group = MulticastGroup { group: 1, suite, sequencers: vec![vec![7; 32].into()] };
-        let spec = NetworkSpec { validators, engine, multicast: has_group.then_some(group), ..default_spec() };
-        make_network(&spec).map(drop).map_err(|error| format!("{error:#}"))
+        let multicast = has_group.then_some(group);
+        check_spec(NetworkSpec { validators, engine: engine(name, parameters), multicast, ..default_spec() })
     }
 
     #[test]

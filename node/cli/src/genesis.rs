@@ -320,9 +320,7 @@ impl Chain {
             ..default_spec()
         })
     }
-}
 
-impl Chain {
     fn multicast(&self) -> Option<MulticastGroup> {
         let (group, suite, sequencers) = (self.group, self.suite, self.sequencer.clone());
         (!sequencers.is_empty()).then_some(MulticastGroup { group, suite, sequencers })

@@ -58,8 +58,7 @@ impl GroupMember {
             };
         };
         let Some(keys) = keys else { return Ok(None) };
-        let position = genesis.validators.iter().position(|validator| validator.consensus_key == keys.consensus_key());
-        let Some(index) = position.and_then(|position| u16::try_from(position).ok()) else { return Ok(None) };
+        let Some(index) = keys.index_in(genesis)? else { return Ok(None) };
         let expected = group.sequencers.len();
         let Some(config) = config else {
             bail!(
@@ -83,7 +82,7 @@ impl GroupMember {
             suite,
             addresses: config.sequencers.clone(),
             exchange: ExchangeKey::from_ed25519(&keys.network.seed()),
-            index,
+            index: index.0,
             epoch: 0,
         }))
     }

@@ -18,6 +18,7 @@ use crate::{
     shared::{Shared, count},
     snapshots::{FetchProgress, FetchSetup, Shelf, StateSource, fetch_state},
     status::fetch_status,
+    threads::Connections,
     verify::{MessageChecks, Verifiers},
 };
 use anyhow::Context;
@@ -176,8 +177,8 @@ impl Node {
         let key = context.keys().map(|keys| PeerKey(keys.network.public()));
         let identity = network.as_ref().map(NetworkHandle::key).or(key);
         let runtime = tokio::runtime::Handle::current();
-        let network_threads = network.clone().map(|network| (network, runtime));
-        let chain = RunningChain::start(context, chain, shared, (network_threads, group), shelf.clone());
+        let connections = Connections { network: network.clone().map(|network| (network, runtime)), group };
+        let chain = RunningChain::start(context, chain, shared, connections, shelf.clone());
         Ok(Self {
             chain: Arc::new(chain),
             genesis,

@@ -7,14 +7,12 @@ use crate::{
     epoch_log::EpochLog,
     journal::Journal,
     keys::Keyring,
-    multicast::GroupMember,
     pool_view::PoolView,
     shared::Shared,
     snapshots::{Shelf, SnapshotMaker},
-    threads,
+    threads::{self, Connections},
 };
 use anyhow::{Context, ensure};
-use corniche_network::NetworkHandle;
 use corniche_pipeline::{Input, Pipeline};
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
@@ -24,7 +22,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     thread::JoinHandle,
 };
-use tokio::runtime::Handle;
 
 /// Chain of a node, and its threads.
 pub struct RunningChain {
@@ -56,18 +53,18 @@ impl RunningChain {
         context: NodeContext,
         chain: Chain,
         shared: Arc<Shared>,
-        (network, group): (Option<(NetworkHandle, Handle)>, Option<GroupMember>),
+        connections: Connections,
         shelf: Option<Arc<Shelf>>,
     ) -> Self {
         let readers = Arc::new(ReaderHandle::new(chain.readers(context.is_validator())));
-        let (vm, has_peers) = (chain.vm.clone(), network.is_some());
+        let (vm, has_peers) = (chain.vm.clone(), connections.network.is_some());
         let shelf = shelf.filter(|_| context.config.snapshots.make);
         let maker = shelf.map(|shelf| {
             let reader = chain.store.reader();
             let epoch_log = EpochLog::new(&context.data, reader.clone(), context.genesis.clone());
             SnapshotMaker::start(&context.genesis, reader, chain.state.clone(), epoch_log, shelf, shared.snapshots.clone())
         });
-        let handles = run_chain(&context, chain, &shared, (network, group), Vec::new());
+        let handles = run_chain(&context, chain, &shared, connections, Vec::new());
         Self { context, shared, readers, vm, has_peers, threads: Mutex::new(Threads { handles, maker, stopped: false }) }
     }
 
@@ -171,7 +168,7 @@ impl SuspendedChain<'_> {
         shared.set_start(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
         shared.set_requested_base_fee(chain.pipeline.requested_base_fee());
         readers.replace(chain.readers(context.is_validator()));
-        self.threads.handles = run_chain(context, chain, shared, (None, None), pool);
+        self.threads.handles = run_chain(context, chain, shared, Connections::default(), pool);
         let _ = shared.events.send(event);
         shared.release_requests();
     }
@@ -182,7 +179,7 @@ fn run_chain(
     context: &NodeContext,
     chain: Chain,
     shared: &Arc<Shared>,
-    outside: (Option<(NetworkHandle, Handle)>, Option<GroupMember>),
+    connections: Connections,
     pool: Vec<Bytes>,
 ) -> Vec<JoinHandle<()>> {
     if let Some(trace) = chain.trace() {
@@ -206,7 +203,7 @@ fn run_chain(
         store,
         &context.config,
         shared.clone(),
-        outside,
+        connections,
     )
 }
 

@@ -42,6 +42,14 @@ const _: () = assert!(SEAL_QUEUE_CAPACITY + 2 <= AHEAD_OF_CERTIFICATION as usize
 /// Stack size of threads that run no contracts.
 const STACK_BYTES: usize = 8 << 20;
 
+/// Connections of a chain with other nodes and with sequencers.
+#[derive(Default)]
+pub struct Connections {
+    pub network: Option<(NetworkHandle, tokio::runtime::Handle)>,
+    /// The validator's multicast group, if the genesis has one.
+    pub group: Option<GroupMember>,
+}
+
 /// Starts the pipeline, execution, sealing and writer threads, and waits until the transactions restored to
 /// the pool are visible. The threads end when the inbox is closed.
 pub fn spawn(
@@ -51,7 +59,7 @@ pub fn spawn(
     store: Store,
     config: &NodeConfig,
     shared: Arc<Shared>,
-    (network, mut group): (Option<(NetworkHandle, tokio::runtime::Handle)>, Option<GroupMember>),
+    Connections { network, mut group }: Connections,
 ) -> Vec<JoinHandle<()>> {
     let (tasks, tasks_in) = mpsc::channel();
     let (groups, groups_in) = mpsc::channel();

@@ -11,7 +11,7 @@ use crate::{
     crypto::Meter,
     scenario::{Cost, Ppm, Scenario, SequencerFault},
 };
-use corniche_aom_wire::{HEADER_BYTES, Header, Kind, Suite};
+use corniche_aom_wire::{HEADER_BYTES, Header, Kind, Suite, TAGS_PER_PACKET};
 use corniche_engine::{Committee, SequencerKey};
 use corniche_neobft::{Config, Signatures};
 use corniche_neobft_testing::ModelledGroup;
@@ -25,8 +25,6 @@ use std::{
 
 /// Tags that are checked in the time of one signature: SipHash over 56 bytes takes 0.1 µs, ed25519 takes 40 µs.
 const TAGS_PER_SIGNATURE: u64 = 400;
-/// Tags in a packet.
-const TAGS_PER_PACKET: usize = 4;
 
 /// The multicast group of one network.
 pub struct Multicast {

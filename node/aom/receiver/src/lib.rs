@@ -30,6 +30,4 @@ pub use receiver::{Config, Counters, Delivery, EpochKey, Output, Receiver, Suspi
 
 /// Maximum number of digests in one CONFIRM.
 pub const MAX_CONFIRMED: usize = 16;
-/// Maximum number of packets between a packet and the signature that covers it: twice the default of a sequencer (32). Packets
-/// farther from a signature count as not received. A chain is part of each certificate, so it bounds the size of messages.
-pub const MAX_CHAIN: usize = 64;
+pub use corniche_aom_wire::MAX_CHAIN;

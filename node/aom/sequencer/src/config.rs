@@ -1,7 +1,7 @@
 //! Configuration file.
 
 use crate::{BackEnd, StartError, Timing};
-use corniche_aom_wire::MAX_PAYLOAD_BYTES;
+use corniche_aom_wire::{MAX_CHAIN, MAX_PAYLOAD_BYTES};
 use serde::Deserialize;
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-/// Receivers follow a hash chain for at most this many packets.
-const MAX_SIGN_EVERY: u32 = 64;
+/// Receivers follow a hash chain no farther.
+const MAX_SIGN_EVERY: u32 = MAX_CHAIN as u32;
 
 /// Configuration of a sequencer, read from TOML. Unknown keys are errors.
 #[derive(Clone, Debug, Deserialize)]

@@ -77,5 +77,8 @@ pub const MAX_PAYLOAD_BYTES: usize = 8800;
 pub const MAX_PACKET_BYTES: usize = HEADER_BYTES + MAX_PAYLOAD_BYTES;
 /// Maximum number of receivers of a group with tags.
 pub const MAX_RECEIVERS: usize = 64;
+/// Maximum number of packets between a packet and the signature that covers it: twice the default of a sequencer (32). Packets
+/// farther from a signature count as not received. A chain is part of each certificate, so it bounds the size of messages.
+pub const MAX_CHAIN: usize = 64;
 /// Number of tags in one packet.
 pub const TAGS_PER_PACKET: usize = 4;

@@ -3,7 +3,8 @@
 use super::{Testnet, Up, process::NodeProcess};
 use crate::{engines, explorer, genesis, keys};
 use anyhow::{Context, ensure};
-use corniche_aom_wire::{ExchangeKey, Kind, SigningKey, Suite};
+use corniche_aom_sequencer::public_key;
+use corniche_aom_wire::Suite;
 use corniche_api::Namespaces;
 use corniche_console::{dev_accounts::dev_accounts, secret};
 use corniche_network::PeerKey;
@@ -189,12 +190,7 @@ impl Sequencers {
     fn make(up: &Up) -> anyhow::Result<Self> {
         let suite = Suite::try_from(up.suite).with_context(|| format!("--suite {}: expected 1, 2, 4 or 5", up.suite))?;
         let secrets: Vec<_> = (0..up.sequencers).map(|_| B256::random()).collect();
-        let public = |secret: &B256| -> anyhow::Result<Bytes> {
-            Ok(match suite.kind() {
-                Kind::Hm => ExchangeKey::from_bytes(secret.0).public().to_vec().into(),
-                Kind::Pk => SigningKey::from_bytes(suite, secret)?.verifying_key().to_bytes().into(),
-            })
-        };
+        let public = |secret: &B256| anyhow::Ok(Bytes::from(public_key(suite, secret)?));
         let keys = secrets.iter().map(public).collect::<anyhow::Result<_>>()?;
         // All sockets are held until all ports are known, so that the ports differ.
         let udp = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no free UDP port on this machine");

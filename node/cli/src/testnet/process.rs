@@ -45,15 +45,16 @@ pub(super) struct NodeStatus {
 
 impl NodeProcess {
     pub fn as_node(&self) -> Vec<OsString> {
-        ["node", "--config"]
-            .into_iter()
-            .map(Into::into)
-            .chain([self.config.clone().into(), "--data".into(), self.data_dir.clone().into()])
-            .collect()
+        self.configured("node")
     }
 
     pub fn as_sequencer(&self) -> Vec<OsString> {
-        ["sequencer", "--config"]
+        self.configured("sequencer")
+    }
+
+    /// Arguments of a command with a configuration file and a data directory.
+    fn configured(&self, command: &str) -> Vec<OsString> {
+        [command, "--config"]
             .into_iter()
             .map(Into::into)
             .chain([self.config.clone().into(), "--data".into(), self.data_dir.clone().into()])

@@ -32,6 +32,7 @@ mod hints;
 mod journal;
 pub mod keys;
 mod log;
+mod lost_disk;
 pub mod message;
 mod normal;
 mod order;

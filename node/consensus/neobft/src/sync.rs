@@ -3,6 +3,7 @@
 use crate::{
     engine::{AfterDurable, Neobft},
     keys::Signature,
+    lost_disk::LostDisk,
     message::{CheckpointCertificate, DropProof, Entry, Message, Slot, Statement, Value, View, ViewCertificate},
     order::Effect,
     record::Record,
@@ -10,7 +11,7 @@ use crate::{
 };
 use corniche_aom_receiver::OrderingCertificate;
 use corniche_engine::{BucketRate, Output, Ticket, TokenBuckets};
-use corniche_types::{B256, TimestampMs, ValidatorIndex, Votes, wire};
+use corniche_types::{B256, TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An overdue answer is waited for twice as long as the one before, up to 2^this times `query_ms`.
@@ -55,16 +56,6 @@ pub(crate) struct Sync {
     buckets: TokenBuckets,
 }
 
-/// Knowledge of a replica that lost its disk (S5).
-pub(crate) struct LostDisk {
-    /// Start of the engine. Own requests since then are not from before the loss.
-    since: TimestampMs,
-    /// The newest reports of members: the views that they are in or move to.
-    reported: BTreeMap<ValidatorIndex, View>,
-    /// An own request since the start was executed.
-    has_own_request: bool,
-}
-
 /// A certified point of the log that the own log does not contain.
 pub(crate) struct Goal {
     pub slot: Slot,
@@ -94,7 +85,6 @@ impl Goal {
 impl Sync {
     /// `lost_at`: start of an engine that lost its disk.
     pub fn new(lost_at: Option<TimestampMs>) -> Self {
-        let lost = lost_at.map(|since| LostDisk { since, reported: BTreeMap::new(), has_own_request: false });
         Self {
             votes: BTreeMap::new(),
             stable: BTreeMap::new(),
@@ -107,7 +97,7 @@ impl Sync {
             synced: Slot(0),
             dropped: 0,
             window: (TimestampMs(0), Slot(0)),
-            lost,
+            lost: lost_at.map(LostDisk::new),
             buckets: TokenBuckets::default(),
         }
     }
@@ -382,55 +372,6 @@ impl Neobft {
         self.send(to, Message::Progress { view, left, slot, hash, certificate, checkpoint, asks });
     }
 
-    // ---- lost disks --------------------------------------------------------------------------------------------------------
-
-    pub(crate) fn note_view(&mut self, from: ValidatorIndex, left: Option<View>) {
-        if let (Some(lost), Some(left)) = (&mut self.sync.lost, left) {
-            lost.reported.insert(from, left);
-        }
-    }
-
-    /// An own request that was made after a lost disk shows soon that the log is long enough again.
-    pub(crate) fn claim_after_lost_disk(&mut self) {
-        let is_missing = self.sync.lost.as_ref().is_some_and(|lost| !lost.has_own_request);
-        if is_missing && self.requests.has_claimed_before(self.now, self.config.request_ms) {
-            self.claim_time();
-        }
-    }
-
-    /// S5: after a lost disk this replica takes part again when its log contains all that it may have replied to.
-    ///
-    /// - Any quorum in which it took part contains correct others, and so do the members with Q votes that reported. So no such
-    ///   quorum was in a view after the highest reported one, and this replica has the log of that view or of a later one.
-    /// - An own request since the start was executed. The sequencer stamped it after the loss, so everything that this replica
-    ///   replied to has a lower number.
-    ///
-    /// It still votes only in later views, and confirms packets only in later epochs: it may have signed other votes before.
-    pub(crate) fn regain_votes(&mut self) {
-        let Some(lost) = self.sync.lost.as_ref().filter(|lost| lost.has_own_request) else { return };
-        let mut reports: Vec<_> = lost.reported.iter().map(|(member, view)| (*view, *member)).collect();
-        reports.sort_unstable();
-        // The lowest views that suffice: a liar cannot silence this replica if enough others report.
-        let others = self.committee.total() - self.committee.votes(self.me);
-        let needed = self.committee.quorum().min(others);
-        let mut votes = Votes(0);
-        let mut counted = reports.iter().take_while(|(_, member)| {
-            let is_counted = votes < needed;
-            votes += self.committee.votes(*member);
-            is_counted
-        });
-        let highest = counted.by_ref().last().map(|(view, _)| *view);
-        let view = self.view();
-        if votes < needed || !self.is_normal() || highest.is_none_or(|highest| highest > view) {
-            return;
-        }
-        self.note("votes-regained", format!("after a lost disk, from {} on", view.next_leader()));
-        self.promises.silent_before = view.next_leader();
-        self.promises.confirms_from = view.epoch.saturating_add(1);
-        self.sync.lost = None;
-        self.persist_promises();
-    }
-
     pub(crate) fn resend_progress(&mut self) {
         let end = self.log.end();
         let is_stuck = end == std::mem::replace(&mut self.sync.end, end);
@@ -556,11 +497,7 @@ impl Neobft {
 
     /// Called for every executed slot.
     pub(crate) fn handle_executed(&mut self, slot: Slot, hash: B256, effect: &Effect) {
-        if let (Some(lost), Effect::Batch { author, time, .. } | Effect::Clock { author, time, .. }) =
-            (&mut self.sync.lost, effect)
-        {
-            lost.has_own_request |= *author == self.me && *time >= lost.since;
-        }
+        self.note_own_request(effect);
         // The group delivered the request, with an effect or without one.
         if let Effect::Batch { author, id, .. } | Effect::Clock { author, batch: Some(id), .. } = effect {
             self.requests.remove_copy(*author, *id);

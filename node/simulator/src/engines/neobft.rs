@@ -3,6 +3,7 @@
 use super::{Builder, Charge, EngineNetwork, MEMBERS_ONLY, MeasuredEngine, Start, Tune};
 use crate::{crypto::Modelled, genesis::Secrets, scenario::Behaviour};
 use corniche_aom_receiver::{OrderingCertificate, Proof};
+use corniche_aom_wire::TAGS_PER_PACKET;
 use corniche_engine::{Committee, Verified, Verifier, VertexId};
 use corniche_neobft::{
     Config, Neobft, NeobftVerifier, Setup, Signature, Signatures, Signer, crypto,
@@ -15,8 +16,6 @@ use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
 use std::sync::Arc;
 
 const MADE_HERE: &str = "invariant: the genesis was made here, from these keys";
-/// Tags in a packet.
-const TAGS_PER_PACKET: usize = 4;
 
 pub struct Network {
     config: Config,

@@ -6,6 +6,14 @@ use crate::{Report, Scenario, Verdict, node::NodeProcess, scenario::parse, simul
 use corniche_testkit::{Micros, Random};
 use std::{fmt::Write, fs};
 
+/// Two parts of the network that do not hear each other.
+fn partition(random: &mut Random, nodes: usize, at: u64, until: u64) -> String {
+    let mut order: Vec<usize> = (0..nodes).collect();
+    random.shuffle(&mut order);
+    let (one, other) = order.split_at(random.between(1, nodes as u64 - 1) as usize);
+    format!("[[fault]]\nkind = \"partition\"\nat = \"{at}ms\"\nuntil = \"{until}ms\"\ngroups = [{one:?}, {other:?}]")
+}
+
 /// Draws a scenario file. All faults but a Byzantine member are healed at the end. So every change of the committee happens, and
 /// everything is committed.
 fn draw(engine: &str, seed: u64) -> String {
@@ -85,14 +93,7 @@ fn draw(engine: &str, seed: u64) -> String {
                 all.sort_unstable();
                 add(format!("{}{restart}", fault("crash", at, &all)));
             }
-            2 => {
-                let mut order: Vec<usize> = (0..nodes).collect();
-                random.shuffle(&mut order);
-                let (one, other) = order.split_at(random.between(1, nodes as u64 - 1) as usize);
-                add(format!(
-                    "[[fault]]\nkind = \"partition\"\nat = \"{at}ms\"\nuntil = \"{until}ms\"\ngroups = [{one:?}, {other:?}]"
-                ));
-            }
+            2 => add(partition(&mut random, nodes, at, until)),
             3 => add(lasting("no_notices", at, until, &[node])),
             4 => add(lasting("bad_dealer", at, until, &[node])),
             5 => {
@@ -255,14 +256,7 @@ fn draw_multicast(seed: u64) -> String {
         match random.below(6) {
             0 => add(format!("{}{restart}", fault("crash", at, &candidates[..some]))),
             1 if random.one_in(2) => add(format!("{}{restart}", fault("crash", at, &candidates))),
-            2 => {
-                let mut order: Vec<usize> = (0..nodes).collect();
-                random.shuffle(&mut order);
-                let (one, other) = order.split_at(random.between(1, nodes as u64 - 1) as usize);
-                add(format!(
-                    "[[fault]]\nkind = \"partition\"\nat = \"{at}ms\"\nuntil = \"{until}ms\"\ngroups = [{one:?}, {other:?}]"
-                ));
-            }
+            2 => add(partition(&mut random, nodes, at, until)),
             3 => {
                 let slow = lasting("slow", at, until, &candidates[..some]);
                 add(format!("{slow}execute_ms = {}\nwrite_ms = {}", random.below(100), random.below(60)));
