@@ -103,9 +103,12 @@ engines-wasm: tools ## Build the ordering engines for wasm32
 # `test-rust` tests the sequencers in hardware except these. Many kernels refuse BPF, even to root, and few machines have a
 # compiler of P4. Then these tests report that they were skipped. With the workspace's features, so that builds are reused.
 .PHONY: hardware
-hardware: tools ## Test the sequencer's XDP program in this kernel, as root, and its P4 program
-	CORNICHE_REQUIRE_HARDWARE=0 $(CARGO) test --locked --workspace --features corniche-aom-xdp/xdp --test kernel
+hardware: tools node-tools ## Test the sequencer's XDP program in this kernel and in a network, as root, and its P4 program
+	CORNICHE_REQUIRE_HARDWARE=0 $(CARGO) test --locked --workspace --features corniche/xdp --test kernel
 	node/aom/p4/run.py
+	$(CARGO) build --locked --workspace --bin corniche --features corniche/xdp
+	cd testnet/js && npm ci --no-audit --no-fund
+	cd testnet/e2e && npm ci --no-audit --no-fund && ENGINE=neobft SEQUENCER=xdp node --test tests/sequencer.test.js
 
 .PHONY: e2e
 e2e: build contracts node-tools postgres promtool ## Test real processes with a wallet library and the Rust client's examples

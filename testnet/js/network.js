@@ -50,16 +50,16 @@ export async function started(command, log) {
 export class Network {
   /**
    * Starts a network and waits until every node responds and every validator takes part in ordering. `links`: connections can be
-   * cut, and the first node keeps its index in sled; `sequencers`, `suite`: for an engine with sequencers; `staking`: parameters of
+   * cut, and the first node keeps its index in sled; `sequencers`, `sequencer` (part that stamps of the first one), `suite`: for an engine with sequencers; `staking`: parameters of
    * the staking contract, none without; `explorer`: starts an explorer.
    */
-  static async up({ validators, votes = [], fullNodes = 0, engine = 'mahi-mahi', parameters = [], signatures = 'everyone', sequencers = 1, suite = 1, staking, links = false, explorer = false }) {
+  static async up({ validators, votes = [], fullNodes = 0, engine = 'mahi-mahi', parameters = [], signatures = 'everyone', sequencers = 1, sequencer = 'process', suite = 1, staking, links = false, explorer = false }) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-e2e-'));
     const port = await freePorts(validators + fullNodes);
     const size = ['--validators', validators, '--full-nodes', fullNodes, ...(votes.length > 0 ? ['--votes', votes.join(',')] : [])];
     const order = ['--engine', engine, '--signatures', signatures, ...parameters.flatMap((parameter) => ['--parameter', parameter])];
-    const group = ['--sequencers', sequencers, '--suite', suite];
+    const group = ['--sequencers', sequencers, '--sequencer', sequencer, '--suite', suite];
     const stake = staking ? ['--staking', ...staking] : [];
     const flags = [...size, ...order, ...group, ...stake, '--dir', directory, '--base-port', port, ...(explorer ? [] : ['--no-explorer']), '--json'];
     const { stdout } = await run(corniche, ['testnet', 'up', ...flags.map(String)]);

@@ -88,6 +88,9 @@ struct Up {
     /// Sequencers of a new network whose engine needs them; all but the first are on standby
     #[arg(long, value_name = "N", default_value_t = 1)]
     sequencers: usize,
+    /// Part that stamps packets of the first sequencer of a new network; the others are processes
+    #[arg(long, value_name = "PART", value_enum, default_value_t)]
+    sequencer: SequencerPart,
     /// Suite of the sequencers' packets: 1 or 2 (keyed hashes), 4 (secp256k1) or 5 (ed25519)
     #[arg(long, value_name = "SUITE", default_value_t = 1)]
     suite: u8,
@@ -109,6 +112,16 @@ struct Up {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Part that stamps packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum SequencerPart {
+    /// A process.
+    #[default]
+    Process,
+    /// An XDP program in the Linux kernel, at the loopback interface. Needs root, suite 1 and at most four validators
+    Xdp,
 }
 
 /// Network created by `up`: the data needed to start, stop and query every node.
@@ -175,6 +188,7 @@ pub fn make_validators(dir: &Path, validators: usize, engine: Option<&str>) -> a
         signatures: SignatureChecks::Everyone,
         staking: genesis::Staking::default(),
         sequencers: 1,
+        sequencer: SequencerPart::Process,
         suite: 1,
         namespaces: None,
         explorer_port: None,

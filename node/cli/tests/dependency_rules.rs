@@ -32,7 +32,7 @@ enum Layer {
     Whole,
     /// Touches the world; imports no decider, and no other crate of the rim.
     Rim,
-    /// A node as a library: composes the whole with the rim. The engine is a parameter.
+    /// A node as a library: composes the whole with the rim. The engine is a parameter. A sequencer composes likewise.
     Service,
     /// A node with more commands than a real network has.
     Devchain,
@@ -85,8 +85,8 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-aom-xdp", "node/aom/xdp", Rim),
     ("corniche-signer", "node/signer", Rim),
     ("corniche-rpc", "node/rpc", Rim),
-    ("corniche-aom-sequencer", "node/aom/sequencer", Rim),
     ("corniche-service", "node/service", Service),
+    ("corniche-aom-sequencer", "node/aom/sequencer", Service),
     ("corniche-devchain", "node/devchain", Devchain),
     ("corniche-simulator", "node/simulator", Simulated),
     ("corniche-core-bench", "node/consensus/bench", Simulated),

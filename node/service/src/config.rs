@@ -88,7 +88,7 @@ pub struct Multicast {
     /// Multicast address to join, if the sequencers send to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<IpAddr>,
-    /// Address of the network interface for `join`; default: the system's choice. IPv4 only.
+    /// Address of the network interface for multicast, both ways; default: the system's choice. IPv4 only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<Ipv4Addr>,
     /// UDP addresses of the sequencers for requests, in the order of the genesis.

@@ -14,6 +14,7 @@ use corniche_aom_wire::{EpochStart, ExchangeKey, Kind, MAX_PACKET_BYTES, Packet,
 use corniche_engine::SequencerKey;
 use corniche_pipeline::Input;
 use corniche_types::{Bytes, Genesis, MulticastGroup};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
@@ -129,7 +130,14 @@ impl GroupMember {
 }
 
 fn open_socket(config: &Multicast) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind(config.listen)?;
+    let socket = Socket::new(Domain::for_address(config.listen), Type::DGRAM, Some(Protocol::UDP))?;
+    // Validators of one host may share a multicast address and its port.
+    socket.set_reuse_address(config.join.is_some())?;
+    if let Some(interface) = config.interface {
+        socket.set_multicast_if_v4(&interface)?;
+    }
+    socket.bind(&config.listen.into())?;
+    let socket = UdpSocket::from(socket);
     match (config.join, config.listen.ip()) {
         (Some(IpAddr::V4(address)), IpAddr::V4(_)) => {
             socket.join_multicast_v4(&address, &config.interface.unwrap_or(Ipv4Addr::UNSPECIFIED))?;

@@ -30,6 +30,9 @@ pub enum BackEnd {
     /// One system call for up to 64 packets (UDP_SEGMENT), to the group's multicast address, or else to each receiver.
     /// Linux only.
     Gso,
+    /// An XDP program stamps and sends in the kernel, before the network stack. Linux, suite 1, up to four receivers; as root,
+    /// in builds with the feature `xdp`.
+    Xdp,
 }
 
 /// Addresses to which each packet of a group goes.
@@ -89,7 +92,8 @@ impl Sender {
                     BackEnd::Unicast | BackEnd::Multicast => {
                         send_each(socket, bytes, run.packet_bytes, *destination, &mut numbers)
                     }
-                    BackEnd::Gso => send_segments(socket, bytes, run.packet_bytes, *destination, &mut numbers),
+                    // The kernel sends for `Xdp`, so it has no sender.
+                    BackEnd::Gso | BackEnd::Xdp => send_segments(socket, bytes, run.packet_bytes, *destination, &mut numbers),
                 }
             }
             is_stuck = numbers.is_stuck;
@@ -98,7 +102,8 @@ impl Sender {
     }
 }
 
-fn socket(source: IpAddr, multicast: &MulticastConfig) -> io::Result<UdpSocket> {
+/// Opens a socket for sending.
+pub(crate) fn socket(source: IpAddr, multicast: &MulticastConfig) -> io::Result<UdpSocket> {
     let socket = Socket::new(if source.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 }, Type::DGRAM, Some(Protocol::UDP))?;
     // The system caps the size; a smaller buffer only blocks sooner.
     let _ = socket.set_send_buffer_size(SEND_BUFFER_BYTES);

@@ -39,6 +39,8 @@ pub struct Config {
     /// Sending to multicast addresses.
     #[serde(default)]
     pub multicast: MulticastConfig,
+    /// The back end `xdp`.
+    pub xdp: Option<XdpConfig>,
     /// Groups, 1 to 64. [`Sequencer::start`](crate::Sequencer::start) takes them with their genesis and keys.
     pub groups: Vec<GroupConfig>,
 }
@@ -60,6 +62,31 @@ impl Default for MulticastConfig {
     }
 }
 
+/// Network interfaces of the back end `xdp`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct XdpConfig {
+    /// Interface at which requests arrive.
+    pub interface: String,
+    /// How the program is attached to it. Default: `"native"`.
+    #[serde(default)]
+    pub mode: XdpMode,
+    /// Interfaces by which stamped packets leave, up to 128; the one of arrival is left out. Empty: they go to this host only.
+    #[serde(default)]
+    pub ports: Vec<String>,
+}
+
+/// How an XDP program is attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum XdpMode {
+    /// In the driver of the interface. Not all have it.
+    #[default]
+    Native,
+    /// In the network stack, for any interface; slower.
+    Generic,
+}
+
 /// One group. Its genesis defines chain, number, suite, sequencers and receivers. Paths are relative to the configuration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -71,7 +98,7 @@ pub struct GroupConfig {
     /// UDP addresses of the receivers, in the order of the validators. Empty if the group has a multicast address.
     #[serde(default)]
     pub receivers: Vec<SocketAddr>,
-    /// Multicast address and port to which the receivers listen; for the back ends `multicast` and `gso`.
+    /// Multicast address and port to which the receivers listen; for the back ends `multicast`, `gso` and `xdp`.
     pub multicast: Option<SocketAddr>,
 }
 
@@ -87,6 +114,7 @@ impl Config {
             sign_after_us: default_sign_after_us(),
             heartbeat_after_us: default_heartbeat_after_us(),
             multicast: MulticastConfig::default(),
+            xdp: None,
             groups: Vec::new(),
         }
     }
@@ -115,6 +143,21 @@ impl Config {
         }
         if self.sign_after_us == 0 || self.heartbeat_after_us == 0 {
             return fail("sign_after_us, heartbeat_after_us: expected at least 1, got 0".into());
+        }
+        match (&self.xdp, self.back_end) {
+            (None, BackEnd::Xdp) => {
+                return fail("xdp: expected a table with `interface` for the back end \"xdp\", got none".into());
+            }
+            (Some(_), BackEnd::Unicast | BackEnd::Multicast | BackEnd::Gso) => {
+                return fail("xdp: only the back end \"xdp\" uses it; remove it, or set `back_end = \"xdp\"`".into());
+            }
+            (Some(_), BackEnd::Xdp) if !cfg!(feature = "xdp") => {
+                return fail(
+                    "back_end: this program was built without \"xdp\"; build it with `--features corniche/xdp` (needs clang and libbpf-dev)"
+                        .into(),
+                );
+            }
+            _ => {}
         }
         if self.back_end == BackEnd::Gso && !cfg!(target_os = "linux") {
             return fail("back_end: \"gso\" needs Linux; use \"unicast\" or \"multicast\"".into());
@@ -146,8 +189,8 @@ impl GroupConfig {
             }
             return Ok(vec![address]);
         }
-        if back_end == BackEnd::Multicast {
-            return fail("multicast: expected an address for the back end \"multicast\", got none".into());
+        if matches!(back_end, BackEnd::Multicast | BackEnd::Xdp) {
+            return fail("multicast: expected an address for the back ends \"multicast\" and \"xdp\", got none".into());
         }
         if self.receivers.len() != validators {
             let got = self.receivers.len();

@@ -1,7 +1,7 @@
 //! The deciding part: datagrams and a passed-in time in, stamped packets out.
 
 use crate::{Authority, Group, GroupEpoch, StartError, group::Keys};
-use corniche_aom_wire::{EpochStart, Error, Request, Stamped, Stamper};
+use corniche_aom_wire::{EpochStart, Error, Request, Stamped, Stamper, TagKey};
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// T_beat: maximum number of heartbeats without a request between them.
@@ -53,11 +53,15 @@ pub enum DropReason {
     Rate,
     /// Start of an epoch whose mark could not be written.
     Record,
+    /// Back end `xdp`: IP options, a fragment, or lengths that contradict each other.
+    Frame,
+    /// Back end `xdp`: other processors took the number at each try.
+    Contended,
 }
 
 impl DropReason {
-    /// All reasons. The last [`DropReason::STARTS`] concern starts of epochs.
-    pub const ALL: [Self; 15] = [
+    /// All reasons.
+    pub const ALL: [Self; 17] = [
         Self::Short,
         Self::Long,
         Self::Magic,
@@ -73,6 +77,8 @@ impl DropReason {
         Self::Certificate,
         Self::Rate,
         Self::Record,
+        Self::Frame,
+        Self::Contended,
     ];
 
     /// Reasons for which starts of epochs are refused.
@@ -96,6 +102,8 @@ impl DropReason {
             Self::Certificate => "certificate",
             Self::Rate => "rate",
             Self::Record => "record",
+            Self::Frame => "frame",
+            Self::Contended => "contended",
         }
     }
 }
@@ -105,9 +113,9 @@ impl DropReason {
 pub enum Handled {
     /// A request of this group got a number; its packets are in the outbox.
     Request(u32, Stamped),
-    /// The receivers of this group asked for the present epoch again, so the outbox has a heartbeat.
-    Heartbeat(u32, Stamped),
-    /// This epoch shall begin. The caller records it durably (Q5), and then calls [`Core::begin`] and [`Core::heartbeat`].
+    /// The receivers of this group asked for its present epoch again. The caller sends a heartbeat.
+    Repeat(u32),
+    /// This epoch shall begin. The caller records it durably (Q5), calls [`Core::begin`], and sends a heartbeat.
     Start(GroupEpoch),
 }
 
@@ -182,9 +190,14 @@ impl Core {
     pub fn handle(&mut self, now: Duration, datagram: &[u8], out: &mut Outbox) -> Result<Handled, DropReason> {
         match Request::decode(datagram) {
             Ok(request) => self.stamp(now, &request, out),
-            Err(Error::Kind { .. }) => self.start(now, &EpochStart::decode(datagram).map_err(drop_reason)?, out),
+            Err(Error::Kind { .. }) => self.handle_start(now, datagram),
             Err(error) => Err(drop_reason(error)),
         }
+    }
+
+    /// Handles the start of an epoch. Requests have no effect: another part stamps them.
+    pub fn handle_start(&mut self, now: Duration, datagram: &[u8]) -> Result<Handled, DropReason> {
+        self.start(now, &EpochStart::decode(datagram).map_err(drop_reason)?)
     }
 
     fn stamp(&mut self, now: Duration, request: &Request<'_>, out: &mut Outbox) -> Result<Handled, DropReason> {
@@ -202,7 +215,7 @@ impl Core {
     }
 
     /// Checks the start of an epoch, the cheapest rule first.
-    fn start(&mut self, now: Duration, start: &EpochStart<'_>, out: &mut Outbox) -> Result<Handled, DropReason> {
+    fn start(&mut self, now: Duration, start: &EpochStart<'_>) -> Result<Handled, DropReason> {
         let EpochStart { group: number, epoch, certificate } = *start;
         let group = self.groups.get_mut(&number).ok_or(DropReason::Group)?;
         if epoch % group.sequencers != group.index {
@@ -212,8 +225,8 @@ impl Core {
             if now < group.next_repeat {
                 return Err(DropReason::Rate);
             }
-            let stamped = self.heartbeat(now, number, out).ok_or(DropReason::Exhausted)?;
-            return Ok(Handled::Heartbeat(number, stamped));
+            group.next_repeat = now + REPEAT_INTERVAL;
+            return Ok(Handled::Repeat(number));
         }
         // Q5
         if group.used.is_some_and(|used| epoch <= used) {
@@ -234,6 +247,7 @@ impl Core {
                 return Err(DropReason::Certificate);
             }
         }
+        group.next_repeat = now + REPEAT_INTERVAL;
         Ok(Handled::Start(GroupEpoch { chain_id: group.chain_id, group: number, epoch }))
     }
 
@@ -252,9 +266,12 @@ impl Core {
 
     /// Appends a heartbeat of a group to `out`. Returns `None` if the group has no epoch or no number left.
     pub fn heartbeat(&mut self, now: Duration, group: u32, out: &mut Outbox) -> Option<Stamped> {
-        let state = self.groups.get_mut(&group)?;
-        state.next_repeat = now + REPEAT_INTERVAL;
-        state.heartbeat(now, group, out)
+        self.groups.get_mut(&group)?.heartbeat(now, group, out)
+    }
+
+    /// Returns the tag keys of a group's epoch by receiver; `None` for suites with signatures.
+    pub fn tag_keys(&self, group: u32, epoch: u32) -> Option<Vec<TagKey>> {
+        self.groups.get(&group)?.keys.tag_keys(epoch)
     }
 
     /// Returns the time of the next heartbeat.

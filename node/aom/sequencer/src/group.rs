@@ -2,7 +2,7 @@
 
 use crate::StartError;
 use corniche_aom_wire::{
-    Error, ExchangeKey, Kind, MAX_PAYLOAD_BYTES, MAX_RECEIVERS, SigningKey, Stamper, Suite, TagScope, derive_tag_key,
+    Error, ExchangeKey, Kind, MAX_PAYLOAD_BYTES, MAX_RECEIVERS, SigningKey, Stamper, Suite, TagKey, TagScope, derive_tag_key,
 };
 use std::{fmt, net::SocketAddr};
 use zeroize::Zeroizing;
@@ -122,13 +122,24 @@ impl Keys {
     pub fn stamper(&self, epoch: u32) -> Result<Stamper, Error> {
         let Self { chain_id, group, .. } = *self;
         match &self.authenticator {
-            Authenticator::Hm { suite, shared } => {
-                let key = |(receiver, shared): (u16, &Zeroizing<[u8; 32]>)| {
-                    derive_tag_key(shared, TagScope { chain_id, group, epoch, receiver, suite: *suite })
-                };
-                Stamper::hm((0..).zip(shared).map(key).collect::<Result<_, _>>()?)
-            }
+            Authenticator::Hm { suite, shared } => Stamper::hm(self.derive(*suite, shared, epoch)?),
             Authenticator::Pk { key, sign_every } => Stamper::pk(chain_id, group, epoch, key.clone(), *sign_every),
         }
+    }
+
+    /// Returns the tag keys of an epoch by receiver; `None` for suites with signatures.
+    pub fn tag_keys(&self, epoch: u32) -> Option<Vec<TagKey>> {
+        match &self.authenticator {
+            Authenticator::Hm { suite, shared } => self.derive(*suite, shared, epoch).ok(),
+            Authenticator::Pk { .. } => None,
+        }
+    }
+
+    fn derive(&self, suite: Suite, shared: &[Zeroizing<[u8; 32]>], epoch: u32) -> Result<Vec<TagKey>, Error> {
+        let Self { chain_id, group, .. } = *self;
+        let key = |(receiver, shared): (u16, &Zeroizing<[u8; 32]>)| {
+            derive_tag_key(shared, TagScope { chain_id, group, epoch, receiver, suite })
+        };
+        (0..).zip(shared).map(key).collect()
     }
 }

@@ -9,6 +9,9 @@
 //! One thread owns all counters and chains and makes all tags and signatures; so numbers have no gaps and chains no forks.
 //! It reads up to [`BATCH`] requests, stamps them, and then sends. [`Core`] does no I/O and keeps no clock.
 //!
+//! With the back end `xdp`, a program in the kernel stamps and sends, and the writer thread controls it: it begins epochs, sends
+//! heartbeats and reads counters.
+//!
 //! # Epochs
 //!
 //! Sequencer e mod count of the genesis' list serves epoch e of its group. It is on standby until the receivers ask for an epoch
@@ -54,9 +57,11 @@ mod epochs;
 mod group;
 mod metrics;
 mod server;
+#[cfg(feature = "xdp")]
+mod xdp;
 
 pub use back_end::BackEnd;
-pub use config::{Config, GroupConfig, MulticastConfig};
+pub use config::{Config, GroupConfig, MulticastConfig, XdpConfig, XdpMode};
 pub use core::{Core, DropReason, Handled, Outbox, Run, Timing};
 pub use epochs::{EpochMarks, GroupEpoch};
 pub use group::{Authority, Group, public_key};

@@ -169,6 +169,24 @@ impl Metrics {
         metrics.seq.inner().store(stamped.seq, Ordering::Relaxed);
     }
 
+    /// Counts what the kernel stamped since the last call, and its newest number.
+    #[cfg(feature = "xdp")]
+    pub(crate) fn count_kernel(&self, group: u32, seq: u64, requests: u64, heartbeats: u64) {
+        let Some(metrics) = self.groups.get(&group) else { return };
+        metrics.stamped.inc_by(requests);
+        metrics.heartbeats.inc_by(heartbeats);
+        metrics.seq.set(seq);
+    }
+
+    /// Counts datagrams that the kernel handled: those that it dropped, by reason, and the others.
+    #[cfg(feature = "xdp")]
+    pub(crate) fn count_frames(&self, reason: Option<DropReason>, frames: u64) {
+        self.received.inc_by(frames);
+        if let Some(counter) = reason.and_then(|reason| self.dropped.get(&reason)) {
+            counter.inc_by(frames);
+        }
+    }
+
     pub(crate) fn count_sent(&self, group: u32, sent: Sent) {
         let Some(metrics) = self.groups.get(&group) else { return };
         metrics.sent.inc_by(sent.datagrams);

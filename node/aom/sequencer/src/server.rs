@@ -63,15 +63,14 @@ impl Sequencer {
         let marks = EpochMarks::open(data)?;
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, groups.iter().map(|group| group.group));
-        let destinations = groups.iter().map(|group| (group.group, group.destinations.clone())).collect();
+        let socket = receiving_socket(config.listen).map_err(StartError::io("listen on", config.listen))?;
+        let address = socket.local_addr().map_err(StartError::io("read the address of", config.listen))?;
+        let stamping = Stamping::open(config, &groups, &socket, address.port())?;
         let mut core = Core::new(config.timing(), config.sign_every);
         for group in groups {
             let used = marks.used(group.chain_id, group.group);
             core.add(group, used)?;
         }
-        let socket = receiving_socket(config.listen).map_err(StartError::io("listen on", config.listen))?;
-        let address = socket.local_addr().map_err(StartError::io("read the address of", config.listen))?;
-        let sender = Sender::open(config.back_end, destinations, config.listen.ip(), &config.multicast)?;
         let (stop, stopped) = UnixStream::pair().map_err(StartError::io("open", "a pair of sockets"))?;
         // A stop never blocks.
         stop.set_nonblocking(true).map_err(StartError::io("configure", "a pair of sockets"))?;
@@ -79,7 +78,7 @@ impl Sequencer {
         let admin = config.admin.map(admin::bind).transpose()?;
         let admin_address = admin.as_ref().map(|(_, address)| *address);
 
-        let writer = Writer { core, marks, socket, sender, stopped, metrics: metrics.clone() };
+        let writer = Writer { core, marks, socket, stamping, stopped, metrics: metrics.clone() };
         let run = move || {
             // The admin interface stays open until this thread ends, also by a panic.
             let _admin_stop = admin_stop;
@@ -133,13 +132,34 @@ fn receiving_socket(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
+/// Part that gives numbers and sends packets.
+enum Stamping {
+    /// The core of this thread.
+    Here(Sender),
+    /// A program in the kernel.
+    #[cfg(feature = "xdp")]
+    Kernel(Box<crate::xdp::Kernel>),
+}
+
+impl Stamping {
+    #[cfg_attr(not(feature = "xdp"), expect(unused_variables, reason = "for the kernel's program"))]
+    fn open(config: &Config, groups: &[Group], socket: &UdpSocket, port: u16) -> Result<Self, StartError> {
+        #[cfg(feature = "xdp")]
+        if let Some(xdp) = &config.xdp {
+            return crate::xdp::Kernel::open(config, xdp, groups, socket, port).map(|kernel| Self::Kernel(kernel.into()));
+        }
+        let destinations = groups.iter().map(|group| (group.group, group.destinations.clone())).collect();
+        Sender::open(config.back_end, destinations, config.listen.ip(), &config.multicast).map(Self::Here)
+    }
+}
+
 /// The single owner of counters and chains.
 struct Writer {
     core: Core,
     /// Locks the data directory.
     marks: EpochMarks,
     socket: UdpSocket,
-    sender: Sender,
+    stamping: Stamping,
     stopped: UnixStream,
     metrics: Metrics,
 }
@@ -150,7 +170,7 @@ impl Writer {
         let mut outbox = Outbox::default();
         // One byte more than the largest packet: longer datagrams are cut, but remain too long.
         let mut datagram = vec![0; MAX_PACKET_BYTES + 1];
-        while self.wait(self.core.deadline().map(|deadline| deadline.saturating_sub(start.elapsed())))? {
+        while self.wait(self.deadline().map(|deadline| deadline.saturating_sub(start.elapsed())))? {
             let now = start.elapsed();
             for _ in 0..BATCH {
                 match recv(&self.socket, &mut datagram[..], RecvFlags::DONTWAIT) {
@@ -163,18 +183,37 @@ impl Writer {
                 }
             }
             let metrics = &self.metrics;
-            self.core.tick(now, &mut outbox, |group, stamped| metrics.count_stamped(group, stamped, true));
-            self.sender.send(&outbox, |group, sent| metrics.count_sent(group, sent));
-            outbox.clear();
+            match &mut self.stamping {
+                Stamping::Here(sender) => {
+                    self.core.tick(now, &mut outbox, |group, stamped| metrics.count_stamped(group, stamped, true));
+                    sender.send(&outbox, |group, sent| metrics.count_sent(group, sent));
+                    outbox.clear();
+                }
+                #[cfg(feature = "xdp")]
+                Stamping::Kernel(kernel) => kernel.tick(now, metrics),
+            }
         }
         Ok(())
     }
 
+    fn deadline(&self) -> Option<Duration> {
+        match &self.stamping {
+            Stamping::Here(_) => self.core.deadline(),
+            #[cfg(feature = "xdp")]
+            Stamping::Kernel(kernel) => kernel.deadline(),
+        }
+    }
+
     fn handle(&mut self, now: Duration, datagram: &[u8], outbox: &mut Outbox) {
         self.metrics.count_received();
-        match self.core.handle(now, datagram, outbox) {
+        let handled = match &self.stamping {
+            Stamping::Here(_) => self.core.handle(now, datagram, outbox),
+            #[cfg(feature = "xdp")]
+            Stamping::Kernel(_) => self.core.handle_start(now, datagram),
+        };
+        match handled {
             Ok(Handled::Request(group, stamped)) => self.metrics.count_stamped(group, stamped, false),
-            Ok(Handled::Heartbeat(group, stamped)) => self.metrics.count_stamped(group, stamped, true),
+            Ok(Handled::Repeat(group)) => self.heartbeat(now, group, outbox),
             Ok(Handled::Start(epoch)) => self.begin(now, epoch, outbox),
             Err(reason) => self.metrics.count_dropped(reason),
         }
@@ -189,11 +228,24 @@ impl Writer {
             return self.metrics.count_dropped(DropReason::Record);
         }
         self.core.begin(epoch);
-        self.metrics.count_begun(group, number);
-        if let Some(stamped) = self.core.heartbeat(now, group, outbox) {
-            self.metrics.count_stamped(group, stamped, true);
+        #[cfg(feature = "xdp")]
+        if let Stamping::Kernel(kernel) = &mut self.stamping {
+            kernel.begin(now, group, number, &self.core.tag_keys(group, number).unwrap_or_default());
         }
+        self.metrics.count_begun(group, number);
+        self.heartbeat(now, group, outbox);
         tracing::info!(chain_id, group, epoch = number, "an epoch begins");
+    }
+
+    fn heartbeat(&mut self, now: Duration, group: u32, outbox: &mut Outbox) {
+        match &mut self.stamping {
+            Stamping::Here(_) => match self.core.heartbeat(now, group, outbox) {
+                Some(stamped) => self.metrics.count_stamped(group, stamped, true),
+                None => self.metrics.count_dropped(DropReason::Exhausted),
+            },
+            #[cfg(feature = "xdp")]
+            Stamping::Kernel(kernel) => kernel.heartbeat(group),
+        }
     }
 
     /// Waits for a datagram, at most for `timeout`. Returns false if the sequencer shall stop.

@@ -1,4 +1,5 @@
-/* aom sequencer as an XDP program: stamps requests (suite 1, up to four receivers) and sends them to all ports.
+/* aom sequencer as an XDP program: stamps requests (suite 1, up to four receivers), and sends them to all ports or to
+ * the stack of this host.
  *
  * Maps:
  *   groups    group id -> struct aom_group. The loader replaces the value to begin an epoch.
@@ -36,8 +37,10 @@ struct {
     __type(value, u64);
 } outcomes SEC(".maps");
 
-/* Set by the loader. */
+/* Set by the loader: UDP ports of requests and of packets, and whether stamped frames go on to this host's stack. */
 const volatile u16 udp_port = 0xA04D;
+const volatile u16 packet_port = 0xA04D;
+const volatile u8 to_host = 0;
 
 AOM_INLINE struct aom_group *aom_lookup(u32 id)
 {
@@ -47,7 +50,7 @@ AOM_INLINE struct aom_group *aom_lookup(u32 id)
 SEC("xdp")
 int aom_sequencer(struct xdp_md *context)
 {
-    u32 outcome = aom_frame((u8 *)(long)context->data, (u8 *)(long)context->data_end, udp_port);
+    u32 outcome = aom_frame((u8 *)(long)context->data, (u8 *)(long)context->data_end, udp_port, packet_port);
     u64 *count = bpf_map_lookup_elem(&outcomes, &outcome);
     if (count)
         ++*count;
@@ -55,6 +58,8 @@ int aom_sequencer(struct xdp_md *context)
         return XDP_PASS;
     if (outcome != AOM_STAMPED)
         return XDP_DROP;
+    if (to_host)
+        return XDP_PASS;
     return bpf_redirect_map(&ports, 0, BPF_F_BROADCAST | BPF_F_EXCLUDE_INGRESS);
 }
 

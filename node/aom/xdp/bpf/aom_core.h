@@ -20,7 +20,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "SipHash reads words a
 /* Values are shared with src/lib.rs and index the map of counters. */
 enum aom_outcome {
     AOM_STAMPED = 0,
-    AOM_PASS = 1, /* not aom */
+    AOM_PASS = 1, /* not aom, or for the control plane */
     AOM_SHORT = 2,
     AOM_LONG = 3,
     AOM_MAGIC = 4,
@@ -147,6 +147,8 @@ AOM_INLINE int aom_stamp(u8 *header)
         return AOM_MAGIC;
     if (header[2] != 1)
         return AOM_VERSION;
+    if (header[3] == 3)
+        return AOM_PASS; /* the start of an epoch */
     if (header[3] != 0)
         return AOM_KIND;
     if (header[15] != 0)
@@ -184,8 +186,10 @@ AOM_INLINE int aom_stamp(u8 *header)
     return AOM_STAMPED;
 }
 
-/* Finds an aom request to `port` in an Ethernet frame and stamps it. Everything else is left as it is. */
-AOM_INLINE int aom_frame(u8 *data, u8 *end, u16 port)
+/* Finds an aom request to `port` in an Ethernet frame, stamps it, and addresses it to `packet_port`. Everything else is
+ * left as it is.
+ */
+AOM_INLINE int aom_frame(u8 *data, u8 *end, u16 port, u16 packet_port)
 {
     if (data + 14 + 20 > end || aom_be16(data + 12) != 0x0800)
         return AOM_PASS;
@@ -214,6 +218,8 @@ AOM_INLINE int aom_frame(u8 *data, u8 *end, u16 port)
         return AOM_LENGTH;
     int outcome = aom_stamp(data + 42);
     if (outcome == AOM_STAMPED) {
+        udp[2] = packet_port >> 8;
+        udp[3] = (u8)packet_port;
         /* The old checksum is wrong now. 0 means "none", which RFC 768 allows for IPv4. */
         data[40] = 0;
         data[41] = 0;

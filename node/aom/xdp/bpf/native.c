@@ -23,9 +23,10 @@ static struct aom_group *aom_lookup(u32 id)
     return NULL;
 }
 
-int aom_native_frame(struct aom_entry *table, size_t count, u8 *frame, size_t length, u16 port)
+int aom_native_frame(struct aom_entry *table, size_t count, u8 *frame, size_t length, u16 port,
+                     u16 packet_port)
 {
     entries = table;
     entry_count = count;
-    return aom_frame(frame, frame + length, port);
+    return aom_frame(frame, frame + length, port, packet_port);
 }

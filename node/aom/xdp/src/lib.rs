@@ -1,11 +1,13 @@
 //! aom sequencer in the kernel: an XDP program that stamps requests before they reach the network stack.
 //!
 //! Suite 1 (SipHash-2-4) with up to four receivers for each group, because an XDP program sends the packet that it
-//! received and no second one with other content. Frames leave unchanged but for the aom header and the UDP checksum, so
-//! senders use an address that all receivers accept, such as an IP multicast group.
+//! received and no second one with other content. Frames leave unchanged but for the aom header, the UDP port and the UDP
+//! checksum, so senders use an address that all receivers accept, such as an IP multicast group.
 //!
 //! `bpf/aom_core.h` is the whole logic. [`native`] runs it in this process, for tests. With the feature `xdp`, [`loader`]
 //! puts it into the kernel. `README.md` beside this crate has limits and measurements.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 #[cfg(feature = "xdp")]
 pub mod loader;
@@ -20,7 +22,7 @@ pub const MAX_RECEIVERS: usize = 4;
 pub enum Outcome {
     /// Got a number and tags, and went to all ports.
     Stamped = 0,
-    /// Not aom: left to the kernel.
+    /// Left to the kernel: not aom, or the start of an epoch, which is for the control plane.
     Pass = 1,
     /// Dropped, as all below: the datagram is shorter than a header.
     Short = 2,
@@ -69,6 +71,15 @@ impl Outcome {
     ];
 }
 
+/// UDP ports of a sequencer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpPorts {
+    /// Destination of requests.
+    pub requests: u16,
+    /// Destination that stamped packets get. If it is that of requests, receivers on the host of a sender see its requests, too.
+    pub packets: u16,
+}
+
 /// State of a group in one epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -97,4 +108,33 @@ impl Group {
         }
         bytes
     }
+}
+
+/// A datagram to a multicast address in UDP, IPv4 and Ethernet, without a UDP checksum.
+///
+/// # Panics
+/// If the datagram does not fit into an IPv4 packet.
+pub fn frame(source: Ipv4Addr, destination: SocketAddrV4, datagram: &[u8]) -> Vec<u8> {
+    let length = |bytes: usize| u16::try_from(bytes).expect("a datagram fits into a packet").to_be_bytes();
+    let [_, group @ ..] = destination.ip().octets();
+    // RFC 1112, section 6.4: the low 23 bits of the group.
+    let mut frame = vec![0x01, 0x00, 0x5E, group[0] & 0x7F, group[1], group[2]];
+    frame.extend([2, 0, 0, 0, 0, 1, 0x08, 0x00]);
+    let mut ip = vec![0x45, 0];
+    ip.extend(length(28 + datagram.len()));
+    // No identification, "do not fragment", TTL 1, UDP, and the checksum.
+    ip.extend([0, 0, 0x40, 0, 1, 17, 0, 0]);
+    ip.extend(source.octets());
+    ip.extend(destination.ip().octets());
+    let sum: u32 = ip.chunks_exact(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+    let folded = (sum & 0xFFFF) + (sum >> 16);
+    let checksum = !((folded & 0xFFFF) + (folded >> 16)) as u16;
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    frame.extend(ip);
+    frame.extend(destination.port().to_be_bytes());
+    frame.extend(destination.port().to_be_bytes());
+    frame.extend(length(8 + datagram.len()));
+    frame.extend([0, 0]);
+    frame.extend(datagram);
+    frame
 }

@@ -1,6 +1,6 @@
 //! Loads the program into the kernel and controls it through its maps. Needs root (CAP_BPF and CAP_NET_ADMIN).
 
-use crate::{GROUP_BYTES, Group, MAX_RECEIVERS, Outcome};
+use crate::{GROUP_BYTES, Group, MAX_RECEIVERS, Outcome, UdpPorts};
 pub use aya::programs::XdpMode;
 use aya::{
     Ebpf, EbpfError, EbpfLoader,
@@ -37,10 +37,14 @@ const SEQUENCER: &str = "aom_sequencer";
 const RECEIVER: &str = "aom_receiver";
 
 impl Sequencer {
-    /// Loads the program for requests to a UDP port. Knows no groups and no ports yet.
-    pub fn load(udp_port: u16) -> Result<Self, LoaderError> {
+    /// Loads the program. It knows no groups and no interfaces yet. `to_host`: stamped frames go on to this host's stack, and
+    /// not to the ports of [`Self::set_port`].
+    pub fn load(ports: UdpPorts, to_host: bool) -> Result<Self, LoaderError> {
         let object = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/aom.bpf.o"));
-        let mut ebpf = EbpfLoader::new().override_global("udp_port", &udp_port, true).load(object)?;
+        let mut loader = EbpfLoader::new();
+        let to_host = u8::from(to_host);
+        loader.override_global("udp_port", &ports.requests, true).override_global("packet_port", &ports.packets, true);
+        let mut ebpf = loader.override_global("to_host", &to_host, true).load(object)?;
         for name in [SEQUENCER, RECEIVER] {
             program(&mut ebpf, name)?.load()?;
         }
@@ -109,7 +113,7 @@ impl Sequencer {
     }
 
     /// Runs the program on one frame in the kernel without an interface (BPF_PROG_TEST_RUN). Returns the XDP action, the
-    /// frame afterwards, and the time that it took.
+    /// frame afterwards, and the time that it took. A stamped frame used a number, and goes nowhere.
     pub fn test_run(&mut self, frame: &[u8]) -> Result<(u32, Vec<u8>, Duration), LoaderError> {
         let mut out = vec![0; frame.len() + 256];
         let options = TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), ..TestRunOptions::default() };
@@ -118,14 +122,24 @@ impl Sequencer {
         Ok((result.return_value, out, result.duration))
     }
 
+    /// Number that the next packet of a group gets; `None` if the group is not known or has used all its numbers.
+    pub fn next(&mut self, group: u32) -> Result<Option<u64>, LoaderError> {
+        let next = self.group(group)?.map(|bytes| u64::from_ne_bytes(std::array::from_fn(|i| bytes[i])));
+        Ok(next.filter(|next| *next != 0))
+    }
+
     fn groups(&mut self) -> Result<HashMap<&mut MapData, u32, [u8; GROUP_BYTES]>, LoaderError> {
         let map = self.ebpf.map_mut("groups").ok_or(MapError::InvalidName { name: "groups".into() })?;
         Ok(HashMap::try_from(map)?)
     }
 
     fn epoch(&mut self, group: u32) -> Result<Option<u32>, LoaderError> {
+        Ok(self.group(group)?.map(|bytes| u32::from_ne_bytes(std::array::from_fn(|i| bytes[8 + i]))))
+    }
+
+    fn group(&mut self, group: u32) -> Result<Option<[u8; GROUP_BYTES]>, LoaderError> {
         match self.groups()?.get(&group, 0) {
-            Ok(bytes) => Ok(Some(u32::from_ne_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]))),
+            Ok(bytes) => Ok(Some(bytes)),
             Err(MapError::KeyNotFound) => Ok(None),
             Err(error) => Err(error.into()),
         }

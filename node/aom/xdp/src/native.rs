@@ -3,7 +3,7 @@
 // The core is C.
 #![allow(unsafe_code)]
 
-use crate::{GROUP_BYTES, Group, Outcome};
+use crate::{GROUP_BYTES, Group, Outcome, UdpPorts};
 use std::ffi::c_int;
 
 #[repr(C, align(8))]
@@ -15,20 +15,20 @@ struct Entry {
 }
 
 unsafe extern "C" {
-    fn aom_native_frame(table: *mut Entry, count: usize, frame: *mut u8, length: usize, port: u16) -> c_int;
+    fn aom_native_frame(table: *mut Entry, count: usize, frame: *mut u8, length: usize, port: u16, packet_port: u16) -> c_int;
 }
 
 /// Groups of one sequencer.
 #[derive(Clone)]
 pub struct Sequencer {
-    port: u16,
+    ports: UdpPorts,
     table: Vec<Entry>,
 }
 
 impl Sequencer {
-    /// A sequencer for requests to a UDP port.
-    pub fn new(port: u16) -> Self {
-        Self { port, table: Vec::new() }
+    /// A sequencer without groups.
+    pub fn new(ports: UdpPorts) -> Self {
+        Self { ports, table: Vec::new() }
     }
 
     /// Adds a group, or replaces it.
@@ -39,9 +39,10 @@ impl Sequencer {
 
     /// Handles an Ethernet frame in place.
     pub fn handle(&mut self, frame: &mut [u8]) -> Outcome {
+        let UdpPorts { requests, packets } = self.ports;
+        let (table, count) = (self.table.as_mut_ptr(), self.table.len());
         // SAFETY: both pointers are valid for the lengths beside them, and Entry has the layout of struct aom_entry.
-        let outcome =
-            unsafe { aom_native_frame(self.table.as_mut_ptr(), self.table.len(), frame.as_mut_ptr(), frame.len(), self.port) };
+        let outcome = unsafe { aom_native_frame(table, count, frame.as_mut_ptr(), frame.len(), requests, packets) };
         Outcome::ALL[outcome as usize]
     }
 }

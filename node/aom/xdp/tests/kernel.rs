@@ -6,17 +6,17 @@ mod common;
 #[path = "common/namespace.rs"]
 mod namespace;
 
-use common::{PORT, group, stamped, steps};
+use common::{PORT, PORTS, group, stamped, steps};
 use corniche_aom_vectors::{Verdict, for_producer, load, skip};
 use corniche_aom_xdp::{
-    Outcome,
+    Outcome, UdpPorts, frame,
     loader::{LoaderError, Sequencer, XdpMode},
 };
 use namespace::Namespace;
 use siphasher::sip::SipHasher24;
 use std::{
     hash::Hasher,
-    net::{Ipv4Addr, UdpSocket},
+    net::{Ipv4Addr, SocketAddrV4, UdpSocket},
     time::Duration,
 };
 
@@ -26,7 +26,7 @@ const XDP_REDIRECT: u32 = 4;
 
 /// Loads the program, or reports why the test is skipped.
 fn load_or_skip(test: &str) -> Option<Sequencer> {
-    match Sequencer::load(PORT) {
+    match Sequencer::load(PORTS, false) {
         Ok(sequencer) => Some(sequencer),
         // The verifier's refusal is a failure, and no reason to skip.
         Err(error) if may_load() => panic!("{error:?}"),
@@ -128,9 +128,10 @@ const EPOCH: u32 = 3;
 const BURSTS: u64 = 25;
 const BURST: u64 = 20;
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(239, 1, 0, 7);
+const STAR: UdpPorts = UdpPorts { requests: PORT, packets: PORT + 1 };
 
 /// A client, the sequencer and four receivers, each in its own network namespace, with the sequencer in the middle.
-/// Every receiver gets every request, in order, with its own valid tag.
+/// Every receiver gets every request, in order, with its own valid tag. The sequencer's host takes one number for itself.
 fn star(test: &str, mode: XdpMode) {
     let Some(sequencer) = load_or_skip(test) else { return };
     drop(sequencer);
@@ -154,7 +155,7 @@ fn star(test: &str, mode: XdpMode) {
     let keys: Vec<[u8; 16]> = (0..RECEIVERS as u8).map(|i| [i + 1; 16]).collect();
     let keys_of_center = keys.clone();
     let mut sequencer = center.run(move || {
-        let mut sequencer = Sequencer::load(PORT).unwrap();
+        let mut sequencer = Sequencer::load(STAR, false).unwrap();
         sequencer.begin_epoch(GROUP, EPOCH, &keys_of_center).unwrap();
         for i in 0..=RECEIVERS {
             sequencer.set_port(i as u32, namespace::interface_index(&format!("s{i}"))).unwrap();
@@ -167,7 +168,7 @@ fn star(test: &str, mode: XdpMode) {
         .iter()
         .map(|end| {
             end.run(move || {
-                let mut program = Sequencer::load(PORT).unwrap();
+                let mut program = Sequencer::load(STAR, false).unwrap();
                 program.attach_receiver("end", mode).unwrap();
                 program
             })
@@ -189,11 +190,19 @@ fn star(test: &str, mode: XdpMode) {
     }
     let outcomes = sequencer.outcomes().unwrap();
     assert_eq!(outcomes[Outcome::Stamped as usize], BURSTS * BURST);
+    let number = BURSTS * BURST + 1;
+    assert_eq!(sequencer.next(GROUP).unwrap(), Some(number));
+    let own = frame(Ipv4Addr::UNSPECIFIED, SocketAddrV4::new(ADDRESS, PORT), &request(number));
+    let (action, stamped, _) = sequencer.test_run(&own).unwrap();
+    assert_eq!((action, &stamped[58..66]), (XDP_REDIRECT, &number.to_be_bytes()[..]));
+    let next = number + 1;
+    client.send_to(&request(next), (ADDRESS, PORT)).unwrap();
+    sockets.iter().enumerate().for_each(|(receiver, socket)| check(socket, receiver, next, &keys[receiver]));
     sequencer.end_epoch(GROUP).unwrap();
 }
 
 fn listen(receiver: usize) -> UdpSocket {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).unwrap();
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, STAR.packets)).unwrap();
     socket.join_multicast_v4(&ADDRESS, &Ipv4Addr::new(10, 77, 0, receiver as u8 + 2)).unwrap();
     // Only a lost packet waits that long, and then the test fails.
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{PORT, frame, group, stamped, steps};
+use common::{PORT, PORTS, frame, group, stamped, steps};
 use corniche_aom_vectors::{Verdict, for_producer, load};
-use corniche_aom_xdp::{Group, Outcome, native::Sequencer};
+use corniche_aom_xdp::{Group, Outcome, UdpPorts, native::Sequencer};
 use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
@@ -15,7 +15,7 @@ use std::hash::Hasher;
 #[test]
 fn core_equals_the_vectors() {
     for vector in for_producer("xdp") {
-        let mut sequencer = Sequencer::new(PORT);
+        let mut sequencer = Sequencer::new(PORTS);
         for config in &vector.groups {
             sequencer.insert(config.group, &group(config));
         }
@@ -40,7 +40,7 @@ fn core_equals_the_vectors() {
 fn core_equals_the_frames() {
     for vector in load().frames {
         assert_eq!(vector.udp_port, PORT);
-        let mut sequencer = Sequencer::new(PORT);
+        let mut sequencer = Sequencer::new(PORTS);
         sequencer.insert(vector.groups[0].group, &group(&vector.groups[0]));
         let mut handled = vector.frame.to_vec();
         let verdict = match sequencer.handle(&mut handled) {
@@ -66,7 +66,7 @@ fn random_tags_equal_siphasher() {
             })
             .collect();
         let (id, epoch, next) = (random.next_u32(), random.next_u32(), random.next_u64());
-        let mut sequencer = Sequencer::new(PORT);
+        let mut sequencer = Sequencer::new(PORTS);
         sequencer.insert(id, &Group { next, epoch, active: true, keys: keys.clone() });
         let mut datagram = vec![0; 160 + (round * 7) % 200];
         random.fill_bytes(&mut datagram);
@@ -95,7 +95,7 @@ fn random_tags_equal_siphasher() {
 #[test]
 fn groups_of_0_or_more_than_4_receivers_are_not_served() {
     for receivers in [0, 5, 300] {
-        let mut sequencer = Sequencer::new(PORT);
+        let mut sequencer = Sequencer::new(PORTS);
         sequencer.insert(7, &Group { next: 1, epoch: 1, active: true, keys: vec![[0; 16]; receivers] });
         let mut datagram = vec![0; 160];
         datagram[..8].copy_from_slice(&[0xA0, 0x4D, 1, 0, 0, 0, 0, 7]);
@@ -109,7 +109,7 @@ fn cut_frames_are_never_touched() {
     let mut datagram = vec![0; 200];
     datagram[..8].copy_from_slice(&[0xA0, 0x4D, 1, 0, 0, 0, 0, 7]);
     let whole = frame(&datagram);
-    let mut sequencer = Sequencer::new(PORT);
+    let mut sequencer = Sequencer::new(PORTS);
     sequencer.insert(7, &Group { next: 1, epoch: 1, active: true, keys: vec![[1; 16]; 4] });
     for length in 0..whole.len() {
         let mut buffer = whole.clone();
@@ -119,4 +119,32 @@ fn cut_frames_are_never_touched() {
     }
     let mut buffer = whole;
     assert_eq!(sequencer.handle(&mut buffer), Outcome::Stamped);
+}
+
+/// The daemon gets certificates by the address of requests.
+#[test]
+fn start_of_an_epoch_is_left_to_the_kernel() {
+    let mut sequencer = Sequencer::new(PORTS);
+    let mut start = vec![0; 160];
+    start[..4].copy_from_slice(&[0xA0, 0x4D, 1, 3]);
+    let sent = frame(&start);
+    let mut handled = sent.clone();
+    assert_eq!(sequencer.handle(&mut handled), Outcome::Pass);
+    assert_eq!(handled, sent);
+}
+
+/// Senders and receivers of one host use two ports, so that no receiver sees a request.
+#[test]
+fn packets_get_their_own_port() {
+    let mut sequencer = Sequencer::new(UdpPorts { requests: PORT, packets: PORT + 1 });
+    sequencer.insert(7, &Group { next: 1, epoch: 0, active: true, keys: vec![[1; 16]] });
+    let mut request = vec![0; 160];
+    request[..8].copy_from_slice(&[0xA0, 0x4D, 1, 0, 0, 0, 0, 7]);
+    let sent = corniche_aom_xdp::frame([10, 0, 0, 2].into(), "239.1.0.7:41037".parse().unwrap(), &request);
+    let mut handled = sent.clone();
+    assert_eq!(sequencer.handle(&mut handled), Outcome::Stamped);
+    assert_eq!((handled[36..38].to_vec(), &handled[..36]), ((PORT + 1).to_be_bytes().to_vec(), &sent[..36]));
+    // RFC 1071: the sum over a header with a right checksum is all ones.
+    let sum: u32 = sent[14..34].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    assert_eq!((sum & 0xFFFF) + (sum >> 16), 0xFFFF);
 }

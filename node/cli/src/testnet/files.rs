@@ -1,8 +1,8 @@
 //! Files of a new network: keys, genesis and configuration of each node.
 
-use super::{Testnet, Up, process::NodeProcess};
+use super::{SequencerPart, Testnet, Up, process::NodeProcess};
 use crate::{engines, explorer, genesis, keys};
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use corniche_aom_sequencer::public_key;
 use corniche_aom_wire::Suite;
 use corniche_api::Namespaces;
@@ -26,7 +26,12 @@ pub(super) fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     let name = up.engine.as_deref().unwrap_or(engines::DEFAULT);
     let engine = EngineConfig { name: name.to_owned(), parameters: up.parameter.iter().cloned().collect() };
     let (validators, votes, signatures) = (up.validators, up.votes.clone(), up.signatures);
-    let sequencers = if engines::has_sequencers(name)? { Sequencers::make(up)? } else { Sequencers::default() };
+    let sequencers = if engines::has_sequencers(name)? {
+        Sequencers::make(up)?
+    } else {
+        ensure!(up.sequencer == SequencerPart::Process, "--sequencer: engine {name} has no sequencers");
+        Sequencers::default()
+    };
     let spec = NetworkSpec {
         validators,
         votes,
@@ -180,10 +185,29 @@ struct Sequencers {
     secrets: Vec<B256>,
     /// For requests, one per sequencer.
     requests: Vec<SocketAddr>,
-    /// For packets, one per validator.
-    packets: Vec<SocketAddr>,
+    /// For packets, one per validator, or the multicast address of all.
+    packets: Packets,
     admin: Vec<SocketAddr>,
 }
+
+/// Destinations of packets.
+enum Packets {
+    Unicast(Vec<SocketAddr>),
+    /// The first sequencer is an XDP program.
+    Multicast {
+        address: SocketAddr,
+        validators: usize,
+    },
+}
+
+impl Default for Packets {
+    fn default() -> Self {
+        Self::Unicast(Vec::new())
+    }
+}
+
+/// Multicast address at the loopback interface, from the addresses for local use (RFC 2365).
+const MULTICAST: Ipv4Addr = Ipv4Addr::new(239, 255, 160, 77);
 
 impl Sequencers {
     /// Chooses keys and free ports.
@@ -196,7 +220,15 @@ impl Sequencers {
         let udp = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no free UDP port on this machine");
         let sockets = (0..up.sequencers + up.validators).map(|_| udp()).collect::<anyhow::Result<Vec<_>>>()?;
         let mut requests = sockets.iter().map(UdpSocket::local_addr).collect::<Result<Vec<_>, _>>()?;
-        let packets = requests.split_off(up.sequencers);
+        let own = requests.split_off(up.sequencers);
+        let packets = match (up.sequencer, &mut requests[..], &own[..]) {
+            (SequencerPart::Xdp, [first, ..], [packets, ..]) => {
+                check_xdp(up)?;
+                first.set_ip(MULTICAST.into());
+                Packets::Multicast { address: (MULTICAST, packets.port()).into(), validators: up.validators }
+            }
+            _ => Packets::Unicast(own),
+        };
         let tcp = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on this machine");
         let listeners = (0..up.sequencers).map(|_| tcp()).collect::<anyhow::Result<Vec<_>>>()?;
         let admin = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
@@ -206,8 +238,19 @@ impl Sequencers {
 
     /// Configuration of a node; `None` for a full node, or without sequencers.
     fn member(&self, index: usize) -> Option<Multicast> {
-        let listen = *self.packets.get(index)?;
-        Some(Multicast { listen, join: None, interface: None, sequencers: self.requests.clone() })
+        self.group.as_ref()?;
+        let sequencers = self.requests.clone();
+        match &self.packets {
+            Packets::Unicast(addresses) => {
+                Some(Multicast { listen: *addresses.get(index)?, join: None, interface: None, sequencers })
+            }
+            Packets::Multicast { address, validators } => (index < *validators).then(|| Multicast {
+                listen: *address,
+                join: Some(address.ip()),
+                interface: Some(Ipv4Addr::LOCALHOST),
+                sequencers,
+            }),
+        }
     }
 
     /// Writes the folder of each sequencer.
@@ -219,11 +262,21 @@ impl Sequencers {
             secret::write(&folder.join("sequencer.key"), &hex::encode(secret))?;
             let config = folder.join("sequencer.toml");
             let (listen, admin) = (self.requests[index], self.admin[index]);
-            let receivers: Vec<_> = self.packets.iter().map(|address| format!("\"{address}\"")).collect();
+            let (back_end, destination) = match &self.packets {
+                Packets::Unicast(addresses) => {
+                    let receivers: Vec<_> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
+                    (String::new(), format!("receivers = [{}]", receivers.join(", ")))
+                }
+                Packets::Multicast { address, .. } => {
+                    let xdp = "back_end = \"xdp\"\n\n[xdp]\ninterface = \"lo\"\nmode = \"generic\"\n";
+                    let back_end = if index == 0 { xdp } else { "back_end = \"multicast\"\n" };
+                    let back_end = format!("{back_end}\n[multicast]\ninterface = \"{}\"\n", Ipv4Addr::LOCALHOST);
+                    (back_end, format!("multicast = \"{address}\""))
+                }
+            };
             let text = format!(
-                "listen = \"{listen}\"\nadmin = \"{admin}\"\n\n[[groups]]\ngenesis = \"../genesis.json\"\nkey = \"sequencer.key\"\n\
-                 receivers = [{}]\n",
-                receivers.join(", ")
+                "listen = \"{listen}\"\nadmin = \"{admin}\"\n{back_end}\n[[groups]]\ngenesis = \"../genesis.json\"\n\
+                 key = \"sequencer.key\"\n{destination}\n"
             );
             fs::write(&config, text)?;
             Ok(NodeProcess {
@@ -239,6 +292,20 @@ impl Sequencers {
         };
         self.secrets.iter().enumerate().map(write).collect()
     }
+}
+
+/// Refuses what an XDP program cannot do, before anything is written.
+fn check_xdp(up: &Up) -> anyhow::Result<()> {
+    if !cfg!(feature = "xdp") {
+        bail!(
+            "--sequencer xdp: this program was built without it; build it with `cargo build --locked --workspace --bin corniche \
+             --features corniche/xdp` (needs clang and libbpf-dev)"
+        );
+    }
+    if up.suite != 1 || up.validators > 4 {
+        bail!("--sequencer xdp: expected suite 1 and at most 4 validators, got suite {} and {}", up.suite, up.validators);
+    }
+    Ok(())
 }
 
 fn peer_address(key: &NetworkKey, port: u16) -> String {

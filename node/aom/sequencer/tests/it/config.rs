@@ -55,7 +55,7 @@ fn errors_name_the_remedy() {
         (FILE.replace("\"127.0.0.1:2\"", "\"host:2\""), "invalid socket address"),
         (
             format!("back_end = \"multicast\"\n{FILE}"),
-            "multicast: expected an address for the back end \"multicast\", got none",
+            "multicast: expected an address for the back ends \"multicast\" and \"xdp\", got none",
         ),
         (
             format!("back_end = \"multicast\"\n{}", with("multicast = \"10.0.0.1:1\"")),
@@ -71,6 +71,12 @@ fn errors_name_the_remedy() {
         (format!("sign_after_us = 0\n{FILE}"), "expected at least 1, got 0"),
         (format!("max_payload_bytes = 8801\n{FILE}"), "max_payload_bytes: expected at most 8800, got 8801"),
         (format!("back_end = \"pigeon\"\n{FILE}"), "pigeon"),
+        (format!("back_end = \"xdp\"\n{FILE}"), "xdp: expected a table with `interface`"),
+        (format!("{FILE}[xdp]\ninterface = \"lo\"\n"), "only the back end \"xdp\" uses it"),
+        (
+            format!("back_end = \"xdp\"\n{FILE}[xdp]\ninterface = \"lo\"\n"),
+            if cfg!(feature = "xdp") { "multicast: expected an address" } else { "built without \"xdp\"" },
+        ),
         (format!("adress = 1\n{FILE}"), "adress"),
         // Keys of earlier versions: the genesis has these values.
         (with("epoch = 1"), "epoch"),

@@ -2,9 +2,11 @@
 #![allow(dead_code)] // each test uses a part
 
 use corniche_aom_vectors::{self as vectors, Vector};
-use corniche_aom_xdp::Group;
+use corniche_aom_xdp::{Group, UdpPorts};
 
 pub const PORT: u16 = 0xA04D;
+/// Those of the vectors: frames keep the port.
+pub const PORTS: UdpPorts = UdpPorts { requests: PORT, packets: PORT };
 /// Bytes before the aom header: Ethernet, IPv4, UDP.
 pub const BEFORE: usize = 42;
 
