@@ -238,6 +238,7 @@ class Sequencer extends Process {
   constructor(description, network) {
     super(description, network);
     this.admin = description.rpc;
+    this.metrics = `${this.admin}/metrics`;
   }
 
   async health() {

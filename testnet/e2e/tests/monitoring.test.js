@@ -1,5 +1,5 @@
 // Alert rules and dashboards in testnet/monitoring. Requirements: each metric that they name is exported by a validator with staking and
-// a remote signer; Prometheus accepts every rule and every query; the rules' own tests pass; each alert is documented.
+// a remote signer, or by a validator or a sequencer of a network with sequencers; Prometheus accepts every rule and every query; the rules' own tests pass; each alert is documented.
 
 import assert from 'node:assert/strict';
 import { execFile, spawn, spawnSync } from 'node:child_process';
@@ -31,6 +31,28 @@ const expanded = (expr) => expr.replaceAll('$__rate_interval', '1m').replaceAll(
 /** Names in a rule or a query, with the suffixes that samples have. */
 const names = (text) => [...text.matchAll(/\bcorniche_[a-z0-9_]+/g)].map(([name]) => name);
 
+/** Names that `url` exports. */
+const exported = async (url) => new Set(names((await (await fetch(url)).text()).replaceAll(/^#.*$/gm, '')));
+
+/** Names in rules and queries, each with its places; `multicast` and `sequencer` are those of networks with sequencers. */
+function used() {
+  const places = { general: [], multicast: [], sequencer: [] };
+  for (const { place, expr } of [{ place: 'alerts.yaml', expr: rules }, ...queries]) {
+    for (const name of names(expr)) {
+      const [, kind] = name.match(/^corniche_(multicast|sequencer)_/) ?? [undefined, 'general'];
+      places[kind].push({ place, name });
+    }
+  }
+  return places;
+}
+
+/** Requires that `url` exports all of these names. */
+async function exports(url, places) {
+  const known = await exported(url);
+  assert.ok(places.length > 0);
+  assert.deepEqual(places.filter(({ name }) => !known.has(name)), []);
+}
+
 /** Starts the node again, with its signing keys in a signer. */
 async function moveKeysToSigner(t, node) {
   const folder = dirname(node.config);
@@ -50,7 +72,7 @@ async function moveKeysToSigner(t, node) {
   await node.ordering();
 }
 
-// The names do not depend on the engine.
+// The names do not depend on the engine, except for those of sequencers.
 test('metrics of alerts and dashboards', { timeout: 300_000 }, async (t) => {
   const { network, step } = await withNetwork(t, { validators: 4, engine: engines[0], staking: ['epoch_ms=600000', 'closing_ms=60000'] });
   const [first, second] = network.validators;
@@ -63,11 +85,23 @@ test('metrics of alerts and dashboards', { timeout: 300_000 }, async (t) => {
     // A validator's clock is in the metrics from its first proposal on.
     await first.receipt(await second.wallet(payer).sendTransaction({ to, value: 1n }));
     await until('the clock of a validator', async () => (await (await fetch(first.metrics)).text()).includes('\ncorniche_clock_ahead_ms{'));
-    const text = await (await fetch(first.metrics)).text();
-    const exported = new Set(names(text.replaceAll(/^#.*$/gm, '')));
-    const used = [{ place: 'alerts.yaml', expr: rules }, ...queries];
-    const missing = used.flatMap(({ place, expr }) => names(expr).filter((name) => !exported.has(name)).map((name) => `${place}: ${name}`));
-    assert.deepEqual(missing, []);
+    await exports(first.metrics, used().general);
+  });
+});
+
+test('metrics of sequencers', { timeout: 300_000 }, async (t) => {
+  const { network, step } = await withNetwork(t, { validators: 4, engine: 'neobft', sequencers: 2 });
+  const { multicast, sequencer } = used();
+
+  await step('a validator exports those of the group', () => exports(network.validators[0].metrics, multicast));
+
+  for (const one of network.sequencers) await step(`${one.name} exports its own`, () => exports(one.metrics, sequencer));
+
+  // The alert NoPackets relies on it.
+  await step('an idle validator receives packets', async () => {
+    const packets = async () => Number((await (await fetch(network.validators[0].metrics)).text()).match(/^corniche_multicast_packets_total (\d+)$/m)[1]);
+    const before = await packets();
+    await until('another packet', async () => (await packets()) > before);
   });
 });
 
