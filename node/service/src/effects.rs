@@ -13,7 +13,7 @@ use crate::{
 use corniche_admission::Refusal;
 use corniche_api::TransactionStatus;
 use corniche_crypto::VerifiedTransaction;
-use corniche_engine::{Committee, Offence, TraceEvent};
+use corniche_engine::{Committee, Offence, TraceEvent, Vertex};
 use corniche_network::{Channel, NetworkHandle, PeerKey};
 use corniche_pipeline::{
     CommandResponse, Effects, Executed, Fault, Halted, Input, NodeKey, PeerMessage, Pipeline, Plan, Request, Response, Seat,
@@ -217,7 +217,7 @@ impl Effects for ThreadedEffects {
 
     fn trace(&mut self, event: TraceEvent) {
         tracing::debug!("{event:?}");
-        if let TraceEvent::Proposed(vertex) = &event {
+        if let Some(vertex) = own_proposal(&event, self.group.as_ref().map(GroupMember::index)) {
             count(&self.shared.counters.proposals, 1);
             count(&self.shared.counters.proposed_batches, usize::from(vertex.batch_digest.is_some()));
         }
@@ -256,10 +256,40 @@ impl ThreadedEffects {
     }
 }
 
+/// The own proposal that an event begins. The author of a request in a group learns its slot only when the packet comes, so
+/// its engine accepts such proposals and never reports them before. `group_index`: this validator in the group, if there is one.
+fn own_proposal(event: &TraceEvent, group_index: Option<ValidatorIndex>) -> Option<&Vertex> {
+    match event {
+        TraceEvent::Proposed(vertex) => Some(vertex),
+        TraceEvent::Accepted(vertex) if group_index == Some(vertex.id.author) => Some(vertex),
+        _ => None,
+    }
+}
+
 fn api_status(status: corniche_pipeline::TransactionStatus) -> TransactionStatus {
     use corniche_pipeline::TransactionStatus as PoolStatus;
     match status {
         PoolStatus::Dropped(reason) => TransactionStatus::Dropped { reason },
         PoolStatus::Replaced(by) => TransactionStatus::Replaced { by },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_engine::VertexId;
+
+    #[test]
+    fn each_own_proposal_counts_once() {
+        let vertex = |author| {
+            let id = VertexId { round: 1, author: ValidatorIndex(author), digest: B256::ZERO };
+            Vertex { id, parents: Vec::new(), batch_bytes: 0, batch_digest: None }
+        };
+        // With a DAG or lanes: signed, and accepted later.
+        assert!(own_proposal(&TraceEvent::Proposed(vertex(2)), None).is_some());
+        assert!(own_proposal(&TraceEvent::Accepted(vertex(2)), None).is_none());
+        // In a group: accepted only.
+        assert!(own_proposal(&TraceEvent::Accepted(vertex(2)), Some(ValidatorIndex(2))).is_some());
+        assert!(own_proposal(&TraceEvent::Accepted(vertex(1)), Some(ValidatorIndex(2))).is_none());
     }
 }

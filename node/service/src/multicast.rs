@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use corniche_aom_wire::{EpochStart, ExchangeKey, Kind, MAX_PACKET_BYTES, Packet, Suite, TagScope, derive_tag_key};
 use corniche_engine::SequencerKey;
 use corniche_pipeline::Input;
-use corniche_types::{Bytes, Genesis, MulticastGroup};
+use corniche_types::{Bytes, Genesis, MulticastGroup, ValidatorIndex};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     io,
@@ -121,6 +121,11 @@ impl GroupMember {
             }
         };
         Some(SequencerKey { group, epoch, suite: suite as u8, key })
+    }
+
+    /// This validator in the committee, which is fixed in networks with a group.
+    pub fn index(&self) -> ValidatorIndex {
+        ValidatorIndex(self.index)
     }
 
     /// Takes the part that receives packets.

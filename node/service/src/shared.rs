@@ -40,7 +40,7 @@ pub struct Counters {
     pub early_without_result: AtomicU64,
     pub early_passed_over: AtomicU64,
     pub skipped: AtomicU64,
-    /// Own proposals, and those of them with transactions.
+    /// Own proposals, or own requests in the log of an engine with sequencers; and those of them with transactions.
     pub proposals: AtomicU64,
     pub proposed_batches: AtomicU64,
     pub refused: AtomicU64,
