@@ -11,23 +11,30 @@ import { Explorer, PHONE, close } from './lib/explorer.js';
 const images = fileURLToPath(new URL('../../docs/images', import.meta.url));
 const TALL = { viewport: { width: 1280, height: 1500 } };
 
-/** Takes the screenshots that `choose` returns (path and look) on a network of this engine. */
-async function take(engine, choose) {
-  const network = await Network.up({ validators: 4, explorer: true, engine });
+/**
+ * Takes the screenshots that `choose` returns (path and look) on a network of this engine. `happen`: something to show on them, after the
+ * first transactions.
+ */
+async function take(engine, choose, { happen = () => {}, ...options } = {}) {
+  const network = await Network.up({ validators: 4, explorer: true, engine, ...options });
   const ends = [];
   try {
     const chain = await fill(network);
     const wallet = network.nodes[0].wallet(chain.owner);
-    for (let value = 1n; value <= 40n; value++) {
-      await network.nodes[0].receipt(await wallet.sendTransaction({ to: chain.friend.address, value }));
-    }
+    const pay = async (payments) => {
+      for (let value = 1n; value <= payments; value++) {
+        await network.nodes[0].receipt(await wallet.sendTransaction({ to: chain.friend.address, value }));
+      }
+    };
+    await pay(40n);
+    const happened = await happen(network, pay);
     const moved = `/tx/${chain.moved.hash}`;
     await until('the explorer to know certificates and calls', async () => {
       const text = await (await fetch(network.explorer + moved)).text();
       return text.includes('is-certified') && text.includes('Internal transactions');
     });
     const explorer = await Explorer.open({ after: (end) => ends.push(end) }, network.explorer);
-    for (const [name, [path, look]] of Object.entries(choose(chain, moved))) {
+    for (const [name, [path, look]] of Object.entries(choose(chain, moved, happened))) {
       const page = await explorer.visit(path, look);
       await page.screenshot({ path: join(images, `explorer-${name}.png`) });
       await close(page);
@@ -46,3 +53,14 @@ await take('mahi-mahi', (chain, moved) => ({
   phone: ['/', { viewport: PHONE, colorScheme: 'dark' }],
 }));
 await take('autobahn', () => ({ lanes: ['/dag', {}] }));
+
+/** Lets the second sequencer replace the first one. Returns a slot shortly before its epoch. */
+async function replaceSequencer({ nodes: [node], sequencers: [first] }, pay) {
+  first.kill();
+  await pay(3n);
+  const { result: { slots } } = await node.call('corniche_getDag', 'latest', '0xc8');
+  return Number(slots.find(({ why }) => why.endsWith(' of epoch 1')).round) - 4;
+}
+
+const WITH_TABLE = { viewport: { width: 1280, height: 1200 } };
+await take('neobft', (chain, moved, slot) => ({ 'packet-log': [`/dag?round=${slot}`, WITH_TABLE] }), { sequencers: 2, happen: replaceSequencer });
