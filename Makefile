@@ -104,7 +104,7 @@ engines-wasm: tools ## Build the ordering engines for wasm32
 # compiler of P4. Then these tests report that they were skipped. With the workspace's features, so that builds are reused.
 .PHONY: hardware
 hardware: tools node-tools ## Test the sequencer's XDP program in this kernel and in a network, as root, and its P4 program
-	CORNICHE_REQUIRE_HARDWARE=0 $(CARGO) test --locked --workspace --features corniche/xdp --test kernel
+	CORNICHE_FORBID_SKIPS=0 $(CARGO) test --locked --workspace --features corniche/xdp --test kernel
 	node/aom/p4/run.py
 	$(CARGO) build --locked --workspace --bin corniche --features corniche/xdp
 	cd testnet/js && npm ci --no-audit --no-fund

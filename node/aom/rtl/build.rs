@@ -1,7 +1,7 @@
 //! Translates the Verilog to C++ with Verilator and links it into the tests.
 //!
 //! Sets the cfg `verilated` if that worked. Without Verilator the crate is empty and its tests report that they were
-//! skipped; with CORNICHE_REQUIRE_HARDWARE=1 the build fails instead.
+//! skipped; with CORNICHE_FORBID_SKIPS=1 the build fails instead.
 
 use std::{
     env, fs,
@@ -14,14 +14,14 @@ const MODELS: &[(&str, &[&str])] = &[("aom_hm", &["-GRESUME=1"]), ("aom_pk", &["
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(verilated)");
-    println!("cargo::rerun-if-env-changed=CORNICHE_REQUIRE_HARDWARE");
+    println!("cargo::rerun-if-env-changed=CORNICHE_FORBID_SKIPS");
     println!("cargo::rerun-if-changed=verilog");
     println!("cargo::rerun-if-changed=src/shim.cpp");
     println!("cargo::rerun-if-changed=build.rs");
     let Some(root) = verilator_root() else {
         assert!(
-            env::var("CORNICHE_REQUIRE_HARDWARE").as_deref() != Ok("1"),
-            "verilator is missing, and CORNICHE_REQUIRE_HARDWARE=1: install it (Debian: apt-get install verilator)"
+            env::var("CORNICHE_FORBID_SKIPS").as_deref() != Ok("1"),
+            "verilator is missing, and CORNICHE_FORBID_SKIPS=1: install it (Debian: apt-get install verilator)"
         );
         // A path that does not exist: looks again in the next build.
         println!("cargo::rerun-if-changed=verilator-is-missing");

@@ -243,10 +243,10 @@ pub fn for_producer(producer: &str) -> Vec<Vector> {
 /// Writes to the real standard error, which the test harness does not capture: a skipped test must be visible.
 ///
 /// # Panics
-/// If `CORNICHE_REQUIRE_HARDWARE` is 1, as in CI, where a missing tool or permission is a failure.
+/// If `CORNICHE_FORBID_SKIPS` is 1, as in CI, where a missing tool or permission is a failure.
 pub fn skip(test: &str, reason: &str) {
-    let required = std::env::var("CORNICHE_REQUIRE_HARDWARE").is_ok_and(|value| value == "1");
-    assert!(!required, "{test}: {reason}, but CORNICHE_REQUIRE_HARDWARE=1 forbids to skip it");
+    let required = std::env::var("CORNICHE_FORBID_SKIPS").is_ok_and(|value| value == "1");
+    assert!(!required, "{test}: {reason}, but CORNICHE_FORBID_SKIPS=1 forbids to skip it");
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "\n!!!! SKIPPED {test}: {reason}\n");
 }

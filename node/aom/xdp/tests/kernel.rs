@@ -1,6 +1,6 @@
 //! The program in the kernel: the vectors by BPF_PROG_TEST_RUN, and a star of network namespaces with real sockets.
 //!
-//! Needs root. Where the kernel refuses, the tests say that they were skipped; with CORNICHE_REQUIRE_HARDWARE=1 they fail.
+//! Needs root. Where the kernel refuses, the tests say that they were skipped; with CORNICHE_FORBID_SKIPS=1 they fail.
 
 mod common;
 #[path = "common/namespace.rs"]
