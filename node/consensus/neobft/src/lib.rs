@@ -36,7 +36,7 @@ mod lost_disk;
 pub mod message;
 mod normal;
 mod order;
-mod record;
+pub mod record;
 mod requests;
 pub mod rules;
 mod sync;
