@@ -359,7 +359,7 @@ impl Neobft {
                 self.handle_query_reply(from, view, slot, entries, checkpoint);
             }
             Message::GapFind { view, slot } => self.handle_gap_find(view, slot),
-            Message::GapReceive { view, slot, certificate } => self.handle_gap_receive(view, slot, certificate),
+            Message::GapReceive { view, slot, certificate } => self.handle_gap_receive(from, view, slot, certificate),
             Message::GapDrop { view, slot, signature } => self.handle_gap_drop(from, view, slot, signature),
             Message::GapDecision { view, slot, evidence, signature } => {
                 self.handle_gap_decision(view, slot, evidence, signature)

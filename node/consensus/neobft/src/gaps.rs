@@ -28,8 +28,12 @@ pub(crate) struct Gap {
     pub block: Option<bool>,
     /// GAP-DROPs, at the leader.
     drops: BTreeMap<ValidatorIndex, Signature>,
-    /// Spare packets from GAP-RECVs, at the leader (pitfall 6).
+    /// The packet that decides, at the leader.
     received: Option<OrderingCertificate>,
+    /// Other certificates of the same packet from GAP-RECVs, at the leader (pitfall 6). The decision is repeated with each in turn.
+    spares: BTreeMap<ValidatorIndex, OrderingCertificate>,
+    /// Sender of the spare that was shown last.
+    shown: Option<ValidatorIndex>,
     /// The leader's decision.
     decision: Option<(Value, Signature, GapEvidence)>,
     /// The record of the own GAP-DECISION or GAP-PREPARE is on disk.
@@ -171,14 +175,38 @@ impl Neobft {
         self.send(leader, Message::GapDrop { view, slot, signature });
     }
 
-    pub(crate) fn handle_gap_receive(&mut self, view: View, slot: Slot, certificate: OrderingCertificate) {
+    pub(crate) fn handle_gap_receive(
+        &mut self,
+        from: ValidatorIndex,
+        view: View,
+        slot: Slot,
+        certificate: OrderingCertificate,
+    ) {
         if view != self.view() || !self.is_leader() || !self.is_valid_for(&certificate, slot) {
             return;
         }
-        let Some(gap) = self.gap(view, slot).filter(|gap| gap.is_finding) else { return };
+        let of = self.context.value(&certificate);
+        let Some(gap) = self.gap(view, slot).filter(|gap| gap.is_finding && gap.committed.is_none()) else { return };
+        if let Some((value, ..)) = gap.decision {
+            if value == of {
+                gap.spares.insert(from, certificate);
+            }
+            return;
+        }
         // G6: the first valid one decides.
         gap.received.get_or_insert(certificate);
         self.decide(slot);
+    }
+
+    /// Pitfall 6: others may be unable to check the certificate that decided. The signature covers its value only.
+    fn show_spare(&mut self, slot: Slot) {
+        let Some(gap) = self.gaps.get_mut(&slot) else { return };
+        let Some((_, _, GapEvidence::Receive(evidence))) = &mut gap.decision else { return };
+        let next = gap.spares.iter().find(|(member, _)| gap.shown.is_none_or(|shown| **member > shown));
+        if let Some((member, spare)) = next.or_else(|| gap.spares.first_key_value()) {
+            evidence.clone_from(spare);
+            gap.shown = Some(*member);
+        }
     }
 
     /// Pitfall 5: only GAP-DROPs of exactly this view.
@@ -362,6 +390,7 @@ impl Neobft {
                 continue;
             }
             gap.committed = Some(value);
+            gap.spares.clear();
             if value == Value::Drop {
                 self.take_drop(DropProof { view, slot, committed: true, votes });
             }
@@ -434,6 +463,7 @@ impl Neobft {
             let Some(gap) = self.gaps.get(&slot) else { continue };
             let (is_finding, is_decided) = (gap.is_finding, gap.decision.is_some());
             if self.is_leader() && is_decided {
+                self.show_spare(slot);
                 self.send_decision(view, slot);
             } else if is_finding {
                 self.send_to(Recipients::All, &Message::GapFind { view, slot });
