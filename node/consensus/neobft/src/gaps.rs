@@ -28,11 +28,10 @@ pub(crate) struct Gap {
     pub block: Option<bool>,
     /// GAP-DROPs, at the leader.
     drops: BTreeMap<ValidatorIndex, Signature>,
-    /// The packet that decides, at the leader.
-    received: Option<OrderingCertificate>,
-    /// Other certificates of the same packet from GAP-RECVs, at the leader (pitfall 6). The decision is repeated with each in turn.
-    spares: BTreeMap<ValidatorIndex, OrderingCertificate>,
-    /// Sender of the spare that was shown last.
+    /// The packet, from GAP-RECVs and the own receiver, at the leader. The first one decides. The decision is repeated with each in
+    /// turn (pitfall 6).
+    received: BTreeMap<ValidatorIndex, OrderingCertificate>,
+    /// Sender of the certificate that was repeated last.
     shown: Option<ValidatorIndex>,
     /// The leader's decision.
     decision: Option<(Value, Signature, GapEvidence)>,
@@ -133,7 +132,7 @@ impl Neobft {
         if let Some(certificate) = self.receiver.get(seq).cloned() {
             self.gaps.entry(slot).or_default().is_asked = false;
             if self.is_leader() {
-                self.gaps.entry(slot).or_default().received = Some(certificate);
+                self.gaps.entry(slot).or_default().received.insert(self.me, certificate);
                 return self.decide(slot);
             }
             return self.send(leader, Message::GapReceive { view, slot, certificate });
@@ -185,25 +184,19 @@ impl Neobft {
         if view != self.view() || !self.is_leader() || !self.is_valid_for(&certificate, slot) {
             return;
         }
-        let of = self.context.value(&certificate);
         let Some(gap) = self.gap(view, slot).filter(|gap| gap.is_finding && gap.committed.is_none()) else { return };
-        if let Some((value, ..)) = gap.decision {
-            if value == of {
-                gap.spares.insert(from, certificate);
-            }
-            return;
-        }
         // G6: the first valid one decides.
-        gap.received.get_or_insert(certificate);
+        gap.received.entry(from).or_insert(certificate);
         self.decide(slot);
     }
 
-    /// Pitfall 6: others may be unable to check the certificate that decided. The signature covers its value only.
+    /// Pitfall 6: others may be unable to check the certificate that decided. The decision's signature covers only its value.
     fn show_spare(&mut self, slot: Slot) {
         let Some(gap) = self.gaps.get_mut(&slot) else { return };
-        let Some((_, _, GapEvidence::Receive(evidence))) = &mut gap.decision else { return };
-        let next = gap.spares.iter().find(|(member, _)| gap.shown.is_none_or(|shown| **member > shown));
-        if let Some((member, spare)) = next.or_else(|| gap.spares.first_key_value()) {
+        let Some((value, _, GapEvidence::Receive(evidence))) = &mut gap.decision else { return };
+        let equal = || gap.received.iter().filter(|(_, other)| self.context.value(other) == *value);
+        let next = equal().find(|(member, _)| gap.shown.is_none_or(|shown| **member > shown)).or_else(|| equal().next());
+        if let Some((member, spare)) = next {
             evidence.clone_from(spare);
             gap.shown = Some(*member);
         }
@@ -229,11 +222,12 @@ impl Neobft {
         let Some(gap) = self.gaps.get(&slot).filter(|gap| gap.is_finding && gap.decision.is_none()) else { return };
         let is_quorum = self.committee.weigh(gap.drops.keys().copied()) >= self.committee.quorum();
         let receive =
-            gap.received.clone().map(|certificate| (self.context.value(&certificate), GapEvidence::Receive(certificate)));
+            |certificate: &OrderingCertificate| (self.context.value(certificate), GapEvidence::Receive(certificate.clone()));
         let drops = || gap.drops.iter().map(|(member, signature)| (*member, *signature)).collect();
         let drop = is_quorum.then(|| (Value::Drop, GapEvidence::Drop(drops())));
         // After a restart only the value that was decided before.
-        let choice = [receive, drop].into_iter().flatten().find(|(value, _)| voted.is_none_or(|voted| voted == *value));
+        let choice =
+            gap.received.values().map(receive).chain(drop).find(|(value, _)| voted.is_none_or(|voted| voted == *value));
         let Some((value, evidence)) = choice else { return };
         let Some(signature) = self.sign(&Statement::GapDecision { view, slot, value }) else { return };
         if let Some(gap) = self.gaps.get_mut(&slot) {
@@ -390,7 +384,7 @@ impl Neobft {
                 continue;
             }
             gap.committed = Some(value);
-            gap.spares.clear();
+            gap.received.clear();
             if value == Value::Drop {
                 self.take_drop(DropProof { view, slot, committed: true, votes });
             }
@@ -443,7 +437,7 @@ impl Neobft {
         for slot in finding {
             let late = self.seq(slot).and_then(|seq| self.receiver.get(seq)).cloned();
             if let (Some(gap), Some(packet)) = (self.gaps.get_mut(&slot), late) {
-                gap.received.get_or_insert(packet);
+                gap.received.entry(self.me).or_insert(packet);
                 self.decide(slot);
             }
         }
