@@ -1,8 +1,8 @@
 //! Sequences of packets and drops under loss, reordering, duplication, forgery, jumps and changes of the epoch.
 
-use corniche_aom_receiver::{Config, ConfirmVote, Delivery, EpochKey, Output, Receiver, Suspicion};
+use corniche_aom_receiver::{Config, ConfirmVote, Delivery, EpochKey, OrderingCertificate, Output, Proof, Receiver, Suspicion};
 use corniche_aom_wire::{Request, SigningKey, Stamper, Suite, TagKey, TagScope};
-use corniche_types::{Bytes, FaultModel, TimestampMs, ValidatorIndex, Weights};
+use corniche_types::{Bytes, FaultModel, TimestampMs, ValidatorIndex, Votes, Weights};
 
 const GROUP: u32 = 3;
 const REORDER_MS: u64 = 5;
@@ -223,6 +223,10 @@ fn whole_vector_convinces_every_receiver() {
     let mut wrong = certificate.clone();
     wrong.seq = 2;
     assert!(!receiver(7, 3).verify(&wrong, |_, _| true));
+    let mut short = certificate.clone();
+    let Proof::Hm { vector } = &mut short.proof else { panic!("a vector of tags") };
+    vector.pop();
+    assert!(!receiver(7, 3).verify(&short, |_, _| true), "pitfall 7: it shows nothing to receivers 4 to 6");
     let mut wrong = certificate;
     wrong.payload = Bytes::from_static(b"another");
     assert!(!receiver(7, 3).verify(&wrong, |_, _| true));
@@ -403,6 +407,34 @@ fn chain_across_a_loss_is_not_believed() {
     assert_eq!(receiver.dropped(10), [2]);
 }
 
+/// The sequencer's coprocessor lost a packet: `prev_seq` names the one before it.
+#[test]
+fn chain_skips_a_number_that_nobody_has() {
+    let mut stamper = pk(4);
+    let mut packets = packets(&mut stamper, 2);
+    assert_eq!(stamper.lose(), Ok(3));
+    packets.extend((4..=6).map(|number| stamp(&mut stamper, &payload(number))));
+    let mut receiver = pk_receiver(0);
+    packets.iter().for_each(|packet| give(&mut receiver, 0, packet));
+    receiver.tick(TimestampMs(REORDER_MS));
+    assert_eq!(sequence(&mut receiver), [Some(1), Some(2), None, Some(4), Some(5), Some(6)], "pitfall 10");
+    let other = pk_receiver(1);
+    assert!([1, 2, 4, 5, 6].iter().all(|seq| other.verify(receiver.get(*seq).unwrap(), |_, _| false)));
+}
+
+#[test]
+fn chain_of_another_network_is_not_received() {
+    let foreign = Config { chain_id: 8, ..config(4, 0) };
+    let packet = stamp(&mut Stamper::pk(8, GROUP, 1, signing_key(), 4).unwrap(), b"request 1");
+    let mut other = Receiver::new(foreign, 1, 1);
+    other.install(TimestampMs(0), 1, EpochKey::Pk(signing_key().verifying_key()));
+    give(&mut other, 0, &packet);
+    let mut receiver = pk_receiver(0);
+    give(&mut receiver, 0, &packet);
+    assert_eq!((receiver.counters().forged, receiver.peek()), (1, None), "pitfall 8: the keys are equal");
+    assert!(!receiver.verify(other.get(1).unwrap(), |_, _| true));
+}
+
 #[test]
 fn forged_unsigned_packet_does_not_displace_the_right_one() {
     let packets = packets(&mut pk(4), 5);
@@ -534,6 +566,36 @@ fn packet_needs_a_quorum_of_confirms() {
     let mut doubled = certificate;
     doubled.confirms[0] = doubled.confirms[1].clone();
     assert!(!receivers[2].verify(&doubled, is_signed));
+}
+
+#[test]
+fn confirms_are_weighed() {
+    // W = 9, Q = 7.
+    let weights = Weights::new([1, 1, 3, 4].map(Votes), FaultModel::Byzantine);
+    let weighted = |me| {
+        let mut receiver = Receiver::new(Config { byzantine: true, weights: weights.clone(), ..config(4, me) }, 1, 1);
+        receiver.install(TimestampMs(0), 1, EpochKey::Hm(tag_key(1, me)));
+        receiver
+    };
+    let packet = packets(&mut hm(1, 4), 1).remove(0);
+    let votes: Vec<_> = (0..4)
+        .flat_map(|me| {
+            let mut receiver = weighted(me);
+            give(&mut receiver, 0, &packet);
+            confirms(&mut receiver, me)
+        })
+        .collect();
+    let mut receiver = weighted(0);
+    give(&mut receiver, 0, &packet);
+    votes[..3].iter().for_each(|vote| receiver.handle_confirm(TimestampMs(0), 1, vote));
+    assert_eq!(receiver.peek(), None, "three members with five votes");
+    receiver.handle_confirm(TimestampMs(0), 1, &votes[3]);
+    let certificate = receiver.get(1).unwrap().clone();
+    let of = |voters: &[usize]| {
+        let confirms = voters.iter().map(|place| votes[*place].clone()).collect();
+        weighted(2).verify(&OrderingCertificate { confirms, ..certificate.clone() }, |_, _| true)
+    };
+    assert!(!of(&[0, 1, 2]) && of(&[2, 3]));
 }
 
 #[test]

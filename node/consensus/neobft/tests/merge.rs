@@ -6,7 +6,7 @@ use corniche_neobft::{
     message::{CheckpointCertificate, Confirmed, Context, DropProof, Entry, Slot, View, ViewCertificate, ViewChange},
     rules::{Invalid, Merged, merge},
 };
-use corniche_neobft_testing::committee;
+use corniche_neobft_testing::{committee, committee_of};
 use corniche_types::{B256, Bytes, ValidatorIndex};
 
 const FIRST: View = View { epoch: 0, leader: 0 };
@@ -21,7 +21,10 @@ struct Setting {
 }
 
 fn setting() -> Setting {
-    let committee = committee(4);
+    setting_of(committee(4))
+}
+
+fn setting_of(committee: Committee) -> Setting {
     let context = Context::new(&committee, 1);
     Setting { committee, context }
 }
@@ -187,6 +190,19 @@ fn damaged_vector_counts_only_with_f_plus_one_attestations() {
 }
 
 #[test]
+fn attestations_are_weighed() {
+    // F + 1 = 3 votes.
+    let setting = setting_of(committee_of(&[1, 1, 3, 4]));
+    let merge = |with: &[u16]| {
+        let log = |sender| packets(if with.contains(&sender) { 2 } else { 1 });
+        let changes: Vec<_> = (0..4).map(|sender| setting.change(sender, None, log(sender))).collect();
+        merge(&setting.context, &setting.committee, MAX_LOG, &changes, |packet| packet.seq != 2)
+    };
+    assert!(merge(&[0, 1]).is_err(), "two members with two votes");
+    assert_eq!(merge(&[2]).unwrap().entries.len(), 2, "one member with three votes");
+}
+
+#[test]
 fn new_epoch_begins_after_the_merged_log() {
     let setting = setting();
     let next = |sender, entries| ViewChange { target: View { epoch: 1, leader: 0 }, ..setting.change(sender, None, entries) };
@@ -226,4 +242,23 @@ fn log_that_is_too_long_together_with_another_one_is_invalid() {
     let changes = |through| [setting.change(0, None, packets(6)), late(1, 5, through), setting.change(2, None, packets(3))];
     assert_eq!(setting.merged(&changes(9)).confirmed.slot, Slot(9));
     assert_eq!(setting.merge(&changes(10)).unwrap_err().sender, ValidatorIndex(1));
+}
+
+#[test]
+fn log_that_contradicts_its_checkpoint_is_invalid() {
+    let setting = setting();
+    let with = |sender, slot, after: u64, entries| {
+        let hash = |slot| setting.hash(&packets(slot));
+        let checkpoint = Some(CheckpointCertificate { slot: Slot(slot), hash: hash(slot), votes: Vec::new() });
+        ViewChange { checkpoint, after: Slot(after), after_hash: hash(after), ..setting.change(sender, None, entries) }
+    };
+    let good = with(0, 4, 4, vec![packet(5)]);
+    assert!(setting.merge(&[good.clone(), setting.change(1, None, packets(5))]).is_ok());
+    // Another packet before the checkpoint of validator 0.
+    let mut other = packets(5);
+    other[2] = packet_of(0, 3, 7);
+    assert_eq!(setting.merge(&[good, setting.change(1, None, other)]).unwrap_err().sender, ValidatorIndex(1));
+    // A log that begins before its own checkpoint.
+    let early = with(2, 4, 2, vec![packet(3), packet(4)]);
+    assert_eq!(setting.merge(&[setting.change(1, None, packets(5)), early]).unwrap_err().sender, ValidatorIndex(2));
 }

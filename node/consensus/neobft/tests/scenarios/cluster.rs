@@ -125,7 +125,11 @@ impl Cluster {
     }
 
     pub fn with_suite(size: usize, config: Config, suite: Suite) -> Self {
-        let committee = committee(size);
+        Self::of(committee(size), config, suite)
+    }
+
+    pub fn of(committee: Committee, config: Config, suite: Suite) -> Self {
+        let size = committee.size();
         let group = Rc::new(RefCell::new(ModelledGroup::new(&committee, &config, suite)));
         let subject = NeobftSubject { config, committee, group: group.clone(), is_meagre: None };
         let links = Links::uniform(size, Micros::from_millis(DELAY));

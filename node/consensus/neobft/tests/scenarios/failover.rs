@@ -6,7 +6,7 @@ use crate::{
 };
 use corniche_neobft::{
     Config,
-    message::{Message, View},
+    message::{Confirmed, Message, Slot, Statement, View, ViewCertificate},
 };
 use corniche_testkit::{Delivery, Group, Micros};
 use corniche_types::Bytes;
@@ -66,11 +66,21 @@ fn equivocating_sequencer_is_found_and_replaced() {
 #[test]
 fn service_needs_an_epoch_certificate() {
     let cluster = Cluster::new(4, quick());
+    let view = View { epoch: 1, leader: 0 };
+    let confirmed = Confirmed { view, base: Slot(0), slot: Slot(0), hash: cluster.context().genesis_hash() };
+    let certificate = |nodes: &[usize], signed: Confirmed| {
+        let votes = nodes.iter().map(|node| (index(*node), cluster.sign(*node, &Statement::ViewConfirm(signed)))).collect();
+        Bytes::from(corniche_types::wire::encode(&ViewCertificate { confirmed, votes }))
+    };
+    let other = Confirmed { slot: Slot(1), ..confirmed };
+    let (few, doubled) = (certificate(&[0, 1], confirmed), certificate(&[0, 1, 1], confirmed));
     let mut group = cluster.group.borrow_mut();
-    for certificate in [Bytes::new(), Bytes::from_static(b"please")] {
-        assert!(group.ask(Micros::START, 3, 1, &certificate).is_none(), "E2: f replicas force nothing");
+    let refused = [Bytes::new(), Bytes::from_static(b"please"), few, doubled, certificate(&[0, 1, 3], other)];
+    for certificate in &refused {
+        assert!(group.ask(Micros::START, 3, 1, certificate).is_none(), "E2: f replicas force nothing");
     }
-    assert_eq!((group.refused, group.epoch()), (2, 0));
+    assert_eq!((group.refused, group.epoch()), (5, 0));
+    assert!(group.ask(Micros::START, 3, 1, &certificate(&[0, 1, 3], confirmed)).is_some());
 }
 
 #[test]

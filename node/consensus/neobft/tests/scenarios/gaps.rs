@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, DELAY, LOST, index, plain};
 use corniche_aom_receiver::OrderingCertificate;
-use corniche_neobft::message::{Entry, GapEvidence, GapVote, Message, Slot, Statement, Value, View};
+use corniche_neobft::message::{DropProof, Entry, GapEvidence, GapVote, Message, Slot, Statement, Value, View};
 use corniche_testkit::{Delivery, Micros};
 use corniche_types::Bytes;
 
@@ -142,6 +142,7 @@ fn gap_drop_of_another_view_does_not_count() {
     let signature = cluster.sign(3, &Statement::GapDrop { view: old, slot: SLOT });
     assert!(cluster.tell(3, 0, &Message::GapDrop { view: old, slot: SLOT, signature }));
     assert!(!cluster.tell(3, 0, &Message::GapDrop { view: VIEW, slot: SLOT, signature }), "the signature names the view");
+    cluster.run_for(DELAY);
     assert_eq!(decisions(&cluster), 0, "pitfall 5: the leader and validator 1 are two of four");
     // In a decision as well.
     let drops = |view: View, cluster: &Cluster| {
@@ -303,6 +304,36 @@ fn forged_packet_decides_nothing() {
         let decisions = cluster.count(0, |message| matches!(message, Message::GapDecision { .. }));
         let prepares = cluster.count(1, |message| matches!(message, Message::GapPrepare(_)));
         assert_eq!([decisions, prepares], [count, count], "G6, G7");
+    }
+}
+
+#[test]
+fn drop_needs_the_votes_of_a_quorum() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    let value = Value::Drop;
+    let commit = |_| Statement::GapCommit { view: VIEW, slot: SLOT, value };
+    let prepare = |node| match node {
+        0 => Statement::GapDecision { view: VIEW, slot: SLOT, value },
+        _ => Statement::GapPrepare { view: VIEW, slot: SLOT, value },
+    };
+    let cases: [(bool, &[usize], &dyn Fn(usize) -> Statement, bool); 7] = [
+        (true, &[], &commit, false),
+        (true, &[1, 2], &commit, false),
+        (true, &[1, 1, 2], &commit, false),
+        (true, &[1, 2, 3], &prepare, false),
+        (true, &[1, 2, 3], &commit, true),
+        (false, &[1, 2, 3], &prepare, false),
+        (false, &[0, 2, 3], &prepare, true),
+    ];
+    for (committed, nodes, statement, is_accepted) in cases {
+        let votes = nodes.iter().map(|node| (index(*node), cluster.sign(*node, &statement(*node)))).collect();
+        let proof = DropProof { view: VIEW, slot: SLOT, committed, votes };
+        let entries = vec![Entry::NoOp(proof.clone())];
+        let reply = Message::QueryReply { view: VIEW, from: SLOT, entries, checkpoint: None };
+        assert_eq!(cluster.tell(3, 2, &reply), is_accepted, "pitfall 20: {nodes:?}");
+        let sync = Message::Sync { view: VIEW, slot: SLOT, hash: Default::default(), drops: vec![proof] };
+        assert_eq!(cluster.tell(3, 2, &sync), is_accepted);
     }
 }
 

@@ -1,9 +1,12 @@
 //! Disks: what is durable before it is sent, and restarts (§2.5, S5).
 
-use crate::cluster::{Cluster, DELAY, LOST, index, plain};
+use crate::{
+    cluster::{Cluster, DELAY, LOST, index, plain},
+    gaps,
+};
 use corniche_neobft::{
     Config,
-    message::{Confirmed, Entry, GapEvidence, GapVote, Message, Slot, Statement, Value, View, ViewCertificate},
+    message::{BodyId, Confirmed, Entry, GapEvidence, GapVote, Message, Slot, Statement, Value, View, ViewCertificate},
 };
 use corniche_testkit::{Delivery, Micros};
 
@@ -370,6 +373,14 @@ fn confirms_are_given_only_in_later_epochs_after_a_lost_disk() {
     }
     cluster.run_until_delivered(&ALL, &["t9"], 1_000);
     assert_eq!((confirms(&cluster), cluster.view(3).epoch), (0, 0), "pitfall 16: it may have confirmed other digests");
+    // Another leader has the same sequencer.
+    let next = View { epoch: 0, leader: cluster.view(3).leader + 1 };
+    for (from, to) in [(2, 0), (1, 0), (2, 1), (0, 1), (0, 2), (1, 2), (0, 3), (1, 3)] {
+        cluster.tell(from, to, &Message::Suspect { view: next });
+    }
+    cluster.submit(1, "later");
+    cluster.run_until_delivered(&ALL, &["later"], 5_000);
+    assert_eq!((confirms(&cluster), cluster.view(3)), (0, next));
     // Without another member a quorum needs it, with a new sequencer.
     cluster.simulation.crash(2);
     cluster.submit(1, "b");
@@ -394,4 +405,222 @@ fn peer_that_sends_little_is_not_asked_for_the_rest() {
     let queries = cluster.seen(3).sent.iter().filter(|(_, to, message)| to.includes(index(0)) && is_query(message)).count();
     assert!(queries <= 5, "{queries}");
     cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn votes_about_gaps_survive_a_restart() {
+    let (view, slot) = (View { epoch: 0, leader: 0 }, Slot(1));
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    let packet = cluster.stamp(b"x");
+    cluster.arrive(&packet, &[3]);
+    let receive = gaps::decision(&cluster, GapEvidence::Receive(gaps::certificate(&cluster, 3)));
+    let drop = gaps::decision(&cluster, gaps::drops(&cluster, [0, 2, 3]));
+    let prepare = gaps::prepare(&cluster, 0, Value::Drop);
+    assert!(!cluster.tell(0, 2, &prepare), "the leader prepares nothing");
+    let prepare = gaps::prepare(&cluster, 3, Value::Drop);
+    // Validator 1 votes for the packet, validator 2 for a drop, which becomes prepared there.
+    assert!(cluster.tell(0, 1, &receive) && cluster.tell(0, 2, &drop) && cluster.tell(3, 2, &prepare));
+    cluster.run_for(DELAY);
+    let votes = |cluster: &Cluster, node, wanted| {
+        let is_vote = move |message: &Message| match message {
+            Message::GapPrepare(vote) | Message::GapCommit(vote) => (vote.value == Value::Drop) == wanted,
+            _ => false,
+        };
+        cluster.count(node, is_vote)
+    };
+    assert_eq!([votes(&cluster, 1, false), votes(&cluster, 2, true)], [1, 2]);
+    for node in [1, 2] {
+        cluster.simulation.crash(node);
+        cluster.simulation.restart(node);
+    }
+    assert!(cluster.tell(0, 1, &drop) && cluster.tell(0, 2, &receive));
+    cluster.run_for(DELAY);
+    assert_eq!([votes(&cluster, 1, true), votes(&cluster, 2, false)], [0, 0], "G7: one vote for each slot and view");
+    // A drop that may be committed somewhere is in its VIEW-CHANGE.
+    let target = View { epoch: 0, leader: 3 };
+    crate::views::leave(&mut cluster, 2, target);
+    cluster.run_for(DELAY);
+    let prepared = cluster.seen(2).sent.iter().find_map(|(_, _, message)| match message {
+        Message::ViewChange(change) => Some(change.prepared.iter().map(|proof| (proof.view, proof.slot)).collect::<Vec<_>>()),
+        _ => None,
+    });
+    assert_eq!(prepared, Some(vec![(view, slot)]), "V3, pitfall 2");
+}
+
+#[test]
+fn messages_wait_for_their_records() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    let (view, slot) = (View { epoch: 0, leader: 0 }, Slot(1));
+    let (first, second) = (cluster.stamp(b"x"), cluster.stamp(b"y"));
+    cluster.arrive(&first, &[3]);
+    cluster.run_for(DELAY);
+    cluster.simulation.disks.sync = Micros::from_millis(SLOW);
+    // G5 at validator 1, G6 at the leader, and the large batch of validator 3 at validator 2.
+    cluster.arrive(&second, &[0, 1]);
+    assert!(cluster.tell(0, 1, &Message::GapFind { view, slot }));
+    let certificate = gaps::certificate(&cluster, 3);
+    assert!(cluster.tell(3, 0, &Message::GapReceive { view, slot, certificate }));
+    let batch = corniche_types::Bytes::from_static(&[7; 2_000]);
+    let body = BodyId::of(index(3), 1 << 20, corniche_types::TimestampMs(30_000), &batch);
+    assert!(cluster.tell(3, 2, &Message::Body { body, batch }));
+    let sent = |cluster: &Cluster| {
+        let count = |node, wanted: fn(&Message) -> bool| cluster.count(node, wanted);
+        [
+            count(1, |message| matches!(message, Message::GapDrop { .. })),
+            count(0, |message| matches!(message, Message::GapDecision { .. })),
+            count(2, |message| matches!(message, Message::Holding { .. })),
+        ]
+    };
+    cluster.run_for(SLOW / 2);
+    assert_eq!(sent(&cluster), [0; 3]);
+    cluster.run_for(SLOW);
+    assert_eq!(sent(&cluster), [1; 3]);
+    // V2 at validator 2: also what it wrote before comes too late for a REPLY in the old view.
+    cluster.arrive(&first, &[2]);
+    crate::views::leave(&mut cluster, 2, View { epoch: 0, leader: 3 });
+    let changes = |cluster: &Cluster| cluster.count(2, |message| matches!(message, Message::ViewChange(_)));
+    cluster.run_for(SLOW / 2);
+    assert_eq!(changes(&cluster), 0);
+    cluster.run_for(SLOW);
+    let replies = cluster.count(2, |message| matches!(message, Message::Reply { .. } | Message::Sync { .. }));
+    assert_eq!((changes(&cluster), replies), (1, 0));
+    // V8 at validator 3: its log is on disk, the certificate of the view is not.
+    let next = View { epoch: 0, leader: 1 };
+    let confirmed = Confirmed { view: next, base: Slot(0), slot, hash: cluster.engine(3).log_hash(slot).unwrap() };
+    let votes = [0, 1, 2].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed)))).into();
+    let certificate = Some(ViewCertificate { confirmed, votes });
+    let (left, slot, hash) = (Some(next), Slot(0), Default::default());
+    let progress = Message::Progress { view: next, left, slot, hash, certificate, checkpoint: None, asks: false };
+    assert!(cluster.tell(1, 3, &progress));
+    let replies =
+        |cluster: &Cluster| cluster.count(3, |message| matches!(message, Message::Reply { view, .. } if *view == next));
+    cluster.run_for(SLOW / 2);
+    assert_eq!((cluster.view(3), replies(&cluster)), (next, 0));
+    cluster.run_for(SLOW);
+    assert_eq!(replies(&cluster), 1);
+}
+
+#[test]
+fn confirm_of_a_number_far_ahead_is_kept() {
+    let config = Config { byzantine_network: true, sync_slots: 4, retain_slots: 8, open_slots: 64, query_ms: 50, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    let packets: Vec<_> = (0u8..60).map(|number| cluster.stamp(&[number])).collect();
+    cluster.group.borrow_mut().faults.equivocates_to = [3].into();
+    let last = cluster.stamp(b"last");
+    // Validator 2 confirms the last number first. Everything before it becomes final, and its records are released.
+    cluster.arrive(&last, &[2]);
+    cluster.run_for(1);
+    let confirmed = |cluster: &Cluster| {
+        let vote = |message: &Message| match message {
+            Message::Confirm { vote, .. } => vote.digest(61),
+            _ => None,
+        };
+        cluster.seen(2).sent.iter().filter_map(|(_, _, message)| vote(message)).collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = confirmed(&cluster);
+    assert_eq!(before.len(), 1);
+    for packet in &packets {
+        cluster.arrive(packet, &ALL);
+        cluster.run_for(4 * DELAY);
+    }
+    cluster.run_for(200);
+    assert_eq!(cluster.slots(2)[3], 60);
+    cluster.simulation.crash(2);
+    cluster.simulation.restart(2);
+    for datagram in last[3].clone() {
+        cluster.input(2, corniche_engine::Input::Packet(datagram));
+    }
+    cluster.run_for(3_000);
+    assert_eq!(confirmed(&cluster), before, "pitfall 16");
+}
+
+#[test]
+fn log_of_an_epoch_that_began_earlier_stays_cut_after_a_restart() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    for _ in 0..3 {
+        let packet = cluster.stamp(b"x");
+        cluster.arrive(&packet, &[2]);
+    }
+    cluster.run_for(1);
+    assert_eq!(cluster.slots(2)[0], 3);
+    // Nobody else has these packets, so the next epoch begins after slot 0.
+    let view = View { epoch: 1, leader: 0 };
+    let confirmed = Confirmed { view, base: Slot(0), slot: Slot(0), hash: cluster.context().genesis_hash() };
+    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed)))).into();
+    let certificate = Some(ViewCertificate { confirmed, votes });
+    let (left, slot, hash) = (Some(view), Slot(0), Default::default());
+    let progress = Message::Progress { view, left, slot, hash, certificate, checkpoint: None, asks: false };
+    assert!(cluster.tell(1, 2, &progress));
+    cluster.run_for(1);
+    for is_restarted in [false, true] {
+        if is_restarted {
+            cluster.simulation.crash(2);
+            cluster.simulation.restart(2);
+        }
+        assert_eq!((cluster.view(2), cluster.slots(2)[0]), (view, 0), "E5");
+    }
+}
+
+/// S5: validator 3 votes again after reports of a quorum and an own request that it made after the loss, and not earlier.
+#[test]
+fn votes_are_regained_when_nothing_older_can_be_missing() {
+    const FIRST: View = View { epoch: 0, leader: 0 };
+    const HIGHER: View = View { epoch: 0, leader: 5 };
+    const LATER: View = View { epoch: 0, leader: 9 };
+    let all = [(0, FIRST), (1, FIRST), (2, FIRST)];
+    // Author of the request, its time relative to the start, reports, and the expected result.
+    let cases = [
+        (3, 1, &all[..], true),
+        (3, -1, &all, false),
+        (2, 1, &all, false),
+        (3, 1, &[], false),
+        (3, 1, &all[..2], false),
+        (3, 1, &[(0, FIRST), (1, HIGHER), (2, FIRST)], false),
+    ];
+    for (author, delay, reports, is_regained) in cases {
+        let mut cluster = Cluster::new(4, plain());
+        for number in 0..4 {
+            cluster.submit(number, &format!("t{number}"));
+            cluster.run_for(3 * DELAY);
+        }
+        let commits = cluster.slots(3)[3];
+        let resume = cluster.resume_after(3, usize::try_from(commits).unwrap());
+        cluster.simulation.crash(3);
+        cluster.disk(3).records.clear();
+        cluster.set_rule(|_, _, _, _| LOST);
+        cluster.restart_at(3, resume);
+        let since = cluster.simulation.now().timestamp().0;
+        cluster.run_for(1);
+        let progress = |view, left, certificate| {
+            let (slot, hash, checkpoint) = (Slot(0), Default::default(), None);
+            Message::Progress { view, left, slot, hash, certificate, checkpoint, asks: false }
+        };
+        for (from, view) in reports {
+            assert!(cluster.tell(*from, 3, &progress(FIRST, Some(*view), None)));
+        }
+        let time = since.saturating_add_signed(delay);
+        let request = crate::requests::payload(&cluster, author, corniche_neobft::message::Content::Clock, time);
+        let packet = cluster.stamp(&request);
+        cluster.arrive(&packet, &[3]);
+        cluster.run_for(1);
+        let slot = Slot(commits + 1);
+        let hash = cluster.engine(3).log_hash(slot).unwrap();
+        for from in [0, 1, 2] {
+            assert!(cluster.tell(from, 3, &Message::Reply { view: FIRST, slot, hash }));
+        }
+        assert_eq!(cluster.slots(3)[3], slot.0);
+        // A later view begins.
+        let confirmed = Confirmed { view: LATER, base: Slot(0), slot, hash };
+        let votes = [0, 1, 2].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed)))).into();
+        assert!(cluster.tell(1, 3, &progress(LATER, None, Some(ViewCertificate { confirmed, votes }))));
+        let packet = cluster.stamp(b"y");
+        cluster.arrive(&packet, &[3]);
+        cluster.run_for(1);
+        assert_eq!((cluster.view(3), cluster.slots(3)[0]), (LATER, commits + 2));
+        let replies = cluster.count(3, |message| matches!(message, Message::Reply { .. } | Message::Sync { .. }));
+        assert_eq!(replies > 0, is_regained, "author {author}, {delay} ms, reports {reports:?}");
+    }
 }

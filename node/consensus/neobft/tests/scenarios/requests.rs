@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, DELAY, LOST, index, plain};
 use corniche_neobft::{
     Config,
-    message::{Content, Message, Request},
+    message::{BodyId, Content, Message, Request},
 };
 use corniche_testkit::{Delivery, texts};
 use corniche_types::{Bytes, TimestampMs, wire};
@@ -159,4 +159,32 @@ fn expired_copy_does_not_discredit_the_sequencer() {
     assert_eq!([cluster.view(0).epoch, cluster.group.borrow().epoch()], [0, 0]);
     assert_eq!(cluster.seen(0).delivered_at("late"), None);
     cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn forgotten_batch_counts_as_repeated() {
+    let mut cluster = Cluster::new(4, plain());
+    let first = payload(&cluster, 2, inline(1, "first", 1_000_000), 1_000);
+    for id in 1..=40 {
+        let payload = payload(&cluster, 2, inline(id, "first", 1_000_000), 1_000);
+        let packet = cluster.stamp(&payload);
+        cluster.arrive(&packet, &ALL);
+        cluster.run_for(3 * DELAY);
+    }
+    let packet = cluster.stamp(&first);
+    cluster.arrive(&packet, &ALL);
+    cluster.run_for(5 * DELAY);
+    let effects: Vec<_> = cluster.seen(0).log.iter().map(|(_, ordered)| ordered.batches.len()).collect();
+    assert_eq!((effects.len(), effects.iter().sum::<usize>(), effects.last()), (41, 40, Some(&0)), "N2");
+}
+
+#[test]
+fn body_must_have_its_digest() {
+    let mut cluster = Cluster::new(4, plain());
+    let batch = Bytes::from_static(&[7; 2_000]);
+    let body = BodyId::of(index(1), 5, TimestampMs(30_000), &batch);
+    for wrong in [Bytes::from_static(&[8; 2_000]), batch.slice(1..)] {
+        assert!(!cluster.tell(1, 2, &Message::Body { body, batch: wrong }));
+    }
+    assert!(cluster.tell(1, 2, &Message::Body { body, batch }));
 }

@@ -315,7 +315,13 @@ fn merge_that_covers_the_goal_ends_the_fetch() {
 
 #[test]
 fn vector_that_only_the_leader_can_check_does_not_break_the_view() {
-    for is_in_log in [true, false] {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Own {
+        InLog,
+        InReceiver,
+        Missing,
+    }
+    for place in [Own::InLog, Own::InReceiver, Own::Missing] {
         let mut cluster = Cluster::new(4, plain());
         cluster.set_rule(|_, _, _, _| LOST);
         let packet = cluster.stamp(b"x");
@@ -325,17 +331,21 @@ fn vector_that_only_the_leader_can_check_does_not_break_the_view() {
         let mut damaged = own.clone();
         let corniche_aom_receiver::Proof::Hm { vector } = &mut damaged.proof else { panic!("a vector of tags") };
         (vector[0][0], vector[0][16]) = (vector[0][0] ^ 1, vector[0][16] ^ 1);
-        if is_in_log {
+        if place == Own::InLog {
             cluster.arrive(&packet, &[2]);
         }
         let logs = [(0, Vec::new()), (1, Vec::new()), (3, vec![Entry::Request(damaged)])];
         let changes: Vec<_> = logs.into_iter().map(|(node, entries)| change(&cluster, node, entries)).collect();
         assert!(rules::merge(&cluster.context(), &cluster.committee, 64, &changes, |_| true).is_ok());
         leave(&mut cluster, 2, NEXT);
+        if place == Own::InReceiver {
+            cluster.arrive(&packet, &[2]);
+        }
         assert!(tell_start(&mut cluster, 1, 2, NEXT, &changes));
         cluster.run_for(DELAY);
-        assert_eq!(confirmations(&cluster, 2).is_empty(), !is_in_log, "pitfall 6: its own certificate has the same payload");
-        if is_in_log {
+        let is_missing = place == Own::Missing;
+        assert_eq!(confirmations(&cluster, 2).is_empty(), is_missing, "pitfall 6: its own certificate has the same payload");
+        if !is_missing {
             assert_eq!(cluster.engine(2).entry(Slot(1)), Some(&Entry::Request(own)), "it can show this one to others");
         }
     }
@@ -350,4 +360,153 @@ fn logs_are_sent_again_at_growing_intervals() {
     cluster.run_for(1_000);
     let logs = cluster.count(2, |message| matches!(message, Message::ViewChange(_)));
     assert!((5..=8).contains(&logs), "{logs} in 100 intervals");
+}
+
+/// A certificate of the next view, from all validators but 2.
+fn next_view(cluster: &Cluster, slot: u64, hash: B256) -> Message {
+    let confirmed = Confirmed { view: NEXT, base: Slot(0), slot: Slot(slot), hash };
+    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed)))).into();
+    let certificate = Some(ViewCertificate { confirmed, votes });
+    let (slot, hash) = (Slot(0), B256::ZERO);
+    Message::Progress { view: NEXT, left: Some(NEXT), slot, hash, certificate, checkpoint: None, asks: false }
+}
+
+#[test]
+fn confirmations_of_different_logs_make_no_certificate() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    leave(&mut cluster, 2, NEXT);
+    let genesis = cluster.context().genesis_hash();
+    let confirm = |cluster: &Cluster, node, hash| {
+        let confirmed = Confirmed { view: NEXT, base: Slot(0), slot: Slot(0), hash };
+        Message::ViewConfirm { confirmed, signature: cluster.sign(node, &Statement::ViewConfirm(confirmed)) }
+    };
+    for (from, hash) in [(0, genesis), (1, genesis), (3, B256::with_last_byte(1))] {
+        let message = confirm(&cluster, from, hash);
+        assert!(cluster.tell(from, 2, &message));
+        assert!(cluster.engine(2).is_changing_view(), "pitfall 4: equal lengths are not enough");
+    }
+    let message = confirm(&cluster, 3, genesis);
+    assert!(cluster.tell(3, 2, &message));
+    assert_eq!(cluster.view(2), NEXT);
+}
+
+#[test]
+fn fetched_log_has_the_hash_of_its_certificate() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    let packet = cluster.stamp(b"x");
+    cluster.arrive(&packet, &[2, 3]);
+    // The next view begins with a drop, of which validator 2 knows nothing.
+    let others = [0, 1, 3];
+    let commit = Statement::GapCommit { view: View::default(), slot: Slot(1), value: Value::Drop };
+    let votes = others.map(|node| (index(node), cluster.sign(node, &commit))).into();
+    let drop = Entry::NoOp(DropProof { view: View::default(), slot: Slot(1), committed: true, votes });
+    let context = cluster.context();
+    let message = next_view(&cluster, 1, context.log_hash(context.genesis_hash(), Slot(1), &drop));
+    assert!(cluster.tell(1, 2, &message));
+    let request = cluster.engine(3).entry(Slot(1)).unwrap().clone();
+    for (entry, view) in [(request, View::default()), (drop, NEXT)] {
+        let reply = Message::QueryReply { view: NEXT, from: Slot(1), entries: vec![entry], checkpoint: None };
+        for from in others {
+            assert!(cluster.tell(from, 2, &reply));
+        }
+        assert_eq!(cluster.view(2), view, "pitfall 4: a valid packet where a drop was agreed");
+    }
+    assert!(cluster.is_no_op(2, 1));
+}
+
+#[test]
+fn replica_that_left_follows_earlier_views_in_silence() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    let packet = cluster.stamp(b"x");
+    cluster.arrive(&packet, &[2]);
+    leave(&mut cluster, 2, View { epoch: 0, leader: 3 });
+    cluster.run_for(DELAY);
+    // The others need neither its VIEW-CHANGE nor its log for the view before.
+    let message = next_view(&cluster, 1, cluster.engine(2).log_hash(Slot(1)).unwrap());
+    assert!(cluster.tell(1, 2, &message));
+    let votes = |cluster: &Cluster| {
+        cluster.count(2, |message| match message {
+            Message::Reply { view, slot, .. } | Message::Sync { view, slot, .. } => *view == NEXT && *slot > Slot(0),
+            Message::GapDrop { .. } => true,
+            _ => false,
+        })
+    };
+    for is_restarted in [false, true] {
+        if is_restarted {
+            cluster.simulation.crash(2);
+            cluster.simulation.restart(2);
+        }
+        assert_eq!((cluster.view(2), cluster.engine(2).is_changing_view()), (NEXT, false));
+        let (lost, next) = (cluster.stamp(b"y"), cluster.stamp(b"z"));
+        cluster.arrive(if is_restarted { &next } else { &lost }, &[2]);
+        assert!(cluster.tell(1, 2, &Message::GapFind { view: NEXT, slot: Slot(3) }));
+        cluster.run_for(3_000);
+        assert_eq!(votes(&cluster), 0, "V2: it sent a VIEW-CHANGE for a later view");
+    }
+}
+
+#[test]
+fn view_start_is_confirmed_once_across_a_restart() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    let packet = cluster.stamp(b"x");
+    cluster.arrive(&packet, &[0, 1]);
+    let entry = cluster.engine(0).entry(Slot(1)).unwrap().clone();
+    let with: Vec<_> = [0, 1, 3].map(|node| change(&cluster, node, vec![entry.clone()])).into();
+    let without: Vec<_> = [0, 1, 3].map(|node| change(&cluster, node, Vec::new())).into();
+    leave(&mut cluster, 2, NEXT);
+    assert!(tell_start(&mut cluster, 1, 2, NEXT, &without));
+    cluster.run_for(DELAY);
+    let before = confirmations(&cluster, 2);
+    assert_eq!(before.len(), 1);
+    cluster.simulation.crash(2);
+    cluster.simulation.restart(2);
+    assert!(tell_start(&mut cluster, 1, 2, NEXT, &with));
+    cluster.run_for(DELAY);
+    let after = confirmations(&cluster, 2);
+    assert!(!after.is_empty() && after.iter().all(|hash| *hash == before[0]), "V7, pitfall 3");
+}
+
+#[test]
+fn view_change_begins_at_the_checkpoint() {
+    let mut cluster = Cluster::new(4, plain());
+    for number in 0..21 {
+        cluster.submit(number % 4, &format!("t{number}"));
+        cluster.run_for(3 * DELAY);
+    }
+    assert!(cluster.engine(2).entry(Slot(1)).is_some(), "the log is kept for others");
+    leave(&mut cluster, 2, NEXT);
+    cluster.run_for(1);
+    let sent = cluster.seen(2).sent.iter().find_map(|(_, _, message)| match message {
+        Message::ViewChange(change) => Some((change.checkpoint.as_ref().map(|it| it.slot), change.after, change.entries.len())),
+        _ => None,
+    });
+    assert_eq!(sent, Some((Some(Slot(16)), Slot(16), 5)), "pitfall 17");
+}
+
+#[test]
+fn merge_is_not_confirmed_without_the_log_before_it() {
+    let mut cluster = Cluster::new(4, plain());
+    cluster.set_rule(|_, _, _, _| LOST);
+    // The others' logs begin at a checkpoint. Validator 2 has an empty log.
+    let (slot, hash) = (Slot(8), B256::with_last_byte(1));
+    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::Checkpoint { slot, hash })));
+    let checkpoint = CheckpointCertificate { slot, hash, votes: votes.into() };
+    let context = cluster.context();
+    let changes: Vec<_> = [0, 1, 3]
+        .map(|node| {
+            let mut change = change(&cluster, node, Vec::new());
+            (change.checkpoint, change.after, change.after_hash) = (Some(checkpoint.clone()), slot, hash);
+            change.signature = cluster.sign(node, &context.view_change(&change));
+            change
+        })
+        .into();
+    leave(&mut cluster, 2, NEXT);
+    assert!(tell_start(&mut cluster, 1, 2, NEXT, &changes));
+    cluster.run_for(DELAY);
+    assert!(confirmations(&cluster, 2).is_empty());
+    assert!(cluster.count(2, |message| matches!(message, Message::Query { .. })) > 0, "it fetches the log first");
 }
