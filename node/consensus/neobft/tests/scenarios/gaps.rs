@@ -312,22 +312,23 @@ fn drop_needs_the_votes_of_a_quorum() {
     let mut cluster = Cluster::new(4, plain());
     cluster.set_rule(|_, _, _, _| LOST);
     let value = Value::Drop;
-    let commit = |_| Statement::GapCommit { view: VIEW, slot: SLOT, value };
-    let prepare = |node| match node {
+    let statement = |node: usize, are_commits: bool| match node {
+        _ if are_commits => Statement::GapCommit { view: VIEW, slot: SLOT, value },
         0 => Statement::GapDecision { view: VIEW, slot: SLOT, value },
         _ => Statement::GapPrepare { view: VIEW, slot: SLOT, value },
     };
-    let cases: [(bool, &[usize], &dyn Fn(usize) -> Statement, bool); 7] = [
-        (true, &[], &commit, false),
-        (true, &[1, 2], &commit, false),
-        (true, &[1, 1, 2], &commit, false),
-        (true, &[1, 2, 3], &prepare, false),
-        (true, &[1, 2, 3], &commit, true),
-        (false, &[1, 2, 3], &prepare, false),
-        (false, &[0, 2, 3], &prepare, true),
+    let cases: [(bool, &[usize], bool, bool); 7] = [
+        (true, &[], true, false),
+        (true, &[1, 2], true, false),
+        (true, &[1, 1, 2], true, false),
+        (true, &[1, 2, 3], false, false),
+        (true, &[1, 2, 3], true, true),
+        (false, &[1, 2, 3], false, false),
+        (false, &[0, 2, 3], false, true),
     ];
-    for (committed, nodes, statement, is_accepted) in cases {
-        let votes = nodes.iter().map(|node| (index(*node), cluster.sign(*node, &statement(*node)))).collect();
+    for (committed, nodes, are_commits, is_accepted) in cases {
+        let sign = |node: &usize| (index(*node), cluster.sign(*node, &statement(*node, are_commits)));
+        let votes = nodes.iter().map(sign).collect();
         let proof = DropProof { view: VIEW, slot: SLOT, committed, votes };
         let entries = vec![Entry::NoOp(proof.clone())];
         let reply = Message::QueryReply { view: VIEW, from: SLOT, entries, checkpoint: None };
