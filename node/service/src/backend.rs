@@ -197,7 +197,8 @@ impl Backend for NodeBackend {
         Box::pin(async move {
             // Verifying a signature takes 35 µs, less than passing it to another thread and back. Batches yield after each.
             let check = || {
-                corniche_admission::check_once(raw.clone(), chain_id, |hash| shared.known(hash)).map_err(|refusal| {
+                let checked = shared.verify_once(|known| corniche_admission::check_once(raw.clone(), chain_id, known));
+                checked.map_err(|refusal| {
                     shared.counters.refused.fetch_add(1, Ordering::Relaxed);
                     refusal_error(refusal)
                 })

@@ -3,10 +3,10 @@
 
 use crate::{clock, shared::Shared};
 use corniche_api::Execution;
-use corniche_crypto::{Known, VerifiedTransaction};
+use corniche_crypto::VerifiedTransaction;
 use corniche_executor::{Runs, SingleThread, WorkerPool, verify_ordered_cached};
 use corniche_pipeline::{Input, Plan, Runner, Sealer, UnsealedBlock};
-use corniche_types::{B256, Bytes, OrderedTransaction, SkipReason, ValidatorIndex, keccak256};
+use corniche_types::{Bytes, OrderedTransaction, SkipReason, ValidatorIndex, keccak256};
 use std::{
     collections::VecDeque,
     sync::{OnceLock, atomic::Ordering, mpsc},
@@ -97,8 +97,10 @@ pub fn run_execution(
                 runner.offer(author, transactions);
             }
             Task::Execute(plan) => {
-                let verify =
-                    |ordered: &[_], chain_id| verify_in_parallel(threads, &|hash| shared.known(hash), ordered, chain_id);
+                let verify = |ordered: &[_], chain_id| {
+                    let verify_one = |raw: &Bytes| shared.verify_once(|known| verify_ordered_cached(raw, chain_id, known));
+                    verify_in_parallel(threads, &verify_one, ordered)
+                };
                 let started = Instant::now();
                 let unsealed = runner.run(plan.block, verify);
                 shared.executions.put(unsealed.height(), block_statistics(unsealed.runs(), started.elapsed()));
@@ -155,25 +157,23 @@ fn verify_early(shared: &Shared, raw: &Bytes, chain_id: u64) -> Result<VerifiedT
         let known = shared.known(&keccak256(raw)).ok_or(SkipReason::BadSignature)?;
         return verify_ordered_cached(raw, chain_id, |_| Some(known));
     }
-    verify_ordered_cached(raw, chain_id, |hash| shared.known(hash))
+    shared.verify_once(|known| verify_ordered_cached(raw, chain_id, known))
 }
 
 /// Verifies the signatures of one block, on all threads if there are enough signatures to be worth waking
-/// them. Transactions of our own pool were verified when they entered it.
+/// them.
 fn verify_in_parallel(
     threads: &dyn WorkerPool,
-    known: &(dyn Fn(&B256) -> Option<Known> + Sync),
+    verify_one: &(dyn Fn(&Bytes) -> Result<VerifiedTransaction, SkipReason> + Sync),
     ordered: &[OrderedTransaction],
-    chain_id: u64,
 ) -> Vec<Result<VerifiedTransaction, SkipReason>> {
     const MIN_PER_THREAD: usize = 16;
     let threads = if ordered.len() < 2 * MIN_PER_THREAD { &SingleThread } else { threads };
     let parts: Vec<_> = ordered.chunks(ordered.len().div_ceil(threads.threads()).max(1)).collect();
     let verdicts: Vec<OnceLock<Vec<_>>> = parts.iter().map(|_| OnceLock::new()).collect();
-    let verify_one = |transaction: &OrderedTransaction| verify_ordered_cached(&transaction.raw, chain_id, known);
     threads.run(&|thread| {
         if let (Some(part), Some(verdicts)) = (parts.get(thread), verdicts.get(thread)) {
-            verdicts.get_or_init(|| part.iter().map(verify_one).collect());
+            verdicts.get_or_init(|| part.iter().map(|transaction| verify_one(&transaction.raw)).collect());
         }
     });
     verdicts.into_iter().flat_map(|part| part.into_inner().expect("invariant: each thread had its turn")).collect()
@@ -182,10 +182,11 @@ fn verify_in_parallel(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool_view::PoolView;
     use crate::testing::{genesis, transfer};
+    use crate::{pool_view::PoolView, recovered::RecoveredSenders};
+    use corniche_crypto::Known;
     use corniche_threads::Threads;
-    use corniche_types::Height;
+    use corniche_types::{B256, Height};
 
     /// Each proposal takes a millisecond to prepare, and dozens may wait. A block must not wait for them.
     #[test]
@@ -239,14 +240,23 @@ mod tests {
         let threads: [&dyn WorkerPool; 2] = [&SingleThread, &three];
         for (chain_id, threads) in [7, 8].into_iter().flat_map(|chain_id| threads.map(|threads| (chain_id, threads))) {
             let pooled = |hash: &B256| pool.transaction(hash).map(Known::Verified);
-            let with = verify_in_parallel(threads, &pooled, &ordered, chain_id);
-            let without = verify_in_parallel(threads, &|_| None, &ordered, chain_id);
+            let recovered = RecoveredSenders::default();
+            known.iter().for_each(|transaction| recovered.record(transaction));
+            let remembered = |hash: &B256| recovered.sender(hash).map(Known::Attested);
+            let verify = |known: &(dyn Fn(&B256) -> Option<Known> + Sync)| {
+                verify_in_parallel(threads, &|raw| verify_ordered_cached(raw, chain_id, known), &ordered)
+            };
+            let (with, without) = (verify(&pooled), verify(&|_| None));
+            assert_eq!(
+                verify(&remembered).iter().map(verdict_of).collect::<Vec<_>>(),
+                with.iter().map(verdict_of).collect::<Vec<_>>()
+            );
             let plain = corniche_pipeline::verify_all(&ordered, chain_id);
             assert_eq!(with.iter().map(verdict_of).collect::<Vec<_>>(), plain.iter().map(verdict_of).collect::<Vec<_>>());
             assert_eq!(without.iter().map(verdict_of).collect::<Vec<_>>(), plain.iter().map(verdict_of).collect::<Vec<_>>());
             let valid = with.iter().filter(|verdict| matches!(verdict, Ok(valid) if known.contains(valid))).count();
             assert_eq!(valid, if chain_id == 7 { known.len() } else { 0 });
         }
-        assert!(verify_in_parallel(&three, &|_| None, &[], 7).is_empty());
+        assert!(verify_in_parallel(&three, &|_| Err(SkipReason::Undecodable), &[]).is_empty());
     }
 }

@@ -51,6 +51,7 @@ mod node;
 mod open_files;
 mod peers;
 mod pool_view;
+mod recovered;
 mod running;
 mod shared;
 mod snapshots;

@@ -2,7 +2,8 @@
 //! shutdown.
 
 use crate::{
-    epoch_gap::EpochGap, execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView, snapshots::SnapshotStats,
+    epoch_gap::EpochGap, execution_stats::ExecutionStats, inbox::Inbox, pool_view::PoolView, recovered::RecoveredSenders,
+    snapshots::SnapshotStats,
 };
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::{Known, VerifiedTransaction};
@@ -74,6 +75,7 @@ pub type CommandDone = Box<dyn FnOnce(&PoolView, Result<Bytes, String>) + Send>;
 pub struct Shared {
     pub inbox: Inbox<Event>,
     pub pool_view: PoolView,
+    recovered: RecoveredSenders,
     committee: RwLock<Arc<Committee>>,
     /// `None`: every validator checks every signature.
     attested: Option<Mutex<AttestedSenders>>,
@@ -121,6 +123,7 @@ impl Shared {
         Self {
             inbox: Inbox::new(inbox),
             pool_view: PoolView::default(),
+            recovered: RecoveredSenders::default(),
             committee: RwLock::new(Arc::new(committee)),
             attested: None,
             counters: Counters::default(),
@@ -182,10 +185,19 @@ impl Shared {
         }
     }
 
-    /// Looks for the transaction in the pool and for its sender in attestations.
+    /// Looks for the transaction in the pool, and for its sender among those recovered lately and in attestations.
     pub fn known(&self, hash: &B256) -> Option<Known> {
-        let attested = || self.attested()?.sender(hash).map(Known::Attested);
-        self.pool_view.transaction(hash).map(Known::Verified).or_else(attested)
+        let attested = || self.attested()?.sender(hash);
+        let sender = || self.recovered.sender(hash).or_else(attested).map(Known::Attested);
+        self.pool_view.transaction(hash).map(Known::Verified).or_else(sender)
+    }
+
+    /// Verifies a transaction with [`Self::known`], and remembers its sender.
+    pub fn verify_once<E>(
+        &self,
+        verify: impl FnOnce(&dyn Fn(&B256) -> Option<Known>) -> Result<VerifiedTransaction, E>,
+    ) -> Result<VerifiedTransaction, E> {
+        verify(&|hash| self.known(hash)).inspect(|verified| self.recovered.record(verified))
     }
 
     /// True if attestations of a transaction that is not ordered yet may still come.

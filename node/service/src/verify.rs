@@ -225,7 +225,7 @@ impl Checks for EpochChecks<'_> {
     }
 
     fn transaction(&self, raw: Bytes) -> Result<VerifiedTransaction, Refusal> {
-        corniche_admission::check_once(raw, self.node.genesis.chain_id, |hash| self.node.shared.known(hash))
+        self.node.shared.verify_once(|known| corniche_admission::check_once(raw, self.node.genesis.chain_id, known))
     }
 
     fn record_attestations(&self, from: ValidatorIndex, attestations: &[(B256, Address)]) {
