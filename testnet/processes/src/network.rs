@@ -51,6 +51,8 @@ pub struct LocalNetwork {
     pub nodes: Vec<Node>,
     /// By node; `None` while it is stopped.
     processes: Mutex<Vec<Option<Process>>>,
+    /// Sequencers of the network, if its engine has any.
+    sequencers: Vec<Sequencer>,
     /// Funded accounts.
     pub accounts: Vec<EthereumKey>,
 }
@@ -67,6 +69,11 @@ pub struct Node {
     pid: u32,
 }
 
+#[derive(Deserialize)]
+struct Sequencer {
+    pid: u32,
+}
+
 struct Process {
     pid: u32,
     /// Set if this program started it, and not `corniche testnet up`.
@@ -77,6 +84,9 @@ struct Process {
 #[derive(Deserialize)]
 struct UpOutput {
     nodes: Vec<Node>,
+    /// Older binaries have none.
+    #[serde(default)]
+    sequencers: Vec<Sequencer>,
     accounts: Vec<UpAccount>,
 }
 
@@ -106,13 +116,14 @@ impl LocalNetwork {
         command.arg("--dir").arg(directory.path());
         interrupt::register(corniche, directory.path());
         // Some nodes may have started before the failure.
-        let parts = start(&mut command, directory.path()).inspect_err(|_| {
+        let started = start(&mut command, directory.path()).inspect_err(|_| {
             interrupt::end(corniche, directory.path());
             interrupt::unregister(directory.path());
         });
-        let (nodes, accounts, genesis) = parts?;
+        let Started { nodes, sequencers, accounts, genesis } = started?;
         let processes = nodes.iter().map(|node| Some(Process { pid: node.pid, child: None })).collect();
-        Ok(Self { corniche: corniche.to_owned(), directory, genesis, nodes, processes: Mutex::new(processes), accounts })
+        let (corniche, processes) = (corniche.to_owned(), Mutex::new(processes));
+        Ok(Self { corniche, directory, genesis, nodes, processes, sequencers, accounts })
     }
 
     pub fn directory(&self) -> &Path {
@@ -166,20 +177,32 @@ impl LocalNetwork {
     }
 }
 
-/// Runs `corniche testnet up`. Returns the nodes, the funded accounts and the genesis.
-fn start(command: &mut Command, directory: &Path) -> anyhow::Result<(Vec<Node>, Vec<EthereumKey>, Genesis)> {
+/// Parts of a network that runs.
+struct Started {
+    nodes: Vec<Node>,
+    sequencers: Vec<Sequencer>,
+    accounts: Vec<EthereumKey>,
+    genesis: Genesis,
+}
+
+/// Runs `corniche testnet up`.
+fn start(command: &mut Command, directory: &Path) -> anyhow::Result<Started> {
     let finished = command.stdin(Stdio::null()).output().context("cannot run corniche")?;
     ensure!(finished.status.success(), "corniche testnet up: {}", String::from_utf8_lossy(&finished.stderr));
     let output: UpOutput = serde_json::from_slice(&finished.stdout).context("corniche testnet up: invalid JSON")?;
     let genesis = Genesis::from_json(&fs::read_to_string(directory.join("genesis.json"))?)?;
     let accounts = output.accounts.iter().map(|account| EthereumKey::from_hex(&account.key));
-    Ok((output.nodes, accounts.collect::<Result<_, _>>()?, genesis))
+    let accounts = accounts.collect::<Result<_, _>>()?;
+    Ok(Started { nodes: output.nodes, sequencers: output.sequencers, accounts, genesis })
 }
 
 impl Drop for LocalNetwork {
     fn drop(&mut self) {
         // A process that does not end has been killed; nothing more can be done about it.
         self.processes().iter_mut().filter_map(Option::take).for_each(|process| drop(process.end()));
+        for sequencer in &self.sequencers {
+            let _ = Process { pid: sequencer.pid, child: None }.end();
+        }
         interrupt::unregister(self.directory.path());
     }
 }
