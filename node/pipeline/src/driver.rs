@@ -37,9 +37,9 @@ pub enum Event {
     /// Not [`Input::Durable`], [`Input::Appended`], [`Input::CertificateAppended`] or [`Input::SafetyLog`]: the driver makes
     /// these.
     Input(Input),
-    /// The oldest group of [`Effects::write`] is durable. `safety_log` has the records after the group, if it contains
+    /// The oldest `groups` of [`Effects::write`] are durable. `safety_log` has the records after them, if they contain
     /// [`Write::ReadSafetyLog`].
-    Written { safety_log: Option<Vec<(Ticket, Bytes)>> },
+    Written { groups: usize, safety_log: Option<Vec<(Ticket, Bytes)>> },
 }
 
 impl From<Input> for Event {
@@ -87,7 +87,8 @@ pub trait Effects {
         true
     }
 
-    /// Makes these writes durable, in order and after earlier groups. Respond to each group with [`Event::Written`].
+    /// Makes these writes durable, in order and after earlier groups. Respond with [`Event::Written`], once for groups that
+    /// became durable together.
     fn write(&mut self, group: Vec<Write>);
 
     /// These blocks are durable, and the pipeline knows it.
@@ -136,7 +137,7 @@ impl Driver {
         for event in events {
             match event {
                 Event::Input(input) => self.pipeline.handle(now, input),
-                Event::Written { safety_log } => self.written(now, safety_log, effects),
+                Event::Written { groups, safety_log } => self.written(now, groups, safety_log, effects),
             }
         }
         effects.observe(&self.pipeline);
@@ -173,12 +174,20 @@ impl Driver {
         self.writes.into_waiting()
     }
 
-    /// A group is durable.
-    fn written(&mut self, now: TimestampMs, safety_log: Option<Vec<(Ticket, Bytes)>>, effects: &mut impl Effects) {
-        let group = self.writes.finish();
+    /// Groups are durable.
+    fn written(
+        &mut self,
+        now: TimestampMs,
+        groups: usize,
+        safety_log: Option<Vec<(Ticket, Bytes)>>,
+        effects: &mut impl Effects,
+    ) {
+        let group = self.writes.finish(groups);
         let height = group.height();
-        // The engine first: its messages wait for the records.
-        group.tickets.into_iter().for_each(|ticket| self.pipeline.handle(now, Input::Durable(ticket)));
+        // The engine first: its messages wait for the records. All at once, so that one message can cover them.
+        if !group.tickets.is_empty() {
+            self.pipeline.handle(now, Input::Durable(group.tickets));
+        }
         if let Some(height) = height {
             self.pipeline.handle(now, Input::Appended(height));
             effects.appended(group.blocks);

@@ -113,8 +113,8 @@ pub enum Input {
     Packet(Bytes),
     /// Response to [`Output::AskSequencer`]; repeated after each start.
     Sequencer(SequencerKey),
-    /// The engine's record with this ticket is durable.
-    Durable(Ticket),
+    /// The engine's records with these tickets are durable, in this order.
+    Durable(Vec<Ticket>),
     /// Result of [`Output::Execute`], in order.
     Executed(Box<Executed>),
     /// [`Output::Append`] of this height is durable.

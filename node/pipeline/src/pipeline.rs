@@ -247,7 +247,11 @@ impl Pipeline {
             Input::Engine { .. } | Input::CertificateShare { .. } => {}
             Input::Certificate { from, certificate } => self.receive_certificate(from, certificate),
             Input::Response { from, response } => self.response(now, from, response),
-            Input::Durable(ticket) => self.engine_input(now, EngineInput::Durable(self.history.of_engine(ticket))),
+            Input::Durable(tickets) => {
+                for ticket in tickets {
+                    self.engine_input(now, EngineInput::Durable(self.history.of_engine(ticket)));
+                }
+            }
             // Also with a full backlog: the engine itself bounds the packets that it holds.
             Input::Packet(datagram) => self.engine_input(now, EngineInput::Packet(datagram)),
             Input::Sequencer(key) => self.engine_input(now, EngineInput::Sequencer(key)),

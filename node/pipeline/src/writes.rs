@@ -71,9 +71,10 @@ impl WriteQueue {
         group
     }
 
-    /// The oldest group is durable.
-    pub fn finish(&mut self) -> Group {
-        self.writing.pop_front().expect("invariant: only a group that was started becomes durable")
+    /// The oldest `groups` are durable. Returns them as one.
+    pub fn finish(&mut self, groups: usize) -> Group {
+        assert!(groups <= self.writing.len(), "invariant: only a group that was started becomes durable");
+        self.writing.drain(..groups).fold(Group::default(), Group::with)
     }
 
     /// Writes that have not begun, in order.
@@ -95,6 +96,16 @@ impl Group {
             }
         }
         group
+    }
+
+    /// Both, `next` after this one.
+    fn with(mut self, next: Self) -> Self {
+        self.tickets.extend(next.tickets);
+        self.blocks.extend(next.blocks);
+        self.writes += next.writes;
+        self.certified = next.certified.or(self.certified);
+        self.halts |= next.halts;
+        self
     }
 
     /// Height of its newest block.

@@ -130,7 +130,7 @@ fn names(writes: &[Write]) -> String {
 /// The group is durable, and the disk takes the next one.
 fn written(log: &mut Log) -> Event {
     log.is_writing = false;
-    Event::Written { safety_log: None }
+    Event::Written { groups: 1, safety_log: None }
 }
 
 fn finish_write(driver: &mut Driver, log: &mut Log) {
@@ -194,6 +194,20 @@ fn groups_become_durable_in_order() {
     assert_eq!(log.take(), ["send 1"]);
     finish_write(&mut driver, &mut log);
     assert_eq!(log.take(), ["send 2"]);
+}
+
+#[test]
+fn groups_that_became_durable_together_are_one_event() {
+    let (mut driver, mut log) = echo();
+    for _ in 0..3 {
+        driver.handle(NOW, [message()], &mut log);
+        log.is_writing = false;
+    }
+    assert_eq!(log.take(), ["write record 1", "write record 2", "write record 3"]);
+    driver.handle(NOW, [Event::Written { groups: 2, safety_log: None }], &mut log);
+    assert_eq!(log.take(), ["send 1", "send 2"]);
+    finish_write(&mut driver, &mut log);
+    assert_eq!(log.take(), ["send 3"]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ const SPACE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum number of groups that are synced together.
 const MAX_GROUPS: usize = 1_024;
 
-/// Group commit: appends all groups that wait, syncs once, then reports them. Keeps `kept_blocks` blocks, or all.
+/// Group commit: appends all groups that wait, syncs once, then reports them together. Keeps `kept_blocks` blocks, or all.
 pub fn run_writer(mut store: Store, groups: &mpsc::Receiver<Vec<Write>>, kept_blocks: Option<u64>, shared: &Shared) {
     let mut space_checked = None::<Instant>;
     while let Ok(first) = groups.recv() {
@@ -67,15 +67,13 @@ fn check_space(store: &Store, shared: &Shared) -> Result<(), String> {
     }
 }
 
-/// Makes groups durable together, then reports each.
+/// Makes groups durable together, then reports them.
 fn write_groups(store: &mut Store, groups: Vec<Vec<Write>>, shared: &Shared) -> Result<(), StoreError> {
-    let reads_safety_log = |group: &Vec<Write>| group.iter().any(|write| matches!(write, Write::ReadSafetyLog));
-    let reads: Vec<bool> = groups.iter().map(reads_safety_log).collect();
+    let count = groups.len();
+    let reads = groups.iter().flatten().any(|write| matches!(write, Write::ReadSafetyLog));
     write(store, groups.into_iter().flatten(), shared)?;
-    for reads in reads {
-        let safety_log = reads.then(|| store.safety_records()).transpose()?;
-        shared.inbox.push_response(Event::Written { safety_log });
-    }
+    let safety_log = reads.then(|| store.safety_records()).transpose()?;
+    shared.inbox.push_response(Event::Written { groups: count, safety_log });
     Ok(())
 }
 
@@ -175,10 +173,10 @@ mod tests {
         let refused = shared.submit(transfer(0, 1)).try_recv().unwrap().unwrap_err();
         assert!(refused.message.starts_with("node does not accept transactions now: the disk is nearly full"), "{refused}");
         let received = || shared.inbox.receive(Some(Duration::ZERO), true);
-        assert!(matches!(received(), Received::Item(Event::Written { safety_log: None })));
+        assert!(matches!(received(), Received::Item(Event::Written { groups: 1, safety_log: None })));
         assert!(matches!(received(), Received::TimedOut), "the node goes on");
         write_once(store(directory.path(), 0, 0), &shared);
-        assert!(matches!(received(), Received::Item(Event::Written { safety_log: None })));
+        assert!(matches!(received(), Received::Item(Event::Written { groups: 1, safety_log: None })));
         let mut waiting = shared.submit(transfer(0, 1));
         assert!(waiting.try_recv().is_err(), "it is admission's turn");
         assert!(matches!(shared.inbox.receive(None, true), Received::Item(Event::Input(Input::Submit { .. }))));

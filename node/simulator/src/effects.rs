@@ -170,7 +170,7 @@ impl VirtualEffects {
         let group = mem::take(&mut self.writing.1);
         let reads_safety_log = group.iter().any(|write| matches!(write, Write::ReadSafetyLog));
         group.into_iter().for_each(|write| self.disk.apply(write));
-        Event::Written { safety_log: reads_safety_log.then(|| self.disk.records()) }
+        Event::Written { groups: 1, safety_log: reads_safety_log.then(|| self.disk.records()) }
     }
 
     /// Charges the recovery of one sender.

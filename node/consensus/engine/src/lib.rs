@@ -1,7 +1,8 @@
 //! The interface of every ordering engine, and its vocabulary.
 //!
 //! An engine is a state machine without I/O. The caller applies one [`Input`] with [`Engine::handle`], then takes every
-//! [`Output`] with [`Engine::poll`] until `None`, then waits for the next input or for [`Engine::deadline`]. An engine
+//! [`Output`] with [`Engine::poll`] until `None`, then waits for the next input or for [`Engine::deadline`]. Records that
+//! became durable together may be applied before the outputs are taken, so that one message covers them. An engine
 //! has no clock (time is an argument), no channel, no lock, no log and no source of randomness besides its seed.
 //!
 //! - **Recovery is construction.** An engine is built from its configuration, the committee, a seed, the records that

@@ -146,6 +146,10 @@ impl Engine for Neobft {
     }
 
     fn poll(&mut self) -> Option<Output> {
+        if self.outputs.is_empty() {
+            // Not after each input: one REPLY is enough for all records that became durable together.
+            self.send_reply();
+        }
         self.outputs.pop_front().or_else(|| self.next_hint())
     }
 
@@ -445,7 +449,6 @@ impl Neobft {
         self.update_finality();
         self.execute();
         self.regain_votes();
-        self.send_reply();
         self.drive_requests();
     }
 

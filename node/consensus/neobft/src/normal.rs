@@ -260,7 +260,7 @@ impl Neobft {
         let slot = self.log.durable();
         let Some(hash) = self.log.hash(slot) else { return };
         let reply = (self.view(), slot, hash);
-        if !self.may_vote() || !self.has_entered || self.replies.sent == Some(reply) || slot == Slot(0) {
+        if self.is_halted || !self.may_vote() || !self.has_entered || self.replies.sent == Some(reply) || slot == Slot(0) {
             return;
         }
         // A new view is confirmed by a REPLY even if it brings no new slot.

@@ -522,7 +522,7 @@ impl Node {
                 Output::Persist(ticket, record) => {
                     self.disk.never_signed = false;
                     self.disk.records.insert(ticket, record);
-                    self.pipeline.handle(self.now, Input::Durable(ticket));
+                    self.pipeline.handle(self.now, Input::Durable(vec![ticket]));
                 }
                 Output::AppendProgress(resume) => self.disk.progress = Some(resume),
                 Output::StoreEvidence(evidence) => self.disk.evidence.push(*evidence),

@@ -1,9 +1,16 @@
 //! Message delays (§5): exact numbers on a network whose links all take one delay. The sequencer is in the path, so it adds none.
 
-use crate::cluster::{Cluster, DELAY, plain};
-use corniche_aom_wire::Suite;
-use corniche_neobft::{Config, message::Message};
-use corniche_testkit::Micros;
+use crate::cluster::{Cluster, DELAY, index, plain};
+use corniche_aom_wire::{Suite, encode_request};
+use corniche_engine::{Engine, Input, Output, Ticket, Verifier};
+use corniche_neobft::{
+    Config, Neobft, NeobftVerifier, Setup,
+    message::{Message, Slot},
+};
+use corniche_neobft_testing::{FakeKeys, FakeSignatures, ModelledGroup, committee};
+use corniche_testkit::{Group, Micros};
+use corniche_types::{Resume, TimestampMs, wire};
+use std::sync::Arc;
 
 const ALL: [usize; 4] = [0, 1, 2, 3];
 
@@ -23,6 +30,49 @@ fn request_is_final_after_two_delays() {
     assert_eq!(cluster.count(0, |_| true) - before, 1, "one message per replica and request");
     assert_eq!(cluster.count(0, is_reply), 1);
     cluster.assert_equal_logs(ALL);
+}
+
+/// The engine alone: three packets, whose records become durable together. Its one REPLY is for the last slot, and REPLYs of two
+/// others for that slot make all three final.
+#[test]
+fn records_that_became_durable_together_share_a_reply() {
+    let (config, committee, now) = (plain(), committee(4), TimestampMs(1_000));
+    let mut group = ModelledGroup::new(&committee, &config, Suite::SipHash64);
+    let mut engine = Neobft::new(Setup {
+        config: config.clone(),
+        committee: committee.clone(),
+        signer: Arc::new(FakeKeys(index(0))),
+        signatures: Arc::new(FakeSignatures),
+        records: Vec::new(),
+        unsigned: true,
+        resume: Resume::default(),
+        now,
+    });
+    let verifier = NeobftVerifier::new(config, committee, Arc::new(FakeSignatures));
+    group.keys(Micros::ZERO, 0).into_iter().for_each(|key| engine.handle(now, Input::Sequencer(key)));
+    let mut outputs = |inputs: Vec<Input>| -> Vec<Output> {
+        inputs.into_iter().for_each(|input| engine.handle(now, input));
+        std::iter::from_fn(|| engine.poll()).collect()
+    };
+    let request = encode_request(1, b"anything").unwrap().into();
+    let packets = (0..3).flat_map(|_| group.stamp(Micros::ZERO, &request).swap_remove(0)).map(Input::Packet).collect();
+    let written: Vec<_> = outputs(packets).iter().filter_map(persisted).map(Input::Durable).collect();
+    assert_eq!(written.len(), 3);
+    let replies: Vec<_> = outputs(written).iter().filter_map(sent).filter(is_reply).collect();
+    let [Message::Reply { slot: Slot(3), .. }] = replies.as_slice() else { panic!("expected one REPLY: {replies:?}") };
+    let reply =
+        |from| Input::Message { from: index(from), message: verifier.verify(index(from), &replies[0].encode()).unwrap() };
+    let outputs = outputs(vec![reply(1), reply(2)]);
+    let delivered = outputs.iter().filter(|output| matches!(output, Output::Deliver(_))).count();
+    assert_eq!(delivered, 3);
+}
+
+fn persisted(output: &Output) -> Option<Ticket> {
+    if let Output::Persist(ticket, _) = output { Some(*ticket) } else { None }
+}
+
+fn sent(output: &Output) -> Option<Message> {
+    if let Output::Send { message, .. } = output { wire::decode(message).ok() } else { None }
 }
 
 #[test]
