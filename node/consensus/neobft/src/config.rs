@@ -2,7 +2,7 @@
 
 use corniche_aom_receiver::{MAX_CHAIN, MAX_CONFIRMED};
 use corniche_aom_wire::AUTHENTICATOR_BYTES;
-use corniche_engine::{DAY_MS, parameter_within, stretched_ms};
+use corniche_engine::{DAY_MS, parameter_within};
 use corniche_types::{B256, Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub const MAX_CLOCK_AHEAD_MS: u64 = 1_500;
 /// Number of the newest batches of each author that are remembered. Older ones count as repeated (N2).
 pub const REMEMBERED_BATCHES: usize = 32;
-/// Maximum number of own batches that are not ordered yet. Below [`REMEMBERED_BATCHES`].
+/// Maximum number of own batches that are not executed yet. Below [`REMEMBERED_BATCHES`].
 pub const MAX_OUTSTANDING: usize = 8;
 
 /// Parameters of one engine instance; see [`Config::from_genesis`]. Switches are 0 or 1 in a genesis.
@@ -46,9 +46,9 @@ pub struct Config {
     pub clock_ms: u64,
     /// Minimum time between two own requests, ms.
     pub request_interval_ms: u64,
-    /// Factor by which `request_interval_ms` grows with the own batches, up to 4 KiB; 1 switches it off. A request costs the same
-    /// messages regardless of its batch.
-    pub max_stretch: u64,
+    /// Number of own batches that are not executed yet, from which the next one waits for one of them, at most
+    /// [`MAX_OUTSTANDING`]. A request costs the same messages regardless of its batch, and batches grow while they wait.
+    pub open_requests: usize,
     /// Time after which a request has no effect any more, ms.
     pub expiry_ms: u64,
     /// Number of delivered slots that are kept for lagging members.
@@ -70,9 +70,6 @@ pub struct Config {
     pub genesis_randomness: B256,
 }
 
-/// Bytes of a batch from which requests are apart by the whole `max_stretch`: about 40 transfers.
-const LONG_BATCH_BYTES: usize = 4 << 10;
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -92,7 +89,7 @@ impl Default for Config {
             sync_slots: 128,
             clock_ms: 1_000,
             request_interval_ms: 5,
-            max_stretch: 4,
+            open_requests: 2,
             expiry_ms: 60_000,
             retain_slots: 1_000,
             open_slots: 512,
@@ -163,7 +160,7 @@ impl Config {
             "sync_slots" => self.sync_slots = within(1, 1_024)?,
             "clock_ms" => self.clock_ms = within(1, DAY_MS)?,
             "request_interval_ms" => self.request_interval_ms = within(0, DAY_MS)?,
-            "max_stretch" => self.max_stretch = within(1, 10)?,
+            "open_requests" => self.open_requests = within(1, MAX_OUTSTANDING as u64)? as usize,
             "expiry_ms" => self.expiry_ms = within(1, DAY_MS)?,
             "retain_slots" => self.retain_slots = within(1, 1_000_000)?,
             "open_slots" => self.open_slots = within(1, 2_048)?,
@@ -173,11 +170,6 @@ impl Config {
             _ => return Err(format!("neobft: unknown parameter {name}")),
         }
         Ok(())
-    }
-
-    /// Minimum time after an own batch of this size until the next one, ms.
-    pub fn interval_ms(&self, bytes: usize) -> u64 {
-        stretched_ms(self.request_interval_ms, self.max_stretch, bytes, LONG_BATCH_BYTES)
     }
 
     /// Maximum number of log entries after a checkpoint. The log stops there, so that a VIEW-CHANGE has a maximum size.

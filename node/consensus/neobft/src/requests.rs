@@ -248,11 +248,18 @@ impl Neobft {
         }
     }
 
+    /// Number of own batches that are not executed yet, from which the next one waits.
+    fn open_requests(&self) -> usize {
+        // Waiting does not help a full batch.
+        let is_full = self.requests.batch_bytes >= self.config.batch_bytes as usize / 2;
+        if is_full { MAX_OUTSTANDING } else { self.config.open_requests }
+    }
+
     fn want_batch_at(&self) -> Option<TimestampMs> {
-        let has_room = !self.requests.is_batch_wanted && self.requests.own.len() < MAX_OUTSTANDING;
+        // The next batch grows while it waits, so requests are rarer under load. With few open ones nothing waits.
+        let has_room = !self.requests.is_batch_wanted && self.requests.own.len() < self.open_requests();
         let first = self.requests.batch_at.0 == 0;
-        let interval = self.config.interval_ms(self.requests.batch_bytes);
-        let at = if first { 0 } else { self.requests.batch_at.0.saturating_add(interval) };
+        let at = if first { 0 } else { self.requests.batch_at.0.saturating_add(self.config.request_interval_ms) };
         has_room.then_some(TimestampMs(at))
     }
 

@@ -77,7 +77,7 @@ impl Setting {
             Engine::Autobahn => {
                 setting.parameter("car_interval_ms", 1).parameter("fast_wait_ms", 1).parameter("coverage_wait_ms", 1)
             }
-            Engine::Neobft => setting.parameter("request_interval_ms", 1).parameter("max_stretch", 1),
+            Engine::Neobft => setting.parameter("request_interval_ms", 1),
         }
     }
 

@@ -38,6 +38,22 @@ fn silent_sequencer_is_replaced() {
     assert_eq!(end, 1 + cluster.group.borrow().seq());
 }
 
+/// All that an author may have open is lost with the sequencer. The next one gets it, and then what waited.
+#[test]
+fn open_requests_outlive_the_sequencer() {
+    let mut cluster = Cluster::new(4, Config { open_requests: 2, ..quick() });
+    cluster.run_for(10 * DELAY);
+    cluster.group.borrow_mut().faults.is_silent = true;
+    for text in ["a", "b", "c"] {
+        cluster.submit(2, text);
+        cluster.run_for(DELAY);
+    }
+    assert_eq!(cluster.seen(2).queue, ["c"]);
+    cluster.run_until_delivered(&ALL, &["a", "b", "c"], 5_000);
+    assert_eq!(epochs(&cluster), [1; 4]);
+    cluster.assert_equal_logs(ALL);
+}
+
 #[test]
 fn jump_of_the_sequence_replaces_the_sequencer() {
     let mut cluster = Cluster::new(4, Config { max_jump: 20, ..quick() });

@@ -126,6 +126,53 @@ fn lost_request_is_sent_again() {
     assert!(cluster.is_no_op(0, 1));
 }
 
+/// Two own batches are open from 0 and 6 ms on. What comes meanwhile goes into one request, when the first of them is final.
+#[test]
+fn batch_grows_while_others_are_open() {
+    let mut cluster = Cluster::new(4, Config { open_requests: 2, request_interval_ms: 1, ..plain() });
+    let since = cluster.simulation.now();
+    for text in ["a", "b", "c", "d"] {
+        cluster.submit(1, text);
+        cluster.run_for(6);
+    }
+    cluster.run_for(10 * DELAY);
+    let batches: Vec<_> = cluster.seen(0).log.iter().map(|(_, ordered)| texts(ordered)).collect();
+    assert_eq!(batches, [vec!["a"], vec!["b"], vec!["c", "d"]]);
+    assert_eq!(cluster.delays(0, "a", since), Some(2), "nothing waits while fewer are open");
+    assert_eq!(cluster.delays(0, "c", since), Some(4), "sent when the author knows that the first is final");
+    cluster.assert_equal_logs(ALL);
+}
+
+#[test]
+fn full_batches_do_not_wait_for_each_other() {
+    let mut cluster = Cluster::new(4, Config { open_requests: 1, request_interval_ms: 1, batch_bytes: 16, ..plain() });
+    for text in ["eight888", "four", "nine"] {
+        cluster.submit(1, text);
+        cluster.run_for(5);
+    }
+    cluster.run_for(10 * DELAY);
+    let at = |text| cluster.seen(1).delivered_at(text).unwrap().0;
+    assert_eq!(at("four") - at("eight888"), 5_000, "the batch before is half full");
+    assert_eq!(at("nine") - at("four"), 2 * DELAY * 1_000 - 5_000 + 5_000, "the batch before is small");
+}
+
+#[test]
+fn expired_batches_give_way() {
+    let config = Config { expiry_ms: 1_000, clock_ms: 500, query_ms: 100, request_ms: 60_000, open_requests: 2, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.run_for(1_000);
+    cluster.group.borrow_mut().loss = Some(Box::new(|_, _| true));
+    for text in ["a", "b", "c"] {
+        cluster.submit(2, text);
+        cluster.run_for(10);
+    }
+    cluster.run_for(80);
+    cluster.group.borrow_mut().loss = None;
+    assert_eq!(cluster.seen(2).queue, ["c"], "two lost batches are open");
+    cluster.run_until_delivered(&ALL, &["c"], 5_000);
+    assert_eq!(cluster.seen(2).requeued.len(), 2);
+}
+
 #[test]
 fn expired_batch_returns_to_its_author() {
     let config = Config { expiry_ms: 1_000, clock_ms: 500, query_ms: 100, request_ms: 60_000, ..plain() };
