@@ -46,6 +46,9 @@ pub struct Config {
     pub clock_ms: u64,
     /// Minimum time between two own requests, ms.
     pub request_interval_ms: u64,
+    /// The same after a large batch, ms: the interval grows with the batch, because a large one costs the group little more than a
+    /// small one. At most 1 s.
+    pub max_interval_ms: u64,
     /// Number of own batches that are not executed yet, from which the next one waits for one of them, at most
     /// [`MAX_OUTSTANDING`]. A request costs the same messages regardless of its batch, and batches grow while they wait.
     pub open_requests: usize,
@@ -89,6 +92,7 @@ impl Default for Config {
             sync_slots: 128,
             clock_ms: 1_000,
             request_interval_ms: 5,
+            max_interval_ms: 100,
             open_requests: 2,
             expiry_ms: 60_000,
             retain_slots: 1_000,
@@ -160,6 +164,7 @@ impl Config {
             "sync_slots" => self.sync_slots = within(1, 1_024)?,
             "clock_ms" => self.clock_ms = within(1, DAY_MS)?,
             "request_interval_ms" => self.request_interval_ms = within(0, DAY_MS)?,
+            "max_interval_ms" => self.max_interval_ms = within(0, 1_000)?,
             "open_requests" => self.open_requests = within(1, MAX_OUTSTANDING as u64)? as usize,
             "expiry_ms" => self.expiry_ms = within(1, DAY_MS)?,
             "retain_slots" => self.retain_slots = within(1, 1_000_000)?,

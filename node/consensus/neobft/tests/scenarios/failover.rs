@@ -38,6 +38,21 @@ fn silent_sequencer_is_replaced() {
     assert_eq!(end, 1 + cluster.group.borrow().seq());
 }
 
+/// No user waits for anything. The clocks that members send do not come.
+#[test]
+fn dead_sequencer_of_an_idle_group_is_replaced() {
+    let mut cluster = Cluster::new(4, Config { clock_ms: 1_000, ..quick() });
+    cluster.run_for(5_000);
+    assert_eq!(epochs(&cluster), [0; 4], "clocks show that it works");
+    cluster.group.borrow_mut().faults.is_silent = true;
+    cluster.run_for(2_500);
+    assert_eq!(epochs(&cluster), [1; 4]);
+    cluster.run_for(5_000);
+    assert_eq!(epochs(&cluster), [1; 4], "the next one works");
+    cluster.submit(2, "a");
+    cluster.run_until_delivered(&ALL, &["a"], 100);
+}
+
 /// All that an author may have open is lost with the sequencer. The next one gets it, and then what waited.
 #[test]
 fn open_requests_outlive_the_sequencer() {

@@ -143,6 +143,21 @@ fn batch_grows_while_others_are_open() {
     cluster.assert_equal_logs(ALL);
 }
 
+/// A batch that fills half a packet: the next one is asked for after an eighth of the longest interval, although nothing is open.
+#[test]
+fn interval_grows_with_the_batch() {
+    let config = Config { request_interval_ms: 1, max_interval_ms: 400, payload_bytes: 1_000, open_requests: 8, ..plain() };
+    for (bytes, interval_ms) in [(4, 1), (500, 50), (900, 90)] {
+        let mut cluster = Cluster::new(4, config.clone());
+        let large = "x".repeat(bytes);
+        cluster.submit(1, &large);
+        cluster.submit(1, "next");
+        cluster.run_for(200);
+        let at = |text| cluster.seen(1).delivered_at(text).unwrap().0;
+        assert_eq!(at("next") - at(&large), interval_ms * 1_000, "after {bytes} bytes");
+    }
+}
+
 #[test]
 fn full_batches_do_not_wait_for_each_other() {
     let mut cluster = Cluster::new(4, Config { open_requests: 1, request_interval_ms: 1, batch_bytes: 16, ..plain() });
