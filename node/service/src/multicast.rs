@@ -137,7 +137,7 @@ impl GroupMember {
 fn open_socket(config: &Multicast) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(config.listen), Type::DGRAM, Some(Protocol::UDP))?;
     // Validators of one host may share a multicast address and its port.
-    socket.set_reuse_address(config.join.is_some())?;
+    socket.set_reuse_address(config.listen.ip().is_multicast())?;
     if let Some(interface) = config.interface {
         socket.set_multicast_if_v4(&interface)?;
     }

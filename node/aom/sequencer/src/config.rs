@@ -62,18 +62,16 @@ impl Default for MulticastConfig {
     }
 }
 
-/// Network interfaces of the back end `xdp`.
+/// The back end `xdp`. Packets go to this host only: a device that also sent them to other hosts would have to replace the source
+/// addresses of frames.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XdpConfig {
-    /// Interface at which requests arrive.
+    /// Network interface at which requests arrive.
     pub interface: String,
     /// How the program is attached to it. Default: `"native"`.
     #[serde(default)]
     pub mode: XdpMode,
-    /// Interfaces by which stamped packets leave, up to 128; the one of arrival is left out. Empty: they go to this host only.
-    #[serde(default)]
-    pub ports: Vec<String>,
 }
 
 /// How an XDP program is attached.

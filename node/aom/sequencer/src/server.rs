@@ -229,8 +229,12 @@ impl Writer {
         }
         self.core.begin(epoch);
         #[cfg(feature = "xdp")]
-        if let Stamping::Kernel(kernel) = &mut self.stamping {
-            kernel.begin(now, group, number, &self.core.tag_keys(group, number).unwrap_or_default());
+        if let Stamping::Kernel(kernel) = &mut self.stamping
+            && let Err(error) = kernel.begin(now, group, number, &self.core.tag_keys(group, number).unwrap_or_default())
+        {
+            // The receivers suspect the sequencer, and agree on the next epoch.
+            tracing::error!(chain_id, group, epoch = number, %error, "begin of an epoch in the XDP program failed");
+            return self.metrics.count_dropped(DropReason::Record);
         }
         self.metrics.count_begun(group, number);
         self.heartbeat(now, group, outbox);

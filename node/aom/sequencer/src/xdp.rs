@@ -20,14 +20,12 @@ const MAX_HEARTBEATS: u8 = 3;
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// Ethernet, IPv4 and UDP.
 const FRAME_HEADER_BYTES: usize = 42;
-/// Entries of the program's map of ports.
-const MAX_PORTS: usize = 128;
 
 /// The program, and the groups as this thread saw them last.
 pub(crate) struct Kernel {
     sequencer: loader::Sequencer,
-    /// Send heartbeats: one for each port, or one to this host.
-    senders: Vec<UdpSocket>,
+    /// Sends heartbeats.
+    sender: UdpSocket,
     heartbeat_after: Duration,
     groups: BTreeMap<u32, Watched>,
     /// Time of the next look at the groups; `None` before the first epoch.
@@ -53,9 +51,6 @@ impl Kernel {
     /// Loads the program and attaches it. `socket` gets the starts of epochs at `port`, so it joins the groups.
     pub fn open(config: &Config, xdp: &XdpConfig, groups: &[Group], socket: &UdpSocket, port: u16) -> Result<Self, StartError> {
         let fail = |text: String| StartError::Config(text);
-        if xdp.ports.len() > MAX_PORTS {
-            return Err(fail(format!("xdp.ports: expected at most {MAX_PORTS}, got {}", xdp.ports.len())));
-        }
         let mut watched = BTreeMap::new();
         let mut packets = None;
         for group in groups {
@@ -70,11 +65,7 @@ impl Kernel {
         if ports.requests == ports.packets {
             return Err(fail("groups.multicast: expected another port than that of `listen`".into()));
         }
-        let to_host = xdp.ports.is_empty();
-        let mut sequencer = loader::Sequencer::load(ports, to_host).map_err(kernel_error)?;
-        for (index, name) in (0..).zip(&xdp.ports) {
-            sequencer.set_port(index, interface_index(socket, name)?).map_err(kernel_error)?;
-        }
+        let mut sequencer = loader::Sequencer::load(ports, true).map_err(kernel_error)?;
         let mode = match xdp.mode {
             XdpMode::Native => loader::XdpMode::Driver,
             XdpMode::Generic => loader::XdpMode::Skb,
@@ -93,47 +84,40 @@ impl Kernel {
                 _ => {}
             }
         }
-        let sender = |port: Option<&String>| {
-            let socket = back_end::socket(IpAddr::V4(Ipv4Addr::UNSPECIFIED), &config.multicast)?;
-            SockRef::from(&socket).bind_device(port.map(String::as_bytes))?;
-            Ok(socket)
-        };
-        let senders = if to_host { vec![sender(None)] } else { xdp.ports.iter().map(|port| sender(Some(port))).collect() };
-        let senders = senders.into_iter().collect::<io::Result<_>>();
-        let senders = senders.map_err(StartError::io("open sockets for", "heartbeats"))?;
+        let sender = back_end::socket(IpAddr::V4(Ipv4Addr::UNSPECIFIED), &config.multicast);
+        let sender = sender.map_err(StartError::io("open a socket for", "heartbeats"))?;
         let (heartbeat_after, next_count) = (config.timing().heartbeat_after, Duration::ZERO);
         let (groups, counted) = (watched, [0; Outcome::ALL.len()]);
-        Ok(Self { sequencer, senders, heartbeat_after, groups, next_tick: None, next_count, ports, counted })
+        Ok(Self { sequencer, sender, heartbeat_after, groups, next_tick: None, next_count, ports, counted })
     }
 
-    /// Begins an epoch at number 1.
-    pub fn begin(&mut self, now: Duration, group: u32, epoch: u32, keys: &[TagKey]) {
+    /// Begins an epoch at number 1. If the kernel refuses it, the group has no epoch.
+    pub fn begin(&mut self, now: Duration, group: u32, epoch: u32, keys: &[TagKey]) -> Result<(), LoaderError> {
         let keys: Vec<[u8; 16]> = keys.iter().filter_map(|key| key.as_bytes().try_into().ok()).collect();
-        if let Err(error) = self.sequencer.begin_epoch(group, epoch, &keys) {
-            // The receivers suspect the sequencer and agree on the next epoch.
-            tracing::error!(group, epoch, %error, "the kernel's program has no epoch");
-            return;
+        let begun = self.sequencer.begin_epoch(group, epoch, &keys);
+        if begun.is_err() {
+            // The old epoch is over in any case.
+            self.sequencer.end_epoch(group)?;
         }
         if let Some(watched) = self.groups.get_mut(&group) {
-            *watched = Watched { serves: true, since: now, ..Watched::new(watched.packets) };
+            *watched = Watched { serves: begun.is_ok(), since: now, ..Watched::new(watched.packets) };
         }
         self.next_tick = Some(now + self.heartbeat_after);
+        begun
     }
 
     /// Sends a heartbeat (Q4). The program stamps it without an interface, because the system accepts no frame for one.
     pub fn heartbeat(&mut self, group: u32) {
         let Some(watched) = self.groups.get_mut(&group).filter(|group| group.serves) else { return };
-        watched.heartbeats = watched.heartbeats.saturating_add(1);
         let Ok(request) = encode_request(group, b"") else { return };
         let requests = SocketAddrV4::new(*watched.packets.ip(), self.ports.requests);
         let Ok((_, frame, _)) = self.sequencer.test_run(&frame(Ipv4Addr::UNSPECIFIED, requests, &request)) else { return };
         // Without a number left, the request is as it was.
         let Some(packet) = frame.get(FRAME_HEADER_BYTES..).filter(|packet| Packet::decode(packet).is_ok()) else { return };
+        watched.heartbeats = watched.heartbeats.saturating_add(1);
         watched.unseen += 1;
-        for socket in &self.senders {
-            // A packet that the system refuses is a lost one.
-            let _ = socket.send_to(packet, watched.packets);
-        }
+        // A packet that the system refuses is a lost one.
+        let _ = self.sender.send_to(packet, watched.packets);
     }
 
     /// Returns the time of the next [`Self::tick`].
@@ -149,8 +133,15 @@ impl Kernel {
         self.next_tick = Some(now + self.heartbeat_after);
         let mut quiet = Vec::new();
         for (number, group) in self.groups.iter_mut().filter(|(_, group)| group.serves) {
-            // Without a number left nothing can follow.
-            let Ok(Some(next)) = self.sequencer.next(*number) else { continue };
+            let next = match self.sequencer.next(*number) {
+                Ok(Some(next)) => next,
+                Ok(None) => {
+                    // No number is left, so nothing can follow.
+                    metrics.count_kernel(*number, u64::MAX, 0, 0);
+                    continue;
+                }
+                Err(_) => continue,
+            };
             let new = next.saturating_sub(group.next);
             if new > 0 {
                 let heartbeats = group.unseen.min(new);

@@ -2,7 +2,7 @@
 
 use corniche_aom_receiver::{MAX_CHAIN, MAX_CONFIRMED};
 use corniche_aom_wire::AUTHENTICATOR_BYTES;
-use corniche_engine::{DAY_MS, parameter_within};
+use corniche_engine::{DAY_MS, parameter_within, stretched_ms};
 use corniche_types::{B256, Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
@@ -12,6 +12,9 @@ pub const MAX_CLOCK_AHEAD_MS: u64 = 1_500;
 pub const REMEMBERED_BATCHES: usize = 32;
 /// Maximum number of own batches that are not executed yet. Below [`REMEMBERED_BATCHES`].
 pub const MAX_OUTSTANDING: usize = 8;
+
+/// Packets that a batch must fill for the whole `max_stretch`.
+const LARGE_PACKETS: usize = 4;
 
 /// Parameters of one engine instance; see [`Config::from_genesis`]. Switches are 0 or 1 in a genesis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +49,8 @@ pub struct Config {
     pub clock_ms: u64,
     /// Minimum time between two own requests, ms.
     pub request_interval_ms: u64,
-    /// The same after a large batch, ms: the interval grows with the batch, because a large one costs the group little more than a
-    /// small one. At most 1 s.
-    pub max_interval_ms: u64,
+    /// Factor by which `request_interval_ms` grows with the newest batch, up to four packets; 1 switches it off.
+    pub max_stretch: u64,
     /// Number of own batches that are not executed yet, from which the next one waits for one of them, at most
     /// [`MAX_OUTSTANDING`]. A request costs the same messages regardless of its batch, and batches grow while they wait.
     pub open_requests: usize,
@@ -92,7 +94,7 @@ impl Default for Config {
             sync_slots: 128,
             clock_ms: 1_000,
             request_interval_ms: 5,
-            max_interval_ms: 100,
+            max_stretch: 20,
             open_requests: 2,
             expiry_ms: 60_000,
             retain_slots: 1_000,
@@ -109,6 +111,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Minimum time after an own batch of this size until the next one, ms.
+    pub fn interval_ms(&self, bytes: usize) -> u64 {
+        stretched_ms(self.request_interval_ms, self.max_stretch, bytes, LARGE_PACKETS * self.payload_bytes as usize)
+    }
+
     /// The engine parameters of a genesis, with its group, its batch limits and its time.
     ///
     /// # Errors
@@ -164,7 +171,7 @@ impl Config {
             "sync_slots" => self.sync_slots = within(1, 1_024)?,
             "clock_ms" => self.clock_ms = within(1, DAY_MS)?,
             "request_interval_ms" => self.request_interval_ms = within(0, DAY_MS)?,
-            "max_interval_ms" => self.max_interval_ms = within(0, 1_000)?,
+            "max_stretch" => self.max_stretch = within(1, 100)?,
             "open_requests" => self.open_requests = within(1, MAX_OUTSTANDING as u64)? as usize,
             "expiry_ms" => self.expiry_ms = within(1, DAY_MS)?,
             "retain_slots" => self.retain_slots = within(1, 1_000_000)?,

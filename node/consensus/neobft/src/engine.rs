@@ -93,8 +93,8 @@ pub struct Neobft {
     pub(crate) entered_at: Slot,
     /// Time of the last progress towards finality, while something is pending (G11).
     pub(crate) progress_at: TimestampMs,
-    /// Time of the newest entry of the log, or of the begin of the view.
-    pub(crate) appended_at: TimestampMs,
+    /// Highest number of the epoch that a packet had, and the time when it came or the view began.
+    pub(crate) heard: (u64, TimestampMs),
     // ---- disk
     pub(crate) journal: Journal,
     pub(crate) waiting: BTreeMap<Ticket, AfterDurable>,
@@ -244,7 +244,7 @@ impl Neobft {
             failed_views: 0,
             entered_at: Slot(0),
             progress_at: now,
-            appended_at: now,
+            heard: (0, now),
             waiting: BTreeMap::new(),
             next_peer: me.as_usize(),
             is_halted: false,

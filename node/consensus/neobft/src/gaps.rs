@@ -80,7 +80,11 @@ impl Neobft {
 
     /// G1, G4: the receiver reports that the packet of the next slot is lost.
     pub(crate) fn handle_drop_notification(&mut self, slot: Slot) {
-        self.sync.dropped += 1;
+        // Repeated until the slot is resolved.
+        if self.sync.newest_dropped != slot {
+            self.sync.newest_dropped = slot;
+            self.sync.dropped += 1;
+        }
         if self.is_leader() {
             let numbers = self.receiver.dropped(MAX_FINDS);
             let base = self.base().0;

@@ -147,7 +147,6 @@ impl Neobft {
         let record_entry = entry.clone();
         let (before, _) = self.log.push(entry);
         let slot = self.log.end();
-        self.appended_at = self.now;
         let record = Record::Entry { slot, before, entry: record_entry };
         let ticket = self.persist(&record, Some(AfterDurable::Entry(slot)));
         self.journal.entry(slot, ticket);

@@ -2,7 +2,7 @@
 //! users reach them by JSON-RPC.
 
 use crate::{
-    config::{Config, MAX_OUTSTANDING},
+    config::MAX_OUTSTANDING,
     engine::Neobft,
     keys::Signature,
     message::{BodyId, Content, Message, Request, RequestId, Slot},
@@ -15,8 +15,6 @@ use std::collections::BTreeMap;
 
 /// After an empty batch, the next one is asked for after this many more intervals.
 const EMPTY_INTERVALS: u64 = 3;
-/// After a batch that fills so many packets, the interval to the next one is the longest.
-const LARGE_PACKETS: u64 = 4;
 /// Maximum number of copies of one author.
 const MAX_COPIES: usize = 2 * MAX_OUTSTANDING;
 /// An undelivered request is sent again after `request_ms`, then after twice as long, up to 2^this times as long.
@@ -257,18 +255,15 @@ impl Neobft {
         if is_full { MAX_OUTSTANDING } else { self.config.open_requests }
     }
 
-    /// Time from the newest own batch to the next one.
-    fn request_interval_ms(&self) -> u64 {
-        let Config { request_interval_ms, max_interval_ms, payload_bytes, .. } = self.config;
-        let for_size = self.requests.batch_bytes as u64 * max_interval_ms / (LARGE_PACKETS * u64::from(payload_bytes.max(1)));
-        for_size.min(max_interval_ms).max(request_interval_ms)
-    }
-
     fn want_batch_at(&self) -> Option<TimestampMs> {
         // The next batch grows while it waits, so requests are rarer under load. With few and small ones nothing waits.
-        let has_room = !self.requests.is_batch_wanted && self.requests.own.len() < self.open_requests();
+        // A request that is sent again waits for another sequencer; the others need not wait for it.
+        let open = self.requests.own.values().filter(|own| own.attempts == 0).count();
+        let has_room =
+            !self.requests.is_batch_wanted && self.requests.own.len() < MAX_OUTSTANDING && open < self.open_requests();
         let first = self.requests.batch_at.0 == 0;
-        let at = if first { 0 } else { self.requests.batch_at.0.saturating_add(self.request_interval_ms()) };
+        let at =
+            if first { 0 } else { self.requests.batch_at.0.saturating_add(self.config.interval_ms(self.requests.batch_bytes)) };
         has_room.then_some(TimestampMs(at))
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct Sync {
     synced: Slot,
     /// Drop notifications and slots since the start of the window (V1).
     pub dropped: u64,
+    /// The slot that was counted last.
+    pub newest_dropped: Slot,
     window: (TimestampMs, Slot),
     /// After a lost disk, until the replica knows what it may have promised.
     pub lost: Option<LostDisk>,
@@ -96,6 +98,7 @@ impl Sync {
             end: Slot(0),
             synced: Slot(0),
             dropped: 0,
+            newest_dropped: Slot(0),
             window: (TimestampMs(0), Slot(0)),
             lost: lost_at.map(LostDisk::new),
             buckets: TokenBuckets::default(),

@@ -376,7 +376,7 @@ impl Neobft {
         self.changes.retain(|_, change| change.target > view);
         self.relayed.clear();
         self.confirms.retain(|_, (confirmed, _)| confirmed.view > view);
-        (self.progress_at, self.appended_at) = (self.now, self.now);
+        (self.progress_at, self.heard) = (self.now, (0, self.now));
         self.entered_at = self.log.finalized();
         if self.receiver.epoch() == view.epoch {
             self.receiver.set_next(self.seq(self.log.end().next()).unwrap_or(1));
@@ -426,7 +426,8 @@ impl Neobft {
         }
         let next = self.log.end().next();
         let is_blocked = self.is_blocked(next) || self.seq(next).is_some_and(|seq| self.receiver.is_dropped(seq));
-        let undelivered = self.undelivered_copy().or_else(|| self.silence());
+        let undelivered = self.undelivered_copy();
+        let silence = self.silence();
         if self.log.finalized() == self.log.end() && !is_blocked && self.goal.is_none() {
             self.progress_at = self.now;
         } else if self.progress_at.0.saturating_add(self.doubled(self.config.gap_ms)) <= self.now.0 {
@@ -438,7 +439,7 @@ impl Neobft {
                 _ => self.suspect_leader(reason),
             };
         }
-        match undelivered {
+        match undelivered.or(silence) {
             // While a slot is unresolved, the log does not show what the group delivered.
             Some(reason) if !is_blocked => self.suspect_sequencer(reason),
             Some(_) => {}
@@ -447,10 +448,14 @@ impl Neobft {
     }
 
     /// V1: members claim their time regularly, so the group of a sequencer that works is never silent.
-    fn silence(&self) -> Option<String> {
+    fn silence(&mut self) -> Option<String> {
+        let highest = self.receiver.highest();
+        if highest > self.heard.0 {
+            self.heard = (highest, self.now);
+        }
         let wait = self.doubled(self.config.clock_ms.saturating_add(self.config.aom_ms));
-        let is_silent = self.appended_at.0.saturating_add(wait) <= self.now.0;
-        (is_silent && self.receiver.has_key(self.view().epoch)).then(|| format!("nothing came for {wait} ms"))
+        let is_silent = self.heard.1.0.saturating_add(wait) <= self.now.0;
+        is_silent.then(|| format!("nothing came for {wait} ms"))
     }
 
     /// V2, V6: repeats the messages of a view change.

@@ -62,7 +62,7 @@ impl Setting {
             // All messages of a round arrive at one instant: no validator proposes before the last of them.
             Engine::MahiMahi => setting.parameter("min_round_ms", 0).parameter("parent_grace_ms", 5),
             Engine::Autobahn => setting.parameter("car_interval_ms", 0),
-            Engine::Neobft => setting.parameter("request_interval_ms", 0).parameter("max_interval_ms", 0),
+            Engine::Neobft => setting.parameter("request_interval_ms", 0),
         }
     }
 
@@ -77,7 +77,7 @@ impl Setting {
             Engine::Autobahn => {
                 setting.parameter("car_interval_ms", 1).parameter("fast_wait_ms", 1).parameter("coverage_wait_ms", 1)
             }
-            Engine::Neobft => setting.parameter("request_interval_ms", 1).parameter("max_interval_ms", 1),
+            Engine::Neobft => setting.parameter("request_interval_ms", 1).parameter("max_stretch", 1),
         }
     }
 

@@ -143,11 +143,11 @@ fn batch_grows_while_others_are_open() {
     cluster.assert_equal_logs(ALL);
 }
 
-/// A batch that fills half a packet: the next one is asked for after an eighth of the longest interval, although nothing is open.
+/// The interval after a batch grows to `max_stretch` times the least one, which a batch of four packets has.
 #[test]
 fn interval_grows_with_the_batch() {
-    let config = Config { request_interval_ms: 1, max_interval_ms: 400, payload_bytes: 1_000, open_requests: 8, ..plain() };
-    for (bytes, interval_ms) in [(4, 1), (500, 50), (900, 90)] {
+    let config = Config { request_interval_ms: 1, max_stretch: 401, payload_bytes: 1_000, open_requests: 8, ..plain() };
+    for (bytes, interval_ms) in [(4, 1), (500, 51), (900, 91)] {
         let mut cluster = Cluster::new(4, config.clone());
         let large = "x".repeat(bytes);
         cluster.submit(1, &large);
