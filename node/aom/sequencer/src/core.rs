@@ -5,7 +5,7 @@ use corniche_aom_wire::{EpochStart, Error, Request, Stamped, Stamper, TagKey};
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// T_beat: maximum number of heartbeats without a request between them.
-const MAX_HEARTBEATS: u8 = 3;
+pub(crate) const MAX_HEARTBEATS: u8 = 3;
 /// Minimum time between two heartbeats that respond to requests for the present epoch.
 const REPEAT_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum time between two checks of certificates: at most 50 a second, so that strangers cannot keep the writer busy.

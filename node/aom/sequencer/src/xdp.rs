@@ -1,6 +1,6 @@
 //! Control of the sequencer in the kernel ([`corniche_aom_xdp`]): epochs, heartbeats and counters.
 
-use crate::{Config, DropReason, Group, Metrics, StartError, XdpConfig, XdpMode, back_end};
+use crate::{Config, DropReason, Group, Metrics, StartError, XdpConfig, XdpMode, back_end, core::MAX_HEARTBEATS};
 use corniche_aom_wire::{Packet, Suite, TagKey, encode_request};
 use corniche_aom_xdp::{
     MAX_RECEIVERS, Outcome, UdpPorts, frame,
@@ -14,8 +14,6 @@ use std::{
     time::Duration,
 };
 
-/// T_beat: maximum number of heartbeats without a request between them.
-const MAX_HEARTBEATS: u8 = 3;
 /// Time between two reads of the counters.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// Ethernet, IPv4 and UDP.
