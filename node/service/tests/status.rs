@@ -82,9 +82,12 @@ fn names(text: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("corniche_")).collect()
 }
 
-/// Metrics that only other kinds of nodes have: those of RPC methods begin with the first request.
+/// Metrics that only other kinds of nodes have: those of RPC methods begin with the first request. Nodes with peers, a signer or
+/// sequencers are in `testnet/e2e/tests/monitoring.test.js`, which looks for these names.
 fn is_of_other_nodes(name: &str) -> bool {
-    ["corniche_signer_", "corniche_peer_", "corniche_peers"].iter().any(|prefix| name.starts_with(prefix))
+    ["corniche_signer_", "corniche_peer_", "corniche_peers", "corniche_multicast_"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }
 
 #[test]
