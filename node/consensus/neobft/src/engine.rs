@@ -87,6 +87,8 @@ pub struct Neobft {
     pub(crate) logs_sent: u32,
     /// Start of the current attempt to change the view.
     pub(crate) changing_since: TimestampMs,
+    /// Time since which a quorum would move to the target or to a later view.
+    pub(crate) joined_since: TimestampMs,
     /// Views in a row without a new final slot, which double the timers (V2).
     pub(crate) failed_views: u32,
     /// The last final slot when the current view was entered.
@@ -240,6 +242,7 @@ impl Neobft {
             start: None,
             confirms: BTreeMap::new(),
             changing_since: now,
+            joined_since: now,
             logs_sent: 0,
             failed_views: 0,
             entered_at: Slot(0),

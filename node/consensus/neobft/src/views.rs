@@ -104,7 +104,7 @@ impl Neobft {
         }
         self.promises.leave(target);
         self.has_left = false;
-        self.changing_since = self.now;
+        (self.changing_since, self.joined_since) = (self.now, self.now);
         self.logs_sent = 0;
         self.start = None;
         self.changes.retain(|_, change| change.target >= target);
@@ -418,11 +418,7 @@ impl Neobft {
     pub(crate) fn check_timers(&mut self) {
         self.check_drop_rate();
         if let Some(target) = self.promises.target {
-            let end = TimestampMs(self.changing_since.0.saturating_add(self.doubled(self.config.view_ms)));
-            if end <= self.now {
-                self.suspect(target.next_leader(), format!("{target} did not begin"));
-            }
-            return;
+            return self.check_target(target);
         }
         let next = self.log.end().next();
         let is_blocked = self.is_blocked(next) || self.seq(next).is_some_and(|seq| self.receiver.is_dropped(seq));
@@ -445,6 +441,26 @@ impl Neobft {
             Some(_) => {}
             None => self.trust_sequencer(),
         }
+    }
+
+    /// V2: gives up a view that does not begin. Members may have left for different views. So those with the highest target wait
+    /// until the others come, and the others find the way there: step by step through leaders, and into the next epoch if a
+    /// member is there. One member is enough for that: it may be the one without which there is no quorum. A liar gains little: it
+    /// can begin an epoch when a leader was to be replaced anyway, and never skip one.
+    fn check_target(&mut self, target: View) {
+        let joined = self.suspects.iter().filter(|(_, view)| **view >= target).map(|(member, _)| *member);
+        if self.committee.weigh(joined) < self.committee.quorum() {
+            self.joined_since = self.now;
+        }
+        if self.joined_since.0.saturating_add(self.doubled(self.config.view_ms)) > self.now.0 {
+            return;
+        }
+        let is_ahead = |view: &View| view.epoch > target.epoch;
+        let next = match target.epoch == self.view().epoch && self.suspects.values().any(is_ahead) {
+            true => target.next_epoch(),
+            false => target,
+        };
+        self.suspect(next.next_leader(), format!("{target} did not begin"));
     }
 
     /// V1: members claim their time regularly, so the group of a sequencer that works is never silent.

@@ -7,8 +7,15 @@ corniche_testkit::suite!(NeobftKit::quick);
 /// The suite with unequal votes.
 mod weighted {
     use super::NeobftKit;
+    use corniche_testkit::suite;
 
-    corniche_testkit::suite!(NeobftKit::quick_weighted);
+    suite!(NeobftKit::quick_weighted);
+
+    #[test]
+    fn regressions() {
+        // Some members left for the next epoch, and the others changed leaders for ever.
+        suite::regressions(NeobftKit::quick_weighted, &[(10, 81986)]).unwrap_or_else(|error| panic!("{error}"));
+    }
 }
 
 /// Some of the suite with signed packets.

@@ -45,6 +45,36 @@ fn one_suspicious_replica_changes_nothing() {
     assert!(ALL.iter().all(|node| cluster.view(*node) == View::default() && !cluster.engine(*node).is_changing_view()));
 }
 
+/// Validator 3 is silent, and validator 2 left for `target` alone, so each needs the other two.
+fn divided(target: View) -> Cluster {
+    let mut cluster = Cluster::new(4, Config { max_view_ms: 600, ..quick() });
+    cluster.simulation.crash(3);
+    // Validator 1 takes its suspicion back, which validator 2 does not hear.
+    for from in [1, 3] {
+        cluster.tell(from, 2, &Message::Suspect { view: target });
+    }
+    assert!(cluster.engine(2).is_changing_view());
+    cluster
+}
+
+#[test]
+fn members_follow_one_that_left_for_the_next_epoch() {
+    let mut cluster = divided(View { epoch: 1, leader: 0 });
+    cluster.submit(1, "a");
+    cluster.run_until_delivered(&[0, 1, 2], &["a"], 10_000);
+    assert_eq!(cluster.view(1).epoch, 1, "epochs are not skipped");
+}
+
+#[test]
+fn member_with_the_highest_target_waits_for_the_others() {
+    let mut cluster = divided(View { epoch: 0, leader: 5 });
+    // Validator 3 would move to any view with validator 2.
+    cluster.tell(3, 2, &Message::Suspect { view: View { epoch: 0, leader: 1_000 } });
+    cluster.submit(1, "a");
+    cluster.run_until_delivered(&[0, 1, 2], &["a"], 10_000);
+    assert_eq!(cluster.view(1).epoch, 0);
+}
+
 #[test]
 fn finals_survive_the_loss_of_everything_else() {
     let mut cluster = Cluster::new(4, quick());
