@@ -8,7 +8,7 @@ use crate::{
     rules::{self, Invalid, Merged, is_quorum, votes_for},
 };
 use corniche_engine::Output;
-use corniche_types::{TimestampMs, ValidatorIndex};
+use corniche_types::ValidatorIndex;
 
 /// Reasons to suspect the sequencer of the current epoch that last (E1). Undelivered requests are known elsewhere.
 #[derive(Default)]
