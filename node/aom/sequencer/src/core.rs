@@ -57,11 +57,13 @@ pub enum DropReason {
     Frame,
     /// Back end `xdp`: other processors took the number at each try.
     Contended,
+    /// Back end `xdp`: a request to another address than the group's.
+    Address,
 }
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Short,
         Self::Long,
         Self::Magic,
@@ -79,6 +81,7 @@ impl DropReason {
         Self::Record,
         Self::Frame,
         Self::Contended,
+        Self::Address,
     ];
 
     /// Reasons for which starts of epochs are refused.
@@ -104,6 +107,7 @@ impl DropReason {
             Self::Record => "record",
             Self::Frame => "frame",
             Self::Contended => "contended",
+            Self::Address => "address",
         }
     }
 }

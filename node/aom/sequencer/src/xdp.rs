@@ -3,7 +3,7 @@
 use crate::{Config, DropReason, Group, Metrics, StartError, XdpConfig, XdpMode, back_end, core::MAX_HEARTBEATS};
 use corniche_aom_wire::{Packet, Suite, TagKey, encode_request};
 use corniche_aom_xdp::{
-    MAX_RECEIVERS, Outcome, UdpPorts, frame,
+    MAX_RECEIVERS, Outcome, RequestRules, UdpPorts, frame,
     loader::{self, LoaderError},
 };
 use socket2::{InterfaceIndexOrAddress, SockRef};
@@ -36,6 +36,7 @@ pub(crate) struct Kernel {
 struct Watched {
     /// Destination of packets.
     packets: SocketAddrV4,
+    max_payload_bytes: u16,
     serves: bool,
     /// Number of the next packet, as seen last, and the time when it changed.
     next: u64,
@@ -57,7 +58,9 @@ impl Kernel {
                 return Err(fail(format!("group {}: multicast: expected one port for all groups", group.group)));
             }
             packets = Some(address.port());
-            watched.insert(group.group, Watched::new(address));
+            // The limit is at most 8,800: the core refuses others.
+            let max_payload_bytes = u16::try_from(group.max_payload_bytes).unwrap_or(u16::MAX);
+            watched.insert(group.group, Watched::new(address, max_payload_bytes));
         }
         let ports = UdpPorts { requests: port, packets: packets.unwrap_or(port) };
         if ports.requests == ports.packets {
@@ -92,14 +95,15 @@ impl Kernel {
     /// Begins an epoch at number 1. If the kernel refuses it, the group has no epoch.
     pub fn begin(&mut self, now: Duration, group: u32, epoch: u32, keys: &[TagKey]) -> Result<(), LoaderError> {
         let keys: Vec<[u8; 16]> = keys.iter().filter_map(|key| key.as_bytes().try_into().ok()).collect();
-        let begun = self.sequencer.begin_epoch(group, epoch, &keys);
+        let Some(watched) = self.groups.get_mut(&group) else { return Ok(()) };
+        let Watched { packets, max_payload_bytes, .. } = *watched;
+        let rules = RequestRules { address: *packets.ip(), max_payload_bytes };
+        let begun = self.sequencer.begin_epoch(group, epoch, rules, &keys);
         if begun.is_err() {
             // The old epoch is over in any case.
             self.sequencer.end_epoch(group)?;
         }
-        if let Some(watched) = self.groups.get_mut(&group) {
-            *watched = Watched { serves: begun.is_ok(), since: now, ..Watched::new(watched.packets) };
-        }
+        *watched = Watched { serves: begun.is_ok(), since: now, ..Watched::new(packets, max_payload_bytes) };
         self.next_tick = Some(now + self.heartbeat_after);
         begun
     }
@@ -174,8 +178,8 @@ impl Kernel {
 }
 
 impl Watched {
-    fn new(packets: SocketAddrV4) -> Self {
-        Self { packets, serves: false, next: 1, since: Duration::ZERO, heartbeats: 0, unseen: 0 }
+    fn new(packets: SocketAddrV4, max_payload_bytes: u16) -> Self {
+        Self { packets, max_payload_bytes, serves: false, next: 1, since: Duration::ZERO, heartbeats: 0, unseen: 0 }
     }
 }
 
@@ -218,5 +222,6 @@ fn drop_reason(outcome: Outcome) -> Option<DropReason> {
         Outcome::Exhausted => DropReason::Exhausted,
         Outcome::Options | Outcome::Fragment | Outcome::Length => DropReason::Frame,
         Outcome::Contended => DropReason::Contended,
+        Outcome::Address => DropReason::Address,
     })
 }

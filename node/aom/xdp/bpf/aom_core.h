@@ -34,7 +34,8 @@ enum aom_outcome {
     AOM_FRAGMENT = 12,
     AOM_LENGTH = 13,    /* lengths of IP, UDP and frame contradict each other */
     AOM_CONTENDED = 14, /* other processors took the number at each try; no number was used */
-    AOM_OUTCOMES = 15
+    AOM_ADDRESS = 15,   /* not the group's address of requests */
+    AOM_OUTCOMES = 16
 };
 
 /* One group in one epoch. A new epoch is a new value in the map, so a packet never mixes two epochs. */
@@ -43,9 +44,13 @@ struct aom_group {
     u32 epoch;
     u8 receivers; /* 1 to 4 */
     u8 active;
-    u8 unused[2];
+    u16 max_payload; /* bytes */
+    u32 address;     /* IPv4 destination of requests */
+    u32 unused;
     u64 keys[AOM_LANES][2]; /* the 16 bytes of each tag key, as they lie in memory */
 };
+
+_Static_assert(sizeof(struct aom_group) == 88, "GROUP_BYTES of src/lib.rs");
 
 #define AOM_INLINE static inline __attribute__((always_inline))
 
@@ -140,8 +145,10 @@ AOM_INLINE u64 aom_take_number(struct aom_group *group, int *exhausted)
     return 0;
 }
 
-/* Checks and stamps a request in place. The caller has checked that the 160 bytes of the header are there. */
-AOM_INLINE int aom_stamp(u8 *header)
+/* Checks and stamps a request in place. The caller has checked that the 160 bytes of the header are there. `address` is the
+ * destination of the frame, `payload` the size of the payload in bytes.
+ */
+AOM_INLINE int aom_stamp(u8 *header, u32 address, u32 payload)
 {
     if (aom_be16(header) != 0xA04D)
         return AOM_MAGIC;
@@ -159,6 +166,10 @@ AOM_INLINE int aom_stamp(u8 *header)
         return AOM_GROUP;
     if (!group->active || group->receivers == 0 || group->receivers > AOM_LANES)
         return AOM_INACTIVE;
+    if (address != group->address)
+        return AOM_ADDRESS;
+    if (payload > group->max_payload)
+        return AOM_LONG;
     int exhausted;
     u64 seq = aom_take_number(group, &exhausted);
     if (seq == 0)
@@ -216,7 +227,7 @@ AOM_INLINE int aom_frame(u8 *data, u8 *end, u16 port, u16 packet_port)
         return AOM_LONG;
     if (data + 42 + AOM_HEADER > end)
         return AOM_LENGTH;
-    int outcome = aom_stamp(data + 42);
+    int outcome = aom_stamp(data + 42, aom_be32(ip + 16), udp_length - 8 - AOM_HEADER);
     if (outcome == AOM_STAMPED) {
         udp[2] = packet_port >> 8;
         udp[3] = (u8)packet_port;

@@ -26,7 +26,7 @@ pub enum Outcome {
     Pass = 1,
     /// Dropped, as all below: the datagram is shorter than a header.
     Short = 2,
-    /// The payload is longer than 8,800 bytes.
+    /// The payload is longer than the group allows, or than 8,800 bytes.
     Long = 3,
     Magic = 4,
     Version = 5,
@@ -48,11 +48,13 @@ pub enum Outcome {
     Length = 13,
     /// Other processors took the number at each of four tries. No number was used.
     Contended = 14,
+    /// Not the group's address of requests.
+    Address = 15,
 }
 
 impl Outcome {
     /// In the order of their values.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Stamped,
         Self::Pass,
         Self::Short,
@@ -68,6 +70,7 @@ impl Outcome {
         Self::Fragment,
         Self::Length,
         Self::Contended,
+        Self::Address,
     ];
 }
 
@@ -80,6 +83,15 @@ pub struct UdpPorts {
     pub packets: u16,
 }
 
+/// Requests that a group accepts. All others get no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestRules {
+    /// Destination, such as the group's multicast address.
+    pub address: Ipv4Addr,
+    /// Maximum size of a payload. The program's own limit of 8,800 bytes remains.
+    pub max_payload_bytes: u16,
+}
+
 /// State of a group in one epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -87,12 +99,13 @@ pub struct Group {
     pub next: u64,
     pub epoch: u32,
     pub active: bool,
+    pub rules: RequestRules,
     /// Tag keys by receiver, 1 to [`MAX_RECEIVERS`] of them.
     pub keys: Vec<[u8; 16]>,
 }
 
 /// Size of `struct aom_group`.
-pub const GROUP_BYTES: usize = 80;
+pub const GROUP_BYTES: usize = 88;
 
 impl Group {
     /// The group as `struct aom_group` in memory. Keys beyond [`MAX_RECEIVERS`] are left out, but counted, so that the program
@@ -103,7 +116,9 @@ impl Group {
         bytes[8..12].copy_from_slice(&self.epoch.to_ne_bytes());
         bytes[12] = u8::try_from(self.keys.len()).unwrap_or(u8::MAX);
         bytes[13] = self.active.into();
-        for (place, key) in bytes[16..].chunks_exact_mut(16).zip(&self.keys) {
+        bytes[14..16].copy_from_slice(&self.rules.max_payload_bytes.to_ne_bytes());
+        bytes[16..20].copy_from_slice(&u32::from(self.rules.address).to_ne_bytes());
+        for (place, key) in bytes[24..].chunks_exact_mut(16).zip(&self.keys) {
             place.copy_from_slice(key);
         }
         bytes

@@ -1,13 +1,13 @@
 //! Loads the program into the kernel and controls it through its maps. Needs root (CAP_BPF and CAP_NET_ADMIN).
 
-use crate::{GROUP_BYTES, Group, MAX_RECEIVERS, Outcome, UdpPorts};
+use crate::{GROUP_BYTES, Group, MAX_RECEIVERS, Outcome, RequestRules, UdpPorts};
 pub use aya::programs::XdpMode;
 use aya::{
     Ebpf, EbpfError, EbpfLoader,
     maps::{DevMap, HashMap, MapData, MapError, PerCpuArray, xdp::XdpMapError},
     programs::{ProgramError, TestRun as _, TestRunOptions, Xdp},
 };
-use std::time::Duration;
+use std::{net::Ipv4Addr, time::Duration};
 
 /// An operation on the kernel's program that failed.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ impl Sequencer {
     ///
     /// # Errors
     /// If there are no receivers or more than [`MAX_RECEIVERS`], or if the epoch is not greater than the current one.
-    pub fn begin_epoch(&mut self, group: u32, epoch: u32, keys: &[[u8; 16]]) -> Result<(), LoaderError> {
+    pub fn begin_epoch(&mut self, group: u32, epoch: u32, rules: RequestRules, keys: &[[u8; 16]]) -> Result<(), LoaderError> {
         if keys.is_empty() || keys.len() > MAX_RECEIVERS {
             return Err(LoaderError::Receivers { group, receivers: keys.len() });
         }
@@ -84,15 +84,14 @@ impl Sequencer {
         {
             return Err(LoaderError::EpochReused { group, current, epoch });
         }
-        self.insert(group, &Group { next: 1, epoch, active: true, keys: keys.to_vec() })
+        self.insert(group, &Group { next: 1, epoch, active: true, rules, keys: keys.to_vec() })
     }
 
     /// Stops a group. It stays known, so that its epoch is not used again.
     pub fn end_epoch(&mut self, group: u32) -> Result<(), LoaderError> {
-        match self.epoch(group)? {
-            Some(epoch) => self.insert(group, &Group { next: 1, epoch, active: false, keys: Vec::new() }),
-            None => Ok(()),
-        }
+        let Some(epoch) = self.epoch(group)? else { return Ok(()) };
+        let rules = RequestRules { address: Ipv4Addr::UNSPECIFIED, max_payload_bytes: 0 };
+        self.insert(group, &Group { next: 1, epoch, active: false, rules, keys: Vec::new() })
     }
 
     /// Writes a group as it is. For tests that begin inside an epoch; a real sequencer uses [`Self::begin_epoch`].

@@ -6,7 +6,7 @@ mod common;
 #[path = "common/namespace.rs"]
 mod namespace;
 
-use common::{PORT, PORTS, group, stamped, steps};
+use common::{ADDRESS, PORT, PORTS, RULES, frames_for_strict_group, group, stamped, steps, strict_group};
 use corniche_aom_vectors::{Verdict, for_producer, load, skip};
 use corniche_aom_xdp::{
     Outcome, UdpPorts, frame,
@@ -94,19 +94,34 @@ fn kernel_equals_the_frames() {
     }
 }
 
+/// Only the stamped frames use numbers, in the kernel's map too.
+#[test]
+fn other_addresses_and_long_payloads_get_no_number() {
+    let Some(mut sequencer) = load_or_skip("other_addresses_and_long_payloads_get_no_number") else { return };
+    sequencer.insert(7, &strict_group()).unwrap();
+    let mut outcomes = [0; Outcome::ALL.len()];
+    for (sent, expected) in frames_for_strict_group() {
+        let action = if expected == Outcome::Stamped { XDP_REDIRECT } else { XDP_DROP };
+        assert_eq!(sequencer.test_run(&sent).unwrap().0, action, "{expected:?}");
+        outcomes[expected as usize] += 1;
+        assert_eq!(sequencer.outcomes().unwrap(), outcomes);
+        assert_eq!(sequencer.next(7).unwrap(), Some(1 + outcomes[Outcome::Stamped as usize]));
+    }
+}
+
 #[test]
 fn epochs_are_not_reused() {
     let Some(mut sequencer) = load_or_skip("epochs_are_not_reused") else { return };
     let keys = [[1; 16]; 4];
-    sequencer.begin_epoch(7, 3, &keys).unwrap();
+    sequencer.begin_epoch(7, 3, RULES, &keys).unwrap();
     for epoch in [0, 2, 3] {
-        assert!(matches!(sequencer.begin_epoch(7, epoch, &keys), Err(LoaderError::EpochReused { current: 3, .. })));
+        assert!(matches!(sequencer.begin_epoch(7, epoch, RULES, &keys), Err(LoaderError::EpochReused { current: 3, .. })));
     }
     sequencer.end_epoch(7).unwrap();
-    assert!(matches!(sequencer.begin_epoch(7, 3, &keys), Err(LoaderError::EpochReused { .. })));
-    sequencer.begin_epoch(7, 4, &keys).unwrap();
+    assert!(matches!(sequencer.begin_epoch(7, 3, RULES, &keys), Err(LoaderError::EpochReused { .. })));
+    sequencer.begin_epoch(7, 4, RULES, &keys).unwrap();
     for receivers in [0, 5] {
-        let result = sequencer.begin_epoch(8, 1, &vec![[1; 16]; receivers]);
+        let result = sequencer.begin_epoch(8, 1, RULES, &vec![[1; 16]; receivers]);
         assert!(matches!(result, Err(LoaderError::Receivers { group: 8, .. })));
     }
 }
@@ -127,7 +142,6 @@ const EPOCH: u32 = 3;
 /// Requests, in bursts that fit every socket's buffer.
 const BURSTS: u64 = 25;
 const BURST: u64 = 20;
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(239, 1, 0, 7);
 const STAR: UdpPorts = UdpPorts { requests: PORT, packets: PORT + 1 };
 
 /// A client, the sequencer and four receivers, each in its own network namespace, with the sequencer in the middle.
@@ -156,7 +170,7 @@ fn star(test: &str, mode: XdpMode) {
     let keys_of_center = keys.clone();
     let mut sequencer = center.run(move || {
         let mut sequencer = Sequencer::load(STAR, false).unwrap();
-        sequencer.begin_epoch(GROUP, EPOCH, &keys_of_center).unwrap();
+        sequencer.begin_epoch(GROUP, EPOCH, RULES, &keys_of_center).unwrap();
         for i in 0..=RECEIVERS {
             sequencer.set_port(i as u32, namespace::interface_index(&format!("s{i}"))).unwrap();
         }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PORT, PORTS, frame, group, stamped, steps};
+use common::{PORT, PORTS, RULES, frame, frames_for_strict_group, group, stamped, steps, strict_group};
 use corniche_aom_vectors::{Verdict, for_producer, load};
 use corniche_aom_xdp::{Group, Outcome, UdpPorts, native::Sequencer};
 use rand_xoshiro::{
@@ -67,7 +67,7 @@ fn random_tags_equal_siphasher() {
             .collect();
         let (id, epoch, next) = (random.next_u32(), random.next_u32(), random.next_u64());
         let mut sequencer = Sequencer::new(PORTS);
-        sequencer.insert(id, &Group { next, epoch, active: true, keys: keys.clone() });
+        sequencer.insert(id, &Group { next, epoch, active: true, rules: RULES, keys: keys.clone() });
         let mut datagram = vec![0; 160 + (round * 7) % 200];
         random.fill_bytes(&mut datagram);
         datagram[..4].copy_from_slice(&[0xA0, 0x4D, 1, 0]);
@@ -96,10 +96,28 @@ fn random_tags_equal_siphasher() {
 fn groups_of_0_or_more_than_4_receivers_are_not_served() {
     for receivers in [0, 5, 300] {
         let mut sequencer = Sequencer::new(PORTS);
-        sequencer.insert(7, &Group { next: 1, epoch: 1, active: true, keys: vec![[0; 16]; receivers] });
+        sequencer.insert(7, &Group { next: 1, epoch: 1, active: true, rules: RULES, keys: vec![[0; 16]; receivers] });
         let mut datagram = vec![0; 160];
         datagram[..8].copy_from_slice(&[0xA0, 0x4D, 1, 0, 0, 0, 0, 7]);
         assert_eq!(sequencer.handle(&mut frame(&datagram)), Outcome::Inactive, "{receivers} receivers");
+    }
+}
+
+/// A host that reaches the sequencer cannot waste numbers with requests that the receivers never get or refuse.
+#[test]
+fn other_addresses_and_long_payloads_get_no_number() {
+    let mut sequencer = Sequencer::new(PORTS);
+    sequencer.insert(7, &strict_group());
+    let mut number = 1_u64;
+    for (sent, expected) in frames_for_strict_group() {
+        let mut handled = sent.clone();
+        assert_eq!(sequencer.handle(&mut handled), expected);
+        if expected == Outcome::Stamped {
+            assert_eq!(handled[58..66], number.to_be_bytes());
+            number += 1;
+        } else {
+            assert_eq!(handled, sent, "{expected:?}");
+        }
     }
 }
 
@@ -110,7 +128,7 @@ fn cut_frames_are_never_touched() {
     datagram[..8].copy_from_slice(&[0xA0, 0x4D, 1, 0, 0, 0, 0, 7]);
     let whole = frame(&datagram);
     let mut sequencer = Sequencer::new(PORTS);
-    sequencer.insert(7, &Group { next: 1, epoch: 1, active: true, keys: vec![[1; 16]; 4] });
+    sequencer.insert(7, &Group { next: 1, epoch: 1, active: true, rules: RULES, keys: vec![[1; 16]; 4] });
     for length in 0..whole.len() {
         let mut buffer = whole.clone();
         let outcome = sequencer.handle(&mut buffer[..length]);
@@ -137,7 +155,7 @@ fn start_of_an_epoch_is_left_to_the_kernel() {
 #[test]
 fn packets_get_their_own_port() {
     let mut sequencer = Sequencer::new(UdpPorts { requests: PORT, packets: PORT + 1 });
-    sequencer.insert(7, &Group { next: 1, epoch: 0, active: true, keys: vec![[1; 16]] });
+    sequencer.insert(7, &Group { next: 1, epoch: 0, active: true, rules: RULES, keys: vec![[1; 16]] });
     let mut request = vec![0; 160];
     request[..8].copy_from_slice(&[0xA0, 0x4D, 1, 0, 0, 0, 0, 7]);
     let sent = corniche_aom_xdp::frame([10, 0, 0, 2].into(), "239.1.0.7:41037".parse().unwrap(), &request);
