@@ -17,7 +17,9 @@ static struct aom_group *aom_lookup(unsigned int id);
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 256);
-    /* Without this flag a replaced value could be reused while another processor still reads it. */
+    /* Before Linux 6.1, a value without preallocation is freed only when no processor reads it any more. Since then, and in
+     * preallocated maps of any version, the next change of the map may reuse a replaced value at once.
+     */
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, u32);
     __type(value, struct aom_group);

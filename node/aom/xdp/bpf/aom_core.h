@@ -38,7 +38,9 @@ enum aom_outcome {
     AOM_OUTCOMES = 16
 };
 
-/* One group in one epoch. A new epoch is a new value in the map, so a packet never mixes two epochs. */
+/* One group in one epoch. A new epoch is a new value in the map, so a packet does not mix two epochs. The exception is a run
+ * of the program that lasts through two changes of the map: the kernel may reuse the old value for the second one.
+ */
 struct aom_group {
     u64 next; /* next sequence number; 0 after 2^64 - 1: it never wraps */
     u32 epoch;
