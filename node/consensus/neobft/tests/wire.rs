@@ -9,8 +9,8 @@ use corniche_neobft::{
     record::{Promises, Record},
 };
 use corniche_neobft_testing::committee;
+use corniche_testkit::assert_frozen;
 use corniche_types::{B256, Bytes, MAX_VALIDATORS, TimestampMs, ValidatorIndex, wire};
-use std::fmt::Write;
 
 const FROZEN: &str = include_str!("fixtures/wire.hex");
 const GROUP: u32 = 7;
@@ -225,7 +225,7 @@ fn is_frozen(message: &Message, record: &Record, content: &Content, statement: &
 #[test]
 fn wire_formats_are_frozen() {
     assert!(is_frozen(&Message::Suspect { view: VIEW }, &Record::Leaving(VIEW), &Content::Clock, &Statement::Request(HASH)));
-    let mut lines: Vec<(&str, Vec<u8>)> = Vec::new();
+    let mut lines = Vec::new();
     for (name, request) in requests() {
         let bytes = wire::encode(&request);
         assert_eq!(wire::decode::<Request>(&bytes).as_ref(), Ok(&request), "{name}");
@@ -242,15 +242,7 @@ fn wire_formats_are_frozen() {
         lines.push((name, bytes.to_vec()));
     }
     lines.extend(digests().into_iter().map(|(name, digest)| (name, digest.to_vec())));
-    let mut text = String::new();
-    for (name, bytes) in lines {
-        let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
-            write!(hex, "{byte:02x}").expect("writing to a string cannot fail");
-            hex
-        });
-        writeln!(text, "{name} {hex}").expect("writing to a string cannot fail");
-    }
-    assert!(text == FROZEN, "encoding: expected the frozen bytes, got\n{text}");
+    assert_frozen(FROZEN, lines);
 }
 
 /// The elements of a list may take more memory than bytes, so one that is too long is not decoded.

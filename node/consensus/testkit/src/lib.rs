@@ -13,6 +13,7 @@
 //!   [`SafetyChecker`] that checks safety at every step. An engine may add a [`Coalition`] of
 //!   its own doubles, and a [`MessageChecker`] that checks the messages of its correct validators.
 //! - [`Group`] is the multicast group of an engine that orders by a sequencer.
+//! - [`assert_frozen`] compares encodings with a fixture.
 //! - [`schedule`] makes fault schedules from seeds; [`suite`] contains the tests that every engine must pass.
 //!
 //! # For an engine's author
@@ -33,6 +34,7 @@ mod doubles;
 mod engine_host;
 mod engine_process;
 pub mod fault_counts;
+mod frozen;
 mod group;
 mod kit;
 mod links;
@@ -53,6 +55,7 @@ pub use coalition::{Coalition, MemberContext, MessageChecker};
 pub use doubles::{Double, LATE};
 pub use engine_host::{EngineDisk, EngineHost, HostSetup, Outbox, Packet, Records, Sending, Surroundings};
 pub use engine_process::{CheckedSurroundings, EngineProcess, EngineSetup, MAX_BATCH_BYTES, ProcessNotes};
+pub use frozen::assert_frozen;
 pub use group::Group;
 pub use kit::{Forgery, Kit, Measured, MeasuredEngine, Setup};
 pub use links::{DiskModel, Jitter, Links, Port};

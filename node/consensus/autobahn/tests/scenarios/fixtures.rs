@@ -12,8 +12,8 @@ use corniche_autobahn::{
     slots::SlotRecord,
 };
 use corniche_autobahn_testing::committee;
+use corniche_testkit::assert_frozen;
 use corniche_types::{B256, Bytes, MAX_VALIDATORS, TimestampMs, ValidatorIndex, wire};
-use std::fmt::Write;
 
 const FROZEN: &str = include_str!("../fixtures/wire.hex");
 const VALUE: B256 = B256::repeat_byte(9);
@@ -168,7 +168,7 @@ fn is_frozen(message: &Message, record: &Record) -> bool {
 
 #[test]
 fn wire_formats_are_frozen() {
-    let mut lines: Vec<(&str, Vec<u8>)> = Vec::new();
+    let mut lines = Vec::new();
     for (name, message) in messages() {
         let bytes = message.encode();
         assert_eq!(wire::decode::<Message>(&bytes).as_ref(), Ok(&message), "{name}");
@@ -184,15 +184,7 @@ fn wire_formats_are_frozen() {
     let (time, randomness) = (TimestampMs(1_700_000_000_000), B256::repeat_byte(3));
     lines.push(("checkpoint", wire::encode(&Checkpoint { slot: SLOT, anchors, executed, time, randomness })));
     lines.extend(digests().into_iter().map(|(name, digest)| (name, digest.to_vec())));
-    let mut text = String::new();
-    for (name, bytes) in lines {
-        let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
-            write!(hex, "{byte:02x}").expect("writing to a string cannot fail");
-            hex
-        });
-        writeln!(text, "{name} {hex}").expect("writing to a string cannot fail");
-    }
-    assert!(text == FROZEN, "encoding: expected the frozen bytes, got\n{text}");
+    assert_frozen(FROZEN, lines);
 }
 
 #[test]

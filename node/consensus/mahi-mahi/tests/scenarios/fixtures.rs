@@ -6,8 +6,8 @@ use corniche_mahi_mahi::{
     rules::Slot,
     state::Checkpoint,
 };
+use corniche_testkit::assert_frozen;
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
-use std::fmt::Write;
 
 const FROZEN: &str = include_str!("../fixtures/wire.hex");
 
@@ -57,13 +57,5 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn messages_records_and_checkpoints_keep_their_bytes() {
-    let mut text = String::new();
-    for (name, bytes) in samples() {
-        let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
-            write!(hex, "{byte:02x}").unwrap();
-            hex
-        });
-        writeln!(text, "{name} {hex}").unwrap();
-    }
-    assert!(text == FROZEN, "encoding: expected the frozen bytes, got\n{text}");
+    assert_frozen(FROZEN, samples());
 }
