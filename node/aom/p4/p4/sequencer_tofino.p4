@@ -1,6 +1,6 @@
 // aom sequencer, suite 3, for switches of the Tofino class (architecture TNA).
 //
-// NEVER COMPILED BY A VENDOR TOOL. Whether it fits a chip (stages, containers, hash units) is unknown. README.md says
+// NEVER COMPILED BY A VENDOR TOOL. It may not fit a chip (stages, containers, hash units). README.md lists
 // what was checked: src/lib.rs has the same passes and gives the bytes of the vectors.
 //
 //   ingress: new request -> number, copy to one loopback port for each subgroup

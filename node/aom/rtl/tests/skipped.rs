@@ -1,4 +1,4 @@
-//! Says that the tests of the circuits were skipped, where they were.
+//! Reports skipped tests of the circuits.
 
 #[test]
 fn verilator_is_installed() {

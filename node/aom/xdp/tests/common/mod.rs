@@ -10,7 +10,7 @@ pub const PORT: u16 = 0xA04D;
 pub const PORTS: UdpPorts = UdpPorts { requests: PORT, packets: PORT };
 /// Destination of [`frame`] and of the vectors.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(239, 1, 0, 7);
-/// Of the vectors, whose longest payload has 8,800 bytes.
+/// Rules of the vectors, whose longest payload has 8,800 bytes.
 pub const RULES: RequestRules = RequestRules { address: ADDRESS, max_payload_bytes: 8800 };
 /// Bytes before the aom header: Ethernet, IPv4, UDP.
 pub const BEFORE: usize = 42;
