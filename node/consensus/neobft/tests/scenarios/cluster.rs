@@ -4,11 +4,11 @@ use corniche_aom_wire::Suite;
 use corniche_engine::{Committee, Verifier};
 use corniche_neobft::{
     Config, Neobft, NeobftVerifier, Setup,
-    message::{Entry, Message, Slot, View},
+    message::{Confirmed, DropProof, Entry, Message, Slot, Statement, Value, View, ViewCertificate, Votes},
 };
 use corniche_neobft_testing::{FakeKeys, FakeSignatures, ModelledGroup, committee};
 use corniche_testkit::{Delivery, EngineStart, Group, Links, Micros, ScenarioCluster, Sending, Subject};
-use corniche_types::{Bytes, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, ValidatorIndex, wire};
 use std::{
     cell::RefCell,
     ops::{Deref, DerefMut},
@@ -212,7 +212,28 @@ impl Cluster {
         corniche_neobft::message::Context::new(&self.committee, 1)
     }
 
-    pub fn sign(&self, node: usize, statement: &corniche_neobft::message::Statement) -> [u8; 64] {
+    pub fn sign(&self, node: usize, statement: &Statement) -> [u8; 64] {
         self.context().sign(statement, &FakeKeys(index(node))).unwrap()
     }
+
+    /// Signatures of these validators under one statement.
+    pub fn votes(&self, nodes: &[usize], statement: &Statement) -> Votes {
+        nodes.iter().map(|node| (index(*node), self.sign(*node, statement))).collect()
+    }
+
+    /// The certificate of a view that these validators confirmed.
+    pub fn view_certificate(&self, nodes: &[usize], confirmed: Confirmed) -> ViewCertificate {
+        ViewCertificate { confirmed, votes: self.votes(nodes, &Statement::ViewConfirm(confirmed)) }
+    }
+
+    /// Proof that these validators committed a drop.
+    pub fn drop_proof(&self, nodes: &[usize], view: View, slot: Slot) -> DropProof {
+        let votes = self.votes(nodes, &Statement::GapCommit { view, slot, value: Value::Drop });
+        DropProof { view, slot, committed: true, votes }
+    }
+}
+
+/// A PROGRESS of a validator with an empty log.
+pub fn progress(view: View, left: Option<View>, certificate: Option<ViewCertificate>) -> Message {
+    Message::Progress { view, left, slot: Slot(0), hash: B256::ZERO, certificate, checkpoint: None, asks: false }
 }

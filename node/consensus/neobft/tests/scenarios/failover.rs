@@ -100,7 +100,7 @@ fn service_needs_an_epoch_certificate() {
     let view = View { epoch: 1, leader: 0 };
     let confirmed = Confirmed { view, base: Slot(0), slot: Slot(0), hash: cluster.context().genesis_hash() };
     let certificate = |nodes: &[usize], signed: Confirmed| {
-        let votes = nodes.iter().map(|node| (index(*node), cluster.sign(*node, &Statement::ViewConfirm(signed)))).collect();
+        let votes = cluster.votes(nodes, &Statement::ViewConfirm(signed));
         Bytes::from(corniche_types::wire::encode(&ViewCertificate { confirmed, votes }))
     };
     let other = Confirmed { slot: Slot(1), ..confirmed };

@@ -1,7 +1,7 @@
 //! REPLYs that count, and those that do not (C2, N1).
 
-use crate::cluster::{Cluster, LOST, index, plain};
-use corniche_neobft::message::{Confirmed, DropProof, Message, Slot, Statement, Value, View, ViewCertificate};
+use crate::cluster::{Cluster, LOST, index, plain, progress};
+use corniche_neobft::message::{Confirmed, DropProof, Message, Slot, Statement, Value, View};
 use corniche_types::B256;
 
 const VIEW: View = View { epoch: 0, leader: 0 };
@@ -32,11 +32,8 @@ fn hash(cluster: &Cluster, slot: u64) -> B256 {
 /// Validator 2 enters the next view with its own log.
 fn enter_next_view(cluster: &mut Cluster, slot: u64) {
     let confirmed = Confirmed { view: NEXT, base: Slot(0), slot: Slot(slot), hash: hash(cluster, slot) };
-    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed)))).into();
-    let certificate = Some(ViewCertificate { confirmed, votes });
-    let (slot, hash) = (Slot(0), B256::ZERO);
-    let message = Message::Progress { view: NEXT, left: Some(NEXT), slot, hash, certificate, checkpoint: None, asks: false };
-    assert!(cluster.tell(1, 2, &message));
+    let certificate = cluster.view_certificate(&[0, 1, 3], confirmed);
+    assert!(cluster.tell(1, 2, &progress(NEXT, Some(NEXT), Some(certificate))));
     cluster.run_for(1);
     assert_eq!(cluster.view(2), NEXT);
 }
@@ -73,9 +70,7 @@ fn replies_for_a_log_that_is_rolled_back_do_not_count() {
     let mut cluster = alone(2);
     let old = hash(&cluster, 2);
     assert_eq!(reply(&mut cluster, 0, VIEW, 2, old), 0);
-    let commit = Statement::GapCommit { view: VIEW, slot: Slot(1), value: Value::Drop };
-    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &commit))).into();
-    let drops = vec![DropProof { view: VIEW, slot: Slot(1), committed: true, votes }];
+    let drops = vec![cluster.drop_proof(&[0, 1, 3], VIEW, Slot(1))];
     assert!(cluster.tell(1, 2, &Message::Sync { view: VIEW, slot: Slot(0), hash: B256::ZERO, drops }));
     cluster.run_for(1);
     assert!(cluster.is_no_op(2, 1));
@@ -91,9 +86,7 @@ fn final_slot_is_never_taken_back() {
     let second = hash(&cluster, 2);
     assert_eq!([0, 1].map(|from| reply(&mut cluster, from, VIEW, 2, second)), [0, 2]);
     // More members than F are faulty.
-    let commit = Statement::GapCommit { view: VIEW, slot: Slot(1), value: Value::Drop };
-    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &commit))).into();
-    let drops = vec![DropProof { view: VIEW, slot: Slot(1), committed: true, votes }];
+    let drops = vec![cluster.drop_proof(&[0, 1, 3], VIEW, Slot(1))];
     assert!(cluster.tell(1, 2, &Message::Sync { view: VIEW, slot: Slot(0), hash: B256::ZERO, drops }));
     cluster.run_for(1);
     assert!(!cluster.is_no_op(2, 1));

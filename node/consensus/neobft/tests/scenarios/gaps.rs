@@ -145,10 +145,8 @@ fn gap_drop_of_another_view_does_not_count() {
     cluster.run_for(DELAY);
     assert_eq!(decisions(&cluster), 0, "pitfall 5: the leader and validator 1 are two of four");
     // In a decision as well.
-    let drops = |view: View, cluster: &Cluster| {
-        let drop = |node| (crate::cluster::index(node), cluster.sign(node, &Statement::GapDrop { view, slot: SLOT }));
-        GapEvidence::Drop(vec![drop(0), drop(1), drop(3)])
-    };
+    let drops =
+        |view: View, cluster: &Cluster| GapEvidence::Drop(cluster.votes(&[0, 1, 3], &Statement::GapDrop { view, slot: SLOT }));
     let signature = cluster.sign(0, &Statement::GapDecision { view: VIEW, slot: SLOT, value: Value::Drop });
     let decision = |evidence| Message::GapDecision { view: VIEW, slot: SLOT, evidence, signature };
     assert!(!cluster.tell(0, 2, &decision(drops(old, &cluster))));
@@ -164,14 +162,10 @@ fn leader_does_not_vote_twice_in_the_prepare_phase() {
     let mut cluster = Cluster::new(4, plain());
     // Only scripted messages reach validator 1.
     cluster.set_rule(|_, _, _, _| LOST);
-    let drop = |node, cluster: &Cluster| {
-        (crate::cluster::index(node), cluster.sign(node, &Statement::GapDrop { view: VIEW, slot: SLOT }))
-    };
-    let evidence = GapEvidence::Drop([0, 2, 3].map(|node| drop(node, &cluster)).to_vec());
-    let value = Value::Drop;
-    let signature = cluster.sign(0, &Statement::GapDecision { view: VIEW, slot: SLOT, value });
-    assert!(cluster.tell(0, 1, &Message::GapDecision { view: VIEW, slot: SLOT, evidence, signature }));
+    let message = decision(&cluster, drops(&cluster, [0, 2, 3]));
+    assert!(cluster.tell(0, 1, &message));
     let prepare = |node, cluster: &Cluster| {
+        let value = Value::Drop;
         let signature = cluster.sign(node, &Statement::GapPrepare { view: VIEW, slot: SLOT, value });
         Message::GapPrepare(GapVote { view: VIEW, slot: SLOT, value, signature })
     };
@@ -193,16 +187,10 @@ fn second_decision_of_a_slot_is_ignored() {
     let first = cluster.stamp(b"x");
     cluster.arrive(&first, &[3]);
     let Some(corniche_neobft::message::Entry::Request(certificate)) = cluster.engine(3).entry(SLOT).cloned() else { panic!() };
-    let receive = cluster.context().value(&certificate);
-    let evidence = GapEvidence::Receive(certificate);
-    let signature = cluster.sign(0, &Statement::GapDecision { view: VIEW, slot: SLOT, value: receive });
-    assert!(cluster.tell(0, 1, &Message::GapDecision { view: VIEW, slot: SLOT, evidence, signature }));
-    let drop = |node, cluster: &Cluster| {
-        (crate::cluster::index(node), cluster.sign(node, &Statement::GapDrop { view: VIEW, slot: SLOT }))
-    };
-    let evidence = GapEvidence::Drop([0, 2, 3].map(|node| drop(node, &cluster)).to_vec());
-    let signature = cluster.sign(0, &Statement::GapDecision { view: VIEW, slot: SLOT, value: Value::Drop });
-    assert!(cluster.tell(0, 1, &Message::GapDecision { view: VIEW, slot: SLOT, evidence, signature }));
+    let message = decision(&cluster, GapEvidence::Receive(certificate));
+    assert!(cluster.tell(0, 1, &message));
+    let message = decision(&cluster, drops(&cluster, [0, 2, 3]));
+    assert!(cluster.tell(0, 1, &message));
     cluster.run_for(DELAY);
     let is_drop = |message: &Message| matches!(message, Message::GapPrepare(GapVote { value: Value::Drop, .. }));
     let prepared = |cluster: &Cluster| cluster.count(1, |message| matches!(message, Message::GapPrepare(_)));
@@ -229,9 +217,7 @@ pub fn decision(cluster: &Cluster, evidence: GapEvidence) -> Message {
 
 /// GAP-DROPs of these validators.
 pub fn drops(cluster: &Cluster, nodes: [usize; 3]) -> GapEvidence {
-    GapEvidence::Drop(
-        nodes.map(|node| (index(node), cluster.sign(node, &Statement::GapDrop { view: VIEW, slot: SLOT }))).into(),
-    )
+    GapEvidence::Drop(cluster.votes(&nodes, &Statement::GapDrop { view: VIEW, slot: SLOT }))
 }
 
 pub fn prepare(cluster: &Cluster, node: usize, value: Value) -> Message {

@@ -1,12 +1,12 @@
 //! Disks: what is durable before it is sent, and restarts (§2.5, S5).
 
 use crate::{
-    cluster::{Cluster, DELAY, LOST, index, plain},
+    cluster::{Cluster, DELAY, LOST, index, plain, progress},
     gaps,
 };
 use corniche_neobft::{
     Config,
-    message::{BodyId, Confirmed, Entry, GapEvidence, GapVote, Message, Slot, Statement, Value, View, ViewCertificate},
+    message::{BodyId, Confirmed, Entry, GapEvidence, GapVote, Message, Slot, Statement, Value, View},
 };
 use corniche_testkit::{Delivery, Micros};
 
@@ -185,9 +185,9 @@ fn repeated_decision_does_not_ask_for_votes_that_are_not_on_disk() {
     cluster.set_rule(|_, _, _, _| LOST);
     cluster.simulation.disks.sync = Micros::from_millis(SLOW);
     let (view, slot, value) = (View { epoch: 0, leader: 0 }, Slot(1), Value::Drop);
-    let drops = [0, 2, 3].map(|node| (index(node), cluster.sign(node, &Statement::GapDrop { view, slot })));
+    let drops = cluster.votes(&[0, 2, 3], &Statement::GapDrop { view, slot });
     let signature = cluster.sign(0, &Statement::GapDecision { view, slot, value });
-    let decision = Message::GapDecision { view, slot, evidence: GapEvidence::Drop(drops.to_vec()), signature };
+    let decision = Message::GapDecision { view, slot, evidence: GapEvidence::Drop(drops), signature };
     let signature = cluster.sign(2, &Statement::GapPrepare { view, slot, value });
     let prepare = Message::GapPrepare(GapVote { view, slot, value, signature });
     let votes = |cluster: &Cluster| {
@@ -259,21 +259,8 @@ fn equal_entry_that_is_appended_again_waits_for_its_own_record() {
     // … while a view begins without the packet, and the receiver gives it again.
     let view = View { epoch: 0, leader: 1 };
     let confirmed = Confirmed { view, base: Slot(0), slot: Slot(0), hash: cluster.context().genesis_hash() };
-    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed))));
-    let certificate_of_view = ViewCertificate { confirmed, votes: votes.into() };
-    assert!(cluster.tell(
-        1,
-        2,
-        &Message::Progress {
-            view,
-            left: Some(view),
-            slot: Slot(0),
-            hash: Default::default(),
-            certificate: Some(certificate_of_view),
-            checkpoint: None,
-            asks: false
-        }
-    ));
+    let certificate_of_view = cluster.view_certificate(&[0, 1, 3], confirmed);
+    assert!(cluster.tell(1, 2, &progress(view, Some(view), Some(certificate_of_view))));
     assert_eq!((cluster.view(2), cluster.slots(2)[..2].to_vec()), (view, vec![1, 0]));
     assert_eq!(cluster.engine(2).entry(Slot(1)), Some(&Entry::Request(certificate)));
     cluster.run_for(SLOW - SLOW / 4 + 1);
@@ -489,11 +476,8 @@ fn messages_wait_for_their_records() {
     // V8 at validator 3: its log is on disk, the certificate of the view is not.
     let next = View { epoch: 0, leader: 1 };
     let confirmed = Confirmed { view: next, base: Slot(0), slot, hash: cluster.engine(3).log_hash(slot).unwrap() };
-    let votes = [0, 1, 2].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed)))).into();
-    let certificate = Some(ViewCertificate { confirmed, votes });
-    let (left, slot, hash) = (Some(next), Slot(0), Default::default());
-    let progress = Message::Progress { view: next, left, slot, hash, certificate, checkpoint: None, asks: false };
-    assert!(cluster.tell(1, 3, &progress));
+    let certificate = cluster.view_certificate(&[0, 1, 2], confirmed);
+    assert!(cluster.tell(1, 3, &progress(next, Some(next), Some(certificate))));
     let replies =
         |cluster: &Cluster| cluster.count(3, |message| matches!(message, Message::Reply { view, .. } if *view == next));
     cluster.run_for(SLOW / 2);
@@ -549,11 +533,8 @@ fn log_of_an_epoch_that_began_earlier_stays_cut_after_a_restart() {
     // Nobody else has these packets, so the next epoch begins after slot 0.
     let view = View { epoch: 1, leader: 0 };
     let confirmed = Confirmed { view, base: Slot(0), slot: Slot(0), hash: cluster.context().genesis_hash() };
-    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed)))).into();
-    let certificate = Some(ViewCertificate { confirmed, votes });
-    let (left, slot, hash) = (Some(view), Slot(0), Default::default());
-    let progress = Message::Progress { view, left, slot, hash, certificate, checkpoint: None, asks: false };
-    assert!(cluster.tell(1, 2, &progress));
+    let certificate = cluster.view_certificate(&[0, 1, 3], confirmed);
+    assert!(cluster.tell(1, 2, &progress(view, Some(view), Some(certificate))));
     cluster.run_for(1);
     for is_restarted in [false, true] {
         if is_restarted {
@@ -594,10 +575,6 @@ fn votes_are_regained_when_nothing_older_can_be_missing() {
         cluster.restart_at(3, resume);
         let since = cluster.simulation.now().timestamp().0;
         cluster.run_for(1);
-        let progress = |view, left, certificate| {
-            let (slot, hash, checkpoint) = (Slot(0), Default::default(), None);
-            Message::Progress { view, left, slot, hash, certificate, checkpoint, asks: false }
-        };
         for (from, view) in reports {
             assert!(cluster.tell(*from, 3, &progress(FIRST, Some(*view), None)));
         }
@@ -614,8 +591,8 @@ fn votes_are_regained_when_nothing_older_can_be_missing() {
         assert_eq!(cluster.slots(3)[3], slot.0);
         // A later view begins.
         let confirmed = Confirmed { view: LATER, base: Slot(0), slot, hash };
-        let votes = [0, 1, 2].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed)))).into();
-        assert!(cluster.tell(1, 3, &progress(LATER, None, Some(ViewCertificate { confirmed, votes }))));
+        let certificate = cluster.view_certificate(&[0, 1, 2], confirmed);
+        assert!(cluster.tell(1, 3, &progress(LATER, None, Some(certificate))));
         let packet = cluster.stamp(b"y");
         cluster.arrive(&packet, &[3]);
         cluster.run_for(1);

@@ -1,11 +1,9 @@
 //! View changes (V1–V8, pitfall 3).
 
-use crate::cluster::{Cluster, DELAY, LOST, index, plain};
+use crate::cluster::{Cluster, DELAY, LOST, index, plain, progress};
 use corniche_neobft::{
     Config,
-    message::{
-        CheckpointCertificate, Confirmed, DropProof, Entry, Message, Slot, Statement, Value, View, ViewCertificate, ViewChange,
-    },
+    message::{CheckpointCertificate, Confirmed, Entry, Message, Slot, Statement, View, ViewChange},
     rules,
 };
 use corniche_testkit::Delivery;
@@ -249,11 +247,8 @@ fn adopted_merge_is_named_with_the_view_it_is_from() {
     // Validator 2 missed the next view, in which slot 1 was dropped, and gets a merge of its logs. Nobody else confirms it.
     let context = cluster.context();
     let confirmed = Confirmed { view: NEXT, base: Slot(0), slot: Slot(0), hash: context.genesis_hash() };
-    let votes = others.map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed))));
-    let certificate = Some(ViewCertificate { confirmed, votes: votes.into() });
-    let commit = Statement::GapCommit { view: NEXT, slot: Slot(1), value: Value::Drop };
-    let votes = others.map(|node| (index(node), cluster.sign(node, &commit))).into();
-    let entries = vec![Entry::NoOp(DropProof { view: NEXT, slot: Slot(1), committed: true, votes })];
+    let certificate = Some(cluster.view_certificate(&others, confirmed));
+    let entries = vec![Entry::NoOp(cluster.drop_proof(&others, NEXT, Slot(1)))];
     let view = View { epoch: 0, leader: 3 };
     let changes: Vec<_> = others
         .map(|node| {
@@ -324,8 +319,8 @@ fn merge_that_covers_the_goal_ends_the_fetch() {
         cluster.tell(from, 2, &Message::Suspect { view: NEXT });
     }
     let (slot, hash) = (Slot(8), cluster.engine(0).log_hash(Slot(8)).unwrap());
-    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::Checkpoint { slot, hash })));
-    let checkpoint = Some(CheckpointCertificate { slot, hash, votes: votes.into() });
+    let votes = cluster.votes(&[0, 1, 3], &Statement::Checkpoint { slot, hash });
+    let checkpoint = Some(CheckpointCertificate { slot, hash, votes });
     let (view, left) = (View::default(), Some(NEXT));
     let (slot, hash) = (Slot(0), B256::ZERO);
     assert!(cluster.tell(0, 2, &Message::Progress { view, left, slot, hash, certificate: None, checkpoint, asks: false }));
@@ -395,10 +390,7 @@ fn logs_are_sent_again_at_growing_intervals() {
 /// A certificate of the next view, from all validators but 2.
 fn next_view(cluster: &Cluster, slot: u64, hash: B256) -> Message {
     let confirmed = Confirmed { view: NEXT, base: Slot(0), slot: Slot(slot), hash };
-    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::ViewConfirm(confirmed)))).into();
-    let certificate = Some(ViewCertificate { confirmed, votes });
-    let (slot, hash) = (Slot(0), B256::ZERO);
-    Message::Progress { view: NEXT, left: Some(NEXT), slot, hash, certificate, checkpoint: None, asks: false }
+    progress(NEXT, Some(NEXT), Some(cluster.view_certificate(&[0, 1, 3], confirmed)))
 }
 
 #[test]
@@ -429,9 +421,7 @@ fn fetched_log_has_the_hash_of_its_certificate() {
     cluster.arrive(&packet, &[2, 3]);
     // The next view begins with a drop, of which validator 2 knows nothing.
     let others = [0, 1, 3];
-    let commit = Statement::GapCommit { view: View::default(), slot: Slot(1), value: Value::Drop };
-    let votes = others.map(|node| (index(node), cluster.sign(node, &commit))).into();
-    let drop = Entry::NoOp(DropProof { view: View::default(), slot: Slot(1), committed: true, votes });
+    let drop = Entry::NoOp(cluster.drop_proof(&others, View::default(), Slot(1)));
     let context = cluster.context();
     let message = next_view(&cluster, 1, context.log_hash(context.genesis_hash(), Slot(1), &drop));
     assert!(cluster.tell(1, 2, &message));
@@ -523,8 +513,8 @@ fn merge_is_not_confirmed_without_the_log_before_it() {
     cluster.set_rule(|_, _, _, _| LOST);
     // The others' logs begin at a checkpoint. Validator 2 has an empty log.
     let (slot, hash) = (Slot(8), B256::with_last_byte(1));
-    let votes = [0, 1, 3].map(|node| (index(node), cluster.sign(node, &Statement::Checkpoint { slot, hash })));
-    let checkpoint = CheckpointCertificate { slot, hash, votes: votes.into() };
+    let votes = cluster.votes(&[0, 1, 3], &Statement::Checkpoint { slot, hash });
+    let checkpoint = CheckpointCertificate { slot, hash, votes };
     let context = cluster.context();
     let changes: Vec<_> = [0, 1, 3]
         .map(|node| {

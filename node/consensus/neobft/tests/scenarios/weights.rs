@@ -45,8 +45,8 @@ fn certificates_are_weighed() {
     let mut cluster = scripted();
     for (voters, is_accepted) in [(&[0, 1, 2][..], false), (&[2, 3], true)] {
         let (slot, hash) = (Slot(8), B256::ZERO);
-        let sign = |node: &usize| (index(*node), cluster.sign(*node, &Statement::Checkpoint { slot, hash }));
-        let checkpoint = Some(CheckpointCertificate { slot, hash, votes: voters.iter().map(sign).collect() });
+        let votes = cluster.votes(voters, &Statement::Checkpoint { slot, hash });
+        let checkpoint = Some(CheckpointCertificate { slot, hash, votes });
         let message = Message::QueryReply { view: VIEW, from: SLOT, entries: Vec::new(), checkpoint };
         assert_eq!(cluster.tell(0, 1, &message), is_accepted, "{voters:?}");
     }
@@ -64,8 +64,8 @@ fn votes_about_gaps_are_weighed() {
         cluster.run_for(1);
         assert_eq!(cluster.count(0, is_decision), count, "GAP-DROP of validator {from}");
     }
-    let drops = [2, 3].map(|node| (index(node), cluster.sign(node, &Statement::GapDrop { view: VIEW, slot: SLOT })));
-    let decision = gaps::decision(&cluster, GapEvidence::Drop(drops.into()));
+    let drops = cluster.votes(&[2, 3], &Statement::GapDrop { view: VIEW, slot: SLOT });
+    let decision = gaps::decision(&cluster, GapEvidence::Drop(drops));
     assert!(cluster.tell(0, 1, &decision));
     let is_commit: fn(&Message) -> bool = |message| matches!(message, Message::GapCommit(_));
     for (from, count) in [(2, 0), (3, 1)] {
