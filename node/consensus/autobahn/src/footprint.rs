@@ -3,11 +3,11 @@
 use crate::{
     config::Config,
     execution::{MAX_LAG, UNCERTIFIED_FACTOR},
-    journal::SPARE_RECORDS,
     lanes::{CAR_WEIGHT, MAX_EARLY_FETCHES},
     serve::MAX_WAITING,
     slots::slot::SlotState,
 };
+use corniche_engine::SPARE_RECORDS;
 
 impl Config {
     /// Maximum number of items that an engine holds in a committee of this size, even with f Byzantine validators, and

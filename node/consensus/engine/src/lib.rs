@@ -14,6 +14,7 @@
 
 mod clock_leads;
 mod committee;
+mod journal;
 mod pacing;
 mod parameter;
 mod token_bucket;
@@ -26,6 +27,7 @@ use std::{any::Any, sync::Arc};
 pub use clock_leads::ClockLeads;
 pub use committee::{Committee, Member, Scope};
 pub use corniche_types::Resume;
+pub use journal::{Journal, SPARE_RECORDS};
 pub use pacing::stretched_ms;
 pub use parameter::{DAY_MS, parameter_within};
 pub use token_bucket::{BucketRate, TokenBucket, TokenBuckets};
