@@ -4,6 +4,8 @@
 //! several proposals per round, and links reorder messages. If the engine has doubles of its own, every second seed
 //! makes a coalition schedule: f of those doubles, usually neighbours, so that they lead consecutive views.
 //!
+//! If the engine tolerates crashes only, nobody is Byzantine, and all schedules are mixed ones.
+//!
 //! A run is a function of the kit, its committee's size and the seed. At most f validators are Byzantine, lose their disk
 //! or stay off, so every schedule must succeed. Any number of the other validators may crash, be partitioned or be slow
 //! at the same time.
@@ -15,6 +17,7 @@
 
 use crate::{DiskModel, Double, Jitter, Kit, Links, Micros, Random, TestCluster, engine_host::index, faulty_members};
 use corniche_engine::Committee;
+use corniche_types::FaultModel;
 use std::{collections::BTreeMap, fmt, rc::Rc};
 
 /// Duration of the faults, in mixed schedules and in coalition schedules.
@@ -76,7 +79,9 @@ impl Schedule {
     /// Returns the schedule of this seed for the kit's committee.
     pub fn new(kit: &dyn Kit, seed: u64) -> Self {
         let (committee, own) = (kit.committee(), kit.engine_doubles());
-        if seed % COALITION_INTERVAL == 1 && !own.is_empty() {
+        if committee.fault_model() == FaultModel::Crash {
+            Self::mixed(committee, own, seed)
+        } else if seed % COALITION_INTERVAL == 1 && !own.is_empty() {
             Self::coalition(committee, own, seed)
         } else if seed.is_multiple_of(EQUIVOCATION_INTERVAL) {
             Self::equivocating(committee, seed)
@@ -142,7 +147,8 @@ impl Schedule {
         let mut order: Vec<_> = (0..size).collect();
         random.shuffle(&mut order);
         let faulty = faulty_members(committee, order.iter().copied()).count();
-        let byzantine = random.between(0, faulty as u64) as usize;
+        let liars = if committee.fault_model() == FaultModel::Crash { 0 } else { faulty };
+        let byzantine = random.between(0, liars as u64) as usize;
         let forgetful = random.between(0, (faulty - byzantine) as u64) as usize;
         let dead = random.between(0, (faulty - byzantine - forgetful) as u64) as usize;
         let (doubles, rest) = order.split_at(byzantine);

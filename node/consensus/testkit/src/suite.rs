@@ -5,15 +5,16 @@ use crate::{
     fault_counts::FaultCounts,
     schedule::{self, Schedule},
 };
-use corniche_types::Votes;
+use corniche_types::{FaultModel, Votes};
 use std::{collections::BTreeMap, rc::Rc};
 
 /// Function that makes an engine's kit for a committee of this size.
 pub type KitFactory = fn(usize) -> Rc<dyn Kit>;
 
 const LIMIT: Micros = Micros::from_seconds(30);
-/// Committee sizes of the schedules.
+/// Committee sizes of the schedules, by fault model.
 const SIZES: [usize; 3] = [4, 7, 10];
+const CRASH_SIZES: [usize; 3] = [3, 5, 7];
 
 /// Declares the whole suite as tests. The argument is a function from a committee's size to the kit.
 ///
@@ -31,6 +32,16 @@ macro_rules! suite {
         fn $name() {
             $crate::suite::$name($make).unwrap_or_else(|error| panic!("{error}"));
         })*
+    };
+}
+
+/// Like [`suite!`](crate::suite!), for an engine that tolerates crashes only: without validators that lie. Committees have 3, 5 and 7
+/// validators in turn.
+#[macro_export]
+macro_rules! crash_suite {
+    ($make:expr) => {
+        $crate::suite!(@ $make, all_online, one_offline, slow_and_lossy_links, partition_heals, unclean_restart,
+            late_joiner, same_seed_repeats_run, schedules);
     };
 }
 
@@ -190,9 +201,13 @@ pub fn schedules(make: KitFactory) -> Result<(), String> {
     let count = env_number("CORNICHE_SCHEDULES").unwrap_or(240);
     let only = env_number("CORNICHE_SIZE").map(|size| size as usize);
     eprintln!("{count} schedules from CORNICHE_SEED={first}");
+    let sizes = match make(4).committee().fault_model() {
+        FaultModel::Byzantine => SIZES,
+        FaultModel::Crash => CRASH_SIZES,
+    };
     let mut counts = FaultCounts::default();
     for seed in first..first.saturating_add(count) {
-        let size = only.unwrap_or(SIZES[(seed % 3) as usize]);
+        let size = only.unwrap_or(sizes[(seed % 3) as usize]);
         let kit = make(size);
         let outcome = schedule::run(&kit, seed)?;
         counts.add(&Schedule::new(&*kit, seed), &outcome);

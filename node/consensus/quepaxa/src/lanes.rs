@@ -1,0 +1,115 @@
+//! Batches of all authors, each in the lane of its author. All validators hold all batches, so any of them can propose (O3, O4).
+
+use crate::message::{Context, LaneBatch, Tip};
+use corniche_types::{Bytes, ValidatorIndex};
+use std::collections::BTreeMap;
+
+struct Held {
+    batch: LaneBatch,
+    is_durable: bool,
+}
+
+/// Batches of one author. After its author lost its disk, a lane may have two batches with one number.
+#[derive(Default)]
+struct Lane {
+    held: BTreeMap<Tip, Held>,
+    /// The newest one that came from the author itself, with all before it.
+    newest: Tip,
+}
+
+/// All lanes of a committee.
+pub struct Lanes {
+    context: Context,
+    lanes: Vec<Lane>,
+}
+
+impl Lanes {
+    /// Empty lanes above the delivered batches.
+    pub fn new(context: Context, delivered: &[Tip]) -> Self {
+        let lanes = delivered.iter().map(|newest| Lane { held: BTreeMap::new(), newest: *newest }).collect();
+        Self { context, lanes }
+    }
+
+    fn lane(&self, author: ValidatorIndex) -> &Lane {
+        &self.lanes[author.as_usize()]
+    }
+
+    pub fn get(&self, author: ValidatorIndex, tip: &Tip) -> Option<&LaneBatch> {
+        self.lane(author).held.get(tip).map(|held| &held.batch)
+    }
+
+    /// Adds a batch that is not on disk yet. Returns its tip, or `None` if it is known.
+    pub fn insert(&mut self, batch: LaneBatch) -> Option<Tip> {
+        let tip = self.context.tip(&batch);
+        let held = &mut self.lanes[batch.author.as_usize()].held;
+        if held.contains_key(&tip) {
+            return None;
+        }
+        held.insert(tip, Held { batch, is_durable: false });
+        Some(tip)
+    }
+
+    pub fn mark_durable(&mut self, author: ValidatorIndex, tip: &Tip) {
+        if let Some(held) = self.lanes[author.as_usize()].held.get_mut(tip) {
+            held.is_durable = true;
+        }
+    }
+
+    /// The author itself sent this batch: its lane ends here.
+    pub fn extend(&mut self, author: ValidatorIndex, tip: Tip) {
+        self.lanes[author.as_usize()].newest = tip;
+    }
+
+    /// Where the author's lane ends, as far as this validator knows.
+    pub fn newest(&self, author: ValidatorIndex) -> Tip {
+        self.lane(author).newest
+    }
+
+    pub fn tip(&self, batch: &LaneBatch) -> Tip {
+        self.context.tip(batch)
+    }
+
+    /// Number of batches of this author above a number.
+    pub fn count_above(&self, author: ValidatorIndex, number: u64) -> u64 {
+        self.above(author, number).count() as u64
+    }
+
+    pub fn count(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.held.len()).sum()
+    }
+
+    /// The batches above number `above` up to `tip`, ascending. The error is the first missing one, from above.
+    pub fn chain(&self, author: ValidatorIndex, tip: Tip, above: u64) -> Result<Vec<LaneBatch>, Tip> {
+        self.walk(author, tip, above, |_| true).map(|batches| batches.into_iter().cloned().collect())
+    }
+
+    /// Like [`Self::chain`], with batches on disk only.
+    pub fn has_durable(&self, author: ValidatorIndex, tip: Tip, above: u64) -> Result<(), Tip> {
+        self.walk(author, tip, above, |held| held.is_durable).map(drop)
+    }
+
+    fn walk(&self, author: ValidatorIndex, tip: Tip, above: u64, counts: impl Fn(&Held) -> bool) -> Result<Vec<&LaneBatch>, Tip> {
+        let (lane, mut at) = (self.lane(author), tip);
+        let mut batches = Vec::new();
+        while at.number > above {
+            let held = lane.held.get(&at).filter(|held| counts(held)).ok_or(at)?;
+            batches.push(&held.batch);
+            at = Tip { number: at.number - 1, digest: held.batch.parent };
+        }
+        batches.reverse();
+        Ok(batches)
+    }
+
+    /// Drops the batches of an author up to this number. Returns their tips.
+    pub fn release(&mut self, author: ValidatorIndex, through: u64) -> Vec<Tip> {
+        let held = &mut self.lanes[author.as_usize()].held;
+        let first_kept = Tip { number: through.saturating_add(1), digest: Default::default() };
+        let kept = held.split_off(&first_kept);
+        std::mem::replace(held, kept).into_keys().collect()
+    }
+
+    /// Batches of an author above this number, whatever their order.
+    pub fn above(&self, author: ValidatorIndex, number: u64) -> impl Iterator<Item = (&Tip, &Bytes)> {
+        self.lane(author).held.iter().filter(move |(tip, _)| tip.number > number).map(|(tip, held)| (tip, &held.batch.bytes))
+    }
+}

@@ -1,0 +1,128 @@
+//! Messages and what they contain. No message is signed: validators crash, but do not lie (§1), and links authenticate the sender.
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_engine::{Committee, Scope, batch_digest};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+
+/// Maximum number of decisions in one response.
+pub const MAX_DECISIONS: usize = 256;
+/// Maximum number of members of a committee.
+const MAX_MEMBERS: usize = 1_000;
+
+/// Position in the log. The first one is 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct Slot(pub u64);
+
+impl Slot {
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// Step of a slot: 4 · round + phase. A logical clock; it has nothing to do with time.
+pub type Step = u64;
+
+/// The batch of one author with one number. Its digest covers the one before, so a tip identifies the whole lane below it.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct LaneBatch {
+    pub author: ValidatorIndex,
+    /// The first one of a lane is 1.
+    pub number: u64,
+    /// Digest of the batch before; zero for the first.
+    pub parent: B256,
+    pub bytes: Bytes,
+}
+
+/// Number and digest of a batch. The tip of an empty lane has number 0 and a digest of zeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
+pub struct Tip {
+    pub number: u64,
+    pub digest: B256,
+}
+
+/// What a slot decides: one tip of every lane, by author. It has a constant size, however large the batches are (O5).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
+pub struct Value {
+    /// The proposer's clock.
+    pub time: TimestampMs,
+    #[borsh(deserialize_with = "wire::at_most::<MAX_MEMBERS, _, _>")]
+    pub tips: Vec<Tip>,
+    /// In the first slot of an epoch: the proposers of the next epoch, leader first (B4).
+    #[borsh(deserialize_with = "wire::at_most::<MAX_MEMBERS, _, _>")]
+    pub schedule: Vec<ValidatorIndex>,
+}
+
+/// Compared as one number: priority, then proposer, then value (L1608).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
+pub struct Proposal {
+    pub priority: u128,
+    pub proposer: ValidatorIndex,
+    pub value: Value,
+}
+
+/// A recorder's answer: its step, the first proposal of that step, and the highest of the step before (R5).
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Answer {
+    pub step: Step,
+    pub first: Proposal,
+    pub highest_before: Option<Proposal>,
+}
+
+/// Names a request of a proposer. Answers to others do not count (P5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
+pub struct RequestId {
+    pub slot: Slot,
+    pub step: Step,
+    /// Start of the proposer's engine: after a restart it may propose with other priorities in the same step.
+    pub run: TimestampMs,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum Message {
+    /// A batch, from its author or from another holder.
+    Batch(LaneBatch),
+    FetchBatch { author: ValidatorIndex, tip: Tip },
+    /// Proposer to recorder.
+    Record { request: RequestId, proposal: Proposal },
+    /// Recorder to proposer.
+    Answer { request: RequestId, answer: Answer },
+    /// These consecutive slots are decided.
+    Decided {
+        first: Slot,
+        #[borsh(deserialize_with = "wire::at_most::<MAX_DECISIONS, _, _>")]
+        values: Vec<Value>,
+    },
+    /// The sender knows all decisions up to this slot, and asks for later ones.
+    Progress { decided: Slot },
+    /// A recorder that lost its disk asks for the highest slots in use.
+    AskHighest,
+    /// Highest slot that the sender knows to be in use.
+    Highest { slot: Slot },
+}
+
+impl Message {
+    pub fn encode(&self) -> Bytes {
+        wire::encode(self).into()
+    }
+}
+
+/// Context of all digests: a lane belongs to one committee.
+#[derive(Clone, Copy, Debug)]
+pub struct Context(Scope);
+
+impl Context {
+    pub fn new(committee: &Committee) -> Self {
+        Self(Scope::new(committee))
+    }
+
+    /// The tip of a lane that ends with this batch.
+    pub fn tip(&self, batch: &LaneBatch) -> Tip {
+        let content = (batch.author, batch.number, batch.parent, batch_digest(&batch.bytes));
+        Tip { number: batch.number, digest: self.0.digest("corniche-quepaxa-batch", &content) }
+    }
+
+    /// Digest of a decision, from which randomness is made.
+    pub fn value(&self, slot: Slot, value: &Value) -> B256 {
+        self.0.digest("corniche-quepaxa-value", &(slot, value))
+    }
+}

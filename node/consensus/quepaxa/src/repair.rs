@@ -1,0 +1,328 @@
+//! Deliveries, retention, and what a validator needs after a restart, a lost disk or a lost connection.
+
+use crate::{
+    engine::{Decision, QuePaxa},
+    lanes::Lanes,
+    message::{MAX_DECISIONS, Message, Slot, Tip, Value},
+    order::Order,
+    record::{Record, RecordKey},
+    rules::Register,
+};
+use corniche_engine::{Batch, Journal, Output, Ticket, TraceEvent};
+use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Slots in which this recorder gives no answer, because it lost its disk (X14).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    Nowhere,
+    /// In slots up to this one: in no later one it can have answered before.
+    Through(Slot),
+    /// Until enough others report the slots in use.
+    Everywhere,
+}
+
+impl Silence {
+    /// Returns true if this validator may take part in a slot.
+    pub fn allows(&self, slot: Slot) -> bool {
+        match self {
+            Self::Nowhere => true,
+            Self::Through(last) => slot > *last,
+            Self::Everywhere => false,
+        }
+    }
+}
+
+/// A batch that is missing.
+pub(crate) struct Wanted {
+    /// The validator that knows of it.
+    source: ValidatorIndex,
+    attempts: usize,
+}
+
+/// State from the records.
+pub(crate) struct Recovered {
+    pub is_empty: bool,
+    pub lanes: Lanes,
+    pub decided: BTreeMap<Slot, Decision>,
+    pub registers: BTreeMap<Slot, Register>,
+    pub own_values: BTreeMap<Slot, Value>,
+    pub silence: Silence,
+    pub floor: Slot,
+}
+
+impl Recovered {
+    pub fn new(mut records: Vec<(Ticket, Bytes)>, journal: &mut Journal<RecordKey>, lanes: Lanes, order: &Order) -> Self {
+        records.sort_unstable_by_key(|(ticket, _)| *ticket);
+        let mut recovered = Self {
+            is_empty: records.is_empty(),
+            lanes,
+            decided: BTreeMap::new(),
+            registers: BTreeMap::new(),
+            own_values: BTreeMap::new(),
+            silence: Silence::Nowhere,
+            floor: order.slot(),
+        };
+        for (ticket, record) in records {
+            let record = wire::decode(&record).expect("a record was encoded by this engine, and its log verifies checksums");
+            let key = recovered.apply(record);
+            journal.recovered(ticket, key);
+        }
+        let Self { decided, registers, own_values, floor, .. } = &mut recovered;
+        // Slots before a gap are of no use for others.
+        while floor.0 > 0 && decided.contains_key(floor) {
+            floor.0 -= 1;
+        }
+        decided.retain(|slot, _| *slot > *floor);
+        registers.retain(|slot, _| *slot > order.slot() && !decided.contains_key(slot));
+        own_values.retain(|slot, _| *slot > order.slot() && !decided.contains_key(slot));
+        recovered
+    }
+
+    fn apply(&mut self, record: Record) -> RecordKey {
+        match record {
+            Record::Started => RecordKey::Started,
+            Record::Register { slot, register } => {
+                self.registers.insert(slot, register);
+                RecordKey::Register(slot)
+            }
+            Record::Own { slot, value } => {
+                self.own_values.insert(slot, value);
+                RecordKey::Own(slot)
+            }
+            Record::Decided { slot, value } => {
+                self.decided.insert(slot, Decision { value, is_durable: true });
+                RecordKey::Decided(slot)
+            }
+            Record::Batch(batch) => {
+                let (author, tip) = (batch.author, self.lanes.tip(&batch));
+                if self.lanes.insert(batch).is_some() && tip.number > self.lanes.newest(author).number {
+                    self.lanes.extend(author, tip);
+                }
+                self.lanes.mark_durable(author, &tip);
+                RecordKey::Batch(author, tip)
+            }
+            Record::Silent(slot) => {
+                self.silence = slot.map_or(Silence::Everywhere, Silence::Through);
+                RecordKey::Silent
+            }
+        }
+    }
+}
+
+/// Deliveries.
+impl QuePaxa {
+    /// O2: decided slots in order, once all their batches are here.
+    pub(crate) fn deliver(&mut self) {
+        self.advance_contiguous();
+        loop {
+            let slot = self.order.slot().next();
+            let Some(decision) = self.decided.get(&slot) else { return };
+            let value = decision.value.clone();
+            let before = self.order.delivered(self.me);
+            let mut missing = BTreeSet::new();
+            for (author, tip) in self.indices().zip(&value.tips) {
+                if let Err(tip) = self.lanes.chain(author, *tip, self.order.delivered(author).number) {
+                    missing.insert((author, tip));
+                }
+            }
+            for (author, tip) in missing {
+                self.want(author, tip, author);
+            }
+            let lanes = &self.lanes;
+            let Some(ordered) = self.order.execute(slot, &value, |author, tip, above| lanes.chain(author, tip, above).ok())
+            else {
+                return;
+            };
+            let commit = CommitIndex(slot.0);
+            self.outputs.push_back(Output::Trace(TraceEvent::Delivered { round: slot.0, rank: 0, commit }));
+            self.outputs.push_back(Output::Deliver(ordered));
+            self.registers.remove(&slot);
+            self.own_values.remove(&slot);
+            self.follow_lanes();
+            self.return_displaced(before);
+        }
+    }
+
+    /// A lane ends at least where it is delivered.
+    fn follow_lanes(&mut self) {
+        for author in self.indices() {
+            let delivered = self.order.delivered(author);
+            if self.lanes.newest(author).number < delivered.number {
+                self.lanes.extend(author, delivered);
+            }
+        }
+    }
+
+    /// After a lost disk, own batches may have numbers that were used before. Those that lost against earlier ones go back.
+    fn return_displaced(&mut self, before: Tip) {
+        let delivered = self.order.delivered(self.me);
+        if delivered.number == before.number {
+            return;
+        }
+        let kept = self.lanes.chain(self.me, delivered, before.number).unwrap_or_default();
+        let kept: BTreeSet<Tip> = kept.iter().map(|batch| self.lanes.tip(batch)).collect();
+        let own = self.lanes.above(self.me, before.number).filter(|(tip, _)| tip.number <= delivered.number && !kept.contains(tip));
+        let displaced: Vec<Bytes> = own.map(|(_, bytes)| bytes.clone()).filter(|bytes| !bytes.is_empty()).collect();
+        displaced.into_iter().for_each(|bytes| self.outputs.push_back(Output::Requeue(Batch { bytes })));
+        if self.lanes.newest(self.me).number <= delivered.number {
+            self.lanes.extend(self.me, delivered);
+        }
+    }
+
+    /// O6: forgets old slots, and the records that nobody needs.
+    pub(crate) fn release(&mut self) {
+        let (delivered, retain) = (self.order.slot().0, self.config.retain_slots);
+        let certified = self.certified.0.min(delivered.saturating_sub(retain));
+        let floor = Slot(certified.max(delivered.saturating_sub(4 * retain)));
+        while self.floor < floor {
+            self.floor = self.floor.next();
+            let Some(decision) = self.decided.remove(&self.floor) else { continue };
+            for (author, tip) in self.indices().zip(&decision.value.tips) {
+                let released = &mut self.released[author.as_usize()];
+                if tip.number > *released {
+                    *released = tip.number;
+                    self.lanes.release(author, tip.number);
+                }
+            }
+        }
+        self.wanted.retain(|(author, tip), _| tip.number > self.released[author.as_usize()]);
+        self.release_records();
+    }
+
+    fn release_records(&mut self) {
+        let Self { journal, decided, order, lanes, silence, floor, .. } = self;
+        let is_settled = |slot: &Slot| {
+            slot <= floor || decided.get(slot).map_or(*slot <= order.slot(), |decision| decision.is_durable)
+        };
+        let is_needed = |key: &RecordKey| match key {
+            RecordKey::Started => true,
+            RecordKey::Register(slot) | RecordKey::Own(slot) => !is_settled(slot),
+            RecordKey::Decided(slot) => slot > floor && decided.contains_key(slot),
+            RecordKey::Batch(author, tip) => lanes.get(*author, tip).is_some(),
+            RecordKey::Silent => *silence != Silence::Nowhere,
+        };
+        let rewritten = journal.records_to_rewrite(is_needed);
+        let released = journal.release(is_needed);
+        for key in rewritten {
+            self.persist(key, None);
+        }
+        self.outputs.extend(released.map(Output::ReleaseBelow));
+    }
+}
+
+/// Peers.
+impl QuePaxa {
+    /// After a start, and for a new connection: own batches that are not delivered.
+    pub(crate) fn announce_own_batches(&mut self) {
+        let me = self.me;
+        let Ok(batches) = self.lanes.chain(me, self.lanes.newest(me), self.order.delivered(me).number) else { return };
+        for batch in batches {
+            self.broadcast(&Message::Batch(batch));
+        }
+    }
+
+    pub(crate) fn greet(&mut self, peer: ValidatorIndex) {
+        self.send(peer, &Message::Progress { decided: self.contiguous });
+        if self.silence == Silence::Everywhere {
+            self.send(peer, &Message::AskHighest);
+        }
+        let me = self.me;
+        let Ok(batches) = self.lanes.chain(me, self.lanes.newest(me), self.order.delivered(me).number) else { return };
+        for batch in batches {
+            self.send(peer, &Message::Batch(batch));
+        }
+    }
+
+    /// The peer with more decisions sends them.
+    pub(crate) fn handle_progress(&mut self, from: ValidatorIndex, decided: Slot) {
+        if decided > self.contiguous {
+            return self.send(from, &Message::Progress { decided: self.contiguous });
+        }
+        let first = decided.next();
+        let values: Vec<Value> = (first.0..=self.contiguous.0)
+            .map_while(|slot| self.decided.get(&Slot(slot)))
+            .map(|decision| decision.value.clone())
+            .take(MAX_DECISIONS)
+            .collect();
+        if !values.is_empty() {
+            self.send(from, &Message::Decided { first, values });
+        }
+    }
+
+    pub(crate) fn handle_decided(&mut self, from: ValidatorIndex, first: Slot, values: Vec<Value>) {
+        let is_full = values.len() == MAX_DECISIONS;
+        for (slot, value) in (first.0..).map(Slot).zip(values) {
+            self.decide(slot, value, "told");
+        }
+        if is_full {
+            self.send(from, &Message::Progress { decided: self.contiguous });
+        }
+    }
+
+    /// Asks for a batch, at once the first time.
+    pub(crate) fn want(&mut self, author: ValidatorIndex, tip: Tip, source: ValidatorIndex) {
+        let is_held = self.lanes.get(author, &tip).is_some();
+        if !is_held && !self.wanted.contains_key(&(author, tip)) {
+            self.wanted.insert((author, tip), Wanted { source, attempts: 0 });
+            self.ask_for(author, tip);
+        }
+    }
+
+    fn ask_for(&mut self, author: ValidatorIndex, tip: Tip) {
+        let others: Vec<_> = self.indices().filter(|member| *member != self.me).collect();
+        let Some(wanted) = self.wanted.get_mut(&(author, tip)).filter(|_| !others.is_empty()) else { return };
+        let to = match wanted.attempts {
+            0 if wanted.source != self.me => wanted.source,
+            attempts => others[(attempts + tip.number as usize) % others.len()],
+        };
+        wanted.attempts += 1;
+        self.send(to, &Message::FetchBatch { author, tip });
+    }
+
+    pub(crate) fn handle_deadline(&mut self) {
+        if self.resend_at <= self.now {
+            self.resend_at = TimestampMs(self.now.0.saturating_add(self.config.resend_ms));
+            self.resend_requests();
+            let wanted: Vec<_> = self.wanted.keys().copied().collect();
+            wanted.into_iter().for_each(|(author, tip)| self.ask_for(author, tip));
+            if self.lanes.newest(self.me).number > self.order.delivered(self.me).number {
+                self.announce_own_batches();
+            }
+            if self.silence == Silence::Everywhere {
+                self.broadcast(&Message::AskHighest);
+            }
+        }
+        if self.status_at <= self.now {
+            self.status_at = TimestampMs(self.now.0.saturating_add(self.config.status_ms));
+            self.next_peer = (self.next_peer + 1) % self.committee.size();
+            let peer = ValidatorIndex(u16::try_from(self.next_peer).unwrap_or_default());
+            self.send(peer, &Message::Progress { decided: self.contiguous });
+        }
+    }
+
+    pub(crate) fn handle_ask_highest(&mut self, from: ValidatorIndex) {
+        if self.silence != Silence::Everywhere {
+            self.send(from, &Message::Highest { slot: self.highest() });
+        }
+    }
+
+    /// X14: the highest slot in which a recorder that lost its disk may have answered.
+    ///
+    /// A proposer opens slots up to `window` above the decided ones it knows. A decided slot is in the register of a quorum, and a
+    /// quorum of reports has one of these registers.
+    pub(crate) fn handle_highest(&mut self, from: ValidatorIndex, slot: Slot) {
+        if self.silence != Silence::Everywhere {
+            return;
+        }
+        self.reports.insert(from, slot);
+        if self.committee.weigh(self.reports.keys().copied()) < self.committee.quorum() {
+            return;
+        }
+        let highest = self.reports.values().copied().max().unwrap_or_default().max(self.contiguous);
+        self.silence = Silence::Through(Slot(highest.0 + self.config.window));
+        self.reports.clear();
+        self.note("votes-regained", format!("after a lost disk, from slot {} on", highest.0 + self.config.window + 1));
+        self.persist(RecordKey::Silent, None);
+    }
+}
