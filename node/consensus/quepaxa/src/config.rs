@@ -4,8 +4,8 @@ use corniche_engine::{DAY_MS, SPARE_RECORDS, parameter_within, stretched_ms};
 use corniche_types::{B256, Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
-/// A proposal whose time is further ahead of `now` than this is not recorded yet.
-pub const MAX_CLOCK_AHEAD_MS: u64 = 500;
+/// A validator whose clock is further ahead of the median than this proposes the median.
+pub const MAX_CLOCK_AHEAD_MS: i64 = 500;
 /// Maximum number of own batches that are not delivered yet.
 pub const MAX_OPEN_BATCHES: u64 = 8;
 /// Batches of one author above the delivered one that others store.

@@ -82,6 +82,8 @@ pub struct QuePaxa {
     /// Highest number of each lane in forgotten slots.
     pub(crate) released: Vec<u64>,
     pub(crate) certified: Slot,
+    /// Lead of each member's clock, ms, less the delay of the network; 0 for this one.
+    pub(crate) clocks: BTreeMap<ValidatorIndex, i64>,
     pub(crate) resend_at: TimestampMs,
     pub(crate) status_at: TimestampMs,
     pub(crate) next_peer: usize,
@@ -147,6 +149,11 @@ impl Engine for QuePaxa {
         self.outputs.pop_front()
     }
 
+    fn clock_leads(&self) -> Vec<(ValidatorIndex, u64)> {
+        let others = self.clocks.iter().filter(|(member, _)| **member != self.me);
+        others.map(|(member, lead)| (*member, u64::try_from(*lead).unwrap_or(0))).collect()
+    }
+
     fn deadline(&self) -> Option<TimestampMs> {
         let batch = (!self.wants && self.may_batch()).then_some(self.next_batch_at);
         let timers = [Some(self.resend_at), Some(self.status_at), self.next_hedge(), batch];
@@ -187,6 +194,7 @@ impl QuePaxa {
             silence,
             reports: BTreeMap::new(),
             certified: Slot(0),
+            clocks: [(me, 0)].into(),
             resend_at: TimestampMs(now.0.saturating_add(config.resend_ms)),
             status_at: TimestampMs(now.0.saturating_add(config.status_ms)),
             next_peer: me.as_usize(),
@@ -226,9 +234,15 @@ impl QuePaxa {
             Message::Record { request, proposal } => self.handle_record(from, request, proposal),
             Message::Answer { request, answer } => self.handle_answer(from, request, answer),
             Message::Decided { first, values } => self.handle_decided(from, first, values),
-            Message::Progress { decided } => self.handle_progress(from, decided),
+            Message::Progress { decided, time } => {
+                self.note_clock(from, time);
+                self.handle_progress(from, decided);
+            }
             Message::AskHighest => self.handle_ask_highest(from),
-            Message::Highest { slot } => self.handle_highest(from, slot),
+            Message::Highest { slot, time } => {
+                self.note_clock(from, time);
+                self.handle_highest(from, slot);
+            }
         }
     }
 

@@ -88,6 +88,18 @@ impl Lanes {
         self.walk(author, tip, above, |held| held.is_durable).map(drop)
     }
 
+    /// The highest batch of an author that is on disk with everything above `delivered`; `delivered` if there is none.
+    pub fn durable_tip(&self, author: ValidatorIndex, delivered: Tip) -> Tip {
+        let (lane, mut at) = (self.lane(author), self.newest(author));
+        let mut highest = None;
+        while at.number > delivered.number {
+            let Some(held) = lane.held.get(&at) else { return delivered };
+            highest = highest.filter(|_| held.is_durable).or(held.is_durable.then_some(at));
+            at = Tip { number: at.number - 1, digest: held.batch.parent };
+        }
+        highest.unwrap_or(delivered)
+    }
+
     fn walk(&self, author: ValidatorIndex, tip: Tip, above: u64, counts: impl Fn(&Held) -> bool) -> Result<Vec<&LaneBatch>, Tip> {
         let (lane, mut at) = (self.lane(author), tip);
         let mut batches = Vec::new();

@@ -92,12 +92,12 @@ pub enum Message {
         #[borsh(deserialize_with = "wire::at_most::<MAX_DECISIONS, _, _>")]
         values: Vec<Value>,
     },
-    /// The sender knows all decisions up to this slot, and asks for later ones.
-    Progress { decided: Slot },
-    /// A recorder that lost its disk asks for the highest slots in use.
+    /// The sender knows all decisions up to this slot, and asks for later ones. `time` is its clock.
+    Progress { decided: Slot, time: TimestampMs },
+    /// A recorder that lost its disk asks for the highest slots in use, and any other for clocks that it misses.
     AskHighest,
-    /// Highest slot that the sender knows to be in use.
-    Highest { slot: Slot },
+    /// Highest slot that the sender knows to be in use, and its clock.
+    Highest { slot: Slot, time: TimestampMs },
 }
 
 impl Message {

@@ -1,6 +1,7 @@
 //! Deliveries, retention, and what a validator needs after a restart, a lost disk or a lost connection.
 
 use crate::{
+    config::MAX_CLOCK_AHEAD_MS,
     engine::{Decision, QuePaxa},
     lanes::Lanes,
     message::{MAX_DECISIONS, Message, Slot, Tip, Value},
@@ -9,7 +10,7 @@ use crate::{
     rules::Register,
 };
 use corniche_engine::{Batch, Journal, Output, Ticket, TraceEvent};
-use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, Votes, wire};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Slots in which this recorder gives no answer, because it lost its disk (X14).
@@ -223,7 +224,7 @@ impl QuePaxa {
     }
 
     pub(crate) fn greet(&mut self, peer: ValidatorIndex) {
-        self.send(peer, &Message::Progress { decided: self.contiguous });
+        self.send(peer, &self.progress());
         if self.silence == Silence::Everywhere {
             self.send(peer, &Message::AskHighest);
         }
@@ -234,10 +235,29 @@ impl QuePaxa {
         }
     }
 
+    fn progress(&self) -> Message {
+        Message::Progress { decided: self.contiguous, time: self.now }
+    }
+
+    pub(crate) fn note_clock(&mut self, from: ValidatorIndex, time: TimestampMs) {
+        // Both are below 2^48: the verifier refuses others.
+        self.clocks.insert(from, time.0.cast_signed() - self.now.0.cast_signed());
+    }
+
+    /// Time that this validator proposes. A value is believed once it is proposed, and time never goes back, so one wrong clock would
+    /// stop the chain: a validator that is ahead of the median takes the median. `None` before it knows the clocks of a majority.
+    pub(crate) fn time(&self) -> Option<TimestampMs> {
+        let majority = Votes(self.committee.total().0 / 2 + 1);
+        let clocks = self.clocks.iter().map(|(member, lead)| (*member, *lead));
+        let median = self.committee.weights().reached(clocks, majority)?;
+        let lead = if median < -MAX_CLOCK_AHEAD_MS { median } else { 0 };
+        Some(TimestampMs(self.now.0.saturating_add_signed(lead)))
+    }
+
     /// The peer with more decisions sends them.
     pub(crate) fn handle_progress(&mut self, from: ValidatorIndex, decided: Slot) {
         if decided > self.contiguous {
-            return self.send(from, &Message::Progress { decided: self.contiguous });
+            return self.send(from, &self.progress());
         }
         let first = decided.next();
         let values: Vec<Value> = (first.0..=self.contiguous.0)
@@ -256,7 +276,7 @@ impl QuePaxa {
             self.decide(slot, value, "told");
         }
         if is_full {
-            self.send(from, &Message::Progress { decided: self.contiguous });
+            self.send(from, &self.progress());
         }
     }
 
@@ -289,7 +309,7 @@ impl QuePaxa {
             if self.lanes.newest(self.me).number > self.order.delivered(self.me).number {
                 self.announce_own_batches();
             }
-            if self.silence == Silence::Everywhere {
+            if self.silence == Silence::Everywhere || self.time().is_none() {
                 self.broadcast(&Message::AskHighest);
             }
         }
@@ -297,13 +317,13 @@ impl QuePaxa {
             self.status_at = TimestampMs(self.now.0.saturating_add(self.config.status_ms));
             self.next_peer = (self.next_peer + 1) % self.committee.size();
             let peer = ValidatorIndex(u16::try_from(self.next_peer).unwrap_or_default());
-            self.send(peer, &Message::Progress { decided: self.contiguous });
+            self.send(peer, &self.progress());
         }
     }
 
     pub(crate) fn handle_ask_highest(&mut self, from: ValidatorIndex) {
         if self.silence != Silence::Everywhere {
-            self.send(from, &Message::Highest { slot: self.highest() });
+            self.send(from, &Message::Highest { slot: self.highest(), time: self.now });
         }
     }
 

@@ -1,7 +1,7 @@
 //! The slots of the log: recorder and proposer of this validator, hedging, decisions.
 
 use crate::{
-    config::{MAX_CLOCK_AHEAD_MS, MAX_SLOTS_AHEAD},
+    config::MAX_SLOTS_AHEAD,
     engine::{AfterDurable, Decision, QuePaxa},
     message::{Answer, Message, Proposal, RequestId, Slot, Tip, Value},
     record::RecordKey,
@@ -72,9 +72,8 @@ impl QuePaxa {
             Silence::Through(last) => slot <= last,
             Silence::Everywhere => true,
         };
-        let is_early = proposal.value.time.0 > self.now.0.saturating_add(MAX_CLOCK_AHEAD_MS);
         let is_far = slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD;
-        if is_silent || is_early || is_far || slot <= self.contiguous {
+        if is_silent || is_far || slot <= self.contiguous {
             return;
         }
         let newest = self.requests.get(&(slot, from)).is_none_or(|(known, _)| (known.run, known.step) <= (request.run, request.step));
@@ -163,16 +162,13 @@ impl QuePaxa {
         covered
     }
 
-    /// A lane's newest batch, if everything below it is here.
-    fn complete(&self, author: ValidatorIndex) -> Tip {
-        let (newest, delivered) = (self.lanes.newest(author), self.order.delivered(author));
-        let is_complete = self.lanes.has_durable(author, newest, delivered.number).is_ok();
-        if is_complete && newest.number > delivered.number { newest } else { delivered }
+    fn durable_tip(&self, author: ValidatorIndex) -> Tip {
+        self.lanes.durable_tip(author, self.order.delivered(author))
     }
 
     fn has_news(&self) -> bool {
         let covered = self.covered();
-        self.indices().zip(covered).any(|(author, covered)| self.complete(author).number > covered)
+        self.indices().zip(covered).any(|(author, covered)| self.durable_tip(author).number > covered)
     }
 
     /// H1, H2: starts the slots that nobody decides, after the delay of this validator's rank.
@@ -217,7 +213,7 @@ impl QuePaxa {
         }
         let is_leader = rank == 0;
         let is_known = self.own_values.contains_key(&slot);
-        let value = self.own_values.get(&slot).cloned().unwrap_or_else(|| self.value(slot));
+        let Some(value) = self.own_values.get(&slot).cloned().or_else(|| self.value(slot)) else { return };
         let proposer = Proposer::new(self.me, is_leader, value.clone());
         let driving = self.requests_of(slot, proposer, false);
         self.driving.insert(slot, driving);
@@ -231,14 +227,15 @@ impl QuePaxa {
     }
 
     pub(crate) fn next_hedge(&self) -> Option<TimestampMs> {
-        let may_propose = self.silence != Silence::Everywhere;
+        let may_propose = self.time().is_some();
         let open = self.hedges.iter().filter(|(slot, _)| !self.driving.contains_key(slot) && self.silence.allows(**slot));
         open.map(|(_, hedge)| hedge.due).min().filter(|_| may_propose)
     }
 
-    /// The value that this validator proposes.
-    fn value(&self, slot: Slot) -> Value {
-        let mut tips: Vec<Tip> = self.indices().map(|author| self.complete(author)).collect();
+    /// The value that this validator proposes. `None` before it knows the clocks of a majority.
+    fn value(&self, slot: Slot) -> Option<Value> {
+        let time = self.time()?;
+        let mut tips: Vec<Tip> = self.indices().map(|author| self.durable_tip(author)).collect();
         // Never below what is decided: such a value would be wasted.
         for (_, decision) in self.decided.range(self.order.slot().next()..) {
             for (tip, decided) in tips.iter_mut().zip(&decision.value.tips) {
@@ -251,7 +248,7 @@ impl QuePaxa {
         let decides_schedule = self.config.tune_leader && slot == first_slot(epoch, self.config.epoch_slots);
         // B4, X15: local times are only proposed.
         let schedule = if decides_schedule { fastest_first(&self.timing.means, &self.committee) } else { Vec::new() };
-        Value { time: self.now, tips, schedule }
+        Some(Value { time, tips, schedule })
     }
 
     fn requests_of(&mut self, slot: Slot, proposer: Proposer, is_durable: bool) -> Driving {

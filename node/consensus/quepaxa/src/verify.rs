@@ -78,7 +78,10 @@ impl QuePaxaVerifier {
                 ensure(first.0 > 0, || "slot: the first one is 1".into())?;
                 values.iter().try_for_each(|value| self.check_value(value))?;
             }
-            Message::Progress { decided: slot } | Message::Highest { slot } => check_number(slot.0)?,
+            Message::Progress { decided: slot, time } | Message::Highest { slot, time } => {
+                check_number(slot.0)?;
+                check_number(time.0)?;
+            }
             Message::AskHighest => {}
         }
         Ok(message)

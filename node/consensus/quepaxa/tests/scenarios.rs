@@ -1,0 +1,261 @@
+//! Message delays, hedging, leaders and recovery of the whole engine, on a network whose links all take one delay.
+
+use corniche_engine::{Committee, TraceEvent, Verifier};
+use corniche_quepaxa::{Config, QuePaxa, QuePaxaVerifier, Setup, message::Message};
+use corniche_quepaxa_testing::committee;
+use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
+use corniche_types::{Bytes, ValidatorIndex, wire};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// One message delay, ms.
+const DELAY: u64 = 10;
+/// The message never arrives.
+const LOST: Delivery = Delivery::Hold(u64::MAX);
+
+struct QuePaxaSubject {
+    config: Config,
+    committee: Committee,
+}
+
+impl Subject for QuePaxaSubject {
+    type Engine = QuePaxa;
+    type Message = Message;
+    const RESUBMITS: bool = true;
+
+    fn committee(&self) -> &Committee {
+        &self.committee
+    }
+
+    fn start(&mut self, me: usize, start: EngineStart) -> QuePaxa {
+        let EngineStart { seed, records, unsigned, resume, now } = start;
+        let (config, committee, me) = (self.config.clone(), self.committee.clone(), index(me));
+        QuePaxa::new(Setup { config, committee, me, seed, records, unsigned, resume, now })
+    }
+
+    fn verifier(&self) -> Arc<dyn Verifier> {
+        Arc::new(QuePaxaVerifier::new(self.config.clone(), self.committee.clone()))
+    }
+
+    fn decode(message: &Bytes) -> Message {
+        wire::decode(message).unwrap()
+    }
+}
+
+fn index(node: usize) -> ValidatorIndex {
+    ValidatorIndex(u16::try_from(node).unwrap())
+}
+
+/// Validator 0 always leads, the others hedge in the order of their indices, and no other timer matters.
+fn plain() -> Config {
+    let (hedge_ms, batch_interval_ms) = (100, 0);
+    Config { hedge_ms, batch_interval_ms, tune_leader: false, resend_ms: 10_000, status_ms: 10_000, ..Config::default() }
+}
+
+type Cluster = ScenarioCluster<QuePaxaSubject>;
+
+fn cluster(size: usize, config: Config) -> Cluster {
+    let links = Links::uniform(size, Micros::from_millis(DELAY));
+    let mut cluster = ScenarioCluster::new(QuePaxaSubject { config, committee: committee(size) }, links, 1);
+    cluster.simulation.start_all();
+    cluster.run_for(5 * DELAY);
+    cluster
+}
+
+/// Delays from `since` until each validator delivered this text.
+fn delays(cluster: &Cluster, text: &str, since: Micros) -> Vec<u64> {
+    let delay = |node| {
+        let at = cluster.seen(node).delivered_at(text).unwrap_or_else(|| panic!("validator {node} did not deliver {text}"));
+        (at.0 - since.0) / (DELAY * 1_000)
+    };
+    (0..cluster.size()).map(delay).collect()
+}
+
+/// Submits a text and returns the delays until all have delivered it.
+fn submit(cluster: &mut Cluster, node: usize, text: &str) -> Vec<u64> {
+    let since = cluster.simulation.now();
+    cluster.submit(node, text);
+    cluster.run_for(200 * DELAY);
+    delays(cluster, text, since)
+}
+
+fn records(cluster: &Cluster, node: usize) -> usize {
+    cluster.seen(node).count(|message| matches!(message, Message::Record { .. }))
+}
+
+fn decisions(cluster: &Cluster, node: usize) -> BTreeMap<String, usize> {
+    let mut reasons = BTreeMap::new();
+    for event in &cluster.seen(node).traced {
+        if let TraceEvent::Decided { why, .. } = event {
+            *reasons.entry(why.clone()).or_default() += 1;
+        }
+    }
+    reasons
+}
+
+#[test]
+fn leader_decides_its_own_batch_in_one_round_trip() {
+    let mut cluster = cluster(4, plain());
+    assert_eq!(submit(&mut cluster, 0, "a"), [2, 3, 3, 3], "Record, Answer; Decided for the others");
+    assert_eq!((records(&cluster, 0), records(&cluster, 1)), (3, 0), "nobody hedges in time");
+    cluster.assert_equal_logs(0..4);
+}
+
+#[test]
+fn batches_of_others_need_one_delay_more() {
+    let mut cluster = cluster(4, plain());
+    assert_eq!(submit(&mut cluster, 2, "a"), [3, 4, 4, 4], "Batch, Record, Answer; Decided");
+    assert_eq!(decisions(&cluster, 0), [("leader".to_owned(), 1)].into());
+}
+
+/// M9: the next proposer takes over after its delay, in three round trips, and nothing is interrupted.
+#[test]
+fn crashed_leader_costs_a_hedging_delay_and_three_round_trips() {
+    let mut cluster = cluster(4, plain());
+    cluster.simulation.crash(0);
+    let since = cluster.simulation.now();
+    cluster.submit(2, "a");
+    cluster.run_for(100 * DELAY);
+    let at = |node: usize| (cluster.seen(node).delivered_at("a").unwrap().0 - since.0) / 1_000;
+    // The batch arrives, δ passes, three requests and answers, and the decision.
+    assert_eq!([1, 2, 3].map(at), [DELAY + 100 + 6 * DELAY, DELAY + 100 + 7 * DELAY, DELAY + 100 + 7 * DELAY]);
+    assert_eq!(decisions(&cluster, 1), [("common".to_owned(), 1)].into());
+    cluster.simulation.restart(0);
+    cluster.run_for(5 * DELAY);
+    assert_eq!(submit(&mut cluster, 0, "b"), [2, 3, 3, 3], "the leader leads again at once");
+    cluster.assert_equal_logs(0..4);
+}
+
+/// X9, H2: a leader that stalls in the middle of a slot is helped.
+#[test]
+fn stalled_leader_is_helped() {
+    let mut cluster = cluster(4, plain());
+    // Its requests reach one recorder only.
+    cluster.set_rule(|_, from, to, message| match message {
+        Message::Record { .. } if from == 0 && to != 3 => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.submit(0, "a");
+    cluster.run_for(100 * DELAY);
+    assert!((0..4).all(|node| cluster.seen(node).delivered_at("a").is_some()));
+    cluster.assert_equal_logs(0..4);
+}
+
+/// H3, M8: without any hedging delay all propose, and every slot still decides.
+#[test]
+fn all_propose_at_once() {
+    let mut cluster = cluster(5, Config { hedge_ms: 0, ..plain() });
+    cluster.load(0..5, true);
+    cluster.run_for(200 * DELAY);
+    cluster.load(0..5, false);
+    cluster.run_for(100 * DELAY);
+    assert!(cluster.seen(0).log.len() > 30, "{} commits in two seconds", cluster.seen(0).log.len());
+    cluster.assert_equal_logs(0..5);
+}
+
+/// L2: a network that loses everything of the leader's first step stops nothing.
+#[test]
+fn blocked_leader_stops_nothing() {
+    let mut cluster = cluster(4, Config { hedge_ms: 20, ..plain() });
+    cluster.set_rule(|_, from, _, message| match message {
+        Message::Record { .. } if from == 0 => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.load(0..4, true);
+    cluster.run_for(100 * DELAY);
+    assert!(cluster.seen(2).log.len() > 5, "{} commits in a second", cluster.seen(2).log.len());
+    cluster.assert_equal_logs(0..4);
+}
+
+/// M10: after every validator has led, the fastest leads, and one that becomes slow is replaced.
+#[test]
+fn fastest_validator_leads() {
+    let config = Config { tune_leader: true, epoch_slots: 8, window: 4, ..plain() };
+    let mut cluster = cluster(4, config);
+    let slow = |cluster: &mut Cluster, node: usize| {
+        cluster.simulation.links.port(node).delay = Micros::from_millis(5 * DELAY);
+    };
+    (0..3).for_each(|node| slow(&mut cluster, node));
+    let leader = |cluster: &mut Cluster, rounds: u64| {
+        cluster.load(0..4, true);
+        cluster.run_for(rounds);
+        let leaders: Vec<_> = cluster.seen(3).log.iter().map(|(_, ordered)| ordered.leader).collect();
+        leaders.last().copied().unwrap()
+    };
+    assert_eq!(leader(&mut cluster, 20_000), index(3));
+    // Now validator 3 is the slow one.
+    (0..3).for_each(|node| cluster.simulation.links.port(node).delay = Micros::from_millis(0));
+    cluster.simulation.links.port(3).delay = Micros::from_millis(30 * DELAY);
+    assert_ne!(leader(&mut cluster, 30_000), index(3));
+    cluster.assert_equal_logs(0..4);
+}
+
+/// M11: a leader has several slots open, so throughput does not end at one slot per round trip.
+#[test]
+fn slots_are_pipelined() {
+    let commits = |window: u64| {
+        let mut cluster = cluster(3, Config { window, open_batches: 8, batch_interval_ms: 5, max_stretch: 1, ..plain() });
+        cluster.load([0], true);
+        cluster.run_for(1_000);
+        cluster.seen(0).log.len()
+    };
+    let (one, four) = (commits(1), commits(4));
+    assert!(four >= 3 * one, "{one} commits with one open slot, {four} with four");
+}
+
+/// O5: a recorder without the batches does not answer, and fetches them first.
+#[test]
+fn decided_batches_are_held_by_a_quorum() {
+    let mut cluster = cluster(3, plain());
+    // Nobody but the leader gets the batch from its author.
+    cluster.set_rule(|_, from, to, message| match message {
+        Message::Batch(_) if from == 2 && to == 1 => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.submit(2, "a");
+    cluster.run_for(2 * DELAY);
+    cluster.simulation.crash(2);
+    cluster.run_for(10 * DELAY);
+    assert!(cluster.seen(1).delivered_at("a").is_some(), "validator 1 fetched it from the leader");
+    cluster.assert_equal_logs(0..2);
+}
+
+/// X14: a recorder that lost its disk is silent in every slot in which it may have answered, and helps later.
+#[test]
+fn recorder_without_a_disk_is_silent_at_first() {
+    let mut cluster = cluster(3, plain());
+    submit(&mut cluster, 0, "a");
+    cluster.simulation.crash(1);
+    let resume = cluster.resume_after(1, 1);
+    let disk = cluster.disk(1);
+    disk.records.clear();
+    // The reports do not arrive.
+    cluster.set_rule(|_, _, _, message| if matches!(message, Message::Highest { .. }) { LOST } else { Delivery::Normal });
+    cluster.simulation.crash(2);
+    cluster.restart_at(1, resume);
+    cluster.submit(0, "b");
+    cluster.run_for(100 * DELAY);
+    assert!(cluster.seen(0).delivered_at("b").is_none(), "it answered without its register");
+    let answers = |cluster: &Cluster| cluster.seen(1).count(|message| matches!(message, Message::Answer { .. }));
+    assert_eq!(answers(&cluster), 0);
+    cluster.clear_rule();
+    cluster.simulation.restart(2);
+    cluster.run_for(1_500 * DELAY);
+    for text in ["c", "d", "e", "f", "g", "h"] {
+        submit(&mut cluster, 0, text);
+    }
+    assert!(answers(&cluster) > 0, "it helps after `window` slots");
+    cluster.assert_equal_logs(0..3);
+}
+
+/// A leader whose clock is ahead does not move the time of the chain.
+#[test]
+fn clock_that_is_ahead_moves_nothing() {
+    let mut cluster = cluster(3, plain());
+    cluster.simulation.crash(0);
+    cluster.clocks.borrow_mut()[0] = 3_600_000;
+    cluster.simulation.restart(0);
+    cluster.run_for(5 * DELAY);
+    submit(&mut cluster, 1, "a");
+    let now = cluster.simulation.now().timestamp();
+    assert!(cluster.seen(1).log.iter().all(|(_, ordered)| ordered.time <= now));
+}
