@@ -21,7 +21,7 @@ struct EngineEntry {
     /// Size in bytes of the largest message: with a full batch of the genesis, or a response of the maximum
     /// size that the parameters allow.
     max_message_bytes: fn(&Genesis) -> Result<usize, String>,
-    /// Parameters, besides `batch_bytes`, that bound the largest message.
+    /// Parameters, besides `batch_bytes`, that bound the largest message; empty if there are none.
     bounds: &'static str,
     build: EngineBuilder,
     /// Parameters for a chain with a single node; `None`: the engine needs more than a node.
@@ -68,6 +68,17 @@ const ENGINES: &[EngineEntry] = &[
         single_node: None,
         has_sequencer: true,
     },
+    EngineEntry {
+        name: "quepaxa",
+        check: |genesis| corniche_quepaxa::Config::from_genesis(genesis).map(drop),
+        max_message_bytes: |genesis| {
+            Ok(corniche_quepaxa::Config::from_genesis(genesis)?.max_message_bytes(genesis.max_validators()))
+        },
+        bounds: "",
+        build: quepaxa,
+        single_node: Some(&[("batch_interval_ms", 0)]),
+        has_sequencer: false,
+    },
 ];
 
 /// Default engine of a new network.
@@ -113,9 +124,9 @@ fn check_frames(engine: &EngineEntry, genesis: &Genesis) -> anyhow::Result<()> {
     }
     bail!(
         "genesis: expected messages of at most {max_frame} bytes, which is what a frame of the network carries, got {largest} with a \
-         batch_bytes of {}; lower batch_bytes, or the engine's {}: the messages are too large by {}",
+         batch_bytes of {}; lower batch_bytes{}: the messages are too large by {}",
         genesis.batch_bytes,
-        engine.bounds,
+        if engine.bounds.is_empty() { String::new() } else { format!(", or the engine's {}", engine.bounds) },
         largest - max_frame
     )
 }
@@ -265,6 +276,24 @@ fn neobft(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     Ok((verifier, factory))
 }
 
+/// No message of this engine is signed, so it needs none of the keys.
+fn quepaxa(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
+    use corniche_quepaxa::{Config, QuePaxa, QuePaxaVerifier, Setup};
+
+    let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
+    let verifier_config = config.clone();
+    let verifier: VerifierFactory =
+        Box::new(move |committee| Arc::new(QuePaxaVerifier::new(verifier_config.clone(), committee.clone())));
+    let factory: EngineFactory = Box::new(move |start| {
+        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
+        let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
+        let (me, _) = keys.member_of(&committee).expect("invariant: only members have engines");
+        let seed = fresh_seed();
+        Box::new(QuePaxa::new(Setup { config, committee, me, seed, records, unsigned, resume, now })) as Box<dyn Engine>
+    });
+    Ok((verifier, factory))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,7 +317,7 @@ mod tests {
 
     #[test]
     fn batch_larger_than_frame_is_refused() {
-        for name in ["mahi-mahi", "autobahn"] {
+        for name in ["mahi-mahi", "autobahn", "quepaxa"] {
             let error = check_with(name, 4, 8 << 20, &[]).unwrap_err();
             assert!(error.contains("expected messages of at most 8388608 bytes"), "{error}");
             // The suggestion in the error is sufficient and minimal.
@@ -296,9 +325,11 @@ mod tests {
             assert_eq!(check_with(name, 4, (8 << 20) - by, &[]), Ok(()));
             assert!(check_with(name, 4, (8 << 20) - by + 1, &[]).is_err());
             assert!(by < 16 << 10, "chains with batches that fit are accepted: {by}");
-            assert!(check_with(name, 4, 1 << 20, &[("fetch_bytes", 9 << 20)]).is_err());
             assert_eq!(check_with(name, 100, 7 << 20, &[]), Ok(()));
             assert_eq!(check_with(name, 1, 16 << 20, &[]), Ok(()), "nobody is there to be sent anything");
+        }
+        for name in ["mahi-mahi", "autobahn"] {
+            assert!(check_with(name, 4, 1 << 20, &[("fetch_bytes", 9 << 20)]).is_err());
         }
     }
 

@@ -333,6 +333,7 @@ fn identity_json(genesis: &Genesis) -> String {
         "genesisHash": genesis.hash(),
         "committeeHash": genesis.committee_hash(),
         "engine": genesis.engine.name,
+        "tolerates": genesis.fault_model().tolerates(),
         "signatures": genesis.signatures,
         "staking": genesis.staking,
         "multicast": genesis.multicast,
@@ -364,11 +365,12 @@ fn identity_text(genesis: &Genesis) -> String {
         None => "dealt by the creator of the genesis, who could know it".into(),
     };
     format!(
-        "chain id      {}\ngenesis hash  {}\nengine        {}\nsignatures    {}\nstaking       {staking}\ncoin          {coin}\naccounts      {}\n\
+        "chain id      {}\ngenesis hash  {}\nengine        {}, which tolerates {}\nsignatures    {}\nstaking       {staking}\ncoin          {coin}\naccounts      {}\n\
          validators    {}{}",
         genesis.chain_id,
         genesis.hash(),
         genesis.engine.name,
+        genesis.fault_model().tolerates(),
         genesis.signatures,
         genesis.accounts.len(),
         genesis.validators.len(),

@@ -246,7 +246,8 @@ impl Node {
         let server = start(parts).inspect_err(|_| chain.stop())?;
         let role = if chain.context().is_validator() { "validator" } else { "full node" };
         let (engine, chain_id, metrics) = (&genesis.engine.name, genesis.chain_id, server.metrics_address());
-        tracing::info!(rpc = %server.address(), ?metrics, height = starting.0, chain_id, %engine, "{role} is up");
+        let tolerates = genesis.fault_model().tolerates();
+        tracing::info!(rpc = %server.address(), ?metrics, height = starting.0, chain_id, %engine, tolerates, "{role} is up");
         Ok(NodeHandle { chain, backend, server, network })
     }
 }

@@ -16,6 +16,14 @@ pub enum FaultModel {
 }
 
 impl FaultModel {
+    /// Returns what the validators may do without harm, in plain words.
+    pub fn tolerates(self) -> &'static str {
+        match self {
+            Self::Byzantine => "liars with less than a third of the votes",
+            Self::Crash => "crashes only, of less than half of the votes: one validator that lies can split the chain",
+        }
+    }
+
     /// Returns F, the most votes of faulty validators among `total`.
     pub fn faulty(self, total: Votes) -> Votes {
         let others = total.0.saturating_sub(1);

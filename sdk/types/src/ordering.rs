@@ -93,7 +93,7 @@ pub struct NextEpoch {
 pub struct OrderingRecord {
     /// Version of the rules under which the block was built and executed; see [`ProtocolRules`](crate::ProtocolRules).
     pub protocol_version: u32,
-    /// Name of the engine in the genesis: `mahi-mahi` or `autobahn`.
+    /// Name of the engine in the genesis, such as `mahi-mahi`.
     pub engine: String,
     /// Epoch of the committee that ordered the block.
     pub epoch: Epoch,

@@ -1,5 +1,6 @@
 //! The engine's parameters. The genesis contains all that affect validity or results.
 
+use crate::message::MAX_DECISIONS;
 use corniche_engine::{DAY_MS, SPARE_RECORDS, parameter_within, stretched_ms};
 use corniche_types::{B256, Genesis, TimestampMs};
 use std::collections::BTreeMap;
@@ -125,10 +126,8 @@ impl Config {
 
     /// Maximum bytes of any message of this engine.
     pub fn max_message_bytes(&self, committee_size: usize) -> usize {
-        // A tip has 40 bytes, a member of a schedule 2.
-        let value = 64 + committee_size * 42;
-        let decided = crate::message::MAX_DECISIONS * value;
-        (self.batch_bytes as usize + 128).max(decided + 64).max(2 * value + 128)
+        let value = value_bytes(committee_size);
+        (self.batch_bytes as usize + 128).max(decisions_at_once(committee_size) * value + 64).max(2 * value + 128)
     }
 
     /// Maximum number of items that an engine holds in a committee of this size, and of records that it needs.
@@ -139,6 +138,16 @@ impl Config {
         let items = slots * (3 + size) + size * (MAX_AHEAD + slots);
         usize::try_from(2 * items + SPARE_RECORDS as u64).unwrap_or(usize::MAX)
     }
+}
+
+/// Maximum bytes of a value: a tip has 40 bytes, a member of a schedule 2.
+fn value_bytes(committee_size: usize) -> usize {
+    64 + committee_size * 42
+}
+
+/// Number of decisions in one response, at most about 1 MiB.
+pub(crate) fn decisions_at_once(committee_size: usize) -> usize {
+    MAX_DECISIONS.min((1 << 20) / value_bytes(committee_size)).max(1)
 }
 
 /// Slots above the last known decision that a recorder keeps. A recorder that is further behind first learns decisions.

@@ -320,8 +320,10 @@ impl QuePaxa {
         let (author, tip) = (batch.author, self.context.tip(&batch));
         let is_wanted = self.wanted.contains_key(&(author, tip));
         let delivered = self.order.delivered(author).number;
-        let fits = batch.number > delivered && batch.number <= delivered + MAX_AHEAD && self.lanes.count_above(author, delivered) < MAX_AHEAD;
-        if author == self.me && !is_wanted || !is_wanted && (from != author || !fits) {
+        let fits = batch.number > delivered
+            && batch.number <= delivered + MAX_AHEAD
+            && self.lanes.count_above(author, delivered) < MAX_AHEAD;
+        if !is_wanted && (author == self.me || from != author || !fits) {
             return;
         }
         let is_new = self.store(batch).is_some();
@@ -398,7 +400,8 @@ impl QuePaxa {
 
     /// Number of items held, for tests.
     pub fn footprint(&self) -> usize {
-        let slots = self.decided.len() + self.registers.len() + self.requests.len() + self.driving.len() + self.own_values.len();
+        let slots =
+            self.decided.len() + self.registers.len() + self.requests.len() + self.driving.len() + self.own_values.len();
         slots + self.hedges.len() + self.lanes.count() + self.wanted.len()
     }
 

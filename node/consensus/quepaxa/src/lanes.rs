@@ -100,7 +100,13 @@ impl Lanes {
         highest.unwrap_or(delivered)
     }
 
-    fn walk(&self, author: ValidatorIndex, tip: Tip, above: u64, counts: impl Fn(&Held) -> bool) -> Result<Vec<&LaneBatch>, Tip> {
+    fn walk(
+        &self,
+        author: ValidatorIndex,
+        tip: Tip,
+        above: u64,
+        counts: impl Fn(&Held) -> bool,
+    ) -> Result<Vec<&LaneBatch>, Tip> {
         let (lane, mut at) = (self.lane(author), tip);
         let mut batches = Vec::new();
         while at.number > above {

@@ -81,11 +81,20 @@ pub struct RequestId {
 pub enum Message {
     /// A batch, from its author or from another holder.
     Batch(LaneBatch),
-    FetchBatch { author: ValidatorIndex, tip: Tip },
+    FetchBatch {
+        author: ValidatorIndex,
+        tip: Tip,
+    },
     /// Proposer to recorder.
-    Record { request: RequestId, proposal: Proposal },
+    Record {
+        request: RequestId,
+        proposal: Proposal,
+    },
     /// Recorder to proposer.
-    Answer { request: RequestId, answer: Answer },
+    Answer {
+        request: RequestId,
+        answer: Answer,
+    },
     /// These consecutive slots are decided.
     Decided {
         first: Slot,
@@ -93,11 +102,17 @@ pub enum Message {
         values: Vec<Value>,
     },
     /// The sender knows all decisions up to this slot, and asks for later ones. `time` is its clock.
-    Progress { decided: Slot, time: TimestampMs },
+    Progress {
+        decided: Slot,
+        time: TimestampMs,
+    },
     /// A recorder that lost its disk asks for the highest slots in use, and any other for clocks that it misses.
     AskHighest,
     /// Highest slot that the sender knows to be in use, and its clock.
-    Highest { slot: Slot, time: TimestampMs },
+    Highest {
+        slot: Slot,
+        time: TimestampMs,
+    },
 }
 
 impl Message {

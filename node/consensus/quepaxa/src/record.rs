@@ -12,10 +12,19 @@ pub enum Record {
     /// The engine started: this validator has a disk.
     Started,
     /// Before an answer of the recorder.
-    Register { slot: Slot, register: Register },
+    Register {
+        slot: Slot,
+        register: Register,
+    },
     /// Before the first request of the proposer: a restarted one never proposes a second value (X2).
-    Own { slot: Slot, value: Value },
-    Decided { slot: Slot, value: Value },
+    Own {
+        slot: Slot,
+        value: Value,
+    },
+    Decided {
+        slot: Slot,
+        value: Value,
+    },
     Batch(LaneBatch),
     /// After a lost disk: this recorder gives no answer in slots up to this one; in none if it is `None` (X14).
     Silent(Option<Slot>),

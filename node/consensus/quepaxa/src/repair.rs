@@ -1,10 +1,10 @@
 //! Deliveries, retention, and what a validator needs after a restart, a lost disk or a lost connection.
 
 use crate::{
-    config::MAX_CLOCK_AHEAD_MS,
+    config::{MAX_CLOCK_AHEAD_MS, decisions_at_once},
     engine::{Decision, QuePaxa},
     lanes::Lanes,
-    message::{MAX_DECISIONS, Message, Slot, Tip, Value},
+    message::{Message, Slot, Tip, Value},
     order::Order,
     record::{Record, RecordKey},
     rules::Register,
@@ -163,7 +163,8 @@ impl QuePaxa {
         }
         let kept = self.lanes.chain(self.me, delivered, before.number).unwrap_or_default();
         let kept: BTreeSet<Tip> = kept.iter().map(|batch| self.lanes.tip(batch)).collect();
-        let own = self.lanes.above(self.me, before.number).filter(|(tip, _)| tip.number <= delivered.number && !kept.contains(tip));
+        let own =
+            self.lanes.above(self.me, before.number).filter(|(tip, _)| tip.number <= delivered.number && !kept.contains(tip));
         let displaced: Vec<Bytes> = own.map(|(_, bytes)| bytes.clone()).filter(|bytes| !bytes.is_empty()).collect();
         displaced.into_iter().for_each(|bytes| self.outputs.push_back(Output::Requeue(Batch { bytes })));
         if self.lanes.newest(self.me).number <= delivered.number {
@@ -193,9 +194,8 @@ impl QuePaxa {
 
     fn release_records(&mut self) {
         let Self { journal, decided, order, lanes, silence, floor, .. } = self;
-        let is_settled = |slot: &Slot| {
-            slot <= floor || decided.get(slot).map_or(*slot <= order.slot(), |decision| decision.is_durable)
-        };
+        let is_settled =
+            |slot: &Slot| slot <= floor || decided.get(slot).map_or(*slot <= order.slot(), |decision| decision.is_durable);
         let is_needed = |key: &RecordKey| match key {
             RecordKey::Started => true,
             RecordKey::Register(slot) | RecordKey::Own(slot) => !is_settled(slot),
@@ -263,7 +263,7 @@ impl QuePaxa {
         let values: Vec<Value> = (first.0..=self.contiguous.0)
             .map_while(|slot| self.decided.get(&Slot(slot)))
             .map(|decision| decision.value.clone())
-            .take(MAX_DECISIONS)
+            .take(decisions_at_once(self.committee.size()))
             .collect();
         if !values.is_empty() {
             self.send(from, &Message::Decided { first, values });
@@ -271,7 +271,7 @@ impl QuePaxa {
     }
 
     pub(crate) fn handle_decided(&mut self, from: ValidatorIndex, first: Slot, values: Vec<Value>) {
-        let is_full = values.len() == MAX_DECISIONS;
+        let is_full = values.len() == decisions_at_once(self.committee.size());
         for (slot, value) in (first.0..).map(Slot).zip(values) {
             self.decide(slot, value, "told");
         }

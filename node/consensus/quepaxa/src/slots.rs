@@ -76,7 +76,8 @@ impl QuePaxa {
         if is_silent || is_far || slot <= self.contiguous {
             return;
         }
-        let newest = self.requests.get(&(slot, from)).is_none_or(|(known, _)| (known.run, known.step) <= (request.run, request.step));
+        let newest =
+            self.requests.get(&(slot, from)).is_none_or(|(known, _)| (known.run, known.step) <= (request.run, request.step));
         if newest {
             self.requests.insert((slot, from), (request, proposal));
         }
@@ -306,7 +307,10 @@ impl QuePaxa {
 
     /// P6: a slot is decided. Returns true the first time.
     pub(crate) fn decide(&mut self, slot: Slot, value: Value, why: &str) -> bool {
-        if slot <= self.floor || slot <= self.order.slot() && !self.decided.contains_key(&slot) || slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD {
+        if slot <= self.floor
+            || slot <= self.order.slot() && !self.decided.contains_key(&slot)
+            || slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD
+        {
             return false;
         }
         if let Some(known) = self.decided.get(&slot) {

@@ -94,7 +94,9 @@ impl QuePaxaVerifier {
     fn check_step(&self, slot: Slot, step: u64) -> Result<(), String> {
         check_number(slot.0)?;
         check_number(step)?;
-        ensure(slot.0 > 0 && step >= FIRST_STEP, || format!("slot {}, step {step}: expected at least 1 and {FIRST_STEP}", slot.0))
+        ensure(slot.0 > 0 && step >= FIRST_STEP, || {
+            format!("slot {}, step {step}: expected at least 1 and {FIRST_STEP}", slot.0)
+        })
     }
 
     fn check_proposal(&self, proposal: &Proposal) -> Result<(), String> {

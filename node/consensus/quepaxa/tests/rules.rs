@@ -133,7 +133,8 @@ impl Slot {
 
     fn run(&mut self, slow: Option<usize>) {
         for _ in 0..200_000 {
-            let is_over = self.proposers.iter().zip(&self.decided).all(|(proposer, decided)| proposer.is_none() || decided.is_some());
+            let is_over =
+                self.proposers.iter().zip(&self.decided).all(|(proposer, decided)| proposer.is_none() || decided.is_some());
             if is_over {
                 return;
             }
