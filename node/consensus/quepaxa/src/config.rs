@@ -5,8 +5,10 @@ use corniche_engine::{DAY_MS, SPARE_RECORDS, parameter_within, stretched_ms};
 use corniche_types::{B256, Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
-/// A validator whose clock is further ahead of the median than this proposes the median.
-pub const MAX_CLOCK_AHEAD_MS: i64 = 500;
+/// A validator whose clock is further from the median than this proposes the median.
+pub const MAX_CLOCK_ERROR_MS: i64 = 500;
+/// Slots above the last known decision that a recorder keeps. A recorder that is further behind first learns decisions.
+pub const MAX_SLOTS_AHEAD: u64 = 1_024;
 /// Maximum number of own batches that are not delivered yet.
 pub const MAX_OPEN_BATCHES: u64 = 8;
 /// Batches of one author above the delivered one that others store.
@@ -26,7 +28,7 @@ pub struct Config {
     pub epoch_slots: u64,
     /// Orders the proposers by measured times (B3). Off: they stay in the order of their indices.
     pub tune_leader: bool,
-    /// Number of own undelivered batches from which the next one waits for one of them.
+    /// Maximum number of own undelivered batches.
     pub open_batches: u64,
     /// Minimum time between two own batches, ms.
     pub batch_interval_ms: u64,
@@ -135,7 +137,7 @@ impl Config {
         let size = committee_size as u64;
         let slots = 4 * self.retain_slots + MAX_SLOTS_AHEAD;
         // Registers, decisions, proposers and waiting requests of slots; batches; and a second record of each.
-        let items = slots * (3 + size) + size * (MAX_AHEAD + slots);
+        let items = slots * (3 + 2 * size) + size * (MAX_AHEAD + slots);
         usize::try_from(2 * items + SPARE_RECORDS as u64).unwrap_or(usize::MAX)
     }
 }
@@ -149,9 +151,6 @@ fn value_bytes(committee_size: usize) -> usize {
 pub(crate) fn decisions_at_once(committee_size: usize) -> usize {
     MAX_DECISIONS.min((1 << 20) / value_bytes(committee_size)).max(1)
 }
-
-/// Slots above the last known decision that a recorder keeps. A recorder that is further behind first learns decisions.
-pub const MAX_SLOTS_AHEAD: u64 = 1_024;
 
 #[cfg(test)]
 mod tests {

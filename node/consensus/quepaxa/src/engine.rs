@@ -9,7 +9,7 @@ use crate::{
     message::{Answer, Context, LaneBatch, Message, Proposal, RequestId, Slot, Tip, Value},
     order::Order,
     record::{Record, RecordKey},
-    repair::{Recovered, Silence, Wanted},
+    repair::{Lead, Recovered, Silence, Wanted},
     rules::Register,
     slots::{Driving, Hedge, Timing},
     verify::Checked,
@@ -19,7 +19,7 @@ use corniche_engine::{
 };
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -60,6 +60,8 @@ pub struct QuePaxa {
     /// Requests to this recorder whose batches are not on disk yet, the newest of each proposer.
     pub(crate) requests: BTreeMap<(Slot, ValidatorIndex), (RequestId, Proposal)>,
     pub(crate) driving: BTreeMap<Slot, Driving>,
+    /// Answers with proposals whose batches are not here yet.
+    pub(crate) answers: BTreeMap<(Slot, ValidatorIndex), (RequestId, Answer)>,
     /// Values that this validator proposed, or will propose once they are on disk (X2).
     pub(crate) own_values: BTreeMap<Slot, Value>,
     pub(crate) hedges: BTreeMap<Slot, Hedge>,
@@ -82,8 +84,12 @@ pub struct QuePaxa {
     /// Highest number of each lane in forgotten slots.
     pub(crate) released: Vec<u64>,
     pub(crate) certified: Slot,
-    /// Lead of each member's clock, ms, less the delay of the network; 0 for this one.
-    pub(crate) clocks: BTreeMap<ValidatorIndex, i64>,
+    /// Leads of the others' clocks.
+    pub(crate) clocks: BTreeMap<ValidatorIndex, Lead>,
+    /// Validators with a connection.
+    pub(crate) connected: BTreeSet<ValidatorIndex>,
+    /// Number of the last own batch that was delivered at the last timer.
+    pub(crate) delivered_before: u64,
     pub(crate) resend_at: TimestampMs,
     pub(crate) status_at: TimestampMs,
     pub(crate) next_peer: usize,
@@ -98,7 +104,13 @@ pub(crate) struct Decision {
 /// An action that waits for a record.
 pub(crate) enum AfterDurable {
     Batch(ValidatorIndex, Tip),
-    Answer { to: ValidatorIndex, request: RequestId, answer: Answer },
+    /// Made by this engine, so it is sent to all.
+    OwnBatch(Tip),
+    Answer {
+        to: ValidatorIndex,
+        request: RequestId,
+        answer: Answer,
+    },
     Drive(Slot),
     Decided(Slot),
 }
@@ -137,10 +149,15 @@ impl Engine for QuePaxa {
             }
             Input::Durable(ticket) => self.handle_durable(ticket),
             Input::Deadline => self.handle_deadline(),
-            Input::PeerUp(peer) => self.greet(peer),
+            Input::PeerUp(peer) => {
+                self.connected.insert(peer);
+                self.greet(peer);
+            }
+            // Timers send again whatever the connection lost.
+            Input::PeerDown(peer) => _ = self.connected.remove(&peer),
             Input::Certified(commit) => self.certified = self.certified.max(Slot(commit.0)),
-            // Whatever the connection lost is sent again by timers. This engine has no group.
-            Input::PeerDown(_) | Input::Packet(_) | Input::Sequencer(_) => {}
+            // This engine has no group.
+            Input::Packet(_) | Input::Sequencer(_) => {}
         }
         self.make_progress();
     }
@@ -150,8 +167,7 @@ impl Engine for QuePaxa {
     }
 
     fn clock_leads(&self) -> Vec<(ValidatorIndex, u64)> {
-        let others = self.clocks.iter().filter(|(member, _)| **member != self.me);
-        others.map(|(member, lead)| (*member, u64::try_from(*lead).unwrap_or(0))).collect()
+        self.clocks.iter().map(|(member, lead)| (*member, u64::try_from(lead.ms).unwrap_or(0))).collect()
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
@@ -184,6 +200,7 @@ impl QuePaxa {
             own_values: recovered.own_values,
             requests: BTreeMap::new(),
             driving: BTreeMap::new(),
+            answers: BTreeMap::new(),
             hedges: BTreeMap::new(),
             timing: Timing::default(),
             wants: false,
@@ -194,7 +211,9 @@ impl QuePaxa {
             silence,
             reports: BTreeMap::new(),
             certified: Slot(0),
-            clocks: [(me, 0)].into(),
+            clocks: BTreeMap::new(),
+            connected: BTreeSet::new(),
+            delivered_before: 0,
             resend_at: TimestampMs(now.0.saturating_add(config.resend_ms)),
             status_at: TimestampMs(now.0.saturating_add(config.status_ms)),
             next_peer: me.as_usize(),
@@ -208,11 +227,12 @@ impl QuePaxa {
             order,
             journal,
         };
-        if recovered.is_empty {
-            engine.persist(RecordKey::Started, None);
-        }
         if has_lost {
+            // The only record, so that a power cut cannot leave others without it.
             engine.persist(RecordKey::Silent, None);
+            engine.note("disk-lost", "gives no answer until members with a quorum of votes report the slots in use".into());
+        } else if recovered.is_empty {
+            engine.persist(RecordKey::Started, None);
         }
         engine.announce_own_batches();
         engine.make_progress();
@@ -232,16 +252,19 @@ impl QuePaxa {
                 }
             }
             Message::Record { request, proposal } => self.handle_record(from, request, proposal),
-            Message::Answer { request, answer } => self.handle_answer(from, request, answer),
+            Message::Answer { request, answer, time } => {
+                self.note_clock(from, time);
+                self.handle_answer(from, request, answer);
+            }
             Message::Decided { first, values } => self.handle_decided(from, first, values),
             Message::Progress { decided, time } => {
                 self.note_clock(from, time);
                 self.handle_progress(from, decided);
             }
-            Message::AskHighest => self.handle_ask_highest(from),
-            Message::Highest { slot, time } => {
+            Message::AskHighest { run } => self.handle_ask_highest(from, run),
+            Message::Highest { run, slot, time } => {
                 self.note_clock(from, time);
-                self.handle_highest(from, slot);
+                self.handle_highest(from, run, slot);
             }
         }
     }
@@ -251,7 +274,8 @@ impl QuePaxa {
         self.writing.retain(|_, last| *last > ticket);
         for action in self.waiting.remove(&ticket).unwrap_or_default() {
             match action {
-                AfterDurable::Batch(author, tip) => self.handle_batch_durable(author, tip),
+                AfterDurable::Batch(author, tip) => self.handle_batch_durable(author, tip, false),
+                AfterDurable::OwnBatch(tip) => self.handle_batch_durable(self.me, tip, true),
                 AfterDurable::Answer { to, request, answer } => self.send_answer(to, request, answer),
                 AfterDurable::Drive(slot) => self.send_requests(slot),
                 AfterDurable::Decided(slot) => {
@@ -264,9 +288,18 @@ impl QuePaxa {
     }
 
     pub(crate) fn make_progress(&mut self) {
-        self.record_waiting_requests();
-        self.deliver();
-        self.drive_slots();
+        // Answers of the own recorder, and what follows from them, come without another input.
+        loop {
+            let before = self.outputs.len();
+            self.record_waiting_requests();
+            self.take_waiting_answers();
+            self.deliver();
+            self.end_silence();
+            self.drive_slots();
+            if self.outputs.len() == before {
+                break;
+            }
+        }
         self.ask_for_batch();
         self.release();
     }
@@ -290,28 +323,37 @@ impl QuePaxa {
     fn handle_own_batch(&mut self, batch: Batch) {
         self.wants = false;
         self.next_batch_at = TimestampMs(self.now.0.saturating_add(self.config.batch_pause_ms(batch.bytes.len())));
+        self.add_own_batch(batch.bytes);
+    }
+
+    /// Extends the own lane.
+    pub(crate) fn add_own_batch(&mut self, bytes: Bytes) {
         let Tip { number, digest: parent } = self.lanes.newest(self.me);
-        let batch = LaneBatch { author: self.me, number: number + 1, parent, bytes: batch.bytes };
-        if let Some(tip) = self.store(batch) {
-            self.lanes.extend(self.me, tip);
-            self.trace(tip).into_iter().for_each(|vertex| self.outputs.push_back(Output::Trace(TraceEvent::Proposed(vertex))));
+        let batch = LaneBatch { author: self.me, number: number + 1, parent, bytes };
+        let tip = self.context.tip(&batch);
+        if let Some(vertex) = self.vertex(&batch, tip) {
+            self.outputs.push_back(Output::Trace(TraceEvent::Proposed(vertex)));
         }
+        self.store(tip, batch, AfterDurable::OwnBatch(tip));
+        self.lanes.extend(self.me, tip);
     }
 
-    /// Adds a batch, and writes it. Returns its tip if it is new.
-    fn store(&mut self, batch: LaneBatch) -> Option<Tip> {
+    /// Adds a batch, and writes it. Returns true if it is new.
+    fn store(&mut self, tip: Tip, batch: LaneBatch, then: AfterDurable) -> bool {
         let author = batch.author;
-        let tip = self.lanes.insert(batch)?;
-        self.wanted.remove(&(author, tip));
-        self.persist(RecordKey::Batch(author, tip), Some(AfterDurable::Batch(author, tip)));
-        Some(tip)
+        let is_new = self.lanes.insert(tip, batch);
+        if is_new {
+            self.wanted.remove(&(author, tip));
+            self.persist(RecordKey::Batch(author, tip), Some(then));
+        }
+        is_new
     }
 
-    fn handle_batch_durable(&mut self, author: ValidatorIndex, tip: Tip) {
+    fn handle_batch_durable(&mut self, author: ValidatorIndex, tip: Tip, is_new: bool) {
         self.lanes.mark_durable(author, &tip);
         let Some(batch) = self.lanes.get(author, &tip).cloned() else { return };
         self.accept(&batch, tip);
-        if author == self.me {
+        if is_new {
             self.broadcast(&Message::Batch(batch));
         }
     }
@@ -326,7 +368,7 @@ impl QuePaxa {
         if !is_wanted && (author == self.me || from != author || !fits) {
             return;
         }
-        let is_new = self.store(batch).is_some();
+        let is_new = self.store(tip, batch, AfterDurable::Batch(author, tip));
         // A lane that goes back begins again: its author lost its disk. A batch that was asked for may be older.
         if from == author && !is_wanted && (is_new || tip.number > self.lanes.newest(author).number) {
             self.lanes.extend(author, tip);
@@ -340,10 +382,6 @@ impl QuePaxa {
             let batch_bytes = Batch { bytes: batch.bytes.clone() };
             self.outputs.push_back(Output::Available { author: batch.author, batch: batch_bytes });
         }
-    }
-
-    fn trace(&self, tip: Tip) -> Option<Vertex> {
-        self.lanes.get(self.me, &tip).and_then(|batch| self.vertex(batch, tip))
     }
 
     /// A batch as it is shown to people: its round is its number in the lane.
@@ -402,7 +440,7 @@ impl QuePaxa {
     pub fn footprint(&self) -> usize {
         let slots =
             self.decided.len() + self.registers.len() + self.requests.len() + self.driving.len() + self.own_values.len();
-        slots + self.hedges.len() + self.lanes.count() + self.wanted.len()
+        slots + self.hedges.len() + self.answers.len() + self.lanes.count() + self.wanted.len()
     }
 
     /// State for failed runs.

@@ -38,15 +38,14 @@ impl Lanes {
         self.lane(author).held.get(tip).map(|held| &held.batch)
     }
 
-    /// Adds a batch that is not on disk yet. Returns its tip, or `None` if it is known.
-    pub fn insert(&mut self, batch: LaneBatch) -> Option<Tip> {
-        let tip = self.context.tip(&batch);
+    /// Adds a batch that is not on disk yet. Returns false if it is known.
+    pub fn insert(&mut self, tip: Tip, batch: LaneBatch) -> bool {
         let held = &mut self.lanes[batch.author.as_usize()].held;
-        if held.contains_key(&tip) {
-            return None;
+        let is_new = !held.contains_key(&tip);
+        if is_new {
+            held.insert(tip, Held { batch, is_durable: false });
         }
-        held.insert(tip, Held { batch, is_durable: false });
-        Some(tip)
+        is_new
     }
 
     pub fn mark_durable(&mut self, author: ValidatorIndex, tip: &Tip) {
@@ -60,7 +59,7 @@ impl Lanes {
         self.lanes[author.as_usize()].newest = tip;
     }
 
-    /// Where the author's lane ends, as far as this validator knows.
+    /// End of the author's lane, as far as this validator knows.
     pub fn newest(&self, author: ValidatorIndex) -> Tip {
         self.lane(author).newest
     }
@@ -118,12 +117,19 @@ impl Lanes {
         Ok(batches)
     }
 
-    /// Drops the batches of an author up to this number. Returns their tips.
-    pub fn release(&mut self, author: ValidatorIndex, through: u64) -> Vec<Tip> {
+    /// Drops the batches of an author up to this number.
+    pub fn release(&mut self, author: ValidatorIndex, through: u64) {
         let held = &mut self.lanes[author.as_usize()].held;
-        let first_kept = Tip { number: through.saturating_add(1), digest: Default::default() };
-        let kept = held.split_off(&first_kept);
-        std::mem::replace(held, kept).into_keys().collect()
+        *held = held.split_off(&Tip { number: through.saturating_add(1), digest: Default::default() });
+    }
+
+    /// After a restart: a lane ends with its highest batch that has everything above `delivered` below it.
+    pub fn find_ends(&mut self, delivered: &[Tip]) {
+        for (author, delivered) in (0u16..).map(ValidatorIndex).zip(delivered) {
+            let tips: Vec<Tip> = self.lane(author).held.keys().rev().copied().collect();
+            let whole = tips.into_iter().find(|tip| self.chain(author, *tip, delivered.number).is_ok());
+            self.extend(author, whole.filter(|tip| tip.number > delivered.number).unwrap_or(*delivered));
+        }
     }
 
     /// Batches of an author above this number, whatever their order.

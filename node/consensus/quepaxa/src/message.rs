@@ -40,7 +40,7 @@ pub struct Tip {
     pub digest: B256,
 }
 
-/// What a slot decides: one tip of every lane, by author. It has a constant size, however large the batches are (O5).
+/// The decision of a slot: one tip of every lane, by author. It has a constant size, however large the batches are (O5).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 pub struct Value {
     /// The proposer's clock.
@@ -94,6 +94,8 @@ pub enum Message {
     Answer {
         request: RequestId,
         answer: Answer,
+        /// The recorder's clock.
+        time: TimestampMs,
     },
     /// These consecutive slots are decided.
     Decided {
@@ -106,10 +108,14 @@ pub enum Message {
         decided: Slot,
         time: TimestampMs,
     },
-    /// A recorder that lost its disk asks for the highest slots in use, and any other for clocks that it misses.
-    AskHighest,
-    /// Highest slot that the sender knows to be in use, and its clock.
+    /// A recorder that lost its disk asks for the highest slots in use, and any other for clocks that it misses. `run` is the
+    /// start of the sender's engine.
+    AskHighest {
+        run: TimestampMs,
+    },
+    /// Response: the highest slot in which the sender may have answered, or knows that others did, and its clock.
     Highest {
+        run: TimestampMs,
         slot: Slot,
         time: TimestampMs,
     },

@@ -94,22 +94,10 @@ impl Order {
         sorted.into_iter().eq(self.committee.indices())
     }
 
-    /// Executes the next slot. `lane` returns an author's batches above the delivered one up to a tip, ascending; `None` if some
-    /// are missing. Then this returns `None` and changes nothing.
-    pub fn execute(
-        &mut self,
-        slot: Slot,
-        value: &Value,
-        lane: impl Fn(ValidatorIndex, Tip, u64) -> Option<Vec<LaneBatch>>,
-    ) -> Option<Ordered> {
+    /// Executes the next slot. `batches` are those of all authors above the delivered ones up to the tips of the value, by author
+    /// and number. Values of different proposers may go backwards; then an author has none.
+    pub fn execute(&mut self, slot: Slot, value: &Value, batches: Vec<LaneBatch>) -> Ordered {
         assert_eq!(slot, self.slot().next(), "slots are executed in order");
-        let members = self.committee.indices().zip(&value.tips);
-        let mut lanes = Vec::with_capacity(self.committee.size());
-        for (author, tip) in members {
-            let delivered = self.delivered(author);
-            // Values of different proposers may go backwards.
-            lanes.push(if tip.number > delivered.number { lane(author, *tip, delivered.number)? } else { Vec::new() });
-        }
         let leader = self.schedule(slot, |_| None).and_then(|schedule| schedule.first().copied()).unwrap_or_default();
         let state = &mut self.state;
         let epoch = epoch_of(slot, self.epoch_slots);
@@ -124,16 +112,16 @@ impl Order {
         }
         state.time = state.time.max(value.time);
         state.randomness = chained(state.randomness, self.context.value(slot, value));
-        let full = lanes.into_iter().flatten().filter(|batch| !batch.bytes.is_empty());
+        let full = batches.into_iter().filter(|batch| !batch.bytes.is_empty());
         let batches = full.map(|batch| (batch.author, Batch { bytes: batch.bytes })).collect();
-        Some(Ordered {
+        Ordered {
             index: CommitIndex(slot.0),
             leader,
             time: self.state.time,
             randomness: self.state.randomness,
             batches,
             checkpoint: wire::encode(&self.state).into(),
-        })
+        }
     }
 }
 

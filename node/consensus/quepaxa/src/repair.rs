@@ -1,10 +1,10 @@
 //! Deliveries, retention, and what a validator needs after a restart, a lost disk or a lost connection.
 
 use crate::{
-    config::{MAX_CLOCK_AHEAD_MS, decisions_at_once},
+    config::{MAX_CLOCK_ERROR_MS, decisions_at_once},
     engine::{Decision, QuePaxa},
     lanes::Lanes,
-    message::{Message, Slot, Tip, Value},
+    message::{LaneBatch, Message, Slot, Tip, Value},
     order::Order,
     record::{Record, RecordKey},
     rules::Register,
@@ -12,6 +12,11 @@ use crate::{
 use corniche_engine::{Batch, Journal, Output, Ticket, TraceEvent};
 use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, Votes, wire};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of decided slots whose batches are asked for at once.
+const SLOTS_AT_ONCE: usize = 64;
+/// A missing batch is asked for this often, then only if something still needs it.
+const MAX_ATTEMPTS: usize = 64;
 
 /// Slots in which this recorder gives no answer, because it lost its disk (X14).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +37,12 @@ impl Silence {
             Self::Everywhere => false,
         }
     }
+}
+
+/// Lead of another validator's clock, ms, less the delay of the network.
+pub(crate) struct Lead {
+    pub ms: i64,
+    noted_at: TimestampMs,
 }
 
 /// A batch that is missing.
@@ -69,7 +80,8 @@ impl Recovered {
             let key = recovered.apply(record);
             journal.recovered(ticket, key);
         }
-        let Self { decided, registers, own_values, floor, .. } = &mut recovered;
+        let Self { lanes, decided, registers, own_values, floor, .. } = &mut recovered;
+        lanes.find_ends(&order.state().delivered);
         // Slots before a gap are of no use for others.
         while floor.0 > 0 && decided.contains_key(floor) {
             floor.0 -= 1;
@@ -97,9 +109,7 @@ impl Recovered {
             }
             Record::Batch(batch) => {
                 let (author, tip) = (batch.author, self.lanes.tip(&batch));
-                if self.lanes.insert(batch).is_some() && tip.number > self.lanes.newest(author).number {
-                    self.lanes.extend(author, tip);
-                }
+                self.lanes.insert(tip, batch);
                 self.lanes.mark_durable(author, &tip);
                 RecordKey::Batch(author, tip)
             }
@@ -121,20 +131,10 @@ impl QuePaxa {
             let Some(decision) = self.decided.get(&slot) else { return };
             let value = decision.value.clone();
             let before = self.order.delivered(self.me);
-            let mut missing = BTreeSet::new();
-            for (author, tip) in self.indices().zip(&value.tips) {
-                if let Err(tip) = self.lanes.chain(author, *tip, self.order.delivered(author).number) {
-                    missing.insert((author, tip));
-                }
-            }
-            for (author, tip) in missing {
-                self.want(author, tip, author);
-            }
-            let lanes = &self.lanes;
-            let Some(ordered) = self.order.execute(slot, &value, |author, tip, above| lanes.chain(author, tip, above).ok())
-            else {
-                return;
-            };
+            let lanes = self.indices().zip(&value.tips);
+            let lanes = lanes.map(|(author, tip)| self.lanes.chain(author, *tip, self.order.delivered(author).number));
+            let Ok(batches) = lanes.collect::<Result<Vec<_>, _>>() else { return self.want_next_batches() };
+            let ordered = self.order.execute(slot, &value, batches.concat());
             let commit = CommitIndex(slot.0);
             self.outputs.push_back(Output::Trace(TraceEvent::Delivered { round: slot.0, rank: 0, commit }));
             self.outputs.push_back(Output::Deliver(ordered));
@@ -145,11 +145,23 @@ impl QuePaxa {
         }
     }
 
-    /// A lane ends at least where it is delivered.
+    /// Asks for the missing batches of the next slots.
+    fn want_next_batches(&mut self) {
+        let next = self.decided.range(self.order.slot().next()..).take(SLOTS_AT_ONCE);
+        let tips = next.flat_map(|(_, decision)| self.indices().zip(decision.value.tips.iter().copied()));
+        let missing = |(author, tip): (ValidatorIndex, Tip)| {
+            let above = self.order.delivered(author).number;
+            self.lanes.chain(author, tip, above).err().map(|missing| (author, missing))
+        };
+        let missing: BTreeSet<_> = tips.filter_map(missing).collect();
+        missing.into_iter().for_each(|(author, tip)| self.want(author, tip, author));
+    }
+
+    /// A lane ends at least where it is delivered, and with the delivered batch there.
     fn follow_lanes(&mut self) {
         for author in self.indices() {
             let delivered = self.order.delivered(author);
-            if self.lanes.newest(author).number < delivered.number {
+            if self.lanes.newest(author).number <= delivered.number {
                 self.lanes.extend(author, delivered);
             }
         }
@@ -167,9 +179,6 @@ impl QuePaxa {
             self.lanes.above(self.me, before.number).filter(|(tip, _)| tip.number <= delivered.number && !kept.contains(tip));
         let displaced: Vec<Bytes> = own.map(|(_, bytes)| bytes.clone()).filter(|bytes| !bytes.is_empty()).collect();
         displaced.into_iter().for_each(|bytes| self.outputs.push_back(Output::Requeue(Batch { bytes })));
-        if self.lanes.newest(self.me).number <= delivered.number {
-            self.lanes.extend(self.me, delivered);
-        }
     }
 
     /// O6: forgets old slots, and the records that nobody needs.
@@ -188,7 +197,9 @@ impl QuePaxa {
                 }
             }
         }
-        self.wanted.retain(|(author, tip), _| tip.number > self.released[author.as_usize()]);
+        // Whoever still needs a batch asks again.
+        self.wanted
+            .retain(|(author, tip), wanted| tip.number > self.released[author.as_usize()] && wanted.attempts < MAX_ATTEMPTS);
         self.release_records();
     }
 
@@ -214,50 +225,52 @@ impl QuePaxa {
 
 /// Peers.
 impl QuePaxa {
-    /// After a start, and for a new connection: own batches that are not delivered.
+    /// Own batches on disk that are not delivered.
+    fn own_open_batches(&self) -> Vec<LaneBatch> {
+        let delivered = self.order.delivered(self.me);
+        let end = self.lanes.durable_tip(self.me, delivered);
+        self.lanes.chain(self.me, end, delivered.number).unwrap_or_default()
+    }
+
     pub(crate) fn announce_own_batches(&mut self) {
-        let me = self.me;
-        let Ok(batches) = self.lanes.chain(me, self.lanes.newest(me), self.order.delivered(me).number) else { return };
-        for batch in batches {
-            self.broadcast(&Message::Batch(batch));
-        }
+        self.own_open_batches().into_iter().for_each(|batch| self.broadcast(&Message::Batch(batch)));
     }
 
     pub(crate) fn greet(&mut self, peer: ValidatorIndex) {
-        self.send(peer, &self.progress());
+        self.send_progress(peer);
         if self.silence == Silence::Everywhere {
-            self.send(peer, &Message::AskHighest);
+            self.send(peer, &Message::AskHighest { run: self.run });
         }
-        let me = self.me;
-        let Ok(batches) = self.lanes.chain(me, self.lanes.newest(me), self.order.delivered(me).number) else { return };
-        for batch in batches {
-            self.send(peer, &Message::Batch(batch));
-        }
+        self.own_open_batches().into_iter().for_each(|batch| self.send(peer, &Message::Batch(batch)));
     }
 
-    fn progress(&self) -> Message {
-        Message::Progress { decided: self.contiguous, time: self.now }
+    pub(crate) fn send_progress(&mut self, to: ValidatorIndex) {
+        self.send(to, &Message::Progress { decided: self.contiguous, time: self.now });
     }
 
     pub(crate) fn note_clock(&mut self, from: ValidatorIndex, time: TimestampMs) {
-        // Both are below 2^48: the verifier refuses others.
-        self.clocks.insert(from, time.0.cast_signed() - self.now.0.cast_signed());
+        let ms = time.0.cast_signed().saturating_sub(self.now.0.cast_signed());
+        self.clocks.insert(from, Lead { ms, noted_at: self.now });
     }
 
     /// Time that this validator proposes. A value is believed once it is proposed, and time never goes back, so one wrong clock would
-    /// stop the chain: a validator that is ahead of the median takes the median. `None` before it knows the clocks of a majority.
+    /// stop the time of the chain: a validator whose clock is far from the median takes the median. `None` before it knows the
+    /// clocks of a majority. After its own clock jumped ahead, it has to hear them again.
     pub(crate) fn time(&self) -> Option<TimestampMs> {
         let majority = Votes(self.committee.total().0 / 2 + 1);
-        let clocks = self.clocks.iter().map(|(member, lead)| (*member, *lead));
-        let median = self.committee.weights().reached(clocks, majority)?;
-        let lead = if median < -MAX_CLOCK_AHEAD_MS { median } else { 0 };
+        // Each member sends its clock to each other one in this time, and with every answer.
+        let rounds = 2 * self.committee.size() as u64 * self.config.status_ms;
+        let is_fresh = |lead: &Lead| lead.noted_at.0.saturating_add(rounds) >= self.now.0;
+        let others = self.clocks.iter().filter(|(_, lead)| is_fresh(lead)).map(|(member, lead)| (*member, lead.ms));
+        let median = self.committee.weights().reached(others.chain([(self.me, 0)]), majority)?;
+        let lead = if median.abs() > MAX_CLOCK_ERROR_MS { median } else { 0 };
         Some(TimestampMs(self.now.0.saturating_add_signed(lead)))
     }
 
     /// The peer with more decisions sends them.
     pub(crate) fn handle_progress(&mut self, from: ValidatorIndex, decided: Slot) {
         if decided > self.contiguous {
-            return self.send(from, &self.progress());
+            return self.send_progress(from);
         }
         let first = decided.next();
         let values: Vec<Value> = (first.0..=self.contiguous.0)
@@ -273,10 +286,10 @@ impl QuePaxa {
     pub(crate) fn handle_decided(&mut self, from: ValidatorIndex, first: Slot, values: Vec<Value>) {
         let is_full = values.len() == decisions_at_once(self.committee.size());
         for (slot, value) in (first.0..).map(Slot).zip(values) {
-            self.decide(slot, value, "told");
+            self.decide(slot, value, "learned");
         }
         if is_full {
-            self.send(from, &self.progress());
+            self.send_progress(from);
         }
     }
 
@@ -290,10 +303,13 @@ impl QuePaxa {
     }
 
     fn ask_for(&mut self, author: ValidatorIndex, tip: Tip) {
-        let others: Vec<_> = self.indices().filter(|member| *member != self.me).collect();
+        let mut others: Vec<_> = self.connected.iter().copied().filter(|member| *member != self.me).collect();
+        if others.is_empty() {
+            others.extend(self.indices().filter(|member| *member != self.me));
+        }
         let Some(wanted) = self.wanted.get_mut(&(author, tip)).filter(|_| !others.is_empty()) else { return };
         let to = match wanted.attempts {
-            0 if wanted.source != self.me => wanted.source,
+            0 if others.contains(&wanted.source) => wanted.source,
             attempts => others[(attempts + tip.number as usize) % others.len()],
         };
         wanted.attempts += 1;
@@ -306,33 +322,38 @@ impl QuePaxa {
             self.resend_requests();
             let wanted: Vec<_> = self.wanted.keys().copied().collect();
             wanted.into_iter().for_each(|(author, tip)| self.ask_for(author, tip));
-            if self.lanes.newest(self.me).number > self.order.delivered(self.me).number {
+            let delivered = self.order.delivered(self.me).number;
+            if std::mem::replace(&mut self.delivered_before, delivered) == delivered {
                 self.announce_own_batches();
             }
             if self.silence == Silence::Everywhere || self.time().is_none() {
-                self.broadcast(&Message::AskHighest);
+                self.broadcast(&Message::AskHighest { run: self.run });
             }
         }
         if self.status_at <= self.now {
             self.status_at = TimestampMs(self.now.0.saturating_add(self.config.status_ms));
             self.next_peer = (self.next_peer + 1) % self.committee.size();
             let peer = ValidatorIndex(u16::try_from(self.next_peer).unwrap_or_default());
-            self.send(peer, &self.progress());
+            self.send_progress(peer);
         }
     }
 
-    pub(crate) fn handle_ask_highest(&mut self, from: ValidatorIndex) {
-        if self.silence != Silence::Everywhere {
-            self.send(from, &Message::Highest { slot: self.highest(), time: self.now });
-        }
+    /// A recorder that lost its disk itself does not know its registers: it reports the highest slot that they may be of.
+    pub(crate) fn handle_ask_highest(&mut self, from: ValidatorIndex, run: TimestampMs) {
+        let slot = match self.silence {
+            Silence::Everywhere => return,
+            Silence::Through(last) => self.highest().max(last),
+            Silence::Nowhere => self.highest(),
+        };
+        self.send(from, &Message::Highest { run, slot, time: self.now });
     }
 
     /// X14: the highest slot in which a recorder that lost its disk may have answered.
     ///
     /// A proposer opens slots up to `window` above the decided ones it knows. A decided slot is in the register of a quorum, and a
     /// quorum of reports has one of these registers.
-    pub(crate) fn handle_highest(&mut self, from: ValidatorIndex, slot: Slot) {
-        if self.silence != Silence::Everywhere {
+    pub(crate) fn handle_highest(&mut self, from: ValidatorIndex, run: TimestampMs, slot: Slot) {
+        if self.silence != Silence::Everywhere || run != self.run {
             return;
         }
         self.reports.insert(from, slot);
@@ -344,5 +365,15 @@ impl QuePaxa {
         self.reports.clear();
         self.note("votes-regained", format!("after a lost disk, from slot {} on", highest.0 + self.config.window + 1));
         self.persist(RecordKey::Silent, None);
+    }
+
+    /// Slots in which this recorder is silent are decided soon, also in an idle chain: its own empty batches need slots.
+    pub(crate) fn end_silence(&mut self) {
+        let Silence::Through(last) = self.silence else { return };
+        if self.contiguous >= last {
+            self.silence = Silence::Nowhere;
+        } else if self.lanes.newest(self.me).number == self.order.delivered(self.me).number {
+            self.add_own_batch(Bytes::new());
+        }
     }
 }

@@ -29,6 +29,11 @@ impl Register {
         self.step
     }
 
+    /// F_c: the first proposal of the current step.
+    pub fn first(&self) -> Option<&Proposal> {
+        self.first.as_ref()
+    }
+
     /// R1–R4. Returns true if the register changed.
     pub fn record(&mut self, step: Step, proposal: Proposal) -> bool {
         if step < self.step {
@@ -56,7 +61,7 @@ impl Register {
     }
 }
 
-/// What a proposer does after an answer.
+/// Result of an answer for the proposer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It waits for more answers.

@@ -3,10 +3,10 @@
 use crate::{
     config::MAX_SLOTS_AHEAD,
     engine::{AfterDurable, Decision, QuePaxa},
+    lanes::Lanes,
     message::{Answer, Message, Proposal, RequestId, Slot, Tip, Value},
     record::RecordKey,
-    repair::Silence,
-    rules::{FIRST_STEP, Proposer, Verdict, epoch_of, fastest_first, first_slot},
+    rules::{FIRST_STEP, Proposer, Register, Verdict, epoch_of, fastest_first, first_slot},
 };
 use corniche_engine::{Output, TraceEvent};
 use corniche_types::{TimestampMs, ValidatorIndex};
@@ -49,7 +49,10 @@ pub(crate) struct Timing {
 
 impl Timing {
     fn add(&mut self, epoch: u64, leader: ValidatorIndex, milliseconds: u64) {
-        if self.epoch != epoch {
+        if epoch < self.epoch {
+            return; // Slots of two epochs are open at the border.
+        }
+        if epoch > self.epoch {
             *self = Self { epoch, sum: 0, count: 0, means: std::mem::take(&mut self.means) };
         }
         (self.sum, self.count) = (self.sum.saturating_add(milliseconds), self.count + 1);
@@ -67,13 +70,11 @@ impl QuePaxa {
             let values = vec![decision.value.clone()];
             return self.send(from, &Message::Decided { first: slot, values });
         }
-        let is_silent = match self.silence {
-            Silence::Nowhere => false,
-            Silence::Through(last) => slot <= last,
-            Silence::Everywhere => true,
-        };
-        let is_far = slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD;
-        if is_silent || is_far || slot <= self.contiguous {
+        if slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD {
+            // The proposer knows decisions that are missing here.
+            return self.send_progress(from);
+        }
+        if !self.silence.allows(slot) || slot <= self.contiguous {
             return;
         }
         let newest =
@@ -90,18 +91,29 @@ impl QuePaxa {
         let keys: Vec<_> = self.requests.keys().copied().collect();
         for key in keys {
             let Some((_, proposal)) = self.requests.get(&key) else { continue };
-            let tips: Vec<(ValidatorIndex, Tip)> = self.indices().zip(proposal.value.tips.iter().copied()).collect();
-            let mut has_all = true;
-            for (author, tip) in tips {
-                if let Err(missing) = self.lanes.has_durable(author, tip, self.order.delivered(author).number) {
-                    has_all = false;
-                    self.want(author, missing, key.1);
-                }
-            }
+            let tips = self.indices().zip(proposal.value.tips.iter().copied()).collect();
+            let has_all = self.have_all(tips, key.1, |lanes, author, tip, above| lanes.has_durable(author, tip, above).err());
             if has_all && let Some((request, proposal)) = self.requests.remove(&key) {
                 self.record_now(key.1, request, proposal);
             }
         }
+    }
+
+    /// Returns whether nothing is missing of these lanes. Otherwise asks for it.
+    fn have_all(
+        &mut self,
+        tips: Vec<(ValidatorIndex, Tip)>,
+        source: ValidatorIndex,
+        missing: impl Fn(&Lanes, ValidatorIndex, Tip, u64) -> Option<Tip>,
+    ) -> bool {
+        let mut has_all = true;
+        for (author, tip) in tips {
+            if let Some(missing) = missing(&self.lanes, author, tip, self.order.delivered(author).number) {
+                has_all = false;
+                self.want(author, missing, source);
+            }
+        }
+        has_all
     }
 
     /// R1–R5. The answer waits for the disk.
@@ -129,7 +141,7 @@ impl QuePaxa {
         if to == self.me {
             self.handle_answer(to, request, answer);
         } else {
-            self.send(to, &Message::Answer { request, answer });
+            self.send(to, &Message::Answer { request, answer, time: self.now });
         }
     }
 }
@@ -148,14 +160,14 @@ impl QuePaxa {
         self.order.schedule(slot, |slot| self.decided.get(&slot).map(|decision| &decision.value))
     }
 
-    /// Where lanes end according to decisions, and to what is recorded in open slots: batches up to there need no new slot.
+    /// Highest number of each lane in decisions and in the registers of open slots: batches up to there need no new slot.
     fn covered(&self) -> Vec<u64> {
         let mut covered: Vec<u64> = self.order.state().delivered.iter().map(|tip| tip.number).collect();
         let after = self.order.slot().next();
         let decided = self.decided.range(after..).map(|(_, decision)| &decision.value);
         let proposed = self.driving.values().map(|driving| &driving.proposer.proposal().value);
-        let recorded: Vec<Answer> = self.registers.values().filter_map(crate::rules::Register::answer).collect();
-        for value in decided.chain(proposed).chain(recorded.iter().map(|answer| &answer.first.value)) {
+        let recorded = self.registers.values().filter_map(Register::first).map(|proposal| &proposal.value);
+        for value in decided.chain(proposed).chain(recorded) {
             for (covered, tip) in covered.iter_mut().zip(&value.tips) {
                 *covered = tip.number.max(*covered);
             }
@@ -195,13 +207,9 @@ impl QuePaxa {
     }
 
     fn hedge(&mut self, slot: Slot, schedule: &[ValidatorIndex]) {
-        let may_propose = match self.silence {
-            Silence::Nowhere => true,
-            Silence::Through(last) => slot > last,
-            Silence::Everywhere => false,
-        };
+        let may_propose = self.silence.allows(slot);
         let rank = schedule.iter().position(|member| *member == self.me).unwrap_or(schedule.len()) as u64;
-        let step = self.registers.get(&slot).map_or(0, crate::rules::Register::step);
+        let step = self.registers.get(&slot).map_or(0, Register::step);
         let now = self.now;
         let hedge = self.hedges.entry(slot).or_insert(Hedge { needed_since: now, armed_at: now, step, due: now });
         if hedge.step != step {
@@ -285,7 +293,18 @@ impl QuePaxa {
     }
 
     pub(crate) fn handle_answer(&mut self, from: ValidatorIndex, request: RequestId, answer: Answer) {
-        let Some(driving) = self.driving.get_mut(&request.slot).filter(|driving| driving.request == request) else { return };
+        if self.driving.get(&request.slot).is_none_or(|driving| driving.request != request) {
+            return; // P5
+        }
+        let proposals = [Some(&answer.first), answer.highest_before.as_ref()];
+        let values = proposals.into_iter().flatten().map(|proposal| &proposal.value);
+        let tips = values.flat_map(|value| self.indices().zip(value.tips.iter().copied())).collect();
+        if !self.have_all(tips, from, |lanes, author, tip, above| lanes.chain(author, tip, above).err()) {
+            // Otherwise it could take over a value that nobody alive has the batches of.
+            self.answers.insert((request.slot, from), (request, answer));
+            return;
+        }
+        let Some(driving) = self.driving.get_mut(&request.slot) else { return };
         match driving.proposer.answered(from, answer, &self.committee) {
             Verdict::Wait => {}
             Verdict::Next => {
@@ -302,6 +321,14 @@ impl QuePaxa {
                     self.broadcast(&Message::Decided { first: request.slot, values });
                 }
             }
+        }
+    }
+
+    pub(crate) fn take_waiting_answers(&mut self) {
+        let contiguous = self.contiguous;
+        self.answers.retain(|(slot, _), _| *slot > contiguous);
+        for ((_, from), (request, answer)) in std::mem::take(&mut self.answers) {
+            self.handle_answer(from, request, answer);
         }
     }
 

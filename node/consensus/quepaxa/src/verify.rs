@@ -67,7 +67,8 @@ impl QuePaxaVerifier {
                 self.check_step(request.slot, request.step)?;
                 self.check_proposal(proposal)?;
             }
-            Message::Answer { request, answer } => {
+            Message::Answer { request, answer, time } => {
+                check_number(time.0)?;
                 self.check_step(request.slot, request.step)?;
                 self.check_step(request.slot, answer.step)?;
                 self.check_proposal(&answer.first)?;
@@ -78,11 +79,11 @@ impl QuePaxaVerifier {
                 ensure(first.0 > 0, || "slot: the first one is 1".into())?;
                 values.iter().try_for_each(|value| self.check_value(value))?;
             }
-            Message::Progress { decided: slot, time } | Message::Highest { slot, time } => {
+            Message::Progress { decided: slot, time } | Message::Highest { slot, time, .. } => {
                 check_number(slot.0)?;
                 check_number(time.0)?;
             }
-            Message::AskHighest => {}
+            Message::AskHighest { .. } => {}
         }
         Ok(message)
     }

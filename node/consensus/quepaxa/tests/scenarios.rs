@@ -259,3 +259,115 @@ fn clock_that_is_ahead_moves_nothing() {
     let now = cluster.simulation.now().timestamp();
     assert!(cluster.seen(1).log.iter().all(|(_, ordered)| ordered.time <= now));
 }
+
+/// A leader whose clock is behind does not hold back the time of the chain, nor does one whose clock jumps while it runs.
+#[test]
+fn clocks_that_are_wrong_move_nothing() {
+    let mut cluster = cluster(3, Config { resend_ms: 100, status_ms: 100, ..plain() });
+    let check = |cluster: &Cluster, since: u64| {
+        let now = cluster.simulation.now().timestamp().0;
+        let time = cluster.seen(1).log.last().unwrap().1.time.0;
+        assert!(since - 500 < time && time <= now, "the chain's time is {time}, between {since} and {now}");
+    };
+    for lead in [-5_000, 3_600_000] {
+        cluster.clocks.borrow_mut()[0] = lead;
+        cluster.run_for(100 * DELAY);
+        let since = cluster.simulation.now().timestamp().0;
+        submit(&mut cluster, 1, &format!("lead{lead}"));
+        check(&cluster, since);
+    }
+}
+
+/// X14: the loss of a disk is not forgotten when power fails right after the next start.
+#[test]
+fn loss_of_a_disk_survives_a_power_cut() {
+    let mut cluster = cluster(3, plain());
+    submit(&mut cluster, 0, "a");
+    for _ in 0..2 {
+        cluster.simulation.crash(1);
+        let resume = cluster.resume_after(1, 1);
+        let first = cluster.records(1).iter().next().map(|(ticket, record)| (*ticket, record.clone()));
+        // The first time the disk is lost; the second time only the first record of the new one is written.
+        let lost_before = cluster.disk(1).notes.traced.iter().any(is_loss);
+        cluster.disk(1).records = first.filter(|_| lost_before).into_iter().collect();
+        cluster.set_rule(|_, _, _, message| if matches!(message, Message::Highest { .. }) { LOST } else { Delivery::Normal });
+        cluster.restart_at(1, resume);
+        cluster.run_for(10 * DELAY);
+    }
+    cluster.simulation.crash(2);
+    cluster.submit(0, "b");
+    cluster.run_for(100 * DELAY);
+    assert!(cluster.seen(0).delivered_at("b").is_none(), "it answered without its register");
+}
+
+fn is_loss(event: &TraceEvent) -> bool {
+    matches!(event, TraceEvent::Note { name, .. } if name == "disk-lost")
+}
+
+/// X14: a recorder that lost its disk reports the highest slot in which it may have answered, not only those that it knows.
+#[test]
+fn second_lost_disk_hears_of_the_first() {
+    let mut cluster = cluster(5, plain());
+    for text in ["a", "b", "c"] {
+        submit(&mut cluster, 0, text);
+    }
+    // Validators 2 and 3 know nothing, and 4 is off, so only validator 0 knows the slots of validator 1.
+    let highest = |cluster: &Cluster, node: usize| {
+        let reports = cluster.seen(node).sent.iter().filter_map(|(_, _, message)| match message {
+            Message::Highest { slot, .. } => Some(slot.0),
+            _ => None,
+        });
+        reports.max()
+    };
+    for node in [1, 4] {
+        cluster.simulation.crash(node);
+        cluster.disk(node).records.clear();
+        let resume = cluster.resume_after(node, 1);
+        // Nobody decides a slot meanwhile, so validator 1 stays silent in the slots after.
+        cluster.set_rule(|_, _, _, message| match message {
+            Message::Record { .. } | Message::Decided { .. } => LOST,
+            _ => Delivery::Normal,
+        });
+        cluster.restart_at(node, resume);
+        cluster.run_for(20 * DELAY);
+    }
+    assert_eq!(highest(&cluster, 1), Some(7), "three slots, and four that may be open");
+}
+
+/// O5: a proposer does not take over a value whose batches nobody alive has.
+#[test]
+fn value_without_batches_is_not_taken_over() {
+    let mut cluster = cluster(3, Config { resend_ms: 200, ..plain() });
+    // Nobody gets the leader's batch, but all get its request and its answers.
+    cluster.set_rule(|_, from, _, message| match message {
+        Message::Batch(_) if from == 0 => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.submit(0, "a");
+    cluster.run_for(25 * DELAY);
+    cluster.simulation.crash(0);
+    cluster.submit(1, "b");
+    cluster.run_for(200 * DELAY);
+    assert!([1, 2].iter().all(|node| cluster.seen(*node).delivered_at("b").is_some()), "{}", cluster.engine(1).describe());
+    cluster.assert_equal_logs(1..3);
+}
+
+/// X14: the silence after a lost disk ends without any users.
+#[test]
+fn silence_ends_on_an_idle_chain() {
+    let mut cluster = cluster(3, Config { resend_ms: 100, ..plain() });
+    submit(&mut cluster, 0, "a");
+    cluster.simulation.crash(1);
+    cluster.disk(1).records.clear();
+    let resume = cluster.resume_after(1, 1);
+    cluster.restart_at(1, resume);
+    cluster.run_for(200 * DELAY);
+    cluster.simulation.crash(2);
+    submit_to(&mut cluster, &[0, 1], 0, "b");
+}
+
+fn submit_to(cluster: &mut Cluster, nodes: &[usize], node: usize, text: &str) {
+    cluster.submit(node, text);
+    cluster.run_for(200 * DELAY);
+    assert!(nodes.iter().all(|node| cluster.seen(*node).delivered_at(text).is_some()));
+}
