@@ -24,9 +24,10 @@ export const corniche = process.env.CORNICHE_BIN ?? join(repository, 'target/deb
 /** The ordering engines to test: ENGINE, or all. */
 export const engines = process.env.ENGINE?.split(/[ ,]+/) ?? ['mahi-mahi', 'autobahn', 'neobft'];
 
-/** Defines one test for each engine except for these; `run` receives the engine's name. */
-export function underEveryEngine(name, { except = [], ...options }, run) {
-  for (const engine of engines.filter((engine) => !except.includes(engine))) test(`${name}, on ${engine}`, options, (t) => run(t, engine));
+/** Defines one test for each engine except for these, and for those that most tests do not know yet; `run` receives the engine's name. */
+export function underEveryEngine(name, { except = [], also = [], ...options }, run) {
+  const chosen = process.env.ENGINE ? engines : [...engines, ...also];
+  for (const engine of chosen.filter((engine) => !except.includes(engine))) test(`${name}, on ${engine}`, options, (t) => run(t, engine));
 }
 
 /** The runner counts RPC ports up from the base port. Peers' ports are this much higher. */

@@ -35,6 +35,14 @@ const shape = {
     assert.deepEqual(order, committed.slice(0, order.length).map(({ digest }) => digest));
     assert.equal(new Set(slots.map(({ round }) => round)).size, slots.length, 'a slot has one leader');
   },
+  quepaxa({ vertices }, committed) {
+    const lanes = new Map(vertices.map((batch) => [`${batch.author} ${Number(batch.round)}`, batch]));
+    for (const { author, round, parents } of vertices) {
+      const below = lanes.get(`${author} ${Number(round) - 1}`);
+      if (below) assert.deepEqual(parents, [below.digest], 'a batch is on the one before it in its lane');
+    }
+    for (const { why } of committed) assert.match(why, /^(leader|common|learned)$/);
+  },
   neobft({ vertices, order }, committed) {
     for (const { why } of committed) assert.match(why, /^packet \d+ of epoch 0$/, 'the sequencer numbers every slot');
     const requests = new Map(vertices.map((request) => [request.digest, request]));
@@ -47,7 +55,7 @@ const shape = {
   },
 };
 
-underEveryEngine('four validators and a full node', { timeout: 600_000 }, async (t, engine) => {
+underEveryEngine('four validators and a full node', { also: ['quepaxa'], timeout: 600_000 }, async (t, engine) => {
   const { network, step } = await withNetwork(t, { validators: 4, fullNodes: 1, engine });
 
   const [first, , , last] = network.validators;

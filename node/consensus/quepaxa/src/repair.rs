@@ -197,7 +197,7 @@ impl QuePaxa {
                 }
             }
         }
-        // Whoever still needs a batch asks again.
+        // A batch that is still needed is asked for again.
         self.wanted
             .retain(|(author, tip), wanted| tip.number > self.released[author.as_usize()] && wanted.attempts < MAX_ATTEMPTS);
         self.release_records();
