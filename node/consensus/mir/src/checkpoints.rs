@@ -1,0 +1,110 @@
+//! Checkpoints and garbage (3.10).
+
+use crate::{
+    engine::Mir,
+    keys::Signature,
+    message::{CheckpointCertificate, Message, Sn, Statement},
+    record::Record,
+};
+use corniche_engine::Recipients;
+use corniche_types::{B256, ValidatorIndex};
+
+/// Numbers by which the floor rises at once.
+const RELEASE_STEP: u64 = 16;
+
+impl Mir {
+    /// K1: after every C numbers.
+    pub(crate) fn vote_checkpoint(&mut self, sn: Sn) {
+        if let Some(signature) = self.send_checkpoint(Recipients::All, sn)
+            && let Some(hash) = self.order.mark(sn)
+        {
+            self.handle_checkpoint(self.me, sn, hash, signature);
+        }
+    }
+
+    /// Sends the own vote for a checkpoint that is not stable; its hash is a function of the log, so it may be signed again.
+    fn send_checkpoint(&mut self, to: Recipients, sn: Sn) -> Option<Signature> {
+        let hash = self.order.mark(sn).filter(|_| sn > self.stable())?;
+        let signature = self.sign(&Statement::Checkpoint { sn, hash })?;
+        self.send_to(to, &Message::Checkpoint { sn, hash, signature });
+        Some(signature)
+    }
+
+    /// Sends all own votes above the stable checkpoint of a peer.
+    pub(crate) fn send_checkpoints(&mut self, peer: ValidatorIndex, stable: Sn) {
+        if let Some(checkpoint) = self.promises.stable.clone().filter(|checkpoint| checkpoint.sn > stable) {
+            self.send(peer, &Message::StableCheckpoint(checkpoint));
+        }
+        let marks = self.order.marks().filter(|(sn, _)| *sn > stable);
+        marks.for_each(|(sn, _)| _ = self.send_checkpoint(Recipients::One(peer), sn));
+    }
+
+    /// Counts the own votes again: they were sent before a restart.
+    pub(crate) fn recount_checkpoints(&mut self) {
+        self.order.marks().for_each(|(sn, _)| self.vote_checkpoint(sn));
+    }
+
+    /// K2: stable with the votes of a quorum, the own one included if this member has reached it.
+    pub(crate) fn handle_checkpoint(&mut self, from: ValidatorIndex, sn: Sn, hash: B256, signature: Signature) {
+        if !self.is_kept(sn) || !sn.0.is_multiple_of(self.config.checkpoint_interval) {
+            return;
+        }
+        let votes = self.checkpoint_votes.entry(sn).or_default();
+        votes.insert(from, (hash, signature));
+        let matching = votes.iter().filter(|(_, (of, _))| *of == hash);
+        let votes: Vec<_> = matching.map(|(member, (_, signature))| (*member, *signature)).collect();
+        if self.committee.weigh(votes.iter().map(|(member, _)| *member)) >= self.committee.quorum() {
+            self.learn_checkpoint(CheckpointCertificate { sn, hash, votes });
+        }
+    }
+
+    /// K2: the window moves. Batches up to the checkpoint are decided, perhaps not here yet.
+    pub(crate) fn learn_checkpoint(&mut self, checkpoint: CheckpointCertificate) {
+        let CheckpointCertificate { sn, hash, .. } = checkpoint;
+        if sn <= self.stable() {
+            return;
+        }
+        if self.order.mark(sn).is_some_and(|own| own != hash) {
+            return self.halt(format!("another checkpoint of {sn} is stable"));
+        }
+        self.persist(&Record::Stable(checkpoint.clone()), None);
+        self.promises.stable = Some(checkpoint);
+        self.instances = self.instances.split_off(&sn.next());
+        self.prepared = self.prepared.split_off(&sn.next());
+        self.checkpoint_votes = self.checkpoint_votes.split_off(&sn.next());
+        if self.is_normal() {
+            self.timers.note_progress();
+        } else if let Some(target) = self.promises.target {
+            // T3: a silent member may send its EPOCH-CHANGE from some checkpoint on.
+            self.handle_left(target);
+        }
+        self.offer_listed();
+        self.start_timers();
+        self.accept_all();
+        self.collect_garbage();
+    }
+
+    pub(crate) fn handle_certified(&mut self, sn: Sn) {
+        self.sync.certified = self.sync.certified.max(sn);
+        self.collect_garbage();
+    }
+
+    /// K4: delivered numbers more than `retain` below the last one are not needed; four times as many while no certificate shows
+    /// that a quorum executed them.
+    pub(crate) fn floor_now(&self) -> Sn {
+        let (delivered, retain) = (self.order.sn(), self.config.retain);
+        let certified = self.sync.certified.max(delivered.minus(4 * retain));
+        delivered.minus(retain).min(certified).min(self.stable())
+    }
+
+    pub(crate) fn collect_garbage(&mut self) {
+        let floor = self.floor_now();
+        if floor < self.floor.plus(RELEASE_STEP) {
+            return;
+        }
+        self.floor = floor;
+        self.log = self.log.split_off(&floor.next());
+        self.bodies.release(floor);
+        self.persist_promises();
+    }
+}

@@ -1,0 +1,414 @@
+//! The engine's state machine: inputs to rules, rules to outputs.
+//!
+//! Each step passes the input to the part that handles it, then calls [`Mir::make_progress`]: committed batches are delivered,
+//! timers are compared with the time, epochs change, and this member proposes.
+
+use crate::{
+    bodies::Bodies,
+    config::Config,
+    epochs::Changes,
+    instance::{Instance, Step},
+    journal::{AfterDurable, Journal},
+    keys::{Signature, Signer},
+    lost_disk::LostDisk,
+    message::{Context, EpochConfig, EpochNumber, Message, PreparedCertificate, Sn, Statement},
+    normal::Early,
+    order::Order,
+    propose::Proposer,
+    record::{Promises, Record, Recovered},
+    rules,
+    sync::Sync,
+    timers::Timers,
+    verify::Checked,
+};
+use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Ticket, TraceEvent};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+/// Arguments of [`Mir::new`].
+pub struct Setup {
+    pub config: Config,
+    pub committee: Committee,
+    pub signer: Arc<dyn Signer>,
+    /// Records that were persisted and not released, in any order.
+    pub records: Vec<(Ticket, Bytes)>,
+    /// True if the caller knows that this validator never signed anything, on any disk.
+    pub unsigned: bool,
+    /// Position in the sequence of commits; may be ahead of the records.
+    pub resume: Resume,
+    pub now: TimestampMs,
+}
+
+/// The Mir-BFT engine. See the crate documentation.
+pub struct Mir {
+    pub(crate) config: Config,
+    pub(crate) committee: Committee,
+    pub(crate) context: Context,
+    pub(crate) signer: Arc<dyn Signer>,
+    pub(crate) me: ValidatorIndex,
+    pub(crate) now: TimestampMs,
+    pub(crate) order: Order,
+    pub(crate) promises: Promises,
+    /// Configuration of the current epoch.
+    pub(crate) epoch: EpochConfig,
+    /// Open numbers of the current epoch, above the stable checkpoint.
+    pub(crate) instances: BTreeMap<Sn, Instance>,
+    /// Per number above the stable checkpoint: the certificate of the highest epoch in which this member prepared a batch (U2).
+    pub(crate) prepared: BTreeMap<Sn, PreparedCertificate>,
+    /// Digests of committed batches above the floor.
+    pub(crate) log: BTreeMap<Sn, B256>,
+    /// Numbers up to this one are forgotten.
+    pub(crate) floor: Sn,
+    pub(crate) bodies: Bodies,
+    /// Messages of later epochs.
+    pub(crate) early: Early,
+    pub(crate) proposer: Proposer,
+    pub(crate) changes: Changes,
+    pub(crate) timers: Timers,
+    /// Votes for checkpoints above the stable one.
+    pub(crate) checkpoint_votes: BTreeMap<Sn, BTreeMap<ValidatorIndex, (B256, Signature)>>,
+    pub(crate) sync: Sync,
+    /// After a lost disk, until this member knows what it may have signed.
+    pub(crate) lost: LostDisk,
+    pub(crate) journal: Journal,
+    pub(crate) waiting: BTreeMap<Ticket, AfterDurable>,
+    /// A contradiction of something committed was certified: members with more than F votes are faulty.
+    pub(crate) is_halted: bool,
+    pub(crate) outputs: VecDeque<Output>,
+}
+
+impl Engine for Mir {
+    fn handle(&mut self, now: TimestampMs, input: Input) {
+        self.now = self.now.max(now);
+        if self.is_halted {
+            return;
+        }
+        match input {
+            Input::Batch(batch) => self.handle_batch(batch),
+            Input::Message { from, message } => {
+                if let Ok(checked) = message.0.downcast::<Checked>() {
+                    self.handle_message(from, Arc::unwrap_or_clone(checked));
+                }
+            }
+            Input::Durable(ticket) => self.handle_durable(ticket),
+            Input::Deadline => self.handle_deadline(),
+            Input::PeerUp(peer) => self.send_status(Recipients::One(peer), true),
+            // Lost messages are asked for by timers.
+            Input::PeerDown(_) => {}
+            Input::Certified(commit) => self.handle_certified(Sn(commit.0)),
+            Input::Packet(_) | Input::Sequencer(_) => {}
+        }
+        self.make_progress();
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        if self.is_halted {
+            return None;
+        }
+        let timers = [Some(self.sync.resend_at), self.timers.deadline(), self.proposal_deadline(), self.deferral_deadline()];
+        timers.into_iter().flatten().min()
+    }
+}
+
+impl Mir {
+    /// Creates an engine, new or recovered (T4): promises and batches from the records, commits after `resume`.
+    pub fn new(setup: Setup) -> Self {
+        let Setup { config, committee, signer, mut records, unsigned, resume, now } = setup;
+        let (context, me) = (Context::new(&committee), signer.index());
+        records.sort_unstable_by_key(|(ticket, _)| *ticket);
+        let decoded = |record: &Bytes| {
+            wire::decode::<Record>(record).expect("a record was encoded by this engine, and its log verifies checksums")
+        };
+        let records: Vec<_> = records.iter().map(|(ticket, record)| (*ticket, decoded(record))).collect();
+        let has_others = committee.votes(me) < committee.quorum();
+        // X9: a lost disk.
+        let has_lost_disk = records.is_empty() && !unsigned && !resume.is_genesis() && has_others;
+        let journal = Journal::new(now, &records);
+        let mut recovered = Recovered::default();
+        records.into_iter().for_each(|(_, record)| recovered.apply(record, &context));
+        recovered.promises.has_lost_disk |= has_lost_disk;
+        let order = Order::new(&resume, config.clone(), context, committee.size());
+        let epoch = recovered.promises.certificate.as_ref().map(|certificate| certificate.config.clone());
+        let mut engine = Self {
+            epoch: epoch.unwrap_or_else(|| rules::first_epoch(&committee)),
+            instances: BTreeMap::new(),
+            prepared: BTreeMap::new(),
+            log: BTreeMap::new(),
+            floor: Sn(0),
+            bodies: Bodies::default(),
+            early: Early::default(),
+            proposer: Proposer::new(now),
+            changes: Changes::default(),
+            timers: Timers::default(),
+            checkpoint_votes: BTreeMap::new(),
+            sync: Sync::new(me, TimestampMs(now.0.saturating_add(config.resend_ms))),
+            lost: LostDisk::default(),
+            waiting: BTreeMap::new(),
+            is_halted: false,
+            outputs: VecDeque::new(),
+            promises: Promises::default(),
+            config,
+            committee,
+            context,
+            signer,
+            me,
+            now,
+            order,
+            journal,
+        };
+        engine.recover(recovered);
+        if has_lost_disk {
+            engine.persist_promises();
+        }
+        engine.make_progress();
+        engine
+    }
+
+    /// T4: continues with the epoch, the votes and the batches of the records.
+    fn recover(&mut self, recovered: Recovered) {
+        let Recovered { promises, accepted, prepared, committed, bodies } = recovered;
+        self.promises = promises;
+        self.floor = self.floor_now();
+        let (stable, epoch, floor) = (self.promises.stable(), self.epoch.epoch, self.floor);
+        self.prepared = prepared.into_iter().filter(|(sn, _)| *sn > stable).collect();
+        self.log = committed.into_iter().filter(|(sn, _)| *sn > floor).collect();
+        for (digest, proposal) in bodies.into_iter().filter(|(_, proposal)| proposal.sn > floor) {
+            self.bodies.insert(digest, proposal, None, self.me);
+        }
+        for (sn, (_, digest)) in accepted.into_iter().filter(|(sn, (of, _))| *of == epoch && *sn > stable) {
+            let instance = self.instances.entry(sn).or_default();
+            (instance.offered, instance.step) = (Some(digest), Step::Accepted);
+            self.proposer.note_offer(sn);
+            self.handle_accepted(epoch, sn);
+            let certificate = self.prepared.get(&sn).filter(|certificate| certificate.epoch == epoch).cloned();
+            if let Some((instance, certificate)) = self.instances.get_mut(&sn).zip(certificate) {
+                for (member, signature) in certificate.votes {
+                    instance.add_prepare(member, digest, signature);
+                }
+                instance.step = Step::Prepared;
+                self.handle_prepared(epoch, sn);
+            }
+        }
+        self.begin_epoch();
+        self.recount_checkpoints();
+        match self.promises.target {
+            Some(target) => {
+                self.timers.begin_change(self.now, &self.config);
+                self.handle_left(target);
+            }
+            None => self.send_echo(),
+        }
+    }
+
+    fn handle_message(&mut self, from: ValidatorIndex, checked: Checked) {
+        let digest = checked.digest;
+        if let Some(checked) = self.early.keep(from, checked, self.epoch.epoch, &self.config) {
+            self.handle_timely(from, checked.message, digest);
+        }
+    }
+
+    /// Handles a message that is not of a later epoch's common case.
+    pub(crate) fn handle_timely(&mut self, from: ValidatorIndex, message: Message, digest: B256) {
+        match message {
+            Message::PrePrepare { epoch, proposal, signature } => {
+                self.handle_pre_prepare(from, epoch, proposal, digest, signature);
+            }
+            Message::Prepare { epoch, sn, digest, signature } => self.handle_prepare(from, epoch, sn, digest, signature),
+            Message::Commit { epoch, sn, digest } => self.handle_commit(from, epoch, sn, digest),
+            Message::Checkpoint { sn, hash, signature } => self.handle_checkpoint(from, sn, hash, signature),
+            Message::StableCheckpoint(checkpoint) => self.learn_checkpoint(checkpoint),
+            Message::EpochChange(change) => self.handle_change(from, *change, digest),
+            Message::NewEpoch(offer) => self.handle_offer(*offer),
+            Message::FetchChanges { epoch, members } => self.handle_fetch_changes(from, epoch, &members),
+            Message::Echo { epoch, config, signature } => self.handle_echo(from, epoch, config, signature),
+            Message::Epoch(certificate) => self.handle_certificate(*certificate),
+            Message::Status(status) => self.handle_status(from, status),
+            Message::Committed(committed) => self.handle_committed(from, committed),
+            Message::FetchBody { sn, digest } => self.handle_fetch_body(from, sn, digest),
+            Message::Body(proposal) => self.handle_body(proposal, digest),
+        }
+    }
+
+    fn handle_deadline(&mut self) {
+        self.accept_all();
+        if self.sync.resend_at <= self.now {
+            self.sync.resend_at = TimestampMs(self.now.0.saturating_add(self.config.resend_ms));
+            self.resend();
+        }
+    }
+
+    fn make_progress(&mut self) {
+        self.deliver();
+        self.check_timers();
+        self.consider_leaving();
+        self.drive_changes();
+        self.regain_votes();
+        self.fetch_bodies();
+        self.propose();
+    }
+
+    fn handle_durable(&mut self, ticket: Ticket) {
+        match self.waiting.remove(&ticket) {
+            Some(AfterDurable::Accepted(epoch, sn)) => self.handle_accepted(epoch, sn),
+            Some(AfterDurable::Prepared(epoch, sn)) => self.handle_prepared(epoch, sn),
+            Some(AfterDurable::Left(target)) => self.handle_left(target),
+            Some(AfterDurable::Echoed(epoch)) if self.promises.echoed.is_some_and(|(echoed, _)| echoed == epoch) => self.send_echo(),
+            Some(AfterDurable::Promises) => {
+                self.journal.set_promises(ticket);
+                if let Some(first) = self.journal.release(self.floor) {
+                    self.outputs.push_back(Output::ReleaseBelow(first));
+                }
+            }
+            Some(AfterDurable::Echoed(_)) | None => {}
+        }
+    }
+
+    // ---- common questions ----------------------------------------------------------------------------------------------------
+
+    /// w: the last stable checkpoint.
+    pub(crate) fn stable(&self) -> Sn {
+        self.promises.stable()
+    }
+
+    /// W, S5: this member votes only about numbers up to this one.
+    pub(crate) fn window_end(&self) -> Sn {
+        self.stable().plus(self.config.window)
+    }
+
+    /// Numbers whose messages are kept: another window, for members with a later checkpoint (M34).
+    pub(crate) fn is_kept(&self, sn: Sn) -> bool {
+        self.stable() < sn && sn <= self.window_end().plus(self.config.window)
+    }
+
+    pub(crate) fn is_committed(&self, sn: Sn) -> bool {
+        sn <= self.order.sn() || self.log.contains_key(&sn)
+    }
+
+    pub(crate) fn is_normal(&self) -> bool {
+        self.promises.target.is_none()
+    }
+
+    /// X2, X9: true if this member may vote about this number in its epoch.
+    pub(crate) fn may_vote(&self, sn: Sn) -> bool {
+        let (epoch, promises) = (self.epoch.epoch, &self.promises);
+        self.is_normal() && !promises.has_lost_disk && promises.silent.is_none_or(|(until, low)| epoch > until && sn > low)
+    }
+
+    /// The leader of a number; the primary for numbers that the epoch proposes again.
+    pub(crate) fn leader(&self, sn: Sn) -> ValidatorIndex {
+        rules::leader(&self.epoch, sn, &self.committee).unwrap_or_else(|| rules::primary(self.epoch.epoch, &self.committee))
+    }
+
+    pub(crate) fn sign(&self, statement: &Statement) -> Option<Signature> {
+        self.context.sign(statement, &*self.signer)
+    }
+
+    // ---- outputs -------------------------------------------------------------------------------------------------------------
+
+    pub(crate) fn persist(&mut self, record: &Record, after: Option<AfterDurable>) {
+        let ticket = self.journal.take(record);
+        self.waiting.extend(after.map(|after| (ticket, after)));
+        self.outputs.push_back(Output::Persist(ticket, record.encode()));
+    }
+
+    /// Writes all promises again, so that earlier records can be released.
+    pub(crate) fn persist_promises(&mut self) {
+        let record = Record::Promises(Box::new(self.promises.clone()));
+        self.persist(&record, Some(AfterDurable::Promises));
+    }
+
+    pub(crate) fn send(&mut self, to: ValidatorIndex, message: &Message) {
+        self.send_to(Recipients::One(to), message);
+    }
+
+    pub(crate) fn broadcast(&mut self, message: &Message) {
+        self.send_to(Recipients::All, message);
+    }
+
+    pub(crate) fn send_to(&mut self, to: Recipients, message: &Message) {
+        if to != Recipients::One(self.me) && self.committee.size() > 1 {
+            self.outputs.push_back(Output::Send { to, message: message.encode() });
+        }
+    }
+
+    pub(crate) fn note(&mut self, name: &str, detail: String) {
+        self.outputs.push_back(Output::Trace(TraceEvent::note(name, detail)));
+    }
+
+    /// Something certified contradicts what is committed.
+    pub(crate) fn halt(&mut self, detail: String) {
+        self.is_halted = true;
+        self.note("agreement-lost", detail);
+    }
+
+    pub(crate) fn requeue(&mut self, batch: Bytes) {
+        if !batch.is_empty() {
+            self.outputs.push_back(Output::Requeue(Batch { bytes: batch }));
+        }
+    }
+
+    // ---- inspection ----------------------------------------------------------------------------------------------------------
+
+    /// Configuration of the current epoch.
+    pub fn epoch_config(&self) -> &EpochConfig {
+        &self.epoch
+    }
+
+    /// The epoch that this member left its own for.
+    pub fn target(&self) -> Option<EpochNumber> {
+        self.promises.target
+    }
+
+    /// The last delivered number, and the last stable checkpoint.
+    pub fn progress(&self) -> (Sn, Sn) {
+        (self.order.sn(), self.stable())
+    }
+
+    /// True while this member may not vote about its next number, after a lost disk.
+    pub fn is_silent(&self) -> bool {
+        self.promises.has_lost_disk || self.is_normal() && !self.may_vote(self.order.sn().next())
+    }
+
+    /// Number of items that must stay bounded.
+    pub fn footprint(&self) -> usize {
+        self.instances.values().map(Instance::count).sum::<usize>()
+            + self.prepared.len()
+            + self.log.len()
+            + self.bodies.count()
+            + self.early.count()
+            + self.sync.count()
+            + self.waiting.len()
+            + self.checkpoint_votes.values().map(BTreeMap::len).sum::<usize>()
+    }
+
+    /// Describes the state for debugging.
+    pub fn describe(&self) -> String {
+        let open: Vec<_> = self
+            .instances
+            .iter()
+            .filter(|(sn, _)| !self.is_committed(**sn))
+            .map(|(sn, it)| format!("{sn}:{}:{:?}", self.leader(*sn), it.step))
+            .collect();
+        format!(
+            "{:?}, delivered {}, stable {}, target {:?}, {}, silent {:?} {}, open {open:?}, {}, {}, {}, committed above {:?}",
+            self.epoch,
+            self.order.sn(),
+            self.stable(),
+            self.promises.target,
+            self.timers.describe(),
+            self.promises.silent,
+            self.promises.has_lost_disk,
+            self.changes.describe(),
+            self.proposer.describe(),
+            self.sync.describe(),
+            self.log.range(self.order.sn().next()..).map(|(sn, _)| sn.0).collect::<Vec<_>>(),
+        )
+    }
+}

@@ -1,0 +1,362 @@
+//! Changes of epochs: gracious ones (3.5) and ungracious ones (3.6).
+//!
+//! A primary offers a configuration. Members vote for it with ECHO, at most once for each epoch, and an epoch begins with the
+//! ECHOs of a quorum (X7). The certificate convinces latecomers by itself.
+
+use crate::{
+    engine::Mir,
+    journal::AfterDurable,
+    keys::Signature,
+    message::{EpochCertificate, EpochChange, EpochNumber, Message, NewEpoch, Sn, Statement},
+    record::Record,
+    rules,
+};
+use corniche_engine::Recipients;
+use corniche_types::{B256, ValidatorIndex};
+use std::collections::BTreeMap;
+
+/// Maximum distance of an offer's epoch from the current one, and so the number of offers that are kept.
+const MAX_AHEAD: u64 = 4;
+
+/// Progress towards the next epoch.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// The newest EPOCH-CHANGE of each member, with its digest.
+    received: BTreeMap<ValidatorIndex, (EpochChange, B256)>,
+    /// EPOCH-CHANGEs that a primary refers to.
+    relayed: BTreeMap<ValidatorIndex, (EpochChange, B256)>,
+    /// EPOCH-CHANGEs that the own offer refers to.
+    used: BTreeMap<ValidatorIndex, EpochChange>,
+    /// The own EPOCH-CHANGE for the target, once it is visible.
+    own: Option<EpochChange>,
+    /// The newest offer for each later epoch.
+    offers: BTreeMap<EpochNumber, NewEpoch>,
+    /// The newest ECHO of each member.
+    echoes: BTreeMap<ValidatorIndex, (EpochNumber, B256, Signature)>,
+    /// The own ECHO is visible.
+    has_echoed: bool,
+    /// Numbers that were overdue when this member left its epoch.
+    pub overdue: Vec<Sn>,
+    /// Attempts to send again in the current change; large messages are repeated after 1, 2, 4, 8... of them.
+    attempts: u32,
+}
+
+impl Changes {
+    /// Forgets everything about epochs up to this one.
+    fn forget(&mut self, epoch: EpochNumber) {
+        self.received.retain(|_, (change, _)| change.target > epoch);
+        self.offers.retain(|of, _| *of > epoch);
+        self.echoes.retain(|_, (of, ..)| *of > epoch);
+        self.own.take_if(|own| own.target <= epoch);
+        self.relayed.clear();
+        (self.has_echoed, self.attempts) = (false, 0);
+    }
+
+    fn find(&self, member: ValidatorIndex, digest: B256) -> Option<&EpochChange> {
+        let known = [self.received.get(&member), self.relayed.get(&member)];
+        known.into_iter().flatten().find(|(_, of)| *of == digest).map(|(change, _)| change)
+    }
+
+    pub fn describe(&self) -> String {
+        let changes: Vec<_> = self.received.iter().map(|(member, (change, _))| (member.0, change.target.0)).collect();
+        let echoes: Vec<_> = self.echoes.iter().map(|(member, (epoch, ..))| (member.0, epoch.0)).collect();
+        let offers: Vec<_> = self.offers.iter().map(|(epoch, offer)| (epoch.0, offer.changes.len())).collect();
+        format!("changes {changes:?}, offers {offers:?}, echoes {echoes:?}")
+    }
+}
+
+impl Mir {
+    // ---- leaving an epoch ----------------------------------------------------------------------------------------------------
+
+    /// U3, and a departure: a member leaves when members with F + 1 votes, itself included, want to.
+    pub(crate) fn consider_leaving(&mut self) {
+        let mut wants = self.sync.wants();
+        wants.insert(self.me, self.wants());
+        let Some(target) = self.committee.weights().reached(wants, self.committee.validity()) else { return };
+        if target > self.epoch.epoch && self.promises.target.is_none_or(|before| target > before) {
+            self.leave(target);
+        }
+    }
+
+    /// U1: stops voting in this epoch. The EPOCH-CHANGE leaves when this is on disk.
+    fn leave(&mut self, target: EpochNumber) {
+        if self.is_normal() {
+            self.changes.overdue = self.overdue_numbers();
+        }
+        self.note("epoch-left", format!("{} for {target}", self.epoch.epoch));
+        self.promises.target = Some(target);
+        self.timers.begin_change(self.now, &self.config);
+        (self.changes.own, self.changes.attempts) = (None, 0);
+        self.persist(&Record::Left(target), Some(AfterDurable::Left(target)));
+    }
+
+    /// U2: the EPOCH-CHANGE contains every certificate above the stable checkpoint (X2).
+    pub(crate) fn handle_left(&mut self, target: EpochNumber) {
+        if self.promises.target != Some(target) || !self.may_change(target) || self.changes.own.is_some() {
+            return;
+        }
+        let mut change = EpochChange {
+            sender: self.me,
+            target,
+            certificate: self.promises.certificate.clone(),
+            checkpoint: self.promises.stable.clone(),
+            prepared: self.prepared.values().cloned().collect(),
+            signature: [0; 64],
+        };
+        let digest = self.context.change(&change);
+        let Some(signature) = self.sign(&Statement::EpochChange(digest)) else { return };
+        change.signature = signature;
+        self.broadcast(&Message::EpochChange(Box::new(change.clone())));
+        self.changes.own = Some(change.clone());
+        self.changes.received.insert(self.me, (change, digest));
+    }
+
+    pub(crate) fn handle_change(&mut self, from: ValidatorIndex, change: EpochChange, digest: B256) {
+        change.checkpoint.iter().for_each(|checkpoint| self.learn_checkpoint(checkpoint.clone()));
+        change.certificate.iter().for_each(|certificate| self.handle_certificate(certificate.clone()));
+        if change.target <= self.epoch.epoch {
+            return;
+        }
+        let (sender, target) = (change.sender, change.target);
+        if from == sender {
+            self.sync.note_wants(sender, target);
+            if self.changes.received.get(&sender).is_none_or(|(known, _)| known.target <= target) {
+                self.changes.received.insert(sender, (change, digest));
+            }
+        } else if self.changes.offers.values().any(|offer| offer.changes.contains(&(sender, digest))) {
+            self.changes.relayed.insert(sender, (change, digest));
+        }
+    }
+
+    // ---- offering a configuration --------------------------------------------------------------------------------------------
+
+    /// Everything that may have become possible.
+    pub(crate) fn drive_changes(&mut self) {
+        self.offer_gracious();
+        self.offer_ungracious();
+        self.echo();
+        self.certify();
+    }
+
+    /// True if this member may lead `epoch`: a silent one could not propose.
+    fn may_offer(&self, epoch: EpochNumber, first: Sn) -> bool {
+        let has_offered = self.changes.offers.contains_key(&epoch);
+        rules::primary(epoch, &self.committee) == self.me
+            && !has_offered
+            && self.may_echo(epoch)
+            && self.promises.silent.is_none_or(|(_, sn)| first > sn)
+    }
+
+    /// G1.
+    fn offer_gracious(&mut self) {
+        let Some(last) = self.epoch.last.filter(|last| *last <= self.order.sn() && self.is_normal()) else { return };
+        if !self.may_offer(self.epoch.epoch.plus(1), last.next()) {
+            return;
+        }
+        if let Some(config) = rules::gracious(&self.epoch, &self.committee, self.config.epoch_length) {
+            self.offer(NewEpoch { config, changes: Vec::new() });
+        }
+    }
+
+    /// U5.
+    fn offer_ungracious(&mut self) {
+        let Some(target) = self.promises.target.filter(|target| self.may_offer(*target, self.stable().next())) else { return };
+        let is_for_target = |(_, (change, _)): &(&ValidatorIndex, &(EpochChange, B256))| change.target == target;
+        let members = || self.changes.received.iter().filter(is_for_target);
+        if self.committee.weigh(members().map(|(member, _)| *member)) < self.committee.quorum() {
+            return;
+        }
+        let used: Vec<_> = members().map(|(_, (change, _))| change).collect();
+        let selection = rules::select(&used, &self.committee);
+        // Suspects of another epoch than the base are unknown.
+        let suspects = if selection.base.epoch == self.epoch.epoch { self.suspects() } else { Vec::new() };
+        let leaders = rules::leaders_without(&selection.base, target, &suspects, &self.committee);
+        let config = rules::ungracious(&selection, target, leaders, &self.committee, self.config.epoch_length);
+        let changes = members().map(|(member, (_, digest))| (*member, *digest)).collect();
+        self.changes.used = used.into_iter().map(|change| (change.sender, change.clone())).collect();
+        self.offer(NewEpoch { config, changes });
+    }
+
+    fn offer(&mut self, offer: NewEpoch) {
+        self.note("epoch-offered", format!("{:?}", offer.config));
+        self.broadcast(&Message::NewEpoch(Box::new(offer.clone())));
+        self.changes.offers.insert(offer.config.epoch, offer);
+    }
+
+    pub(crate) fn handle_fetch_changes(&mut self, from: ValidatorIndex, epoch: EpochNumber, members: &[ValidatorIndex]) {
+        let used = self.changes.used.values().filter(|change| change.target == epoch && members.contains(&change.sender));
+        let wanted: Vec<_> = used.cloned().collect();
+        if !self.may_respond(from) {
+            return;
+        }
+        for change in wanted {
+            let message = Message::EpochChange(Box::new(change));
+            self.charge(from, borsh::object_length(&message).unwrap_or_default());
+            self.send(from, &message);
+        }
+    }
+
+    // ---- voting for a configuration ------------------------------------------------------------------------------------------
+
+    pub(crate) fn handle_offer(&mut self, offer: NewEpoch) {
+        let epoch = offer.config.epoch;
+        let highest = self.epoch.epoch.max(self.promises.target.unwrap_or_default()).plus(MAX_AHEAD);
+        if self.epoch.epoch < epoch && epoch <= highest && self.changes.offers.get(&epoch) != Some(&offer) {
+            self.changes.offers.insert(epoch, offer);
+            if self.changes.offers.len() > 2 * MAX_AHEAD as usize {
+                self.changes.offers.pop_first();
+            }
+        }
+    }
+
+    /// Votes for the offer of the highest epoch that is valid. A member votes for at most one configuration of an epoch (X7), and
+    /// for none of an epoch before the one that it left for (X2).
+    fn echo(&mut self) {
+        let least = self.promises.target.unwrap_or(self.epoch.epoch.plus(1));
+        let echoed = self.promises.echoed.map(|(epoch, _)| epoch);
+        let is_open = |epoch: &EpochNumber| echoed.is_none_or(|echoed| *epoch > echoed) && self.may_echo(*epoch);
+        let open: Vec<_> = self.changes.offers.range(least..).rev().filter(|(epoch, _)| is_open(epoch)).collect();
+        let Some(config) = open.into_iter().find(|(_, offer)| self.is_acceptable(offer)).map(|(_, offer)| offer.config.clone()) else {
+            return;
+        };
+        let (epoch, config) = (config.epoch, self.context.config(&config));
+        self.promises.echoed = Some((epoch, config));
+        self.changes.has_echoed = false;
+        self.persist(&Record::Echoed { epoch, config }, Some(AfterDurable::Echoed(epoch)));
+    }
+
+    /// G2, G5 for a gracious change; U6 for an ungracious one.
+    fn is_acceptable(&self, offer: &NewEpoch) -> bool {
+        let length = self.config.epoch_length;
+        if offer.changes.is_empty() {
+            let is_finished = self.epoch.last.is_some_and(|last| last <= self.order.sn());
+            let expected = rules::gracious(&self.epoch, &self.committee, length);
+            return self.is_normal() && is_finished && expected.as_ref() == Some(&offer.config);
+        }
+        let changes = offer.changes.iter().map(|(member, digest)| self.changes.find(*member, *digest));
+        let Some(changes) = changes.collect::<Option<Vec<_>>>() else { return false };
+        let are_for_epoch = changes.iter().all(|change| change.target == offer.config.epoch);
+        are_for_epoch && rules::is_ungracious(&offer.config, &rules::select(&changes, &self.committee), &self.committee, length)
+    }
+
+    /// The own ECHO is on disk.
+    pub(crate) fn send_echo(&mut self) {
+        let Some((epoch, config)) = self.promises.echoed.filter(|(epoch, _)| *epoch > self.epoch.epoch) else { return };
+        if let Some(signature) = self.sign(&Statement::Echo { epoch, config }) {
+            self.changes.has_echoed = true;
+            self.changes.echoes.insert(self.me, (epoch, config, signature));
+            self.broadcast(&Message::Echo { epoch, config, signature });
+        }
+    }
+
+    pub(crate) fn handle_echo(&mut self, from: ValidatorIndex, epoch: EpochNumber, config: B256, signature: Signature) {
+        let is_newer = self.changes.echoes.get(&from).is_none_or(|(known, ..)| *known < epoch);
+        if epoch > self.epoch.epoch && is_newer {
+            self.changes.echoes.insert(from, (epoch, config, signature));
+        }
+    }
+
+    /// X7: a configuration counts with ECHOs of a quorum.
+    fn certify(&mut self) {
+        let certificate = self.changes.offers.values().rev().find_map(|offer| {
+            let (epoch, config) = (offer.config.epoch, self.context.config(&offer.config));
+            let matching = self.changes.echoes.iter().filter(|(_, (of, digest, _))| (*of, *digest) == (epoch, config));
+            let votes: Vec<_> = matching.map(|(member, (.., signature))| (*member, *signature)).collect();
+            let is_quorum = self.committee.weigh(votes.iter().map(|(member, _)| *member)) >= self.committee.quorum();
+            is_quorum.then(|| EpochCertificate { config: offer.config.clone(), votes })
+        });
+        certificate.into_iter().for_each(|certificate| self.handle_certificate(certificate));
+    }
+
+    // ---- entering an epoch ---------------------------------------------------------------------------------------------------
+
+    /// G2, U6, T5: a certified configuration begins its epoch. A member that left for a later one follows in silence.
+    pub(crate) fn handle_certificate(&mut self, certificate: EpochCertificate) {
+        let config = &certificate.config;
+        if config.epoch <= self.epoch.epoch {
+            return;
+        }
+        if let Some(sn) = self.contradiction(config) {
+            return self.halt(format!("epoch {} begins with another batch {sn}", config.epoch));
+        }
+        if rules::gracious(&self.epoch, &self.committee, self.config.epoch_length).as_ref() == Some(config) {
+            self.timers.note_progress();
+        }
+        self.note("epoch-entered", format!("{config:?}"));
+        self.epoch = config.clone();
+        self.persist(&Record::Entered(certificate.clone()), None);
+        self.promises.enter(certificate);
+        self.instances.clear();
+        self.changes.forget(self.epoch.epoch);
+        if self.is_normal() {
+            self.timers.begin_epoch();
+        }
+        self.begin_epoch();
+        for (from, checked) in self.early.take() {
+            let digest = checked.digest;
+            if let Some(checked) = self.early.keep(from, checked, self.epoch.epoch, &self.config) {
+                self.handle_timely(from, checked.message, digest);
+            }
+        }
+    }
+
+    /// A number that the configuration lists with another batch than the committed one.
+    fn contradiction(&self, config: &crate::message::EpochConfig) -> Option<Sn> {
+        let listed = (config.start.0 + 1..).map(Sn).zip(&config.listed);
+        listed.into_iter().find(|(sn, digest)| self.log.get(sn).is_some_and(|committed| committed != *digest)).map(|(sn, _)| sn)
+    }
+
+    /// U8, U9: the listed batches count as proposed, and fresh ones may follow. Also after a restart.
+    pub(crate) fn begin_epoch(&mut self) {
+        let highest = self.instances.iter().rev().find(|(_, instance)| instance.offered.is_some()).map(|(sn, _)| *sn);
+        self.restart_proposals(highest.unwrap_or_default());
+        self.offer_listed();
+        self.start_timers();
+        self.accept_all();
+    }
+
+    /// U8: the listed batches within the window count as proposed.
+    pub(crate) fn offer_listed(&mut self) {
+        let listed = (self.epoch.start.0 + 1..).map(Sn).zip(self.epoch.listed.iter().copied());
+        let kept: Vec<_> = listed.filter(|(sn, _)| self.is_kept(*sn)).collect();
+        for (sn, digest) in kept {
+            let instance = self.instances.entry(sn).or_default();
+            instance.offered = instance.offered.or(Some(digest));
+            self.proposer.note_offer(sn);
+        }
+    }
+
+    // ---- repetition ----------------------------------------------------------------------------------------------------------
+
+    /// Repeats what others may have missed. Asks the primaries for EPOCH-CHANGEs that they refer to.
+    pub(crate) fn resend_changes(&mut self) {
+        for offer in self.changes.offers.values() {
+            let missing: Vec<_> =
+                offer.changes.iter().filter(|(member, digest)| self.changes.find(*member, *digest).is_none()).map(|(member, _)| *member).collect();
+            let (epoch, primary) = (offer.config.epoch, rules::primary(offer.config.epoch, &self.committee));
+            if !missing.is_empty() && primary != self.me {
+                let message = Message::FetchChanges { epoch, members: missing }.encode();
+                self.outputs.push_back(corniche_engine::Output::Send { to: Recipients::One(primary), message });
+            }
+        }
+        self.changes.attempts = self.changes.attempts.saturating_add(1);
+        if self.changes.attempts.is_power_of_two() {
+            let own = self.changes.own.clone().map(|own| Message::EpochChange(Box::new(own)));
+            own.iter().for_each(|message| self.broadcast(message));
+        }
+        if self.changes.has_echoed {
+            self.send_echo();
+        }
+    }
+
+    /// Sends a peer of an earlier epoch what it needs to enter the next one.
+    pub(crate) fn send_changes(&mut self, peer: ValidatorIndex, epoch: EpochNumber) {
+        let offers = self.changes.offers.values().filter(|offer| rules::primary(offer.config.epoch, &self.committee) == self.me);
+        let mut messages: Vec<_> =
+            offers.filter(|offer| offer.config.epoch > epoch).map(|offer| Message::NewEpoch(Box::new(offer.clone()))).collect();
+        if let Some((of, config, signature)) = self.changes.echoes.get(&self.me).copied().filter(|(of, ..)| *of > epoch) {
+            messages.push(Message::Echo { epoch: of, config, signature });
+        }
+        messages.iter().for_each(|message| self.send(peer, message));
+    }
+}

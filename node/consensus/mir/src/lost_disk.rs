@@ -1,0 +1,64 @@
+//! A member that lost its disk: silent where it may have voted before (T3, X9).
+
+use crate::{
+    engine::Mir,
+    message::{EpochNumber, Sn, Status},
+};
+use corniche_types::{ValidatorIndex, Votes};
+use std::collections::BTreeMap;
+
+/// Reports of others since the start: the epochs that they want, and their stable checkpoints.
+#[derive(Default)]
+pub(crate) struct LostDisk(BTreeMap<ValidatorIndex, (EpochNumber, Sn)>);
+
+impl Mir {
+    pub(crate) fn note_report(&mut self, from: ValidatorIndex, status: Status) {
+        if self.promises.has_lost_disk {
+            self.lost.0.insert(from, (status.wants.max(status.epoch), status.stable));
+        }
+    }
+
+    /// T3: learns what it may have signed, from members with a quorum of votes. One of them is correct and was in every quorum that
+    /// this member knew.
+    ///
+    /// - That member had left for every epoch that this one sent an EPOCH-CHANGE for or voted in, so all of these are at most the
+    ///   highest reported one. A gracious configuration of the next epoch may have got an ECHO.
+    /// - Its stable checkpoint is at most a window below this member's lost one, which voted up to a window above its own.
+    pub(crate) fn regain_votes(&mut self) {
+        if !self.promises.has_lost_disk {
+            return;
+        }
+        let epochs = self.lost.0.iter().map(|(member, (epoch, _))| (*epoch, *member)).collect();
+        let stables = self.lost.0.iter().map(|(member, (_, stable))| (*stable, *member)).collect();
+        let Some((epoch, stable)) = self.sufficient(epochs).zip(self.sufficient(stables)) else { return };
+        let (epoch, sn) = (epoch.plus(1), stable.max(self.stable()).plus(2 * self.config.window));
+        self.note("votes-regained", format!("after a lost disk, after epoch {epoch} and number {sn}"));
+        self.promises.silent = Some((epoch, sn));
+        self.promises.has_lost_disk = false;
+        self.lost.0.clear();
+        self.persist_promises();
+    }
+
+    /// The highest of the lowest reports of members with a quorum of votes, or of all others: a liar cannot silence this member if
+    /// enough others report.
+    fn sufficient<T: Ord + Copy>(&self, mut reports: Vec<(T, ValidatorIndex)>) -> Option<T> {
+        reports.sort_unstable();
+        let others = self.committee.total() - self.committee.votes(self.me);
+        let needed = self.committee.quorum().min(others);
+        let mut votes = Votes(0);
+        reports.into_iter().find_map(|(report, member)| {
+            votes += self.committee.votes(member);
+            (votes >= needed).then_some(report)
+        })
+    }
+
+    /// True if this member cannot have voted for a configuration of this epoch before.
+    pub(crate) fn may_echo(&self, epoch: EpochNumber) -> bool {
+        !self.promises.has_lost_disk && self.promises.silent.is_none_or(|(until, _)| epoch > until)
+    }
+
+    /// True if an EPOCH-CHANGE for this epoch would leave out nothing: what this member may have prepared is below its checkpoint.
+    pub(crate) fn may_change(&self, epoch: EpochNumber) -> bool {
+        self.may_echo(epoch) && self.promises.silent.is_none_or(|(_, sn)| self.stable() >= sn)
+    }
+}

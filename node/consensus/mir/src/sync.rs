@@ -1,0 +1,195 @@
+//! Catching up (3.11): members compare their progress, and send each other what is missing. Nothing else repeats messages.
+
+use crate::{
+    engine::Mir,
+    instance::{Step, is_backed},
+    message::{EpochNumber, Message, Sn, Status},
+};
+use corniche_engine::{BucketRate, Recipients, TokenBuckets};
+use corniche_types::{B256, TimestampMs, ValidatorIndex};
+use std::collections::BTreeMap;
+
+/// Maximum number of digests of committed batches in one response.
+const MAX_COMMITTED: u64 = 128;
+/// Maximum number of numbers for which one response repeats votes.
+const MAX_VOTES: u64 = 32;
+/// Responses per second and peer, in units of `fetch_bytes`.
+const RESPONSES_PER_SECOND: u64 = 16;
+/// Cost of a response besides its bytes.
+const RESPONSE_COST: u64 = 512;
+
+pub(crate) struct Sync {
+    /// The newest status of each member.
+    peers: BTreeMap<ValidatorIndex, Status>,
+    /// Digests that members committed, for numbers that are not committed here.
+    claims: BTreeMap<Sn, BTreeMap<ValidatorIndex, B256>>,
+    /// A certificate covers the commits up to this one.
+    pub certified: Sn,
+    /// Time at which unanswered messages are sent again.
+    pub resend_at: TimestampMs,
+    /// The last delivered number when `resend` was called before.
+    delivered: Sn,
+    next_peer: usize,
+    buckets: TokenBuckets,
+}
+
+impl Sync {
+    pub fn new(me: ValidatorIndex, resend_at: TimestampMs) -> Self {
+        let (peers, claims, buckets) = Default::default();
+        Self { peers, claims, certified: Sn(0), resend_at, delivered: Sn(0), next_peer: me.as_usize(), buckets }
+    }
+
+    /// The epochs that other members would move to.
+    pub fn wants(&self) -> BTreeMap<ValidatorIndex, EpochNumber> {
+        self.peers.iter().map(|(member, status)| (*member, status.wants)).collect()
+    }
+
+    pub fn note_wants(&mut self, member: ValidatorIndex, wants: EpochNumber) {
+        let (epoch, delivered, stable, asks) = Default::default();
+        let status = self.peers.entry(member).or_insert(Status { epoch, wants, delivered, stable, asks });
+        status.wants = status.wants.max(wants);
+    }
+
+    pub fn claimants(&self, sn: Sn, digest: B256) -> impl Iterator<Item = ValidatorIndex> {
+        let named = self.claims.get(&sn).into_iter().flatten();
+        named.filter(move |(_, of)| **of == digest).map(|(member, _)| *member)
+    }
+
+    pub fn forget_claims(&mut self, through: Sn) {
+        self.claims = self.claims.split_off(&through.next());
+    }
+
+    pub fn count(&self) -> usize {
+        self.peers.len() + self.claims.values().map(BTreeMap::len).sum::<usize>()
+    }
+
+    pub fn describe(&self) -> String {
+        let peers: Vec<_> = self.peers.iter().map(|(member, it)| (member.0, it.epoch.0, it.wants.0, it.delivered.0)).collect();
+        format!("peers (epoch, wants, delivered) {peers:?}, claims {:?}", self.claims.keys().map(|sn| sn.0).collect::<Vec<_>>())
+    }
+}
+
+impl Mir {
+    /// T1: HELLO.
+    pub(crate) fn send_status(&mut self, to: Recipients, asks: bool) {
+        let (epoch, wants, delivered, stable) = (self.epoch.epoch, self.wants(), self.order.sn(), self.stable());
+        self.send_to(to, &Message::Status(Status { epoch, wants, delivered, stable, asks }));
+    }
+
+    /// Asks for what is missing. A member without progress asks all, otherwise one after the other.
+    pub(crate) fn resend(&mut self) {
+        let delivered = self.order.sn();
+        let is_stuck = std::mem::replace(&mut self.sync.delivered, delivered) == delivered;
+        if is_stuck && self.is_waiting() {
+            self.send_status(Recipients::All, true);
+        } else if let Some(peer) = self.take_peer() {
+            self.send_status(Recipients::One(peer), true);
+        }
+        if !self.is_normal() || self.epoch.last.is_some_and(|last| last <= delivered) {
+            self.resend_changes();
+        }
+    }
+
+    /// True while something is under way that messages could have been lost of.
+    fn is_waiting(&self) -> bool {
+        let delivered = self.order.sn();
+        !self.is_normal()
+            || self.wants() > self.epoch.epoch
+            || self.proposer.highest() > delivered
+            || self.log.last_key_value().is_some_and(|(sn, _)| *sn > delivered)
+            || self.stable() > delivered
+            || delivered >= self.window_end()
+            || self.epoch.last.is_some_and(|last| last <= delivered)
+            || self.promises.has_lost_disk
+            || self.sync.peers.values().any(|status| status.delivered > delivered)
+    }
+
+    fn take_peer(&mut self) -> Option<ValidatorIndex> {
+        let size = self.committee.size();
+        self.sync.next_peer = (self.sync.next_peer + 1) % size;
+        if self.sync.next_peer == self.me.as_usize() {
+            self.sync.next_peer = (self.sync.next_peer + 1) % size;
+        }
+        (size > 1).then_some(ValidatorIndex(self.sync.next_peer as u16))
+    }
+
+    pub(crate) fn handle_status(&mut self, from: ValidatorIndex, status: Status) {
+        self.sync.peers.insert(from, status);
+        self.note_report(from, status);
+        if status.asks {
+            self.send_status(Recipients::One(from), false);
+            self.respond(from, status);
+        }
+    }
+
+    /// Sends a peer what it lacks.
+    fn respond(&mut self, peer: ValidatorIndex, status: Status) {
+        if !self.may_respond(peer) {
+            return;
+        }
+        self.charge(peer, 0);
+        if let Some(certificate) = self.promises.certificate.clone().filter(|certificate| certificate.config.epoch > status.epoch) {
+            self.send(peer, &Message::Epoch(Box::new(certificate)));
+        }
+        self.send_checkpoints(peer, status.stable);
+        let from = status.delivered.next();
+        let committed: Vec<_> = self.log.range(from..from.plus(MAX_COMMITTED)).map(|(sn, digest)| (*sn, *digest)).collect();
+        if !committed.is_empty() {
+            self.send(peer, &Message::Committed(committed));
+        }
+        if self.epoch.epoch == status.epoch {
+            self.send_votes(peer, from.max(status.stable.next()));
+            self.send_changes(peer, status.epoch);
+        }
+    }
+
+    /// Repeats the own votes of this epoch for the next numbers. X2: not after leaving it.
+    fn send_votes(&mut self, peer: ValidatorIndex, from: Sn) {
+        let epoch = self.epoch.epoch;
+        let mut bytes = 0;
+        let numbers = self.instances.range(from..from.plus(MAX_VOTES)).map(|(sn, instance)| (*sn, instance.step));
+        let voted: Vec<_> = numbers.filter(|(sn, step)| *step >= Step::Preparing && self.may_vote(*sn)).collect();
+        for (sn, step) in voted {
+            let Some(message) = self.own_prepare(sn) else { continue };
+            bytes += borsh::object_length(&message).unwrap_or_default();
+            self.send(peer, &message);
+            let digest = self.instances.get(&sn).and_then(|instance| instance.accepted());
+            if let Some(digest) = digest.filter(|_| step == Step::Committing) {
+                self.send(peer, &Message::Commit { epoch, sn, digest });
+            }
+            if bytes > self.config.fetch_bytes as usize {
+                break;
+            }
+        }
+        self.charge(peer, bytes);
+    }
+
+    /// X6, M24: members with F + 1 votes committed this batch, so a correct one did.
+    pub(crate) fn handle_committed(&mut self, from: ValidatorIndex, committed: Vec<(Sn, B256)>) {
+        let delivered = self.order.sn();
+        for (sn, digest) in committed {
+            if sn <= delivered || sn > delivered.plus(2 * self.config.window) || self.log.contains_key(&sn) {
+                continue;
+            }
+            let named = self.sync.claims.entry(sn).or_default();
+            named.insert(from, digest);
+            if is_backed(named, digest, self.committee.validity(), &self.committee) {
+                self.commit(sn, digest);
+            }
+        }
+    }
+
+    // ---- limits --------------------------------------------------------------------------------------------------------------
+
+    /// Returns false if this peer used up its share of responses.
+    pub(crate) fn may_respond(&mut self, peer: ValidatorIndex) -> bool {
+        let share = u64::from(self.config.fetch_bytes) + RESPONSE_COST;
+        let rate = BucketRate::shared(RESPONSES_PER_SECOND * share, share, self.committee.size());
+        self.sync.buckets.refill(peer, rate, self.now)
+    }
+
+    /// Charges a peer that may have a response for it.
+    pub(crate) fn charge(&mut self, peer: ValidatorIndex, bytes: usize) {
+        self.sync.buckets.spend(peer, RESPONSE_COST + bytes as u64);
+    }
+}

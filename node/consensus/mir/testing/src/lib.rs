@@ -1,0 +1,27 @@
+//! Test support for the Mir-BFT engine.
+//!
+//! **For tests and simulations only.** No crate of a node depends on this one. The keys are keyed hashes that anyone can
+//! compute. In a test they bind like the real ones and cost a thousandth. A genesis cannot choose them.
+//!
+//! - [`FakeKeys`], [`BadKeys`], [`FakeSignatures`]: modelled keys of the members.
+//! - [`MirKit`]: runs the engine in the shared suite and its fault schedules.
+
+mod fake_keys;
+mod kit;
+
+pub use fake_keys::{BadKeys, FakeKeys, FakeSignatures};
+pub use kit::MirKit;
+
+use corniche_engine::Committee;
+
+const NAME: &str = "mir";
+
+/// A committee whose keys are never used. All have one vote.
+pub fn committee(size: usize) -> Committee {
+    corniche_testkit::committee(NAME, size)
+}
+
+/// Like [`committee`], with these votes.
+pub fn committee_of(votes: &[u32]) -> Committee {
+    corniche_testkit::committee_of(NAME, votes)
+}
