@@ -198,13 +198,11 @@ impl Mir {
         }
         self.begin_epoch();
         self.recount_checkpoints();
-        match self.promises.target {
-            Some(target) => {
-                self.timers.begin_change(self.now, &self.config);
-                self.handle_left(target);
-            }
-            None => self.send_echo(),
+        if let Some(target) = self.promises.target {
+            self.timers.begin_change(self.now, &self.config);
+            self.handle_left(target);
         }
+        self.send_echo();
     }
 
     fn handle_message(&mut self, from: ValidatorIndex, checked: Checked) {

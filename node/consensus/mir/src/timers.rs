@@ -69,7 +69,7 @@ impl Mir {
     fn start_timer(&mut self, sn: Sn) {
         let is_ours = sn > self.epoch.start && (sn < self.epoch.first || rules::is_fresh(&self.epoch, sn));
         // Not outside the window: its leader may not propose there.
-        let is_due = is_ours && sn <= self.window_end() && !self.is_committed(sn);
+        let is_due = is_ours && sn <= self.window_end() && !self.is_committed(sn) && self.committee.size() > 1;
         let before = sn.minus(1);
         if is_due && self.is_normal() && (before <= self.epoch.start || self.is_committed(before)) {
             let at = self.timers.after(self.now, &self.config);

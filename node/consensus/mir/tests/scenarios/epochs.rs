@@ -1,0 +1,322 @@
+//! Changes of epochs: who is removed, who returns, and what survives.
+
+use crate::cluster::{Cluster, DELAY, EPOCH, LOST, commit, is_commit, is_prepare, quick};
+use corniche_mir::message::{EpochChange, EpochConfig, EpochNumber, Message, NULL, NewEpoch, Sn, Statement};
+use corniche_mir::rules;
+use corniche_mir_testing::committee;
+use corniche_testkit::{Delivery, Micros};
+
+const ALL: [usize; 4] = [0, 1, 2, 3];
+const OTHERS: [usize; 3] = [0, 1, 3];
+
+/// E7: a crashed leader costs one timeout, and leads again after its return.
+#[test]
+fn crashed_leader_is_removed_and_taken_back() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.run_for(1_000);
+    cluster.simulation.crash(2);
+    cluster.submit_all(&OTHERS, "t");
+    cluster.run_until_delivered(&OTHERS, &["t0", "t1", "t3"], 2_000);
+    assert!(OTHERS.iter().all(|node| cluster.epoch(*node) == 1 && cluster.leaders(*node) == [0, 1, 3]));
+    // The next primary is the crashed member: its epoch never begins, and costs another timeout.
+    cluster.load(OTHERS, true);
+    cluster.run_for(4_000);
+    assert!(OTHERS.iter().all(|node| cluster.epoch(*node) >= 3 && cluster.leaders(*node) == [0, 1, 3]));
+    cluster.simulation.restart(2);
+    cluster.run_until(20_000, |cluster| ALL.iter().all(|node| cluster.engine(*node).epoch_config().last.is_none()));
+    assert!(ALL.iter().all(|node| cluster.leaders(*node) == [0, 1, 2, 3]), "stable again");
+    cluster.submit(2, "back");
+    cluster.run_until_delivered(&ALL, &["back"], 2_000);
+    cluster.assert_equal_logs(ALL);
+}
+
+/// M10: every batch of the straggler comes before a timeout has passed since the last commit.
+#[test]
+fn straggling_leader_is_removed() {
+    let mut cluster = Cluster::new(4, quick());
+    let mut free_at = Micros(0);
+    cluster.set_rule(move |now, from, _, message| match message {
+        Message::PrePrepare { epoch: EPOCH, proposal, .. } if from == 2 => {
+            free_at = free_at.max(Micros((proposal.sn.0 / 4 + 1) * 750_000));
+            Delivery::Delayed(Micros(free_at.0.saturating_sub(now.0)))
+        }
+        _ => Delivery::Normal,
+    });
+    cluster.load(ALL, true);
+    cluster.run_for(3_000);
+    assert!(OTHERS.iter().all(|node| cluster.epoch(*node) > 0), "the straggler was caught");
+    let removed = cluster.seen(0).traced.iter().any(|event| format!("{event:?}").contains("leaders: [ValidatorIndex(0), ValidatorIndex(1), ValidatorIndex(3)]"));
+    assert!(removed, "M11: no other leader was removed");
+    cluster.assert_equal_logs(ALL);
+}
+
+/// G1, G2: no EPOCH-CHANGE and no timeout on the way back to a stable epoch.
+#[test]
+fn leaders_return_without_timeouts() {
+    let mut cluster = Cluster::new(7, quick());
+    let nodes = [0, 1, 2, 3, 4, 5, 6];
+    cluster.run_for(500);
+    cluster.simulation.crash(6);
+    cluster.load(nodes, true);
+    cluster.run_until(4_000, |cluster| cluster.engine(0).epoch_config().epoch.0 == 1);
+    cluster.simulation.restart(6);
+    cluster.run_for(100);
+    let left = |cluster: &Cluster| nodes.iter().map(|node| cluster.count(*node, |message| matches!(message, Message::EpochChange(_)))).sum::<usize>();
+    let before = left(&cluster);
+    cluster.run_until(10_000, |cluster| nodes.iter().all(|node| cluster.engine(*node).epoch_config().last.is_none()));
+    assert_eq!((cluster.epoch(0), left(&cluster)), (6, before));
+    cluster.assert_equal_logs(nodes);
+}
+
+/// A batch that some members committed survives the epoch change that its leader's crash causes; a hole becomes null.
+#[test]
+fn committed_batch_survives_and_a_hole_becomes_null() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.run_for(5);
+    // Number 3 is never proposed, and only member 1 sees the COMMITs of number 4.
+    cluster.set_rule(|_, from, to, message| match message {
+        Message::PrePrepare { epoch: EPOCH, .. } if from == 2 => LOST,
+        Message::Commit { epoch: EPOCH, sn: Sn(4), .. } if to != 1 => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.submit_all(&[0, 1, 3], "t");
+    cluster.run_for(600);
+    cluster.simulation.crash(2);
+    cluster.run_until_delivered(&OTHERS, &["t0", "t1", "t3"], 4_000);
+    let log = &cluster.seen(0).log;
+    assert!(log[2].1.batches.is_empty() && !log[3].1.batches.is_empty(), "null, then the batch at its number");
+    assert_eq!(log[3].1.leader.0, 3);
+    cluster.assert_equal_logs(OTHERS);
+}
+
+/// U7: the transactions of a batch that an epoch change drops are proposed again, once.
+#[test]
+fn dropped_batch_returns_to_its_author() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.run_for(5);
+    cluster.set_rule(|_, from, _, message| match message {
+        Message::PrePrepare { epoch: EPOCH, .. } if from == 2 => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.submit(2, "lost");
+    cluster.load([0, 1, 3], true);
+    cluster.run_until_delivered(&ALL, &["lost"], 20_000);
+    let count = cluster.seen(0).log.iter().flat_map(|(_, ordered)| corniche_testkit::texts(ordered)).filter(|text| text == "lost").count();
+    assert_eq!((count, cluster.seen(2).requeued.is_empty()), (1, false));
+    cluster.assert_equal_logs(ALL);
+}
+
+/// Twins aside: a leader that shows two batches of a number is accused, and removed.
+#[test]
+fn equivocating_leader_is_accused_and_removed() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.set_rule(|_, from, _, message| match message {
+        Message::PrePrepare { epoch: EPOCH, .. } if from == 2 => LOST,
+        _ => Delivery::Normal,
+    });
+    for (to, text) in [(0, "one"), (1, "one"), (3, "other")] {
+        let (proposal, _) = cluster.proposal(3, 2, text);
+        let message = cluster.pre_prepare(EPOCH, &proposal);
+        assert!(cluster.tell(2, to, &message));
+        // Its PREPAREs reach all.
+        let prepare = cluster.prepare(2, EPOCH, 3, cluster.proposal(3, 2, "other").1);
+        assert!(cluster.tell(2, to, &prepare));
+    }
+    cluster.load(OTHERS, true);
+    cluster.run_until(5_000, |cluster| OTHERS.iter().all(|node| cluster.engine(*node).epoch_config().epoch.0 == 1));
+    assert!([0, 1].iter().all(|node| cluster.seen(*node).accused.iter().any(|(who, _)| who.0 == 2)));
+    assert_eq!(cluster.leaders(0), [0, 1, 3]);
+    cluster.run_for(1_000);
+    cluster.assert_equal_logs(ALL);
+}
+
+/// U3: a single member does not leave, and moves nobody.
+#[test]
+fn one_suspicion_moves_nobody() {
+    let mut cluster = Cluster::scripted(committee(4));
+    cluster.tell_all(&[2], 1, |cluster, _| cluster.wants(1));
+    assert_eq!(cluster.engine(1).target(), None);
+    cluster.tell_all(&[3], 1, |cluster, _| cluster.wants(3));
+    assert_eq!(cluster.engine(1).target(), Some(EpochNumber(1)));
+    assert!(cluster.has_left(1));
+}
+
+/// Member 1 prepared number 1 and left for epoch 1.
+fn left_after_preparing() -> Cluster {
+    let mut cluster = Cluster::scripted(committee(4));
+    let (proposal, digest) = cluster.proposal(1, 0, "x");
+    cluster.tell_all(&[0], 1, |cluster, _| cluster.pre_prepare(EPOCH, &proposal));
+    cluster.tell_all(&[2], 1, |cluster, from| cluster.prepare(from, EPOCH, 1, digest));
+    assert_eq!(cluster.count(1, is_commit), 1);
+    cluster.tell_all(&[2, 3], 1, |cluster, _| cluster.wants(1));
+    cluster
+}
+
+fn own_change(cluster: &Cluster, node: usize) -> EpochChange {
+    let sent = cluster.seen(node).sent.iter().rev();
+    let mut changes = sent.filter_map(|(_, _, message)| match message {
+        Message::EpochChange(change) => Some((**change).clone()),
+        _ => None,
+    });
+    changes.next().expect("an EPOCH-CHANGE was sent")
+}
+
+/// X2: certificates are never left out, also not after a restart.
+#[test]
+fn epoch_change_contains_prepared_batches() {
+    let mut cluster = left_after_preparing();
+    let digest = cluster.proposal(1, 0, "x").1;
+    let listed = |cluster: &Cluster| own_change(cluster, 1).prepared.iter().map(|it| (it.sn, it.digest)).collect::<Vec<_>>();
+    assert_eq!(listed(&cluster), [(Sn(1), digest)]);
+    cluster.simulation.crash(1);
+    cluster.simulation.restart(1);
+    cluster.run_for(1);
+    assert_eq!(listed(&cluster), [(Sn(1), digest)]);
+}
+
+/// X2: no votes in an epoch after leaving it, also not after a restart.
+#[test]
+fn member_that_left_does_not_vote() {
+    let mut cluster = left_after_preparing();
+    let (second, digest) = cluster.proposal(3, 2, "y");
+    for _ in 0..2 {
+        let before = (cluster.count(1, is_prepare), cluster.count(1, is_commit));
+        cluster.tell_all(&[2], 1, |cluster, _| cluster.pre_prepare(EPOCH, &second));
+        cluster.tell_all(&[0, 3], 1, |cluster, from| cluster.prepare(from, EPOCH, 3, digest));
+        assert_eq!((cluster.count(1, is_prepare), cluster.count(1, is_commit)), before);
+        cluster.simulation.crash(1);
+        cluster.simulation.restart(1);
+        cluster.run_for(1);
+    }
+}
+
+fn scripted_change(cluster: &Cluster, sender: usize, target: u64) -> (EpochChange, corniche_types::B256) {
+    let sender_index = crate::cluster::index(sender);
+    let target = EpochNumber(target);
+    let mut change =
+        EpochChange { sender: sender_index, target, certificate: None, checkpoint: None, prepared: Vec::new(), signature: [0; 64] };
+    let digest = cluster.context().change(&change);
+    change.signature = cluster.sign(sender, &Statement::EpochChange(digest));
+    (change, digest)
+}
+
+/// Number 1 in an offer of primary 1 to member 0, from EPOCH-CHANGEs of members 1, 2, 3.
+fn offer(cluster: &Cluster, alter: impl Fn(&mut EpochConfig)) -> NewEpoch {
+    let changes: Vec<_> = [1, 2, 3].iter().map(|sender| scripted_change(cluster, *sender, 1)).collect();
+    let used: Vec<_> = changes.iter().map(|(change, _)| change).collect();
+    let selection = rules::select(&used, &cluster.committee);
+    let leaders = rules::leaders_without(&selection.base, EpochNumber(1), &[], &cluster.committee);
+    let mut config = rules::ungracious(&selection, EpochNumber(1), leaders, &cluster.committee, quick().epoch_length);
+    alter(&mut config);
+    NewEpoch { config, changes: changes.iter().map(|(change, digest)| (change.sender, *digest)).collect() }
+}
+
+fn echo(cluster: &Cluster, from: usize, config: &EpochConfig) -> Message {
+    let (epoch, config) = (config.epoch, cluster.context().config(config));
+    Message::Echo { epoch, config, signature: cluster.sign(from, &Statement::Echo { epoch, config }) }
+}
+
+fn echoes(cluster: &Cluster, node: usize) -> usize {
+    cluster.count(node, |message| matches!(message, Message::Echo { .. }))
+}
+
+/// X7: an epoch begins with the ECHOs of a quorum, not with the word of its primary.
+#[test]
+fn configuration_needs_a_quorum() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let offer = offer(&cluster, |_| ());
+    for sender in [1, 2, 3] {
+        cluster.tell_all(&[sender], 0, |cluster, _| Message::EpochChange(Box::new(scripted_change(cluster, sender, 1).0)));
+    }
+    cluster.tell_all(&[1], 0, |_, _| Message::NewEpoch(Box::new(offer.clone())));
+    assert_eq!((cluster.epoch(0), echoes(&cluster, 0)), (0, 1));
+    cluster.tell_all(&[1], 0, |cluster, from| echo(cluster, from, &offer.config));
+    assert_eq!(cluster.epoch(0), 0, "two of four");
+    cluster.tell_all(&[2], 0, |cluster, from| echo(cluster, from, &offer.config));
+    assert_eq!(cluster.epoch(0), 1);
+}
+
+/// U6: the receiver computes the selection itself.
+#[test]
+fn false_configurations_get_no_vote() {
+    let alterations: [fn(&mut EpochConfig); 3] = [
+        |config| {
+            config.listed = vec![NULL];
+            (config.first, config.last) = (Sn(2), Some(Sn(9)));
+        },
+        |config| config.leaders = vec![crate::cluster::index(1)],
+        |config| {
+            (config.start, config.first, config.last) = (Sn(8), Sn(9), Some(Sn(16)));
+        },
+    ];
+    for alter in alterations {
+        let mut cluster = Cluster::scripted(committee(4));
+        let offer = offer(&cluster, alter);
+        for sender in [1, 2, 3] {
+            cluster.tell_all(&[sender], 0, |cluster, _| Message::EpochChange(Box::new(scripted_change(cluster, sender, 1).0)));
+        }
+        cluster.tell_all(&[1], 0, |_, _| Message::NewEpoch(Box::new(offer.clone())));
+        assert_eq!(echoes(&cluster, 0), 0);
+    }
+}
+
+/// X7: one vote for each epoch, also across a restart.
+#[test]
+fn member_votes_for_one_configuration_of_an_epoch() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let (first, second) = (offer(&cluster, |_| ()), offer(&cluster, |config| config.leaders = [0, 1, 3].map(crate::cluster::index).to_vec()));
+    assert_ne!(first, second);
+    let voted = |cluster: &Cluster| {
+        let sent = cluster.seen(0).sent.iter();
+        let mut configs: Vec<_> = sent.filter_map(|(_, _, message)| if let Message::Echo { config, .. } = message { Some(*config) } else { None }).collect();
+        configs.dedup();
+        configs
+    };
+    for (round, offer) in [&first, &second].into_iter().enumerate() {
+        for sender in [1, 2, 3] {
+            cluster.tell_all(&[sender], 0, |cluster, _| Message::EpochChange(Box::new(scripted_change(cluster, sender, 1).0)));
+        }
+        cluster.tell_all(&[1], 0, |_, _| Message::NewEpoch(Box::new(offer.clone())));
+        assert_eq!(voted(&cluster), [cluster.context().config(&first.config)], "round {round}");
+        cluster.simulation.crash(0);
+        cluster.simulation.restart(0);
+        cluster.run_for(1);
+    }
+}
+
+/// A configuration without EPOCH-CHANGEs is for the end of an ephemeral epoch only.
+#[test]
+fn gracious_configuration_needs_a_finished_epoch() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let offer = NewEpoch { changes: Vec::new(), ..offer(&cluster, |_| ()) };
+    cluster.tell_all(&[1], 0, |_, _| Message::NewEpoch(Box::new(offer.clone())));
+    assert_eq!(echoes(&cluster, 0), 0);
+    assert!(!cluster.tell(2, 0, &Message::NewEpoch(Box::new(offer.clone()))), "not from the primary");
+}
+
+/// M25: timeouts double while no epoch begins, so slow networks converge.
+#[test]
+fn slow_network_converges() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.set_rule(|_, _, _, _| Delivery::Delayed(Micros::from_millis(900)));
+    cluster.submit_all(&ALL, "t");
+    cluster.run_until_delivered(&ALL, &["t0"], 60_000);
+    cluster.clear_rule();
+    cluster.run_until_delivered(&ALL, &["t0", "t1", "t2", "t3"], 60_000);
+    cluster.assert_equal_logs(ALL);
+}
+
+/// M19, T5: a member that missed the end of an epoch enters the next one with its certificate.
+#[test]
+fn latecomer_enters_with_the_certificate() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.run_for(500);
+    cluster.simulation.crash(2);
+    cluster.load(OTHERS, true);
+    cluster.run_until(4_000, |cluster| OTHERS.iter().all(|node| cluster.engine(*node).epoch_config().epoch.0 >= 1));
+    cluster.load(OTHERS, false);
+    cluster.simulation.restart(2);
+    cluster.run_for(20 * DELAY);
+    assert_eq!(cluster.epoch(2), cluster.epoch(0));
+    let _ = commit(EPOCH, 1, NULL);
+}

@@ -1,0 +1,143 @@
+//! Restarts and lost disks (3.11).
+
+use crate::cluster::{Cluster, EPOCH, commit, is_commit, is_prepare, quick};
+use corniche_engine::Resume;
+use corniche_mir::message::Message;
+use corniche_mir_testing::committee;
+use corniche_testkit::{EngineDisk, Observed};
+
+const ALL: [usize; 4] = [0, 1, 2, 3];
+
+/// Section 2, column "persist before sending".
+#[test]
+fn votes_wait_for_their_records() {
+    let mut cluster = Cluster::scripted(committee(4));
+    cluster.simulation.disks.sync = corniche_testkit::Micros::from_millis(10);
+    let (proposal, digest) = cluster.proposal(1, 0, "x");
+    assert!(cluster.tell(0, 1, &cluster.pre_prepare(EPOCH, &proposal)));
+    cluster.run_for(5);
+    assert_eq!(cluster.count(1, is_prepare), 0);
+    cluster.run_for(10);
+    assert_eq!(cluster.count(1, is_prepare), 1);
+    assert!(cluster.tell(2, 1, &cluster.prepare(2, EPOCH, 1, digest)));
+    cluster.run_for(5);
+    assert_eq!(cluster.count(1, is_commit), 0);
+    cluster.run_for(10);
+    assert_eq!(cluster.count(1, is_commit), 1);
+    for from in [2, 3] {
+        assert!(cluster.tell(from, 1, &cluster.wants(1)));
+    }
+    cluster.run_for(5);
+    assert!(!cluster.has_left(1));
+    cluster.run_for(10);
+    assert!(cluster.has_left(1));
+}
+
+/// X1: a restarted member does not accept a second batch of a number.
+#[test]
+fn accepted_batch_survives_a_restart() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let ((proposal, digest), (second, other)) = (cluster.proposal(1, 0, "x"), cluster.proposal(1, 0, "y"));
+    cluster.tell_all(&[0], 1, |cluster, _| cluster.pre_prepare(EPOCH, &proposal));
+    cluster.simulation.crash(1);
+    cluster.simulation.restart(1);
+    cluster.tell_all(&[0], 1, |cluster, _| cluster.pre_prepare(EPOCH, &second));
+    cluster.tell_all(&[2, 3], 1, |cluster, from| cluster.prepare(from, EPOCH, 1, other));
+    assert_eq!(cluster.count(1, is_commit), 0);
+    let voted = |message: &Message| matches!(message, Message::Prepare { digest: of, .. } if *of != digest);
+    assert_eq!(cluster.count(1, voted), 0);
+}
+
+/// T4: everybody restarts at once, some with an older state.
+#[test]
+fn commits_continue_after_a_restart_of_all() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.load(ALL, true);
+    for round in 0..5 {
+        cluster.run_for(300 + 7 * round);
+        ALL.iter().for_each(|node| cluster.simulation.crash(*node));
+        for node in ALL {
+            let commits = cluster.seen(node).log.len().saturating_sub(3 * node);
+            let resume = cluster.resume_after(node, commits);
+            cluster.restart_at(node, resume);
+        }
+        cluster.load(ALL, true);
+    }
+    let before = cluster.delivered(0);
+    cluster.run_for(1_000);
+    assert!(cluster.delivered(0) > before + 20);
+    cluster.assert_equal_logs(ALL);
+}
+
+/// The window is full of batches without a stable checkpoint when all restart: they vote for it again.
+#[test]
+fn checkpoints_are_voted_for_again() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.set_rule(|_, _, _, message| match message {
+        Message::Checkpoint { .. } => crate::cluster::LOST,
+        _ => corniche_testkit::Delivery::Normal,
+    });
+    cluster.load(ALL, true);
+    cluster.run_until(5_000, |cluster| ALL.iter().all(|node| cluster.engine(*node).progress().0.0 == 32));
+    ALL.iter().for_each(|node| cluster.simulation.crash(*node));
+    cluster.clear_rule();
+    ALL.iter().for_each(|node| cluster.simulation.restart(*node));
+    cluster.load(ALL, true);
+    cluster.run_until(5_000, |cluster| ALL.iter().all(|node| cluster.engine(*node).progress().0.0 > 60));
+    cluster.assert_equal_logs(ALL);
+}
+
+/// Erases the disk of a member that is off; it followed certified commits up to its last one.
+fn lose_disk(cluster: &mut Cluster, node: usize, resume: Resume) {
+    cluster.simulation.crash(node);
+    let log = cluster.seen(node).log.clone();
+    *cluster.disk(node) = EngineDisk { may_have_signed: true, notes: Observed { resume, log, ..Observed::default() }, ..EngineDisk::default() };
+    cluster.simulation.restart(node);
+}
+
+/// X9, T3: silent where it may have voted, then it takes part again.
+#[test]
+fn member_without_its_disk_is_silent_at_first() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.load(ALL, true);
+    cluster.run_for(500);
+    let resume = cluster.seen(2).resume.clone();
+    let at = cluster.delivered(2);
+    lose_disk(&mut cluster, 2, resume);
+    cluster.run_for(300);
+    assert!(cluster.engine(2).is_silent());
+    assert_eq!(cluster.count(2, |message| is_prepare(message) || is_commit(message)), 0);
+    // Its numbers are overdue, so the others remove it from the leaders.
+    cluster.load([0, 1, 3], true);
+    cluster.run_until(30_000, |cluster| cluster.seen(2).count(is_commit) > 0);
+    let first = cluster.seen(2).sent.iter().find_map(|(_, _, message)| match message {
+        Message::Commit { epoch, sn, .. } => Some((*epoch, *sn)),
+        _ => None,
+    });
+    let (epoch, sn) = first.expect("it votes again");
+    assert!(epoch > EPOCH && sn.0 > at, "{epoch} {sn}");
+    cluster.run_until(30_000, |cluster| ALL.iter().all(|node| cluster.engine(*node).epoch_config().last.is_none()));
+    cluster.assert_equal_logs(ALL);
+}
+
+/// The loss is remembered at the next restart.
+#[test]
+fn lost_disk_is_remembered() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let (proposal, digest) = cluster.proposal(1, 0, "x");
+    cluster.tell_all(&[0], 1, |cluster, _| cluster.pre_prepare(EPOCH, &proposal));
+    cluster.tell_all(&[0, 2, 3], 1, |_, _| commit(EPOCH, 1, digest));
+    let resume = cluster.seen(1).resume.clone();
+    assert_eq!(resume.index.0, 1);
+    lose_disk(&mut cluster, 1, resume);
+    let (second, _) = cluster.proposal(3, 2, "y");
+    for _ in 0..2 {
+        cluster.tell_all(&[2], 1, |cluster, _| cluster.pre_prepare(EPOCH, &second));
+        cluster.tell_all(&[2, 3], 1, |cluster, _| cluster.wants(1));
+        assert_eq!(cluster.count(1, is_prepare), 0);
+        assert!(!cluster.has_left(1));
+        cluster.simulation.crash(1);
+        cluster.simulation.restart(1);
+        cluster.run_for(1);
+    }
+}
