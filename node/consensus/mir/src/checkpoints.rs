@@ -2,6 +2,7 @@
 
 use crate::{
     engine::Mir,
+    journal::AfterDurable,
     keys::Signature,
     message::{CheckpointCertificate, Message, Sn, Statement},
     record::Record,
@@ -13,7 +14,8 @@ use corniche_types::{B256, ValidatorIndex};
 const RELEASE_STEP: u64 = 16;
 
 impl Mir {
-    /// K1: after every C numbers.
+    /// K1: after every C numbers, when their commits are on disk. Otherwise a stable checkpoint could exist of which nobody has the
+    /// batches after a power cut: members forget certificates below it.
     pub(crate) fn vote_checkpoint(&mut self, sn: Sn) {
         if let Some(signature) = self.send_checkpoint(Recipients::All, sn)
             && let Some(hash) = self.order.mark(sn)
@@ -39,7 +41,7 @@ impl Mir {
         marks.for_each(|(sn, _)| _ = self.send_checkpoint(Recipients::One(peer), sn));
     }
 
-    /// Counts the own votes again: they were sent before a restart.
+    /// Votes again for the checkpoints of the stored state.
     pub(crate) fn recount_checkpoints(&mut self) {
         self.order.marks().for_each(|(sn, _)| self.vote_checkpoint(sn));
     }
@@ -105,6 +107,6 @@ impl Mir {
         self.floor = floor;
         self.log = self.log.split_off(&floor.next());
         self.bodies.release(floor);
-        self.persist_promises();
+        self.persist_promises(AfterDurable::Promises);
     }
 }

@@ -165,7 +165,7 @@ impl Mir {
         };
         engine.recover(recovered);
         if has_lost_disk {
-            engine.persist_promises();
+            engine.persist_promises(AfterDurable::Promises);
         }
         engine.make_progress();
         engine
@@ -258,11 +258,10 @@ impl Mir {
             Some(AfterDurable::Prepared(epoch, sn)) => self.handle_prepared(epoch, sn),
             Some(AfterDurable::Left(target)) => self.handle_left(target),
             Some(AfterDurable::Echoed(epoch)) if self.promises.echoed.is_some_and(|(echoed, _)| echoed == epoch) => self.send_echo(),
-            Some(AfterDurable::Promises) => {
-                self.journal.set_promises(ticket);
-                if let Some(first) = self.journal.release(self.floor) {
-                    self.outputs.push_back(Output::ReleaseBelow(first));
-                }
+            Some(AfterDurable::Promises) => self.release_records(ticket),
+            Some(AfterDurable::Checkpoint(sn)) => {
+                self.release_records(ticket);
+                self.vote_checkpoint(sn);
             }
             Some(AfterDurable::Echoed(_)) | None => {}
         }
@@ -317,9 +316,15 @@ impl Mir {
     }
 
     /// Writes all promises again, so that earlier records can be released.
-    pub(crate) fn persist_promises(&mut self) {
+    pub(crate) fn persist_promises(&mut self, after: AfterDurable) {
         let record = Record::Promises(Box::new(self.promises.clone()));
-        self.persist(&record, Some(AfterDurable::Promises));
+        self.persist(&record, Some(after));
+    }
+
+    /// The record of all promises with this ticket is on disk.
+    fn release_records(&mut self, promises: Ticket) {
+        self.journal.set_promises(promises);
+        self.outputs.extend(self.journal.release(self.floor).map(Output::ReleaseBelow));
     }
 
     pub(crate) fn send(&mut self, to: ValidatorIndex, message: &Message) {

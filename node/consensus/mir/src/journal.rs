@@ -14,7 +14,10 @@ pub(crate) enum AfterDurable {
     Prepared(EpochNumber, Sn),
     Left(EpochNumber),
     Echoed(EpochNumber),
+    /// All promises, and everything before them.
     Promises,
+    /// The same, after the delivery of this checkpoint.
+    Checkpoint(Sn),
 }
 
 /// Assigns tickets, and knows the oldest record that is needed.

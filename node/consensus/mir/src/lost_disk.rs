@@ -2,6 +2,7 @@
 
 use crate::{
     engine::Mir,
+    journal::AfterDurable,
     message::{EpochNumber, Sn, Status},
 };
 use corniche_types::{ValidatorIndex, Votes};
@@ -36,7 +37,7 @@ impl Mir {
         self.promises.silent = Some((epoch, sn));
         self.promises.has_lost_disk = false;
         self.lost.0.clear();
-        self.persist_promises();
+        self.persist_promises(AfterDurable::Promises);
     }
 
     /// The highest of the lowest reports of members with a quorum of votes, or of all others: a liar cannot silence this member if

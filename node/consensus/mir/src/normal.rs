@@ -246,7 +246,10 @@ impl Mir {
             }
         }
         self.sync.forget_claims(sn);
-        self.vote_checkpoint(sn);
+        if self.order.mark(sn).is_some() {
+            // K1. Records are written in order: then all commits up to the checkpoint are on disk.
+            self.persist_promises(AfterDurable::Checkpoint(sn));
+        }
         self.collect_garbage();
     }
 }
