@@ -257,7 +257,9 @@ impl Mir {
             Some(AfterDurable::Accepted(epoch, sn)) => self.handle_accepted(epoch, sn),
             Some(AfterDurable::Prepared(epoch, sn)) => self.handle_prepared(epoch, sn),
             Some(AfterDurable::Left(target)) => self.handle_left(target),
-            Some(AfterDurable::Echoed(epoch)) if self.promises.echoed.is_some_and(|(echoed, _)| echoed == epoch) => self.send_echo(),
+            Some(AfterDurable::Echoed(epoch)) if self.promises.echoed.is_some_and(|(echoed, _)| echoed == epoch) => {
+                self.send_echo()
+            }
             Some(AfterDurable::Promises) => self.release_records(ticket),
             Some(AfterDurable::Checkpoint(sn)) => {
                 self.release_records(ticket);

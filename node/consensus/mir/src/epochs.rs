@@ -216,7 +216,8 @@ impl Mir {
         let echoed = self.promises.echoed.map(|(epoch, _)| epoch);
         let is_open = |epoch: &EpochNumber| echoed.is_none_or(|echoed| *epoch > echoed) && self.may_echo(*epoch);
         let open: Vec<_> = self.changes.offers.range(least..).rev().filter(|(epoch, _)| is_open(epoch)).collect();
-        let Some(config) = open.into_iter().find(|(_, offer)| self.is_acceptable(offer)).map(|(_, offer)| offer.config.clone()) else {
+        let Some(config) = open.into_iter().find(|(_, offer)| self.is_acceptable(offer)).map(|(_, offer)| offer.config.clone())
+        else {
             return;
         };
         let (epoch, config) = (config.epoch, self.context.config(&config));
@@ -331,8 +332,12 @@ impl Mir {
     /// Repeats what others may have missed. Asks the primaries for EPOCH-CHANGEs that they refer to.
     pub(crate) fn resend_changes(&mut self) {
         for offer in self.changes.offers.values() {
-            let missing: Vec<_> =
-                offer.changes.iter().filter(|(member, digest)| self.changes.find(*member, *digest).is_none()).map(|(member, _)| *member).collect();
+            let missing: Vec<_> = offer
+                .changes
+                .iter()
+                .filter(|(member, digest)| self.changes.find(*member, *digest).is_none())
+                .map(|(member, _)| *member)
+                .collect();
             let (epoch, primary) = (offer.config.epoch, rules::primary(offer.config.epoch, &self.committee));
             if !missing.is_empty() && primary != self.me {
                 let message = Message::FetchChanges { epoch, members: missing }.encode();
@@ -351,7 +356,8 @@ impl Mir {
 
     /// Sends a peer of an earlier epoch what it needs to enter the next one.
     pub(crate) fn send_changes(&mut self, peer: ValidatorIndex, epoch: EpochNumber) {
-        let offers = self.changes.offers.values().filter(|offer| rules::primary(offer.config.epoch, &self.committee) == self.me);
+        let offers =
+            self.changes.offers.values().filter(|offer| rules::primary(offer.config.epoch, &self.committee) == self.me);
         let mut messages: Vec<_> =
             offers.filter(|offer| offer.config.epoch > epoch).map(|offer| Message::NewEpoch(Box::new(offer.clone()))).collect();
         if let Some((of, config, signature)) = self.changes.echoes.get(&self.me).copied().filter(|(of, ..)| *of > epoch) {

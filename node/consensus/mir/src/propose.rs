@@ -1,6 +1,10 @@
 //! Own batches (N1): when to ask for one, and when an empty one has to do.
 
-use crate::{engine::Mir, message::{Proposal, Sn}, rules};
+use crate::{
+    engine::Mir,
+    message::{Proposal, Sn},
+    rules,
+};
 use corniche_engine::{Batch, Output, TraceEvent};
 use corniche_types::{Bytes, TimestampMs};
 
@@ -21,14 +25,7 @@ pub(crate) struct Proposer {
 
 impl Proposer {
     pub fn new(now: TimestampMs) -> Self {
-        Self {
-            held: None,
-            wanted_at: None,
-            last: (TimestampMs(0), 0),
-            entered_at: now,
-            last_sn: Sn(0),
-            highest: Sn(0),
-        }
+        Self { held: None, wanted_at: None, last: (TimestampMs(0), 0), entered_at: now, last_sn: Sn(0), highest: Sn(0) }
     }
 
     /// A leader proposed this number.

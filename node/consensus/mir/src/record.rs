@@ -10,17 +10,28 @@ pub enum Record {
     /// All promises so far. Later records add to it; earlier ones are obsolete except those about numbers that are kept.
     Promises(Box<Promises>),
     /// A batch was accepted in an epoch (N3). The body is in an earlier record if it is absent, except that of the null batch.
-    Accepted { epoch: EpochNumber, sn: Sn, digest: B256, proposal: Option<Proposal> },
+    Accepted {
+        epoch: EpochNumber,
+        sn: Sn,
+        digest: B256,
+        proposal: Option<Proposal>,
+    },
     /// The body of a batch that was not proposed to this member.
     Body(Proposal),
     /// N5.
     Prepared(PreparedCertificate),
     /// N6. Not waited for: see the README.
-    Committed { sn: Sn, digest: B256 },
+    Committed {
+        sn: Sn,
+        digest: B256,
+    },
     /// U1: the member left its epoch for this one.
     Left(EpochNumber),
     /// The member voted for a configuration.
-    Echoed { epoch: EpochNumber, config: B256 },
+    Echoed {
+        epoch: EpochNumber,
+        config: B256,
+    },
     Entered(EpochCertificate),
     Stable(CheckpointCertificate),
 }

@@ -36,7 +36,8 @@ pub fn leader(config: &EpochConfig, sn: Sn, committee: &Committee) -> Option<Val
 /// The first number from `from` on that this member leads; its next ones are `config.leaders.len()` apart.
 pub fn next_led(config: &EpochConfig, member: ValidatorIndex, from: Sn, committee: &Committee) -> Option<Sn> {
     let place = |wanted| config.leaders.iter().position(|leader| *leader == wanted);
-    let (count, begin, own) = (config.leaders.len() as u64, place(primary(config.epoch, committee))? as u64, place(member)? as u64);
+    let (count, begin, own) =
+        (config.leaders.len() as u64, place(primary(config.epoch, committee))? as u64, place(member)? as u64);
     let first = config.first.plus((own + count - begin) % count);
     let steps = from.0.saturating_sub(first.0).div_ceil(count);
     let sn = first.plus(steps * count);

@@ -128,7 +128,9 @@ impl Mir {
             return;
         }
         self.charge(peer, 0);
-        if let Some(certificate) = self.promises.certificate.clone().filter(|certificate| certificate.config.epoch > status.epoch) {
+        if let Some(certificate) =
+            self.promises.certificate.clone().filter(|certificate| certificate.config.epoch > status.epoch)
+        {
             self.send(peer, &Message::Epoch(Box::new(certificate)));
         }
         self.send_checkpoints(peer, status.stable);

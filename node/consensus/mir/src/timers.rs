@@ -60,7 +60,10 @@ impl Timers {
     }
 
     pub fn describe(&self) -> String {
-        format!("overdue at {:?} {:?} {:?}, failures {}, suspicion {:?}", self.numbers, self.config, self.change, self.failures, self.suspicion)
+        format!(
+            "overdue at {:?} {:?} {:?}, failures {}, suspicion {:?}",
+            self.numbers, self.config, self.change, self.failures, self.suspicion
+        )
     }
 }
 

@@ -6,8 +6,8 @@ use crate::{
     config::Config,
     keys::{Signature, Signatures},
     message::{
-        CheckpointCertificate, Context, EpochCertificate, EpochChange, EpochConfig, EpochNumber, Message, PreparedCertificate, Proposal,
-        Sn, Statement, Votes,
+        CheckpointCertificate, Context, EpochCertificate, EpochChange, EpochConfig, EpochNumber, Message, PreparedCertificate,
+        Proposal, Sn, Statement, Votes,
     },
     rules,
 };

@@ -101,14 +101,19 @@ fn epoch_after_a_stable_one_begins_after_the_listed_batches() {
 #[test]
 fn certificate_of_the_highest_epoch_is_selected() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
-        let all = [change(0, 0, vec![prepared(1, 1, A)]), change(1, 0, vec![prepared(3, 1, B)]), change(2, 0, vec![prepared(2, 1, A)])];
+        let all = [
+            change(0, 0, vec![prepared(1, 1, A)]),
+            change(1, 0, vec![prepared(3, 1, B)]),
+            change(2, 0, vec![prepared(2, 1, A)]),
+        ];
         assert_eq!(select(&order.map(|place: usize| all[place].clone())).listed, [B]);
     }
 }
 
 #[test]
 fn null_is_selected_only_without_a_certificate() {
-    let changes = [change(0, 0, Vec::new()), change(1, 0, Vec::new()), change(2, 0, vec![prepared(0, 1, A), prepared(0, 3, B)])];
+    let changes =
+        [change(0, 0, Vec::new()), change(1, 0, Vec::new()), change(2, 0, vec![prepared(0, 1, A), prepared(0, 3, B)])];
     assert_eq!(select(&changes).listed, [A, NULL, B]);
     // The null batch itself can be prepared, in a later epoch.
     assert_eq!(select(&[change(0, 0, vec![prepared(0, 1, A)]), change(1, 0, vec![prepared(1, 1, NULL)])]).listed, [NULL]);
@@ -116,7 +121,8 @@ fn null_is_selected_only_without_a_certificate() {
 
 #[test]
 fn batches_below_the_highest_checkpoint_are_decided() {
-    let changes = [change(0, 0, vec![prepared(0, 1, A), prepared(0, 9, B)]), change(1, 8, Vec::new()), change(2, 8, Vec::new())];
+    let changes =
+        [change(0, 0, vec![prepared(0, 1, A), prepared(0, 9, B)]), change(1, 8, Vec::new()), change(2, 8, Vec::new())];
     assert_eq!((select(&changes).start, select(&changes).listed), (Sn(8), vec![B]));
 }
 

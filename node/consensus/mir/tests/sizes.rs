@@ -3,8 +3,8 @@
 use corniche_mir::{
     Config,
     message::{
-        CheckpointCertificate, EpochCertificate, EpochChange, EpochConfig, EpochNumber, MAX_WINDOW, Message, NewEpoch, PreparedCertificate,
-        Proposal, Sn, Votes,
+        CheckpointCertificate, EpochCertificate, EpochChange, EpochConfig, EpochNumber, MAX_WINDOW, Message, NewEpoch,
+        PreparedCertificate, Proposal, Sn, Votes,
     },
 };
 use corniche_types::{B256, TimestampMs, ValidatorIndex};

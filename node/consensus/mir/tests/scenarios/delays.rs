@@ -50,7 +50,9 @@ fn idle_network_is_slow_and_calm() {
 fn leaders_stop_at_the_end_of_the_window() {
     let mut cluster = Cluster::new(4, plain());
     let is_checkpoint = |message: &Message| matches!(message, Message::Checkpoint { .. });
-    cluster.set_rule(move |_, _, _, message| if is_checkpoint(message) { crate::cluster::LOST } else { corniche_testkit::Delivery::Normal });
+    cluster.set_rule(
+        move |_, _, _, message| if is_checkpoint(message) { crate::cluster::LOST } else { corniche_testkit::Delivery::Normal },
+    );
     cluster.load(ALL, true);
     cluster.run_for(3_000);
     assert!(ALL.iter().all(|node| cluster.delivered(*node) == 32), "the window");

@@ -1,6 +1,6 @@
 //! Changes of epochs: who is removed, who returns, and what survives.
 
-use crate::cluster::{Cluster, DELAY, EPOCH, LOST, commit, is_commit, is_prepare, quick};
+use crate::cluster::{Cluster, DELAY, EPOCH, LOST, is_commit, is_prepare, quick};
 use corniche_mir::message::{EpochChange, EpochConfig, EpochNumber, Message, NULL, NewEpoch, Sn, Statement};
 use corniche_mir::rules;
 use corniche_mir_testing::committee;
@@ -45,7 +45,11 @@ fn straggling_leader_is_removed() {
     cluster.load(ALL, true);
     cluster.run_for(3_000);
     assert!(OTHERS.iter().all(|node| cluster.epoch(*node) > 0), "the straggler was caught");
-    let removed = cluster.seen(0).traced.iter().any(|event| format!("{event:?}").contains("leaders: [ValidatorIndex(0), ValidatorIndex(1), ValidatorIndex(3)]"));
+    let removed = cluster
+        .seen(0)
+        .traced
+        .iter()
+        .any(|event| format!("{event:?}").contains("leaders: [ValidatorIndex(0), ValidatorIndex(1), ValidatorIndex(3)]"));
     assert!(removed, "M11: no other leader was removed");
     cluster.assert_equal_logs(ALL);
 }
@@ -61,7 +65,9 @@ fn leaders_return_without_timeouts() {
     cluster.run_until(4_000, |cluster| cluster.engine(0).epoch_config().epoch.0 == 1);
     cluster.simulation.restart(6);
     cluster.run_for(100);
-    let left = |cluster: &Cluster| nodes.iter().map(|node| cluster.count(*node, |message| matches!(message, Message::EpochChange(_)))).sum::<usize>();
+    let left = |cluster: &Cluster| {
+        nodes.iter().map(|node| cluster.count(*node, |message| matches!(message, Message::EpochChange(_)))).sum::<usize>()
+    };
     let before = left(&cluster);
     cluster.run_until(10_000, |cluster| nodes.iter().all(|node| cluster.engine(*node).epoch_config().last.is_none()));
     assert_eq!((cluster.epoch(0), left(&cluster)), (6, before));
@@ -101,12 +107,18 @@ fn dropped_batch_returns_to_its_author() {
     cluster.submit(2, "lost");
     cluster.load([0, 1, 3], true);
     cluster.run_until_delivered(&ALL, &["lost"], 20_000);
-    let count = cluster.seen(0).log.iter().flat_map(|(_, ordered)| corniche_testkit::texts(ordered)).filter(|text| text == "lost").count();
+    let count = cluster
+        .seen(0)
+        .log
+        .iter()
+        .flat_map(|(_, ordered)| corniche_testkit::texts(ordered))
+        .filter(|text| text == "lost")
+        .count();
     assert_eq!((count, cluster.seen(2).requeued.is_empty()), (1, false));
     cluster.assert_equal_logs(ALL);
 }
 
-/// Twins aside: a leader that shows two batches of a number is accused, and removed.
+/// A leader that shows two batches of a number is accused, and removed.
 #[test]
 fn equivocating_leader_is_accused_and_removed() {
     let mut cluster = Cluster::new(4, quick());
@@ -193,8 +205,14 @@ fn member_that_left_does_not_vote() {
 fn scripted_change(cluster: &Cluster, sender: usize, target: u64) -> (EpochChange, corniche_types::B256) {
     let sender_index = crate::cluster::index(sender);
     let target = EpochNumber(target);
-    let mut change =
-        EpochChange { sender: sender_index, target, certificate: None, checkpoint: None, prepared: Vec::new(), signature: [0; 64] };
+    let mut change = EpochChange {
+        sender: sender_index,
+        target,
+        certificate: None,
+        checkpoint: None,
+        prepared: Vec::new(),
+        signature: [0; 64],
+    };
     let digest = cluster.context().change(&change);
     change.signature = cluster.sign(sender, &Statement::EpochChange(digest));
     (change, digest)
@@ -236,6 +254,22 @@ fn configuration_needs_a_quorum() {
     assert_eq!(cluster.epoch(0), 1);
 }
 
+/// Section 2: a vote for a configuration is on disk before it leaves.
+#[test]
+fn echo_waits_for_its_record() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let offer = offer(&cluster, |_| ());
+    for sender in [1, 2, 3] {
+        cluster.tell_all(&[sender], 0, |cluster, _| Message::EpochChange(Box::new(scripted_change(cluster, sender, 1).0)));
+    }
+    cluster.simulation.disks.sync = Micros::from_millis(10);
+    assert!(cluster.tell(1, 0, &Message::NewEpoch(Box::new(offer))));
+    cluster.run_for(5);
+    assert_eq!(echoes(&cluster, 0), 0);
+    cluster.run_for(10);
+    assert_eq!(echoes(&cluster, 0), 1);
+}
+
 /// U6: the receiver computes the selection itself.
 #[test]
 fn false_configurations_get_no_vote() {
@@ -264,11 +298,14 @@ fn false_configurations_get_no_vote() {
 #[test]
 fn member_votes_for_one_configuration_of_an_epoch() {
     let mut cluster = Cluster::scripted(committee(4));
-    let (first, second) = (offer(&cluster, |_| ()), offer(&cluster, |config| config.leaders = [0, 1, 3].map(crate::cluster::index).to_vec()));
+    let (first, second) =
+        (offer(&cluster, |_| ()), offer(&cluster, |config| config.leaders = [0, 1, 3].map(crate::cluster::index).to_vec()));
     assert_ne!(first, second);
     let voted = |cluster: &Cluster| {
         let sent = cluster.seen(0).sent.iter();
-        let mut configs: Vec<_> = sent.filter_map(|(_, _, message)| if let Message::Echo { config, .. } = message { Some(*config) } else { None }).collect();
+        let mut configs: Vec<_> = sent
+            .filter_map(|(_, _, message)| if let Message::Echo { config, .. } = message { Some(*config) } else { None })
+            .collect();
         configs.dedup();
         configs
     };
@@ -318,5 +355,4 @@ fn latecomer_enters_with_the_certificate() {
     cluster.simulation.restart(2);
     cluster.run_for(20 * DELAY);
     assert_eq!(cluster.epoch(2), cluster.epoch(0));
-    let _ = commit(EPOCH, 1, NULL);
 }

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, EPOCH, commit, is_commit, is_prepare, quick};
 use corniche_engine::Resume;
-use corniche_mir::message::Message;
+use corniche_mir::message::{Message, NULL};
 use corniche_mir_testing::committee;
 use corniche_testkit::{EngineDisk, Observed};
 
@@ -31,6 +31,20 @@ fn votes_wait_for_their_records() {
     assert!(!cluster.has_left(1));
     cluster.run_for(10);
     assert!(cluster.has_left(1));
+}
+
+/// K1: members forget certificates below a stable checkpoint, so the commits must be on disk.
+#[test]
+fn checkpoint_waits_for_the_commits_before_it() {
+    let mut cluster = Cluster::scripted(committee(4));
+    cluster.simulation.disks.sync = corniche_testkit::Micros::from_millis(10);
+    let checkpoints = |cluster: &Cluster| cluster.count(1, |message| matches!(message, Message::Checkpoint { .. }));
+    for (sn, from) in (1..=8).flat_map(|sn| [0, 2, 3].map(|from| (sn, from))) {
+        assert!(cluster.tell(from, 1, &commit(EPOCH, sn, NULL)));
+    }
+    assert_eq!((cluster.delivered(1), checkpoints(&cluster)), (8, 0));
+    cluster.run_for(20);
+    assert_eq!(checkpoints(&cluster), 1);
 }
 
 /// X1: a restarted member does not accept a second batch of a number.
@@ -91,7 +105,8 @@ fn checkpoints_are_voted_for_again() {
 fn lose_disk(cluster: &mut Cluster, node: usize, resume: Resume) {
     cluster.simulation.crash(node);
     let log = cluster.seen(node).log.clone();
-    *cluster.disk(node) = EngineDisk { may_have_signed: true, notes: Observed { resume, log, ..Observed::default() }, ..EngineDisk::default() };
+    *cluster.disk(node) =
+        EngineDisk { may_have_signed: true, notes: Observed { resume, log, ..Observed::default() }, ..EngineDisk::default() };
     cluster.simulation.restart(node);
 }
 
