@@ -73,6 +73,8 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-autobahn-testing", "node/consensus/autobahn/testing", EngineKit),
     ("corniche-neobft", "node/consensus/neobft", Deciders),
     ("corniche-neobft-testing", "node/consensus/neobft/testing", EngineKit),
+    ("corniche-mir", "node/consensus/mir", Deciders),
+    ("corniche-mir-testing", "node/consensus/mir/testing", EngineKit),
     ("corniche-quepaxa", "node/consensus/quepaxa", Deciders),
     ("corniche-quepaxa-testing", "node/consensus/quepaxa/testing", EngineKit),
     ("corniche-executor", "runtime/executor", Deciders),

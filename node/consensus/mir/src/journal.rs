@@ -16,7 +16,7 @@ pub(crate) enum AfterDurable {
     Echoed(EpochNumber),
     /// All promises, and everything before them.
     Promises,
-    /// The same, after the delivery of this checkpoint.
+    /// Like the one before, after the delivery of this checkpoint.
     Checkpoint(Sn),
 }
 
