@@ -136,9 +136,9 @@ pub fn failover(effort: &Effort) {
         }),
     ];
     println!(
-        "| n = 4, 5,000 tx/s, the sequencer is silent from t on; the service installs another one in 50 ms | last commit before | sequencer suspected | VIEW-CHANGE sent | view entered | first commit after | committed per second before / after |"
+        "| n = 4, 5,000 tx/s, the sequencer is silent from t on; the service installs another one in 50 ms | last commit before | sequencer suspected | VIEW-CHANGE sent | view entered | first commit after | epochs | committed per second before / after |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     let seconds = effort.seconds(7, 10);
     for (name, tune) in timers {
         let setting = tune(neobft(IN_PATH, 4)).rate(5_000.0).seconds(seconds);
@@ -151,7 +151,7 @@ pub fn failover(effort: &Effort) {
             }
         });
         let report = measured(&setting.0, 1, Probe { observer: Some(observer), tune: None });
-        assert_eq!(report.failovers, 1, "{}", report.text());
+        assert!(report.failovers > 0, "{}", report.text());
         let since =
             |at: Option<u64>| at.map_or("never".into(), |at| format!("t + {:.1} ms", (at as f64 - AT_US as f64) / 1_000.0));
         let note = |of: &str| notes.borrow().iter().find(|(name, at)| name == of && *at >= AT_US).map(|(_, at)| *at);
@@ -159,19 +159,20 @@ pub fn failover(effort: &Effort) {
         commits.sort_unstable();
         let (last, first) = commits
             .windows(2)
-            .filter(|pair| (AT_US..AT_US + 2_000_000).contains(&pair[1]))
+            .filter(|pair| (AT_US..AT_US + 4_000_000).contains(&pair[1]))
             .map(|pair| (pair[0], pair[1]))
             .max_by_key(|(from, to)| to - from)
             .expect("something was committed");
         let within =
             |from: u64, to: u64| commits.iter().filter(|at| (from..to).contains(*at)).count() as f64 * 1e6 / (to - from) as f64;
         println!(
-            "| {name} | {} | {} | {} | {} | {} | {:.0} / {:.0} |",
+            "| {name} | {} | {} | {} | {} | {} | {} | {:.0} / {:.0} |",
             since(Some(last)),
             since(note("suspect")),
             since(note("view-change")),
             since(note("view")),
             since(Some(first)),
+            report.failovers,
             within(FROM_US, AT_US),
             within((seconds - 2) * 1_000_000, seconds * 1_000_000),
         );
