@@ -98,7 +98,7 @@ test-contracts: tools ## Test the contracts: natively, and their WebAssembly in 
 .PHONY: engines-wasm
 engines-wasm: export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --cfg getrandom_backend="unsupported"
 engines-wasm: tools ## Build the ordering engines for wasm32
-	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn -p corniche-neobft --no-default-features
+	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn -p corniche-neobft -p corniche-quepaxa -p corniche-mir --no-default-features
 
 # `test-rust` tests the sequencers in hardware except these. Many kernels refuse BPF, even to root, and few machines have a
 # compiler of P4. Then these tests report that they were skipped. With the workspace's features, so that builds are reused.
@@ -192,6 +192,10 @@ soak: build contracts generations node-tools postgres ## Run the long tests: pro
 		$(CARGO) test --locked -p corniche-autobahn --test suite schedules -- --nocapture
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
 		$(CARGO) test --locked -p corniche-neobft --test suite schedules -- --nocapture
+	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
+		$(CARGO) test --locked -p corniche-mir --test suite schedules -- --nocapture
+	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
+		$(CARGO) test --locked -p corniche-quepaxa --test suite schedules -- --nocapture
 	CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} $(CARGO) test --locked -p corniche-autobahn --test slots schedules -- --nocapture
 	$(CARGO) test --locked -p corniche-autobahn --test selection -- --ignored --nocapture
 	CORNICHE_BLOCKS=$${CORNICHE_BLOCKS:-10000} $(CARGO) test --locked -p corniche-executor --test parallel
