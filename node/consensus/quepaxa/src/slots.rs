@@ -65,10 +65,8 @@ impl Timing {
 impl QuePaxa {
     pub(crate) fn handle_record(&mut self, from: ValidatorIndex, request: RequestId, proposal: Proposal) {
         let slot = request.slot;
-        if let Some(decision) = self.decided.get(&slot) {
-            // O4: the proposer learns the decision instead.
-            let values = vec![decision.value.clone()];
-            return self.send(from, &Message::Decided { first: slot, values });
+        if self.send_decision(from, slot) {
+            return;
         }
         if slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD {
             // The proposer knows decisions that are missing here.
@@ -82,6 +80,14 @@ impl QuePaxa {
         if newest {
             self.requests.insert((slot, from), (request, proposal));
         }
+    }
+
+    /// O4: the proposer of a decided slot learns the decision instead. Returns false if the slot is open.
+    fn send_decision(&mut self, to: ValidatorIndex, slot: Slot) -> bool {
+        let Some(decision) = self.decided.get(&slot) else { return false };
+        let values = vec![decision.value.clone()];
+        self.send(to, &Message::Decided { first: slot, values });
+        true
     }
 
     /// O5: a recorder answers only with all batches on its disk, so that a quorum has what it decides.
@@ -119,9 +125,8 @@ impl QuePaxa {
     /// R1–R5. The answer waits for the disk.
     fn record_now(&mut self, from: ValidatorIndex, request: RequestId, proposal: Proposal) {
         let slot = request.slot;
-        if let Some(decision) = self.decided.get(&slot) {
-            let values = vec![decision.value.clone()];
-            return self.send(from, &Message::Decided { first: slot, values });
+        if self.send_decision(from, slot) {
+            return;
         }
         let register = self.registers.entry(slot).or_default();
         let has_changed = register.record(request.step, proposal);
