@@ -1,17 +1,19 @@
 //! Ordering engines by their name in the genesis. No other code of the binary names an engine.
 
+mod autobahn;
+mod mahi_mahi;
+mod mir;
+mod neobft;
+mod quepaxa;
 mod remote;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use clap::builder::PossibleValuesParser;
 use corniche_console::exit::{Exit, Failed};
-use corniche_crypto::CoinPublicKeys;
-use corniche_engine::{Committee, Engine};
 use corniche_network::{Channel, Limits};
-use corniche_pipeline::{CommitteeCoin, EngineFactory};
-use corniche_service::{EngineBuilder, EngineParts, EngineStart, Keyring, RemoteKeys, Signing, VerifierFactory, fresh_seed};
+use corniche_service::{EngineBuilder, EngineParts, Keyring};
 use corniche_types::{EngineConfig, Genesis};
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path};
 
 /// Name of an engine, and its functions for the binary.
 struct EngineEntry {
@@ -30,56 +32,7 @@ struct EngineEntry {
     has_sequencer: bool,
 }
 
-const ENGINES: &[EngineEntry] = &[
-    EngineEntry {
-        name: "mahi-mahi",
-        check: |genesis| corniche_mahi_mahi::Config::from_genesis(genesis).map(drop),
-        max_message_bytes: |genesis| {
-            let config = corniche_mahi_mahi::Config::from_genesis(genesis)?;
-            Ok(config.max_message_bytes(&genesis.weights()))
-        },
-        bounds: "fetch_bytes",
-        build: mahi_mahi,
-        single_node: Some(&[("min_round_ms", 0), ("parent_grace_ms", 0)]),
-        has_sequencer: false,
-    },
-    EngineEntry {
-        name: "autobahn",
-        check: |genesis| corniche_autobahn::Config::from_genesis(genesis).map(drop),
-        max_message_bytes: |genesis| {
-            let config = corniche_autobahn::Config::from_genesis(genesis)?;
-            // Besides the batch, a car has a proof: 66 bytes per signer.
-            let car = 66 * genesis.max_validators() + 4_096;
-            Ok((config.fetch_bytes as usize).max(config.batch_bytes as usize) + car)
-        },
-        bounds: "fetch_bytes",
-        build: autobahn,
-        single_node: Some(&[("car_interval_ms", 0)]),
-        has_sequencer: false,
-    },
-    EngineEntry {
-        name: "neobft",
-        check: |genesis| corniche_neobft::Config::from_genesis(genesis).map(drop),
-        max_message_bytes: |genesis| {
-            Ok(corniche_neobft::Config::from_genesis(genesis)?.max_message_bytes(genesis.validators.len()))
-        },
-        bounds: "fetch_bytes, or open_slots and sync_slots",
-        build: neobft,
-        single_node: None,
-        has_sequencer: true,
-    },
-    EngineEntry {
-        name: "quepaxa",
-        check: |genesis| corniche_quepaxa::Config::from_genesis(genesis).map(drop),
-        max_message_bytes: |genesis| {
-            Ok(corniche_quepaxa::Config::from_genesis(genesis)?.max_message_bytes(genesis.max_validators()))
-        },
-        bounds: "",
-        build: quepaxa,
-        single_node: Some(&[("batch_interval_ms", 0)]),
-        has_sequencer: false,
-    },
-];
+const ENGINES: &[EngineEntry] = &[mahi_mahi::ENTRY, autobahn::ENTRY, neobft::ENTRY, quepaxa::ENTRY, mir::ENTRY];
 
 /// Default engine of a new network.
 pub const DEFAULT: &str = "mahi-mahi";
@@ -162,138 +115,6 @@ pub fn single_node(name: &str) -> anyhow::Result<EngineConfig> {
 /// Keys of the genesis are checked at the start, all others when they are registered.
 const VALID_KEYS: &str = "invariant: every committee has valid keys";
 
-fn mahi_mahi(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
-    use corniche_mahi_mahi::{Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer, crypto};
-
-    let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
-    let committee = Committee::from_genesis(genesis);
-    let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
-    let share = keys.sets().find_map(|keys| keys.coin.clone());
-    ensure!(share.as_ref().is_none_or(|share| public_coin.include(share)), "coin.key is no share of this genesis");
-    let genesis_coin = CommitteeCoin { keys: public_coin, share };
-    let signatures = |committee: &Committee| {
-        crypto::CommitteeSignatures::new(committee).map(|signatures| Arc::new(signatures) as Arc<dyn Signatures>)
-    };
-    signatures(&committee).context("the genesis' consensus keys are damaged")?;
-    let verifier_config = config.clone();
-    let verifier: VerifierFactory = Box::new(move |committee| {
-        let signatures = signatures(committee).expect(VALID_KEYS);
-        Arc::new(MahiVerifier::new(verifier_config.clone(), committee.clone(), signatures))
-    });
-    let factory: EngineFactory = Box::new(move |start| {
-        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, coin, now } = start;
-        let config = Config { genesis_time: epoch.time, ..config.clone() };
-        let CommitteeCoin { keys: public_coin, share } = coin.unwrap_or_else(|| genesis_coin.clone());
-        if share.is_none() {
-            tracing::error!(epoch = epoch.epoch.0, "this validator has no share of the coin, so it does not help to open it");
-        }
-        let signer = keys.member_of(&committee).and_then(|(index, own)| match &own.signing {
-            Signing::Own { consensus, .. } => {
-                let keys = crypto::ValidatorKeys::new(&committee, consensus.clone(), share)?;
-                Some(Arc::new(keys) as Arc<dyn Signer>)
-            }
-            Signing::Remote(signer) => {
-                let keys = RemoteKeys::new(own, signer, &committee, index);
-                Some(Arc::new(remote::MahiMahiSigner { keys, coin: share, votes: committee.votes(index) }) as _)
-            }
-        });
-        let signatures = signatures(&committee).expect(VALID_KEYS);
-        let coin: Arc<dyn Coin> = Arc::new(crypto::ThresholdCoin::new(&committee, public_coin));
-        let seed = fresh_seed();
-        Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
-            as Box<dyn Engine>
-    });
-    Ok((verifier, factory))
-}
-
-fn autobahn(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
-    use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer, crypto};
-
-    let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
-    let committee = Committee::from_genesis(genesis);
-    let bls = config.bls;
-    let signer = move |committee: &Committee| -> Option<Arc<dyn Signer>> {
-        let (index, own) = keys.member_of(committee)?;
-        Some(match &own.signing {
-            Signing::Own { consensus, bls: secret } => {
-                Arc::new(crypto::ValidatorKeys::new(committee, consensus.clone(), bls.then(|| secret.clone()))?)
-            }
-            Signing::Remote(signer) => {
-                Arc::new(remote::AutobahnSigner { keys: RemoteKeys::new(own, signer, committee, index), bls })
-            }
-        })
-    };
-    let signatures = move |committee: &Committee| -> Option<Arc<dyn Signatures>> {
-        Some(match bls {
-            true => Arc::new(crypto::BlsCertificates::new(committee)?),
-            false => Arc::new(crypto::Ed25519Certificates::new(committee)?),
-        })
-    };
-    signatures(&committee).context("the genesis' keys are damaged")?;
-    let verifier_config = config.clone();
-    let verifier: VerifierFactory = Box::new(move |committee| {
-        let signatures = signatures(committee).expect(VALID_KEYS);
-        Arc::new(AutobahnVerifier::new(verifier_config.clone(), committee.clone(), signatures))
-    });
-    let factory: EngineFactory = Box::new(move |start| {
-        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
-        let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
-        let (signer, signatures) = (signer(&committee), signatures(&committee).expect(VALID_KEYS));
-        let seed = fresh_seed();
-        Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, unsigned, resume, now }))
-            as Box<dyn Engine>
-    });
-    Ok((verifier, factory))
-}
-
-fn neobft(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
-    use corniche_neobft::{Config, Neobft, NeobftVerifier, Setup, Signatures, crypto};
-
-    let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
-    let is_remote = keys.sets().any(|keys| matches!(keys.signing, Signing::Remote(_)));
-    ensure!(!is_remote, "a remote signer does not know the statements of neobft yet; use keys in `keys`, without `signer`");
-    let committee = Committee::from_genesis(genesis);
-    let signatures =
-        |committee: &Committee| crypto::CommitteeKeys::new(committee).map(|keys| Arc::new(keys) as Arc<dyn Signatures>);
-    signatures(&committee).context("the genesis' consensus keys are damaged")?;
-    let verifier_config = config.clone();
-    let verifier: VerifierFactory = Box::new(move |committee| {
-        let signatures = signatures(committee).expect(VALID_KEYS);
-        Arc::new(NeobftVerifier::new(verifier_config.clone(), committee.clone(), signatures))
-    });
-    let factory: EngineFactory = Box::new(move |start| {
-        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
-        let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
-        let own = keys.member_of(&committee).and_then(|(_, own)| match &own.signing {
-            Signing::Own { consensus, .. } => crypto::ValidatorKeys::new(&committee, consensus.clone()),
-            Signing::Remote(_) => None,
-        });
-        let signer = Arc::new(own.expect("invariant: only members have engines"));
-        let signatures = signatures(&committee).expect(VALID_KEYS);
-        Box::new(Neobft::new(Setup { config, committee, signer, signatures, records, unsigned, resume, now }))
-            as Box<dyn Engine>
-    });
-    Ok((verifier, factory))
-}
-
-/// No message of this engine is signed, so it needs none of the keys.
-fn quepaxa(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
-    use corniche_quepaxa::{Config, QuePaxa, QuePaxaVerifier, Setup};
-
-    let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
-    let verifier_config = config.clone();
-    let verifier: VerifierFactory =
-        Box::new(move |committee| Arc::new(QuePaxaVerifier::new(verifier_config.clone(), committee.clone())));
-    let factory: EngineFactory = Box::new(move |start| {
-        let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
-        let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
-        let (me, _) = keys.member_of(&committee).expect("invariant: only members have engines");
-        let seed = fresh_seed();
-        Box::new(QuePaxa::new(Setup { config, committee, me, seed, records, unsigned, resume, now })) as Box<dyn Engine>
-    });
-    Ok((verifier, factory))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,7 +138,7 @@ mod tests {
 
     #[test]
     fn batch_larger_than_frame_is_refused() {
-        for name in ["mahi-mahi", "autobahn", "quepaxa"] {
+        for name in ["mahi-mahi", "autobahn", "quepaxa", "mir"] {
             let error = check_with(name, 4, 8 << 20, &[]).unwrap_err();
             assert!(error.contains("expected messages of at most 8388608 bytes"), "{error}");
             // The suggestion in the error is sufficient and minimal.

@@ -5,7 +5,12 @@ use anyhow::Context;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use corniche_console::exit::{self, Exit, Failed};
 use corniche_engine::{TraceEvent, Vertex};
-use corniche_simulator::{Micros, Observer, Probe, Report, Scenario, Verdict, scenario, simulate_with};
+use corniche_simulator::{
+    Micros, Observer, Probe, Report, Scenario, Verdict,
+    comparison::Comparison,
+    scenario::{self, EngineName},
+    simulate_with,
+};
 use serde_json::{Value, json};
 use std::{
     cell::{Cell, RefCell},
@@ -37,12 +42,22 @@ pub struct Args {
     /// `node` and the virtual time in milliseconds
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Run the scenario with these engines, or `all`, and print a table in Markdown. `engine_config` and `sequencer` of the file apply
+    /// to the file's engine only
+    #[arg(long, value_name = "ENGINE,…", conflicts_with_all = ["trace", "json"])]
+    compare: Option<String>,
+    /// Directory for plots of a comparison: latency.svg and throughput.svg
+    #[arg(long, value_name = "DIR", requires = "compare")]
+    plots: Option<PathBuf>,
 }
 
 /// Runs `corniche sim`.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let unreadable = |error| Failed::new(Exit::Usage, format!("cannot read {}: {error}", args.file.display()));
     let text = fs::read_to_string(&args.file).map_err(unreadable)?;
+    if let Some(engines) = &args.compare {
+        return compare(&args, engines, &text);
+    }
     let refused = |error| Failed::new(Exit::Usage, format!("{}:{error}", args.file.display()));
     let scenario = scenario::parse(&text).map_err(refused)?;
     if let Some(remark) = scenario.remark() {
@@ -60,6 +75,34 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     exit::result(if args.json { report.json() } else { report.text() });
     judge(&report)?;
     trace.map(TraceFile::finish).transpose().map(drop)
+}
+
+/// Runs the scenario with several engines. Fails if one of them breaks a guarantee.
+fn compare(args: &Args, engines: &str, text: &str) -> anyhow::Result<()> {
+    let usage = |error: String| Failed::new(Exit::Usage, error);
+    let engines = match engines {
+        "all" => EngineName::ALL.to_vec(),
+        named => named.split(',').map(EngineName::find).collect::<Result<_, _>>().map_err(usage)?,
+    };
+    // Whatever an engine does not support, the file itself must be right.
+    let own = scenario::parse(text).map_err(|error| usage(format!("{}:{error}", args.file.display())))?;
+    let seed = args.seed.unwrap_or(own.seed);
+    let contract = contract(&args.file, &own)?;
+    exit::note(format_args!("{} validators, {} engines, seed {seed}", own.nodes, engines.len()));
+    let started = Instant::now();
+    let scenarios = engines.into_iter().map(|engine| (engine, scenario::parse_for(text, engine))).collect();
+    let comparison = Comparison::run(scenarios, seed, contract.as_deref()).map_err(usage)?;
+    exit::note(format_args!("simulated in {:.1} s", started.elapsed().as_secs_f64()));
+    exit::result(comparison.table().trim_end());
+    if let Some(directory) = &args.plots {
+        fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        for (name, svg) in comparison.plots() {
+            let path = directory.join(name);
+            fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
+            exit::note(format_args!("wrote {}", path.display()));
+        }
+    }
+    comparison.reports().filter(|(_, report)| report.verdict == Verdict::Diverged).try_for_each(|(_, report)| judge(report))
 }
 
 /// Output file of `--trace`.

@@ -65,6 +65,34 @@ fn no_quorum_exits_with_8() {
 }
 
 #[test]
+fn comparison_is_a_table_of_engines() {
+    let folder = tempfile::tempdir().unwrap();
+    let plots = folder.path().join("plots");
+    let epochs = format!("epoch_ms = 1000\n{SMALL}");
+    let ran = sim(&epochs, &["--compare", "mahi-mahi,neobft,quepaxa", "--plots", plots.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let rows: Vec<_> = ran.out.lines().skip(2).collect();
+    assert_eq!(rows.len(), 3, "{}", ran.out);
+    assert!(rows[0].starts_with("| Mahi-Mahi | lies | 50 | "), "{}", rows[0]);
+    assert!(rows[1].contains("does not run: epoch_ms: expected another engine"), "{}", rows[1]);
+    assert!(rows[2].starts_with("| QuePaxa | crashes | 50 | "), "{}", rows[2]);
+    let cells = |row: &str| row.matches(" |").count();
+    assert!(ran.out.lines().skip(2).all(|row| cells(row) == 12), "{}", ran.out);
+    for name in ["latency.svg", "throughput.svg"] {
+        let svg = fs::read_to_string(plots.join(name)).unwrap();
+        assert_eq!(svg.matches("<polyline").count(), 2, "{name}");
+        assert!(svg.contains("QuePaxa") && !svg.contains("NaN"), "{name}: {svg}");
+    }
+}
+
+#[test]
+fn comparison_of_unknown_engine_is_refused() {
+    let ran = sim(SMALL, &["--compare", "mahi-mahi,raft"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    assert!(ran.err.contains("no engine named raft; there are mahi-mahi, autobahn"), "{}", ran.err);
+}
+
+#[test]
 fn invalid_file_names_line_and_exits_with_2() {
     let ran = sim(&format!("{SMALL}\n[disk]\nlatencyy = 1\n"), &["--json"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));

@@ -9,6 +9,7 @@ use corniche_autobahn as autobahn;
 use corniche_certify::{Keys, Signature, Signatures, Signer};
 use corniche_engine::{Committee, Unsigned};
 use corniche_mahi_mahi as mahi_mahi;
+use corniche_mir as mir;
 use corniche_neobft as neobft;
 use corniche_types::{B256, Bytes, Height, ValidatorIndex, Votes, evidence::Heading};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -203,6 +204,22 @@ impl neobft::Signer for Modelled {
 
 impl neobft::Signatures for Modelled {
     fn verify(&self, signer: ValidatorIndex, digest: &B256, signature: &neobft::Signature) -> bool {
+        self.of(BLOCK, signer, digest.as_slice()) == *signature
+    }
+}
+
+impl mir::Signer for Modelled {
+    fn index(&self) -> ValidatorIndex {
+        self.own
+    }
+
+    fn sign(&self, _: &mir::message::Statement, digest: &B256) -> Option<mir::Signature> {
+        Some(self.of(BLOCK, self.own, digest.as_slice()))
+    }
+}
+
+impl mir::Signatures for Modelled {
+    fn verify(&self, signer: ValidatorIndex, digest: &B256, signature: &mir::Signature) -> bool {
         self.of(BLOCK, signer, digest.as_slice()) == *signature
     }
 }

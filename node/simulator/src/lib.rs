@@ -26,10 +26,12 @@
 //! | `effects`, `node` | links, processor and disk of a node, in virtual time; a whole node as a process |
 //! | `schedule`, `stall` | faults by time; the longest time without a commit |
 //! | `simulate` | one run |
+//! | `plot`, `comparison` | curves over time; one scenario under several engines |
 
 mod adversary;
 mod byzantine;
 mod checks;
+pub mod comparison;
 mod crypto;
 mod disk;
 mod effects;
@@ -41,6 +43,7 @@ mod multicast;
 mod network;
 mod node;
 mod notices;
+pub mod plot;
 pub mod report;
 pub mod scenario;
 mod schedule;

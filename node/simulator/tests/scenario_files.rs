@@ -1,6 +1,7 @@
 //! Reading of scenario files, and every rejection: its line, the mistake, the correction.
 
 use corniche_simulator::scenario::{Behaviour, Crypto, Fault, Jitter, Links, Payload, Sequencer, SequencerFault, parse};
+use corniche_types::Votes;
 
 /// Three lines that every file has; the rest of a case begins on line 4.
 const HEAD: &str = "engine = \"mahi-mahi\"\nnodes = 4\nduration = \"60s\"\n";
@@ -289,6 +290,14 @@ fn sequencer_faults() {
     for (file, engine) in [(neobft(&byzantine("parent-forger")), "neobft"), (head(&byzantine("gap-liar")), "mahi-mahi")] {
         refuses(&file, 8, &format!("behaviour: this one has no effect with {engine}; use another one"));
     }
+    let crashes_only =
+        |behaviour: &str| format!("engine = \"quepaxa\"\nnodes = 3\nduration = \"2s\"\n{}", byzantine(behaviour));
+    refuses(
+        &crashes_only("equivocator"),
+        8,
+        "behaviour: quepaxa does not tolerate lies; use \"silent\", \"late\", or another engine",
+    );
+    assert_eq!(parse(&crashes_only("silent")).unwrap().weights().quorum(), Votes(2));
 }
 
 #[test]

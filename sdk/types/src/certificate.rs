@@ -16,6 +16,14 @@ pub enum FaultModel {
 }
 
 impl FaultModel {
+    /// Fault model of the engine with this name.
+    pub fn of_engine(name: &str) -> Self {
+        match name {
+            "quepaxa" | "sadl-racs" | "baxos" => Self::Crash,
+            _ => Self::Byzantine,
+        }
+    }
+
     /// Returns what the validators may do without harm, in plain words.
     pub fn tolerates(self) -> &'static str {
         match self {

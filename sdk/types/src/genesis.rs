@@ -198,7 +198,7 @@ pub struct FeeRules {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineConfig {
-    /// Name of the engine: `mahi-mahi`, `autobahn`, `neobft` or `quepaxa`.
+    /// Name of the engine: `mahi-mahi`, `autobahn`, `neobft`, `mir` or `quepaxa`.
     pub name: String,
     /// The engine's own parameters by name. An engine refuses unknown names.
     pub parameters: BTreeMap<String, u64>,
@@ -528,10 +528,7 @@ impl Genesis {
 
     /// Returns the engine's fault model.
     pub fn fault_model(&self) -> FaultModel {
-        match self.engine.name.as_str() {
-            "quepaxa" | "sadl-racs" | "baxos" => FaultModel::Crash,
-            _ => FaultModel::Byzantine,
-        }
+        FaultModel::of_engine(&self.engine.name)
     }
 
     /// Returns the header of block 0 with this state root; its `extraData` is the genesis hash.

@@ -35,7 +35,7 @@ pub fn table(effort: &Effort) {
         for engine in BOTH {
             for (nodes, faulty) in SIZES {
                 let [present, crashed, silent] = STATES.map(|state| run(network(engine, nodes), faulty, state, effort));
-                println!("| {}, {name} | {nodes} | {faulty} | {present} | {crashed} | {silent} |", engine.name());
+                println!("| {}, {name} | {nodes} | {faulty} | {present} | {crashed} | {silent} |", engine.title());
             }
         }
     }

@@ -3,11 +3,14 @@
 
 use crate::{
     common::{Effort, measured, verdict},
-    plot::{Curve, Plot},
     setting::{BOTH, Engine, Setting},
 };
 use corniche_engine::TraceEvent;
-use corniche_simulator::{Micros, Probe, Report, Sample, scenario::Fault};
+use corniche_simulator::{
+    Micros, Probe, Report, Sample,
+    plot::{Curve, Plot, Scale},
+    scenario::Fault,
+};
 use std::{cell::Cell, path::Path, rc::Rc};
 
 /// Directory of the plots.
@@ -193,7 +196,7 @@ impl Case {
             }
             let point = |(tenth, us): (u64, u64)| ((tenth as f64 + 0.5) / 10.0, us as f64 / 1_000.0);
             let colour = if run.engine == Engine::Autobahn { "#0072b2" } else { "#d55e00" };
-            Curve { name: run.engine.name(), colour, points: slowest.into_iter().map(point).collect() }
+            Curve { name: run.engine.title(), colour, points: slowest.into_iter().map(point).collect() }
         };
         let name = match self.fault.kind {
             Kind::CutOff(_) => "cut off",
@@ -204,9 +207,11 @@ impl Case {
         let is_split = matches!(self.fault.kind, Kind::Split);
         let plot = Plot {
             title: self.title,
-            blip: (name, from, from + self.fault.for_ms as f64 / 1_000.0),
+            remark: "slowest transaction of each tenth of a second, submission to commit",
+            axis: "submitted at",
+            blip: Some((name, from, from + self.fault.for_ms as f64 / 1_000.0)),
             window: self.window,
-            range: (100.0, if is_split { 50_000.0 } else { 10_000.0 }),
+            scale: Scale::Milliseconds(100.0, if is_split { 50_000.0 } else { 10_000.0 }),
             curves: runs.iter().map(curve).collect(),
         };
         let path = Path::new(IMAGES).join(format!("{}.svg", self.file));
@@ -252,12 +257,12 @@ impl Run {
                 let bar = case.bar_ms(case.rate(effort));
                 (format!("{bar:.0}"), verdict(backlog.max(slow) <= bar))
             }
-            Engine::MahiMahi | Engine::Neobft => (String::new(), ""),
+            _ => (String::new(), ""),
         };
         println!(
             "| {} | {} | {normal:.0} | {worst:.0} | {:.2} | {backlog:.0} | {slow:.0} | {bar} | {holds} |",
             case.title,
-            self.engine.name(),
+            self.engine.title(),
             self.over_ms as f64 / 1_000.0,
         );
     }

@@ -1,8 +1,8 @@
-//! Both engines in the same scenarios: latency and cost of a transaction.
+//! The engines in the same scenarios: latency and cost of a transaction.
 
 use crate::{
     common::Effort,
-    setting::{BOTH, Engine, Setting, alone, mean_ms},
+    setting::{ALL, Engine, Setting, alone, mean_ms},
 };
 use corniche_simulator::{
     Report, Sample, Spent, Spread,
@@ -34,25 +34,25 @@ struct Case {
     window: (u64, u64),
 }
 
-const ALL: (u64, u64) = (FROM_US, u64::MAX);
+const ANY: (u64, u64) = (FROM_US, u64::MAX);
 
 const CASES: [Case; 7] = [
-    Case { name: "good interval", harm: |it| it, without: &[], window: ALL },
-    Case { name: "one crashed", harm: |it| crash(it, &CRASHED[..1]), without: &CRASHED, window: ALL },
-    Case { name: "f = 3 crashed", harm: |it| crash(it, &CRASHED), without: &CRASHED, window: ALL },
+    Case { name: "good interval", harm: |it| it, without: &[], window: ANY },
+    Case { name: "one crashed", harm: |it| crash(it, &CRASHED[..1]), without: &CRASHED, window: ANY },
+    Case { name: "f = 3 crashed", harm: |it| crash(it, &CRASHED), without: &CRASHED, window: ANY },
     Case {
         name: "asynchronous: every leader is delayed by 2 s",
         harm: |it| adversary(it, Adversary::Leaders),
         without: &[],
-        window: ALL,
+        window: ANY,
     },
     Case {
         name: "asynchronous: proposals of f are held back for up to 2 s",
         harm: |it| adversary(it, Adversary::Worst),
         without: &[],
-        window: ALL,
+        window: ANY,
     },
-    Case { name: "one link 250 ms slower, clients of the others", harm: slow_link, without: &[SLOW], window: ALL },
+    Case { name: "one link 250 ms slower, clients of the others", harm: slow_link, without: &[SLOW], window: ANY },
     Case {
         name: "partition 5 + 5 of 10 s: submitted in the second after",
         harm: split,
@@ -91,27 +91,38 @@ impl Case {
     }
 
     fn run(&self, setting: Setting, effort: &Effort) -> Report {
-        let seconds = if self.window == ALL { effort.seconds(12, 40) } else { 20 };
+        let seconds = if self.window == ANY { effort.seconds(12, 40) } else { 20 };
         (self.harm)(setting.seconds(seconds)).run(1)
     }
 }
 
+/// Delays of equal links, then milliseconds between five regions.
 pub fn latencies(effort: &Effort) {
-    println!("| n = 10: mean / p99 | Mahi-Mahi, delays | Autobahn, delays | Mahi-Mahi, ms | Autobahn, ms |");
-    println!("|---|---|---|---|---|");
     let one = |engine| format!("{:.2}", alone(&Setting::lock_step(engine, NODES), NODES) * 1_000.0 / DELAY_US);
-    let [mahi, autobahn] = BOTH.map(one);
-    println!("| one transaction at a time | {mahi} | {autobahn} | | |");
+    header("message delays");
+    row("one transaction at a time", ALL.map(one));
+    let lock_step = |engine| Setting::lock_step(engine, NODES).rate(200.0);
+    cases(effort, lock_step, DELAY_US, 1);
+    header("ms");
+    cases(effort, |engine| Setting::five_regions(engine, NODES).rate(1_000.0), 1_000.0, 0);
+}
+
+fn header(unit: &str) {
+    row(&format!("n = 10: mean / p99, {unit}"), ALL.map(|engine| engine.title().to_owned()));
+    row("---", ALL.map(|_| "---".to_owned()));
+}
+
+fn row(name: &str, cells: [String; ALL.len()]) {
+    println!("| {name} | {} |", cells.join(" | "));
+}
+
+fn cases(effort: &Effort, setting: impl Fn(Engine) -> Setting, unit_us: f64, digits: usize) {
     for case in &CASES {
-        let delays = BOTH.map(|engine| case.run(Setting::lock_step(engine, NODES).rate(200.0), effort));
-        let regions = BOTH.map(|engine| case.run(Setting::five_regions(engine, NODES).rate(1_000.0), effort));
-        let [mahi, autobahn] = delays.each_ref().map(|report| spread(case.latency(report), DELAY_US, 1));
-        let [mahi_ms, autobahn_ms] = regions.each_ref().map(|report| spread(case.latency(report), 1_000.0, 0));
-        println!("| {} | {mahi} | {autobahn} | {mahi_ms} | {autobahn_ms} |", case.name);
-        if case.window != ALL {
-            let [mahi, autobahn] = delays.each_ref().map(|report| format!("{:.1}", recovery_us(report) / DELAY_US));
-            let [mahi_ms, autobahn_ms] = regions.each_ref().map(|report| format!("{:.0}", recovery_us(report) / 1_000.0));
-            println!("| the same: all from before committed after | {mahi} | {autobahn} | {mahi_ms} | {autobahn_ms} |");
+        let reports = ALL.map(|engine| case.run(setting(engine), effort));
+        row(case.name, reports.each_ref().map(|report| spread(case.latency(report), unit_us, digits)));
+        if case.window != ANY {
+            let recovery = |report: &Report| format!("{:.digits$}", recovery_us(report) / unit_us);
+            row("the same: all from before committed after", reports.each_ref().map(recovery));
         }
     }
     println!();
@@ -138,7 +149,7 @@ pub fn costs(effort: &Effort) {
         let seconds = if nodes == 50 { effort.seconds(3, 10) } else { effort.seconds(5, 30) };
         let bls = Setting::five_regions(Engine::Autobahn, nodes).parameter("bls", 1);
         for (name, setting) in
-            BOTH.map(|engine| (engine.name(), Setting::five_regions(engine, nodes))).into_iter().chain([("Autobahn, BLS", bls)])
+            ALL.map(|engine| (engine.title(), Setting::five_regions(engine, nodes))).into_iter().chain([("Autobahn, BLS", bls)])
         {
             let report = setting.rate(1_000.0).seconds(seconds).run(1);
             let share = |spent: &Spent| spent_per(report.committed, spent);

@@ -15,7 +15,6 @@ mod common;
 mod engines;
 mod model;
 mod neobft;
-mod plot;
 mod setting;
 
 use common::Section;

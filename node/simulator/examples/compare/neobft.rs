@@ -58,7 +58,8 @@ fn throughput(report: &Report, end_us: u64) -> f64 {
 pub fn load(effort: &Effort) {
     let rates: &[f64] = if effort.full { &[1_000.0, 5_000.0, 10_000.0, 20_000.0] } else { &[1_000.0, 5_000.0] };
     let seconds = effort.seconds(2, 3);
-    let others = [Engine::MahiMahi, Engine::Autobahn].map(|engine| (engine.name().to_owned(), Setting::data_centre(engine, 4)));
+    let others =
+        [Engine::MahiMahi, Engine::Autobahn].map(|engine| (engine.title().to_owned(), Setting::data_centre(engine, 4)));
     let variants = VARIANTS.map(|variant| (format!("NeoBFT, {}", variant.0), neobft(variant, 4)));
     let headings: Vec<_> = rates.iter().map(|rate| format!("{rate:.0} tx/s")).collect();
     println!("| n = 4, one data centre: committed per second; p50 / p99, ms | {} |", headings.join(" | "));

@@ -6,38 +6,15 @@ use corniche_simulator::{
     scenario::{Cost, Disk, Fault, parse},
 };
 
+pub use corniche_simulator::scenario::EngineName as Engine;
+
 /// The four regions of Autobahn's paper.
 const FOUR_REGIONS: &str = include_str!("../../../../testnet/scenarios/four-regions.toml");
 
-/// The ordering engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    MahiMahi,
-    Autobahn,
-    Neobft,
-}
-
+/// Engines that the papers' blips are about.
 pub const BOTH: [Engine; 2] = [Engine::MahiMahi, Engine::Autobahn];
-
-impl Engine {
-    /// Name in a scenario.
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::MahiMahi => "mahi-mahi",
-            Self::Autobahn => "autobahn",
-            Self::Neobft => "neobft",
-        }
-    }
-
-    /// Name in a table.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MahiMahi => "Mahi-Mahi",
-            Self::Autobahn => "Autobahn",
-            Self::Neobft => "NeoBFT",
-        }
-    }
-}
+/// Engines that need nothing but validators.
+pub const ALL: [Engine; 4] = [Engine::MahiMahi, Engine::Autobahn, Engine::Mir, Engine::QuePaxa];
 
 /// A network with an engine.
 #[derive(Clone)]
@@ -63,6 +40,8 @@ impl Setting {
             Engine::MahiMahi => setting.parameter("min_round_ms", 0).parameter("parent_grace_ms", 5),
             Engine::Autobahn => setting.parameter("car_interval_ms", 0),
             Engine::Neobft => setting.parameter("request_interval_ms", 0),
+            Engine::Mir => setting.parameter("batch_interval_ms", 1).parameter("fill_ms", 0),
+            Engine::QuePaxa => setting.parameter("batch_interval_ms", 0),
         }
     }
 
@@ -78,6 +57,8 @@ impl Setting {
                 setting.parameter("car_interval_ms", 1).parameter("fast_wait_ms", 1).parameter("coverage_wait_ms", 1)
             }
             Engine::Neobft => setting.parameter("request_interval_ms", 1).parameter("max_stretch", 1),
+            Engine::Mir => setting.parameter("batch_interval_ms", 1).parameter("max_stretch", 1),
+            Engine::QuePaxa => setting.parameter("batch_interval_ms", 1).parameter("max_stretch", 1),
         }
     }
 

@@ -5,7 +5,9 @@
 
 mod autobahn;
 mod mahi_mahi;
+mod mir;
 mod neobft;
+mod quepaxa;
 
 use crate::{
     crypto::Meter,
@@ -35,6 +37,8 @@ pub enum Tune {
     MahiMahi(fn(&mut corniche_mahi_mahi::Config)),
     Autobahn(fn(&mut corniche_autobahn::Config)),
     Neobft(fn(&mut corniche_neobft::Config)),
+    Mir(fn(&mut corniche_mir::Config)),
+    QuePaxa(fn(&mut corniche_quepaxa::Config)),
 }
 
 /// The engine of one network, with the keys of its validators.
@@ -123,6 +127,8 @@ impl Engines {
             EngineName::MahiMahi => Box::new(mahi_mahi::Network::new(genesis, secrets, tune)?),
             EngineName::Autobahn => Box::new(autobahn::Network::new(genesis, secrets, tune)?),
             EngineName::Neobft => Box::new(neobft::Network::new(genesis, secrets, tune)?),
+            EngineName::Mir => Box::new(mir::Network::new(genesis, secrets, tune)?),
+            EngineName::QuePaxa => Box::new(quepaxa::Network::new(genesis, secrets, tune)?),
         };
         Ok(Self { engine, cost })
     }

@@ -1,5 +1,6 @@
 //! The engines that a scenario can name.
 
+use corniche_types::FaultModel;
 use std::collections::BTreeMap;
 
 /// An engine by name.
@@ -8,10 +9,12 @@ pub enum EngineName {
     MahiMahi,
     Autobahn,
     Neobft,
+    Mir,
+    QuePaxa,
 }
 
 impl EngineName {
-    pub const ALL: &[Self] = &[Self::MahiMahi, Self::Autobahn, Self::Neobft];
+    pub const ALL: &[Self] = &[Self::MahiMahi, Self::Autobahn, Self::Neobft, Self::Mir, Self::QuePaxa];
 
     /// Returns the engine with this name, or a message that lists all.
     pub fn find(id: &str) -> Result<Self, String> {
@@ -28,7 +31,25 @@ impl EngineName {
             Self::MahiMahi => "mahi-mahi",
             Self::Autobahn => "autobahn",
             Self::Neobft => "neobft",
+            Self::Mir => "mir",
+            Self::QuePaxa => "quepaxa",
         }
+    }
+
+    /// Name in a table.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::MahiMahi => "Mahi-Mahi",
+            Self::Autobahn => "Autobahn",
+            Self::Neobft => "NeoBFT",
+            Self::Mir => "Mir-BFT",
+            Self::QuePaxa => "QuePaxa",
+        }
+    }
+
+    /// Faults of validators that the engine tolerates.
+    pub fn fault_model(self) -> FaultModel {
+        FaultModel::of_engine(self.id())
     }
 
     /// Rejects invalid parameters.
@@ -37,6 +58,8 @@ impl EngineName {
             Self::MahiMahi => corniche_mahi_mahi::Config::from_parameters(parameters).map(drop),
             Self::Autobahn => corniche_autobahn::Config::from_parameters(parameters).map(drop),
             Self::Neobft => corniche_neobft::Config::from_parameters(parameters).map(drop),
+            Self::Mir => corniche_mir::Config::from_parameters(parameters).map(drop),
+            Self::QuePaxa => corniche_quepaxa::Config::from_parameters(parameters).map(drop),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::{
     read::{Field, Table},
     schema,
 };
+use corniche_types::FaultModel;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy)]
@@ -160,6 +161,12 @@ impl<'t> Reader<'t> {
                     return Err(
                         behaviour.refuse(format_args!("behaviour: this one has no effect with {engine}; use another one"))
                     );
+                }
+                if self.engine.fault_model() == FaultModel::Crash && !chosen.is_honest() {
+                    return Err(behaviour.refuse(format_args!(
+                        "behaviour: {} does not tolerate lies; use \"silent\", \"late\", or another engine",
+                        self.engine.id()
+                    )));
                 }
                 Fault::Byzantine { at_us, nodes: self.nodes()?, behaviour: chosen }
             }

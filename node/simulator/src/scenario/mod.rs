@@ -11,7 +11,7 @@ mod read;
 mod schema;
 
 pub use engine::EngineName;
-pub use parse::parse;
+pub use parse::{parse, parse_for};
 pub use read::ScenarioError;
 pub use schema::SCHEMA;
 
@@ -59,9 +59,10 @@ pub struct Scenario {
 impl Scenario {
     /// Votes of the validators of the genesis.
     pub fn weights(&self) -> Weights {
+        let fault_model = FaultModel::of_engine(&self.engine);
         match &self.votes {
-            Some(votes) => Weights::new(votes.iter().copied().take(self.members()), FaultModel::Byzantine),
-            None => Weights::one_each(self.members(), FaultModel::Byzantine),
+            Some(votes) => Weights::new(votes.iter().copied().take(self.members()), fault_model),
+            None => Weights::one_each(self.members(), fault_model),
         }
     }
 
@@ -377,11 +378,15 @@ pub enum Behaviour {
 impl Behaviour {
     /// Returns true if this behaviour has an effect with an engine.
     pub fn fits(self, engine: EngineName) -> bool {
-        let is_multicast = engine == EngineName::Neobft;
         match self {
-            Self::GapLiar | Self::TagForger => is_multicast,
-            Self::ParentForger | Self::CoinShareForger => !is_multicast,
+            Self::GapLiar | Self::TagForger => engine == EngineName::Neobft,
+            Self::ParentForger | Self::CoinShareForger => matches!(engine, EngineName::MahiMahi | EngineName::Autobahn),
             _ => true,
         }
+    }
+
+    /// Returns true if validators that only crash or are slow can show it.
+    pub fn is_honest(self) -> bool {
+        matches!(self, Self::Silent | Self::Late)
     }
 }

@@ -5,7 +5,7 @@ use super::{
     read::{Field, Table},
     schema,
 };
-use corniche_types::{FaultModel, MAX_VOTES, Votes, Weights};
+use corniche_types::{MAX_VOTES, Votes, Weights};
 use std::collections::BTreeMap;
 use toml::de::DeTable;
 
@@ -19,6 +19,19 @@ const MAX_DURATION_US: u64 = 86_400_000_000;
 /// # Errors
 /// The first mistake in the file, with its line and a way to correct it.
 pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+    read(text, None)
+}
+
+/// Reads a scenario file for this engine instead of its own one. Parameters of the file's engine and its sequencer do not apply to
+/// another engine.
+///
+/// # Errors
+/// The first mistake in the file, or something that this engine does not support.
+pub fn parse_for(text: &str, engine: EngineName) -> Result<Scenario, ScenarioError> {
+    read(text, Some(engine))
+}
+
+fn read(text: &str, instead: Option<EngineName>) -> Result<Scenario, ScenarioError> {
     let document = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         ScenarioError::at(text, offset, format_args!("not TOML: {}", error.message()))
@@ -26,7 +39,10 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     let root = Table::root(text, &document).only(schema::ROOT)?;
     let load_table = table(root, "load", "[load]", schema::LOAD)?;
     let engines: Vec<_> = EngineName::ALL.iter().map(|name| (name.id(), *name)).collect();
-    let engine = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?.choice(&engines)?;
+    let named = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?.choice(&engines)?;
+    let engine = instead.unwrap_or(named);
+    // What belongs to the named engine only.
+    let of_engine = |key| root.get(key).filter(|_| engine == named);
     let nodes = root.need("nodes", "the number of validators")?.integer(1..=MAX_NODES)?;
     let nodes = usize::try_from(nodes).expect("at most a thousand");
     let duration_us = duration(root.need("duration", "the virtual time of the run, such as \"60s\"")?)?;
@@ -34,9 +50,9 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     check_adversary(root, engine)?;
     Ok(Scenario {
         engine: engine.id().to_owned(),
-        engine_config: engine_config(root, engine)?,
+        engine_config: engine_config(of_engine("engine_config"), engine)?,
         nodes,
-        votes: root.get("votes").map(|list| votes(list, nodes)).transpose()?,
+        votes: root.get("votes").map(|list| votes(list, nodes, engine)).transpose()?,
         epoch_ms,
         closing_ms: root.get("closing_ms").map(|length| closing(length, epoch_ms)).transpose()?,
         block_ms: root.get("block_ms").map_or(Ok(0), |length| length.integer(0..=MAX_BLOCK_MS))?,
@@ -44,7 +60,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         seed: root.get("seed").map_or(Ok(0), |seed| seed.integer(0..=i64::MAX as u64))?,
         crypto: root.get("crypto").map_or(Ok(Crypto::Modelled), |crypto| crypto.choice(CRYPTO))?,
         network: table(root, "network", "[network]", schema::NETWORK)?.map_or_else(|| Ok(Network::default()), network)?,
-        sequencer: sequencer(root, engine, nodes)?,
+        sequencer: sequencer(root, of_engine("sequencer"), engine, nodes)?,
         disk: table(root, "disk", "[disk]", schema::DISK)?.map_or_else(|| Ok(Disk::default()), disk)?,
         load: load_table.map_or_else(|| Ok(Load::none(duration_us)), |given| load(given, nodes, duration_us))?,
         contract: load_table.map_or(Ok(None), contract)?,
@@ -95,9 +111,9 @@ const MAX_TAG_RECEIVERS: usize = 64;
 const MAX_GROUP: usize = 256;
 
 /// Reads `[sequencer]`. Engines without a multicast group have none.
-fn sequencer(root: Table<'_>, engine: EngineName, nodes: usize) -> Result<Sequencer, ScenarioError> {
+fn sequencer(root: Table<'_>, given: Option<Field<'_>>, engine: EngineName, nodes: usize) -> Result<Sequencer, ScenarioError> {
     let default = Sequencer::default();
-    let Some(given) = root.get("sequencer") else {
+    let Some(given) = given else {
         let is_possible = engine != EngineName::Neobft || nodes <= MAX_TAG_RECEIVERS;
         return if is_possible { Ok(default) } else { Err(root.refuse(too_many(default.suite, nodes))) };
     };
@@ -148,14 +164,14 @@ fn table<'t>(root: Table<'t>, key: &'t str, place: &'static str, known: &[&str])
 }
 
 /// Reads the votes of the validators. The genesis has to accept them.
-fn votes(field: Field<'_>, nodes: usize) -> Result<Vec<Votes>, ScenarioError> {
+fn votes(field: Field<'_>, nodes: usize, engine: EngineName) -> Result<Vec<Votes>, ScenarioError> {
     let items = field.list("a list of numbers, such as [2, 2, 2, 1]")?;
     if items.len() != nodes {
         return Err(field.refuse(format_args!("votes: expected {nodes} numbers, one per validator, got {}", items.len())));
     }
     let one = |item: &Field<'_>| Ok(Votes(u32::try_from(item.integer(1..=MAX_VOTES.0.into())?).unwrap_or(u32::MAX)));
     let votes = items.iter().map(one).collect::<Result<Vec<_>, _>>()?;
-    let weights = Weights::new(votes.iter().copied(), FaultModel::Byzantine);
+    let weights = Weights::new(votes.iter().copied(), engine.fault_model());
     weights.check().map_err(|problem| field.refuse(format_args!("votes: the validators {problem}")))?;
     Ok(votes)
 }
@@ -169,8 +185,8 @@ fn duration(field: Field<'_>) -> Result<u64, ScenarioError> {
 }
 
 /// Reads the engine's own parameters. The engine has accepted them.
-fn engine_config(root: Table<'_>, engine: EngineName) -> Result<BTreeMap<String, u64>, ScenarioError> {
-    let Some(given) = root.get("engine_config") else { return Ok(BTreeMap::new()) };
+fn engine_config(given: Option<Field<'_>>, engine: EngineName) -> Result<BTreeMap<String, u64>, ScenarioError> {
+    let Some(given) = given else { return Ok(BTreeMap::new()) };
     let fields = given.table("[engine_config]")?.fields();
     let entry = |field: &Field<'_>| Ok((field.key().to_owned(), field.integer(0..=u64::MAX)?));
     let parameters = fields.iter().map(entry).collect::<Result<BTreeMap<_, _>, _>>()?;

@@ -4,6 +4,7 @@
 use super::{byzantine::byzantine, fault, lasting};
 use crate::{Report, Scenario, Verdict, node::NodeProcess, scenario::parse, simulate::Run};
 use corniche_testkit::{Micros, Random};
+use corniche_types::FaultModel;
 use std::{fmt::Write, fs};
 
 /// Two parts of the network that do not hear each other.
@@ -37,8 +38,11 @@ fn draw(engine: &str, seed: u64) -> String {
     }
     // The defaults are for long epochs: a Byzantine member would delay every block beyond the part in which a committee is made.
     let timeouts = match engine {
-        "autobahn" => "view_timeout_ms = 150\nmax_view_timeout_ms = 1000",
-        _ => "fetch_delay_ms = 20\nfetch_retry_ms = 60",
+        "autobahn" => "view_timeout_ms = 150\nmax_view_timeout_ms = 1000".to_owned(),
+        "mir" => "idle_ms = 100\ntimeout_ms = 300\nmax_timeout_ms = 1000\nresend_ms = 60".to_owned(),
+        // Any hedging delay is right, also one below the delay of the links.
+        "quepaxa" => format!("hedge_ms = {}\nresend_ms = 60\nstatus_ms = 200", [0, 5, 30, 100][random.below(4) as usize]),
+        _ => "fetch_delay_ms = 20\nfetch_retry_ms = 60".to_owned(),
     };
     add(format!("[engine_config]\n{timeouts}"));
     add(format!("[network]\ndelay_ms = {delay_ms}\njitter = 0.{}", random.below(10)));
@@ -48,10 +52,13 @@ fn draw(engine: &str, seed: u64) -> String {
     let payload = if random.one_in(4) { "transfer" } else { "none" };
     add(format!("[load]\nrate = {}\ntx_bytes = 200\npayload = \"{payload}\"\npatience = \"2s\"", random.between(10, 30)));
 
-    let has_byzantine = random.one_in(4);
+    let has_byzantine = random.one_in(4) && FaultModel::of_engine(engine) == FaultModel::Byzantine;
     let byzantine_node = random.below(members as u64) as usize;
     if has_byzantine {
-        let behaviours = ["equivocator", "silent", "garbage", "twin", "withholder", "coin-share-forger"];
+        let mut behaviours = vec!["equivocator", "silent", "garbage", "twin", "withholder"];
+        if engine != "mir" {
+            behaviours.push("coin-share-forger");
+        }
         let behaviour = behaviours[random.below(behaviours.len() as u64) as usize];
         add(byzantine(&[byzantine_node], behaviour));
     }
@@ -315,6 +322,16 @@ fn schedules_mahi_mahi() {
 #[test]
 fn schedules_autobahn() {
     run_schedules("autobahn");
+}
+
+#[test]
+fn schedules_mir() {
+    run_schedules("mir");
+}
+
+#[test]
+fn schedules_quepaxa() {
+    run_schedules("quepaxa");
 }
 
 /// Name and text of each kept schedule in a folder.

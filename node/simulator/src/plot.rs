@@ -1,22 +1,37 @@
-//! Latency over time as an SVG: seconds on the x-axis, logarithmic milliseconds on the y-axis.
+//! Curves over time as an SVG: seconds on the x-axis; logarithmic milliseconds, or counts from 0, on the y-axis.
 
 use std::fmt::Write;
 
-/// Points of one engine, in seconds and milliseconds, with their name and colour.
+/// Points of one engine, in seconds and units of the y-axis, with their name and colour.
 pub struct Curve {
     pub name: &'static str,
     pub colour: &'static str,
     pub points: Vec<(f64, f64)>,
 }
 
+/// Colours that are easy to tell apart, also without colour vision.
+pub const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"];
+
+/// The y-axis.
+#[derive(Clone, Copy)]
+pub enum Scale {
+    /// From one power of ten to another, milliseconds.
+    Milliseconds(f64, f64),
+    /// From 0 to at least this count.
+    Count(f64),
+}
+
 pub struct Plot<'a> {
     pub title: &'a str,
-    /// Label, start and end of the shaded period, seconds.
-    pub blip: (&'a str, f64, f64),
+    /// Meaning of the curves.
+    pub remark: &'a str,
+    /// Meaning of the seconds.
+    pub axis: &'a str,
+    /// Label, start and end of a shaded period, seconds.
+    pub blip: Option<(&'a str, f64, f64)>,
     /// Range of the x-axis, seconds.
     pub window: (f64, f64),
-    /// Range of the y-axis, milliseconds; powers of ten.
-    pub range: (f64, f64),
+    pub scale: Scale,
     pub curves: Vec<Curve>,
 }
 
@@ -40,6 +55,7 @@ impl Plot<'_> {
             self.curve(&mut svg, index, curve);
         }
         text(&mut svg, LEFT, 24.0, "start", "font-size=\"16\" font-weight=\"bold\"", self.title);
+        text(&mut svg, WIDTH - RIGHT, 24.0, "end", "font-size=\"12\" fill=\"#666666\"", self.remark);
         svg.push_str("</svg>\n");
         svg
     }
@@ -49,14 +65,35 @@ impl Plot<'_> {
         LEFT + (seconds - from) / (to - from) * (WIDTH - LEFT - RIGHT)
     }
 
-    fn y(&self, ms: f64) -> f64 {
-        let (low, high) = self.range;
-        let share = (ms.clamp(low, high) / low).log10() / (high / low).log10();
+    fn y(&self, value: f64) -> f64 {
+        let share = match self.scale {
+            Scale::Milliseconds(low, high) => (value.clamp(low, high) / low).log10() / (high / low).log10(),
+            Scale::Count(most) => value / round_up(most),
+        };
         HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
     }
 
+    /// Values of the lines, with their colours and labels.
+    fn levels(&self) -> Vec<(f64, &'static str, String)> {
+        let label = |ms: f64| if ms < 1_000.0 { format!("{ms} ms") } else { format!("{} s", ms / 1_000.0) };
+        match self.scale {
+            Scale::Milliseconds(low, high) => {
+                let decades = (high / low).log10().round() as i32;
+                let powers = (0..=decades).map(|power| low * 10f64.powi(power));
+                let steps = powers.flat_map(|power| {
+                    [(1.0, "#bbbbbb"), (2.0, "#e4e4e4"), (5.0, "#e4e4e4")].map(|(step, colour)| (power * step, colour))
+                });
+                steps.filter(|(ms, _)| *ms <= high * 1.001).map(|(ms, colour)| (ms, colour, label(ms))).collect()
+            }
+            Scale::Count(most) => {
+                let top = round_up(most);
+                (0..=5).map(|fifth| top * f64::from(fifth) / 5.0).map(|count| (count, "#e4e4e4", format!("{count}"))).collect()
+            }
+        }
+    }
+
     fn shade(&self, svg: &mut String) {
-        let (name, from, to) = self.blip;
+        let Some((name, from, to)) = self.blip else { return };
         let (left, right) = (self.x(from), self.x(to));
         let (width, height) = (right - left, HEIGHT - TOP - BOTTOM);
         line(svg, &format!("<rect x=\"{left:.1}\" y=\"{TOP}\" width=\"{width:.1}\" height=\"{height}\" fill=\"#eeeeee\"/>"));
@@ -65,20 +102,10 @@ impl Plot<'_> {
 
     fn axes(&self, svg: &mut String) {
         let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-        let (low, high) = self.range;
-        let mut power = low;
-        while power <= high * 1.001 {
-            for (step, colour) in [(1.0, "#bbbbbb"), (2.0, "#e4e4e4"), (5.0, "#e4e4e4")] {
-                let ms = power * step;
-                if ms > high * 1.001 {
-                    break;
-                }
-                let y = self.y(ms);
-                line(svg, &format!("<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\" stroke=\"{colour}\"/>"));
-                let label = if ms < 1_000.0 { format!("{ms} ms") } else { format!("{} s", ms / 1_000.0) };
-                text(svg, LEFT - 8.0, y + 5.0, "end", "", &label);
-            }
-            power *= 10.0;
+        for (value, colour, label) in self.levels() {
+            let y = self.y(value);
+            line(svg, &format!("<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\" stroke=\"{colour}\"/>"));
+            text(svg, LEFT - 8.0, y + 5.0, "end", "", &label);
         }
         let (from, to) = self.window;
         let step = [0.5, 1.0, 2.0, 5.0].into_iter().find(|step| (to - from) / step <= 16.0).unwrap_or(10.0);
@@ -93,7 +120,7 @@ impl Plot<'_> {
             seconds += step;
         }
         line(svg, &format!("<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"#444444\"/>"));
-        text(svg, (LEFT + right) / 2.0, HEIGHT - 12.0, "middle", "", "submitted at, seconds");
+        text(svg, (LEFT + right) / 2.0, HEIGHT - 12.0, "middle", "", &format!("{}, seconds", self.axis));
     }
 
     fn curve(&self, svg: &mut String, index: usize, curve: &Curve) {
@@ -107,23 +134,20 @@ impl Plot<'_> {
                 "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"/>"
             ),
         );
-        let x = LEFT + 150.0 * index as f64;
+        let width = 150f64.min((WIDTH - LEFT - RIGHT) / self.curves.len() as f64);
+        let x = LEFT + width * index as f64;
         line(
             svg,
             &format!("<line x1=\"{x}\" y1=\"45\" x2=\"{}\" y2=\"45\" stroke=\"{colour}\" stroke-width=\"3\"/>", x + 26.0),
         );
         text(svg, x + 33.0, 50.0, "start", "", curve.name);
-        if index + 1 == self.curves.len() {
-            text(
-                svg,
-                x + 150.0,
-                50.0,
-                "start",
-                "fill=\"#666666\"",
-                "the slowest transaction of each tenth of a second, submission to commit",
-            );
-        }
     }
+}
+
+/// The next of 1, 2 and 5 times a power of ten.
+fn round_up(most: f64) -> f64 {
+    let power = 10f64.powf(most.max(1.0).log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|step| step * power).into_iter().find(|top| *top >= most).unwrap_or(most)
 }
 
 fn line(svg: &mut String, element: &str) {
