@@ -13,7 +13,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, U256};
 use corniche_api::{Validator, Validators};
-use corniche_types::SignatureChecks;
+use corniche_types::{FaultModel, SignatureChecks};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -60,6 +60,7 @@ fn committee(votes: &[u64], quorum: u64) -> Validators {
         epoch: 0,
         committee_hash: B256::ZERO,
         engine: "mahi-mahi".into(),
+        fault_model: FaultModel::Byzantine,
         quorum,
         signatures: SignatureChecks::Everyone,
         validators,

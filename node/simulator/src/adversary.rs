@@ -22,7 +22,11 @@ pub fn of(scenario: &Scenario, network: &Rc<Network>, seed: u64) -> Option<Box<d
     let random = Random::new(seed).fork("adversary");
     let model = match scenario.network.adversary {
         scenario::Adversary::None => return None,
-        scenario::Adversary::Leaders => return Some(Box::new(Leaders { network: network.clone(), longest })),
+        scenario::Adversary::Leaders => {
+            // Mahi-Mahi and Autobahn report their leaders.
+            let by_proposal = !matches!(scenario.engine.as_str(), "mahi-mahi" | "autobahn");
+            return Some(Box::new(Leaders { network: network.clone(), longest, by_proposal }));
+        }
         scenario::Adversary::Random => Model::Random,
         scenario::Adversary::Worst => Model::Worst,
     };
@@ -34,10 +38,15 @@ pub fn of(scenario: &Scenario, network: &Rc<Network>, seed: u64) -> Option<Box<d
 struct Leaders {
     network: Rc<Network>,
     longest: Micros,
+    /// A leader is known by its proposal.
+    by_proposal: bool,
 }
 
 impl Adversary<Message> for Leaders {
-    fn delivery(&mut self, _: &mut View<'_>, from: usize, _: usize, _: &Message) -> Delivery {
+    fn delivery(&mut self, _: &mut View<'_>, from: usize, _: usize, message: &Message) -> Delivery {
+        if self.by_proposal && message.peek(&self.network, from).is_some_and(|(_, author)| author == from) {
+            self.network.elected.borrow_mut().1 = vec![from];
+        }
         let leads = self.network.elected.borrow().1.contains(&from);
         if leads { Delivery::Delayed(self.longest) } else { Delivery::Normal }
     }

@@ -1,6 +1,8 @@
 //! Reading of scenario files, and every rejection: its line, the mistake, the correction.
 
-use corniche_simulator::scenario::{Behaviour, Crypto, Fault, Jitter, Links, Payload, Sequencer, SequencerFault, parse};
+use corniche_simulator::scenario::{
+    Behaviour, Crypto, EngineName, Fault, Jitter, Links, Payload, Sequencer, SequencerFault, parse,
+};
 use corniche_types::Votes;
 
 /// Three lines that every file has; the rest of a case begins on line 4.
@@ -326,12 +328,10 @@ fn missing_keys() {
 
 #[test]
 fn top_level_values() {
-    refuses(
-        &HEAD.replace("mahi-mahi", "tusk"),
-        1,
-        "engine: expected one of \"mahi-mahi\", \"autobahn\", \"neobft\", got \"tusk\"",
-    );
-    refuses(&HEAD.replace("\"mahi-mahi\"", "4"), 1, "engine: expected one of \"mahi-mahi\", \"autobahn\", \"neobft\", got 4");
+    let known: Vec<_> = EngineName::ALL.iter().map(|name| format!("\"{}\"", name.id())).collect();
+    let expected = |got: &str| format!("engine: expected one of {}, got {got}", known.join(", "));
+    refuses(&HEAD.replace("mahi-mahi", "tusk"), 1, &expected("\"tusk\""));
+    refuses(&HEAD.replace("\"mahi-mahi\"", "4"), 1, &expected("4"));
     for absurd in ["0", "-4", "4.0", "\"4\"", "1001", "99999999999999999999"] {
         refuses(
             &HEAD.replace("nodes = 4", &format!("nodes = {absurd}")),

@@ -35,16 +35,12 @@ pub struct CertificateError(String);
 
 impl From<&corniche_types::Certificate> for Certificate {
     fn from(certificate: &corniche_types::Certificate) -> Self {
-        let fault_model = match certificate.fault_model {
-            FaultModel::Byzantine => "byzantine",
-            FaultModel::Crash => "crash",
-        };
         Self {
             epoch: certificate.epoch.0,
             committee_hash: certificate.committee_hash,
             block_number: certificate.height.0,
             block_hash: certificate.header_hash,
-            fault_model: fault_model.into(),
+            fault_model: certificate.fault_model.to_string(),
             signers: certificate.signers.0.clone(),
             signature: certificate.signature.clone(),
         }

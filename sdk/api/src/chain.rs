@@ -2,7 +2,7 @@
 
 use crate::quantity;
 use alloy_primitives::{Address, B256, Bytes};
-use corniche_types::{Epoch, Genesis, SignatureChecks, ValidatorInfo, Weights};
+use corniche_types::{Epoch, FaultModel, Genesis, SignatureChecks, ValidatorInfo, Weights};
 use serde::{Deserialize, Serialize};
 
 /// The newest block of each status: `corniche_getHeads`.
@@ -39,6 +39,9 @@ pub struct Validators {
     pub committee_hash: B256,
     /// Name of the ordering engine.
     pub engine: String,
+    /// Faults that the engine tolerates. A node from before this field has an engine that tolerates Byzantine validators.
+    #[serde(default)]
+    pub fault_model: FaultModel,
     /// Minimum votes of the signers of a certificate.
     #[serde(with = "quantity")]
     pub quorum: u64,
@@ -89,6 +92,7 @@ impl Validators {
             epoch: epoch.0,
             committee_hash,
             engine: genesis.engine.name.clone(),
+            fault_model: genesis.fault_model(),
             quorum: weights.quorum().0.into(),
             signatures: genesis.signatures,
             validators: validators.collect(),

@@ -135,8 +135,8 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
   });
 
   await step('validators', async () => {
-    const { validators, quorum, engine, epoch, committeeHash } = await client.getValidators();
-    assert.deepEqual([validators.length, quorum, engine, epoch, committeeHash], [4, 3, 'mahi-mahi', 0n, certificate.committeeHash]);
+    const { validators, quorum, engine, faultModel, epoch, committeeHash } = await client.getValidators();
+    assert.deepEqual([validators.length, quorum, engine, faultModel, epoch, committeeHash], [4, 3, 'mahi-mahi', 'byzantine', 0n, certificate.committeeHash]);
     assert.deepEqual(validators.map(({ index }) => index), [0, 1, 2, 3]);
     assert.ok(validators.every(({ blsKey }) => blsKey.length === 2 + 192));
     assert.equal(await client.getStaking(), null, 'the genesis has no staking');

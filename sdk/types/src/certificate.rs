@@ -3,13 +3,17 @@
 use crate::{Epoch, Height, ValidatorIndex, Votes};
 use alloy_primitives::{B256, Bytes};
 use borsh::{BorshDeserialize, BorshSerialize};
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
-/// Fault model of a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+/// Faults of validators that an engine tolerates, and so do its certificates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
 #[borsh(use_discriminant = true)]
+#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum FaultModel {
     /// At most F of W ≥ 3F+1 votes belong to Byzantine validators.
+    #[default]
     Byzantine = 1,
     /// At most F of W ≥ 2F+1 votes belong to validators that crash.
     Crash = 2,
@@ -39,6 +43,15 @@ impl FaultModel {
             Self::Byzantine => Votes(others / 3),
             Self::Crash => Votes(others / 2),
         }
+    }
+}
+
+impl fmt::Display for FaultModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Byzantine => "byzantine",
+            Self::Crash => "crash",
+        })
     }
 }
 

@@ -43,6 +43,16 @@ const shape = {
     }
     for (const { why } of committed) assert.match(why, /^(leader|common|learned)$/);
   },
+  mir({ vertices, slots, order }, committed) {
+    for (const { why } of committed) assert.match(why, /^committed in epoch \d+$/);
+    const batches = new Map(vertices.map((batch) => [batch.digest, batch]));
+    for (const { digest, round } of committed) {
+      const batch = batches.get(digest);
+      if (batch) assert.equal(batch.round, round, 'a number commits a batch that was proposed for it');
+    }
+    assert.equal(new Set(slots.map(({ round }) => round)).size, slots.length, 'a number has one batch');
+    assert.ok(order.every((digest) => committed.some((slot) => slot.digest === digest)), 'what is ordered is committed');
+  },
   neobft({ vertices, order }, committed) {
     for (const { why } of committed) assert.match(why, /^packet \d+ of epoch 0$/, 'the sequencer numbers every slot');
     const requests = new Map(vertices.map((request) => [request.digest, request]));
@@ -55,7 +65,7 @@ const shape = {
   },
 };
 
-underEveryEngine('four validators and a full node', { also: ['quepaxa'], timeout: 600_000 }, async (t, engine) => {
+underEveryEngine('four validators and a full node', { also: ['quepaxa', 'mir'], timeout: 600_000 }, async (t, engine) => {
   const { network, step } = await withNetwork(t, { validators: 4, fullNodes: 1, engine });
 
   const [first, , , last] = network.validators;

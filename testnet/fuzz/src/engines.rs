@@ -7,6 +7,7 @@ use corniche_aom_wire::Suite;
 use corniche_autobahn_testing as autobahn_testing;
 use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Verifier};
 use corniche_mahi_mahi_testing as mahi_testing;
+use corniche_mir_testing as mir_testing;
 use corniche_neobft_testing as neobft_testing;
 use corniche_testkit::{Group, Micros, Random};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, Votes};
@@ -347,6 +348,83 @@ pub fn neobft_seeds() -> Vec<Vec<u8>> {
     (0..4).map(|seed| transcript(neobft_node, seed)).collect()
 }
 
+impl corniche_mir::Signatures for TrustingSignatures<mir_testing::FakeSignatures> {
+    fn verify(&self, signer: ValidatorIndex, digest: &B256, signature: &[u8; 64]) -> bool {
+        signer == BYZANTINE || self.0.verify(signer, digest, signature)
+    }
+}
+
+fn mir_node(me: u16) -> Node {
+    let config = corniche_mir::Config {
+        batch_interval_ms: 1,
+        max_stretch: 1,
+        fill_ms: 1,
+        idle_ms: 20,
+        checkpoint_interval: 4,
+        window: 16,
+        epoch_length: 8,
+        timeout_ms: 100,
+        max_timeout_ms: 1_000,
+        resend_ms: 50,
+        retain: 32,
+        ..corniche_mir::Config::default()
+    };
+    let committee: Committee = mir_testing::committee(usize::from(SIZE));
+    let signatures = Arc::new(TrustingSignatures(mir_testing::FakeSignatures));
+    let verifier = corniche_mir::MirVerifier::new(config.clone(), committee.clone(), signatures);
+    let engine = corniche_mir::Mir::new(corniche_mir::Setup {
+        config,
+        committee,
+        signer: Arc::new(mir_testing::FakeKeys(ValidatorIndex(me))),
+        records: Vec::new(),
+        unsigned: true,
+        resume: Resume::default(),
+        now: TimestampMs(START_MS),
+    });
+    Node::new(engine, verifier, me)
+}
+
+pub fn mir(bytes: &[u8]) {
+    play(mir_node(0), bytes);
+}
+
+pub fn mir_seeds() -> Vec<Vec<u8>> {
+    (0..4).map(|seed| transcript(mir_node, seed)).collect()
+}
+
+/// Nothing is signed, so every change of a message gets past the verifier. A liar may split the chain, but break no node.
+fn quepaxa_node(me: u16) -> Node {
+    let config = corniche_quepaxa::Config {
+        hedge_ms: 20,
+        batch_interval_ms: 1,
+        resend_ms: 50,
+        status_ms: 100,
+        retain_slots: 64,
+        ..corniche_quepaxa::Config::default()
+    };
+    let committee: Committee = corniche_testkit::committee("quepaxa", usize::from(SIZE));
+    let verifier = corniche_quepaxa::QuePaxaVerifier::new(config.clone(), committee.clone());
+    let engine = corniche_quepaxa::QuePaxa::new(corniche_quepaxa::Setup {
+        config,
+        committee,
+        me: ValidatorIndex(me),
+        seed: u64::from(me),
+        records: Vec::new(),
+        unsigned: true,
+        resume: Resume::default(),
+        now: TimestampMs(START_MS),
+    });
+    Node::new(engine, verifier, me)
+}
+
+pub fn quepaxa(bytes: &[u8]) {
+    play(quepaxa_node(0), bytes);
+}
+
+pub fn quepaxa_seeds() -> Vec<Vec<u8>> {
+    (0..4).map(|seed| transcript(quepaxa_node, seed)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,8 +433,13 @@ mod tests {
     #[test]
     fn seeds_commit() {
         type Start = fn(u16) -> Node;
-        let engines =
-            [(mahi_mahi_seeds(), mahi_node as Start), (autobahn_seeds(), autobahn_node), (neobft_seeds(), neobft_node)];
+        let engines = [
+            (mahi_mahi_seeds(), mahi_node as Start),
+            (autobahn_seeds(), autobahn_node),
+            (neobft_seeds(), neobft_node),
+            (mir_seeds(), mir_node),
+            (quepaxa_seeds(), quepaxa_node),
+        ];
         for (seeds, node) in engines {
             for seed in seeds {
                 assert!(play(node(0), &seed) > 0, "{} bytes", seed.len());

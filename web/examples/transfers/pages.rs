@@ -7,7 +7,7 @@ use super::{
 };
 use alloy_primitives::{Address, B256};
 use corniche_api::{Validator, Validators};
-use corniche_types::SignatureChecks;
+use corniche_types::{FaultModel, SignatureChecks};
 use corniche_web::{
     api::{ENDPOINTS, etherscan::ACTIONS},
     app_state::AppState,
@@ -238,6 +238,7 @@ fn committee() -> Validators {
         epoch: 0,
         committee_hash: B256::ZERO,
         engine: "mahi-mahi".into(),
+        fault_model: FaultModel::Byzantine,
         quorum: 3,
         signatures: SignatureChecks::Everyone,
         validators,

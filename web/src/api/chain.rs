@@ -50,6 +50,8 @@ object! {
     Committee {
         /// Name of the ordering engine.
         engine: String = "mahi-mahi",
+        /// Faults that the engine tolerates: `byzantine` for validators that lie, or `crash`.
+        fault_model: String = "byzantine",
         /// Minimum votes of the signers of a certificate.
         quorum: u64 = 3,
         /// Validators that check the signature of a transaction: `everyone`, or `sharded` for validators with f + 1 votes, which attest the sender to the others.
@@ -196,8 +198,14 @@ pub async fn validators(request: ApiRequest) -> Result<Committee, Problem> {
         }
     };
     let validators = committee.validators.into_iter().map(validator).collect();
-    let (engine, quorum, committee_hash) = (committee.engine, committee.quorum, committee.committee_hash);
-    Ok(Committee { engine, quorum, signatures: committee.signatures.to_string(), committee_hash, validators })
+    Ok(Committee {
+        engine: committee.engine,
+        fault_model: committee.fault_model.to_string(),
+        quorum: committee.quorum,
+        signatures: committee.signatures.to_string(),
+        committee_hash: committee.committee_hash,
+        validators,
+    })
 }
 
 /// `/api/v1/statistics/days`

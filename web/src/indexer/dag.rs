@@ -15,7 +15,7 @@ mod testing;
 mod tests;
 mod validation;
 
-pub use form::{AUTOBAHN, Form, NEOBFT};
+pub use form::{AUTOBAHN, Form, MIR, NEOBFT, OF_CRASHES};
 pub use round::Round;
 pub use validation::distinct;
 
@@ -189,8 +189,10 @@ impl SyncTask {
         let mut cars: BTreeMap<(u64, u64), Vec<DagVertex>> = BTreeMap::new();
         for vertex in &dag.vertices {
             match form {
-                Form::Lanes => cars.entry((vertex.author, vertex.round)).or_default().push(vertex.clone()),
-                Form::Rounds | Form::Log => rounds.entry(vertex.round).or_default().vertices.push(vertex.clone()),
+                Form::Lanes | Form::Batches => cars.entry((vertex.author, vertex.round)).or_default().push(vertex.clone()),
+                Form::Rounds | Form::Log | Form::Numbers => {
+                    rounds.entry(vertex.round).or_default().vertices.push(vertex.clone())
+                }
             }
         }
         for slot in &dag.slots {

@@ -197,7 +197,7 @@ async fn ordering(app: &AppState, row: &AnyRow) -> Result<Markup, Failure> {
     let leaders = [leader_of(readers, commits.0).await?, leader_of(readers, commits.1).await?];
     let round = leaders.iter().flatten().filter(|leader| leader.is_kept).map(|leader| leader.round).next_back();
     let form = app.form();
-    let picture = if form == Form::Log { texts::PICTURE_LOG } else { texts::PICTURE };
+    let picture = if form.is_log() { texts::PICTURE_LOG } else { texts::PICTURE };
     let batch = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let (first, count) = (row.number("first")?, row.number("count")?);
         let (author, digest) = (row.number("author")?, row.hash("digest")?);

@@ -1,7 +1,7 @@
 //! Page of the consensus DAG: the DAG as it grows, and the verdict on each leader.
 //!
-//! Under Mahi-Mahi it shows proposals by round, under Autobahn lanes of cars and the cuts through them, under NeoBFT the slots
-//! of the log. The server draws everything; `dag.js` only fetches it again.
+//! Under Mahi-Mahi it shows proposals by round, under Autobahn lanes of cars and the cuts through them, under engines for crashes
+//! lanes of batches, under NeoBFT and Mir-BFT the slots of the log. The server draws everything; `dag.js` only fetches it again.
 
 mod facts;
 mod lanes;
@@ -55,7 +55,7 @@ pub struct SelectedItem<'a> {
 
 impl<'a> SelectedItem<'a> {
     fn find(window: &'a Window, pick: Selection) -> Self {
-        if window.form == Form::Log {
+        if window.form.is_log() {
             return Self::in_log(window, pick);
         }
         match pick {
@@ -118,8 +118,8 @@ async fn shown(app: &AppState, window: &Window, round: Option<u64>, pick: Option
             (paging(window))
             @match form {
                 Form::Rounds => (rounds::draw(window, &selected)),
-                Form::Lanes => (lanes::draw(window, &selected)),
-                Form::Log => { (log::summary(window)) (log::draw(window, &selected)) }
+                Form::Lanes | Form::Batches => (lanes::draw(window, &selected)),
+                Form::Log | Form::Numbers => { (log::summary(window)) (log::draw(window, &selected)) }
             }
             section #facts {
                 h2 { (texts::FACTS) }
@@ -131,8 +131,8 @@ async fn shown(app: &AppState, window: &Window, round: Option<u64>, pick: Option
             }
             @match form {
                 Form::Rounds => { (hidden_table(table::rounds(window))) (facts::blocks(window)) }
-                Form::Lanes => (hidden_table(table::lanes(window))),
-                Form::Log => section #rounds { h2 { (texts::SLOTS) } div #table { (log::table(window)) } },
+                Form::Lanes | Form::Batches => (hidden_table(table::lanes(window))),
+                Form::Log | Form::Numbers => section #rounds { h2 { (texts::SLOTS) } div #table { (log::table(window)) } },
             }
         }
         (table::legend(form))

@@ -96,6 +96,7 @@ async fn chain(app: &AppState) -> Result<Markup, Failure> {
             Some(votes) => texts::quorum_of_votes(&needed, &format::number(votes)),
         };
         facts.push((texts::ENGINE, html! { a href=(links::DAG) { (committee.engine) } }));
+        facts.push((texts::TOLERATES, html! { (committee.fault_model.tolerates()) }));
         facts.push((texts::VALIDATORS, html! { a href=(links::VALIDATORS) { (all) } }));
         facts.push((texts::QUORUM, html! { (quorum) }));
         facts.push((texts::SIGNATURES, html! { (texts::signatures(committee.signatures, votes.is_some())) }));

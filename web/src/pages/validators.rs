@@ -25,7 +25,7 @@ pub fn uptime((signed, missed): (u64, u64)) -> Markup {
 pub async fn list(State(app): State<Arc<AppState>>) -> Page {
     let body = match app.status().committee {
         Some(committee) => html! {
-            p { (sentence(&committee)) }
+            p { (sentence(&committee)) " " (texts::tolerates(committee.fault_model.tolerates())) }
             p .note { (weight_note(&committee)) }
             section #record data-live="record" {
                 h2 { (texts::RECORD) }

@@ -1,11 +1,11 @@
-//! The log of NeoBFT in a window: its slots with their packets, gaps and epochs.
+//! The log of NeoBFT or Mir-BFT in a window: its slots with their packets or batches, gaps or nulls, and epochs.
 
 use super::rounds::{Window, arrival_ms};
-use crate::indexer::dag::Round;
+use crate::indexer::dag::{Form, Round};
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use std::{collections::BTreeMap, str::FromStr};
 
-/// Place in the sequence of a sequencer, as the rule of a slot names it.
+/// Place in the sequence of a sequencer, as the rule of a slot names it; under Mir-BFT the number itself and its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Number that the sequencer gave.
@@ -51,6 +51,8 @@ pub enum Content {
     Transactions(u64),
     /// A request without transactions: its author's clock.
     Clock,
+    /// A batch without transactions.
+    Empty,
     /// A packet that the sequencer sent without a request.
     Heartbeat,
     /// No request.
@@ -62,6 +64,8 @@ pub enum Content {
 /// A slot of the log.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
+    /// Form of its log.
+    pub form: Form,
     /// Number of the slot.
     pub slot: u64,
     /// Status.
@@ -81,7 +85,8 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn of(number: u64, round: Option<&'a Round>, newest_final: Option<u64>, validators: u64) -> Self {
+    fn of(window: &Window, number: u64, round: Option<&'a Round>, newest_final: Option<u64>) -> Self {
+        let form = window.form;
         let verdict = round.and_then(verdict);
         let vertices = round.map_or(&[][..], |round| &round.vertices);
         let vertex = match verdict {
@@ -99,14 +104,16 @@ impl<'a> Entry<'a> {
         let content = match (vertex, verdict) {
             _ if status == EntryStatus::Gap => Content::Nothing,
             (Some(vertex), _) if vertex.batch_bytes > 0 => Content::Transactions(vertex.batch_bytes),
+            (Some(_), _) if form == Form::Numbers => Content::Empty,
             (Some(_), _) => Content::Clock,
+            (None, _) if form == Form::Numbers => Content::Unknown,
             // A slot without an author names this member. Another member is the author of a request that was not reported.
-            (None, Some(slot)) if slot.validator == number % validators.max(1) => Content::Heartbeat,
+            (None, Some(slot)) if slot.validator == number % window.size.max(1) => Content::Heartbeat,
             (None, _) => Content::Unknown,
         };
         let replaced = vertices.iter().filter(|other| vertex.is_none_or(|vertex| vertex.digest != other.digest)).collect();
         let stamp = verdict.and_then(stamp);
-        Self { slot: number, status, stamp, content, vertex, replaced, verdict, begins_epoch: false }
+        Self { form, slot: number, status, stamp, content, vertex, replaced, verdict, begins_epoch: false }
     }
 
     /// Author of the request; `None` if the slot has none, or it is not known.
@@ -128,7 +135,15 @@ fn verdict(round: &Round) -> Option<&LeaderSlot> {
 }
 
 fn stamp(slot: &LeaderSlot) -> Option<Stamp> {
-    slot.why.as_deref()?.parse().ok()
+    slot.why.as_deref()?.parse().ok().or_else(|| batch_stamp(slot))
+}
+
+/// Parses `committed in epoch E` or `null in epoch E`, the rules of Mir-BFT.
+fn batch_stamp(slot: &LeaderSlot) -> Option<Stamp> {
+    let why = slot.why.as_deref()?;
+    let epoch = why.strip_prefix("committed in epoch ").or_else(|| why.strip_prefix("null in epoch "))?;
+    let epoch = epoch.bytes().all(|byte| byte.is_ascii_digit()).then(|| epoch.parse().ok()).flatten()?;
+    Some(Stamp { number: slot.round, epoch })
 }
 
 /// Returns `true` if the rules of these rounds are those of a log.
@@ -142,7 +157,7 @@ pub fn entries(window: &Window) -> Vec<Entry<'_>> {
     let mut epoch = window.before.as_ref().and_then(verdict).and_then(stamp).map(|stamp| stamp.epoch);
     let mut entries = Vec::new();
     for number in window.first..=window.last {
-        let mut entry = Entry::of(number, window.rounds.get(&number), newest_final, window.size);
+        let mut entry = Entry::of(window, number, window.rounds.get(&number), newest_final);
         if let Some(stamp) = entry.stamp {
             entry.begins_epoch = epoch.is_some_and(|epoch| epoch != stamp.epoch);
             epoch = Some(stamp.epoch);

@@ -119,7 +119,7 @@ impl Window {
             None => Form::Rounds,
         };
         window.engine = engine;
-        if window.form == Form::Lanes {
+        if window.form.has_lanes() {
             window.fetch_cars(app).await?;
             window.cars.retain(|car| car.author < most);
             window.cars.iter_mut().for_each(|car| distinct(&mut car.holders, most));

@@ -8,7 +8,7 @@ use alloy_primitives::{B256, Bytes, U256};
 use axum::{Json, Router, routing::post};
 use corniche_api::{EpochPhase, HeadBlock, Heads, Peer, Peers, StakedValidator, Staking, Validator, Validators};
 use corniche_origin::Proxy;
-use corniche_types::{SignatureChecks, StakingParameters};
+use corniche_types::{FaultModel, SignatureChecks, StakingParameters};
 use corniche_web::{
     api::csv::MAX_ROWS,
     app_state::AppState,
@@ -197,7 +197,8 @@ fn indexer_status() -> IndexerStatus {
     };
     let (epoch, committee_hash, engine) = (0, B256::repeat_byte(5), "mahi-mahi".to_owned());
     let (signatures, validators) = (SignatureChecks::Everyone, (0..4).map(validator).collect());
-    let committee = Validators { epoch, committee_hash, engine, quorum: 3, signatures, validators };
+    let fault_model = FaultModel::Byzantine;
+    let committee = Validators { epoch, committee_hash, engine, fault_model, quorum: 3, signatures, validators };
     indexer_status.set_chain(31_337, chain::hash(0), false, committee);
     let newest = 2 + PLAIN;
     let head = |number| HeadBlock { hash: chain::hash(number), number, timestamp_ms: BEGIN_MS + 500 * number };

@@ -7,9 +7,10 @@ use crate::{
 use alloy_primitives::{Address, U256};
 use axum::{Json, Router, http::StatusCode, routing::post};
 use corniche_api::{SkippedTransaction, Validators};
+use corniche_types::FaultModel;
 use corniche_web::{
     indexer::{
-        dag::{AUTOBAHN, NEOBFT},
+        dag::{AUTOBAHN, MIR, NEOBFT, OF_CRASHES},
         digest::digest,
         write,
     },
@@ -229,12 +230,16 @@ fn pages_exist_without_blocks() {
 #[test]
 fn other_engines_have_the_same_pages() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true);
-    for engine in [AUTOBAHN, NEOBFT] {
-        let committee = Validators { engine: engine.into(), ..explorer.app.status().committee.unwrap() };
+    for engine in [AUTOBAHN, NEOBFT, MIR].into_iter().chain(OF_CRASHES) {
+        let fault_model = FaultModel::of_engine(engine);
+        let committee = Validators { engine: engine.into(), fault_model, ..explorer.app.status().committee.unwrap() };
         explorer.app.indexer_status.set_chain(31_337, chain::hash(0), false, committee);
         for page in ["/", "/dag", "/dag?round=40", "/block/0", "/block/20", "/validators", "/network"] {
             let answer = explorer.get(page);
             assert!(answer.status == 200 && answer.text.contains(engine), "{page}: {}", answer.text);
+            if ["/validators", "/network"].contains(&page) {
+                assert!(answer.text.contains(fault_model.tolerates()), "{page}: {}", answer.text);
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use axum::{
     routing::post,
 };
 use corniche_api::{Dag, DagVertex, Execution, HeadBlock, Heads, LeaderSlot, RpcError, SlotStatus, Validator, Validators};
-use corniche_types::SignatureChecks;
+use corniche_types::{FaultModel, SignatureChecks};
 use corniche_web::{
     clock::now_ms,
     node::{Log, Receipt, Transaction},
@@ -486,6 +486,7 @@ fn committee() -> Validators {
         epoch: 0,
         committee_hash: B256::ZERO,
         engine: "mahi-mahi".into(),
+        fault_model: FaultModel::Byzantine,
         quorum: 3,
         signatures: SignatureChecks::Everyone,
         validators: (0..VALIDATORS).map(validator).collect(),

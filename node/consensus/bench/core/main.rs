@@ -1,11 +1,11 @@
 //! Cost of the ordering core on one thread, without network: `cargo bench -p corniche-core-bench`. Arguments after `--`
-//! select a part: tables (`steady`, `full`, `backlog`, `real`), engines (`mahi-mahi`, `autobahn`), committee sizes
+//! select a part: tables (`steady`, `full`, `backlog`, `real`), engines (`mahi-mahi`, `autobahn`, `mir`, `quepaxa`), committee sizes
 //! (`10`), and `replays=100` for a profiler.
 //!
 //! A committee of real engines runs in virtual time, over links of 10 ms; every validator proposes as fast as its
 //! protocol allows. The inputs of validator 0 are replayed with a clock, see [`recording`]. Time and allocations are those
 //! inside `handle` and `poll`; the verifier's work on worker threads is a separate column. A proposal is a block of
-//! Mahi-Mahi or a car of Autobahn. All work of an engine, votes and slots included, is divided by the proposals that it
+//! Mahi-Mahi, a car of Autobahn, or a batch of another engine. All work of an engine, votes and slots included, is divided by the proposals that it
 //! accepts meanwhile.
 
 // A benchmark reads a clock, reports failures by panics, and prints a table as its result.
@@ -13,11 +13,15 @@
 
 mod allocations;
 mod autobahn;
+mod crashes;
 mod mahi_mahi;
+mod mir;
 mod recording;
 
 use autobahn::{AutobahnBench, CertificateKind};
+use crashes::QuePaxaBench;
 use mahi_mahi::MahiMahiBench;
+use mir::MirBench;
 use recording::{BenchTarget, Cost, RecordedNetwork};
 use std::rc::Rc;
 
@@ -57,7 +61,7 @@ impl Options {
     }
 
     fn engine(&self, name: &str) -> bool {
-        self.wants(name, &["mahi-mahi", "autobahn"])
+        self.wants(name, &["mahi-mahi", "autobahn", "mir", "quepaxa"])
     }
 
     fn sizes(&self) -> Vec<usize> {
@@ -74,11 +78,13 @@ impl Options {
         said.unwrap_or(if self.quick { 2 } else { 7 })
     }
 
-    /// Both engines, or the selected one, with modelled keys.
+    /// All engines, or the selected ones, with modelled keys. Backlogs are made for Mahi-Mahi and Autobahn.
     fn targets(&self, size: usize, retained: u64, backlog: Option<Backlog>) -> Vec<Rc<dyn BenchTarget>> {
         let mahi: Rc<dyn BenchTarget> = Rc::new(MahiMahiBench::new(size, retained, false, backlog));
         let auto: Rc<dyn BenchTarget> = Rc::new(AutobahnBench::new(size, retained, CertificateKind::Modelled, backlog));
-        [mahi, auto].into_iter().filter(|target| self.engine(target.name())).collect()
+        let mir: Rc<dyn BenchTarget> = Rc::new(MirBench::new(size, retained, false));
+        let quepaxa: Rc<dyn BenchTarget> = Rc::new(QuePaxaBench::new(size, retained));
+        [mahi, auto, mir, quepaxa].into_iter().filter(|target| self.engine(target.name())).collect()
     }
 }
 
@@ -198,12 +204,15 @@ fn real_cryptography(options: &Options) {
     println!("|---|---|---|---|---|---|");
     let mahi = |real| Rc::new(MahiMahiBench::new(10, 30, real, None)) as Rc<dyn BenchTarget>;
     let auto = |kind| Rc::new(AutobahnBench::new(10, 30, kind, None)) as Rc<dyn BenchTarget>;
+    let mir = |real| Rc::new(MirBench::new(10, 30, real)) as Rc<dyn BenchTarget>;
     let rows = [
         ("modelled", mahi(false)),
         ("ed25519, BLS coin", mahi(true)),
         ("modelled", auto(CertificateKind::Modelled)),
         ("ed25519, lists", auto(CertificateKind::Ed25519Certificates)),
         ("ed25519, BLS sums", auto(CertificateKind::BlsCertificates)),
+        ("modelled", mir(false)),
+        ("ed25519", mir(true)),
     ];
     for (crypto, target) in rows.into_iter().filter(|(_, target)| options.engine(target.name())) {
         let name = target.name();

@@ -15,7 +15,8 @@ impl Mir {
     pub(crate) fn trace_delivered(&mut self, sn: Sn, digest: B256, ordered: &Ordered) {
         let (round, leader, commit) = (sn.0, ordered.leader, ordered.index);
         let committed = (digest != NULL).then_some(digest);
-        let why = if committed.is_some() { "committed" } else { "null in an epoch change" }.to_owned();
+        let verdict = if committed.is_some() { "committed" } else { "null" };
+        let why = format!("{verdict} in epoch {}", self.epoch.epoch.0);
         self.outputs.push_back(Output::Trace(TraceEvent::Decided { round, rank: 0, leader, committed, why }));
         self.outputs.push_back(Output::Trace(TraceEvent::Delivered { round, rank: 0, commit }));
     }

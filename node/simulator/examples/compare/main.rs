@@ -13,19 +13,21 @@ mod blips;
 #[path = "../common/mod.rs"]
 mod common;
 mod engines;
+mod hedging;
 mod model;
 mod neobft;
 mod setting;
 
 use common::Section;
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("model", model::table),
     ("blips", blips::tables),
     ("engines", engines::latencies),
     ("costs", engines::costs),
     ("away", away::table),
     ("neobft", neobft::tables),
+    ("hedging", hedging::table),
 ];
 
 fn main() {

@@ -53,6 +53,8 @@ export interface Validators {
   epoch: bigint;
   committeeHash: Hash;
   engine: string;
+  /** Faults that the engine tolerates: validators that lie, with less than a third of the votes; or only crashes, of less than half of them. */
+  faultModel: 'byzantine' | 'crash';
   /** Minimum votes of the signers of a certificate. */
   quorum: number;
   /** Validators that check the signature of a transaction: all, or some with f + 1 votes that attest the sender to the others. */
@@ -341,10 +343,11 @@ export const formatCertificate = (raw: rpc.Certificate): Certificate => ({
   raw,
 });
 
-export const formatValidators = ({ epoch, committeeHash, engine, quorum, signatures, validators }: rpc.Validators): Validators => ({
+export const formatValidators = ({ epoch, committeeHash, engine, faultModel, quorum, signatures, validators }: rpc.Validators): Validators => ({
   epoch: BigInt(epoch),
   committeeHash,
   engine,
+  faultModel,
   quorum: Number(quorum),
   signatures,
   validators: validators.map((validator) => ({

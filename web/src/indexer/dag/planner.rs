@@ -59,7 +59,7 @@ impl RangePlanner {
         let known = ends.values().map(|end| if *end > newest { 0 } else { end.saturating_sub(MAX_UNDECIDED_AGE) });
         let first = known.min().unwrap_or(0);
         let walk = first.max((newest + 1).saturating_sub(keep)).min(newest);
-        let ends = if form == Form::Lanes { ends } else { BTreeMap::from([(Sequence::Rounds, newest)]) };
+        let ends = if form.has_lanes() { ends } else { BTreeMap::from([(Sequence::Rounds, newest)]) };
         Self {
             form,
             keep,
@@ -137,7 +137,7 @@ impl RangePlanner {
     }
 
     fn has_lanes(&self) -> bool {
-        self.form == Form::Lanes
+        self.form.has_lanes()
     }
 
     fn late(&self) -> u64 {
@@ -204,7 +204,7 @@ impl RangePlanner {
         for slot in &dag.slots {
             *verdicts.entry(slot.round).or_insert(true) &= match slot.status {
                 SlotStatus::Undecided => false,
-                SlotStatus::Skipped if self.form != Form::Log => true,
+                SlotStatus::Skipped if !self.form.is_log() => true,
                 // A gap in a log is an empty commit.
                 SlotStatus::Committed | SlotStatus::Skipped => !self.reports_commits || slot.commit.is_some(),
             };

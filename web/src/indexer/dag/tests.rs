@@ -311,7 +311,7 @@ fn corrupt_numbers(dag: &mut Dag) {
 
 #[tokio::test]
 async fn invalid_numbers_are_ignored() {
-    for engine in ["mahi-mahi", AUTOBAHN, NEOBFT] {
+    for engine in ["mahi-mahi", AUTOBAHN, NEOBFT, MIR, OF_CRASHES[0]] {
         let mut fixture = Fixture::set(engine, 100).await;
         fixture.update_node(|script| {
             grow(script, 1..=300, SlotStatus::Committed);
@@ -326,14 +326,14 @@ async fn invalid_numbers_are_ignored() {
         let whole: Vec<u64> = (201..=300).collect();
         assert_eq!(rounds.keys().copied().collect::<Vec<_>>(), whole, "{engine}");
         assert!(rounds.values().all(|round| round.slots.len() == 1 && round.slots[0].commit.is_none()), "{engine}");
-        let lanes = if engine == AUTOBAHN { 0..4 } else { 0..0 };
+        let lanes = if Form::of(engine).has_lanes() { 0..4 } else { 0..0 };
         assert_eq!(fixture.cars().await, lanes.map(|lane| (lane, whole.clone())).collect::<BTreeMap<_, _>>(), "{engine}");
     }
 }
 
 #[tokio::test]
 async fn jumping_node_does_not_fill_database() {
-    for engine in ["mahi-mahi", AUTOBAHN, NEOBFT] {
+    for engine in ["mahi-mahi", AUTOBAHN, NEOBFT, MIR, OF_CRASHES[0]] {
         let mut fixture = Fixture::set(engine, 10).await;
         for far in (1..=20).rev().map(|millions| millions * 1_000_000) {
             fixture.update_node(|script| {
@@ -344,7 +344,7 @@ async fn jumping_node_does_not_fill_database() {
         }
         let whole: Vec<u64> = (999_995..=1_000_000).collect();
         assert_eq!(fixture.rounds().await.into_keys().collect::<Vec<_>>(), whole, "{engine}");
-        let lanes = if engine == AUTOBAHN { 0..4 } else { 0..0 };
+        let lanes = if Form::of(engine).has_lanes() { 0..4 } else { 0..0 };
         assert_eq!(fixture.cars().await, lanes.map(|lane| (lane, whole.clone())).collect::<BTreeMap<_, _>>(), "{engine}");
     }
 }

@@ -38,7 +38,7 @@ fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
     let led = window.rounds.get(&vertex.round).filter(|_| window.form == Form::Rounds);
     let led: Vec<_> =
         led.map(|round| round.slots.iter().filter(|slot| slot.validator == vertex.author).collect()).unwrap_or_default();
-    let place = if window.form == Form::Lanes { texts::POSITION } else { texts::ROUND };
+    let place = if window.form.has_lanes() { texts::POSITION } else { texts::ROUND };
     let bytes = if vertex.batch_bytes == 0 { texts::NO_BYTES.to_owned() } else { format::bytes(vertex.batch_bytes) };
     let never = || html! { (texts::UNKNOWN) };
     let accepted = vertex.accepted_ms.map_or_else(never, |at| {
@@ -61,7 +61,7 @@ fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
         rows.push((texts::PROPOSED, moment(at)));
     }
     rows.push((texts::ACCEPTED, accepted));
-    if window.form == Form::Lanes {
+    if window.form.has_lanes() {
         rows.push((texts::HOLDERS, signers(&vertex.holders, &count(window, &vertex.holders))));
     }
     for slot in led {
@@ -84,7 +84,7 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
         rows.push((texts::WHY, html! { q { (abi::text(why)) } " – " (rule_description(why)) }));
     }
     rows.push((texts::DECIDED, decided(window, slot)));
-    if window.form == Form::Lanes {
+    if window.form.has_lanes() {
         let text = |signers: &[u64]| texts::signers_of_quorum(&count(window, signers), window.quorum);
         rows.push((texts::VOTES, signers(&slot.voters, &text(&slot.voters))));
         if !slot.confirmers.is_empty() {
@@ -116,13 +116,15 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
 /// Facts about a slot of a log.
 fn entry_facts(entry: &Entry<'_>, blocks: &[u64]) -> Markup {
     let unknown = || html! { (texts::UNKNOWN) };
-    let mut rows = vec![(texts::SLOT, html! { (format::number(entry.slot)) }), (texts::STATUS, log::status(entry.status))];
+    let mut rows = vec![(texts::SLOT, html! { (format::number(entry.slot)) }), (texts::STATUS, log::status(entry))];
     if let Some(why) = entry.verdict.and_then(|slot| slot.why.as_deref()) {
         rows.push((texts::WHY, html! { q { (abi::text(why)) } " – " (rule_description(why)) }));
     }
     if let Some(stamp) = entry.stamp {
         rows.push((texts::EPOCH, html! { (format::number(stamp.epoch)) }));
-        rows.push((texts::NUMBER, html! { (format::number(stamp.number)) }));
+        if entry.form == Form::Log {
+            rows.push((texts::NUMBER, html! { (format::number(stamp.number)) }));
+        }
     }
     if let Some(author) = entry.author() {
         rows.push((texts::AUTHOR, parts::validator(author)));

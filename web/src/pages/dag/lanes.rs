@@ -7,6 +7,7 @@ use super::{
     window::{Window, arrival_ms, equivocations},
 };
 use crate::{
+    indexer::dag::Form,
     links::{self, Selection},
     pages::dag::texts,
 };
@@ -29,6 +30,9 @@ const SIDE_BY_SIDE: usize = 3;
 
 /// Maximum number of validators that a line names. For more, it contains their number only.
 const MAX_NAMED: usize = 8;
+
+/// Rules of cuts that needed more than one proposer, or more than one phase.
+const SLOW: [&str; 3] = ["slow", "common", "elected"];
 
 /// Distance of signs from a cut: votes on its left, confirmations on its right.
 const BESIDE: u64 = 9;
@@ -104,7 +108,7 @@ pub fn draw(window: &Window, selected: &SelectedItem<'_>) -> Markup {
     let height = TOP + 14 + window.size * layout.row + 8;
     let contradicted = equivocations(&window.cars);
     html! {
-        div #picture .picture role="group" aria-label=(texts::PICTURE_LANES) tabindex="0" {
+        div #picture .picture role="group" aria-label=(texts::picture_lanes(window.form)) tabindex="0" {
             svg viewBox={ "0 0 " (layout.width) " " (height) } width=(layout.width) height=(height) role="presentation" {
                 g .names {
                     @for lane in 0..window.size {
@@ -144,7 +148,7 @@ fn chain(window: &Window, layout: &Layout) -> String {
 
 /// Draws an agreed cut. All cars on its left were accepted before its decision.
 fn cut(window: &Window, slot: &LeaderSlot, selected: &SelectedItem<'_>, x: u64, height: u64) -> Markup {
-    let slow = slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
+    let slow = slot.why.as_deref().is_some_and(|why| SLOW.iter().any(|rule| why.starts_with(rule)));
     html! {
         a .cut.is-slow[slow].chosen[selected.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
             href=(links::dag_pick(window.middle(), Selection::Slot(slot.round, slot.rank)))
@@ -188,7 +192,7 @@ fn draw_car(
         a .vertex.ordered[column.is_some()].chosen[chosen].parent[parent]
             id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Selection::Vertex(car.digest)))
             data-round=(column.unwrap_or(window.last + 1)) data-row=(car.author) data-parents=(parents.join(" ")) {
-            title { (car_text(car)) @if contradicted.contains(&car.digest) { ", " (texts::CONTRADICTION) } }
+            title { (car_text(window.form, car)) @if contradicted.contains(&car.digest) { ", " (texts::CONTRADICTION) } }
             circle .reach cx=(x) cy=(y) r=((layout.row / 3).min(8)) {}
             circle cx=(x) cy=(y) r=(radius(car.batch_bytes, layout.row).min(9)) {}
         }
@@ -218,8 +222,8 @@ fn signs(window: &Window, layout: &Layout, selected: &SelectedItem<'_>) -> Marku
 }
 
 /// A car in one sentence.
-pub fn car_text(car: &DagVertex) -> String {
-    let text = proposal_text(texts::CAR, car);
+pub fn car_text(form: Form, car: &DagVertex) -> String {
+    let text = proposal_text(texts::car(form), car);
     match car.holders.is_empty() {
         true => text,
         false => format!("{text}, {}", texts::held_by(&names(&car.holders))),

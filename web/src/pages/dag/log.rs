@@ -1,4 +1,4 @@
-//! The log under NeoBFT: a summary, a row of slots, and their table.
+//! The log under NeoBFT and Mir-BFT: a summary, a row of slots, and their table.
 
 use super::{
     SelectedItem,
@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     format,
+    indexer::dag::Form,
     links::{self, Selection},
     pages::dag::texts,
     pages::parts,
@@ -35,13 +36,14 @@ pub fn summary(window: &Window) -> Markup {
     };
     let packets = texts::packets(count(EntryStatus::Final), count(EntryStatus::Pending), count(EntryStatus::Unknown));
     let gaps = count(EntryStatus::Gap);
+    let is_sequenced = window.form == Form::Log;
     html! {
         section #summary {
             (parts::facts(&[
                 (texts::SLOTS, html! { (texts::range(&format::number(window.first), &format::number(window.last))) }),
                 (texts::EPOCHS, html! { (epochs) }),
-                (texts::PACKETS, html! { (packets) }),
-                (texts::GAPS, html! { @if gaps > 0 { span .tag.bad { (gaps) } } @else { (gaps) } }),
+                (if is_sequenced { texts::PACKETS } else { texts::BATCHES }, html! { (packets) }),
+                (if is_sequenced { texts::GAPS } else { texts::NULLS }, html! { @if gaps > 0 { span .tag.bad { (gaps) } } @else { (gaps) } }),
             ]))
         }
     }
@@ -100,12 +102,13 @@ pub fn entry_text(entry: &Entry<'_>) -> String {
     let author = entry.author().map(crate::texts::validator);
     let content = (entry.status != EntryStatus::Gap).then(|| content_text(entry.content));
     let facts: Vec<String> = [stamp, author, content].into_iter().flatten().collect();
-    texts::entry(entry.slot, status_text(entry.status), &facts)
+    texts::entry(entry.slot, status_text(entry), &facts)
 }
 
-fn status_text(status: EntryStatus) -> &'static str {
-    match status {
+fn status_text(entry: &Entry<'_>) -> &'static str {
+    match entry.status {
         EntryStatus::Final => texts::FINAL,
+        EntryStatus::Gap if entry.form == Form::Numbers => texts::NULL,
         EntryStatus::Gap => texts::GAP,
         EntryStatus::Pending => texts::PENDING,
         EntryStatus::Unknown => texts::UNKNOWN,
@@ -117,6 +120,7 @@ pub fn content_text(content: Content) -> String {
     match content {
         Content::Transactions(bytes) => format::bytes(bytes),
         Content::Clock => texts::CLOCK.to_owned(),
+        Content::Empty => texts::NO_TRANSACTIONS.to_owned(),
         Content::Heartbeat => texts::HEARTBEAT.to_owned(),
         Content::Nothing => texts::NO_BYTES.to_owned(),
         Content::Unknown => texts::UNKNOWN.to_owned(),
@@ -124,14 +128,15 @@ pub fn content_text(content: Content) -> String {
 }
 
 /// Status of a slot with its explanation.
-pub fn status(status: EntryStatus) -> Markup {
-    let (class, means) = match status {
+pub fn status(entry: &Entry<'_>) -> Markup {
+    let (class, means) = match entry.status {
         EntryStatus::Final => ("good", None),
+        EntryStatus::Gap if entry.form == Form::Numbers => ("bad", Some(texts::NULL_MEANS)),
         EntryStatus::Gap => ("bad", Some(texts::GAP_MEANS)),
         EntryStatus::Pending => ("is-pending", Some(texts::PENDING_MEANS)),
         EntryStatus::Unknown => ("is-unknown", None),
     };
-    html! { span .tag.(class) { (status_text(status)) } @if let Some(means) = means { " " (means) } }
+    html! { span .tag.(class) { (status_text(entry)) } @if let Some(means) = means { " " (means) } }
 }
 
 /// Table of the slots, newest first. A row of its own marks where an epoch begins.
@@ -140,7 +145,7 @@ pub fn table(window: &Window) -> Markup {
     let entries = entries(window);
     html! {
         table {
-            caption .hidden { (texts::TITLE_LOG) }
+            caption .hidden { (texts::title(window.form)) }
             thead { tr { @for column in columns { th scope="col" { (column) } } } }
             tbody {
                 @for entry in entries.iter().rev() {
@@ -148,7 +153,7 @@ pub fn table(window: &Window) -> Markup {
                         @for (column, cell) in columns.iter().zip(row(window, entry)) { td data-column=(column) { (cell) } }
                     }
                     @if let Some(stamp) = entry.stamp.filter(|_| entry.begins_epoch) {
-                        tr .epoch { td colspan=(columns.len()) { (texts::epoch_begins(&format::number(stamp.epoch))) } }
+                        tr .epoch { td colspan=(columns.len()) { (texts::epoch_begins(window.form, &format::number(stamp.epoch))) } }
                     }
                 }
             }
@@ -169,7 +174,7 @@ fn row(window: &Window, entry: &Entry<'_>) -> [Markup; 7] {
         number(entry.stamp.map(|stamp| stamp.number)),
         html! { @match entry.author() { Some(author) => (parts::validator(author)), None => "–" } },
         html! { (content_text(entry.content)) @if !blocks.is_empty() { ", " (texts::IN_BLOCK) " " (block_links(&blocks)) } },
-        status(entry.status),
+        status(entry),
         html! { (entry.took_ms().map_or("–".to_owned(), format::duration)) },
     ]
 }

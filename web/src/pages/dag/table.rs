@@ -73,7 +73,7 @@ pub fn lanes(window: &Window) -> Markup {
             @if cars.is_empty() { "–" }
             @else {
                 ul .plain {
-                    @for car in cars { li { (lanes::car_text(car)) @if contradicted.contains(&car.digest) { " " (contradiction()) } } }
+                    @for car in cars { li { (lanes::car_text(window.form, car)) @if contradicted.contains(&car.digest) { " " (contradiction()) } } }
                 }
             }
         }
@@ -91,7 +91,7 @@ pub fn lanes(window: &Window) -> Markup {
     let waits = !lanes::cars_of(window, None).is_empty();
     let after = waits.then(|| vec![html! { (lanes::after(window)) }, nothing(), cars(None), nothing()]);
     let rows = after.into_iter().chain((window.first..=window.last).rev().map(row)).collect();
-    parts::table(texts::TITLE, &[texts::SLOT, texts::LEADERS, texts::CARS, texts::BLOCKS], rows)
+    parts::table(texts::TITLE, &[texts::SLOT, texts::LEADERS, texts::cars(window.form), texts::BLOCKS], rows)
 }
 
 fn blocks<'a>(window: &Window, slots: impl IntoIterator<Item = &'a LeaderSlot>) -> Markup {
@@ -119,6 +119,19 @@ pub fn legend(form: Form) -> Markup {
             (badge(true), texts::SIGN_SLOW),
             (triangle(14, 14), texts::SIGN_SIGNED),
             (star(14, 14), texts::SIGN_CONFIRMED),
+        ],
+        Form::Batches => vec![
+            (vertex(true), texts::SIGN_BATCH),
+            (vertex(false), texts::SIGN_BATCH_WAITS),
+            (badge(false), texts::SIGN_ONE),
+            (badge(true), texts::SIGN_SEVERAL),
+        ],
+        Form::Numbers => vec![
+            (leader(SlotStatus::Committed, texts::COMMITTED), texts::SIGN_FINAL),
+            (leader(SlotStatus::Skipped, texts::SKIPPED), texts::SIGN_NULL),
+            (leader(SlotStatus::Undecided, texts::UNDECIDED), texts::SIGN_PENDING),
+            (vertex(true), texts::SIGN_NUMBER),
+            (html! { path .epoch d="M14 2V26" {} }, texts::SIGN_EPOCH_OF_LEADERS),
         ],
         Form::Log => vec![
             (leader(SlotStatus::Committed, texts::COMMITTED), texts::SIGN_FINAL),

@@ -13,6 +13,16 @@ pub const TITLE_LOG: &str = "Packet log";
 pub const LEAD_LOG: &str = "A sequencer gives every request of the validators a number. The validators append these packets to one log, slot \
      by slot, in the order of the numbers. A packet is final when a quorum has it at the same place in the same log. \
      The validators agree only about numbers whose packets were lost.";
+pub const LEAD_BATCHES: &str = "Each validator has a lane. A circle is a batch of transactions, which its author sent to all. Validators propose how far each \
+     lane is ordered, and agree on one proposal for each slot, drawn as a vertical line. A batch is drawn before the first slot \
+     that was decided after the batch arrived, because the node does not report the batches of a slot. This engine tolerates \
+     crashes only: one validator that lies can split the chain.";
+pub const TITLE_NUMBERS: &str = "Batch log";
+pub const LEAD_NUMBERS: &str = "All validators lead at the same time. Each leader proposes batches of transactions for numbers of its own, and the validators \
+     agree on every number separately. Numbers are final in any order, but executed in theirs. A leader whose numbers are \
+     overdue is removed for a while, and a new epoch with other leaders begins.";
+/// Replaces [`EMPTY`] if leaders propose for numbers.
+pub const EMPTY_NUMBERS: &str = "No batches yet. An idle network orders an empty batch of each leader about once a second.";
 pub const NONE: &str = "No DAG data available.";
 pub const NONE_HINT: &str = "Only validators take part in consensus. A full node receives ordered blocks, so it has no DAG. Connect the \
      explorer to a validator that keeps its consensus trace.";
@@ -23,15 +33,11 @@ pub const EMPTY_LOG: &str = "No packets yet. The log is empty until the sequence
 pub const DROPPED: &str =
     "events were dropped by the node's trace since the start of the node, so the picture may be incomplete.";
 pub const PICTURE: &str = "Proposals by validator and round, with their parents";
-/// Accessible name of the picture under Autobahn.
-pub const PICTURE_LANES: &str = "Lanes of cars with cuts";
 /// Accessible name of the picture of a log.
 pub const PICTURE_LOG: &str = "Slots of the log with their status";
 pub const ROUND: &str = "Round";
 pub const SLOT: &str = "Slot";
 pub const VALIDATOR: &str = "Validator";
-/// Name of a proposal in a lane; its position follows.
-pub const CAR: &str = "Car";
 pub const NOT_CUT: &str = "not ordered yet";
 /// Replaces [`NOT_CUT`] if newer slots exist. The column then contains cars whose position another car of the lane had taken.
 pub const CAME_LATER: &str = "late";
@@ -50,6 +56,11 @@ pub const FACTS_EMPTY_LANES: &str = "Select a circle for the car, its parents an
      its rule.";
 /// Note in the empty panel of a log.
 pub const FACTS_EMPTY_LOG: &str = "Select a slot for its packet, its status and its times.";
+/// Note in the empty panel under engines for crashes.
+pub const FACTS_EMPTY_BATCHES: &str =
+    "Select a circle for the batch. Select the sign on a line for the slot, its proposer and its rule.";
+/// Note in the empty panel of a log of batches.
+pub const FACTS_EMPTY_NUMBERS: &str = "Select a slot for its batch, its status and its times.";
 pub const FACTS_GONE: &str = "The selected item is not in these rounds.";
 /// Replaces [`FACTS_GONE`] if the engine orders a log.
 pub const FACTS_GONE_LOG: &str = "The selected item is not in these slots.";
@@ -73,6 +84,14 @@ pub const SIGN_FINAL: &str = "square: final";
 pub const SIGN_GAP: &str = "crossed diamond: gap, a number without a request";
 pub const SIGN_PENDING: &str = "dashed ring: in the log, not final yet";
 pub const SIGN_EPOCH: &str = "vertical line: an epoch begins";
+pub const SIGN_BATCH: &str = "batch before the newest decided slot; size by bytes of transactions";
+pub const SIGN_BATCH_WAITS: &str = "batch after the newest decided slot";
+pub const SIGN_ONE: &str =
+    "square and full line: one proposer alone decided, or the decision was learned from another validator";
+pub const SIGN_SEVERAL: &str = "diamond and dashed line: several proposers agreed, for example because the leader was slow";
+pub const SIGN_NUMBER: &str = "circle: batch; size by bytes of transactions";
+pub const SIGN_NULL: &str = "crossed diamond: null, a number without a batch";
+pub const SIGN_EPOCH_OF_LEADERS: &str = "vertical line: an epoch with other leaders begins";
 pub const PROPOSES: &str = "proposes";
 pub const CASTS_VOTES: &str = "votes";
 pub const CERTIFIES: &str = "certifies";
@@ -107,7 +126,6 @@ pub const NO_BYTES: &str = "none";
 pub const NO_TRANSACTIONS: &str = "no transactions";
 pub const PROPOSALS: &str = "Proposals";
 pub const LEADERS: &str = "Leaders and verdicts";
-pub const CARS: &str = "Cars before the cut";
 pub const COMMITTED: &str = "committed";
 pub const SKIPPED: &str = "skipped";
 pub const UNDECIDED: &str = "undecided";
@@ -127,6 +145,12 @@ pub const REPLACED: &str = "Replaced";
 pub const FINAL: &str = "final";
 pub const GAP: &str = "gap";
 pub const PENDING: &str = "not final yet";
+/// Replaces [`GAP`] if leaders propose for numbers.
+pub const NULL: &str = "null";
+pub const NULLS: &str = "Nulls";
+pub const BATCHES: &str = "Batches";
+/// Explanation beside [`NULL`].
+pub const NULL_MEANS: &str = "a new epoch found no batch that could be final";
 /// Explanation beside [`GAP`].
 pub const GAP_MEANS: &str = "lost everywhere; the validators agreed that the number has no request";
 /// Explanation beside [`PENDING`].
@@ -248,8 +272,68 @@ pub const WORDS_LOG: [(&str, &str); 7] = [
     ),
 ];
 
+/// Terms of engines for crashes and their explanations.
+pub const WORDS_BATCHES: [(&str, &str); 5] = [
+    (
+        "Lane and batch",
+        "Each validator has a lane, to which it appends batches of transactions. It sends them to all others, so any of them can \
+         propose their order.",
+    ),
+    ("Slot", "Positions in the order are numbered slots. The number of a slot is the number of its commit in blocks."),
+    (
+        "Proposal",
+        "A proposal names the last ordered batch of each lane, so its size does not depend on the batches. If another proposal \
+         wins, nothing is lost: the winner names the same lanes.",
+    ),
+    (
+        "Decision",
+        "A slot is decided when validators with a majority of the votes have recorded the same proposal. If its usual proposer \
+         is slow or dead, others help.",
+    ),
+    (
+        "Crashes only",
+        "Validators may crash, be slow and come back. They must not lie: signatures do not protect the order from a validator \
+         that sends different answers to different others.",
+    ),
+];
+
+/// Terms of Mir-BFT and their explanations.
+pub const WORDS_NUMBERS: [(&str, &str); 5] = [
+    (
+        "Number",
+        "Positions in the order are numbers. Each belongs to one leader, and leaders take turns. The number is also the number of \
+         its commit in blocks.",
+    ),
+    (
+        "Batch",
+        "Transactions that a leader proposes for its number. A leader without transactions proposes an empty batch, because \
+         others wait for its number.",
+    ),
+    (
+        "Final",
+        "The leader sends its batch to all. The validators answer in two phases, each with a quorum of votes. Then the batch is \
+         final.",
+    ),
+    (
+        "Null",
+        "A number for which a new epoch found no batch that could be final. It orders nothing. Its author proposes the \
+         transactions again.",
+    ),
+    (
+        "Epoch of leaders",
+        "A period with one set of leaders. If a number is overdue, the validators begin a new epoch without the suspect. After some \
+         time it may lead again. Epochs of the committee are unrelated.",
+    ),
+];
+
 /// Prefixes of the engine's rules and their explanations. The first matching prefix applies.
-pub const RULES: [(&str, &str); 12] = [
+pub const RULES: [(&str, &str); 18] = [
+    ("leader", "a quorum of validators recorded the proposal of the slot's leader first, so one round trip was enough."),
+    ("common", "several validators proposed, and a quorum recorded this proposal as the best one."),
+    ("elected", "the leader was too slow. All validators proposed, and the common coin elected this proposal."),
+    ("learned", "another validator reported the decision."),
+    ("committed", "a quorum of validators committed the batch in this epoch of leaders."),
+    ("null", "the new epoch found no batch that could be final for this number."),
     ("packet", "a quorum of validators has the packet with this number at the same place in the same log."),
     ("gap", "nobody had the packet with this number. The validators agreed that it has no request."),
     ("direct:", "proposals of a quorum of validators are certificates for it, so the verdict is final."),
@@ -276,7 +360,11 @@ pub const OTHER_RULE: &str = "rule of the engine without a description here.";
 
 /// Title of the page.
 pub fn title(form: Form) -> &'static str {
-    if form == Form::Log { TITLE_LOG } else { TITLE }
+    match form {
+        Form::Rounds | Form::Lanes | Form::Batches => TITLE,
+        Form::Log => TITLE_LOG,
+        Form::Numbers => TITLE_NUMBERS,
+    }
 }
 
 /// Introduction of the page.
@@ -284,13 +372,34 @@ pub fn lead(form: Form) -> &'static str {
     match form {
         Form::Rounds => LEAD,
         Form::Lanes => LEAD_LANES,
+        Form::Batches => LEAD_BATCHES,
         Form::Log => LEAD_LOG,
+        Form::Numbers => LEAD_NUMBERS,
     }
 }
 
 /// Text of the page without rounds.
 pub fn empty(form: Form) -> &'static str {
-    if form == Form::Log { EMPTY_LOG } else { EMPTY }
+    match form {
+        Form::Rounds | Form::Lanes | Form::Batches => EMPTY,
+        Form::Log => EMPTY_LOG,
+        Form::Numbers => EMPTY_NUMBERS,
+    }
+}
+
+/// Accessible name of the picture of lanes.
+pub fn picture_lanes(form: Form) -> &'static str {
+    if form == Form::Lanes { "Lanes of cars with cuts" } else { "Lanes of batches with decided slots" }
+}
+
+/// Name of a proposal in a lane; its position follows.
+pub fn car(form: Form) -> &'static str {
+    if form == Form::Lanes { "Car" } else { BATCH }
+}
+
+/// Heading of the proposals before a slot.
+pub fn cars(form: Form) -> &'static str {
+    if form == Form::Lanes { "Cars before the cut" } else { "Batches before the slot" }
 }
 
 /// Name of the columns.
@@ -308,13 +417,15 @@ pub fn facts_empty(form: Form) -> &'static str {
     match form {
         Form::Rounds => FACTS_EMPTY,
         Form::Lanes => FACTS_EMPTY_LANES,
+        Form::Batches => FACTS_EMPTY_BATCHES,
         Form::Log => FACTS_EMPTY_LOG,
+        Form::Numbers => FACTS_EMPTY_NUMBERS,
     }
 }
 
 /// Text of the panel if the selected item is in another window.
 pub fn facts_gone(form: Form) -> &'static str {
-    if form == Form::Log { FACTS_GONE_LOG } else { FACTS_GONE }
+    if form.is_log() { FACTS_GONE_LOG } else { FACTS_GONE }
 }
 
 /// Terms and their explanations.
@@ -322,7 +433,9 @@ pub fn words(form: Form) -> &'static [(&'static str, &'static str)] {
     match form {
         Form::Rounds => &WORDS,
         Form::Lanes => &WORDS_LANES,
+        Form::Batches => &WORDS_BATCHES,
         Form::Log => &WORDS_LOG,
+        Form::Numbers => &WORDS_NUMBERS,
     }
 }
 
@@ -343,8 +456,9 @@ pub fn epoch(epoch: u64) -> String {
 }
 
 /// Heading of the slots of an epoch.
-pub fn epoch_begins(epoch: &str) -> String {
-    format!("{EPOCH} {epoch} begins: the sequencer was replaced")
+pub fn epoch_begins(form: Form, epoch: &str) -> String {
+    let why = if form == Form::Log { "the sequencer was replaced" } else { "the leaders change" };
+    format!("{EPOCH} {epoch} begins: {why}")
 }
 
 /// Range of slots or epochs.

@@ -23,6 +23,8 @@ pub const GENESIS: &str = "Genesis hash";
 pub const CURRENCY: &str = "Currency";
 pub const ENGINE: &str = "Consensus engine";
 pub const VALIDATORS: &str = "Validators";
+/// Faults of validators that the engine tolerates.
+pub const TOLERATES: &str = "Tolerates";
 pub const QUORUM: &str = "Quorum";
 pub const SIGNATURES: &str = "Signature checks";
 pub const EPOCH: &str = "Epoch";

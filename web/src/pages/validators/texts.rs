@@ -28,6 +28,11 @@ pub const HEALTH: &str = "Last 20 certificates";
 pub const FEE_ADDRESS: &str = "Fee recipient";
 pub const WEIGHT: &str = "Votes";
 
+/// Faults of validators that the engine tolerates.
+pub fn tolerates(faults: &str) -> String {
+    format!("Tolerated: {faults}.")
+}
+
 /// Number of validators, engine, quorum, and number of validators that may be missing from a certificate.
 pub fn committee(all: &str, engine: &str, quorum: &str, spare: &str) -> String {
     format!(

@@ -307,6 +307,7 @@ impl Backend for TestChain {
             epoch: 0,
             committee_hash: B256::repeat_byte(0xc0),
             engine: "mahi-mahi".into(),
+            fault_model: FaultModel::Byzantine,
             quorum: 3,
             signatures: SignatureChecks::Everyone,
             validators: (0..4).map(validator).collect(),

@@ -119,6 +119,28 @@ fn slots_have_status_and_content() {
     assert_eq!(found, expected);
 }
 
+/// Numbers 10 to 13 of Mir-BFT: transactions, an empty batch, null in a new epoch, a batch that was not reported.
+#[test]
+fn numbers_have_batches_of_their_leaders() {
+    let rounds = [
+        (10, round(vec![request(10, 1, 500)], packet(10, 1, "committed in epoch 0"))),
+        (11, round(vec![request(11, 2, 0)], packet(11, 2, "committed in epoch 0"))),
+        (12, round(vec![], gap(12, "null in epoch 1"))),
+        (13, round(vec![], packet(13, 1, "committed in epoch 1"))),
+    ];
+    let window = Window { form: Form::Numbers, last: 13, newest: 13, rounds: rounds.into(), ..window() };
+    use Content::{Empty, Nothing, Transactions, Unknown};
+    use EntryStatus::{Final, Gap};
+    let found: Vec<_> = entries(&window).iter().map(|entry| (entry.status, entry.content, entry.author())).collect();
+    let expected =
+        [(Final, Transactions(500), Some(1)), (Final, Empty, Some(2)), (Gap, Nothing, None), (Final, Unknown, Some(1))];
+    assert_eq!(found, expected);
+    let lines = lines(&window);
+    assert_eq!(lines[2], "Epoch 1 begins: the leaders change", "{lines:?}");
+    assert_eq!(lines[1], format!("12|1|12|–|none|null {}|–", texts::NULL_MEANS), "{lines:?}");
+    assert!(panel(&window, Selection::Slot(12, 0)).contains("found no batch"), "{lines:?}");
+}
+
 #[test]
 fn table_lists_slots_newest_first() {
     let gap = format!("12|0|11|–|none|gap {}|–", texts::GAP_MEANS);
