@@ -22,6 +22,8 @@ enum Layer {
     /// Protocol rules on storage slots. The virtual machine calls them.
     Rules,
     Cores,
+    /// Shared code of several engines.
+    Parts,
     /// Shared code of the deciders' tests.
     Kit,
     /// Sans-IO; never import each other.
@@ -46,7 +48,8 @@ enum Layer {
     Roots,
 }
 use Layer::{
-    Commands, Cores, Deciders, Devchain, EngineKit, Kit, Rim, Roots, Rules, Service, Simulated, Tools, Users, Whole, Words,
+    Commands, Cores, Deciders, Devchain, EngineKit, Kit, Parts, Rim, Roots, Rules, Service, Simulated, Tools, Users, Whole,
+    Words,
 };
 
 /// Crate, folder, layer.
@@ -66,6 +69,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-vm", "runtime/vm", Cores),
     ("corniche-aom-receiver", "node/aom/receiver", Cores),
     ("corniche-engine", "node/consensus/engine", Cores),
+    ("corniche-lanes", "node/consensus/lanes", Parts),
     ("corniche-testkit", "node/consensus/testkit", Kit),
     ("corniche-mahi-mahi", "node/consensus/mahi-mahi", Deciders),
     ("corniche-mahi-mahi-testing", "node/consensus/mahi-mahi/testing", EngineKit),
@@ -279,6 +283,9 @@ fn rules_reject_violations() {
         (Words, Words, false, false),
         (Tools, Tools, false, false),
         (Cores, Cores, false, false),
+        (Parts, Parts, false, false),
+        (Parts, Deciders, true, false),
+        (Rim, Parts, false, false),
         (Tools, Cores, false, false),
         (Deciders, Deciders, false, false),
         (Deciders, Deciders, true, true),
@@ -311,7 +318,9 @@ fn rules_reject_violations() {
     }
     for (importer, imported, engine, dev) in [
         (Tools, Words, false, false),
+        (Parts, Cores, false, false),
         (Deciders, Cores, false, false),
+        (Deciders, Parts, false, false),
         (Whole, Deciders, false, false),
         (Whole, Deciders, true, true),
         (Rim, Cores, false, false),

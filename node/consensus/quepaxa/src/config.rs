@@ -1,20 +1,13 @@
 //! The engine's parameters. The genesis contains all that affect validity or results.
 
 use crate::message::MAX_DECISIONS;
-use corniche_engine::{DAY_MS, SPARE_RECORDS, parameter_within, stretched_ms};
+use corniche_engine::{DAY_MS, SPARE_RECORDS, parameter_within};
+use corniche_lanes::{LaneConfig, MAX_AHEAD, MAX_OPEN_BATCHES};
 use corniche_types::{B256, Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
-/// A validator whose clock is further from the median than this proposes the median.
-pub const MAX_CLOCK_ERROR_MS: i64 = 500;
 /// Slots above the last known decision that a recorder keeps. A recorder that is further behind first learns decisions.
 pub const MAX_SLOTS_AHEAD: u64 = 1_024;
-/// Maximum number of own batches that are not delivered yet.
-pub const MAX_OPEN_BATCHES: u64 = 8;
-/// Batches of one author above the delivered one that others store.
-pub const MAX_AHEAD: u64 = 4 * MAX_OPEN_BATCHES;
-/// Bytes of a batch from which batches are apart by the whole `max_stretch`.
-const LONG_BATCH_BYTES: usize = 4 << 10;
 
 /// Parameters of one engine instance; see [`Config::from_genesis`]. Switches are 0 or 1 in a genesis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,10 +113,9 @@ impl Config {
         Ok(())
     }
 
-    /// Minimum time between an own batch of this size and the next one, ms. Large batches are not delayed.
-    pub(crate) fn batch_pause_ms(&self, bytes: usize) -> u64 {
-        let is_large = bytes > self.batch_bytes as usize / 2;
-        stretched_ms(self.batch_interval_ms, self.max_stretch, if is_large { 0 } else { bytes }, LONG_BATCH_BYTES)
+    pub(crate) fn lanes(&self) -> LaneConfig {
+        let &Self { open_batches, batch_interval_ms, max_stretch, batch_bytes, batch_gas, .. } = self;
+        LaneConfig { open_batches, batch_interval_ms, max_stretch, batch_bytes, batch_gas }
     }
 
     /// Maximum bytes of any message of this engine.

@@ -20,13 +20,12 @@
 //!
 //! - Format: [`message`], [`record`] (on disk).
 //! - Rules: [`config`], [`rules`] (recorder, proposer, leaders), [`verify`] (bytes of peers), [`order`] (slots to commits).
-//! - [`lanes`]: the batches of all authors.
+//! - Batches of all authors: `corniche_lanes`.
 //! - `engine`: combines them. Its methods are in several files, which call each other through the one struct: `slots` (recorder,
 //!   proposers, hedging), `repair` (restart, lost disk, catching up, retention).
 
 pub mod config;
 mod engine;
-pub mod lanes;
 pub mod message;
 pub mod order;
 pub mod record;

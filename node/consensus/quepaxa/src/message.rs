@@ -1,7 +1,8 @@
 //! Messages and what they contain. No message is signed: validators crash, but do not lie (§1), and links authenticate the sender.
 
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_engine::{Committee, Scope, batch_digest};
+use corniche_engine::{Committee, Scope};
+pub use corniche_lanes::{LaneBatch, Tip};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 
 /// Maximum number of decisions in one response.
@@ -21,24 +22,6 @@ impl Slot {
 
 /// Step of a slot: 4 · round + phase. A logical clock; it has nothing to do with time.
 pub type Step = u64;
-
-/// The batch of one author with one number. Its digest covers the one before, so a tip identifies the whole lane below it.
-#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
-pub struct LaneBatch {
-    pub author: ValidatorIndex,
-    /// The first one of a lane is 1.
-    pub number: u64,
-    /// Digest of the batch before; zero for the first.
-    pub parent: B256,
-    pub bytes: Bytes,
-}
-
-/// Number and digest of a batch. The tip of an empty lane has number 0 and a digest of zeros.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
-pub struct Tip {
-    pub number: u64,
-    pub digest: B256,
-}
 
 /// The decision of a slot: one tip of every lane, by author. It has a constant size, however large the batches are (O5).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
@@ -127,19 +110,16 @@ impl Message {
     }
 }
 
-/// Context of all digests: a lane belongs to one committee.
+/// Tag of the digests of batches.
+pub(crate) const BATCH_TAG: &str = "corniche-quepaxa-batch";
+
+/// Context of the digests of decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct Context(Scope);
 
 impl Context {
     pub fn new(committee: &Committee) -> Self {
         Self(Scope::new(committee))
-    }
-
-    /// The tip of a lane that ends with this batch.
-    pub fn tip(&self, batch: &LaneBatch) -> Tip {
-        let content = (batch.author, batch.number, batch.parent, batch_digest(&batch.bytes));
-        Tip { number: batch.number, digest: self.0.digest("corniche-quepaxa-batch", &content) }
     }
 
     /// Digest of a decision, from which randomness is made.

@@ -8,6 +8,7 @@ use crate::{
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Batch, Committee, Ordered, Resume};
+use corniche_lanes::advance;
 use corniche_types::{B256, CommitIndex, TimestampMs, ValidatorIndex, wire};
 
 /// Content of [`Ordered::checkpoint`].
@@ -105,11 +106,7 @@ impl Order {
             state.schedule = std::mem::replace(&mut state.next_schedule, value.schedule.clone());
         }
         state.slot = slot;
-        for (tip, delivered) in value.tips.iter().zip(&mut state.delivered) {
-            if tip.number > delivered.number {
-                *delivered = *tip;
-            }
-        }
+        advance(&mut state.delivered, &value.tips);
         state.time = state.time.max(value.time);
         state.randomness = chained(state.randomness, self.context.value(slot, value));
         let full = batches.into_iter().filter(|batch| !batch.bytes.is_empty());

@@ -1,22 +1,20 @@
 //! Deliveries, retention, and what a validator needs after a restart, a lost disk or a lost connection.
 
 use crate::{
-    config::{MAX_CLOCK_ERROR_MS, decisions_at_once},
+    config::decisions_at_once,
     engine::{Decision, QuePaxa},
-    lanes::Lanes,
     message::{LaneBatch, Message, Slot, Tip, Value},
     order::Order,
     record::{Record, RecordKey},
     rules::Register,
 };
-use corniche_engine::{Batch, Journal, Output, Ticket, TraceEvent};
-use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, Votes, wire};
-use std::collections::{BTreeMap, BTreeSet};
+use corniche_engine::{Journal, Output, Ticket, TraceEvent};
+use corniche_lanes::Lanes;
+use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
+use std::collections::BTreeMap;
 
 /// Number of decided slots whose batches are asked for at once.
 const SLOTS_AT_ONCE: usize = 64;
-/// A missing batch is asked for this often, then only if something still needs it.
-const MAX_ATTEMPTS: usize = 64;
 
 /// Slots in which this recorder gives no answer, because it lost its disk (X14).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,19 +35,6 @@ impl Silence {
             Self::Everywhere => false,
         }
     }
-}
-
-/// Lead of another validator's clock, ms, less the delay of the network.
-pub(crate) struct Lead {
-    pub ms: i64,
-    noted_at: TimestampMs,
-}
-
-/// A batch that is missing.
-pub(crate) struct Wanted {
-    /// The validator that knows of it.
-    source: ValidatorIndex,
-    attempts: usize,
 }
 
 /// State from the records.
@@ -108,10 +93,8 @@ impl Recovered {
                 RecordKey::Decided(slot)
             }
             Record::Batch(batch) => {
-                let (author, tip) = (batch.author, self.lanes.tip(&batch));
-                self.lanes.insert(tip, batch);
-                self.lanes.mark_durable(author, &tip);
-                RecordKey::Batch(author, tip)
+                let author = batch.author;
+                RecordKey::Batch(author, self.lanes.recover(batch))
             }
             Record::Silent(slot) => {
                 self.silence = slot.map_or(Silence::Everywhere, Silence::Through);
@@ -131,54 +114,26 @@ impl QuePaxa {
             let Some(decision) = self.decided.get(&slot) else { return };
             let value = decision.value.clone();
             let before = self.order.delivered(self.me);
-            let lanes = self.indices().zip(&value.tips);
-            let lanes = lanes.map(|(author, tip)| self.lanes.chain(author, *tip, self.order.delivered(author).number));
-            let Ok(batches) = lanes.collect::<Result<Vec<_>, _>>() else { return self.want_next_batches() };
-            let ordered = self.order.execute(slot, &value, batches.concat());
+            let batches = self.exchange.lanes.next_batches(&value.tips, &self.order.state().delivered);
+            let Ok(batches) = batches else { return self.want_next_batches() };
+            let ordered = self.order.execute(slot, &value, batches);
             let commit = CommitIndex(slot.0);
             self.outputs.push_back(Output::Trace(TraceEvent::Delivered { round: slot.0, rank: 0, commit }));
             self.outputs.push_back(Output::Deliver(ordered));
             self.registers.remove(&slot);
             self.own_values.remove(&slot);
-            self.follow_lanes();
-            self.return_displaced(before);
+            let delivered = &self.order.state().delivered;
+            self.exchange.lanes.follow(delivered);
+            self.outputs.extend(self.exchange.displaced(before, delivered));
         }
     }
 
     /// Asks for the missing batches of the next slots.
     fn want_next_batches(&mut self) {
         let next = self.decided.range(self.order.slot().next()..).take(SLOTS_AT_ONCE);
-        let tips = next.flat_map(|(_, decision)| self.indices().zip(decision.value.tips.iter().copied()));
-        let missing = |(author, tip): (ValidatorIndex, Tip)| {
-            let above = self.order.delivered(author).number;
-            self.lanes.chain(author, tip, above).err().map(|missing| (author, missing))
-        };
-        let missing: BTreeSet<_> = tips.filter_map(missing).collect();
+        let tips = next.map(|(_, decision)| decision.value.tips.as_slice());
+        let missing = self.exchange.lanes.missing(tips, &self.order.state().delivered);
         missing.into_iter().for_each(|(author, tip)| self.want(author, tip, author));
-    }
-
-    /// A lane ends at least where it is delivered, and with the delivered batch there.
-    fn follow_lanes(&mut self) {
-        for author in self.indices() {
-            let delivered = self.order.delivered(author);
-            if self.lanes.newest(author).number <= delivered.number {
-                self.lanes.extend(author, delivered);
-            }
-        }
-    }
-
-    /// After a lost disk, own batches may have numbers that were used before. Those that lost against earlier ones go back.
-    fn return_displaced(&mut self, before: Tip) {
-        let delivered = self.order.delivered(self.me);
-        if delivered.number == before.number {
-            return;
-        }
-        let kept = self.lanes.chain(self.me, delivered, before.number).unwrap_or_default();
-        let kept: BTreeSet<Tip> = kept.iter().map(|batch| self.lanes.tip(batch)).collect();
-        let own =
-            self.lanes.above(self.me, before.number).filter(|(tip, _)| tip.number <= delivered.number && !kept.contains(tip));
-        let displaced: Vec<Bytes> = own.map(|(_, bytes)| bytes.clone()).filter(|bytes| !bytes.is_empty()).collect();
-        displaced.into_iter().for_each(|bytes| self.outputs.push_back(Output::Requeue(Batch { bytes })));
     }
 
     /// O6: forgets old slots, and the records that nobody needs.
@@ -189,29 +144,21 @@ impl QuePaxa {
         while self.floor < floor {
             self.floor = self.floor.next();
             let Some(decision) = self.decided.remove(&self.floor) else { continue };
-            for (author, tip) in self.indices().zip(&decision.value.tips) {
-                let released = &mut self.released[author.as_usize()];
-                if tip.number > *released {
-                    *released = tip.number;
-                    self.lanes.release(author, tip.number);
-                }
-            }
+            self.exchange.release(&decision.value.tips);
         }
-        // A batch that is still needed is asked for again.
-        self.wanted
-            .retain(|(author, tip), wanted| tip.number > self.released[author.as_usize()] && wanted.attempts < MAX_ATTEMPTS);
+        self.exchange.release_wanted();
         self.release_records();
     }
 
     fn release_records(&mut self) {
-        let Self { journal, decided, order, lanes, silence, floor, .. } = self;
+        let Self { journal, decided, order, exchange, silence, floor, .. } = self;
         let is_settled =
             |slot: &Slot| slot <= floor || decided.get(slot).map_or(*slot <= order.slot(), |decision| decision.is_durable);
         let is_needed = |key: &RecordKey| match key {
             RecordKey::Started => true,
             RecordKey::Register(slot) | RecordKey::Own(slot) => !is_settled(slot),
             RecordKey::Decided(slot) => slot > floor && decided.contains_key(slot),
-            RecordKey::Batch(author, tip) => lanes.get(*author, tip).is_some(),
+            RecordKey::Batch(author, tip) => exchange.lanes.get(*author, tip).is_some(),
             RecordKey::Silent => *silence != Silence::Nowhere,
         };
         let rewritten = journal.records_to_rewrite(is_needed);
@@ -225,11 +172,8 @@ impl QuePaxa {
 
 /// Peers.
 impl QuePaxa {
-    /// Own batches on disk that are not delivered.
     fn own_open_batches(&self) -> Vec<LaneBatch> {
-        let delivered = self.order.delivered(self.me);
-        let end = self.lanes.durable_tip(self.me, delivered);
-        self.lanes.chain(self.me, end, delivered.number).unwrap_or_default()
+        self.exchange.own_open_batches(&self.order.state().delivered)
     }
 
     pub(crate) fn announce_own_batches(&mut self) {
@@ -249,22 +193,12 @@ impl QuePaxa {
     }
 
     pub(crate) fn note_clock(&mut self, from: ValidatorIndex, time: TimestampMs) {
-        let ms = time.0.cast_signed().saturating_sub(self.now.0.cast_signed());
-        self.clocks.insert(from, Lead { ms, noted_at: self.now });
+        self.clocks.note(from, time, self.now);
     }
 
-    /// Time that this validator proposes. A value is believed once it is proposed, and time never goes back, so one wrong clock would
-    /// stop the time of the chain: a validator whose clock is far from the median takes the median. `None` before it knows the
-    /// clocks of a majority. After its own clock jumped ahead, it has to hear them again.
-    pub(crate) fn time(&self) -> Option<TimestampMs> {
-        let majority = Votes(self.committee.total().0 / 2 + 1);
-        // Each member sends its clock to each other one in this time, and with every answer.
-        let rounds = 2 * self.committee.size() as u64 * self.config.status_ms;
-        let is_fresh = |lead: &Lead| lead.noted_at.0.saturating_add(rounds) >= self.now.0;
-        let others = self.clocks.iter().filter(|(_, lead)| is_fresh(lead)).map(|(member, lead)| (*member, lead.ms));
-        let median = self.committee.weights().reached(others.chain([(self.me, 0)]), majority)?;
-        let lead = if median.abs() > MAX_CLOCK_ERROR_MS { median } else { 0 };
-        Some(TimestampMs(self.now.0.saturating_add_signed(lead)))
+    /// Time that this validator proposes. `None` before it knows the clocks of a majority.
+    pub(crate) fn proposed_time(&self) -> Option<TimestampMs> {
+        self.clocks.time(&self.committee, self.now)
     }
 
     /// The peer with more decisions sends them.
@@ -295,38 +229,19 @@ impl QuePaxa {
 
     /// Asks for a batch, at once the first time.
     pub(crate) fn want(&mut self, author: ValidatorIndex, tip: Tip, source: ValidatorIndex) {
-        let is_held = self.lanes.get(author, &tip).is_some();
-        if !is_held && !self.wanted.contains_key(&(author, tip)) {
-            self.wanted.insert((author, tip), Wanted { source, attempts: 0 });
-            self.ask_for(author, tip);
-        }
-    }
-
-    fn ask_for(&mut self, author: ValidatorIndex, tip: Tip) {
-        let mut others: Vec<_> = self.connected.iter().copied().filter(|member| *member != self.me).collect();
-        if others.is_empty() {
-            others.extend(self.indices().filter(|member| *member != self.me));
-        }
-        let Some(wanted) = self.wanted.get_mut(&(author, tip)).filter(|_| !others.is_empty()) else { return };
-        let to = match wanted.attempts {
-            0 if others.contains(&wanted.source) => wanted.source,
-            attempts => others[(attempts + tip.number as usize) % others.len()],
-        };
-        wanted.attempts += 1;
-        self.send(to, &Message::FetchBatch { author, tip });
+        let action = self.exchange.want(author, tip, source);
+        self.perform(action);
     }
 
     pub(crate) fn handle_deadline(&mut self) {
         if self.resend_at <= self.now {
             self.resend_at = TimestampMs(self.now.0.saturating_add(self.config.resend_ms));
             self.resend_requests();
-            let wanted: Vec<_> = self.wanted.keys().copied().collect();
-            wanted.into_iter().for_each(|(author, tip)| self.ask_for(author, tip));
-            let delivered = self.order.delivered(self.me).number;
-            if std::mem::replace(&mut self.delivered_before, delivered) == delivered {
-                self.announce_own_batches();
-            }
-            if self.silence == Silence::Everywhere || self.time().is_none() {
+            let actions = self.exchange.ask_again();
+            self.perform(actions);
+            let open = self.exchange.announce_again(&self.order.state().delivered);
+            open.into_iter().for_each(|batch| self.broadcast(&Message::Batch(batch)));
+            if self.silence == Silence::Everywhere || self.proposed_time().is_none() {
                 self.broadcast(&Message::AskHighest { run: self.run });
             }
         }
@@ -372,8 +287,9 @@ impl QuePaxa {
         let Silence::Through(last) = self.silence else { return };
         if self.contiguous >= last {
             self.silence = Silence::Nowhere;
-        } else if self.lanes.newest(self.me).number == self.order.delivered(self.me).number {
-            self.add_own_batch(Bytes::new());
+        } else if self.exchange.lanes.newest(self.me).number == self.order.delivered(self.me).number {
+            let actions = self.exchange.add_own_batch(Bytes::new());
+            self.perform(actions);
         }
     }
 }

@@ -3,12 +3,12 @@
 use crate::{
     config::MAX_SLOTS_AHEAD,
     engine::{AfterDurable, Decision, QuePaxa},
-    lanes::Lanes,
     message::{Answer, Message, Proposal, RequestId, Slot, Tip, Value},
     record::RecordKey,
     rules::{FIRST_STEP, Proposer, Register, Verdict, epoch_of, fastest_first, first_slot},
 };
 use corniche_engine::{Output, TraceEvent};
+use corniche_lanes::Lanes;
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ impl QuePaxa {
     ) -> bool {
         let mut has_all = true;
         for (author, tip) in tips {
-            if let Some(missing) = missing(&self.lanes, author, tip, self.order.delivered(author).number) {
+            if let Some(missing) = missing(&self.exchange.lanes, author, tip, self.order.delivered(author).number) {
                 has_all = false;
                 self.want(author, missing, source);
             }
@@ -181,7 +181,7 @@ impl QuePaxa {
     }
 
     fn durable_tip(&self, author: ValidatorIndex) -> Tip {
-        self.lanes.durable_tip(author, self.order.delivered(author))
+        self.exchange.lanes.durable_tip(author, self.order.delivered(author))
     }
 
     fn has_news(&self) -> bool {
@@ -241,14 +241,14 @@ impl QuePaxa {
     }
 
     pub(crate) fn next_hedge(&self) -> Option<TimestampMs> {
-        let may_propose = self.time().is_some();
+        let may_propose = self.proposed_time().is_some();
         let open = self.hedges.iter().filter(|(slot, _)| !self.driving.contains_key(slot) && self.silence.allows(**slot));
         open.map(|(_, hedge)| hedge.due).min().filter(|_| may_propose)
     }
 
     /// The value that this validator proposes. `None` before it knows the clocks of a majority.
     fn value(&self, slot: Slot) -> Option<Value> {
-        let time = self.time()?;
+        let time = self.proposed_time()?;
         let mut tips: Vec<Tip> = self.indices().map(|author| self.durable_tip(author)).collect();
         // Never below what is decided: such a value would be wasted.
         for (_, decision) in self.decided.range(self.order.slot().next()..) {

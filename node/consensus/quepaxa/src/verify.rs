@@ -8,11 +8,10 @@ use crate::{
     rules::FIRST_STEP,
 };
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
+use corniche_lanes::{check_batch, check_member, check_number, ensure};
 use corniche_types::{Bytes, ValidatorIndex, wire};
 use std::sync::Arc;
 
-/// Higher numbers are rejected, so that arithmetic cannot overflow.
-const MAX_NUMBER: u64 = 1 << 48;
 const READ_US: u64 = 5;
 /// Bytes decoded and hashed per µs.
 const READ_BYTES_PER_US: u64 = 512;
@@ -25,10 +24,6 @@ pub struct Checked(pub Message);
 pub struct QuePaxaVerifier {
     config: Config,
     committee: Committee,
-}
-
-fn ensure(holds: bool, error: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(error()) }
 }
 
 impl Verifier for QuePaxaVerifier {
@@ -52,13 +47,7 @@ impl QuePaxaVerifier {
         ensure(bytes.len() <= limit, || format!("message: expected at most {limit} bytes, got {}", bytes.len()))?;
         let message: Message = wire::decode(bytes).map_err(|error| error.to_string())?;
         match &message {
-            Message::Batch(batch) => {
-                self.check_member(batch.author)?;
-                let (limit, length) = (self.config.batch_bytes, batch.bytes.len());
-                ensure(length <= limit as usize, || format!("batch: expected at most {limit} bytes, got {length}"))?;
-                check_number(batch.number)?;
-                ensure(batch.number > 0, || "batch: the first number is 1".into())?;
-            }
+            Message::Batch(batch) => check_batch(&self.committee, batch, self.config.batch_bytes)?,
             Message::FetchBatch { author, tip } => {
                 self.check_member(*author)?;
                 check_number(tip.number)?;
@@ -89,7 +78,7 @@ impl QuePaxaVerifier {
     }
 
     fn check_member(&self, member: ValidatorIndex) -> Result<(), String> {
-        ensure(self.committee.member(member).is_some(), || format!("validator {member} is not in the committee"))
+        check_member(&self.committee, member)
     }
 
     fn check_step(&self, slot: Slot, step: u64) -> Result<(), String> {
@@ -114,8 +103,4 @@ impl QuePaxaVerifier {
         check_number(value.time.0)?;
         value.tips.iter().try_for_each(|tip| check_number(tip.number))
     }
-}
-
-fn check_number(number: u64) -> Result<(), String> {
-    ensure(number < MAX_NUMBER, || format!("{number} is above every possible number"))
 }

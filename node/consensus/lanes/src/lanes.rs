@@ -1,8 +1,8 @@
-//! Batches of all authors, each in the lane of its author. All validators hold all batches, so any of them can propose (O3, O4).
+//! Batches of all authors, each in the lane of its author. All validators hold all batches, so any of them can propose.
 
-use crate::message::{Context, LaneBatch, Tip};
+use crate::{LaneBatch, LaneContext, Tip};
 use corniche_types::{Bytes, ValidatorIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 struct Held {
     batch: LaneBatch,
@@ -19,13 +19,13 @@ struct Lane {
 
 /// All lanes of a committee.
 pub struct Lanes {
-    context: Context,
+    context: LaneContext,
     lanes: Vec<Lane>,
 }
 
 impl Lanes {
     /// Empty lanes above the delivered batches.
-    pub fn new(context: Context, delivered: &[Tip]) -> Self {
+    pub fn new(context: LaneContext, delivered: &[Tip]) -> Self {
         let lanes = delivered.iter().map(|newest| Lane { held: BTreeMap::new(), newest: *newest }).collect();
         Self { context, lanes }
     }
@@ -46,6 +46,14 @@ impl Lanes {
             held.insert(tip, Held { batch, is_durable: false });
         }
         is_new
+    }
+
+    /// Adds a batch from the records.
+    pub fn recover(&mut self, batch: LaneBatch) -> Tip {
+        let (author, tip) = (batch.author, self.tip(&batch));
+        self.insert(tip, batch);
+        self.mark_durable(author, &tip);
+        tip
     }
 
     pub fn mark_durable(&mut self, author: ValidatorIndex, tip: &Tip) {
@@ -87,6 +95,33 @@ impl Lanes {
         self.walk(author, tip, above, |held| held.is_durable).map(drop)
     }
 
+    /// The batches of all authors above the delivered ones up to these tips, by author and number. An author whose tip is not above the
+    /// delivered one has none. The error is the first missing one of each lane, from above.
+    pub fn next_batches(&self, tips: &[Tip], delivered: &[Tip]) -> Result<Vec<LaneBatch>, Vec<(ValidatorIndex, Tip)>> {
+        let lanes = || (0u16..).map(ValidatorIndex).zip(tips.iter().zip(delivered));
+        let chains = lanes().map(|(author, (tip, delivered))| self.chain(author, *tip, delivered.number));
+        let batches = chains.collect::<Result<Vec<_>, _>>();
+        batches.map(|batches| batches.concat()).map_err(|_| {
+            let missing = lanes()
+                .filter_map(|(author, (tip, delivered))| Some((author, self.chain(author, *tip, delivered.number).err()?)));
+            missing.collect()
+        })
+    }
+
+    /// The first missing batches of several values that are not delivered yet.
+    pub fn missing<'a>(&self, values: impl Iterator<Item = &'a [Tip]>, delivered: &[Tip]) -> BTreeSet<(ValidatorIndex, Tip)> {
+        values.flat_map(|tips| self.next_batches(tips, delivered).err().unwrap_or_default()).collect()
+    }
+
+    /// A lane ends at least where it is delivered, and with the delivered batch there.
+    pub fn follow(&mut self, delivered: &[Tip]) {
+        for (author, delivered) in (0u16..).map(ValidatorIndex).zip(delivered) {
+            if self.newest(author).number <= delivered.number {
+                self.extend(author, *delivered);
+            }
+        }
+    }
+
     /// The highest batch of an author that is on disk with everything above `delivered`; `delivered` if there is none.
     pub fn durable_tip(&self, author: ValidatorIndex, delivered: Tip) -> Tip {
         let (lane, mut at) = (self.lane(author), self.newest(author));
@@ -94,7 +129,7 @@ impl Lanes {
         while at.number > delivered.number {
             let Some(held) = lane.held.get(&at) else { return delivered };
             highest = highest.filter(|_| held.is_durable).or(held.is_durable.then_some(at));
-            at = Tip { number: at.number - 1, digest: held.batch.parent };
+            at = held.batch.before();
         }
         highest.unwrap_or(delivered)
     }
@@ -111,7 +146,7 @@ impl Lanes {
         while at.number > above {
             let held = lane.held.get(&at).filter(|held| counts(held)).ok_or(at)?;
             batches.push(&held.batch);
-            at = Tip { number: at.number - 1, digest: held.batch.parent };
+            at = held.batch.before();
         }
         batches.reverse();
         Ok(batches)

@@ -1,0 +1,286 @@
+//! Own batches to others, batches of others to here.
+//!
+//! An engine calls [`Exchange`] with what comes, and does the returned [`Action`]s in their order. Nothing is used before it is on
+//! disk: the engine calls [`Exchange::handle_durable`] once the record of a batch is.
+
+use crate::{LaneBatch, Lanes, Tip};
+use corniche_engine::{Batch, Output, TraceEvent, stretched_ms};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Maximum number of own batches that are not delivered yet.
+pub const MAX_OPEN_BATCHES: u64 = 8;
+/// Batches of one author above the delivered one that others store.
+pub const MAX_AHEAD: u64 = 4 * MAX_OPEN_BATCHES;
+/// A missing batch is asked for this often, then only if something still needs it.
+const MAX_ATTEMPTS: usize = 64;
+/// Bytes of a batch from which batches are apart by the whole `max_stretch`.
+const LONG_BATCH_BYTES: usize = 4 << 10;
+
+/// Size and pace of own batches.
+#[derive(Clone, Debug)]
+pub struct LaneConfig {
+    /// Maximum number of own undelivered batches.
+    pub open_batches: u64,
+    /// Minimum time between two own batches, ms.
+    pub batch_interval_ms: u64,
+    /// Factor by which `batch_interval_ms` grows with the own batches, up to 4 KiB; 1 switches it off.
+    pub max_stretch: u64,
+    /// Maximum bytes of a batch.
+    pub batch_bytes: u32,
+    /// Maximum declared gas of a batch, passed on in `WantBatch`.
+    pub batch_gas: u64,
+}
+
+impl LaneConfig {
+    /// Minimum time between an own batch of this size and the next one, ms. Large batches are not delayed.
+    fn pause_ms(&self, bytes: usize) -> u64 {
+        let is_large = bytes > self.batch_bytes as usize / 2;
+        stretched_ms(self.batch_interval_ms, self.max_stretch, if is_large { 0 } else { bytes }, LONG_BATCH_BYTES)
+    }
+}
+
+/// What an engine has to do.
+#[derive(Debug)]
+pub enum Action {
+    /// Emit this.
+    Output(Output),
+    /// Write this batch, which [`Lanes::get`] returns. Once it is on disk, call [`Exchange::handle_durable`].
+    Persist(ValidatorIndex, Tip),
+    /// Send a batch of this validator to all others.
+    Broadcast(LaneBatch),
+    /// Ask a validator for a batch.
+    Fetch { to: ValidatorIndex, author: ValidatorIndex, tip: Tip },
+}
+
+/// A batch that is missing.
+struct Wanted {
+    /// The validator that knows of it.
+    source: ValidatorIndex,
+    attempts: usize,
+}
+
+/// The batches of all authors, and their exchange. `delivered` is always the last delivered batch of each lane.
+pub struct Exchange {
+    config: LaneConfig,
+    me: ValidatorIndex,
+    size: usize,
+    pub lanes: Lanes,
+    /// The engine asked for a batch.
+    wants: bool,
+    next_batch_at: TimestampMs,
+    /// Own batches that are sent once they are on disk.
+    fresh: BTreeSet<Tip>,
+    wanted: BTreeMap<(ValidatorIndex, Tip), Wanted>,
+    /// Validators with a connection.
+    connected: BTreeSet<ValidatorIndex>,
+    /// Highest number of each lane that was forgotten.
+    released: Vec<u64>,
+    /// Number of the last own batch that was delivered at the last [`Exchange::announce_again`].
+    delivered_before: u64,
+}
+
+impl Exchange {
+    /// A committee of this size. The lanes are empty, or from the records.
+    pub fn new(config: LaneConfig, me: ValidatorIndex, size: usize, lanes: Lanes, now: TimestampMs) -> Self {
+        Self {
+            config,
+            me,
+            size,
+            lanes,
+            wants: false,
+            next_batch_at: now,
+            fresh: BTreeSet::new(),
+            wanted: BTreeMap::new(),
+            connected: BTreeSet::new(),
+            released: vec![0; size],
+            delivered_before: 0,
+        }
+    }
+
+    fn indices(&self) -> impl Iterator<Item = ValidatorIndex> + use<> {
+        (0u16..).map(ValidatorIndex).take(self.size)
+    }
+
+    /// Number of missing batches that are asked for, for tests.
+    pub fn wanted(&self) -> usize {
+        self.wanted.len()
+    }
+
+    pub fn peer_up(&mut self, peer: ValidatorIndex) {
+        self.connected.insert(peer);
+    }
+
+    pub fn peer_down(&mut self, peer: ValidatorIndex) {
+        self.connected.remove(&peer);
+    }
+}
+
+/// Own batches.
+impl Exchange {
+    /// The own lane has room for another batch.
+    fn may_batch(&self, delivered: &[Tip]) -> bool {
+        let open = self.lanes.newest(self.me).number.saturating_sub(delivered[self.me.as_usize()].number);
+        open < self.config.open_batches
+    }
+
+    /// Time at which [`Self::ask_for_batch`] has something to do.
+    pub fn deadline(&self, delivered: &[Tip]) -> Option<TimestampMs> {
+        (!self.wants && self.may_batch(delivered)).then_some(self.next_batch_at)
+    }
+
+    /// Asks the caller for a batch when it is time for one.
+    pub fn ask_for_batch(&mut self, now: TimestampMs, delivered: &[Tip]) -> Option<Output> {
+        if self.deadline(delivered).is_none_or(|at| at > now) {
+            return None;
+        }
+        self.wants = true;
+        Some(Output::WantBatch { bytes: self.config.batch_bytes, gas: self.config.batch_gas })
+    }
+
+    /// The caller's batch. An empty one asks for a commit without transactions, so it is one like any other.
+    pub fn handle_own_batch(&mut self, batch: Batch, now: TimestampMs) -> Vec<Action> {
+        self.wants = false;
+        self.next_batch_at = TimestampMs(now.0.saturating_add(self.config.pause_ms(batch.bytes.len())));
+        self.add_own_batch(batch.bytes)
+    }
+
+    /// Extends the own lane.
+    pub fn add_own_batch(&mut self, bytes: Bytes) -> Vec<Action> {
+        let Tip { number, digest: parent } = self.lanes.newest(self.me);
+        let batch = LaneBatch { author: self.me, number: number + 1, parent, bytes };
+        let tip = self.lanes.tip(&batch);
+        let proposed = batch.vertex(tip).map(|vertex| Action::Output(Output::Trace(TraceEvent::Proposed(vertex))));
+        let mut actions: Vec<Action> = proposed.into_iter().collect();
+        if let Some(stored) = self.store(tip, batch) {
+            self.fresh.insert(tip);
+            actions.push(stored);
+        }
+        self.lanes.extend(self.me, tip);
+        actions
+    }
+
+    /// Own batches on disk that are not delivered.
+    pub fn own_open_batches(&self, delivered: &[Tip]) -> Vec<LaneBatch> {
+        let delivered = delivered[self.me.as_usize()];
+        let end = self.lanes.durable_tip(self.me, delivered);
+        self.lanes.chain(self.me, end, delivered.number).unwrap_or_default()
+    }
+
+    /// Own open batches to send again, if none of them was delivered since the last call.
+    pub fn announce_again(&mut self, delivered: &[Tip]) -> Vec<LaneBatch> {
+        let number = delivered[self.me.as_usize()].number;
+        let has_moved = std::mem::replace(&mut self.delivered_before, number) != number;
+        if has_moved { Vec::new() } else { self.own_open_batches(delivered) }
+    }
+
+    /// After a lost disk, own batches may have numbers that were used before. Those that lost against earlier ones go back. `before` is
+    /// the own delivered batch before the last delivery.
+    pub fn displaced(&self, before: Tip, delivered: &[Tip]) -> Vec<Output> {
+        let delivered = delivered[self.me.as_usize()];
+        if delivered.number == before.number {
+            return Vec::new();
+        }
+        let kept = self.lanes.chain(self.me, delivered, before.number).unwrap_or_default();
+        let kept: BTreeSet<Tip> = kept.iter().map(|batch| self.lanes.tip(batch)).collect();
+        let own =
+            self.lanes.above(self.me, before.number).filter(|(tip, _)| tip.number <= delivered.number && !kept.contains(tip));
+        let full = own.map(|(_, bytes)| bytes.clone()).filter(|bytes| !bytes.is_empty());
+        full.map(|bytes| Output::Requeue(Batch { bytes })).collect()
+    }
+}
+
+/// Batches of others, and missing ones.
+impl Exchange {
+    /// A batch from its author or from another holder. Batches that nobody asked for come from their author only, and are not far
+    /// above the delivered one.
+    pub fn handle_batch(&mut self, from: ValidatorIndex, batch: LaneBatch, delivered: &[Tip]) -> Option<Action> {
+        let (author, tip) = (batch.author, self.lanes.tip(&batch));
+        let is_wanted = self.wanted.contains_key(&(author, tip));
+        let delivered = delivered[author.as_usize()].number;
+        let fits = batch.number > delivered
+            && batch.number <= delivered + MAX_AHEAD
+            && self.lanes.count_above(author, delivered) < MAX_AHEAD;
+        if !is_wanted && (author == self.me || from != author || !fits) {
+            return None;
+        }
+        let stored = self.store(tip, batch);
+        // A lane that goes back begins again: its author lost its disk. A batch that was asked for may be older.
+        if from == author && !is_wanted && (stored.is_some() || tip.number > self.lanes.newest(author).number) {
+            self.lanes.extend(author, tip);
+        }
+        stored
+    }
+
+    /// Adds a batch, and writes it if it is new.
+    fn store(&mut self, tip: Tip, batch: LaneBatch) -> Option<Action> {
+        let author = batch.author;
+        let is_new = self.lanes.insert(tip, batch);
+        is_new.then(|| {
+            self.wanted.remove(&(author, tip));
+            Action::Persist(author, tip)
+        })
+    }
+
+    /// A batch is on disk: it counts from now on, and an own one leaves.
+    pub fn handle_durable(&mut self, author: ValidatorIndex, tip: Tip, delivered: &[Tip]) -> Vec<Action> {
+        let is_fresh = author == self.me && self.fresh.remove(&tip);
+        self.lanes.mark_durable(author, &tip);
+        let Some(batch) = self.lanes.get(author, &tip) else { return Vec::new() };
+        let accepted = batch.vertex(tip).map(|vertex| Output::Trace(TraceEvent::Accepted(vertex)));
+        let is_open = !batch.bytes.is_empty() && batch.number > delivered[author.as_usize()].number;
+        let available = is_open.then(|| Output::Available { author, batch: Batch { bytes: batch.bytes.clone() } });
+        let outputs = accepted.into_iter().chain(available).map(Action::Output);
+        outputs.chain(is_fresh.then(|| Action::Broadcast(batch.clone()))).collect()
+    }
+
+    /// Asks for a batch, at once the first time. `source` knows of it.
+    pub fn want(&mut self, author: ValidatorIndex, tip: Tip, source: ValidatorIndex) -> Option<Action> {
+        let is_held = self.lanes.get(author, &tip).is_some();
+        if is_held || self.wanted.contains_key(&(author, tip)) {
+            return None;
+        }
+        self.wanted.insert((author, tip), Wanted { source, attempts: 0 });
+        self.ask_for(author, tip)
+    }
+
+    /// Asks for all missing batches again, each time another validator.
+    pub fn ask_again(&mut self) -> Vec<Action> {
+        let wanted: Vec<_> = self.wanted.keys().copied().collect();
+        wanted.into_iter().filter_map(|(author, tip)| self.ask_for(author, tip)).collect()
+    }
+
+    fn ask_for(&mut self, author: ValidatorIndex, tip: Tip) -> Option<Action> {
+        let mut others: Vec<_> = self.connected.iter().copied().filter(|member| *member != self.me).collect();
+        if others.is_empty() {
+            others.extend(self.indices().filter(|member| *member != self.me));
+        }
+        let wanted = self.wanted.get_mut(&(author, tip)).filter(|_| !others.is_empty())?;
+        let to = match wanted.attempts {
+            0 if others.contains(&wanted.source) => wanted.source,
+            attempts => others[(attempts + tip.number as usize) % others.len()],
+        };
+        wanted.attempts += 1;
+        Some(Action::Fetch { to, author, tip })
+    }
+}
+
+/// Retention.
+impl Exchange {
+    /// Forgets batches up to these tips: they belong to decisions that nobody asks for any more.
+    pub fn release(&mut self, tips: &[Tip]) {
+        for (author, tip) in self.indices().zip(tips) {
+            let released = &mut self.released[author.as_usize()];
+            if tip.number > *released {
+                *released = tip.number;
+                self.lanes.release(author, tip.number);
+            }
+        }
+    }
+
+    /// Forgets missing batches that nobody needs. One that is still needed is asked for again.
+    pub fn release_wanted(&mut self) {
+        let Self { wanted, released, .. } = self;
+        wanted.retain(|(author, tip), wanted| tip.number > released[author.as_usize()] && wanted.attempts < MAX_ATTEMPTS);
+    }
+}
