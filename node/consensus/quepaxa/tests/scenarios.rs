@@ -1,11 +1,19 @@
 //! Message delays, hedging, leaders and recovery of the whole engine, on a network whose links all take one delay.
 
-use corniche_engine::{Committee, TraceEvent, Verifier};
-use corniche_quepaxa::{Config, QuePaxa, QuePaxaVerifier, Setup, message::Message};
+use corniche_engine::{Committee, Engine, Input, Output, Resume, Ticket, TraceEvent, Verifier};
+use corniche_quepaxa::{
+    Config, QuePaxa, QuePaxaVerifier, Setup,
+    message::{Message, Proposal, Slot, Tip, Value},
+    record::Record,
+    rules::{FIRST_STEP, Register},
+};
 use corniche_quepaxa_testing::committee;
 use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
-use corniche_types::{Bytes, ValidatorIndex, wire};
-use std::{collections::BTreeMap, sync::Arc};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// One message delay, ms.
 const DELAY: u64 = 10;
@@ -370,4 +378,155 @@ fn submit_to(cluster: &mut Cluster, nodes: &[usize], node: usize, text: &str) {
     cluster.submit(node, text);
     cluster.run_for(200 * DELAY);
     assert!(nodes.iter().all(|node| cluster.seen(*node).delivered_at(text).is_some()));
+}
+
+/// Times since `since`, ms, at which a validator sent such a message.
+fn sent_at(cluster: &Cluster, node: usize, since: Micros, wanted: impl Fn(&Message) -> bool) -> Vec<u64> {
+    let sent = cluster.seen(node).sent.iter().filter(|(at, _, message)| *at >= since && wanted(message));
+    sent.map(|(at, ..)| (at.0 - since.0) / 1_000).collect()
+}
+
+fn is_record(message: &Message) -> bool {
+    matches!(message, Message::Record { .. })
+}
+
+fn is_answer(message: &Message) -> bool {
+    matches!(message, Message::Answer { .. })
+}
+
+/// §2: nothing leaves before the record that it relies on is on disk.
+#[test]
+fn messages_wait_for_their_records() {
+    const SYNC: u64 = 4;
+    let mut cluster = cluster(3, plain());
+    cluster.simulation.disks.sync = Micros::from_millis(SYNC);
+    let since = cluster.simulation.now();
+    submit(&mut cluster, 0, "a");
+    assert_eq!(sent_at(&cluster, 0, since, |message| matches!(message, Message::Batch(_))), [SYNC]);
+    assert_eq!(sent_at(&cluster, 0, since, is_record), [2 * SYNC; 2], "the batch, then the own value");
+    // The batch arrives before the request, and both are written.
+    assert_eq!(sent_at(&cluster, 1, since, is_answer), [2 * SYNC + DELAY + SYNC]);
+}
+
+/// X2: a leader that starts again proposes its value again, although time and the lanes went on.
+#[test]
+fn restarted_leader_proposes_its_value_again() {
+    let mut cluster = cluster(3, Config { hedge_ms: 10_000, ..plain() });
+    cluster.set_rule(|_, _, _, message| if is_record(message) { LOST } else { Delivery::Normal });
+    let proposed = |cluster: &Cluster| {
+        let values = cluster.seen(0).sent.iter().filter_map(|(_, _, message)| match message {
+            Message::Record { request, proposal } if request.slot == Slot(1) => Some(proposal.value.clone()),
+            _ => None,
+        });
+        values.collect::<BTreeSet<_>>()
+    };
+    cluster.submit(0, "a");
+    cluster.run_for(DELAY);
+    let before = proposed(&cluster);
+    assert_eq!(before.len(), 1);
+    cluster.simulation.crash(0);
+    cluster.submit(1, "b");
+    cluster.run_for(2 * DELAY);
+    cluster.simulation.restart(0);
+    cluster.run_for(10 * DELAY);
+    assert_eq!(proposed(&cluster), before);
+}
+
+/// X14: a recorder that starts again knows its registers, so it confirms what was decided.
+#[test]
+fn restarted_recorder_knows_its_registers() {
+    let mut cluster = cluster(3, plain());
+    // The leader decides with validator 1, and nobody else hears of it.
+    cluster.set_rule(|_, from, to, message| match message {
+        Message::Record { .. } if from == 0 && to == 2 => LOST,
+        Message::Decided { .. } => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.submit(0, "a");
+    cluster.run_for(3 * DELAY);
+    assert!(cluster.seen(0).delivered_at("a").is_some());
+    cluster.simulation.crash(0);
+    cluster.simulation.crash(1);
+    cluster.set_rule(|_, _, _, _| Delivery::Normal);
+    cluster.simulation.restart(1);
+    cluster.run_for(100 * DELAY);
+    assert!(cluster.seen(2).delivered_at("a").is_some());
+    cluster.assert_equal_logs(0..3);
+}
+
+/// X14: the reports of less than a quorum may lack a slot in which this recorder answered.
+#[test]
+fn silence_needs_reports_of_a_quorum() {
+    let mut cluster = cluster(5, plain());
+    submit(&mut cluster, 0, "a");
+    [1, 3, 4].iter().for_each(|node| cluster.simulation.crash(*node));
+    cluster.disk(1).records.clear();
+    let resume = cluster.resume_after(1, 1);
+    cluster.restart_at(1, resume);
+    cluster.run_for(20 * DELAY);
+    let is_regained = |event: &TraceEvent| matches!(event, TraceEvent::Note { name, .. } if name == "votes-regained");
+    let regains = |cluster: &Cluster| cluster.seen(1).traced.iter().filter(|event| is_regained(event)).count();
+    assert_eq!(regains(&cluster), 0, "two reports of five");
+    cluster.simulation.restart(3);
+    cluster.run_for(20 * DELAY);
+    assert_eq!(regains(&cluster), 1, "three reports");
+}
+
+/// O6: the register of a slot is needed until its decision is on disk.
+#[test]
+fn registers_are_kept_until_the_decision_is_on_disk() {
+    let (config, committee, me) = (plain(), committee(3), index(1));
+    let value = Value { time: TimestampMs(5), tips: vec![Tip::default(); 3], schedule: Vec::new() };
+    let mut register = Register::default();
+    register.record(FIRST_STEP, Proposal { priority: 9, proposer: index(0), value: value.clone() });
+    // Nothing older holds it back.
+    let records = vec![(Ticket(1), wire::encode(&Record::Register { slot: Slot(1), register }).into())];
+    let verifier = QuePaxaVerifier::new(config.clone(), committee.clone());
+    let (unsigned, resume, now) = (false, Resume::default(), TimestampMs(10));
+    let mut engine = QuePaxa::new(Setup { config, committee, me, seed: 1, records, unsigned, resume, now });
+    let outputs = |engine: &mut QuePaxa| std::iter::from_fn(|| engine.poll()).collect::<Vec<_>>();
+    let is_released = |output: &Output| matches!(output, Output::ReleaseBelow(ticket) if *ticket > Ticket(1));
+    assert!(!outputs(&mut engine).iter().any(is_released), "the slot is open");
+    let message = Message::Decided { first: Slot(1), values: vec![value] }.encode();
+    let message = verifier.verify(index(0), &message).unwrap();
+    engine.handle(now, Input::Message { from: index(0), message });
+    let decided = outputs(&mut engine);
+    assert!(decided.iter().any(|output| matches!(output, Output::Deliver(_))));
+    assert!(!decided.iter().any(is_released), "the decision may be lost");
+    let tickets = decided.iter().filter_map(|output| match output {
+        Output::Persist(ticket, _) => Some(*ticket),
+        _ => None,
+    });
+    tickets.for_each(|ticket| engine.handle(now, Input::Durable(ticket)));
+    assert!(outputs(&mut engine).iter().any(is_released));
+}
+
+/// An author that lost its disk uses a number again. The batch that loses returns, and is ordered later.
+#[test]
+fn batch_that_lost_its_number_returns() {
+    let mut cluster = cluster(3, Config { resend_ms: 50, ..plain() });
+    let is_report = |message: &Message| matches!(message, Message::Highest { .. });
+    // Only the leader gets the first batch, and nobody its proposal.
+    cluster.set_rule(move |_, from, to, message| match message {
+        Message::Batch(_) if from == 1 && to == 2 => LOST,
+        message if is_record(message) || is_report(message) => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.submit(1, "a");
+    cluster.run_for(2 * DELAY);
+    cluster.simulation.crash(1);
+    cluster.disk(1).records.clear();
+    cluster.disk(1).notes.queue.clear();
+    cluster.submit(1, "b");
+    cluster.restart_at(1, Resume::default());
+    cluster.run_for(DELAY);
+    // Without reports it stays silent, so that its first batch is not an empty one.
+    cluster.set_rule(move |_, _, _, message| if is_report(message) { LOST } else { Delivery::Normal });
+    cluster.run_for(100 * DELAY);
+    let requeued: Vec<_> = cluster.seen(1).requeued.iter().map(|batch| batch.bytes.to_vec()).collect();
+    assert_eq!(requeued, [b"b"], "both batches had number 1");
+    for text in ["a", "b"] {
+        assert!((0..3).all(|node| cluster.seen(node).delivered_at(text).is_some()), "{text}");
+    }
+    cluster.assert_equal_logs(0..3);
 }
