@@ -70,8 +70,12 @@ pub struct QuePaxa {
     /// The last write of each register that is not on disk yet.
     pub(crate) writing: BTreeMap<Slot, Ticket>,
     pub(crate) silence: Silence,
-    /// Highest slots in use, as others report them.
+    /// Highest slots in use, as others report them after this start.
     pub(crate) reports: BTreeMap<ValidatorIndex, Slot>,
+    /// The highest of the reports of a quorum.
+    pub(crate) reached: Option<Slot>,
+    /// No earlier run of this validator can have made a batch above this number.
+    pub(crate) last_of_earlier_runs: Option<u64>,
     /// Slots up to this one are forgotten.
     pub(crate) floor: Slot,
     pub(crate) certified: Slot,
@@ -167,6 +171,8 @@ impl QuePaxa {
             writing: BTreeMap::new(),
             silence,
             reports: BTreeMap::new(),
+            reached: None,
+            last_of_earlier_runs: None,
             certified: Slot(0),
             // Each member sends its clock to each other one in half of this time, and with every answer.
             clocks: Clocks::new(me, 2 * committee.size() as u64 * config.status_ms),
@@ -256,6 +262,7 @@ impl QuePaxa {
             self.take_waiting_answers();
             self.deliver();
             self.end_silence();
+            self.bound_earlier_runs();
             self.drive_slots();
             if self.outputs.len() == before {
                 break;

@@ -91,8 +91,7 @@ pub enum Message {
         decided: Slot,
         time: TimestampMs,
     },
-    /// A recorder that lost its disk asks for the highest slots in use, and any other for clocks that it misses. `run` is the
-    /// start of the sender's engine.
+    /// A validator that started asks for the highest slots in use, and for clocks that it misses. `run` is the start of its engine.
     AskHighest {
         run: TimestampMs,
     },

@@ -9,7 +9,7 @@ use corniche_quepaxa::{
 };
 use corniche_quepaxa_testing::committee;
 use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
-use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -472,33 +472,88 @@ fn silence_needs_reports_of_a_quorum() {
     assert_eq!(regains(&cluster), 1, "three reports");
 }
 
+/// One engine without a network.
+struct Alone {
+    engine: QuePaxa,
+    verifier: QuePaxaVerifier,
+}
+
+impl Alone {
+    /// Validator 1 of three.
+    fn start(records: Vec<(Ticket, Bytes)>) -> Self {
+        let (config, committee, me) = (plain(), committee(3), index(1));
+        let verifier = QuePaxaVerifier::new(config.clone(), committee.clone());
+        let (unsigned, resume, now) = (records.is_empty(), Resume::default(), Self::NOW);
+        Self { engine: QuePaxa::new(Setup { config, committee, me, seed: 1, records, unsigned, resume, now }), verifier }
+    }
+
+    const NOW: TimestampMs = TimestampMs(10);
+
+    fn receive(&mut self, from: usize, message: &Message) -> Vec<Output> {
+        let message = self.verifier.verify(index(from), &message.encode()).unwrap();
+        self.input(Input::Message { from: index(from), message })
+    }
+
+    fn input(&mut self, input: Input) -> Vec<Output> {
+        self.engine.handle(Self::NOW, input);
+        self.outputs()
+    }
+
+    fn outputs(&mut self) -> Vec<Output> {
+        std::iter::from_fn(|| self.engine.poll()).collect()
+    }
+}
+
+/// A value with this tip of validator 1.
+fn value(tip: Tip) -> Value {
+    Value { time: TimestampMs(5), tips: vec![Tip::default(), tip, Tip::default()], schedule: Vec::new() }
+}
+
 /// O6: the register of a slot is needed until its decision is on disk.
 #[test]
 fn registers_are_kept_until_the_decision_is_on_disk() {
-    let (config, committee, me) = (plain(), committee(3), index(1));
-    let value = Value { time: TimestampMs(5), tips: vec![Tip::default(); 3], schedule: Vec::new() };
     let mut register = Register::default();
+    let value = value(Tip::default());
     register.record(FIRST_STEP, Proposal { priority: 9, proposer: index(0), value: value.clone() });
     // Nothing older holds it back.
-    let records = vec![(Ticket(1), wire::encode(&Record::Register { slot: Slot(1), register }).into())];
-    let verifier = QuePaxaVerifier::new(config.clone(), committee.clone());
-    let (unsigned, resume, now) = (false, Resume::default(), TimestampMs(10));
-    let mut engine = QuePaxa::new(Setup { config, committee, me, seed: 1, records, unsigned, resume, now });
-    let outputs = |engine: &mut QuePaxa| std::iter::from_fn(|| engine.poll()).collect::<Vec<_>>();
+    let register = Record::Register { slot: Slot(1), register };
+    let mut alone = Alone::start(vec![(Ticket(1), wire::encode(&register).into())]);
     let is_released = |output: &Output| matches!(output, Output::ReleaseBelow(ticket) if *ticket > Ticket(1));
-    assert!(!outputs(&mut engine).iter().any(is_released), "the slot is open");
-    let message = Message::Decided { first: Slot(1), values: vec![value] }.encode();
-    let message = verifier.verify(index(0), &message).unwrap();
-    engine.handle(now, Input::Message { from: index(0), message });
-    let decided = outputs(&mut engine);
+    assert!(!alone.outputs().iter().any(is_released), "the slot is open");
+    let decided = alone.receive(0, &Message::Decided { first: Slot(1), values: vec![value] });
     assert!(decided.iter().any(|output| matches!(output, Output::Deliver(_))));
     assert!(!decided.iter().any(is_released), "the decision may be lost");
     let tickets = decided.iter().filter_map(|output| match output {
         Output::Persist(ticket, _) => Some(*ticket),
         _ => None,
     });
-    tickets.for_each(|ticket| engine.handle(now, Input::Durable(ticket)));
-    assert!(outputs(&mut engine).iter().any(is_released));
+    let outputs: Vec<_> = tickets.flat_map(|ticket| alone.input(Input::Durable(ticket))).collect();
+    assert!(outputs.iter().any(is_released));
+}
+
+/// K5: own batches that this validator cannot have made show that another process uses its keys.
+#[test]
+fn twin_is_found_by_its_batches() {
+    let open_batches = plain().open_batches;
+    let is_twin = |output: &Output| matches!(output, Output::Twin(_));
+    let digest = B256::with_last_byte(1);
+    let decided = |slot: u64, number: u64| Message::Decided { first: Slot(slot), values: vec![value(Tip { number, digest })] };
+    let report = |slot: u64| Message::Highest { run: Alone::NOW, slot: Slot(slot), time: Alone::NOW };
+    let outputs = |reported: bool, number: u64| {
+        let mut alone = Alone::start(Vec::new());
+        let reports = if reported { vec![0, 2] } else { vec![0] };
+        reports.into_iter().for_each(|from| assert!(!alone.receive(from, &report(0)).iter().any(is_twin)));
+        alone.receive(0, &decided(1, number))
+    };
+    // An earlier run had a full lane, and its disk was lost.
+    assert!(!outputs(true, open_batches + 1).iter().any(is_twin));
+    assert!(outputs(true, open_batches + 2).iter().any(is_twin));
+    assert!(!outputs(false, open_batches + 2).iter().any(is_twin), "others may know more of earlier runs");
+
+    // An earlier run knew slot 1, in which any of its batches may have been delivered.
+    let mut alone = Alone::start(Vec::new());
+    [0, 2].into_iter().for_each(|from| _ = alone.receive(from, &report(1)));
+    assert!(!alone.receive(0, &decided(1, 99)).iter().any(is_twin));
 }
 
 /// An author that lost its disk uses a number again. The batch that loses returns, and is ordered later.
