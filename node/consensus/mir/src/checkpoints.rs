@@ -74,9 +74,7 @@ impl Mir {
         self.instances = self.instances.split_off(&sn.next());
         self.prepared = self.prepared.split_off(&sn.next());
         self.checkpoint_votes = self.checkpoint_votes.split_off(&sn.next());
-        if self.is_normal() {
-            self.timers.note_progress();
-        } else if let Some(target) = self.promises.target {
+        if let Some(target) = self.promises.target {
             // T3: a silent member may send its EPOCH-CHANGE from some checkpoint on.
             self.handle_left(target);
         }

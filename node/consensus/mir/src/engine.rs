@@ -199,7 +199,7 @@ impl Mir {
         self.begin_epoch();
         self.recount_checkpoints();
         if let Some(target) = self.promises.target {
-            self.timers.begin_change(self.now, &self.config);
+            self.timers.begin_change(&self.config);
             self.handle_left(target);
         }
         self.send_echo();
@@ -374,6 +374,11 @@ impl Mir {
     /// The last delivered number, and the last stable checkpoint.
     pub fn progress(&self) -> (Sn, Sn) {
         (self.order.sn(), self.stable())
+    }
+
+    /// Time from the commit of a number until the next one is overdue, ms.
+    pub fn timeout_ms(&self) -> u64 {
+        self.timers.timeout_ms(&self.config)
     }
 
     /// True while this member may not vote about its next number, after a lost disk.

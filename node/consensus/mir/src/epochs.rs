@@ -85,7 +85,7 @@ impl Mir {
         }
         self.note("epoch-left", format!("{} for {target}", self.epoch.epoch));
         self.promises.target = Some(target);
-        self.timers.begin_change(self.now, &self.config);
+        self.timers.begin_change(&self.config);
         (self.changes.own, self.changes.attempts) = (None, 0);
         self.persist(&Record::Left(target), Some(AfterDurable::Left(target)));
     }
@@ -126,6 +126,14 @@ impl Mir {
         } else if self.changes.offers.values().any(|offer| offer.changes.contains(&(sender, digest))) {
             self.changes.relayed.insert(sender, (change, digest));
         }
+    }
+
+    /// U4: members with a quorum of votes left for the target or a later epoch. Only then the next primary can offer a configuration,
+    /// so a member that left before the others does not run ahead of them.
+    pub(crate) fn is_change_backed(&self) -> bool {
+        let Some(target) = self.promises.target else { return false };
+        let left = self.changes.received.iter().filter(|(_, (change, _))| change.target >= target);
+        self.committee.weigh(left.map(|(member, _)| *member)) >= self.committee.quorum()
     }
 
     // ---- offering a configuration --------------------------------------------------------------------------------------------
@@ -279,9 +287,6 @@ impl Mir {
         }
         if let Some(sn) = self.contradiction(config) {
             return self.halt(format!("epoch {} begins with another batch {sn}", config.epoch));
-        }
-        if rules::gracious(&self.epoch, &self.committee, self.config.epoch_length).as_ref() == Some(config) {
-            self.timers.note_progress();
         }
         self.note("epoch-entered", format!("{config:?}"));
         self.epoch = config.clone();

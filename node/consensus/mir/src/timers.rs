@@ -10,32 +10,46 @@ use corniche_engine::Recipients;
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
 
+/// Periods of `epoch_length` numbers without a change of epochs, after which the timeout is halved although numbers were slow.
+const SLOW_PERIODS: u64 = 16;
+
 #[derive(Default)]
 pub(crate) struct Timers {
-    /// ecTimer(sn): when the commit of a number is overdue.
-    numbers: BTreeMap<Sn, TimestampMs>,
+    /// ecTimer(sn): when it started, and when the commit of a number is overdue.
+    numbers: BTreeMap<Sn, (TimestampMs, TimestampMs)>,
     /// When the configuration of the next epoch is overdue, after this one was delivered.
     config: Option<TimestampMs>,
     /// When the epoch that this member moves to is overdue (U4).
     change: Option<TimestampMs>,
-    /// Ungracious changes in a row, which double the timeout (M25).
-    failures: u32,
+    /// The timeout is doubled so often (M25).
+    doublings: u32,
+    /// Numbers committed since the timeout changed, and the longest time that one of the current period took, ms.
+    committed: u64,
+    slowest_ms: u64,
     /// The epoch that this member would move to, because something is overdue.
     suspicion: Option<EpochNumber>,
 }
 
 impl Timers {
-    fn after(&self, now: TimestampMs, config: &Config) -> TimestampMs {
-        let doubled = config.timeout_ms.saturating_mul(1 << self.failures.min(16));
-        TimestampMs(now.0.saturating_add(doubled.min(config.max_timeout_ms.max(config.timeout_ms))))
+    pub fn timeout_ms(&self, config: &Config) -> u64 {
+        let doubled = config.timeout_ms.saturating_mul(1 << self.doublings.min(40));
+        doubled.min(config.max_timeout_ms.max(config.timeout_ms))
     }
 
-    /// U1: the member left its epoch.
-    pub fn begin_change(&mut self, now: TimestampMs, config: &Config) {
-        (self.config, self.suspicion) = (None, None);
+    fn after(&self, now: TimestampMs, config: &Config) -> TimestampMs {
+        TimestampMs(now.0.saturating_add(self.timeout_ms(config)))
+    }
+
+    fn set_doublings(&mut self, doublings: u32) {
+        (self.doublings, self.committed, self.slowest_ms) = (doublings, 0, 0);
+    }
+
+    /// U1: the member left its epoch. The timer of the change starts later (U4).
+    pub fn begin_change(&mut self, config: &Config) {
+        (self.config, self.change, self.suspicion) = (None, None, None);
         self.numbers.clear();
-        self.failures = self.failures.saturating_add(1);
-        self.change = Some(self.after(now, config));
+        let is_largest = self.timeout_ms(config) >= config.max_timeout_ms;
+        self.set_doublings(self.doublings + u32::from(!is_largest));
     }
 
     pub fn begin_epoch(&mut self) {
@@ -43,26 +57,36 @@ impl Timers {
         self.numbers.clear();
     }
 
-    /// A gracious change, or a stable checkpoint.
-    pub fn note_progress(&mut self) {
-        self.failures = 0;
+    /// M25: halves the timeout after `epoch_length` numbers that would have been timely with two thirds of the half. A leader could
+    /// slow its numbers down to keep the timeout large, so after many of such periods the time does not matter.
+    fn note_commit(&mut self, sn: Sn, now: TimestampMs, config: &Config) {
+        let started = self.numbers.remove(&sn).map_or(now, |(started, _)| started);
+        self.slowest_ms = self.slowest_ms.max(now.0.saturating_sub(started.0));
+        self.committed += 1;
+        if self.committed.is_multiple_of(config.epoch_length) {
+            let is_fast = 3 * self.slowest_ms <= self.timeout_ms(config);
+            self.slowest_ms = 0;
+            if self.doublings > 0 && (is_fast || self.committed >= SLOW_PERIODS * config.epoch_length) {
+                self.set_doublings(self.doublings - 1);
+            }
+        }
     }
 
     /// The next time at which something becomes overdue. None while something is: the suspicion says so already.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        let pending = self.numbers.values().copied().chain(self.config).chain(self.change);
+        let pending = self.numbers.values().map(|(_, at)| *at).chain(self.config).chain(self.change);
         pending.min().filter(|_| self.suspicion.is_none())
     }
 
     /// M11: numbers that are overdue, lowest first.
     fn overdue(&self, now: TimestampMs) -> impl Iterator<Item = Sn> {
-        self.numbers.iter().filter(move |(_, at)| **at <= now).map(|(sn, _)| *sn)
+        self.numbers.iter().filter(move |(_, (_, at))| *at <= now).map(|(sn, _)| *sn)
     }
 
     pub fn describe(&self) -> String {
         format!(
-            "overdue at {:?} {:?} {:?}, failures {}, suspicion {:?}",
-            self.numbers, self.config, self.change, self.failures, self.suspicion
+            "overdue at {:?} {:?} {:?}, doublings {}, suspicion {:?}",
+            self.numbers, self.config, self.change, self.doublings, self.suspicion
         )
     }
 }
@@ -76,7 +100,7 @@ impl Mir {
         let before = sn.minus(1);
         if is_due && self.is_normal() && (before <= self.epoch.start || self.is_committed(before)) {
             let at = self.timers.after(self.now, &self.config);
-            self.timers.numbers.entry(sn).or_insert(at);
+            self.timers.numbers.entry(sn).or_insert((self.now, at));
         }
     }
 
@@ -88,7 +112,7 @@ impl Mir {
 
     /// N6: the timer of a committed number ends, and that of the next one begins.
     pub(crate) fn handle_committed_timers(&mut self, sn: Sn) {
-        self.timers.numbers.remove(&sn);
+        self.timers.note_commit(sn, self.now, &self.config);
         self.start_timer(sn.next());
     }
 
@@ -102,6 +126,9 @@ impl Mir {
         let is_finished = self.epoch.last.is_some_and(|last| last <= self.order.sn());
         if is_finished && self.is_normal() && self.timers.config.is_none() {
             self.timers.config = Some(self.timers.after(self.now, &self.config));
+        }
+        if self.timers.change.is_none() && self.is_change_backed() {
+            self.timers.change = Some(self.timers.after(self.now, &self.config));
         }
         let suspicion = match self.promises.target {
             Some(target) => self.timers.change.filter(is_over).map(|_| target.plus(1)),

@@ -331,7 +331,7 @@ fn gracious_configuration_needs_a_finished_epoch() {
     assert!(!cluster.tell(2, 0, &Message::NewEpoch(Box::new(offer.clone()))), "not from the primary");
 }
 
-/// M25: timeouts double while no epoch begins, so slow networks converge.
+/// A network whose delays are just below the timeout converges.
 #[test]
 fn slow_network_converges() {
     let mut cluster = Cluster::new(4, quick());
@@ -341,6 +341,43 @@ fn slow_network_converges() {
     cluster.clear_rule();
     cluster.run_until_delivered(&ALL, &["t0", "t1", "t2", "t3"], 60_000);
     cluster.assert_equal_logs(ALL);
+}
+
+/// M25: the timeout stays grown, so a network slower than `timeout_ms` is not interrupted again and again. It shrinks when numbers
+/// are fast, and also after a long time without a change.
+#[test]
+fn slow_network_keeps_its_timeout() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.set_rule(|_, _, _, _| Delivery::Delayed(Micros::from_millis(1_200)));
+    cluster.load(ALL, true);
+    cluster.run_for(45_000);
+    assert!(ALL.iter().all(|node| cluster.delivered(*node) >= 24));
+    let epoch = cluster.epoch(0);
+    assert!(epoch <= 5, "{epoch}");
+    assert_eq!((cluster.leaders(0).len(), cluster.engine(0).timeout_ms()), (4, 4_000));
+    cluster.run_for(30_000);
+    assert!(ALL.iter().all(|node| cluster.delivered(*node) >= 80 && cluster.epoch(*node) == epoch));
+    cluster.run_until(60_000, |cluster| cluster.engine(0).timeout_ms() == 2_000);
+    cluster.clear_rule();
+    cluster.run_until(10_000, |cluster| ALL.iter().all(|node| cluster.engine(*node).timeout_ms() == 1_000));
+    cluster.assert_equal_logs(ALL);
+}
+
+/// U4: the timer of a change starts when a quorum left. A faulty member may help another one to leave, but not to run ahead.
+#[test]
+fn member_that_left_alone_waits_for_the_others() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.set_rule(|_, _, _, _| LOST);
+    cluster.run_for(1_500);
+    cluster.tell_all(&[2], 1, |cluster, _| cluster.wants(9));
+    assert_eq!(cluster.engine(1).target(), Some(EpochNumber(1)));
+    cluster.run_for(30_000);
+    assert_eq!(cluster.engine(1).target(), Some(EpochNumber(1)));
+    cluster.tell_all(&[0, 3], 1, |cluster, from| Message::EpochChange(Box::new(scripted_change(cluster, from, 1).0)));
+    cluster.run_for(1_500);
+    assert_eq!(cluster.engine(1).target(), Some(EpochNumber(1)), "the timeout is doubled");
+    cluster.run_for(1_000);
+    assert_eq!(cluster.engine(1).target(), Some(EpochNumber(2)));
 }
 
 /// M19, T5: a member that missed the end of an epoch enters the next one with its certificate.
