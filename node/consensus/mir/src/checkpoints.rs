@@ -13,20 +13,38 @@ use corniche_types::{B256, ValidatorIndex};
 /// Numbers by which the floor rises at once.
 const RELEASE_STEP: u64 = 16;
 
+/// Checkpoints on disk.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct DurableCheckpoints {
+    /// The last one up to which all commits are on disk.
+    pub delivered: Sn,
+    /// The stable one.
+    pub stable: Sn,
+}
+
 impl Mir {
     /// K1: after every C numbers, when their commits are on disk. Otherwise a stable checkpoint could exist of which nobody has the
     /// batches after a power cut: members forget certificates below it.
-    pub(crate) fn vote_checkpoint(&mut self, sn: Sn) {
-        if let Some(signature) = self.send_checkpoint(Recipients::All, sn)
-            && let Some(hash) = self.order.mark(sn)
-        {
-            self.handle_checkpoint(self.me, sn, hash, signature);
+    ///
+    /// T3: not above the window of the stable checkpoint on disk. So a member that lost its disk learns how far it voted.
+    fn may_sign_checkpoint(&self, sn: Sn) -> bool {
+        sn > self.stable() && sn <= self.durable.delivered && sn <= self.durable.stable.plus(self.config.window)
+    }
+
+    /// More is on disk: sends the own votes that became possible.
+    pub(crate) fn vote_checkpoints(&mut self, durable: DurableCheckpoints) {
+        let before: Vec<_> = self.order.marks().filter(|(sn, _)| self.may_sign_checkpoint(*sn)).collect();
+        self.durable = durable;
+        for (sn, hash) in self.order.marks().filter(|mark| !before.contains(mark)) {
+            if let Some(signature) = self.send_checkpoint(Recipients::All, sn) {
+                self.handle_checkpoint(self.me, sn, hash, signature);
+            }
         }
     }
 
     /// Sends the own vote for a checkpoint that is not stable; its hash is a function of the log, so it may be signed again.
     fn send_checkpoint(&mut self, to: Recipients, sn: Sn) -> Option<Signature> {
-        let hash = self.order.mark(sn).filter(|_| sn > self.stable())?;
+        let hash = self.order.mark(sn).filter(|_| self.may_sign_checkpoint(sn))?;
         let signature = self.sign(&Statement::Checkpoint { sn, hash })?;
         self.send_to(to, &Message::Checkpoint { sn, hash, signature });
         Some(signature)
@@ -39,11 +57,6 @@ impl Mir {
         }
         let marks = self.order.marks().filter(|(sn, _)| *sn > stable);
         marks.for_each(|(sn, _)| _ = self.send_checkpoint(Recipients::One(peer), sn));
-    }
-
-    /// Votes again for the checkpoints of the stored state.
-    pub(crate) fn recount_checkpoints(&mut self) {
-        self.order.marks().for_each(|(sn, _)| self.vote_checkpoint(sn));
     }
 
     /// K2: stable with the votes of a quorum, the own one included if this member has reached it.
@@ -69,15 +82,13 @@ impl Mir {
         if self.order.mark(sn).is_some_and(|own| own != hash) {
             return self.halt(format!("another checkpoint of {sn} is stable"));
         }
-        self.persist(&Record::Stable(checkpoint.clone()), None);
+        self.persist(&Record::Stable(checkpoint.clone()), Some(AfterDurable::Stable(sn)));
         self.promises.stable = Some(checkpoint);
         self.instances = self.instances.split_off(&sn.next());
         self.prepared = self.prepared.split_off(&sn.next());
         self.checkpoint_votes = self.checkpoint_votes.split_off(&sn.next());
-        if let Some(target) = self.promises.target {
-            // T3: a silent member may send its EPOCH-CHANGE from some checkpoint on.
-            self.handle_left(target);
-        }
+        // T3: a silent member may send its EPOCH-CHANGE from some checkpoint on.
+        self.send_change();
         self.offer_listed();
         self.start_timers();
         self.accept_all();

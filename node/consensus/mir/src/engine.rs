@@ -5,6 +5,7 @@
 
 use crate::{
     bodies::Bodies,
+    checkpoints::DurableCheckpoints,
     config::Config,
     epochs::Changes,
     instance::{Instance, Step},
@@ -70,6 +71,7 @@ pub struct Mir {
     pub(crate) timers: Timers,
     /// Votes for checkpoints above the stable one.
     pub(crate) checkpoint_votes: BTreeMap<Sn, BTreeMap<ValidatorIndex, (B256, Signature)>>,
+    pub(crate) durable: DurableCheckpoints,
     pub(crate) sync: Sync,
     /// After a lost disk, until this member knows what it may have signed.
     pub(crate) lost: LostDisk,
@@ -95,7 +97,11 @@ impl Engine for Mir {
             }
             Input::Durable(ticket) => self.handle_durable(ticket),
             Input::Deadline => self.handle_deadline(),
-            Input::PeerUp(peer) => self.send_status(Recipients::One(peer), true),
+            Input::PeerUp(peer) => {
+                self.send_status(Recipients::One(peer), true);
+                // The peer may have restarted without the messages of this change.
+                self.repeat_change(Recipients::One(peer));
+            }
             // Lost messages are asked for by timers.
             Input::PeerDown(_) => {}
             Input::Certified(commit) => self.handle_certified(Sn(commit.0)),
@@ -148,6 +154,7 @@ impl Mir {
             changes: Changes::default(),
             timers: Timers::default(),
             checkpoint_votes: BTreeMap::new(),
+            durable: DurableCheckpoints::default(),
             sync: Sync::new(me, TimestampMs(now.0.saturating_add(config.resend_ms))),
             lost: LostDisk::default(),
             waiting: BTreeMap::new(),
@@ -197,7 +204,9 @@ impl Mir {
             }
         }
         self.begin_epoch();
-        self.recount_checkpoints();
+        // The stored state contains everything up to its last checkpoint.
+        let delivered = self.order.marks().last().map_or(Sn(0), |(sn, _)| sn);
+        self.vote_checkpoints(DurableCheckpoints { delivered, stable });
         if let Some(target) = self.promises.target {
             self.timers.begin_change(&self.config);
             self.handle_left(target);
@@ -263,8 +272,9 @@ impl Mir {
             Some(AfterDurable::Promises) => self.release_records(ticket),
             Some(AfterDurable::Checkpoint(sn)) => {
                 self.release_records(ticket);
-                self.vote_checkpoint(sn);
+                self.vote_checkpoints(DurableCheckpoints { delivered: sn, ..self.durable });
             }
+            Some(AfterDurable::Stable(sn)) => self.vote_checkpoints(DurableCheckpoints { stable: sn, ..self.durable }),
             Some(AfterDurable::Echoed(_)) | None => {}
         }
     }

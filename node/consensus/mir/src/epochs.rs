@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 
 /// Maximum distance of an offer's epoch from the current one, and so the number of offers that are kept.
 const MAX_AHEAD: u64 = 4;
+/// Maximum number of attempts to send again until a large message is repeated.
+const MAX_PAUSE: u32 = 64;
 
 /// Progress towards the next epoch.
 #[derive(Default)]
@@ -27,6 +29,8 @@ pub(crate) struct Changes {
     relayed: BTreeMap<ValidatorIndex, (EpochChange, B256)>,
     /// EPOCH-CHANGEs that the own offer refers to.
     used: BTreeMap<ValidatorIndex, EpochChange>,
+    /// The newest epoch that this member left for, on disk.
+    left: Option<EpochNumber>,
     /// The own EPOCH-CHANGE for the target, once it is visible.
     own: Option<EpochChange>,
     /// The newest offer for each later epoch.
@@ -37,7 +41,7 @@ pub(crate) struct Changes {
     has_echoed: bool,
     /// Numbers that were overdue when this member left its epoch.
     pub overdue: Vec<Sn>,
-    /// Attempts to send again in the current change; large messages are repeated after 1, 2, 4, 8... of them.
+    /// Attempts to send again in the current change; large messages are repeated after 1, 2, 4, 8... of them, at most [`MAX_PAUSE`].
     attempts: u32,
 }
 
@@ -90,9 +94,16 @@ impl Mir {
         self.persist(&Record::Left(target), Some(AfterDurable::Left(target)));
     }
 
-    /// U2: the EPOCH-CHANGE contains every certificate above the stable checkpoint (X2).
+    /// The record of [`Self::leave`] is on disk.
     pub(crate) fn handle_left(&mut self, target: EpochNumber) {
-        if self.promises.target != Some(target) || !self.may_change(target) || self.changes.own.is_some() {
+        self.changes.left = Some(target);
+        self.send_change();
+    }
+
+    /// U2: the EPOCH-CHANGE contains every certificate above the stable checkpoint (X2).
+    pub(crate) fn send_change(&mut self) {
+        let Some(target) = self.promises.target.filter(|target| self.changes.left == Some(*target)) else { return };
+        if !self.may_change(target) || self.changes.own.is_some() {
             return;
         }
         let mut change = EpochChange {
@@ -350,12 +361,18 @@ impl Mir {
             }
         }
         self.changes.attempts = self.changes.attempts.saturating_add(1);
-        if self.changes.attempts.is_power_of_two() {
-            let own = self.changes.own.clone().map(|own| Message::EpochChange(Box::new(own)));
-            own.iter().for_each(|message| self.broadcast(message));
+        if self.changes.attempts.is_power_of_two() || self.changes.attempts.is_multiple_of(MAX_PAUSE) {
+            self.repeat_change(Recipients::All);
         }
         if self.changes.has_echoed {
             self.send_echo();
+        }
+    }
+
+    /// Sends the own EPOCH-CHANGE again.
+    pub(crate) fn repeat_change(&mut self, to: Recipients) {
+        if let Some(own) = self.changes.own.clone() {
+            self.send_to(to, &Message::EpochChange(Box::new(own)));
         }
     }
 

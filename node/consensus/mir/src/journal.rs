@@ -18,6 +18,8 @@ pub(crate) enum AfterDurable {
     Promises,
     /// Like the one before, after the delivery of this checkpoint.
     Checkpoint(Sn),
+    /// This checkpoint is stable.
+    Stable(Sn),
 }
 
 /// Assigns tickets, and knows the oldest record that is needed.

@@ -19,12 +19,15 @@ impl Mir {
         }
     }
 
-    /// T3: learns what it may have signed, from members with a quorum of votes. One of them is correct and was in every quorum that
-    /// this member knew.
+    /// T3: learns what it may have signed, from members with a quorum of votes. Each quorum that this member knew shares a correct
+    /// member with them, so with E as the highest reported epoch:
     ///
-    /// - That member had left for every epoch that this one sent an EPOCH-CHANGE for or voted in, so all of these are at most the
-    ///   highest reported one. A gracious configuration of the next epoch may have got an ECHO.
-    /// - Its stable checkpoint is at most a window below this member's lost one, which voted up to a window above its own.
+    /// - This member was in epochs up to E + 1. A quorum had voted for the last one: after leaving for it, or for a gracious one in
+    ///   the epoch before.
+    /// - It sent EPOCH-CHANGEs for epochs up to E + 3: two later if a configuration was overdue, or one after a quorum had left
+    ///   ([`Self::is_change_backed`]). ECHOs for ungracious epochs need EPOCH-CHANGEs of a quorum.
+    /// - The highest reported checkpoint is at most a window below the lost one ([`Self::may_sign_checkpoint`]), and this member voted
+    ///   up to a window above that.
     pub(crate) fn regain_votes(&mut self) {
         if !self.promises.has_lost_disk {
             return;
@@ -32,7 +35,7 @@ impl Mir {
         let epochs = self.lost.0.iter().map(|(member, (epoch, _))| (*epoch, *member)).collect();
         let stables = self.lost.0.iter().map(|(member, (_, stable))| (*stable, *member)).collect();
         let Some((epoch, stable)) = self.sufficient(epochs).zip(self.sufficient(stables)) else { return };
-        let (epoch, sn) = (epoch.plus(1), stable.max(self.stable()).plus(2 * self.config.window));
+        let (epoch, sn) = (epoch.plus(3), stable.max(self.stable()).plus(2 * self.config.window));
         self.note("votes-regained", format!("after a lost disk, after epoch {epoch} and number {sn}"));
         self.promises.silent = Some((epoch, sn));
         self.promises.has_lost_disk = false;

@@ -3,7 +3,7 @@
 use corniche_engine::{Committee, Verifier};
 use corniche_mir::{
     Config, Mir, MirVerifier, Setup,
-    message::{Context, EpochNumber, Message, Proposal, Sn, Statement, Status},
+    message::{CheckpointCertificate, Context, EpochNumber, Message, Proposal, Sn, Statement, Status},
 };
 use corniche_mir_testing::{FakeKeys, FakeSignatures, committee};
 use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
@@ -201,6 +201,13 @@ impl Cluster {
     pub fn prepare(&self, from: usize, epoch: EpochNumber, sn: u64, digest: B256) -> Message {
         let sn = Sn(sn);
         Message::Prepare { epoch, sn, digest, signature: self.sign(from, &Statement::Prepare { epoch, sn, digest }) }
+    }
+
+    /// A stable checkpoint with the votes of members 0, 2 and 3.
+    pub fn stable_checkpoint(&self, sn: u64, hash: B256) -> CheckpointCertificate {
+        let statement = Statement::Checkpoint { sn: Sn(sn), hash };
+        let votes = [0, 2, 3].map(|member| (index(member), self.sign(member, &statement))).to_vec();
+        CheckpointCertificate { sn: Sn(sn), hash, votes }
     }
 
     pub fn wants(&self, epoch: u64) -> Message {

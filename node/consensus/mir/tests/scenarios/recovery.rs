@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, EPOCH, commit, is_commit, is_prepare, quick};
 use corniche_engine::Resume;
-use corniche_mir::message::{Message, NULL};
+use corniche_mir::message::{EpochNumber, Message, NULL, Sn, Status};
 use corniche_mir_testing::committee;
 use corniche_testkit::{EngineDisk, Observed};
 
@@ -43,8 +43,67 @@ fn checkpoint_waits_for_the_commits_before_it() {
         assert!(cluster.tell(from, 1, &commit(EPOCH, sn, NULL)));
     }
     assert_eq!((cluster.delivered(1), checkpoints(&cluster)), (8, 0));
+    // Also the one that asks does not get it.
+    let (epoch, wants, delivered, stable) = (EPOCH, EPOCH, Sn(0), Sn(0));
+    assert!(cluster.tell(2, 1, &Message::Status(Status { epoch, wants, delivered, stable, asks: true })));
+    assert_eq!(checkpoints(&cluster), 0);
     cluster.run_for(20);
     assert_eq!(checkpoints(&cluster), 1);
+}
+
+/// T3: a member that lost its disk learns from the stable checkpoints of the others how far it may have voted. So nobody signs a
+/// checkpoint more than a window above its own stable one on disk.
+#[test]
+fn checkpoints_above_the_window_are_not_signed() {
+    let mut cluster = Cluster::scripted(committee(4));
+    for (sn, from) in (1..=64).flat_map(|sn| [0, 2, 3].map(|from| (sn, from))) {
+        assert!(cluster.tell(from, 1, &commit(EPOCH, sn, NULL)));
+    }
+    cluster.run_for(1);
+    let signed = |cluster: &Cluster| {
+        let sent = cluster.seen(1).sent.iter();
+        sent.filter_map(
+            |(_, _, message)| if let Message::Checkpoint { sn, hash, .. } = message { Some((sn.0, *hash)) } else { None },
+        )
+        .collect::<Vec<_>>()
+    };
+    let before = signed(&cluster);
+    assert_eq!((cluster.delivered(1), before.last().unwrap().0, before.len()), (64, 32, 4));
+    cluster.simulation.disks.sync = corniche_testkit::Micros::from_millis(10);
+    let checkpoint = cluster.stable_checkpoint(32, before[3].1);
+    assert!(cluster.tell(2, 1, &Message::StableCheckpoint(checkpoint)));
+    assert_eq!(signed(&cluster).len(), 4, "not on disk");
+    cluster.run_for(20);
+    assert_eq!(signed(&cluster).iter().map(|(sn, _)| *sn).collect::<Vec<_>>(), [8, 16, 24, 32, 40, 48, 56, 64]);
+}
+
+/// U1: the EPOCH-CHANGE waits for its record, also when a checkpoint becomes stable meanwhile.
+#[test]
+fn epoch_change_waits_for_its_record() {
+    let mut cluster = Cluster::scripted(committee(4));
+    cluster.simulation.disks.sync = corniche_testkit::Micros::from_millis(10);
+    for from in [2, 3] {
+        assert!(cluster.tell(from, 1, &cluster.wants(1)));
+    }
+    let checkpoint = cluster.stable_checkpoint(8, NULL);
+    assert!(cluster.tell(2, 1, &Message::StableCheckpoint(checkpoint)));
+    cluster.run_for(5);
+    assert!(!cluster.has_left(1));
+    cluster.run_for(20);
+    assert!(cluster.has_left(1));
+}
+
+/// A member that restarts during a change gets the EPOCH-CHANGEs again.
+#[test]
+fn restarted_member_gets_epoch_changes_again() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.simulation.crash(2);
+    cluster.simulation.crash(1);
+    cluster.submit(0, "t");
+    cluster.run_for(1_800_000);
+    assert!([0, 3].iter().all(|node| cluster.delivered(*node) == 0));
+    cluster.simulation.restart(1);
+    cluster.run_until_delivered(&[0, 1, 3], &["t"], 10_000);
 }
 
 /// X1: a restarted member does not accept a second batch of a number.
@@ -133,6 +192,26 @@ fn member_without_its_disk_is_silent_at_first() {
     assert!(epoch > EPOCH && sn.0 > at, "{epoch} {sn}");
     cluster.run_until(30_000, |cluster| ALL.iter().all(|node| cluster.engine(*node).epoch_config().last.is_none()));
     cluster.assert_equal_logs(ALL);
+}
+
+/// T3: with E as the highest epoch that a quorum reports, this member may have sent an EPOCH-CHANGE for epoch E + 3. It votes after
+/// that, and more than two windows above the highest stable checkpoint that a quorum reports.
+#[test]
+fn silence_covers_all_earlier_votes() {
+    let mut cluster = Cluster::scripted(committee(4));
+    cluster.tell_all(&[0, 2, 3], 1, |_, _| commit(EPOCH, 1, NULL));
+    let resume = cluster.seen(1).resume.clone();
+    lose_disk(&mut cluster, 1, resume);
+    for (from, wants, stable) in [(0, 4, 8), (2, 5, 16), (3, 5, 16)] {
+        let (wants, stable) = (EpochNumber(wants), Sn(stable));
+        assert!(cluster.tell(
+            from,
+            1,
+            &Message::Status(Status { epoch: EPOCH, wants, delivered: stable, stable, asks: false })
+        ));
+    }
+    let traced: Vec<_> = cluster.seen(1).traced.iter().map(|event| format!("{event:?}")).collect();
+    assert!(traced.iter().any(|event| event.contains("after epoch 8 and number 80")), "{traced:?}");
 }
 
 /// The loss is remembered at the next restart.
