@@ -7,7 +7,6 @@ use crate::{
     message::{CheckpointCertificate, Message, Sn, Statement},
     record::Record,
 };
-use corniche_engine::Recipients;
 use corniche_types::{B256, ValidatorIndex};
 
 /// Numbers by which the floor rises at once.
@@ -36,18 +35,13 @@ impl Mir {
         let before: Vec<_> = self.order.marks().filter(|(sn, _)| self.may_sign_checkpoint(*sn)).collect();
         self.durable = durable;
         for (sn, hash) in self.order.marks().filter(|mark| !before.contains(mark)) {
-            if let Some(signature) = self.send_checkpoint(Recipients::All, sn) {
+            if self.may_sign_checkpoint(sn)
+                && let Some(signature) = self.sign(&Statement::Checkpoint { sn, hash })
+            {
+                self.broadcast(&Message::Checkpoint { sn, hash, signature });
                 self.handle_checkpoint(self.me, sn, hash, signature);
             }
         }
-    }
-
-    /// Sends the own vote for a checkpoint that is not stable; its hash is a function of the log, so it may be signed again.
-    fn send_checkpoint(&mut self, to: Recipients, sn: Sn) -> Option<Signature> {
-        let hash = self.order.mark(sn).filter(|_| self.may_sign_checkpoint(sn))?;
-        let signature = self.sign(&Statement::Checkpoint { sn, hash })?;
-        self.send_to(to, &Message::Checkpoint { sn, hash, signature });
-        Some(signature)
     }
 
     /// Sends all own votes above the stable checkpoint of a peer.
@@ -55,8 +49,10 @@ impl Mir {
         if let Some(checkpoint) = self.promises.stable.clone().filter(|checkpoint| checkpoint.sn > stable) {
             self.send(peer, &Message::StableCheckpoint(checkpoint));
         }
-        let marks = self.order.marks().filter(|(sn, _)| *sn > stable);
-        marks.for_each(|(sn, _)| _ = self.send_checkpoint(Recipients::One(peer), sn));
+        let votes = self.checkpoint_votes.range(stable.next()..).filter_map(|(sn, votes)| Some((*sn, *votes.get(&self.me)?)));
+        for (sn, (hash, signature)) in votes.collect::<Vec<_>>() {
+            self.send(peer, &Message::Checkpoint { sn, hash, signature });
+        }
     }
 
     /// K2: stable with the votes of a quorum, the own one included if this member has reached it.

@@ -97,11 +97,7 @@ impl Engine for Mir {
             }
             Input::Durable(ticket) => self.handle_durable(ticket),
             Input::Deadline => self.handle_deadline(),
-            Input::PeerUp(peer) => {
-                self.send_status(Recipients::One(peer), true);
-                // The peer may have restarted without the messages of this change.
-                self.repeat_change(Recipients::One(peer));
-            }
+            Input::PeerUp(peer) => self.send_status(Recipients::One(peer), true),
             // Lost messages are asked for by timers.
             Input::PeerDown(_) => {}
             Input::Certified(commit) => self.handle_certified(Sn(commit.0)),

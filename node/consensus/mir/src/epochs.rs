@@ -11,14 +11,14 @@ use crate::{
     record::Record,
     rules,
 };
-use corniche_engine::Recipients;
+use corniche_engine::{Output, Recipients};
 use corniche_types::{B256, ValidatorIndex};
 use std::collections::BTreeMap;
 
 /// Maximum distance of an offer's epoch from the current one, and so the number of offers that are kept.
 const MAX_AHEAD: u64 = 4;
-/// Maximum number of attempts to send again until a large message is repeated.
-const MAX_PAUSE: u32 = 64;
+/// Maximum of the pause, in `resend_ms`, until a member asks for missing EPOCH-CHANGEs again.
+const MAX_PAUSE: u32 = 16;
 
 /// Progress towards the next epoch.
 #[derive(Default)]
@@ -41,7 +41,8 @@ pub(crate) struct Changes {
     has_echoed: bool,
     /// Numbers that were overdue when this member left its epoch.
     pub overdue: Vec<Sn>,
-    /// Attempts to send again in the current change; large messages are repeated after 1, 2, 4, 8... of them, at most [`MAX_PAUSE`].
+    /// Times that this change was found unfinished. After 1, 2, 4, 8... of them, at most [`MAX_PAUSE`], others are asked for their
+    /// EPOCH-CHANGEs.
     attempts: u32,
 }
 
@@ -53,6 +54,7 @@ impl Changes {
         self.echoes.retain(|_, (of, ..)| *of > epoch);
         self.own.take_if(|own| own.target <= epoch);
         self.relayed.clear();
+        self.used.clear();
         (self.has_echoed, self.attempts) = (false, 0);
     }
 
@@ -203,16 +205,20 @@ impl Mir {
     }
 
     pub(crate) fn handle_fetch_changes(&mut self, from: ValidatorIndex, epoch: EpochNumber, members: &[ValidatorIndex]) {
-        let used = self.changes.used.values().filter(|change| change.target == epoch && members.contains(&change.sender));
-        let wanted: Vec<_> = used.cloned().collect();
-        if !self.may_respond(from) {
+        if epoch <= self.epoch.epoch || !self.may_respond(from) {
             return;
         }
-        for change in wanted {
-            let message = Message::EpochChange(Box::new(change));
-            self.charge(from, borsh::object_length(&message).unwrap_or_default());
-            self.send(from, &message);
+        // The peer asks again for those that do not fit.
+        let mut bytes = 0;
+        for member in members {
+            let used = self.changes.used.get(member).filter(|change| change.target == epoch);
+            let own = self.changes.own.as_ref().filter(|change| *member == self.me && change.target >= epoch);
+            let Some(change) = used.or(own).filter(|_| bytes <= self.config.fetch_bytes as usize) else { continue };
+            let message = Message::EpochChange(Box::new(change.clone())).encode();
+            bytes += message.len();
+            self.outputs.push_back(Output::Send { to: Recipients::One(from), message });
         }
+        self.charge(from, bytes);
     }
 
     // ---- voting for a configuration ------------------------------------------------------------------------------------------
@@ -345,34 +351,40 @@ impl Mir {
 
     // ---- repetition ----------------------------------------------------------------------------------------------------------
 
-    /// Repeats what others may have missed. Asks the primaries for EPOCH-CHANGEs that they refer to.
+    /// Asks for EPOCH-CHANGEs that are missing, and repeats the own ECHO.
     pub(crate) fn resend_changes(&mut self) {
-        for offer in self.changes.offers.values() {
-            let missing: Vec<_> = offer
-                .changes
-                .iter()
-                .filter(|(member, digest)| self.changes.find(*member, *digest).is_none())
-                .map(|(member, _)| *member)
-                .collect();
-            let (epoch, primary) = (offer.config.epoch, rules::primary(offer.config.epoch, &self.committee));
-            if !missing.is_empty() && primary != self.me {
-                let message = Message::FetchChanges { epoch, members: missing }.encode();
-                self.outputs.push_back(corniche_engine::Output::Send { to: Recipients::One(primary), message });
-            }
-        }
         self.changes.attempts = self.changes.attempts.saturating_add(1);
         if self.changes.attempts.is_power_of_two() || self.changes.attempts.is_multiple_of(MAX_PAUSE) {
-            self.repeat_change(Recipients::All);
+            self.fetch_changes();
         }
         if self.changes.has_echoed {
             self.send_echo();
         }
     }
 
-    /// Sends the own EPOCH-CHANGE again.
-    pub(crate) fn repeat_change(&mut self, to: Recipients) {
-        if let Some(own) = self.changes.own.clone() {
-            self.send_to(to, &Message::EpochChange(Box::new(own)));
+    /// Asks every member for its own EPOCH-CHANGE, and the primaries for those that they refer to. EPOCH-CHANGEs are large, so nobody
+    /// repeats one unasked.
+    fn fetch_changes(&mut self) {
+        let mut wanted: BTreeMap<(EpochNumber, ValidatorIndex), Vec<ValidatorIndex>> = BTreeMap::new();
+        if let Some(target) = self.promises.target {
+            let is_known = |member| self.changes.received.get(&member).is_some_and(|(change, _)| change.target >= target);
+            for member in self.committee.indices().filter(|member| !is_known(*member)) {
+                wanted.insert((target, member), vec![member]);
+            }
+        }
+        for offer in self.changes.offers.values() {
+            let epoch = offer.config.epoch;
+            let missing = offer.changes.iter().filter(|(member, digest)| self.changes.find(*member, *digest).is_none());
+            let members = wanted.entry((epoch, rules::primary(epoch, &self.committee))).or_default();
+            missing.for_each(|(member, _)| {
+                if !members.contains(member) {
+                    members.push(*member)
+                }
+            });
+        }
+        wanted.retain(|(_, peer), members| *peer != self.me && !members.is_empty());
+        for ((epoch, peer), members) in wanted {
+            self.send(peer, &Message::FetchChanges { epoch, members });
         }
     }
 

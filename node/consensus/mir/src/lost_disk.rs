@@ -8,6 +8,9 @@ use crate::{
 use corniche_types::{ValidatorIndex, Votes};
 use std::collections::BTreeMap;
 
+/// Epochs between the last certified one and the one that others report, from which a report does not count.
+const MAX_LEAD: u64 = 16;
+
 /// Reports of others since the start: the epochs that they want, and their stable checkpoints.
 #[derive(Default)]
 pub(crate) struct LostDisk(BTreeMap<ValidatorIndex, (EpochNumber, Sn)>);
@@ -26,14 +29,21 @@ impl Mir {
     ///   the epoch before.
     /// - It sent EPOCH-CHANGEs for epochs up to E + 3: two later if a configuration was overdue, or one after a quorum had left
     ///   ([`Self::is_change_backed`]). ECHOs for ungracious epochs need EPOCH-CHANGEs of a quorum.
+    /// A report counts if certificates show the checkpoint, and an epoch shortly before the reported one. So a liar cannot silence
+    /// this member for long.
+    ///
     /// - The highest reported checkpoint is at most a window below the lost one ([`Self::may_sign_checkpoint`]), and this member voted
     ///   up to a window above that.
     pub(crate) fn regain_votes(&mut self) {
         if !self.promises.has_lost_disk {
             return;
         }
-        let epochs = self.lost.0.iter().map(|(member, (epoch, _))| (*epoch, *member)).collect();
-        let stables = self.lost.0.iter().map(|(member, (_, stable))| (*stable, *member)).collect();
+        let is_plausible = |(_, (epoch, stable)): &(&ValidatorIndex, &(EpochNumber, Sn))| {
+            *epoch <= self.epoch.epoch.plus(MAX_LEAD) && *stable <= self.stable()
+        };
+        let reports = || self.lost.0.iter().filter(is_plausible);
+        let epochs = reports().map(|(member, (epoch, _))| (*epoch, *member)).collect();
+        let stables = reports().map(|(member, (_, stable))| (*stable, *member)).collect();
         let Some((epoch, stable)) = self.sufficient(epochs).zip(self.sufficient(stables)) else { return };
         let (epoch, sn) = (epoch.plus(3), stable.max(self.stable()).plus(2 * self.config.window));
         self.note("votes-regained", format!("after a lost disk, after epoch {epoch} and number {sn}"));

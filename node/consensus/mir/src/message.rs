@@ -188,7 +188,7 @@ pub enum Message {
     /// From its sender, or from a primary that refers to it.
     EpochChange(Box<EpochChange>),
     NewEpoch(Box<NewEpoch>),
-    /// Asks a primary for the EPOCH-CHANGEs of these members.
+    /// Asks a member for its own EPOCH-CHANGE, or a primary for those of other members that it refers to.
     FetchChanges {
         epoch: EpochNumber,
         #[borsh(deserialize_with = "wire::at_most::<MAX_VALIDATORS, _, _>")]

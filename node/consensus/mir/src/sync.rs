@@ -5,7 +5,7 @@ use crate::{
     instance::{Step, is_backed},
     message::{EpochNumber, Message, Sn, Status},
 };
-use corniche_engine::{BucketRate, Recipients, TokenBuckets};
+use corniche_engine::{BucketRate, Output, Recipients, TokenBuckets};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
 
@@ -127,7 +127,7 @@ impl Mir {
         if !self.may_respond(peer) {
             return;
         }
-        self.charge(peer, 0);
+        let before = self.outputs.len();
         if let Some(certificate) =
             self.promises.certificate.clone().filter(|certificate| certificate.config.epoch > status.epoch)
         {
@@ -143,6 +143,9 @@ impl Mir {
             self.send_votes(peer, from.max(status.stable.next()));
             self.send_changes(peer, status.epoch);
         }
+        let sent = self.outputs.range(before..);
+        let bytes = sent.map(|output| if let Output::Send { message, .. } = output { message.len() } else { 0 }).sum();
+        self.charge(peer, bytes);
     }
 
     /// Repeats the own votes of this epoch for the next numbers. X2: not after leaving it.
@@ -163,7 +166,6 @@ impl Mir {
                 break;
             }
         }
-        self.charge(peer, bytes);
     }
 
     /// X6, M24: members with F + 1 votes committed this batch, so a correct one did.

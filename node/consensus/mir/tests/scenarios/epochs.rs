@@ -105,8 +105,8 @@ fn dropped_batch_returns_to_its_author() {
         _ => Delivery::Normal,
     });
     cluster.submit(2, "lost");
-    cluster.load([0, 1, 3], true);
-    cluster.run_until_delivered(&ALL, &["lost"], 20_000);
+    cluster.submit_all(&OTHERS, "t");
+    cluster.run_until_delivered(&ALL, &["lost"], 6_000);
     let count = cluster
         .seen(0)
         .log

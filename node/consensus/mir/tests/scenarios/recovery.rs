@@ -202,16 +202,28 @@ fn silence_covers_all_earlier_votes() {
     cluster.tell_all(&[0, 2, 3], 1, |_, _| commit(EPOCH, 1, NULL));
     let resume = cluster.seen(1).resume.clone();
     lose_disk(&mut cluster, 1, resume);
-    for (from, wants, stable) in [(0, 4, 8), (2, 5, 16), (3, 5, 16)] {
+    let regained = |cluster: &Cluster| {
+        let traced = cluster.seen(1).traced.iter().map(|event| format!("{event:?}"));
+        traced.filter(|event| event.contains("votes-regained")).collect::<Vec<_>>().concat()
+    };
+    let report = |cluster: &mut Cluster, from, wants, stable| {
         let (wants, stable) = (EpochNumber(wants), Sn(stable));
         assert!(cluster.tell(
             from,
             1,
             &Message::Status(Status { epoch: EPOCH, wants, delivered: stable, stable, asks: false })
         ));
-    }
-    let traced: Vec<_> = cluster.seen(1).traced.iter().map(|event| format!("{event:?}")).collect();
-    assert!(traced.iter().any(|event| event.contains("after epoch 8 and number 80")), "{traced:?}");
+    };
+    report(&mut cluster, 0, 4, 8);
+    report(&mut cluster, 2, 5, 16);
+    // Reports that no certificate supports do not count.
+    report(&mut cluster, 3, 1 << 40, 16);
+    report(&mut cluster, 3, 5, 1 << 40);
+    let checkpoint = cluster.stable_checkpoint(16, NULL);
+    assert!(cluster.tell(2, 1, &Message::StableCheckpoint(checkpoint)));
+    assert_eq!(regained(&cluster), "");
+    report(&mut cluster, 3, 5, 16);
+    assert!(regained(&cluster).contains("after epoch 8 and number 80"), "{}", regained(&cluster));
 }
 
 /// The loss is remembered at the next restart.
