@@ -8,7 +8,7 @@ use crate::{
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
 
-/// Maximum number of bodies for one number that is not delivered. The own ones and the prepared one are always kept.
+/// Maximum number of bodies for one number that is not delivered. Needed and own ones are always kept.
 pub const MAX_BODIES: usize = 8;
 /// Maximum number of missing bodies that are fetched at once.
 const MAX_FETCHES: usize = 32;
@@ -18,16 +18,27 @@ struct Fetch {
     overdue_at: TimestampMs,
 }
 
+struct Body {
+    digest: B256,
+    proposal: Proposal,
+    /// A record contains it.
+    is_written: bool,
+}
+
 /// Bodies of batches by number and digest, in the order of arrival.
 #[derive(Default)]
 pub(crate) struct Bodies {
-    held: BTreeMap<Sn, Vec<(B256, Proposal)>>,
+    held: BTreeMap<Sn, Vec<Body>>,
     fetches: BTreeMap<(Sn, B256), Fetch>,
 }
 
 impl Bodies {
+    fn find(&self, sn: Sn, digest: B256) -> Option<&Body> {
+        self.held.get(&sn)?.iter().find(|body| body.digest == digest)
+    }
+
     pub fn get(&self, sn: Sn, digest: B256) -> Option<&Proposal> {
-        self.held.get(&sn)?.iter().find(|(of, _)| *of == digest).map(|(_, proposal)| proposal)
+        self.find(sn, digest).map(|body| &body.proposal)
     }
 
     /// True if the body is present. The null batch has none.
@@ -35,20 +46,30 @@ impl Bodies {
         digest == NULL || self.get(sn, digest).is_some()
     }
 
-    /// Keeps a body. Returns false if it was present. Too many of one number displace the oldest that may be dropped.
-    pub fn insert(&mut self, digest: B256, proposal: Proposal, prepared: Option<B256>, me: ValidatorIndex) -> bool {
+    pub fn is_written(&self, sn: Sn, digest: B256) -> bool {
+        self.find(sn, digest).is_some_and(|body| body.is_written)
+    }
+
+    pub fn note_written(&mut self, sn: Sn, digest: B256) {
+        let of_number = self.held.get_mut(&sn).into_iter().flatten();
+        of_number.filter(|body| body.digest == digest).for_each(|body| body.is_written = true);
+    }
+
+    /// Keeps a body. Returns false if it was present. Too many of one number displace the oldest that may be dropped: neither one
+    /// that is `needed`, nor an own one.
+    pub fn insert(&mut self, digest: B256, proposal: Proposal, needed: &[B256], me: ValidatorIndex) -> bool {
         self.fetches.remove(&(proposal.sn, digest));
         let of_number = self.held.entry(proposal.sn).or_default();
-        if of_number.iter().any(|(of, _)| *of == digest) {
+        if of_number.iter().any(|body| body.digest == digest) {
             return false;
         }
-        let may_drop = |(of, held): &(B256, Proposal)| Some(*of) != prepared && held.author != me;
+        let may_drop = |body: &Body| !needed.contains(&body.digest) && body.proposal.author != me;
         if of_number.len() >= MAX_BODIES
             && let Some(place) = of_number.iter().position(may_drop)
         {
             of_number.remove(place);
         }
-        of_number.push((digest, proposal));
+        of_number.push(Body { digest, proposal, is_written: false });
         true
     }
 
@@ -56,7 +77,7 @@ impl Bodies {
     pub fn keep_only(&mut self, sn: Sn, digest: B256) -> Vec<Proposal> {
         self.fetches.retain(|(of, _), _| *of != sn);
         let Some(of_number) = self.held.get_mut(&sn) else { return Vec::new() };
-        let others = of_number.extract_if(.., |(of, _)| *of != digest).map(|(_, proposal)| proposal);
+        let others = of_number.extract_if(.., |body| body.digest != digest).map(|body| body.proposal);
         others.collect()
     }
 
@@ -75,10 +96,12 @@ impl Mir {
     /// Asks for missing bodies of the next committed batches, and of listed ones (U6).
     pub(crate) fn fetch_bodies(&mut self) {
         let delivered = self.order.sn();
-        let missing = |(sn, digest): &(Sn, B256)| *sn > delivered && !self.bodies.has(*sn, *digest);
+        let missing = |(sn, digest): &(Sn, B256)| *sn > self.floor && !self.bodies.has(*sn, *digest);
         let committed = self.log.range(delivered.next()..).map(|(sn, digest)| (*sn, *digest)).take(4 * MAX_FETCHES);
         let listed = (self.epoch.start.0 + 1..).map(Sn).zip(self.epoch.listed.iter().copied());
-        let wanted: Vec<_> = committed.chain(listed.filter(|_| self.is_normal())).filter(missing).take(MAX_FETCHES).collect();
+        // Also those that are delivered: a member that followed certified blocks confirms them for the others (U8).
+        let listed = listed.filter(|(sn, _)| self.is_normal() && *sn > self.stable());
+        let wanted: Vec<_> = committed.chain(listed).filter(missing).take(MAX_FETCHES).collect();
         for (sn, digest) in wanted {
             let fetch = self.bodies.fetches.get(&(sn, digest));
             if fetch.is_some_and(|fetch| fetch.overdue_at > self.now) {
@@ -118,12 +141,16 @@ impl Mir {
         }
         self.persist(&Record::Body(proposal.clone()), None);
         self.keep_body(digest, proposal);
+        self.bodies.note_written(sn, digest);
         self.accept(sn);
     }
 
     /// Returns false if the body was present.
     pub(crate) fn keep_body(&mut self, digest: B256, proposal: Proposal) -> bool {
-        let prepared = self.prepared.get(&proposal.sn).map(|certificate| certificate.digest);
-        self.bodies.insert(digest, proposal, prepared, self.me)
+        let sn = proposal.sn;
+        let prepared = self.prepared.get(&sn).map(|certificate| certificate.digest);
+        let offered = self.instances.get(&sn).and_then(|instance| instance.offered);
+        let needed: Vec<_> = [prepared, self.log.get(&sn).copied(), offered].into_iter().flatten().collect();
+        self.bodies.insert(digest, proposal, &needed, self.me)
     }
 }

@@ -30,12 +30,13 @@ impl Mir {
         sn > self.stable() && sn <= self.durable.delivered && sn <= self.durable.stable.plus(self.config.window)
     }
 
-    /// More is on disk: sends the own votes that became possible.
+    /// Sends the own votes that became possible, perhaps because more is on disk.
     pub(crate) fn vote_checkpoints(&mut self, durable: DurableCheckpoints) {
-        let before: Vec<_> = self.order.marks().filter(|(sn, _)| self.may_sign_checkpoint(*sn)).collect();
         self.durable = durable;
-        for (sn, hash) in self.order.marks().filter(|mark| !before.contains(mark)) {
-            if self.may_sign_checkpoint(sn)
+        for (sn, hash) in self.order.marks() {
+            let has_voted = self.checkpoint_votes.get(&sn).is_some_and(|votes| votes.contains_key(&self.me));
+            if !has_voted
+                && self.may_sign_checkpoint(sn)
                 && let Some(signature) = self.sign(&Statement::Checkpoint { sn, hash })
             {
                 self.broadcast(&Message::Checkpoint { sn, hash, signature });

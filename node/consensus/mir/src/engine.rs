@@ -25,7 +25,7 @@ use crate::{
 use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Ticket, TraceEvent};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -66,6 +66,10 @@ pub struct Mir {
     pub(crate) bodies: Bodies,
     /// Messages of later epochs.
     pub(crate) early: Early,
+    /// The first time at which a batch is not too early any more (N4).
+    pub(crate) deferred_until: Option<TimestampMs>,
+    /// Accepted numbers of this epoch, on disk, whose PREPARE the signer did not sign.
+    pub(crate) unsigned: BTreeSet<Sn>,
     pub(crate) proposer: Proposer,
     pub(crate) changes: Changes,
     pub(crate) timers: Timers,
@@ -114,7 +118,7 @@ impl Engine for Mir {
         if self.is_halted {
             return None;
         }
-        let timers = [Some(self.sync.resend_at), self.timers.deadline(), self.proposal_deadline(), self.deferral_deadline()];
+        let timers = [Some(self.sync.resend_at), self.timers.deadline(), self.proposal_deadline(), self.deferred_until];
         timers.into_iter().flatten().min()
     }
 }
@@ -146,6 +150,8 @@ impl Mir {
             floor: Sn(0),
             bodies: Bodies::default(),
             early: Early::default(),
+            deferred_until: None,
+            unsigned: BTreeSet::new(),
             proposer: Proposer::new(now),
             changes: Changes::default(),
             timers: Timers::default(),
@@ -183,7 +189,9 @@ impl Mir {
         self.prepared = prepared.into_iter().filter(|(sn, _)| *sn > stable).collect();
         self.log = committed.into_iter().filter(|(sn, _)| *sn > floor).collect();
         for (digest, proposal) in bodies.into_iter().filter(|(_, proposal)| proposal.sn > floor) {
-            self.bodies.insert(digest, proposal, None, self.me);
+            let sn = proposal.sn;
+            self.keep_body(digest, proposal);
+            self.bodies.note_written(sn, digest);
         }
         for (sn, (_, digest)) in accepted.into_iter().filter(|(sn, (of, _))| *of == epoch && *sn > stable) {
             let instance = self.instances.entry(sn).or_default();
@@ -207,7 +215,9 @@ impl Mir {
             self.timers.begin_change(&self.config);
             self.handle_left(target);
         }
-        self.send_echo();
+        if let Some((epoch, _)) = self.promises.echoed {
+            self.handle_echoed(epoch);
+        }
     }
 
     fn handle_message(&mut self, from: ValidatorIndex, checked: Checked) {
@@ -240,7 +250,6 @@ impl Mir {
     }
 
     fn handle_deadline(&mut self) {
-        self.accept_all();
         if self.sync.resend_at <= self.now {
             self.sync.resend_at = TimestampMs(self.now.0.saturating_add(self.config.resend_ms));
             self.resend();
@@ -248,6 +257,7 @@ impl Mir {
     }
 
     fn make_progress(&mut self) {
+        self.accept_deferred();
         self.deliver();
         self.check_timers();
         self.consider_leaving();
@@ -262,16 +272,14 @@ impl Mir {
             Some(AfterDurable::Accepted(epoch, sn)) => self.handle_accepted(epoch, sn),
             Some(AfterDurable::Prepared(epoch, sn)) => self.handle_prepared(epoch, sn),
             Some(AfterDurable::Left(target)) => self.handle_left(target),
-            Some(AfterDurable::Echoed(epoch)) if self.promises.echoed.is_some_and(|(echoed, _)| echoed == epoch) => {
-                self.send_echo()
-            }
+            Some(AfterDurable::Echoed(epoch)) => self.handle_echoed(epoch),
             Some(AfterDurable::Promises) => self.release_records(ticket),
             Some(AfterDurable::Checkpoint(sn)) => {
                 self.release_records(ticket);
                 self.vote_checkpoints(DurableCheckpoints { delivered: sn, ..self.durable });
             }
             Some(AfterDurable::Stable(sn)) => self.vote_checkpoints(DurableCheckpoints { stable: sn, ..self.durable }),
-            Some(AfterDurable::Echoed(_)) | None => {}
+            None => {}
         }
     }
 
@@ -399,6 +407,7 @@ impl Mir {
             + self.log.len()
             + self.bodies.count()
             + self.early.count()
+            + self.changes.count()
             + self.sync.count()
             + self.waiting.len()
             + self.checkpoint_votes.values().map(BTreeMap::len).sum::<usize>()

@@ -13,30 +13,40 @@ use crate::{
 };
 use corniche_engine::{Output, Recipients};
 use corniche_types::{B256, ValidatorIndex};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Maximum distance of an offer's epoch from the current one, and so the number of offers that are kept.
 const MAX_AHEAD: u64 = 4;
 /// Maximum of the pause, in `resend_ms`, until a member asks for missing EPOCH-CHANGEs again.
 const MAX_PAUSE: u32 = 16;
 
+enum Verdict {
+    Acceptable,
+    /// Something is missing here.
+    NotYet,
+    /// It does not follow from its EPOCH-CHANGEs.
+    Never,
+}
+
 /// Progress towards the next epoch.
 #[derive(Default)]
 pub(crate) struct Changes {
     /// The newest EPOCH-CHANGE of each member, with its digest.
-    received: BTreeMap<ValidatorIndex, (EpochChange, B256)>,
-    /// EPOCH-CHANGEs that a primary refers to.
-    relayed: BTreeMap<ValidatorIndex, (EpochChange, B256)>,
+    received: BTreeMap<ValidatorIndex, (Arc<EpochChange>, B256)>,
+    /// EPOCH-CHANGEs that the offers refer to.
+    relayed: BTreeMap<(ValidatorIndex, B256), Arc<EpochChange>>,
     /// EPOCH-CHANGEs that the own offer refers to.
-    used: BTreeMap<ValidatorIndex, EpochChange>,
+    used: BTreeMap<ValidatorIndex, Arc<EpochChange>>,
     /// The newest epoch that this member left for, on disk.
     left: Option<EpochNumber>,
     /// The own EPOCH-CHANGE for the target, once it is visible.
-    own: Option<EpochChange>,
+    own: Option<Arc<EpochChange>>,
     /// The newest offer for each later epoch.
     offers: BTreeMap<EpochNumber, NewEpoch>,
     /// The newest ECHO of each member.
     echoes: BTreeMap<ValidatorIndex, (EpochNumber, B256, Signature)>,
+    /// The newest epoch that this member voted for a configuration of, on disk.
+    echoed: Option<EpochNumber>,
     /// The own ECHO is visible.
     has_echoed: bool,
     /// Numbers that were overdue when this member left its epoch.
@@ -59,8 +69,28 @@ impl Changes {
     }
 
     fn find(&self, member: ValidatorIndex, digest: B256) -> Option<&EpochChange> {
-        let known = [self.received.get(&member), self.relayed.get(&member)];
-        known.into_iter().flatten().find(|(_, of)| *of == digest).map(|(change, _)| change)
+        let received = self.received.get(&member).filter(|(_, of)| *of == digest).map(|(change, _)| change);
+        received.or_else(|| self.relayed.get(&(member, digest))).map(|change| &**change)
+    }
+
+    fn is_referred_to(&self, member: ValidatorIndex, digest: B256) -> bool {
+        self.offers.values().any(|offer| offer.changes.contains(&(member, digest)))
+    }
+
+    /// Keeps an offer, and forgets EPOCH-CHANGEs that only an earlier one referred to.
+    fn insert_offer(&mut self, offer: NewEpoch) {
+        self.offers.insert(offer.config.epoch, offer);
+        let mut relayed = std::mem::take(&mut self.relayed);
+        relayed.retain(|(member, digest), _| self.is_referred_to(*member, *digest));
+        self.relayed = relayed;
+    }
+
+    pub fn has_echoed(&self) -> bool {
+        self.has_echoed
+    }
+
+    pub fn count(&self) -> usize {
+        self.received.len() + self.relayed.len() + self.used.len() + self.echoes.len()
     }
 
     pub fn describe(&self) -> String {
@@ -120,6 +150,7 @@ impl Mir {
         let Some(signature) = self.sign(&Statement::EpochChange(digest)) else { return };
         change.signature = signature;
         self.broadcast(&Message::EpochChange(Box::new(change.clone())));
+        let change = Arc::new(change);
         self.changes.own = Some(change.clone());
         self.changes.received.insert(self.me, (change, digest));
     }
@@ -133,11 +164,13 @@ impl Mir {
         let (sender, target) = (change.sender, change.target);
         if from == sender {
             self.sync.note_wants(sender, target);
-            if self.changes.received.get(&sender).is_none_or(|(known, _)| known.target <= target) {
-                self.changes.received.insert(sender, (change, digest));
+            // One for a much later epoch is only a want: this member asks for it when it is on its way to that epoch.
+            let is_near = target <= self.highest_offer();
+            if is_near && self.changes.received.get(&sender).is_none_or(|(known, _)| known.target <= target) {
+                self.changes.received.insert(sender, (Arc::new(change), digest));
             }
-        } else if self.changes.offers.values().any(|offer| offer.changes.contains(&(sender, digest))) {
-            self.changes.relayed.insert(sender, (change, digest));
+        } else if self.changes.is_referred_to(sender, digest) {
+            self.changes.relayed.insert((sender, digest), Arc::new(change));
         }
     }
 
@@ -182,26 +215,26 @@ impl Mir {
     /// U5.
     fn offer_ungracious(&mut self) {
         let Some(target) = self.promises.target.filter(|target| self.may_offer(*target, self.stable().next())) else { return };
-        let is_for_target = |(_, (change, _)): &(&ValidatorIndex, &(EpochChange, B256))| change.target == target;
+        let is_for_target = |(_, (change, _)): &(&ValidatorIndex, &(Arc<EpochChange>, B256))| change.target == target;
         let members = || self.changes.received.iter().filter(is_for_target);
         if self.committee.weigh(members().map(|(member, _)| *member)) < self.committee.quorum() {
             return;
         }
-        let used: Vec<_> = members().map(|(_, (change, _))| change).collect();
+        let used: Vec<_> = members().map(|(_, (change, _))| &**change).collect();
         let selection = rules::select(&used, &self.committee);
         // Suspects of another epoch than the base are unknown.
         let suspects = if selection.base.epoch == self.epoch.epoch { self.suspects() } else { Vec::new() };
         let leaders = rules::leaders_without(&selection.base, target, &suspects, &self.committee);
         let config = rules::ungracious(&selection, target, leaders, &self.committee, self.config.epoch_length);
         let changes = members().map(|(member, (_, digest))| (*member, *digest)).collect();
-        self.changes.used = used.into_iter().map(|change| (change.sender, change.clone())).collect();
+        self.changes.used = members().map(|(member, (change, _))| (*member, change.clone())).collect();
         self.offer(NewEpoch { config, changes });
     }
 
     fn offer(&mut self, offer: NewEpoch) {
         self.note("epoch-offered", format!("{:?}", offer.config));
         self.broadcast(&Message::NewEpoch(Box::new(offer.clone())));
-        self.changes.offers.insert(offer.config.epoch, offer);
+        self.changes.insert_offer(offer);
     }
 
     pub(crate) fn handle_fetch_changes(&mut self, from: ValidatorIndex, epoch: EpochNumber, members: &[ValidatorIndex]) {
@@ -214,7 +247,7 @@ impl Mir {
             let used = self.changes.used.get(member).filter(|change| change.target == epoch);
             let own = self.changes.own.as_ref().filter(|change| *member == self.me && change.target >= epoch);
             let Some(change) = used.or(own).filter(|_| bytes <= self.config.fetch_bytes as usize) else { continue };
-            let message = Message::EpochChange(Box::new(change.clone())).encode();
+            let message = Message::EpochChange(Box::new((**change).clone())).encode();
             bytes += message.len();
             self.outputs.push_back(Output::Send { to: Recipients::One(from), message });
         }
@@ -225,13 +258,18 @@ impl Mir {
 
     pub(crate) fn handle_offer(&mut self, offer: NewEpoch) {
         let epoch = offer.config.epoch;
-        let highest = self.epoch.epoch.max(self.promises.target.unwrap_or_default()).plus(MAX_AHEAD);
-        if self.epoch.epoch < epoch && epoch <= highest && self.changes.offers.get(&epoch) != Some(&offer) {
-            self.changes.offers.insert(epoch, offer);
+        let is_near = self.epoch.epoch < epoch && epoch <= self.highest_offer();
+        if is_near && self.changes.offers.get(&epoch) != Some(&offer) {
+            self.changes.insert_offer(offer);
             if self.changes.offers.len() > 2 * MAX_AHEAD as usize {
                 self.changes.offers.pop_first();
             }
         }
+    }
+
+    /// The highest epoch about which offers and EPOCH-CHANGEs are kept.
+    fn highest_offer(&self) -> EpochNumber {
+        self.epoch.epoch.max(self.promises.target.unwrap_or_default()).plus(MAX_AHEAD)
     }
 
     /// Votes for the offer of the highest epoch that is valid. A member votes for at most one configuration of an epoch (X7), and
@@ -240,11 +278,19 @@ impl Mir {
         let least = self.promises.target.unwrap_or(self.epoch.epoch.plus(1));
         let echoed = self.promises.echoed.map(|(epoch, _)| epoch);
         let is_open = |epoch: &EpochNumber| echoed.is_none_or(|echoed| *epoch > echoed) && self.may_echo(*epoch);
-        let open: Vec<_> = self.changes.offers.range(least..).rev().filter(|(epoch, _)| is_open(epoch)).collect();
-        let Some(config) = open.into_iter().find(|(_, offer)| self.is_acceptable(offer)).map(|(_, offer)| offer.config.clone())
-        else {
-            return;
-        };
+        let open: Vec<_> = self.changes.offers.range(least..).map(|(epoch, _)| *epoch).rev().filter(is_open).collect();
+        let mut accepted = None;
+        for epoch in open {
+            match self.changes.offers.get(&epoch).map(|offer| (self.judge(offer), &offer.config)) {
+                Some((Verdict::Acceptable, config)) => {
+                    accepted = Some(config.clone());
+                    break;
+                }
+                Some((Verdict::Never, _)) => _ = self.changes.offers.remove(&epoch),
+                Some((Verdict::NotYet, _)) | None => {}
+            }
+        }
+        let Some(config) = accepted else { return };
         let (epoch, config) = (config.epoch, self.context.config(&config));
         self.promises.echoed = Some((epoch, config));
         self.changes.has_echoed = false;
@@ -252,22 +298,32 @@ impl Mir {
     }
 
     /// G2, G5 for a gracious change; U6 for an ungracious one.
-    fn is_acceptable(&self, offer: &NewEpoch) -> bool {
+    fn judge(&self, offer: &NewEpoch) -> Verdict {
         let length = self.config.epoch_length;
         if offer.changes.is_empty() {
             let is_finished = self.epoch.last.is_some_and(|last| last <= self.order.sn());
             let expected = rules::gracious(&self.epoch, &self.committee, length);
-            return self.is_normal() && is_finished && expected.as_ref() == Some(&offer.config);
+            let is_acceptable = self.is_normal() && is_finished && expected.as_ref() == Some(&offer.config);
+            return if is_acceptable { Verdict::Acceptable } else { Verdict::NotYet };
         }
         let changes = offer.changes.iter().map(|(member, digest)| self.changes.find(*member, *digest));
-        let Some(changes) = changes.collect::<Option<Vec<_>>>() else { return false };
+        let Some(changes) = changes.collect::<Option<Vec<_>>>() else { return Verdict::NotYet };
         let are_for_epoch = changes.iter().all(|change| change.target == offer.config.epoch);
-        are_for_epoch && rules::is_ungracious(&offer.config, &rules::select(&changes, &self.committee), &self.committee, length)
+        let selection = rules::select(&changes, &self.committee);
+        let is_acceptable = are_for_epoch && rules::is_ungracious(&offer.config, &selection, &self.committee, length);
+        if is_acceptable { Verdict::Acceptable } else { Verdict::Never }
     }
 
-    /// The own ECHO is on disk.
+    /// The record of the own ECHO is on disk.
+    pub(crate) fn handle_echoed(&mut self, epoch: EpochNumber) {
+        self.changes.echoed = Some(epoch);
+        self.send_echo();
+    }
+
+    /// Sends the own ECHO if it is on disk.
     pub(crate) fn send_echo(&mut self) {
-        let Some((epoch, config)) = self.promises.echoed.filter(|(epoch, _)| *epoch > self.epoch.epoch) else { return };
+        let is_due = |epoch| epoch > self.epoch.epoch && self.changes.echoed == Some(epoch);
+        let Some((epoch, config)) = self.promises.echoed.filter(|(epoch, _)| is_due(*epoch)) else { return };
         if let Some(signature) = self.sign(&Statement::Echo { epoch, config }) {
             self.changes.has_echoed = true;
             self.changes.echoes.insert(self.me, (epoch, config, signature));
@@ -310,6 +366,7 @@ impl Mir {
         self.persist(&Record::Entered(certificate.clone()), None);
         self.promises.enter(certificate);
         self.instances.clear();
+        self.unsigned.clear();
         self.changes.forget(self.epoch.epoch);
         if self.is_normal() {
             self.timers.begin_epoch();

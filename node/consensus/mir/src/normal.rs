@@ -86,11 +86,18 @@ impl Mir {
         let proposal = self.bodies.get(sn, digest).cloned();
         // U8: a listed batch is accepted unseen, but with its body.
         let is_early = is_fresh && proposal.as_ref().is_some_and(|proposal| self.accept_at(proposal) > self.now);
-        if is_early || proposal.is_none() && digest != NULL {
+        if is_early {
+            let at = proposal.map(|proposal| self.accept_at(&proposal));
+            self.deferred_until = self.deferred_until.into_iter().chain(at).min();
+            return;
+        }
+        if proposal.is_none() && digest != NULL {
             return;
         }
         let epoch = self.epoch.epoch;
-        let record = Record::Accepted { epoch, sn, digest, proposal: proposal.clone() };
+        let is_written = !is_fresh && self.bodies.is_written(sn, digest);
+        let record = Record::Accepted { epoch, sn, digest, proposal: proposal.clone().filter(|_| !is_written) };
+        self.bodies.note_written(sn, digest);
         self.persist(&record, Some(AfterDurable::Accepted(epoch, sn)));
         if let Some(instance) = self.instances.get_mut(&sn) {
             instance.step = Step::Accepted;
@@ -115,11 +122,11 @@ impl Mir {
         waiting.into_iter().for_each(|sn| self.accept(sn));
     }
 
-    /// The first time at which a batch is not too early any more.
-    pub(crate) fn deferral_deadline(&self) -> Option<TimestampMs> {
-        let waiting = self.instances.iter().filter(|(_, instance)| instance.step == Step::Idle);
-        let proposals = waiting.filter_map(|(sn, instance)| self.bodies.get(*sn, instance.offered?));
-        proposals.map(|proposal| self.accept_at(proposal)).filter(|at| *at > self.now).min()
+    /// Accepts batches that are not too early any more.
+    pub(crate) fn accept_deferred(&mut self) {
+        if self.deferred_until.take_if(|at| *at <= self.now).is_some() {
+            self.accept_all();
+        }
     }
 
     /// N3: the batch is on disk, so the PREPARE may leave. A leader sends its own batch with it.
@@ -127,13 +134,27 @@ impl Mir {
         let is_open = epoch == self.epoch.epoch && self.may_vote(sn);
         let Some(instance) = self.instances.get(&sn).filter(|it| is_open && it.step == Step::Accepted) else { return };
         let Some(digest) = instance.offered else { return };
-        let Some(signature) = self.sign(&Statement::Prepare { epoch, sn, digest }) else { return };
+        let Some(signature) = self.sign(&Statement::Prepare { epoch, sn, digest }) else {
+            self.unsigned.insert(sn);
+            return;
+        };
         let Some(instance) = self.instances.get_mut(&sn) else { return };
         instance.step = Step::Preparing;
         instance.add_prepare(self.me, digest, signature);
         let message = self.own_prepare(sn);
         message.iter().for_each(|message| self.broadcast(message));
         self.check_prepared(sn);
+    }
+
+    /// Tries again to sign what the signer did not.
+    pub(crate) fn sign_again(&mut self) {
+        let epoch = self.epoch.epoch;
+        std::mem::take(&mut self.unsigned).into_iter().for_each(|sn| self.handle_accepted(epoch, sn));
+        self.send_change();
+        if !self.changes.has_echoed() {
+            self.send_echo();
+        }
+        self.vote_checkpoints(self.durable);
     }
 
     /// The own PREPARE of a number, with the batch if this member leads it.

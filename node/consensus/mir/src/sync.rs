@@ -39,9 +39,10 @@ impl Sync {
         Self { peers, claims, certified: Sn(0), resend_at, delivered: Sn(0), next_peer: me.as_usize(), buckets }
     }
 
-    /// The epochs that other members would move to.
+    /// The epochs that other members would move to. A member that is in a later epoch does not count for it: its certificate is better.
     pub fn wants(&self) -> BTreeMap<ValidatorIndex, EpochNumber> {
-        self.peers.iter().map(|(member, status)| (*member, status.wants)).collect()
+        let moving = self.peers.iter().filter(|(_, status)| status.wants > status.epoch);
+        moving.map(|(member, status)| (*member, status.wants)).collect()
     }
 
     pub fn note_wants(&mut self, member: ValidatorIndex, wants: EpochNumber) {
@@ -78,6 +79,7 @@ impl Mir {
 
     /// Asks for what is missing. A member without progress asks all, otherwise one after the other.
     pub(crate) fn resend(&mut self) {
+        self.sign_again();
         let delivered = self.order.sn();
         let is_stuck = std::mem::replace(&mut self.sync.delivered, delivered) == delivered;
         if is_stuck && self.is_waiting() {
@@ -101,7 +103,7 @@ impl Mir {
             || delivered >= self.window_end()
             || self.epoch.last.is_some_and(|last| last <= delivered)
             || self.promises.has_lost_disk
-            || self.sync.peers.values().any(|status| status.delivered > delivered)
+            || self.sync.peers.values().any(|status| status.delivered > delivered || status.epoch > self.epoch.epoch)
     }
 
     fn take_peer(&mut self) -> Option<ValidatorIndex> {

@@ -96,9 +96,10 @@ impl Mir {
     fn start_timer(&mut self, sn: Sn) {
         let is_ours = sn > self.epoch.start && (sn < self.epoch.first || rules::is_fresh(&self.epoch, sn));
         // Not outside the window: its leader may not propose there.
-        let is_due = is_ours && sn <= self.window_end() && !self.is_committed(sn) && self.committee.size() > 1;
+        let is_open = self.stable() < sn && sn <= self.window_end();
+        let is_due = is_ours && is_open && !self.is_committed(sn) && self.committee.size() > 1;
         let before = sn.minus(1);
-        if is_due && self.is_normal() && (before <= self.epoch.start || self.is_committed(before)) {
+        if is_due && self.is_normal() && (before <= self.epoch.start.max(self.stable()) || self.is_committed(before)) {
             let at = self.timers.after(self.now, &self.config);
             self.timers.numbers.entry(sn).or_insert((self.now, at));
         }
@@ -106,7 +107,8 @@ impl Mir {
 
     /// Starts the timers of all numbers that may have one: in a new epoch, or after a stable checkpoint.
     pub(crate) fn start_timers(&mut self) {
-        let (from, to) = (self.epoch.start.max(self.order.sn()).next(), self.window_end());
+        let (from, to) = (self.epoch.start.max(self.order.sn()).max(self.stable()).next(), self.window_end());
+        self.timers.numbers = self.timers.numbers.split_off(&self.stable().next());
         (from.0..=to.0).for_each(|sn| self.start_timer(Sn(sn)));
     }
 
@@ -150,7 +152,7 @@ impl Mir {
 
     /// M11: the leader of the lowest number that is not committed, then those of overdue numbers.
     pub(crate) fn suspects(&self) -> Vec<ValidatorIndex> {
-        let from = self.epoch.start.max(self.order.sn()).next();
+        let from = self.epoch.start.max(self.order.sn()).max(self.stable()).next();
         let lowest = (from.0..=self.window_end().0).map(Sn).find(|sn| !self.is_committed(*sn));
         let fresh = lowest.into_iter().chain(self.changes.overdue.iter().copied());
         let mut suspects: Vec<ValidatorIndex> = Vec::new();

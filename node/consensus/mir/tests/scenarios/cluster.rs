@@ -2,15 +2,20 @@
 
 use corniche_engine::{Committee, Verifier};
 use corniche_mir::{
-    Config, Mir, MirVerifier, Setup,
-    message::{CheckpointCertificate, Context, EpochNumber, Message, Proposal, Sn, Statement, Status},
+    Config, Mir, MirVerifier, Setup, Signature, Signer,
+    message::{
+        CheckpointCertificate, Context, EpochCertificate, EpochConfig, EpochNumber, Message, Proposal, Sn, Statement, Status,
+    },
 };
 use corniche_mir_testing::{FakeKeys, FakeSignatures, committee};
 use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     ops::{Deref, DerefMut},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// One message delay, ms.
@@ -22,6 +27,21 @@ pub const EPOCH: EpochNumber = EpochNumber(0);
 pub struct MirSubject {
     config: Config,
     committee: Committee,
+    /// True while no signer signs.
+    no_signers: Arc<AtomicBool>,
+}
+
+/// A signer that may be unavailable.
+struct Keys(FakeKeys, Arc<AtomicBool>);
+
+impl Signer for Keys {
+    fn index(&self) -> ValidatorIndex {
+        self.0.index()
+    }
+
+    fn sign(&self, statement: &Statement, digest: &B256) -> Option<Signature> {
+        if self.1.load(Ordering::Relaxed) { None } else { self.0.sign(statement, digest) }
+    }
 }
 
 impl Subject for MirSubject {
@@ -36,7 +56,8 @@ impl Subject for MirSubject {
     fn start(&mut self, me: usize, start: EngineStart) -> Mir {
         let EngineStart { seed: _, records, unsigned, resume, now } = start;
         let (config, committee) = (self.config.clone(), self.committee.clone());
-        Mir::new(Setup { config, committee, signer: Arc::new(FakeKeys(index(me))), records, unsigned, resume, now })
+        let signer = Arc::new(Keys(FakeKeys(index(me)), self.no_signers.clone()));
+        Mir::new(Setup { config, committee, signer, records, unsigned, resume, now })
     }
 
     fn verifier(&self) -> Arc<dyn Verifier> {
@@ -100,7 +121,7 @@ impl Cluster {
 
     pub fn of(committee: Committee, config: Config) -> Self {
         let links = Links::uniform(committee.size(), Micros::from_millis(DELAY));
-        let mut cluster = Self(ScenarioCluster::new(MirSubject { config, committee }, links, 1));
+        let mut cluster = Self(ScenarioCluster::new(MirSubject { config, committee, no_signers: Arc::default() }, links, 1));
         cluster.simulation.start_all();
         cluster
     }
@@ -111,6 +132,11 @@ impl Cluster {
         cluster.set_rule(|_, _, _, _| LOST);
         cluster.run_for(1);
         cluster
+    }
+
+    /// Makes all signers available, or unavailable.
+    pub fn set_signers(&mut self, available: bool) {
+        self.subject.borrow().no_signers.store(!available, Ordering::Relaxed);
     }
 
     pub fn delivered(&self, node: usize) -> u64 {
@@ -201,6 +227,14 @@ impl Cluster {
     pub fn prepare(&self, from: usize, epoch: EpochNumber, sn: u64, digest: B256) -> Message {
         let sn = Sn(sn);
         Message::Prepare { epoch, sn, digest, signature: self.sign(from, &Statement::Prepare { epoch, sn, digest }) }
+    }
+
+    /// A certified configuration of epoch 1, with ECHOs of members 0, 2 and 3.
+    pub fn certificate(&self, config: EpochConfig) -> Message {
+        let (epoch, digest) = (config.epoch, self.context().config(&config));
+        let statement = Statement::Echo { epoch, config: digest };
+        let votes = [0, 2, 3].map(|member| (index(member), self.sign(member, &statement))).to_vec();
+        Message::Epoch(Box::new(EpochCertificate { config, votes }))
     }
 
     /// A stable checkpoint with the votes of members 0, 2 and 3.

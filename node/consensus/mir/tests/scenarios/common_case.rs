@@ -89,6 +89,18 @@ fn batch_from_the_future_waits() {
     assert_eq!(cluster.count(1, is_prepare), 1);
 }
 
+/// Another input may come at the time at which the batch may be accepted, before the deadline.
+#[test]
+fn deferred_batch_is_not_forgotten() {
+    let mut cluster = scripted();
+    let (mut proposal, _) = cluster.proposal(1, 0, "x");
+    proposal.time = TimestampMs(cluster.simulation.now().timestamp().0 + 800);
+    cluster.tell_all(&[0], 1, |cluster, _| cluster.pre_prepare(EPOCH, &proposal));
+    cluster.clocks.borrow_mut()[1] = 400;
+    cluster.tell_all(&[2], 1, |cluster, _| cluster.wants(0));
+    assert_eq!(cluster.count(1, is_prepare), 1);
+}
+
 /// X6, M24: COMMITs are not signed, so no single member can prove a batch.
 #[test]
 fn batch_is_learnt_from_members_with_f_plus_one_votes() {

@@ -1,8 +1,12 @@
 //! Changes of epochs: who is removed, who returns, and what survives.
 
-use crate::cluster::{Cluster, DELAY, EPOCH, LOST, is_commit, is_prepare, quick};
-use corniche_mir::message::{EpochChange, EpochConfig, EpochNumber, Message, NULL, NewEpoch, Sn, Statement};
-use corniche_mir::rules;
+use crate::cluster::{Cluster, DELAY, EPOCH, LOST, is_commit, is_prepare, plain, quick};
+use corniche_mir::{
+    Config,
+    message::{EpochChange, EpochConfig, EpochNumber, Message, NULL, NewEpoch, Sn, Statement, Status},
+    record::Record,
+    rules,
+};
 use corniche_mir_testing::committee;
 use corniche_testkit::{Delivery, Micros};
 
@@ -291,6 +295,7 @@ fn false_configurations_get_no_vote() {
         }
         cluster.tell_all(&[1], 0, |_, _| Message::NewEpoch(Box::new(offer.clone())));
         assert_eq!(echoes(&cluster, 0), 0);
+        assert!(cluster.engine(0).describe().contains("offers []"), "it is judged once");
     }
 }
 
@@ -378,6 +383,116 @@ fn member_that_left_alone_waits_for_the_others() {
     assert_eq!(cluster.engine(1).target(), Some(EpochNumber(1)), "the timeout is doubled");
     cluster.run_for(1_000);
     assert_eq!(cluster.engine(1).target(), Some(EpochNumber(2)));
+}
+
+/// A member that sees others in a later epoch asks for the certificate, and does not leave.
+#[test]
+fn later_epoch_is_no_reason_to_leave() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let status = Status { epoch: EpochNumber(1), wants: EpochNumber(1), delivered: Sn(0), stable: Sn(0), asks: false };
+    cluster.tell_all(&[2, 3], 1, |_, _| Message::Status(status));
+    assert_eq!(cluster.engine(1).target(), None);
+    let mut cluster = Cluster::new(4, quick());
+    cluster.tell_all(&[2, 3], 1, |_, _| Message::Status(status));
+    let asked = |cluster: &Cluster| cluster.count(1, |message| matches!(message, Message::Status(status) if status.asks));
+    let before = asked(&cluster);
+    cluster.run_for(150);
+    assert!(asked(&cluster) > before);
+}
+
+/// An EPOCH-CHANGE is sent again to members that ask, for this change only.
+#[test]
+fn epoch_changes_are_fetched() {
+    let mut cluster = left_after_preparing();
+    let changes = |cluster: &Cluster| cluster.count(1, |message| matches!(message, Message::EpochChange(_)));
+    assert_eq!(changes(&cluster), 1);
+    let ask = |epoch| Message::FetchChanges { epoch, members: [0, 1, 2].map(crate::cluster::index).to_vec() };
+    cluster.tell_all(&[2], 1, |_, _| ask(EpochNumber(1)));
+    assert_eq!(changes(&cluster), 2);
+    cluster.tell_all(&[2], 1, |_, _| ask(EPOCH));
+    cluster.tell_all(&[2], 1, |_, _| ask(EpochNumber(2)));
+    assert_eq!(changes(&cluster), 2);
+}
+
+/// One for a much later epoch is a want, and nothing that is kept.
+#[test]
+fn far_epoch_changes_are_not_kept() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let before = cluster.engine(1).footprint();
+    let message = Message::EpochChange(Box::new(scripted_change(&cluster, 2, 1 << 40).0));
+    assert!(cluster.tell(2, 1, &message));
+    // The status of its sender.
+    assert_eq!(cluster.engine(1).footprint(), before + 1);
+}
+
+/// U8: a listed batch whose body is on disk is not written again, and its record suffices after a restart.
+#[test]
+fn listed_batch_is_written_once() {
+    let mut cluster = left_after_preparing();
+    let digest = cluster.proposal(1, 0, "x").1;
+    let config = EpochConfig { listed: vec![digest], first: Sn(2), last: Some(Sn(9)), ..offer(&cluster, |_| ()).config };
+    cluster.tell_all(&[2], 1, |cluster, _| cluster.certificate(config.clone()));
+    for _ in 0..2 {
+        let prepares = |message: &Message| matches!(message, Message::Prepare { epoch: EpochNumber(1), sn: Sn(1), .. });
+        assert_eq!(cluster.count(1, prepares), 1);
+        let bodies = cluster.records(1).values().filter(|record| {
+            matches!(corniche_types::wire::decode(record), Ok(Record::Accepted { proposal: Some(_), .. } | Record::Body(_)))
+        });
+        assert_eq!(bodies.count(), 1);
+        cluster.tell_all(&[0], 1, |_, _| Message::FetchBody { sn: Sn(1), digest });
+        assert_eq!(cluster.count(1, |message| matches!(message, Message::Body(_))), 1);
+        cluster.simulation.crash(1);
+        cluster.simulation.restart(1);
+        cluster.run_for(1);
+    }
+}
+
+/// A signer that was away signs later: PREPARE, EPOCH-CHANGE, ECHO and CHECKPOINT.
+#[test]
+fn unsigned_messages_are_signed_later() {
+    let config = Config { resend_ms: 100, ..plain() };
+    let mut cluster = Cluster::of(committee(4), config);
+    cluster.set_rule(|_, _, _, _| LOST);
+    cluster.run_for(1);
+    cluster.set_signers(false);
+    let is_checkpoint = |message: &Message| matches!(message, Message::Checkpoint { .. });
+    let numbers = (1..=8).flat_map(|sn| [0, 2, 3].map(|from| (sn, from)));
+    numbers.for_each(|(sn, from)| _ = cluster.tell(from, 1, &crate::cluster::commit(EPOCH, sn, NULL)));
+    cluster.set_signers(true);
+    let (proposal, _) = cluster.proposal(9, 0, "x");
+    let message = cluster.pre_prepare(EPOCH, &proposal);
+    cluster.set_signers(false);
+    assert!(cluster.tell(0, 1, &message));
+    cluster.run_for(10);
+    assert_eq!((cluster.count(1, is_prepare), cluster.count(1, is_checkpoint)), (0, 0));
+    cluster.set_signers(true);
+    cluster.run_for(110);
+    assert_eq!(cluster.count(1, is_checkpoint), 1);
+    assert!(cluster.count(1, is_prepare) > 0);
+    cluster.set_signers(false);
+    let wants = cluster.wants(1);
+    [2, 3].iter().for_each(|from| assert!(cluster.tell(*from, 1, &wants)));
+    cluster.run_for(10);
+    assert!(!cluster.has_left(1));
+    cluster.set_signers(true);
+    cluster.run_for(110);
+    assert!(cluster.has_left(1));
+    let changes: Vec<_> = [0, 2, 3].iter().map(|sender| scripted_change(&cluster, *sender, 2)).collect();
+    let used: Vec<_> = changes.iter().map(|(change, _)| change).collect();
+    let selection = rules::select(&used, &cluster.committee);
+    let leaders = rules::leaders_without(&selection.base, EpochNumber(2), &[], &cluster.committee);
+    let config = rules::ungracious(&selection, EpochNumber(2), leaders, &cluster.committee, quick().epoch_length);
+    let offer = NewEpoch { config, changes: changes.iter().map(|(change, digest)| (change.sender, *digest)).collect() };
+    cluster.set_signers(false);
+    for (change, _) in changes {
+        assert!(cluster.tell(change.sender.as_usize(), 1, &Message::EpochChange(Box::new(change))));
+    }
+    assert!(cluster.tell(2, 1, &Message::NewEpoch(Box::new(offer))));
+    cluster.run_for(10);
+    assert_eq!(echoes(&cluster, 1), 0);
+    cluster.set_signers(true);
+    cluster.run_for(110);
+    assert!(echoes(&cluster, 1) > 0);
 }
 
 /// M19, T5: a member that missed the end of an epoch enters the next one with its certificate.

@@ -2,7 +2,10 @@
 
 use crate::cluster::{Cluster, EPOCH, commit, is_commit, is_prepare, quick};
 use corniche_engine::Resume;
-use corniche_mir::message::{EpochNumber, Message, NULL, Sn, Status};
+use corniche_mir::{
+    Config,
+    message::{EpochConfig, EpochNumber, Message, NULL, Sn, Status},
+};
 use corniche_mir_testing::committee;
 use corniche_testkit::{EngineDisk, Observed};
 
@@ -158,6 +161,62 @@ fn checkpoints_are_voted_for_again() {
     cluster.load(ALL, true);
     cluster.run_until(5_000, |cluster| ALL.iter().all(|node| cluster.engine(*node).progress().0.0 > 60));
     cluster.assert_equal_logs(ALL);
+}
+
+/// A member that followed certified blocks fetches the body of a listed batch that it did not deliver itself, and confirms it for the
+/// others (U8).
+#[test]
+fn listed_batch_before_the_resume_point_is_confirmed() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let ((proposal, digest), (second, _)) = (cluster.proposal(1, 0, "x"), cluster.proposal(3, 2, "y"));
+    cluster.tell_all(&[2], 1, |cluster, _| cluster.pre_prepare(EPOCH, &second));
+    cluster.tell_all(&[0], 2, |cluster, _| cluster.pre_prepare(EPOCH, &proposal));
+    cluster.tell_all(&[0, 1, 3], 2, |_, _| commit(EPOCH, 1, digest));
+    let resume = cluster.seen(2).resume.clone();
+    assert_eq!(resume.index.0, 1);
+    cluster.simulation.crash(1);
+    cluster.disk(1).notes.log = cluster.seen(2).log.clone();
+    cluster.restart_at(1, resume);
+    let leaders = [0, 1, 3].map(crate::cluster::index).to_vec();
+    let (epoch, start, first, last) = (EpochNumber(1), Sn(0), Sn(2), Some(Sn(9)));
+    let config = EpochConfig { epoch, leaders, start, listed: vec![digest], first, last };
+    cluster.tell_all(&[2], 1, |cluster, _| cluster.certificate(config.clone()));
+    assert_eq!(cluster.count(1, |message| matches!(message, Message::FetchBody { sn: Sn(1), .. })), 1);
+    cluster.tell_all(&[0], 1, |_, _| Message::Body(proposal.clone()));
+    assert_eq!(cluster.count(1, |message| matches!(message, Message::Prepare { epoch: EpochNumber(1), .. })), 1);
+}
+
+/// Numbers up to a stable checkpoint are decided: they suspect nobody.
+#[test]
+fn decided_numbers_have_no_timers() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let timers = |cluster: &Cluster| {
+        let state = cluster.engine(1).describe();
+        ["{Sn(1):", "{Sn(65):"].map(|timer| state.contains(timer))
+    };
+    assert_eq!(timers(&cluster), [true, false]);
+    let checkpoint = cluster.stable_checkpoint(64, NULL);
+    assert!(cluster.tell(2, 1, &Message::StableCheckpoint(checkpoint)));
+    assert_eq!(timers(&cluster), [false, true]);
+}
+
+/// A peer that asks again and again gets what its share allows: 8 MiB at once.
+#[test]
+fn responses_are_limited_by_their_bytes() {
+    let mut cluster = Cluster::new(4, Config { retain: 400, ..quick() });
+    cluster.load(ALL, true);
+    cluster.run_until(10_000, |cluster| cluster.engine(1).progress().0.0 > 200);
+    let bytes = |cluster: &Cluster| {
+        let sent = cluster.seen(1).sent.iter().filter(|(_, _, message)| matches!(message, Message::Committed(_)));
+        sent.map(|(_, _, message)| message.encode().len()).sum::<usize>()
+    };
+    let before = bytes(&cluster);
+    let status = Status { epoch: EPOCH, wants: EPOCH, delivered: Sn(50), stable: Sn(0), asks: true };
+    for _ in 0..3_000 {
+        assert!(cluster.tell(2, 1, &Message::Status(status)));
+    }
+    let sent = bytes(&cluster) - before;
+    assert!(sent > 0 && sent < 9 << 20, "{sent}");
 }
 
 /// Erases the disk of a member that is off; it followed certified commits up to its last one.
