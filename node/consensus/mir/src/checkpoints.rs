@@ -112,6 +112,7 @@ impl Mir {
         }
         self.floor = floor;
         self.log = self.log.split_off(&floor.next());
+        self.decided_in = self.decided_in.split_off(&floor.next());
         self.bodies.release(floor);
         self.persist_promises(AfterDurable::Promises);
     }

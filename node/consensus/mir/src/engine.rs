@@ -61,6 +61,8 @@ pub struct Mir {
     pub(crate) prepared: BTreeMap<Sn, PreparedCertificate>,
     /// Digests of committed batches above the floor.
     pub(crate) log: BTreeMap<Sn, B256>,
+    /// The epochs in which COMMITs of a quorum came here, for numbers of the log.
+    pub(crate) decided_in: BTreeMap<Sn, EpochNumber>,
     /// Numbers up to this one are forgotten.
     pub(crate) floor: Sn,
     pub(crate) bodies: Bodies,
@@ -147,6 +149,7 @@ impl Mir {
             instances: BTreeMap::new(),
             prepared: BTreeMap::new(),
             log: BTreeMap::new(),
+            decided_in: BTreeMap::new(),
             floor: Sn(0),
             bodies: Bodies::default(),
             early: Early::default(),

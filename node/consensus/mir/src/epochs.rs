@@ -7,7 +7,7 @@ use crate::{
     engine::Mir,
     journal::AfterDurable,
     keys::Signature,
-    message::{EpochCertificate, EpochChange, EpochNumber, Message, NewEpoch, Sn, Statement},
+    message::{EpochCertificate, EpochChange, EpochConfig, EpochNumber, Message, NewEpoch, Sn, Statement},
     record::Record,
     rules,
 };
@@ -49,8 +49,8 @@ pub(crate) struct Changes {
     echoed: Option<EpochNumber>,
     /// The own ECHO is visible.
     has_echoed: bool,
-    /// Numbers that were overdue when this member left its epoch.
-    pub overdue: Vec<Sn>,
+    /// Numbers of the current epoch whose leaders were suspected when this member left it, those to be blamed first.
+    pub suspected: Vec<Sn>,
     /// Times that this change was found unfinished. After 1, 2, 4, 8... of them, at most [`MAX_PAUSE`], others are asked for their
     /// EPOCH-CHANGEs.
     attempts: u32,
@@ -65,6 +65,7 @@ impl Changes {
         self.own.take_if(|own| own.target <= epoch);
         self.relayed.clear();
         self.used.clear();
+        self.suspected.clear();
         (self.has_echoed, self.attempts) = (false, 0);
     }
 
@@ -117,7 +118,7 @@ impl Mir {
     /// U1: stops voting in this epoch. The EPOCH-CHANGE leaves when this is on disk.
     fn leave(&mut self, target: EpochNumber) {
         if self.is_normal() {
-            self.changes.overdue = self.overdue_numbers();
+            self.changes.suspected = self.suspected_numbers();
         }
         self.note("epoch-left", format!("{} for {target}", self.epoch.epoch));
         self.promises.target = Some(target);
@@ -380,10 +381,14 @@ impl Mir {
         }
     }
 
-    /// A number that the configuration lists with another batch than the committed one.
-    fn contradiction(&self, config: &crate::message::EpochConfig) -> Option<Sn> {
+    /// A number that the configuration lists with another batch than the one that was committed in an earlier epoch. Batches learnt
+    /// from others may be of later epochs, which need not agree with this configuration.
+    fn contradiction(&self, config: &EpochConfig) -> Option<Sn> {
         let listed = (config.start.0 + 1..).map(Sn).zip(&config.listed);
-        listed.into_iter().find(|(sn, digest)| self.log.get(sn).is_some_and(|committed| committed != *digest)).map(|(sn, _)| sn)
+        let is_earlier = |sn: &Sn| self.decided_in.get(sn).is_some_and(|epoch| *epoch < config.epoch);
+        let differs =
+            |(sn, digest): &(Sn, &B256)| is_earlier(sn) && self.log.get(sn).is_some_and(|committed| committed != *digest);
+        listed.into_iter().find(differs).map(|(sn, _)| sn)
     }
 
     /// U8, U9: the listed batches count as proposed, and fresh ones may follow. Also after a restart.

@@ -25,13 +25,13 @@ impl Mir {
     /// T3: learns what it may have signed, from members with a quorum of votes. Each quorum that this member knew shares a correct
     /// member with them, so with E as the highest reported epoch:
     ///
+    /// A report counts if certificates show the checkpoint, and an epoch shortly before the reported one. So a liar cannot silence
+    /// this member for long.
+    ///
     /// - This member was in epochs up to E + 1. A quorum had voted for the last one: after leaving for it, or for a gracious one in
     ///   the epoch before.
     /// - It sent EPOCH-CHANGEs for epochs up to E + 3: two later if a configuration was overdue, or one after a quorum had left
     ///   ([`Self::is_change_backed`]). ECHOs for ungracious epochs need EPOCH-CHANGEs of a quorum.
-    /// A report counts if certificates show the checkpoint, and an epoch shortly before the reported one. So a liar cannot silence
-    /// this member for long.
-    ///
     /// - The highest reported checkpoint is at most a window below the lost one ([`Self::may_sign_checkpoint`]), and this member voted
     ///   up to a window above that.
     pub(crate) fn regain_votes(&mut self) {

@@ -226,6 +226,7 @@ impl Mir {
     /// N6. Also without a batch: a quorum with COMMITs contains correct members that prepared it.
     fn check_committed(&mut self, sn: Sn, digest: B256) {
         if self.instances.get(&sn).is_some_and(|instance| instance.is_committed(digest, &self.committee)) {
+            self.decided_in.entry(sn).or_insert(self.epoch.epoch);
             self.commit(sn, digest);
         }
     }
@@ -267,6 +268,7 @@ impl Mir {
             }
         }
         self.sync.forget_claims(sn);
+        self.handle_delivered_timers();
         if self.order.mark(sn).is_some() {
             // K1. Records are written in order: then all commits up to the checkpoint are on disk.
             self.persist_promises(AfterDurable::Checkpoint(sn));

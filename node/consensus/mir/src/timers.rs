@@ -92,11 +92,17 @@ impl Timers {
 }
 
 impl Mir {
+    /// The last number whose leader may propose it now, even if the number before it is not delivered yet (M10).
+    fn last_timed(&self) -> Sn {
+        let before_fresh = self.epoch.first.minus(1).max(self.order.sn()).max(self.stable());
+        before_fresh.plus(self.config.open_batches.saturating_mul(self.epoch.leaders.len() as u64)).min(self.window_end())
+    }
+
     /// Starts the timer of a number, if it is one of this epoch, and the number before it is committed (M10).
     fn start_timer(&mut self, sn: Sn) {
         let is_ours = sn > self.epoch.start && (sn < self.epoch.first || rules::is_fresh(&self.epoch, sn));
-        // Not outside the window: its leader may not propose there.
-        let is_open = self.stable() < sn && sn <= self.window_end();
+        // Not where its leader may not propose yet: that would blame correct leaders.
+        let is_open = self.stable() < sn && sn <= self.last_timed();
         let is_due = is_ours && is_open && !self.is_committed(sn) && self.committee.size() > 1;
         let before = sn.minus(1);
         if is_due && self.is_normal() && (before <= self.epoch.start.max(self.stable()) || self.is_committed(before)) {
@@ -107,7 +113,7 @@ impl Mir {
 
     /// Starts the timers of all numbers that may have one: in a new epoch, or after a stable checkpoint.
     pub(crate) fn start_timers(&mut self) {
-        let (from, to) = (self.epoch.start.max(self.order.sn()).max(self.stable()).next(), self.window_end());
+        let (from, to) = (self.epoch.start.max(self.order.sn()).max(self.stable()).next(), self.last_timed());
         self.timers.numbers = self.timers.numbers.split_off(&self.stable().next());
         (from.0..=to.0).for_each(|sn| self.start_timer(Sn(sn)));
     }
@@ -116,6 +122,11 @@ impl Mir {
     pub(crate) fn handle_committed_timers(&mut self, sn: Sn) {
         self.timers.note_commit(sn, self.now, &self.config);
         self.start_timer(sn.next());
+    }
+
+    /// N7: a number was delivered, so its leader may propose another one.
+    pub(crate) fn handle_delivered_timers(&mut self) {
+        self.start_timer(self.last_timed());
     }
 
     /// Compares the timers with the time. A suspicion ends when nothing is overdue any more.
@@ -150,13 +161,10 @@ impl Mir {
         epoch.max(target).max(self.timers.suspicion.unwrap_or_default())
     }
 
-    /// M11: the leader of the lowest number that is not committed, then those of overdue numbers.
+    /// M11: leaders to be removed, first ones first. None if this member did not suspect any before it left its epoch.
     pub(crate) fn suspects(&self) -> Vec<ValidatorIndex> {
-        let from = self.epoch.start.max(self.order.sn()).max(self.stable()).next();
-        let lowest = (from.0..=self.window_end().0).map(Sn).find(|sn| !self.is_committed(*sn));
-        let fresh = lowest.into_iter().chain(self.changes.overdue.iter().copied());
         let mut suspects: Vec<ValidatorIndex> = Vec::new();
-        for suspect in fresh.filter_map(|sn| rules::leader(&self.epoch, sn, &self.committee)) {
+        for suspect in self.changes.suspected.iter().filter_map(|sn| rules::leader(&self.epoch, *sn, &self.committee)) {
             if !suspects.contains(&suspect) {
                 suspects.push(suspect);
             }
@@ -164,8 +172,11 @@ impl Mir {
         suspects
     }
 
-    /// Numbers that are overdue now.
-    pub(crate) fn overdue_numbers(&self) -> Vec<Sn> {
-        self.timers.overdue(self.now).collect()
+    /// M11: the lowest number that is not committed, if half of its time is over: others may have left a little earlier. Then the
+    /// overdue ones.
+    pub(crate) fn suspected_numbers(&self) -> Vec<Sn> {
+        let is_late = |started: TimestampMs, at: TimestampMs| self.now.0 >= started.0 + at.0.saturating_sub(started.0) / 2;
+        let lowest = self.timers.numbers.iter().next().filter(|(_, (started, at))| is_late(*started, *at)).map(|(sn, _)| *sn);
+        lowest.into_iter().chain(self.timers.overdue(self.now)).collect()
     }
 }

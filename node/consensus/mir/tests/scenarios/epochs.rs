@@ -425,6 +425,67 @@ fn far_epoch_changes_are_not_kept() {
     assert_eq!(cluster.engine(1).footprint(), before + 1);
 }
 
+/// Two batches of a number: one that a certified configuration lists, and one that is committed.
+fn contradiction() -> (Cluster, EpochConfig, corniche_types::B256) {
+    let cluster = Cluster::scripted(committee(4));
+    let (digest, other) = (cluster.proposal(1, 0, "x").1, cluster.proposal(1, 0, "y").1);
+    let config = EpochConfig { listed: vec![digest], first: Sn(2), last: Some(Sn(9)), ..offer(&cluster, |_| ()).config };
+    (cluster, config, other)
+}
+
+/// Members with more than F votes are faulty.
+#[test]
+fn contradicted_commit_halts() {
+    let (mut cluster, config, other) = contradiction();
+    cluster.tell_all(&[0, 2, 3], 1, |_, _| crate::cluster::commit(EPOCH, 1, other));
+    cluster.tell_all(&[2], 1, |cluster, _| cluster.certificate(config.clone()));
+    assert_eq!(cluster.epoch(1), 0);
+    assert!(cluster.seen(1).traced.iter().any(|event| format!("{event:?}").contains("agreement-lost")));
+}
+
+/// A batch that others committed may be one of a later epoch than the configuration.
+#[test]
+fn learnt_commit_of_a_later_epoch_contradicts_nothing() {
+    let (mut cluster, config, other) = contradiction();
+    cluster.tell_all(&[0, 2], 1, |_, _| Message::Committed(vec![(Sn(1), other)]));
+    cluster.tell_all(&[2], 1, |cluster, _| cluster.certificate(config.clone()));
+    assert_eq!(cluster.epoch(1), 1);
+}
+
+/// M10: a leader that proposes far ahead makes no other leader overdue.
+#[test]
+fn numbers_that_may_not_be_proposed_have_no_timers() {
+    let mut cluster = Cluster::scripted(committee(4));
+    let timers = |cluster: &Cluster| {
+        let state = cluster.engine(1).describe();
+        ["Sn(8): (", "Sn(21): ("].map(|timer| state.contains(timer))
+    };
+    cluster.tell_all(&[0, 2, 3], 1, |_, _| crate::cluster::commit(EPOCH, 7, NULL));
+    cluster.tell_all(&[0, 2, 3], 1, |_, _| crate::cluster::commit(EPOCH, 20, NULL));
+    assert_eq!(timers(&cluster), [true, false]);
+    for sn in 1..=12 {
+        cluster.tell_all(&[0, 2, 3], 1, |_, _| crate::cluster::commit(EPOCH, sn, NULL));
+    }
+    assert_eq!((cluster.delivered(1), timers(&cluster)), (12, [false, false]));
+    cluster.tell_all(&[0, 2, 3], 1, |_, _| crate::cluster::commit(EPOCH, 13, NULL));
+    assert_eq!(timers(&cluster), [false, true]);
+}
+
+/// M11: a primary that suspected nobody itself does not blame the leader of the lowest open number.
+#[test]
+fn leader_in_time_is_not_blamed() {
+    let mut cluster = Cluster::scripted(committee(4));
+    cluster.tell_all(&[2, 3], 1, |cluster, _| cluster.wants(1));
+    for sender in [2, 3] {
+        cluster.tell_all(&[sender], 1, |cluster, _| Message::EpochChange(Box::new(scripted_change(cluster, sender, 1).0)));
+    }
+    let offered = cluster.seen(1).sent.iter().find_map(|(_, _, message)| match message {
+        Message::NewEpoch(offer) => Some(offer.config.leaders.clone()),
+        _ => None,
+    });
+    assert_eq!(offered, Some([0, 1, 2].map(crate::cluster::index).to_vec()), "leader 0 of number 1 stays");
+}
+
 /// U8: a listed batch whose body is on disk is not written again, and its record suffices after a restart.
 #[test]
 fn listed_batch_is_written_once() {
