@@ -311,10 +311,9 @@ impl Mir {
         self.promises.target.is_none()
     }
 
-    /// X2, X9: true if this member may vote about this number in its epoch.
-    pub(crate) fn may_vote(&self, sn: Sn) -> bool {
-        let (epoch, promises) = (self.epoch.epoch, &self.promises);
-        self.is_normal() && !promises.has_lost_disk && promises.silent.is_none_or(|(until, low)| epoch > until && sn > low)
+    /// X2, X9: true if this member may vote in its epoch.
+    pub(crate) fn may_vote(&self) -> bool {
+        self.is_normal() && self.may_echo(self.epoch.epoch)
     }
 
     /// The leader of a number; the primary for numbers that the epoch proposes again.
@@ -398,9 +397,9 @@ impl Mir {
         self.timers.timeout_ms(&self.config)
     }
 
-    /// True while this member may not vote about its next number, after a lost disk.
+    /// True while this member does not take part fully, after a lost disk.
     pub fn is_silent(&self) -> bool {
-        self.promises.has_lost_disk || self.is_normal() && !self.may_vote(self.order.sn().next())
+        self.promises.has_lost_disk || self.promises.silent.is_some()
     }
 
     /// Number of items that must stay bounded.

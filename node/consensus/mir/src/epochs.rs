@@ -49,6 +49,8 @@ pub(crate) struct Changes {
     echoed: Option<EpochNumber>,
     /// The own ECHO is visible.
     has_echoed: bool,
+    /// The newest configuration that this member computed from EPOCH-CHANGEs itself.
+    pub checked: Option<(EpochNumber, B256)>,
     /// Numbers of the current epoch whose leaders were suspected when this member left it, those to be blamed first.
     pub suspected: Vec<Sn>,
     /// Times that this change was found unfinished. After 1, 2, 4, 8... of them, at most [`MAX_PAUSE`], others are asked for their
@@ -194,18 +196,15 @@ impl Mir {
     }
 
     /// True if this member may lead `epoch`: a silent one could not propose.
-    fn may_offer(&self, epoch: EpochNumber, first: Sn) -> bool {
+    fn may_offer(&self, epoch: EpochNumber) -> bool {
         let has_offered = self.changes.offers.contains_key(&epoch);
-        rules::primary(epoch, &self.committee) == self.me
-            && !has_offered
-            && self.may_echo(epoch)
-            && self.promises.silent.is_none_or(|(_, sn)| first > sn)
+        rules::primary(epoch, &self.committee) == self.me && !has_offered && self.may_echo(epoch)
     }
 
     /// G1.
     fn offer_gracious(&mut self) {
-        let Some(last) = self.epoch.last.filter(|last| *last <= self.order.sn() && self.is_normal()) else { return };
-        if !self.may_offer(self.epoch.epoch.plus(1), last.next()) {
+        let is_finished = self.epoch.last.is_some_and(|last| last <= self.order.sn());
+        if !is_finished || !self.is_normal() || !self.may_offer(self.epoch.epoch.plus(1)) {
             return;
         }
         if let Some(config) = rules::gracious(&self.epoch, &self.committee, self.config.epoch_length) {
@@ -215,7 +214,7 @@ impl Mir {
 
     /// U5.
     fn offer_ungracious(&mut self) {
-        let Some(target) = self.promises.target.filter(|target| self.may_offer(*target, self.stable().next())) else { return };
+        let Some(target) = self.promises.target.filter(|target| self.may_offer(*target)) else { return };
         let is_for_target = |(_, (change, _)): &(&ValidatorIndex, &(Arc<EpochChange>, B256))| change.target == target;
         let members = || self.changes.received.iter().filter(is_for_target);
         if self.committee.weigh(members().map(|(member, _)| *member)) < self.committee.quorum() {
@@ -284,16 +283,17 @@ impl Mir {
         for epoch in open {
             match self.changes.offers.get(&epoch).map(|offer| (self.judge(offer), &offer.config)) {
                 Some((Verdict::Acceptable, config)) => {
-                    accepted = Some(config.clone());
+                    accepted = Some((config.clone(), !self.changes.offers[&epoch].changes.is_empty()));
                     break;
                 }
                 Some((Verdict::Never, _)) => _ = self.changes.offers.remove(&epoch),
                 Some((Verdict::NotYet, _)) | None => {}
             }
         }
-        let Some(config) = accepted else { return };
+        let Some((config, is_ungracious)) = accepted else { return };
         let (epoch, config) = (config.epoch, self.context.config(&config));
         self.promises.echoed = Some((epoch, config));
+        self.changes.checked = is_ungracious.then_some((epoch, config));
         self.changes.has_echoed = false;
         self.persist(&Record::Echoed { epoch, config }, Some(AfterDurable::Echoed(epoch)));
     }

@@ -1,24 +1,43 @@
 //! A member that lost its disk: silent where it may have voted before (T3, X9).
+//!
+//! It learns two bounds from a quorum: an epoch U and a number N, such that its lost votes, EPOCH-CHANGEs and ECHOs were for epochs up
+//! to U, and its lost votes about numbers up to N.
+//!
+//! - *Votes.* After epoch U it never voted before, so it votes again there, about all numbers.
+//! - *EPOCH-CHANGE.* It must not leave out a certificate that it lost. There are two ways. A stable checkpoint at N or above makes
+//!   them obsolete. Or an ungracious epoch after U begins, whose configuration it computed itself, and it prepares all listed batches
+//!   again. The EPOCH-CHANGEs that this epoch starts from are complete, because none is from this member. So each batch that was
+//!   committed before is listed, and the new certificates replace the lost ones.
+//!
+//! The second way takes some message delays, so the member seeks such an epoch, and the others help it. An idle network would need
+//! minutes for the first way.
 
 use crate::{
     engine::Mir,
     journal::AfterDurable,
     message::{EpochNumber, Sn, Status},
 };
-use corniche_types::{ValidatorIndex, Votes};
+use corniche_types::{TimestampMs, ValidatorIndex, Votes};
 use std::collections::BTreeMap;
 
 /// Epochs between the last certified one and the one that others report, from which a report does not count.
 const MAX_LEAD: u64 = 16;
 
-/// Reports of others since the start: the epochs that they want, and their stable checkpoints.
+/// Timeouts from one change of epochs for a member until the next one for it: a faulty member could ask for ever.
+const HELP_TIMEOUTS: u64 = 10;
+
 #[derive(Default)]
-pub(crate) struct LostDisk(BTreeMap<ValidatorIndex, (EpochNumber, Sn)>);
+pub(crate) struct LostDisk {
+    /// Reports of others since the start: the epochs that they want, and their stable checkpoints.
+    reports: BTreeMap<ValidatorIndex, (EpochNumber, Sn)>,
+    /// The epochs to which this member helps others, and since when.
+    helped: BTreeMap<ValidatorIndex, (EpochNumber, TimestampMs)>,
+}
 
 impl Mir {
     pub(crate) fn note_report(&mut self, from: ValidatorIndex, status: Status) {
         if self.promises.has_lost_disk {
-            self.lost.0.insert(from, (status.wants.max(status.epoch), status.stable));
+            self.lost.reports.insert(from, (status.wants.max(status.epoch), status.stable));
         }
     }
 
@@ -35,13 +54,14 @@ impl Mir {
     /// - The highest reported checkpoint is at most a window below the lost one ([`Self::may_sign_checkpoint`]), and this member voted
     ///   up to a window above that.
     pub(crate) fn regain_votes(&mut self) {
+        self.regain_changes();
         if !self.promises.has_lost_disk {
             return;
         }
         let is_plausible = |(_, (epoch, stable)): &(&ValidatorIndex, &(EpochNumber, Sn))| {
             *epoch <= self.epoch.epoch.plus(MAX_LEAD) && *stable <= self.stable()
         };
-        let reports = || self.lost.0.iter().filter(is_plausible);
+        let reports = || self.lost.reports.iter().filter(is_plausible);
         let epochs = reports().map(|(member, (epoch, _))| (*epoch, *member)).collect();
         let stables = reports().map(|(member, (_, stable))| (*stable, *member)).collect();
         let Some((epoch, stable)) = self.sufficient(epochs).zip(self.sufficient(stables)) else { return };
@@ -49,7 +69,7 @@ impl Mir {
         self.note("votes-regained", format!("after a lost disk, after epoch {epoch} and number {sn}"));
         self.promises.silent = Some((epoch, sn));
         self.promises.has_lost_disk = false;
-        self.lost.0.clear();
+        self.lost.reports.clear();
         self.persist_promises(AfterDurable::Promises);
     }
 
@@ -66,12 +86,46 @@ impl Mir {
         })
     }
 
+    /// The member has new certificates instead of all that it lost.
+    fn regain_changes(&mut self) {
+        let Some((until, sn)) = self.promises.silent else { return };
+        let (epoch, stable) = (self.epoch.epoch, self.stable());
+        let is_checked = epoch > until && self.changes.checked == Some((epoch, self.context.config(&self.epoch)));
+        let is_prepared = |sn: &Sn| self.prepared.get(sn).is_some_and(|certificate| certificate.epoch == epoch);
+        let listed = (self.epoch.start.0 + 1..self.epoch.first.0).map(Sn);
+        if stable >= sn || is_checked && listed.filter(|sn| *sn > stable).all(|sn| is_prepared(&sn)) {
+            self.note("changes-regained", format!("after a lost disk, in epoch {epoch}"));
+            self.promises.silent = None;
+            self.persist_promises(AfterDurable::Promises);
+        }
+    }
+
+    /// The epoch whose change would complete this member.
+    pub(crate) fn seeks(&self) -> Option<EpochNumber> {
+        self.promises.silent.map(|(until, _)| until.max(self.epoch.epoch).plus(1))
+    }
+
+    /// The epoch that this member would move to, to help another one that lost its disk.
+    pub(crate) fn helped(&mut self) -> Option<EpochNumber> {
+        let (epoch, now) = (self.epoch.epoch, self.now);
+        let pause = self.config.timeout_ms.saturating_mul(HELP_TIMEOUTS);
+        let sought = self.sync.sought().filter(|(_, sought)| epoch < *sought && *sought <= epoch.plus(2 * MAX_LEAD));
+        for (member, sought) in sought.collect::<Vec<_>>() {
+            let last = self.lost.helped.get(&member);
+            if last.is_none_or(|(_, at)| at.0.saturating_add(pause) <= now.0) {
+                self.lost.helped.insert(member, (sought, now));
+            }
+        }
+        let open = self.lost.helped.values().map(|(sought, _)| *sought);
+        open.filter(|sought| *sought > epoch && self.is_normal()).max()
+    }
+
     /// True if this member cannot have voted for a configuration of this epoch before.
     pub(crate) fn may_echo(&self, epoch: EpochNumber) -> bool {
         !self.promises.has_lost_disk && self.promises.silent.is_none_or(|(until, _)| epoch > until)
     }
 
-    /// True if an EPOCH-CHANGE for this epoch would leave out nothing: what this member may have prepared is below its checkpoint.
+    /// True if an EPOCH-CHANGE for this epoch would leave out nothing.
     pub(crate) fn may_change(&self, epoch: EpochNumber) -> bool {
         self.may_echo(epoch) && self.promises.silent.is_none_or(|(_, sn)| self.stable() >= sn)
     }

@@ -156,6 +156,8 @@ pub struct Status {
     pub wants: EpochNumber,
     pub delivered: Sn,
     pub stable: Sn,
+    /// After a lost disk: the sender needs an ungracious change to this epoch, or a later one.
+    pub seeks: Option<EpochNumber>,
     /// The receiver should send what the sender lacks, and its own status.
     pub asks: bool,
 }

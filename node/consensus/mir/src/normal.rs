@@ -81,7 +81,7 @@ impl Mir {
     /// N3: accepts the offered batch of a number if this is possible now. X1: the first offer of an epoch is the only one.
     pub(crate) fn accept(&mut self, sn: Sn) {
         let Some(instance) = self.instances.get(&sn).filter(|instance| instance.step == Step::Idle) else { return };
-        let Some(digest) = instance.offered.filter(|_| sn <= self.window_end() && self.may_vote(sn)) else { return };
+        let Some(digest) = instance.offered.filter(|_| sn <= self.window_end() && self.may_vote()) else { return };
         let is_fresh = rules::is_fresh(&self.epoch, sn);
         let proposal = self.bodies.get(sn, digest).cloned();
         // U8: a listed batch is accepted unseen, but with its body.
@@ -131,7 +131,7 @@ impl Mir {
 
     /// N3: the batch is on disk, so the PREPARE may leave. A leader sends its own batch with it.
     pub(crate) fn handle_accepted(&mut self, epoch: EpochNumber, sn: Sn) {
-        let is_open = epoch == self.epoch.epoch && self.may_vote(sn);
+        let is_open = epoch == self.epoch.epoch && self.may_vote();
         let Some(instance) = self.instances.get(&sn).filter(|it| is_open && it.step == Step::Accepted) else { return };
         let Some(digest) = instance.offered else { return };
         let Some(signature) = self.sign(&Statement::Prepare { epoch, sn, digest }) else {
@@ -194,7 +194,7 @@ impl Mir {
     /// N5: prepared. The certificate must be on disk before the COMMIT leaves.
     fn check_prepared(&mut self, sn: Sn) {
         let epoch = self.epoch.epoch;
-        if !self.may_vote(sn) {
+        if !self.may_vote() {
             return;
         }
         let Some(instance) = self.instances.get_mut(&sn) else { return };
@@ -206,7 +206,7 @@ impl Mir {
 
     /// N5: the certificate is on disk, so the COMMIT may leave.
     pub(crate) fn handle_prepared(&mut self, epoch: EpochNumber, sn: Sn) {
-        let is_open = epoch == self.epoch.epoch && self.may_vote(sn);
+        let is_open = epoch == self.epoch.epoch && self.may_vote();
         let me = self.me;
         let Some(instance) = self.instances.get_mut(&sn).filter(|it| is_open && it.step == Step::Prepared) else { return };
         let Some(digest) = instance.accepted() else { return };

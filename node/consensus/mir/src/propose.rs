@@ -74,7 +74,7 @@ impl Mir {
         let sn = self.led_numbers(from, self.window_end()).find(is_unused)?;
         let is_offered = |sn: &Sn| self.instances.get(sn).is_some_and(|instance| instance.offered.is_some());
         let open = self.led_numbers(self.order.sn().next(), sn).filter(is_offered).count();
-        (self.may_vote(sn) && (open as u64) < self.config.open_batches).then_some(sn)
+        (self.may_vote() && (open as u64) < self.config.open_batches).then_some(sn)
     }
 
     /// The numbers within these bounds that this member leads.

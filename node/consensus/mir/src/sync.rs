@@ -45,9 +45,14 @@ impl Sync {
         moving.map(|(member, status)| (*member, status.wants)).collect()
     }
 
+    /// The epochs that members sought after they lost their disks.
+    pub fn sought(&self) -> impl Iterator<Item = (ValidatorIndex, EpochNumber)> {
+        self.peers.iter().filter_map(|(member, status)| Some((*member, status.seeks?)))
+    }
+
     pub fn note_wants(&mut self, member: ValidatorIndex, wants: EpochNumber) {
-        let (epoch, delivered, stable, asks) = Default::default();
-        let status = self.peers.entry(member).or_insert(Status { epoch, wants, delivered, stable, asks });
+        let (epoch, delivered, stable, seeks, asks) = Default::default();
+        let status = self.peers.entry(member).or_insert(Status { epoch, wants, delivered, stable, seeks, asks });
         status.wants = status.wants.max(wants);
     }
 
@@ -74,7 +79,7 @@ impl Mir {
     /// T1: HELLO.
     pub(crate) fn send_status(&mut self, to: Recipients, asks: bool) {
         let (epoch, wants, delivered, stable) = (self.epoch.epoch, self.wants(), self.order.sn(), self.stable());
-        self.send_to(to, &Message::Status(Status { epoch, wants, delivered, stable, asks }));
+        self.send_to(to, &Message::Status(Status { epoch, wants, delivered, stable, seeks: self.seeks(), asks }));
     }
 
     /// Asks for what is missing. A member without progress asks all, otherwise one after the other.
@@ -155,7 +160,7 @@ impl Mir {
         let epoch = self.epoch.epoch;
         let mut bytes = 0;
         let numbers = self.instances.range(from..from.plus(MAX_VOTES)).map(|(sn, instance)| (*sn, instance.step));
-        let voted: Vec<_> = numbers.filter(|(sn, step)| *step >= Step::Preparing && self.may_vote(*sn)).collect();
+        let voted: Vec<_> = numbers.filter(|(_, step)| *step >= Step::Preparing && self.may_vote()).collect();
         for (sn, step) in voted {
             let Some(message) = self.own_prepare(sn) else { continue };
             bytes += borsh::object_length(&message).unwrap_or_default();

@@ -149,6 +149,7 @@ impl Mir {
             None if self.timers.config.as_ref().is_some_and(is_over) => Some(epoch.plus(2)),
             None => self.timers.overdue(self.now).next().map(|_| epoch.plus(1)),
         };
+        let suspicion = suspicion.max(self.seeks().filter(|_| self.is_normal())).max(self.helped());
         if suspicion != self.timers.suspicion {
             self.timers.suspicion = suspicion;
             self.send_status(Recipients::All, suspicion.is_some());

@@ -117,7 +117,10 @@ impl MirVerifier {
             }
             Message::Epoch(certificate) => self.check_certificate(certificate)?,
             Message::Status(status) => {
-                check_numbers(status.epoch.max(status.wants), status.delivered.max(status.stable))?;
+                check_numbers(
+                    status.epoch.max(status.wants).max(status.seeks.unwrap_or_default()),
+                    status.delivered.max(status.stable),
+                )?;
             }
             Message::Committed(committed) => {
                 ensure(committed.iter().all(|(sn, _)| sn.0 < MAX_NUMBER), || "number out of range".into())?;

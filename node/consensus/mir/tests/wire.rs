@@ -58,7 +58,7 @@ fn messages() -> Vec<(&'static str, Message)> {
     let (epoch, sn, digest, hash, signature) = (EPOCH, SN, HASH, HASH, SIGNATURE);
     let first = EpochChange { certificate: None, checkpoint: None, prepared: Vec::new(), ..change() };
     let new_epoch = |changes| Message::NewEpoch(Box::new(NewEpoch { config: config(), changes }));
-    let status = Status { epoch, wants: EpochNumber(6), delivered: sn, stable: Sn(4), asks: true };
+    let status = Status { epoch, wants: EpochNumber(6), delivered: sn, stable: Sn(4), seeks: Some(EpochNumber(7)), asks: true };
     vec![
         ("pre-prepare", Message::PrePrepare { epoch, proposal: proposal(), signature }),
         ("prepare", Message::Prepare { epoch, sn, digest, signature }),

@@ -246,7 +246,7 @@ impl Cluster {
 
     pub fn wants(&self, epoch: u64) -> Message {
         let (epoch, wants) = (EPOCH, EpochNumber(epoch));
-        Message::Status(Status { epoch, wants, delivered: Sn(0), stable: Sn(0), asks: false })
+        Message::Status(Status { epoch, wants, delivered: Sn(0), stable: Sn(0), seeks: None, asks: false })
     }
 }
 

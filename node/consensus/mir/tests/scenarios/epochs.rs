@@ -389,7 +389,8 @@ fn member_that_left_alone_waits_for_the_others() {
 #[test]
 fn later_epoch_is_no_reason_to_leave() {
     let mut cluster = Cluster::scripted(committee(4));
-    let status = Status { epoch: EpochNumber(1), wants: EpochNumber(1), delivered: Sn(0), stable: Sn(0), asks: false };
+    let status =
+        Status { epoch: EpochNumber(1), wants: EpochNumber(1), delivered: Sn(0), stable: Sn(0), seeks: None, asks: false };
     cluster.tell_all(&[2, 3], 1, |_, _| Message::Status(status));
     assert_eq!(cluster.engine(1).target(), None);
     let mut cluster = Cluster::new(4, quick());
