@@ -22,7 +22,7 @@ use crate::{
     timers::Timers,
     verify::Checked,
 };
-use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Ticket, TraceEvent};
+use corniche_engine::{Batch, ClockLeads, Committee, Engine, Input, Output, Recipients, Resume, Ticket, TraceEvent};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -85,6 +85,7 @@ pub struct Mir {
     pub(crate) waiting: BTreeMap<Ticket, AfterDurable>,
     /// A contradiction of something committed was certified: members with more than F votes are faulty.
     pub(crate) is_halted: bool,
+    pub(crate) clock_leads: ClockLeads,
     pub(crate) outputs: VecDeque<Output>,
 }
 
@@ -114,6 +115,10 @@ impl Engine for Mir {
 
     fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
+    }
+
+    fn clock_leads(&self) -> Vec<(ValidatorIndex, u64)> {
+        self.clock_leads.milliseconds()
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
@@ -164,6 +169,7 @@ impl Mir {
             lost: LostDisk::default(),
             waiting: BTreeMap::new(),
             is_halted: false,
+            clock_leads: ClockLeads::default(),
             outputs: VecDeque::new(),
             promises: Promises::default(),
             config,

@@ -71,6 +71,7 @@ impl Mir {
         let instance = self.instances.entry(sn).or_default();
         if instance.offered.is_none() {
             instance.offered = Some(digest);
+            self.clock_leads.note(from, proposal.time, self.now);
             self.proposer.note_offer(sn);
             self.keep_body(digest, proposal);
         }

@@ -1,7 +1,9 @@
 //! Message delays (5.2), leaders in parallel, and idle networks.
 
 use crate::cluster::{Cluster, DELAY, plain, quick};
+use corniche_engine::Engine;
 use corniche_mir::{Config, message::Message};
+use corniche_types::ValidatorIndex;
 
 const ALL: [usize; 4] = [0, 1, 2, 3];
 
@@ -43,6 +45,16 @@ fn idle_network_is_slow_and_calm() {
     assert!((150..=208).contains(&delivered.0), "{delivered} in 10 s");
     assert!(stable.0 > 100);
     assert!(ALL.iter().all(|node| cluster.epoch(*node) == 0 && !cluster.has_left(*node)));
+}
+
+/// For metrics. A batch is on its way for one delay.
+#[test]
+fn clocks_of_leaders_are_compared() {
+    let mut cluster = Cluster::new(4, quick());
+    cluster.clocks.borrow_mut()[2] = 300;
+    cluster.run_for(1_000);
+    let leads = cluster.engine(0).clock_leads();
+    assert_eq!(leads, [(1, 0), (2, 300 - DELAY), (3, 0)].map(|(leader, ahead)| (ValidatorIndex(leader), ahead)));
 }
 
 /// S5: without a stable checkpoint, leaders stop at the end of the window.
