@@ -81,6 +81,8 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-mir-testing", "node/consensus/mir/testing", EngineKit),
     ("corniche-quepaxa", "node/consensus/quepaxa", Deciders),
     ("corniche-quepaxa-testing", "node/consensus/quepaxa/testing", EngineKit),
+    ("corniche-racs", "node/consensus/racs", Deciders),
+    ("corniche-racs-testing", "node/consensus/racs/testing", EngineKit),
     ("corniche-executor", "runtime/executor", Deciders),
     ("corniche-harness", "runtime/harness", Deciders),
     ("corniche-admission", "node/admission", Deciders),

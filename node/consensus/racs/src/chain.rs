@@ -1,0 +1,152 @@
+//! Blocks: the committed log, and what may become part of it.
+//!
+//! A block is held only if all its ancestors down to the committed ones are. So a block that this validator votes for is whole, and a
+//! block of another history never comes in.
+
+use crate::message::{Block, BlockId, Context, Round, View};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub struct Chain {
+    context: Context,
+    /// Blocks above the floor, committed or not.
+    blocks: BTreeMap<BlockId, Block>,
+    /// Committed blocks above the floor.
+    log: BTreeMap<Round, BlockId>,
+    /// The last committed block. It may be unknown but for its identifier, after a start from a checkpoint.
+    commit: BlockId,
+    max_blocks: usize,
+}
+
+impl Chain {
+    pub fn new(context: Context, commit: BlockId, max_blocks: usize) -> Self {
+        Self { context, blocks: BTreeMap::new(), log: BTreeMap::new(), commit, max_blocks }
+    }
+
+    /// From records: `last` is the newest committed block on disk, `commit` that of the checkpoint.
+    pub fn recover(context: Context, blocks: Vec<Block>, commit: BlockId, last: Option<BlockId>, max_blocks: usize) -> Self {
+        let known: BTreeMap<BlockId, Block> = blocks.into_iter().map(|block| (context.id(&block), block)).collect();
+        let mut chain = Self::new(context, commit, max_blocks);
+        // Below the checkpoint, for others.
+        let mut at = commit;
+        while let Some(block) = known.get(&at) {
+            chain.log.insert(at.rank.round, at);
+            chain.blocks.insert(at, block.clone());
+            at = block.parent;
+        }
+        // Above it; a parent has a lower rank.
+        known.into_values().for_each(|block| _ = chain.insert(block));
+        if let Some(last) = last.filter(|last| last.rank.round > commit.rank.round) {
+            chain.commit(last);
+        }
+        chain
+    }
+
+    pub fn committed(&self) -> BlockId {
+        self.commit
+    }
+
+    pub fn get(&self, id: &BlockId) -> Option<&Block> {
+        self.blocks.get(id)
+    }
+
+    pub fn count(&self) -> usize {
+        self.blocks.len() + self.log.len()
+    }
+
+    /// Returns true if the block is the last committed one, or above it with all ancestors.
+    pub fn holds(&self, id: &BlockId) -> bool {
+        *id == self.commit || id.rank.round > self.commit.rank.round && self.blocks.contains_key(id)
+    }
+
+    /// Adds a block whose parent is held. Returns its identifier if it is new.
+    pub fn insert(&mut self, block: Block) -> Option<BlockId> {
+        let id = self.context.id(&block);
+        let is_new = !self.holds(&id) && self.holds(&block.parent) && self.blocks.len() < self.max_blocks;
+        if !is_new {
+            return None;
+        }
+        self.blocks.insert(id, block);
+        Some(id)
+    }
+
+    pub fn id(&self, block: &Block) -> BlockId {
+        self.context.id(block)
+    }
+
+    /// Blocks above the last committed one up to this one, ascending. `None` if it is not held.
+    pub fn path(&self, to: &BlockId) -> Option<Vec<BlockId>> {
+        let (mut at, mut path) = (*to, Vec::new());
+        while at != self.commit {
+            if at.rank.round <= self.commit.rank.round {
+                return None;
+            }
+            path.push(at);
+            at = self.blocks.get(&at)?.parent;
+        }
+        path.reverse();
+        Some(path)
+    }
+
+    /// Commits a held block and its ancestors. Returns the new ones, ascending.
+    pub fn commit(&mut self, id: BlockId) -> Option<Vec<BlockId>> {
+        let path = self.path(&id)?;
+        self.log.extend(path.iter().map(|id| (id.rank.round, *id)));
+        self.commit = id;
+        self.retain(|_| true);
+        Some(path)
+    }
+
+    /// Forgets blocks that are not committed, of earlier views, and no ancestors of a block that counts.
+    pub fn enter(&mut self, view: View, high: BlockId) {
+        self.retain(|id| id.rank.view >= view || *id == high);
+    }
+
+    /// Keeps the log, and the blocks on it that are wanted, with their ancestors.
+    fn retain(&mut self, is_wanted: impl Fn(&BlockId) -> bool) {
+        let mut whole = BTreeSet::from([self.commit]);
+        for (id, block) in &self.blocks {
+            if id.rank.round > self.commit.rank.round && whole.contains(&block.parent) {
+                whole.insert(*id);
+            }
+        }
+        let mut kept: BTreeSet<BlockId> = self.log.values().copied().collect();
+        // A parent has a lower rank, so children come first here.
+        for (id, block) in self.blocks.iter().rev() {
+            if whole.contains(id) && (kept.contains(id) || is_wanted(id)) {
+                kept.extend([*id, block.parent]);
+            }
+        }
+        self.blocks.retain(|id, _| kept.contains(id));
+    }
+
+    /// A committed block above the floor.
+    pub fn decided(&self, round: Round) -> Option<&Block> {
+        self.blocks.get(self.log.get(&round)?)
+    }
+
+    /// Committed blocks from this round on, consecutive.
+    pub fn decided_from(&self, round: Round) -> impl Iterator<Item = &Block> {
+        (round.0..).map_while(|round| self.decided(Round(round)))
+    }
+
+    /// The blocks above a round up to this block, ascending, as far down as they are held.
+    pub fn ancestors(&self, id: &BlockId, above: Round) -> Vec<&Block> {
+        let (mut at, mut blocks) = (*id, Vec::new());
+        while let Some(block) = self.blocks.get(&at).filter(|_| at.rank.round > above) {
+            blocks.push(block);
+            at = block.parent;
+        }
+        blocks.reverse();
+        blocks
+    }
+
+    /// Forgets a committed block, and returns it.
+    pub fn forget(&mut self, round: Round) -> Option<Block> {
+        self.blocks.remove(&self.log.remove(&round)?)
+    }
+
+    /// Lowest committed round that is held.
+    pub fn first(&self) -> Option<Round> {
+        self.log.first_key_value().map(|(round, _)| *round)
+    }
+}

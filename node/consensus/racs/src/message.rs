@@ -1,0 +1,183 @@
+//! Messages and what they contain. No message is signed: validators crash, but do not lie, and links authenticate the sender.
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_engine::{Committee, Scope};
+pub use corniche_lanes::{LaneBatch, Tip};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+
+/// Maximum number of blocks in one response.
+pub const MAX_BLOCKS: usize = 256;
+/// Maximum number of members of a committee.
+const MAX_MEMBERS: usize = 1_000;
+/// Tag of the digests of batches.
+pub(crate) const BATCH_TAG: &str = "corniche-racs-batch";
+
+/// Number of a view. The first one is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct View(pub u64);
+
+impl View {
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// Position in the log: that of a block is one above that of its parent. The first one is 1, and the genesis has 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct Round(pub u64);
+
+impl Round {
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// Compared lexicographically (X0). The level is 0 for a leader's block, 1 and 2 for blocks of the fallback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct Rank {
+    pub view: View,
+    pub level: u8,
+    pub round: Round,
+}
+
+/// Identifies a block. The default is the genesis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
+pub struct BlockId {
+    pub rank: Rank,
+    pub proposer: ValidatorIndex,
+    pub digest: B256,
+}
+
+/// Content of a block: one tip of every lane, by author (D5). It has a constant size, however large the batches are.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Value {
+    /// The proposer's clock.
+    pub time: TimestampMs,
+    #[borsh(deserialize_with = "wire::at_most::<MAX_MEMBERS, _, _>")]
+    pub tips: Vec<Tip>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Block {
+    pub rank: Rank,
+    pub proposer: ValidatorIndex,
+    pub parent: BlockId,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum Message {
+    /// D2: a batch, from its author or from another holder.
+    Batch(LaneBatch),
+    FetchBatch {
+        author: ValidatorIndex,
+        tip: Tip,
+    },
+    /// D3: the sender has the receiver's batch on disk.
+    BatchVote {
+        tip: Tip,
+    },
+    /// D7: a quorum holds the sender's batches up to this one.
+    Completed {
+        tip: Tip,
+    },
+    /// S3: a leader's block, and the last one that it committed.
+    Propose {
+        block: Block,
+        commit: BlockId,
+    },
+    /// S5. `time` is the sender's clock.
+    Vote {
+        block: BlockId,
+        time: TimestampMs,
+    },
+    /// S6 without a next block: this one is committed.
+    Commit {
+        block: BlockId,
+    },
+    /// S7.
+    Timeout {
+        view: View,
+        high: BlockId,
+    },
+    /// A1, A3, A4: a block of the fallback. Level 2 comes with its parent of level 1.
+    ProposeAsync {
+        block: Block,
+        parent: Option<Block>,
+    },
+    /// A2.
+    VoteAsync {
+        block: BlockId,
+    },
+    /// A5.
+    Complete {
+        block: BlockId,
+    },
+    /// A6, to the leader of this view.
+    NewView {
+        view: View,
+        high: BlockId,
+    },
+    /// To a validator that is still in an earlier view (J1).
+    Ahead {
+        view: View,
+        high: BlockId,
+    },
+    /// Asks for the blocks of a chain above a round, up to this block.
+    FetchBlocks {
+        block: BlockId,
+        above: Round,
+    },
+    /// Response: the lowest of them, ascending.
+    Blocks(#[borsh(deserialize_with = "wire::at_most::<MAX_BLOCKS, _, _>")] Vec<Block>),
+    /// The sender has committed up to this round, is in this view, and asks for more. `time` is its clock.
+    Progress {
+        round: Round,
+        view: View,
+        time: TimestampMs,
+    },
+    /// Response: these consecutive blocks are committed.
+    Decided(#[borsh(deserialize_with = "wire::at_most::<MAX_BLOCKS, _, _>")] Vec<Block>),
+    /// A validator that lost its disk asks for the views of the others, and any other for clocks that it misses. `run` is the start
+    /// of the sender's engine.
+    AskView {
+        run: TimestampMs,
+    },
+    /// Response: the highest view in which the sender may have taken part, and its clock.
+    InView {
+        run: TimestampMs,
+        view: View,
+        time: TimestampMs,
+    },
+    /// A validator that lost its disk asks the others to leave the views in which it is silent (X14).
+    Leave {
+        through: View,
+    },
+}
+
+impl Message {
+    pub fn encode(&self) -> Bytes {
+        wire::encode(self).into()
+    }
+}
+
+/// Context of all digests: blocks belong to one committee.
+#[derive(Clone, Copy, Debug)]
+pub struct Context(Scope);
+
+impl Context {
+    pub fn new(committee: &Committee) -> Self {
+        Self(Scope::new(committee))
+    }
+
+    pub fn id(&self, block: &Block) -> BlockId {
+        let Block { rank, proposer, .. } = *block;
+        BlockId { rank, proposer, digest: self.0.digest("corniche-racs-block", block) }
+    }
+
+    /// Random number of a view, equal at all validators (M8, X9). Everybody can know it before: only the network must not.
+    pub(crate) fn coin(&self, seed: B256, view: View) -> u64 {
+        let digest = self.0.digest("corniche-racs-coin", &(seed, view));
+        digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+}

@@ -1,0 +1,339 @@
+//! Deliveries, retention, and what a validator needs after a restart, a lost disk or a lost connection.
+
+use crate::{
+    config::{MAX_ROUNDS_AHEAD, blocks_at_once},
+    engine::Racs,
+    message::{Block, BlockId, Context, Message, Round, View},
+    record::{Record, RecordKey},
+    rules::{Output as RulesOutput, Silence, State},
+};
+use corniche_engine::{Journal, Output, Ticket, TraceEvent};
+use corniche_lanes::Lanes;
+use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
+
+/// Number of committed blocks whose batches are asked for at once.
+const ROUNDS_AT_ONCE: usize = 64;
+
+/// State from the records.
+pub(crate) struct Recovered {
+    context: Context,
+    pub is_empty: bool,
+    pub state: Option<State>,
+    pub blocks: Vec<Block>,
+    pub commit: Option<BlockId>,
+    pub lanes: Lanes,
+    pub silence: Silence,
+}
+
+impl Recovered {
+    pub fn new(context: Context, mut records: Vec<(Ticket, Bytes)>, journal: &mut Journal<RecordKey>, lanes: Lanes) -> Self {
+        records.sort_unstable_by_key(|(ticket, _)| *ticket);
+        let (state, commit, silence) = (None, None, Silence::Nowhere);
+        let mut recovered = Self { context, is_empty: records.is_empty(), state, blocks: Vec::new(), commit, lanes, silence };
+        for (ticket, record) in records {
+            let record = wire::decode(&record).expect("a record was encoded by this engine, and its log verifies checksums");
+            let key = recovered.apply(record);
+            journal.recovered(ticket, key);
+        }
+        recovered
+    }
+
+    fn apply(&mut self, record: Record) -> RecordKey {
+        match record {
+            Record::Started => RecordKey::Started,
+            Record::State(state) => {
+                self.state = Some(state);
+                RecordKey::State
+            }
+            Record::Block(block) => {
+                let key = RecordKey::Block(self.context.id(&block));
+                self.blocks.push(block);
+                key
+            }
+            Record::Commit(block) => {
+                self.commit = Some(block);
+                RecordKey::Commit
+            }
+            Record::Batch(batch) => {
+                let author = batch.author;
+                RecordKey::Batch(author, self.lanes.recover(batch))
+            }
+            Record::Silent(view) => {
+                self.silence = view.map_or(Silence::Everywhere, Silence::Through);
+                RecordKey::Silent
+            }
+        }
+    }
+}
+
+/// Deliveries.
+impl Racs {
+    /// After a start: the log, the lanes, and what was said before.
+    pub(crate) fn resume(&mut self) {
+        self.exchange.lanes.find_ends(&self.order.state().delivered);
+        self.floor = self.chain.first().map_or(self.order.round(), |first| Round(first.0.saturating_sub(1)));
+        for block in self.chain.decided_from(self.order.round().next()).cloned().collect::<Vec<_>>() {
+            corniche_lanes::advance(&mut self.covered, &block.value.tips);
+        }
+        let learned = self.replica.learn(self.chain.committed());
+        let learned: Vec<_> = learned.into_iter().filter(|output| !matches!(output, RulesOutput::Commit(..))).collect();
+        self.dispatch(learned);
+        self.resume_lanes();
+        self.say_again();
+    }
+
+    /// D6: committed blocks in order, once all their batches are here.
+    pub(crate) fn deliver(&mut self) {
+        while let Some(block) = self.chain.decided(self.order.round().next()).cloned() {
+            let before = self.order.delivered(self.me);
+            let batches = self.exchange.lanes.next_batches(&block.value.tips, &self.order.state().delivered);
+            let Ok(batches) = batches else { return self.want_next_batches() };
+            let ordered = self.order.execute(&block, batches);
+            let (round, commit) = (block.rank.round.0, CommitIndex(block.rank.round.0));
+            self.outputs.push_back(Output::Trace(TraceEvent::Delivered { round, rank: 0, commit }));
+            self.outputs.push_back(Output::Deliver(ordered));
+            let delivered = &self.order.state().delivered;
+            self.exchange.lanes.follow(delivered);
+            self.outputs.extend(self.exchange.displaced(before, delivered));
+            self.follow_delivered();
+        }
+    }
+
+    /// Asks for the missing batches of the next blocks.
+    fn want_next_batches(&mut self) {
+        let next = self.chain.decided_from(self.order.round().next()).take(ROUNDS_AT_ONCE);
+        let tips = next.map(|block| block.value.tips.as_slice());
+        let missing = self.exchange.lanes.missing(tips, &self.order.state().delivered);
+        for (author, tip) in missing {
+            let action = self.exchange.want(author, tip, author);
+            self.perform(action);
+        }
+    }
+
+    /// D9: forgets old rounds, and the records that nobody needs.
+    pub(crate) fn release(&mut self) {
+        let (delivered, retain) = (self.order.round().0, self.config.retain_rounds);
+        let certified = self.certified.0.min(delivered.saturating_sub(retain));
+        let floor = Round(certified.max(delivered.saturating_sub(4 * retain)));
+        while self.floor < floor {
+            self.floor = self.floor.next();
+            if let Some(block) = self.chain.forget(self.floor) {
+                self.exchange.release(&block.value.tips);
+            }
+        }
+        self.exchange.release_wanted();
+        self.release_records();
+    }
+
+    fn release_records(&mut self) {
+        let Self { journal, chain, exchange, replica, .. } = self;
+        let is_needed = |key: &RecordKey| match key {
+            RecordKey::Started | RecordKey::State | RecordKey::Commit => true,
+            RecordKey::Block(id) => chain.get(id).is_some(),
+            RecordKey::Batch(author, tip) => exchange.lanes.get(*author, tip).is_some(),
+            RecordKey::Silent => replica.silence() != Silence::Nowhere,
+        };
+        let rewritten = journal.records_to_rewrite(is_needed);
+        let released = journal.release(is_needed);
+        for key in rewritten {
+            self.persist(key, None);
+        }
+        self.outputs.extend(released.map(Output::ReleaseBelow));
+    }
+}
+
+/// Peers.
+impl Racs {
+    pub(crate) fn greet(&mut self, peer: ValidatorIndex) {
+        self.send_progress(peer);
+        if self.replica.silence() == Silence::Everywhere {
+            self.send(peer, &Message::AskView { run: self.run });
+        }
+        self.send_own_batch(Some(peer));
+        let tip = self.completed[self.me.as_usize()];
+        if tip.number > self.order.delivered(self.me).number {
+            self.send(peer, &Message::Completed { tip });
+        }
+        for output in self.replica.current() {
+            match output {
+                RulesOutput::SendAll(statement) => self.dispatch(vec![RulesOutput::Send(peer, statement)]),
+                RulesOutput::Send(to, _) if to == peer => self.dispatch(vec![output]),
+                _ => {}
+            }
+        }
+    }
+
+    /// What others may have missed.
+    fn say_again(&mut self) {
+        let outputs = self.replica.current();
+        self.dispatch(outputs);
+    }
+
+    pub(crate) fn send_progress(&mut self, to: ValidatorIndex) {
+        self.send(to, &self.progress());
+    }
+
+    fn progress(&self) -> Message {
+        Message::Progress { round: self.committed_round(), view: self.view(), time: self.now }
+    }
+
+    pub(crate) fn note_clock(&mut self, from: ValidatorIndex, time: TimestampMs) {
+        self.clocks.note(from, time, self.now);
+    }
+
+    /// Time that this validator proposes. `None` before it knows the clocks of a majority.
+    pub(crate) fn proposed_time(&self) -> Option<TimestampMs> {
+        self.clocks.time(&self.committee, self.now)
+    }
+
+    /// The peer with more blocks sends them, and the one in the later view says so.
+    pub(crate) fn handle_progress(&mut self, from: ValidatorIndex, round: Round, view: View) {
+        let committed = self.committed_round();
+        if round < committed {
+            let blocks = self.chain.decided_from(round.next()).take(blocks_at_once(self.committee.size()));
+            let blocks: Vec<Block> = blocks.cloned().collect();
+            if !blocks.is_empty() {
+                self.send(from, &Message::Decided(blocks));
+            }
+        }
+        if view < self.view() {
+            self.help(from);
+        }
+        if round > committed || view > self.view() {
+            self.send_progress(from);
+        }
+    }
+
+    pub(crate) fn handle_decided(&mut self, from: ValidatorIndex, blocks: Vec<Block>) {
+        let is_full = blocks.len() == blocks_at_once(self.committee.size());
+        let mut last = self.chain.committed();
+        for block in blocks {
+            let id = self.chain.id(&block);
+            let fits = id.rank.round.0 <= self.order.round().0 + MAX_ROUNDS_AHEAD;
+            if fits && block.parent == last {
+                self.add_block(&block);
+                last = id;
+            }
+        }
+        if self.chain.holds(&last) {
+            let outputs = self.replica.learn(last);
+            self.dispatch(outputs);
+        }
+        if is_full {
+            self.send_progress(from);
+        }
+    }
+
+    pub(crate) fn handle_fetch_blocks(&mut self, from: ValidatorIndex, block: BlockId, above: Round) {
+        let blocks = self.chain.ancestors(&block, above).into_iter().take(blocks_at_once(self.committee.size()));
+        let blocks: Vec<Block> = blocks.cloned().collect();
+        if !blocks.is_empty() {
+            self.send(from, &Message::Blocks(blocks));
+        }
+    }
+
+    pub(crate) fn handle_blocks(&mut self, from: ValidatorIndex, blocks: Vec<Block>) {
+        let is_full = blocks.len() == blocks_at_once(self.committee.size());
+        let before = self.chain.count();
+        blocks.iter().for_each(|block| self.add_block(block));
+        if is_full && self.chain.count() > before {
+            self.ask_for_blocks();
+        }
+        if self.chain.count() == before {
+            // What is missing is below: the log is ahead here.
+            self.send_progress(from);
+        }
+    }
+
+    pub(crate) fn handle_deadline(&mut self) {
+        if self.expires_at().is_some_and(|at| at <= self.now) {
+            self.expire();
+        }
+        if self.tail_at.is_some_and(|at| at <= self.now) {
+            self.announce_completion();
+        }
+        if self.resend_at <= self.now {
+            self.resend_at = TimestampMs(self.now.0.saturating_add(self.config.resend_ms));
+            self.resend();
+        }
+        if self.status_at <= self.now {
+            self.status_at = TimestampMs(self.now.0.saturating_add(self.config.status_ms));
+            self.next_peer = (self.next_peer + 1) % self.committee.size();
+            let peer = ValidatorIndex(u16::try_from(self.next_peer).unwrap_or_default());
+            self.send_progress(peer);
+        }
+    }
+
+    fn resend(&mut self) {
+        self.helped.clear();
+        let actions = self.exchange.ask_again();
+        self.perform(actions);
+        self.ask_for_blocks();
+        self.send_own_batch(None);
+        if self.is_stalled() {
+            self.say_again();
+            let progress = self.progress();
+            self.broadcast(&progress);
+            if self.completed[self.me.as_usize()].number > self.covered[self.me.as_usize()].number {
+                self.announce_completion();
+            }
+        }
+        if self.replica.silence() == Silence::Everywhere || self.proposed_time().is_none() {
+            self.broadcast(&Message::AskView { run: self.run });
+        }
+        if let Silence::Through(through) = self.replica.silence() {
+            self.broadcast(&Message::Leave { through });
+        }
+    }
+
+    /// Something waits, and nothing moved since the last call.
+    fn is_stalled(&mut self) -> bool {
+        let mark = (self.replica.state().clone(), self.committed_round());
+        let is_same = mark == self.mark;
+        self.mark = mark;
+        is_same && (self.is_pending() || self.replica.state().is_async)
+    }
+
+    /// A validator that lost its disk itself reports the highest view in which it may have taken part.
+    pub(crate) fn handle_ask_view(&mut self, from: ValidatorIndex, run: TimestampMs) {
+        let view = match self.replica.silence() {
+            Silence::Everywhere => return,
+            Silence::Through(last) => self.view().max(last),
+            Silence::Nowhere => self.view(),
+        };
+        self.send(from, &Message::InView { run, view, time: self.now });
+    }
+
+    /// X14: the highest view in which a validator that lost its disk may have said anything.
+    ///
+    /// Nobody enters a view before a quorum completed the one before (A6), and a quorum of reports has one of these validators. So this
+    /// validator was in no view above the next one after the highest report.
+    pub(crate) fn handle_in_view(&mut self, from: ValidatorIndex, run: TimestampMs, view: View) {
+        if self.replica.silence() != Silence::Everywhere || run != self.run {
+            return;
+        }
+        self.reports.insert(from, view);
+        if self.committee.weigh(self.reports.keys().copied()) < self.committee.quorum() {
+            return;
+        }
+        let last = self.reports.values().copied().max().unwrap_or_default().next();
+        self.reports.clear();
+        self.replica.set_silence(Silence::Through(last));
+        self.note("votes-regained", format!("after a lost disk, from view {} on", last.0 + 1));
+        self.persist(RecordKey::Silent, None);
+        self.broadcast(&Message::Leave { through: last });
+    }
+
+    /// X14: views end for a validator that lost its disk. Otherwise it would wait for the next bad time of the network.
+    pub(crate) fn handle_leave(&mut self, through: View) {
+        if self.view() <= through {
+            self.expire();
+        }
+    }
+
+    pub(crate) fn end_silence(&mut self) {
+        if matches!(self.replica.silence(), Silence::Through(last) if self.view() > last) {
+            self.replica.set_silence(Silence::Nowhere);
+        }
+    }
+}
