@@ -315,7 +315,7 @@ impl Racs {
     fn record(&self, key: RecordKey) -> Option<Record> {
         Some(match key {
             RecordKey::Started => Record::Started,
-            RecordKey::State => Record::State(self.replica.state().clone()),
+            RecordKey::State => Record::State(Box::new(self.replica.state().clone())),
             RecordKey::Block(id) => Record::Block(self.chain.get(&id)?.clone()),
             RecordKey::Commit => Record::Commit(self.chain.committed()),
             RecordKey::Batch(author, tip) => Record::Batch(self.exchange.lanes.get(author, &tip)?.clone()),

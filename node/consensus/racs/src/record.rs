@@ -12,7 +12,7 @@ pub enum Record {
     /// The engine started: this validator has a disk.
     Started,
     /// Before every message that relies on it: a vote, a timeout, a block, a new view.
-    State(State),
+    State(Box<State>),
     /// Before a vote, and before the own proposal.
     Block(Block),
     /// The last committed block.

@@ -42,7 +42,7 @@ impl Recovered {
         match record {
             Record::Started => RecordKey::Started,
             Record::State(state) => {
-                self.state = Some(state);
+                self.state = Some(*state);
                 RecordKey::State
             }
             Record::Block(block) => {

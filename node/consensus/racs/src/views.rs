@@ -10,7 +10,7 @@ use crate::{
 use corniche_engine::{Output, TraceEvent};
 use corniche_lanes::advance;
 use corniche_types::{TimestampMs, ValidatorIndex};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, btree_map::Entry};
 
 /// A missing block is asked for this often, then only if something still needs it.
 const MAX_ATTEMPTS: usize = 64;
@@ -174,8 +174,8 @@ impl Racs {
 
     /// Asks for a block and its ancestors, at once the first time.
     fn want_block(&mut self, id: BlockId, source: ValidatorIndex) {
-        if !self.wanted.contains_key(&id) {
-            self.wanted.insert(id, WantedBlock { source, attempts: 0 });
+        if let Entry::Vacant(entry) = self.wanted.entry(id) {
+            entry.insert(WantedBlock { source, attempts: 0 });
             self.ask_for_block(id);
         }
     }
