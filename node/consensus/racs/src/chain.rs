@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub struct Chain {
     context: Context,
-    /// Blocks above the floor, committed or not.
-    blocks: BTreeMap<BlockId, Block>,
     /// Committed blocks above the floor.
-    log: BTreeMap<Round, BlockId>,
+    log: BTreeMap<Round, (BlockId, Block)>,
+    /// Blocks above the last committed one.
+    open: BTreeMap<BlockId, Block>,
     /// The last committed block. It may be unknown but for its identifier, after a start from a checkpoint.
     commit: BlockId,
     max_blocks: usize,
@@ -19,7 +19,7 @@ pub struct Chain {
 
 impl Chain {
     pub fn new(context: Context, commit: BlockId, max_blocks: usize) -> Self {
-        Self { context, blocks: BTreeMap::new(), log: BTreeMap::new(), commit, max_blocks }
+        Self { context, log: BTreeMap::new(), open: BTreeMap::new(), commit, max_blocks }
     }
 
     /// From records: `last` is the newest committed block on disk, `commit` that of the checkpoint.
@@ -29,8 +29,7 @@ impl Chain {
         // Below the checkpoint, for others.
         let mut at = commit;
         while let Some(block) = known.get(&at) {
-            chain.log.insert(at.rank.round, at);
-            chain.blocks.insert(at, block.clone());
+            chain.log.insert(at.rank.round, (at, block.clone()));
             at = block.parent;
         }
         // Above it; a parent has a lower rank.
@@ -46,26 +45,27 @@ impl Chain {
     }
 
     pub fn get(&self, id: &BlockId) -> Option<&Block> {
-        self.blocks.get(id)
+        let committed = || self.log.get(&id.rank.round).filter(|(known, _)| known == id);
+        self.open.get(id).or_else(|| committed().map(|(_, block)| block))
     }
 
     pub fn count(&self) -> usize {
-        self.blocks.len() + self.log.len()
+        self.open.len() + self.log.len()
     }
 
     /// Returns true if the block is the last committed one, or above it with all ancestors.
     pub fn holds(&self, id: &BlockId) -> bool {
-        *id == self.commit || id.rank.round > self.commit.rank.round && self.blocks.contains_key(id)
+        *id == self.commit || self.open.contains_key(id)
     }
 
     /// Adds a block whose parent is held. Returns its identifier if it is new.
     pub fn insert(&mut self, block: Block) -> Option<BlockId> {
         let id = self.context.id(&block);
-        let is_new = !self.holds(&id) && self.holds(&block.parent) && self.blocks.len() < self.max_blocks;
+        let is_new = !self.holds(&id) && self.holds(&block.parent) && self.count() < self.max_blocks;
         if !is_new {
             return None;
         }
-        self.blocks.insert(id, block);
+        self.open.insert(id, block);
         Some(id)
     }
 
@@ -77,11 +77,8 @@ impl Chain {
     pub fn path(&self, to: &BlockId) -> Option<Vec<BlockId>> {
         let (mut at, mut path) = (*to, Vec::new());
         while at != self.commit {
-            if at.rank.round <= self.commit.rank.round {
-                return None;
-            }
             path.push(at);
-            at = self.blocks.get(&at)?.parent;
+            at = self.open.get(&at)?.parent;
         }
         path.reverse();
         Some(path)
@@ -90,7 +87,10 @@ impl Chain {
     /// Commits a held block and its ancestors. Returns the new ones, ascending.
     pub fn commit(&mut self, id: BlockId) -> Option<Vec<BlockId>> {
         let path = self.path(&id)?;
-        self.log.extend(path.iter().map(|id| (id.rank.round, *id)));
+        for id in &path {
+            let block = self.open.remove(id)?;
+            self.log.insert(id.rank.round, (*id, block));
+        }
         self.commit = id;
         self.retain(|_| true);
         Some(path)
@@ -101,27 +101,27 @@ impl Chain {
         self.retain(|id| id.rank.view >= view || *id == high);
     }
 
-    /// Keeps the log, and the blocks on it that are wanted, with their ancestors.
+    /// Keeps open blocks on the log that are wanted, with their ancestors.
     fn retain(&mut self, is_wanted: impl Fn(&BlockId) -> bool) {
         let mut whole = BTreeSet::from([self.commit]);
-        for (id, block) in &self.blocks {
-            if id.rank.round > self.commit.rank.round && whole.contains(&block.parent) {
+        for (id, block) in &self.open {
+            if whole.contains(&block.parent) {
                 whole.insert(*id);
             }
         }
-        let mut kept: BTreeSet<BlockId> = self.log.values().copied().collect();
+        let mut kept = BTreeSet::new();
         // A parent has a lower rank, so children come first here.
-        for (id, block) in self.blocks.iter().rev() {
+        for (id, block) in self.open.iter().rev() {
             if whole.contains(id) && (kept.contains(id) || is_wanted(id)) {
                 kept.extend([*id, block.parent]);
             }
         }
-        self.blocks.retain(|id, _| kept.contains(id));
+        self.open.retain(|id, _| kept.contains(id));
     }
 
     /// A committed block above the floor.
     pub fn decided(&self, round: Round) -> Option<&Block> {
-        self.blocks.get(self.log.get(&round)?)
+        self.log.get(&round).map(|(_, block)| block)
     }
 
     /// Committed blocks from this round on, consecutive.
@@ -132,7 +132,7 @@ impl Chain {
     /// The blocks above a round up to this block, ascending, as far down as they are held.
     pub fn ancestors(&self, id: &BlockId, above: Round) -> Vec<&Block> {
         let (mut at, mut blocks) = (*id, Vec::new());
-        while let Some(block) = self.blocks.get(&at).filter(|_| at.rank.round > above) {
+        while let Some(block) = self.get(&at).filter(|_| at.rank.round > above) {
             blocks.push(block);
             at = block.parent;
         }
@@ -142,7 +142,7 @@ impl Chain {
 
     /// Forgets a committed block, and returns it.
     pub fn forget(&mut self, round: Round) -> Option<Block> {
-        self.blocks.remove(&self.log.remove(&round)?)
+        self.log.remove(&round).map(|(_, block)| block)
     }
 
     /// Lowest committed round that is held.
