@@ -83,6 +83,8 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-quepaxa-testing", "node/consensus/quepaxa/testing", EngineKit),
     ("corniche-racs", "node/consensus/racs", Deciders),
     ("corniche-racs-testing", "node/consensus/racs/testing", EngineKit),
+    ("corniche-baxos", "node/consensus/baxos", Deciders),
+    ("corniche-baxos-testing", "node/consensus/baxos/testing", EngineKit),
     ("corniche-executor", "runtime/executor", Deciders),
     ("corniche-harness", "runtime/harness", Deciders),
     ("corniche-admission", "node/admission", Deciders),

@@ -1,0 +1,441 @@
+//! The slots of the log: acceptor and proposer of this validator, back-off, decisions.
+
+use crate::{
+    config::MAX_SLOTS_AHEAD,
+    engine::{AfterDurable, Baxos, Decision},
+    message::{Answer, Message, Promise, RequestId, Slot, Tip, Try, Value},
+    record::RecordKey,
+    rules::{Proposer, Verdict, next_try},
+};
+use corniche_engine::{Output, TraceEvent};
+use corniche_lanes::Lanes;
+use corniche_types::{TimestampMs, ValidatorIndex};
+
+/// A try of this validator.
+pub(crate) struct Attempt {
+    pub slot: Slot,
+    pub proposer: Proposer,
+    /// End of the phase (P5).
+    pub ends_at: TimestampMs,
+}
+
+impl Attempt {
+    fn request(&self) -> RequestId {
+        RequestId { slot: self.slot, attempt: self.proposer.attempt() }
+    }
+}
+
+/// A PROPOSE that waits for batches.
+pub(crate) struct WaitingPropose {
+    pub attempt: Try,
+    pub value: Value,
+    pub next: Option<Try>,
+    /// The time in the request.
+    pub echo: TimestampMs,
+    /// It came at this time.
+    pub since: TimestampMs,
+}
+
+/// Acceptor. It works while the own proposer backs off, too (P8, X8).
+impl Baxos {
+    /// Returns whether this acceptor takes part in a slot. Proposers of decided slots learn the decisions instead.
+    fn takes_part(&mut self, from: ValidatorIndex, slot: Slot) -> bool {
+        if slot <= self.contiguous || self.decided.contains_key(&slot) {
+            self.send_decisions(from, slot);
+            return false;
+        }
+        if slot > self.contiguous.next() {
+            // X12: the proposer knows decisions that are missing here.
+            self.send(from, &Message::CatchUp { after: self.contiguous });
+        }
+        slot.0 <= self.contiguous.0 + MAX_SLOTS_AHEAD && self.silence.allows(slot)
+    }
+
+    /// A1. The answer waits for the disk.
+    pub(crate) fn handle_prepare(&mut self, from: ValidatorIndex, request: RequestId, sent: TimestampMs) {
+        if !self.takes_part(from, request.slot) {
+            return;
+        }
+        match self.acceptors.entry(request.slot).or_default().prepare(request.attempt) {
+            Some(promise) => {
+                let answer = Answer::Promise(promise.accepted);
+                let answer = AfterDurable::Answer { to: from, request, answer, echo: sent };
+                self.persist(RecordKey::Acceptor(request.slot), Some(answer));
+            }
+            None => self.refuse(from, request, sent),
+        }
+    }
+
+    /// M9: NACK.
+    fn refuse(&mut self, to: ValidatorIndex, request: RequestId, echo: TimestampMs) {
+        let promised = self.acceptors.get(&request.slot).and_then(|acceptor| acceptor.promised);
+        // The network may deliver a request twice.
+        if let Some(promised) = promised.filter(|promised| self.config.nack && *promised > request.attempt) {
+            self.send_answer(to, request, Answer::Refuse { promised }, echo);
+        }
+    }
+
+    pub(crate) fn handle_propose(&mut self, from: ValidatorIndex, request: RequestId, propose: WaitingPropose) {
+        if !self.takes_part(from, request.slot) {
+            return;
+        }
+        let is_refused = self.acceptors.get(&request.slot).is_some_and(|acceptor| !acceptor.allows(request.attempt));
+        if is_refused {
+            return self.refuse(from, request, propose.echo);
+        }
+        let key = (request.slot, from);
+        if self.requests.get(&key).is_none_or(|known| known.attempt <= request.attempt) {
+            self.requests.insert(key, propose);
+        }
+    }
+
+    /// An acceptor accepts only with all batches on its disk, so that a quorum has what it decides.
+    pub(crate) fn accept_waiting_values(&mut self) {
+        let contiguous = self.contiguous;
+        self.requests.retain(|(slot, _), _| *slot > contiguous);
+        let keys: Vec<_> = self.requests.keys().copied().collect();
+        for key in keys {
+            let Some(propose) = self.requests.get(&key) else { continue };
+            let tips = self.indices().zip(propose.value.tips.iter().copied()).collect();
+            let has_all = self.have_all(tips, key.1, |lanes, author, tip, above| lanes.has_durable(author, tip, above).err());
+            if has_all && let Some(propose) = self.requests.remove(&key) {
+                self.accept(key.1, key.0, propose);
+            }
+        }
+    }
+
+    /// Returns whether nothing is missing of these lanes. Otherwise asks for it.
+    fn have_all(
+        &mut self,
+        tips: Vec<(ValidatorIndex, Tip)>,
+        source: ValidatorIndex,
+        missing: impl Fn(&Lanes, ValidatorIndex, Tip, u64) -> Option<Tip>,
+    ) -> bool {
+        let mut has_all = true;
+        for (author, tip) in tips {
+            if let Some(missing) = missing(&self.exchange.lanes, author, tip, self.order.delivered(author).number) {
+                has_all = false;
+                self.want(author, missing, source);
+            }
+        }
+        has_all
+    }
+
+    /// A2, and A1 for the next slot (P10). The answer waits for the disk.
+    fn accept(&mut self, from: ValidatorIndex, slot: Slot, propose: WaitingPropose) {
+        let WaitingPropose { attempt, value, next, echo, since } = propose;
+        let request = RequestId { slot, attempt };
+        // The wait for batches is no time of the network.
+        let echo = TimestampMs(echo.0.saturating_add(self.now.0.saturating_sub(since.0)));
+        if self.decided.contains_key(&slot) {
+            return self.send_decisions(from, slot);
+        }
+        if !self.acceptors.entry(slot).or_default().propose(attempt, value) {
+            return self.refuse(from, request, echo);
+        }
+        let may_promise = slot.0 < self.contiguous.0 + MAX_SLOTS_AHEAD && !self.decided.contains_key(&slot.next());
+        let next = next.filter(|_| may_promise).and_then(|next| self.acceptors.entry(slot.next()).or_default().prepare(next));
+        if next.is_some() {
+            self.persist(RecordKey::Acceptor(slot.next()), None);
+        }
+        // Records become durable in their order, so this one is the last.
+        let answer = AfterDurable::Answer { to: from, request, answer: Answer::Accept { next }, echo };
+        self.persist(RecordKey::Acceptor(slot), Some(answer));
+    }
+
+    pub(crate) fn send_answer(&mut self, to: ValidatorIndex, request: RequestId, answer: Answer, echo: TimestampMs) {
+        if to == self.me {
+            self.handle_answer(to, request, answer);
+        } else {
+            self.send(to, &Message::Answer { request, answer, stamp: self.stamp(echo) });
+        }
+    }
+}
+
+/// Whether a proposer starts.
+enum Need {
+    Nothing,
+    /// Others have what is not decided. They may be dead.
+    Others,
+    /// An own batch is in no value that this validator knows.
+    Own,
+}
+
+/// Proposer.
+impl Baxos {
+    /// Highest slot that is in use, as far as this validator knows.
+    pub(crate) fn highest(&self) -> Slot {
+        let decided = self.decided.last_key_value().map(|(slot, _)| *slot);
+        let accepting = self.acceptors.last_key_value().map(|(slot, _)| *slot);
+        [decided, accepting, Some(self.contiguous)].into_iter().flatten().max().unwrap_or_default()
+    }
+
+    fn durable_tip(&self, author: ValidatorIndex) -> Tip {
+        self.exchange.lanes.durable_tip(author, self.order.delivered(author))
+    }
+
+    /// P1, P4: what is not decided. All lanes are in every value, so a proposer whose batches are in the value of another one does not
+    /// contend, and a batch is not lost when its author's value loses (X9).
+    fn need(&self) -> Need {
+        let mut covered = self.order.state().delivered.clone();
+        for (_, decision) in self.decided.range(self.order.slot().next()..) {
+            corniche_lanes::advance(&mut covered, &decision.value.tips);
+        }
+        let is_new =
+            |author: ValidatorIndex, covered: &[Tip]| self.durable_tip(author).number > covered[author.as_usize()].number;
+        let has_gap = self.decided.last_key_value().is_some_and(|(slot, _)| *slot > self.contiguous);
+        let has_others = has_gap || self.indices().any(|author| is_new(author, &covered));
+        let accepted = self.acceptors.range(self.contiguous.next()..).filter_map(|(_, acceptor)| acceptor.accepted.as_ref());
+        accepted.for_each(|accepted| corniche_lanes::advance(&mut covered, &accepted.value.tips));
+        match (is_new(self.me, &covered), has_others) {
+            (true, _) => Need::Own,
+            (false, true) => Need::Others,
+            (false, false) => Need::Nothing,
+        }
+    }
+
+    /// P9: the time of a phase.
+    fn phase_ms(&self) -> u64 {
+        self.rtt_max_ms().saturating_add(self.config.slack_ms)
+    }
+
+    fn after(&self, ms: u64) -> TimestampMs {
+        TimestampMs(self.now.0.saturating_add(ms))
+    }
+
+    /// P6, X4: a fresh draw.
+    fn backoff_ms(&mut self) -> u64 {
+        let draw = self.draws.draw() as u64;
+        self.backoff.delay_ms(self.rtt_max_ms(), draw)
+    }
+
+    /// P1: starts a try in the lowest slot that is not known decided.
+    pub(crate) fn start_try(&mut self) {
+        self.start_at = None;
+        if self.attempt.is_some() {
+            return;
+        }
+        let need = self.need();
+        if matches!(need, Need::Nothing) {
+            self.help_at = None;
+            return;
+        }
+        let slot = self.contiguous.next();
+        let connected = self.connected.iter().copied().chain([self.me]);
+        // Without a quorum, a try would only raise l.
+        let can_succeed = self.committee.weigh(connected.collect::<std::collections::BTreeSet<_>>()) >= self.committee.quorum();
+        let Some(time) = self.proposed_time().filter(|_| can_succeed && self.silence.allows(slot)) else { return };
+        let help_at = match self.help_at {
+            Some(help_at) => help_at,
+            None => {
+                // Others get the time for two phases, and those that help do not start at once.
+                let ms = (2 * self.phase_ms()).saturating_add(self.backoff_ms());
+                *self.help_at.insert(self.after(ms))
+            }
+        };
+        let wanted_at = if matches!(need, Need::Own) { self.now } else { help_at };
+        let start_at = wanted_at.max(self.backoff_until);
+        if start_at > self.now {
+            self.start_at = Some(start_at);
+            return;
+        }
+        self.begin(slot, time);
+    }
+
+    fn begin(&mut self, slot: Slot, time: TimestampMs) {
+        let ends_at = self.after(self.phase_ms());
+        let ahead = self.ahead.take().filter(|ahead| ahead.slot == slot && ahead.proposer.has_promises(&self.committee));
+        if let Some(ahead) = ahead
+            && self.acceptors.get(&slot).is_some_and(|acceptor| acceptor.allows(ahead.proposer.attempt()))
+        {
+            // P10: PREPARE came with the PROPOSE of the slot before. It counts for this slot only (X10).
+            self.attempt = Some(Attempt { ends_at, ..ahead });
+            return self.propose(time);
+        }
+        let promise = self.promise_itself(slot);
+        let attempt = Attempt { slot, proposer: Proposer::new(promise.attempt), ends_at };
+        let request = attempt.request();
+        self.attempt = Some(attempt);
+        self.persist(RecordKey::Acceptor(slot), Some(AfterDurable::Prepare(request, promise)));
+    }
+
+    /// The own acceptor promises a fresh try. On disk before the PREPARE leaves, so no try is used twice.
+    fn promise_itself(&mut self, slot: Slot) -> Promise {
+        let (refused_slot, counter) = self.refused;
+        let refused = if refused_slot == slot { counter } else { 0 };
+        let acceptor = self.acceptors.entry(slot).or_default();
+        let attempt = next_try(self.me, acceptor.promised, refused);
+        acceptor.prepare(attempt).expect("the next try is above all promises")
+    }
+
+    pub(crate) fn send_prepare(&mut self, request: RequestId, promise: Promise) {
+        let ends_at = self.after(self.phase_ms());
+        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.request() == request) else { return };
+        attempt.ends_at = ends_at;
+        self.broadcast(&Message::Prepare { request, sent: self.now });
+        self.handle_promise(self.me, request.slot, promise);
+    }
+
+    /// P2: proposes the value of the highest accepted try, or an own one.
+    fn propose(&mut self, time: TimestampMs) {
+        let own = self.value(time);
+        let ends_at = self.after(self.phase_ms());
+        let Some(attempt) = &mut self.attempt else { return };
+        attempt.ends_at = ends_at;
+        let request = attempt.request();
+        let value = attempt.proposer.choose(own);
+        // P10: a fresh try for the next slot.
+        let next = self.promise_itself(request.slot.next());
+        self.ahead = Some(Attempt { slot: request.slot.next(), proposer: Proposer::new(next.attempt), ends_at });
+        let next_attempt = next.attempt;
+        self.persist(RecordKey::Acceptor(request.slot.next()), Some(AfterDurable::Propose(request, next)));
+        let (attempt, now) = (request.attempt, self.now);
+        let propose = WaitingPropose { attempt, value, next: Some(next_attempt), echo: now, since: now };
+        self.handle_propose(self.me, request, propose);
+    }
+
+    pub(crate) fn send_propose(&mut self, request: RequestId, next: Promise) {
+        let ends_at = self.after(self.phase_ms());
+        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.request() == request) else { return };
+        let Some(value) = attempt.proposer.value().cloned() else { return };
+        attempt.ends_at = ends_at;
+        self.broadcast(&Message::Propose { request, value, next: Some(next.attempt), sent: self.now });
+        self.handle_promise(self.me, request.slot.next(), next);
+    }
+
+    /// The value that this validator proposes.
+    fn value(&self, time: TimestampMs) -> Value {
+        let mut tips: Vec<Tip> = self.indices().map(|author| self.durable_tip(author)).collect();
+        // Never below what is decided: such a value would be wasted.
+        for (_, decision) in self.decided.range(self.order.slot().next()..) {
+            corniche_lanes::advance(&mut tips, &decision.value.tips);
+        }
+        Value { proposer: self.me, time, tips }
+    }
+
+    pub(crate) fn handle_answer(&mut self, from: ValidatorIndex, request: RequestId, answer: Answer) {
+        match answer {
+            Answer::Promise(accepted) => {
+                self.handle_promise(from, request.slot, Promise { attempt: request.attempt, accepted });
+            }
+            Answer::Accept { next } => {
+                if let Some(next) = next {
+                    self.handle_promise(from, request.slot.next(), next);
+                }
+                self.handle_accept(from, request);
+            }
+            Answer::Refuse { promised } => self.handle_refuse(from, request, promised),
+        }
+    }
+
+    fn attempt_in(&mut self, slot: Slot) -> Option<&mut Attempt> {
+        [&mut self.attempt, &mut self.ahead].into_iter().flatten().find(|attempt| attempt.slot == slot)
+    }
+
+    /// P2, for the slot in progress and for the next one (P10).
+    fn handle_promise(&mut self, from: ValidatorIndex, slot: Slot, promise: Promise) {
+        if self.attempt_in(slot).is_none_or(|attempt| attempt.proposer.attempt() != promise.attempt) {
+            return; // X3
+        }
+        let tips = promise.accepted.iter().flat_map(|accepted| self.indices().zip(accepted.value.tips.iter().copied()));
+        let tips = tips.collect();
+        if !self.have_all(tips, from, |lanes, author, tip, above| lanes.chain(author, tip, above).err()) {
+            // Acceptors would ask this proposer for the batches of a value that it takes over.
+            self.promises.insert((slot, from), promise);
+            return;
+        }
+        let committee = &self.committee;
+        let attempt = [&mut self.attempt, &mut self.ahead].into_iter().flatten().find(|attempt| attempt.slot == slot);
+        let verdict = attempt.map_or(Verdict::Wait, |attempt| attempt.proposer.promised(from, promise, committee));
+        let is_ahead = self.attempt.as_ref().is_none_or(|attempt| attempt.slot != slot);
+        if verdict == Verdict::Promised
+            && !is_ahead
+            && let Some(time) = self.proposed_time()
+        {
+            self.propose(time);
+        }
+    }
+
+    pub(crate) fn take_waiting_promises(&mut self) {
+        for ((slot, from), promise) in std::mem::take(&mut self.promises) {
+            self.handle_promise(from, slot, promise);
+        }
+    }
+
+    /// P3.
+    fn handle_accept(&mut self, from: ValidatorIndex, request: RequestId) {
+        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.request() == request) else { return }; // X3
+        if let Verdict::Decided(value) = attempt.proposer.accepted(from, request.attempt, &self.committee) {
+            self.backoff.succeeded(); // P7
+            let why = if value.proposer == self.me { "proposed" } else { "adopted" };
+            self.decide(request.slot, value.clone(), why);
+            self.broadcast(&Message::Decided { first: request.slot, values: vec![value] });
+        }
+    }
+
+    /// M9.
+    fn handle_refuse(&mut self, from: ValidatorIndex, request: RequestId, promised: Try) {
+        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.request() == request) else { return }; // X3
+        let counter = if self.refused.0 == request.slot { self.refused.1 } else { 0 };
+        self.refused = (request.slot, counter.max(promised.counter));
+        if attempt.proposer.refused(from, request.attempt, &self.committee) == Verdict::Refused {
+            self.back_off();
+        }
+    }
+
+    /// P5: the phase took too long: contention, loss or a crash.
+    pub(crate) fn end_phase(&mut self) {
+        if self.attempt.as_ref().is_some_and(|attempt| attempt.ends_at <= self.now) {
+            self.back_off();
+        }
+    }
+
+    /// P5, X7: every failure is followed by back-off.
+    fn back_off(&mut self) {
+        self.attempt = None;
+        self.ahead = None;
+        self.backoff.failed();
+        let ms = self.backoff_ms();
+        self.backoff_until = self.after(ms);
+    }
+
+    /// P3: a slot is decided. Returns true the first time.
+    pub(crate) fn decide(&mut self, slot: Slot, value: Value, why: &str) -> bool {
+        if slot <= self.floor
+            || slot <= self.order.slot() && !self.decided.contains_key(&slot)
+            || slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD
+        {
+            return false;
+        }
+        if let Some(known) = self.decided.get(&slot) {
+            if known.value != value {
+                self.note("agreement-lost", format!("slot {} was decided twice", slot.0));
+            }
+            return false;
+        }
+        if self.attempt.as_ref().is_some_and(|attempt| attempt.slot == slot) {
+            self.attempt = None;
+        }
+        // P9: somebody makes progress.
+        self.help_at = None;
+        let digest = self.context.value(slot, &value);
+        self.outputs.push_back(Output::Trace(TraceEvent::Decided {
+            round: slot.0,
+            rank: 0,
+            leader: value.proposer,
+            committed: Some(digest),
+            why: why.to_owned(),
+        }));
+        self.decided.insert(slot, Decision { value, is_durable: false });
+        self.persist(RecordKey::Decided(slot), Some(AfterDurable::Decided(slot)));
+        self.advance_contiguous();
+        true
+    }
+
+    pub(crate) fn advance_contiguous(&mut self) {
+        self.contiguous = self.contiguous.max(self.order.slot());
+        while self.decided.contains_key(&self.contiguous.next()) {
+            self.contiguous = self.contiguous.next();
+        }
+    }
+}
