@@ -98,7 +98,7 @@ test-contracts: tools ## Test the contracts: natively, and their WebAssembly in 
 .PHONY: engines-wasm
 engines-wasm: export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --cfg getrandom_backend="unsupported"
 engines-wasm: tools ## Build the ordering engines for wasm32
-	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn -p corniche-neobft -p corniche-quepaxa -p corniche-mir --no-default-features
+	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn -p corniche-neobft -p corniche-mir -p corniche-quepaxa -p corniche-racs -p corniche-baxos --no-default-features
 
 # `test-rust` tests the sequencers in hardware except these. Many kernels refuse BPF, even to root, and few machines have a
 # compiler of P4. Then these tests report that they were skipped. With the workspace's features, so that builds are reused.
@@ -186,7 +186,7 @@ soak: build contracts generations node-tools postgres ## Run the long tests: pro
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_MODULES=$${CORNICHE_MODULES:-3000} \
 		$(CARGO) test --locked -p corniche-vm --test backends nowhere -- --nocapture
-	for engine in mahi-mahi autobahn neobft mir quepaxa; do \
+	for engine in mahi-mahi autobahn neobft mir quepaxa racs baxos; do \
 		CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
 			$(CARGO) test --locked -p corniche-$$engine --test suite schedules -- --nocapture || exit 1; \
 	done

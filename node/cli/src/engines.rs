@@ -1,10 +1,10 @@
 //! Ordering engines by their name in the genesis. No other code of the binary names an engine.
 
 mod autobahn;
+mod crashes;
 mod mahi_mahi;
 mod mir;
 mod neobft;
-mod quepaxa;
 mod remote;
 
 use anyhow::{Context, bail};
@@ -32,7 +32,8 @@ struct EngineEntry {
     has_sequencer: bool,
 }
 
-const ENGINES: &[EngineEntry] = &[mahi_mahi::ENTRY, autobahn::ENTRY, neobft::ENTRY, quepaxa::ENTRY, mir::ENTRY];
+const ENGINES: &[EngineEntry] =
+    &[mahi_mahi::ENTRY, autobahn::ENTRY, neobft::ENTRY, mir::ENTRY, crashes::QUEPAXA, crashes::RACS, crashes::BAXOS];
 
 /// Default engine of a new network.
 pub const DEFAULT: &str = "mahi-mahi";
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn batch_larger_than_frame_is_refused() {
-        for name in ["mahi-mahi", "autobahn", "quepaxa", "mir"] {
+        for name in ["mahi-mahi", "autobahn", "mir", "quepaxa", "sadl-racs", "baxos"] {
             let error = check_with(name, 4, 8 << 20, &[]).unwrap_err();
             assert!(error.contains("expected messages of at most 8388608 bytes"), "{error}");
             // The suggestion in the error is sufficient and minimal.

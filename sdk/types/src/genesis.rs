@@ -198,7 +198,7 @@ pub struct FeeRules {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineConfig {
-    /// Name of the engine: `mahi-mahi`, `autobahn`, `neobft`, `mir` or `quepaxa`.
+    /// Name of the engine: `mahi-mahi`, `autobahn`, `neobft`, `mir`, `quepaxa`, `sadl-racs` or `baxos`.
     pub name: String,
     /// The engine's own parameters by name. An engine refuses unknown names.
     pub parameters: BTreeMap<String, u64>,

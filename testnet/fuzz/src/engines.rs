@@ -392,38 +392,86 @@ pub fn mir_seeds() -> Vec<Vec<u8>> {
     (0..4).map(|seed| transcript(mir_node, seed)).collect()
 }
 
-/// Nothing is signed, so every change of a message gets past the verifier. A liar may split the chain, but break no node.
-fn quepaxa_node(me: u16) -> Node {
-    let config = corniche_quepaxa::Config {
+/// Nothing is signed by an engine for crashes, so every change of a message gets past the verifier. A liar may split the chain, but
+/// break no node. The crates have the same names for their types; `seed` is there if the engine draws random numbers.
+macro_rules! crashes {
+    ($name:ident, $seeds:ident, $node:ident, $engine:ident::$type:ident, $verifier:ident, $config:expr $(, $seed:ident)?) => {
+        fn $node(me: u16) -> Node {
+            let committee: Committee = corniche_testkit::committee("quepaxa", usize::from(SIZE));
+            let config: $engine::Config = $config;
+            let verifier = $engine::$verifier::new(config.clone(), committee.clone());
+            let engine = $engine::$type::new($engine::Setup {
+                config,
+                committee,
+                me: ValidatorIndex(me),
+                $($seed: u64::from(me),)?
+                records: Vec::new(),
+                unsigned: true,
+                resume: Resume::default(),
+                now: TimestampMs(START_MS),
+            });
+            Node::new(engine, verifier, me)
+        }
+
+        pub fn $name(bytes: &[u8]) {
+            play($node(0), bytes);
+        }
+
+        pub fn $seeds() -> Vec<Vec<u8>> {
+            (0..4).map(|seed| transcript($node, seed)).collect()
+        }
+    };
+}
+
+crashes!(
+    quepaxa,
+    quepaxa_seeds,
+    quepaxa_node,
+    corniche_quepaxa::QuePaxa,
+    QuePaxaVerifier,
+    corniche_quepaxa::Config {
         hedge_ms: 20,
         batch_interval_ms: 1,
         resend_ms: 50,
         status_ms: 100,
         retain_slots: 64,
         ..corniche_quepaxa::Config::default()
-    };
-    let committee: Committee = corniche_testkit::committee("quepaxa", usize::from(SIZE));
-    let verifier = corniche_quepaxa::QuePaxaVerifier::new(config.clone(), committee.clone());
-    let engine = corniche_quepaxa::QuePaxa::new(corniche_quepaxa::Setup {
-        config,
-        committee,
-        me: ValidatorIndex(me),
-        seed: u64::from(me),
-        records: Vec::new(),
-        unsigned: true,
-        resume: Resume::default(),
-        now: TimestampMs(START_MS),
-    });
-    Node::new(engine, verifier, me)
-}
+    },
+    seed
+);
 
-pub fn quepaxa(bytes: &[u8]) {
-    play(quepaxa_node(0), bytes);
-}
+crashes!(
+    racs,
+    racs_seeds,
+    racs_node,
+    corniche_racs::Racs,
+    RacsVerifier,
+    corniche_racs::Config {
+        timeout_ms: 20,
+        batch_interval_ms: 1,
+        resend_ms: 50,
+        status_ms: 100,
+        retain_rounds: 64,
+        ..corniche_racs::Config::default()
+    }
+);
 
-pub fn quepaxa_seeds() -> Vec<Vec<u8>> {
-    (0..4).map(|seed| transcript(quepaxa_node, seed)).collect()
-}
+crashes!(
+    baxos,
+    baxos_seeds,
+    baxos_node,
+    corniche_baxos::Baxos,
+    BaxosVerifier,
+    corniche_baxos::Config {
+        rtt_ms: 10,
+        batch_interval_ms: 1,
+        resend_ms: 50,
+        status_ms: 100,
+        retain_slots: 64,
+        ..corniche_baxos::Config::default()
+    },
+    seed
+);
 
 #[cfg(test)]
 mod tests {
@@ -439,6 +487,8 @@ mod tests {
             (neobft_seeds(), neobft_node),
             (mir_seeds(), mir_node),
             (quepaxa_seeds(), quepaxa_node),
+            (racs_seeds(), racs_node),
+            (baxos_seeds(), baxos_node),
         ];
         for (seeds, node) in engines {
             for seed in seeds {

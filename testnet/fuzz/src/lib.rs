@@ -2,7 +2,7 @@
 //!
 //! | target | bytes |
 //! |---|---|
-//! | `mahi_mahi`, `autobahn`, `neobft`, `mir`, `quepaxa` | a run of an engine: messages, packets, deadlines, connections; see [`engines`] |
+//! | `mahi_mahi`, `autobahn`, `neobft`, `mir`, `quepaxa`, `racs`, `baxos` | a run of an engine: messages, packets, deadlines, connections; see [`engines`] |
 //! | `peer_message` | a peer's message, as the pipeline decodes it, and its content |
 //! | `network_frames` | a stream of a peer |
 //! | `websocket_frames` | a client's stream after the handshake |
@@ -92,6 +92,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "neobft", run: engines::neobft, seeds: engines::neobft_seeds, dictionary: NUMBERS, cases: 200 },
     Target { name: "mir", run: engines::mir, seeds: engines::mir_seeds, dictionary: NUMBERS, cases: 200 },
     Target { name: "quepaxa", run: engines::quepaxa, seeds: engines::quepaxa_seeds, dictionary: NUMBERS, cases: 200 },
+    Target { name: "racs", run: engines::racs, seeds: engines::racs_seeds, dictionary: NUMBERS, cases: 200 },
+    Target { name: "baxos", run: engines::baxos, seeds: engines::baxos_seeds, dictionary: NUMBERS, cases: 200 },
     Target {
         name: "peer_message",
         run: codecs::peer_message,

@@ -33,4 +33,4 @@ macro_rules! targets {
     };
 }
 
-targets!(mahi_mahi autobahn neobft mir quepaxa peer_message network_frames websocket_frames transaction genesis creation module generated_module);
+targets!(mahi_mahi autobahn neobft mir quepaxa racs baxos peer_message network_frames websocket_frames transaction genesis creation module generated_module);

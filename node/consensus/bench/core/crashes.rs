@@ -6,55 +6,64 @@ use corniche_testkit::Micros;
 use corniche_types::{Bytes, ValidatorIndex};
 use std::sync::Arc;
 
-pub struct QuePaxaBench {
-    config: corniche_quepaxa::Config,
-    committee: Committee,
+/// A target of one engine. The crates have the same names for their types; `seed` is there if the engine draws random numbers.
+macro_rules! target {
+    ($bench:ident, $name:literal, $engine:ident::$type:ident, $verifier:ident, $retain:ident $(, $seed:ident)?) => {
+        pub struct $bench {
+            config: $engine::Config,
+            committee: Committee,
+        }
+
+        impl $bench {
+            /// `retained`: number of slots to keep.
+            pub fn new(size: usize, retained: u64) -> Self {
+                let config = $engine::Config {
+                    batch_interval_ms: 0,
+                    max_stretch: 1,
+                    $retain: retained.max(64),
+                    ..$engine::Config::default()
+                };
+                Self { config, committee: corniche_testkit::committee($name, size) }
+            }
+        }
+
+        impl BenchTarget for $bench {
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn size(&self) -> usize {
+                self.committee.size()
+            }
+
+            fn start(&self, me: ValidatorIndex) -> Box<dyn Engine> {
+                Box::new($engine::$type::new($engine::Setup {
+                    config: self.config.clone(),
+                    committee: self.committee.clone(),
+                    me,
+                    $($seed: 1,)?
+                    records: Vec::new(),
+                    unsigned: true,
+                    resume: Resume::default(),
+                    now: Micros::START.timestamp(),
+                }))
+            }
+
+            fn verifier(&self) -> Arc<dyn Verifier> {
+                Arc::new($engine::$verifier::new(self.config.clone(), self.committee.clone()))
+            }
+
+            fn withholds(&self, _: usize, _: &Bytes) -> bool {
+                false
+            }
+
+            fn release(&self, _: u64) -> Vec<Bytes> {
+                Vec::new()
+            }
+        }
+    };
 }
 
-impl QuePaxaBench {
-    /// `retained`: number of slots to keep.
-    pub fn new(size: usize, retained: u64) -> Self {
-        let config = corniche_quepaxa::Config {
-            batch_interval_ms: 0,
-            max_stretch: 1,
-            retain_slots: retained.max(64),
-            ..corniche_quepaxa::Config::default()
-        };
-        Self { config, committee: corniche_testkit::committee("quepaxa", size) }
-    }
-}
-
-impl BenchTarget for QuePaxaBench {
-    fn name(&self) -> &'static str {
-        "quepaxa"
-    }
-
-    fn size(&self) -> usize {
-        self.committee.size()
-    }
-
-    fn start(&self, me: ValidatorIndex) -> Box<dyn Engine> {
-        Box::new(corniche_quepaxa::QuePaxa::new(corniche_quepaxa::Setup {
-            config: self.config.clone(),
-            committee: self.committee.clone(),
-            me,
-            seed: 1,
-            records: Vec::new(),
-            unsigned: true,
-            resume: Resume::default(),
-            now: Micros::START.timestamp(),
-        }))
-    }
-
-    fn verifier(&self) -> Arc<dyn Verifier> {
-        Arc::new(corniche_quepaxa::QuePaxaVerifier::new(self.config.clone(), self.committee.clone()))
-    }
-
-    fn withholds(&self, _: usize, _: &Bytes) -> bool {
-        false
-    }
-
-    fn release(&self, _: u64) -> Vec<Bytes> {
-        Vec::new()
-    }
-}
+target!(QuePaxaBench, "quepaxa", corniche_quepaxa::QuePaxa, QuePaxaVerifier, retain_slots, seed);
+target!(RacsBench, "sadl-racs", corniche_racs::Racs, RacsVerifier, retain_rounds);
+target!(BaxosBench, "baxos", corniche_baxos::Baxos, BaxosVerifier, retain_slots, seed);

@@ -1,5 +1,5 @@
 //! Cost of the ordering core on one thread, without network: `cargo bench -p corniche-core-bench`. Arguments after `--`
-//! select a part: tables (`steady`, `full`, `backlog`, `real`), engines (`mahi-mahi`, `autobahn`, `mir`, `quepaxa`), committee sizes
+//! select a part: tables (`steady`, `full`, `backlog`, `real`), engines (`mahi-mahi`, `autobahn`, `mir`, `quepaxa`, `sadl-racs`, `baxos`), committee sizes
 //! (`10`), and `replays=100` for a profiler.
 //!
 //! A committee of real engines runs in virtual time, over links of 10 ms; every validator proposes as fast as its
@@ -19,7 +19,7 @@ mod mir;
 mod recording;
 
 use autobahn::{AutobahnBench, CertificateKind};
-use crashes::QuePaxaBench;
+use crashes::{BaxosBench, QuePaxaBench, RacsBench};
 use mahi_mahi::MahiMahiBench;
 use mir::MirBench;
 use recording::{BenchTarget, Cost, RecordedNetwork};
@@ -61,7 +61,7 @@ impl Options {
     }
 
     fn engine(&self, name: &str) -> bool {
-        self.wants(name, &["mahi-mahi", "autobahn", "mir", "quepaxa"])
+        self.wants(name, &["mahi-mahi", "autobahn", "mir", "quepaxa", "sadl-racs", "baxos"])
     }
 
     fn sizes(&self) -> Vec<usize> {
@@ -84,7 +84,9 @@ impl Options {
         let auto: Rc<dyn BenchTarget> = Rc::new(AutobahnBench::new(size, retained, CertificateKind::Modelled, backlog));
         let mir: Rc<dyn BenchTarget> = Rc::new(MirBench::new(size, retained, false));
         let quepaxa: Rc<dyn BenchTarget> = Rc::new(QuePaxaBench::new(size, retained));
-        [mahi, auto, mir, quepaxa].into_iter().filter(|target| self.engine(target.name())).collect()
+        let racs: Rc<dyn BenchTarget> = Rc::new(RacsBench::new(size, retained));
+        let baxos: Rc<dyn BenchTarget> = Rc::new(BaxosBench::new(size, retained));
+        [mahi, auto, mir, quepaxa, racs, baxos].into_iter().filter(|target| self.engine(target.name())).collect()
     }
 }
 

@@ -193,7 +193,9 @@ impl Model {
                 let current = (link.current == Request::Sent).then_some(None);
                 for late in (0..link.late.len()).map(Some).chain(current) {
                     let recorded = self.record(&recorder, proposers, member, late);
-                    found.extend(recorded.into_iter().filter(|after| seen.insert(self.fingerprint_of(after, proposers, &readers))));
+                    found.extend(
+                        recorded.into_iter().filter(|after| seen.insert(self.fingerprint_of(after, proposers, &readers))),
+                    );
                 }
             }
             next += 1;
@@ -371,7 +373,8 @@ impl Model {
 
     fn fingerprint(&self, state: &State) -> u64 {
         let readers = self.readers(&state.proposers);
-        let mut recorders = state.recorders.each_ref().map(|recorder| self.fingerprint_of(recorder, &state.proposers, &readers));
+        let mut recorders =
+            state.recorders.each_ref().map(|recorder| self.fingerprint_of(recorder, &state.proposers, &readers));
         recorders.sort_unstable();
         let mut hasher = DefaultHasher::new();
         recorders.hash(&mut hasher);

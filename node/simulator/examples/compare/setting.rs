@@ -14,7 +14,7 @@ const FOUR_REGIONS: &str = include_str!("../../../../testnet/scenarios/four-regi
 /// Engines that the papers' blips are about.
 pub const BOTH: [Engine; 2] = [Engine::MahiMahi, Engine::Autobahn];
 /// Engines that need nothing but validators.
-pub const ALL: [Engine; 4] = [Engine::MahiMahi, Engine::Autobahn, Engine::Mir, Engine::QuePaxa];
+pub const ALL: [Engine; 6] = [Engine::MahiMahi, Engine::Autobahn, Engine::Mir, Engine::QuePaxa, Engine::Racs, Engine::Baxos];
 
 /// A network with an engine.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Setting {
             Engine::Autobahn => setting.parameter("car_interval_ms", 0),
             Engine::Neobft => setting.parameter("request_interval_ms", 0),
             Engine::Mir => setting.parameter("batch_interval_ms", 1).parameter("fill_ms", 0),
-            Engine::QuePaxa => setting.parameter("batch_interval_ms", 0),
+            Engine::QuePaxa | Engine::Racs | Engine::Baxos => setting.parameter("batch_interval_ms", 0),
         }
     }
 
@@ -58,7 +58,9 @@ impl Setting {
             }
             Engine::Neobft => setting.parameter("request_interval_ms", 1).parameter("max_stretch", 1),
             Engine::Mir => setting.parameter("batch_interval_ms", 1).parameter("max_stretch", 1),
-            Engine::QuePaxa => setting.parameter("batch_interval_ms", 1).parameter("max_stretch", 1),
+            Engine::QuePaxa | Engine::Racs | Engine::Baxos => {
+                setting.parameter("batch_interval_ms", 1).parameter("max_stretch", 1)
+            }
         }
     }
 

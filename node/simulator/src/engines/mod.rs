@@ -4,10 +4,10 @@
 //! [`ObservedEngine`] records its proposals and commits. Neither changes the engine's behaviour.
 
 mod autobahn;
+mod crashes;
 mod mahi_mahi;
 mod mir;
 mod neobft;
-mod quepaxa;
 
 use crate::{
     crypto::Meter,
@@ -39,6 +39,8 @@ pub enum Tune {
     Neobft(fn(&mut corniche_neobft::Config)),
     Mir(fn(&mut corniche_mir::Config)),
     QuePaxa(fn(&mut corniche_quepaxa::Config)),
+    Racs(fn(&mut corniche_racs::Config)),
+    Baxos(fn(&mut corniche_baxos::Config)),
 }
 
 /// The engine of one network, with the keys of its validators.
@@ -128,7 +130,9 @@ impl Engines {
             EngineName::Autobahn => Box::new(autobahn::Network::new(genesis, secrets, tune)?),
             EngineName::Neobft => Box::new(neobft::Network::new(genesis, secrets, tune)?),
             EngineName::Mir => Box::new(mir::Network::new(genesis, secrets, tune)?),
-            EngineName::QuePaxa => Box::new(quepaxa::Network::new(genesis, secrets, tune)?),
+            EngineName::QuePaxa => Box::new(crashes::quepaxa::Network::new(genesis, secrets, tune)?),
+            EngineName::Racs => Box::new(crashes::racs::Network::new(genesis, secrets, tune)?),
+            EngineName::Baxos => Box::new(crashes::baxos::Network::new(genesis, secrets, tune)?),
         };
         Ok(Self { engine, cost })
     }

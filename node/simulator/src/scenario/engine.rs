@@ -11,10 +11,12 @@ pub enum EngineName {
     Neobft,
     Mir,
     QuePaxa,
+    Racs,
+    Baxos,
 }
 
 impl EngineName {
-    pub const ALL: &[Self] = &[Self::MahiMahi, Self::Autobahn, Self::Neobft, Self::Mir, Self::QuePaxa];
+    pub const ALL: &[Self] = &[Self::MahiMahi, Self::Autobahn, Self::Neobft, Self::Mir, Self::QuePaxa, Self::Racs, Self::Baxos];
 
     /// Returns the engine with this name, or a message that lists all.
     pub fn find(id: &str) -> Result<Self, String> {
@@ -33,6 +35,8 @@ impl EngineName {
             Self::Neobft => "neobft",
             Self::Mir => "mir",
             Self::QuePaxa => "quepaxa",
+            Self::Racs => "sadl-racs",
+            Self::Baxos => "baxos",
         }
     }
 
@@ -44,6 +48,8 @@ impl EngineName {
             Self::Neobft => "NeoBFT",
             Self::Mir => "Mir-BFT",
             Self::QuePaxa => "QuePaxa",
+            Self::Racs => "SADL-RACS",
+            Self::Baxos => "Baxos",
         }
     }
 
@@ -60,6 +66,8 @@ impl EngineName {
             Self::Neobft => corniche_neobft::Config::from_parameters(parameters).map(drop),
             Self::Mir => corniche_mir::Config::from_parameters(parameters).map(drop),
             Self::QuePaxa => corniche_quepaxa::Config::from_parameters(parameters).map(drop),
+            Self::Racs => corniche_racs::Config::from_parameters(parameters).map(drop),
+            Self::Baxos => corniche_baxos::Config::from_parameters(parameters).map(drop),
         }
     }
 }

@@ -40,6 +40,8 @@ fn draw(engine: &str, seed: u64) -> String {
     let timeouts = match engine {
         "autobahn" => "view_timeout_ms = 150\nmax_view_timeout_ms = 1000".to_owned(),
         "mir" => "idle_ms = 100\ntimeout_ms = 300\nmax_timeout_ms = 1000\nresend_ms = 60".to_owned(),
+        "sadl-racs" => format!("timeout_ms = {}\nresend_ms = 60\nstatus_ms = 200", [5, 30, 100, 300][random.below(4) as usize]),
+        "baxos" => "resend_ms = 60\nstatus_ms = 200".to_owned(),
         // Any hedging delay is right, also one below the delay of the links.
         "quepaxa" => format!("hedge_ms = {}\nresend_ms = 60\nstatus_ms = 200", [0, 5, 30, 100][random.below(4) as usize]),
         _ => "fetch_delay_ms = 20\nfetch_retry_ms = 60".to_owned(),
@@ -332,6 +334,16 @@ fn schedules_mir() {
 #[test]
 fn schedules_quepaxa() {
     run_schedules("quepaxa");
+}
+
+#[test]
+fn schedules_sadl_racs() {
+    run_schedules("sadl-racs");
+}
+
+#[test]
+fn schedules_baxos() {
+    run_schedules("baxos");
 }
 
 /// Name and text of each kept schedule in a folder.

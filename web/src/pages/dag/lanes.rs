@@ -32,7 +32,7 @@ const SIDE_BY_SIDE: usize = 3;
 const MAX_NAMED: usize = 8;
 
 /// Rules of cuts that needed more than one proposer, or more than one phase.
-const SLOW: [&str; 3] = ["slow", "common", "elected"];
+const SLOW: [&str; 4] = ["slow", "common", "coin", "adopted"];
 
 /// Distance of signs from a cut: votes on its left, confirmations on its right.
 const BESIDE: u64 = 9;

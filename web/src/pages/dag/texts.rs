@@ -327,10 +327,13 @@ pub const WORDS_NUMBERS: [(&str, &str); 5] = [
 ];
 
 /// Prefixes of the engine's rules and their explanations. The first matching prefix applies.
-pub const RULES: [(&str, &str); 18] = [
+pub const RULES: [(&str, &str); 21] = [
     ("leader", "a quorum of validators recorded the proposal of the slot's leader first, so one round trip was enough."),
     ("common", "several validators proposed, and a quorum recorded this proposal as the best one."),
-    ("elected", "the leader was too slow. All validators proposed, and the common coin elected this proposal."),
+    ("votes", "a quorum of validators voted for this block of the leader."),
+    ("coin", "the leader was too slow. All validators proposed, and the common coin elected this block."),
+    ("proposed", "a quorum of validators accepted the proposer's own value."),
+    ("adopted", "a proposer completed a value that another one had begun."),
     ("learned", "another validator reported the decision."),
     ("committed", "a quorum of validators committed the batch in this epoch of leaders."),
     ("null", "the new epoch found no batch that could be final for this number."),
