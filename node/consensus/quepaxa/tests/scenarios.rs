@@ -585,3 +585,53 @@ fn batch_that_lost_its_number_returns() {
     }
     cluster.assert_equal_logs(0..3);
 }
+
+/// H2, X9: a proposer that sees another one advance waits again.
+#[test]
+fn nobody_joins_a_proposer_that_advances() {
+    let mut cluster = cluster(3, plain());
+    (0..3).for_each(|node| cluster.simulation.links.port(node).delay = Micros::from_millis(3 * DELAY));
+    cluster.simulation.crash(0);
+    submit_to(&mut cluster, &[1, 2], 1, "a");
+    assert_eq!(decisions(&cluster, 1), [("common".to_owned(), 1)].into());
+    // The batch arrives after 30 ms. 200 ms later, validator 1 is in its third step.
+    assert_eq!(records(&cluster, 2), 0);
+}
+
+/// O5: an answer with a value whose batches are missing does not count.
+#[test]
+fn answer_without_batches_does_not_count() {
+    let mut cluster = cluster(3, Config { hedge_ms: 0, resend_ms: 200, ..plain() });
+    // Only the leader has its batch, and its answers, with its value, are the first ones.
+    [1, 2].into_iter().for_each(|node| cluster.simulation.links.port(node).delay = Micros::from_millis(2 * DELAY));
+    cluster.set_rule(|_, from, _, message| match message {
+        Message::Batch(_) if from == 0 => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.submit(0, "a");
+    cluster.submit(1, "b");
+    cluster.run_for(5 * DELAY + DELAY / 2);
+    cluster.simulation.crash(0);
+    cluster.run_for(200 * DELAY);
+    assert!([1, 2].iter().all(|node| cluster.seen(*node).delivered_at("b").is_some()), "{}", cluster.engine(1).describe());
+    cluster.assert_equal_logs(1..3);
+}
+
+/// X2, X14: a leader that lost its disk may have proposed other values.
+#[test]
+fn leader_without_a_disk_proposes_in_later_slots_only() {
+    let mut cluster = cluster(3, plain());
+    submit(&mut cluster, 0, "a");
+    cluster.simulation.crash(0);
+    cluster.disk(0).records.clear();
+    let resume = cluster.resume_after(0, 1);
+    cluster.restart_at(0, resume);
+    for text in ["b", "c", "d", "e", "f", "g"] {
+        submit(&mut cluster, 0, text);
+    }
+    let slots = cluster.seen(0).sent.iter().filter_map(|(_, _, message)| match message {
+        Message::Record { request, .. } => Some(request.slot),
+        _ => None,
+    });
+    assert_eq!(slots.min(), Some(Slot(1 + plain().window + 1)));
+}
