@@ -19,7 +19,7 @@ use corniche_quepaxa::{
 use corniche_quepaxa_testing::committee;
 use corniche_types::{TimestampMs, ValidatorIndex, wire};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
     rc::Rc,
 };
@@ -98,9 +98,9 @@ struct Model {
     committee: Committee,
     registers: Vec<Known>,
     rules: Vec<Proposer>,
-    numbers: HashMap<Vec<u8>, Number>,
-    recorded: HashMap<(Number, Number), Rc<[Number]>>,
-    outcomes: HashMap<(Number, Vec<Number>), Rc<[Outcome]>>,
+    numbers: BTreeMap<Vec<u8>, Number>,
+    recorded: BTreeMap<(Number, Number), Rc<[Number]>>,
+    outcomes: BTreeMap<(Number, Vec<Number>), Rc<[Outcome]>>,
 }
 
 /// What proposers will read depends on their steps.
@@ -120,9 +120,9 @@ impl Model {
             committee: committee(RECORDERS),
             registers: Vec::new(),
             rules: Vec::new(),
-            numbers: HashMap::new(),
-            recorded: HashMap::new(),
-            outcomes: HashMap::new(),
+            numbers: BTreeMap::new(),
+            recorded: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
         }
     }
 
@@ -136,7 +136,7 @@ impl Model {
             let rules = self.start_of(member);
             self.send(&mut start, member.into(), Some(rules));
         }
-        let mut seen = HashSet::from([self.fingerprint(&start)]);
+        let mut seen = BTreeSet::from([self.fingerprint(&start)]);
         let mut open = vec![start];
         while let Some(state) = open.pop() {
             for after in self.successors(&state) {
@@ -185,7 +185,7 @@ impl Model {
     /// The recorder after any of the requests to it, in any order.
     fn variants(&mut self, recorder: &Recorder, proposers: &[Member]) -> Vec<Recorder> {
         let readers = self.readers(proposers);
-        let mut seen = HashSet::from([self.fingerprint_of(recorder, proposers, &readers)]);
+        let mut seen = BTreeSet::from([self.fingerprint_of(recorder, proposers, &readers)]);
         let mut found = vec![recorder.clone()];
         let mut next = 0;
         while let Some(recorder) = found.get(next).cloned() {
