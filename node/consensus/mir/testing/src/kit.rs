@@ -1,15 +1,18 @@
 //! The engine with one committee and modelled keys.
 
-use crate::{BadKeys, FakeKeys, FakeSignatures, NAME, committee, committee_of};
+use crate::{
+    BadKeys, FakeKeys, FakeSignatures, NAME, committee, committee_of,
+    doubles::{self, ByzantineCoalition, ConductChecker},
+};
 use corniche_engine::{Committee, Verifier, VertexId};
 use corniche_mir::{
     Config, Mir, MirVerifier, Setup, Signer,
     message::{Context, EpochNumber, Message, Proposal, Statement},
     record::Record,
 };
-use corniche_testkit::{Forgery, Kit, Measured, MeasuredEngine, Random, unequal_votes};
+use corniche_testkit::{Coalition, Forgery, Kit, Measured, MeasuredEngine, MessageChecker, Random, unequal_votes};
 use corniche_types::{B256, Bytes, ValidatorIndex, wire};
-use std::{rc::Rc, sync::Arc};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 /// Mir-BFT with one committee and modelled keys.
 pub struct MirKit {
@@ -115,5 +118,38 @@ impl Kit for MirKit {
 
     fn max_footprint(&self) -> usize {
         self.config.max_footprint(self.committee.size())
+    }
+
+    fn engine_doubles(&self) -> &'static [&'static str] {
+        &doubles::NAMES
+    }
+
+    fn coalition(&self, members: &BTreeMap<usize, &'static str>) -> Option<Box<dyn Coalition>> {
+        Some(Box::new(ByzantineCoalition::new(self.config.clone(), self.committee.clone(), members)))
+    }
+
+    fn message_checker(&self) -> Option<Box<dyn MessageChecker>> {
+        Some(Box::new(ConductChecker::new(&self.committee)))
+    }
+
+    /// Changes parameters in half of the cases.
+    fn with_random_parameters(&self, random: &mut Random, _: bool) -> Option<Rc<dyn Kit>> {
+        if random.one_in(2) {
+            return None;
+        }
+        let (checkpoint_interval, timeout_ms) = (random.between(1, 12), random.between(4, 12) * 100);
+        let config = Config {
+            batch_interval_ms: random.between(1, 20),
+            max_stretch: random.between(1, 3),
+            fill_ms: random.between(0, 10),
+            idle_ms: random.between(60, timeout_ms / 3),
+            open_batches: random.between(1, 4),
+            epoch_length: random.between(1, 30),
+            checkpoint_interval,
+            window: random.between(2 * checkpoint_interval, 48),
+            timeout_ms,
+            ..self.config.clone()
+        };
+        Some(Rc::new(Self::new(self.committee.clone(), config)))
     }
 }

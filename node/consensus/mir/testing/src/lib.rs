@@ -4,8 +4,10 @@
 //! compute. In a test they bind like the real ones and cost a thousandth. A genesis cannot choose them.
 //!
 //! - [`FakeKeys`], [`BadKeys`], [`FakeSignatures`]: modelled keys of the members.
+//! - `doubles`: Byzantine validators, and the checker of what correct ones send.
 //! - [`MirKit`]: runs the engine in the shared suite and its fault schedules.
 
+mod doubles;
 mod fake_keys;
 mod kit;
 
