@@ -23,6 +23,7 @@ enum Layer {
     Rules,
     Cores,
     /// Shared code of several engines.
+    /// Code of several deciders.
     Parts,
     /// Shared code of the deciders' tests.
     Kit,
@@ -70,6 +71,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-aom-receiver", "node/aom/receiver", Cores),
     ("corniche-engine", "node/consensus/engine", Cores),
     ("corniche-lanes", "node/consensus/lanes", Parts),
+    ("corniche-committee-keys", "node/consensus/committee-keys", Parts),
     ("corniche-testkit", "node/consensus/testkit", Kit),
     ("corniche-mahi-mahi", "node/consensus/mahi-mahi", Deciders),
     ("corniche-mahi-mahi-testing", "node/consensus/mahi-mahi/testing", EngineKit),

@@ -1,10 +1,9 @@
 //! The engine's signatures as traits. The engine itself links no curve of the committee, so it runs with modelled keys.
 
 use crate::message::Statement;
+pub use corniche_committee_keys::Signature;
+use corniche_committee_keys::{DigestSignatures, DigestSigner};
 use corniche_types::{B256, ValidatorIndex};
-
-/// An ed25519 signature.
-pub type Signature = [u8; 64];
 
 /// This validator's secret, in this process or in another. Deterministic: a restarted node signs the same bytes.
 pub trait Signer: Send + Sync {
@@ -17,4 +16,20 @@ pub trait Signer: Send + Sync {
 /// The public keys of all validators. All validators must agree bit for bit on which signatures verify.
 pub trait Signatures: Send + Sync {
     fn verify(&self, signer: ValidatorIndex, digest: &B256, signature: &Signature) -> bool;
+}
+
+impl<T: DigestSigner + ?Sized> Signer for T {
+    fn index(&self) -> ValidatorIndex {
+        self.member()
+    }
+
+    fn sign(&self, _: &Statement, digest: &B256) -> Option<Signature> {
+        self.sign_digest(digest)
+    }
+}
+
+impl<T: DigestSignatures + ?Sized> Signatures for T {
+    fn verify(&self, signer: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
+        self.verify_digest(signer, digest, signature)
+    }
 }

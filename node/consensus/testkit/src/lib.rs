@@ -13,6 +13,7 @@
 //!   [`SafetyChecker`] that checks safety at every step. An engine may add a [`Coalition`] of
 //!   its own doubles, and a [`MessageChecker`] that checks the messages of its correct validators.
 //! - [`Group`] is the multicast group of an engine that orders by a sequencer.
+//! - [`FakeKeys`], [`FakeSignatures`]: modelled keys of engines that sign digests.
 //! - [`assert_frozen`] compares encodings with a fixture.
 //! - [`schedule`] makes fault schedules from seeds; [`suite`] contains the tests that every engine must pass.
 //!
@@ -33,6 +34,7 @@ mod coalition;
 mod doubles;
 mod engine_host;
 mod engine_process;
+mod fake_keys;
 pub mod fault_counts;
 mod frozen;
 mod group;
@@ -55,6 +57,7 @@ pub use coalition::{Coalition, MemberContext, MessageChecker};
 pub use doubles::{Double, LATE};
 pub use engine_host::{EngineDisk, EngineHost, HostSetup, Outbox, Packet, Records, Sending, Surroundings};
 pub use engine_process::{CheckedSurroundings, EngineProcess, EngineSetup, MAX_BATCH_BYTES, ProcessNotes};
+pub use fake_keys::{FakeKeys, FakeSignatures};
 pub use frozen::assert_frozen;
 pub use group::Group;
 pub use kit::{Forgery, Kit, Measured, MeasuredEngine, Setup};

@@ -7,11 +7,12 @@
 //! - `doubles`: Byzantine validators, and the checker of what correct ones send.
 //! - [`MirKit`]: runs the engine in the shared suite and its fault schedules.
 
+mod bad_keys;
 mod doubles;
-mod fake_keys;
 mod kit;
 
-pub use fake_keys::{BadKeys, FakeKeys, FakeSignatures};
+pub use bad_keys::BadKeys;
+pub use corniche_testkit::{FakeKeys, FakeSignatures};
 pub use kit::MirKit;
 
 use corniche_engine::Committee;

@@ -7,11 +7,12 @@
 //! - [`ModelledGroup`]: a sequencer with faults, and the configuration service that replaces it.
 //! - [`NeobftKit`]: runs the engine in the shared suite and its fault schedules.
 
-mod fake_keys;
+mod bad_keys;
 mod group;
 mod kit;
 
-pub use fake_keys::{BadKeys, FakeKeys, FakeSignatures};
+pub use bad_keys::BadKeys;
+pub use corniche_testkit::{FakeKeys, FakeSignatures};
 pub use group::{Faults, ModelledGroup};
 pub use kit::NeobftKit;
 
