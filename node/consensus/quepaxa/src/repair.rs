@@ -111,7 +111,9 @@ impl QuePaxa {
         self.advance_contiguous();
         loop {
             let slot = self.order.slot().next();
-            let Some(decision) = self.decided.get(&slot) else { return };
+            // A commit may outlive a power cut in the caller's store. Then this validator must know the decision, too: it does not
+            // answer in delivered slots.
+            let Some(decision) = self.decided.get(&slot).filter(|decision| decision.is_durable) else { return };
             let value = decision.value.clone();
             let before = self.order.delivered(self.me);
             let batches = self.exchange.lanes.next_batches(&value.tips, &self.order.state().delivered);
