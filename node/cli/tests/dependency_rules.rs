@@ -22,8 +22,7 @@ enum Layer {
     /// Protocol rules on storage slots. The virtual machine calls them.
     Rules,
     Cores,
-    /// Shared code of several engines.
-    /// Code of several deciders.
+    /// Code of several engines.
     Parts,
     /// Shared code of the deciders' tests.
     Kit,

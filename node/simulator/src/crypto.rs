@@ -7,10 +7,9 @@
 use crate::{report::Work, scenario::Cost};
 use corniche_autobahn as autobahn;
 use corniche_certify::{Keys, Signature, Signatures, Signer};
+use corniche_committee_keys::{DigestSignatures, DigestSigner};
 use corniche_engine::{Committee, Unsigned};
 use corniche_mahi_mahi as mahi_mahi;
-use corniche_mir as mir;
-use corniche_neobft as neobft;
 use corniche_types::{B256, Bytes, Height, ValidatorIndex, Votes, evidence::Heading};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -192,34 +191,19 @@ impl mahi_mahi::Coin for Modelled {
     }
 }
 
-impl neobft::Signer for Modelled {
-    fn index(&self) -> ValidatorIndex {
+/// NeoBFT and Mir-BFT.
+impl DigestSigner for Modelled {
+    fn member(&self) -> ValidatorIndex {
         self.own
     }
 
-    fn sign(&self, _: &neobft::message::Statement, digest: &B256) -> Option<neobft::Signature> {
+    fn sign_digest(&self, digest: &B256) -> Option<corniche_committee_keys::Signature> {
         Some(self.of(BLOCK, self.own, digest.as_slice()))
     }
 }
 
-impl neobft::Signatures for Modelled {
-    fn verify(&self, signer: ValidatorIndex, digest: &B256, signature: &neobft::Signature) -> bool {
-        self.of(BLOCK, signer, digest.as_slice()) == *signature
-    }
-}
-
-impl mir::Signer for Modelled {
-    fn index(&self) -> ValidatorIndex {
-        self.own
-    }
-
-    fn sign(&self, _: &mir::message::Statement, digest: &B256) -> Option<mir::Signature> {
-        Some(self.of(BLOCK, self.own, digest.as_slice()))
-    }
-}
-
-impl mir::Signatures for Modelled {
-    fn verify(&self, signer: ValidatorIndex, digest: &B256, signature: &mir::Signature) -> bool {
+impl DigestSignatures for Modelled {
+    fn verify_digest(&self, signer: ValidatorIndex, digest: &B256, signature: &corniche_committee_keys::Signature) -> bool {
         self.of(BLOCK, signer, digest.as_slice()) == *signature
     }
 }
