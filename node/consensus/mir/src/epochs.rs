@@ -283,17 +283,20 @@ impl Mir {
         for epoch in open {
             match self.changes.offers.get(&epoch).map(|offer| (self.judge(offer), &offer.config)) {
                 Some((Verdict::Acceptable, config)) => {
-                    accepted = Some((config.clone(), !self.changes.offers[&epoch].changes.is_empty()));
+                    // T3: the list is complete without this member.
+                    let changes = &self.changes.offers[&epoch].changes;
+                    let counts = !changes.is_empty() && changes.iter().all(|(member, _)| *member != self.me);
+                    accepted = Some((config.clone(), counts));
                     break;
                 }
                 Some((Verdict::Never, _)) => _ = self.changes.offers.remove(&epoch),
                 Some((Verdict::NotYet, _)) | None => {}
             }
         }
-        let Some((config, is_ungracious)) = accepted else { return };
+        let Some((config, counts)) = accepted else { return };
         let (epoch, config) = (config.epoch, self.context.config(&config));
         self.promises.echoed = Some((epoch, config));
-        self.changes.checked = is_ungracious.then_some((epoch, config));
+        self.changes.checked = counts.then_some((epoch, config));
         self.changes.has_echoed = false;
         self.persist(&Record::Echoed { epoch, config }, Some(AfterDurable::Echoed(epoch)));
     }

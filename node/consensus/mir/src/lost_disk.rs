@@ -16,6 +16,7 @@ use crate::{
     engine::Mir,
     journal::AfterDurable,
     message::{EpochNumber, Sn, Status},
+    rules,
 };
 use corniche_types::{TimestampMs, ValidatorIndex, Votes};
 use std::collections::BTreeMap;
@@ -23,15 +24,25 @@ use std::collections::BTreeMap;
 /// Epochs between the last certified one and the one that others report, from which a report does not count.
 const MAX_LEAD: u64 = 16;
 
-/// Timeouts from one change of epochs for a member until the next one for it: a faulty member could ask for ever.
+/// Maximum distance of an epoch that a member seeks. It is part of the bound on the epochs that a member may have left for (T3).
+const MAX_HELP: u64 = 2;
+/// Each member gets so many changes of epochs within so many timeouts: a faulty one could ask for ever.
+const HELPS: u32 = 4;
 const HELP_TIMEOUTS: u64 = 10;
 
 #[derive(Default)]
 pub(crate) struct LostDisk {
     /// Reports of others since the start: the epochs that they want, and their stable checkpoints.
     reports: BTreeMap<ValidatorIndex, (EpochNumber, Sn)>,
-    /// The epochs to which this member helps others, and since when.
-    helped: BTreeMap<ValidatorIndex, (EpochNumber, TimestampMs)>,
+    helped: BTreeMap<ValidatorIndex, Help>,
+}
+
+/// Help for one member.
+struct Help {
+    sought: EpochNumber,
+    /// Changes since this time.
+    count: u32,
+    since: TimestampMs,
 }
 
 impl Mir {
@@ -49,8 +60,8 @@ impl Mir {
     ///
     /// - This member was in epochs up to E + 1. A quorum had voted for the last one: after leaving for it, or for a gracious one in
     ///   the epoch before.
-    /// - It sent EPOCH-CHANGEs for epochs up to E + 3: two later if a configuration was overdue, or one after a quorum had left
-    ///   ([`Self::is_change_backed`]). ECHOs for ungracious epochs need EPOCH-CHANGEs of a quorum.
+    /// - It sent EPOCH-CHANGEs for epochs up to E + 3: two later if a configuration was overdue or if it helped a member, or one after a
+    ///   quorum had left ([`Self::is_change_backed`]). ECHOs for ungracious epochs need EPOCH-CHANGEs of a quorum.
     /// - The highest reported checkpoint is at most a window below the lost one ([`Self::may_sign_checkpoint`]), and this member voted
     ///   up to a window above that.
     pub(crate) fn regain_votes(&mut self) {
@@ -100,23 +111,29 @@ impl Mir {
         }
     }
 
-    /// The epoch whose change would complete this member.
+    /// The next epoch on the way to one that completes this member: not one that it would have to begin in silence.
     pub(crate) fn seeks(&self) -> Option<EpochNumber> {
-        self.promises.silent.map(|(until, _)| until.max(self.epoch.epoch).plus(1))
+        let (until, _) = self.promises.silent?;
+        let farthest = until.max(self.epoch.epoch).plus(1).min(self.epoch.epoch.plus(MAX_HELP));
+        let is_own = farthest <= until && rules::primary(farthest, &self.committee) == self.me;
+        Some(if is_own { self.epoch.epoch.plus(1) } else { farthest })
     }
 
     /// The epoch that this member would move to, to help another one that lost its disk.
     pub(crate) fn helped(&mut self) -> Option<EpochNumber> {
         let (epoch, now) = (self.epoch.epoch, self.now);
         let pause = self.config.timeout_ms.saturating_mul(HELP_TIMEOUTS);
-        let sought = self.sync.sought().filter(|(_, sought)| epoch < *sought && *sought <= epoch.plus(2 * MAX_LEAD));
+        let sought = self.sync.sought().filter(|(_, sought)| epoch < *sought && *sought <= epoch.plus(MAX_HELP));
         for (member, sought) in sought.collect::<Vec<_>>() {
-            let last = self.lost.helped.get(&member);
-            if last.is_none_or(|(_, at)| at.0.saturating_add(pause) <= now.0) {
-                self.lost.helped.insert(member, (sought, now));
+            let help = self.lost.helped.entry(member).or_insert(Help { sought: EpochNumber(0), count: 0, since: now });
+            if help.since.0.saturating_add(pause) <= now.0 {
+                (help.count, help.since) = (0, now);
+            }
+            if help.sought < sought && help.count < HELPS {
+                (help.sought, help.count) = (sought, help.count + 1);
             }
         }
-        let open = self.lost.helped.values().map(|(sought, _)| *sought);
+        let open = self.lost.helped.values().map(|help| help.sought);
         open.filter(|sought| *sought > epoch && self.is_normal()).max()
     }
 

@@ -26,7 +26,9 @@ pub(crate) struct Timers {
     /// Numbers committed since the timeout changed, and the longest time that one of the current period took, ms.
     committed: u64,
     slowest_ms: u64,
-    /// The epoch that this member would move to, because something is overdue.
+    /// Nothing is overdue, and a member that lost its disk seeks another epoch.
+    is_helping: bool,
+    /// The epoch that this member would move to, because something is overdue, or to help a member.
     suspicion: Option<EpochNumber>,
 }
 
@@ -44,16 +46,17 @@ impl Timers {
         (self.doublings, self.committed, self.slowest_ms) = (doublings, 0, 0);
     }
 
-    /// U1: the member left its epoch. The timer of the change starts later (U4).
+    /// U1: the member left its epoch. The timer of the change starts later (U4). The timeout doubles: it was too
+    /// short, or somebody is faulty. Not if this member only helps one that lost its disk.
     pub fn begin_change(&mut self, config: &Config) {
-        (self.config, self.change, self.suspicion) = (None, None, None);
-        self.numbers.clear();
-        let is_largest = self.timeout_ms(config) >= config.max_timeout_ms;
-        self.set_doublings(self.doublings + u32::from(!is_largest));
+        if !self.is_helping && self.timeout_ms(config) < config.max_timeout_ms {
+            self.set_doublings(self.doublings + 1);
+        }
+        self.begin_epoch();
     }
 
     pub fn begin_epoch(&mut self) {
-        (self.config, self.change, self.suspicion) = (None, None, None);
+        (self.config, self.change, self.suspicion, self.is_helping) = (None, None, None, false);
         self.numbers.clear();
     }
 
@@ -149,7 +152,9 @@ impl Mir {
             None if self.timers.config.as_ref().is_some_and(is_over) => Some(epoch.plus(2)),
             None => self.timers.overdue(self.now).next().map(|_| epoch.plus(1)),
         };
-        let suspicion = suspicion.max(self.seeks().filter(|_| self.is_normal())).max(self.helped());
+        let help = self.seeks().filter(|_| self.is_normal()).max(self.helped());
+        self.timers.is_helping = suspicion.is_none() && help.is_some();
+        let suspicion = suspicion.max(help);
         if suspicion != self.timers.suspicion {
             self.timers.suspicion = suspicion;
             self.send_status(Recipients::All, suspicion.is_some());

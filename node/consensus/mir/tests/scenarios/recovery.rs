@@ -269,6 +269,8 @@ fn member_without_its_disk_recovers_in_an_idle_network() {
         lose_disk(&mut cluster, lost, resume);
         cluster.run_until(3_000, |cluster| !cluster.engine(lost).is_silent());
         let next = (lost + 1) % 4;
+        // Nothing was overdue.
+        assert_eq!(cluster.engine(next).timeout_ms(), Config::default().timeout_ms);
         cluster.simulation.crash(next);
         cluster.load(ALL.into_iter().filter(|node| *node != next), true);
         let before = cluster.delivered(lost);
