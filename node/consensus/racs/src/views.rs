@@ -40,6 +40,10 @@ impl Timer {
     }
 }
 
+/// Kinds of messages, besides the levels of blocks.
+const AHEAD: u8 = 6;
+const VOTE: u8 = 7;
+
 /// View and kind of a message of RACS.
 fn view_and_kind(message: &Message) -> Option<(View, u8)> {
     Some(match message {
@@ -48,8 +52,8 @@ fn view_and_kind(message: &Message) -> Option<(View, u8)> {
         Message::Complete { block } => (block.rank.view, 3),
         Message::Timeout { view, .. } => (*view, 4),
         Message::NewView { view, .. } => (*view, 5),
-        Message::Ahead { view, .. } => (*view, 6),
-        Message::VoteAsync { block } => (block.rank.view, 7),
+        Message::Ahead { view, .. } => (*view, AHEAD),
+        Message::VoteAsync { block } => (block.rank.view, VOTE),
         _ => return None,
     })
 }
@@ -67,13 +71,13 @@ impl Racs {
         let Some((view, kind)) = view_and_kind(&message) else { return };
         if view < self.view() {
             // J1: votes come late without a fault of their sender.
-            if kind != 7 {
+            if kind != VOTE {
                 self.help(from);
             }
             return;
         }
         let is_far = view.0 > self.view().0 + MAX_VIEWS_AHEAD;
-        if is_far && !matches!(message, Message::Propose { .. } | Message::Ahead { .. }) {
+        if is_far && kind != AHEAD {
             return self.send_progress(from);
         }
         match &message {
@@ -88,6 +92,8 @@ impl Racs {
             // There is no room for the block on it.
             Some(block) if self.chain.holds(&block) => {}
             Some(block) => {
+                // The newest help of a validator is enough.
+                let view = if kind == AHEAD { View(u64::MAX) } else { view };
                 self.hold((from, view, kind), message);
                 self.want_block(block, from);
             }
@@ -152,7 +158,7 @@ impl Racs {
 
     pub(crate) fn judge_held(&mut self) {
         let view = self.view();
-        self.held.retain(|(_, of, _), _| *of >= view);
+        self.held.retain(|_, message| view_and_kind(message).is_some_and(|(of, _)| of >= view));
         let ready: Vec<HeldKey> = self.held.iter().filter(|(_, message)| self.is_ready(message)).map(|(key, _)| *key).collect();
         for key in ready {
             if let Some(message) = self.held.remove(&key) {
