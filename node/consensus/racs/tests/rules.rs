@@ -490,6 +490,17 @@ fn timeouts_of_a_quorum_enter_the_fallback() {
     assert_eq!(follower.state().high, block(2, 0, 7, 2));
 }
 
+/// A1: a validator that is in the fallback keeps the timeouts of later views for the time after it.
+#[test]
+fn timeouts_of_later_views_wait_for_the_end_of_the_fallback() {
+    let mut follower = replica(0, 3);
+    into_fallback(&mut follower, 0, GENESIS);
+    (1..3).for_each(|from| _ = follower.handle(index(from), timeout(1, GENESIS)));
+    assert_eq!(follower.state().view, View(0));
+    (1..3).for_each(|from| _ = complete(&mut follower, block(0, 2, 2, from)));
+    assert_eq!((follower.state().view, follower.state().is_async), (View(1), true));
+}
+
 /// A2, X6: votes for blocks of the fallback change nothing but B_fall.
 #[test]
 fn votes_of_the_fallback_do_not_change_block_high() {
