@@ -8,7 +8,7 @@ use crate::{
     rules::{Proposer, Verdict, next_try},
 };
 use corniche_engine::{Output, TraceEvent};
-use corniche_lanes::Lanes;
+use corniche_lanes::{Lanes, advance};
 use corniche_types::{TimestampMs, ValidatorIndex};
 
 /// A try of this validator.
@@ -179,14 +179,14 @@ impl Baxos {
     fn need(&self) -> Need {
         let mut covered = self.order.state().delivered.clone();
         for (_, decision) in self.decided.range(self.order.slot().next()..) {
-            corniche_lanes::advance(&mut covered, &decision.value.tips);
+            advance(&mut covered, &decision.value.tips);
         }
         let is_new =
             |author: ValidatorIndex, covered: &[Tip]| self.durable_tip(author).number > covered[author.as_usize()].number;
         let has_gap = self.decided.last_key_value().is_some_and(|(slot, _)| *slot > self.contiguous);
         let has_others = has_gap || self.indices().any(|author| is_new(author, &covered));
         let accepted = self.acceptors.range(self.contiguous.next()..).filter_map(|(_, acceptor)| acceptor.accepted.as_ref());
-        accepted.for_each(|accepted| corniche_lanes::advance(&mut covered, &accepted.value.tips));
+        accepted.for_each(|accepted| advance(&mut covered, &accepted.value.tips));
         match (is_new(self.me, &covered), has_others) {
             (true, _) => Need::Own,
             (false, true) => Need::Others,
@@ -221,9 +221,9 @@ impl Baxos {
             return;
         }
         let slot = self.contiguous.next();
-        let connected = self.connected.iter().copied().chain([self.me]);
         // Without a quorum, a try would only raise l.
-        let can_succeed = self.committee.weigh(connected.collect::<std::collections::BTreeSet<_>>()) >= self.committee.quorum();
+        let connected = self.connected.iter().copied().chain([self.me]);
+        let can_succeed = self.committee.weigh(connected) >= self.committee.quorum();
         let Some(time) = self.proposed_time().filter(|_| can_succeed && self.silence.allows(slot)) else { return };
         let help_at = match self.help_at {
             Some(help_at) => help_at,
@@ -308,7 +308,7 @@ impl Baxos {
         let mut tips: Vec<Tip> = self.indices().map(|author| self.durable_tip(author)).collect();
         // Never below what is decided: such a value would be wasted.
         for (_, decision) in self.decided.range(self.order.slot().next()..) {
-            corniche_lanes::advance(&mut tips, &decision.value.tips);
+            advance(&mut tips, &decision.value.tips);
         }
         Value { proposer: self.me, time, tips }
     }
@@ -328,28 +328,26 @@ impl Baxos {
         }
     }
 
-    fn attempt_in(&mut self, slot: Slot) -> Option<&mut Attempt> {
-        [&mut self.attempt, &mut self.ahead].into_iter().flatten().find(|attempt| attempt.slot == slot)
-    }
-
     /// P2, for the slot in progress and for the next one (P10).
     fn handle_promise(&mut self, from: ValidatorIndex, slot: Slot, promise: Promise) {
-        if self.attempt_in(slot).is_none_or(|attempt| attempt.proposer.attempt() != promise.attempt) {
+        let request = RequestId { slot, attempt: promise.attempt };
+        if ![&self.attempt, &self.ahead].into_iter().flatten().any(|attempt| attempt.request() == request) {
             return; // X3
         }
-        let tips = promise.accepted.iter().flat_map(|accepted| self.indices().zip(accepted.value.tips.iter().copied()));
-        let tips = tips.collect();
+        let accepted = promise.accepted.iter();
+        let tips = accepted.flat_map(|accepted| self.indices().zip(accepted.value.tips.iter().copied())).collect();
         if !self.have_all(tips, from, |lanes, author, tip, above| lanes.chain(author, tip, above).err()) {
             // Acceptors would ask this proposer for the batches of a value that it takes over.
             self.promises.insert((slot, from), promise);
             return;
         }
-        let committee = &self.committee;
-        let attempt = [&mut self.attempt, &mut self.ahead].into_iter().flatten().find(|attempt| attempt.slot == slot);
-        let verdict = attempt.map_or(Verdict::Wait, |attempt| attempt.proposer.promised(from, promise, committee));
-        let is_ahead = self.attempt.as_ref().is_none_or(|attempt| attempt.slot != slot);
+        if let Some(ahead) = self.ahead.as_mut().filter(|ahead| ahead.slot == slot) {
+            ahead.proposer.promised(from, promise, &self.committee);
+            return;
+        }
+        let Some(attempt) = &mut self.attempt else { return };
+        let verdict = attempt.proposer.promised(from, promise, &self.committee);
         if verdict == Verdict::Promised
-            && !is_ahead
             && let Some(time) = self.proposed_time()
         {
             self.propose(time);

@@ -15,6 +15,11 @@ pub fn committee(size: usize) -> Committee {
     corniche_testkit::committee(NAME, size)
 }
 
+/// Like [`committee`], with unequal votes.
+pub fn weighted_committee(size: usize) -> Committee {
+    corniche_testkit::committee_of(NAME, &unequal_votes(size))
+}
+
 /// Baxos with one committee.
 pub struct BaxosKit {
     pub config: Config,
@@ -29,7 +34,7 @@ impl BaxosKit {
 
     /// Like [`Self::quick`], with unequal votes.
     pub fn quick_weighted(size: usize) -> Rc<dyn Kit> {
-        Rc::new(Self::new(corniche_testkit::committee_of(NAME, &unequal_votes(size)), quick_config()))
+        Rc::new(Self::new(weighted_committee(size), quick_config()))
     }
 
     pub fn new(committee: Committee, config: Config) -> Self {
