@@ -157,7 +157,7 @@ impl Engine for Baxos {
 
     fn deadline(&self) -> Option<TimestampMs> {
         let batch = self.exchange.deadline(&self.order.state().delivered);
-        let timer = self.attempt.as_ref().map(|attempt| attempt.ends_at);
+        let timer = self.attempt.as_ref().and_then(|attempt| attempt.ends_at);
         [Some(self.resend_at), Some(self.status_at), timer, self.start_at, batch].into_iter().flatten().min()
     }
 }

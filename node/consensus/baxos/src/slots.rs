@@ -15,8 +15,8 @@ use corniche_types::{TimestampMs, ValidatorIndex};
 pub(crate) struct Attempt {
     pub slot: Slot,
     pub proposer: Proposer,
-    /// End of the phase (P5).
-    pub ends_at: TimestampMs,
+    /// End of the phase (P5). `None` until its request leaves: the own disk is no part of the network.
+    pub ends_at: Option<TimestampMs>,
 }
 
 impl Attempt {
@@ -145,6 +145,8 @@ impl Baxos {
 
     pub(crate) fn send_answer(&mut self, to: ValidatorIndex, request: RequestId, answer: Answer, echo: TimestampMs) {
         if to == self.me {
+            // Disks of all acceptors are in the measured times, so the own one is, too.
+            self.trips.measure(to, self.now.0.saturating_sub(echo.0));
             self.handle_answer(to, request, answer);
         } else {
             self.send(to, &Message::Answer { request, answer, stamp: self.stamp(echo) });
@@ -243,17 +245,16 @@ impl Baxos {
     }
 
     fn begin(&mut self, slot: Slot, time: TimestampMs) {
-        let ends_at = self.after(self.phase_ms());
         let ahead = self.ahead.take().filter(|ahead| ahead.slot == slot && ahead.proposer.has_promises(&self.committee));
         if let Some(ahead) = ahead
             && self.acceptors.get(&slot).is_some_and(|acceptor| acceptor.allows(ahead.proposer.attempt()))
         {
             // P10: PREPARE came with the PROPOSE of the slot before. It counts for this slot only (X10).
-            self.attempt = Some(Attempt { ends_at, ..ahead });
+            self.attempt = Some(ahead);
             return self.propose(time);
         }
         let promise = self.promise_itself(slot);
-        let attempt = Attempt { slot, proposer: Proposer::new(promise.attempt), ends_at };
+        let attempt = Attempt { slot, proposer: Proposer::new(promise.attempt), ends_at: None };
         let request = attempt.request();
         self.attempt = Some(attempt);
         self.persist(RecordKey::Acceptor(slot), Some(AfterDurable::Prepare(request, promise)));
@@ -271,7 +272,7 @@ impl Baxos {
     pub(crate) fn send_prepare(&mut self, request: RequestId, promise: Promise) {
         let ends_at = self.after(self.phase_ms());
         let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.request() == request) else { return };
-        attempt.ends_at = ends_at;
+        attempt.ends_at = Some(ends_at);
         self.broadcast(&Message::Prepare { request, sent: self.now });
         self.handle_promise(self.me, request.slot, promise);
     }
@@ -279,14 +280,13 @@ impl Baxos {
     /// P2: proposes the value of the highest accepted try, or an own one.
     fn propose(&mut self, time: TimestampMs) {
         let own = self.value(time);
-        let ends_at = self.after(self.phase_ms());
         let Some(attempt) = &mut self.attempt else { return };
-        attempt.ends_at = ends_at;
+        attempt.ends_at = None;
         let request = attempt.request();
         let value = attempt.proposer.choose(own);
         // P10: a fresh try for the next slot.
         let next = self.promise_itself(request.slot.next());
-        self.ahead = Some(Attempt { slot: request.slot.next(), proposer: Proposer::new(next.attempt), ends_at });
+        self.ahead = Some(Attempt { slot: request.slot.next(), proposer: Proposer::new(next.attempt), ends_at: None });
         let next_attempt = next.attempt;
         self.persist(RecordKey::Acceptor(request.slot.next()), Some(AfterDurable::Propose(request, next)));
         let (attempt, now) = (request.attempt, self.now);
@@ -298,7 +298,7 @@ impl Baxos {
         let ends_at = self.after(self.phase_ms());
         let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.request() == request) else { return };
         let Some(value) = attempt.proposer.value().cloned() else { return };
-        attempt.ends_at = ends_at;
+        attempt.ends_at = Some(ends_at);
         self.broadcast(&Message::Propose { request, value, next: Some(next.attempt), sent: self.now });
         self.handle_promise(self.me, request.slot.next(), next);
     }
@@ -383,7 +383,7 @@ impl Baxos {
 
     /// P5: the phase took too long: contention, loss or a crash.
     pub(crate) fn end_phase(&mut self) {
-        if self.attempt.as_ref().is_some_and(|attempt| attempt.ends_at <= self.now) {
+        if self.attempt.as_ref().and_then(|attempt| attempt.ends_at).is_some_and(|at| at <= self.now) {
             self.back_off();
         }
     }

@@ -669,3 +669,19 @@ fn answers_wait_for_the_disk() {
     // Batch on disk, own promise on disk, PREPARE, promise on disk.
     assert_eq!((slow.get() - since.0) / 1_000, 3 * DELAY + 3 * DELAY + DELAY + 3 * DELAY);
 }
+
+/// P9: a disk that is slower than a phase delays commits, but does not stop them.
+#[test]
+fn slow_disks_do_not_end_tries() {
+    for (size, sync) in [(1, 400), (3, 80), (3, 400)] {
+        let links = Links::uniform(size, Micros::from_millis(1));
+        let mut cluster = Cluster::new(BaxosSubject { config: Config::default(), committee: committee(size) }, links, 1);
+        cluster.simulation.disks.sync = Micros::from_millis(sync);
+        cluster.simulation.start_all();
+        // RTT_max is that of the links.
+        cluster.run_for(10_000);
+        cluster.submit(0, "a");
+        cluster.run_for(30 * sync);
+        assert!(have(&cluster, 0..size, "a"), "{size} validators, {sync} ms: {}", cluster.engine(0).describe());
+    }
+}
