@@ -112,6 +112,8 @@ pub(crate) enum AfterDurable {
     /// The own promise for the next slot is on disk (P10).
     Propose(RequestId, Promise),
     Decided(Slot),
+    /// The record that replaces the one of the silence is on disk.
+    SilenceEnded,
 }
 
 impl Engine for Baxos {
@@ -275,6 +277,7 @@ impl Baxos {
                         decision.is_durable = true;
                     }
                 }
+                AfterDurable::SilenceEnded => self.silence = Silence::Nowhere,
             }
         }
     }
@@ -348,7 +351,7 @@ impl Baxos {
             RecordKey::Batch(author, tip) => Record::Batch(self.exchange.lanes.get(author, &tip)?.clone()),
             RecordKey::Silent => match self.silence {
                 Silence::Nowhere => return None,
-                Silence::Through(slot) => Record::Silent(Some(slot)),
+                Silence::Through(slot) | Silence::Ending(slot) => Record::Silent(Some(slot)),
                 Silence::Everywhere => Record::Silent(None),
             },
         })

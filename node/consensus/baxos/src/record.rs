@@ -10,7 +10,7 @@ use corniche_types::ValidatorIndex;
 
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Record {
-    /// The engine started: this validator has a disk.
+    /// The engine started, or its silence after a lost disk ended: this validator has a disk.
     Started,
     /// Before a PROMISE or an ACCEPT, and before an own PREPARE: a proposer promises its tries to itself first, so a restarted one
     /// uses none of them again.

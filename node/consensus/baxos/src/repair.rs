@@ -2,7 +2,7 @@
 
 use crate::{
     config::decisions_at_once,
-    engine::{Baxos, Decision},
+    engine::{AfterDurable, Baxos, Decision},
     message::{LaneBatch, Message, Slot, Stamp, Tip, Value},
     order::Order,
     record::{Record, RecordKey},
@@ -24,6 +24,8 @@ pub(crate) enum Silence {
     Nowhere,
     /// In slots up to this one: in no later one it can have taken part before.
     Through(Slot),
+    /// In slots up to this one, which are delivered. The record that says so is not on disk yet.
+    Ending(Slot),
     /// Until enough others report the slots in use.
     Everywhere,
 }
@@ -33,7 +35,7 @@ impl Silence {
     pub fn allows(&self, slot: Slot) -> bool {
         match self {
             Self::Nowhere => true,
-            Self::Through(last) => slot > *last,
+            Self::Through(last) | Self::Ending(last) => slot > *last,
             Self::Everywhere => false,
         }
     }
@@ -278,7 +280,7 @@ impl Baxos {
     pub(crate) fn handle_ask_highest(&mut self, from: ValidatorIndex, run: TimestampMs) {
         let slot = match self.silence {
             Silence::Everywhere => return,
-            Silence::Through(last) => self.highest().max(last),
+            Silence::Through(last) | Silence::Ending(last) => self.highest().max(last),
             Silence::Nowhere => self.highest(),
         };
         self.send(from, &Message::Highest { run, slot });
@@ -308,9 +310,12 @@ impl Baxos {
     /// help with them.
     pub(crate) fn end_silence(&mut self) {
         let Silence::Through(last) = self.silence else { return };
-        if self.contiguous >= last {
-            self.silence = Silence::Nowhere;
-        } else if self.exchange.lanes.newest(self.me).number == self.order.delivered(self.me).number {
+        if self.order.slot() >= last {
+            // A delivered slot cannot be forgotten, but a decision that is not on disk can. The loss is on disk until the log has a
+            // record of another kind: an empty log would count as lost again.
+            self.silence = Silence::Ending(last);
+            self.persist(RecordKey::Started, Some(AfterDurable::SilenceEnded));
+        } else if self.contiguous < last && self.exchange.lanes.newest(self.me).number == self.order.delivered(self.me).number {
             let actions = self.exchange.add_own_batch(Bytes::new());
             self.perform(actions);
         }

@@ -2,10 +2,11 @@
 
 use corniche_baxos::{
     Baxos, BaxosVerifier, Config, Setup,
-    message::{Answer, Message, RequestId, Slot, Try},
+    message::{Answer, Message, RequestId, Slot, Tip, Try, Value},
+    record::Record,
 };
 use corniche_baxos_testing::committee;
-use corniche_engine::{Committee, TraceEvent, Verifier};
+use corniche_engine::{Committee, Ticket, TraceEvent, Verifier};
 use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
@@ -683,5 +684,72 @@ fn slow_disks_do_not_end_tries() {
         cluster.submit(0, "a");
         cluster.run_for(30 * sync);
         assert!(have(&cluster, 0..size, "a"), "{size} validators, {sync} ms: {}", cluster.engine(0).describe());
+    }
+}
+
+/// Silent validator 1 of three after a lost disk: slot 1 is decided, so it is silent up to slot 4. It hears nothing any more.
+fn silent_validator() -> Cluster {
+    let mut cluster = cluster(3, plain());
+    submit(&mut cluster, 0, "a");
+    cluster.simulation.crash(1);
+    cluster.disk(1).records.clear();
+    let resume = cluster.resume_after(1, 1);
+    cluster.restart_at(1, resume);
+    cluster.set_rule(|_, from, _, message| match message {
+        Message::AskHighest { .. } | Message::Highest { .. } => Delivery::Normal,
+        Message::Status { .. } if from == 1 => Delivery::Normal,
+        _ => LOST,
+    });
+    cluster.run_for(3 * DELAY);
+    cluster.set_rule(|_, _, _, _| LOST);
+    cluster
+}
+
+/// Number of answers of validator 1 to a PREPARE in this slot.
+fn answers_in(cluster: &mut Cluster, slot: u64) -> usize {
+    let request = RequestId { slot: Slot(slot), attempt: Try { counter: 9, proposer: index(0) } };
+    let before = answers(cluster, 1);
+    cluster.receive(0, 1, &Message::Prepare { request, sent: TimestampMs(1_000) }.encode());
+    cluster.run_for(1);
+    answers(cluster, 1) - before
+}
+
+/// X13: decisions that are only in memory do not end the silence.
+#[test]
+fn silence_ends_with_decisions_on_disk() {
+    let mut cluster = silent_validator();
+    assert_eq!([4, 5].map(|slot| answers_in(&mut cluster, slot)), [0, 1]);
+    cluster.simulation.disks.sync = Micros::from_millis(1_000);
+    let value = Value { proposer: index(0), time: TimestampMs(0), tips: vec![Tip::default(); 3] };
+    cluster.receive(0, 1, &Message::Decided { first: Slot(2), values: vec![value; 3] }.encode());
+    cluster.run_for(1);
+    cluster.simulation.crash(1);
+    cluster.simulation.disks.sync = Micros::ZERO;
+    let resume = cluster.resume_after(1, 1);
+    cluster.restart_at(1, resume);
+    assert_eq!([2, 4, 6].map(|slot| answers_in(&mut cluster, slot)), [0, 0, 1], "{}", cluster.engine(1).describe());
+}
+
+/// X13: a lost disk counts once, also if all that was written since then is delivered.
+#[test]
+fn ended_silence_leaves_a_record() {
+    let mut cluster = silent_validator();
+    cluster.clear_rule();
+    for text in ["b", "c", "d", "e"] {
+        submit(&mut cluster, 0, text);
+    }
+    cluster.simulation.crash(1);
+    let resume = cluster.resume_after(0, 5);
+    let is_silent = |record: &Bytes| matches!(wire::decode::<Record>(record).unwrap(), Record::Silent(Some(_)));
+    let silent = wire::encode(&Record::Silent(Some(Slot(4)))).into();
+    cluster.disk(1).records.retain(|_, record| is_silent(record));
+    cluster.disk(1).records.entry(Ticket(1_000)).or_insert(silent);
+    cluster.set_rule(|_, _, _, _| LOST);
+    for _ in 0..2 {
+        cluster.restart_at(1, resume.clone());
+        cluster.run_for(DELAY);
+        assert!(!cluster.seen(1).traced.iter().any(is_loss), "no disk was lost");
+        assert!(!cluster.records(1).is_empty());
+        cluster.simulation.crash(1);
     }
 }
