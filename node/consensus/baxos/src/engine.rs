@@ -10,7 +10,7 @@ use crate::{
     record::{Record, RecordKey},
     repair::{Recovered, Silence},
     round_trips::RoundTrips,
-    rules::{Acceptor, Backoff},
+    rules::{Acceptor, Backoff, Wait},
     slots::{Attempt, WaitingPropose},
     verify::Checked,
 };
@@ -67,10 +67,12 @@ pub struct Baxos {
     /// The highest counter of a NACK, and its slot.
     pub(crate) refused: (Slot, u64),
     pub(crate) backoff: Backoff,
-    /// No try starts before this time (P5).
-    pub(crate) backoff_until: TimestampMs,
-    /// This validator helps with what others proposed from this time on. `None` if nothing waits.
-    pub(crate) help_at: Option<TimestampMs>,
+    /// No try starts before its end (P5).
+    pub(crate) pause: Option<Wait>,
+    /// Time of the last failure, or of the start.
+    pub(crate) failed_at: TimestampMs,
+    /// This validator helps with what others proposed after this wait. `None` if nothing waits.
+    pub(crate) help: Option<Wait>,
     /// The next try starts at this time, if nothing changes before.
     pub(crate) start_at: Option<TimestampMs>,
     pub(crate) trips: RoundTrips,
@@ -191,8 +193,9 @@ impl Baxos {
             promises: BTreeMap::new(),
             refused: (Slot(0), 0),
             backoff: Backoff::new(config.max_exponent),
-            backoff_until: now,
-            help_at: None,
+            pause: None,
+            failed_at: now,
+            help: None,
             start_at: None,
             trips: RoundTrips::new(config.rtt_ms, fresh_ms),
             waiting: BTreeMap::new(),
@@ -379,7 +382,7 @@ impl Baxos {
         let delivered: Vec<_> = self.order.state().delivered.iter().map(|tip| tip.number).collect();
         format!(
             "now {}, delivered {}, contiguous {}, floor {}, decided up to {:?}, acceptors {:?}, attempt {:?}, lanes {newest:?} delivered {delivered:?}, \
-             requests {}, wanted {}, silence {:?}, l {}, RTT_max {}, back-off until {}, start at {:?}, connected {:?}",
+             requests {}, wanted {}, silence {:?}, l {}, RTT_max {}, back-off {:?}, start at {:?}, connected {:?}",
             self.now.0,
             self.order.slot().0,
             self.contiguous.0,
@@ -392,7 +395,7 @@ impl Baxos {
             self.silence,
             self.exponent(),
             self.rtt_max_ms(),
-            self.backoff_until.0,
+            self.pause,
             self.start_at,
             self.connected,
         )

@@ -3,7 +3,7 @@
 use crate::message::{Accepted, Promise, Try, Value};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::Committee;
-use corniche_types::{ValidatorIndex, Votes};
+use corniche_types::{TimestampMs, ValidatorIndex, Votes};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Acceptor of one slot. On disk before each of its answers.
@@ -161,10 +161,48 @@ impl Backoff {
         self.exponent = self.exponent.saturating_sub(1);
     }
 
+    /// The contention that raised l is long over if no try failed for this time, with this phase. A proposer whose batches are in the
+    /// values of others has no success of its own.
+    pub fn calm(&mut self, quiet_ms: u64, rtt_max_ms: u64, phase_ms: u64) {
+        let longest = self.delay_ms(rtt_max_ms, u64::MAX).saturating_add(2 * phase_ms);
+        if quiet_ms > 2 * longest {
+            self.exponent = 0;
+        }
+    }
+
+    /// Back-off whose l is at most this.
+    pub fn at_most(&self, exponent: u32) -> Self {
+        Self { exponent: self.exponent.min(exponent), ..self.clone() }
+    }
+
     /// P6: k · 2^l · 2 · RTT_max, at least 1 ms. A proposal needs two round trips. `draw` is uniform over all numbers, so k is a fraction
     /// of 2^64 parts (X4).
     pub fn delay_ms(&self, rtt_max_ms: u64, draw: u64) -> u64 {
         let longest = u128::from(rtt_max_ms) << (self.exponent + 1);
         u64::try_from((longest * u128::from(draw)) >> 64).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// A drawn wait for some phases and a back-off. It becomes shorter with RTT_max, but not longer: a stalled network does not hold up
+/// proposers after it recovered.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    since: TimestampMs,
+    phases: u64,
+    backoff: Backoff,
+    draw: u64,
+    until: TimestampMs,
+}
+
+impl Wait {
+    pub fn new(since: TimestampMs, phases: u64, backoff: Backoff, draw: u64) -> Self {
+        Self { since, phases, backoff, draw, until: TimestampMs(u64::MAX) }
+    }
+
+    /// The end, with the current times of the network.
+    pub fn until(&mut self, rtt_max_ms: u64, phase_ms: u64) -> TimestampMs {
+        let ms = self.phases.saturating_mul(phase_ms).saturating_add(self.backoff.delay_ms(rtt_max_ms, self.draw));
+        self.until = self.until.min(TimestampMs(self.since.0.saturating_add(ms)));
+        self.until
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     engine::{AfterDurable, Baxos, Decision},
     message::{Answer, Message, Promise, RequestId, Slot, Tip, Try, Value},
     record::RecordKey,
-    rules::{Proposer, Verdict, next_try},
+    rules::{Backoff, Proposer, Verdict, Wait, next_try},
 };
 use corniche_engine::{Output, TraceEvent};
 use corniche_lanes::{Lanes, advance};
@@ -206,20 +206,21 @@ impl Baxos {
     }
 
     /// P6, X4: a fresh draw.
-    fn backoff_ms(&mut self) -> u64 {
-        let draw = self.draws.draw() as u64;
-        self.backoff.delay_ms(self.rtt_max_ms(), draw)
+    fn wait(&mut self, phases: u64, backoff: Backoff) -> Wait {
+        Wait::new(self.now, phases, backoff, self.draws.draw() as u64)
     }
 
     /// P1: starts a try in the lowest slot that is not known decided.
     pub(crate) fn start_try(&mut self) {
         self.start_at = None;
+        let (rtt_ms, phase_ms) = (self.rtt_max_ms(), self.phase_ms());
+        self.backoff.calm(self.now.0.saturating_sub(self.failed_at.0), rtt_ms, phase_ms);
         if self.attempt.is_some() {
             return;
         }
         let need = self.need();
         if matches!(need, Need::Nothing) {
-            self.help_at = None;
+            self.help = None;
             return;
         }
         let slot = self.contiguous.next();
@@ -227,16 +228,15 @@ impl Baxos {
         let connected = self.connected.iter().copied().chain([self.me]);
         let can_succeed = self.committee.weigh(connected) >= self.committee.quorum();
         let Some(time) = self.proposed_time().filter(|_| can_succeed && self.silence.allows(slot)) else { return };
-        let help_at = match self.help_at {
-            Some(help_at) => help_at,
-            None => {
-                // Others get the time for two phases, and those that help do not start at once.
-                let ms = (2 * self.phase_ms()).saturating_add(self.backoff_ms());
-                *self.help_at.insert(self.after(ms))
-            }
-        };
-        let wanted_at = if matches!(need, Need::Own) { self.now } else { help_at };
-        let start_at = wanted_at.max(self.backoff_until);
+        if self.help.is_none() {
+            // Others get the time for two phases, and those that help do not start at once. One of them has a window for itself at an l
+            // that fits their number, whatever happened before.
+            let helpers = self.committee.size().ilog2() + 1;
+            self.help = Some(self.wait(2, self.backoff.at_most(helpers)));
+        }
+        let is_own = matches!(need, Need::Own);
+        let waits = self.help.iter_mut().filter(|_| !is_own).chain(&mut self.pause);
+        let start_at = waits.map(|wait| wait.until(rtt_ms, phase_ms)).max().unwrap_or(self.now);
         if start_at > self.now {
             self.start_at = Some(start_at);
             return;
@@ -393,8 +393,8 @@ impl Baxos {
         self.attempt = None;
         self.ahead = None;
         self.backoff.failed();
-        let ms = self.backoff_ms();
-        self.backoff_until = self.after(ms);
+        self.failed_at = self.now;
+        self.pause = Some(self.wait(0, self.backoff.clone()));
     }
 
     /// P3: a slot is decided. Returns true the first time.
@@ -415,7 +415,7 @@ impl Baxos {
             self.attempt = None;
         }
         // P9: somebody makes progress.
-        self.help_at = None;
+        self.help = None;
         let digest = self.context.value(slot, &value);
         self.outputs.push_back(Output::Trace(TraceEvent::Decided {
             round: slot.0,

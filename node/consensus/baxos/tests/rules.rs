@@ -5,7 +5,7 @@ mod contention;
 use contention::Contention;
 use corniche_baxos::{
     message::{Accepted, Promise, Try, Value},
-    rules::{Acceptor, Backoff, Proposer, Verdict, next_try},
+    rules::{Acceptor, Backoff, Proposer, Verdict, Wait, next_try},
 };
 use corniche_baxos_testing::{committee, weighted_committee};
 use corniche_engine::Committee;
@@ -261,6 +261,30 @@ fn backoff_doubles_and_goes_back_step_by_step() {
     assert_eq!(backoff.exponent(), 3, "P7: one step");
     (0..9).for_each(|_| backoff.succeeded());
     assert_eq!(backoff.exponent(), 0);
+}
+
+/// P6: a wait that was drawn while the network stood still ends with the stall.
+#[test]
+fn waits_become_shorter_with_the_round_trips() {
+    let mut backoff = Backoff::new(8);
+    (0..8).for_each(|_| backoff.failed());
+    let mut wait = Wait::new(TimestampMs(1_000), 2, backoff.clone(), u64::MAX / 2);
+    let ends = [10_000, 100, 10_000].map(|rtt| wait.until(rtt, rtt + 50).0);
+    assert_eq!(ends, [2_581_099, 26_899, 26_899]);
+    let mut help = Wait::new(TimestampMs(1_000), 2, backoff.at_most(2), u64::MAX / 2);
+    assert_eq!(help.until(100, 150).0, 1_699, "helpers do not wait for the l of an outage");
+}
+
+/// P7: l falls without own successes, too, once no try failed for long.
+#[test]
+fn calm_ends_backoff() {
+    let mut backoff = Backoff::new(8);
+    (0..3).for_each(|_| backoff.failed());
+    // The longest delay is 1,600 ms.
+    for (quiet, expected) in [(3_700, 3), (3_900, 0)] {
+        backoff.calm(quiet, 100, 150);
+        assert_eq!(backoff.exponent(), expected);
+    }
 }
 
 /// X4: k is continuous.
