@@ -137,6 +137,11 @@ pub(crate) fn decisions_at_once(committee_size: usize) -> usize {
     MAX_DECISIONS.min((1 << 20) / value_bytes(committee_size)).max(1)
 }
 
+/// Number of decisions for a proposer in an old slot. All acceptors send them, so they are few.
+pub(crate) fn decisions_for_request(committee_size: usize) -> usize {
+    decisions_at_once(committee_size).min(8)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@
 //! accepted, decided slots are delivered, and a try starts if one is needed and back-off is over.
 
 use crate::{
-    config::Config,
+    config::{Config, decisions_at_once},
     message::{Answer, BATCH_TAG, Context, Message, Promise, RequestId, Slot, Stamp, Tip, Value},
     order::Order,
     record::{Record, RecordKey},
@@ -76,6 +76,8 @@ pub struct Baxos {
     /// The next try starts at this time, if nothing changes before.
     pub(crate) start_at: Option<TimestampMs>,
     pub(crate) trips: RoundTrips,
+    /// Open request for decisions: to whom, after which slot, and when.
+    pub(crate) asked: Option<(ValidatorIndex, Slot, TimestampMs)>,
     // ---- disk and repair
     pub(crate) journal: Journal<RecordKey>,
     pub(crate) waiting: BTreeMap<Ticket, Vec<AfterDurable>>,
@@ -143,6 +145,7 @@ impl Engine for Baxos {
                 self.exchange.peer_down(peer);
                 self.connected.remove(&peer);
                 self.trips.forget(peer);
+                self.asked = self.asked.filter(|(asked, ..)| *asked != peer);
             }
             Input::Certified(commit) => self.certified = self.certified.max(Slot(commit.0)),
             // This engine has no group.
@@ -198,6 +201,7 @@ impl Baxos {
             help: None,
             start_at: None,
             trips: RoundTrips::new(config.rtt_ms, fresh_ms),
+            asked: None,
             waiting: BTreeMap::new(),
             silence,
             reports: BTreeMap::new(),
@@ -257,7 +261,9 @@ impl Baxos {
                 self.handle_answer(from, request, answer);
             }
             Message::Decided { first, values } => self.handle_decided(from, first, values),
-            Message::CatchUp { after } => self.send_decisions(from, after.next()),
+            Message::CatchUp { after } => {
+                self.send_decisions(from, after.next(), decisions_at_once(self.committee.size()));
+            }
             Message::Status { decided, rtt_ms, time, echo } => self.handle_status(from, decided, rtt_ms, time, echo),
             Message::AskHighest { run } => self.handle_ask_highest(from, run),
             Message::Highest { run, slot } => self.handle_highest(from, run, slot),

@@ -1,7 +1,7 @@
 //! Deliveries, retention, and what a validator needs after a restart, a lost disk or a lost connection.
 
 use crate::{
-    config::decisions_at_once,
+    config::{decisions_at_once, decisions_for_request},
     engine::{AfterDurable, Baxos, Decision},
     message::{LaneBatch, Message, Slot, Stamp, Tip, Value},
     order::Order,
@@ -222,27 +222,41 @@ impl Baxos {
             }
         }
         if decided > self.contiguous {
-            self.send(from, &Message::CatchUp { after: self.contiguous }); // X12
+            self.catch_up(from);
         }
     }
 
-    /// X12: sends decisions from this slot on.
-    pub(crate) fn send_decisions(&mut self, to: ValidatorIndex, first: Slot) {
+    /// X12: asks for decisions, one validator at a time: all would send the same ones.
+    pub(crate) fn catch_up(&mut self, from: ValidatorIndex) {
+        let resend_ms = self.config.resend_ms;
+        if self.asked.is_some_and(|(_, _, at)| self.now.0 < at.0.saturating_add(resend_ms)) {
+            return;
+        }
+        let after = self.contiguous;
+        self.asked = Some((from, after, self.now));
+        self.send(from, &Message::CatchUp { after });
+    }
+
+    /// X12: sends decisions from this slot on, at most this many.
+    pub(crate) fn send_decisions(&mut self, to: ValidatorIndex, first: Slot, most: usize) {
         let known = (first.0..).map_while(|slot| self.decided.get(&Slot(slot)));
-        let values: Vec<Value> =
-            known.map(|decision| decision.value.clone()).take(decisions_at_once(self.committee.size())).collect();
+        let values: Vec<Value> = known.map(|decision| decision.value.clone()).take(most).collect();
         if !values.is_empty() {
             self.send(to, &Message::Decided { first, values });
         }
     }
 
     pub(crate) fn handle_decided(&mut self, from: ValidatorIndex, first: Slot, values: Vec<Value>) {
-        let is_full = values.len() == decisions_at_once(self.committee.size());
+        let size = self.committee.size();
+        let is_full = [decisions_at_once(size), decisions_for_request(size)].contains(&values.len());
+        let before = self.contiguous;
         for (slot, value) in (first.0..).map(Slot).zip(values) {
             self.decide(slot, value, "learned");
         }
-        if is_full || first > self.contiguous.next() {
-            self.send(from, &Message::CatchUp { after: self.contiguous }); // X12
+        self.asked = self.asked.filter(|(peer, after, _)| (*peer, after.next()) != (from, first));
+        // A response that taught nothing continues nothing: another one does.
+        if is_full && self.contiguous > before || first > self.contiguous.next() {
+            self.catch_up(from);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The slots of the log: acceptor and proposer of this validator, back-off, decisions.
 
 use crate::{
-    config::MAX_SLOTS_AHEAD,
+    config::{MAX_SLOTS_AHEAD, decisions_for_request},
     engine::{AfterDurable, Baxos, Decision},
     message::{Answer, Message, Promise, RequestId, Slot, Tip, Try, Value},
     record::RecordKey,
@@ -41,12 +41,12 @@ impl Baxos {
     /// Returns whether this acceptor takes part in a slot. Proposers of decided slots learn the decisions instead.
     fn takes_part(&mut self, from: ValidatorIndex, slot: Slot) -> bool {
         if slot <= self.contiguous || self.decided.contains_key(&slot) {
-            self.send_decisions(from, slot);
+            self.send_decisions(from, slot, decisions_for_request(self.committee.size()));
             return false;
         }
         if slot > self.contiguous.next() {
-            // X12: the proposer knows decisions that are missing here.
-            self.send(from, &Message::CatchUp { after: self.contiguous });
+            // The proposer knows decisions that are missing here.
+            self.catch_up(from);
         }
         slot.0 <= self.contiguous.0 + MAX_SLOTS_AHEAD && self.silence.allows(slot)
     }
@@ -128,7 +128,7 @@ impl Baxos {
         // The wait for batches is no time of the network.
         let echo = TimestampMs(echo.0.saturating_add(self.now.0.saturating_sub(since.0)));
         if self.decided.contains_key(&slot) {
-            return self.send_decisions(from, slot);
+            return self.send_decisions(from, slot, decisions_for_request(self.committee.size()));
         }
         if !self.acceptors.entry(slot).or_default().propose(attempt, value) {
             return self.refuse(from, request, echo);

@@ -6,7 +6,7 @@ use corniche_baxos::{
     record::Record,
 };
 use corniche_baxos_testing::committee;
-use corniche_engine::{Committee, Ticket, TraceEvent, Verifier};
+use corniche_engine::{Committee, Recipients, Ticket, TraceEvent, Verifier};
 use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
@@ -752,4 +752,31 @@ fn ended_silence_leaves_a_record() {
         assert!(!cluster.records(1).is_empty());
         cluster.simulation.crash(1);
     }
+}
+
+/// X12: a validator that is far behind gets each decision about once, however many others send it requests.
+#[test]
+fn decisions_are_asked_for_once() {
+    let mut cluster = cluster(7, Config { retain_slots: 2_000, ..plain() });
+    cluster.simulation.crash(6);
+    cluster.load([0], true);
+    cluster.run_for(1_200 * DELAY);
+    cluster.load([0], false);
+    cluster.run_for(50 * DELAY);
+    let commits = cluster.seen(0).log.len();
+    assert!(commits > 500, "{commits} commits");
+    let sent = |cluster: &Cluster| {
+        let values = (0..6).flat_map(|node| &cluster.seen(node).sent).map(|(_, to, message)| match message {
+            Message::Decided { values, .. } if *to == Recipients::One(index(6)) => values.len(),
+            _ => 0,
+        });
+        values.sum::<usize>()
+    };
+    let before = sent(&cluster);
+    cluster.submit(6, "a");
+    cluster.simulation.restart(6);
+    cluster.run_for(200 * DELAY);
+    assert!(have(&cluster, 0..7, "a") && cluster.seen(6).log.len() > commits);
+    let values = sent(&cluster) - before;
+    assert!(values < commits + 256, "{values} values for {commits} slots");
 }
