@@ -111,6 +111,11 @@ impl Config {
         LaneConfig { open_batches, batch_interval_ms, max_stretch, batch_bytes, batch_gas }
     }
 
+    /// Decisions above the last delivered slot that are kept. Others are asked for again once these are delivered.
+    pub(crate) fn max_undelivered(&self) -> u64 {
+        MAX_SLOTS_AHEAD.max(4 * self.retain_slots)
+    }
+
     /// Maximum bytes of any message of this engine.
     pub fn max_message_bytes(&self, committee_size: usize) -> usize {
         let value = value_bytes(committee_size);
@@ -120,7 +125,7 @@ impl Config {
     /// Maximum number of items that an engine holds in a committee of this size, and of records that it needs.
     pub fn max_footprint(&self, committee_size: usize) -> usize {
         let size = committee_size as u64;
-        let slots = 4 * self.retain_slots + MAX_SLOTS_AHEAD;
+        let slots = 4 * self.retain_slots + self.max_undelivered() + MAX_SLOTS_AHEAD;
         // Decisions, acceptors and waiting requests and promises of slots; batches; and a second record of each.
         let items = slots * (2 + 2 * size) + size * (MAX_AHEAD + slots);
         usize::try_from(2 * items + SPARE_RECORDS as u64).unwrap_or(usize::MAX)

@@ -284,6 +284,8 @@ impl Baxos {
                 AfterDurable::Decided(slot) => {
                     if let Some(decision) = self.decided.get_mut(&slot) {
                         decision.is_durable = true;
+                        // Proposers of this slot get the decision.
+                        self.acceptors.remove(&slot);
                     }
                 }
                 AfterDurable::SilenceEnded => self.silence = Silence::Nowhere,

@@ -118,6 +118,7 @@ impl Baxos {
             let commit = CommitIndex(slot.0);
             self.outputs.push_back(Output::Trace(TraceEvent::Delivered { round: slot.0, rank: 0, commit }));
             self.outputs.push_back(Output::Deliver(ordered));
+            // A proposer in the slot before prepares this one, although it is decided.
             self.acceptors.remove(&slot);
             let delivered = &self.order.state().delivered;
             self.exchange.lanes.follow(delivered);

@@ -402,6 +402,7 @@ impl Baxos {
         if slot <= self.floor
             || slot <= self.order.slot() && !self.decided.contains_key(&slot)
             || slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD
+            || slot.0 > self.order.slot().0 + self.config.max_undelivered()
         {
             return false;
         }

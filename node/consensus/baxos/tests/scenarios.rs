@@ -780,3 +780,20 @@ fn decisions_are_asked_for_once() {
     let values = sent(&cluster) - before;
     assert!(values < commits + 256, "{values} values for {commits} slots");
 }
+
+/// A validator that cannot deliver stops learning after a while: its memory is finite.
+#[test]
+fn decisions_that_cannot_be_delivered_are_not_collected() {
+    let config = Config { retain_slots: 300, ..plain() };
+    let mut cluster = cluster(3, config.clone());
+    let (missing, tips) = (Tip { number: 1, digest: Default::default() }, vec![Tip::default(); 3]);
+    for first in (1..=3_000).step_by(100) {
+        let mut value = Value { proposer: index(0), time: TimestampMs(0), tips: tips.clone() };
+        value.tips[2] = missing;
+        cluster.receive(0, 1, &Message::Decided { first: Slot(first), values: vec![value; 100] }.encode());
+        cluster.run_for(1);
+    }
+    assert_eq!(cluster.seen(1).log.len(), 0, "nobody has the batch");
+    let held = cluster.engine(1).footprint();
+    assert!((1_200..1_300).contains(&held), "{held} items");
+}
