@@ -57,7 +57,7 @@ pub struct Baxos {
     pub(crate) contiguous: Slot,
     pub(crate) acceptors: BTreeMap<Slot, Acceptor>,
     /// PROPOSEs to this acceptor whose batches are not on disk yet, the newest of each proposer.
-    pub(crate) requests: BTreeMap<(Slot, ValidatorIndex), WaitingPropose>,
+    pub(crate) requests: BTreeMap<ValidatorIndex, WaitingPropose>,
     /// The try in progress.
     pub(crate) attempt: Option<Attempt>,
     /// The try in the slot after it, prepared with its value (P10).
@@ -250,11 +250,7 @@ impl Baxos {
             }
             Message::Prepare { request, sent } => self.handle_prepare(from, request, sent),
             Message::Propose { request, value, next, sent } => {
-                self.handle_propose(
-                    from,
-                    request,
-                    WaitingPropose { attempt: request.attempt, value, next, echo: sent, since: self.now },
-                );
+                self.handle_propose(from, WaitingPropose { request, value, next, echo: sent, since: self.now });
             }
             Message::Answer { request, answer, stamp } => {
                 self.note_stamp(from, stamp);

@@ -27,7 +27,7 @@ impl Attempt {
 
 /// A PROPOSE that waits for batches.
 pub(crate) struct WaitingPropose {
-    pub attempt: Try,
+    pub request: RequestId,
     pub value: Value,
     pub next: Option<Try>,
     /// The time in the request.
@@ -75,7 +75,8 @@ impl Baxos {
         }
     }
 
-    pub(crate) fn handle_propose(&mut self, from: ValidatorIndex, request: RequestId, propose: WaitingPropose) {
+    pub(crate) fn handle_propose(&mut self, from: ValidatorIndex, propose: WaitingPropose) {
+        let request = propose.request;
         if !self.takes_part(from, request.slot) {
             return;
         }
@@ -83,23 +84,24 @@ impl Baxos {
         if is_refused {
             return self.refuse(from, request, propose.echo);
         }
-        let key = (request.slot, from);
-        if self.requests.get(&key).is_none_or(|known| known.attempt <= request.attempt) {
-            self.requests.insert(key, propose);
+        // A proposer has one PROPOSE open. One that comes again, late, ends none of a higher try.
+        let is_late = |known: &WaitingPropose| known.request.slot == request.slot && known.request.attempt > request.attempt;
+        if !self.requests.get(&from).is_some_and(is_late) {
+            self.requests.insert(from, propose);
         }
     }
 
     /// An acceptor accepts only with all batches on its disk, so that a quorum has what it decides.
     pub(crate) fn accept_waiting_values(&mut self) {
         let contiguous = self.contiguous;
-        self.requests.retain(|(slot, _), _| *slot > contiguous);
-        let keys: Vec<_> = self.requests.keys().copied().collect();
-        for key in keys {
-            let Some(propose) = self.requests.get(&key) else { continue };
+        self.requests.retain(|_, propose| propose.request.slot > contiguous);
+        let proposers: Vec<_> = self.requests.keys().copied().collect();
+        for from in proposers {
+            let Some(propose) = self.requests.get(&from) else { continue };
             let tips = self.indices().zip(propose.value.tips.iter().copied()).collect();
-            let has_all = self.have_all(tips, key.1, |lanes, author, tip, above| lanes.has_durable(author, tip, above).err());
-            if has_all && let Some(propose) = self.requests.remove(&key) {
-                self.accept(key.1, key.0, propose);
+            let has_all = self.have_all(tips, from, |lanes, author, tip, above| lanes.has_durable(author, tip, above).err());
+            if has_all && let Some(propose) = self.requests.remove(&from) {
+                self.accept(from, propose);
             }
         }
     }
@@ -122,9 +124,9 @@ impl Baxos {
     }
 
     /// A2, and A1 for the next slot (P10). The answer waits for the disk.
-    fn accept(&mut self, from: ValidatorIndex, slot: Slot, propose: WaitingPropose) {
-        let WaitingPropose { attempt, value, next, echo, since } = propose;
-        let request = RequestId { slot, attempt };
+    fn accept(&mut self, from: ValidatorIndex, propose: WaitingPropose) {
+        let WaitingPropose { request, value, next, echo, since } = propose;
+        let RequestId { slot, attempt } = request;
         // The wait for batches is no time of the network.
         let echo = TimestampMs(echo.0.saturating_add(self.now.0.saturating_sub(since.0)));
         if self.decided.contains_key(&slot) {
@@ -289,9 +291,8 @@ impl Baxos {
         self.ahead = Some(Attempt { slot: request.slot.next(), proposer: Proposer::new(next.attempt), ends_at: None });
         let next_attempt = next.attempt;
         self.persist(RecordKey::Acceptor(request.slot.next()), Some(AfterDurable::Propose(request, next)));
-        let (attempt, now) = (request.attempt, self.now);
-        let propose = WaitingPropose { attempt, value, next: Some(next_attempt), echo: now, since: now };
-        self.handle_propose(self.me, request, propose);
+        let now = self.now;
+        self.handle_propose(self.me, WaitingPropose { request, value, next: Some(next_attempt), echo: now, since: now });
     }
 
     pub(crate) fn send_propose(&mut self, request: RequestId, next: Promise) {

@@ -797,3 +797,18 @@ fn decisions_that_cannot_be_delivered_are_not_collected() {
     let held = cluster.engine(1).footprint();
     assert!((1_200..1_300).contains(&held), "{held} items");
 }
+
+/// An acceptor keeps one PROPOSE of each proposer that waits for batches.
+#[test]
+fn one_propose_of_each_proposer_waits() {
+    let mut cluster = cluster(3, plain());
+    let before = cluster.engine(1).footprint();
+    let mut value = Value { proposer: index(0), time: TimestampMs(0), tips: vec![Tip::default(); 3] };
+    value.tips[0] = Tip { number: 1, digest: Default::default() };
+    for slot in 1..100 {
+        let request = RequestId { slot: Slot(slot), attempt: Try { counter: 1, proposer: index(0) } };
+        let propose = Message::Propose { request, value: value.clone(), next: None, sent: TimestampMs(0) };
+        cluster.receive(0, 1, &propose.encode());
+    }
+    assert_eq!(cluster.engine(1).footprint() - before, 2, "the PROPOSE and the missing batch");
+}
