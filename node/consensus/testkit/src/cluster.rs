@@ -6,7 +6,7 @@ use crate::{
     engine_host::index,
     safety::{SafetyChecker, TransactionId, ValidatorStatus},
 };
-use corniche_types::Votes;
+use corniche_types::{FaultModel, Votes};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,8 @@ pub struct TestCluster {
     pub(crate) kit: Rc<dyn Kit>,
     doubles: BTreeMap<usize, Double>,
     /// Validators with commits but without records, now or earlier. Their disk was lost, or they followed certified
-    /// commits before their first record. They may be unable to tell which, and then both count among the f.
+    /// commits before their first record. They may be unable to tell which, and then both count among the f. Engines that tolerate
+    /// crashes only cannot tell without commits either.
     recordless: BTreeSet<usize>,
     next_transaction: TransactionId,
 }
@@ -133,7 +134,9 @@ impl TestCluster {
             if disk.notes.position + max_lag < certified {
                 disk.notes.position = certified;
             }
-            if disk.notes.position > 0 && disk.records.is_empty() && disk.may_have_signed {
+            // A Byzantine engine without records and commits begins anew. One for crashes does not know that it lost nothing.
+            let can_tell = disk.notes.position == 0 && self.kit.committee().fault_model() == FaultModel::Byzantine;
+            if !can_tell && disk.records.is_empty() && disk.may_have_signed {
                 self.recordless.insert(identity);
             }
         }
