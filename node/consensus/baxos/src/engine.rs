@@ -22,6 +22,9 @@ use std::{
     sync::Arc,
 };
 
+/// A process whose timers are late by this time was stopped, ms.
+const STOPPED_MS: u64 = 1_000;
+
 /// Arguments of [`Baxos::new`].
 pub struct Setup {
     pub config: Config,
@@ -76,6 +79,8 @@ pub struct Baxos {
     /// The next try starts at this time, if nothing changes before.
     pub(crate) start_at: Option<TimestampMs>,
     pub(crate) trips: RoundTrips,
+    /// This process did not stand still since then.
+    pub(crate) awake_since: TimestampMs,
     /// Open request for decisions: to whom, after which slot, and when.
     pub(crate) asked: Option<(ValidatorIndex, Slot, TimestampMs)>,
     // ---- disk and repair
@@ -123,6 +128,9 @@ pub(crate) enum AfterDurable {
 impl Engine for Baxos {
     fn handle(&mut self, now: TimestampMs, input: Input) {
         self.now = self.now.max(now);
+        if self.deadline().is_some_and(|deadline| deadline.0.saturating_add(STOPPED_MS) < self.now.0) {
+            self.awake_since = self.now;
+        }
         match input {
             Input::Batch(batch) => {
                 let actions = self.exchange.handle_own_batch(batch, self.now);
@@ -201,6 +209,7 @@ impl Baxos {
             help: None,
             start_at: None,
             trips: RoundTrips::new(config.rtt_ms, fresh_ms),
+            awake_since: now,
             asked: None,
             waiting: BTreeMap::new(),
             silence,

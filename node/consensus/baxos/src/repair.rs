@@ -198,7 +198,10 @@ impl Baxos {
     /// P9: an answer shows the round trip to its sender, also when it comes too late for its try.
     pub(crate) fn note_stamp(&mut self, from: ValidatorIndex, stamp: Stamp) {
         self.clocks.note(from, stamp.time, self.now);
-        self.trips.measure(from, self.now.0.saturating_sub(stamp.echo.0));
+        // A time in which this process stood still is none of the network.
+        if stamp.echo >= self.awake_since {
+            self.trips.measure(from, self.now.0.saturating_sub(stamp.echo.0));
+        }
     }
 
     /// Time that this validator proposes. `None` before it knows the clocks of a majority.
@@ -287,7 +290,8 @@ impl Baxos {
             self.status_at = TimestampMs(self.now.0.saturating_add(self.config.status_ms));
             self.next_peer = (self.next_peer + 1) % self.committee.size();
             let peer = ValidatorIndex(u16::try_from(self.next_peer).unwrap_or_default());
-            self.send_status(peer, None);
+            let slowest = self.trips.slowest().filter(|slowest| *slowest != peer);
+            [Some(peer), slowest].into_iter().flatten().for_each(|peer| self.send_status(peer, None));
         }
     }
 

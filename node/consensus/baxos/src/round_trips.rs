@@ -12,6 +12,9 @@ const MIN_RTT_MS: u64 = 4;
 /// Longer measurements are those of a stopped process, not of a network.
 const MAX_RTT_MS: u64 = 10_000;
 
+/// Round trips longer than this are those of a stall.
+const STALL_MS: u64 = 1_000;
+
 /// Round-trip times of the network.
 #[derive(Debug)]
 pub struct RoundTrips {
@@ -31,11 +34,13 @@ impl RoundTrips {
     }
 
     /// A round trip to this validator took so long. Longer ones count by half, shorter ones by an eighth: too short a timer ends tries
-    /// that would succeed.
+    /// that would succeed. Those of less than a half end a stall; below it, status messages
+    /// are faster than answers, which wait for disks.
     pub fn measure(&mut self, peer: ValidatorIndex, ms: u64) {
         let us = ms.min(MAX_RTT_MS) * 1_000;
         let smoothed = self.measured.entry(peer).or_insert(us);
-        *smoothed = if us > *smoothed { (*smoothed + us).div_ceil(2) } else { (7 * *smoothed + us) / 8 };
+        let is_over = *smoothed > 1_000 * STALL_MS && us < *smoothed / 2;
+        *smoothed = if us > *smoothed || is_over { (*smoothed + us).div_ceil(2) } else { (7 * *smoothed + us) / 8 };
     }
 
     /// The maximum that this validator measured itself, 0 if it measured none.
@@ -52,6 +57,12 @@ impl RoundTrips {
     /// The longest own round trip, ms. 0 before the first measurement.
     pub fn own_max_ms(&self) -> u64 {
         self.measured.values().copied().max().unwrap_or(0).div_ceil(1_000)
+    }
+
+    /// The validator with the longest own round trip, if it stalls or did so: it is measured more often.
+    pub fn slowest(&self) -> Option<ValidatorIndex> {
+        let stalled = self.measured.iter().filter(|(_, us)| **us > 1_000 * STALL_MS);
+        stalled.max_by_key(|(_, us)| **us).map(|(peer, _)| *peer)
     }
 
     /// RTT_max, ms.
@@ -83,12 +94,17 @@ mod tests {
     }
 
     #[test]
-    fn measurements_rise_fast_and_fall_slowly() {
+    fn measurements_rise_fast_and_fall_slowly_but_after_a_stall() {
         let mut trips = RoundTrips::new(100, 1_000);
-        for (ms, expected) in [(20, 20), (40, 30), (40, 35), (3, 31)] {
+        for (ms, expected) in [(20, 20), (40, 30), (40, 35), (20, 34), (3, 30)] {
             trips.measure(FAR, ms);
             assert_eq!(trips.own_max_ms(), expected);
         }
+        trips.measure(FAR, 60_000);
+        assert_eq!(trips.slowest(), Some(FAR));
+        (0..4).for_each(|_| trips.measure(FAR, 20));
+        assert!(trips.own_max_ms() < STALL_MS, "{} ms", trips.own_max_ms());
+        assert_eq!(trips.slowest(), None);
         (0..100).for_each(|_| trips.measure(FAR, 1));
         assert_eq!(trips.max_ms(TimestampMs(0)), MIN_RTT_MS);
     }

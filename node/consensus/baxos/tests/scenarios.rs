@@ -833,3 +833,23 @@ fn one_propose_of_each_proposer_waits() {
     }
     assert_eq!(cluster.engine(1).footprint() - before, 2, "the PROPOSE and the missing batch");
 }
+
+/// P9: a validator stands still for a while. Soon after it goes on, phases are below a second again, also without
+/// traffic.
+#[test]
+fn round_trips_recover_after_a_stopped_process() {
+    let mut cluster = cluster(7, Config { status_ms: 200, ..plain() });
+    submit(&mut cluster, 0, "a");
+    cluster.set_rule(|_, from, to, _| if from == 6 || to == 6 { Delivery::Hold(1) } else { Delivery::Normal });
+    cluster.submit(0, "b");
+    cluster.run_for(9_000);
+    cluster.clear_rule();
+    cluster.run_for(1_000);
+    let longest = (0..7).map(|node| cluster.engine(node).rtt_max_ms()).max().unwrap();
+    assert!(longest > 1_000, "late answers count: {longest} ms");
+    cluster.run_for(20_000);
+    for node in 0..7 {
+        let rtt = cluster.engine(node).rtt_max_ms();
+        assert!(rtt < 1_000, "validator {node}: {rtt} ms");
+    }
+}
