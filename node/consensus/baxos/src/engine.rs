@@ -70,6 +70,8 @@ pub struct Baxos {
     /// The highest counter of a NACK, and its slot.
     pub(crate) refused: (Slot, u64),
     pub(crate) backoff: Backoff,
+    /// Phases that ended by their timers at the highest l, less the decisions since then.
+    pub(crate) late_phases: u32,
     /// No try starts before its end (P5).
     pub(crate) pause: Option<Wait>,
     /// Time of the last failure, or of the start.
@@ -204,6 +206,7 @@ impl Baxos {
             promises: BTreeMap::new(),
             refused: (Slot(0), 0),
             backoff: Backoff::new(config.max_exponent),
+            late_phases: 0,
             pause: None,
             failed_at: now,
             help: None,

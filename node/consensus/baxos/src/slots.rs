@@ -11,6 +11,9 @@ use corniche_engine::{Output, TraceEvent};
 use corniche_lanes::{Lanes, advance};
 use corniche_types::{TimestampMs, ValidatorIndex};
 
+/// A phase takes at most 2^6 times as long as usual.
+const MAX_LATE_PHASES: u32 = 6;
+
 /// A try of this validator.
 pub(crate) struct Attempt {
     pub slot: Slot,
@@ -198,9 +201,10 @@ impl Baxos {
         }
     }
 
-    /// P9: the time of a phase.
+    /// P9: the time of a phase. It doubles with timeouts at the highest l: measured times have a maximum, and answers that come later
+    /// than any phase would stop the chain.
     fn phase_ms(&self) -> u64 {
-        self.rtt_max_ms().saturating_add(self.config.slack_ms)
+        self.rtt_max_ms().saturating_add(self.config.slack_ms).saturating_mul(1 << self.late_phases)
     }
 
     fn after(&self, ms: u64) -> TimestampMs {
@@ -385,6 +389,9 @@ impl Baxos {
     /// P5: the phase took too long: contention, loss or a crash.
     pub(crate) fn end_phase(&mut self) {
         if self.attempt.as_ref().and_then(|attempt| attempt.ends_at).is_some_and(|at| at <= self.now) {
+            if self.backoff.exponent() == self.config.max_exponent {
+                self.late_phases = (self.late_phases + 1).min(MAX_LATE_PHASES);
+            }
             self.back_off();
         }
     }
@@ -417,6 +424,7 @@ impl Baxos {
             self.attempt = None;
         }
         // P9: somebody makes progress.
+        self.late_phases = self.late_phases.saturating_sub(1);
         self.help = None;
         let digest = self.context.value(slot, &value);
         self.outputs.push_back(Output::Trace(TraceEvent::Decided {

@@ -853,3 +853,16 @@ fn round_trips_recover_after_a_stopped_process() {
         assert!(rtt < 1_000, "validator {node}: {rtt} ms");
     }
 }
+
+/// P9: round trips longer than the longest that is measured do not stop the chain.
+#[test]
+fn phases_grow_beyond_the_longest_measurement() {
+    let links = Links::uniform(3, Micros::from_millis(8_000));
+    let config = Config { max_exponent: 2, ..plain() };
+    let mut cluster = Cluster::new(BaxosSubject { config, committee: committee(3) }, links, 1);
+    cluster.simulation.start_all();
+    cluster.run_for(60_000);
+    cluster.submit(0, "a");
+    cluster.run_for(2_000_000);
+    assert!(have(&cluster, 0..3, "a"), "{}", cluster.engine(0).describe());
+}
