@@ -866,3 +866,14 @@ fn phases_grow_beyond_the_longest_measurement() {
     cluster.run_for(2_000_000);
     assert!(have(&cluster, 0..3, "a"), "{}", cluster.engine(0).describe());
 }
+
+/// A stall does not fill the network with the same batches.
+#[test]
+fn open_batches_are_sent_again_ever_more_rarely() {
+    let mut cluster = cluster(3, Config { resend_ms: 100, ..plain() });
+    cluster.set_rule(|_, _, _, message| if matches!(message, Message::Prepare { .. }) { LOST } else { Delivery::Normal });
+    cluster.submit(0, "a");
+    cluster.run_for(20_000);
+    let sent = cluster.seen(0).count(|message| matches!(message, Message::Batch(_)));
+    assert!((6..20).contains(&sent), "{sent} times in 200 intervals");
+}

@@ -14,6 +14,8 @@ pub const MAX_OPEN_BATCHES: u64 = 8;
 pub const MAX_AHEAD: u64 = 4 * MAX_OPEN_BATCHES;
 /// A missing batch is asked for this often, then only if something still needs it.
 const MAX_ATTEMPTS: usize = 64;
+/// Own batches are sent again at least once in so many calls of [`Exchange::announce_again`].
+const MAX_QUIET_CALLS: u64 = 64;
 /// Bytes of a batch from which batches are apart by the whole `max_stretch`.
 const LONG_BATCH_BYTES: usize = 4 << 10;
 
@@ -78,6 +80,8 @@ pub struct Exchange {
     released: Vec<u64>,
     /// Number of the last own batch that was delivered at the last [`Exchange::announce_again`].
     delivered_before: u64,
+    /// Calls of [`Exchange::announce_again`] since an own batch was delivered.
+    quiet_calls: u64,
 }
 
 impl Exchange {
@@ -95,6 +99,7 @@ impl Exchange {
             connected: BTreeSet::new(),
             released: vec![0; size],
             delivered_before: 0,
+            quiet_calls: 0,
         }
     }
 
@@ -167,11 +172,19 @@ impl Exchange {
         self.lanes.chain(self.me, end, delivered.number).unwrap_or_default()
     }
 
-    /// Own open batches to send again, if none of them was delivered since the last call.
+    /// Own open batches to send again, if none of them was delivered since the last call. Twice as many calls pass each time: most
+    /// others have them, and a network that is behind gets even further behind.
     pub fn announce_again(&mut self, delivered: &[Tip]) -> Vec<LaneBatch> {
         let number = delivered[self.me.as_usize()].number;
         let has_moved = std::mem::replace(&mut self.delivered_before, number) != number;
-        if has_moved { Vec::new() } else { self.own_open_batches(delivered) }
+        let open = self.own_open_batches(delivered);
+        if has_moved || open.is_empty() {
+            self.quiet_calls = 0;
+            return Vec::new();
+        }
+        self.quiet_calls += 1;
+        let is_due = self.quiet_calls.is_power_of_two() || self.quiet_calls.is_multiple_of(MAX_QUIET_CALLS);
+        if is_due { open } else { Vec::new() }
     }
 
     /// After a lost disk, own batches may have numbers that were used before. Those that lost against earlier ones go back. `before` is
