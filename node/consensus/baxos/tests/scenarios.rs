@@ -877,3 +877,18 @@ fn open_batches_are_sent_again_ever_more_rarely() {
     let sent = cluster.seen(0).count(|message| matches!(message, Message::Batch(_)));
     assert!((6..20).contains(&sent), "{sent} times in 200 intervals");
 }
+
+/// Values that nobody can supply with batches do not fill the memory.
+#[test]
+fn missing_batches_are_bounded() {
+    let mut cluster = cluster(3, plain());
+    let before = cluster.engine(1).footprint();
+    for number in 1..1_000 {
+        let mut value = Value { proposer: index(0), time: TimestampMs(0), tips: vec![Tip::default(); 3] };
+        value.tips[0] = Tip { number, digest: Default::default() };
+        let request = RequestId { slot: Slot(1), attempt: Try { counter: number, proposer: index(0) } };
+        cluster.receive(0, 1, &Message::Propose { request, value, next: None, sent: TimestampMs(0) }.encode());
+    }
+    let held = cluster.engine(1).footprint() - before;
+    assert!(held < 200, "{held} items");
+}

@@ -16,6 +16,10 @@ pub const MAX_AHEAD: u64 = 4 * MAX_OPEN_BATCHES;
 const MAX_ATTEMPTS: usize = 64;
 /// Own batches are sent again at least once in so many calls of [`Exchange::announce_again`].
 const MAX_QUIET_CALLS: u64 = 64;
+/// Missing batches of one lane that one validator may let others ask for.
+const MAX_WANTED: usize = 128;
+/// Batches of one author above the delivered one that others store if something needs them.
+const MAX_WANTED_AHEAD: u64 = 1_024 * MAX_OPEN_BATCHES;
 /// Bytes of a batch from which batches are apart by the whole `max_stretch`.
 const LONG_BATCH_BYTES: usize = 4 << 10;
 
@@ -214,7 +218,8 @@ impl Exchange {
         let fits = batch.number > delivered
             && batch.number <= delivered + MAX_AHEAD
             && self.lanes.count_above(author, delivered) < MAX_AHEAD;
-        if !is_wanted && (author == self.me || from != author || !fits) {
+        let is_far = batch.number > delivered.saturating_add(MAX_WANTED_AHEAD);
+        if is_far || !is_wanted && (author == self.me || from != author || !fits) {
             return None;
         }
         let stored = self.store(tip, batch);
@@ -251,6 +256,11 @@ impl Exchange {
     pub fn want(&mut self, author: ValidatorIndex, tip: Tip, source: ValidatorIndex) -> Option<Action> {
         let is_held = self.lanes.get(author, &tip).is_some();
         if is_held || self.wanted.contains_key(&(author, tip)) {
+            return None;
+        }
+        let lane = self.wanted.iter().filter(|((other, _), wanted)| *other == author && wanted.source == source);
+        if lane.count() >= MAX_WANTED {
+            // Whatever needs it asks again.
             return None;
         }
         self.wanted.insert((author, tip), Wanted { source, attempts: 0 });
