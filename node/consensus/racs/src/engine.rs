@@ -220,7 +220,10 @@ impl Racs {
             Message::Completed { tip } => self.complete(from, tip),
             Message::Vote { block, time } => {
                 self.note_clock(from, time);
-                self.judge(from, Statement::Vote { block });
+                // Not one of the past, or of a disk that was lost.
+                if block.rank.round > self.committed_round() && self.chain.holds(&block) {
+                    self.judge(from, Statement::Vote { block });
+                }
             }
             Message::FetchBlocks { block, above } => self.handle_fetch_blocks(from, block, above),
             Message::Blocks(blocks) => self.handle_blocks(from, blocks),

@@ -494,7 +494,7 @@ impl Replica {
 
     /// S6.
     fn handle_vote(&mut self, from: ValidatorIndex, block: BlockId) {
-        if block.proposer != self.me || block.rank.view != self.state.view {
+        if block.proposer != self.me || block.rank.view != self.state.view || block.rank.level > 0 {
             return;
         }
         self.votes.entry(block).or_default().insert(from);

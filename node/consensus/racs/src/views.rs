@@ -306,7 +306,10 @@ impl Racs {
     }
 
     fn commit(&mut self, block: BlockId, why: &str) {
-        let path = self.chain.commit(block).expect("I4: a committed block extends the committed log");
+        let Some(path) = self.chain.commit(block) else {
+            // I4 without lies (X18). With them, this validator goes on with the log that it has.
+            return self.note("agreement-lost", format!("{:?} is not above {:?}", block.rank, self.chain.committed().rank));
+        };
         self.timer.from = self.now; // S8
         if block.rank.level == 0 {
             self.timer.fallbacks = 0; // S9
