@@ -97,8 +97,8 @@ impl Chain {
     }
 
     /// Forgets blocks that are not committed, of earlier views, and no ancestors of a block that counts.
-    pub fn enter(&mut self, view: View, high: BlockId) {
-        self.retain(|id| id.rank.view >= view || *id == high);
+    pub fn enter(&mut self, view: View, named: &BTreeSet<BlockId>) {
+        self.retain(|id| id.rank.view >= view || named.contains(id));
     }
 
     /// Keeps open blocks on the log that are wanted, with their ancestors.

@@ -264,6 +264,13 @@ impl Replica {
         self.early.len() + tallies + self.completes.len() + self.votes.values().map(BTreeSet::len).sum::<usize>()
     }
 
+    /// Blocks of earlier views that may become the parent of a block: block_high, and those of timeouts and new views that wait for a
+    /// quorum.
+    pub fn named(&self) -> BTreeSet<BlockId> {
+        let tallies = self.timeouts.values().chain(self.new_views.values());
+        tallies.flat_map(BTreeMap::values).copied().chain([self.state.high]).collect()
+    }
+
     fn has_quorum<'a>(&self, members: impl IntoIterator<Item = &'a ValidatorIndex>) -> bool {
         self.committee.weigh(members.into_iter().copied()) >= self.committee.quorum()
     }

@@ -111,10 +111,13 @@ impl Racs {
         }
     }
 
+    fn is_missing(&self, id: &BlockId) -> bool {
+        id.rank.round > self.committed_round() && !self.chain.holds(id)
+    }
+
     /// The block without which a message has to wait. X15: the batches of blocks do not matter here.
     fn missing(&self, message: &Message) -> Option<BlockId> {
-        let committed = self.chain.committed().rank.round;
-        let is_missing = |id: &BlockId| id.rank.round > committed && !self.chain.holds(id);
+        let is_missing = |id: &BlockId| self.is_missing(id);
         let wanted = match message {
             Message::Propose { block, commit } => {
                 let parent = is_missing(&self.chain.id(block)).then_some(block.parent);
@@ -165,8 +168,11 @@ impl Racs {
                 self.handle_view_message(key.0, message);
             }
         }
-        let needed: BTreeSet<BlockId> = self.held.values().filter_map(|message| self.missing(message)).collect();
+        // The next own block is on block_high.
+        let high = Some(self.replica.state().high).filter(|high| self.is_missing(high));
+        let needed: BTreeSet<BlockId> = self.held.values().filter_map(|message| self.missing(message)).chain(high).collect();
         self.wanted.retain(|id, wanted| needed.contains(id) && wanted.attempts < MAX_ATTEMPTS);
+        high.into_iter().for_each(|high| self.want_block(high, high.proposer));
     }
 
     fn is_ready(&self, message: &Message) -> bool {
@@ -260,7 +266,7 @@ impl Racs {
         }
         if view != before.view {
             self.helped.clear();
-            self.chain.enter(view, high);
+            self.chain.enter(view, &self.replica.named());
             self.note("view", format!("view {}, led by {}, from round {}", view.0, self.replica.leader(), high.rank.round.0));
         }
         if self.saved.is_async && !(before.is_async && view == before.view) {
