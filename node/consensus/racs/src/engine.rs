@@ -60,6 +60,10 @@ pub struct Racs {
     pub(crate) announced: Round,
     /// Validators that were told of the current view since the last timer.
     pub(crate) helped: BTreeSet<ValidatorIndex>,
+    /// Validators that got an answer to their progress since the last timer.
+    pub(crate) answered: BTreeSet<ValidatorIndex>,
+    /// A validator with committed blocks for which there was no room.
+    pub(crate) more_from: Option<ValidatorIndex>,
     // ---- SADL
     pub(crate) exchange: Exchange,
     /// lastCompletedRounds, as tips: a quorum holds each lane up to here.
@@ -169,6 +173,8 @@ impl Racs {
             timer: Timer::new(now),
             announced: Round(0),
             helped: BTreeSet::new(),
+            answered: BTreeSet::new(),
+            more_from: None,
             awaiting: None,
             tail_at: None,
             waiting: BTreeMap::new(),
@@ -263,6 +269,7 @@ impl Racs {
             self.judge_held();
             self.propose_blocks();
             self.deliver();
+            self.ask_for_more();
             self.end_silence();
             if self.outputs.len() == before && self.own.is_empty() {
                 break;

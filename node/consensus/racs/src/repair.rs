@@ -204,28 +204,45 @@ impl Racs {
         if view < self.view() {
             self.help(from);
         }
-        if round > committed || view > self.view() {
+        // Once between two timers: each of two validators may be ahead of the other in something that it cannot pass on.
+        if (round > committed || view > self.view()) && self.answered.insert(from) {
             self.send_progress(from);
         }
     }
 
     pub(crate) fn handle_decided(&mut self, from: ValidatorIndex, blocks: Vec<Block>) {
         let is_full = blocks.len() == blocks_at_once(self.committee.size());
+        let before = self.committed_round();
         let mut last = self.chain.committed();
         for block in blocks {
             let id = self.chain.id(&block);
             let fits = id.rank.round.0 <= self.order.round().0 + MAX_ROUNDS_AHEAD;
-            if fits && block.parent == last {
+            if block.parent != last {
+                continue;
+            }
+            if fits {
                 self.add_block(&block);
                 last = id;
+            } else {
+                self.more_from = Some(from);
             }
         }
         if self.chain.holds(&last) {
             let outputs = self.replica.learn(last);
             self.dispatch(outputs);
         }
-        if is_full {
+        // A response that adds nothing must not ask for the next one.
+        if is_full && self.committed_round() > before {
             self.send_progress(from);
+        }
+    }
+
+    /// Asks for the blocks that had no room, once half of those before them are delivered.
+    pub(crate) fn ask_for_more(&mut self) {
+        if self.committed_round().0 <= self.order.round().0 + MAX_ROUNDS_AHEAD / 2
+            && let Some(peer) = self.more_from.take()
+        {
+            self.send_progress(peer);
         }
     }
 
@@ -271,6 +288,7 @@ impl Racs {
 
     fn resend(&mut self) {
         self.helped.clear();
+        self.answered.clear();
         let actions = self.exchange.ask_again();
         self.perform(actions);
         self.ask_for_blocks();
