@@ -97,6 +97,8 @@ pub struct Racs {
 pub(crate) enum AfterDurable {
     Batch(ValidatorIndex, Tip),
     Say(rules::Output),
+    /// Records below this one were needed by the state before.
+    Release(Ticket),
 }
 
 impl Engine for Racs {
@@ -255,6 +257,7 @@ impl Racs {
             match action {
                 AfterDurable::Batch(author, tip) => self.handle_batch_durable(author, tip),
                 AfterDurable::Say(output) => self.say(output),
+                AfterDurable::Release(ticket) => self.outputs.push_back(Output::ReleaseBelow(ticket)),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     config::{MAX_ROUNDS_AHEAD, blocks_at_once},
-    engine::Racs,
+    engine::{AfterDurable, Racs},
     message::{Block, BlockId, Context, Message, Round, View},
     record::{Record, RecordKey},
     rules::{Output as RulesOutput, Silence, State},
@@ -143,7 +143,12 @@ impl Racs {
         for key in rewritten {
             self.persist(key, None);
         }
-        self.outputs.extend(released.map(Output::ReleaseBelow));
+        let Some(released) = released else { return };
+        // The state on disk may still need them: its blocks, and its silence.
+        match self.writing {
+            Some(ticket) => self.waiting.entry(ticket).or_default().push(AfterDurable::Release(released)),
+            None => self.outputs.push_back(Output::ReleaseBelow(released)),
+        }
     }
 }
 
