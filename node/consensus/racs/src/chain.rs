@@ -26,14 +26,16 @@ impl Chain {
     pub fn recover(context: Context, blocks: Vec<Block>, commit: BlockId, last: Option<BlockId>, max_blocks: usize) -> Self {
         let known: BTreeMap<BlockId, Block> = blocks.into_iter().map(|block| (context.id(&block), block)).collect();
         let mut chain = Self::new(context, commit, max_blocks);
-        // Below the checkpoint, for others.
+        // Above the checkpoint, all: votes rely on them. A parent has a lower rank.
+        chain.max_blocks = usize::MAX;
+        known.values().for_each(|block| _ = chain.insert(block.clone()));
+        chain.max_blocks = max_blocks;
+        // Below it, for others, as far as there is room.
         let mut at = commit;
-        while let Some(block) = known.get(&at) {
+        while let Some(block) = known.get(&at).filter(|_| chain.count() < max_blocks) {
             chain.log.insert(at.rank.round, (at, block.clone()));
             at = block.parent;
         }
-        // Above it; a parent has a lower rank.
-        known.into_values().for_each(|block| _ = chain.insert(block));
         if let Some(last) = last.filter(|last| last.rank.round > commit.rank.round) {
             chain.commit(last);
         }
