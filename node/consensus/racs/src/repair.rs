@@ -302,9 +302,10 @@ impl Racs {
             self.say_again();
             let progress = self.progress();
             self.broadcast(&progress);
-            if self.completed[self.me.as_usize()].number > self.covered[self.me.as_usize()].number {
-                self.announce_completion();
-            }
+        }
+        // Blocks of others do not show that the leader knows of it.
+        if self.completed[self.me.as_usize()].number > self.covered[self.me.as_usize()].number {
+            self.announce_completion();
         }
         if self.replica.silence() == Silence::Everywhere || self.proposed_time().is_none() {
             self.broadcast(&Message::AskView { run: self.run });
@@ -354,8 +355,14 @@ impl Racs {
 
     /// X14: views end for a validator that lost its disk. Otherwise it would wait for the next bad time of the network.
     pub(crate) fn handle_leave(&mut self, through: View) {
-        if self.view() <= through {
+        if self.view() > through {
+            return;
+        }
+        if self.replica.is_following() {
             self.expire();
+        } else {
+            // The timeout may be lost, and on an idle chain nothing else sends it again.
+            self.say_again();
         }
     }
 
