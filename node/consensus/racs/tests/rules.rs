@@ -606,6 +606,20 @@ fn coin_has_three_outcomes() {
     assert_eq!((follower.state().view, follower.state().is_async), (View(view + 1), false));
 }
 
+/// §2, I2: a vote of the fallback survives a restart.
+#[test]
+fn restarted_replica_keeps_the_elected_block() {
+    let elected = 1;
+    let view = view_of(elected, 3);
+    let mut before = replica(2, 3);
+    into_fallback(&mut before, view, GENESIS);
+    let level2 = link(view, 2, 3, elected, block(view, 1, 2, elected));
+    before.handle(index(elected), Statement::ProposeAsync { block: level2 });
+    let mut after = replica(2, 3).with_state(before.state().clone());
+    [0, 2].iter().for_each(|from| _ = complete(&mut after, block(view, 2, 4, *from)));
+    assert_eq!((after.state().view, after.state().high), (View(view + 1), level2.id));
+}
+
 /// J1, I2: a replica that leaves the fallback because it is behind takes the elected block along.
 #[test]
 fn replica_that_is_behind_keeps_the_elected_block() {

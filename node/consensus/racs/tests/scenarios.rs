@@ -640,6 +640,19 @@ fn validator_that_was_off_catches_up() {
     assert!(records < 5 * commits(&cluster, 2), "{records} records");
 }
 
+/// D9: blocks and batches of old rounds are forgotten.
+#[test]
+fn old_rounds_are_forgotten() {
+    let mut cluster = cluster(3, Config { retain_rounds: 64, ..plain() });
+    cluster.load(0..3, true);
+    (0..20).for_each(|_| cluster.run_for(50 * DELAY));
+    let (count, footprint) = (commits(&cluster, 1), cluster.engine(1).footprint());
+    // A block and three batches for each round.
+    assert!(count > 400 && footprint < 600, "{footprint} items after {count} commits");
+    let records = cluster.records(1).len();
+    assert!(records < 1_200, "{records} records");
+}
+
 // ---- clocks
 
 /// Clocks that are wrong, before the start or later, do not move the time of the chain.
