@@ -289,6 +289,7 @@ fn rules_reject_violations() {
         (Tools, Tools, false, false),
         (Cores, Cores, false, false),
         (Parts, Parts, false, false),
+        (Parts, Kit, false, false),
         (Parts, Deciders, true, false),
         (Rim, Parts, false, false),
         (Tools, Cores, false, false),
@@ -326,6 +327,7 @@ fn rules_reject_violations() {
         (Parts, Cores, false, false),
         (Deciders, Cores, false, false),
         (Deciders, Parts, false, false),
+        (Parts, Kit, false, true),
         (Whole, Deciders, false, false),
         (Whole, Deciders, true, true),
         (Rim, Cores, false, false),
@@ -355,6 +357,7 @@ fn rules_reject_violations() {
 fn may_import(importer: Layer, imported: Layer, named_engine: bool, dev: bool) -> Result<(), &'static str> {
     match importer {
         Deciders if imported == EngineKit && dev => Ok(()),
+        Parts if imported == Kit && dev => Ok(()),
         _ if imported >= importer => Err("arrows point down, and never sideways"),
         Whole | Service | Devchain if named_engine && !dev => Err("engines are known by their trait only; tests may name one"),
         // Tests of the signer compare its signatures with those of the engines.
