@@ -67,7 +67,13 @@ impl Recovered {
             let key = recovered.apply(record);
             journal.recovered(ticket, key);
         }
-        let Self { lanes, decided, acceptors, floor, .. } = &mut recovered;
+        let Self { lanes, decided, acceptors, floor, silence, .. } = &mut recovered;
+        // A chain that is executed again beside older records. Up to the first decision this acceptor has answered and forgotten.
+        // Two slots are open at a time (P10).
+        let first = decided.keys().next().filter(|first| first.0 > order.slot().0 + 3);
+        if let (Some(first), Silence::Nowhere) = (first, &silence) {
+            *silence = Silence::Through(Slot(first.0 - 1));
+        }
         lanes.find_ends(&order.state().delivered);
         // Slots before a gap are of no use for others.
         while floor.0 > 0 && decided.contains_key(floor) {

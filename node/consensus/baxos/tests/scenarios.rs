@@ -6,7 +6,7 @@ use corniche_baxos::{
     record::Record,
 };
 use corniche_baxos_testing::committee;
-use corniche_engine::{Committee, Recipients, Ticket, TraceEvent, Verifier};
+use corniche_engine::{Committee, Engine, Input, Output, Recipients, Resume, Ticket, TraceEvent, Verifier};
 use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
@@ -891,4 +891,40 @@ fn missing_batches_are_bounded() {
     }
     let held = cluster.engine(1).footprint() - before;
     assert!(held < 200, "{held} items");
+}
+
+/// A chain is executed again beside an older log of records. In slots before the oldest decision this acceptor answered once.
+#[test]
+fn forgotten_slots_are_not_answered_again() {
+    let answers = |first: u64| {
+        let (config, committee) = (plain(), committee(3));
+        let verifier = BaxosVerifier::new(config.clone(), committee.clone());
+        let value = Value { proposer: ValidatorIndex(0), time: TimestampMs(5), tips: vec![Tip::default(); 3] };
+        let decided = Record::Decided { slot: Slot(first), value };
+        let records = vec![(Ticket(1), wire::encode(&decided).into())];
+        let (me, now) = (ValidatorIndex(1), TimestampMs(10));
+        let setup = Setup { config, committee, me, seed: 1, records, unsigned: false, resume: Resume::default(), now };
+        let mut engine = Baxos::new(setup);
+        let attempt = Try { counter: 9, proposer: ValidatorIndex(0) };
+        let prepare = Message::Prepare { request: RequestId { slot: Slot(1), attempt }, sent: now };
+        let message = verifier.verify(ValidatorIndex(0), &prepare.encode()).unwrap();
+        let mut inputs = vec![Input::Message { from: ValidatorIndex(0), message }];
+        let mut has_answered = false;
+        while let Some(input) = inputs.pop() {
+            engine.handle(now, input);
+            while let Some(output) = engine.poll() {
+                match output {
+                    Output::Persist(ticket, _) => inputs.push(Input::Durable(ticket)),
+                    Output::Send { message, .. } => {
+                        has_answered |= matches!(wire::decode(&message), Ok(Message::Answer { .. }));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        has_answered
+    };
+    // Two slots are open at a time.
+    assert!(answers(2) && answers(3));
+    assert!(!answers(1_000));
 }

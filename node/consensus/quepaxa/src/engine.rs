@@ -149,7 +149,7 @@ impl QuePaxa {
         let (order, context) = (Order::new(&resume, &committee, &config), Context::new(&committee));
         let mut journal = Journal::new(now);
         let lanes = Lanes::new(LaneContext::new(&committee, BATCH_TAG), &order.state().delivered);
-        let recovered = Recovered::new(records, &mut journal, lanes, &order);
+        let recovered = Recovered::new(records, &mut journal, lanes, &order, config.window);
         let has_others = committee.votes(me) < committee.quorum();
         // X14: a recorder without its registers could contradict itself.
         let has_lost = recovered.is_empty && !unsigned && has_others;

@@ -49,7 +49,14 @@ pub(crate) struct Recovered {
 }
 
 impl Recovered {
-    pub fn new(mut records: Vec<(Ticket, Bytes)>, journal: &mut Journal<RecordKey>, lanes: Lanes, order: &Order) -> Self {
+    /// `window` is the number of open slots.
+    pub fn new(
+        mut records: Vec<(Ticket, Bytes)>,
+        journal: &mut Journal<RecordKey>,
+        lanes: Lanes,
+        order: &Order,
+        window: u64,
+    ) -> Self {
         records.sort_unstable_by_key(|(ticket, _)| *ticket);
         let mut recovered = Self {
             is_empty: records.is_empty(),
@@ -65,7 +72,12 @@ impl Recovered {
             let key = recovered.apply(record);
             journal.recovered(ticket, key);
         }
-        let Self { lanes, decided, registers, own_values, floor, .. } = &mut recovered;
+        let Self { lanes, decided, registers, own_values, floor, silence, .. } = &mut recovered;
+        // A chain that is executed again beside older records. Up to the first decision this recorder has answered and forgotten.
+        let first = decided.keys().next().filter(|first| first.0 > order.slot().0 + window + 1);
+        if let (Some(first), Silence::Nowhere) = (first, &silence) {
+            *silence = Silence::Through(Slot(first.0 - 1));
+        }
         lanes.find_ends(&order.state().delivered);
         // Slots before a gap are of no use for others.
         while floor.0 > 0 && decided.contains_key(floor) {

@@ -3,7 +3,7 @@
 use corniche_engine::{Committee, Engine, Input, Output, Resume, Ticket, TraceEvent, Verifier};
 use corniche_quepaxa::{
     Config, QuePaxa, QuePaxaVerifier, Setup,
-    message::{Message, Proposal, Slot, Tip, Value},
+    message::{Message, Proposal, RequestId, Slot, Tip, Value},
     record::Record,
     rules::{FIRST_STEP, Register},
 };
@@ -523,6 +523,27 @@ impl Alone {
 /// A value with this tip of validator 1.
 fn value(tip: Tip) -> Value {
     Value { time: TimestampMs(5), tips: vec![Tip::default(), tip, Tip::default()], schedule: Vec::new() }
+}
+
+/// A chain is executed again beside an older log of records. Slots before the oldest decision were answered once.
+#[test]
+fn forgotten_slots_are_not_answered_again() {
+    let value = value(Tip::default());
+    let answers = |first: u64| {
+        let decided = Record::Decided { slot: Slot(first), value: value.clone() };
+        let mut alone = Alone::start(vec![(Ticket(1), wire::encode(&decided).into())]);
+        let request = RequestId { slot: Slot(1), step: FIRST_STEP, run: Alone::NOW };
+        let proposal = Proposal { priority: 9, proposer: index(0), value: value.clone() };
+        let outputs = alone.receive_and_write(0, &Message::Record { request, proposal });
+        let is_answer = |output: &Output| match output {
+            Output::Send { message, .. } => matches!(wire::decode(message), Ok(Message::Answer { .. })),
+            _ => false,
+        };
+        outputs.iter().any(is_answer)
+    };
+    // Slots of the window may be decided in any order.
+    assert!(answers(2) && answers(2 + plain().window - 1));
+    assert!(!answers(1_000));
 }
 
 /// O6: the register of a slot is needed until its decision is on disk.
