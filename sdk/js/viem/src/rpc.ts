@@ -1369,6 +1369,10 @@ export interface Validators {
   engine: string;
   epoch: Quantity;
   /**
+   * Faults that the engine tolerates: validators that lie, with less than a third of the votes; or only crashes, of less than half of them.
+   */
+  faultModel: 'byzantine' | 'crash';
+  /**
    * A hexadecimal number without leading zeros.
    */
   quorum: `0x${string}`;
