@@ -60,7 +60,7 @@ pub struct Promise {
     pub accepted: Option<Accepted>,
 }
 
-/// What an acceptor's answer shows of time: of the network (P9), and of its clock.
+/// Times in an acceptor's answer: of the network (P9), and of its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Stamp {
     /// The time in the request, plus the time for which the acceptor waited for batches.

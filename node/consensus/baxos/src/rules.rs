@@ -96,7 +96,7 @@ impl Proposer {
         if self.has_promises(committee) { Verdict::Promised } else { Verdict::Wait }
     }
 
-    /// Whether a quorum promised.
+    /// Returns true if a quorum promised.
     pub fn has_promises(&self, committee: &Committee) -> bool {
         committee.weigh(self.promises.keys().copied()) >= committee.quorum()
     }

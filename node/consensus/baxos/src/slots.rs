@@ -159,7 +159,7 @@ impl Baxos {
     }
 }
 
-/// Whether a proposer starts.
+/// Reason for which a proposer starts.
 enum Need {
     Nothing,
     /// Others have what is not decided. They may be dead.

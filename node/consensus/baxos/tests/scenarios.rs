@@ -834,7 +834,7 @@ fn one_propose_of_each_proposer_waits() {
     assert_eq!(cluster.engine(1).footprint() - before, 2, "the PROPOSE and the missing batch");
 }
 
-/// P9: a validator stands still for a while. Soon after it goes on, phases are below a second again, also without
+/// P9: a validator stops for a while. Soon after it goes on, phases are below a second again, also without
 /// traffic.
 #[test]
 fn round_trips_recover_after_a_stopped_process() {

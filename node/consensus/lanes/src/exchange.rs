@@ -46,7 +46,7 @@ impl LaneConfig {
     }
 }
 
-/// What an engine has to do.
+/// Task of an engine.
 #[derive(Debug)]
 pub enum Action {
     /// Emit this.

@@ -71,7 +71,7 @@ enum Request {
     Answered(Number),
 }
 
-/// What becomes of a proposer.
+/// End of a proposer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Wait,
@@ -103,7 +103,7 @@ struct Model {
     outcomes: BTreeMap<(Number, Vec<Number>), Rc<[Outcome]>>,
 }
 
-/// What proposers will read depends on their steps.
+/// Proposers, whose steps decide what they will read.
 struct Readers {
     steps: Vec<Step>,
     may_restart: bool,

@@ -58,7 +58,7 @@ pub struct Racs {
     pub(crate) timer: Timer,
     /// The last committed round that this validator announced as leader.
     pub(crate) announced: Round,
-    /// Validators that were told of the current view since the last timer.
+    /// Validators that got the current view since the last timer.
     pub(crate) helped: BTreeSet<ValidatorIndex>,
     /// Validators that got an answer to their progress since the last timer.
     pub(crate) answered: BTreeSet<ValidatorIndex>,

@@ -173,7 +173,7 @@ impl Racs {
         }
     }
 
-    /// What others may have missed.
+    /// Sends again all that others may have missed.
     fn say_again(&mut self) {
         let outputs = self.replica.current();
         self.dispatch(outputs);
@@ -267,7 +267,7 @@ impl Racs {
             self.ask_for_blocks();
         }
         if self.chain.count() == before {
-            // What is missing is below: the log is ahead here.
+            // The missing blocks are below: the log is ahead here.
             self.send_progress(from);
         }
     }

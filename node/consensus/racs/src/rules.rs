@@ -57,7 +57,7 @@ impl Statement {
     }
 }
 
-/// What the caller has to do.
+/// Task of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     Send(ValidatorIndex, Statement),

@@ -413,7 +413,7 @@ impl Racs {
         self.dispatch(outputs);
     }
 
-    /// What the last timer saw, to tell whether anything moved since.
+    /// Last committed round: a timer compares it to see if anything moved since.
     pub(crate) fn committed_round(&self) -> Round {
         self.chain.committed().rank.round
     }

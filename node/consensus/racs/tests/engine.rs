@@ -29,19 +29,27 @@ struct Node {
     disk: BTreeMap<Ticket, Bytes>,
     is_slow: bool,
     sent: Vec<(Recipients, Message)>,
+    /// Point of the last delivery.
+    resume: Resume,
 }
 
 impl Node {
-    /// The coin elects `elected` in view 0.
-    fn new(elected: ValidatorIndex, unsigned: bool) -> Self {
+    /// A new validator. The coin elects `elected` in view 0.
+    fn new(elected: ValidatorIndex) -> Self {
+        Self::start(elected, Resume::default())
+    }
+
+    /// A validator without records, which starts at this point. It lost its disk, unless it is the genesis.
+    fn start(elected: ValidatorIndex, resume: Resume) -> Self {
         let committee: Committee = committee(3);
         let elects = |seed: &B256| Coin::new(&committee, *seed).elect(GENESIS) == elected;
         let genesis_randomness = (0..=255).map(B256::with_last_byte).find(elects).unwrap();
         let config = Config { genesis_randomness, status_ms: 60_000, ..Config::default() };
-        let (context, records, resume, now) = (Context::new(&committee), Vec::new(), Resume::default(), START);
-        let engine = Racs::new(Setup { config, committee, me: ME, records, unsigned, resume, now });
+        let (context, records, unsigned, now) = (Context::new(&committee), Vec::new(), resume.is_genesis(), START);
+        let setup = Setup { config, committee, me: ME, records, unsigned, resume: resume.clone(), now };
+        let engine = Racs::new(setup);
         let (writing, disk, sent) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let mut node = Self { engine, context, now, writing, disk, is_slow: false, sent };
+        let mut node = Self { engine, context, now, writing, disk, is_slow: false, sent, resume };
         node.settle();
         // The clocks of a majority.
         [ONE, TWO]
@@ -57,6 +65,9 @@ impl Node {
                 match output {
                     Output::Send { to, message } => self.sent.push((to, wire::decode(&message).unwrap())),
                     Output::Persist(ticket, record) => self.writing.push((ticket, record)),
+                    Output::Deliver(ordered) => {
+                        self.resume = Resume { index: ordered.index, checkpoint: ordered.checkpoint, ..Resume::default() };
+                    }
                     Output::ReleaseBelow(ticket) => self.disk = self.disk.split_off(&ticket),
                     _ => {}
                 }
@@ -117,7 +128,7 @@ fn blocks(context: &Context, parent: BlockId, count: usize) -> Vec<Block> {
 /// S6: after a lost disk, votes for a block arrive of which nothing else is left.
 #[test]
 fn votes_for_unknown_blocks_do_not_count() {
-    let mut node = Node::new(ONE, true);
+    let mut node = Node::new(ONE);
     let before = node.engine.footprint();
     for digest in 1..100 {
         for from in [ONE, TWO] {
@@ -131,7 +142,7 @@ fn votes_for_unknown_blocks_do_not_count() {
 /// X18: a lie takes the elected block off the log before a quorum completed the view.
 #[test]
 fn committed_block_off_the_log_is_no_end() {
-    let mut node = Node::new(ONE, true);
+    let mut node = Node::new(ONE);
     [ONE, TWO].into_iter().for_each(|from| node.receive(from, Message::Timeout { view: GENESIS, high: BlockId::default() }));
     let level1 = block(0, 1, ONE, BlockId::default());
     let level2 = block(0, 2, ONE, node.context.id(&level1));
@@ -146,7 +157,7 @@ fn committed_block_off_the_log_is_no_end() {
 /// A1: a block that a stored timeout names survives the next view, which starts from another one.
 #[test]
 fn block_of_a_stored_timeout_is_kept() {
-    let mut node = Node::new(ONE, true);
+    let mut node = Node::new(ONE);
     let level1 = block(0, 1, TWO, BlockId::default());
     let level2 = block(0, 2, TWO, node.context.id(&level1));
     let high = node.context.id(&level2);
@@ -162,7 +173,7 @@ fn block_of_a_stored_timeout_is_kept() {
 /// J2: a full response without anything new must not ask for the next one.
 #[test]
 fn full_responses_that_add_nothing_start_no_loop() {
-    let mut node = Node::new(ONE, true);
+    let mut node = Node::new(ONE);
     let progress = |node: &Node| node.count(|message| matches!(message, Message::Progress { .. }));
     let (context, before) = (node.context, progress(&node));
     node.receive(ONE, Message::Decided(blocks(&context, id(0, 0, 2_000, ME, 1), 256)));
@@ -177,7 +188,7 @@ fn full_responses_that_add_nothing_start_no_loop() {
 /// A validator ahead in rounds and one ahead in views do not answer each other for ever.
 #[test]
 fn progress_is_answered_once_between_two_timers() {
-    let mut node = Node::new(ONE, true);
+    let mut node = Node::new(ONE);
     let answers = |node: &Node| node.count(|message| matches!(message, Message::Progress { .. }));
     let before = answers(&node);
     let ahead = || Message::Progress { round: Round(10), view: GENESIS, time: START };
@@ -191,7 +202,7 @@ fn progress_is_answered_once_between_two_timers() {
 /// D7: the leader missed the announcement of the last batch, and blocks of others go on.
 #[test]
 fn completion_is_announced_until_a_block_covers_it() {
-    let mut node = Node::new(ONE, true);
+    let mut node = Node::new(ONE);
     let announced = |node: &Node| node.count(|message| matches!(message, Message::Completed { .. }));
     node.receive(ONE, Message::Ahead { view: View(1), high: BlockId::default() });
     node.handle(Input::Batch(Batch { bytes: Bytes::from(vec![1]) }));
@@ -212,7 +223,7 @@ fn completion_is_announced_until_a_block_covers_it() {
 /// X14: a lost timeout does not keep a validator silent on an idle chain.
 #[test]
 fn leaving_a_view_is_said_again() {
-    let mut node = Node::new(ONE, true);
+    let mut node = Node::new(ONE);
     let timeouts = |node: &Node| node.count(|message| matches!(message, Message::Timeout { .. }));
     for count in 1..4 {
         node.receive(TWO, Message::Leave { through: GENESIS });
@@ -223,7 +234,10 @@ fn leaving_a_view_is_said_again() {
 /// X14, §2: the record of the silence goes when the state that ends it is on disk.
 #[test]
 fn silence_outlives_the_state_being_written() {
-    let mut node = Node::new(ONE, false);
+    let mut before = Node::new(ONE);
+    before.receive(TWO, Message::Decided(vec![block(1, 0, ONE, BlockId::default())]));
+    assert!(!before.resume.is_genesis(), "it delivered a block, and lost its disk after that");
+    let mut node = Node::start(ONE, before.resume);
     let asked =
         node.sent.iter().find_map(|(_, message)| if let Message::AskView { run } = message { Some(*run) } else { None });
     let run = asked.unwrap_or(START);

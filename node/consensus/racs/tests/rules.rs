@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// I3, I4: one block per position, whoever commits it.
+    /// I3, I4: one block per position, at every replica.
     fn commit(&mut self, block: BlockId, why: &'static str) {
         *self.reasons.entry(why).or_default() += 1;
         let mut at = block;

@@ -41,7 +41,7 @@ fn read(text: &str, instead: Option<EngineName>) -> Result<Scenario, ScenarioErr
     let engines: Vec<_> = EngineName::ALL.iter().map(|name| (name.id(), *name)).collect();
     let named = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?.choice(&engines)?;
     let engine = instead.unwrap_or(named);
-    // What belongs to the named engine only.
+    // Keys that belong to the named engine only.
     let of_engine = |key| root.get(key).filter(|_| engine == named);
     let nodes = root.need("nodes", "the number of validators")?.integer(1..=MAX_NODES)?;
     let nodes = usize::try_from(nodes).expect("at most a thousand");

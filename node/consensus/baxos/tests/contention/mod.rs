@@ -22,9 +22,9 @@ enum Event {
     Accept(Try),
     Refuse(Try),
     Decide(Value),
-    /// Of the proposer itself: end of a phase, or of back-off.
+    /// A phase or a back-off of the proposer itself ends.
     Timer,
-    /// Of the proposer itself: another own value.
+    /// The proposer itself has another value.
     Arrival,
 }
 

@@ -43,7 +43,7 @@ fn quick_config() -> Config {
 }
 
 impl Kit for RacsKit {
-    /// Of the package.
+    /// Name of the package.
     fn name(&self) -> &'static str {
         "racs"
     }
