@@ -71,11 +71,10 @@ fn draw(file: &str, title: &str, points: [Vec<(f64, f64)>; 2], effort: &Effort) 
     if !effort.full {
         return;
     }
-    let curve = |((engine, _, colour), points): ((Engine, &str, &'static str), Vec<(f64, f64)>)| Curve {
-        name: engine.title(),
-        colour,
-        points,
-    };
+    let mut curves = Vec::new();
+    for ((engine, _, colour), points) in ENGINES.into_iter().zip(points) {
+        curves.push(Curve { name: engine.title(), colour, points });
+    }
     let plot = Plot {
         title,
         remark: "transactions per second, of 2,000 submitted",
@@ -83,7 +82,7 @@ fn draw(file: &str, title: &str, points: [Vec<(f64, f64)>; 2], effort: &Effort) 
         blip: None,
         window: (0.0, 2.0),
         scale: Scale::Count(RATE),
-        curves: ENGINES.into_iter().zip(points).map(curve).collect(),
+        curves,
     };
     let path = Path::new(IMAGES).join(format!("{file}.svg"));
     std::fs::write(&path, plot.svg()).expect("docs/images can be written");
