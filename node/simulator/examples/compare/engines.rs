@@ -92,7 +92,7 @@ impl Case {
 
     fn run(&self, setting: Setting, effort: &Effort) -> Report {
         let seconds = if self.window == ANY { effort.seconds(12, 40) } else { 20 };
-        (self.harm)(setting.seconds(seconds)).run(1)
+        (self.harm)(setting.seconds(seconds)).run_any(1)
     }
 }
 
@@ -119,7 +119,9 @@ fn row(name: &str, cells: [String; ALL.len()]) {
 fn cases(effort: &Effort, setting: impl Fn(Engine) -> Setting, unit_us: f64, digits: usize) {
     for case in &CASES {
         let reports = ALL.map(|engine| case.run(setting(engine), effort));
-        row(case.name, reports.each_ref().map(|report| spread(case.latency(report), unit_us, digits)));
+        let lost = |report: &Report| if report.lost > 0 { format!(", {} not committed", report.lost) } else { String::new() };
+        let cell = |report: &Report| spread(case.latency(report), unit_us, digits) + &lost(report);
+        row(case.name, reports.each_ref().map(cell));
         if case.window != ANY {
             let recovery = |report: &Report| format!("{:.digits$}", recovery_us(report) / unit_us);
             row("the same: all from before committed after", reports.each_ref().map(recovery));
