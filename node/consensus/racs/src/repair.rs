@@ -14,9 +14,6 @@ use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
 /// Number of committed blocks whose batches are asked for at once.
 const ROUNDS_AT_ONCE: usize = 64;
 
-/// With more records being written, none is copied.
-const MAX_WRITES_TO_COPY: usize = 8;
-
 /// State from the records.
 pub(crate) struct Recovered {
     context: Context,
@@ -129,16 +126,14 @@ impl Racs {
     }
 
     fn release_records(&mut self) {
-        let Self { journal, chain, exchange, replica, waiting, .. } = self;
+        let Self { journal, chain, exchange, replica, .. } = self;
         let is_needed = |key: &RecordKey| match key {
             RecordKey::Started | RecordKey::State | RecordKey::Commit => true,
             RecordKey::Block(id) => chain.get(id).is_some(),
             RecordKey::Batch(author, tip) => exchange.lanes.get(*author, tip).is_some(),
             RecordKey::Silent => replica.silence() != Silence::Nowhere,
         };
-        // The journal counts records that are being written as obsolete: a response with many blocks would make it copy again and again.
-        let is_calm = waiting.len() <= MAX_WRITES_TO_COPY;
-        let rewritten = if is_calm { journal.records_to_rewrite(is_needed) } else { Vec::new() };
+        let rewritten = journal.records_to_rewrite(is_needed);
         let released = journal.release(is_needed);
         for key in rewritten {
             self.persist(key, None);
