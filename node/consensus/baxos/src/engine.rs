@@ -8,14 +8,14 @@ use crate::{
     message::{Answer, BATCH_TAG, Context, Message, Promise, RequestId, Slot, Stamp, Tip, Value},
     order::Order,
     record::{Record, RecordKey},
-    repair::{Recovered, Silence},
+    repair::Recovered,
     round_trips::RoundTrips,
     rules::{Acceptor, Backoff, Wait},
     slots::{Attempt, WaitingPropose},
     verify::Checked,
 };
 use corniche_engine::{Committee, Engine, Input, Journal, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_lanes::{Action, Clocks, Draws, Exchange, LaneContext, Lanes};
+use corniche_lanes::{Action, Clocks, Draws, Exchange, LaneContext, Lanes, Silence};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -88,7 +88,7 @@ pub struct Baxos {
     // ---- disk and repair
     pub(crate) journal: Journal<RecordKey>,
     pub(crate) waiting: BTreeMap<Ticket, Vec<AfterDurable>>,
-    pub(crate) silence: Silence,
+    pub(crate) silence: Silence<Slot>,
     /// Highest slots in use, as others report them.
     pub(crate) reports: BTreeMap<ValidatorIndex, Slot>,
     /// Slots up to this one are forgotten.
@@ -368,11 +368,7 @@ impl Baxos {
             RecordKey::Acceptor(slot) => Record::Acceptor { slot, acceptor: self.acceptors.get(&slot)?.clone() },
             RecordKey::Decided(slot) => Record::Decided { slot, value: self.decided.get(&slot)?.value.clone() },
             RecordKey::Batch(author, tip) => Record::Batch(self.exchange.lanes.get(author, &tip)?.clone()),
-            RecordKey::Silent => match self.silence {
-                Silence::Nowhere => return None,
-                Silence::Through(slot) | Silence::Ending(slot) => Record::Silent(Some(slot)),
-                Silence::Everywhere => Record::Silent(None),
-            },
+            RecordKey::Silent => Record::Silent(self.silence.record()?),
         })
     }
 

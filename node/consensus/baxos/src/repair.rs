@@ -9,7 +9,7 @@ use crate::{
     rules::Acceptor,
 };
 use corniche_engine::{Journal, Output, Ticket, TraceEvent};
-use corniche_lanes::Lanes;
+use corniche_lanes::{Lanes, Silence};
 use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
 use std::collections::BTreeMap;
 
@@ -18,36 +18,13 @@ const SLOTS_AT_ONCE: usize = 64;
 /// Slots above the decided ones in which a proposer sends requests: the lowest that is not decided, and the next one (P10).
 const OPEN_SLOTS: u64 = 2;
 
-/// Slots in which this validator takes no part, because it lost its disk (X13).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Silence {
-    Nowhere,
-    /// In slots up to this one: in no later one it can have taken part before.
-    Through(Slot),
-    /// In slots up to this one, which are delivered. The record that says so is not on disk yet.
-    Ending(Slot),
-    /// Until enough others report the slots in use.
-    Everywhere,
-}
-
-impl Silence {
-    /// Returns true if this validator may take part in a slot.
-    pub fn allows(&self, slot: Slot) -> bool {
-        match self {
-            Self::Nowhere => true,
-            Self::Through(last) | Self::Ending(last) => slot > *last,
-            Self::Everywhere => false,
-        }
-    }
-}
-
 /// State from the records.
 pub(crate) struct Recovered {
     pub is_empty: bool,
     pub lanes: Lanes,
     pub decided: BTreeMap<Slot, Decision>,
     pub acceptors: BTreeMap<Slot, Acceptor>,
-    pub silence: Silence,
+    pub silence: Silence<Slot>,
     pub floor: Slot,
 }
 
@@ -100,7 +77,7 @@ impl Recovered {
                 RecordKey::Batch(author, self.lanes.recover(batch))
             }
             Record::Silent(slot) => {
-                self.silence = slot.map_or(Silence::Everywhere, Silence::Through);
+                self.silence = Silence::recovered(slot);
                 RecordKey::Silent
             }
         }
@@ -303,11 +280,7 @@ impl Baxos {
 
     /// An acceptor that lost its disk itself does not know its promises: it reports the highest slot that they may be of.
     pub(crate) fn handle_ask_highest(&mut self, from: ValidatorIndex, run: TimestampMs) {
-        let slot = match self.silence {
-            Silence::Everywhere => return,
-            Silence::Through(last) | Silence::Ending(last) => self.highest().max(last),
-            Silence::Nowhere => self.highest(),
-        };
+        let Some(slot) = self.silence.report(self.highest()) else { return };
         self.send(from, &Message::Highest { run, slot });
     }
 
@@ -334,13 +307,11 @@ impl Baxos {
     /// Slots in which this validator is silent are decided soon, also in an idle chain: its own empty batches need slots, and others
     /// help with them.
     pub(crate) fn end_silence(&mut self) {
-        let Silence::Through(last) = self.silence else { return };
-        if self.order.slot() >= last {
-            // A delivered slot cannot be forgotten, but a decision that is not on disk can. The loss is on disk until the log has a
-            // record of another kind: an empty log would count as lost again.
-            self.silence = Silence::Ending(last);
+        if self.silence.begin_end(self.order.slot()) {
             self.persist(RecordKey::Started, Some(AfterDurable::SilenceEnded));
-        } else if self.contiguous < last && self.exchange.lanes.newest(self.me).number == self.order.delivered(self.me).number {
+        }
+        let Silence::Through(last) = self.silence else { return };
+        if self.contiguous < last && self.exchange.lanes.newest(self.me).number == self.order.delivered(self.me).number {
             let actions = self.exchange.add_own_batch(Bytes::new());
             self.perform(actions);
         }

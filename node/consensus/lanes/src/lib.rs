@@ -18,6 +18,7 @@
 //!
 //! - Format: [`LaneBatch`], [`Tip`]. Checks of a peer's batch: [`check_batch`].
 //! - [`Lanes`], [`Exchange`], [`advance`].
+//! - [`Silence`]: after a lost disk.
 //! - [`Clocks`]: the median of the validators' clocks. [`Draws`]: secret random numbers.
 
 mod batch;
@@ -25,9 +26,11 @@ mod clocks;
 mod draws;
 mod exchange;
 mod lanes;
+mod silence;
 
 pub use batch::{LaneBatch, LaneContext, MAX_NUMBER, Tip, advance, check_batch, check_member, check_number, ensure};
 pub use clocks::{Clocks, MAX_CLOCK_ERROR_MS};
 pub use draws::Draws;
 pub use exchange::{Action, Exchange, LaneConfig, MAX_AHEAD, MAX_OPEN_BATCHES};
 pub use lanes::Lanes;
+pub use silence::Silence;

@@ -8,13 +8,13 @@ use crate::{
     message::{Answer, BATCH_TAG, Context, Message, Proposal, RequestId, Slot, Tip, Value},
     order::Order,
     record::{Record, RecordKey},
-    repair::{Recovered, Silence},
+    repair::Recovered,
     rules::Register,
     slots::{Driving, Hedge, Timing},
     verify::Checked,
 };
 use corniche_engine::{Committee, Engine, Input, Journal, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_lanes::{Action, Clocks, Draws, Exchange, LaneContext, Lanes};
+use corniche_lanes::{Action, Clocks, Draws, Exchange, LaneContext, Lanes, Silence};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -69,7 +69,7 @@ pub struct QuePaxa {
     pub(crate) waiting: BTreeMap<Ticket, Vec<AfterDurable>>,
     /// The last write of each register that is not on disk yet.
     pub(crate) writing: BTreeMap<Slot, Ticket>,
-    pub(crate) silence: Silence,
+    pub(crate) silence: Silence<Slot>,
     /// Highest slots in use, as others report them after this start.
     pub(crate) reports: BTreeMap<ValidatorIndex, Slot>,
     /// The highest of the reports of a quorum.
@@ -94,9 +94,15 @@ pub(crate) struct Decision {
 /// An action that waits for a record.
 pub(crate) enum AfterDurable {
     Batch(ValidatorIndex, Tip),
-    Answer { to: ValidatorIndex, request: RequestId, answer: Answer },
+    Answer {
+        to: ValidatorIndex,
+        request: RequestId,
+        answer: Answer,
+    },
     Drive(Slot),
     Decided(Slot),
+    /// The record that replaces the one of the silence is on disk.
+    SilenceEnded,
 }
 
 impl Engine for QuePaxa {
@@ -250,6 +256,7 @@ impl QuePaxa {
                         decision.is_durable = true;
                     }
                 }
+                AfterDurable::SilenceEnded => self.silence = Silence::Nowhere,
             }
         }
     }
@@ -320,11 +327,7 @@ impl QuePaxa {
             RecordKey::Own(slot) => Record::Own { slot, value: self.own_values.get(&slot)?.clone() },
             RecordKey::Decided(slot) => Record::Decided { slot, value: self.decided.get(&slot)?.value.clone() },
             RecordKey::Batch(author, tip) => Record::Batch(self.exchange.lanes.get(author, &tip)?.clone()),
-            RecordKey::Silent => match self.silence {
-                Silence::Nowhere => return None,
-                Silence::Through(slot) => Record::Silent(Some(slot)),
-                Silence::Everywhere => Record::Silent(None),
-            },
+            RecordKey::Silent => Record::Silent(self.silence.record()?),
         })
     }
 

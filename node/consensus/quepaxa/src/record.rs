@@ -9,7 +9,7 @@ use corniche_types::ValidatorIndex;
 
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Record {
-    /// The engine started: this validator has a disk.
+    /// The engine started, or its silence after a lost disk ended: this validator has a disk.
     Started,
     /// Before an answer of the recorder.
     Register {

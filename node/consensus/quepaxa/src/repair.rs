@@ -2,40 +2,19 @@
 
 use crate::{
     config::decisions_at_once,
-    engine::{Decision, QuePaxa},
+    engine::{AfterDurable, Decision, QuePaxa},
     message::{LaneBatch, Message, Slot, Tip, Value},
     order::Order,
     record::{Record, RecordKey},
     rules::Register,
 };
 use corniche_engine::{Journal, Output, Ticket, TraceEvent};
-use corniche_lanes::Lanes;
+use corniche_lanes::{Lanes, Silence};
 use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
 use std::collections::BTreeMap;
 
 /// Number of decided slots whose batches are asked for at once.
 const SLOTS_AT_ONCE: usize = 64;
-
-/// Slots in which this recorder gives no answer, because it lost its disk (X14).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Silence {
-    Nowhere,
-    /// In slots up to this one: in no later one it can have answered before.
-    Through(Slot),
-    /// Until enough others report the slots in use.
-    Everywhere,
-}
-
-impl Silence {
-    /// Returns true if this validator may take part in a slot.
-    pub fn allows(&self, slot: Slot) -> bool {
-        match self {
-            Self::Nowhere => true,
-            Self::Through(last) => slot > *last,
-            Self::Everywhere => false,
-        }
-    }
-}
 
 /// State from the records.
 pub(crate) struct Recovered {
@@ -44,7 +23,7 @@ pub(crate) struct Recovered {
     pub decided: BTreeMap<Slot, Decision>,
     pub registers: BTreeMap<Slot, Register>,
     pub own_values: BTreeMap<Slot, Value>,
-    pub silence: Silence,
+    pub silence: Silence<Slot>,
     pub floor: Slot,
 }
 
@@ -109,7 +88,7 @@ impl Recovered {
                 RecordKey::Batch(author, self.lanes.recover(batch))
             }
             Record::Silent(slot) => {
-                self.silence = slot.map_or(Silence::Everywhere, Silence::Through);
+                self.silence = Silence::recovered(slot);
                 RecordKey::Silent
             }
         }
@@ -272,11 +251,7 @@ impl QuePaxa {
 
     /// A recorder that lost its disk itself does not know its registers: it reports the highest slot that they may be of.
     pub(crate) fn handle_ask_highest(&mut self, from: ValidatorIndex, run: TimestampMs) {
-        let slot = match self.silence {
-            Silence::Everywhere => return,
-            Silence::Through(last) => self.highest().max(last),
-            Silence::Nowhere => self.highest(),
-        };
+        let Some(slot) = self.silence.report(self.highest()) else { return };
         self.send(from, &Message::Highest { run, slot, time: self.now });
     }
 
@@ -323,10 +298,11 @@ impl QuePaxa {
 
     /// Slots in which this recorder is silent are decided soon, also in an idle chain: its own empty batches need slots.
     pub(crate) fn end_silence(&mut self) {
+        if self.silence.begin_end(self.order.slot()) {
+            self.persist(RecordKey::Started, Some(AfterDurable::SilenceEnded));
+        }
         let Silence::Through(last) = self.silence else { return };
-        if self.contiguous >= last {
-            self.silence = Silence::Nowhere;
-        } else if self.exchange.lanes.newest(self.me).number == self.order.delivered(self.me).number {
+        if self.contiguous < last && self.exchange.lanes.newest(self.me).number == self.order.delivered(self.me).number {
             let actions = self.exchange.add_own_batch(Bytes::new());
             self.perform(actions);
         }

@@ -565,6 +565,20 @@ fn registers_are_kept_until_the_decision_is_on_disk() {
     assert!(outputs.iter().any(is_released) && outputs.iter().any(is_delivered));
 }
 
+/// X14: decisions that are only in memory do not end the silence, and its record goes after another one came.
+#[test]
+fn silence_ends_with_decisions_on_disk() {
+    let silent = Record::Silent(Some(Slot(3)));
+    let mut alone = Alone::start(vec![(Ticket(1), wire::encode(&silent).into())]);
+    let is_released = |output: &Output| matches!(output, Output::ReleaseBelow(ticket) if *ticket > Ticket(1));
+    let decided = alone.receive(0, &Message::Decided { first: Slot(1), values: vec![value(Tip::default()); 3] });
+    assert!(!decided.iter().any(is_released), "the decisions may be lost");
+    let delivered = alone.write(&decided);
+    assert!(delivered.iter().any(|output| matches!(output, Output::Deliver(_))));
+    assert!(!delivered.iter().any(is_released), "an empty log would count as lost again");
+    assert!(alone.write(&delivered).iter().any(is_released));
+}
+
 /// K5: own batches that this validator cannot have made show that another process uses its keys.
 #[test]
 fn twin_is_found_by_its_batches() {

@@ -1,0 +1,58 @@
+//! Slots in which a validator says nothing, because it may have said something else before.
+
+/// After a lost disk, or beside records from which older slots are gone. `S` is a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence<S> {
+    Nowhere,
+    /// In slots up to this one: in no later one it can have said anything before.
+    Through(S),
+    /// In slots up to this one, which are delivered. The record that says so is not on disk yet.
+    Ending(S),
+    /// Until enough others report the slots in use.
+    Everywhere,
+}
+
+impl<S: Copy + Ord> Silence<S> {
+    /// Returns true if this validator may take part in a slot.
+    pub fn allows(&self, slot: S) -> bool {
+        match self {
+            Self::Nowhere => true,
+            Self::Through(last) | Self::Ending(last) => slot > *last,
+            Self::Everywhere => false,
+        }
+    }
+
+    /// Content of the record: the last silent slot, or `None` for all. There is no record without silence.
+    pub fn record(&self) -> Option<Option<S>> {
+        match self {
+            Self::Nowhere => None,
+            Self::Through(last) | Self::Ending(last) => Some(Some(*last)),
+            Self::Everywhere => Some(None),
+        }
+    }
+
+    pub fn recovered(record: Option<S>) -> Self {
+        record.map_or(Self::Everywhere, Self::Through)
+    }
+
+    /// Highest slot in use, as this validator reports it to others that lost their disks. It may have forgotten higher ones than the
+    /// `known` one itself. `None` if it does not know.
+    pub fn report(&self, known: S) -> Option<S> {
+        match self {
+            Self::Nowhere => Some(known),
+            Self::Through(last) | Self::Ending(last) => Some(known.max(*last)),
+            Self::Everywhere => None,
+        }
+    }
+
+    /// Returns true if the silence can end, because its last slot is delivered: a delivered slot cannot be forgotten, but a decision
+    /// that is not on disk can. The silence ends once the log has a record of another kind: an empty log would count as lost again.
+    pub fn begin_end(&mut self, delivered: S) -> bool {
+        let Self::Through(last) = *self else { return false };
+        if delivered < last {
+            return false;
+        }
+        *self = Self::Ending(last);
+        true
+    }
+}
