@@ -7,11 +7,13 @@ mod mir;
 mod neobft;
 mod remote;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use corniche_console::exit::{Exit, Failed};
+use corniche_crypto::ConsensusKey;
+use corniche_engine::Committee;
 use corniche_network::{Channel, Limits};
-use corniche_service::{EngineBuilder, EngineParts, Keyring};
+use corniche_service::{EngineBuilder, EngineParts, Keyring, Signing};
 use corniche_types::{EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path};
 
@@ -111,6 +113,21 @@ pub fn single_node(name: &str) -> anyhow::Result<EngineConfig> {
     };
     let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<BTreeMap<_, _>>();
     Ok(EngineConfig { name: engine.name.to_owned(), parameters })
+}
+
+/// Refuses a remote signer, which knows the statements of Mahi-Mahi and Autobahn only.
+fn refuse_remote_signer(engine: &str, keys: &Keyring) -> anyhow::Result<()> {
+    let is_remote = keys.sets().any(|keys| matches!(keys.signing, Signing::Remote(_)));
+    ensure!(!is_remote, "a remote signer does not know the statements of {engine} yet; use keys in `keys`, without `signer`");
+    Ok(())
+}
+
+/// Consensus key of this validator in a committee of an engine that has no remote signer.
+fn consensus_key(keys: &Keyring, committee: &Committee) -> ConsensusKey {
+    match keys.member_of(committee).map(|(_, own)| &own.signing) {
+        Some(Signing::Own { consensus, .. }) => consensus.clone(),
+        _ => unreachable!("only members have engines, and remote signers were refused"),
+    }
 }
 
 /// Keys of the genesis are checked at the start, all others when they are registered.

@@ -1,11 +1,11 @@
 //! Mir-BFT for the binary.
 
-use super::{EngineEntry, VALID_KEYS};
-use anyhow::{Context, ensure};
+use super::{EngineEntry, VALID_KEYS, consensus_key, refuse_remote_signer};
+use anyhow::Context;
 use corniche_engine::{Committee, Engine};
 use corniche_mir::{Config, Mir, MirVerifier, Setup, Signatures, crypto};
 use corniche_pipeline::EngineFactory;
-use corniche_service::{EngineParts, EngineStart, Keyring, Signing, VerifierFactory};
+use corniche_service::{EngineParts, EngineStart, Keyring, VerifierFactory};
 use corniche_types::Genesis;
 use std::sync::Arc;
 
@@ -21,8 +21,7 @@ pub const ENTRY: EngineEntry = EngineEntry {
 
 fn build(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
-    let is_remote = keys.sets().any(|keys| matches!(keys.signing, Signing::Remote(_)));
-    ensure!(!is_remote, "a remote signer does not know the statements of mir yet; use keys in `keys`, without `signer`");
+    refuse_remote_signer(ENTRY.name, &keys)?;
     let committee = Committee::from_genesis(genesis);
     let signatures =
         |committee: &Committee| crypto::CommitteeKeys::new(committee).map(|keys| Arc::new(keys) as Arc<dyn Signatures>);
@@ -35,11 +34,8 @@ fn build(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
     let factory: EngineFactory = Box::new(move |start| {
         let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
         let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
-        let own = keys.member_of(&committee).and_then(|(_, own)| match &own.signing {
-            Signing::Own { consensus, .. } => crypto::ValidatorKeys::new(&committee, consensus.clone()),
-            Signing::Remote(_) => None,
-        });
-        let signer = Arc::new(own.expect("invariant: only members have engines"));
+        let signer = crypto::ValidatorKeys::new(&committee, consensus_key(&keys, &committee));
+        let signer = Arc::new(signer.expect(VALID_KEYS));
         Box::new(Mir::new(Setup { config, committee, signer, records, unsigned, resume, now })) as Box<dyn Engine>
     });
     Ok((verifier, factory))
