@@ -1,15 +1,12 @@
 //! One scenario under several engines: a table and plots.
 
 use crate::{
-    plot::{COLOURS, Curve, Plot, Scale},
+    plot::{COLOURS, Curve, Plot, Scale, slowest},
     report::{Report, Spent, Verdict, Work},
     scenario::{EngineName, Scenario, ScenarioError},
     simulate,
 };
 use corniche_types::FaultModel;
-
-/// Transactions of this time are one point of a curve, µs.
-const POINT_US: u64 = 100_000;
 
 /// The results of one scenario, by engine.
 pub struct Comparison {
@@ -67,7 +64,7 @@ impl Comparison {
     pub fn plots(&self) -> [(&'static str, String); 2] {
         let seconds = self.reports().map(|(_, report)| report.virtual_us).max().unwrap_or(0) as f64 / 1_000_000.0;
         let window = (0.0, seconds.max(1.0));
-        let latencies = self.curves(slowest);
+        let latencies = self.curves(|report| slowest(&report.transactions));
         let (low, high) = bounds(&latencies);
         let latency = Plot {
             title: "Latency",
@@ -130,17 +127,6 @@ fn cells(report: &Report) -> [String; 10] {
         per_transaction(checked),
         ms(Some(report.stalled_us)),
     ]
-}
-
-/// The slowest transaction of each tenth of a second, by its submission.
-fn slowest(report: &Report) -> Vec<(f64, f64)> {
-    let mut points = std::collections::BTreeMap::<u64, u64>::new();
-    for sample in &report.transactions {
-        let slowest = points.entry(sample.submitted_us / POINT_US).or_default();
-        *slowest = sample.latency_us.max(*slowest);
-    }
-    let point = |(tenth, us): (u64, u64)| (((tenth * POINT_US + POINT_US / 2) as f64) / 1_000_000.0, us as f64 / 1_000.0);
-    points.into_iter().map(point).collect()
 }
 
 /// Powers of ten around all values.

@@ -1,6 +1,7 @@
 //! Curves over time as an SVG: seconds on the x-axis; logarithmic milliseconds, or counts from 0, on the y-axis.
 
-use std::fmt::Write;
+use crate::report::Sample;
+use std::{collections::BTreeMap, fmt::Write};
 
 /// Points of one engine, in seconds and units of the y-axis, with their name and colour.
 pub struct Curve {
@@ -11,6 +12,20 @@ pub struct Curve {
 
 /// Colours that are easy to tell apart, also without colour vision.
 pub const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"];
+
+/// Transactions of this time are one point, µs.
+const POINT_US: u64 = 100_000;
+
+/// The slowest of these transactions for each tenth of a second of their submission, in seconds and milliseconds.
+pub fn slowest<'a>(transactions: impl IntoIterator<Item = &'a Sample>) -> Vec<(f64, f64)> {
+    let mut slowest = BTreeMap::<u64, u64>::new();
+    for sample in transactions {
+        let latency_us = slowest.entry(sample.submitted_us / POINT_US).or_default();
+        *latency_us = sample.latency_us.max(*latency_us);
+    }
+    let point = |(tenth, us): (u64, u64)| ((tenth as f64 + 0.5) / 10.0, us as f64 / 1_000.0);
+    slowest.into_iter().map(point).collect()
+}
 
 /// The y-axis.
 #[derive(Clone, Copy)]

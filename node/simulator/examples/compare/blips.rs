@@ -8,7 +8,7 @@ use crate::{
 use corniche_engine::TraceEvent;
 use corniche_simulator::{
     Micros, Probe, Report, Sample,
-    plot::{Curve, Plot, Scale},
+    plot::{Curve, Plot, Scale, slowest},
     scenario::Fault,
 };
 use std::{cell::Cell, path::Path, rc::Rc};
@@ -189,14 +189,9 @@ impl Case {
 
     fn draw(&self, runs: &[Run]) {
         let curve = |run: &Run| {
-            let mut slowest = std::collections::BTreeMap::<u64, u64>::new();
-            for sample in run.report.transactions.iter().filter(|sample| self.counts(sample)) {
-                let slot = slowest.entry(sample.submitted_us / 100_000).or_default();
-                *slot = (*slot).max(sample.latency_us);
-            }
-            let point = |(tenth, us): (u64, u64)| ((tenth as f64 + 0.5) / 10.0, us as f64 / 1_000.0);
+            let points = slowest(run.report.transactions.iter().filter(|sample| self.counts(sample)));
             let colour = if run.engine == Engine::Autobahn { "#0072b2" } else { "#d55e00" };
-            Curve { name: run.engine.title(), colour, points: slowest.into_iter().map(point).collect() }
+            Curve { name: run.engine.title(), colour, points }
         };
         let name = match self.fault.kind {
             Kind::CutOff(_) => "cut off",

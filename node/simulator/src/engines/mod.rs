@@ -5,6 +5,7 @@
 
 mod autobahn;
 mod crashes;
+mod digest_keys;
 mod mahi_mahi;
 mod mir;
 mod neobft;

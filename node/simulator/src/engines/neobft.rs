@@ -1,12 +1,16 @@
 //! NeoBFT in the simulator.
 
-use super::{Builder, Charge, EngineNetwork, MEMBERS_ONLY, MeasuredEngine, Start, Tune};
-use crate::{crypto::Modelled, genesis::Secrets, scenario::Behaviour};
+use super::{
+    Builder, Charge, EngineNetwork, MEMBERS_ONLY, MeasuredEngine, Start, Tune,
+    digest_keys::{signatures, signer, unmetered},
+};
+use crate::{crypto::Metered, genesis::Secrets, scenario::Behaviour};
 use corniche_aom_receiver::{OrderingCertificate, Proof};
 use corniche_aom_wire::TAGS_PER_PACKET;
 use corniche_engine::{Committee, Verified, Verifier, VertexId};
 use corniche_neobft::{
-    Config, Neobft, NeobftVerifier, Setup, Signature, Signatures, Signer, crypto,
+    Config, Neobft, NeobftVerifier, Setup, Signatures, Signer,
+    crypto::Protocol,
     message::{Context, Entry, GapEvidence, Message, Statement},
     rules,
     verify::Checked,
@@ -14,8 +18,6 @@ use corniche_neobft::{
 use corniche_pipeline::EngineStart;
 use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
 use std::sync::Arc;
-
-const MADE_HERE: &str = "invariant: the genesis was made here, from these keys";
 
 pub struct Network {
     config: Config,
@@ -33,23 +35,6 @@ impl Network {
     }
 }
 
-fn signatures(is_modelled: bool, committee: &Committee) -> Arc<dyn Signatures> {
-    if is_modelled {
-        return Arc::new(Modelled::new(committee, ValidatorIndex(0)));
-    }
-    Arc::new(crypto::CommitteeKeys::new(committee).expect(MADE_HERE))
-}
-
-/// Signer of a node; `None` if it is no member.
-fn signer(node: usize, secrets: &Secrets, committee: &Committee) -> Option<Arc<dyn Signer>> {
-    let index = secrets.names.index(committee, node)?;
-    if secrets.shares.is_none() {
-        return Some(Arc::new(Modelled::new(committee, index)));
-    }
-    let keys = secrets.consensus_key(node, secrets.key_set(committee, node));
-    Some(Arc::new(crypto::ValidatorKeys::new(committee, keys).expect(MADE_HERE)))
-}
-
 impl EngineNetwork for Network {
     fn max_held(&self) -> usize {
         self.config.max_footprint(self.committee.size())
@@ -65,8 +50,8 @@ impl EngineNetwork for Network {
         Some(VertexId { round, author: rules::leader(view, &self.committee), digest: B256::ZERO })
     }
 
-    fn verifier(&self, committee: &Committee, charge: Charge) -> Box<dyn Verifier> {
-        let signatures = Metered { charge, keys: signatures(self.is_modelled, committee) };
+    fn verifier(&self, committee: &Committee, Charge { cost, meter }: Charge) -> Box<dyn Verifier> {
+        let signatures = Metered { cost, meter, keys: signatures::<Protocol>(self.is_modelled, committee) };
         Box::new(NeobftVerifier::new(self.config.clone(), committee.clone(), Arc::new(signatures)))
     }
 
@@ -79,12 +64,12 @@ impl EngineNetwork for Network {
         random: u64,
     ) -> Option<Bytes> {
         let mut message = wire::decode::<Message>(bytes).ok()?;
-        let signer = signer(node, secrets, &self.committee)?;
+        let signer = unmetered(signer::<Protocol>(node, secrets, &self.committee)?);
         let context = Context::new(&self.committee, self.config.group);
         let to = secrets.names.index(&self.committee, to)?;
         let is_changed = match behaviour {
-            Behaviour::GapLiar => lie(&mut message, &context, &*signer, random),
-            Behaviour::TagForger => forge_tags(&mut message, to, &context, &*signer),
+            Behaviour::GapLiar => lie(&mut message, &context, &signer, random),
+            Behaviour::TagForger => forge_tags(&mut message, to, &context, &signer),
             _ => false,
         };
         is_changed.then(|| message.encode())
@@ -92,19 +77,20 @@ impl EngineNetwork for Network {
 
     fn builder(&self, node: usize, secrets: &Secrets, charge: Charge, _: Option<Behaviour>) -> Builder {
         let (config, is_modelled, secrets) = (self.config.clone(), self.is_modelled, secrets.clone());
+        let Charge { cost, meter } = charge;
         Box::new(move |Start { start, .. }| {
             let EngineStart { committee, epoch, records, has_all_records: unsigned, resume, now, .. } = start;
             let config = Config { genesis_time: epoch.time, genesis_randomness: epoch.randomness, ..config.clone() };
-            let keys = signer(node, &secrets, &committee).expect(MEMBERS_ONLY);
-            let signer: Arc<dyn Signer> = Arc::new(Metered { charge: charge.clone(), keys });
-            let keys = signatures(is_modelled, &committee);
-            let signatures: Arc<dyn Signatures> = Arc::new(Metered { charge: charge.clone(), keys });
+            let keys = signer::<Protocol>(node, &secrets, &committee).expect(MEMBERS_ONLY);
+            let signer: Arc<dyn Signer> = Arc::new(Metered { keys, cost, meter: meter.clone() });
+            let keys = signatures::<Protocol>(is_modelled, &committee);
+            let signatures: Arc<dyn Signatures> = Arc::new(Metered { keys, cost, meter: meter.clone() });
             Box::new(Neobft::new(Setup { config, committee, signer, signatures, records, unsigned, resume, now }))
         })
     }
 
     fn group(&self) -> Option<(Config, Arc<dyn Signatures>)> {
-        Some((self.config.clone(), signatures(self.is_modelled, &self.committee)))
+        Some((self.config.clone(), Arc::new(unmetered(signatures::<Protocol>(self.is_modelled, &self.committee)))))
     }
 }
 
@@ -183,28 +169,4 @@ fn forge_vector(certificate: &mut OrderingCertificate, to: ValidatorIndex) -> bo
         }
     }
     true
-}
-
-/// Keys whose operations cost as much as in the scenario.
-struct Metered<K: ?Sized> {
-    charge: Charge,
-    keys: Arc<K>,
-}
-
-impl Signer for Metered<dyn Signer> {
-    fn index(&self) -> ValidatorIndex {
-        self.keys.index()
-    }
-
-    fn sign(&self, statement: &Statement, digest: &B256) -> Option<Signature> {
-        self.charge.meter.signed(self.charge.cost.sign_us);
-        self.keys.sign(statement, digest)
-    }
-}
-
-impl Signatures for Metered<dyn Signatures> {
-    fn verify(&self, signer: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
-        self.charge.meter.checked(1, self.charge.cost.verify_us);
-        self.keys.verify(signer, digest, signature)
-    }
 }
