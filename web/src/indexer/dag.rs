@@ -15,7 +15,7 @@ mod testing;
 mod tests;
 mod validation;
 
-pub use form::{AUTOBAHN, Form, MIR, NEOBFT, OF_CRASHES};
+pub use form::{AUTOBAHN, Form, MIR, NEOBFT};
 pub use round::Round;
 pub use validation::distinct;
 

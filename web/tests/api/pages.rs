@@ -10,7 +10,7 @@ use corniche_api::{SkippedTransaction, Validators};
 use corniche_types::FaultModel;
 use corniche_web::{
     indexer::{
-        dag::{AUTOBAHN, MIR, NEOBFT, OF_CRASHES},
+        dag::{AUTOBAHN, MIR, NEOBFT},
         digest::digest,
         write,
     },
@@ -230,7 +230,7 @@ fn pages_exist_without_blocks() {
 #[test]
 fn other_engines_have_the_same_pages() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true);
-    for engine in [AUTOBAHN, NEOBFT, MIR].into_iter().chain(OF_CRASHES) {
+    for engine in [AUTOBAHN, NEOBFT, MIR, "quepaxa", "sadl-racs", "baxos"] {
         let fault_model = FaultModel::of_engine(engine);
         let committee = Validators { engine: engine.into(), fault_model, ..explorer.app.status().committee.unwrap() };
         explorer.app.indexer_status.set_chain(31_337, chain::hash(0), false, committee);

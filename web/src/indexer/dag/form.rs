@@ -1,5 +1,7 @@
 //! Forms in which engines report their order through `corniche_getDag`.
 
+use corniche_types::FaultModel;
+
 /// Name of the engine whose proposals are cars in lanes.
 pub const AUTOBAHN: &str = "autobahn";
 
@@ -8,9 +10,6 @@ pub const NEOBFT: &str = "neobft";
 
 /// Name of the engine whose leaders propose batches for numbers of their own.
 pub const MIR: &str = "mir";
-
-/// Names of the engines for crashes, which order lanes of batches.
-pub const OF_CRASHES: [&str; 3] = ["quepaxa", "sadl-racs", "baxos"];
 
 /// Meaning of rounds and vertices in the node's response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +34,8 @@ impl Form {
             AUTOBAHN => Self::Lanes,
             NEOBFT => Self::Log,
             MIR => Self::Numbers,
-            _ if OF_CRASHES.contains(&engine) => Self::Batches,
+            // All engines for crashes order lanes of batches.
+            _ if FaultModel::of_engine(engine) == FaultModel::Crash => Self::Batches,
             _ => Self::Rounds,
         }
     }

@@ -311,7 +311,7 @@ fn corrupt_numbers(dag: &mut Dag) {
 
 #[tokio::test]
 async fn invalid_numbers_are_ignored() {
-    for engine in ["mahi-mahi", AUTOBAHN, NEOBFT, MIR, OF_CRASHES[0]] {
+    for engine in ["mahi-mahi", AUTOBAHN, NEOBFT, MIR, "quepaxa"] {
         let mut fixture = Fixture::set(engine, 100).await;
         fixture.update_node(|script| {
             grow(script, 1..=300, SlotStatus::Committed);
@@ -333,7 +333,7 @@ async fn invalid_numbers_are_ignored() {
 
 #[tokio::test]
 async fn jumping_node_does_not_fill_database() {
-    for engine in ["mahi-mahi", AUTOBAHN, NEOBFT, MIR, OF_CRASHES[0]] {
+    for engine in ["mahi-mahi", AUTOBAHN, NEOBFT, MIR, "quepaxa"] {
         let mut fixture = Fixture::set(engine, 10).await;
         for far in (1..=20).rev().map(|millions| millions * 1_000_000) {
             fixture.update_node(|script| {
