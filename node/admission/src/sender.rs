@@ -190,6 +190,14 @@ impl SenderQueue {
         }
     }
 
+    /// Makes this node responsible for the transactions that it owns; returns true if there are any.
+    pub fn hand_over(&mut self) -> bool {
+        let owned = self.entries.values_mut().filter(|entry| entry.responsibility.position == Some(0));
+        let owned = owned.map(|entry| entry.responsibility.is_responsible = true).count();
+        self.is_responsible |= owned > 0;
+        owned > 0
+    }
+
     /// Takes ownership of transactions that were forwarded since then, if this node was neither first nor
     /// second for them in the old order. Their sender knew the new order, in which this node is the owner.
     pub fn take_ownership_since(&mut self, since: TimestampMs) {

@@ -117,6 +117,14 @@ impl Pool {
         }
     }
 
+    /// This node proposes nothing for now. So it is responsible for what it would have proposed: others get it at the end of the
+    /// turn, as if users had submitted it here.
+    pub fn hand_over(&mut self) {
+        let changed: Vec<Address> =
+            self.senders.iter_mut().filter_map(|(sender, queue)| queue.hand_over().then_some(*sender)).collect();
+        changed.into_iter().for_each(|sender| self.reindex(sender));
+    }
+
     /// Updates the standing of a pooled transaction that arrived again.
     pub(super) fn add_responsibility(&mut self, sender: Address, nonce: u64, responsibility: Responsibility) {
         if let Some(queue) = self.senders.get_mut(&sender) {

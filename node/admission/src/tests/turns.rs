@@ -248,6 +248,23 @@ fn only_own_transactions_become_overdue() {
 }
 
 #[test]
+fn owner_that_proposes_nothing_hands_over() {
+    let mut world = World::new();
+    world.admit_as(&draft(1, 0), copy(0)).unwrap();
+    world.admit_as(&draft(2, 0), copy(1)).unwrap();
+    let batch = world.pool.cut(1 << 20, 30_000_000, &world.accounts, world.base_fee).unwrap();
+    world.admit_as(&draft(3, 0), copy(0)).unwrap();
+    world.pool.hand_over();
+    world.wait(TURN_MS);
+    assert_eq!(overdue(&mut world, 9), [(1, 3, 0)], "others have the second's, and a batch has the first one");
+    world.pool.requeue(batch);
+    world.pool.hand_over();
+    world.wait(TURN_MS);
+    assert_eq!(overdue(&mut world, 9), [(1, 1, 0), (2, 3, 0)], "the batch came back");
+    assert_eq!(world.cut(), [(1, 0), (3, 0), (2, 0)], "they stay here, too");
+}
+
+#[test]
 fn rotation_adjusts_recent_arrivals_only() {
     let mut world = World::new();
     world.admit_as(&draft(1, 0), copy(0)).unwrap();

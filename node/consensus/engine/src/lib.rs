@@ -22,7 +22,7 @@ mod token_bucket;
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::evidence::Evidence;
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
-use std::{any::Any, sync::Arc};
+use std::{any::Any, collections::BTreeSet, sync::Arc};
 
 pub use clock_leads::ClockLeads;
 pub use committee::{Committee, Member, Scope};
@@ -180,6 +180,8 @@ pub enum Output {
     Available { author: ValidatorIndex, batch: Batch },
     /// An own batch that will never be ordered: its transactions return to the pool.
     Requeue(Batch),
+    /// From now on only these members propose; before the first one, all do. Users' transactions should go to them.
+    Proposers(BTreeSet<ValidatorIndex>),
     /// A validator broke the rules. `evidence` is what it signed. `proof` convicts it, if the offence is punished.
     Accuse { validator: ValidatorIndex, offence: Offence, evidence: Vec<Bytes>, proof: Option<Box<Evidence>> },
     /// Another process signs with this validator's keys: the node must stop (validators.md §5, K5). Contains what shows it.

@@ -54,9 +54,11 @@ impl Mir {
         }
     }
 
-    /// A new epoch begins. A batch of a member that does not lead returns to the pool, so that others may propose it.
+    /// A new epoch begins, perhaps with other leaders. A batch of a member that does not lead returns to the pool, so that others
+    /// may propose it.
     pub(crate) fn restart_proposals(&mut self, highest: Sn) {
         (self.proposer.entered_at, self.proposer.last_sn, self.proposer.highest) = (self.now, Sn(0), highest);
+        self.outputs.push_back(Output::Proposers(self.epoch.leaders.iter().copied().collect()));
         if !self.epoch.leaders.contains(&self.me)
             && let Some(batch) = self.proposer.held.take()
         {

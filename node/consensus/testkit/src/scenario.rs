@@ -11,7 +11,7 @@ use corniche_engine::{
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     rc::Rc,
     sync::Arc,
 };
@@ -74,6 +74,8 @@ pub struct Observed<M> {
     /// Number of accusations with evidence that convicts.
     pub proven: usize,
     pub requeued: Vec<Batch>,
+    /// Members that propose, since the engine said so.
+    pub proposers: Option<BTreeSet<ValidatorIndex>>,
     pub refused: Vec<String>,
 }
 
@@ -81,7 +83,7 @@ impl<M> Default for Observed<M> {
     fn default() -> Self {
         let (resume, log, queue, sent, traced) = Default::default();
         let (available, accused, requeued, refused) = Default::default();
-        Self { resume, log, queue, sent, traced, available, accused, proven: 0, requeued, refused }
+        Self { resume, log, queue, sent, traced, available, accused, proven: 0, requeued, proposers: None, refused }
     }
 }
 
@@ -200,6 +202,7 @@ impl<S: Subject> Surroundings for Recorder<S> {
                 self.seen.accused.push((validator, offence));
                 self.seen.proven += usize::from(proof.is_some());
             }
+            Output::Proposers(proposers) => self.seen.proposers = Some(proposers),
             Output::Trace(event) => self.seen.traced.push(event),
             Output::Twin(detail) => self.seen.traced.push(TraceEvent::note("twin", detail)),
             Output::WantBatch { .. } | Output::Send { .. } | Output::Persist(..) | Output::ReleaseBelow(_) => {}

@@ -8,6 +8,9 @@
 //! detected crash costs no turn. After a start, validators that had no time to connect yet count too. A
 //! validator that missed its turns still gets its transactions, but the others do not wait for it
 //! ([`Reputation`]).
+//!
+//! An engine may say that only some validators propose now. Then the others are skipped, and hand over what they would
+//! have proposed.
 
 use super::{Pipeline, reputation::Reputation};
 use crate::execution::VerifiedTransaction;
@@ -43,8 +46,10 @@ pub(super) struct Forwarding {
     /// Validators that were not connected since the start, until they had time for it.
     connecting: BTreeSet<ValidatorIndex>,
     connecting_until: TimestampMs,
-    /// `None`: no buckets; every validator proposes the transactions that it receives.
+    /// `None`: no buckets; every validator proposes its users' transactions.
     rotation: Option<Rotation>,
+    /// Validators that the engine lets propose now.
+    proposers: BTreeSet<ValidatorIndex>,
     /// Previous rotation, until no more of its transactions may arrive.
     previous: Option<(Rotation, TimestampMs)>,
     /// Next rotation, and when it begins.
@@ -78,6 +83,7 @@ impl Forwarding {
             is_sharded,
             orders,
             reachable: BTreeMap::new(),
+            proposers: committee.indices().collect(),
             rotation: rotation.filter(|_| committee.size() > 1),
             previous: None,
             next: None,
@@ -114,15 +120,26 @@ impl Forwarding {
         self.reachable.retain(|_, other| other != key);
     }
 
-    /// True if this node forwards transactions: full nodes do, and validators that are not alone.
-    fn forwards(&self) -> bool {
-        self.own.is_none() || self.rotation.is_some()
+    pub fn set_proposers(&mut self, proposers: BTreeSet<ValidatorIndex>) {
+        self.proposers = proposers;
     }
 
-    /// Our position in a sender's order.
-    fn position(&self, now: TimestampMs, sender: &Address) -> Option<u32> {
+    /// True if this node proposes its transactions, as soon as its engine asks for some.
+    fn proposes(&self) -> bool {
+        self.own.is_some_and(|own| self.proposers.contains(&own))
+    }
+
+    /// True if this node forwards transactions: full nodes do, validators that do not propose now, and those that are not alone.
+    fn forwards(&self) -> bool {
+        !self.proposes() || self.rotation.is_some()
+    }
+
+    /// Our position in a sender's order. Without buckets, only transactions of other validators have an order: those that they
+    /// cannot propose.
+    fn position(&self, now: TimestampMs, sender: &Address, is_from_validator: bool) -> Option<u32> {
         match &self.rotation {
             Some(rotation) => self.position_by(rotation, now, sender),
+            None if is_from_validator => self.position_by(&Rotation::default(), now, sender),
             None => self.own.map(|_| 0),
         }
     }
@@ -132,7 +149,7 @@ impl Forwarding {
         let is_connecting = |index| now < self.connecting_until && self.connecting.contains(&index);
         // Validators before us that a forwarding node could have reached instead.
         let ahead = self.order(rotation, sender).take_while(|(index, _)| *index != own);
-        let is_waited_for = |index| !self.reputation.is_silent(index);
+        let is_waited_for = |index| self.proposers.contains(&index) && !self.reputation.is_silent(index);
         let ahead = ahead.filter(|(index, key)| (key.is_some() || is_connecting(*index)) && is_waited_for(*index)).count();
         Some(u32::try_from(ahead).expect("a committee is small"))
     }
@@ -158,12 +175,12 @@ impl Forwarding {
         order.iter().map(|index| (*index, self.reachable.get(index).copied()))
     }
 
-    /// Validators to ask in turn: connected ones, and this one (without a key) if it `proposes` now; silent
-    /// ones last.
-    fn recipients(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
+    /// Validators to ask in turn: connected ones that propose, and this one (without a key) if it `orders` now;
+    /// silent ones last.
+    fn recipients(&self, sender: &Address, orders: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
         let rotation = self.rotation.unwrap_or_default();
         let is_reachable = |index: ValidatorIndex, key: Option<NodeKey>| {
-            if Some(index) == self.own { proposes } else { key.is_some() }
+            self.proposers.contains(&index) && if Some(index) == self.own { orders } else { key.is_some() }
         };
         let connected = self.order(&rotation, sender).filter(|(index, key)| is_reachable(*index, *key));
         let (silent, mut recipients): (Vec<_>, Vec<_>) = connected.partition(|(index, _)| self.reputation.is_silent(*index));
@@ -172,8 +189,8 @@ impl Forwarding {
     }
 
     /// Validators to ask at once: the first ones, and silent ones whose turn it was.
-    fn initial_recipients(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
-        let recipients = self.recipients(sender, proposes);
+    fn initial_recipients(&self, sender: &Address, orders: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
+        let recipients = self.recipients(sender, orders);
         let first = recipients.first().map(|(index, _)| *index);
         let rotation = self.rotation.unwrap_or_default();
         let order = self.order(&rotation, sender).map(|(index, _)| index);
@@ -184,8 +201,8 @@ impl Forwarding {
     }
 
     /// Connected validators that do not get this sender's transactions at once.
-    pub fn attestation_recipients(&self, sender: &Address, proposes: bool) -> Vec<NodeKey> {
-        self.recipients(sender, proposes).into_iter().skip(self.at_once).filter_map(|(_, key)| key).collect()
+    pub fn attestation_recipients(&self, sender: &Address, orders: bool) -> Vec<NodeKey> {
+        self.recipients(sender, orders).into_iter().skip(self.at_once).filter_map(|(_, key)| key).collect()
     }
 
     /// Position of a validator in this sender's order of all validators.
@@ -223,11 +240,13 @@ impl Pipeline {
     /// Responsibility of this node for a transaction from a peer or a user.
     pub(super) fn responsibility(&self, now: TimestampMs, sender: &Address, from: Option<NodeKey>) -> Responsibility {
         let validator = from.and_then(|peer| self.peers.get(&peer)).is_some_and(|peer| peer.validator.is_some());
-        let position = self.forwarding.position(now, sender);
+        let position = self.forwarding.position(now, sender, validator);
+        // The sender does not know yet that this node stopped proposing.
+        let is_misled = position == Some(0) && !self.forwarding.proposes();
         let at_once = u32::try_from(self.forwarding.at_once).expect("a committee is small");
         let responsibility = Responsibility {
             position,
-            is_responsible: self.forwarding.forwards() && !validator,
+            is_responsible: self.forwarding.forwards() && (!validator || is_misled),
             forwarded: from.is_some() && position.is_none_or(|position| position >= at_once),
             disputed: false,
         };
@@ -241,6 +260,13 @@ impl Pipeline {
         self.forwarding.queue(transaction, &recipients);
         let indices = recipients.into_iter().map(|(index, _)| index).collect();
         self.pool.set_recipients(&transaction.hash(), indices);
+    }
+
+    /// If the engine does not let this node propose: it forwards what it would have proposed.
+    pub(super) fn hand_over(&mut self) {
+        if !self.forwarding.proposes() {
+            self.pool.hand_over();
+        }
     }
 
     /// Forwards a copy to its owner, if that one may have missed recent transactions.
@@ -311,7 +337,8 @@ impl Pipeline {
             // Validators other than the owner wait for the turn before theirs, if they got the transaction at
             // the same time as the owner.
             let min_turns = distance as u64 + 1;
-            if Some(index) == forwarding.own || turns < min_turns {
+            let is_ours = Some(index) == forwarding.own;
+            if is_ours || turns < min_turns || !forwarding.proposers.contains(&index) {
                 continue;
             }
             if waited.recipients.contains(&index) {
@@ -376,7 +403,7 @@ impl Pipeline {
     pub(super) fn rotate(&mut self, now: TimestampMs) {
         if self.forwarding.begin_rotation(now) {
             let edge = TimestampMs(now.0.saturating_sub(ROTATION_OVERLAP_MS));
-            self.pool.rotate(edge, |sender| self.forwarding.position(now, sender) == Some(0));
+            self.pool.rotate(edge, |sender| self.forwarding.position(now, sender, true) == Some(0));
         }
     }
 }

@@ -64,6 +64,11 @@ impl Pipeline {
                 EngineOutput::Requeue(batch) => {
                     Self::batches_returned(&mut self.extension, [&batch]);
                     self.pool.requeue(batch);
+                    self.hand_over();
+                }
+                EngineOutput::Proposers(proposers) => {
+                    self.forwarding.set_proposers(proposers);
+                    self.hand_over();
                 }
                 EngineOutput::Accuse { validator, offence, evidence, proof } => {
                     self.keep_evidence(proof);

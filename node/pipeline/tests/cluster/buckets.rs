@@ -108,6 +108,24 @@ pub fn censoring_owner_costs_one_turn(chain: Chain) {
     }
 }
 
+/// The engine does not let the owner propose now, and all know that.
+pub fn resting_owner_costs_no_turn(chain: Chain) {
+    let mut cluster = started(chain);
+    let order = cluster.order_of(&user_number(0));
+    cluster.resting.insert(order[0]);
+    (0..VALIDATORS).for_each(|index| cluster.kill(index));
+    (0..VALIDATORS).for_each(|index| cluster.start(index));
+    // The first block after the start takes longer.
+    time_to_execute(&mut cluster, 1, 0, order[1]);
+    for receiver_place in 0..VALIDATORS {
+        let took = time_to_execute(&mut cluster, 0, receiver_place as u64, order[receiver_place]);
+        assert!(took < ORDERING_MS, "{took} ms, given to place {receiver_place}");
+        assert!(cluster.ordered(0).last().is_some_and(|(author, _)| *author == order[1]), "by the next");
+    }
+    assert!(occurrences(&cluster).values().all(|count| *count == 1));
+    cluster.assert_agreement();
+}
+
 pub fn full_node_adds_no_turn(chain: Chain) {
     for censors in 0..=2u64 {
         let mut cluster = started(chain);

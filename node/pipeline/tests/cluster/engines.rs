@@ -4,8 +4,8 @@ use crate::common::{bls_key, consensus_key, network_key};
 use corniche_crypto::{CoinDeal, CoinPublicKeys, deal_coin};
 use corniche_engine::{Committee, Engine, Input, Output, Verifier};
 use corniche_pipeline::{CommitteeCoin, EngineFactory, EngineStart};
-use corniche_types::{Bytes, Genesis, TimestampMs, wire};
-use std::sync::Arc;
+use corniche_types::{Bytes, Genesis, TimestampMs, ValidatorIndex, wire};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Ordering engine.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +58,37 @@ impl Engine for Greedy {
 
 pub fn greedy(factory: EngineFactory) -> EngineFactory {
     Box::new(move |start| Box::new(Greedy(factory(start))))
+}
+
+/// Lets only some validators propose, as engines with leaders do.
+struct Led {
+    engine: Box<dyn Engine>,
+    /// Not said yet.
+    proposers: Option<BTreeSet<ValidatorIndex>>,
+    proposes: bool,
+}
+
+impl Engine for Led {
+    fn handle(&mut self, now: TimestampMs, input: Input) {
+        self.engine.handle(now, input);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        let proposers = self.proposers.take().map(Output::Proposers);
+        let mut outputs = proposers.into_iter().chain(std::iter::from_fn(|| self.engine.poll()));
+        outputs.find(|output| self.proposes || !matches!(output, Output::WantBatch { .. }))
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        self.engine.deadline()
+    }
+}
+
+pub fn led(factory: EngineFactory, index: usize, proposers: BTreeSet<ValidatorIndex>) -> EngineFactory {
+    Box::new(move |start| {
+        let proposes = proposers.iter().any(|proposer| proposer.as_usize() == index);
+        Box::new(Led { engine: factory(start), proposers: Some(proposers.clone()), proposes })
+    })
 }
 
 /// Makes another proposal from an own one; `None` for other messages.

@@ -108,6 +108,7 @@ mod request_buckets {
         broadcast_transaction_is_ordered_once
         transactions_are_spread_over_proposers
         censoring_owner_costs_one_turn
+        resting_owner_costs_no_turn
         two_censoring_owners_cost_two_turns
         full_node_adds_no_turn
         restored_transactions_are_left_to_owners

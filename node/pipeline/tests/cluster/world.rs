@@ -2,7 +2,7 @@
 
 use crate::{
     common::{CHAIN, Disk, Node, USERS, bls_key, genesis as plain_genesis, node_key, transfer, user_number},
-    engines::{EngineKind, Secrets, greedy},
+    engines::{EngineKind, Secrets, greedy, led},
 };
 use corniche_admission::{ROTATION_LEAD_MS, Rotation};
 use corniche_certify::Share;
@@ -36,6 +36,8 @@ pub struct Cluster {
     pub censors: BTreeSet<usize>,
     /// Validators that propose batches with too much gas, from their next start on.
     pub greedy: BTreeSet<usize>,
+    /// Validators that no engine lets propose, from the next start on.
+    pub resting: BTreeSet<usize>,
     /// Validators that contradict themselves, from their next start on.
     pub equivocating: BTreeSet<usize>,
     /// Number of transactions that validators forwarded to each other.
@@ -165,6 +167,7 @@ impl Cluster {
             sent: 0,
             censors: BTreeSet::new(),
             greedy: BTreeSet::new(),
+            resting: BTreeSet::new(),
             equivocating: BTreeSet::new(),
             forwarded: 0,
             submitted: 0,
@@ -196,6 +199,9 @@ impl Cluster {
         self.starts += 1;
         let factory = self.engine.factory(&self.genesis, &self.secrets, index, self.starts);
         let factory = if self.greedy.contains(&index) { greedy(factory) } else { factory };
+        let leaders = (0..self.validators()).filter(|leader| !self.resting.contains(leader));
+        let leaders = leaders.map(|leader| ValidatorIndex(leader as u16)).collect();
+        let factory = if self.resting.is_empty() { factory } else { led(factory, index, leaders) };
         let equivocates = self.equivocating.contains(&index);
         let factory = if equivocates { self.engine.equivocating(index, factory) } else { factory };
         let disk = self.disks.remove(&index).unwrap_or_default();

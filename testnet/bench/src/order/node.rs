@@ -328,6 +328,8 @@ impl Ordering {
                     self.counted.batches += u64::from(vertex.batch_digest.is_some());
                 }
                 Output::Available { .. } | Output::Accuse { .. } | Output::Twin(_) | Output::Trace(_) => {}
+                // All members are up.
+                Output::Proposers(_) => {}
                 // No engine of this benchmark has a multicast group.
                 Output::Multicast(_) | Output::AskSequencer { .. } => {}
             }
