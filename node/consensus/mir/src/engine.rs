@@ -104,9 +104,12 @@ impl Engine for Mir {
             }
             Input::Durable(ticket) => self.handle_durable(ticket),
             Input::Deadline => self.handle_deadline(),
-            Input::PeerUp(peer) => self.send_status(Recipients::One(peer), true),
+            Input::PeerUp(peer) => {
+                self.timers.note_present(peer);
+                self.send_status(Recipients::One(peer), true);
+            }
             // Lost messages are asked for by timers.
-            Input::PeerDown(_) => {}
+            Input::PeerDown(peer) => self.timers.note_absent(peer, self.now),
             Input::Certified(commit) => self.handle_certified(Sn(commit.0)),
             Input::Packet(_) | Input::Sequencer(_) => {}
         }
@@ -231,6 +234,7 @@ impl Mir {
 
     fn handle_message(&mut self, from: ValidatorIndex, checked: Checked) {
         let digest = checked.digest;
+        self.timers.note_present(from);
         if let Some(checked) = self.early.keep(from, checked, self.epoch.epoch, &self.config) {
             self.handle_timely(from, checked.message, digest);
         }

@@ -15,8 +15,9 @@ use corniche_engine::{Output, Recipients};
 use corniche_types::{B256, ValidatorIndex};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Maximum distance of an offer's epoch from the current one, and so the number of offers that are kept.
-const MAX_AHEAD: u64 = 4;
+/// Maximum distance of an epoch from the current one, or from the one that this member left for: of those that it wants to move to,
+/// and of offers. So it bounds the number of offers that are kept.
+pub(crate) const MAX_AHEAD: u64 = 4;
 /// Maximum of the pause, in `resend_ms`, until a member asks for missing EPOCH-CHANGEs again.
 const MAX_PAUSE: u32 = 16;
 
@@ -51,8 +52,8 @@ pub(crate) struct Changes {
     has_echoed: bool,
     /// The newest configuration that this member computed from EPOCH-CHANGEs itself.
     pub checked: Option<(EpochNumber, B256)>,
-    /// Numbers of the current epoch whose leaders were suspected when this member left it, those to be blamed first.
-    pub suspected: Vec<Sn>,
+    /// M11: suspects when this member left the current epoch, first ones first. None if it suspected nobody itself.
+    suspects: Vec<ValidatorIndex>,
     /// Times that this change was found unfinished. After 1, 2, 4, 8... of them, at most [`MAX_PAUSE`], others are asked for their
     /// EPOCH-CHANGEs.
     attempts: u32,
@@ -67,7 +68,7 @@ impl Changes {
         self.own.take_if(|own| own.target <= epoch);
         self.relayed.clear();
         self.used.clear();
-        self.suspected.clear();
+        self.suspects.clear();
         (self.has_echoed, self.attempts) = (false, 0);
     }
 
@@ -120,7 +121,7 @@ impl Mir {
     /// U1: stops voting in this epoch. The EPOCH-CHANGE leaves when this is on disk.
     fn leave(&mut self, target: EpochNumber) {
         if self.is_normal() {
-            self.changes.suspected = self.suspected_numbers();
+            self.changes.suspects = self.suspects();
         }
         self.note("epoch-left", format!("{} for {target}", self.epoch.epoch));
         self.promises.target = Some(target);
@@ -223,8 +224,8 @@ impl Mir {
         let used: Vec<_> = members().map(|(_, (change, _))| &**change).collect();
         let selection = rules::select(&used, &self.committee);
         // Suspects of another epoch than the base are unknown.
-        let suspects = if selection.base.epoch == self.epoch.epoch { self.suspects() } else { Vec::new() };
-        let leaders = rules::leaders_without(&selection.base, target, &suspects, &self.committee);
+        let suspects: &[_] = if selection.base.epoch == self.epoch.epoch { &self.changes.suspects } else { &[] };
+        let leaders = rules::leaders_without(&selection.base, target, suspects, &self.committee);
         let config = rules::ungracious(&selection, target, leaders, &self.committee, self.config.epoch_length);
         let changes = members().map(|(member, (_, digest))| (*member, *digest)).collect();
         self.changes.used = members().map(|(member, (change, _))| (*member, change.clone())).collect();

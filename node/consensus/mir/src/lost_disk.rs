@@ -14,6 +14,7 @@
 
 use crate::{
     engine::Mir,
+    epochs::MAX_AHEAD,
     journal::AfterDurable,
     message::{EpochNumber, Sn, Status},
     rules,
@@ -24,8 +25,6 @@ use std::collections::BTreeMap;
 /// Epochs between the last certified one and the one that others report, from which a report does not count.
 const MAX_LEAD: u64 = 16;
 
-/// Maximum distance of an epoch that a member seeks. It is part of the bound on the epochs that a member may have left for (T3).
-const MAX_HELP: u64 = 2;
 /// Each member gets so many changes of epochs within so many timeouts: a faulty one could ask for ever.
 const HELPS: u32 = 4;
 const HELP_TIMEOUTS: u64 = 10;
@@ -60,8 +59,8 @@ impl Mir {
     ///
     /// - This member was in epochs up to E + 1. A quorum had voted for the last one: after leaving for it, or for a gracious one in
     ///   the epoch before.
-    /// - It sent EPOCH-CHANGEs for epochs up to E + 3: two later if a configuration was overdue or if it helped a member, or one after a
-    ///   quorum had left ([`Self::is_change_backed`]). ECHOs for ungracious epochs need EPOCH-CHANGEs of a quorum.
+    /// - It sent EPOCH-CHANGEs for epochs up to `MAX_AHEAD` later, because some member wanted that from its epoch, or from one that a
+    ///   quorum had left for ([`Self::is_change_backed`]). ECHOs for ungracious epochs need EPOCH-CHANGEs of a quorum.
     /// - The highest reported checkpoint is at most a window below the lost one ([`Self::may_sign_checkpoint`]), and this member voted
     ///   up to a window above that.
     pub(crate) fn regain_votes(&mut self) {
@@ -76,7 +75,7 @@ impl Mir {
         let epochs = reports().map(|(member, (epoch, _))| (*epoch, *member)).collect();
         let stables = reports().map(|(member, (_, stable))| (*stable, *member)).collect();
         let Some((epoch, stable)) = self.sufficient(epochs).zip(self.sufficient(stables)) else { return };
-        let (epoch, sn) = (epoch.plus(3), stable.max(self.stable()).plus(2 * self.config.window));
+        let (epoch, sn) = (epoch.plus(1 + MAX_AHEAD), stable.max(self.stable()).plus(2 * self.config.window));
         self.note("votes-regained", format!("after a lost disk, after epoch {epoch} and number {sn}"));
         self.promises.silent = Some((epoch, sn));
         self.promises.has_lost_disk = false;
@@ -114,7 +113,7 @@ impl Mir {
     /// The next epoch on the way to one that completes this member: not one that it would have to begin in silence.
     pub(crate) fn seeks(&self) -> Option<EpochNumber> {
         let (until, _) = self.promises.silent?;
-        let farthest = until.max(self.epoch.epoch).plus(1).min(self.epoch.epoch.plus(MAX_HELP));
+        let farthest = until.max(self.epoch.epoch).plus(1).min(self.epoch.epoch.plus(MAX_AHEAD));
         let is_own = farthest <= until && rules::primary(farthest, &self.committee) == self.me;
         Some(if is_own { self.epoch.epoch.plus(1) } else { farthest })
     }
@@ -123,7 +122,7 @@ impl Mir {
     pub(crate) fn helped(&mut self) -> Option<EpochNumber> {
         let (epoch, now) = (self.epoch.epoch, self.now);
         let pause = self.config.timeout_ms.saturating_mul(HELP_TIMEOUTS);
-        let sought = self.sync.sought().filter(|(_, sought)| epoch < *sought && *sought <= epoch.plus(MAX_HELP));
+        let sought = self.sync.sought().filter(|(_, sought)| epoch < *sought && *sought <= epoch.plus(MAX_AHEAD));
         for (member, sought) in sought.collect::<Vec<_>>() {
             let help = self.lost.helped.entry(member).or_insert(Help { sought: EpochNumber(0), count: 0, since: now });
             if help.since.0.saturating_add(pause) <= now.0 {

@@ -1,8 +1,13 @@
 //! Timers that suspect someone (3.9): one for each number (M10), one for a missing configuration, one for a change of epochs.
+//!
+//! Nobody waits a whole timeout for an absent member (M30): one that is not connected, or that sent nothing since it missed its
+//! turn as primary. Its numbers are overdue after an eighth, and its epochs are skipped. A member is alone with such a suspicion if
+//! only its own connection is down, and then nothing follows from it.
 
 use crate::{
     config::Config,
     engine::Mir,
+    epochs::MAX_AHEAD,
     message::{EpochNumber, Sn},
     rules,
 };
@@ -12,11 +17,28 @@ use std::collections::BTreeMap;
 
 /// Periods of `epoch_length` numbers without a change of epochs, after which the timeout is halved although numbers were slow.
 const SLOW_PERIODS: u64 = 16;
+/// A number of an absent leader has this part of the timeout: its process may be back soon.
+const ABSENT_DIVISOR: u64 = 8;
+
+/// ecTimer(sn).
+struct NumberTimer {
+    started: TimestampMs,
+    timeout_ms: u64,
+    leader: ValidatorIndex,
+}
+
+impl NumberTimer {
+    /// This part of its time after `start`.
+    fn after(&self, start: TimestampMs, divisor: u64) -> TimestampMs {
+        TimestampMs(start.0.saturating_add(self.timeout_ms / divisor))
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Timers {
-    /// ecTimer(sn): when it started, and when the commit of a number is overdue.
-    numbers: BTreeMap<Sn, (TimestampMs, TimestampMs)>,
+    numbers: BTreeMap<Sn, NumberTimer>,
+    /// Members that cannot be expected to do anything, and since when.
+    absent: BTreeMap<ValidatorIndex, TimestampMs>,
     /// When the configuration of the next epoch is overdue, after this one was delivered.
     config: Option<TimestampMs>,
     /// When the epoch that this member moves to is overdue (U4).
@@ -26,8 +48,8 @@ pub(crate) struct Timers {
     /// Numbers committed since the timeout changed, and the longest time that one of the current period took, ms.
     committed: u64,
     slowest_ms: u64,
-    /// Nothing is overdue, and a member that lost its disk seeks another epoch.
-    is_helping: bool,
+    /// The suspicion is about absent members only, or helps one that lost its disk: the timeout was long enough.
+    keeps_timeout: bool,
     /// The epoch that this member would move to, because something is overdue, or to help a member.
     suspicion: Option<EpochNumber>,
 }
@@ -47,23 +69,23 @@ impl Timers {
     }
 
     /// U1: the member left its epoch. The timer of the change starts later (U4). The timeout doubles: it was too
-    /// short, or somebody is faulty. Not if this member only helps one that lost its disk.
+    /// short, or somebody is faulty.
     pub fn begin_change(&mut self, config: &Config) {
-        if !self.is_helping && self.timeout_ms(config) < config.max_timeout_ms {
+        if !self.keeps_timeout && self.timeout_ms(config) < config.max_timeout_ms {
             self.set_doublings(self.doublings + 1);
         }
         self.begin_epoch();
     }
 
     pub fn begin_epoch(&mut self) {
-        (self.config, self.change, self.suspicion, self.is_helping) = (None, None, None, false);
+        (self.config, self.change, self.suspicion, self.keeps_timeout) = (None, None, None, false);
         self.numbers.clear();
     }
 
     /// M25: halves the timeout after `epoch_length` numbers that would have been timely with two thirds of the half. A leader could
     /// slow its numbers down to keep the timeout large, so after many of such periods the time does not matter.
     fn note_commit(&mut self, sn: Sn, now: TimestampMs, config: &Config) {
-        let started = self.numbers.remove(&sn).map_or(now, |(started, _)| started);
+        let started = self.numbers.remove(&sn).map_or(now, |timer| timer.started);
         self.slowest_ms = self.slowest_ms.max(now.0.saturating_sub(started.0));
         self.committed += 1;
         if self.committed.is_multiple_of(config.epoch_length) {
@@ -77,19 +99,36 @@ impl Timers {
 
     /// The next time at which something becomes overdue. None while something is: the suspicion says so already.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        let pending = self.numbers.values().map(|(_, at)| *at).chain(self.config).chain(self.change);
+        let pending = self.numbers.values().map(|timer| self.overdue_at(timer, 1)).chain(self.config).chain(self.change);
         pending.min().filter(|_| self.suspicion.is_none())
+    }
+
+    /// When this part of a number's time is over.
+    fn overdue_at(&self, timer: &NumberTimer, divisor: u64) -> TimestampMs {
+        let absent = self.absent.get(&timer.leader);
+        let sooner = absent.map(|since| timer.after(timer.started.max(*since), divisor * ABSENT_DIVISOR));
+        sooner.into_iter().fold(timer.after(timer.started, divisor), TimestampMs::min)
     }
 
     /// M11: numbers that are overdue, lowest first.
     fn overdue(&self, now: TimestampMs) -> impl Iterator<Item = Sn> {
-        self.numbers.iter().filter(move |(_, (_, at))| *at <= now).map(|(sn, _)| *sn)
+        self.numbers.iter().filter(move |(_, timer)| self.overdue_at(timer, 1) <= now).map(|(sn, _)| *sn)
+    }
+
+    /// The member sent something, or is connected again.
+    pub fn note_present(&mut self, member: ValidatorIndex) {
+        self.absent.remove(&member);
+    }
+
+    pub fn note_absent(&mut self, member: ValidatorIndex, now: TimestampMs) {
+        self.absent.entry(member).or_insert(now);
     }
 
     pub fn describe(&self) -> String {
+        let numbers: BTreeMap<_, _> = self.numbers.iter().map(|(sn, timer)| (sn, self.overdue_at(timer, 1))).collect();
         format!(
-            "overdue at {:?} {:?} {:?}, doublings {}, suspicion {:?}",
-            self.numbers, self.config, self.change, self.doublings, self.suspicion
+            "overdue at {numbers:?} {:?} {:?}, absent {:?}, doublings {}, suspicion {:?}",
+            self.config, self.change, self.absent, self.doublings, self.suspicion
         )
     }
 }
@@ -109,8 +148,8 @@ impl Mir {
         let is_due = is_ours && is_open && !self.is_committed(sn) && self.committee.size() > 1;
         let before = sn.minus(1);
         if is_due && self.is_normal() && (before <= self.epoch.start.max(self.stable()) || self.is_committed(before)) {
-            let at = self.timers.after(self.now, &self.config);
-            self.timers.numbers.entry(sn).or_insert((self.now, at));
+            let (leader, timeout_ms) = (self.leader(sn), self.timers.timeout_ms(&self.config));
+            self.timers.numbers.entry(sn).or_insert(NumberTimer { started: self.now, timeout_ms, leader });
         }
     }
 
@@ -137,7 +176,6 @@ impl Mir {
         if self.committee.size() == 1 {
             return;
         }
-        let is_over = |at: &TimestampMs| *at <= self.now;
         let epoch = self.epoch.epoch;
         let is_finished = self.epoch.last.is_some_and(|last| last <= self.order.sn());
         if is_finished && self.is_normal() && self.timers.config.is_none() {
@@ -146,19 +184,39 @@ impl Mir {
         if self.timers.change.is_none() && self.is_change_backed() {
             self.timers.change = Some(self.timers.after(self.now, &self.config));
         }
-        let suspicion = match self.promises.target {
-            Some(target) => self.timers.change.filter(is_over).map(|_| target.plus(1)),
-            // The primary of the next epoch sends no configuration: only the one after it can help.
-            None if self.timers.config.as_ref().is_some_and(is_over) => Some(epoch.plus(2)),
-            None => self.timers.overdue(self.now).next().map(|_| epoch.plus(1)),
+        // The epoch whose primary has to act now, and when that is overdue.
+        let awaited = match self.promises.target {
+            Some(target) => self.timers.change.map(|at| (target, at)),
+            None => self.timers.config.map(|at| (epoch.plus(1), at)),
         };
+        let late = awaited.filter(|(_, at)| *at <= self.now).map(|(late, _)| rules::primary(late, &self.committee));
+        late.filter(|late| *late != self.me).into_iter().for_each(|late| self.timers.note_absent(late, self.now));
+        let is_skipped = |(awaited, _): &(EpochNumber, _)| late.is_some() || self.is_led_by_absent(*awaited);
+        let skipped = awaited.filter(is_skipped).map(|(awaited, _)| awaited.plus(1));
+        // M38: an epoch for each leader that has to go.
+        let overdue = self.timers.overdue(self.now).next().filter(|_| self.is_normal());
+        let without = overdue.map(|_| epoch.plus((self.absent_leaders().count() as u64).clamp(1, MAX_AHEAD)));
+        let suspicion = skipped.or(without).map(|least| self.next_led_by_present(least));
         let help = self.seeks().filter(|_| self.is_normal()).max(self.helped());
-        self.timers.is_helping = suspicion.is_none() && help.is_some();
         let suspicion = suspicion.max(help);
+        let is_slow = self.timers.numbers.values().any(|timer| timer.after(timer.started, 1) <= self.now);
+        self.timers.keeps_timeout = suspicion.is_some() && late.is_none() && !is_slow;
         if suspicion != self.timers.suspicion {
             self.timers.suspicion = suspicion;
             self.send_status(Recipients::All, suspicion.is_some());
         }
+    }
+
+    fn is_led_by_absent(&self, epoch: EpochNumber) -> bool {
+        self.timers.absent.contains_key(&rules::primary(epoch, &self.committee))
+    }
+
+    /// M30: the first epoch from this one on whose primary is not absent. Not far ahead, because a member that lost its disk assumes
+    /// that it may have left for each of them (T3).
+    fn next_led_by_present(&self, least: EpochNumber) -> EpochNumber {
+        let farthest = self.epoch.epoch.max(self.promises.target.unwrap_or_default()).plus(MAX_AHEAD);
+        let epochs = (least.0..=farthest.0).map(EpochNumber);
+        epochs.into_iter().find(|epoch| !self.is_led_by_absent(*epoch)).unwrap_or(least)
     }
 
     /// The epoch that this member would move to.
@@ -167,22 +225,27 @@ impl Mir {
         epoch.max(target).max(self.timers.suspicion.unwrap_or_default())
     }
 
-    /// M11: leaders to be removed, first ones first. None if this member did not suspect any before it left its epoch.
+    /// Leaders that have been absent for long enough.
+    fn absent_leaders(&self) -> impl Iterator<Item = ValidatorIndex> {
+        let patience = self.timers.timeout_ms(&self.config) / ABSENT_DIVISOR;
+        let is_over = move |since: TimestampMs| since.0.saturating_add(patience) <= self.now.0;
+        let absent = self.timers.absent.iter().filter(move |(_, since)| is_over(**since)).map(|(member, _)| *member);
+        absent.filter(|member| self.epoch.leaders.contains(member))
+    }
+
+    /// M11: leaders to be removed, first ones first: that of the lowest number that is not committed, if half of its time is over,
+    /// because others may have left a little earlier. Then those of overdue numbers, and absent ones.
     pub(crate) fn suspects(&self) -> Vec<ValidatorIndex> {
+        let is_late = |timer: &NumberTimer| self.timers.overdue_at(timer, 2) <= self.now;
+        let lowest = self.timers.numbers.iter().next().filter(|(_, timer)| is_late(timer)).map(|(sn, _)| *sn);
+        let numbers = lowest.into_iter().chain(self.timers.overdue(self.now));
+        let leaders = numbers.filter_map(|sn| rules::leader(&self.epoch, sn, &self.committee));
         let mut suspects: Vec<ValidatorIndex> = Vec::new();
-        for suspect in self.changes.suspected.iter().filter_map(|sn| rules::leader(&self.epoch, *sn, &self.committee)) {
+        for suspect in leaders.chain(self.absent_leaders()) {
             if !suspects.contains(&suspect) {
                 suspects.push(suspect);
             }
         }
         suspects
-    }
-
-    /// M11: the lowest number that is not committed, if half of its time is over: others may have left a little earlier. Then the
-    /// overdue ones.
-    pub(crate) fn suspected_numbers(&self) -> Vec<Sn> {
-        let is_late = |started: TimestampMs, at: TimestampMs| self.now.0 >= started.0 + at.0.saturating_sub(started.0) / 2;
-        let lowest = self.timers.numbers.iter().next().filter(|(_, (started, at))| is_late(*started, *at)).map(|(sn, _)| *sn);
-        lowest.into_iter().chain(self.timers.overdue(self.now)).collect()
     }
 }

@@ -285,7 +285,7 @@ fn member_without_its_disk_recovers_in_an_idle_network() {
     }
 }
 
-/// T3: with E as the highest epoch that a quorum reports, this member may have sent an EPOCH-CHANGE for epoch E + 3. It votes after
+/// T3: with E as the highest epoch that a quorum reports, this member may have sent an EPOCH-CHANGE for epoch E + 5. It votes after
 /// that, and more than two windows above the highest stable checkpoint that a quorum reports.
 #[test]
 fn silence_covers_all_earlier_votes() {
@@ -314,7 +314,7 @@ fn silence_covers_all_earlier_votes() {
     assert!(cluster.tell(2, 1, &Message::StableCheckpoint(checkpoint)));
     assert_eq!(regained(&cluster), "");
     report(&mut cluster, 3, 5, 16);
-    assert!(regained(&cluster).contains("after epoch 8 and number 80"), "{}", regained(&cluster));
+    assert!(regained(&cluster).contains("after epoch 10 and number 80"), "{}", regained(&cluster));
 }
 
 /// The loss is remembered at the next restart.
