@@ -179,10 +179,9 @@ impl Forwarding {
     /// silent ones last.
     fn recipients(&self, sender: &Address, orders: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
         let rotation = self.rotation.unwrap_or_default();
-        let is_reachable = |index: ValidatorIndex, key: Option<NodeKey>| {
-            self.proposers.contains(&index) && if Some(index) == self.own { orders } else { key.is_some() }
-        };
-        let connected = self.order(&rotation, sender).filter(|(index, key)| is_reachable(*index, *key));
+        let is_reachable = |index, key: Option<NodeKey>| if Some(index) == self.own { orders } else { key.is_some() };
+        let order = self.order(&rotation, sender).filter(|(index, _)| self.proposers.contains(index));
+        let connected = order.filter(|(index, key)| is_reachable(*index, *key));
         let (silent, mut recipients): (Vec<_>, Vec<_>) = connected.partition(|(index, _)| self.reputation.is_silent(*index));
         recipients.extend(silent);
         recipients
@@ -202,7 +201,10 @@ impl Forwarding {
 
     /// Connected validators that do not get this sender's transactions at once.
     pub fn attestation_recipients(&self, sender: &Address, orders: bool) -> Vec<NodeKey> {
-        self.recipients(sender, orders).into_iter().skip(self.at_once).filter_map(|(_, key)| key).collect()
+        let at_once = self.recipients(sender, orders).into_iter().take(self.at_once);
+        let at_once: BTreeSet<_> = at_once.map(|(index, _)| index).collect();
+        let others = self.reachable.iter().filter(|(index, _)| !at_once.contains(index));
+        others.map(|(_, key)| *key).collect()
     }
 
     /// Position of a validator in this sender's order of all validators.
